@@ -4,11 +4,9 @@
  *
  *   bun run bench:grpc [--seconds 5] [--rounds 3] [--realtime] [--no-save]
  */
-import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { CodeGeneratorRequestSchema, CodeGeneratorResponseSchema } from "@bufbuild/protobuf/wkt";
-import { messageNamed } from "../src/triton/grpc/descriptor.ts";
+import { copyFileSync, mkdirSync } from "node:fs";
 import { findToolchain, missingLine, TOOLCHAINS } from "../test/clients/toolchains.ts";
+import { goMessages, run } from "../test/clients/triton/generate.ts";
 import { encoded } from "../test/triton/grpc-client.ts";
 import { known, number } from "./lib/options.ts";
 import { CLIENT_CORE, cpuOf, pinned, SERVER_CORE } from "./lib/process.ts";
@@ -24,25 +22,11 @@ if (go === null) throw new Error(missingLine(TOOLCHAINS.go, ["bench:grpc"]));
 const folder = `${root}build/bench/grpc`;
 const anchor = `${folder}/anchor`;
 
-function run(words: readonly string[], cwd: string, stdin: Uint8Array = new Uint8Array()): Uint8Array {
-  const { exitCode, stdout, stderr } = Bun.spawnSync([...words], { cwd, stdin });
-  if (exitCode !== 0) throw new Error(`${words.join(" ")}:\n${stderr}`);
-  return stdout;
-}
-
 /** The anchor, with Go's own code for the messages of our table. */
 function build(): void {
-  mkdirSync(`${folder}/inference`, { recursive: true });
+  mkdirSync(folder, { recursive: true });
   for (const name of ["main.go", "go.mod", "go.sum"]) copyFileSync(`${root}bench/grpc/${name}`, `${folder}/${name}`);
-  const generator = `${folder}/protoc-gen-go`;
-  run([go!, "build", "-o", generator, "google.golang.org/protobuf/cmd/protoc-gen-go"], folder);
-  const { file } = messageNamed("ModelInferRequest");
-  const options = { parameter: `M${file.proto.name}=bench/grpc/inference`, fileToGenerate: [file.proto.name] };
-  const asked = create(CodeGeneratorRequestSchema, { ...options, protoFile: [file.proto] });
-  const made = run([generator], folder, toBinary(CodeGeneratorRequestSchema, asked));
-  const { error, file: files } = fromBinary(CodeGeneratorResponseSchema, made);
-  if (error !== "") throw new Error(`protoc-gen-go: ${error}`);
-  writeFileSync(`${folder}/inference/inference.pb.go`, files[0]!.content);
+  goMessages(go!, folder, "bench/grpc");
   run([go!, "build", "-o", anchor, "."], folder);
 }
 build();

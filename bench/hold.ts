@@ -24,6 +24,7 @@ const PERIOD_MS = 20;
 const GAP_BAR_MS = 10;
 const STREAMS = number("--streams", 50);
 const wanted = text("--rows", "").split(";");
+const before = text("--before", "");
 const rows = HOLD_ROWS.filter(({ name }) => wanted.some((word) => name.includes(word)));
 const ENDLESS = 100_000;
 /** Streams are read so long before the request, and behind its answer. */
@@ -49,15 +50,23 @@ interface Sent {
   readonly ms: number;
 }
 
+/** An earlier server is waited for so long, which is then the least that its sender waits. */
+const EARLIER_MOST_MS = 120_000;
+
 /** Sends the row's requests and reads their answers. */
-async function send({ port }: Running, { path, count = 1, method }: HoldRow, sent: string): Promise<Sent> {
+async function send(
+  { port }: Running,
+  { path, count = 1, method }: HoldRow,
+  sent: string,
+  signal: AbortSignal | null = null,
+): Promise<Sent> {
   const from = performance.now();
   const answers = await Promise.all(
     Array.from({ length: count }, async () => {
       const headers = { "content-type": "application/json" };
       const answer = await fetch(
         `http://127.0.0.1:${port}${path}`,
-        method === "GET" ? {} : { method: "POST", headers, body: sent },
+        method === "GET" ? { signal } : { method: "POST", headers, body: sent, signal },
       );
       let bytes = 0;
       for await (const part of answer.body ?? []) bytes += part.length;
@@ -97,12 +106,27 @@ async function beside(server: Running, anchor: Running, aloneMs: number, all: ()
   return { gapMs, controlMs, ...memory, sent };
 }
 
-async function measure(server: Running, anchor: Running, earlier: Running | null, row: HoldRow) {
+/** How long the sender waits at the earlier server, milliseconds; null: there is none. A fresh server for each row: an answer may not end. */
+async function earlierMsOf(row: HoldRow, body: string): Promise<number | null> {
+  // Rows of fields are many, and like each other.
+  if (before === "" || row.name.includes(":")) return null;
+  const command = [process.execPath, `${before}/src/main.ts`, "serve", ...flags];
+  const earlier = await start(command, { core: SERVER_CORE });
+  try {
+    return (await send(earlier, row, body, AbortSignal.timeout(EARLIER_MOST_MS))).ms;
+  } catch (why) {
+    if ((why as Error).name !== "TimeoutError") throw why;
+    return EARLIER_MOST_MS;
+  } finally {
+    process.kill(earlier.pid, "SIGKILL");
+  }
+}
+
+async function measure(server: Running, anchor: Running, row: HoldRow) {
   progress(`hold: ${row.name}`);
   const body = row.body();
   const alone = await send(server, row, body);
-  // Rows of fields are many, and like each other.
-  const earlierMs = earlier === null || row.name.includes(":") ? null : (await send(earlier, row, body)).ms;
+  const earlierMs = await earlierMsOf(row, body);
   const { sent, ...seen } = await beside(server, anchor, alone.ms, async () => [await send(server, row, body)]);
   return { name: row.name, alone, beside: sent[0]!, earlierMs, ...seen };
 }
@@ -116,17 +140,12 @@ async function measureAtOnce(server: Running, anchor: Running, found: readonly {
 const server = await start(serverCommand(flags), { core: SERVER_CORE });
 const found: Awaited<ReturnType<typeof measure>>[] = [];
 let atOnce: Awaited<ReturnType<typeof measureAtOnce>> | null = null;
-const before = text("--before", "");
-const earlier =
-  before === ""
-    ? null
-    : await start([process.execPath, `${before}/src/main.ts`, "serve", ...flags], { core: SERVER_CORE });
 try {
   const { path } = await capture(server.port, chat("Tell me about the weather.", 50), "hold");
   const command = [program("anchor"), "--template", root + path, "--events", String(ENDLESS)];
   const anchor = await start([...command, "--period-us", String(PERIOD_MS * 1000)], { core: SERVER_CORE });
   try {
-    for (const row of rows) found.push(await measure(server, anchor, earlier, row));
+    for (const row of rows) found.push(await measure(server, anchor, row));
     if (AT_ONCE.every((name) => found.some((row) => row.name === name)))
       atOnce = await measureAtOnce(server, anchor, found);
   } finally {
@@ -134,7 +153,6 @@ try {
   }
 } finally {
   await server.stop();
-  await earlier?.stop();
 }
 table(`beside ${STREAMS} streams of a token every ${PERIOD_MS} ms`, [
   ["", "status", "answer MB", "alone ms", "before ms", "beside ms", "gap ms", "C loop's", "RSS MB", "at most", "then"],

@@ -1,11 +1,12 @@
 /**
- * Which faults do real clients not bear? `npx bun run clients:verdicts [-- --rounds 3] [--client NAME]`: each driver of
- * test/clients/drivers goes through all cases, as often as is said; what came of it goes to
- * test/results/client-verdicts.json, and from there into docs/client-verdicts.md. `--docs` writes the page alone.
+ * Which faults do real clients not bear? `npx bun run clients:verdicts [-- --rounds 3] [--client NAME,NAME]`: each driver
+ * of test/clients/drivers goes through all cases, as often as is said (those in Go and Rust are built first); what came of
+ * it goes to test/results/client-verdicts.json, and from there into docs/client-verdicts.md. `--docs` writes the page alone.
  */
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { drivers } from "../src/cli/stress/stress-clients.ts";
 import { isRed, type StressVerdict } from "../src/stress/verdict.ts";
+import { buildDrivers } from "../test/clients/drivers/builds.ts";
 import { type ClientVerdicts, verdictsMarkdown } from "./verdicts-markdown.ts";
 
 const root = new URL("../", import.meta.url).pathname;
@@ -56,6 +57,7 @@ async function round(
 }
 
 if (!words.includes("--docs")) {
+  buildDrivers((name) => only?.includes(name) ?? true);
   for (const name of Object.keys(drivers())) {
     if (only !== undefined && !only.includes(name)) continue;
     const all = [];

@@ -290,7 +290,9 @@ function command(to: string): void {
 }
 
 rmSync(out, { recursive: true, force: true });
-const types = Bun.spawn([process.execPath, `${root}node_modules/typescript/bin/tsc`, "-p", "tsconfig.build.json"], {
+const tsc = [process.execPath, `${root}node_modules/typescript/bin/tsc`];
+// Threads check again what they share: all together they take half as much again.
+const types = Bun.spawn([...tsc, "-p", "tsconfig.build.json", "--singleThreaded"], {
   cwd: root,
   stdio: ["ignore", "inherit", "inherit"],
 });

@@ -4,8 +4,8 @@ import { readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 export const root = new URL("../", import.meta.url).pathname;
 /** Two cores; more processes would make steps late that tests want on time. */
 const LANES = 2;
-/** So many seconds of cheap files share a process, which takes as long to start as some of them run. */
-const CHUNK_S = 10;
+/** So many seconds of cheap files share a process, and in it what they load and the servers that they share. */
+const CHUNK_S = 25;
 /** Seconds counted for a file that nobody has measured. */
 const UNKNOWN_S = 1;
 
@@ -51,19 +51,36 @@ export function filesOf(paths: readonly string[]): string[] {
   return [...new Set(files)].sort();
 }
 
-/** Files that share a process, the dearest first: a lane that is free takes the next ones. */
-export function chunksOf(files: readonly string[], costs: Costs, most = CHUNK_S): string[][] {
-  const seconds = (file: string) => costs[file] ?? UNKNOWN_S;
-  const byCost = [...files].sort((a, b) => seconds(b) - seconds(a));
-  const chunks: { files: string[]; seconds: number }[] = [];
-  for (const file of byCost) {
-    const room = chunks.find((chunk) => chunk.seconds + seconds(file) <= most);
-    if (room) {
-      room.files.push(file);
-      room.seconds += seconds(file);
-    } else chunks.push({ files: [file], seconds: seconds(file) });
+interface Chunk {
+  readonly files: readonly string[];
+  readonly seconds: number;
+}
+
+/** Puts each where there is room, the dearest first. */
+function packed(parts: readonly Chunk[], most: number): Chunk[] {
+  const chunks: Chunk[] = [];
+  for (const part of parts.toSorted((a, b) => b.seconds - a.seconds)) {
+    const at = chunks.findIndex(({ seconds }) => seconds + part.seconds <= most);
+    const { files, seconds } = chunks[at] ?? { files: [], seconds: 0 };
+    chunks[at < 0 ? chunks.length : at] = { files: [...files, ...part.files], seconds: seconds + part.seconds };
   }
-  return chunks.sort((a, b) => b.seconds - a.seconds).map((chunk) => chunk.files);
+  return chunks;
+}
+
+/**
+ * Files that share a process: those of a folder, which load the same, then what is left over of several. The dearest first:
+ * a lane that is free takes the next ones.
+ */
+export function chunksOf(files: readonly string[], costs: Costs, most = CHUNK_S): string[][] {
+  const folders = Map.groupBy(files, (file) => file.slice(0, Math.max(0, file.lastIndexOf("/"))));
+  const ofFolders = [...folders.values()].flatMap((all) =>
+    packed(
+      all.map((file) => ({ files: [file], seconds: costs[file] ?? UNKNOWN_S })),
+      most,
+    ),
+  );
+  const chunks = packed(ofFolders, most);
+  return chunks.sort((a, b) => b.seconds - a.seconds).map((chunk) => [...chunk.files]);
 }
 
 /** Takes the jobs in their order, so many at a time. */

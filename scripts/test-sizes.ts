@@ -21,5 +21,10 @@ export const SIZED: Readonly<Record<string, Sized>> = {
   clients: { paths: ["test/clients"], options: [] },
   library: { paths: ["test/library"], options: [] },
   runners: { paths: ["test/runners"], options: [] },
+  properties: { paths: ["test/sim", "test/model"], options: [] },
+  leaving: { paths: ["test/conformance/lifecycle.test.ts"], options: [] },
+  pack: { paths: ["test/pack.test.ts"], options: [] },
+  workers: { paths: ["test/conformance/workers.test.ts"], options: [] },
+  prometheus: { paths: ["test/prometheus"], options: [] },
   managers: { paths: ["test/managers"], options: [] },
 };

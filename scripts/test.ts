@@ -12,8 +12,13 @@ const PROMETHEUS = "test/prometheus";
 const WITHOUT = "--without-prometheus";
 const ONLY_TESTS = "--only-tests";
 const QUICK = "--quick";
-/** These wait for a clock of somebody else's, and use less than a fifth of a core meanwhile: a lane would stand still. */
-const WAITING = ["test/prometheus/live.test.ts", "test/conformance/compat.test.ts"];
+/** These wait for times to pass, and use less than half a core meanwhile: a lane would stand still. */
+const WAITING = [
+  "test/prometheus/live.test.ts",
+  ...["compat", "http", "scheduler-flags", "admin", "dev-routes", "kv-transfer", "metrics-lora"].map(
+    (name) => `test/conformance/${name}.test.ts`,
+  ),
+];
 /** Beside lint and types: the rules of the repository, the core against models and recordings, one live server. */
 const QUICK_PATHS = ["test/tidy.test.ts", "test/model", "test/golden", "test/conformance/found.test.ts"];
 
@@ -85,7 +90,7 @@ if (!process.argv.includes(ONLY_TESTS)) {
   jobs.push(() => step("types", ["run", "types"]));
   if (!process.argv.includes(QUICK) && pythonIsMissing()) failed++;
 }
-const besides = waiting.map((file) => () => tests([file]));
+const besides = chunksOf(waiting, costs).map((chunk) => () => tests(chunk));
 await Promise.all([inLanes(jobs), inLanes(besides, 1)]);
 
 console.log(`all: ${((performance.now() - begun) / 1000).toFixed(1)} s, ${cpuS.toFixed(0)} s of CPU`);

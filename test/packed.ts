@@ -1,5 +1,5 @@
 /** The packages as users get them: tarballs, in a folder of their own, and programs run beside them as in a user's shell. */
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -43,11 +43,29 @@ export async function done(...args: Parameters<typeof run>): Promise<Ran> {
   return ran;
 }
 
-/** Both tarballs, in a folder that goes with `using`. */
+/** Tarballs of what is built: made once, for all test files that install them, also for those that run at the same time. */
+async function tarballs(): Promise<string> {
+  await done([process.execPath, "scripts/build.ts", "--library"], root);
+  const builtMs = (folder: string) => Math.trunc(statSync(`${root}build/npm/${folder}/package.json`).mtimeMs);
+  const to = `${root}build/tarballs-${Math.max(...readdirSync(`${root}build/npm`).map(builtMs))}`;
+  if (existsSync(to)) return to;
+  for (const old of readdirSync(`${root}build`))
+    if (old.startsWith("tarballs-")) rmSync(`${root}build/${old}`, { recursive: true, force: true });
+  const made = mkdtempSync(`${root}build/packing-`);
+  await done([process.execPath, "scripts/pack.ts", made], root);
+  try {
+    renameSync(made, to);
+  } catch {
+    rmSync(made, { recursive: true }); // another one was faster
+  }
+  return to;
+}
+
+/** Both tarballs, and an empty folder. */
 export async function packed() {
+  const made = await tarballs();
   const folder = mkdtempSync(join(tmpdir(), "understudy-packed-"));
-  await done([process.execPath, "scripts/pack.ts", folder], root);
-  const tarball = (name: RegExp) => join(folder, readdirSync(folder).find((file) => name.test(file))!);
+  const tarball = (name: RegExp) => join(made, readdirSync(made).find((file) => name.test(file))!);
   return {
     folder,
     server: tarball(/^llm-understudy-\d/),

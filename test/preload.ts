@@ -1,5 +1,7 @@
 /** What holds for every test file: properties have a known seed, and end themselves before a runner that has time for them. */
+import { afterAll } from "bun:test";
 import fc from "fast-check";
+import { endShared } from "./at-end.ts";
 
 // The runner's limit cannot be set here: a default set in a preloaded file holds for the first test file only. It comes
 // from the command line (scripts/test.ts), or from `setDefaultTimeout` in a file whose properties take long.
@@ -9,3 +11,6 @@ fc.configureGlobal({
   interruptAfterTimeLimit: process.env.TEST_WHOLE ? 3_600_000 : 45_000,
   markInterruptAsFailure: true,
 });
+
+// After the last file.
+afterAll(endShared);

@@ -1,10 +1,14 @@
 /** A server of ours as a child process, for tests that need real sockets. */
 import { main } from "./program.ts";
 
-export interface Server {
+/** Whichever way it was started. */
+export interface Listening {
   readonly url: string;
-  /** Everything it printed so far. */
+  /** What it printed so far. */
   readonly output: () => string;
+}
+
+export interface Server extends Listening {
   readonly pid: number;
   /** Ends it with the signal and gives its exit code. */
   stop(signal?: NodeJS.Signals): Promise<number>;

@@ -26,6 +26,10 @@ export function drawn<T>(items: readonly T[], count: number, seed: number): T[] 
   return items.filter((_, at) => kept.has(at));
 }
 
+/** Runs of a property: all in the whole of `test:properties`, a third in the sample. FC_RUNS=10 is ten times as many as all. */
+export const times = (runs: number): number =>
+  Math.ceil(runs * Number(process.env.FC_RUNS ?? sized("properties", { sample: 1 / 3, whole: 1 })));
+
 /** A figure of the whole's result, which is committed; nothing in the sample. */
 export function figure(name: string, value: unknown): void {
   if (TEST_FIGURES) appendFileSync(TEST_FIGURES, `${JSON.stringify([name, value])}\n`);

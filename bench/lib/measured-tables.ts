@@ -48,17 +48,19 @@ function simulatedRatios(preset: string): Ratios {
 const range = (ratios: readonly number[]) =>
   `${median([...ratios]).toFixed(2)} (${Math.min(...ratios).toFixed(2)}–${Math.max(...ratios).toFixed(2)})`;
 
+/** A row of the table below. */
+export function ratiosRow(preset: string): string {
+  const { points, tpot, ttft, ttftBare } = ratiosOf(preset);
+  const overheadMs = (findPreset(preset)!.timing.requestOverheadUs ?? 0) / 1000;
+  const cells = [`\`${preset}\``, points, range(tpot), `${overheadMs} ms`, range(ttft), range(ttftBare)];
+  return `| ${cells.join(" | ")} |`;
+}
+
 export function ratiosMarkdown(): string {
-  const rows = Object.keys(MEASURED).map((preset) => {
-    const { points, tpot, ttft, ttftBare } = ratiosOf(preset);
-    const overheadMs = (findPreset(preset)!.timing.requestOverheadUs ?? 0) / 1000;
-    const cells = [`\`${preset}\``, points, range(tpot), `${overheadMs} ms`, range(ttft), range(ttftBare)];
-    return `| ${cells.join(" | ")} |`;
-  });
   return [
     "| Preset | Points | TPOT ÷ measured, median (least–most) | Overhead | TTFT ÷ measured | … without overhead |",
     "|---|---|---|---|---|---|",
-    ...rows,
+    ...Object.keys(MEASURED).map(ratiosRow),
   ].join("\n");
 }
 

@@ -45,6 +45,7 @@ const TIMING = ["--timing", "linear:base=1ms,prefill=0.001ms,decode=0.01ms"];
 const QUIET = ["--disable-uvicorn-access-log"];
 const COUNTER = /(_total|_bucket|_count|_sum)(\{|$)/;
 const SCRAPE_EVERY_MS = 10;
+const SUCCESSOR_MS = 1000;
 
 /** Strict enough to notice a torn page: every line is a comment or one series with a finite number, none twice. */
 export function parseScrape(text: string): Scrape {
@@ -89,6 +90,8 @@ export async function workersRun({ workers, requests, concurrency, kill, flags =
     const { scrapes, fell, before } = await watched;
     const last = await atRest(server.url);
     fell.push(...fallen(before, last));
+    // The killed one's successor says how it ended only once it serves, some time after its start is counted.
+    if (kill) await Bun.sleep(SUCCESSOR_MS);
     const exitCode = await server.stop();
     const lives = livesOf(file, workers);
     return {

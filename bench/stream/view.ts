@@ -28,10 +28,10 @@ const body = (tokens: number) => chat("Tell me about the weather.", tokens, { se
 /** As the user orders it, where he does: `--writes single`. */
 const writes = () => (text("--writes", "") === "" ? [] : ["--stream-writes", text("--writes", "")]);
 
-function pacedFlags(streams: number): string[] {
+function pacedFlags(streams: number, blocks = 524_288): string[] {
   return [
     ...["--timing", `constant:ttft=100ms,itl=${PERIOD_US / 1000}ms`, "--max-num-seqs", String(streams + 64)],
-    ...["--max-model-len", "131072", "--num-gpu-blocks-override", "524288", ...writes()],
+    ...["--max-model-len", "131072", "--num-gpu-blocks-override", String(blocks), ...writes()],
   ];
 }
 
@@ -167,14 +167,18 @@ async function paced(streams: number, template: string) {
   return { streams, rate, beyondMs, pairs: all };
 }
 
+/** Answers of ten seconds, and as many KV blocks as 2,000 of them take: a block takes memory when it is first used. */
+const FLAT_TOKENS = 500;
+const FLAT_BLOCKS = 131_072;
+
 /** Memory of 2,000 streams over so many minutes (`--minutes`): the last reading against the one after the first fifth. */
 async function flat(minutes: number) {
-  const server = await ours(pacedFlags(2000));
+  const server = await ours(pacedFlags(2000, FLAT_BLOCKS));
   const readings: number[] = [];
   try {
     const ms = minutes * 60_000;
-    // One answer a minute.
-    const asked = { body: body(60_000_000 / PERIOD_US), requests: minutes + 1, streams: 2000 };
+    const answers = Math.ceil(ms / ((FLAT_TOKENS * PERIOD_US) / 1000)) + 1;
+    const asked = { body: body(FLAT_TOKENS), requests: answers, streams: 2000 };
     const reading = read({ port: server.port, ...asked, together: true, durationMs: ms });
     for (let i = 0; i < 20; i++) {
       progress(`view: memory over ${minutes} minutes, ${i} of 20`);

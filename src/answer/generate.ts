@@ -94,7 +94,7 @@ export class Generator {
     const admitting = admit(serving, received);
     const admitted = admitting instanceof Promise ? await admitting : admitting;
     const { ordering } = admitted;
-    const isDisturbed = ordering !== undefined && (ordering.fault !== "" || serving.faults.disturbs);
+    const isDisturbed = ordering !== undefined && (ordering.fault !== "" || serving.faults.some);
     const instead = isDisturbed ? await this.#disturbed(exchange, received, ordering) : null;
     if (instead !== null) return this.#refuse(exchange, instead);
     if ("error" in admitted) return this.#refuse(exchange, admitted.error);

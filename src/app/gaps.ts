@@ -27,10 +27,11 @@ export interface Gaps {
 export function gapsOf(clock: Clock, marks: Marks): Gaps {
   const long = new SpareTime(clock, LONG_WORK_US, LONG_WORK_PATIENCE_US);
   const collect = (how: () => unknown) => marks.timed(Cause.Collection, () => void how());
-  const garbage = new Garbage(new SpareTime(clock, COLLECTION_US, COLLECTION_PATIENCE_US), (now) => {
-    if (now) collect(() => Bun.gc(true));
+  const whole = () => collect(() => Bun.gc(true));
+  const garbage = new Garbage(new SpareTime(clock, COLLECTION_US, COLLECTION_PATIENCE_US), (what) => {
+    if (what === "whole") whole();
     // Bodies are young when they become garbage: a collection of what is new finds them, and takes a tenth of the time.
-    else void long.pass().then(() => collect(edenGC));
+    else void long.pass().then(what === "young" ? () => collect(edenGC) : whole);
   });
   return { long, pieces: new SpareTime(clock, PIECE_US, PIECE_PATIENCE_US), garbage };
 }

@@ -37,7 +37,7 @@ typedef struct {
   int slot, at, count, flags;
 } Row;
 
-/* An HTTP chunk; gives its length. */
+/* An HTTP chunk; gives its length. A copy: five parts in place (`sendmsg`) cost 1.06 times as much with events of 250 bytes. */
 static int chunk(unsigned char *to, const Lane *lane, const unsigned char *piece, int length) {
   unsigned char *at = to;
   int size = lane->prefix + length + lane->suffix;

@@ -35,6 +35,13 @@ export interface TritonGrpcTls {
   readonly root: string | null;
 }
 
+/** So many of it are there; a device of -1: on each. */
+export interface TritonResource {
+  readonly name: string;
+  readonly count: number;
+  readonly device: number;
+}
+
 export interface TritonLogSettings {
   readonly info: boolean;
   readonly warning: boolean;
@@ -83,6 +90,8 @@ export interface TritonServerConfig {
   /** Bytes of the local response cache; null: there is none. */
   readonly cacheBytes: number | null;
   readonly clientSharedMemory: boolean;
+  /** `--rate-limit-resource`, with `--rate-limit=execution_count`; null: off. */
+  readonly rateLimit: readonly TritonResource[] | null;
   /** Largest body, and largest tensor in JSON. */
   readonly maxInputBytes: number;
   readonly restrictedHttp: readonly RestrictedApis[];

@@ -1,7 +1,7 @@
 /** What is an event of an answer's stream, and what of it may a fault touch? */
 import type { AnswerDialect } from "./types.ts";
 
-// biome-ignore lint/suspicious/noExplicitAny: JSON of four dialects, looked into by their names.
+// biome-ignore lint/suspicious/noExplicitAny: JSON of five dialects, looked into by their names.
 export type EventJson = any;
 
 export interface StreamEvent {
@@ -22,6 +22,11 @@ const LAST_TYPES = ["message_stop", "response.completed", "response.incomplete",
 
 /** `text`: one or several events with their empty lines; comments keep their place and are no events. */
 export function eventsIn(text: string, from: number): StreamEvent[] {
+  // As nearly all are: one event of one line.
+  if (text.startsWith("data: ") && text.endsWith("\n\n") && text.indexOf("\n") === text.length - 2) {
+    const data = text.slice(6, -2);
+    return [{ index: from, own: true, name: null, data, text, done: isLast(null, data) }];
+  }
   let index = from;
   return text
     .split(/(?<=\n\n)/)
@@ -51,6 +56,7 @@ export function jsonOf({ data }: Pick<StreamEvent, "data">): EventJson | null {
 export function dialectOf(json: EventJson): AnswerDialect | null {
   if (json?.object === "chat.completion.chunk") return "chat";
   if (json?.object === "text_completion") return "completions";
+  if (typeof json?.model_version === "string") return "generate";
   if (typeof json?.type !== "string") return null;
   return json.type.startsWith("response.")
     ? "responses"
@@ -68,6 +74,7 @@ export interface TextPlace {
 export function textIn(json: EventJson): TextPlace | null {
   const first = json?.choices?.[0];
   if (first !== undefined) return firstText(first.delta ?? first, ["content", "reasoning", "text"]);
+  if (typeof json?.text_output === "string") return firstText(json, ["text_output"]);
   if (typeof json?.type !== "string") return null;
   if (json.type === "content_block_delta") return firstText(json.delta, ["text", "thinking"]);
   return /^response\.(output|reasoning)_text\.delta$/.test(json.type) ? firstText(json, ["delta"]) : null;

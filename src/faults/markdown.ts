@@ -1,7 +1,7 @@
 /** How does docs/faults.md show the table? */
 import { takes } from "./parse.ts";
 import { FAULT_ROWS } from "./table.ts";
-import type { FaultRow } from "./types.ts";
+import { ANSWER_DIALECTS, type FaultRow } from "./types.ts";
 
 const cell = (text: string) => text.replaceAll("|", "\\|");
 
@@ -17,7 +17,7 @@ export function faultsMarkdown(): string {
 function lineOf(row: FaultRow): string {
   const { id, stage, what, position, dialects, oracle, text, reaches } = row;
   const ordered = stage !== "client";
-  const where = dialects.length === 4 ? "" : ` (${dialects.join(", ")})`;
+  const where = dialects.length === ANSWER_DIALECTS.length ? "" : ` (${dialects.join(", ")})`;
   const others = reaches === "others" ? "; reaches others" : "";
   const cells = [
     id,

@@ -6,6 +6,7 @@ import { FaultDraws } from "./draws.ts";
 import type { StreamEvent } from "./event.ts";
 import { Firing } from "./firing.ts";
 import { planText } from "./parse.ts";
+import { actsOn } from "./rows/row.ts";
 import { CodingStage } from "./stages/coding.ts";
 import { EndStage } from "./stages/end.ts";
 import { EventStage } from "./stages/events.ts";
@@ -53,7 +54,7 @@ export class FaultPipeline {
       this.#added += bytes;
       return true;
     };
-    const possible = this.#firings.filter(({ fault: { row } }) => row.http !== (http2 ? "1.1" : "2"));
+    const possible = this.#firings.filter(({ fault: { row } }) => actsOn(row, http2 ? "2" : "1.1"));
     let closes = () => false;
     this.#end = new EndStage(possible, this.#fates, http2, () => closes());
     const segments = new SegmentStage(possible, this.#end);

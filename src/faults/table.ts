@@ -1,13 +1,14 @@
 /** Which faults are there? A row each, by its id: docs/faults.md is made from them. */
 import { byteRows } from "./rows/bytes.ts";
+import { grpcRows } from "./rows/grpc.ts";
 import { admissionRows, clientRows, endRows, httpRows } from "./rows/http.ts";
 import { jsonRows } from "./rows/json.ts";
 import { sseRows, timingRows } from "./rows/sse.ts";
 import type { FaultRow } from "./types.ts";
 
-const GROUPS = [byteRows, sseRows, endRows, httpRows, timingRows, jsonRows, admissionRows, clientRows];
+const GROUPS = [byteRows, sseRows, endRows, httpRows, timingRows, jsonRows, admissionRows, grpcRows, clientRows];
 /** As documents list them: by letter, then by number. */
-const LETTERS = "BSEHTJAC";
+const LETTERS = "BSEHTJAGC";
 
 export const FAULT_ROWS: ReadonlyMap<string, FaultRow> = new Map(
   GROUPS.flat()

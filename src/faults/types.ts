@@ -2,11 +2,14 @@
 
 /** In the order in which they work. */
 export const STAGES = ["events", "text", "coding", "http", "segments", "end"] as const;
-/** `instead`: the answer is another one; `client`: a client's act. */
-export type FaultStage = (typeof STAGES)[number] | "instead" | "client";
+/** `instead`: the answer is another one; `grpc`: of a call; `client`: a client's act. */
+export type FaultStage = (typeof STAGES)[number] | "instead" | "grpc" | "client";
 
-export const ANSWER_DIALECTS = ["chat", "completions", "messages", "responses"] as const;
+export const ANSWER_DIALECTS = ["chat", "completions", "messages", "responses", "generate"] as const;
 export type AnswerDialect = (typeof ANSWER_DIALECTS)[number];
+
+/** What brings the answer. */
+export type FaultCarrier = "1.1" | "2" | "grpc";
 
 export type PositionKind = "head" | "event" | "byte" | "done" | "every" | "drawn" | "chance";
 
@@ -53,7 +56,7 @@ export interface FaultRow {
   /** Reaches connections and other requests too. */
   readonly reaches: "answer" | "others";
   /** Where it can be; elsewhere it does nothing. */
-  readonly http: "any" | "1.1" | "2";
+  readonly http: "any" | "1.1" | "2" | "grpc";
   /** A plan has one at most of those that name the same here; "": any. */
   readonly excludes: string;
 }

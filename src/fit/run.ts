@@ -14,7 +14,8 @@ export interface Answered {
 export interface FitRun {
   /** For messages: the file, and the line where it has several. */
   readonly source: string;
-  readonly format: "vllm bench serve" | "aiperf" | "understudy load";
+  /** Who wrote it, and in which way. */
+  readonly format: string;
   /** In order of sending; null: the file has means alone. */
   readonly requests: readonly Answered[] | null;
   /** Most requests at once in a closed loop; null: an open one. */

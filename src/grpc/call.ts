@@ -2,6 +2,8 @@
 import type { Expiring } from "../http/deadlines.ts";
 import type { RequestHead } from "../http2/fields.ts";
 import { Http2Code } from "../http2/frames.ts";
+import { encodeFields, type HeaderField } from "../http2/hpack.ts";
+import type { Http2Line } from "../http2/line.ts";
 import type { Http2Stream, StreamReceiver } from "../http2/stream.ts";
 import { ACCEPTED, type GrpcEncoding, packedMessage, unpackedMessage } from "./compression.ts";
 import type { CallDeadlines } from "./deadlines.ts";
@@ -30,17 +32,25 @@ export interface CallAround {
 /** Before each message: whether it is packed, and its length. Whoever makes one leaves this room. */
 export const MESSAGE_HEAD_BYTES = 5;
 
+const headFields = (encoding: GrpcEncoding | null): HeaderField[] => [
+  ...(encoding === null ? [] : [["grpc-encoding", encoding] as const]),
+  ["grpc-accept-encoding", ACCEPTED],
+];
 const HEADS: Readonly<Record<GrpcEncoding | "plain", Buffer>> = {
-  plain: headOf([["grpc-accept-encoding", ACCEPTED]]),
-  gzip: headOf([
-    ["grpc-encoding", "gzip"],
-    ["grpc-accept-encoding", ACCEPTED],
-  ]),
-  deflate: headOf([
-    ["grpc-encoding", "deflate"],
-    ["grpc-accept-encoding", ACCEPTED],
-  ]),
+  plain: headOf(headFields(null)),
+  gzip: headOf(headFields("gzip")),
+  deflate: headOf(headFields("deflate")),
 };
+
+/** What a plan of faults does with the answer. */
+export interface CallFaults {
+  readonly queued: number;
+  begin(fields: readonly HeaderField[]): void;
+  message(bytes: Buffer): void;
+  end(status: GrpcStatus): void;
+  drained(): void;
+  gone(): void;
+}
 
 export class GrpcCall implements StreamReceiver, Expiring {
   /** How answers are packed; to be said before the first one. */
@@ -49,15 +59,19 @@ export class GrpcCall implements StreamReceiver, Expiring {
   readonly #head: RequestHead;
   readonly #around: CallAround;
   readonly #given: GrpcEncoding | null;
+  /** The connection that it came over. */
+  readonly line: Http2Line;
   #handler: CallHandler | null = null;
   #forget: (() => void) | null = null;
   #parts: Uint8Array[] = [];
   #bytes = 0;
   #begun = false;
   #over = false;
+  #faults: CallFaults | null = null;
 
   /** `given`: how requests that are packed are packed. */
-  constructor(stream: Http2Stream, head: RequestHead, given: GrpcEncoding | null, around: CallAround) {
+  constructor(stream: Http2Stream, head: RequestHead, given: GrpcEncoding | null, around: CallAround, line: Http2Line) {
+    this.line = line;
     this.#stream = stream;
     this.#head = head;
     this.#given = given;
@@ -70,7 +84,7 @@ export class GrpcCall implements StreamReceiver, Expiring {
 
   /** Bytes that wait for the client. */
   get queued(): number {
-    return this.#stream.queued;
+    return this.#stream.queued + (this.#faults?.queued ?? 0);
   }
 
   get over(): boolean {
@@ -94,29 +108,53 @@ export class GrpcCall implements StreamReceiver, Expiring {
     if (timeoutUs !== null) this.#forget = this.#around.deadlines.watch(this, timeoutUs);
   }
 
+  /** Has what is answered disturbed; before that. `lost` is to be called where nobody is there for more. */
+  disturb(make: (stream: Http2Stream, lost: () => void) => CallFaults): void {
+    if (this.#over) return;
+    this.#faults = make(this.#stream, () => {
+      const handler = this.#handler;
+      this.#close();
+      handler?.cancelled();
+    });
+    this.#faults.begin(headFields(this.encoding));
+  }
+
+  /** An answer of HTTP in place of the call's. */
+  answerAsHttp(fields: readonly HeaderField[], body: string): void {
+    if (this.#over) return;
+    this.#close();
+    this.#stream.head(encodeFields(fields), false);
+    this.#stream.write(Buffer.from(body));
+    this.#stream.end();
+  }
+
   /** A message behind `MESSAGE_HEAD_BYTES` of room, which are filled in; the bytes may change afterwards. */
   send(message: Buffer): void {
     if (this.#over) return;
     if (!this.#begun) {
       this.#begun = true;
-      this.#stream.head(HEADS[this.encoding ?? "plain"], false);
+      if (this.#faults === null) this.#stream.head(HEADS[this.encoding ?? "plain"], false);
     }
     if (this.encoding === null) {
       message[0] = 0;
       message.writeUInt32BE(message.length - MESSAGE_HEAD_BYTES, 1);
-      this.#stream.write(message);
+      if (this.#faults === null) this.#stream.write(message);
+      else this.#faults.message(Buffer.from(message));
       return;
     }
     const packed = packedMessage(message.subarray(MESSAGE_HEAD_BYTES), this.encoding);
     const head = Buffer.from([1, 0, 0, 0, 0]);
     head.writeUInt32BE(packed.length, 1);
-    this.#stream.write(Buffer.concat([head, packed]));
+    const bytes = Buffer.concat([head, packed]);
+    if (this.#faults === null) this.#stream.write(bytes);
+    else this.#faults.message(bytes);
   }
 
   end(status: GrpcStatus = GRPC_OK): void {
     if (this.#over) return;
     this.#close();
-    if (this.#begun) this.#stream.end(trailersOf(status));
+    if (this.#faults !== null) this.#faults.end(status);
+    else if (this.#begun) this.#stream.end(trailersOf(status));
     else this.#stream.head(onlyTrailers(status), true);
   }
 
@@ -130,6 +168,7 @@ export class GrpcCall implements StreamReceiver, Expiring {
   drop(): void {
     if (this.#over) return;
     this.#close();
+    this.#faults?.gone();
     this.#stream.reset(Http2Code.Calm);
   }
 
@@ -144,7 +183,9 @@ export class GrpcCall implements StreamReceiver, Expiring {
 
   expire(): void {
     const handler = this.#handler;
-    this.end({ code: "DEADLINE_EXCEEDED", message: "Deadline Exceeded" });
+    // What stands before the status may never leave.
+    if (this.#faults !== null) this.drop();
+    else this.end({ code: "DEADLINE_EXCEEDED", message: "Deadline Exceeded" });
     handler?.cancelled();
   }
 
@@ -165,7 +206,12 @@ export class GrpcCall implements StreamReceiver, Expiring {
     else this.#told(() => this.#handler?.halfClosed());
   }
 
+  drained(): void {
+    this.#faults?.drained();
+  }
+
   gone(): void {
+    this.#faults?.gone();
     if (this.#over) return;
     const handler = this.#handler;
     this.#close();

@@ -4,6 +4,7 @@ import type { Http2Application } from "../http2/connection.ts";
 import { listBytes, type RequestHead } from "../http2/fields.ts";
 import { HEADER_LIST_BYTES } from "../http2/frame-writer.ts";
 import { encodeFields } from "../http2/hpack.ts";
+import type { Http2Line } from "../http2/line.ts";
 import type { Http2Stream, StreamReceiver } from "../http2/stream.ts";
 import { type CallAround, type CallHandler, GrpcCall } from "./call.ts";
 import { ACCEPTED, isEncoding } from "./compression.ts";
@@ -52,7 +53,7 @@ export class GrpcServer implements Http2Application {
     };
   }
 
-  open(stream: Http2Stream, head: RequestHead): StreamReceiver {
+  open(stream: Http2Stream, head: RequestHead, line: Http2Line): StreamReceiver {
     const value = (name: string) => head.fields.findLast(([one]) => one === name)?.[1];
     const refuse = (status: GrpcStatus) => {
       const accepted = [["grpc-accept-encoding", ACCEPTED]] as const;
@@ -76,7 +77,7 @@ export class GrpcServer implements Http2Application {
         code: "UNIMPLEMENTED",
         message: `Compression algorithm '${given}' in grpc-encoding is not known`,
       });
-    const call = new GrpcCall(stream, head, encoding, this.#around);
+    const call = new GrpcCall(stream, head, encoding, this.#around, line);
     const timeout = value("grpc-timeout");
     call.begin(method(call), timeout === undefined ? null : timeoutUs(timeout));
     return call;

@@ -112,14 +112,18 @@ const COLLECT_AFTER_BYTES = 4 * 2 ** 20;
 const COLLECT_AFTER_STREAMS = 256;
 /** A stream leaves as much as a body of so many bytes. */
 const STREAM_BYTES = 4096;
+/** Streams after which the next collection is a whole one in any case: what a stream kept while it was open is old by its end. */
+const WHOLE_AFTER_STREAMS = 4096;
 /** After a burst the rest is collected when nothing came for this long, unless it is little. */
 const REST_US = 500_000;
 const LITTLE_BYTES = 2 ** 21;
 
+/** All garbage, now, as there is time for that; all, beside streams; or what is new, beside them. */
+export type Collection = "whole" | "whole, beside streams" | "young";
+
 /**
  * When is garbage collected? The host sees the core's reserved memory as live and lets as much garbage gather; so it is
- * told, by the amount of bodies read and of streams opened, in spare time. `collect(true)`: there is time for a whole collection now; false: it
- * must go on beside the streams.
+ * told, by the amount of bodies read and of streams opened, in spare time.
  */
 export class Garbage {
   /** Since the last collection, and at the last look. */
@@ -127,10 +131,12 @@ export class Garbage {
   #seen = 0;
   #looking = false;
   #streams = 0;
+  /** As of the last whole collection. */
+  #streamsThen = 0;
 
   constructor(
     readonly spare: SpareTime,
-    readonly collect: (now: boolean) => void,
+    readonly collect: (what: Collection) => void,
   ) {}
 
   readonly add = (bytes: number): void => {
@@ -140,13 +146,17 @@ export class Garbage {
   };
 
   readonly opened = (): void => {
-    if (++this.#streams % COLLECT_AFTER_STREAMS === 0) this.collect(false);
+    if (++this.#streams % COLLECT_AFTER_STREAMS === 0) this.collect("young");
     this.add(STREAM_BYTES);
   };
 
   #ask(): void {
     this.#bytes = 0;
-    void this.spare.pass().then(this.collect);
+    void this.spare.pass().then((found) => {
+      const isDue = this.#streams - this.#streamsThen >= WHOLE_AFTER_STREAMS;
+      if (found || isDue) this.#streamsThen = this.#streams;
+      this.collect(found ? "whole" : isDue ? "whole, beside streams" : "young");
+    });
   }
 
   #lookLater(): void {

@@ -218,26 +218,28 @@ export class Http2Connection implements Http2Line {
 
   #onData(flags: number, id: number, payload: Buffer): void {
     const { streams } = this.#writer;
-    this.#writer.cameOnConnection(payload.length);
+    if (!this.#writer.came(payload.length))
+      throw new ConnectionError(Http2Code.FlowControl, "a connection sends more than it may");
     const bytes = unpadded(flags, payload);
     const stream = streams.get(id);
     if (stream === undefined || stream.remoteEnded) {
+      this.#writer.taken(payload.length);
       this.#closedStream(id);
       return;
     }
-    stream.room -= payload.length;
-    if (stream.room < 0) throw new ConnectionError(Http2Code.FlowControl, "a stream sends more than it may");
-    stream.came += bytes.length;
+    if (!stream.came(payload.length))
+      throw new ConnectionError(Http2Code.FlowControl, "a stream sends more than it may");
+    stream.body += bytes.length;
     const ends = (flags & FrameFlag.EndStream) !== 0;
-    const { expects, came } = stream;
-    if (expects !== null && (came > expects || (ends && came !== expects))) {
+    const { expects, body } = stream;
+    if (expects !== null && (body > expects || (ends && body !== expects))) {
       this.#writer.refuse(stream, Http2Code.Protocol);
       return;
     }
     stream.remoteEnded = ends;
     if (bytes.length > 0) stream.receiver?.data(bytes);
     if (ends) stream.receiver?.ended();
-    else stream.took(payload.length);
+    stream.given();
   }
 
   #onHeaders(flags: number, id: number, payload: Buffer): void {

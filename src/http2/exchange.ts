@@ -2,12 +2,13 @@
 import type { Aftermath } from "../faults/types.ts";
 import type { EventSink, HeldBytes, PartSink, SinkEvents } from "../http/sink.ts";
 import type { ServedExchange } from "../http/socket/exchange.ts";
-import type { FaultyOutput, FaultyStream } from "../http/socket/faulty.ts";
+import type { FaultyStream } from "../http/socket/faulty.ts";
 import { HeaderFields } from "../http/socket/fields.ts";
 import type { WireStyle } from "../http/socket/head.ts";
 import { IncomingRequest, type ReadControl } from "../http/socket/request.ts";
 import type { Drained, Output } from "../http/socket/stream.ts";
 import { GATHERED_MOST, GatheredParts, NO_BODY, WholeParts } from "../http/socket/whole-parts.ts";
+import type { FaultyOutput } from "../http/socket/wire-player.ts";
 import { DataStream } from "./data-stream.ts";
 import type { RequestHead } from "./fields.ts";
 import { Http2Code } from "./frames.ts";
@@ -63,7 +64,9 @@ export class Http2Exchange implements ServedExchange, StreamReceiver, ReadContro
       own.map(([, value]) => value),
     );
     this.#expects = fields.get("expect")?.toLowerCase() === "100-continue";
-    this.request = new IncomingRequest({ method, target, version: "2", fields, keepAlive: true }, server.scheme, this);
+    const read = { method, target, version: "2" as const, fields, keepAlive: true };
+    // Whatever stands unread counts against what its connection may hold.
+    this.request = new IncomingRequest(read, server.scheme, this, 0);
   }
 
   get answered(): boolean {

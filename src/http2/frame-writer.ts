@@ -10,13 +10,13 @@ import {
   writeFrameHead,
 } from "./frames.ts";
 import { Outbox, type OutboxEnds } from "./outbox.ts";
-import { Http2Stream, STREAM_WINDOW, type StreamSide } from "./stream.ts";
+import { Http2Stream, type StreamSide } from "./stream.ts";
 
 /** Streams of one connection at a time; more are refused. */
 export const STREAMS_MOST = 16_384;
 /** Bytes of one request's headers, as the protocol counts them. */
 export const HEADER_LIST_BYTES = 16_384;
-/** What a client may send ahead on all of a connection's streams. */
+/** What a client may send ahead on all of a connection's streams, and what stands here unread of them. */
 const CONNECTION_WINDOW = 16 * 2 ** 20;
 /** Answers and acknowledgements that wait for a client which does not read, bytes; with more it is cut off. */
 const CONTROL_BYTES_MOST = 4 * 2 ** 20;
@@ -36,6 +36,8 @@ export class FrameWriter implements StreamSide {
   /** Have something to send, and a window for it; the first one's turn is next. */
   readonly #waiting = new Set<Http2Stream>();
   readonly #cut = new Set<number>();
+  /** What the client may send. */
+  #room = CONNECTION_WINDOW;
   #window = FIRST_WINDOW;
   #streamWindow = FIRST_WINDOW;
   #owed = 0;
@@ -51,7 +53,6 @@ export class FrameWriter implements StreamSide {
   introduce(): void {
     const settings = [
       [SettingId.Streams, STREAMS_MOST],
-      [SettingId.Window, STREAM_WINDOW],
       [SettingId.HeaderBytes, HEADER_LIST_BYTES],
     ] as const;
     const payload = Buffer.alloc(settings.length * 6);
@@ -169,10 +170,17 @@ export class FrameWriter implements StreamSide {
     return true;
   }
 
-  /** So many bytes of data came, on whatever stream. */
-  cameOnConnection(bytes: number): void {
+  /** So many bytes of data came, on whatever stream. False: the connection had no room for them. */
+  came(bytes: number): boolean {
+    this.#room -= bytes;
+    return this.#room >= 0;
+  }
+
+  taken(bytes: number): void {
     this.#owed += bytes;
-    if (this.#owed < CONNECTION_WINDOW / 2) return;
+    // Less, where most of the window is unread.
+    if (this.#owed < Math.min(CONNECTION_WINDOW / 2, this.#room)) return;
+    this.#room += this.#owed;
     this.#windowUpdate(0, this.#owed);
     this.#owed = 0;
   }

@@ -1,5 +1,5 @@
 /** What is one stream of a connection? Bytes in as they come; what is written waits for its windows, and the end waits for it. */
-import { FRAME_BYTES_MOST } from "./frames.ts";
+import { FIRST_WINDOW, FRAME_BYTES_MOST } from "./frames.ts";
 
 /** What a stream brings to its owner. Bytes are the owner's to keep. */
 export interface StreamReceiver {
@@ -23,12 +23,17 @@ export interface StreamSide {
   wait(stream: Http2Stream): void;
   /** Lets the client send so many bytes more. */
   credit(stream: Http2Stream, bytes: number): void;
+  /** So many bytes of data stand here no longer: on whatever stream, the client may send as many again. */
+  taken(bytes: number): void;
   /** With a code: the client is told. */
   over(stream: Http2Stream, code: number | null): void;
 }
 
-/** What a stream's client may send ahead. */
-export const STREAM_WINDOW = 1_048_576;
+/**
+ * What a stream's client may send ahead, once anything of it was read; before that it is HTTP/2's first window, so that
+ * streams which nobody reads yet do not use up what their connection may hold.
+ */
+const STREAM_WINDOW = 1_048_576;
 const NO_TRAILERS = new Uint8Array();
 
 export class Http2Stream {
@@ -36,13 +41,14 @@ export class Http2Stream {
   /** What may be sent; below 0 where the client has taken some back. */
   window: number;
   /** What the client may send. */
-  room = STREAM_WINDOW;
+  room = FIRST_WINDOW;
   receiver: StreamReceiver | null = null;
   /** The client has sent all. */
   remoteEnded = false;
   /** As the head promised; null: it did not. */
   expects: number | null = null;
-  came = 0;
+  /** Bytes of the body so far. */
+  body = 0;
   readonly #side: StreamSide;
   #queue: Buffer[] = [];
   /** How much of the first part has left. */
@@ -50,7 +56,11 @@ export class Http2Stream {
   #queued = 0;
   #trailers: Uint8Array | null = null;
   #localEnded = false;
+  /** The whole window of what the client may send. */
+  #span = FIRST_WINDOW;
   #owed = 0;
+  /** Came while it was paused: the connection has them back when they are read. */
+  #unread = 0;
   #paused = false;
 
   constructor(id: number, window: number, side: StreamSide) {
@@ -110,16 +120,27 @@ export class Http2Stream {
 
   resume(): void {
     this.#paused = false;
-    this.took(0);
+    this.given();
   }
 
-  /** For the connection: so many bytes were taken; the client may send them again. */
-  took(bytes: number): void {
+  /** For the connection: so many bytes of the window are used. False: it had no room for them. */
+  came(bytes: number): boolean {
+    this.room -= bytes;
     this.#owed += bytes;
-    if (this.#paused || this.remoteEnded || this.#owed < STREAM_WINDOW / 2) return;
-    this.room += this.#owed;
-    this.#side.credit(this, this.#owed);
+    this.#unread += bytes;
+    return this.room >= 0;
+  }
+
+  /** For the connection: what came was given on. It may be sent again unless the owner has paused. */
+  given(): void {
+    if (this.#paused) return;
+    this.#giveBack();
+    if (this.remoteEnded || this.#localEnded || this.#owed < this.#span / 2) return;
+    const more = this.#owed + STREAM_WINDOW - this.#span;
+    this.#span = STREAM_WINDOW;
+    this.room += more;
     this.#owed = 0;
+    this.#side.credit(this, more);
   }
 
   /** For the connection: sends one frame of what waits. Is there more that could leave? */
@@ -150,6 +171,12 @@ export class Http2Stream {
     this.receiver = null;
   }
 
+  #giveBack(): void {
+    const unread = this.#unread;
+    this.#unread = 0;
+    if (unread > 0) this.#side.taken(unread);
+  }
+
   #close(): void {
     this.#localEnded = true;
     if (this.#trailers === NO_TRAILERS) this.#side.sendEnd(this);
@@ -163,6 +190,7 @@ export class Http2Stream {
   }
 
   #drop(): void {
+    this.#giveBack();
     const waited = this.#queued > 0;
     this.#queue = [];
     this.#queued = 0;

@@ -8,6 +8,7 @@ import { serveConfig } from "./serve-config.ts";
 import { isEngineOption } from "./triton-engine-options.ts";
 import { loneOpenAiFlag, openAiConfig } from "./triton-openai-options.ts";
 import {
+  readResource,
   readRestricted,
   TRITON_IGNORED,
   type TritonServerValues,
@@ -97,6 +98,9 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
   if (typeof cacheBytes === "object" && cacheBytes !== null) return cacheBytes;
   const restrictedHttp = restrictedBy(values, "http-restricted-api");
   if ("error" in restrictedHttp) return restrictedHttp;
+  const resources = (values["rate-limit-resource"] ?? []).map(readResource);
+  const strange = resources.find((one) => "error" in one);
+  if (strange !== undefined) return strange as UsageError;
   const grpc = grpcOf(values);
   if ("error" in grpc) return grpc;
   const lone = loneOpenAiFlag(values);
@@ -114,7 +118,7 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
       ...(openai === null ? { "metrics-port": values["metrics-port"] ?? DEFAULTS.metrics } : {}),
       "disable-log-stats": true,
       "shutdown-timeout": values["exit-timeout-secs"] ?? DEFAULTS.exitS,
-      ...metricsOf(values),
+      ...sharedOf(values),
       ...(values.seed === undefined ? {} : { seed: values.seed }),
       ...engine,
     },
@@ -133,6 +137,7 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
     exitOnError: values["exit-on-error"] ?? true,
     namespacing: values["model-namespacing"] ?? false,
     cacheBytes,
+    rateLimit: values["rate-limit"] === "execution_count" ? resources.filter((one) => "name" in one) : null,
     clientSharedMemory: values["allow-client-shm"] ?? version === "2.51",
     maxInputBytes: values["http-max-input-size"] ?? (version === "2.51" ? OLD_BODY_BYTES : DEFAULTS.bodyBytes),
     restrictedHttp,
@@ -195,8 +200,8 @@ function grpcOf(values: TritonServerValues): GrpcConfig | UsageError {
   };
 }
 
-/** Options that both roles have. */
-function metricsOf(values: TritonServerValues) {
+/** Options that other roles have, too. */
+function sharedOf(values: TritonServerValues) {
   const names = [
     "allow-metrics",
     "allow-gpu-metrics",
@@ -204,6 +209,12 @@ function metricsOf(values: TritonServerValues) {
     "metrics-address",
     "metrics-interval-ms",
     "metrics-config",
+    "allow-request-orders",
+    "fault-rate",
+    "fault-types",
+    "fault-plan",
+    "truth-log",
+    "truth-wire",
   ] as const;
   return Object.fromEntries(names.flatMap((name) => (values[name] === undefined ? [] : [[name, values[name]]])));
 }

@@ -1,10 +1,11 @@
 /** Which flags has `serve --role triton`? `tritonserver`'s, with its syntax: `command_line_parser.cc` (2026). */
-import type { RestrictedApis, TritonVersion } from "../config/triton-server.ts";
+import type { RestrictedApis, TritonResource, TritonVersion } from "../config/triton-server.ts";
 import { TRITON_VERSION_NAMES } from "../config/triton-server.ts";
-import { choice, freeText, integer, number, type Option, type OptionRow, texts } from "./option.ts";
+import { choice, freeText, inGroup, integer, number, type Option, type OptionRow, texts } from "./option.ts";
 import { tritonEngineOptions } from "./triton-engine-options.ts";
 import { tritonOpenAiOptions } from "./triton-openai-options.ts";
 import { tritonBoolean, tritonOptions } from "./triton-options.ts";
+import { wireOptions } from "./wire-options.ts";
 
 type Row<T> = OptionRow<T> & {
   /** Versions that do not know it. */
@@ -39,6 +40,22 @@ const HTTP = "HTTP";
 const GRPC = "gRPC";
 const LOGGING = "Logging";
 const STAND_IN = "Stand-in";
+
+const FAULTS = inGroup("Faults", {
+  "allow-request-orders": wireOptions["allow-request-orders"],
+  "fault-rate": wireOptions["fault-rate"],
+  "fault-types": wireOptions["fault-types"],
+  "fault-plan": wireOptions["fault-plan"],
+  "truth-log": ours(
+    row(
+      freeText("FILE", "the path of a file"),
+      "",
+      "none",
+      "Write what each disturbed answer was to this file: docs/truth-log.md.",
+    ),
+  ),
+  "truth-wire": ours(row(tritonBoolean, "", "false", "The bytes of disturbed answers stand in the truth log, too.")),
+});
 
 export const tritonServerOptions = {
   "model-repository": row(
@@ -75,7 +92,18 @@ export const tritonServerOptions = {
     "no cache",
     "The response cache: local,size=BYTES.",
   ),
-  "rate-limit": row(choice("off"), MODELS, "off", "Instances wait for nothing; execution_count is not built."),
+  "rate-limit": row(
+    choice("off", "execution_count"),
+    MODELS,
+    "off",
+    "Instances wait for resources too, with execution_count.",
+  ),
+  "rate-limit-resource": row(
+    several("NAME:COUNT[:DEVICE]", "resources, as R1:10 or R1:10:0"),
+    MODELS,
+    "what the neediest instance needs",
+    "How much of a resource there is, with execution_count; of one that is not named there is none then.",
+  ),
   "exit-on-error": row(tritonBoolean, SERVER, "true", "No start where a model does not load."),
   "exit-timeout-secs": row(integer(0), SERVER, "30", "How long requests may go on at the end."),
   "strict-readiness": row(tritonBoolean, SERVER, "true", "The server is ready only when all models are."),
@@ -169,6 +197,7 @@ export const tritonServerOptions = {
       "The version that is stood in for; what differs: docs/triton.md.",
     ),
   ),
+  ...FAULTS,
   seed: ours(
     row(integer(0, 2 ** 32 - 1), STAND_IN, "by chance", "Drawn tensors and texts repeat from one start to the next."),
   ),
@@ -202,7 +231,6 @@ export const TRITON_IGNORED: readonly string[] = [
   "model-load-retry-count",
   "model-load-thread-count",
   "pinned-memory-pool-byte-size",
-  "rate-limit-resource",
   "repoagent-directory",
   "reuse-grpc-port",
   "reuse-http-port",
@@ -222,4 +250,14 @@ export function readRestricted(text: string): RestrictedApis | { readonly error:
   if (strange !== undefined)
     return { error: `unknown restricted api '${strange}': ${RESTRICTED_NAMES.join(", ")} are accepted` };
   return { apis, header, value };
+}
+
+/** `--rate-limit-resource`. */
+export function readResource(text: string): TritonResource | { readonly error: string } {
+  const [, name, count, device = "-1"] = /^([^:]*):(\d+)(?::(-?\d+))?$/.exec(text) ?? [];
+  if (name === undefined)
+    return {
+      error: `--rate-limit-resource option format is '<resource_name>:<count>:<device>' or '<resource_name>:<count>'. Got ${text}`,
+    };
+  return { name, count: Number(count), device: Number(device) };
 }

@@ -4,10 +4,11 @@ import type { Question } from "../content/fixtures/match.ts";
 import { insteadOf } from "../faults/instead.ts";
 import type { Plan } from "../faults/types.ts";
 import type { Clock } from "../host/clock.ts";
+import { bodyWithin } from "../http/body-within.ts";
 import { HttpServer } from "../http/socket/server.ts";
 import { PassingEvents } from "./events.ts";
 import { questionIn } from "./question.ts";
-import type { RecordedAnswer, Recorder } from "./recorder.ts";
+import { RecordedAnswer, type Recorder } from "./recorder.ts";
 import { passedOn } from "./style.ts";
 import { type Passing, passUpstream, type UpstreamAnswer } from "./upstream.ts";
 
@@ -37,12 +38,15 @@ const failure = (status: number, message: string) =>
 export class ProxyServer {
   readonly #server: HttpServer;
   readonly #options: ProxyOptions;
+  /** When the clock began, microseconds since 1970. */
+  readonly #originUs: number;
   #ordinal = 0;
   #open = 0;
 
   constructor(options: ProxyOptions) {
     const { host: hostname, port, clock, epochSeconds, say } = options;
     this.#options = options;
+    this.#originUs = epochSeconds() * 1e6 - clock.now();
     this.#server = new HttpServer(
       { fetch: (request) => this.#answer(request) },
       {
@@ -76,13 +80,12 @@ export class ProxyServer {
       const beganUs = clock.now();
       const answer = await passUpstream(to, passing, plan !== null || recorder !== null, left.signal);
       const { status, headers } = answer;
-      const kept: RecordedAnswer = { status, headers, events: [], broken: false };
-      const keep = (text: string) => kept.events.push([Math.round(clock.now() - beganUs), text]);
+      const kept = recorder && new RecordedAnswer(status, headers, Math.round(this.#originUs + beganUs));
+      const keep = (text: string) => kept?.event(Math.round(clock.now() - beganUs), text);
       const response = isStream(answer)
         ? await this.#stream(request, answer, recorder !== null || plan !== null, plan !== null, keep)
         : await this.#whole(request, answer, keep);
-      if (response === null) kept.broken = true;
-      recorder?.keep(passing, kept);
+      if (kept) recorder?.keep(passing, kept, response === null);
       return response ?? new Response(null);
     } catch (why) {
       say(`${to.origin} does not answer: ${(why as Error).message}`);
@@ -190,17 +193,12 @@ class Flow {
 
 /** null: the body is too large. */
 async function passingOf(request: Request): Promise<Passing | null> {
-  const parts: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const part of (request.body ?? []) as AsyncIterable<Uint8Array>) {
-    bytes += part.length;
-    if (bytes > BODY_MOST) return null;
-    parts.push(part);
-  }
+  const body = await bodyWithin(request, BODY_MOST);
+  if (body === null) return null;
   const headers: Record<string, string> = {};
   request.headers.forEach((value, name) => {
     headers[name] = value;
   });
   const { pathname, search } = new URL(request.url);
-  return { method: request.method, target: pathname + search, headers, body: Buffer.concat(parts) };
+  return { method: request.method, target: pathname + search, headers, body };
 }

@@ -4,6 +4,7 @@ import type { Parts } from "../app/parts.ts";
 import { pause } from "../app/parts.ts";
 import { readTls } from "../config/certificates.ts";
 import { PortError } from "../config/port-error.ts";
+import { requestOrdersOf } from "../config/request-orders.ts";
 import type { TritonServerConfig } from "../config/triton-server.ts";
 import type { EngineView } from "../engine/types.ts";
 import { seededLogprobs } from "../generation/logprobs.ts";
@@ -20,9 +21,11 @@ import { llmModels } from "../triton/llm/models.ts";
 import { metricsPage } from "../triton/metrics/page.ts";
 import { Polling } from "../triton/metrics/polled.ts";
 import type { KvCache, ServerAround } from "../triton/server/around.ts";
+import { TritonFaults } from "../triton/server/faults.ts";
 import { TritonServer } from "../triton/server/server.ts";
 import { SharedMemory } from "../triton/server/shared-memory.ts";
 import { TraceSettings } from "../triton/server/trace-settings.ts";
+import { faultLines } from "../truth/fault-lines.ts";
 import type { Listeners, Role } from "./role.ts";
 
 export const triton: Role = { listen };
@@ -53,6 +56,10 @@ async function listen(parts: Parts): Promise<Listeners> {
     memory: new SharedMemory(),
     traces: new TraceSettings(),
     logging: { now: config.log },
+    faults: new TritonFaults(
+      { config: parts.config, epochSeconds: parts.epochSeconds, ...parts.laid, ...witnessOf(parts) },
+      requestOrdersOf(parts.config),
+    ),
     kvCache: () => (server.facts.tellsLoad && counts.trtllm.size > 0 ? kvCacheOf(parts) : null),
   };
   const { app, hot } = tritonApp(around);
@@ -63,7 +70,7 @@ async function listen(parts: Parts): Promise<Listeners> {
   let grpc: Http2Server | null = null;
   let openai: HttpServer | null = null;
   let metrics: HttpServer | null = null;
-  const page = pageOf(parts, server, counts);
+  const page = pageOf(parts, around, counts);
   try {
     grpc = config.grpc && grpcServer(parts, around);
     if (config.openai) openai = (await import("./triton-openai.ts")).openAiServer(parts, server, page);
@@ -97,6 +104,9 @@ async function listen(parts: Parts): Promise<Listeners> {
   };
 }
 
+/** Who is told of disturbed answers. */
+const witnessOf = ({ truth, config }: Parts) =>
+  truth ? { faultWitness: faultLines(truth, config.truthLog?.wire === true) } : {};
 function kvCacheOf({ engines, config }: Parts): KvCache {
   const all = engines.views("now");
   const sum = (read: (view: EngineView) => number) => all.reduce((total, view) => total + read(view), 0);
@@ -191,7 +201,11 @@ function metricsServer({ config, clock, epochSeconds }: Parts, page: () => Promi
   }
 }
 
-function pageOf({ config, clock, renderer }: Parts, server: TritonServer, llm: LlmCounts): () => Promise<string> {
+function pageOf(
+  { config, clock, renderer }: Parts,
+  { server, faults }: ServerAround,
+  llm: LlmCounts,
+): () => Promise<string> {
   const { triton: metrics, tritonServer } = config;
   const counts = () => server.cache?.counts ?? null;
   const polling = new Polling(metrics.intervalMs, clock.now(), counts());
@@ -200,7 +214,7 @@ function pageOf({ config, clock, renderer }: Parts, server: TritonServer, llm: L
     const executor = llm.trtllm.size === 0 ? "" : Buffer.from(await renderer.page("trtllm")).toString();
     const nowUs = clock.now();
     const polled = polling.take(nowUs, metrics.cpu, counts());
-    return metricsPage(server, polled, { metrics, namespacing, nowUs, llm, executor });
+    return metricsPage(server, polled, { metrics, namespacing, nowUs, llm, executor, faults: faults.acted });
   };
 }
 

@@ -70,7 +70,8 @@ class AliveProcess {
     const line = new Promise<string | null>((resolve) => {
       this.#wanted = resolve;
     });
-    signal.addEventListener("abort", () => this.#wanted && this.kill());
+    const left = () => this.kill();
+    signal.addEventListener("abort", left);
     const asked = {
       protocol: ALIVE_PROTOCOL,
       case: id,
@@ -84,6 +85,8 @@ class AliveProcess {
     if (this.isOver) this.#next(null);
     else this.#child.write(`${JSON.stringify(asked)}\n`);
     const said = await line;
+    // The case may be judged for a while yet, and the process be in another one by then.
+    signal.removeEventListener("abort", left);
     if (said === null) return this.#crashed(this.#complaint.trim().split("\n").at(-1) || "it ended without an answer");
     const seen = seenIn(parsed(said));
     if (seen !== null) return { ...seen, cost: this.isOver ? null : (measured?.() ?? null) };

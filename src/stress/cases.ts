@@ -2,6 +2,7 @@
 import { FaultDraws } from "../faults/draws.ts";
 import { rowsNamed } from "../faults/order.ts";
 import { parsePlan, plainFault } from "../faults/parse.ts";
+import { actsOn } from "../faults/rows/row.ts";
 import { FAULT_ROWS } from "../faults/table.ts";
 import type { FaultRow, Plan } from "../faults/types.ts";
 
@@ -102,7 +103,7 @@ export function stressCases(names: readonly string[], seed: number): StressCase[
 export const isOpenRow = ({ id }: FaultRow): boolean => POLICY.includes(id);
 
 const ID_CHARACTERS = 60;
-const allRows = () => [...FAULT_ROWS.values()].filter(({ stage, http }) => stage !== "client" && http !== "2");
+const allRows = () => [...FAULT_ROWS.values()].filter((row) => row.stage !== "client" && actsOn(row, "1.1"));
 
 function linesOf(row: FaultRow): string[] {
   const first = row.parameters.find(({ type }) => type === "word");

@@ -3,6 +3,7 @@
  * at plainer places, as `understudy stress --random` does.
  */
 import fc from "fast-check";
+import { actsOn } from "../faults/rows/row.ts";
 import { FAULT_ROWS } from "../faults/table.ts";
 import type { FaultParameter, FaultRow, PositionKind } from "../faults/types.ts";
 
@@ -51,7 +52,7 @@ export function faultPlans(options: FaultPlansOptions = {}): fc.Arbitrary<string
     .map(([all, seed]) => `${together(all).join(";")}#seed=${seed}`);
 }
 
-const isOrdered = ({ stage, http }: FaultRow) => stage !== "client" && http !== "2";
+const isOrdered = (row: FaultRow) => row.stage !== "client" && actsOn(row, "1.1");
 const usualRows = () => [...FAULT_ROWS.values()].filter((row) => isOrdered(row) && row.reaches === "answer");
 
 function rowOf(id: string): FaultRow {

@@ -1,4 +1,5 @@
 /** Which plans are tried by chance? Several faults at once, none of which leaves open what is right, with times that nobody has to wait for. */
+import { actsOn } from "../faults/rows/row.ts";
 import { FAULT_ROWS } from "../faults/table.ts";
 import type { FaultParameter, FaultRow } from "../faults/types.ts";
 import { mix, seeded } from "../host/random.ts";
@@ -14,7 +15,7 @@ const EVENTS = 24;
 
 const ROWS = [...FAULT_ROWS.values()].filter(
   (row) =>
-    !["client", "instead"].includes(row.stage) && row.reaches === "answer" && row.http !== "2" && !isOpenRow(row),
+    !["client", "instead"].includes(row.stage) && row.reaches === "answer" && actsOn(row, "1.1") && !isOpenRow(row),
 );
 
 /** A line of `least` to `most` faults; of fewer where they exclude each other. */

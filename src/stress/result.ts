@@ -50,7 +50,7 @@ export async function caseResult(
   if (server.wireOf(run).unfinished > 0) await stressPause(clock, LEAK_US);
   const wire = server.wireOf(run);
   const reading = run.reading ?? { text: "", failure: null, usage: null, calls: false };
-  const judged = verdictOf({ one, reading, reached: run.reached, seen, wire, retries, growth });
+  const judged = verdictOf({ one, reading, reached: run.reached ?? true, seen, wire, retries, growth });
   const { requests } = wire;
   const last = seen?.at(-1);
   return {

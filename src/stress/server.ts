@@ -6,6 +6,7 @@ import { FaultPipeline } from "../faults/pipeline.ts";
 import { headIn } from "../faults/stages/heads.ts";
 import { FAULT_ROWS } from "../faults/table.ts";
 import type { Clock } from "../host/clock.ts";
+import { bodyWithin } from "../http/body-within.ts";
 import type { DisturbedAnswer, EventSink } from "../http/sink.ts";
 import { HttpServer } from "../http/socket/server.ts";
 import { type AnswerPath, cannedAnswer, SAID } from "./answers.ts";
@@ -19,10 +20,15 @@ import { WireReader } from "./wire-reader.ts";
 const WAIT_MOST_S = 10;
 /** Requests of a case that are kept. */
 const REQUESTS_MOST = 100;
+/** Bytes of a body, of a request or of what a client has seen. */
+const BODY_MOST = 32 * 2 ** 20;
 const PATHS: readonly AnswerPath[] = ["/chat/completions", "/completions", "/messages", "/responses"];
 const STREAM = { "content-type": "text/event-stream; charset=utf-8" };
 const JSON_TYPE = { "content-type": "application/json" };
 const NO_CASE = JSON.stringify({ error: { message: "no such case", type: "NotFoundError", param: null, code: 404 } });
+const TOO_LARGE = JSON.stringify({
+  error: { message: `at most ${BODY_MOST} bytes are taken`, type: "BadRequestError", param: null, code: 413 },
+});
 const NO_JSON = JSON.stringify({
   error: { message: "the body is no JSON", type: "BadRequestError", param: null, code: 400 },
 });
@@ -33,7 +39,8 @@ type CaseRequest = { -readonly [Name in keyof SeenRequest]: SeenRequest[Name] };
 export type StressDesk = (
   method: string,
   path: string,
-  body: () => Promise<Uint8Array>,
+  /** null: it is too large. */
+  body: () => Promise<Uint8Array | null>,
 ) => Promise<{ readonly status: number; readonly json: unknown }> | null;
 
 /** A case that a client is in. */
@@ -46,7 +53,8 @@ export class CaseRun {
   open = 0;
   /** Bytes of answers that left. */
   bytes = 0;
-  reached = true;
+  /** The fault acted in one of its answers; null: none has ended yet. */
+  reached: boolean | null = null;
   reading: WireReading | null = null;
   /** When the last byte left that says anything; 0: something is still to come, or nothing was asked. */
   lastUs = 0;
@@ -113,7 +121,7 @@ export class StressServer {
   async #answer(request: Request): Promise<Response> {
     const server = this.#server;
     const target = new URL(request.url);
-    const asked = this.#desk?.(request.method, target.pathname, () => request.bytes());
+    const asked = this.#desk?.(request.method, target.pathname, () => bodyWithin(request, BODY_MOST));
     if (asked) {
       const { status, json } = await asked;
       return server.answer(request, status, JSON_TYPE, JSON.stringify(json));
@@ -122,7 +130,8 @@ export class StressServer {
     const run = this.#cases.get(id);
     const path = PATHS.find((one) => rest.endsWith(one));
     if (run === undefined) return server.answer(request, 404, JSON_TYPE, NO_CASE);
-    const body = await request.bytes();
+    const body = await bodyWithin(request, BODY_MOST);
+    if (body === null) return server.answer(request, 413, JSON_TYPE, TOO_LARGE);
     if (path === undefined || request.method !== "POST") {
       const models = JSON.stringify({
         object: "list",
@@ -154,7 +163,6 @@ export class StressServer {
     run.lastUs = 0;
     if (before < disturbed) {
       const key = `${id}/${before}`;
-      run.reached = true;
       run.unfinished.set(kept, port);
       const timeline = new Timeline(this.#clock);
       const { pathname, search } = new URL(request.url);
@@ -199,7 +207,8 @@ export class StressServer {
     kept.toldText = account.whole > 3;
     const acts = account.fired.filter(({ id }) => FAULT_ROWS.get(id)!.stage !== "instead");
     const isInstead = run.one.plan.faults.some(({ row }) => row.stage === "instead") || kept.status !== 200;
-    run.reached = isInstead || end === "gone" || acts.every(({ times }) => times > 0);
+    // Whoever follows a redirect has the answer behind it, in which nothing acts.
+    run.reached ||= isInstead || end === "gone" || acts.every(({ times }) => times > 0);
   }
 }
 

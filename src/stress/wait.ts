@@ -28,8 +28,6 @@ interface Open {
 }
 
 const LOOK_US = 100_000;
-/** What is posted of a case. */
-const SEEN_MOST = 32 * 2 ** 20;
 
 /**
  * Beside the cases: `GET /cases`, `POST /case/ID/seen` with what a client saw, which is answered with the verdict, and
@@ -75,11 +73,11 @@ export async function stressWait(settings: WaitSettings): Promise<Waited> {
 async function posted(
   judging: Judging,
   found: Open | undefined,
-  body: () => Promise<Uint8Array>,
+  body: () => Promise<Uint8Array | null>,
 ): Promise<{ status: number; json: unknown }> {
   const bytes = await body();
   if (found === undefined) return { status: 404, json: { error: "no such case; GET /cases lists them" } };
-  if (bytes.length > SEEN_MOST) return { status: 413, json: { error: `at most ${SEEN_MOST} bytes are taken` } };
+  if (bytes === null) return { status: 413, json: { error: "too large; 32 MiB are taken" } };
   const seen = seenIn(parsed(bytes));
   if (seen === null) return { status: 400, json: { error: `not of this shape: ${SEEN_SHAPE}` } };
   found.seen.push(seen);

@@ -8,8 +8,9 @@ import { type CheckOptions, checkScrapes, type Scrape, type Violation } from "..
 import { BUG_NAMES, type BugName } from "../../src/config/types.ts";
 import type { Takes } from "../../src/metrics/bugs/bug.ts";
 import { bugs } from "../../src/metrics/bugs/table.ts";
+import { hosted } from "../hosted.ts";
 import { main } from "../program.ts";
-import { type Server, serve } from "../server.ts";
+import { type Listening, serve } from "../server.ts";
 import { figure, sampled } from "../size.ts";
 import { ADMIN, drive, ENVIRONMENT, FLAGS, PARAMETERS, type Scrapes } from "./load.ts";
 
@@ -35,14 +36,15 @@ afterAll(async () => {
 });
 
 /** Under the load, then what `see` makes of the server. Begins at once or when there is room. */
-function driven<T>(flags: readonly string[], see: (server: Server, scrapes: Scrapes) => Promise<T> | T): Promise<T> {
+function driven<T>(flags: readonly string[], see: (server: Listening, scrapes: Scrapes) => Promise<T> | T): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>();
   promise.catch(() => {}); // the test that awaits it hears of it
   queue.push(async () => {
-    let server: Server | undefined;
+    let server: (Listening & { stop(): Promise<unknown> }) | undefined;
     try {
       const admin = flags.includes("--workers") ? [] : ADMIN;
-      server = await serve([...FLAGS, ...admin, ...flags], ENVIRONMENT);
+      const start = flags.includes("--workers") ? serve : hosted;
+      server = await start([...FLAGS, ...admin, ...flags], ENVIRONMENT);
       resolve(await see(server, await drive(server)));
     } catch (error) {
       reject(error);
@@ -153,7 +155,7 @@ describe("accused of nothing", () => {
 });
 
 describe("on the command line", () => {
-  const check = async ({ url }: Server) => {
+  const check = async ({ url }: Listening) => {
     const child = Bun.spawn([process.execPath, main, "check", `${url}/metrics/all`], {
       stdout: "pipe",
       stderr: "pipe",

@@ -3,7 +3,7 @@
  * each kind, rests, and clients that all leave at once.
  */
 import type { Scrape } from "../../src/check/index.ts";
-import { eventually, type Server } from "../server.ts";
+import { eventually, type Listening } from "../server.ts";
 
 /** A pool for two answers and a half, so that some are preempted; steps of at least 2 ms, so that scrapes see them run. */
 export const FLAGS: readonly string[] = [
@@ -30,7 +30,7 @@ export interface Scrapes {
   readonly all: readonly Scrape[];
 }
 
-export async function drive(server: Server): Promise<Scrapes> {
+export async function drive(server: Listening): Promise<Scrapes> {
   const all: Scrape[] = [];
   /** `rest`: nothing is under way, nor was since the scrape before. */
   const look = async (rest = false) => void all.push(await scrape(server, rest));
@@ -94,21 +94,21 @@ export async function drive(server: Server): Promise<Scrapes> {
   return { clean, all };
 }
 
-async function scrape(server: Server, rest: boolean): Promise<Scrape> {
+async function scrape(server: Listening, rest: boolean): Promise<Scrape> {
   const answer = await fetch(`${server.url}/metrics/all`, { keepalive: false });
   const text = await answer.text();
   const atS = (performance.timeOrigin + performance.now()) / 1000;
   return { text, contentType: answer.headers.get("content-type") ?? "", atS, rest };
 }
 
-async function underway({ url }: Server): Promise<number> {
+async function underway({ url }: Listening): Promise<number> {
   const page = await (await fetch(`${url}/metrics`, { keepalive: false })).text();
   const gauges = page.matchAll(/^vllm:num_requests_(?:running|waiting)\{.*\} (\S+)$/gm);
   return gauges.reduce((sum, [, value]) => sum + Number(value), 0);
 }
 
 /** No engine steps any more, and all gauges that are late have caught up. */
-async function atRest({ url }: Server): Promise<void> {
+async function atRest({ url }: Listening): Promise<void> {
   const steps = async () => {
     const page = await (await fetch(`${url}/metrics/understudy`, { keepalive: false })).text();
     return page.match(/^understudy_steps_total.*$/gm)!.join();

@@ -1,7 +1,10 @@
-/** Do the examples for tests in other languages pass? Go's in the whole, where Go is there; Vitest's by Bun's runner, which knows its names. */
+/** Do the examples for tests in other languages pass? Those of Go and JUnit in the whole, where Go and Maven are; Vitest's by Bun's runner, which knows its names. */
 import { expect, setDefaultTimeout, test } from "bun:test";
+import { cpSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { sized } from "../size.ts";
-import { findToolchain, TOOLCHAINS } from "./toolchains.ts";
+import { findToolchain, MAVEN, missingLine, TOOLCHAINS } from "./toolchains.ts";
 
 setDefaultTimeout(300_000);
 
@@ -13,13 +16,30 @@ async function run(words: readonly string[], cwd: string, env: Readonly<Record<s
   return { out: out + complaint, code };
 }
 
-const go = sized("clients", { sample: null, whole: findToolchain(TOOLCHAINS.go) });
+const env = { UNDERSTUDY: `${process.execPath} ${root}src/main.ts` };
+const [go, maven] = [[TOOLCHAINS.go, "examples/go"] as const, [MAVEN, "examples/junit"] as const].map(
+  ([toolchain, example]) => {
+    if (sized("clients", { sample: true, whole: false })) return null;
+    const found = findToolchain(toolchain);
+    if (found === null) console.log(missingLine(toolchain, [example]));
+    return found;
+  },
+) as [string | null, string | null];
+
 test.skipIf(go === null)("examples/go", async () => {
-  const env = { UNDERSTUDY: `${process.execPath} ${root}src/main.ts` };
   expect(await run([go!, "test", "-count=1", "./..."], `${root}examples/go`, env)).toEqual({
     out: expect.stringContaining("ok"),
     code: 0,
   });
+});
+
+test.skipIf(maven === null)("examples/junit", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "understudy-junit-"));
+  cpSync(`${root}examples/junit`, folder, { recursive: true });
+  const { out, code } = await run([maven!, "-B", "-Dstyle.color=never", "test"], folder, env);
+  rmSync(folder, { recursive: true });
+  expect({ code, said: code === 0 ? "" : out }).toEqual({ code: 0, said: "" });
+  expect(out).toContain("Tests run: 2, Failures: 0, Errors: 0, Skipped: 0");
 });
 
 test("examples/vitest", async () => {

@@ -7,7 +7,7 @@ import { existsSync } from "node:fs";
 import { parseOutputLengths } from "../../src/config/output-lengths.ts";
 import { naturalLength } from "../../src/content/output-lengths.ts";
 import { seeded } from "../../src/host/random.ts";
-import { type Server, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
 import { sized } from "../size.ts";
 
 setDefaultTimeout(60_000);
@@ -15,14 +15,14 @@ setDefaultTimeout(60_000);
 const SEED = 4096;
 const LENGTHS = "lognormal:mean=200,sigma=0.5";
 const root = new URL("../../", import.meta.url).pathname;
-let server: Server;
+let server: Hosted;
 /** None of these requests brings a seed: each gets the next one of `--seed`, in order of arrival. */
 let nextSeed: () => number;
 beforeAll(async () => {
   const flags = ["--served-model-name", "m", "--timing", "none", "--disable-uvicorn-access-log"];
   // An agent brings tools; here no answer calls one.
   const tools = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes", "--tool-call-share", "0"];
-  server = await serve([...flags, ...tools, "--seed", String(SEED), "--output-tokens", LENGTHS]);
+  server = await hosted([...flags, ...tools, "--seed", String(SEED), "--output-tokens", LENGTHS]);
   nextSeed = seeded(SEED);
 });
 afterAll(() => server.stop());

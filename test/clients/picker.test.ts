@@ -1,6 +1,7 @@
 /** Does an endpoint picker find its five quantities, in each dialect and state, and pick as it should? */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { eventually, type Server, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { eventually } from "../server.ts";
 import { parse, type Reading, read, readLora, saturation, scores } from "./picker.ts";
 
 setDefaultTimeout(30_000);
@@ -13,21 +14,21 @@ const FLAGS = [
 ];
 const ENGINES = { vllm: "/metrics", "triton-tensorrt-llm": "/metrics/trtllm" } as const;
 
-let busy: Server;
-let idle: Server;
+let busy: Hosted;
+let idle: Hosted;
 beforeAll(async () => {
-  [busy, idle] = await Promise.all([serve(FLAGS), serve(FLAGS)]);
+  [busy, idle] = await Promise.all([hosted(FLAGS), hosted(FLAGS)]);
 });
 afterAll(async () => {
   await Promise.all([busy.stop(), idle.stop()]);
 });
 
-const page = async (server: Server, path: string) => (await fetch(server.url + path)).text();
-const see = async (server: Server, engine: keyof typeof ENGINES = "vllm"): Promise<Reading> =>
+const page = async (server: Hosted, path: string) => (await fetch(server.url + path)).text();
+const see = async (server: Hosted, engine: keyof typeof ENGINES = "vllm"): Promise<Reading> =>
   read(await page(server, ENGINES[engine]), engine);
 
 /** Chats that go on until they are left. */
-function load(server: Server, count: number, model = "m", tokens = 900) {
+function load(server: Hosted, count: number, model = "m", tokens = 900) {
   const controller = new AbortController();
   const all = Array.from({ length: count }, (_, seed) =>
     fetch(`${server.url}/v1/completions`, {

@@ -9,7 +9,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { RawSocket } from "../conformance/raw-socket.ts";
 import { wire } from "../conformance/talk.ts";
-import { eventually, type Server, sample, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { eventually, sample } from "../server.ts";
 
 setDefaultTimeout(60_000);
 
@@ -28,7 +29,7 @@ const HELD = "gzip on; gzip_types text/event-stream; gzip_min_length 0; location
 const TEMPORARY = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
 const TOKENS = 30;
 
-let server: Server;
+let server: Hosted;
 let folder: string;
 let proxy: Bun.Subprocess | undefined;
 let ports: { readonly usual: number; readonly documented: number; readonly held: number };
@@ -44,7 +45,7 @@ async function freePorts(count: number): Promise<number[]> {
 beforeAll(async () => {
   if (missing && process.env.CI === undefined) return;
   const flags = ["--served-model-name", "m", "--timing", "constant:ttft=50ms,itl=50ms"];
-  server = await serve(flags);
+  server = await hosted(flags);
   folder = mkdtempSync(join(tmpdir(), "understudy-nginx-"));
   const [usual, documented, held] = (await freePorts(3)) as [number, number, number];
   ports = { usual, documented, held };

@@ -40,6 +40,14 @@ export const TOOLCHAINS = {
     from: "a cargo on the path",
   },
 } as const satisfies Record<string, Toolchain>;
+/** For an example alone: it brings its own runner of tests. */
+export const MAVEN: Toolchain = {
+  name: "Maven",
+  programs: ["mvn"],
+  version: ["--version"],
+  least: [3, 8],
+  from: "Debian: apt-get install maven openjdk-17-jdk-headless",
+};
 export type ToolchainName = keyof typeof TOOLCHAINS;
 
 /** Where its program is; null: nowhere, or too old. */
@@ -48,7 +56,7 @@ export function findToolchain(one: Toolchain): string | null {
     const path = program.includes("/") ? resolve(root, program) : Bun.which(program);
     if (path === null || !existsSync(path)) continue;
     const { exitCode, stdout } = Bun.spawnSync([path, ...one.version], { stderr: "ignore" });
-    if (exitCode === 0 && isRecent(stdout.toString(), one.least)) return path;
+    if (exitCode === 0 && isRecent(Bun.stripANSI(stdout.toString()), one.least)) return path;
   }
   return null;
 }

@@ -3,17 +3,18 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { type Hosted, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
-import { eventually, type Server, serve } from "../server.ts";
+import { eventually } from "../server.ts";
 
 setDefaultTimeout(30_000);
 
-let server: Server;
+let server: Hosted;
 let folder: string;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "understudy-admin-"));
   writeFileSync(join(folder, "hello.yaml"), "match: { user: Hello }\nanswer: From the folder\n");
-  server = await serve([
+  server = await hosted([
     "--served-model-name",
     "m",
     "--timing",
@@ -46,7 +47,7 @@ test("only the key opens it, and without the option there is no such path", asyn
   expect((await fetch(`${server.url}/admin/config`)).status).toBe(401);
   expect((await admin({ method: "POST", body: "{}" }, "")).status).toBe(401);
   expect((await admin({ method: "DELETE" })).status).toBe(405);
-  const plain = await serve(["--timing", "none"]);
+  const plain = await hosted(["--timing", "none"]);
   expect((await fetch(`${plain.url}/admin/config`)).status).toBe(404);
   await plain.stop();
 });
@@ -165,7 +166,7 @@ test("--admin-key and --workers do not go together", async () => {
 
 test("--compat llm-d-inference-sim: its latencies change by its keys, all or nothing", async () => {
   const flags = "--compat llm-d-inference-sim --host 127.0.0.1 --model m --admin-key secret --inter-token-latency 1us";
-  const like = await serve(flags.split(" "));
+  const like = await hosted(flags.split(" "));
   const config = async (changes?: object) => {
     const body = changes === undefined ? {} : { method: "POST", body: JSON.stringify(changes) };
     const answer = await fetch(`${like.url}/admin/config`, { ...body, headers: { authorization: "Bearer secret" } });

@@ -1,7 +1,8 @@
 /** What does a server say that is full, only as long as it is, and does OpenAI's client come again as it was told? */
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import OpenAI from "openai";
-import { eventually, type Server, sample, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { eventually, sample } from "../server.ts";
 import { posted, RawSocket } from "./raw-socket.ts";
 
 setDefaultTimeout(30_000);
@@ -12,7 +13,7 @@ const BUSY =
 const BACKLOG =
   "The engine has reached its prefill token backlog limit. Please try again later or on a different instance.";
 
-let server: Server;
+let server: Hosted;
 let others: RawSocket[] = [];
 afterEach(async () => {
   for (const other of others) other.destroy();
@@ -25,7 +26,7 @@ const long = (stream: boolean, fields: object = {}) =>
 
 /** Starts it and fills it with others. */
 async function filled(flags: readonly string[], requests: readonly string[]): Promise<void> {
-  server = await serve([...FLAGS, ...flags]);
+  server = await hosted([...FLAGS, ...flags]);
   for (const request of requests) {
     const other = await RawSocket.connect(Number(new URL(server.url).port));
     other.write(request);
@@ -65,7 +66,7 @@ test("--limit-concurrency: one more is refused", async () => {
 });
 
 test("--limit-concurrency: requests without their body count", async () => {
-  server = await serve([...FLAGS, "--limit-concurrency", "1"]);
+  server = await hosted([...FLAGS, "--limit-concurrency", "1"]);
   const other = await RawSocket.connect(Number(new URL(server.url).port));
   others.push(other);
   other.write(long(true).slice(0, -5));
@@ -162,7 +163,7 @@ test.each(["ms", "seconds", "date"])("OpenAI's client comes again after the time
 });
 
 test("paused is not full", async () => {
-  server = await serve([...FLAGS, "--retry-after", "1"], { VLLM_SERVER_DEV_MODE: "1" });
+  server = await hosted([...FLAGS, "--retry-after", "1"], { VLLM_SERVER_DEV_MODE: "1" });
   await fetch(`${server.url}/pause`, { method: "POST" });
   const answer = await post();
   expect([answer.status, answer.headers.get("retry-after")]).toEqual([503, null]);

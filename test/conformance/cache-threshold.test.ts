@@ -1,6 +1,7 @@
 /** Does a request that finds too little of its prompt in the prefix cache end without a token? `--cache-hit-threshold`. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { eventually, type Server, sample, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { eventually, sample } from "../server.ts";
 
 setDefaultTimeout(30_000);
 
@@ -8,7 +9,7 @@ const CHAT = "/v1/chat/completions";
 const COMPLETION = "/v1/completions";
 const HEADER = "x-cache-threshold-finish-reason";
 
-let server: Server;
+let server: Hosted;
 let fresh = 0;
 
 const post = (path: string, body: object, headers: Record<string, string> = {}, url = server.url) =>
@@ -39,7 +40,7 @@ async function events(answer: Response) {
 
 describe("--cache-hit-threshold 0.5", () => {
   beforeAll(async () => {
-    server = await serve("--model m --timing none --cache-hit-threshold 0.5".split(" "));
+    server = await hosted("--model m --timing none --cache-hit-threshold 0.5".split(" "));
   });
   afterAll(() => server.stop());
 
@@ -147,7 +148,7 @@ describe("--cache-hit-threshold 0.5", () => {
 });
 
 test("without the option neither field nor header are looked at", async () => {
-  const plain = await serve("--model m --timing none".split(" "));
+  const plain = await hosted("--model m --timing none".split(" "));
   const body = { prompt: unseen(), cache_hit_threshold: "much" };
   expect(await reasons(await post(COMPLETION, body, { [HEADER]: "true" }, plain.url))).toEqual(["length"]);
   await plain.stop();
@@ -155,7 +156,7 @@ test("without the option neither field nor header are looked at", async () => {
 
 test("without a prefix cache only the header counts", async () => {
   const flags = "--model m --timing none --no-enable-prefix-caching --cache-hit-threshold 0.5";
-  const plain = await serve(flags.split(" "));
+  const plain = await hosted(flags.split(" "));
   const ask = (headers: Record<string, string>) => post(COMPLETION, { prompt: unseen() }, headers, plain.url);
   expect(await reasons(await ask({}))).toEqual(["length"]);
   expect(await reasons(await ask({ [HEADER]: "true" }))).toEqual(["cache_threshold"]);

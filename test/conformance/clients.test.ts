@@ -2,15 +2,15 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import OpenAI from "openai";
-import { type Server, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
 
 const python = new URL("../../.venv/bin/python", import.meta.url).pathname;
 const script = new URL("clients/client.py", import.meta.url).pathname;
 
-let server: Server;
+let server: Hosted;
 beforeAll(async () => {
   // Longer than any limit below: all of them cut.
-  server = await serve(["--timing", "none", "--served-model-name", "m", "--output-tokens", "constant:100000"]);
+  server = await hosted(["--timing", "none", "--served-model-name", "m", "--output-tokens", "constant:100000"]);
 });
 afterAll(async () => {
   await server.stop();

@@ -1,15 +1,16 @@
 /** Does a server that was started as another stand-in is do what that one's flags say? */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { eventually, type Server, sample, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { eventually, sample, serve } from "../server.ts";
 
 setDefaultTimeout(30_000);
 
-let server: Server;
+let server: Hosted;
 beforeAll(async () => {
   const flags =
     "--compat llm-d-inference-sim --host 127.0.0.1 --model m --mode echo --max-num-seqs 1 --max-waiting-queue-length 1";
   const times = "--time-to-first-token 300ms --inter-token-latency 100ms --startup-duration 1ms";
-  server = await serve([...flags.split(" "), ...times.split(" ")]);
+  server = await hosted([...flags.split(" "), ...times.split(" ")]);
 });
 afterAll(() => server.stop());
 
@@ -48,7 +49,7 @@ test("its probes are answered, with --compat alone", async () => {
   expect((await fetch(`${server.url}/health/ready`, { method: "POST" })).status).toBe(405);
   const document = (await (await fetch(`${server.url}/openapi.json`)).json()) as { paths: object };
   expect(Object.keys(document.paths)).toContain("/health/ready");
-  const plain = await serve(["--timing", "none"]);
+  const plain = await hosted(["--timing", "none"]);
   expect((await fetch(`${plain.url}/health/ready`)).status).toBe(404);
   await plain.stop();
 });
@@ -72,6 +73,7 @@ test.each([
 
 test("--startup-duration: not ready so long, and healthy; a pod names itself", async () => {
   const flags = ["--compat", "llm-d-inference-sim", "--host", "127.0.0.1", "--startup-duration", "4s"];
+  // A process of its own: the duration counts from its start.
   const late = await serve(flags, { POD_NAME: "pod-1", POD_NAMESPACE: "here" });
   const status = async (path: string) => (await fetch(late.url + path)).status;
   expect([await status("/health/ready"), await status("/health")]).toEqual([503, 200]);

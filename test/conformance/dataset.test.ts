@@ -5,7 +5,8 @@ import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Server, serve } from "../server.ts";
+import { hosted } from "../hosted.ts";
+import { type Listening, type Server, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);
 
@@ -22,7 +23,7 @@ let server: Server;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "understudy-dataset-"));
   file = join(folder, "rows.sqlite3");
-  const plain = await serve(["--timing", "none", "--served-model-name", "m"]);
+  const plain = await hosted(["--timing", "none", "--served-model-name", "m"]);
   const idsOf = async (body: object): Promise<number[]> => {
     const answer = await post(plain, "/tokenize", { model: "m", ...body });
     return ((await answer.json()) as { tokens: number[] }).tokens;
@@ -49,7 +50,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-function post({ url }: Server, path: string, body: object): Promise<Response> {
+function post({ url }: Listening, path: string, body: object): Promise<Response> {
   const headers = { "content-type": "application/json" };
   return fetch(url + path, { method: "POST", headers, body: JSON.stringify(body) });
 }

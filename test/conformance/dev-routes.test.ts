@@ -1,7 +1,8 @@
 /** Do pause, resume and the resets answer as the real server did, and do they do what they say, over real sockets? */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
-import { eventually, type Server, sample, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { eventually, sample } from "../server.ts";
 import { exchange, type RawRequest } from "./raw-client.ts";
 
 setDefaultTimeout(30_000);
@@ -34,9 +35,9 @@ const clean = (text: string) =>
 const FLAGS = ["--served-model-name", "golden", "--no-async-scheduling", "--num-gpu-blocks-override", "512"];
 const SLOW = ["--timing", "linear:base=4ms,prefill=0ms,decode=0ms", "--max-model-len", "4096"];
 
-let server: Server;
+let server: Hosted;
 beforeAll(async () => {
-  server = await serve([...FLAGS, ...SLOW], { VLLM_SERVER_DEV_MODE: "1" });
+  server = await hosted([...FLAGS, ...SLOW], { VLLM_SERVER_DEV_MODE: "1" });
 });
 afterAll(async () => {
   await server.stop();
@@ -263,7 +264,7 @@ test("sleep pauses until all is awake again", async () => {
 
 /** `record_sleep_state` of vLLM 0.33 (`v1/metrics/loggers.py`): awake from the first tag that wakes; a pause is no sleep. */
 test("the gauge of sleep: by level, at once, awake from the first tag on, and the engine's own for each", async () => {
-  const two = await serve([...FLAGS, ...SLOW, "--data-parallel-size", "2"], { VLLM_SERVER_DEV_MODE: "1" });
+  const two = await hosted([...FLAGS, ...SLOW, "--data-parallel-size", "2"], { VLLM_SERVER_DEV_MODE: "1" });
   const states = async () => {
     const page = await (await fetch(`${two.url}/metrics`)).text();
     const found = page.matchAll(/^vllm:engine_sleep_state\{engine="(\d)",.*sleep_state="(\w+)"\} (\S+)$/gm);
@@ -295,7 +296,7 @@ test("the gauge of sleep: by level, at once, awake from the first tag on, and th
 });
 
 test("without the variable, or with 0, the routes are unknown paths", async () => {
-  const plain = await serve(["--timing", "none"], { VLLM_SERVER_DEV_MODE: "0" });
+  const plain = await hosted(["--timing", "none"], { VLLM_SERVER_DEV_MODE: "0" });
   try {
     for (const path of ["/pause", "/resume", "/reset_prefix_cache", "/reset_mm_cache", "/reset_encoder_cache"]) {
       const { status, body } = await exchange({ method: "POST", path }, portOf(plain.url));

@@ -5,13 +5,13 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { dialectRefusal, dialectTables } from "../../scripts/dialect-tables.ts";
 import { FAIL, State } from "../../src/python/types.ts";
-import { type Server, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
 
 setDefaultTimeout(30_000);
 
-let server: Server;
+let server: Hosted;
 beforeAll(async () => {
-  server = await serve(["--served-model-name", "m", "--timing", "none", "--max-model-len", "4096"]);
+  server = await hosted(["--served-model-name", "m", "--timing", "none", "--max-model-len", "4096"]);
 });
 afterAll(() => server.stop());
 

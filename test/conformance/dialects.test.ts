@@ -3,27 +3,28 @@
  * that go on in the background, what an image costs. Against live servers.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { eventually, type Server, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { eventually } from "../server.ts";
 
 setDefaultTimeout(30_000);
 
 // biome-ignore lint/suspicious/noExplicitAny: JSON of several shapes
 type Json = any;
 const NAMED = ["--served-model-name", "m"];
-let thinking: Server;
-let storing: Server;
-let seeing: Server;
+let thinking: Hosted;
+let storing: Hosted;
+let seeing: Hosted;
 beforeAll(async () => {
   [thinking, storing, seeing] = await Promise.all([
-    serve([...NAMED, "--timing", "none", "--reasoning-parser", "qwen3"]),
-    serve([...NAMED, "--timing", "linear:base=20ms,prefill=0ms,decode=0ms", "--response-store", "3"]),
-    serve([...NAMED, "--timing", "none", "--image-tokens", "100", "--enable-prompt-tokens-details"]),
+    hosted([...NAMED, "--timing", "none", "--reasoning-parser", "qwen3"]),
+    hosted([...NAMED, "--timing", "linear:base=20ms,prefill=0ms,decode=0ms", "--response-store", "3"]),
+    hosted([...NAMED, "--timing", "none", "--image-tokens", "100", "--enable-prompt-tokens-details"]),
   ]);
 });
 afterAll(() => Promise.all([thinking, storing, seeing].map((server) => server.stop())));
 
 async function call(
-  server: Server,
+  server: Hosted,
   path: string,
   body?: object,
   method = "POST",

@@ -4,7 +4,8 @@ import { readFileSync } from "node:fs";
 import { DEFAULT_OUTPUT_LENGTHS } from "../../src/config/output-lengths.ts";
 import { TOOL_PARSERS } from "../../src/config/parsers.ts";
 import { naturalLength } from "../../src/content/output-lengths.ts";
-import { eventually, type Server, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { eventually } from "../server.ts";
 import { exchange } from "./raw-client.ts";
 
 setDefaultTimeout(30_000);
@@ -20,16 +21,16 @@ const row = (name: string, show: () => Promise<void> | void) => {
   test(name, show);
 };
 
-let server: Server;
+let server: Hosted;
 beforeAll(async () => {
-  server = await serve(["--served-model-name", "m", "--timing", "none", "--api-key", "a", "--api-key", "b"], {
+  server = await hosted(["--served-model-name", "m", "--timing", "none", "--api-key", "a", "--api-key", "b"], {
     VLLM_SERVER_DEV_MODE: "1",
   });
 });
 afterAll(async () => {
   await server.stop();
 });
-const portOf = ({ url }: Server) => Number(new URL(url).port);
+const portOf = ({ url }: Hosted) => Number(new URL(url).port);
 
 const headers = { "Content-Type": "application/json", Authorization: "Bearer a" };
 async function post(path: string, body: object): Promise<{ status: number; json: Answer }> {
@@ -70,7 +71,7 @@ async function unknownPaths(paths: readonly string[]): Promise<void> {
   }
 }
 row("one in the background that fails says so", async () => {
-  const kept = await serve(["--served-model-name", "m", "--timing", "none", "--response-store", "5"]);
+  const kept = await hosted(["--served-model-name", "m", "--timing", "none", "--response-store", "5"]);
   try {
     const script = { sequences: [{ steps: [[5]], finish: "error" }] };
     const ask = { model: "m", input: "Hello", background: true, understudy: { script } };
@@ -120,7 +121,7 @@ row("/metrics is for GET, and no other path is it", async () => {
 row("an empty text is echoed as nothing", async () => {
   // With the built-in vocabulary it is no prompt; this model's tokenizer puts a token in front.
   const folder = new URL("model", import.meta.url).pathname;
-  const own = await serve(["--served-model-name", "m", "--timing", "none", "--tokenizer", folder]);
+  const own = await hosted(["--served-model-name", "m", "--timing", "none", "--tokenizer", folder]);
   const ask = async (echo: boolean) => {
     const body = JSON.stringify({ ...FIXED, prompt: ["", "a"], echo });
     const init = { method: "POST", headers: { "content-type": "application/json" }, body };
@@ -132,7 +133,7 @@ row("an empty text is echoed as nothing", async () => {
 });
 
 row("a whole float in a tool's schema is an integer in the prompt", async () => {
-  const own = await serve(["--timing", "none", "--tokenizer", new URL("model", import.meta.url).pathname]);
+  const own = await hosted(["--timing", "none", "--tokenizer", new URL("model", import.meta.url).pathname]);
   const tokens = async (minimum: string) => {
     const tool = `{"type":"function","function":{"name":"f","parameters":{"minimum":${minimum}}}}`;
     const body = `{"messages":[{"role":"user","content":"x"}],"tools":[${tool}]}`;
@@ -333,7 +334,7 @@ row("an adapter changes who runs, not what is said", async () => {
     "--timing",
     "none",
   ];
-  const tuned = await serve(flags);
+  const tuned = await hosted(flags);
   const say = async (model: string) => {
     const body = JSON.stringify({ model, prompt: "Hello", seed: 5, max_tokens: 20 });
     const headers = { "content-type": "application/json" };

@@ -1,13 +1,14 @@
 /** Does `/v1/embeddings` give vectors in OpenAI's form, the same ones each time, and refuse as the other routes do? */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { type Server, sample, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { type Listening, sample, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);
 
-let server: Server;
+let server: Hosted;
 beforeAll(async () => {
   const flags = ["--timing", "none", "--served-model-name", "m", "--max-model-len", "64", "--api-key", "k"];
-  server = await serve([...flags, "--embedding-dimensions", "16"]);
+  server = await hosted([...flags, "--embedding-dimensions", "16"]);
 });
 afterAll(() => server.stop());
 
@@ -20,16 +21,16 @@ interface Body {
   readonly usage: object;
   readonly error: { readonly message: string; readonly type: string; readonly param: string | null };
 }
-function post(body: object | string, { url }: Server = server, headers: Record<string, string> = {}) {
+function post(body: object | string, { url }: Listening = server, headers: Record<string, string> = {}) {
   return fetch(`${url}/v1/embeddings`, {
     method: "POST",
     headers: { "content-type": "application/json", authorization: "Bearer k", ...headers },
     body: typeof body === "string" ? body : JSON.stringify(body),
   });
 }
-const embed = async (body: object, at?: Server) => (await (await post(body, at)).json()) as Body;
-const vectors = async (body: object, at?: Server) => (await embed(body, at)).data.map(({ embedding }) => embedding);
-const numbers = async (body: object, at?: Server) => (await vectors(body, at)) as number[][];
+const embed = async (body: object, at?: Listening) => (await (await post(body, at)).json()) as Body;
+const vectors = async (body: object, at?: Listening) => (await embed(body, at)).data.map(({ embedding }) => embedding);
+const numbers = async (body: object, at?: Listening) => (await vectors(body, at)) as number[][];
 const length = (vector: readonly number[]) => Math.hypot(...vector);
 
 test("an answer as a whole", async () => {
@@ -76,7 +77,7 @@ test("the same input has the same vector, as text and as ids, alone and among ot
   const several = await numbers({ input: [[13225], [13225, 2375]] });
   expect(several[1]).toEqual(text!);
   expect(several[0]).not.toEqual(text!);
-  const other = await serve(["--timing", "none", "--embedding-dimensions", "16", "--seed", "7"]);
+  const other = await hosted(["--timing", "none", "--embedding-dimensions", "16", "--seed", "7"]);
   expect(await numbers({ input: "Hello world" }, other)).not.toEqual([text!]);
   await other.stop();
   const cosine = several[0]!.reduce((sum, value, at) => sum + value * text![at]!, 0);
@@ -126,7 +127,7 @@ describe("refused", () => {
     expect((await post({ input: "a" }, server, { authorization: "" })).status).toBe(401);
     const headers = { authorization: "Bearer k" };
     expect((await fetch(`${server.url}/v1/embeddings`, { headers })).status).toBe(405);
-    const without = await serve(["--timing", "none"]);
+    const without = await hosted(["--timing", "none"]);
     expect((await post({ input: "a" }, without)).status).toBe(404);
     await without.stop();
   });
@@ -142,7 +143,7 @@ test("HTTP requests are counted, and the engine hears of none", async () => {
 
 test("--compat llm-d-inference-sim: 384, or as many as its key says", async () => {
   const flags = ["--compat", "llm-d-inference-sim", "--host", "127.0.0.1", "--model", "m"];
-  const plain = await serve(flags);
+  const plain = await hosted(flags);
   expect((await numbers({ input: "Hello" }, plain))[0]).toHaveLength(384);
   await plain.stop();
   const told = await serve([...flags, "--default-embedding-dimensions", "12"]);

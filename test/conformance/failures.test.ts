@@ -1,16 +1,16 @@
 /** Do so many requests fail as the server was told, in the words of the real one, the same ones each time? */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { FAILURE_TYPES } from "../../src/config/failures.ts";
-import { type Server, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
 
 setDefaultTimeout(30_000);
 
 const FLAGS = "--timing none --served-model-name m --max-model-len 100 --overload-status 429 --admin-key key".split(
   " ",
 );
-let server: Server;
+let server: Hosted;
 beforeAll(async () => {
-  server = await serve([...FLAGS, "--seed", "5", "--failure-injection-rate", "50"]);
+  server = await hosted([...FLAGS, "--seed", "5", "--failure-injection-rate", "50"]);
 });
 afterAll(() => server.stop());
 
@@ -38,7 +38,7 @@ const change = (changes: object) =>
   });
 
 test("about so many fail, in all six ways, and the same ones of an equal server", async () => {
-  const twin = await serve([...FLAGS, "--seed", "5", "--failure-injection-rate", "50"]);
+  const twin = await hosted([...FLAGS, "--seed", "5", "--failure-injection-rate", "50"]);
   const [first, second] = await Promise.all([statuses(server.url, 120), statuses(twin.url, 120)]);
   await twin.stop();
   expect(first).toEqual(second);

@@ -3,8 +3,9 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { cpSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { type Hosted, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
-import { eventually, type Server, serve } from "../server.ts";
+import { eventually, type Listening, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);
 
@@ -24,25 +25,25 @@ interface Body {
     readonly finish_reason: string;
   }[];
 }
-function post(server: Server, path: string, body: object, headers: Record<string, string> = {}): Promise<Response> {
+function post(server: Listening, path: string, body: object, headers: Record<string, string> = {}): Promise<Response> {
   return fetch(server.url + path, {
     method: "POST",
     headers: { "content-type": "application/json", ...headers },
     body: JSON.stringify(body),
   });
 }
-async function ask(server: Server, path: string, body: object, headers?: Record<string, string>): Promise<string> {
+async function ask(server: Listening, path: string, body: object, headers?: Record<string, string>): Promise<string> {
   const { choices } = (await (await post(server, path, body, headers)).json()) as Body;
   const said = choices[0]!.text ?? choices[0]!.message!.content;
   return `${said} (${choices[0]!.finish_reason})`;
 }
-const chat = (server: Server, content: string, more: object = {}, headers?: Record<string, string>) =>
+const chat = (server: Listening, content: string, more: object = {}, headers?: Record<string, string>) =>
   ask(server, "/v1/chat/completions", { messages: [{ role: "user", content }], max_tokens: 50, ...more }, headers);
 
 describe("the folder of examples", () => {
-  let server: Server;
+  let server: Hosted;
   beforeAll(async () => {
-    server = await serve([...FLAGS, "--fixtures", EXAMPLES]);
+    server = await hosted([...FLAGS, "--fixtures", EXAMPLES]);
   });
   afterAll(() => server.stop());
 
@@ -127,7 +128,7 @@ test("header, then body, then fixtures, then the scripts without a name, then th
   const scripts = join(folder, "scripts.json");
   const script = (id: number) => ({ sequences: [{ steps: [[id]] }] });
   writeFileSync(scripts, JSON.stringify({ scripts: [{ name: "greeting", ...script(13225) }, script(2375)] }));
-  const server = await serve([...FLAGS, "--fixtures", own, "--script", scripts]);
+  const server = await hosted([...FLAGS, "--fixtures", own, "--script", scripts]);
   const body = { model: "echo", understudy: { script: "from the body" } };
   const header = { "X-Understudy": '{"script":"from the header"}' };
   expect(await chat(server, "Said", body, header)).toBe("from the header (stop)");
@@ -181,7 +182,7 @@ describe("while the server runs", () => {
     };
     version("..2026_1", "first");
     symlinkSync("..data/a.yaml", join(mounted, "a.yaml"));
-    const server = await serve([...FLAGS, "--fixtures", mounted]);
+    const server = await hosted([...FLAGS, "--fixtures", mounted]);
     expect(await chat(server, "x")).toBe("first (stop)");
     version("..2026_2", "second");
     rmSync(join(mounted, "..2026_1"), { recursive: true });
@@ -191,7 +192,7 @@ describe("while the server runs", () => {
 
   test("no request falls between two sets: from old to new once, and never to none", async () => {
     write("a.yaml", both("v0"));
-    const server = await serve([...FLAGS, "--fixtures", folder]);
+    const server = await hosted([...FLAGS, "--fixtures", folder]);
     let version = 0;
     let asking = true;
     const asker = async (user: string) => {

@@ -2,13 +2,14 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import { samplingDefaults } from "../../src/config/sampling-defaults.ts";
-import { eventually, type Server, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { eventually } from "../server.ts";
 
 setDefaultTimeout(30_000);
 
 const given = { temperature: 0.5, top_p: 0.9, top_k: 40, min_p: 0.05, repetition_penalty: 1.1, max_new_tokens: 7 };
 const start = (config: object) =>
-  serve([
+  hosted([
     ...["--timing", "none", "--served-model-name", "m", "--enable-log-requests"],
     ...["--override-generation-config", JSON.stringify(config)],
   ]);
@@ -17,7 +18,7 @@ const PATHS = {
   "/v1/completions": { prompt: "x" },
   "/v1/chat/completions": { messages: [{ role: "user", content: "x" }] },
 };
-async function post(server: Server, path: keyof typeof PATHS, body: object): Promise<[number, string]> {
+async function post(server: Hosted, path: keyof typeof PATHS, body: object): Promise<[number, string]> {
   const response = await fetch(server.url + path, {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -27,7 +28,7 @@ async function post(server: Server, path: keyof typeof PATHS, body: object): Pro
 }
 
 /** The parameters of the request with this id, as the server's log has them. */
-async function loggedOf(server: Server, id: string): Promise<string> {
+async function loggedOf(server: Hosted, id: string): Promise<string> {
   await eventually(() => server.output().includes(id));
   return server
     .output()

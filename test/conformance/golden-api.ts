@@ -6,6 +6,7 @@
  */
 import { existsSync, readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { endShared } from "../at-end.ts";
 import { readFolder } from "./api/cases.ts";
 import { mutated } from "./api/mutate.ts";
 import { playAll } from "./api/play.ts";
@@ -55,5 +56,6 @@ await playAll({ ...folder, cases }, ({ name, wrong }) => {
   if (wrong === null && seed !== null) console.log(`passed although changed: ${name}`);
   if (wrong !== null && seed === null) console.log(`failed ${name}\n  ${wrong}`);
 });
+await endShared();
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = seed === null ? Number(failed > 0) : Number(passed > 0);

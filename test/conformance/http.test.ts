@@ -5,8 +5,9 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { createHash } from "node:crypto";
 import net from "node:net";
+import { type Hosted, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
-import { eventually, type Server, sample, serve } from "../server.ts";
+import { eventually, type Listening, sample, serve } from "../server.ts";
 import { exchange } from "./raw-client.ts";
 import { posted, RawSocket } from "./raw-socket.ts";
 import { headFirst, inTurn, statuses, wire } from "./talk.ts";
@@ -14,17 +15,17 @@ import { headFirst, inTurn, statuses, wire } from "./talk.ts";
 setDefaultTimeout(30_000);
 
 const FLAGS = ["--served-model-name", "m", "--max-model-len", "131072"];
-let server: Server;
+let server: Hosted;
 /** Seconds until the server closes a connection that has had its answer. Runs beside the other tests. */
 let idleSeconds: Promise<number>;
 beforeAll(async () => {
-  server = await serve([...FLAGS, "--timing", "none", "--api-key", "a"]);
+  server = await hosted([...FLAGS, "--timing", "none", "--api-key", "a"]);
   idleSeconds = idle();
 });
 afterAll(async () => {
   await server.stop();
 });
-const portOf = ({ url }: Server) => Number(new URL(url).port);
+const portOf = ({ url }: Listening) => Number(new URL(url).port);
 const sent = async (text: string) => (await wire(text, portOf(server))).join("");
 
 async function idle(): Promise<number> {
@@ -40,7 +41,7 @@ const short = (fields: object = {}, lines: readonly string[] = []) =>
 const get = (path: string, lines = "") => `GET ${path} HTTP/1.1\r\nHost: x\r\n${lines}\r\n`;
 
 test("the head of a stream leaves at once", async () => {
-  const slow = await serve([...FLAGS, "--timing", "constant:ttft=1000s,itl=1ms"]);
+  const slow = await hosted([...FLAGS, "--timing", "constant:ttft=1000s,itl=1ms"]);
   const client = await RawSocket.connect(portOf(slow));
   try {
     client.write(short({ stream: true }));
@@ -99,7 +100,7 @@ test("an idle connection is closed after 5 s", async () => {
 });
 
 test("a connection that is used is not idle", async () => {
-  const brisk = await serve([
+  const brisk = await hosted([
     ...FLAGS,
     "--timing",
     "linear:base=10ms,prefill=0ms,decode=0ms",
@@ -277,7 +278,7 @@ test("requests of each kind sent ahead are all answered, in order, by one connec
 
 test("an upgrade to h2c, as Java's HttpClient asks for it: 400 for want of a body, and a line in the log", async () => {
   const upgrade = ["Connection: Upgrade, HTTP2-Settings", "HTTP2-Settings: AAEAAEAAAAIAAAAAAAMAAAAA", "Upgrade: h2c"];
-  const mute = await serve([...FLAGS, "--timing", "none", "--api-key", "a", "--uvicorn-log-level", "error"]);
+  const mute = await hosted([...FLAGS, "--timing", "none", "--api-key", "a", "--uvicorn-log-level", "error"]);
   try {
     for (const to of [server, mute]) {
       const text = await inTurn([short({}, upgrade), short({}, [...upgrade, "Connection: close"])], portOf(to));
@@ -292,7 +293,7 @@ test("an upgrade to h2c, as Java's HttpClient asks for it: 400 for want of a bod
 });
 
 test("a head, or a body that nobody wants, that comes too slowly ends the connection, however it drips", async () => {
-  const strict = await serve([...FLAGS, "--timing", "none", "--body-timeout", "1", "--timeout-keep-alive", "60"]);
+  const strict = await hosted([...FLAGS, "--timing", "none", "--body-timeout", "1", "--timeout-keep-alive", "60"]);
   const unwanted = "POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n";
   try {
     const texts = await Promise.all(
@@ -337,7 +338,7 @@ test("at its end the server closes idle connections and finishes streams", async
 });
 
 test("a route that reads its body as text", async () => {
-  const admin = await serve([...FLAGS, "--timing", "constant:ttft=1ms,itl=1ms", "--admin-key", "k"]);
+  const admin = await hosted([...FLAGS, "--timing", "constant:ttft=1ms,itl=1ms", "--admin-key", "k"]);
   try {
     const change = async (body: string) => {
       const headers = { authorization: "Bearer k" };
@@ -368,7 +369,7 @@ test("a port in use: one line, exit 2", () => {
 });
 
 test("a client that leaves while requests sent ahead wait: its stream ends", async () => {
-  const server = await serve([...FLAGS, "--timing", "constant:ttft=5ms,itl=5ms"]);
+  const server = await hosted([...FLAGS, "--timing", "constant:ttft=5ms,itl=5ms"]);
   try {
     const fields = { model: "m", prompt: "Hello", max_tokens: 2000, ignore_eos: true, stream: true };
     const body = JSON.stringify(fields);

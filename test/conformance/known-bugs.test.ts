@@ -1,17 +1,18 @@
 /** Bugs of other stand-ins and engines that show only over HTTP; `test/sim/known-bugs.test.ts` has the others. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { eventually, type Server, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { eventually } from "../server.ts";
 import { type ParsedFamily, parseExposition } from "../unit/metrics-parse.ts";
 
 setDefaultTimeout(30_000);
 
 /** What a label must carry without harm. */
 const ODD = 'a "quoted" \\ name, {le="1"} 17';
-let server: Server;
+let server: Hosted;
 beforeAll(async () => {
   const pool = ["--max-num-seqs", "4", "--num-gpu-blocks-override", "400", "--max-model-len", "4096"];
-  server = await serve(["--served-model-name", ODD, "--timing", "constant:ttft=5ms,itl=5ms", ...pool]);
+  server = await hosted(["--served-model-name", ODD, "--timing", "constant:ttft=5ms,itl=5ms", ...pool]);
 });
 afterAll(() => server.stop());
 

@@ -1,6 +1,6 @@
 /** Do requests whose prompt or answer is another server's part say and wait what they should? `--kv-transfer-time`. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { type Server, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
 
 setDefaultTimeout(30_000);
 
@@ -11,10 +11,10 @@ const DECODE = { kv_transfer_params: { do_remote_decode: true, do_remote_prefill
 const PREFILL = { kv_transfer_params: { do_remote_prefill: true } };
 const messages = [{ role: "user", content: "One two" }];
 
-let server: Server;
+let server: Hosted;
 beforeAll(async () => {
   const flags = "--model m --timing constant:ttft=400ms,itl=1ms --kv-transfer-time base=20ms,token=1ms,step=1ms";
-  server = await serve([...flags.split(" "), "--cache-hit-threshold", "0"]);
+  server = await hosted([...flags.split(" "), "--cache-hit-threshold", "0"]);
 });
 afterAll(() => server.stop());
 
@@ -76,7 +76,7 @@ test("a prompt from elsewhere is waited for as long as its transfer takes, in pl
 });
 
 test("without the option the field means nothing", async () => {
-  const plain = await serve("--model m --timing none".split(" "));
+  const plain = await hosted("--model m --timing none".split(" "));
   const answer = await read(await post(COMPLETION, { prompt: "One two", ...DECODE }, {}, plain.url));
   expect(answer.choices[0]!.finish_reason).toBe("length");
   expect(answer.kv_transfer_params).toBeNull();

@@ -8,6 +8,7 @@ import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import type { Outcome } from "../../src/engine/types.ts";
 import { type App, createApp } from "../../src/roles/create-app.ts";
 import { eventually } from "../server.ts";
+import { sampled } from "../size.ts";
 import { posted, RawSocket, WAYS, type Way } from "./raw-socket.ts";
 
 setDefaultTimeout(30_000);
@@ -232,7 +233,7 @@ function phasesOf({ name, ask, piece, end }: Speech): Phase[] {
     },
   ];
 }
-const ALL_PHASES = [...PHASES, ...SPEECHES.flatMap(phasesOf)];
+const ALL_PHASES = [...PHASES, ...sampled("leaving", SPEECHES, 1).flatMap(phasesOf)];
 
 /** Four that hold all places of the batch; taken back with what is returned. */
 async function crowd(app: App): Promise<() => Promise<void>> {

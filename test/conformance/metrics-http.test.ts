@@ -5,12 +5,13 @@
  * and http_request_duration_seconds.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { eventually, type Server, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { eventually } from "../server.ts";
 
-let server: Server;
+let server: Hosted;
 beforeAll(async () => {
   const flags = "--timing constant:ttft=5ms,itl=5ms --api-key secret --max-model-len 256 --disable-uvicorn-access-log";
-  server = await serve(flags.split(" "));
+  server = await hosted(flags.split(" "));
 });
 afterAll(async () => void (await server.stop()));
 

@@ -9,7 +9,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Server, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
 import { parseExposition } from "../unit/metrics-parse.ts";
 import type { Request } from "./api/cases.ts";
 import { compact, slice } from "./api/json-slices.ts";
@@ -45,7 +45,7 @@ const FLAGS = [
 ];
 const plain = (body: string) => body;
 
-let server: Server;
+let server: Hosted;
 let folder: string;
 let port: number;
 beforeAll(async () => {
@@ -57,7 +57,7 @@ beforeAll(async () => {
     return [{ name: action, ...script, ...(after === undefined ? {} : { hold_after: after }) }];
   });
   writeFileSync(script, JSON.stringify({ scripts }));
-  server = await serve([...FLAGS, "--tokenizer", `${here}model`, "--script", script]);
+  server = await hosted([...FLAGS, "--tokenizer", `${here}model`, "--script", script]);
   port = Number(new URL(server.url).port);
   before = await samples();
 });

@@ -1,14 +1,15 @@
 /** Does vllm:lora_requests_info say who runs, and is it there only with --enable-lora? */
 import { expect, test } from "bun:test";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
-import { eventually, serve } from "../server.ts";
+import { hosted } from "../hosted.ts";
+import { eventually } from "../server.ts";
 
 const page = async (url: string) => (await (await fetch(`${url}/metrics/vllm`)).text()).split("\n");
 const info = async (url: string) => (await page(url)).filter((line) => line.startsWith("vllm:lora_requests_info{"));
 
 test("with adapters: the time of the last step, by the adapters that run", async () => {
   const flags = "--enable-lora --max-loras 2 --lora-modules a=/x b=/y --timing constant:ttft=5ms,itl=5ms";
-  const server = await serve(flags.split(" "));
+  const server = await hosted(flags.split(" "));
   try {
     expect(await info(server.url)).toEqual([]); // no step yet
     const ask = (model: string) =>
@@ -32,7 +33,7 @@ test("with adapters: the time of the last step, by the adapters that run", async
 
 test("adapters that requests load are named as those of the command line, also after they are unloaded", async () => {
   const flags = "--enable-lora --max-loras 3 --lora-modules a=/x --timing constant:ttft=5ms,itl=5ms";
-  const server = await serve(flags.split(" "), { VLLM_ALLOW_RUNTIME_LORA_UPDATING: "1" });
+  const server = await hosted(flags.split(" "), { VLLM_ALLOW_RUNTIME_LORA_UPDATING: "1" });
   const post = (path: string, body: object) =>
     fetch(`${server.url}${path}`, {
       method: "POST",
@@ -79,7 +80,7 @@ test("adapters by request and several workers exclude each other, as with vLLM's
 });
 
 test("without LoRA there is no such family", async () => {
-  const server = await serve([]);
+  const server = await hosted([]);
   try {
     expect((await page(server.url)).some((line) => line.includes("lora_requests_info"))).toBe(false);
   } finally {

@@ -11,14 +11,14 @@ import { responsesOperations as responses } from "../../src/dialects/responses/o
 import { LORA_METHODS, servedBy } from "../../src/front/served.ts";
 import { openApi, printed } from "../../src/openapi/document.ts";
 import { FAIL, type JsonSchema, State } from "../../src/python/types.ts";
-import { type Server, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
 import { exampleOf } from "./parameter-examples.ts";
 
 setDefaultTimeout(30_000);
 
-let server: Server;
+let server: Hosted;
 beforeAll(async () => {
-  server = await serve(["--timing", "none", "--embedding-dimensions", "8"], { VLLM_SERVER_DEV_MODE: "1" });
+  server = await hosted(["--timing", "none", "--embedding-dimensions", "8"], { VLLM_SERVER_DEV_MODE: "1" });
 });
 afterAll(() => server.stop());
 
@@ -118,7 +118,7 @@ test("the page names us and what we stand in for, has a list of all routes, and 
 });
 
 test("--disable-fastapi-docs: none of them", async () => {
-  const without = await serve(["--timing", "none", "--disable-fastapi-docs"]);
+  const without = await hosted(["--timing", "none", "--disable-fastapi-docs"]);
   try {
     for (const path of ["/openapi.json", "/docs", "/redoc"]) {
       const response = await fetch(without.url + path);

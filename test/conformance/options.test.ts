@@ -1,6 +1,7 @@
 /** Does what a request or a flag asks of the scheduler reach it, through HTTP and back? */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { eventually, type Server, sample, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { eventually, type Listening, sample, serve } from "../server.ts";
 
 setDefaultTimeout(30_000);
 
@@ -9,7 +10,7 @@ interface Completion {
 }
 
 const asks =
-  (server: () => Server) =>
+  (server: () => Listening) =>
   async (body: object, headers: Record<string, string> = {}): Promise<Completion> => {
     const response = await fetch(`${server().url}/v1/completions`, {
       method: "POST",
@@ -21,10 +22,10 @@ const asks =
   };
 
 /** A server for all tests of a block. */
-function served(...flags: string[]): () => Server {
-  let server: Server;
+function served(...flags: string[]): () => Hosted {
+  let server: Hosted;
   beforeAll(async () => {
-    server = await serve(["--served-model-name", "m", ...flags]);
+    server = await hosted(["--served-model-name", "m", ...flags]);
   });
   afterAll(async () => {
     await server.stop();
@@ -108,7 +109,7 @@ describe("the prefix cache", () => {
 });
 
 test("--no-enable-prefix-caching: nothing is looked up", async () => {
-  const server = await serve(["--served-model-name", "m", "--timing", "none", "--no-enable-prefix-caching"]);
+  const server = await hosted(["--served-model-name", "m", "--timing", "none", "--no-enable-prefix-caching"]);
   try {
     const ask = asks(() => server);
     for (let i = 0; i < 2; i++) await ask({ prompt: promptOf(80, 9000), max_tokens: 1 });

@@ -3,11 +3,12 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { eventually, type Server, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { eventually } from "../server.ts";
 
 setDefaultTimeout(30_000);
 
-let server: Server;
+let server: Hosted;
 let folder: string;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "understudy-orders-"));
@@ -18,7 +19,7 @@ beforeAll(async () => {
   ];
   writeFileSync(join(folder, "scripts.json"), JSON.stringify({ scripts }));
   const flags = "--timing none --served-model-name m --disable-uvicorn-access-log --max-logprobs 5".split(" ");
-  server = await serve([...flags, "--script", join(folder, "scripts.json")]);
+  server = await hosted([...flags, "--script", join(folder, "scripts.json")]);
 });
 afterAll(async () => {
   await server.stop();
@@ -122,7 +123,7 @@ test.each([
   ["answers", "ordered", 403],
   ["all", "ordered", "ordered"],
 ])("--allow-request-orders %s", async (level, answers, engine) => {
-  const server = await serve(["--timing", "none", "--seed", "3", "--allow-request-orders", level]);
+  const server = await hosted(["--timing", "none", "--seed", "3", "--allow-request-orders", level]);
   const ask = async (understudy: object, header: boolean) => {
     const body = { prompt: "Well", max_tokens: 5, ignore_eos: true, seed: 1, return_token_ids: true };
     const response = await fetch(`${server.url}/v1/completions`, {
@@ -150,7 +151,7 @@ test.each([
 });
 
 test("with all, an engine that a request made stand still goes on when another asks for it", async () => {
-  const server = await serve(["--timing", "none", "--allow-request-orders", "all"]);
+  const server = await hosted(["--timing", "none", "--allow-request-orders", "all"]);
   const script = { sequences: [{ steps: [[2375], [2375]] }], hold_after: 1 };
   const headers = { "content-type": "application/json" };
   const body = JSON.stringify({ prompt: "x", understudy: { script } });

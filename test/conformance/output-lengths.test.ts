@@ -8,7 +8,7 @@ import { naturalLength } from "../../src/content/output-lengths.ts";
 import { thinkingLength } from "../../src/content/thinking.ts";
 import { HARMONY } from "../../src/content/vocabulary.ts";
 import { seeded } from "../../src/host/random.ts";
-import { type Server, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
 import { sized } from "../size.ts";
 
 setDefaultTimeout(60_000);
@@ -43,7 +43,7 @@ interface Told {
   readonly incomplete_details: { readonly reason: string } | null;
 }
 
-async function post(server: Server, path: string, body: object): Promise<Told> {
+async function post(server: Hosted, path: string, body: object): Promise<Told> {
   const answer = await fetch(server.url + path, {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -109,12 +109,12 @@ function logNormalShare(most: number, { meanTokens, sigma }: Extract<OutputLengt
 }
 
 describe.each(Object.entries(dialects))("%s", (_, { path, takesIgnoreEos, body, end }) => {
-  let server: Server;
+  let server: Hosted;
   let next: () => number;
   const SEED = 29;
   beforeAll(async () => {
     // Requests without a seed get theirs in order of arrival: the test draws the same ones.
-    server = await serve([...FLAGS, "--seed", String(SEED)]);
+    server = await hosted([...FLAGS, "--seed", String(SEED)]);
     next = seeded(SEED);
   });
   afterAll(() => server.stop());
@@ -172,9 +172,9 @@ function seedOfLength(wanted: (length: number) => boolean): number {
 }
 
 describe("limits", () => {
-  let server: Server;
+  let server: Hosted;
   beforeAll(async () => {
-    server = await serve([...FLAGS, "--max-model-len", "2000"]);
+    server = await hosted([...FLAGS, "--max-model-len", "2000"]);
   });
   afterAll(() => server.stop());
   const chat = async (body: object) => {
@@ -248,15 +248,15 @@ describe("limits", () => {
 });
 
 describe("other lengths", () => {
-  async function withServer(flags: readonly string[], work: (server: Server) => Promise<void>): Promise<void> {
-    const server = await serve([...FLAGS, ...flags]);
+  async function withServer(flags: readonly string[], work: (server: Hosted) => Promise<void>): Promise<void> {
+    const server = await hosted([...FLAGS, ...flags]);
     try {
       await work(server);
     } finally {
       await server.stop();
     }
   }
-  const tokensOf = async (server: Server, body: object) => {
+  const tokensOf = async (server: Hosted, body: object) => {
     const { choices, usage } = await post(server, "/v1/chat/completions", { messages, ...body });
     return [usage.completion_tokens, choices[0]!.finish_reason];
   };

@@ -6,16 +6,16 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { FIELDS, namesOf, PATHS, PLAIN, parametersPage, refusalOf } from "../../scripts/parameters-table.ts";
 import { type ChatKind, type openaiParameters, parameterOf } from "../../src/dialects/openai/parameters.ts";
 import type { Parameter } from "../../src/openapi/parameter.ts";
-import { type Server, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
 import { exampleOf } from "./parameter-examples.ts";
 
 setDefaultTimeout(30_000);
 
 const FLAGS = ["--served-model-name", "m", "--timing", "none", "--enable-prompt-tokens-details", "--block-size", "16"];
 const LORA = ["--enable-lora", "--lora-modules", "tuned=no/such/path", "--max-model-len", "4096"];
-let server: Server;
+let server: Hosted;
 beforeAll(async () => {
-  server = await serve([...FLAGS, ...LORA]);
+  server = await hosted([...FLAGS, ...LORA]);
 });
 afterAll(() => server.stop());
 

@@ -1,19 +1,19 @@
 /** Where does a client's `X-Request-Id` come back? */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { type Server, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
 
 setDefaultTimeout(30_000);
 
-let server: Server;
+let server: Hosted;
 beforeAll(async () => {
-  server = await serve(["--served-model-name", "m", "--timing", "none", "--api-key", "a"]);
+  server = await hosted(["--served-model-name", "m", "--timing", "none", "--api-key", "a"]);
 });
 afterAll(async () => {
   await server.stop();
 });
 
 test("X-Request-Id: in the answer's id always, as a header only with its flag", async () => {
-  const ask = async (from: Server, id: string | null) => {
+  const ask = async (from: Hosted, id: string | null) => {
     const headers = {
       "content-type": "application/json",
       Authorization: "Bearer a",
@@ -24,7 +24,7 @@ test("X-Request-Id: in the answer's id always, as a header only with its flag", 
     return [((await answer.json()) as { id: string }).id, answer.headers.get("x-request-id")];
   };
   expect(await ask(server, "abc")).toEqual(["cmpl-abc", null]);
-  const flagged = await serve(["--served-model-name", "m", "--timing", "none", "--enable-request-id-headers"]);
+  const flagged = await hosted(["--served-model-name", "m", "--timing", "none", "--enable-request-id-headers"]);
   try {
     expect(await ask(flagged, "abc")).toEqual(["cmpl-abc", "abc"]);
     const [, made] = await ask(flagged, null);

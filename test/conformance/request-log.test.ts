@@ -1,10 +1,11 @@
 /** What does `--enable-log-requests` write, from a live server? */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { eventually, type Server, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { eventually } from "../server.ts";
 
-let server: Server;
+let server: Hosted;
 beforeAll(async () => {
-  server = await serve([
+  server = await hosted([
     ...["--served-model-name", "m", "--enable-log-requests", "--max-model-len", "4096"],
     ...["--timing", "linear:base=2ms,prefill=0ms,decode=0ms"],
   ]);

@@ -4,7 +4,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { RequestLine } from "../../src/truth/schema.ts";
-import { eventually, sample, serve } from "../server.ts";
+import { hosted } from "../hosted.ts";
+import { eventually, sample } from "../server.ts";
 
 setDefaultTimeout(60_000);
 
@@ -42,7 +43,7 @@ async function seen(
   alike: boolean,
 ): Promise<Seen> {
   const log = join(folder, `${logs++}.jsonl`);
-  const server = await serve(["--served-model-name", "m", ...flags, "--truth-log", log]);
+  const server = await hosted(["--served-model-name", "m", ...flags, "--truth-log", log]);
   const prompt = prompts.map((length, i) => Array.from({ length }, (_, k) => 1000 + (alike ? 0 : 500 * i) + k));
   const response = await fetch(`${server.url}/v1/completions`, {
     method: "POST",
@@ -188,7 +189,7 @@ test.each([
 ])("%j: how many adapters run at once", async (flags, running, deferred) => {
   const modules = ["one", "two"].map((name) => `${name}=adapters/${name}`);
   const timing = ["--timing", "linear:base=4ms,prefill=0ms,decode=0ms"];
-  const server = await serve(["--served-model-name", "m", ...timing, ...flags, "--lora-modules", ...modules]);
+  const server = await hosted(["--served-model-name", "m", ...timing, ...flags, "--lora-modules", ...modules]);
   try {
     const ask = async (model: string) => {
       const response = await fetch(`${server.url}/v1/completions`, {

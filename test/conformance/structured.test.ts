@@ -3,8 +3,8 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import Ajv from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import fc from "fast-check";
+import { type Hosted, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
-import { type Server, serve } from "../server.ts";
 import { figure, sized } from "../size.ts";
 import { schemas } from "../structured/schemas.ts";
 
@@ -19,10 +19,10 @@ const FLAGS = ["--served-model-name", "m", "--timing", "none", "--disable-uvicor
 const AUTO = ["--enable-auto-tool-choice", "--tool-call-parser"];
 const MODEL = new URL("model", import.meta.url).pathname;
 
-const servers = new Map<string, Server>();
+const servers = new Map<string, Hosted>();
 beforeAll(async () => {
-  const started = PARSERS.map(async (parser) => [parser, await serve([...FLAGS, ...AUTO, parser])] as const);
-  const folder = serve([...FLAGS, ...AUTO, "hermes", "--tokenizer", MODEL, "--max-model-len", "8192"]);
+  const started = PARSERS.map(async (parser) => [parser, await hosted([...FLAGS, ...AUTO, parser])] as const);
+  const folder = hosted([...FLAGS, ...AUTO, "hermes", "--tokenizer", MODEL, "--max-model-len", "8192"]);
   for (const [parser, server] of await Promise.all(started)) servers.set(parser, server);
   servers.set("folder", await folder);
 });
@@ -209,7 +209,7 @@ test("auto calls by the seed, about half of the time, one tool or another, somet
 
 test("--tool-call-share decides how many answers call", async () => {
   const [never, always] = await Promise.all(
-    ["0", "1"].map((share) => serve([...FLAGS, ...AUTO, "hermes", "--tool-call-share", share])),
+    ["0", "1"].map((share) => hosted([...FLAGS, ...AUTO, "hermes", "--tool-call-share", share])),
   );
   servers.set("never", never!).set("always", always!);
   for (let seed = 0; seed < 10; seed++) {
@@ -222,7 +222,7 @@ test("--tool-call-share decides how many answers call", async () => {
 test("--tool-arguments decides how many calls there are, and what with", async () => {
   const habits = "integers=7:7,optional=1,another=1";
   const flags = [...FLAGS, ...AUTO, "hermes", "--tool-call-share", "1", "--tool-arguments", habits];
-  servers.set("habits", await serve(flags));
+  servers.set("habits", await hosted(flags));
   const tool = (name: string) => ({
     type: "function",
     function: { name, parameters: { type: "object", properties: { n: { type: "integer" } } } },

@@ -10,8 +10,9 @@ import { join } from "node:path";
 import tls from "node:tls";
 import OpenAI from "openai";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
+import { type Hosted, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
-import { eventually, type Server, serve } from "../server.ts";
+import { eventually, serve } from "../server.ts";
 import { posted } from "./raw-socket.ts";
 
 setDefaultTimeout(30_000);
@@ -26,10 +27,10 @@ const folder = mkdtempSync(join(tmpdir(), "understudy-tls-"));
 const both = join(folder, "both.pem");
 writeFileSync(both, pem("server.pem") + pem("server.key"));
 
-const portOf = ({ url }: Server) => Number(new URL(url).port);
+const portOf = ({ url }: Hosted) => Number(new URL(url).port);
 const get = (url: string, more: object = {}) => fetch(url, { tls: { ca, ...more } });
 test("--self-signed-certs: a certificate for this machine, and no file beside it", async () => {
-  const server = await serve([...FLAGS, "--self-signed-certs"]);
+  const server = await hosted([...FLAGS, "--self-signed-certs"]);
   const seen = Promise.withResolvers<tls.PeerCertificate>();
   const socket = tls.connect({ port: portOf(server), host: "127.0.0.1", rejectUnauthorized: false }, () =>
     seen.resolve(socket.getPeerCertificate()),
@@ -50,9 +51,9 @@ test("--self-signed-certs: a certificate for this machine, and no file beside it
 afterAll(() => rmSync(folder, { recursive: true }));
 
 describe("a server with a certificate", () => {
-  let server: Server;
+  let server: Hosted;
   beforeAll(async () => {
-    server = await serve([...FLAGS, ...PAIR]);
+    server = await hosted([...FLAGS, ...PAIR]);
   });
   afterAll(async () => {
     await server.stop();
@@ -131,7 +132,7 @@ test("one file may hold both; several workers", async () => {
 });
 
 test("a client certificate, where one is required", async () => {
-  const strict = await serve([...FLAGS, ...PAIR, "--ssl-ca-certs", file("ca.pem"), "--ssl-cert-reqs", "2"]);
+  const strict = await hosted([...FLAGS, ...PAIR, "--ssl-ca-certs", file("ca.pem"), "--ssl-cert-reqs", "2"]);
   try {
     const ask = (name: string | null) =>
       new Promise<string>((done) => {

@@ -1,6 +1,6 @@
 /** Do `/tokenize` and `/detokenize` of a live server agree with each other and with what prompts cost? */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type Server, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
 
 interface Tokens {
   readonly count: number;
@@ -9,9 +9,9 @@ interface Tokens {
   readonly token_strs: string[] | null;
 }
 
-let server: Server;
+let server: Hosted;
 beforeAll(async () => {
-  server = await serve([
+  server = await hosted([
     "--served-model-name",
     "m",
     "--timing",

@@ -7,19 +7,20 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { checkScrapes } from "../../src/check/index.ts";
 import { metricsDialects } from "../../src/metrics/dialects.ts";
-import { type Server, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { serve } from "../server.ts";
 import { parseExposition } from "../unit/metrics-parse.ts";
 import { identity } from "../unit/metrics-snapshots.ts";
 
-let server: Server;
+let server: Hosted;
 let port: string;
 beforeAll(async () => {
   // A pool for two long answers and a half, so that some are preempted.
   const flags = "--timing constant:ttft=8ms,itl=4ms --num-gpu-blocks-override 24 --max-model-len 256 --max-num-seqs 4";
   const triton =
     "--metrics-port 0 --metrics-interval-ms 200 --metrics-config histogram_latencies=true summary_latencies=true";
-  server = await serve([...`${flags} ${triton}`.split(" "), "--disable-uvicorn-access-log"]);
-  port = /Triton's metrics on (\S+)/.exec(server.output())![1]!;
+  server = await hosted([...`${flags} ${triton}`.split(" "), "--disable-uvicorn-access-log"]);
+  port = server.metricsUrl!;
 });
 afterAll(async () => void (await server.stop()));
 

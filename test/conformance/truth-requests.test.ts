@@ -4,6 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { HeaderLine, PageLine, RequestLine, StepLine, TruthLine } from "../../src/truth/schema.ts";
+import { hosted } from "../hosted.ts";
 import { eventually, sample, serve } from "../server.ts";
 
 const FLAGS = ["--served-model-name", "m", "--timing", "constant:ttft=10ms,itl=2ms", "--disable-uvicorn-access-log"];
@@ -45,7 +46,7 @@ async function one(url: string, id: string): Promise<{ status: number; requests:
 test("rows by id and in pages: those of the truth log, with the times of their tokens", async () => {
   const folder = await mkdtemp(join(tmpdir(), "understudy-requests-"));
   const file = join(folder, "truth.jsonl");
-  const server = await serve([...FLAGS, "--truth-log", file]);
+  const server = await hosted([...FLAGS, "--truth-log", file]);
   try {
     const start = (await list(server.url, "?since=end")).page.next;
     const messages = [{ role: "user", content: "Hello" }];
@@ -121,7 +122,7 @@ test("rows by id and in pages: those of the truth log, with the times of their t
 });
 
 test("only the last N are kept; what was missed is counted; unknown ids and bad questions are answered in form", async () => {
-  const server = await serve([...FLAGS, "--truth-requests", "3"]);
+  const server = await hosted([...FLAGS, "--truth-requests", "3"]);
   try {
     const { next } = (await list(server.url, "?since=end")).page;
     for (let i = 0; i < 5; i++) await (await say(server.url, `r${i}`, { prompt: "Hello" })).text();
@@ -153,7 +154,7 @@ test("only the last N are kept; what was missed is counted; unknown ids and bad 
 });
 
 test("clients that ask and leave, or ask all at once, use nothing up", async () => {
-  const server = await serve(FLAGS);
+  const server = await hosted(FLAGS);
   try {
     const body = { prompt: Array(500).fill("Hello"), max_tokens: 2 };
     await (await say(server.url, "many", body)).text();
@@ -179,7 +180,7 @@ test("clients that ask and leave, or ask all at once, use nothing up", async () 
 });
 
 test("--truth-requests 0 keeps nothing", async () => {
-  const server = await serve([...FLAGS, "--truth-requests", "0"]);
+  const server = await hosted([...FLAGS, "--truth-requests", "0"]);
   try {
     await (await say(server.url, "a", { prompt: "Hello" })).text();
     expect((await fetch(`${server.url}/understudy/requests`)).status).toBe(404);
@@ -232,7 +233,7 @@ test.skipIf(process.platform !== "linux")(
 );
 
 test("--keep-bodies: what clients sent, oldest first, from a cursor on", async () => {
-  const server = await serve([...FLAGS, "--keep-bodies", "--api-key", "secret"]);
+  const server = await hosted([...FLAGS, "--keep-bodies", "--api-key", "secret"]);
   try {
     const key = { authorization: "Bearer secret" };
     const asked = async (query: string) => {
@@ -273,7 +274,7 @@ test("--keep-bodies: what clients sent, oldest first, from a cursor on", async (
   } finally {
     await server.stop();
   }
-  const plain = await serve(FLAGS);
+  const plain = await hosted(FLAGS);
   try {
     expect((await fetch(`${plain.url}/understudy/requests?sent=1`)).status).toBe(404);
   } finally {

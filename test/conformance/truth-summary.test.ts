@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import OpenAI from "openai";
 import type { RequestLine } from "../../src/truth/schema.ts";
-import { serve } from "../server.ts";
+import { hosted } from "../hosted.ts";
 
 interface Summary {
   readonly id: string;
@@ -25,7 +25,7 @@ const FLAGS = ["--served-model-name", "m", "--timing", "constant:ttft=10ms,itl=2
 const ASKED = { "x-understudy-truth": "summary" };
 
 describe("a server", () => {
-  const started = serve(FLAGS);
+  const started = hosted(FLAGS);
   afterAll(async () => void (await (await started).stop()));
 
   async function say(body: object, headers: Record<string, string> = ASKED, path = "/v1/completions") {
@@ -128,7 +128,7 @@ describe("a server", () => {
 });
 
 test("a server that keeps nothing says nothing", async () => {
-  const server = await serve([...FLAGS, "--truth-requests", "0"]);
+  const server = await hosted([...FLAGS, "--truth-requests", "0"]);
   try {
     const response = await fetch(`${server.url}/v1/completions`, {
       method: "POST",

@@ -5,17 +5,18 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { FaultLine, RequestLine, WireLine } from "../../src/truth/schema.ts";
 import { posted } from "../conformance/raw-socket.ts";
-import { eventually, type Server, sample, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { eventually, sample } from "../server.ts";
 import { readWire } from "./wire.ts";
 
 setDefaultTimeout(60_000);
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-faults-"));
 const log = join(folder, "truth.jsonl");
-let server: Server;
+let server: Hosted;
 beforeAll(async () => {
   const flags = "--timing constant:ttft=5ms,itl=5ms --served-model-name m --allow-request-orders all";
-  server = await serve([...flags.split(" "), "--truth-log", log, "--truth-wire"]);
+  server = await hosted([...flags.split(" "), "--truth-log", log, "--truth-wire"]);
 });
 afterAll(async () => {
   await server.stop();

@@ -1,7 +1,8 @@
 /** What do clients do, rather than servers (C1 to C3, T6), and does the server take it as it should? Played here, judged there. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { posted, RawSocket, WAYS, type Way } from "../conformance/raw-socket.ts";
-import { eventually, type Server, sample, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { eventually, sample } from "../server.ts";
 import { drawn, figure, seed, sized } from "../size.ts";
 
 setDefaultTimeout(60_000);
@@ -9,11 +10,11 @@ setDefaultTimeout(60_000);
 /** Far more than any of them waits for. */
 const TOKENS = 400;
 
-let server: Server;
+let server: Hosted;
 let port: number;
 beforeAll(async () => {
   const flags = "--timing constant:ttft=5ms,itl=2ms --served-model-name m --enable-request-id-headers";
-  server = await serve([...flags.split(" "), "--disable-uvicorn-access-log"]);
+  server = await hosted([...flags.split(" "), "--disable-uvicorn-access-log"]);
   port = Number(new URL(server.url).port);
 });
 afterAll(() => server.stop());
@@ -115,7 +116,7 @@ test("C3: requests sent ahead, disturbed ones among them: every answer is whole,
 
 test("T6: clients that do not read, disturbed or not: bounded bytes wait, others are served, and in the end all have everything", async () => {
   const slow = sized("faults", { sample: 6, whole: 40 });
-  const stalled = await serve(["--timing", "none", "--served-model-name", "m", "--disable-uvicorn-access-log"]);
+  const stalled = await hosted(["--timing", "none", "--served-model-name", "m", "--disable-uvicorn-access-log"]);
   const stalledPort = Number(new URL(stalled.url).port);
   const clients = await Promise.all(
     Array.from({ length: slow }, () => RawSocket.connect(stalledPort, { paused: true })),

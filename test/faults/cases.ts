@@ -1,4 +1,5 @@
 /** Which plans show each fault once, in each of its ways, and on which answers? */
+import { actsOn } from "../../src/faults/rows/row.ts";
 import { FAULT_ROWS } from "../../src/faults/table.ts";
 import type { FaultRow } from "../../src/faults/types.ts";
 
@@ -51,17 +52,17 @@ export interface FaultCase {
 
 /** Every fault that an answer can have there, each of its words. */
 export function faultCases(over: "1.1" | "2" = "1.1"): FaultCase[] {
-  const other = over === "2" ? "1.1" : "2";
-  return [...FAULT_ROWS.values()].filter(({ stage, http }) => stage !== "client" && http !== other).flatMap(casesOf);
+  return [...FAULT_ROWS.values()].filter((row) => row.stage !== "client" && actsOn(row, over)).flatMap(casesOf);
 }
 
-function casesOf(row: FaultRow): FaultCase[] {
+const casesOf = (row: FaultRow): FaultCase[] =>
+  plansOf(row).flatMap((plan) => asked(row).map((one) => ({ plan, id: row.id, asked: one, streams: true })));
+
+/** One for each of its words. */
+export function plansOf(row: FaultRow): string[] {
   const first = row.parameters.find(({ type }) => type === "word");
   const ways = first?.type === "word" ? first.words : [""];
-  return ways.flatMap((way) => {
-    const plan = [`${row.id}${placeFor(row, way)}`, way, SHORT[row.id] ?? ""].filter(Boolean).join(",");
-    return asked(row).map((one) => ({ plan, id: row.id, asked: one, streams: true }));
-  });
+  return ways.map((way) => [`${row.id}${placeFor(row, way)}`, way, SHORT[row.id] ?? ""].filter(Boolean).join(","));
 }
 
 /** A place that every answer has. */
@@ -72,6 +73,6 @@ function placeFor({ id, position }: FaultRow, way: string): string {
 
 function asked({ id, stage, dialects }: FaultRow): FaultCase["asked"][] {
   if (id === "J7") return ["calls"];
-  if (stage === "events") return [...dialects];
+  if (stage === "events") return dialects.filter((one) => one !== "generate");
   return ["chat"];
 }

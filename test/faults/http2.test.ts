@@ -1,29 +1,29 @@
 /** Does HTTP/2 answer as HTTP/1 does, and does each fault stand in its frames as the pipeline says? */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import http2 from "node:http2";
 import { parsePlan } from "../../src/faults/parse.ts";
 import { STREAM_CODES } from "../../src/faults/rows/row.ts";
 import { headIn } from "../../src/faults/stages/heads.ts";
 import type { WireOperation } from "../../src/faults/types.ts";
 import { FrameType } from "../../src/http2/frames.ts";
+import { type Hosted, hosted } from "../hosted.ts";
 import { frame, windowUpdate } from "../http2/peer.ts";
 import { WireClient } from "../http2/wire-client.ts";
-import { eventually, type Server, sample, serve } from "../server.ts";
+import { eventually, sample, serve } from "../server.ts";
 import { figure, sampled } from "../size.ts";
 import { ASKED, type FaultCase, faultCases, SAID } from "./cases.ts";
 import { accountOf, atSecondOf, type CleanAnswer, difference, predicted } from "./wire.ts";
 
 setDefaultTimeout(60_000);
 
-let server: Server;
+let server: Hosted;
 let url: string;
 let port: number;
 beforeAll(async () => {
   const flags = "--timing none --served-model-name m --allow-request-orders all --http2-port 0";
-  server = await serve([...flags.split(" "), "--tool-call-parser", "hermes", "--enable-auto-tool-choice"]);
-  await eventually(() => server.output().includes("HTTP/2"));
-  url = /HTTP\/2 +(\S+)/.exec(server.output())![1]!;
+  server = await hosted([...flags.split(" "), "--tool-call-parser", "hermes", "--enable-auto-tool-choice"]);
+  url = server.http2Url!;
   port = Number(new URL(url).port);
 });
 afterAll(() => server.stop());
@@ -183,9 +183,8 @@ test("what HTTP/2 does not have does nothing there, nor E10 over HTTP/1: the cas
 });
 
 test("what ends the connection reaches others there, and is not for every request to order", async () => {
-  const own = await serve(["--timing", "none", "--served-model-name", "m", "--http2-port", "0"]);
-  await eventually(() => own.output().includes("HTTP/2"));
-  const client = await WireClient.connect(Number(/HTTP\/2 +http:\S+:(\d+)/.exec(own.output())![1]));
+  const own = await hosted(["--timing", "none", "--served-model-name", "m", "--http2-port", "0"]);
+  const client = await WireClient.connect(Number(new URL(own.http2Url!).port));
   const status = async (fault: string) => {
     const id = client.post("/v1/completions", { model: "m", prompt: "x", max_tokens: 2, understudy: { fault } });
     await client.until(() => client.isOver(id));
@@ -239,6 +238,61 @@ test("Node's client reads whole answers, streams and errors, several on one conn
   expect([whole[0], stream[0], wrong[0], unknown[0]]).toEqual([200, 200, 400, 404]);
 });
 
+/** The environment in which h2 is pinned; in CI it is there. */
+const python = new URL("../../.venv-guidellm-slim/bin/python", import.meta.url).pathname;
+
+test.skipIf(!existsSync(python) && process.env.CI === undefined)(
+  "Python's httpx over h2 reads what is whole, decoded and in mid-stream, and errors with their codes; the next stream is served",
+  async () => {
+    const child = Bun.spawn([python, new URL("httpx_http2.py", import.meta.url).pathname], {
+      stdin: "pipe",
+      stdout: "pipe",
+    });
+    const chat = { model: "m", messages: [{ role: "user", content: "x" }], stream: true };
+    const order = (fault: string) => ({ script: SAID, ...(fault === "" ? {} : { fault }) });
+    const WHOLE = ["", "B4", "B1", "S1,split", "S12@e3,100KB", "H6,gzip", "H7,bytes=100", "H9,103", "T4"];
+    const BROKEN: readonly (readonly [plan: string, error: RegExp])[] = [
+      [
+        "E10@e2,reset,internal",
+        /^RemoteProtocolError: <StreamReset stream_id:\d+, error_code:(2|ErrorCodes.INTERNAL_ERROR)/,
+      ],
+      [
+        "E10@e2,reset,refused",
+        /^RemoteProtocolError: <StreamReset stream_id:\d+, error_code:(7|ErrorCodes.REFUSED_STREAM)/,
+      ],
+      // h2 takes it for the end of the connection; RFC 9113, 6.8 has the stream go on.
+      ["E10@e2,goaway", /^(ProtocolError: .*RECV_DATA|RemoteProtocolError: <ConnectionTerminated)/],
+      ["H3,long", /^InvalidBodyLengthError: /],
+      ["E6@e2", /^RemoteProtocolError: /],
+      ["E7@e2", /^(ReadError|RemoteProtocolError)/],
+    ];
+    const plans = [...WHOLE, ...BROKEN.map(([plan]) => plan), ""];
+    for (const plan of plans)
+      child.stdin.write(
+        `${JSON.stringify({ url: `${url}/v1/chat/completions`, body: { ...chat, understudy: order(plan) } })}\n`,
+      );
+    await child.stdin.end();
+    const seen = (await child.stdout.text())
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { version: string; status: number; text: string; error: string | null });
+    const textOf = (text: string) =>
+      Buffer.from(text, "latin1")
+        .toString()
+        .split(/\r?\n\r?\n/)
+        .filter((one) => one.startsWith("data: {"))
+        .map((one) => JSON.parse(one.slice(6)).choices[0]?.delta.content ?? "")
+        .join("");
+    for (const [at, plan] of plans.entries()) {
+      const { version, status, text, error } = seen[at]!;
+      const wrong = BROKEN.find(([one]) => one === plan)?.[1];
+      expect([plan, version, status]).toEqual([plan, "HTTP/2", 200]);
+      if (wrong === undefined) expect([plan, error, textOf(text)]).toEqual([plan, null, SAID]);
+      else expect(error, plan).toMatch(wrong);
+    }
+  },
+);
+
 test("a client whose windows are shut: what it was not sent is held and counted, and leaves when they open", async () => {
   const client = await WireClient.connect(port, 1000);
   const id = client.post("/v1/completions", {
@@ -259,10 +313,9 @@ test("a client whose windows are shut: what it was not sent is held and counted,
 test("behind TLS by ALPN; a connection without a stream ends by GOAWAY after its time", async () => {
   const file = (name: string) => new URL(`../conformance/tls/${name}`, import.meta.url).pathname;
   const flags = "--timing none --http2-port 0 --timeout-keep-alive 1".split(" ");
-  const own = await serve([...flags, "--ssl-certfile", file("server.pem"), "--ssl-keyfile", file("server.key")]);
-  await eventually(() => own.output().includes("HTTP/2"));
+  const own = await hosted([...flags, "--ssl-certfile", file("server.pem"), "--ssl-keyfile", file("server.key")]);
   const ca = readFileSync(file("ca.pem"));
-  const session = http2.connect(/HTTP\/2 +(https:\S+)/.exec(own.output())![1]!, { ca });
+  const session = http2.connect(own.http2Url!, { ca });
   const away = new Promise<number>((resolve) => session.once("goaway", resolve));
   const stream = session.request({ ":path": "/health" });
   expect(await new Promise((resolve) => stream.once("response", (head) => resolve(head[":status"])))).toBe(200);

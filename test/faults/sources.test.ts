@@ -3,7 +3,8 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { eventually, type Server, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { eventually, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);
 
@@ -27,14 +28,14 @@ faults:
     every: 1h
     burst: 30m
 `;
-let server: Server;
+let server: Hosted;
 beforeAll(async () => {
   mkdirSync(join(folder, "fixtures"));
   const fixtures =
     "fixtures:\n  - match: {user: fixed}\n    answer: Hello\n    fault: S3\n  - {match: {user: bare}, fault: B8}\n";
   writeFileSync(join(folder, "fixtures", "one.yaml"), fixtures);
   writeFileSync(rulesFile, RULES);
-  server = await serve([...FLAGS, "--fixtures", join(folder, "fixtures"), "--fault-plan", rulesFile]);
+  server = await hosted([...FLAGS, "--fixtures", join(folder, "fixtures"), "--fault-plan", rulesFile]);
 });
 afterAll(async () => {
   await server.stop();
@@ -105,7 +106,7 @@ test("by chance: a share of the answers, by the names that are given, the same f
   const flags = [...FLAGS, "--seed", "5", "--fault-rate", "50", "--fault-types", "S3", "B*"];
   const runs: (string | null)[][] = [];
   for (let round = 0; round < 2; round++) {
-    const chance = await serve(flags);
+    const chance = await hosted(flags);
     const plans: (string | null)[] = [];
     for (let i = 0; i < 30; i++) plans.push(await planOf(chance.url, "x"));
     runs.push(plans);

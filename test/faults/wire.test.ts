@@ -3,18 +3,19 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import net from "node:net";
 import { parsePlan } from "../../src/faults/parse.ts";
 import { posted } from "../conformance/raw-socket.ts";
-import { eventually, type Server, sample, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { eventually, sample } from "../server.ts";
 import { figure, sampled } from "../size.ts";
 import { ASKED, type FaultCase, faultCases } from "./cases.ts";
 import { accountOf, atSecondOf, bytesOf, cleanAnswer, difference, predicted, readWire, type SeenWire } from "./wire.ts";
 
 setDefaultTimeout(60_000);
 
-let server: Server;
+let server: Hosted;
 let port: number;
 beforeAll(async () => {
   const flags = "--timing none --served-model-name m --allow-request-orders all --disable-uvicorn-access-log";
-  server = await serve([...flags.split(" "), "--tool-call-parser", "hermes", "--enable-auto-tool-choice"]);
+  server = await hosted([...flags.split(" "), "--tool-call-parser", "hermes", "--enable-auto-tool-choice"]);
   port = Number(new URL(server.url).port);
 });
 afterAll(() => server.stop());
@@ -103,7 +104,7 @@ test.each(["fin", "rst"])("E9: the connection ends with %s as its next request c
 });
 
 test("what a request may order: nothing that reaches others, without leave; a broken plan is 400 and says where", async () => {
-  const own = await serve(["--timing", "none", "--served-model-name", "m"]);
+  const own = await hosted(["--timing", "none", "--served-model-name", "m"]);
   const status = async (fault: string) => {
     const body = JSON.stringify({ model: "m", prompt: "x", max_tokens: 2, understudy: { fault } });
     const headers = { "content-type": "application/json" };

@@ -7,8 +7,8 @@ import { takeLoadArguments } from "../../src/cli/load/load-args.ts";
 import { loadAliases, loadHelp, loadOptions } from "../../src/cli/load/load-options.ts";
 import { settingsOf } from "../../src/cli/load/load-settings.ts";
 import { optionsMarkdown } from "../../src/options/help.ts";
+import { type Hosted, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
-import { type Server, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);
 const page = readFileSync(new URL("../../docs/load.md", import.meta.url), "utf8");
@@ -137,9 +137,9 @@ describe("flags", () => {
 });
 
 describe("against our own server", () => {
-  let server: Server;
+  let server: Hosted;
   beforeAll(async () => {
-    server = await serve(["--timing", "constant:ttft=20ms,itl=2ms", "--truth-log", join(folder, "truth.jsonl")]);
+    server = await hosted(["--timing", "constant:ttft=20ms,itl=2ms", "--truth-log", join(folder, "truth.jsonl")]);
   });
   afterAll(async () => {
     await server.stop();
@@ -230,7 +230,7 @@ describe("against our own server", () => {
   });
 
   test("a server that keeps half as many rows as the run has requests is asked while it runs", async () => {
-    const forgetful = await serve(["--timing", "constant:ttft=20ms,itl=2ms", "--truth-requests", "200"]);
+    const forgetful = await hosted(["--timing", "constant:ttft=20ms,itl=2ms", "--truth-requests", "200"]);
     try {
       const flags = "--num-prompts 400 --concurrency 8 --input-len 5 --output-len 10 --check-truth --json f.json";
       expect(await run("--url", forgetful.url, ...flags.split(" "))).toMatchObject({ code: 0, err: "" });
@@ -243,7 +243,7 @@ describe("against our own server", () => {
 
   test("HTTPS: with the authority's certificate, without checking, and refused", async () => {
     const file = (name: string) => new URL(`../conformance/tls/${name}`, import.meta.url).pathname;
-    const secure = await serve([
+    const secure = await hosted([
       "--timing",
       "none",
       "--ssl-certfile",

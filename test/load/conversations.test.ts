@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Turns } from "../../src/load/turns.ts";
 import type { ConversationMessage, Turn } from "../../src/load/types.ts";
+import { type Hosted, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
-import { type Server, serve } from "../server.ts";
 
 const turn = (prompt: Turn["prompt"], changes: Partial<Turn> = {}): Turn => ({
   conversation: "a",
@@ -36,9 +36,9 @@ test("a turn that is the whole conversation has nothing put before it, and is wh
 
 describe("against a server", () => {
   const folder = mkdtempSync(join(tmpdir(), "understudy-talks-"));
-  let server: Server;
+  let server: Hosted;
   beforeAll(async () => {
-    server = await serve(["--timing", "none", "talks/model"]);
+    server = await hosted(["--timing", "none", "talks/model"]);
   });
   afterAll(async () => {
     await server.stop();

@@ -5,7 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Count, type DatasetOptions, dataset } from "../../src/load/datasets/index.ts";
 import type { Turn } from "../../src/load/types.ts";
-import { type Server, sample, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { sample } from "../server.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-hits-"));
 const path = join(folder, "trace.jsonl");
@@ -27,11 +28,11 @@ const ROWS: readonly (readonly [ids: readonly number[], tokens: number])[] = [
   [[], 100],
 ];
 
-let server: Server;
+let server: Hosted;
 beforeAll(async () => {
   const rows = ROWS.map(([hash_ids, input_length], i) => ({ timestamp: i, input_length, output_length: 1, hash_ids }));
   writeFileSync(path, rows.map((row) => JSON.stringify(row)).join("\n"));
-  server = await serve(["--timing", "none", "--block-size", `${BLOCK}`, MODEL]);
+  server = await hosted(["--timing", "none", "--block-size", `${BLOCK}`, MODEL]);
 });
 afterAll(async () => {
   await server.stop();

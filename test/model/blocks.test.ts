@@ -7,6 +7,7 @@ import { Batch } from "../../src/engine/batch.ts";
 import { type CoreRequest, PLAIN } from "../../src/engine/core-request.ts";
 import { coreSetup } from "../../src/engine/setup.ts";
 import { configOf } from "../sim/world.ts";
+import { times } from "../size.ts";
 import { builds, EOS } from "./pair.ts";
 
 setDefaultTimeout(60_000);
@@ -159,7 +160,7 @@ describe.each(builds)("%s", (_, module) => {
       const free = Array.from({ length: blocks }, (__, i) => i + 1);
       fc.modelRun(() => ({ model: { held: new Map(), free, next: 0 }, real: new Real(blocks, module) }), list);
     });
-    fc.assert(property, { numRuns: Math.ceil(60 * Number(process.env.FC_RUNS ?? 1)) });
+    fc.assert(property, { numRuns: times(60) });
   });
 
   test("slots and handles: a handle never names a later request in its slot", () => {

@@ -7,6 +7,7 @@ import { Batch } from "../../src/engine/batch.ts";
 import { PLAIN } from "../../src/engine/core-request.ts";
 import { coreSetup } from "../../src/engine/setup.ts";
 import { configOf } from "../sim/world.ts";
+import { times } from "../size.ts";
 import { builds, EOS } from "./pair.ts";
 import { type Block, Pool } from "./pool-model.ts";
 
@@ -175,6 +176,6 @@ describe.each(builds)("%s", (_, module) => {
       const model = new Pool(blocks + 1, BLOCK, true);
       fc.modelRun(() => ({ model, real: new Real(blocks, module) }), list);
     });
-    fc.assert(property, { numRuns: Math.ceil(60 * Number(process.env.FC_RUNS ?? 1)) });
+    fc.assert(property, { numRuns: times(60) });
   });
 });

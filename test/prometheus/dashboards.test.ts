@@ -1,20 +1,19 @@
 /** Are the dashboards that we ship those of the table, and does every panel show something of an hour of load? */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { dashboards } from "../../scripts/dashboard-panels.ts";
 import { json, path } from "../../scripts/dashboards.ts";
 import { dialectNames } from "../../src/metrics/dialect-names.ts";
 import { LIVE_ONLY } from "./asked.ts";
-import { END_S, type Hour, hour } from "./hour.ts";
+import { END_S, type Hour, sharedHour } from "./hour.ts";
 import { deploy } from "./prometheus.ts";
 
 setDefaultTimeout(60_000);
 
 let loaded: Hour;
 beforeAll(async () => {
-  loaded = await hour();
+  loaded = await sharedHour();
 });
-afterAll(() => loaded?.stop());
 
 test("one per dialect, and no other", () => {
   expect(dashboards.map(({ dialect }) => dialect).sort()).toEqual([...dialectNames].sort());

@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { seeded } from "../../src/host/random.ts";
+import { atEnd } from "../at-end.ts";
 import { main } from "../program.ts";
 import { deploy, Prometheus, promtool, run } from "./prometheus.ts";
 
@@ -56,6 +57,18 @@ export interface Hour {
   /** What the replay printed. */
   readonly output: string;
   stop(): Promise<void>;
+}
+
+let known: Promise<Hour> | null = null;
+
+/** The hour without options, made once for all files of a process, which do not stop it. */
+export function sharedHour(): Promise<Hour> {
+  if (known === null) {
+    const made = hour();
+    known = made;
+    atEnd(async () => (await made).stop());
+  }
+  return known;
 }
 
 /** Replays, imports, serves, and works out the recorded series that we ship. `options` are the replay's. */

@@ -6,16 +6,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { posted } from "../conformance/raw-socket.ts";
 import { readWire } from "../faults/wire.ts";
-import { eventually, type Server, sample, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { eventually, sample } from "../server.ts";
 
 setDefaultTimeout(60_000);
 
 const main = new URL("../../src/main.ts", import.meta.url).pathname;
 const folder = mkdtempSync(join(tmpdir(), "understudy-proxy-"));
 const proxies: Bun.Subprocess[] = [];
-let server: Server;
+let server: Hosted;
 beforeAll(async () => {
-  server = await serve(["--served-model-name", "m", "--timing", "constant:ttft=5ms,itl=2ms", "--seed", "3"]);
+  server = await hosted(["--served-model-name", "m", "--timing", "constant:ttft=5ms,itl=2ms", "--seed", "3"]);
 });
 afterAll(async () => {
   for (const one of proxies) one.kill();
@@ -138,6 +139,11 @@ test("what passed is kept, a file each: events with their times, no keys", async
       .join("\r\n\r\n")
       .replaceAll(/[0-9a-f]+\r\n|\r\n/g, (one) => (one === "\r\n" ? "" : "")),
   );
+  const again = Bun.spawnSync([process.execPath, main, "proxy", "--to", server.url, "--record", records]);
+  expect([again.exitCode, again.stderr.toString()]).toEqual([
+    2,
+    `understudy proxy: --record ${records}: has records already; take an empty folder\n`,
+  ]);
   const times = recorded.events.map(([us]: [number, string]) => us);
   expect(times).toEqual(times.toSorted((a: number, b: number) => a - b));
   expect(times.at(-1) - times[0]).toBeGreaterThan(5000);

@@ -5,7 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { posted } from "../conformance/raw-socket.ts";
 import { cleanAnswer } from "../faults/wire.ts";
-import { eventually, type Server, sample, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { eventually, sample } from "../server.ts";
 import { figure, sampled, sized } from "../size.ts";
 import { type TimedWire, timedWire } from "./timed-wire.ts";
 
@@ -15,11 +16,11 @@ const main = new URL("../../src/main.ts", import.meta.url).pathname;
 const folder = mkdtempSync(join(tmpdir(), "understudy-record-"));
 const records = join(folder, "records");
 const FLAGS = ["--served-model-name", "m", "--enable-auto-tool-choice", "--tool-call-parser", "hermes"];
-let server: Server;
+let server: Hosted;
 let proxy: Bun.Subprocess;
 let proxyPort: number;
 beforeAll(async () => {
-  server = await serve([...FLAGS, "--timing", "constant:ttft=20ms,itl=7ms", "--output-tokens", "constant:20"]);
+  server = await hosted([...FLAGS, "--timing", "constant:ttft=20ms,itl=7ms", "--output-tokens", "constant:20"]);
   const ready = join(folder, "ready.json");
   const words = ["proxy", "--to", server.url, "--port", "0", "--ready-file", ready, "--record", records];
   proxy = Bun.spawn([process.execPath, main, ...words], { stdout: "ignore", stderr: "ignore" });
@@ -74,7 +75,7 @@ test("played back: heads, events and bodies are those that passed; gaps as even 
   const passed: TimedWire[] = [];
   for (const one of exchanges) passed.push(await ask(proxyPort, one));
   await eventually(() => readdirSync(records).length === exchanges.length);
-  const player = await serve([...FLAGS, "--fixtures", records]);
+  const player = await hosted([...FLAGS, "--fixtures", records]);
   const port = Number(new URL(player.url).port);
   const off: number[] = [];
   // What the same server does with the same request once more.
@@ -104,7 +105,7 @@ test("scheduled: the same text, in the engine's steps and time; a recording that
   const body = { model: "m", messages: said(99), seed: 1 };
   const passed = cleanAnswer((await ask(proxyPort, ["/v1/chat/completions", body])).bytes);
   await eventually(() => readdirSync(records).length === before + 1);
-  const player = await serve([...FLAGS, "--fixtures", records, "--replay-timing", "scheduled", "--timing", "none"]);
+  const player = await hosted([...FLAGS, "--fixtures", records, "--replay-timing", "scheduled", "--timing", "none"]);
   const played = await ask(Number(new URL(player.url).port), ["/v1/chat/completions", body]);
   const textIn = (answer: string) => JSON.parse(answer).choices[0].message.content;
   expect(textIn(cleanAnswer(played.bytes).events[0]!)).toBe(textIn(passed.events[0]!));
@@ -115,7 +116,7 @@ test("scheduled: the same text, in the engine's steps and time; a recording that
     join(wrong, "1.json"),
     '{"answer": {"recorded": {"status": 200, "headers": {}, "events": [[5, "a"], [3, "b"]]}}}',
   );
-  const other = await serve([...FLAGS, "--fixtures", wrong]);
+  const other = await hosted([...FLAGS, "--fixtures", wrong]);
   await eventually(() => other.output().includes("answer.recorded: events: times rise"));
   await other.stop();
   figure("replayTimings", sized("record", { sample: 1, whole: 2 }));

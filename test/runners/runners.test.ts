@@ -1,11 +1,11 @@
 /**
  * Do servers of the package start and end in everybody's tests? Each runner has three files of tests, one that closes its
  * server, one that forgets to, one whose tests share a server, and must end by itself with all tests passed. Where a test
- * of a shared server fails, the runner shows what the server saw. Runners, other versions of Node and Deno come
- * from their own packages, into a folder of their own.
+ * of a shared server fails, the runner shows what the server saw. Vitest and bun test also put a client through disturbed streams.
+ * Runners, other versions of Node and Deno come from their own packages, into a folder of their own.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { cpSync, mkdirSync, rmSync, symlinkSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { done, packed, run } from "../packed.ts";
 import { drawn, figure, seed, sized } from "../size.ts";
@@ -33,6 +33,8 @@ interface Runner {
   readonly shared?: string;
   /** The program, where it is not Node. */
   readonly program?: () => string;
+  /** Where its tests in TypeScript have `expect` and `test` from; absent: they have none. */
+  readonly typed?: string;
 }
 
 let all: Awaited<ReturnType<typeof packed>>;
@@ -54,6 +56,7 @@ const vitest = (name: string, ...args: string[]): Runner => ({
   head: `${IMPORTS}import { afterAll, test } from "vitest";\n`,
   file: (one) => `${one}.test.mjs`,
   shared: FIXTURE,
+  typed: "vitest",
 });
 const jest = (name: string, module: boolean, ...args: string[]): Runner => ({
   name: `Jest ${name}`,
@@ -88,6 +91,7 @@ const OWN: readonly Runner[] = [
     command: ["test"],
     head: `${IMPORTS}import { afterAll, test } from "bun:test";\n`,
     file: (one) => `${one}.test.mjs`,
+    typed: "bun:test",
   },
   {
     name: "Deno",
@@ -106,7 +110,7 @@ const CASES: readonly Case[] = [
   ...([20, 22, 24] as const).flatMap((node) => ON_NODE.map((runner) => ({ node, runner }))),
   ...OWN.map((runner) => ({ node: 20 as const, runner })),
 ];
-/** Those that are here without an install: no package beside ours. */
+/** Those that are here without an install: no package beside ours and what it needs. */
 const HERE = CASES.filter(({ node, runner }) => node === 20 && ["node:test", "bun test"].includes(runner.name));
 const chosen = sized("runners", { sample: drawn(HERE, 2, seed), whole: CASES });
 
@@ -154,6 +158,27 @@ shared("a test that fails", async (server) => {
 });
 `;
 
+/** The ten lines of the documentation that put a client through disturbed streams; in the sample through two faults. */
+const STRESS = /```ts\n(import \{ expect, test \} from "vitest";[\s\S]*?)```/
+  .exec(readFileSync(`${root}docs/library.md`, "utf8"))![1]!
+  .replace(/faults: .*? \}/, (all) => sized("runners", { sample: 'faults: ["B4", "E6"] }', whole: all }));
+
+/** A correct client, as the reader's own. */
+async function writeClient(folder: string): Promise<void> {
+  const entry = join(all.folder, "my-client-of.ts");
+  await Bun.write(
+    entry,
+    `import { client } from "${root}test/stress/broken.ts";
+export async function ask(url) {
+  const { text, finish, error } = await client({})({ url, signal: AbortSignal.timeout(20_000) });
+  if (error !== null || finish === null) throw new Error(error ?? "incomplete");
+  return text;
+}`,
+  );
+  const { outputs } = await Bun.build({ entrypoints: [entry], target: "node" });
+  await Bun.write(join(folder, "my-client.ts"), await outputs[0]!.text());
+}
+
 /** The Vitest program of the documentation. */
 const EXAMPLE = ["client.js", "client.test.js"];
 
@@ -163,7 +188,12 @@ beforeAll(async () => {
   mkdirSync(join(all.folder, "tools"));
   const whole = chosen.length > HERE.length;
   const others = whole ? [...VITEST, ...JEST, ...OTHERS] : [];
-  await done([...install, "--prefix", ".", all.server, ...others], join(tools(), ".."), {}, 900_000);
+  await done(
+    [...install, "--prefix", ".", all.server, "fast-check@4.10.2", ...others],
+    join(tools(), ".."),
+    {},
+    900_000,
+  );
 }, 1_000_000);
 
 afterAll(() => all?.remove(), 60_000);
@@ -186,6 +216,10 @@ test.each(chosen.map((one) => [one.node, one.runner.name, one] as const))(
     await Bun.write(join(folder, runner.file("forgets")), runner.head + BODY + FORGETS);
     const sharing = runner.head + (runner.shared ?? SHARED) + BODY;
     await Bun.write(join(folder, runner.file("shares")), sharing + SHARES);
+    if (runner.typed !== undefined) {
+      await writeClient(folder);
+      await Bun.write(join(folder, "stress.test.ts"), STRESS.replace('"vitest"', `"${runner.typed}"`));
+    }
     symlinkSync(tools(), join(folder, "node_modules"));
     const [first, ...rest] = runner.command as [string, ...string[]];
     const words = first.includes("/") ? [join(tools(), first), ...rest] : runner.command;
@@ -195,6 +229,7 @@ test.each(chosen.map((one) => [one.node, one.runner.name, one] as const))(
     expect({ code, said: code === 0 ? "" : out + err }).toEqual({ code: 0, said: "" });
     figure(`Node ${node}, ${name}`, Math.round((performance.now() - began) / 100) / 10);
     for (const one of ["closes", "forgets", "shares"]) rmSync(join(folder, runner.file(one)));
+    rmSync(join(folder, "stress.test.ts"), { force: true });
     await Bun.write(join(folder, runner.file("fails")), sharing + FAILS);
     const failed = await run(command, folder, runner.env, 120_000);
     expect(failed.code).not.toBe(0);

@@ -4,8 +4,9 @@ import fc from "fast-check";
 import { SAME_STEP, STEP_IDS_MOST } from "../../src/config/core-limits.ts";
 import { nextToken } from "../../src/content/answers.ts";
 import { Finish } from "../../src/engine/types.ts";
+import { times } from "../size.ts";
 import { anyConfig, anyLife, run } from "./history.ts";
-import { answers, configOf, debug, EOS, promptOf, release, times, World } from "./world.ts";
+import { answers, configOf, debug, EOS, promptOf, release, World } from "./world.ts";
 
 setDefaultTimeout(60_000);
 

@@ -132,6 +132,32 @@ export class Benchmark {
     });
   }
 
+  /** As `understudy proxy --record` writes them, by a file's name; `usage`: whether clients asked for it. */
+  records(usage = true): Record<string, string> {
+    const files = this.seen.map(({ sentUs, tokenUs, inputTokens }, at) => {
+      const chunk = (json: object) => `data: ${JSON.stringify(json)}\n\n`;
+      const said = (choice: object) => chunk({ choices: [{ index: 0, ...choice }] });
+      const last = tokenUs.length - 1;
+      const events: (readonly [number, string])[] = [
+        [tokenUs[0]! - sentUs, said({ delta: { role: "assistant", content: "" }, finish_reason: null })],
+        ...tokenUs.map((us, i) => {
+          const finish_reason = i === last ? "length" : null;
+          return [us - sentUs, said({ delta: { content: "x" }, finish_reason })] as const;
+        }),
+      ];
+      const counts = { prompt_tokens: inputTokens, completion_tokens: tokenUs.length };
+      if (usage) events.push([tokenUs[last]! - sentUs, chunk({ choices: [], usage: counts })]);
+      events.push([tokenUs[last]! - sentUs, "data: [DONE]\n\n"]);
+      const headers = { "content-type": "text/event-stream; charset=utf-8" };
+      const recorded = { status: 200, headers, broken: false, arrival_us: 1.7e15 + sentUs, events };
+      // A word of one token, so many times.
+      const prompt = { equals: " a".repeat(inputTokens) };
+      const match = { path: "/v1/completions", body: { prompt }, nth: 1 };
+      return [`${String(at).padStart(6, "0")}.json`, JSON.stringify({ match, answer: { recorded } })] as const;
+    });
+    return Object.fromEntries(files);
+  }
+
   aiperfRecords(): string {
     const ms = (us: number) => ({ unit: "ms", value: us / 1000 });
     const lines = this.#each(({ sentUs, tokenUs, inputTokens }, first, last) => ({

@@ -5,8 +5,9 @@ import type { EngineConfig } from "../../src/config/types.ts";
 import { Batch } from "../../src/engine/batch.ts";
 import { Replay } from "../../src/replay/replay.ts";
 import type { TraceRequest } from "../../src/traces/trace.ts";
+import { times } from "../size.ts";
 import { anyConfig } from "./history.ts";
-import { debug, release, times } from "./world.ts";
+import { debug, release } from "./world.ts";
 
 setDefaultTimeout(120_000);
 

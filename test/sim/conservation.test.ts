@@ -6,8 +6,9 @@ import type { EngineConfig } from "../../src/config/types.ts";
 import type { Core } from "../../src/core/core.ts";
 import { Finish } from "../../src/engine/types.ts";
 import { seeded } from "../../src/host/random.ts";
+import { times } from "../size.ts";
 import { anyConfig, anyLife, type Life, live, run } from "./history.ts";
-import { answerOf, configOf, type Heard, promptOf, release, times, totalsOf, World, watchPlans } from "./world.ts";
+import { answerOf, configOf, type Heard, promptOf, release, totalsOf, World, watchPlans } from "./world.ts";
 
 setDefaultTimeout(60_000);
 

@@ -16,8 +16,9 @@ import { NONE, Total, Word } from "../../assembly/layout.ts";
 import type { Core } from "../../src/core/core.ts";
 import { Finish } from "../../src/engine/types.ts";
 import { seeded } from "../../src/host/random.ts";
+import { times } from "../size.ts";
 import { anyConfig, anyLife, run } from "./history.ts";
-import { answerOf, configOf, promptOf, release, times, totalsOf, World, watchPlans } from "./world.ts";
+import { answerOf, configOf, promptOf, release, totalsOf, World, watchPlans } from "./world.ts";
 
 setDefaultTimeout(60_000);
 

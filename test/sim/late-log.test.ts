@@ -7,8 +7,9 @@ import { LATE_LOG_US, LateLog } from "../../src/engine/lateness/late-log.ts";
 import { Lateness } from "../../src/engine/lateness/lateness.ts";
 import { Punctuality } from "../../src/engine/lateness/punctuality.ts";
 import { seeded } from "../../src/host/random.ts";
+import { times } from "../size.ts";
 import { LateClock } from "./late-clock.ts";
-import { answers, configOf, debug, EOS, generationOf, promptOf, times } from "./world.ts";
+import { answers, configOf, debug, EOS, generationOf, promptOf } from "./world.ts";
 
 interface Line {
   readonly atUs: number;

@@ -5,8 +5,9 @@ import type { EngineConfig } from "../../src/config/types.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { LATE_US } from "../../src/engine/lateness/causes.ts";
 import { seeded } from "../../src/host/random.ts";
+import { times } from "../size.ts";
 import { LateClock } from "./late-clock.ts";
-import { answers, configOf, debug, EOS, generationOf, promptOf, times } from "./world.ts";
+import { answers, configOf, debug, EOS, generationOf, promptOf } from "./world.ts";
 
 setDefaultTimeout(60_000);
 

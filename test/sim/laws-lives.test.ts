@@ -11,9 +11,10 @@ import { Held, heldReader } from "../../src/metrics/held.ts";
 import { pages } from "../../src/metrics/page.ts";
 import { setupOf } from "../../src/metrics/setup.ts";
 import { Ensemble } from "../../src/metrics/triton/ensemble.ts";
+import { times } from "../size.ts";
 import { emptySnapshot } from "../unit/metrics-snapshots.ts";
 import { anyConfig, anyLife, live } from "./history.ts";
-import { times, World } from "./world.ts";
+import { World } from "./world.ts";
 
 setDefaultTimeout(60_000);
 
@@ -90,6 +91,6 @@ test("any lives, paused and reset at any time: no law is broken", async () => {
     seen.refused += world.refused;
     seen.scrapes += scrapes.length;
   });
-  await fc.assert(property, { numRuns: times(40) });
+  await fc.assert(property, { numRuns: times(40), seed: 3 });
   expect(Math.min(seen.aborts, seen.preemptions, seen.scrapes)).toBeGreaterThan(10);
 });

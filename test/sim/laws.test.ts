@@ -7,9 +7,8 @@ import fc from "fast-check";
 import { checkScrapes } from "../../src/check/index.ts";
 import { BUG_NAMES } from "../../src/config/types.ts";
 import { bugs } from "../../src/metrics/bugs/table.ts";
-import { figure, sized } from "../size.ts";
+import { figure, sized, times } from "../size.ts";
 import { anyLoad, LEAST_S, type Load, START_S, scraped } from "./scraped.ts";
-import { times } from "./world.ts";
 
 setDefaultTimeout(sized("laws", { sample: 120_000, whole: 1_800_000 }));
 

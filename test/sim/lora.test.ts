@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { createEngine } from "../../src/library/bun.ts";
 import type { EngineOptions } from "../../src/library/engine-option-types.ts";
 import type { Run } from "../../src/library/run.ts";
+import { times } from "../size.ts";
 
 let core: Uint8Array;
 beforeAll(async () => {
@@ -110,6 +111,6 @@ describe("any history", () => {
         expect(engine.snapshot().adapters.every((one) => one.running + one.waiting + one.heard === 0)).toBe(true);
       },
     );
-    await fc.assert(property, { numRuns: Math.ceil(60 * Number(process.env.FC_RUNS ?? 1)) });
+    await fc.assert(property, { numRuns: times(60) });
   });
 });

@@ -9,7 +9,8 @@ import { Fleet } from "../../src/engine/fleet.ts";
 import { Journal } from "../../src/engine/journal.ts";
 import { repeat } from "../../src/engine/repeat.ts";
 import { VirtualClock } from "../../src/host/clock.ts";
-import { configOf, debug, EOS, generationOf, promptOf, release, times, World, watchPlans } from "./world.ts";
+import { times } from "../size.ts";
+import { configOf, debug, EOS, generationOf, promptOf, release, World, watchPlans } from "./world.ts";
 
 setDefaultTimeout(60_000);
 

@@ -2,8 +2,9 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { Finish } from "../../src/engine/types.ts";
+import { times } from "../size.ts";
 import { anyConfig, anyLife, live } from "./history.ts";
-import { answerOf, configOf, type Heard, promptOf, times, World } from "./world.ts";
+import { answerOf, configOf, type Heard, promptOf, World } from "./world.ts";
 
 setDefaultTimeout(60_000);
 

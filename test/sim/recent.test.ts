@@ -6,8 +6,8 @@ import { RequestTimeline } from "../../src/engine/observer.ts";
 import { rowsOf, rowsSince } from "../../src/truth/ask.ts";
 import { observersOf, Recent, STEPS_KEPT, WORDS_MOST } from "../../src/truth/recent.ts";
 import type { About, PageLine, RequestLine, StepLine } from "../../src/truth/schema.ts";
+import { times } from "../size.ts";
 import { dueTimes, factsOf, run, small } from "./truth-run.ts";
-import { times } from "./world.ts";
 
 const about: About = { engine: small, engines: 1, epochUs: 0 };
 

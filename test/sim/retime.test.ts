@@ -4,7 +4,8 @@ import fc from "fast-check";
 import { findPreset, presetNames } from "../../src/config/timing/presets.ts";
 import type { Timing } from "../../src/config/types.ts";
 import type { StepPacing } from "../../src/engine/setup.ts";
-import { configOf, times, World } from "./world.ts";
+import { times } from "../size.ts";
+import { configOf, World } from "./world.ts";
 
 const constant = (itlMs: number, ttftMs = itlMs): Timing => ({
   kind: "constant",

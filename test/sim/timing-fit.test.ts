@@ -1,6 +1,6 @@
 /** Does a fit find the coefficients of an engine again, from what benchmarks write of it? And what does it refuse? */
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -9,8 +9,9 @@ import { parseTiming } from "../../src/config/timing/parse-timing.ts";
 import { readRuns } from "../../src/fit/read.ts";
 import { engineConfig } from "../../src/library/options.ts";
 import { main } from "../program.ts";
+import { sampled, times } from "../size.ts";
 import { Benchmark, type BenchmarkOptions } from "./benchmark.ts";
-import { release, times } from "./world.ts";
+import { release } from "./world.ts";
 
 setDefaultTimeout(60_000);
 
@@ -124,16 +125,19 @@ describe("means alone", () => {
   const fixed = { input: [1000, 1000], output: [128, 128], networkUs: 300 } as const;
   const means = (concurrency: number) => bench({ ...fixed, concurrency, requests: Math.max(20, concurrency * 8) });
 
-  test("of lengths that are all the same: replays find all, within 0.5, 1 and 2 %, and 0.5 ms", () => {
-    const answer = fit(...[1, 4, 16, 64].map((concurrency) => means(concurrency).vllm(false)));
-    expectNear(answer, KNOWN, { base: 0.005, prefill: 0.01, decode: 0.02, overheadUs: 500 });
-    expect(answer.fromReplays).toEqual(["base", "prefill", "decode", "overhead"]);
-  });
+  const written = [
+    ["vllm bench serve", (one: Benchmark) => one.vllm(false)],
+    ["aiperf", (one: Benchmark) => one.aiperf()],
+  ] as const;
 
-  test("the same of aiperf", () => {
-    const answer = fit(...[1, 4, 16, 64].map((concurrency) => means(concurrency).aiperf()));
-    expectNear(answer, KNOWN, { base: 0.005, prefill: 0.01, decode: 0.02, overheadUs: 500 });
-  });
+  test.each(sampled("properties", written, 1))(
+    "of lengths that are all the same, by %s: replays find all, within 0.5, 1 and 2 %%, and 0.5 ms",
+    (_, textOf) => {
+      const answer = fit(...[1, 4, 16, 64].map((concurrency) => textOf(means(concurrency))));
+      expectNear(answer, KNOWN, { base: 0.005, prefill: 0.01, decode: 0.02, overheadUs: 500 });
+      expect(answer.fromReplays).toEqual(["base", "prefill", "decode", "overhead"]);
+    },
+  );
 });
 
 test("a record per request of aiperf: within 0.5, 2 and 5 %, and 0.4 ms", () => {
@@ -192,6 +196,27 @@ describe("the command", () => {
     expect(error).toContain("all is from replays, since there are means alone");
   });
 
+  test("a folder of a proxy: as near as a benchmark's lists, with usage or without", () => {
+    const records = (name: string, files: Record<string, string>) => {
+      mkdirSync(join(folder, name));
+      for (const [file, text] of Object.entries(files)) writeFileSync(join(folder, name, file), text);
+      return join(folder, name);
+    };
+    const load = bench({ rate: 5, requests: 60 });
+    const failed = {
+      match: {},
+      answer: { recorded: { status: 503, headers: {}, events: [[1, "{}"]], broken: false } },
+    };
+    const others = { "a.json": JSON.stringify(failed), "b.json": "{}", "c.json": "none", "d.yaml": "fixtures: []" };
+    for (const usage of [true, false]) {
+      const { exitCode, out, error } = run(records(`passed-${usage}`, { ...load.records(usage), ...others }));
+      expect([exitCode, out]).toEqual([0, run(file("same.json", load.vllm(true))).out]);
+      expect(error).toMatch(
+        usage ? /passed-true \(proxy\) +60 / : /passed-false \(proxy, 60 prompts counted here\) +60 /,
+      );
+    }
+  });
+
   test.each<[string, () => string[], string]>([
     ["nothing", () => [], "fit what? One or more results of a benchmark"],
     ["no file", () => ["nowhere.json"], '"nowhere.json": cannot be read (ENOENT)'],
@@ -227,6 +252,28 @@ describe("the command", () => {
       "answers of one token",
       () => [file("one.json", bench({ rate: 5, requests: 3, output: [1, 1] }).vllm(true))],
       "one.json: no request has two tokens",
+    ],
+    ["a folder without records", () => [join(root, "docs")], "has no records of understudy proxy --record"],
+    [
+      "records that tell no times",
+      () => {
+        const passed = join(folder, "whole");
+        mkdirSync(passed);
+        const recorded = { status: 200, headers: {}, events: [[9, "{}"]], broken: false };
+        file("whole/1.json", JSON.stringify({ answer: { recorded } }));
+        return [passed];
+      },
+      "none of 1 records is a stream that was answered to its end",
+    ],
+    [
+      "a record that is none",
+      () => {
+        const passed = join(folder, "none");
+        mkdirSync(passed);
+        file("none/1.json", JSON.stringify({ answer: { recorded: {} } }));
+        return [passed];
+      },
+      "none/1.json: answer.recorded: takes status, headers",
     ],
     ["an unknown flag", () => [open(), "--jsno"], "--jsno: unknown flag; did you mean --json?"],
     ["a bad value", () => [open(), "--max-num-seqs", "x"], "--max-num-seqs: takes a whole number"],

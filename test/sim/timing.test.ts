@@ -5,7 +5,8 @@ import { parseTiming } from "../../src/config/timing/parse-timing.ts";
 import { presetNames } from "../../src/config/timing/presets.ts";
 import { stepUs } from "../../src/config/timing/timing.ts";
 import type { Timing } from "../../src/config/types.ts";
-import { configOf, promptOf, times, World, watchPlans } from "./world.ts";
+import { times } from "../size.ts";
+import { configOf, promptOf, World, watchPlans } from "./world.ts";
 
 setDefaultTimeout(60_000);
 

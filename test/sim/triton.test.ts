@@ -6,8 +6,9 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { checkScrapes } from "../../src/check/index.ts";
 import { Finish } from "../../src/engine/types.ts";
+import { times } from "../size.ts";
 import { EPOCH_US, House } from "./triton-house.ts";
-import { configOf, promptOf, times } from "./world.ts";
+import { configOf, promptOf } from "./world.ts";
 
 const MODELS = ["ensemble", "preprocessing", "tensorrt_llm", "postprocessing"] as const;
 /** success, exec_count, then failures BACKEND and OTHER of the four models. */

@@ -3,8 +3,8 @@ import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { hosted } from "../hosted.ts";
 import { main } from "../program.ts";
-import { serve } from "../server.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-truth-docs-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -33,7 +33,7 @@ test("per-token times", () => {
 });
 
 test("the last requests of a running server, from before a run to its end", async () => {
-  const server = await serve(["--timing", "constant:ttft=5ms,itl=1ms", "--served-model-name", "m"]);
+  const server = await hosted(["--timing", "constant:ttft=5ms,itl=1ms", "--served-model-name", "m"]);
   try {
     const [, code = ""] = [...docs.matchAll(/```js\n([\s\S]*?)```/g)][1] ?? [];
     const ask = `await Promise.all(Array.from({ length: 30 }, async (_, i) => (await fetch("${server.url}/v1/completions", {

@@ -3,9 +3,10 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Finish, Submission } from "../../src/engine/types.ts";
 import type { RequestLine } from "../../src/truth/schema.ts";
+import { times } from "../size.ts";
 import { dueTimes, type Plan, plain, type Run, run } from "./truth-run.ts";
 
-const runs = (normal: number) => ({ numRuns: Math.ceil(normal * Number(process.env.FC_RUNS ?? 1)) });
+const runs = (normal: number) => ({ numRuns: times(normal) });
 const sum = <T>(rows: readonly T[], of: (row: T) => number) => rows.reduce((total, row) => total + of(row), 0);
 const tokensOf = ({ runs }: RequestLine) => sum(runs, ([, steps, width = 1]) => steps * width);
 

@@ -27,9 +27,6 @@ export const answers = loadAnswers(read("answers.bin"));
 /** No answer table has it. */
 export const EOS = 200_002;
 
-/** More runs than the normal ones: FC_RUNS=10 is ten times as many. */
-export const times = (runs: number) => Math.ceil(runs * Number(process.env.FC_RUNS ?? 1));
-
 /** What the server has where nobody says otherwise. */
 const { engine: defaults } = engineConfig({});
 

@@ -7,8 +7,9 @@ import { type RunsLine, TokenTimes } from "../../src/load/token-times.ts";
 import { formatPage } from "../../src/truth/format.ts";
 import { Page } from "../../src/truth/page.ts";
 import type { StepLine } from "../../src/truth/schema.ts";
+import { times } from "../size.ts";
 import { LateClock } from "./late-clock.ts";
-import { configOf, debug, EOS, generationOf, times } from "./world.ts";
+import { configOf, debug, EOS, generationOf } from "./world.ts";
 
 interface Written {
   readonly steps: readonly StepLine[];

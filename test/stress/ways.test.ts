@@ -62,6 +62,19 @@ test("a client that stays alive: a line for each case; no JSON, half a line, no 
   await eventually(() => Bun.spawnSync(["pgrep", "-x", "-P", "1", "sleep"]).exitCode !== 0 || noSleeper());
 });
 
+test("a client that stays alive is not ended by a case that it has left", async () => {
+  const line = '{"text":"x"}';
+  const code = `for await (const part of process.stdin) { await Bun.sleep(100); console.log('${line}'); }`;
+  const { ask, close } = aliveClient([process.execPath, "-e", code], process.env, 500);
+  const [first, second] = [new AbortController(), new AbortController()];
+  const asked = { url: "http://x/v1", more: false, withTools: false };
+  expect((await ask({ ...asked, id: "a", signal: first.signal })).ended).toBe("answered");
+  const answer = ask({ ...asked, id: "b", signal: second.signal });
+  first.abort();
+  expect((await answer).ended).toBe("answered");
+  close();
+});
+
 /** Nobody of its group is left: no `sleep 60` that this process' children have started. */
 const noSleeper = () => !Bun.spawnSync(["pgrep", "-f", "^sleep 60$"]).stdout.toString().trim();
 

@@ -1,7 +1,8 @@
-/** A Triton server of ours as a child process. */
+/** A Triton server of ours: as a child process, or in the one that tests' servers share. */
+import { type Hosted, hostedAs } from "../hosted.ts";
 import { main } from "../program.ts";
 
-export interface TritonChild {
+interface TritonPorts {
   readonly url: string;
   /** Port of gRPC; 0: there is none. */
   readonly grpc: number;
@@ -9,25 +10,39 @@ export interface TritonChild {
   readonly metrics: string;
   /** Where the OpenAI front end listens; "": there is none. */
   readonly openai: string;
+}
+
+export type TritonHosted = Hosted & TritonPorts;
+
+export interface TritonChild extends TritonPorts {
   /** Everything it printed so far. */
   readonly output: () => string;
   readonly pid: number;
   stop(signal?: NodeJS.Signals): Promise<number>;
 }
 
+const PORTS = ["--http-port=0", "--grpc-port=0", "--metrics-port=0"];
+
+/** Where no process is asked for. Rejects with the line that refuses the flags. */
+export async function hostTriton(flags: readonly string[]): Promise<TritonHosted> {
+  const server = await hostedAs(["--role", "triton", ...PORTS, ...flags]);
+  return { ...server, ...portsIn(server.output()) };
+}
+
+/** As it prints them. */
+function portsIn(text: string): TritonPorts {
+  const of = (line: string) => new RegExp(`^ {2}${line} +(http://127\\.0\\.0\\.1:\\d+)`, "m").exec(text)?.[1] ?? "";
+  return {
+    url: of("listening"),
+    grpc: Number(/^ {2}grpc +\S+:(\d+)$/m.exec(text)?.[1] ?? 0),
+    metrics: of("metrics"),
+    openai: of("openai"),
+  };
+}
+
 /** Resolves when it listens on free ports; rejects with what it said when it ends before. */
 export async function startTriton(flags: readonly string[]): Promise<TritonChild> {
-  const command = [
-    process.execPath,
-    main,
-    "serve",
-    "--role",
-    "triton",
-    "--http-port=0",
-    "--grpc-port=0",
-    "--metrics-port=0",
-    ...flags,
-  ];
+  const command = [process.execPath, main, "serve", "--role", "triton", ...PORTS, ...flags];
   const child = Bun.spawn(command, { stdout: "pipe", stderr: "pipe" });
   let text = "";
   const ready = Promise.withResolvers<void>();
@@ -44,12 +59,8 @@ export async function startTriton(flags: readonly string[]): Promise<TritonChild
     ready.reject(new Error(`the server ended with ${code}:\n${text}`));
   });
   await ready.promise;
-  const of = (line: string) => new RegExp(`^ {2}${line} +(http://127\\.0\\.0\\.1:\\d+)`, "m").exec(text)?.[1] ?? "";
   return {
-    url: of("listening"),
-    grpc: Number(/^ {2}grpc +\S+:(\d+)$/m.exec(text)?.[1] ?? 0),
-    metrics: of("metrics"),
-    openai: of("openai"),
+    ...portsIn(text),
     output: () => text,
     pid: child.pid,
     stop: async (signal = "SIGTERM") => {

@@ -92,8 +92,8 @@ test.each([
     "model input 'x' has different size for dims and reshape for m",
   ],
   [
-    'backend: "python" instance_group { kind: KIND_GPU }',
-    "instance group m_0 of model m has kind KIND_GPU but no GPUs are available",
+    'backend: "python" instance_group { kind: KIND_CPU gpus: [ 0 ] }',
+    "instance group m_0 of model m has kind KIND_CPU but specifies one or more GPUs",
   ],
   [
     'backend: "python" response_cache { enable: true } model_transaction_policy { decoupled: true }',
@@ -111,12 +111,12 @@ test.each([
     "output 'y' for ensemble 'm' is not written: at least one of its depending tensors, 'c', is not connected",
   ],
 ])("wrong in Triton's words: %s", (text, why) => {
-  expect(wrongConfig(model(text), false)).toBe(why);
+  expect(wrongConfig(model(text))).toBe(why);
 });
 
 test("defaults: version policy, preferred size, instances, file, pinned memory", () => {
   const config = model(`backend: "onnxruntime" max_batch_size: 4 dynamic_batching {} ${TENSORS}`);
-  expect(wrongConfig(config, false)).toBeUndefined();
+  expect(wrongConfig(config)).toBeUndefined();
   expect(config).toMatchObject({
     name: "m",
     platform: "onnxruntime_onnx",

@@ -1,12 +1,12 @@
 /** Do the repositories under examples/ load and answer: a classifier in batches of 8 and two versions, speech as an ensemble? */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { startTriton, type TritonChild } from "./child.ts";
+import { hostTriton, type TritonHosted } from "./child.ts";
 
 setDefaultTimeout(30_000);
 
-let server: TritonChild;
+let server: TritonHosted;
 beforeAll(async () => {
-  server = await startTriton([`--model-repository=${new URL("../../examples/triton", import.meta.url).pathname}`]);
+  server = await hostTriton([`--model-repository=${new URL("../../examples/triton", import.meta.url).pathname}`]);
 });
 afterAll(async () => {
   await server.stop();

@@ -6,6 +6,7 @@
  */
 import { existsSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { endShared } from "../at-end.ts";
 import { mutated } from "./golden/mutate.ts";
 import { playScenario } from "./golden/play.ts";
 import { readRecordings, type Scenario } from "./golden/recordings.ts";
@@ -51,5 +52,6 @@ async function lane(): Promise<void> {
   }
 }
 await Promise.all(Array.from({ length: AT_ONCE }, lane));
+await endShared();
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = seed === null ? Number(failed > 0) : Number(passed > 0);

@@ -2,6 +2,7 @@
 import { connect, type Socket } from "node:net";
 import { fromBinary, fromJson, type JsonValue, toBinary, toJson } from "@bufbuild/protobuf";
 import {
+  type CallOptions,
   type ChannelCredentials,
   type ChannelOptions,
   Client,
@@ -37,19 +38,19 @@ export class TritonClient {
   }
 
   /** The answer, or the code and details of the failure. */
-  call(method: string, request: Dict): Promise<Dict> {
+  call(method: string, request: Dict, metadata = new Metadata()): Promise<Dict> {
     const bytes = encoded(`${method}Request`, request);
     const deadline = Date.now() + DEADLINE_MS;
     return new Promise((done) => {
-      this.client.makeUnaryRequest(SERVICE + method, raw, raw, bytes, new Metadata(), { deadline }, (error, answer) => {
+      this.client.makeUnaryRequest(SERVICE + method, raw, raw, bytes, metadata, { deadline }, (error, answer) => {
         if (error === null) done(decoded(`${method}Response`, answer!));
         else done({ code: status[(error as ServiceError).code], details: (error as ServiceError).details });
       });
     });
   }
 
-  stream() {
-    return this.client.makeBidiStreamRequest(`${SERVICE}ModelStreamInfer`, raw, raw, new Metadata());
+  stream(metadata = new Metadata(), options: CallOptions = {}) {
+    return this.client.makeBidiStreamRequest(`${SERVICE}ModelStreamInfer`, raw, raw, metadata, options);
   }
 
   close(): void {

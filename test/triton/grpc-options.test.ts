@@ -7,7 +7,7 @@ import { credentials } from "@grpc/grpc-js";
 import { selfSigned } from "../../src/config/self-signed.ts";
 import { FrameType, Http2Code } from "../../src/http2/frames.ts";
 import { frame, headers } from "../http2/peer.ts";
-import { startTriton, type TritonChild } from "./child.ts";
+import { hostTriton, startTriton, type TritonHosted } from "./child.ts";
 import {
   bytesText,
   data,
@@ -26,12 +26,12 @@ setDefaultTimeout(60_000);
 
 const MODELS = new URL("models", import.meta.url).pathname;
 const folder = mkdtempSync(join(tmpdir(), "triton-grpc-"));
-let server: TritonChild;
+let server: TritonHosted;
 beforeAll(async () => {
-  server = await startTriton([]);
+  server = await hostTriton([]);
 });
 afterAll(async () => {
-  await server.stop("SIGKILL");
+  await server.stop(0);
   rmSync(folder, { recursive: true });
 });
 
@@ -44,8 +44,8 @@ test("TLS, with and without certificates of clients; a file that is none is one 
   });
   const [cert, key, root] = files as [string, string, string];
   const base = [`--grpc-server-cert=${cert}`, `--grpc-server-key=${key}`];
-  const secure = await startTriton([...base, "--grpc-use-ssl=true"]);
-  const mutual = await startTriton([...base, "--grpc-use-ssl-mutual=true", `--grpc-root-cert=${root}`]);
+  const secure = await hostTriton([...base, "--grpc-use-ssl=true"]);
+  const mutual = await hostTriton([...base, "--grpc-use-ssl-mutual=true", `--grpc-root-cert=${root}`]);
   const ask = async (port: number, by = credentials.createSsl(Buffer.from(own.cert))) => {
     const asked = new TritonClient(port, by);
     const answer = await Promise.race([asked.call("ServerLive", {}), Bun.sleep(3000).then(() => ({ code: "none" }))]);
@@ -56,7 +56,7 @@ test("TLS, with and without certificates of clients; a file that is none is one 
   expect(await ask(mutual.grpc)).not.toEqual({ live: true });
   const known = credentials.createSsl(Buffer.from(own.cert), Buffer.from(clients.key), Buffer.from(clients.cert));
   expect(await ask(mutual.grpc, known)).toEqual({ live: true });
-  await Promise.all([secure.stop("SIGKILL"), mutual.stop("SIGKILL")]);
+  await Promise.all([secure.stop(0), mutual.stop(0)]);
   const missing = startTriton([
     "--grpc-use-ssl=true",
     `--grpc-server-cert=${cert}`,
@@ -71,19 +71,19 @@ test("TLS, with and without certificates of clients; a file that is none is one 
 });
 
 test("keep-alive: who does not answer a ping is cut off; an old connection takes no new call; too many pings", async () => {
-  const kept = await startTriton([
+  const kept = await hostTriton([
     "--grpc-keepalive-time=200",
     "--grpc-keepalive-timeout=200",
     "--grpc-keepalive-permit-without-calls=true",
   ]);
   const silent = new RawClient(kept.grpc).greet();
   await silent.until("a ping, and the end", () => silent.of(FrameType.Ping).length > 0 && silent.closed);
-  await kept.stop("SIGKILL");
-  const aged = await startTriton(["--grpc-max-connection-age=200", "--grpc-max-connection-age-grace=200"]);
+  await kept.stop(0);
+  const aged = await hostTriton(["--grpc-max-connection-age=200", "--grpc-max-connection-age-grace=200"]);
   const old = new RawClient(aged.grpc).greet().open(1, "ModelStreamInfer");
   await old.until("a GOAWAY, and the end", () => old.of(FrameType.GoAway).length > 0 && old.closed);
   expect(old.of(FrameType.GoAway)[0]!.payload.readUInt32BE(4)).toBe(Http2Code.None);
-  await aged.stop("SIGKILL");
+  await aged.stop(0);
   const eager = new RawClient(server.grpc).greet();
   for (let at = 0; at < 5; at++) eager.send(frame(FrameType.Ping, 0, 0, Buffer.alloc(8)));
   await eager.until("the end", () => eager.closed);
@@ -92,7 +92,7 @@ test("keep-alive: who does not answer a ping is cut off; an old connection takes
 
 test("restricted protocols have headers of their own, packed answers are packed, and gRPC may be left out", async () => {
   const flags = ["--grpc-restricted-protocol=health,logging:k=v", "--grpc-infer-response-compression-level=low"];
-  const other = await startTriton([
+  const other = await hostTriton([
     ...flags,
     `--model-repository=${MODELS}`,
     "--model-control-mode=explicit",
@@ -118,10 +118,10 @@ test("restricted protocols have headers of their own, packed answers are packed,
   expect([packed[0], packed.length < 500]).toEqual([1, true]);
   expect(decoded("ModelInferResponse", Bun.gunzipSync(new Uint8Array(packed.subarray(5)))).model_name).toBe("plain");
   one.close();
-  await other.stop("SIGKILL");
-  const without = await startTriton(["--allow-grpc=false"]);
+  await other.stop(0);
+  const without = await hostTriton(["--allow-grpc=false"]);
   expect(without.grpc).toBe(0);
-  await without.stop("SIGKILL");
+  await without.stop(0);
 });
 
 test("the end of 2.73: what runs is answered, nobody new is; then the process ends", async () => {
@@ -156,7 +156,7 @@ test("a port that is taken is one line", async () => {
 });
 
 test("metadata whose names match become parameters; Triton's own names and what is no pattern are refused", async () => {
-  const forwards = await startTriton([
+  const forwards = await hostTriton([
     `--model-repository=${MODELS}`,
     "--model-control-mode=explicit",
     "--load-model=plain",
@@ -181,7 +181,7 @@ test("metadata whose names match become parameters; Triton's own names and what 
     "Header 'priority' is reserved for Triton usage and cannot be forwarded.",
   );
   one.close();
-  await forwards.stop("SIGKILL");
+  await forwards.stop(0);
   const wrong = startTriton(["--grpc-header-forward-pattern=("]);
   expect(await wrong.catch(({ message }: Error) => message)).toContain("takes a pattern of RE2");
 });

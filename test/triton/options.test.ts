@@ -24,6 +24,7 @@ test("defaults are Triton's", () => {
     strictReadiness: true,
     exitTimeoutS: 30,
     cacheBytes: null,
+    rateLimit: null,
     clientSharedMemory: false,
     maxInputBytes: 67_108_864,
   });
@@ -43,6 +44,9 @@ test("flags in both forms, several times where that means something", () => {
     "--http-restricted-api=model-repository,logging:admin=yes",
     "--metrics-config=summary_latencies=true",
     "--http-thread-count=9",
+    "--rate-limit=execution_count",
+    "--rate-limit-resource=R1:10",
+    "--rate-limit-resource=R2:5:1",
   ]);
   expect(ignored).toEqual(["--http-thread-count"]);
   expect(config.triton.quantiles).toHaveLength(5);
@@ -52,6 +56,10 @@ test("flags in both forms, several times where that means something", () => {
     loadModels: ["x"],
     http: null,
     cacheBytes: 4096,
+    rateLimit: [
+      { name: "R1", count: 10, device: -1 },
+      { name: "R2", count: 5, device: 1 },
+    ],
     restrictedHttp: [{ apis: ["model-repository", "logging"], header: "admin", value: "yes" }],
   });
 });
@@ -70,6 +78,11 @@ test.each([
   [["--cache-config=local"], "--cache-config option format is '<cache name>,<setting>=<value>'. Got local"],
   [["--cache-config=redis,host=x"], "--cache-config redis,host=x: local,size=BYTES is accepted"],
   [["--http-restricted-api=nope:a=b"], "unknown restricted api 'nope'"],
+  [["--rate-limit=fast"], '--rate-limit: takes off or execution_count, not "fast"'],
+  [
+    ["--rate-limit-resource=R1"],
+    "--rate-limit-resource option format is '<resource_name>:<count>:<device>' or '<resource_name>:<count>'. Got R1",
+  ],
   [["--metrics-config=x"], "--metrics-config option format is <setting>=<value>. Got x"],
   [["--metrics-port=8000"], "8000 is the server's own port"],
 ])("refused in one line: %p", (flags, why) => {

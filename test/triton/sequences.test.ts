@@ -11,7 +11,7 @@ import type { SequenceId, SequenceRules } from "../../src/triton/scheduling/sequ
 import { InferRequest } from "../../src/triton/server/request.ts";
 import { sequenceInputs } from "../../src/triton/server/sequence-inputs.ts";
 import { figure, seed, sized } from "../size.ts";
-import { startTriton } from "./child.ts";
+import { hostTriton } from "./child.ts";
 
 const CASES = sized("triton", { sample: 1000, whole: Number(process.env.TEST_CASES ?? 100_000) });
 
@@ -309,7 +309,7 @@ test("sequences over HTTP add up, each by itself; wrong ones are refused; each r
     writeFileSync(join(folder, name, "config.pbtxt"), PBTXT(strategy));
     writeFileSync(join(folder, name, "model.ts"), ACCUMULATES);
   }
-  const child = await startTriton([`--model-repository=${folder}`]);
+  const child = await hostTriton([`--model-repository=${folder}`]);
   try {
     for (const name of ["direct", "oldest"]) {
       const ask = async (value: number, parameters: object, count = 1) => {
@@ -339,7 +339,7 @@ test("sequences over HTTP add up, each by itself; wrong ones are refused; each r
       expect(page).toContain(`nv_inference_pending_request_count{model="${name}",version="1"} 0`);
     }
   } finally {
-    await child.stop("SIGKILL");
+    await child.stop(0);
     rmSync(folder, { recursive: true, force: true });
   }
 });

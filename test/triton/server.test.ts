@@ -5,12 +5,12 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eventually } from "../server.ts";
-import { startTriton, type TritonChild } from "./child.ts";
+import { hostTriton, startTriton, type TritonHosted } from "./child.ts";
 
 const base = mkdtempSync(join(tmpdir(), "triton-test-"));
-const children: TritonChild[] = [];
+const children: TritonHosted[] = [];
 afterAll(async () => {
-  await Promise.all(children.map((child) => child.stop("SIGKILL")));
+  await Promise.all(children.map((child) => child.stop(0)));
   rmSync(base, { recursive: true, force: true });
 });
 
@@ -29,8 +29,8 @@ function repository(files: Readonly<Record<string, string>>, copied: readonly st
   return folder;
 }
 
-async function started(folder: string, ...flags: string[]): Promise<TritonChild> {
-  const child = await startTriton([`--model-repository=${folder}`, ...flags]);
+async function started(folder: string, ...flags: string[]): Promise<TritonHosted> {
+  const child = await hostTriton([`--model-repository=${folder}`, ...flags]);
   children.push(child);
   return child;
 }

@@ -8,7 +8,8 @@ import { scenarios } from "../../bench/certify/scenarios.ts";
 import { tools } from "../../bench/certify/tools.ts";
 import { freePort } from "../../bench/lib/process.ts";
 import manifest from "../../package.json";
-import { eventually, type Server, sample, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { eventually, sample } from "../server.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
 
@@ -100,12 +101,12 @@ describe("compare", () => {
 });
 
 describe("early-role.ts", () => {
-  let server: Server;
+  let server: Hosted;
   let proxy: Bun.Subprocess;
   const port = freePort();
   const url = `http://127.0.0.1:${port}`;
   beforeAll(async () => {
-    server = await serve(["--served-model-name", "m", "--timing", "constant:ttft=2s,itl=1ms"]);
+    server = await hosted(["--served-model-name", "m", "--timing", "constant:ttft=2s,itl=1ms"]);
     const words = ["bench/certify/early-role.ts", new URL(server.url).port, "--port", String(port)];
     proxy = Bun.spawn([process.execPath, ...words], { cwd: root });
     await eventually(() =>

@@ -1,16 +1,16 @@
 /** Is garbage collected when much has gathered, or when nothing comes any more? */
 import { expect, test } from "bun:test";
 import { VirtualClock } from "../../src/host/clock.ts";
-import { Garbage, SpareTime } from "../../src/host/spare-time.ts";
+import { type Collection, Garbage, SpareTime } from "../../src/host/spare-time.ts";
 
 const MIB = 2 ** 20;
 const SECOND_US = 1_000_000;
 
 function world() {
   const clock = new VirtualClock();
-  const collected: [atUs: number, now: boolean][] = [];
-  const garbage = new Garbage(new SpareTime(clock, 60_000, 2 * SECOND_US), (now) => {
-    collected.push([clock.now(), now]);
+  const collected: [atUs: number, what: Collection][] = [];
+  const garbage = new Garbage(new SpareTime(clock, 60_000, 2 * SECOND_US), (what) => {
+    collected.push([clock.now(), what]);
   });
   /** The promises of a gap settle between the clock's turns. */
   const pass = async (us: number) => {
@@ -43,7 +43,7 @@ test("where steps leave no gap it goes on beside them, when its patience is over
   await pass(SECOND_US);
   expect(collected).toEqual([]);
   await pass(2 * SECOND_US);
-  expect(collected.map(([, now]) => now)).toEqual([false]);
+  expect(collected.map(([, what]) => what)).toEqual(["young"]);
 });
 
 test("what opening streams leaves is collected beside them, after so many", () => {
@@ -51,5 +51,19 @@ test("what opening streams leaves is collected beside them, after so many", () =
   for (let i = 0; i < 255; i++) garbage.opened();
   expect(collected).toEqual([]);
   for (let i = 0; i < 600; i++) garbage.opened();
-  expect(collected).toEqual([0, 0, 0].map((atUs) => [atUs, false]));
+  expect(collected).toEqual([0, 0, 0].map((atUs) => [atUs, "young"]));
+});
+
+test("after 4096 streams the next collection is a whole one, beside the steps where they leave no gap", async () => {
+  const { clock, garbage, collected, pass } = world();
+  const step = () => void clock.at(clock.now() + 20_000, step);
+  step();
+  const wholes: number[] = [];
+  for (let streams = 1; streams <= 10_000; streams++) {
+    garbage.opened();
+    if (streams % 1024 !== 0) continue;
+    await pass(3 * SECOND_US);
+    if (collected.at(-1)![1] === "whole, beside streams") wholes.push(streams);
+  }
+  expect(wholes).toEqual([4096, 8192]);
 });

@@ -2,7 +2,8 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import manifest from "../../package.json";
-import { type Server, serve } from "../server.ts";
+import { type Hosted, hosted } from "../hosted.ts";
+import { type Listening, type Server, serve } from "../server.ts";
 
 setDefaultTimeout(30_000);
 
@@ -14,9 +15,9 @@ const firstScreen = readme.split("\n").slice(0, 40).join("\n");
 
 /** `plain` is started without options, as the first command does it. */
 let plain: Server;
-let dev: Server;
+let dev: Hosted;
 beforeAll(async () => {
-  [plain, dev] = await Promise.all([serve(), serve(["--timing", "none"], { VLLM_SERVER_DEV_MODE: "1" })]);
+  [plain, dev] = await Promise.all([serve(), hosted(["--timing", "none"], { VLLM_SERVER_DEV_MODE: "1" })]);
 });
 afterAll(async () => {
   await Promise.all([plain.stop(), dev.stop()]);
@@ -86,7 +87,7 @@ test("every path of the table in docs/serve.md answers with 200, those of dev mo
   expect(routes.length).toBeGreaterThan(15);
   const models = await (await fetch(`${plain.url}/v1/models`)).json();
   const model = (models as { data: { id: string }[] }).data[0]!.id;
-  const ask = async ({ url }: Server, method: string, path: string) => {
+  const ask = async ({ url }: Listening, method: string, path: string) => {
     const body = BODIES[path] && { model, ...BODIES[path] };
     const init = body && { headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
     const response = await fetch(url + path, { method, ...init });

@@ -28,6 +28,7 @@ export async function runProxy(argv: readonly string[]): Promise<void> {
     const { name, message, code } = error as Error & { code?: string };
     if (error instanceof BrokenPlan) return refuse(`--fault ${values.fault}: ${message}`);
     if (name === "UnusableFaultPlan") return refuse(`--fault-plan ${values["fault-plan"]}: ${message}`);
+    if (name === "UsedFolder") return refuse(`--record ${values.record}: ${message}`);
     if (name === "TraceError") return refuse(message);
     if (code === "EADDRINUSE") return refuse(`--port ${values.port}: is in use; choose another port`);
     if (code === "EACCES" || code === "EEXIST" || code === "ENOTDIR")

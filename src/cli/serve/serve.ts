@@ -1,5 +1,6 @@
 /** `understudy serve`: resolves the configuration, starts the server, says what it is, and ends it in order on a signal. */
 import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
 import { version } from "../../../package.json";
 import type { Place } from "../../app/place.ts";
 import type { Latencies } from "../../compat/llm-d-live.ts";
@@ -192,8 +193,21 @@ export function onTrap(config: ServeConfig, app: App): void {
     console.error(`understudy serve: understudy replay --crash ${file} repeats it`);
     process.exit(CORE_TRAPPED);
   };
-  process.on("uncaughtException", end);
-  process.on("unhandledRejection", (reason) => end(reason instanceof Error ? reason : new Error(String(reason))));
+  process.on("uncaughtException", (error) => isOfModel(config, error) || end(error));
+  process.on("unhandledRejection", (reason) => {
+    const error = reason instanceof Error ? reason : new Error(String(reason));
+    if (!isOfModel(config, reason)) end(error);
+  });
+}
+
+/** A user's `model.ts` threw where nobody waits for it: it is named, and all goes on. What is no `Error` is nobody else's. */
+function isOfModel({ tritonServer }: ServeConfig, error: unknown): boolean {
+  if (tritonServer === undefined) return false;
+  const { stack = "", message = String(error) } = error instanceof Error ? error : {};
+  const theirs = tritonServer.repositories.some((path) => stack.includes(`${resolve(path)}/`));
+  if (error instanceof Error && !(theirs && stack.includes("model.ts"))) return false;
+  warn(`a model.ts threw behind its answer: ${message}`);
+  return true;
 }
 
 function endOnSignal(config: ServeConfig, app: App): void {

@@ -1,6 +1,7 @@
 /** `understudy timing fit`: which linear timing explains these benchmarks, and how well? The answer is replayed to find out. */
 import { readFileSync, statSync } from "node:fs";
 import wasm from "../../../build/core.wasm" with { type: "file" };
+import type { ServeConfig } from "../../config/types.ts";
 import { CoreTooLarge } from "../../core/core.ts";
 import { UNKNOWNS, type Unknown } from "../../fit/equations.ts";
 import { readRuns } from "../../fit/read.ts";
@@ -22,9 +23,17 @@ export async function runTimingFit(argv: readonly string[]): Promise<void> {
   try {
     await fit(argv);
   } catch (failure) {
-    if (!(failure instanceof TraceError || failure instanceof CoreTooLarge)) throw failure;
-    refuse(failure.message);
+    const isSaid = failure instanceof TraceError || failure instanceof CoreTooLarge;
+    if (!isSaid && (failure as Error).name !== "UnusableFolder") throw failure;
+    refuse((failure as Error).message);
   }
+}
+
+/** A folder is what a proxy wrote. */
+async function runsOf(file: string, config: ServeConfig): Promise<FitRun[]> {
+  if (!statSync(file, { throwIfNoEntry: false })?.isDirectory()) return readRuns(contentOf(file), file);
+  const { folderRun } = await import("./fit-folder.ts");
+  return [await folderRun(file, config)];
 }
 
 async function fit(argv: readonly string[]): Promise<void> {
@@ -38,7 +47,7 @@ async function fit(argv: readonly string[]): Promise<void> {
   if ("error" in resolved) return refuse(resolved.error);
   const { engine } = resolved.config;
 
-  const runs = files.flatMap((file) => readRuns(contentOf(file), file));
+  const runs = (await Promise.all(files.map((file) => runsOf(file, resolved.config)))).flat();
   const module = await WebAssembly.compile(await Bun.file(wasm).arrayBuffer());
   const replayed: Replayed = (one, timing) => replay(one, { ...engine, timing }, module);
   const fitted = fitRuns(runs, engine.maxNumScheduledTokens, replayed);

@@ -1,5 +1,12 @@
 /** What do rows of the table have in common? Short ways to say them. */
-import { ANSWER_DIALECTS, type FaultParameter, type FaultRow, type FaultStage, type PositionKind } from "../types.ts";
+import {
+  ANSWER_DIALECTS,
+  type FaultCarrier,
+  type FaultParameter,
+  type FaultRow,
+  type FaultStage,
+  type PositionKind,
+} from "../types.ts";
 
 export const AT_EVENTS: readonly PositionKind[] = ["head", "event", "done", "every", "drawn", "chance"];
 export const AT_PLACES: readonly PositionKind[] = [...AT_EVENTS, "byte"];
@@ -45,6 +52,12 @@ export const STREAM_CODES: Readonly<Record<string, number>> = {
   cancel: 8,
   calm: 11,
 };
+
+/** Can the fault be there? Of calls those that cut, hold back or end what leaves, and their own. */
+export function actsOn({ id, http, stage }: FaultRow, over: FaultCarrier): boolean {
+  if (over !== "grpc") return http === "any" || http === over;
+  return stage === "grpc" || stage === "segments" || (stage === "end" && id !== "E9");
+}
 
 type Given = Pick<FaultRow, "id" | "stage" | "what" | "oracle" | "text"> & Partial<FaultRow>;
 

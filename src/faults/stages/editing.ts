@@ -55,7 +55,7 @@ export function errorEvent(at: StreamEvent, dialect: AnswerDialect): StreamEvent
     const error = { type: "error", code: "server_error", message: MESSAGE, param: null, sequence_number: at.index };
     return added(at, JSON.stringify(error), "error");
   }
-  return added(at, `{"error":${bareError()}}`, null);
+  return added(at, dialect === "generate" ? JSON.stringify({ error: MESSAGE }) : `{"error":${bareError()}}`, null);
 }
 
 export const bareError = (): string =>

@@ -1,17 +1,18 @@
 /** How is a head of an answer looked into, changed and written? */
 import type { AnswerHead } from "../types.ts";
 
+/** Servers differ in how they write names; `name` is in lower case. */
 export function fieldOf({ fields }: AnswerHead, name: string): string | null {
-  return fields.find(([one]) => one === name)?.[1] ?? null;
+  return fields.find(([one]) => one.toLowerCase() === name)?.[1] ?? null;
 }
 
 /** The head with this field, where it stood or at the end; null: without it. */
 export function withField(head: AnswerHead, name: string, value: string | null): AnswerHead {
-  const at = head.fields.findIndex(([one]) => one === name);
+  const at = head.fields.findIndex(([one]) => one.toLowerCase() === name);
   const fields = [...head.fields];
   if (value === null) {
     if (at >= 0) fields.splice(at, 1);
-  } else if (at >= 0) fields[at] = [name, value];
+  } else if (at >= 0) fields[at] = [fields[at]![0], value];
   else fields.push([name, value]);
   return { ...head, fields };
 }

@@ -25,6 +25,8 @@ function wholeJson(all: readonly EventJson[]): EventJson {
   const last = all.findLast(({ response }) => response)?.response;
   if (last !== undefined) return last;
   if (first.type === "message_start") return messageOf(first, all);
+  if (typeof first.text_output === "string")
+    return { ...first, text_output: all.map(({ text_output: text = "" }) => text).join("") };
   const { id, created, model, object } = first;
   const usage = all.findLast((json) => json.usage)?.usage ?? null;
   const indexes = [...new Set(all.flatMap(({ choices = [] }) => choices.map(({ index }: EventJson) => index)))];

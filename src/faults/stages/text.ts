@@ -5,6 +5,8 @@ import type { Downstream } from "../types.ts";
 
 const MARK = "\xef\xbb\xbf";
 const PING = ": ping\n\n";
+/** A comment of a silence counts as so many bytes that a plan adds: each is a write, and a wait, which take memory too. */
+const PING_BYTES = 1024;
 const COMMENTS: Readonly<Record<string, string>> = { ping: PING, line: ":\n", block: ":\n\n" };
 const FIELDS: Readonly<Record<string, string>> = {
   event: "event: message\n",
@@ -42,11 +44,16 @@ export class TextStage {
   }
 
   take(event: StreamEvent): void {
+    const { index, own, done } = event;
+    if (!this.#endless && !this.#firings.some((firing) => firing.due(index, done))) {
+      this.#down.part({ bytes: Buffer.from(event.text), event: index, from: 0, owns: own ? 1 : 0, flush: true, done });
+      return;
+    }
     const writing: Writing = { text: Buffer.from(event.text).toString("latin1"), event, stage: this };
     for (const firing of this.#firings)
-      if (firing.due(event.index, event.done) && WRITES[firing.id]!(writing, firing) !== false) firing.fired++;
+      if (firing.due(index, done) && WRITES[firing.id]!(writing, firing) !== false) firing.fired++;
     if (this.#endless) writing.text = writing.text.replace(/[\r\n]/g, "");
-    this.#send(writing.text, event.index, event.own ? 1 : 0, event.done);
+    this.#send(writing.text, index, own ? 1 : 0, done);
   }
 
   room(bytes: number): boolean {
@@ -60,11 +67,12 @@ export class TextStage {
 
   /** Comments, or nothing, for so long. */
   silence(us: number, everyUs: number, comments: boolean, event: StreamEvent): void {
-    if (!comments) this.#down.wait(us);
-    for (let left = comments ? us : 0; left > 0; left -= everyUs) {
+    let left = us;
+    for (; comments && left > 0 && this.#room(PING_BYTES); left -= everyUs) {
       this.#down.wait(Math.min(everyUs, left));
-      if (this.#room(PING.length)) this.extra(PING, event);
+      this.extra(PING, event);
     }
+    if (left > 0) this.#down.wait(left);
   }
 
   /** No line end is written from now on, and so many bytes more. */

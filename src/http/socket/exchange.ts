@@ -1,12 +1,13 @@
 /** How does one request get its answer? Between the handlers, who say what, and the connection, which says when. */
 import type { Aftermath } from "../../faults/types.ts";
 import type { EventSink, HeldBytes, PartSink, SinkEvents } from "../sink.ts";
-import type { FaultyOutput, FaultyStream } from "./faulty.ts";
+import type { FaultyStream } from "./faulty.ts";
 import type { Head } from "./fields.ts";
 import { CHUNKED, type WireStyle } from "./head.ts";
 import { IncomingRequest, type ReadControl } from "./request.ts";
 import { type Drained, type Output, SocketStream } from "./stream.ts";
 import { GATHERED_MOST, GatheredParts, NO_BODY, WholeParts } from "./whole-parts.ts";
+import type { FaultyOutput } from "./wire-player.ts";
 
 /** A request with its answer, as the server hands it out; `Exchange` says what each part does. */
 export interface ServedExchange

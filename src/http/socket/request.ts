@@ -43,6 +43,7 @@ export class IncomingRequest<R extends ReadControl = ReadControl> {
   headers: HeaderFields;
   readonly #scheme: "http" | "https";
   readonly #reading: R;
+  readonly #unreadMost: number;
   #parts: Uint8Array[] = [];
   #unread = 0;
   #complete = false;
@@ -54,12 +55,19 @@ export class IncomingRequest<R extends ReadControl = ReadControl> {
   #giving: ((part: Uint8Array) => void) | null = null;
   readonly signal = new Left();
 
-  constructor({ method, target, fields }: Head, scheme: "http" | "https", reading: R) {
+  /** `unreadMost`: body that nobody reads, beyond which reading is paused. */
+  constructor(
+    { method, target, fields }: Head,
+    scheme: "http" | "https",
+    reading: R,
+    unreadMost: number = UNREAD_MOST,
+  ) {
     this.method = method;
     this.target = target;
     this.#scheme = scheme;
     this.headers = fields;
     this.#reading = reading;
+    this.#unreadMost = unreadMost;
   }
 
   /** With a host that stands for any: only the path and the query were sent. */
@@ -171,7 +179,7 @@ export class IncomingRequest<R extends ReadControl = ReadControl> {
     }
     this.#parts.push(part);
     this.#unread += part.length;
-    if (this.#unread > UNREAD_MOST && this.#wake === null && !this.#paused) {
+    if (this.#unread > this.#unreadMost && this.#wake === null && !this.#paused) {
       this.#paused = true;
       this.#reading.pause();
     }

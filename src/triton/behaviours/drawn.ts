@@ -7,6 +7,7 @@ import { maxBatchSize } from "../config/model-config.ts";
 import {
   bytesOf,
   datatypeOf,
+  ELEMENT_BYTES,
   elementCount,
   type Numbers,
   newNumbers,
@@ -16,8 +17,12 @@ import {
 import type { Behaviour, ModelHost, ModelRequest, ModelResponse } from "./behaviour.ts";
 
 const DEFAULT_US = 1000;
-/** What stands for a dimension of any size, unless an input of the request tells. */
+/** What stands for a dimension of any size, unless a step of an ensemble that takes it tells. */
 const ANY_SIZE = 1;
+/** What a text takes until it is packed. */
+const TEXT_BYTES = 64;
+/** Bytes of one output. */
+const DRAWN_BYTES_MOST = 64 * 2 ** 20;
 
 export interface ComputeTime {
   readonly baseUs: number;
@@ -53,9 +58,13 @@ export function drawnOutputs(request: ModelRequest, host: ModelHost): ModelRespo
   const { config } = host;
   const batch = maxBatchSize(config) === 0 ? [] : [batchOf(request, config)];
   const outputs = (config.output ?? []).map(({ name, data_type: type, dims }): Tensor => {
-    const shape = [...batch, ...dims.map((dim) => (dim === -1 ? ANY_SIZE : dim))];
+    const next = host.shapeFor(name);
+    const fits = next?.length === dims.length ? next : [];
+    const shape = [...batch, ...dims.map((dim, at) => (dim === -1 ? Math.max(ANY_SIZE, fits[at] ?? 0) : dim))];
     const datatype = datatypeOf(type);
     const count = elementCount(shape);
+    if (count * (datatype === "BYTES" ? TEXT_BYTES : ELEMENT_BYTES[datatype]) > DRAWN_BYTES_MOST)
+      throw new Error(`output '${name}' of shape [${shape}] would be drawn: at most ${DRAWN_BYTES_MOST} bytes are`);
     if (datatype === "BYTES") {
       const texts = Array.from({ length: count }, () => `drawn ${Math.floor(host.random() * 1e6)}`);
       return { name, datatype, shape, data: packTexts(texts) };

@@ -63,6 +63,14 @@ export interface InstanceGroup extends ConfigMessage {
   readonly kind?: string;
   readonly count?: number;
   readonly gpus?: readonly number[];
+  readonly rate_limiter?: ConfigMessage & {
+    readonly resources?: readonly (ConfigMessage & {
+      readonly name?: string;
+      readonly global?: boolean;
+      readonly count?: number;
+    })[];
+    readonly priority?: number;
+  };
 }
 
 export interface EnsembleStep extends ConfigMessage {
@@ -118,6 +126,19 @@ export const isLlmApi = ({ input }: Pick<ModelConfig, "input">): boolean =>
   input?.some(({ name }) => name === "sampling_param_max_tokens") === true;
 export const isCached = (config: ModelConfig): boolean => config.response_cache?.enable === true;
 export const isEnsemble = (config: ModelConfig): boolean => config.platform === "ensemble";
+
+const devicesOf = ({ kind, gpus = [] }: InstanceGroup): readonly number[] => (kind === "KIND_GPU" ? gpus : [0]);
+
+export const instanceCount = ({ instance_group: groups = [] }: ModelConfig): number =>
+  groups.reduce((all, group) => all + (group.count ?? 1) * devicesOf(group).length, 0);
+
+/** Each by its name, with its group and its device: so many of a group for each of its GPUs. */
+export const instancesOf = ({ instance_group: groups = [] }: ModelConfig) =>
+  groups.flatMap((group) =>
+    Array.from({ length: group.count ?? 1 }, (_, at) =>
+      devicesOf(group).map((device) => ({ name: `${group.name}_${at}`, group, device })),
+    ).flat(),
+  );
 
 /** The control of that kind with its input's name; undefined: the model wants none. */
 export function controlOf(

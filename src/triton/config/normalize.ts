@@ -1,6 +1,6 @@
 /**
  * What does a configuration mean where it says nothing? Names, backend, file, policies, instances: `GetNormalizedModelConfig`
- * and `NormalizeInstanceGroup` of `model_config_utils.cc` (2026), for a server without GPUs unless `gpus` names some.
+ * and `NormalizeInstanceGroup` of `model_config_utils.cc` (2026): GPUs are there where a group asks for them.
  */
 import { BACKENDS, backendOfFile, backendOfPlatform } from "./backends.ts";
 import type { InstanceGroup, ModelConfig } from "./model-config.ts";
@@ -67,13 +67,19 @@ function backendFields(given: Partial<ModelConfig>, files: readonly string[]) {
   return { backend: found, platform: platform || (facts?.platform ?? ""), file: named || (facts?.file ?? "") };
 }
 
+/** Whichever GPU a group names is there, and GPU 0; who names none is on the processor. */
+function devicesOf({ kind = "KIND_AUTO", gpus = [] }: InstanceGroup): Pick<InstanceGroup, "kind" | "gpus"> {
+  if (kind === "KIND_AUTO") return { kind: gpus.length > 0 ? "KIND_GPU" : "KIND_CPU" };
+  return kind === "KIND_GPU" && gpus.length === 0 ? { kind, gpus: [0] } : { kind };
+}
+
 /** At least one, each with a name, a kind and a count. */
 function instanceGroups(groups: readonly InstanceGroup[], name: string, backend: string): readonly InstanceGroup[] {
   const some: readonly InstanceGroup[] = groups.length > 0 ? groups : [{}];
   return some.map((group, at) => ({
     ...group,
     name: group.name || `${name}_${at}`,
-    kind: (group.kind ?? "KIND_AUTO") === "KIND_AUTO" ? "KIND_CPU" : group.kind!,
+    ...devicesOf(group),
     count: group.count || (BACKENDS[backend]?.instances ?? 1),
   }));
 }

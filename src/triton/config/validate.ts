@@ -9,8 +9,8 @@ import { maxBatchSize } from "./model-config.ts";
 import { wrongEnsemble } from "./validate-ensemble.ts";
 import { wrongControls } from "./validate-sequences.ts";
 
-/** The first thing that is wrong; undefined: nothing is. `gpus`: a group may ask for one. */
-export function wrongConfig(config: ModelConfig, gpus: boolean): string | undefined {
+/** The first thing that is wrong; undefined: nothing is. */
+export function wrongConfig(config: ModelConfig): string | undefined {
   const { name, platform = "", backend = "" } = config;
   const most = maxBatchSize(config);
   if (backend === "" && platform !== "ensemble") return `unexpected platform type '${platform}' for ${name}`;
@@ -38,7 +38,7 @@ export function wrongConfig(config: ModelConfig, gpus: boolean): string | undefi
   const tensor =
     first(config.input, (one) => wrongTensor(one, most, platform, "model input ")) ??
     first(config.output, (one) => wrongTensor(one, most, platform, "model output "));
-  return tensor === undefined ? wrongGroups(config, gpus) : `${tensor} for ${name}`;
+  return tensor === undefined ? wrongGroups(config) : `${tensor} for ${name}`;
 }
 
 const first = <T>(all: readonly T[] | undefined, wrong: (one: T) => string | undefined): string | undefined =>
@@ -114,14 +114,10 @@ function parts(dims: readonly number[]): number[] {
   return counts;
 }
 
-function wrongGroups(
-  { name, platform = "", instance_group: groups = [] }: ModelConfig,
-  gpus: boolean,
-): string | undefined {
+function wrongGroups({ name, platform = "", instance_group: groups = [] }: ModelConfig): string | undefined {
   for (const group of groups) {
     const start = `instance group ${group.name} of model ${name}`;
     const some = (group.gpus ?? []).length > 0;
-    if (group.kind === "KIND_GPU" && !gpus) return `${start} has kind KIND_GPU but no GPUs are available`;
     if (group.kind !== "KIND_GPU" && some) return `${start} has kind ${group.kind} but specifies one or more GPUs`;
     if (platform !== "tensorrt_plan" && ((group.profile as readonly string[]) ?? []).length > 0)
       return `${start} and platform ${platform}specifies profile field which is only supported for TensorRT models`;

@@ -9,6 +9,7 @@ import type { ServerAround } from "../server/around.ts";
 import { Inference, statusOf, UNREADABLE } from "./answers.ts";
 import { CONTROL, type ControlMethod, type ControlRequest } from "./control.ts";
 import { messageNamed } from "./descriptor.ts";
+import { disturbable } from "./disturbed.ts";
 import { inferMethod } from "./infer.ts";
 import { streamInferMethod } from "./stream-infer.ts";
 
@@ -25,8 +26,10 @@ export function tritonMethods(around: ServerAround, clock: Pick<Clock, "now" | "
   const inference = new Inference(around);
   for (const [name, method] of Object.entries(CONTROL))
     add(service + name, method.protocol, controlMethod(name, method, around));
-  add(`${service}ModelInfer`, "inference", packed(around, inferMethod(inference)));
-  add(`${service}ModelStreamInfer`, "inference", packed(around, streamInferMethod(inference)));
+  const infers = (name: string, method: GrpcMethod) =>
+    add(service + name, "inference", packed(around, disturbable(around, clock, method)));
+  infers("ModelInfer", inferMethod(inference));
+  infers("ModelStreamInfer", streamInferMethod(inference));
   const state = () => health(around.server.ready);
   add("/grpc.health.v1.Health/Check", "health", (call) => once(call, () => answered(call, state())));
   add("/grpc.health.v1.Health/Watch", "health", (call) => once(call, () => watch(call, around, clock)));

@@ -1,6 +1,6 @@
 /** What does a handler of Triton's HTTP have before it, and what does it give? */
 import { frontOf } from "../../http/front-of.ts";
-import type { Context, EventSink, HttpFront, SinkEvents } from "../../http/sink.ts";
+import type { Context, EventSink, FaultOrder, HttpFront, SinkEvents } from "../../http/sink.ts";
 import { HTTP_STATUS, type TritonError } from "../config/status.ts";
 import type { ServerAround } from "../server/around.ts";
 import { isAscii, toBytesText } from "../tensors/datatypes.ts";
@@ -36,6 +36,12 @@ export interface HttpCall {
   readonly found: readonly (string | undefined)[];
   readonly around: ServerAround;
   header(name: string): string | null;
+  /** Path and query. */
+  readonly target: string;
+  readonly http2: boolean;
+  headers(): Readonly<Record<string, string>>;
+  /** Has the answer disturbed, whichever it is; before it is opened or given. */
+  disturb(order: FaultOrder): Promise<void>;
   /** All of it, at once where it is there. Rejects when the client leaves; null: it is larger than what is taken. */
   body(): Uint8Array | null | Promise<Uint8Array | null>;
   answer(answer: HttpAnswer): void;
@@ -74,6 +80,23 @@ export class SocketCall implements HttpCall {
 
   header(name: string): string | null {
     return this.#request.headers.get(name);
+  }
+
+  get target(): string {
+    const { pathname, search } = new URL(this.#request.url);
+    return pathname + search;
+  }
+
+  get http2(): boolean {
+    return this.#front.version(this.#request) === "2";
+  }
+
+  headers(): Readonly<Record<string, string>> {
+    return Object.fromEntries(this.#request.headers);
+  }
+
+  async disturb(order: FaultOrder): Promise<void> {
+    await this.#front.disturb?.(this.#request, order);
   }
 
   body(): Uint8Array | null | Promise<Uint8Array | null> {

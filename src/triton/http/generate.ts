@@ -19,6 +19,7 @@ import { datatypeOf, fromBytesText, packTexts, type Tensor, toBytesText } from "
 import type { JsonNode } from "../tensors/rapid-json.ts";
 import { rapidText, readElements, writeElements } from "../tensors/tensor-json.ts";
 import { errorText, type HandlerAnswer, type HttpCall, jsonError, LATER } from "./call.ts";
+import { disturbed } from "./disturbed.ts";
 import { tooLarge } from "./infer.ts";
 import { parameterIn } from "./infer-body.ts";
 import { loadMetrics } from "./load-metrics.ts";
@@ -35,6 +36,8 @@ async function handle(call: HttpCall, streams: boolean): Promise<HandlerAnswer> 
       throw invalidArg("Unsupported content-encoding, only 'identity' is supported.");
     const body = await call.body();
     if (body === null) return tooLarge(config.maxInputBytes);
+    const instead = await disturbed(call, body);
+    if (instead !== null) return instead;
     const fields = readGenerate(documentOf(body), model, server.facts.emptyTensors);
     const writer = new Writer(call, streams, fields.id, model);
     writer.request = server.infer(name, model.version, fields, writer);

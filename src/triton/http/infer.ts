@@ -14,6 +14,7 @@ import {
   plain,
   plainError,
 } from "./call.ts";
+import { disturbed } from "./disturbed.ts";
 import { inferBody } from "./infer-answer.ts";
 import { inferWish, rawWish } from "./infer-body.ts";
 
@@ -24,23 +25,33 @@ export function infer(call: HttpCall): HandlerAnswer | Promise<HandlerAnswer> {
   const model = server.find(name, number);
   if (isDecoupled(model.config))
     throw new TritonError("UNSUPPORTED", "HTTP end point doesn't support models with decoupled transaction policy");
+  const asked = { call, name, number, model };
   const body = call.body();
-  return body instanceof Promise
-    ? body.then((whole) => inferWith(call, name, number, model, whole))
-    : inferWith(call, name, number, model, body);
+  return body instanceof Promise ? body.then((whole) => unlessDisturbed(asked, whole)) : unlessDisturbed(asked, body);
 }
 
-function inferWith(
-  call: HttpCall,
-  name: string,
-  number: number,
-  model: Served,
-  given: Uint8Array | null,
-): HandlerAnswer {
-  const { server, config, memory } = call.around;
+interface Asked {
+  readonly call: HttpCall;
+  readonly name: string;
+  /** -1: the latest version. */
+  readonly number: number;
+  readonly model: Served;
+}
+
+function unlessDisturbed(asked: Asked, given: Uint8Array | null): HandlerAnswer | Promise<HandlerAnswer> {
+  const { call } = asked;
+  const { config } = call.around;
   const body = given && unpacked(call.header("content-encoding") ?? "", given, config.maxInputBytes);
   if (body === null) return tooLarge(config.maxInputBytes);
   if ("status" in body) return body;
+  const instead = disturbed(call, body);
+  return instead instanceof Promise
+    ? instead.then((answer) => answer ?? inferWith(asked, body))
+    : (instead ?? inferWith(asked, body));
+}
+
+function inferWith({ call, name, number, model }: Asked, body: Uint8Array): HandlerAnswer {
+  const { server, config, memory } = call.around;
   const head = headLength(call, body.length, server.facts.readsHeaderLength);
   const limits = { model: name, memory, maxInputBytes: config.maxInputBytes };
   const encoding = bestEncoding(call.header("accept-encoding"));

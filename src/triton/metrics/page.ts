@@ -20,6 +20,8 @@ export interface PageSettings {
   readonly metrics: TritonMetricsConfig;
   readonly namespacing: boolean;
   readonly nowUs: number;
+  /** Answers that a fault acted on, by its id. */
+  readonly faults: ReadonlyMap<string, number>;
   readonly llm: LlmCounts;
   /** Families of TensorRT-LLM's executor, printed; "": there is none. */
   readonly executor: string;
@@ -60,6 +62,7 @@ export function metricsPage(server: TritonServer, polled: PolledValues, settings
     ...(polled.cache ? cacheGauges(polled.cache) : []),
     ...(metrics.histograms && facts.firstResponse ? [firstResponse(shown)] : []),
     ...(metrics.quantiles.length > 0 ? summaries(shown, settings) : []),
+    ["understudy_faults_total", "counter", "Answers that a fault acted on", faultSamples(settings.faults)],
     ...llmRows(shown, llm),
   ];
   const printed = rows
@@ -69,6 +72,9 @@ export function metricsPage(server: TritonServer, polled: PolledValues, settings
   return TYPES.flatMap((type) => all.flatMap((one) => (one.type === type ? one.text : []))).join("");
 }
 const TYPES = ["counter", "gauge", "histogram", "summary"];
+
+const faultSamples = (faults: PageSettings["faults"]): Sample[] =>
+  [...faults].sort(([a], [b]) => (a < b ? -1 : 1)).map(([fault, value]) => ({ labels: { fault }, value }));
 
 function labelsOf({ name, version, folder }: CountedModel, namespacing: boolean): Labels {
   const tags = Object.entries(folder.config.metric_tags ?? {}).map(([tag, value]) => [`_${tag}`, value]);

@@ -7,6 +7,7 @@ import { isDecoupled, isEnsemble, isLlmApi, type ModelConfig } from "../config/m
 import { normalized } from "../config/normalize.ts";
 import { type ConfigMessage, parsePbtxt } from "../config/pbtxt.ts";
 import { ROOT } from "../config/schema.ts";
+import { internal } from "../config/status.ts";
 import { wrongConfig } from "../config/validate.ts";
 
 export interface FoundModel {
@@ -67,7 +68,7 @@ export class Repository {
       throw new Error(
         `unexpected directory name '${name}' for model '${config.name}', directory name must equal model name`,
       );
-    const wrong = wrongConfig(config, false);
+    const wrong = wrongConfig(config);
     if (wrong !== undefined) throw new Error(wrong);
     const versions = chosen(config, isEnsemble(config) && found.length === 0 ? [1] : found);
     if (versions.length === 0)
@@ -126,7 +127,7 @@ function foldersIn(path: string): string[] {
   try {
     return readdirSync(path).filter((name) => isFolder(join(path, name)));
   } catch {
-    throw new Error(`failed to open directory ${resolve(path)}: no such folder`);
+    throw internal(`failed to open directory ${resolve(path)}: no such folder`);
   }
 }
 

@@ -21,6 +21,8 @@ export interface BatchingRules {
   readonly policies: ReadonlyMap<number, WaitPolicy>;
   /** Batches made ahead at most; two per instance where it is not given. */
   readonly aheadMost?: number;
+  /** Batches wait for resources elsewhere; what is made ahead goes there at once, any number, and grows there. */
+  readonly limited?: boolean;
 }
 
 interface Batch<R> {
@@ -35,6 +37,7 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
   readonly #rules: BatchingRules;
   readonly #largest: number;
   readonly #ahead: boolean;
+  readonly #elsewhere: boolean;
   /** In order of priority. */
   readonly #levels: readonly PolicyQueue<R>[];
   /** Wait for an instance. */
@@ -49,6 +52,7 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
     this.#idle = instances;
     this.#largest = Math.max(0, ...preferred);
     this.#ahead = levels === 0 && policy.timeoutUs === 0 && !policy.mayOverride && policy.mostWaiting === 0;
+    this.#elsewhere = this.#ahead && rules.limited === true;
     this.#levels = Array.from(
       { length: Math.max(1, levels) },
       (_, at) => new PolicyQueue<R>((levels > 0 ? policies.get(at + 1) : undefined) ?? policy ?? NO_POLICY),
@@ -68,6 +72,10 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
 
   freed(): void {
     this.#idle++;
+  }
+
+  began(batch: readonly R[]): void {
+    if (this.#open?.requests === batch) this.#open = null;
   }
 
   orders(nowUs: number): BatchOrders<R> {
@@ -91,10 +99,12 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
   }
 
   get #mayForm(): boolean {
+    if (this.#elsewhere) return true;
     return this.#ahead ? this.#ready.length < (this.#rules.aheadMost ?? AHEAD * this.#rules.instances) : this.#idle > 0;
   }
 
   #start(run: (readonly R[])[]): void {
+    if (this.#elsewhere) run.push(...this.#ready.splice(0).map(({ requests }) => requests));
     while (this.#idle > 0 && this.#ready.length > 0) {
       const batch = this.#ready.shift()!;
       if (batch === this.#open) this.#open = null;

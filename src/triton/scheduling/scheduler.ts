@@ -18,7 +18,7 @@ export interface Schedulable {
 }
 
 export interface BatchOrders<R> {
-  /** Batches, each for an instance of its own, at once. */
+  /** Batches, each for an instance of its own, at once. Where more than instances is waited for, they may grow until then. */
   readonly run: readonly (readonly R[])[];
   /** Batches for certain instances, at once. */
   readonly placed?: readonly PlacedBatch<R>[];
@@ -47,10 +47,12 @@ export interface Scheduler<R extends Schedulable> {
   enqueue(request: R, nowUs: number): boolean;
   /** An instance has become free. */
   freed(instance: number): void;
+  /** A batch that waited for more than an instance begins: it grows no more. */
+  began?(batch: readonly R[]): void;
   /** A request has had its last response. */
   completed?(request: R, nowUs: number): void;
   orders(nowUs: number): BatchOrders<R>;
-  /** Requests that wait. */
+  /** Requests that wait here. */
   readonly waiting: number;
 }
 
@@ -59,6 +61,7 @@ export class DefaultScheduler<R extends Schedulable> implements Scheduler<R> {
   readonly #queue: R[] = [];
   #idle: number;
 
+  /** Infinity: who waits for an instance waits elsewhere. */
   constructor(instances: number) {
     this.#idle = instances;
   }

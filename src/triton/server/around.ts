@@ -1,5 +1,6 @@
 /** What do the handlers of HTTP and gRPC share? */
 import type { TritonLogSettings, TritonServerConfig } from "../../config/triton-server.ts";
+import type { TritonFaults } from "./faults.ts";
 import type { TritonServer } from "./server.ts";
 import type { SharedMemory } from "./shared-memory.ts";
 import type { TraceSettings } from "./trace-settings.ts";
@@ -21,6 +22,7 @@ export interface ServerAround {
   readonly memory: SharedMemory;
   readonly traces: TraceSettings;
   readonly logging: LogSettings;
+  readonly faults: TritonFaults;
   /** null: no model of TensorRT-LLM's backend is loaded, or the version does not tell. */
   readonly kvCache: () => KvCache | null;
 }

@@ -3,6 +3,8 @@ import type { ModelHost } from "../behaviours/behaviour.ts";
 import { behaviourOf, type FoundBehaviour } from "../behaviours/table.ts";
 import { BACKENDS } from "../config/backends.ts";
 import {
+  instanceCount,
+  instancesOf,
   isEnsemble,
   type ModelConfig,
   maxBatchSize,
@@ -10,10 +12,11 @@ import {
   type SequenceBatching,
   type Warmup,
 } from "../config/model-config.ts";
-import { internal, TritonError } from "../config/status.ts";
+import { internal, invalidArg, TritonError } from "../config/status.ts";
 import type { FoundModel } from "../models/repository.ts";
 import { DynamicBatcher } from "../scheduling/dynamic-batcher.ts";
 import type { WaitPolicy } from "../scheduling/policy-queue.ts";
+import type { LimitedInstance } from "../scheduling/rate-limiter.ts";
 import { DefaultScheduler, type Scheduler } from "../scheduling/scheduler.ts";
 import { SequenceBatcher } from "../scheduling/sequence-batcher.ts";
 import type { SequenceRules } from "../scheduling/sequences.ts";
@@ -30,6 +33,7 @@ export interface LoadAround {
   readonly backends: (config: ModelConfig) => FoundBehaviour | undefined;
   readonly random: () => number;
   readonly sleep: (ms: number) => Promise<void>;
+  readonly shapeFor: (model: string, output: string) => readonly number[] | undefined;
   readonly find: (name: string, version: number) => Served;
   readonly stream: ModelHost["stream"];
 }
@@ -49,6 +53,7 @@ export async function loadVersion(
 ): Promise<LoadedModel> {
   const { config, path } = folder;
   const { shared } = around;
+  checkSize(config);
   if (isEnsemble(config)) {
     const model = new EnsembleModel({ config, version, statistics, find: around.find, shared });
     return { model, from: `${config.ensemble_scheduling?.step?.length ?? 0} steps` };
@@ -69,35 +74,76 @@ export async function loadVersion(
   try {
     await found.behaviour.initialize?.(host(() => {}));
   } catch (error) {
-    const { name, message } = error as Error;
+    const { name = "Error", message = String(error) } = error instanceof Error ? error : {};
     throw internal(`${name}: ${message}\n\nAt:\n  ${file}(1): initialize\n`);
   }
-  const scheduler = schedulerOf(config);
-  const model = new Runner({ config, version, behaviour: found.behaviour, statistics, scheduler, file, host, shared });
+  const limited = shared.limiter?.register(limitedInstances(config)) ?? null;
+  const scheduler = schedulerOf(config, limited !== null);
+  const model = new Runner({
+    config,
+    version,
+    behaviour: found.behaviour,
+    statistics,
+    scheduler,
+    limited,
+    file,
+    host,
+    shared,
+  });
   for (const one of config.model_warmup ?? []) await warmUp(model, one);
   return { model, from: found.from };
 }
 
 function hostOf({ config, path }: FoundModel, version: number, around: LoadAround): Omit<ModelHost, "die"> {
-  const { random, sleep, stream } = around;
+  const { random, sleep, stream, shapeFor } = around;
   const infer: ModelHost["infer"] = async (model, inputs) => {
     for await (const response of stream(model, inputs)) return response;
     return { outputs: [] };
   };
-  return { name: config.name, version, config, folder: `${path}/${version}`, random, sleep, infer, stream };
+  const { name } = config;
+  const folder = `${path}/${version}`;
+  return { name, version, config, folder, random, sleep, infer, stream, shapeFor: (output) => shapeFor(name, output) };
 }
 
-const instancesOf = ({ instance_group: groups = [] }: ModelConfig): number =>
-  groups.reduce((all, { count = 1 }) => all + count, 0);
+/** Beyond these a model does not load; the real server would try. */
+const MOST = { instances: 10_000, levels: 10_000, slots: 100_000, warmups: 100_000, warmupBytes: 64 * 2 ** 20 };
 
-function schedulerOf(config: ModelConfig): Scheduler<InferRequest> {
+/** Throws a `TritonError` where the model would take more than a server here has. */
+function checkSize(config: ModelConfig): void {
+  const instances = instanceCount(config);
+  const most = (what: string, count: number, limit: number) => {
+    if (count > limit) throw invalidArg(`model '${config.name}' has ${count} ${what}: a stand-in takes ${limit}`);
+  };
+  most("instances", instances, MOST.instances);
+  most("priority levels", config.dynamic_batching?.priority_levels ?? 0, MOST.levels);
+  if (config.sequence_batching) {
+    const { slots } = sequenceRules(config, config.sequence_batching, instances);
+    most("slots of sequences", slots * instances, MOST.slots);
+  }
+  for (const { name = "", count = 0, batch_size: batch = 0, inputs = {} } of config.model_warmup ?? []) {
+    most(`requests in warm-up ${name}`, count, MOST.warmups);
+    for (const { dims = [] } of Object.values(inputs))
+      most(`bytes in a tensor of warm-up ${name}`, Math.max(1, batch) * 8 * elementCount(dims), MOST.warmupBytes);
+  }
+}
+
+const limitedInstances = (config: ModelConfig): LimitedInstance[] =>
+  instancesOf(config).map(({ device, group: { rate_limiter: { resources = [], priority = 0 } = {} } }) => ({
+    device,
+    priority,
+    resources: resources.map(({ name = "", global = false, count = 0 }) => ({ name, global, count })),
+  }));
+
+/** `limited`: who has an instance waits for resources, too. */
+function schedulerOf(config: ModelConfig, limited: boolean): Scheduler<InferRequest> {
   const batching = config.dynamic_batching;
-  const instances = instancesOf(config);
+  const instances = instanceCount(config);
   if (config.sequence_batching) return new SequenceBatcher(sequenceRules(config, config.sequence_batching, instances));
-  if (batching === undefined) return new DefaultScheduler(instances);
+  if (batching === undefined) return new DefaultScheduler(limited ? Number.POSITIVE_INFINITY : instances);
   const policies = Object.entries(batching.priority_queue_policy ?? {});
   return new DynamicBatcher({
     instances,
+    limited,
     maxBatchSize: maxBatchSize(config),
     preferred: [...(batching.preferred_batch_size ?? [])].sort((a, b) => a - b),
     delayUs: batching.max_queue_delay_microseconds ?? 0,

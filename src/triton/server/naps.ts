@@ -18,7 +18,8 @@ export class Naps {
   }
 
   sleep(ms: number): Promise<void> {
-    const dueUs = this.#clock.now() + ms * 1000;
+    // As timers do: what is no time is none.
+    const dueUs = this.#clock.now() + (ms > 0 && ms < Number.POSITIVE_INFINITY ? ms * 1000 : 0);
     return new Promise((wake) => {
       let at = this.#waiting.length;
       while (at > 0 && this.#waiting[at - 1]!.dueUs > dueUs) at--;

@@ -10,8 +10,9 @@ import type {
   ModelResults,
   PlainText,
 } from "../behaviours/behaviour.ts";
-import { isDecoupled, type ModelConfig } from "../config/model-config.ts";
+import { instancesOf, isDecoupled, type ModelConfig } from "../config/model-config.ts";
 import { internal, invalidArg, TritonError } from "../config/status.ts";
+import type { Granted, LimitedModel } from "../scheduling/rate-limiter.ts";
 import type { BatchRow, Scheduler } from "../scheduling/scheduler.ts";
 import { ELEMENT_BYTES, elementCount, isDatatype, type Tensor } from "../tensors/datatypes.ts";
 import { HIT, keep, lookUp, wanted } from "./cached.ts";
@@ -36,6 +37,8 @@ export interface RunnerOptions {
   readonly behaviour: Behaviour;
   readonly statistics: ModelStatistics;
   readonly scheduler: Scheduler<InferRequest>;
+  /** null: instances wait for no resources. */
+  readonly limited: LimitedModel | null;
   /** Stands in what a Python model raised as the place where. */
   readonly file: string;
   /** `dies` is called where a model ends its instance. */
@@ -70,22 +73,20 @@ export class Runner implements Served {
     this.statistics = statistics;
     this.#options = options;
     this.#shared = shared;
-    this.#instances = (config.instance_group ?? []).flatMap((group) =>
-      Array.from({ length: group.count ?? 1 }, (_, at) => {
-        const instance: Instance = {
-          name: `${group.name}_${at}`,
-          dead: false,
-          host: host(() => (instance.dead = true)),
-        };
-        return instance;
-      }),
-    );
+    this.#instances = instancesOf(config).map(({ name }) => {
+      const instance: Instance = { name, dead: false, host: host(() => (instance.dead = true)) };
+      return instance;
+    });
     this.#idle = [...this.#instances];
     this.#ordered = config.dynamic_batching?.preserve_ordering ? new OrderedResponses() : null;
   }
 
   get dead(): boolean {
     return this.#instances.some(({ dead }) => dead);
+  }
+
+  unloaded(): void {
+    this.#options.limited?.end();
   }
 
   submit(request: InferRequest): void {
@@ -109,7 +110,7 @@ export class Runner implements Served {
     this.#again = true;
     if (this.#pumping) return;
     this.#pumping = true;
-    const { scheduler } = this.#options;
+    const { scheduler, limited } = this.#options;
     while (this.#again) {
       this.#again = false;
       this.#unwake?.();
@@ -119,14 +120,25 @@ export class Runner implements Served {
         this.#refuse(request, "REJECTED", new TritonError("UNAVAILABLE", "Request timeout expired"));
       for (const request of cancelled)
         this.#refuse(request, "CANCELED", new TritonError("CANCELLED", "Request cancelled"));
-      for (const batch of run)
-        this.#execute(
-          this.#idle.pop()!,
-          batch.map((request) => ({ request, slot: 0, ready: true })),
-        );
-      for (const { instance, rows } of placed) this.#execute(this.#instances[instance]!, rows);
+      for (const batch of run) this.#begin(batch);
+      for (const { instance, rows } of placed)
+        if (limited === null) this.#execute(this.#instances[instance]!, rows);
+        else grant(limited.ask(() => this.#execute(this.#instances[instance]!, rows), instance));
     }
     this.#pumping = false;
+  }
+
+  #begin(batch: readonly InferRequest[]): void {
+    const { limited, scheduler } = this.#options;
+    const on = (instance: Instance) => {
+      scheduler.began?.(batch);
+      this.#execute(
+        instance,
+        batch.map((request) => ({ request, slot: 0, ready: true })),
+      );
+    };
+    if (limited === null) on(this.#idle.pop()!);
+    else grant(limited.ask((at) => on(this.#instances[at]!), null));
   }
 
   #refuse(request: InferRequest, reason: "REJECTED" | "CANCELED", error: TritonError): void {
@@ -186,7 +198,11 @@ export class Runner implements Served {
       return;
     }
     const nowUs = this.#shared.clock.now();
-    const answers = results?.map((one) => answerOf(one, this.config));
+    if (results !== null && !Array.isArray(results)) {
+      this.#raised(instance, batch, startUs, new Error("it gave no list of responses"));
+      return;
+    }
+    const answers = results?.map((one: ModelResponse) => answerOf(one, this.config));
     if (answers && answers.length !== batch.length) {
       const why = `it gave ${answers.length} responses for ${batch.length} requests`;
       this.#raised(instance, batch, startUs, new Error(why));
@@ -237,8 +253,11 @@ export class Runner implements Served {
   }
 
   #free(instance: Instance): void {
-    if (!this.config.sequence_batching) this.#idle.push(instance);
-    this.#options.scheduler.freed(this.#instances.indexOf(instance));
+    const { scheduler, limited } = this.#options;
+    const at = this.#instances.indexOf(instance);
+    if (limited !== null) grant(limited.released(at));
+    else if (!this.config.sequence_batching) this.#idle.push(instance);
+    scheduler.freed(at);
     this.#pump();
   }
 
@@ -284,6 +303,10 @@ export class Runner implements Served {
   }
 }
 
+const grant = (granted: Granted) => {
+  for (const run of granted) run();
+};
+
 const sizeOf = (batch: readonly InferRequest[]) => batch.reduce((all, { batchSize }) => all + batchSize, 0);
 
 const chosen = (request: InferRequest, answer: InferAnswer | TritonError) =>
@@ -291,7 +314,7 @@ const chosen = (request: InferRequest, answer: InferAnswer | TritonError) =>
 
 /** Nobody waits for what a slot without a request gives; `rows` null: there is none. */
 function resultsOf(rows: readonly BatchRow<InferRequest>[] | null, results: ModelResults): ModelResults {
-  if (rows === null || results?.length !== rows.length) return results ?? [];
+  if (rows === null || !Array.isArray(results) || results.length !== rows.length) return results ?? [];
   return results.filter((_, at) => rows[at]!.ready);
 }
 

@@ -4,6 +4,7 @@ import type { Clock } from "../../host/clock.ts";
 import type { ModelConfig } from "../config/model-config.ts";
 import type { TritonError } from "../config/status.ts";
 import type { VersionFacts } from "../config/versions.ts";
+import type { RateLimiter } from "../scheduling/rate-limiter.ts";
 import type { ResponseCache } from "./cache.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 import type { ModelStatistics } from "./statistics.ts";
@@ -19,6 +20,8 @@ export interface Served {
   readonly live: number;
   /** Takes a request over: its receiver is told of whatever comes. Throws a `TritonError` where it does not take it. */
   submit(request: InferRequest): void;
+  /** Nothing of it is live, and no request will come. */
+  unloaded?(): void;
 }
 
 /** What all models of a server share. */
@@ -28,6 +31,8 @@ export interface Shared {
   readonly epochMs: () => number;
   readonly facts: VersionFacts;
   readonly cache: ResponseCache | null;
+  /** null: instances wait for no resources. */
+  readonly limiter: RateLimiter | null;
 }
 
 /** A response on its way: it is counted where it is the first one. */

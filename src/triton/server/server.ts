@@ -8,9 +8,12 @@ import type { QuantileTarget } from "../../metrics/triton/quantiles.ts";
 import type { ModelResponse, StreamFor } from "../behaviours/behaviour.ts";
 import { isEnsemble } from "../config/model-config.ts";
 import { internal, TritonError } from "../config/status.ts";
+import { stepShapes } from "../config/step-shapes.ts";
+import { wrongSteps } from "../config/validate-steps.ts";
 import { TRITON_VERSIONS, type VersionFacts } from "../config/versions.ts";
 import { type FoundModel, type LoadOverride, NO_OVERRIDE, Repository } from "../models/repository.ts";
 import { type IndexEntry, ModelTable, UNLOADED } from "../models/table.ts";
+import { RateLimiter } from "../scheduling/rate-limiter.ts";
 import type { Tensor } from "../tensors/datatypes.ts";
 import { ResponseCache } from "./cache.ts";
 import { type LoadAround, loadVersion } from "./load.ts";
@@ -55,6 +58,8 @@ export class TritonServer {
   readonly #counted = new Map<string, CountedModel>();
   readonly #around: LoadAround;
   readonly #naps: Naps;
+  /** What ensembles put outputs into, by model and output. */
+  readonly #shapes = new Map<string, readonly number[]>();
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(options: TritonOptions) {
@@ -65,13 +70,15 @@ export class TritonServer {
     this.cache = config.cacheBytes === null ? null : new ResponseCache(config.cacheBytes);
     this.#repository = new Repository(config.repositories, this.facts.laterFields);
     this.#table = new ModelTable(this.facts);
-    const shared: Shared = { clock, epochMs, facts: this.facts, cache: this.cache };
+    const limiter = config.rateLimit && new RateLimiter(config.rateLimit);
+    const shared: Shared = { clock, epochMs, facts: this.facts, cache: this.cache, limiter };
     const find = (name: string, version: number) => this.find(name, version);
     this.#around = {
       shared,
       backends,
       random,
       sleep: (ms) => this.#sleep(ms),
+      shapeFor: (model, output) => this.#shapes.get(`${model}/${output}`),
       find,
       stream: (...asked) => this.#ask(...asked),
     };
@@ -188,6 +195,16 @@ export class TritonServer {
           `Invalid argument: ensemble '${name}' depends on '${step}' which has no loaded version. Model '${step}' loading failed with error: ${why.join("")};`,
         );
     }
+    for (const { model_name: step = "", model_version: version = -1 } of read.config.ensemble_scheduling?.step ?? [])
+      if (version > 0 && !this.isReady(step, version))
+        return this.#refuse(
+          read,
+          `Invalid argument: ensemble '${name}' depends on '${step}' whose required version ${version} is not loaded.`,
+        );
+    const unfit = wrongSteps(read.config, (step) => this.#folders.get(step)?.config);
+    if (unfit !== undefined) return this.#refuse(read, `Invalid argument: ${unfit}`);
+    for (const [model, output, dims] of stepShapes(read.config, (step) => this.#folders.get(step)?.config))
+      this.#shapes.set(`${model}/${output}`, dims);
     const folder = this.#repository.withSteps(read, (step) => this.#folders.get(step)?.config);
     const before = this.#folders.get(name);
     const same = before?.signature === folder.signature;
@@ -231,6 +248,7 @@ export class TritonServer {
       statistics.loadS = (clock.now() - fromUs) / 1e6;
       Object.assign(entry, { state: "READY", reason: "", model });
       Object.assign(counted, { served: model, folder });
+      if (before !== null) void this.#drained(before);
       log(`model ${name} version ${version}: ${from}${unbuilt(folder)}`);
       return null;
     } catch (error) {
@@ -258,12 +276,17 @@ export class TritonServer {
     const { model } = entry;
     if (model === null) return;
     Object.assign(entry, { state: "UNLOADING", model: null });
-    while (model.live > 0) await this.#sleep(SHORT_MS);
+    await this.#drained(model);
     // Meanwhile it may have been loaded again.
     if (entry.state !== "UNLOADING") return;
     Object.assign(entry, { state: "UNAVAILABLE", reason: UNLOADED });
     const counted = this.#counted.get(`${name}/${version}`);
     if (counted?.served === model) counted.served = null;
+  }
+
+  async #drained(model: Served): Promise<void> {
+    while (model.live > 0) await this.#sleep(SHORT_MS);
+    model.unloaded?.();
   }
 
   #poll(): void {

@@ -1,4 +1,4 @@
-/** Which versions do the drivers run? As they are pinned: package.json, requirements, go.mod. */
+/** Which versions do the drivers run? As they are pinned: package.json, requirements, go.mod, Cargo.toml. */
 import { readFileSync } from "node:fs";
 
 const here = new URL(".", import.meta.url);
@@ -11,6 +11,9 @@ const fromPython = (file: string, ...names: readonly string[]) =>
     .map((name) => `${name} ${new RegExp(`^${name}==(\\S+)`, "m").exec(read(`../requirements/${file}.txt`))?.[1]}`)
     .join(", ");
 const fromGo = (name: string) => `${name} ${new RegExp(`${name} v(\\S+)`).exec(read("go/go.mod"))?.[1]}`;
+
+const fromRust = (name: string, key = name) =>
+  `${name} ${new RegExp(`^${key} = .*?"=([^"]+)"`, "m").exec(read("rust/Cargo.toml"))?.[1]}`;
 
 const PACKAGES: Readonly<Record<string, () => string>> = {
   "openai-python": () => fromPython("sdks", "openai"),
@@ -26,6 +29,8 @@ const PACKAGES: Readonly<Record<string, () => string>> = {
   curl: () => "the system's, 7.88.1",
   "openai-go": () => fromGo("github.com/openai/openai-go/v3"),
   "go-openai": () => fromGo("github.com/sashabaranov/go-openai"),
+  "async-openai": () => `${fromRust("async-openai")}, ${fromRust("reqwest")}`,
+  "reqwest-eventsource": () => `${fromRust("reqwest-eventsource")}, ${fromRust("reqwest", "reqwest-12")}`,
   "vllm-bench": () => fromPython("vllm", "vllm"),
   aiperf: () => fromPython("aiperf", "aiperf"),
   guidellm: () => fromPython("guidellm-slim", "guidellm"),

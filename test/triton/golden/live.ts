@@ -2,8 +2,9 @@
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { hostedAs } from "../../hosted.ts";
 import { main } from "../../program.ts";
-import type { Scenario } from "./recordings.ts";
+import type { Scenario, Step } from "./recordings.ts";
 
 export const OWN_MODELS = new URL("../models", import.meta.url).pathname;
 const START_MS = 60_000;
@@ -21,20 +22,54 @@ export interface Live {
 }
 
 /** `models`: the folder beside the recordings, whose models have no behaviour of ours. */
-export async function startLive({ server, name }: Scenario, models: string | null): Promise<Live> {
+export async function startLive({ server, name, steps, timed }: Scenario, models: string | null): Promise<Live> {
   const base = mkdtempSync(join(tmpdir(), "triton-"));
   const repository = join(base, "models");
   mkdirSync(repository);
   for (const model of server.models) place(model, repository, models);
-  const command = [process.execPath, main, "serve", "--role", "triton", "--triton-version=2.51"];
   const flags = [
+    "--triton-version=2.51",
     `--model-repository=${repository}`,
     "--http-port=0",
     "--grpc-port=0",
     "--metrics-port=0",
     ...server.flags,
   ];
-  const child = Bun.spawn([...command, ...flags], { stdout: "pipe", stderr: "pipe" });
+  const started = timed || steps.some(isOfProcess) ? await ownProcess(name, flags) : await shared(flags);
+  const portOf = (line: string) =>
+    Number(new RegExp(`^ {2}${line} +(?:http://)?127\\.0\\.0\\.1:(\\d+)`, "m").exec(started.text())?.[1] ?? 0);
+  return {
+    http: portOf("listening"),
+    grpc: portOf("grpc"),
+    metrics: portOf("metrics"),
+    repository,
+    signal: started.signal,
+    ended: started.ended,
+    async stop() {
+      await started.stop();
+      rmSync(base, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Steps that see what becomes of a process. Where there is none, and no time counts, servers share one. */
+const isOfProcess = ({ signal, exit_within_ms }: Step) => signal !== undefined || exit_within_ms !== undefined;
+
+interface Started extends Pick<Live, "signal" | "ended" | "stop"> {
+  text(): string;
+}
+
+async function shared(flags: readonly string[]): Promise<Started> {
+  const { output, stop } = await hostedAs(["--role", "triton", ...flags]);
+  const none = () => {
+    throw new Error("the server has no process of its own");
+  };
+  return { text: output, signal: none, ended: none, stop: () => stop(0) };
+}
+
+async function ownProcess(name: string, flags: readonly string[]): Promise<Started> {
+  const command = [process.execPath, main, "serve", "--role", "triton", ...flags];
+  const child = Bun.spawn(command, { stdout: "pipe", stderr: "pipe" });
   let text = "";
   const ready = Promise.withResolvers<void>();
   const read = async (stream: ReadableStream<Uint8Array>) => {
@@ -49,19 +84,13 @@ export async function startLive({ server, name }: Scenario, models: string | nul
   void child.exited.then((code) => ready.reject(new Error(`${name}: the server ended with ${code}: ${text}`)));
   const timer = setTimeout(() => ready.reject(new Error(`${name}: the server did not start: ${text}`)), START_MS);
   await ready.promise.finally(() => clearTimeout(timer));
-  const portOf = (line: string) =>
-    Number(new RegExp(`^ {2}${line} +(?:http://)?127\\.0\\.0\\.1:(\\d+)`, "m").exec(text)?.[1] ?? 0);
   return {
-    http: portOf("listening"),
-    grpc: portOf("grpc"),
-    metrics: portOf("metrics"),
-    repository,
+    text: () => text,
     signal: (signal) => child.kill(signal),
     ended: (ms) => Promise.race([child.exited, Bun.sleep(ms).then(() => null)]),
     async stop() {
       child.kill("SIGKILL");
       await child.exited;
-      rmSync(base, { recursive: true, force: true });
     },
   };
 }

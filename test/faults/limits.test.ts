@@ -1,0 +1,213 @@
+/** Is what a plan of faults can take as bounded as docs/limits.md says? */
+import { expect, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
+import { openFaultRules } from "../../src/content/fixtures/fault-rules.ts";
+import { parsePlan } from "../../src/faults/parse.ts";
+import { ADDED_MOST, FaultPipeline } from "../../src/faults/pipeline.ts";
+import type { OpenAiOptions } from "../../src/front/front.ts";
+import { epochSeconds, WallClock } from "../../src/host/clock.ts";
+import type { Context, DisturbedAnswer } from "../../src/http/sink.ts";
+import { FaultyStream } from "../../src/http/socket/faulty.ts";
+import { HttpServer } from "../../src/http/socket/server.ts";
+import { FaultOrders } from "../../src/orders/fault-orders.ts";
+import { HEAD } from "./streams.ts";
+import { bytesOf, run } from "./wire.ts";
+
+const MIB = 2 ** 20;
+const event = (bytes: number) => `data: ${JSON.stringify({ choices: [{ text: "x".repeat(bytes) }] })}\n\n`;
+const account = (plan: string, events: readonly string[]) => {
+  const pipeline = new FaultPipeline(parsePlan(plan), "k");
+  const operations = run(pipeline, { head: HEAD, events, streams: true });
+  return { bytes: bytesOf(operations), operations, fired: pipeline.account().fired.map(({ times }) => times) };
+};
+
+test("a plan: 32 faults, 2,000 characters, a key of 200", () => {
+  const faults = (count: number) => Array.from({ length: count }, () => "J9").join(";");
+  expect(parsePlan(faults(32)).faults).toHaveLength(32);
+  expect(() => parsePlan(faults(33))).toThrow("33 faults, at most 32 are taken");
+  const padded = (characters: number) => `B8${" ".repeat(characters - 2)}`;
+  expect(() => parsePlan(padded(2001))).toThrow("character 2001: at most 2000 are taken");
+  const keyed = (characters: number) => `B8#key=${"k".repeat(characters)}`;
+  expect(parsePlan(keyed(200)).key).toHaveLength(200);
+  expect(() => parsePlan(keyed(201))).toThrow("character 4:");
+});
+
+test("a file of rules: 64 KiB, 200 rules", () => {
+  const folder = mkdtempSync(join(tmpdir(), "understudy-rules-"));
+  const file = join(folder, "rules.yaml");
+  const open = (text: string) => () => {
+    writeFileSync(file, text);
+    return openFaultRules(
+      file,
+      () => 0,
+      () => {},
+    );
+  };
+  const rules = (count: number) => `faults:\n${"  - {plan: B8}\n".repeat(count)}`;
+  expect(open(rules(200))).not.toThrow();
+  expect(open(rules(201))).toThrow("at most 200 rules are taken");
+  const long = (bytes: number) => `${rules(1)}#`.padEnd(bytes, "x");
+  expect(open(long(65_536))).not.toThrow();
+  expect(open(long(65_537))).toThrow("at most 65536 bytes are taken");
+  rmSync(folder, { recursive: true });
+});
+
+test("a wait of a plan is an hour at most, jitter 10 s", () => {
+  const waits = (line: string, count: number) =>
+    account(line, Array(count).fill(event(1))).operations.flatMap((one) => (one.kind === "wait" ? [one.us] : []));
+  expect(waits("T7,for=forever", 1)).toEqual([3600e6]);
+  expect(() => parsePlan("T7,for=3601s")).toThrow("character 4:");
+  expect(() => parsePlan("T5,median=11s")).toThrow("character 4:");
+  expect(Math.max(...waits("T5@*,pareto,median=10s", 200))).toBe(10e6);
+});
+
+test("12,288 comments of silences in an answer; then it is silent as long", () => {
+  const { operations } = account("T7,comments,for=1h,every=1ms;S5@*,for=1h,every=1ms", Array(3).fill(event(1)));
+  const waits = operations.flatMap((one) => (one.kind === "wait" ? [one.us] : []));
+  expect(waits.filter((us) => us === 1000)).toHaveLength(12_288);
+  expect(waits.reduce((sum, us) => sum + us, 0)).toBe(4 * 3600e6);
+});
+
+test("12 MiB are added to an answer, and no more", () => {
+  const one = event(10);
+  const clean = account("B4@done", [one, one, one]).bytes.length;
+  const { bytes, fired } = account("S12@*,7MiB", [one, one, one]);
+  expect(fired).toEqual([1]);
+  expect(bytes.length - clean).toBeGreaterThan(6 * MIB);
+  expect(bytes.length - clean).toBeLessThan(ADDED_MOST);
+});
+
+test("8 MiB of a stream wait for its length; beyond them it has none, and the plan has not acted", () => {
+  const within = account("H4,length", [event(7 * MIB)]);
+  expect([within.fired, within.bytes.subarray(0, 400).toString().includes("content-length")]).toEqual([[1], true]);
+  const beyond = account("H4,length", [event(7 * MIB), event(2 * MIB)]);
+  expect([beyond.fired, beyond.bytes.subarray(0, 400).toString().includes("transfer-encoding: chunked")]).toEqual([
+    [0],
+    true,
+  ]);
+});
+
+/** A stream whose client takes all at once, or nothing, on a clock that stands still until it is asked to go on. */
+function stream(plan: string, takes: boolean): { sink: FaultyStream; told: DisturbedAnswer[]; pass(): void } {
+  const told: DisturbedAnswer[] = [];
+  let nowUs = 0;
+  const due: (() => void)[] = [];
+  const timer = {
+    nowUs: () => nowUs,
+    after: (us: number, act: () => void) => {
+      due.push(() => {
+        nowUs += us;
+        act();
+      });
+      return () => {};
+    },
+  };
+  const output = { send: (_: Uint8Array, length: number) => (takes ? 0 : length), leave() {}, cut() {} };
+  const witness = { told: (answer: DisturbedAnswer) => told.push(answer) };
+  const sink = new FaultyStream(new FaultPipeline(parsePlan(plan), "k"), output, timer, witness);
+  sink.begin(HEAD);
+  return {
+    sink,
+    told,
+    pass: () => {
+      for (let act = due.shift(); act !== undefined; act = due.shift()) act();
+    },
+  };
+}
+
+test("4 MiB of a disturbed answer wait, then whoever writes it is asked to wait", () => {
+  const { sink, pass } = stream("T1@e0,1s", true);
+  let written = 0;
+  while (sink.write(event(65_000))) written += 65_000;
+  expect(written).toBeGreaterThan(4 * MIB - 2 * 65_536);
+  expect(written).toBeLessThan(4 * MIB);
+  pass();
+  expect(sink.full).toBe(false);
+  const deaf = stream("B4", false);
+  expect(deaf.sink.write(event(10))).toBe(false);
+});
+
+test("1,000 operations of an answer are kept, the others counted", () => {
+  const { sink, told, pass } = stream("B4", true);
+  for (let i = 0; i < 800; i++) sink.write(event(10));
+  sink.end();
+  pass();
+  expect(told).toHaveLength(1);
+  expect(told[0]!.operations).toHaveLength(1000);
+  expect(told[0]!.unkept).toBeGreaterThan(600);
+});
+
+test("an answer in parts of more than 64 MiB leaves as it is, and the plan's witness is told", async () => {
+  const clock = new WallClock();
+  const part = Buffer.alloc(MIB, 120);
+  const told: DisturbedAnswer[] = [];
+  const server = new HttpServer(
+    {
+      fetch: async (request) => {
+        const parts = Number(new URL(request.url).searchParams.get("mib"));
+        await server.disturb(request, {
+          plan: parsePlan("E6@b10"),
+          key: "k",
+          told: (one) => void told.push(one),
+        });
+        const whole = (bytes: number) => server.beginWhole(request, owner, 200, {}, bytes);
+        let left = parts;
+        const write = () => {
+          while (left > 0 && !sink.full) {
+            left--;
+            sink.write(part);
+          }
+        };
+        const owner = { onDrain: () => write(), onGone() {} };
+        const { sink, response } = whole(parts * MIB);
+        write();
+        return response;
+      },
+    },
+    {
+      hostname: "127.0.0.1",
+      port: 0,
+      tls: undefined,
+      reusePort: false,
+      frontLimits: FRONT_LIMITS,
+      clock,
+      warn: () => {},
+      epochSeconds,
+    },
+  );
+  const bytesOfAnswer = async (mib: number) =>
+    (await (await fetch(`http://127.0.0.1:${server.port}/?mib=${mib}`)).arrayBuffer()).byteLength;
+  await expect(bytesOfAnswer(1)).rejects.toThrow();
+  expect(await bytesOfAnswer(65)).toBe(65 * MIB);
+  expect(told.map(({ end, account }) => [end, account.fired[0]!.times])).toEqual([
+    ["fin", 1],
+    ["done", 0],
+  ]);
+  await server.stop(true);
+  clock.close();
+});
+
+test("attempts of 10,000 requests are counted; then the oldest is new again", async () => {
+  const orders = new FaultOrders({
+    config: { engine: { seed: 0 } },
+    accounting: {},
+    epochSeconds: () => 0,
+  } as unknown as OpenAiOptions);
+  const ask = async (key: string) => {
+    const context = {
+      request: { headers: new Headers({ "x-request-id": key }), url: "http://x/v1" },
+      server: { version: () => "1.1", disturb: async () => {} },
+    } as unknown as Context;
+    const ordering = { fault: "A5,2", trusted: true } as Parameters<FaultOrders["of"]>[1];
+    return (await orders.of(context, ordering, 0, () => ({}) as never))?.status ?? null;
+  };
+  const first = [await ask("first"), await ask("first"), await ask("first")];
+  expect(first).toEqual([500, 500, null]);
+  await ask("old");
+  for (let i = 0; i < 10_000; i++) await ask(`${i}`);
+  expect([await ask("old"), await ask("old"), await ask("old")]).toEqual([500, 500, null]);
+  expect([await ask("9999"), await ask("9999")]).toEqual([500, null]);
+});

@@ -1,0 +1,184 @@
+/** Do the plans of docs/faults.md disturb a Triton server's answers, over HTTP and in calls of gRPC, and what is counted then? */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type CallOptions, Metadata, status } from "@grpc/grpc-js";
+import { FAULT_ROWS } from "../../src/faults/table.ts";
+import { posted } from "../conformance/raw-socket.ts";
+import { plansOf } from "../faults/cases.ts";
+import { bytesOf, cleanAnswer, difference, predicted, readWire } from "../faults/wire.ts";
+import { eventually } from "../server.ts";
+import { sampled } from "../size.ts";
+import { startTriton, type TritonChild } from "./child.ts";
+import { encoded, plain, TritonClient, tokens } from "./grpc-client.ts";
+
+setDefaultTimeout(60_000);
+
+const folder = mkdtempSync(join(tmpdir(), "triton-faults-"));
+const truth = join(folder, "truth.jsonl");
+let server: TritonChild;
+let client: TritonClient;
+beforeAll(async () => {
+  const own = new URL("models", import.meta.url).pathname;
+  for (const name of ["tokens", "plain"]) cpSync(join(own, name), join(folder, "models", name), { recursive: true });
+  server = await startTriton([
+    `--model-repository=${join(folder, "models")}`,
+    "--allow-request-orders=all",
+    `--truth-log=${truth}`,
+  ]);
+  client = new TritonClient(server.grpc);
+});
+afterAll(async () => {
+  client.close();
+  await server.stop("SIGKILL");
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const TEXT = "Grüße, 🦔 and 👩‍👩‍👧 again and → now";
+const order = (plan: string) => `X-Understudy: ${JSON.stringify({ fault: plan })}`;
+const STREAM = "/v2/models/tokens/generate_stream";
+
+function ask(plan: string | null, key: string, enough?: number) {
+  const port = Number(new URL(server.url).port);
+  const headers = [`X-Request-Id: ${key}`, ...(plan === null ? ["Connection: close"] : [order(plan)])];
+  return readWire(port, posted(STREAM, { text_input: TEXT }, headers), enough);
+}
+
+/** Streams of Triton have no last event of their own: what acts there alone is void. */
+const shown = [...FAULT_ROWS.values()].filter(
+  ({ stage, http, dialects, position, excludes }) =>
+    stage !== "client" &&
+    stage !== "instead" &&
+    http === "any" &&
+    dialects.includes("generate") &&
+    (position !== "done" || stage === "end") &&
+    excludes !== "content coding",
+);
+const plans = sampled("triton", shown.flatMap(plansOf), 6).filter((plan) => !/accept|^H8.*50|^H9.*30|clock/.test(plan));
+
+test.each(plans)("generate_stream, %s: the bytes that the pipeline makes of the clean answer", async (plan) => {
+  const key = `key-${Bun.hash(plan)}`;
+  const { head, ...more } = cleanAnswer((await ask(null, key)).bytes);
+  const clean = { ...more, head: head.replace("Connection: close\r\n", "") };
+  const operations = predicted(clean, plan, key);
+  const end = operations.at(-1)!;
+  const stays = end.kind === "end" && end.how === "done";
+  const faulty = await ask(plan, key, stays ? bytesOf(operations).length : undefined);
+  expect(difference(faulty.bytes, bytesOf(operations))).toBeNull();
+  expect(faulty.end).toBe(stays ? "open" : end.kind === "end" ? (end.how as "fin" | "rst") : "open");
+});
+
+const sent = (path: string, plan: string, body: object) => {
+  const headers = { "X-Understudy": JSON.stringify({ fault: plan }) };
+  return fetch(`${server.url}/v2/models/${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+};
+const INPUTS = [{ name: "text_input", shape: [1], datatype: "BYTES", data: ["hi"] }];
+
+test("answers in place of the server's, in Triton's form; orders that are refused", async () => {
+  const busy = await sent("plain/infer", "A1", { inputs: INPUTS });
+  expect([busy.status, busy.headers.get("retry-after"), await busy.text()]).toEqual([
+    429,
+    "1",
+    '{"error":"Too Many Requests"}',
+  ]);
+  const text = await sent("plain/generate", "A2,503,body=text", { text_input: "x" });
+  expect([text.status, text.headers.get("content-type"), await text.text()]).toEqual([
+    503,
+    "text/plain; charset=utf-8",
+    "Service Unavailable\n",
+  ]);
+  const wrong = await sent("plain/generate", "Z1", { text_input: "x" });
+  expect([wrong.status, await wrong.json()]).toEqual([
+    400,
+    { error: 'understudy: fault plan, character 1: "Z1" is no fault; B1 to C3 of docs/faults.md are taken' },
+  ]);
+  const headers = { "X-Understudy": '{"echo":true}' };
+  const echo = await fetch(`${server.url}/v2/models/plain/generate`, { method: "POST", headers, body: "{}" });
+  expect([echo.status, await echo.json()]).toEqual([
+    400,
+    { error: 'understudy: a Triton server takes orders of "fault" alone' },
+  ]);
+});
+
+const ordered = (plan: string, id?: string) => {
+  const metadata = new Metadata();
+  metadata.set("x-understudy", JSON.stringify({ fault: plan }));
+  if (id !== undefined) metadata.set("x-request-id", id);
+  return metadata;
+};
+
+const unary = (plan: string) => client.call("ModelInfer", plain(), ordered(plan));
+
+/** How many answers came of four, and the status at the end. */
+function streamed(plan: string, options: CallOptions = {}): Promise<readonly [answers: number, code: string]> {
+  let answers = 0;
+  return new Promise((done) => {
+    const call = client.stream(ordered(plan), options);
+    call.on("data", () => answers++);
+    call.on("error", () => {});
+    call.on("status", ({ code }) => done([answers, status[code]]));
+    call.write(encoded("ModelInferRequest", tokens("one two three four", 0)));
+    call.end();
+  });
+}
+
+test.each([
+  ["G1,exhausted", "RESOURCE_EXHAUSTED"],
+  ["G1@e0,aborted", "ABORTED"],
+  ["G2", "UNKNOWN"],
+  ["G2,bare", "UNKNOWN"],
+  ["E10@e0+7,code=refused", "UNAVAILABLE"],
+  ["E6@e0+7", "UNAVAILABLE"],
+  ["E7@e0+7", "UNAVAILABLE"],
+  ["A1", "UNAVAILABLE"],
+  ["A4,401", "UNAUTHENTICATED"],
+  ["Z1", "INVALID_ARGUMENT"],
+])("ModelInfer, %s: %s", async (plan, code) => {
+  expect(await unary(plan)).toMatchObject({ code });
+});
+
+test("ModelInfer whose answer is held back, cut into frames, or comes after a GOAWAY is whole", async () => {
+  for (const plan of ["T1@e0,20ms", "B6@e0,bytes=3", "E10@e0,goaway,code=none", "E3,for=20ms", "J1"])
+    expect(await unary(plan)).toMatchObject({ model_name: "plain" });
+  expect(await unary("G3@e0,packed")).not.toHaveProperty("model_name");
+});
+
+test.each([
+  ["G1@e2,internal", [2, "INTERNAL"]],
+  // This client does not notice that a message is cut.
+  ["G3@e2,long", [2, "OK"]],
+  ["E10@e2+9,code=internal", [2, "INTERNAL"]],
+  ["T1@e2,30ms;T3@e3,rate=20000", [4, "OK"]],
+  ["G1", [0, "UNAVAILABLE"]],
+] as const)("ModelStreamInfer, %s", async (plan, seen) => {
+  expect(await streamed(plan)).toEqual(seen);
+});
+
+test("a stream that stalls: the client's deadline ends it, and nothing is left behind", async () => {
+  expect(await streamed("T1@e2,1h", { deadline: Date.now() + 300 })).toEqual([2, "DEADLINE_EXCEEDED"]);
+  const page = async () => (await fetch(`${server.metrics}/metrics`)).text();
+  await eventually(async () =>
+    (await page()).includes('nv_inference_pending_request_count{model="tokens",version="1"} 0'),
+  );
+});
+
+test("a fault that acted is counted, and the truth log has its line; a cut is a client that left", async () => {
+  const count = async (fault: string) => {
+    const page = await (await fetch(`${server.metrics}/metrics`)).text();
+    return Number(new RegExp(`^understudy_faults_total{fault="${fault}"} (\\d+)$`, "m").exec(page)?.[1] ?? 0);
+  };
+  const before = await count("E6");
+  await ask("E6@e2+9", "cut");
+  await client.call("ModelInfer", plain(), ordered("G1", "ended"));
+  expect(await count("E6")).toBe(before + 1);
+  await server.stop();
+  const lines = readFileSync(truth, "utf8")
+    .split("\n")
+    .filter((line) => line.includes('"type":"fault"'))
+    .map((line) => JSON.parse(line));
+  expect(lines.find(({ key }) => key === "ended")).toMatchObject({ plan: "G1@head#seed=0,key=ended", end: "done" });
+  const line = lines.find(({ key }) => key === "cut");
+  expect(line).toMatchObject({ plan: "E6@e2+9#seed=0,key=cut", end: "fin", acted: [["E6@e2+9", 1]] });
+  expect(line.events).toMatchObject({ dropped: 0, whole: 2 });
+});

@@ -1,0 +1,113 @@
+/** Are folders taken as users have them, with all that public examples say in them: loaded as they are, inferred, counted? */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { startTriton, type TritonChild } from "./child.ts";
+
+const FOLDERS: Readonly<Record<string, readonly [config: string, file: string]>> = {
+  // Without a platform: the file tells; a GPU that is named; commas or none.
+  detector: [
+    `max_batch_size : 16
+     input [ { name: "image", data_type: TYPE_FP32, format: FORMAT_NCHW, dims: [ 3, -1, -1 ] } ]
+     output [ { name: "boxes" data_type: TYPE_FP32 dims: [ -1, 4 ] }, { name: "crops" data_type: TYPE_FP32 dims: [ -1, -1, -1 ] } ]
+     instance_group [ { count: 2 kind: KIND_GPU gpus: [ 0, 1 ] } ]
+     optimization { execution_accelerators { gpu_execution_accelerator : [ { name : "tensorrt"
+       parameters { key: "precision_mode" value: "FP16" } } ] } graph { level: 1 } }`,
+    "model.onnx",
+  ],
+  classifier: [
+    `name: "classifier"
+     platform: "tensorrt_plan" # a plan
+     max_batch_size: 16
+     input { name: "crop" data_type: TYPE_FP32 dims: [ 3, 32, 64 ] }
+     output { name: "scores" data_type: TYPE_FP32 dims: [ 10 ] label_filename: "labels.txt" }
+     dynamic_batching { preferred_batch_size: [ 4, 16 ] max_queue_delay_microseconds: 100 }
+     optimization { cuda { graphs: 1 busy_wait_events: 1 } }
+     instance_group [ { kind: KIND_GPU } ]
+     version_policy: { all { } }`,
+    "model.plan",
+  ],
+  resnet: [
+    `platform: "pytorch_libtorch"
+     input [ { name: "INPUT__0" data_type: TYPE_FP32 dims: [ 3, 8, 8 ] reshape { shape: [ 1, 3, 8, 8 ] } } ]
+     output [ { name: "OUTPUT__0" data_type: TYPE_FP32 dims: [ 1, 10, 1, 1 ] reshape { shape: [ 1, 10 ] } } ]
+     parameters: { key: "DISABLE_OPTIMIZED_EXECUTION" value: { string_value: "true" } }`,
+    "model.pt",
+  ],
+  words: [
+    `backend: "python"
+     max_batch_size: 16
+     input [ { name: "scores" data_type: TYPE_FP32 dims: [ 10 ] } ]
+     output [ { name: "text" data_type: TYPE_STRING dims: [ 1 ] } ]
+     instance_group [ { count: 1 kind: KIND_CPU } ]
+     parameters: { key: "EXECUTION_ENV_PATH", value: { string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" } }`,
+    "model.py",
+  ],
+  reader: [
+    `name: "reader" platform: "ensemble" max_batch_size: 16
+     input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, -1, -1 ] } ]
+     output [ { name: "text" data_type: TYPE_STRING dims: [ 1 ] } ]
+     ensemble_scheduling { step [
+       { model_name: "detector" model_version: -1 input_map { key: "image" value: "image" }
+         output_map { key: "crops" value: "crop" } },
+       { model_name: "classifier" model_version: -1 input_map { key: "crop" value: "crop" }
+         output_map { key: "scores" value: "scores" } },
+       { model_name: "words" model_version: -1 input_map { key: "scores" value: "scores" }
+         output_map { key: "text" value: "text" } } ] }`,
+    "keep",
+  ],
+};
+
+let folder: string;
+let server: TritonChild;
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "triton-published-"));
+  for (const [name, [config, file]] of Object.entries(FOLDERS)) {
+    mkdirSync(join(folder, name, "1"), { recursive: true });
+    writeFileSync(join(folder, name, "config.pbtxt"), config);
+    writeFileSync(join(folder, name, "1", file), "");
+  }
+  server = await startTriton([`--model-repository=${folder}`]);
+});
+afterAll(async () => {
+  await server.stop("SIGKILL");
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const get = async (path: string) => (await fetch(`${server.url}/v2/models/${path}`)).json();
+
+test("groups have an instance for each of their GPUs, and GPU 0 where they name none", async () => {
+  expect(await get("detector/config")).toMatchObject({
+    platform: "onnxruntime_onnx",
+    instance_group: [{ name: "detector_0", kind: "KIND_GPU", count: 2, gpus: [0, 1] }],
+  });
+  expect(await get("classifier/config")).toMatchObject({ instance_group: [{ kind: "KIND_GPU", count: 1, gpus: [0] }] });
+});
+
+const ask = async (name: string, input: string, shape: readonly number[]) => {
+  const data = new Array(shape.reduce((all, size) => all * size, 1)).fill(0);
+  const body = JSON.stringify({ inputs: [{ name: input, datatype: "FP32", shape, data }] });
+  const answer = await fetch(`${server.url}/v2/models/${name}/infer`, { method: "POST", body });
+  return (await answer.json()) as { outputs?: { name: string; shape: number[] }[] };
+};
+
+test("each is inferred and counted; in an ensemble drawn tensors fit the next step", async () => {
+  const shapes = async (...asked: Parameters<typeof ask>) =>
+    (await ask(...asked)).outputs?.map(({ name, shape }) => [name, shape]);
+  expect(await shapes("resnet", "INPUT__0", [3, 8, 8])).toEqual([["OUTPUT__0", [1, 10, 1, 1]]]);
+  expect(await shapes("reader", "image", [2, 3, 5, 7])).toEqual([["text", [2, 1]]]);
+  const counted = Object.keys(FOLDERS).map(async (name) => {
+    const { model_stats: stats } = (await get(`${name}/stats`)) as {
+      model_stats: { inference_count: number; inference_stats: { success: { count: number } } }[];
+    };
+    return [name, stats[0]!.inference_stats.success.count, stats[0]!.inference_count];
+  });
+  expect(await Promise.all(counted)).toEqual([
+    ["detector", 1, 2],
+    ["classifier", 1, 2],
+    ["resnet", 1, 1],
+    ["words", 1, 2],
+    ["reader", 1, 2],
+  ]);
+});
