@@ -242,6 +242,7 @@ function bannerOf(
     ...(metrics === null ? [] : [`  metrics     ${metrics}/metrics`]),
     ...(openai === null ? [] : [`  openai      ${openai}/v1`]),
     ...(url === "" || models.length === 0 ? [] : [`  try         curl ${tryOut(server, url)}`]),
+    ...(url === "" && openai !== null ? [`  try         curl ${openai}/v1/models`] : []),
   ].join("\n");
 }
 

@@ -1,4 +1,4 @@
-/** Do the repositories under examples/ load and answer: a classifier in batches of 8 and two versions, speech as an ensemble? */
+/** Do the repositories under examples/ load and answer: a classifier in batches, speech as an ensemble, LLM models? */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { hostTriton, type TritonHosted } from "./child.ts";
 
@@ -47,4 +47,31 @@ test("speech passes both steps of its ensemble", async () => {
   expect(outputs).toMatchObject([{ name: "token_ids", shape: [1, 16] }]);
   for (const name of ["voice", "voice_features", "voice_decoder"])
     expect(await sample(`nv_inference_request_success{model="${name}",version="1"}`)).toBe(1);
+});
+
+test("the writer knows its adapters; the summarizer answers once, and so by /infer too", async () => {
+  const generate = async (model: string, body: object) =>
+    (await (
+      await fetch(`${server.url}/v2/models/${model}/generate`, { method: "POST", body: JSON.stringify(body) })
+    ).json()) as {
+      readonly text_output?: string;
+      readonly error?: string;
+    };
+  const asked = { text_input: "Dear Sir", max_tokens: 3 };
+  expect((await generate("writer", { ...asked, lora_name: "formal" })).text_output).toBeString();
+  expect((await generate("writer", { ...asked, lora_name: "rude" })).error).toContain("rude");
+  const texts = { name: "text_input", shape: [1], datatype: "BYTES", data: ["A long story"] };
+  const most = { name: "sampling_param_max_tokens", shape: [1], datatype: "INT32", data: [4] };
+  const seed = { name: "sampling_param_seed", shape: [1], datatype: "UINT64", data: [3] };
+  const response = await fetch(`${server.url}/v2/models/summarizer/infer`, {
+    method: "POST",
+    body: JSON.stringify({ inputs: [texts, most, seed], outputs: [{ name: "text_output" }] }),
+  });
+  const { outputs } = (await response.json()) as { readonly outputs: readonly { readonly data: readonly string[] }[] };
+  const whole = await generate("summarizer", {
+    text_input: "A long story",
+    sampling_param_max_tokens: 4,
+    sampling_param_seed: 3,
+  });
+  expect(outputs[0]!.data).toEqual([whole.text_output!]);
 });

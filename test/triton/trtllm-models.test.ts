@@ -1,6 +1,7 @@
 /** What do TensorRT-LLM's models answer? The classic ensemble, its parts, BLS and the LLM API, over HTTP, as their repository. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { startTriton, type TritonChild } from "./child.ts";
+import { bytesText, decoded, encoded, int32, TritonClient } from "./grpc-client.ts";
 
 let child: TritonChild;
 beforeAll(async () => {
@@ -217,4 +218,37 @@ test("what is wrong has the backend's words", async () => {
   );
   const unary = await post("ensemble", "infer", ids({}));
   expect(unary.status).toBe(501);
+});
+
+test("over gRPC: a stream of ModelStreamInfer has each token; ModelInfer is none for a decoupled model", async () => {
+  const client = new TritonClient(child.grpc);
+  const request = (name: string, ...more: readonly (readonly [string, string, string])[]) => ({
+    model_name: name,
+    inputs: [["text_input", "BYTES"], ["max_tokens", "INT32"], ...more].map(([of, datatype]) => ({
+      name: of,
+      datatype,
+      shape: ["1", "1"],
+    })),
+    outputs: [{ name: "text_output" }],
+    raw_input_contents: [bytesText("Hello"), int32(6), ...more.map(([, , bytes]) => bytes)],
+  });
+  const yes = Buffer.of(1).toString("base64");
+  const seed = ["seed", "UINT64", Buffer.from(BigUint64Array.of(5n).buffer).toString("base64")] as const;
+  const call = client.stream();
+  const texts: string[] = [];
+  call.on("data", (bytes: Buffer) => {
+    const { infer_response: answer, error_message: error } = decoded("ModelStreamInferResponse", bytes) as {
+      readonly infer_response: { readonly raw_output_contents?: readonly string[] };
+      readonly error_message?: string;
+    };
+    expect(error ?? "").toBe("");
+    for (const one of answer.raw_output_contents ?? []) texts.push(Buffer.from(one, "base64").subarray(4).toString());
+  });
+  call.write(encoded("ModelInferRequest", request("ensemble", ["stream", "BOOL", yes], seed)));
+  call.end();
+  await new Promise((done) => call.on("end", done));
+  expect(texts).toHaveLength(6);
+  expect(texts.join("")).toBe(TEXT);
+  expect(await client.call("ModelInfer", request("ensemble", seed))).toMatchObject({ code: "UNIMPLEMENTED" });
+  client.close();
 });

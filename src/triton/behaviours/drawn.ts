@@ -9,6 +9,7 @@ import {
   datatypeOf,
   ELEMENT_BYTES,
   elementCount,
+  type Numbers,
   newNumbers,
   packTexts,
   type Tensor,
@@ -68,14 +69,14 @@ export function drawnOutputs(request: ModelRequest, host: ModelHost): ModelRespo
       const texts = Array.from({ length: count }, () => `drawn ${Math.floor(host.random() * 1e6)}`);
       return { name, datatype, shape, data: packTexts(texts) };
     }
-    const into = newNumbers(datatype, count) as unknown as (number | bigint)[] & ArrayBufferView;
+    const into = newNumbers(datatype, count) as unknown as (number | bigint)[];
     const real = datatype === "FP32" || datatype === "FP64";
     for (let i = 0; i < count; i++) {
       const value = host.random();
       const whole = datatype === "BOOL" ? Math.round(value) : Math.floor(value * 100);
       into[i] = real ? value : typeof into[0] === "bigint" ? BigInt(whole) : whole;
     }
-    return { name, datatype, shape, data: bytesOf(into) };
+    return { name, datatype, shape, data: bytesOf(into as unknown as Numbers) };
   });
   return { outputs };
 }

@@ -1,6 +1,6 @@
 /** Which behaviours answer each request once? Echo, sums, identity, sleep, failure, a call of another model. */
 import type { StatusCode } from "../config/status.ts";
-import { bytesOf, newNumbers, type Tensor } from "../tensors/datatypes.ts";
+import { bytesOf, type Datatype, type Numbers, newNumbers, type Tensor } from "../tensors/datatypes.ts";
 import { type Behaviour, type ModelHost, type ModelRequest, type ModelResponse, PythonError } from "./behaviour.ts";
 import { drawnOutputs } from "./drawn.ts";
 import type { BehaviourOptions } from "./options.ts";
@@ -47,26 +47,33 @@ export function addSub({ refuse_negative: refuses = false }: BehaviourOptions): 
   return {
     execute: (requests, host) =>
       afterNap(requests, host, () => {
-        const [first = "", second = ""] = host.config.input!.map(({ name }) => name);
-        const [sum = "", difference = ""] = host.config.output!.map(({ name }) => name);
+        const { input = [], output = [] } = host.config;
+        const [first = "", second = ""] = [input[0]?.name, input[1]?.name];
+        const [sum = "", difference = ""] = [output[0]?.name, output[1]?.name];
         return requests.map((request) => {
           const { datatype, shape } = request.inputs.get(first)!;
-          const [left, right] = [elementsIn(request, first), elementsIn(request, second)];
+          const left = elementsIn(request, first);
+          const right = elementsIn(request, second);
           if (left === null || right === null) throw new PythonError("TypeError", "unsupported operand type(s) for +");
           if (refuses && left.some((value: number | bigint) => value < 0))
             throw new PythonError("ValueError", "negative input");
-          const [added, taken] = [1, -1].map((sign) => {
-            const into = newNumbers(datatype as "INT32", left.length) as unknown as number[];
-            for (let at = 0; at < into.length; at++) into[at] = plus(left[at]!, right[at]!, sign);
-            return bytesOf(into as unknown as ArrayBufferView);
-          });
-          return outputs(
-            { name: sum, datatype, shape, data: added! },
-            { name: difference, datatype, shape, data: taken! },
-          );
+          const added = combined(datatype, left, right, 1);
+          const taken = combined(datatype, left, right, -1);
+          return {
+            outputs: [
+              { name: sum, datatype, shape, data: added },
+              { name: difference, datatype, shape, data: taken },
+            ],
+          };
         });
       }),
   };
+}
+
+function combined(datatype: Datatype, left: Numbers, right: Numbers, sign: 1 | -1): Uint8Array {
+  const into = newNumbers(datatype as "INT32", left.length) as Int32Array;
+  for (let at = 0; at < into.length; at++) into[at] = plus(left[at]!, right[at]!, sign);
+  return bytesOf(into);
 }
 
 /** Both are numbers or both bigints; what it is too large for wraps around in the array it goes to. */

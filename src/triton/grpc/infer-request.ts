@@ -12,7 +12,7 @@ import {
   type RequestFields,
 } from "../server/request.ts";
 import type { SharedMemory } from "../server/shared-memory.ts";
-import { bytesOf, type Datatype, isDatatype, newNumbers, toBytesText } from "../tensors/datatypes.ts";
+import { bytesOf, type Datatype, isDatatype, type Numbers, newNumbers, toBytesText } from "../tensors/datatypes.ts";
 import { Real } from "../tensors/rapid-json.ts";
 import { messageNamed } from "./descriptor.ts";
 
@@ -192,7 +192,7 @@ function contentBytes(contents: Contents, datatype: Datatype, name: string, mode
     }
     const into = newNumbers(datatype, values.length) as unknown as (number | bigint)[];
     for (let at = 0; at < values.length; at++) into[at] = values[at] as number | bigint;
-    made = bytesOf(into as unknown as ArrayBufferView);
+    made = bytesOf(into as unknown as Numbers);
   }
   return made;
 }

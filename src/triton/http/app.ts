@@ -2,8 +2,8 @@
 import { Elysia } from "elysia";
 import type { Context, HotRoutes } from "../../http/sink.ts";
 import type { ServerAround } from "../server/around.ts";
-import { errorText, type HttpAnswer, LATER, plain, SocketCall } from "./call.ts";
-import { match, NOT_FOUND, respondTo } from "./routes.ts";
+import { errorText, type HandlerAnswer, LATER, plain, SocketCall } from "./call.ts";
+import { type Matched, match, NOT_FOUND, respondTo } from "./routes.ts";
 
 /** The path without its query, of a URL or of what stands in a request's first line. */
 function pathOf(target: string): string {
@@ -15,16 +15,27 @@ function pathOf(target: string): string {
 const BROKEN = plain(errorText("internal error"), 500);
 
 function handler(around: ServerAround) {
-  return (context: Context): Promise<Response> => {
+  return (context: Context): Response | Promise<Response> => {
     const matched = match(pathOf(context.request.url));
     const call = new SocketCall(context, matched?.found ?? [], around);
-    const give = (answer: HttpAnswer | typeof LATER) => {
-      if (answer !== LATER) call.answer(answer);
-    };
-    if (matched === null) give(NOT_FOUND);
-    else respondTo(matched, call).then(give, () => call.answer(BROKEN));
+    if (matched === null) call.answer(NOT_FOUND);
+    else give(matched, call);
     return call.response;
   };
+}
+
+function give(matched: Matched, call: SocketCall): void {
+  const take = (answer: HandlerAnswer) => {
+    if (answer !== LATER) call.answer(answer);
+  };
+  const fail = () => call.answer(BROKEN);
+  try {
+    const answer = respondTo(matched, call);
+    if (answer instanceof Promise) answer.then(take, fail);
+    else take(answer);
+  } catch {
+    fail();
+  }
 }
 
 export function tritonApp(around: ServerAround) {

@@ -3,7 +3,7 @@ import { frontOf } from "../../http/front-of.ts";
 import type { Context, EventSink, FaultOrder, HttpFront, SinkEvents } from "../../http/sink.ts";
 import { HTTP_STATUS, type TritonError } from "../config/status.ts";
 import type { ServerAround } from "../server/around.ts";
-import { toBytesText } from "../tensors/datatypes.ts";
+import { isAscii, toBytesText } from "../tensors/datatypes.ts";
 import { rapidText } from "../tensors/tensor-json.ts";
 
 /** A whole answer. `body` is a text of bytes, one character each, or bytes. */
@@ -42,13 +42,16 @@ export interface HttpCall {
   headers(): Readonly<Record<string, string>>;
   /** Has the answer disturbed, whichever it is; before it is opened or given. */
   disturb(order: FaultOrder): Promise<void>;
-  /** All of it. Rejects when the client leaves; null: it is larger than what is taken. */
-  body(): Promise<Uint8Array | null>;
+  /** All of it, at once where it is there. Rejects when the client leaves; null: it is larger than what is taken. */
+  body(): Uint8Array | null | Promise<Uint8Array | null>;
   answer(answer: HttpAnswer): void;
   /** A stream that begins when `begin` is called. */
   open(owner: SinkEvents): EventSink;
   begin(status: number, headers: Readonly<Record<string, string>>): void;
 }
+
+/** A text up to here leaves as it is; more are better looked at as bytes. */
+const SHORT = 16_384;
 
 export class SocketCall implements HttpCall {
   readonly method: string;
@@ -56,7 +59,9 @@ export class SocketCall implements HttpCall {
   readonly around: ServerAround;
   readonly #request: Request;
   readonly #front: HttpFront;
-  readonly #taken = Promise.withResolvers<Response>();
+  #response: Response | null = null;
+  /** Where it is waited for. */
+  #taken: PromiseWithResolvers<Response> | null = null;
 
   constructor(context: Context, found: readonly (string | undefined)[], around: ServerAround) {
     this.#request = context.request;
@@ -66,8 +71,10 @@ export class SocketCall implements HttpCall {
     this.around = around;
   }
 
-  /** Settles when the answer has begun. */
-  get response(): Promise<Response> {
+  /** There, or settles, when the answer has begun. */
+  get response(): Response | Promise<Response> {
+    if (this.#response !== null) return this.#response;
+    this.#taken ??= Promise.withResolvers();
     return this.#taken.promise;
   }
 
@@ -92,11 +99,13 @@ export class SocketCall implements HttpCall {
     await this.#front.disturb?.(this.#request, order);
   }
 
-  async body(): Promise<Uint8Array | null> {
+  body(): Uint8Array | null | Promise<Uint8Array | null> {
     const most = this.around.config.maxInputBytes;
     if (Number(this.header("content-length") ?? 0) > most) return null;
-    const whole = this.#front.body(this.#request);
-    if (whole !== null) return whole;
+    return this.#front.body(this.#request) ?? this.#gathered(most);
+  }
+
+  async #gathered(most: number): Promise<Uint8Array | null> {
     const parts: Uint8Array[] = [];
     let bytes = 0;
     for await (const part of this.#request.body ?? []) {
@@ -108,8 +117,9 @@ export class SocketCall implements HttpCall {
   }
 
   answer({ status, headers, body }: HttpAnswer): void {
-    const bytes = typeof body === "string" ? Buffer.from(body, "latin1") : body;
-    this.#taken.resolve(this.#front.answer(this.#request, status, headers, bytes));
+    const isShort = typeof body === "string" && body.length <= SHORT && isAscii(body);
+    const sent = isShort || typeof body !== "string" ? body : Buffer.from(body, "latin1");
+    this.#begun(this.#front.answer(this.#request, status, headers, sent, body.length));
   }
 
   open(owner: SinkEvents): EventSink {
@@ -117,6 +127,11 @@ export class SocketCall implements HttpCall {
   }
 
   begin(status: number, headers: Readonly<Record<string, string>>): void {
-    this.#taken.resolve(this.#front.begin(this.#request, status, headers));
+    this.#begun(this.#front.begin(this.#request, status, headers));
+  }
+
+  #begun(response: Response): void {
+    this.#response = response;
+    this.#taken?.resolve(response);
   }
 }

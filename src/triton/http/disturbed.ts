@@ -2,10 +2,13 @@
 import { ORDER_HEADER } from "../../front/order-header.ts";
 import { errorText, type HttpAnswer, type HttpCall, jsonAnswer } from "./call.ts";
 
-/** null: the server answers, disturbed or not. */
-export async function disturbed(call: HttpCall, body: Uint8Array): Promise<HttpAnswer | null> {
+/** null: the server answers, disturbed or not; at once where nothing may disturb it. */
+export function disturbed(call: HttpCall, body: Uint8Array): HttpAnswer | null | Promise<HttpAnswer | null> {
+  return call.around.faults.may(call.header(ORDER_HEADER)) ? disturbedBy(call, body) : null;
+}
+
+async function disturbedBy(call: HttpCall, body: Uint8Array): Promise<HttpAnswer | null> {
   const { faults, server } = call.around;
-  if (!faults.may(call.header(ORDER_HEADER))) return null;
   const found = faults.of({
     model: call.found[0] ?? "",
     get path() {

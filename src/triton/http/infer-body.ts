@@ -12,6 +12,7 @@ import {
 } from "../server/request.ts";
 import type { SharedMemory } from "../server/shared-memory.ts";
 import {
+  arrayIn,
   asArray,
   asBoolean,
   asBytesText,
@@ -21,8 +22,8 @@ import {
   find,
   isJsonNumber,
   isSigned,
-  member,
   membersOf,
+  stringIn,
   within,
 } from "../tensors/access.ts";
 import { type Datatype, ELEMENT_BYTES, elementCount, fromBytesText, isDatatype } from "../tensors/datatypes.ts";
@@ -48,6 +49,19 @@ export interface InferWish {
 const JSON_OUTPUT: OutputWish = { kind: "json", classes: 0, put: null };
 const BINARY_OUTPUT: OutputWish = { kind: "binary", classes: 0, put: null };
 
+const NO_DATA = new Uint8Array();
+const NO_WISHES: ReadonlyMap<string, OutputWish> = new Map();
+
+/** What a request's parameters say. */
+interface Asked {
+  readonly parameters: InferParameters;
+  readonly priority: number;
+  readonly timeoutUs: number;
+  readonly sequence: SequenceFields;
+  readonly binary: boolean;
+}
+const NOTHING: Asked = { parameters: [], priority: 0, timeoutUs: 0, sequence: NO_SEQUENCE, binary: false };
+
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 interface Limits {
@@ -64,29 +78,31 @@ export function rawWish(body: Uint8Array): InferWish {
 
 /** `head`: how many bytes are JSON. Throws a `TritonError`. */
 export function inferWish(body: Uint8Array, head: number, limits: Limits): InferWish {
-  const document = documentOf(body.subarray(0, head));
-  const id = find(document, "id");
-  const own = id === undefined ? "" : within("Unable to parse 'id'", () => asString(id));
-  const asked = readParameters(find(document, "parameters"));
-  const rest = { data: body.subarray(head) };
-  const seen = new Set<string>();
-  const list = within("Unable to parse 'inputs'", () => asArray(member(document, "inputs")));
-  const inputs = list.map((one) => {
-    const input = readInput(one, rest, limits, (name) => {
-      if (seen.has(name))
-        throw invalidArg(`[request id: ${own || "<id_unknown>"}] input '${name}' already exists in request`);
-      seen.add(name);
-    });
-    return input;
-  });
-  if (rest.data.length > 0) throw invalidArg(`unexpected additional input data for model '${limits.model}'`);
-  const outputs = readOutputs(find(document, "outputs"), limits.memory);
-  const { binary, ...more } = asked;
-  const fields = { id: own, inputs, outputs: [...outputs.keys()], ...more };
+  const isWhole = head === body.length;
+  const document = documentOf(isWhole ? body : body.subarray(0, head));
+  const id = find(document, "id") === undefined ? "" : stringIn(document, "id");
+  const asked = find(document, "parameters");
+  const { parameters, priority, timeoutUs, sequence, binary } = asked === undefined ? NOTHING : readParameters(asked);
+  const read: Reading = { id, rest: isWhole ? NO_DATA : body.subarray(head), names: new Set() };
+  const inputs: InferInput[] = [];
+  for (const one of arrayIn(document, "inputs")) inputs.push(readInput(one, read, limits));
+  if (read.rest.length > 0) throw invalidArg(`unexpected additional input data for model '${limits.model}'`);
+  const wished = find(document, "outputs");
+  const outputs = wished === undefined ? NO_WISHES : readOutputs(wished, limits.memory);
+  const names = wished === undefined ? [] : [...outputs.keys()];
+  const fields = { id, inputs, outputs: names, parameters, priority, timeoutUs, sequence };
   return { fields, outputs, otherwise: binary ? BINARY_OUTPUT : JSON_OUTPUT };
 }
 
-function readParameters(value: JsonNode | undefined) {
+/** What has been read. */
+interface Reading {
+  readonly id: string;
+  /** Behind the JSON, as far as nobody has taken it. */
+  rest: Uint8Array;
+  readonly names: Set<string>;
+}
+
+function readParameters(value: JsonNode): Asked {
   const read = {
     parameters: [] as (readonly [string, InferParameters[number][1]])[],
     priority: 0,
@@ -94,7 +110,6 @@ function readParameters(value: JsonNode | undefined) {
     sequence: { ...NO_SEQUENCE } as Mutable<SequenceFields>,
     binary: false,
   };
-  if (value === undefined) return read;
   for (const [name, one] of within("failed to get request params.", () => membersOf(value))) {
     const unsigned = () => Number(within(`Unable to parse '${name}'`, () => asUnsigned(one)));
     const boolean = () => within(`Unable to parse '${name}'`, () => asBoolean(one));
@@ -127,30 +142,33 @@ export function parameterIn(name: string, value: JsonNode): InferParameters[numb
   );
 }
 
-function readInput(
-  value: JsonNode,
-  rest: { data: Uint8Array },
-  limits: Limits,
-  add: (name: string) => void,
-): InferInput {
-  oneSource(value);
+function readInput(value: JsonNode, read: Reading, limits: Limits): InferInput {
   const parameters = find(value, "parameters");
-  const name = within("Unable to parse 'name'", () => asString(member(value, "name")));
-  const type = within("Unable to parse 'datatype'", () => asString(member(value, "datatype")));
-  const sizes = within("Unable to parse 'shape'", () => asArray(member(value, "shape")));
-  const shape = sizes.map((size) => Number(within("Unable to parse 'shape'", () => asUnsigned(size))));
-  add(name);
+  oneSource(value, parameters ?? null);
+  const name = stringIn(value, "name");
+  const type = stringIn(value, "datatype");
+  const shape: number[] = [];
+  for (const size of arrayIn(value, "shape")) {
+    const isPlain = typeof size === "number" && size >= 0;
+    shape.push(isPlain ? size : Number(within("Unable to parse 'shape'", () => asUnsigned(size))));
+  }
+  if (read.names.has(name))
+    throw invalidArg(`[request id: ${read.id || "<id_unknown>"}] input '${name}' already exists in request`);
+  read.names.add(name);
   const datatype = (isDatatype(type) ? type : "<invalid>") as Datatype;
-  return { name, datatype, shape, data: inputData(value, parameters, { name, type, shape }, rest, limits) };
+  return { name, datatype, shape, data: inputData(value, parameters, { name, type, shape }, read, limits) };
 }
 
 /** Exactly one of three ways to send a tensor. */
-function oneSource(value: JsonNode): void {
-  const parameters = find(value, "parameters") ?? null;
+function oneSource(value: JsonNode, parameters: JsonNode): void {
+  const json = find(value, "data");
+  const binary = find(parameters, "binary_data_size");
+  const region = find(parameters, "shared_memory_region");
+  if (json !== undefined && binary === undefined && region === undefined) return;
   const set = [
-    ["'data'", find(value, "data")],
-    ["'binary_data_size'", find(parameters, "binary_data_size")],
-    ["'shared_memory_region'", find(parameters, "shared_memory_region")],
+    ["'data'", json],
+    ["'binary_data_size'", binary],
+    ["'shared_memory_region'", region],
   ].flatMap(([name, found]) => (found === undefined ? [] : [name]));
   if (set.length === 1) return;
   const said = set.length === 0 ? " no field is set" : ` set ${set.join(" ")}`;
@@ -163,26 +181,26 @@ function inputData(
   value: JsonNode,
   parameters: JsonNode | undefined,
   { name, type, shape }: { readonly name: string; readonly type: string; readonly shape: readonly number[] },
-  rest: { data: Uint8Array },
+  read: Reading,
   { model, memory, maxInputBytes }: Limits,
 ): Uint8Array {
   const binary = find(parameters ?? null, "binary_data_size");
   if (binary !== undefined) {
     const bytes = Number(within("Unable to parse 'binary_data_size'", () => asUnsigned(binary)));
-    const missing = bytes - rest.data.length;
+    const missing = bytes - read.rest.length;
     if (missing > 0)
       throw invalidArg(
         `unexpected size for input '${name}', expecting ${missing} additional bytes for model '${model}'`,
       );
-    const data = rest.data.subarray(0, bytes);
-    rest.data = rest.data.subarray(bytes);
+    const data = read.rest.subarray(0, bytes);
+    read.rest = read.rest.subarray(bytes);
     return data;
   }
   const region = memoryOf(parameters);
   if (region !== null) return memory.read(region.name, region.offset, region.bytes);
   const count = elementCount(shape);
   if (count === 0) return new Uint8Array();
-  const tensor = within("Unable to parse 'data'", () => asArray(member(value, "data")));
+  const tensor = arrayIn(value, "data");
   const datatype = isDatatype(type) ? type : null;
   const bytes = datatype === null ? 0 : count * ELEMENT_BYTES[datatype];
   if (bytes > maxInputBytes || !Number.isSafeInteger(count))
@@ -206,9 +224,8 @@ function memoryOf(parameters: JsonNode | undefined) {
   };
 }
 
-function readOutputs(value: JsonNode | undefined, memory: SharedMemory): Map<string, OutputWish> {
+function readOutputs(value: JsonNode, memory: SharedMemory): Map<string, OutputWish> {
   const made = new Map<string, OutputWish>();
-  if (value === undefined) return made;
   for (const one of within("Unable to parse 'outputs'", () => asArray(value))) {
     const parameters = find(one, "parameters");
     const of = (name: string) => find(parameters ?? null, name);
@@ -218,7 +235,7 @@ function readOutputs(value: JsonNode | undefined, memory: SharedMemory): Map<str
       if (binary !== undefined && within("Unable to set 'binary_data'", () => asBoolean(binary)))
         throw invalidArg("Output can't set both 'shared_memory_region' and 'binary_data'");
     }
-    const name = within("Unable to parse 'name'", () => asString(member(one, "name")));
+    const name = stringIn(one, "name");
     const count =
       classes === undefined ? 0 : Number(within("Unable to set 'classification'", () => asUnsigned(classes)));
     const region = memoryOf(parameters);

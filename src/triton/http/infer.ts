@@ -2,11 +2,13 @@
 import { deflateSync, gunzipSync, gzipSync, inflateSync } from "node:zlib";
 import { isDecoupled, maxBatchSize } from "../config/model-config.ts";
 import { HTTP_STATUS, invalidArg, TritonError } from "../config/status.ts";
+import type { Served } from "../server/served.ts";
 import {
   errorText,
   type HandlerAnswer,
   type HttpAnswer,
   type HttpCall,
+  jsonAnswer,
   jsonError,
   LATER,
   plain,
@@ -16,19 +18,40 @@ import { disturbed } from "./disturbed.ts";
 import { inferBody } from "./infer-answer.ts";
 import { inferWish, rawWish } from "./infer-body.ts";
 
-export async function infer(call: HttpCall): Promise<HandlerAnswer> {
+export function infer(call: HttpCall): HandlerAnswer | Promise<HandlerAnswer> {
   const [name = "", version] = call.found;
-  const { server, config, memory } = call.around;
+  const { server } = call.around;
   const number = version === undefined ? -1 : Number(version);
   const model = server.find(name, number);
   if (isDecoupled(model.config))
     throw new TritonError("UNSUPPORTED", "HTTP end point doesn't support models with decoupled transaction policy");
-  const given = await call.body();
+  const asked = { call, name, number, model };
+  const body = call.body();
+  return body instanceof Promise ? body.then((whole) => unlessDisturbed(asked, whole)) : unlessDisturbed(asked, body);
+}
+
+interface Asked {
+  readonly call: HttpCall;
+  readonly name: string;
+  /** -1: the latest version. */
+  readonly number: number;
+  readonly model: Served;
+}
+
+function unlessDisturbed(asked: Asked, given: Uint8Array | null): HandlerAnswer | Promise<HandlerAnswer> {
+  const { call } = asked;
+  const { config } = call.around;
   const body = given && unpacked(call.header("content-encoding") ?? "", given, config.maxInputBytes);
   if (body === null) return tooLarge(config.maxInputBytes);
   if ("status" in body) return body;
-  const instead = await disturbed(call, body);
-  if (instead !== null) return instead;
+  const instead = disturbed(call, body);
+  return instead instanceof Promise
+    ? instead.then((answer) => answer ?? inferWith(asked, body))
+    : (instead ?? inferWith(asked, body));
+}
+
+function inferWith({ call, name, number, model }: Asked, body: Uint8Array): HandlerAnswer {
+  const { server, config, memory } = call.around;
   const head = headLength(call, body.length, server.facts.readsHeaderLength);
   const limits = { model: name, memory, maxInputBytes: config.maxInputBytes };
   const encoding = bestEncoding(call.header("accept-encoding"));
@@ -101,17 +124,21 @@ function bestEncoding(accepted: string | null): Encoding {
   return best.name;
 }
 
+function packed(body: string | Uint8Array, encoding: NonNullable<Encoding>): Uint8Array {
+  return (encoding === "gzip" ? gzipSync : deflateSync)(typeof body === "string" ? Buffer.from(body, "latin1") : body);
+}
+
 function answered(make: () => ReturnType<typeof inferBody>, encoding: Encoding): HttpAnswer {
   try {
-    const { bytes, head } = make();
+    const { body, head } = make();
+    if (encoding === null && head === null) return jsonAnswer(body);
     const type = { "Content-Type": head === null ? "application/json" : "application/octet-stream" };
     const headers = {
       ...type,
       ...(encoding === null ? {} : { "Content-Encoding": encoding }),
       ...(head === null ? {} : { "Inference-Header-Content-Length": `${head}` }),
     };
-    const body = encoding === null ? bytes : (encoding === "gzip" ? gzipSync : deflateSync)(bytes);
-    return { status: 200, headers, body };
+    return { status: 200, headers, body: encoding === null ? body : packed(body, encoding) };
   } catch (error) {
     if (!(error instanceof TritonError)) throw error;
     return plainError(error);

@@ -83,23 +83,28 @@ export function match(path: string): Matched | null {
 
 export const NOT_FOUND = plain(errorText("Not Found"), 404);
 
-/** What the route answers; never rejects but where the client is gone. */
-export async function respondTo(
+/** What the route answers; never fails but where the client is gone. */
+export function respondTo(
   { route: { api, methods, plain: isPlain, handle } }: Matched,
   call: HttpCall,
-): Promise<HandlerAnswer> {
+): HandlerAnswer | Promise<HandlerAnswer> {
   const restricted = restriction(call.around, api, call);
   if (restricted !== null) return restricted;
   if (!methods.includes(call.method)) return (isPlain ? plain : jsonAnswer)(errorText("Method Not Allowed"), 405);
-  try {
-    return await handle(call);
-  } catch (error) {
+  const failed = (error: unknown) => {
     if (!(error instanceof TritonError)) throw error;
     return (isPlain ? plainError : jsonError)(error);
+  };
+  try {
+    const made = handle(call);
+    return made instanceof Promise ? made.catch(failed) : made;
+  } catch (error) {
+    return failed(error);
   }
 }
 
 function restriction({ config }: ServerAround, api: string, call: HttpCall): HandlerAnswer | null {
+  if (config.restrictedHttp.length === 0) return null;
   const own = config.restrictedHttp.find(({ apis }) => apis.includes(api));
   if (own === undefined || call.header(own.header.toLowerCase()) === own.value) return null;
   return plain(errorText(`This API is restricted, expecting header '${own.header}'`), 403);

@@ -91,7 +91,7 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
         break;
       }
     }
-    return { run, ...skipped, wakeUs };
+    return { run, rejected: skipped.rejected, cancelled: skipped.cancelled, wakeUs };
   }
 
   get #queued(): number {

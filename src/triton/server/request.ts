@@ -74,7 +74,7 @@ export class InferRequest implements Sequencing {
   readonly likeness: string;
   sequence: SequenceFields;
   #cancelled = false;
-  readonly #heard: (() => void)[] = [];
+  #heard: (() => void)[] | null = null;
   /** Times of the clock; each is set when it comes. */
   startUs = 0;
   queuedUs = 0;
@@ -91,10 +91,12 @@ export class InferRequest implements Sequencing {
     this.receiver = receiver;
     this.priority = fields.priority;
     this.timeoutUs = fields.timeoutUs;
-    const checker = new Checker(config, this.logged);
+    const checker = new Checker(config, this);
     const given = fields.raw === undefined ? fields.inputs : [checker.raw(fields.raw)];
     this.batch = checker.check(given, fields.outputs);
-    this.inputs = new Map(given.map((input) => [input.name, input]));
+    const inputs = new Map<string, Tensor>();
+    for (const input of given) inputs.set(input.name, input);
+    this.inputs = inputs;
     const batched = config.dynamic_batching || config.sequence_batching;
     this.likeness = batched ? likenessOf(config, given, this.batch) : "";
     this.sequence = fields.sequence ?? NO_SEQUENCE;
@@ -106,12 +108,16 @@ export class InferRequest implements Sequencing {
   }
   set cancelled(now: boolean) {
     this.#cancelled = now;
-    if (now) for (const act of this.#heard.splice(0)) act();
+    if (!now || this.#heard === null) return;
+    const heard = this.#heard;
+    this.#heard = null;
+    for (const act of heard) act();
   }
 
   /** Calls `act` once it is cancelled. */
   whenCancelled(act: () => void): void {
     if (this.#cancelled) act();
+    else if (this.#heard === null) this.#heard = [act];
     else this.#heard.push(act);
   }
 
@@ -168,12 +174,12 @@ const SHAPE_NOTE =
 class Checker {
   readonly #config: ModelConfig;
   readonly #most: number;
-  readonly #logged: string;
+  readonly #request: { readonly logged: string };
 
-  constructor(config: ModelConfig, logged: string) {
+  constructor(config: ModelConfig, request: { readonly logged: string }) {
     this.#config = config;
     this.#most = maxBatchSize(config);
-    this.#logged = logged;
+    this.#request = request;
   }
 
   raw(data: Uint8Array): InferInput {
@@ -208,19 +214,23 @@ class Checker {
     const strange = outputs.find((wanted) => !output.some((one) => one.name === wanted));
     if (strange !== undefined) throw invalidArg(`unexpected inference output '${strange}' for model '${name}'`);
     this.#count(inputs);
-    const pairs = inputs.toReversed().map((given) => {
+    const configs: TensorConfig[] = [];
+    for (let at = inputs.length - 1; at >= 0; at--) {
+      const given = inputs[at]!;
       const config = input.find((one) => one.name === given.name);
       if (config === undefined) throw invalidArg(`unexpected inference input '${given.name}' for model '${name}'`);
-      return [given, config] as const;
-    });
-    const batch = this.#most === 0 ? 0 : this.#batch(pairs);
+      configs[at] = config;
+    }
+    const batch = this.#most === 0 ? 0 : this.#batch(inputs, configs);
     if (batch > this.#most) throw this.#wrong(`inference request batch-size must be <= ${this.#most} for '${name}'`);
-    for (const [given, config] of pairs) this.#tensor(given, config);
+    for (let at = inputs.length - 1; at >= 0; at--) this.#tensor(inputs[at]!, configs[at]!);
     return batch;
   }
 
   #count(inputs: readonly InferInput[]): void {
     const { name, input = [] } = this.#config;
+    // All of them: there is nothing to look for.
+    if (inputs.length === input.length) return;
     const required = input.filter(({ optional }) => !optional).map((one) => one.name);
     if (inputs.length <= input.length && inputs.length >= required.length) return;
     const given = inputs.map((one) => one.name);
@@ -236,10 +246,11 @@ class Checker {
     );
   }
 
-  #batch(pairs: readonly (readonly [InferInput, TensorConfig])[]): number {
+  #batch(inputs: readonly InferInput[], configs: readonly TensorConfig[]): number {
     let batch = 0;
-    for (const [{ name, shape }, config] of pairs) {
-      if (config.is_shape_tensor) continue;
+    for (let at = inputs.length - 1; at >= 0; at--) {
+      const { name, shape } = inputs[at]!;
+      if (configs[at]!.is_shape_tensor) continue;
       if (shape.length === 0)
         throw this.#wrong(`input '${name}' has no shape but model requires batch dimension for '${this.#config.name}'`);
       if (batch === 0) batch = shape[0]!;
@@ -256,8 +267,7 @@ class Checker {
       throw this.#wrong(
         `inference input '${name}' data-type is '${datatype}', but model '${model}' expects '${wanted}'`,
       );
-    const own = this.#most === 0 ? shape : shape.slice(1);
-    if (own.length !== dims.length || own.some((size, at) => dims[at] !== -1 && dims[at] !== size)) {
+    if (!fits(shape, this.#most === 0 ? 0 : 1, dims)) {
       const note = this.#most === 0 ? "" : SHAPE_NOTE;
       const expected = shapeText(this.#most === 0 ? dims : [-1, ...dims]);
       throw this.#wrong(
@@ -292,13 +302,25 @@ class Checker {
   }
 
   #wrong(why: string): TritonError {
-    return invalidArg(this.#logged + why);
+    return invalidArg(this.#request.logged + why);
   }
 }
+
+/** `from`: where in the shape the model's own dimensions begin. */
+function fits(shape: readonly number[], from: number, dims: readonly number[]): boolean {
+  if (shape.length - from !== dims.length) return false;
+  for (let at = 0; at < dims.length; at++) if (dims[at] !== -1 && dims[at] !== shape[from + at]) return false;
+  return true;
+}
+
+/** All requests of a model whose shapes are fixed go together. */
+const NO_LIKENESS = "";
 
 /** Optional inputs must be there or not in all of a batch, and shapes that may differ must not. */
 function likenessOf({ input = [] }: ModelConfig, given: readonly InferInput[], batch: number): string {
   const optional = input.some((one) => one.optional);
+  if (!optional && !input.some(({ dims, allow_ragged_batch: ragged }) => dims.includes(-1) && !ragged))
+    return NO_LIKENESS;
   return input
     .map((config) => {
       const tensor = given.find(({ name }) => name === config.name);

@@ -20,7 +20,7 @@ import { OrderedResponses } from "./ordered.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 import { sequenceInputs } from "./sequence-inputs.ts";
 import { passOn, type Served, type Shared } from "./served.ts";
-import type { ModelStatistics, RequestSpans } from "./statistics.ts";
+import type { ModelStatistics } from "./statistics.ts";
 
 /** What the real server waits for a process that has died, each time. */
 const DEAD_US = 1_000_000;
@@ -149,9 +149,14 @@ export class Runner implements Served {
 
   #execute(instance: Instance, given: readonly BatchRow<InferRequest>[]): void {
     const startUs = this.#shared.clock.now();
-    this.statistics.pending -= given.filter(({ ready }) => ready).length;
-    const rows = given.filter(({ request, ready }) => !ready || this.#readable(request));
-    const batch = rows.filter(({ ready }) => ready).map(({ request }) => request);
+    const rows: BatchRow<InferRequest>[] = [];
+    const batch: InferRequest[] = [];
+    for (const row of given) {
+      if (row.ready) this.statistics.pending--;
+      if (row.ready && !this.#readable(row.request)) continue;
+      rows.push(row);
+      if (row.ready) batch.push(row.request);
+    }
     if (batch.length === 0 || instance.dead) {
       if (instance.dead) this.#bury(instance, batch);
       else this.#free(instance);
@@ -161,32 +166,26 @@ export class Runner implements Served {
     const late = behaviour.countsAtEnd === true;
     const sends = late || behaviour.sends === true || isDecoupled(this.config);
     if (late) for (const request of batch) this.#began.set(request, startUs);
-    const requests = rows.map(
-      (row) =>
-        new RequestView(row.request, sequenceInputs(this.config, row), (answer, final) => {
-          if (row.ready) this.#send(row.request, answer, final);
-        }),
-    );
-    // Nobody waits for what a slot without a request gives.
-    const ofRequests = (results: ModelResults) =>
-      Array.isArray(results) && results.length === rows.length
-        ? results.filter((_, at) => rows[at]!.ready)
-        : (results ?? []);
-    const ended = (results: ModelResults) => this.#ended(instance, batch, startUs, sends ? null : ofRequests(results));
-    const failed = (error: unknown) => this.#raised(instance, batch, startUs, error);
+    const requests: RequestView[] = [];
+    for (const row of rows) requests.push(new RequestView(row, sequenceInputs(this.config, row), this.#send));
+    const own = batch.length === rows.length ? null : rows;
     try {
       const made = behaviour.execute(requests, instance.host);
       if (late) this.#free(instance);
-      else if (made instanceof Promise) void made.then(ended).catch(failed);
-      else ended(made);
+      else if (made instanceof Promise)
+        void made
+          .then((results) => this.#ended(instance, batch, startUs, sends ? null : resultsOf(own, results)))
+          .catch((error) => this.#raised(instance, batch, startUs, error));
+      else this.#ended(instance, batch, startUs, sends ? null : resultsOf(own, made));
     } catch (error) {
-      failed(error);
+      this.#raised(instance, batch, startUs, error);
     }
   }
 
   /** Texts whose length points beyond the tensor the backend finds out, not the core. */
   #readable(request: InferRequest): boolean {
-    const wrong = [...request.inputs.values()].map(incomplete).find((one) => one !== undefined);
+    let wrong: string | undefined;
+    for (const input of request.inputs.values()) wrong ??= incomplete(input);
     if (wrong === undefined) return true;
     this.statistics.failed("BACKEND", this.#shared.clock.now() - request.startUs);
     this.#last(request, invalidArg(wrong));
@@ -209,25 +208,20 @@ export class Runner implements Served {
       this.#raised(instance, batch, startUs, new Error(why));
       return;
     }
-    const spans = (request: InferRequest): RequestSpans => ({
-      requestUs: nowUs - request.startUs,
-      queueUs: startUs - request.queuedUs,
-      inputUs: 0,
-      inferUs: nowUs - startUs,
-      outputUs: 0,
-    });
-    this.statistics.executed(sizeOf(batch), spans(batch[0]!));
-    for (const [at, request] of batch.entries()) {
+    const inferUs = nowUs - startUs;
+    this.statistics.executed(sizeOf(batch), inferUs);
+    for (let at = 0; at < batch.length; at++) {
+      const request = batch[at]!;
       const answer = answers?.[at];
       const key = this.#keys.get(request);
       const cacheUs = key === undefined || answer === undefined ? null : keep(key, answer, request, this.#shared);
-      const own = spans(request);
-      const requestUs = own.requestUs + (cacheUs ?? 0);
-      this.statistics.succeeded(request.batchSize, { ...own, requestUs }, nowUs, this.#shared.epochMs());
+      const requestUs = nowUs - request.startUs + (cacheUs ?? 0);
+      const spans = { requestUs, queueUs: startUs - request.queuedUs, inputUs: 0, inferUs, outputUs: 0 };
+      this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs());
       if (cacheUs !== null) this.statistics.missed(cacheUs, nowUs);
-      request.reported?.(own.inputUs, own.inferUs, own.outputUs);
+      request.reported?.(0, inferUs, 0);
     }
-    if (answers) for (const [at, request] of batch.entries()) this.#last(request, answers[at]!);
+    if (answers) for (let at = 0; at < batch.length; at++) this.#last(batch[at]!, answers[at]!);
     this.#free(instance);
   }
 
@@ -238,8 +232,7 @@ export class Runner implements Served {
     const said = internal(
       `Failed to process the request(s) for ${this.#shared.facts.instanceWord} '${instance.name}', message: ${name}: ${message}${place}`,
     );
-    const spans = { requestUs: 0, queueUs: 0, inputUs: 0, inferUs: nowUs - startUs, outputUs: 0 };
-    this.statistics.executed(sizeOf(batch), spans);
+    this.statistics.executed(sizeOf(batch), nowUs - startUs);
     for (const request of batch) {
       this.statistics.failed("BACKEND", nowUs - request.startUs);
       if (this.#keys.has(request)) this.statistics.missed(request.cacheUs, nowUs);
@@ -268,12 +261,12 @@ export class Runner implements Served {
     this.#pump();
   }
 
-  #send(request: InferRequest, response: ModelResponse | null, final: boolean): void {
+  readonly #send = (request: InferRequest, response: ModelResponse | null, final: boolean): void => {
     const answer = response === null ? null : answerOf(response, this.config);
     if (final && response?.uncounted !== true) this.#countAtEnd(request, answer);
     if (final) this.#last(request, answer);
     else this.#pass(request, answer, false);
-  }
+  };
 
   /** Each request by itself, as a batch of one. */
   #countAtEnd(request: InferRequest, answer: InferAnswer | TritonError | null): void {
@@ -283,7 +276,7 @@ export class Runner implements Served {
     const requestUs = nowUs - request.startUs;
     const inferUs = nowUs - startUs;
     const spans = { requestUs, queueUs: startUs - request.queuedUs, inputUs: 0, inferUs, outputUs: 0 };
-    this.statistics.executed(1, spans);
+    this.statistics.executed(1, inferUs);
     if (answer instanceof TritonError) this.statistics.failed("BACKEND", requestUs);
     else this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs());
     request.reported?.(0, inferUs, 0);
@@ -301,10 +294,12 @@ export class Runner implements Served {
   }
 
   #pass(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
-    const send = () =>
-      passOn(request, this.statistics, this.#shared.clock.now(), answer && chosen(request, answer), final);
-    if (this.#ordered === null) send();
-    else this.#ordered.send(request, send, final);
+    if (this.#ordered === null) this.#passNow(request, answer, final);
+    else this.#ordered.send(request, () => this.#passNow(request, answer, final), final);
+  }
+
+  #passNow(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
+    passOn(request, this.statistics, this.#shared.clock.now(), answer && chosen(request, answer), final);
   }
 }
 
@@ -317,17 +312,29 @@ const sizeOf = (batch: readonly InferRequest[]) => batch.reduce((all, { batchSiz
 const chosen = (request: InferRequest, answer: InferAnswer | TritonError) =>
   answer instanceof TritonError ? answer : wanted(request, answer);
 
+/** Nobody waits for what a slot without a request gives; `rows` null: there is none. */
+function resultsOf(rows: readonly BatchRow<InferRequest>[] | null, results: ModelResults): ModelResults {
+  if (rows === null || !Array.isArray(results) || results.length !== rows.length) return results ?? [];
+  return results.filter((_, at) => rows[at]!.ready);
+}
+
 /** What a behaviour sees of a request. */
 class RequestView implements ModelRequest {
   readonly inputs: ReadonlyMap<string, Tensor>;
   readonly #request: InferRequest;
-  readonly #send: ModelRequest["send"];
-  #over = false;
+  readonly #send: (request: InferRequest, response: ModelResponse | null, final: boolean) => void;
+  /** Had its last response; a slot without a request has none. */
+  #over: boolean;
 
-  constructor(request: InferRequest, inputs: ReadonlyMap<string, Tensor>, send: ModelRequest["send"]) {
+  constructor(
+    { request, ready }: BatchRow<InferRequest>,
+    inputs: ReadonlyMap<string, Tensor>,
+    send: (request: InferRequest, response: ModelResponse | null, final: boolean) => void,
+  ) {
     this.#request = request;
     this.inputs = inputs;
     this.#send = send;
+    this.#over = !ready;
   }
 
   get id(): string {
@@ -350,7 +357,7 @@ class RequestView implements ModelRequest {
   send(response: ModelResponse | null, final: boolean): void {
     if (this.#over) return;
     this.#over = final;
-    this.#send(response, final);
+    this.#send(this.#request, response, final);
   }
 }
 

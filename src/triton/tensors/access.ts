@@ -29,6 +29,20 @@ export function within<T>(prefix: string, read: () => T): T {
   }
 }
 
+/** The member `name` as a text of characters. */
+export function stringIn(value: JsonNode, name: string): string {
+  const found = find(value, name);
+  if (typeof found === "string") return fromBytesText(found);
+  return within(`Unable to parse '${name}'`, () => asString(member(value, name)));
+}
+
+/** The member `name` as a list. */
+export function arrayIn(value: JsonNode, name: string): readonly JsonNode[] {
+  const found = find(value, name);
+  if (Array.isArray(found)) return found;
+  return within(`Unable to parse '${name}'`, () => asArray(member(value, name)));
+}
+
 export function member(value: JsonNode, name: string): JsonNode {
   const found = find(value, name);
   if (found === undefined) throw internal(`attempt to access non-existing object member '${name}'`);

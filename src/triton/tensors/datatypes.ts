@@ -23,7 +23,7 @@ export const isDatatype = (text: string): text is Datatype => Object.hasOwn(ELEM
 
 /** `TYPE_STRING` of a configuration is BYTES in the protocol. */
 export function datatypeOf(configured: string): Datatype {
-  const name = configured.replace(/^TYPE_/, "");
+  const name = configured.startsWith("TYPE_") ? configured.slice(5) : configured;
   return name === "STRING" ? "BYTES" : (name as Datatype);
 }
 
@@ -34,7 +34,11 @@ export interface Tensor {
   readonly data: Uint8Array;
 }
 
-export const elementCount = (shape: readonly number[]): number => shape.reduce((all, size) => all * size, 1);
+export function elementCount(shape: readonly number[]): number {
+  let all = 1;
+  for (const size of shape) all *= size;
+  return all;
+}
 
 /** `[1,-1]`, as messages show a shape. */
 export const shapeText = (shape: readonly number[]): string => `[${shape.join(",")}]`;
@@ -67,12 +71,12 @@ export function unpackTexts(data: Uint8Array): string[] | null {
 }
 
 /** A text of bytes, one character each, from one of characters; and back. */
-const ASCII = /^\p{ASCII}*$/u;
-export const toBytesText = (text: string): string => (!ASCII.test(text) ? Buffer.from(text).toString("latin1") : text);
-export const fromBytesText = (text: string): string =>
-  !ASCII.test(text) ? Buffer.from(text, "latin1").toString() : text;
+const ASCII = /^[\0-\x7f]*$/;
+export const isAscii = (text: string): boolean => ASCII.test(text);
+export const toBytesText = (text: string): string => (isAscii(text) ? text : Buffer.from(text).toString("latin1"));
+export const fromBytesText = (text: string): string => (isAscii(text) ? text : Buffer.from(text, "latin1").toString());
 
-type Numbers =
+export type Numbers =
   | Uint8Array
   | Uint16Array
   | Uint32Array
@@ -100,19 +104,40 @@ const VIEWS = {
   BF16: Uint16Array,
 } as const;
 
+/** Small arrays are copied through this: the memory of such a one has no object of its own, and to make one costs more. */
+const SMALL = new ArrayBuffer(256);
+const SMALL_BYTES = new Uint8Array(SMALL);
+const SMALL_VIEWS = new Map<unknown, Numbers>(Object.values(VIEWS).map((View) => [View, new View(SMALL)]));
+
 /** The elements of all types but BYTES; those of 16 bits in floating point as they stand there. */
 export function elementsOf(datatype: Exclude<Datatype, "BYTES">, data: Uint8Array): Numbers {
   const View = VIEWS[datatype];
   const size = ELEMENT_BYTES[datatype];
+  if (data.length <= SMALL.byteLength) return smallNumbers(View, data);
   const own = data.byteOffset % size === 0 ? data : new Uint8Array(data);
   return new View(own.buffer as ArrayBuffer, own.byteOffset, Math.floor(own.length / size));
 }
 
 /** Where so many elements are to be written. */
 export function newNumbers(datatype: Exclude<Datatype, "BYTES">, count: number): Numbers {
+  if (count * ELEMENT_BYTES[datatype] <= SMALL.byteLength) return new VIEWS[datatype](count);
   // Memory that is asked for by itself is at hand as bytes, too.
   return new VIEWS[datatype](new ArrayBuffer(count * ELEMENT_BYTES[datatype]));
 }
 
-export const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array =>
-  new Uint8Array(buffer, byteOffset, byteLength);
+/** As they are now: what is written to the numbers later may or may not be seen. */
+export function bytesOf(numbers: Numbers): Uint8Array {
+  const { length, byteLength } = numbers;
+  if (byteLength > SMALL.byteLength) return new Uint8Array(numbers.buffer, numbers.byteOffset, byteLength);
+  const into = SMALL_VIEWS.get(numbers.constructor)!;
+  for (let i = 0; i < length; i++) into[i] = numbers[i]!;
+  return SMALL_BYTES.slice(0, byteLength);
+}
+
+function smallNumbers(View: (typeof VIEWS)[keyof typeof VIEWS], data: Uint8Array): Numbers {
+  SMALL_BYTES.set(data);
+  const from = SMALL_VIEWS.get(View)!;
+  const made = new View(Math.floor(data.length / View.BYTES_PER_ELEMENT));
+  for (let i = 0; i < made.length; i++) made[i] = from[i]!;
+  return made;
+}

@@ -36,7 +36,23 @@ const SMALLEST = -(2n ** 63n);
 const LARGEST = 2n ** 64n - 1n;
 const NUMBER = /-?(?:0|[1-9]\d*)(\.\d*)?([eE][+-]?\d*)?/y;
 const SPECIAL = /-?(?:NaN|Inf(?:inity)?)/y;
-const [MINUS, ZERO, POINT, SMALL_E, LARGE_E] = [45, 48, 46, 101, 69];
+enum Code {
+  Quote = 34,
+  Comma = 44,
+  Minus = 45,
+  Point = 46,
+  Zero = 48,
+  Colon = 58,
+  LargeE = 69,
+  OpenBracket = 91,
+  CloseBracket = 93,
+  SmallE = 101,
+  F = 102,
+  N = 110,
+  T = 116,
+  OpenBrace = 123,
+  CloseBrace = 125,
+}
 /** With a sign; as many are safe in a double. */
 const SHORT_DIGITS = 15;
 /** No quote, no backslash, no control character; the end is none either. */
@@ -61,28 +77,29 @@ class Parser {
   }
 
   document(): JsonNode {
-    this.#space();
+    const first = this.#space();
     if (this.#at >= this.#text.length) this.#fail("The document is empty.");
-    const value = this.#value(0);
+    const value = this.#value(first, 0);
     this.#space();
     if (this.#at < this.#text.length) this.#fail("The document root must not be followed by other values.");
     return value;
   }
 
-  #value(depth: number): JsonNode {
+  /** `first` is the code that it begins with. */
+  #value(first: number, depth: number): JsonNode {
     if (depth > DEPTH_MOST) this.#fail("Terminate parsing due to Handler error.");
-    switch (this.#text[this.#at]) {
-      case "{":
+    switch (first) {
+      case Code.OpenBrace:
         return this.#object(depth);
-      case "[":
+      case Code.OpenBracket:
         return this.#array(depth);
-      case '"':
+      case Code.Quote:
         return this.#string();
-      case "t":
+      case Code.T:
         return this.#word("true", true);
-      case "f":
+      case Code.F:
         return this.#word("false", false);
-      case "n":
+      case Code.N:
         return this.#word("null", null);
       default:
         return this.#number();
@@ -92,33 +109,40 @@ class Parser {
   #object(depth: number): JsonMembers {
     const made = new JsonMembers();
     this.#at++;
-    this.#space();
-    if (this.#take("}")) return made;
+    let next = this.#space();
+    if (next === Code.CloseBrace) {
+      this.#at++;
+      return made;
+    }
     for (;;) {
-      if (this.#text[this.#at] !== '"') this.#fail("Missing a name for object member.");
+      if (next !== Code.Quote) this.#fail("Missing a name for object member.");
       const name = this.#string();
-      this.#space();
-      if (!this.#take(":")) this.#fail("Missing a colon after a name of object member.");
-      this.#space();
-      made.members.push([name, this.#value(depth + 1)]);
-      this.#space();
-      if (this.#take("}")) return made;
-      if (!this.#take(",")) this.#fail("Missing a comma or } after an object member.");
-      this.#space();
+      if (this.#space() !== Code.Colon) this.#fail("Missing a colon after a name of object member.");
+      this.#at++;
+      made.members.push([name, this.#value(this.#space(), depth + 1)]);
+      next = this.#space();
+      if (next !== Code.CloseBrace && next !== Code.Comma) this.#fail("Missing a comma or } after an object member.");
+      this.#at++;
+      if (next === Code.CloseBrace) return made;
+      next = this.#space();
     }
   }
 
   #array(depth: number): JsonNode[] {
     const made: JsonNode[] = [];
     this.#at++;
-    this.#space();
-    if (this.#take("]")) return made;
+    let next = this.#space();
+    if (next === Code.CloseBracket) {
+      this.#at++;
+      return made;
+    }
     for (;;) {
-      made.push(this.#value(depth + 1));
-      this.#space();
-      if (this.#take("]")) return made;
-      if (!this.#take(",")) this.#fail("Missing a comma or ] after an array element.");
-      this.#space();
+      made.push(this.#value(next, depth + 1));
+      next = this.#space();
+      if (next !== Code.CloseBracket && next !== Code.Comma) this.#fail("Missing a comma or ] after an array element.");
+      this.#at++;
+      if (next === Code.CloseBracket) return made;
+      next = this.#space();
     }
   }
 
@@ -175,14 +199,18 @@ class Parser {
   #number(): JsonNode {
     const text = this.#text;
     const from = this.#at;
-    const negative = text.charCodeAt(from) === MINUS;
+    const negative = text.charCodeAt(from) === Code.Minus;
     let at = negative ? from + 1 : from;
-    const first = text.charCodeAt(at) - ZERO;
-    if (!(first >= 1 && first <= 9)) return this.#rareNumber();
-    let value = 0;
-    for (let digit = first; digit >= 0 && digit <= 9; digit = text.charCodeAt(++at) - ZERO) value = value * 10 + digit;
-    const next = text.charCodeAt(at);
-    if (at - from > SHORT_DIGITS || next === POINT || next === SMALL_E || next === LARGE_E) return this.#rareNumber();
+    let digit = text.charCodeAt(at) - Code.Zero;
+    // Nothing stands behind a zero, and a zero below nothing is none of the whole numbers.
+    if (!(digit >= (negative ? 1 : 0) && digit <= 9)) return this.#rareNumber();
+    let value = digit;
+    digit = text.charCodeAt(++at) - Code.Zero;
+    if (value > 0)
+      for (; digit >= 0 && digit <= 9; digit = text.charCodeAt(++at) - Code.Zero) value = value * 10 + digit;
+    const next = digit + Code.Zero;
+    if (at - from > SHORT_DIGITS || next === Code.Point || next === Code.SmallE || next === Code.LargeE)
+      return this.#rareNumber();
     this.#at = at;
     return negative ? -value : value;
   }
@@ -218,10 +246,15 @@ class Parser {
     return true;
   }
 
-  #space(): void {
-    for (let code = this.#text.charCodeAt(this.#at); code === 32 || code === 10 || code === 13 || code === 9; ) {
-      code = this.#text.charCodeAt(++this.#at);
-    }
+  /** Gives the code of what comes then; NaN at the end. */
+  #space(): number {
+    const text = this.#text;
+    let at = this.#at;
+    let code = text.charCodeAt(at);
+    if (code > 32) return code;
+    while (code === 32 || code === 10 || code === 13 || code === 9) code = text.charCodeAt(++at);
+    this.#at = at;
+    return code;
   }
 
   #fail(why: string, at = this.#at): never {

@@ -4,7 +4,16 @@
  */
 import { internal, invalidArg, TritonError } from "../config/status.ts";
 import { asBoolean, asBytesText, asDouble, asSigned, asUnsigned, within } from "./access.ts";
-import { bytesOf, type Datatype, elementsOf, newNumbers, packTexts, type Tensor, unpackTexts } from "./datatypes.ts";
+import {
+  bytesOf,
+  type Datatype,
+  elementsOf,
+  type Numbers,
+  newNumbers,
+  packTexts,
+  type Tensor,
+  unpackTexts,
+} from "./datatypes.ts";
 import type { JsonNode } from "./rapid-json.ts";
 
 /** Lists in lists; Triton's limit. */
@@ -22,11 +31,8 @@ export function readElements(name: string, data: JsonNode, datatype: Datatype | 
   const into = newNumbers(datatype, count) as unknown as (number | bigint)[];
   const big = datatype === "INT64" || datatype === "UINT64";
   const take = takers[datatype];
+  if (datatype === "INT32" && Array.isArray(data) && fill(into, data)) return bytesOf(into as unknown as Numbers);
   const list = flat(data);
-  if (datatype === "INT32" && list.length === count && list.every(isSmall)) {
-    for (let i = 0; i < count; i++) into[i] = list[i] as number;
-    return bytesOf(into as unknown as ArrayBufferView);
-  }
   let at = 0;
   within("Unable to parse 'data'", () => {
     for (const one of list) {
@@ -36,11 +42,19 @@ export function readElements(name: string, data: JsonNode, datatype: Datatype | 
     }
   });
   if (at !== count) throw internal("Failed to parse 'data' field: shape does not match true shape");
-  return bytesOf(into as unknown as ArrayBufferView);
+  return bytesOf(into as unknown as Numbers);
 }
 
-/** A whole number that nothing is to be asked about. */
-const isSmall = (value: JsonNode) => typeof value === "number";
+/** Puts whole numbers there that nothing is to be asked about; false: there are others among them, or too many, or too few. */
+function fill(into: (number | bigint)[], list: readonly JsonNode[]): boolean {
+  if (list.length !== into.length) return false;
+  for (let i = 0; i < list.length; i++) {
+    const value = list[i]!;
+    if (typeof value !== "number") return false;
+    into[i] = value;
+  }
+  return true;
+}
 
 const takers: Readonly<Record<Exclude<Datatype, "BYTES" | "FP16" | "BF16">, (value: JsonNode) => number | bigint>> = {
   BOOL: (value) => (asBoolean(value) ? 1 : 0),
@@ -70,6 +84,14 @@ function flat(data: JsonNode): readonly JsonNode[] {
   };
   add(data as readonly JsonNode[], 0);
   return made;
+}
+
+/** The elements as a list of JSON without its brackets. */
+export function elementsText(tensor: Omit<Tensor, "shape">): string {
+  const { datatype, data } = tensor;
+  if (datatype.startsWith("INT") || datatype.startsWith("UINT"))
+    return (elementsOf(datatype as "INT32", data) as Int32Array).join(",");
+  return writeElements(tensor).join(",");
 }
 
 /** The elements as JSON, one text each. */
@@ -112,8 +134,12 @@ const SHORT: Readonly<Record<string, string>> = {
   "\t": "\\t",
 };
 
+/** Stands in JSON as it is. */
+const UNESCAPED = /^[ !#-[\]-\xff]*$/;
+
 /** A text of bytes as JSON. */
 export function rapidText(text: string): string {
+  if (UNESCAPED.test(text)) return `"${text}"`;
   let made = '"';
   let from = 0;
   for (let at = 0; at < text.length; at++) {
