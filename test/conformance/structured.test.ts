@@ -11,7 +11,7 @@ import { schemas } from "../structured/schemas.ts";
 setDefaultTimeout(120_000);
 
 /** What any schema's values are is tried without a server (test/structured/values.test.ts): here they only travel. */
-const SCHEMAS = sized("structured", { sample: 100, whole: 500 });
+const SCHEMAS = sized("structured", { sample: 40, whole: 500 });
 figure("schemas on a live server, in each form", SCHEMAS);
 
 const PARSERS = ["hermes", "llama3_json", "mistral", "qwen3_coder"] as const;
