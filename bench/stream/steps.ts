@@ -61,6 +61,17 @@ export function mainRun(rows: Float64Array): Steps {
   };
 }
 
+/** The runs of a log, in their order: rows between two pauses. */
+export function runsIn(rows: Float64Array): Float64Array[] {
+  const runs: Float64Array[] = [];
+  for (let from = 0, at = 0; at < rows.length; at += 3) {
+    if (at + 3 < rows.length && rows[at + 3]! - rows[at]! <= PAUSE_US) continue;
+    runs.push(rows.subarray(from, at + 3));
+    from = at + 3;
+  }
+  return runs;
+}
+
 /** First place and end of the rows between two pauses in which most time was spent writing. */
 function busiest(rows: Float64Array): [from: number, to: number] {
   let best: [number, number] = [0, 0];

@@ -54,6 +54,8 @@ enum Call {
   Event,
 }
 const PIECE_MOST_BYTES = 255;
+/** Steps whose times can be asked for. */
+export const TIMES_KEPT = 4096;
 const CALL_BYTES = 4 * Call.Event + 16 + FRAME_MOST_BYTES + PIECE_MOST_BYTES;
 
 /** Texts of tokens as they stand in events, by id, in one piece of memory. Holds what has been shown, so at most a vocabulary. */
@@ -104,6 +106,11 @@ export class Lane {
     this.#line.cameShort(rest);
   }
 
+  /** When one of the last `TIMES_KEPT` steps was due. */
+  dueUs(step: number): number {
+    return this.#lanes.dueUs(step);
+  }
+
   /** Tokens that went since it was asked last. `next`: the step after the last of them. */
   get tokens(): number {
     return this.#word(Word.Tokens);
@@ -142,6 +149,8 @@ export class Lanes {
   readonly #lanes: (Lane | null)[] = [];
   readonly #call = new Int32Array(Math.ceil(CALL_BYTES / 4));
   readonly #event = new Uint8Array(this.#call.buffer, 4 * Call.Event);
+  /** By step: when it was due. */
+  readonly #timesUs = new Float64Array(TIMES_KEPT);
 
   constructor(native: NativeWrite, texts: TokenTexts) {
     this.#native = native;
@@ -165,9 +174,14 @@ export class Lanes {
     return lane;
   }
 
-  /** Rows of this step are about to be handed out. */
-  begin(step: number): void {
+  /** Rows of this step, which was due at `dueUs`, are about to be handed out. */
+  begin(step: number, dueUs = 0): void {
     this.#call[Call.Step] = step;
+    this.#timesUs[step % TIMES_KEPT] = dueUs;
+  }
+
+  dueUs(step: number): number {
+    return this.#timesUs[step % TIMES_KEPT]!;
   }
 
   /** Sends rows `from` … `to` of the outbox; the first that is its receiver's, or `to`. `ids`: the outbox's tokens. */

@@ -68,7 +68,7 @@ export class Receivers {
       return;
     }
     this.#step = recorder === null ? this.#step + 1 : recorder.begin(boundaryUs);
-    lanes?.begin(this.#step);
+    lanes?.begin(this.#step, boundaryUs);
     const { out, tokens, words } = batch.core.views;
     const rows = words[Word.OutRows]!;
     this.#look(rows);

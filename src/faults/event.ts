@@ -22,6 +22,11 @@ const LAST_TYPES = ["message_stop", "response.completed", "response.incomplete",
 
 /** `text`: one or several events with their empty lines; comments keep their place and are no events. */
 export function eventsIn(text: string, from: number): StreamEvent[] {
+  // As nearly all are: one event of one line.
+  if (text.startsWith("data: ") && text.endsWith("\n\n") && text.indexOf("\n") === text.length - 2) {
+    const data = text.slice(6, -2);
+    return [{ index: from, own: true, name: null, data, text, done: isLast(null, data) }];
+  }
   let index = from;
   return text
     .split(/(?<=\n\n)/)

@@ -7,9 +7,28 @@
 import { jsonObjectIn, type LooseObject } from "../config/json-object.ts";
 import type { EventReceiver } from "./event-stream.ts";
 import { EventPattern } from "./pattern.ts";
-import type { FailureClass } from "./types.ts";
+import type { FailureClass, RequestRecord, Turn } from "./types.ts";
 
-export type LoadDialect = "openai-chat" | "openai" | "triton-generate";
+export type LoadDialect = "openai-chat" | "openai" | "triton-generate" | "triton-http" | "triton-grpc";
+
+/** Whether a Triton server is asked: no usage, no tokenizer, no list of models. */
+export const isTriton = (dialect: LoadDialect): boolean => dialect.startsWith("triton-");
+
+/** A request and when it was sent. */
+export interface SentRequest {
+  readonly order: {
+    readonly index: number;
+    readonly requestId: string;
+    readonly intendedUs: number;
+    readonly turn: Turn;
+    readonly disturb: { readonly kind: NonNullable<RequestRecord["disturbed"]> } | null;
+  };
+  readonly originUs: number;
+  readonly sendUs: number;
+  readonly endUs: number;
+  readonly status: number;
+  readonly retries: number;
+}
 
 export interface Failure {
   readonly kind: FailureClass;
@@ -131,6 +150,13 @@ export class Answer implements EventReceiver {
       this.fail("error event", messageOf(value.error));
       return;
     }
+    if (this.#dialect === "triton-http" && Array.isArray(value.outputs)) {
+      const told = value.outputs.find((one: LooseObject | null) => one?.name === "text_output");
+      this.finished = true;
+      if (value.outputs.length > 0) this.output(String(told?.data?.[0] ?? ""));
+      else this.fail("no token", "an answer without outputs");
+      return;
+    }
     const [choice] = Array.isArray(value.choices) ? value.choices : [];
     const message = choice?.message ?? choice;
     const output = this.#dialect === "triton-generate" ? value.text_output : (message?.content ?? message?.text);
@@ -142,6 +168,42 @@ export class Answer implements EventReceiver {
     }
     if (this.#keepText && typeof output === "string") this.text = output;
     this.#chunk(this.outputTokens);
+  }
+
+  /** A piece of an answer that no JSON is. */
+  output(text: string): void {
+    if (this.#keepText) this.text += text;
+    this.#chunk(-1);
+  }
+
+  /** What came of the request; times count from `originUs`. */
+  record(sent: SentRequest): RequestRecord {
+    const { order, originUs, sendUs, endUs, status, retries } = sent;
+    const { turn } = order;
+    const count = this.chunks;
+    const chunkUs = this.chunkUs.slice(0, count);
+    for (let i = 0; i < count; i++) chunkUs[i]! -= originUs;
+    return {
+      index: order.index,
+      requestId: order.requestId,
+      intendedUs: order.intendedUs - originUs,
+      sendUs: sendUs - originUs,
+      firstUs: count > 0 ? chunkUs[0]! : Number.NaN,
+      lastUs: count > 0 ? chunkUs[count - 1]! : Number.NaN,
+      endUs: endUs - originUs,
+      chunkUs,
+      chunkTokens: this.chunkTokens.slice(0, count),
+      inputTokens: this.promptTokens >= 0 ? this.promptTokens : (turn.inputTokens ?? 0),
+      outputTokens: this.outputTokens >= 0 ? this.outputTokens : count,
+      usage: this.outputTokens >= 0,
+      wantedTokens: turn.outputTokens,
+      cachedTokens: this.cachedTokens,
+      status,
+      retries,
+      failure: this.failure,
+      disturbed: order.disturb?.kind ?? null,
+      done: this.done,
+    };
   }
 
   /** The first reason stands. */

@@ -24,6 +24,19 @@ export interface ClientOptions {
   readonly userAgent: string;
 }
 
+/** Whoever sends a run's requests. */
+export interface LoadClient {
+  /** Pieces of answers so far. */
+  readonly outputs: number;
+  readonly connections: { readonly opened: number; readonly resent: number };
+  send(order: PendingRequest, ended: (record: RequestRecord, text: string) => void): void;
+  prepare(turn: Turn): Prepared;
+  whenQuiet(work: () => boolean): void;
+  countFrom(us: number): void;
+  cutAll(why: string): void;
+  close(): void;
+}
+
 export type Disturbance =
   | { readonly kind: "cancelled"; readonly afterUs: number }
   | { readonly kind: "slow reader"; readonly pauseUs: number };
@@ -67,7 +80,7 @@ interface Flight {
 /** How often deadlines are looked at. */
 const SWEEP_US = 100_000;
 
-export class Client {
+export class Client implements LoadClient {
   /** What is asked of `stream_options` by now. */
   asked = UsageAsked.EachChunk;
   readonly connections: Connections;
@@ -166,10 +179,10 @@ export class Client {
       prepared?.asked === this.asked
         ? prepared.text
         : JSON.stringify(bodyOf(order.turn, order.history, options, this.asked));
-    const length = Buffer.byteLength(body);
-    const request = Buffer.from(
-      `${this.#head}X-Request-Id: ${order.requestId}\r\nContent-Length: ${length}\r\n\r\n${body}`,
-    );
+    const { requestId } = order;
+    const said = options.dialect === "triton-http" ? `{"id":${JSON.stringify(requestId)},${body.slice(1)}` : body;
+    const length = Buffer.byteLength(said);
+    const request = Buffer.from(`${this.#head}X-Request-Id: ${requestId}\r\nContent-Length: ${length}\r\n\r\n${said}`);
     flight.exchange = new ClientExchange(
       {
         dialect: options.dialect,
@@ -195,39 +208,12 @@ export class Client {
   }
 
   #finish(flight: Flight, failure: RequestRecord["failure"]): void {
-    const { exchange, order } = flight;
+    const { exchange, order, sendUs, retries } = flight;
     this.#flights.delete(flight);
     flight.cancels?.();
-    const { answer } = exchange;
-    const { turn } = order;
-    const count = answer.chunks;
-    const origin = this.#originUs;
-    const chunkUs = answer.chunkUs.slice(0, count);
-    for (let i = 0; i < count; i++) chunkUs[i]! -= origin;
-    flight.ended(
-      {
-        index: order.index,
-        requestId: order.requestId,
-        intendedUs: order.intendedUs - origin,
-        sendUs: flight.sendUs - origin,
-        firstUs: count > 0 ? chunkUs[0]! : Number.NaN,
-        lastUs: count > 0 ? chunkUs[count - 1]! : Number.NaN,
-        endUs: exchange.endUs - origin,
-        chunkUs,
-        chunkTokens: answer.chunkTokens.slice(0, count),
-        inputTokens: answer.promptTokens >= 0 ? answer.promptTokens : (turn.inputTokens ?? 0),
-        outputTokens: answer.outputTokens >= 0 ? answer.outputTokens : count,
-        usage: answer.outputTokens >= 0,
-        wantedTokens: turn.outputTokens,
-        cachedTokens: answer.cachedTokens,
-        status: exchange.status,
-        retries: flight.retries,
-        failure,
-        disturbed: order.disturb?.kind ?? null,
-        done: answer.done,
-      },
-      answer.text,
-    );
+    const { answer, endUs, status } = exchange;
+    const record = answer.record({ order, originUs: this.#originUs, sendUs, endUs, status, retries });
+    flight.ended({ ...record, failure }, answer.text);
   }
 
   /** A request that got no answer may be sent again; one that is disturbed on purpose is not. */

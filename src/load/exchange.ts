@@ -1,5 +1,5 @@
 /** How did one request fare, from its first byte to the last byte of its answer? */
-import { Answer, type LoadDialect, messageOf, type Patterns, quoted } from "./answer.ts";
+import { Answer, isTriton, type LoadDialect, messageOf, type Patterns, quoted } from "./answer.ts";
 import type { ResponseReceiver } from "./connections.ts";
 import { EventStream } from "./event-stream.ts";
 import { ResponseParser, type ResponseSink } from "./http-response.ts";
@@ -133,7 +133,7 @@ export class ClientExchange implements ResponseReceiver, ResponseSink {
     const { answer } = this;
     const { dialect } = this.#options;
     if (answer.chunks === 0) answer.fail("no token", "the answer ended before its first token");
-    else if (dialect !== "triton-generate" && !answer.done && !answer.finished) {
+    else if (!isTriton(dialect) && !answer.done && !answer.finished) {
       answer.fail("mid-stream end", "the answer ended without finish_reason and [DONE]");
     }
   }

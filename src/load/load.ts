@@ -4,9 +4,9 @@ import { epochSeconds } from "../host/clock.ts";
 import { randomHex } from "../host/random.ts";
 import type { Result } from "../report/result.ts";
 import { TraceError } from "../traces/trace.ts";
-import type { LoadDialect } from "./answer.ts";
+import { isTriton, type LoadDialect } from "./answer.ts";
 import { arrivals } from "./arrivals.ts";
-import { Client } from "./client.ts";
+import { Client, type ClientOptions, type LoadClient } from "./client.ts";
 import { dataset, type LoadDataset } from "./datasets/index.ts";
 import { LiveLine } from "./live.ts";
 import { greatest, isGoodAnswer } from "./measures.ts";
@@ -30,6 +30,8 @@ const ENDPOINTS: Readonly<Record<LoadDialect, string>> = {
   "openai-chat": "/v1/chat/completions",
   openai: "/v1/completions",
   "triton-generate": "/v2/models/MODEL/generate_stream",
+  "triton-http": "/v2/models/MODEL/infer",
+  "triton-grpc": "",
 };
 
 export interface Around {
@@ -85,7 +87,7 @@ export class Load {
     const server = new ServerTalk(base, fetchOptions, clock);
     const { model } = settings;
     const data = await this.#dataset(server);
-    const client = this.#client(model);
+    const client = await this.#client(model, server);
     const metrics = this.#metrics(fetchOptions);
     try {
       const run = this.#newRun(client);
@@ -151,7 +153,7 @@ export class Load {
   /** Throws a TraceError where there is none. */
   async #dataset(server: ServerTalk): Promise<LoadDataset> {
     const { dataset: asked, dialect, model, seed, count } = this.#settings;
-    const counts = dialect !== "triton-generate" && asked.name !== "custom";
+    const counts = !isTriton(dialect) && asked.name !== "custom";
     return dataset({
       ...asked,
       chat: dialect !== "openai",
@@ -161,7 +163,7 @@ export class Load {
     });
   }
 
-  #newRun(client: Client): LoadRun {
+  #newRun(client: LoadClient): LoadRun {
     const { seed, cancelShare, cancelAfterS, slowShare } = this.#settings;
     return new LoadRun({
       clock: this.#around.clock,
@@ -174,33 +176,51 @@ export class Load {
     });
   }
 
-  #client(model: string): Client {
+  /** Throws a TraceError where a Triton server does not say what the model takes. */
+  async #client(model: string, server: ServerTalk): Promise<LoadClient> {
+    const { clock } = this.#around;
+    const { dialect } = this.#settings;
+    if (dialect === "triton-http") {
+      const triton = await server.tritonModel(model);
+      if (triton.decoupled)
+        throw new TraceError(`model ${model} is decoupled, which /infer is not: take --backend triton-grpc`);
+      const options = this.#clientOptions(model);
+      return new Client({ ...options, body: { ...options.body, stream: false, triton } }, clock);
+    }
+    if (dialect !== "triton-grpc") return new Client(this.#clientOptions(model), clock);
+    const { GrpcClient } = await import("./triton/grpc-client.ts");
+    const client = new GrpcClient(this.#clientOptions(model), clock);
+    await client.learn().catch((why) => {
+      client.close();
+      throw why;
+    });
+    return client;
+  }
+
+  #clientOptions(model: string): ClientOptions {
     const settings = this.#settings;
     const { url, dialect } = settings;
     const tls = url.protocol === "https:";
     const endpoint = settings.endpoint ?? ENDPOINTS[dialect].replace("MODEL", encodeURIComponent(model));
     const whole = settings.stream ? endpoint : endpoint.replace(/\/generate_stream$/, "/generate");
-    return new Client(
-      {
-        target: {
-          hostname: url.hostname.replace(/^\[(.*)\]$/, "$1"),
-          port: url.port === "" ? (tls ? 443 : 80) : Number(url.port),
-          tls,
-          insecure: settings.insecure,
-          ca: settings.ca,
-        },
-        host: url.host,
-        path: url.pathname.replace(/\/$/, "") + whole,
-        body: { ...settings, model },
-        headers: settings.headers,
-        pooled: settings.pooled,
-        timeoutUs: settings.timeoutS * 1e6,
-        retries: settings.retries,
-        seed: settings.seed,
-        userAgent: `understudy-load/${settings.version}`,
+    return {
+      target: {
+        hostname: url.hostname.replace(/^\[(.*)\]$/, "$1"),
+        port: url.port === "" ? (tls ? 443 : 80) : Number(url.port),
+        tls,
+        insecure: settings.insecure,
+        ca: settings.ca,
       },
-      this.#around.clock,
-    );
+      host: url.host,
+      path: url.pathname.replace(/\/$/, "") + whole,
+      body: { ...settings, model },
+      headers: settings.headers,
+      pooled: settings.pooled,
+      timeoutUs: settings.timeoutS * 1e6,
+      retries: settings.retries,
+      seed: settings.seed,
+      userAgent: `understudy-load/${settings.version}`,
+    };
   }
 
   /** Another host than the server's gets none of its keys. */
@@ -246,7 +266,12 @@ export class Load {
   }
 
   /** With the measured loop's pace; of a schedule, whose times are the measured requests' own, one after the other. */
-  async #warmUp(run: LoadRun, client: Client, data: LoadDataset, prefix: string): Promise<readonly RequestRecord[]> {
+  async #warmUp(
+    run: LoadRun,
+    client: LoadClient,
+    data: LoadDataset,
+    prefix: string,
+  ): Promise<readonly RequestRecord[]> {
     const { warmUpCount, warmUpS, seed, loop, concurrency, graceS } = this.#settings;
     if (warmUpCount === 0 && warmUpS === 0) return [];
     const count = warmUpCount > 0 ? warmUpCount : Number.POSITIVE_INFINITY;
@@ -267,7 +292,7 @@ export class Load {
     return records;
   }
 
-  async #phase(run: LoadRun, client: Client, label: string, phase: Phase): Promise<PhaseOutcome> {
+  async #phase(run: LoadRun, client: LoadClient, label: string, phase: Phase): Promise<PhaseOutcome> {
     const watched = this.#watch(run, client, label);
     try {
       return await run.phase(this.#stopped ? { ...phase, count: 0 } : phase);
@@ -276,7 +301,7 @@ export class Load {
     }
   }
 
-  #watch(run: LoadRun, client: Client, label: string): Cancel | null {
+  #watch(run: LoadRun, client: LoadClient, label: string): Cancel | null {
     const { clock, live } = this.#around;
     if (live === null) return null;
     const line = new LiveLine();
@@ -311,7 +336,7 @@ export class Load {
       records,
       pace: { timed: settings.loop.kind !== "closed", capped: isCapped(settings) },
       stream: settings.stream,
-      hasUsage: settings.dialect !== "triton-generate",
+      hasUsage: !isTriton(settings.dialect),
       badLines: seen.turns.bad.count,
       droppedTurns: seen.turns.dropped,
     });

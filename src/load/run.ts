@@ -5,7 +5,7 @@
  */
 import type { Cancel, Clock } from "../host/clock.ts";
 import { type Random, seeded } from "../host/random.ts";
-import type { Client, Disturbance, Prepared } from "./client.ts";
+import type { Disturbance, LoadClient, Prepared } from "./client.ts";
 import { ChunkKeeper } from "./many-gaps.ts";
 import type { Next, Turns } from "./turns.ts";
 import type { RequestRecord } from "./types.ts";
@@ -32,7 +32,7 @@ export interface Phase {
 
 export interface RunOptions {
   readonly clock: Clock;
-  readonly client: Pick<Client, "send" | "prepare" | "whenQuiet" | "countFrom" | "cutAll">;
+  readonly client: Omit<LoadClient, "outputs" | "connections" | "close">;
   readonly seed: number;
   /** Shares of requests, 0 to 1. */
   readonly cancelShare: number;

@@ -1,9 +1,10 @@
 /** What does the server say of itself before anything is measured? Its models, and how it counts tokens. */
-import { jsonObjectIn } from "../config/json-object.ts";
+import { jsonObjectIn, type LooseObject } from "../config/json-object.ts";
 import type { Clock } from "../host/clock.ts";
 import { TraceError } from "../traces/trace.ts";
-import type { LoadDialect } from "./answer.ts";
+import { isTriton, type LoadDialect } from "./answer.ts";
 import type { Count } from "./datasets/index.ts";
+import { inputOf, type TritonInputs } from "./triton/tensors.ts";
 
 /** The model of TensorRT-LLM's repositories for Triton that takes text. */
 const TRITON_MODEL = "ensemble";
@@ -28,11 +29,29 @@ export class ServerTalk {
 
   /** `asked`, or the first of its models. Throws a TraceError where there is none, or nobody answers. */
   async model(dialect: LoadDialect, asked: string | null): Promise<string> {
+    // That port speaks nothing but gRPC.
+    if (dialect === "triton-grpc") return asked ?? TRITON_MODEL;
     const { status, names } = await this.#served();
-    const name = asked ?? (dialect === "triton-generate" ? TRITON_MODEL : names[0]);
+    const name = asked ?? (isTriton(dialect) ? TRITON_MODEL : names[0]);
     if (name !== undefined) return name;
     const says = status === 200 ? "names no model" : `answers HTTP ${status}`;
     throw new TraceError(`${this.#base}/v1/models ${says}; name the model with --model`);
+  }
+
+  /** What a model of a Triton server takes. Throws a TraceError where nobody says it. */
+  async tritonModel(name: string): Promise<TritonInputs> {
+    const { status, text, why } = await this.#ask(`/v2/models/${encodeURIComponent(name)}/config`);
+    const config = status === 200 ? jsonObjectIn(text) : null;
+    if (config === null) throw new TraceError(`${this.#base}/v2/models/${name}/config: ${why ?? text}`);
+    const batched = Number(config.max_batch_size ?? 0) > 0;
+    const inputs = Array.isArray(config.input) ? (config.input as LooseObject[]) : [];
+    return {
+      name,
+      decoupled: config.model_transaction_policy?.decoupled === true,
+      inputs: inputs.map(({ name: of, data_type: type, dims, optional }) =>
+        inputOf(String(of), String(type), (dims as number[]).map(Number), optional === true, batched),
+      ),
+    };
   }
 
   /** How it counts; null: it has no `/tokenize`. Throws a TraceError where it does not know the model. */

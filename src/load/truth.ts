@@ -150,8 +150,12 @@ export class TruthLogSource implements TruthSource {
   }
 }
 
+/** The header `X-Request-Id`; a Triton server knows a request by its own id alone. */
 const requestIdIn = (line: string): string | undefined =>
-  line.startsWith('{"type":"request"') ? /"requestId":"([^"]*)"/.exec(line)?.[1] : undefined;
+  line.startsWith('{"type":"request"')
+    ? (/"requestId":"([^"]*)"/.exec(line) ?? /"id":"([^"]*)"/.exec(line))?.[1]
+    : undefined;
+const requestIdOf = ({ requestId, id }: LooseObject): unknown => requestId ?? id;
 
 function* linesOf(texts: readonly string[]): Generator<string> {
   for (const text of texts) yield* text.split("\n");
@@ -172,7 +176,8 @@ export function compareWithTruth(records: readonly RequestRecord[], lines: Itera
     if (line?.type === "step") steps.add(line as StepTimes);
     else if (line?.type === "request" && Array.isArray(line.runs)) {
       rows.push(line);
-      if (typeof line.requestId === "string") told.set(line.requestId, (told.get(line.requestId) ?? 0) + 1);
+      const id = requestIdOf(line);
+      if (typeof id === "string") told.set(id, (told.get(id) ?? 0) + 1);
     }
   }
   const good = records.filter(isGoodAnswer);
@@ -183,7 +188,7 @@ export function compareWithTruth(records: readonly RequestRecord[], lines: Itera
   let withoutGaps = 0;
   let stepsLost = 0;
   for (const [row, times] of steps.of(rows as (LooseObject & RunsLine)[])) {
-    const record = byId.get(row.requestId);
+    const record = byId.get(requestIdOf(row) as string);
     if (record === undefined || typeof row.firstWrittenUs !== "number") continue;
     joined++;
     if (typeof row.scheduledUs === "number") record.scheduledUs = record.sendUs + row.scheduledUs - row.arrivalUs;

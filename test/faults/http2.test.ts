@@ -1,6 +1,6 @@
 /** Does HTTP/2 answer as HTTP/1 does, and does each fault stand in its frames as the pipeline says? */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import http2 from "node:http2";
 import { parsePlan } from "../../src/faults/parse.ts";
 import { STREAM_CODES } from "../../src/faults/rows/row.ts";
@@ -237,6 +237,61 @@ test("Node's client reads whole answers, streams and errors, several on one conn
   expect(deltas.map((one) => JSON.parse(one.slice(6)).choices[0]?.delta.content ?? "").join("")).toBe(SAID);
   expect([whole[0], stream[0], wrong[0], unknown[0]]).toEqual([200, 200, 400, 404]);
 });
+
+/** The environment in which h2 is pinned; in CI it is there. */
+const python = new URL("../../.venv-guidellm-slim/bin/python", import.meta.url).pathname;
+
+test.skipIf(!existsSync(python) && process.env.CI === undefined)(
+  "Python's httpx over h2 reads what is whole, decoded and in mid-stream, and errors with their codes; the next stream is served",
+  async () => {
+    const child = Bun.spawn([python, new URL("httpx_http2.py", import.meta.url).pathname], {
+      stdin: "pipe",
+      stdout: "pipe",
+    });
+    const chat = { model: "m", messages: [{ role: "user", content: "x" }], stream: true };
+    const order = (fault: string) => ({ script: SAID, ...(fault === "" ? {} : { fault }) });
+    const WHOLE = ["", "B4", "B1", "S1,split", "S12@e3,100KB", "H6,gzip", "H7,bytes=100", "H9,103", "T4"];
+    const BROKEN: readonly (readonly [plan: string, error: RegExp])[] = [
+      [
+        "E10@e2,reset,internal",
+        /^RemoteProtocolError: <StreamReset stream_id:\d+, error_code:(2|ErrorCodes.INTERNAL_ERROR)/,
+      ],
+      [
+        "E10@e2,reset,refused",
+        /^RemoteProtocolError: <StreamReset stream_id:\d+, error_code:(7|ErrorCodes.REFUSED_STREAM)/,
+      ],
+      // h2 takes it for the end of the connection; RFC 9113, 6.8 has the stream go on.
+      ["E10@e2,goaway", /^(ProtocolError: .*RECV_DATA|RemoteProtocolError: <ConnectionTerminated)/],
+      ["H3,long", /^InvalidBodyLengthError: /],
+      ["E6@e2", /^RemoteProtocolError: /],
+      ["E7@e2", /^(ReadError|RemoteProtocolError)/],
+    ];
+    const plans = [...WHOLE, ...BROKEN.map(([plan]) => plan), ""];
+    for (const plan of plans)
+      child.stdin.write(
+        `${JSON.stringify({ url: `${url}/v1/chat/completions`, body: { ...chat, understudy: order(plan) } })}\n`,
+      );
+    await child.stdin.end();
+    const seen = (await child.stdout.text())
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { version: string; status: number; text: string; error: string | null });
+    const textOf = (text: string) =>
+      Buffer.from(text, "latin1")
+        .toString()
+        .split(/\r?\n\r?\n/)
+        .filter((one) => one.startsWith("data: {"))
+        .map((one) => JSON.parse(one.slice(6)).choices[0]?.delta.content ?? "")
+        .join("");
+    for (const [at, plan] of plans.entries()) {
+      const { version, status, text, error } = seen[at]!;
+      const wrong = BROKEN.find(([one]) => one === plan)?.[1];
+      expect([plan, version, status]).toEqual([plan, "HTTP/2", 200]);
+      if (wrong === undefined) expect([plan, error, textOf(text)]).toEqual([plan, null, SAID]);
+      else expect(error, plan).toMatch(wrong);
+    }
+  },
+);
 
 test("a client whose windows are shut: what it was not sent is held and counted, and leaves when they open", async () => {
   const client = await WireClient.connect(port, 1000);

@@ -138,6 +138,27 @@ test.each([
   expect(await refused.json()).toEqual({ error: `Error generating stream: ${why}` });
 });
 
+test("tokens that go straight to the client are counted one by one, also while they come", async () => {
+  const count = async (series: string) => {
+    const page = await (await fetch(`${child.metrics}/metrics`)).text();
+    return Number(new RegExp(`^vllm:${series}\\{model="vllm_model",version="1"\\} (\\S+)$`, "m").exec(page)![1]);
+  };
+  const [tokens, gaps] = [await count("generation_tokens_total"), await count("time_per_output_token_seconds_count")];
+  const asked = { text_input: "x", stream: true, max_tokens: 60, ignore_eos: true, seed: 9 };
+  const stream = ask("generate_stream", asked);
+  while ((await count("generation_tokens_total")) < tokens + 5) await Bun.sleep(1);
+  const text = await (await stream).text();
+  expect(await count("generation_tokens_total")).toBe(tokens + 60);
+  expect(await count("time_per_output_token_seconds_count")).toBe(gaps + 59);
+  const pieces = text
+    .trim()
+    .split("\n\n")
+    .map((event) => JSON.parse(event.slice("data: ".length)).text_output);
+  expect(pieces).toHaveLength(60);
+  const whole = await generated({ ...asked, stream: false, exclude_input_in_output: true });
+  expect(pieces.join("")).toBe(whole.text_output);
+});
+
 test("a client that leaves ends its generation: an orderly end waits for nothing", async () => {
   const leaving = new AbortController();
   const body = JSON.stringify({ text_input: "x", stream: true, max_tokens: 100_000, ignore_eos: true });

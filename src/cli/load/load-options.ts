@@ -38,9 +38,10 @@ export const loadOptions = {
   ...inGroup("Target", {
     url: { ...httpUrl, default: "http://127.0.0.1:8000", about: "The server. Also -u, --base-url." },
     backend: {
-      ...choice("openai-chat", "openai", "triton-generate"),
+      ...choice("openai-chat", "openai", "triton-generate", "triton-http", "triton-grpc"),
       default: "openai-chat",
-      about: "What is spoken: chat, completions, or Triton's generate_stream. Also --endpoint-type chat|completions.",
+      about:
+        "What is spoken: chat, completions; of a Triton server generate_stream, infer, or gRPC. Also --endpoint-type chat|completions.",
     },
     endpoint: {
       ...freeText("PATH", "a path that begins with /"),

@@ -22,7 +22,7 @@ export function settingsOf(values: LoadValues, around: Surroundings): Settings |
   if (values.endpoint !== undefined && !values.endpoint.startsWith("/")) {
     return { error: `--endpoint ${values.endpoint}: takes a path that begins with /` };
   }
-  const loop = loopOf(values);
+  const loop = notOverGrpc(values) ?? loopOf(values);
   if ("error" in loop) return loop;
   const closed = loop.kind === "closed";
   if (values["cancel-rate"] && values["slow-reader-rate"] && values["cancel-rate"] + values["slow-reader-rate"] > 100) {
@@ -63,7 +63,7 @@ export function settingsOf(values: LoadValues, around: Surroundings): Settings |
       think: values["think-time"],
     },
     skipBad: values["skip-bad"] ?? false,
-    stream: !(values["no-stream"] ?? false),
+    stream: !(values["no-stream"] ?? values.backend === "triton-http"),
     legacyMaxTokens: values["legacy-max-tokens"] ?? false,
     ignoreEos: values["ignore-eos"] ?? false,
     minTokens: values["min-tokens"] ?? null,
@@ -88,6 +88,14 @@ export function settingsOf(values: LoadValues, around: Surroundings): Settings |
     command: around.command,
     version: around.version,
   };
+}
+
+/** Undefined: all of it can be done. */
+function notOverGrpc({ backend, retries = 0, endpoint }: LoadValues): UsageError | undefined {
+  if (backend !== "triton-grpc") return undefined;
+  if (retries > 0) return { error: "--retries: not with --backend triton-grpc, whose calls are sent once" };
+  if (endpoint === undefined) return undefined;
+  return { error: "--endpoint: not with --backend triton-grpc, whose methods have their paths" };
 }
 
 function loopOf(values: LoadValues): LoopSettings | UsageError {

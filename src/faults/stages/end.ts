@@ -46,8 +46,7 @@ export class EndStage implements Downstream {
   head(): void {}
 
   part(part: Part): void {
-    const places = this.over ? [] : this.#cutting.map((firing) => ({ firing, at: this.#places.at(firing, part) }));
-    const [first] = places.filter(({ at }) => at !== null).toSorted((a, b) => a.at! - b.at!);
+    const first = this.over || this.#cutting.length === 0 ? undefined : this.#first(part);
     const away = this.over || this.#away === null ? null : this.#places.at(this.#away, part);
     this.#places.passed(part);
     if (this.over || first !== undefined) this.#fates.cut += part.owns;
@@ -63,6 +62,12 @@ export class EndStage implements Downstream {
     }
     this.#fates.whole += part.owns;
     if (part.flush) this.#flush();
+  }
+
+  /** Where the answer ends first. */
+  #first(part: Part): { readonly firing: Firing; readonly at: number | null } | undefined {
+    const places = this.#cutting.map((firing) => ({ firing, at: this.#places.at(firing, part) }));
+    return places.filter(({ at }) => at !== null).toSorted((a, b) => a.at! - b.at!)[0];
   }
 
   #push(bytes: Uint8Array, away: number | null): void {

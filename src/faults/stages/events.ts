@@ -43,8 +43,13 @@ export class EventStage {
 
   /** The events that leave for a text of one or several. */
   take(text: string): StreamEvent[] {
+    const events = eventsIn(text, this.#fates.came);
+    if (this.#firings.length === 0) {
+      for (const { own } of events) if (own) this.#fates.came++;
+      return events;
+    }
     const out: StreamEvent[] = [];
-    for (const event of eventsIn(text, this.#fates.came)) {
+    for (const event of events) {
       if (event.own) this.#fates.came++;
       out.push(...this.#event(event));
     }

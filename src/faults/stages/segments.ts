@@ -80,6 +80,10 @@ export class SegmentStage implements Downstream {
   head(): void {}
 
   part(given: Part): void {
+    if (this.#firings.length === 0 && this.#paced.length === 0) {
+      this.#pass(given);
+      return;
+    }
     const paced = this.#paced.filter((firing) => this.#places.covers(firing, given))[0];
     const part = paced === undefined ? given : { ...given, pace: PACES[paced.id]!(paced) };
     const cuts = this.#firings.flatMap((firing) => CUTS[firing.id]!(part, firing, this.#places));

@@ -44,11 +44,16 @@ export class TextStage {
   }
 
   take(event: StreamEvent): void {
+    const { index, own, done } = event;
+    if (!this.#endless && !this.#firings.some((firing) => firing.due(index, done))) {
+      this.#down.part({ bytes: Buffer.from(event.text), event: index, from: 0, owns: own ? 1 : 0, flush: true, done });
+      return;
+    }
     const writing: Writing = { text: Buffer.from(event.text).toString("latin1"), event, stage: this };
     for (const firing of this.#firings)
-      if (firing.due(event.index, event.done) && WRITES[firing.id]!(writing, firing) !== false) firing.fired++;
+      if (firing.due(index, done) && WRITES[firing.id]!(writing, firing) !== false) firing.fired++;
     if (this.#endless) writing.text = writing.text.replace(/[\r\n]/g, "");
-    this.#send(writing.text, event.index, event.own ? 1 : 0, event.done);
+    this.#send(writing.text, index, own ? 1 : 0, done);
   }
 
   room(bytes: number): boolean {

@@ -2,11 +2,24 @@
  * What does a model compute? The interface of a `model.ts` beside a `config.pbtxt`, and of the built-in behaviours:
  * docs/triton.md. A real Triton ignores the file, so one folder serves both.
  */
+import type { LaneEnd } from "../../engine/lanes.ts";
 import type { ModelConfig } from "../config/model-config.ts";
 import type { StatusCode } from "../config/status.ts";
 import type { Tensor } from "../tensors/datatypes.ts";
 
 export type { Datatype, Tensor } from "../tensors/datatypes.ts";
+
+/** Takes pieces of a text straight to the client: JSON-escaped, UTF-8. */
+export interface PlainText {
+  /** Stand before and after each piece. */
+  readonly prefix: Uint8Array;
+  readonly suffix: Uint8Array;
+  /** Where the engine may write them by itself. */
+  readonly laneEnd?: LaneEnd;
+  /** The client does not keep up: what comes now is to be a response. */
+  readonly full: boolean;
+  write(piece: Uint8Array): void;
+}
 
 /** One request of a batch. */
 export interface ModelRequest {
@@ -19,6 +32,11 @@ export interface ModelRequest {
   readonly cancelled: boolean;
   /** Calls `act` once it is cancelled; at once where it is. */
   whenCancelled(act: () => void): void;
+  /**
+   * Where responses that are nothing but a piece of this output's one text may leave without being made, once the first one
+   * was sent; null: nowhere.
+   */
+  plainText(output: string): PlainText | null;
   /** Sends one response of a decoupled model; null and `final`: nothing more comes. */
   send(response: ModelResponse | null, final: boolean): void;
 }

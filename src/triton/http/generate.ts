@@ -2,6 +2,7 @@
  * What do `/generate` and `/generate_stream` do? A flat JSON object becomes tensors and parameters, each response an object or
  * an event: `http_server.cc`, `HandleGenerate` (2026). Errors of an accepted request are 400 whatever their code, as in 2.51.
  */
+import type { PlainText } from "../behaviours/behaviour.ts";
 import { maxBatchSize } from "../config/model-config.ts";
 import { invalidArg, TritonError } from "../config/status.ts";
 import { EventQueue } from "../server/event-queue.ts";
@@ -14,7 +15,7 @@ import {
 } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
 import { asObject, asString, documentOf, find, membersOf, within } from "../tensors/access.ts";
-import { datatypeOf, fromBytesText, type Tensor, toBytesText } from "../tensors/datatypes.ts";
+import { datatypeOf, fromBytesText, packTexts, type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import type { JsonNode } from "../tensors/rapid-json.ts";
 import { rapidText, readElements, writeElements } from "../tensors/tensor-json.ts";
 import { errorText, type HandlerAnswer, type HttpCall, jsonError, LATER } from "./call.ts";
@@ -119,6 +120,9 @@ const NOT_ONE =
   "generate expects model to produce exactly 1 response, use generate stream for model that generates various number of responses";
 const FAILED = 400;
 
+/** Stands for a text in an event. */
+const MARK = "\u007f\u007f";
+
 /** Takes the responses, and the client's leaving. */
 class Writer {
   /** What is cancelled when the client leaves. */
@@ -171,6 +175,15 @@ class Writer {
     if (!final) return;
     if (!this.#streams) this.#write(this.#whole.length === 1 ? this.#whole[0]! : errorText(NOT_ONE));
     this.#events.end();
+  }
+
+  /** Responses of a stream differ in the text alone. */
+  plainText(name: string): PlainText | null {
+    if (!this.#streams) return null;
+    const output: Tensor = { name, datatype: "BYTES", shape: [1], data: packTexts([MARK]) };
+    const parts = `data: ${objectText({ outputs: [output], parameters: [] }, this.#id, this.#model)}\n\n`.split(MARK);
+    const [before, after] = parts.map((part) => Buffer.from(part, "latin1"));
+    return parts.length === 2 ? this.#events.plain(before!, after!) : null;
   }
 
   #write(text: string): void {

@@ -2,6 +2,7 @@
  * What do LLM backends count by themselves? The families of vLLM's backend (`metrics.py`, January 2026) and the two histograms
  * that TensorRT-LLM's counts per request (`custom_metrics_reporter.cc`), by model and version; from 0 with each load.
  */
+import { type Lane, TIMES_KEPT } from "../../engine/lanes.ts";
 import { TOKENS } from "../../metrics/triton/model-numbers.ts";
 import type { ModelHost } from "../behaviours/behaviour.ts";
 import type { ModelConfig } from "../config/model-config.ts";
@@ -61,6 +62,12 @@ export class TrtllmCounts {
 export interface LlmWatch {
   /** `made` more, `all` so far. */
   tokens(made: number, all: number, ended: boolean): void;
+  /** Tokens go by a lane from now on: `settle` has it tell of those that went. */
+  follows(settle: () => void): void;
+  /** So many went by the lane, one a step. */
+  went(made: number, lane: Lane): void;
+  /** The client has left. */
+  left(): void;
 }
 
 /** A request's sequences, of which some have not ended. */
@@ -79,6 +86,8 @@ const reports = ({ parameters }: ModelConfig): boolean =>
 export class LlmCounts {
   readonly vllm = new Map<string, VllmCounts>();
   readonly trtllm = new Map<string, TrtllmCounts>();
+  /** Have tokens of which nobody was told: how they are. */
+  readonly #lanes = new Map<LlmWatch, () => void>();
   readonly #nowUs: () => number;
   readonly #maxModelLen: number;
 
@@ -106,11 +115,17 @@ export class LlmCounts {
   /** One sequence of a request to vLLM's backend. */
   watch(host: Named, siblings: Siblings, promptTokens: number, arrivalUs: number): LlmWatch {
     const counts = this.vllm.get(keyOf(host));
-    return counts === undefined ? NOBODY : new Watch(counts, siblings, promptTokens, arrivalUs, this.#nowUs);
+    if (counts === undefined) return NOBODY;
+    return new Watch(counts, siblings, promptTokens, arrivalUs, this.#nowUs, this.#lanes);
+  }
+
+  /** Before anybody reads: what went by lanes is counted. */
+  settle(): void {
+    for (const settle of this.#lanes.values()) settle();
   }
 }
 
-const NOBODY: LlmWatch = { tokens() {} };
+const NOBODY: LlmWatch = { tokens() {}, follows() {}, went() {}, left() {} };
 
 class Watch implements LlmWatch {
   readonly #counts: VllmCounts;
@@ -118,15 +133,49 @@ class Watch implements LlmWatch {
   readonly #promptTokens: number;
   readonly #arrivalUs: number;
   readonly #nowUs: () => number;
+  readonly #lanes: Map<LlmWatch, () => void>;
   /** When the last token came; -1: none has. */
   #lastUs = -1;
 
-  constructor(counts: VllmCounts, siblings: Siblings, promptTokens: number, arrivalUs: number, nowUs: () => number) {
+  constructor(
+    counts: VllmCounts,
+    siblings: Siblings,
+    promptTokens: number,
+    arrivalUs: number,
+    nowUs: () => number,
+    lanes: Map<LlmWatch, () => void>,
+  ) {
     this.#counts = counts;
     this.#siblings = siblings;
     this.#promptTokens = promptTokens;
     this.#arrivalUs = arrivalUs;
     this.#nowUs = nowUs;
+    this.#lanes = lanes;
+  }
+
+  follows(settle: () => void): void {
+    this.#lanes.set(this, settle);
+  }
+
+  left(): void {
+    this.#lanes.delete(this);
+  }
+
+  went(made: number, lane: Lane): void {
+    const counts = this.#counts;
+    counts.generationTokens += made;
+    const end = lane.next;
+    const known = Math.min(made, TIMES_KEPT - 1);
+    const early = made - known;
+    // Steps so long ago have equal parts of the time.
+    const earlyUs = early === 0 ? 0 : (lane.dueUs(end - known) - this.#lastUs) / (early + 1);
+    for (let left = early; left > 0; left--) this.#gap(this.#lastUs + earlyUs);
+    for (let step = end - known; step < end; step++) this.#gap(lane.dueUs(step));
+  }
+
+  #gap(nowUs: number): void {
+    this.#counts.tpotS.see(Math.max(0, nowUs - this.#lastUs) / 1e6);
+    this.#lastUs = nowUs;
   }
 
   tokens(made: number, all: number, ended: boolean): void {
@@ -137,10 +186,11 @@ class Watch implements LlmWatch {
       if (this.#lastUs < 0) {
         counts.promptTokens += this.#promptTokens;
         counts.ttftS.see((nowUs - this.#arrivalUs) / 1e6);
-      } else counts.tpotS.see((nowUs - this.#lastUs) / 1e6);
-      this.#lastUs = nowUs;
+        this.#lastUs = nowUs;
+      } else this.#gap(nowUs);
     }
     if (!ended) return;
+    this.left();
     counts.e2eS.see((nowUs - this.#arrivalUs) / 1e6);
     counts.prompt.see(this.#promptTokens);
     counts.generation.see(all);

@@ -6,11 +6,13 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { AnswerText } from "../../answer/text.ts";
 import { embedding } from "../../content/embedding.ts";
+import type { Vocabulary } from "../../content/types.ts";
+import type { Lane } from "../../engine/lanes.ts";
 import { Finish, type Receiver, type Submission } from "../../engine/types.ts";
 import { imageIds } from "../../generation/images.ts";
 import { choiceSeeds, seedOf } from "../../generation/seeds.ts";
 import { reprString } from "../../python/repr.ts";
-import type { Behaviour, ModelHost, ModelRequest } from "../behaviours/behaviour.ts";
+import type { Behaviour, ModelHost, ModelRequest, PlainText } from "../behaviours/behaviour.ts";
 import { firstNumber, firstText, numberTensor, outputs, textsIn, textTensor } from "../behaviours/values.ts";
 import { bytesOf, fromBytesText, type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import { constrained, generateSequence, type LlmAround, StepNews } from "./around.ts";
@@ -153,6 +155,8 @@ interface HowShown {
 class Answer {
   readonly choices: readonly Choice[];
   readonly together: StepNews;
+  /** Responses hold a piece of one text and nothing else. */
+  readonly isPlain: boolean;
   readonly #request: ModelRequest;
   readonly #around: LlmAround;
   readonly #how: HowShown;
@@ -176,7 +180,13 @@ class Answer {
     const keepsIds =
       this.#logprobs !== null && (this.#wishes.has("logprobs") || this.#wishes.has("cumulative_logprob"));
     this.together = new StepNews(sampling.n, how.streams, (ended) => request.send(this.#response(), ended));
+    this.isPlain = sampling.n === 1 && how.streams && this.#wishes.size === 0 && sampling.stop.length === 0;
     this.choices = seeds.map((seed) => new Choice(this, around, sampling, { seed, keepsIds, watch: watch() }));
+  }
+
+  /** Where pieces go by themselves. */
+  plainText(): PlainText | null {
+    return this.isPlain ? this.#request.plainText("text_output") : null;
   }
 
   cancel(): void {
@@ -255,6 +265,10 @@ class Choice implements Receiver {
   readonly #answer: Answer;
   readonly #seed: number;
   readonly #watch: LlmWatch;
+  readonly #vocabulary: Vocabulary;
+  readonly streams: boolean;
+  #plain: PlainText | null = null;
+  #lane: Lane | null = null;
   /** Tokens that were told of. */
   #told = 0;
   /** Tokens whose log probabilities are to be told. */
@@ -267,6 +281,8 @@ class Choice implements Receiver {
     this.#seed = seed;
     this.#watch = watch;
     this.keepsIds = keepsIds;
+    this.#vocabulary = text.vocabulary;
+    this.streams = answer.together.streams;
     this.text = new AnswerText(text.vocabulary, {
       skipSpecialTokens: sampling.skipSpecial,
       includeStopStrInOutput: sampling.includeStop,
@@ -280,7 +296,7 @@ class Choice implements Receiver {
   }
 
   onTokens(ids: Int32Array, at: number, count: number, ended: Finish | null): void {
-    if (this.over) return;
+    if (this.over || (count === 1 && ended === null && this.#wentPlain(ids[at]!))) return;
     const before = this.text.tokens;
     const stop = this.text.accept(ids, at, count, ended);
     if (stop !== null && ended === null) this.submission?.finish(Finish.Stop, this.text.tokens);
@@ -288,13 +304,42 @@ class Choice implements Receiver {
     if (this.keepsIds) for (let i = at; i < at + made; i++) this.#ids.push(ids[i]!);
     this.finish = stop === null ? ended : Finish.Stop;
     this.#watch.tokens(made, this.text.tokens, this.finish !== null);
-    if (this.over || this.#answer.together.streams) this.#answer.together.news(this.over);
+    if (this.over || this.streams) this.#answer.together.news(this.over);
+    if (!this.over && this.#plain === null && this.#answer.isPlain) this.#begin();
+  }
+
+  /** From now on tokens need no responses. */
+  #begin(): void {
+    const plain = this.#answer.plainText();
+    this.#plain = plain;
+    if (!plain?.laneEnd) return;
+    this.#lane = this.submission?.lane?.(this, plain.laneEnd, plain.prefix, plain.suffix) ?? null;
+    if (this.#lane !== null) this.#watch.follows(() => this.submission?.settle?.());
+  }
+
+  /** The hot path: one token whose text stands by itself, for a client that keeps up. */
+  #wentPlain(id: number): boolean {
+    const plain = this.#plain;
+    if (plain === null || plain.full || !this.text.idle) return false;
+    const piece = this.text.plain(id);
+    if (piece === undefined || hasCode(piece)) return false;
+    this.text.tokens++;
+    this.#watch.tokens(1, this.text.tokens, false);
+    plain.write(piece);
+    this.#lane?.goOn(id, this.#vocabulary.isSpecial(id) ? NOTHING : piece);
+    return true;
+  }
+
+  went(tokens: number): void {
+    this.text.tokens += tokens;
+    this.#watch.went(tokens, this.#lane!);
   }
 
   cancel(): void {
     if (this.over) return;
     this.finish = Finish.Abort;
     this.submission?.cancel();
+    this.#watch.left();
   }
 
   takeCount(): number {
@@ -320,6 +365,14 @@ class Choice implements Receiver {
     this.#logprobs = [];
     return shown;
   }
+}
+
+const NOTHING = new Uint8Array();
+
+/** A character is written as `\\u001B`, whose letters Triton has large. */
+function hasCode(piece: Uint8Array): boolean {
+  for (let at = piece.indexOf(92); at >= 0; at = piece.indexOf(92, at + 2)) if (piece[at + 1] === 117) return true;
+  return false;
 }
 
 const countTensor = (name: string, values: readonly number[]): Tensor => ({

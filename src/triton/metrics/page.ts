@@ -40,7 +40,8 @@ type Row = readonly [
 ];
 
 export function metricsPage(server: TritonServer, polled: PolledValues, settings: PageSettings): string {
-  const { metrics } = settings;
+  const { metrics, llm } = settings;
+  llm.settle();
   const models = server.counted.map((model) => [model, labelsOf(model, settings.namespacing)] as const);
   const shown = models.flatMap(([{ served, folder }, labels]): Shown[] =>
     served === null
@@ -62,12 +63,12 @@ export function metricsPage(server: TritonServer, polled: PolledValues, settings
     ...(metrics.histograms && facts.firstResponse ? [firstResponse(shown)] : []),
     ...(metrics.quantiles.length > 0 ? summaries(shown, settings) : []),
     ["understudy_faults_total", "counter", "Answers that a fault acted on", faultSamples(settings.faults)],
-    ...llmRows(shown, settings.llm),
+    ...llmRows(shown, llm),
   ];
   const printed = rows
     .filter(([, , , values]) => values.length > 0)
     .map(([name, type, help, values]) => ({ type, text: printFamily({ name, type, help, values }, prometheusCpp) }));
-  const all: readonly PrintedFamily[] = [...printed, ...executorFamilies(settings.executor, shown, settings.llm)];
+  const all: readonly PrintedFamily[] = [...printed, ...executorFamilies(settings.executor, shown, llm)];
   return TYPES.flatMap((type) => all.flatMap((one) => (one.type === type ? one.text : []))).join("");
 }
 const TYPES = ["counter", "gauge", "histogram", "summary"];

@@ -1,5 +1,6 @@
 /** Where do events of a stream wait whose client does not keep up? At most so many: with more its request is cancelled. */
 import type { EventSink, SinkEvents } from "../../http/sink.ts";
+import type { PlainText } from "../behaviours/behaviour.ts";
 
 const WAITING_MOST = 4096;
 const NOTHING = new Uint8Array();
@@ -23,6 +24,20 @@ export class EventQueue {
     }
     this.#waiting.push(event);
     if (this.#waiting.length > WAITING_MOST) this.#leave();
+  }
+
+  /** Events that differ in a piece alone, past the queue. */
+  plain(prefix: Uint8Array, suffix: Uint8Array): PlainText {
+    const sink = this.#sink;
+    return {
+      prefix,
+      suffix,
+      ...(sink.laneEnd ? { laneEnd: sink.laneEnd } : {}),
+      get full() {
+        return sink.full;
+      },
+      write: (piece) => void sink.writeParts(prefix, piece, suffix),
+    };
   }
 
   end(): void {

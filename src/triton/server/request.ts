@@ -2,6 +2,7 @@
  * What is a request to a model? Its inputs as they came, then, against the model's configuration, its batch's size, or what
  * is wrong with it: `InferenceRequest::Normalize` of `infer_request.cc` (2026), in its words and its order.
  */
+import type { PlainText } from "../behaviours/behaviour.ts";
 import type { ModelConfig, TensorConfig } from "../config/model-config.ts";
 import { controlOf, maxBatchSize } from "../config/model-config.ts";
 import { invalidArg, type TritonError } from "../config/status.ts";
@@ -30,6 +31,8 @@ export interface InferAnswer {
 /** Told of each response; `final` once, with the last one or, with null, after it. */
 export interface InferReceiver {
   respond(answer: InferAnswer | TritonError | null, final: boolean): void;
+  /** As of a `ModelRequest`; absent: nowhere. */
+  plainText?(output: string): PlainText | null;
 }
 
 /** Given as they are parsed; a tensor's `datatype` null: its name was none. */

@@ -2,7 +2,14 @@
  * How are requests to a model executed? Its scheduler says which batch goes to which instance when; an instance has the
  * behaviour compute it, and what comes back is answered and counted as Triton's Python backend does: when `execute` returns.
  */
-import type { Behaviour, ModelHost, ModelRequest, ModelResponse, ModelResults } from "../behaviours/behaviour.ts";
+import type {
+  Behaviour,
+  ModelHost,
+  ModelRequest,
+  ModelResponse,
+  ModelResults,
+  PlainText,
+} from "../behaviours/behaviour.ts";
 import { instancesOf, isDecoupled, type ModelConfig } from "../config/model-config.ts";
 import { internal, invalidArg, TritonError } from "../config/status.ts";
 import type { Granted, LimitedModel } from "../scheduling/rate-limiter.ts";
@@ -334,6 +341,10 @@ class RequestView implements ModelRequest {
   }
   whenCancelled(act: () => void): void {
     this.#request.whenCancelled(act);
+  }
+  plainText(output: string): PlainText | null {
+    const { fields, receiver, responded } = this.#request;
+    return responded && !this.#over && fields.outputs.length === 0 ? (receiver.plainText?.(output) ?? null) : null;
   }
 
   send(response: ModelResponse | null, final: boolean): void {
