@@ -5,7 +5,7 @@ export const root = new URL("../", import.meta.url).pathname;
 /** Two cores; more processes would make steps late that tests want on time. */
 const LANES = 2;
 /** So many seconds of cheap files share a process, and in it what they load and the servers that they share. */
-const CHUNK_S = 25;
+const CHUNK_S = 30;
 /** Seconds counted for a file that nobody has measured. */
 const UNKNOWN_S = 1;
 

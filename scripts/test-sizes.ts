@@ -21,7 +21,13 @@ export const SIZED: Readonly<Record<string, Sized>> = {
   clients: { paths: ["test/clients"], options: [] },
   library: { paths: ["test/library"], options: [] },
   runners: { paths: ["test/runners"], options: [] },
-  properties: { paths: ["test/sim", "test/model"], options: [] },
+  properties: {
+    paths: ["sim", "model", "check", "unit", "http2", "grpc", "triton", "conformance/log-safety.test.ts"].map(
+      (name) => `test/${name}`,
+    ),
+    options: [],
+  },
+  golden: { paths: ["test/golden/mutants.test.ts", "test/golden/trtllm/golden.test.ts"], options: [] },
   leaving: { paths: ["test/conformance/lifecycle.test.ts"], options: [] },
   pack: { paths: ["test/pack.test.ts"], options: [] },
   workers: { paths: ["test/conformance/workers.test.ts"], options: [] },

@@ -15,7 +15,7 @@ const QUICK = "--quick";
 /** These wait for times to pass, and use less than half a core meanwhile: a lane would stand still. */
 const WAITING = [
   "test/prometheus/live.test.ts",
-  ...["compat", "http", "scheduler-flags", "admin", "dev-routes", "kv-transfer", "metrics-lora"].map(
+  ...["compat", "http", "scheduler-flags", "dev-routes", "kv-transfer", "metrics-lora"].map(
     (name) => `test/conformance/${name}.test.ts`,
   ),
 ];

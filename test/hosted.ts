@@ -38,6 +38,11 @@ class Host {
     throw new Error(`the servers' process ended with ${code}`);
   });
 
+  /** The runner ends all processes when a test takes too long: the next server gets another one. */
+  get isLost(): boolean {
+    return this.#child.exitCode !== null || this.#child.signalCode !== null;
+  }
+
   constructor() {
     this.lost.catch(() => {}); // who waits for a server hears of it
     atEnd(() => this.#close());
@@ -45,6 +50,7 @@ class Host {
 
   /** Waits for its end, so that its processor time is counted. */
   async #close(): Promise<void> {
+    if (this.isLost) return;
     host = null;
     this.#child.disconnect();
     await this.#child.exited;
@@ -60,7 +66,7 @@ export const hosted = (flags: readonly string[] = [], env: Readonly<Record<strin
 
 /** `flags` name the ports. */
 export async function hostedAs(flags: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Hosted> {
-  host ??= new Host();
+  if (host === null || host.isLost) host = new Host();
   const [id, own] = [++last, host];
   const ready = Promise.withResolvers<Pick<Hosted, "url" | "metricsUrl" | "http2Url">>();
   const ended = Promise.withResolvers<void>();
@@ -74,6 +80,7 @@ export async function hostedAs(flags: readonly string[], env: Readonly<Record<st
   own.ask({ id, start: { flags, env } });
   const { url, metricsUrl, http2Url } = await Promise.race([ready.promise, own.lost]);
   const stop = async (graceS?: number) => {
+    if (own.isLost) return;
     own.ask({ id, graceS });
     await Promise.race([ended.promise, own.lost]);
   };

@@ -81,7 +81,7 @@ const stem = (family: string) => family.replace(/_total$/, "");
 describe("found", () => {
   const flagsOf = (name: BugName) => ["--bug", name, ...(bugs[name].alone ? ["--workers", "2"] : [])];
   // Those that cannot be among others are always here.
-  const some = new Set(sampled("bugmodes", BUG_NAMES, 3));
+  const some = new Set(sampled("bugmodes", BUG_NAMES, 1));
   const names = BUG_NAMES.filter((name) => some.has(name) || bugs[name].alone);
   const runs = new Map(names.map((name) => [name, driven(flagsOf(name), (_, scrapes) => scrapes)]));
 

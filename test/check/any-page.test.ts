@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { Checker, checkScrapes, laws } from "../../src/check/index.ts";
 import { checkTable, json, junit } from "../../src/check/report.ts";
+import { times } from "../size.ts";
 
 const read = (name: string) =>
   readFileSync(new URL(`recorded/${name}`, import.meta.url), "utf8")
@@ -60,7 +61,7 @@ test("any pages: a verdict per law, the same again, and a report that can be wri
       expect(JSON.parse(json(targets)).targets).toHaveLength(1);
       expect(junit(targets).match(/<testcase /g)).toHaveLength(laws.length);
     }),
-    { numRuns: 30 },
+    { numRuns: times(30) },
   );
 }, 60_000);
 

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { type Exposition, type Family, type FaultKind, parse, print, type Sample } from "../../src/check/index.ts";
+import { times } from "../size.ts";
 
 const read = (text: string | Uint8Array, contentType?: string): Exposition => {
   const found = parse(text, { contentType: contentType ?? null });
@@ -243,7 +244,7 @@ describe("for any text", () => {
         expect(plain(back)).toEqual(plain(written));
         expect(print({ families: back, format: "text" })).toBe(text);
       }),
-      { numRuns: 300 },
+      { numRuns: times(300) },
     );
   });
 
@@ -267,7 +268,7 @@ describe("for any text", () => {
           else for (const { line } of found.faults) expect(line).toBeGreaterThan(0);
         },
       ),
-      { numRuns: 2000 },
+      { numRuns: times(2000) },
     );
   });
 });

@@ -243,7 +243,7 @@ test("requests sent ahead: as many are answered as are read, others are served m
     await eventually(async () => {
       const before = last;
       last = await answered();
-      await Bun.sleep(50);
+      await Bun.sleep(150);
       return last === before;
     });
     return last;

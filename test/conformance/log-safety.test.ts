@@ -7,6 +7,7 @@ import { readdirSync } from "node:fs";
 import fc from "fast-check";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import { type App, createApp } from "../../src/roles/create-app.ts";
+import { times } from "../size.ts";
 
 setDefaultTimeout(60_000);
 
@@ -73,7 +74,7 @@ test("ids, models, stops and salts in log lines", async () => {
         expect(line.length).toBeLessThan(8000);
       }
     }),
-    { numRuns: 60 },
+    { numRuns: times(60) },
   );
 });
 
@@ -97,7 +98,7 @@ test("paths, methods and headers in log lines", async () => {
         expect(lines[0]).not.toMatch(UNSAFE);
       },
     ),
-    { numRuns: 60 },
+    { numRuns: times(60) },
   );
 });
 
@@ -114,7 +115,7 @@ test("no request makes a series, or a file", async () => {
       await (await post("/v1/completions", JSON.stringify({ ...body, model: "m" }))).text();
       await (await fetch(`${app.url}/${encodeURIComponent(one.toWellFormed())}`)).text();
     }),
-    { numRuns: 40 },
+    { numRuns: times(40) },
   );
   // Those of a first answer with that status may be new.
   const unknown = (await series()).filter((one) => !before.includes(one));

@@ -48,7 +48,7 @@ describe.each([
   test("who waits is served in the order of the policy", async () => {
     const waiting = () => sample(server().url, "vllm:num_requests_waiting{");
     const ended: string[] = [];
-    const first = ask({ prompt: "First", max_tokens: 150, ignore_eos: true });
+    const first = ask({ prompt: "First", max_tokens: 400, ignore_eos: true });
     await eventually(async () => (await sample(server().url, "vllm:num_requests_running{")) === 1);
     const asked: Promise<unknown>[] = [first];
     const queue: [name: string, body: object, headers?: Record<string, string>][] = [

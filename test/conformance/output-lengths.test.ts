@@ -14,7 +14,7 @@ import { sized } from "../size.ts";
 setDefaultTimeout(60_000);
 
 /** Answers of a dialect and a limit whose ends are looked at. */
-const CHATS = sized("lengths", { sample: 300, whole: 1000 });
+const CHATS = sized("lengths", { sample: 150, whole: 1000 });
 const FLAGS = "--served-model-name m --timing none --disable-uvicorn-access-log".split(" ");
 const drawn = naturalLength(DEFAULT_OUTPUT_LENGTHS, null);
 const messages = [{ role: "user", content: "Hello" }];

@@ -11,7 +11,7 @@ import { schemas } from "../structured/schemas.ts";
 setDefaultTimeout(120_000);
 
 /** What any schema's values are is tried without a server (test/structured/values.test.ts): here they only travel. */
-const SCHEMAS = sized("structured", { sample: 100, whole: 500 });
+const SCHEMAS = sized("structured", { sample: 20, whole: 500 });
 figure("schemas on a live server, in each form", SCHEMAS);
 
 const PARSERS = ["hermes", "llama3_json", "mistral", "qwen3_coder"] as const;
@@ -114,7 +114,7 @@ test(`${SCHEMAS} generated schemas: whole answers fit them`, async () => {
 });
 
 test.each(["hermes", "folder"])("streamed token by token it is the same text (%s)", async (server) => {
-  for (const schema of fc.sample(schemas, { numRuns: 20, seed: 10 })) {
+  for (const schema of fc.sample(schemas, { numRuns: sized("structured", { sample: 8, whole: 20 }), seed: 10 })) {
     const whole = await ask(server, format(schema));
     const stream = await streamed(server, format(schema));
     expect(stream.message.content).toBe(whole.choices[0]!.message.content!);

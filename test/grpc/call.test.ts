@@ -10,6 +10,7 @@ import { VirtualClock } from "../../src/host/clock.ts";
 import { FrameFlag, FrameType } from "../../src/http2/frames.ts";
 import type { HeaderField } from "../../src/http2/hpack.ts";
 import { frame, headers, Peer } from "../http2/peer.ts";
+import { times } from "../size.ts";
 
 const MESSAGE_BYTES = 1000;
 const HELD_BYTES = 1500;
@@ -87,7 +88,7 @@ test("messages however they are cut into frames", () => {
       expect(answers(peer)).toEqual(all);
       expect([statusOf(peer), told.at(-1)]).toEqual([["0", undefined], "half-closed"]);
     }),
-    { numRuns: 200 },
+    { numRuns: times(200) },
   );
 });
 

@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { FrameFlag, FrameType, Http2Code, PREFACE } from "../../src/http2/frames.ts";
 import { encodeFields, type HeaderField } from "../../src/http2/hpack.ts";
+import { times } from "../size.ts";
 import { frame, headers, type Owner, Peer, REQUEST, settings, windowUpdate } from "./peer.ts";
 
 const four = (value: number) => {
@@ -298,7 +299,7 @@ test("windows and a slow kernel: no byte too many, none out of order, and all of
         expect([peer.connection.streams, peer.goAway]).toEqual([0, null]);
       },
     ),
-    { numRuns: 400 },
+    { numRuns: times(400) },
   );
 });
 

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { ConnectionError } from "../../src/http2/frames.ts";
 import { encodeFields, HpackDecoder } from "../../src/http2/hpack.ts";
 import { huffmanText } from "../../src/http2/huffman.ts";
+import { times } from "../size.ts";
 
 const bytes = (hex: string) => Buffer.from(hex.replaceAll(" ", ""), "hex");
 
@@ -66,7 +67,7 @@ test("what is written is read, whatever the names and values", () => {
     fc.property(fc.array(fc.tuple(text, fc.oneof({ arbitrary: text, weight: 9 }, long))), (fields) => {
       expect(new HpackDecoder().decode(encodeFields(fields))).toEqual(fields);
     }),
-    { numRuns: 300 },
+    { numRuns: times(300) },
   );
 });
 
@@ -83,7 +84,7 @@ test("any bytes are fields or an error of the connection", () => {
         expect(error).toBeInstanceOf(ConnectionError);
       }
     }),
-    { numRuns: 2000 },
+    { numRuns: times(2000) },
   );
 });
 

@@ -23,7 +23,7 @@ test.each(sampled("library", Object.entries(BUGS), 3))(
 );
 
 test("a right one is never accused: rest, load, rest", async () => {
-  const runs = sized("library", { sample: 40, whole: 1000 });
+  const runs = sized("library", { sample: 15, whole: 1000 });
   await using exporter = exporterWith({});
   const { code, out, err } = await check(exporter.url, runs);
   expect({ code, out, err }).toEqual({ code: 0, out: "every law held\n", err: "" });

@@ -10,7 +10,7 @@ import { Load } from "../../src/load/load.ts";
 import type { Settings } from "../../src/load/settings.ts";
 import { answerIn, framedMessage, inferRequest, MessageReader, modelIn } from "../../src/load/triton/grpc-wire.ts";
 import { inputOf } from "../../src/load/triton/tensors.ts";
-import { startTriton, type TritonChild } from "../triton/child.ts";
+import { hostTriton, type TritonHosted } from "../triton/child.ts";
 import { decoded, encoded } from "../triton/grpc-client.ts";
 import { SETTINGS } from "./loaded.ts";
 
@@ -18,15 +18,15 @@ setDefaultTimeout(30_000);
 
 const folder = mkdtempSync(join(tmpdir(), "load-triton-"));
 const truth = join(folder, "truth.jsonl");
-let server: TritonChild;
+let server: TritonHosted;
 beforeAll(async () => {
   const root = new URL("../../", import.meta.url).pathname;
   const repositories = ["src/triton/shipped", "test/triton/models"].map((path) => `--model-repository=${root}${path}`);
   const models = ["vllm_model", "add_sub", "plain", "tokens"].map((name) => `--load-model=${name}`);
-  server = await startTriton([...repositories, "--model-control-mode=explicit", ...models, `--truth-log=${truth}`]);
+  server = await hostTriton([...repositories, "--model-control-mode=explicit", ...models, `--truth-log=${truth}`]);
 });
 afterAll(async () => {
-  await server.stop("SIGKILL");
+  await server.stop(0);
   rmSync(folder, { recursive: true, force: true });
 });
 

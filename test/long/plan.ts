@@ -7,4 +7,4 @@ const { TEST_INPUTS, TEST_SECONDS } = process.env;
 
 export const inputs = Number(TEST_INPUTS ?? 200_000);
 /** Most seconds of spoiled requests, and of schemathesis. */
-export const seconds = Number(TEST_SECONDS ?? sized("long", { sample: 4, whole: 1200 }));
+export const seconds = Number(TEST_SECONDS ?? sized("long", { sample: 2, whole: 1200 }));

@@ -11,6 +11,7 @@ import { seeded } from "../../src/host/random.ts";
 import { Replay } from "../../src/replay/replay.ts";
 import { TRACE_BLOCK, type TraceRequest } from "../../src/traces/trace.ts";
 import { configOf, debug, release } from "../sim/world.ts";
+import { times } from "../size.ts";
 
 const LONGEST_BLOCKS = 60;
 
@@ -155,7 +156,7 @@ test("any small trace, any pool: the debug core agrees with the model", () =>
       const hits = coreHits(small, config(usable + 1, TRACE_BLOCK, true), debug);
       expect(hits).toBe(lruHits(small, usable) * TRACE_BLOCK);
     }),
-    { numRuns: 30 },
+    { numRuns: times(30) },
   ));
 
 test("prompts of whole blocks compute their last one again", () => {

@@ -7,7 +7,7 @@ import fc from "fast-check";
 import { checkScrapes } from "../../src/check/index.ts";
 import { BUG_NAMES } from "../../src/config/types.ts";
 import { bugs } from "../../src/metrics/bugs/table.ts";
-import { figure, sized, times } from "../size.ts";
+import { figure, sampled, sized, times } from "../size.ts";
 import { anyLoad, LEAST_S, type Load, START_S, scraped } from "./scraped.ts";
 
 setDefaultTimeout(sized("laws", { sample: 120_000, whole: 1_800_000 }));
@@ -62,7 +62,7 @@ const QUIET_FROM_S = START_S + 20 + 5 + IMPATIENT.intervalS;
 /** Where a simulation has one process, and an engine that refuses nothing. */
 const SHOWN = BUG_NAMES.filter((name) => name !== "worker-saw-tooth" && name !== "failures-succeed");
 
-test.each(SHOWN)("%s is found in simulated time, too", async (name) => {
+test.each(sampled("laws", SHOWN, 8))("%s is found in simulated time, too", async (name) => {
   const { scrapes } = await scraped(IMPATIENT, [name]);
   const known = scrapes.map((one) => ({ ...one, rest: one.atS! > QUIET_FROM_S && one.atS! < START_S + LEAST_S }));
   const laws = Object.keys(bugs[name].finds).filter((law) => bugs[name].finds[law] !== "clean, rest");

@@ -12,7 +12,7 @@ import { ValueDrawer } from "../../src/structured/values.ts";
 import { figure, sized } from "../size.ts";
 import { schemas } from "./schemas.ts";
 
-const SCHEMAS = sized("structured", { sample: 200, whole: 500 });
+const SCHEMAS = sized("structured", { sample: 80, whole: 500 });
 figure("schemas without a server", SCHEMAS);
 
 const ajv = new Ajv({ strict: false });

@@ -10,19 +10,19 @@ import { plansOf } from "../faults/cases.ts";
 import { bytesOf, cleanAnswer, difference, predicted, readWire } from "../faults/wire.ts";
 import { eventually } from "../server.ts";
 import { sampled } from "../size.ts";
-import { startTriton, type TritonChild } from "./child.ts";
+import { hostTriton, type TritonHosted } from "./child.ts";
 import { encoded, plain, TritonClient, tokens } from "./grpc-client.ts";
 
 setDefaultTimeout(60_000);
 
 const folder = mkdtempSync(join(tmpdir(), "triton-faults-"));
 const truth = join(folder, "truth.jsonl");
-let server: TritonChild;
+let server: TritonHosted;
 let client: TritonClient;
 beforeAll(async () => {
   const own = new URL("models", import.meta.url).pathname;
   for (const name of ["tokens", "plain"]) cpSync(join(own, name), join(folder, "models", name), { recursive: true });
-  server = await startTriton([
+  server = await hostTriton([
     `--model-repository=${join(folder, "models")}`,
     "--allow-request-orders=all",
     `--truth-log=${truth}`,
@@ -31,7 +31,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   client.close();
-  await server.stop("SIGKILL");
+  await server.stop(0);
   rmSync(folder, { recursive: true, force: true });
 });
 

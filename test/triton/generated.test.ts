@@ -4,7 +4,7 @@ import { copyFileSync, mkdirSync } from "node:fs";
 import { findToolchain, missingLine, TOOLCHAINS } from "../clients/toolchains.ts";
 import { goMessages, javaMessages, protocolFile, run } from "../clients/triton/generate.ts";
 import { sized } from "../size.ts";
-import { startTriton } from "./child.ts";
+import { hostTriton } from "./child.ts";
 
 setDefaultTimeout(600_000);
 
@@ -36,7 +36,7 @@ if (whole) {
 async function served(ask: (address: string) => void): Promise<void> {
   const models = ["plain", "batched", "tokens"].map((name) => `--load-model=${name}`);
   const repository = `--model-repository=${root}test/triton/models`;
-  const server = await startTriton([repository, "--model-control-mode=explicit", "--allow-client-shm=true", ...models]);
+  const server = await hostTriton([repository, "--model-control-mode=explicit", "--allow-client-shm=true", ...models]);
   try {
     ask(`127.0.0.1:${server.grpc}`);
   } finally {

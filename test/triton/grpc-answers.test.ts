@@ -10,6 +10,7 @@ import type { ParameterValue } from "../../src/triton/server/request.ts";
 import { SharedMemory } from "../../src/triton/server/shared-memory.ts";
 import { type Datatype, ELEMENT_BYTES, toBytesText } from "../../src/triton/tensors/datatypes.ts";
 import { Real } from "../../src/triton/tensors/rapid-json.ts";
+import { times } from "../size.ts";
 
 const text = fc.oneof(
   fc.string({ unit: "grapheme", maxLength: 12 }),
@@ -86,7 +87,7 @@ test("any answer, unary and streamed, is what the library writes", () => {
       const message = create(streamed, { errorMessage: error, inferResponse: create(unary, whole) } as never);
       expect(Buffer.compare(writer.streamed(error, parts).subarray(5), toBinary(streamed, message))).toBe(0);
     }),
-    { numRuns: 1000 },
+    { numRuns: times(1000) },
   );
 });
 

@@ -4,24 +4,24 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createServer } from "../../src/library/bun.ts";
-import { startTriton, type TritonChild } from "./child.ts";
+import { hostTriton, type TritonHosted } from "./child.ts";
 
 const own = mkdtempSync(join(tmpdir(), "triton-openai-"));
 const shipped = new URL("../../src/triton/shipped", import.meta.url).pathname;
-let child: TritonChild;
+let child: TritonHosted;
 beforeAll(async () => {
   const version = join(own, "adapted", "1");
   mkdirSync(version, { recursive: true });
   writeFileSync(join(own, "adapted", "config.pbtxt"), 'backend: "vllm"');
   writeFileSync(join(version, "model.json"), '{"enable_lora": "true"}');
   writeFileSync(join(version, "multi_lora.json"), '{"sql": "/adapters/sql"}');
-  child = await startTriton([
+  child = await hostTriton([
     ...["--openai", "--openai-port=0", "--seed=7", "--lora-separator=+", "--embedding-dimensions=3"],
     ...["--http-max-input-size=20000", `--model-repository=${shipped}`, `--model-repository=${own}`],
   ]);
 });
 afterAll(async () => {
-  await child.stop("SIGKILL");
+  await child.stop(0);
   rmSync(own, { recursive: true });
 });
 

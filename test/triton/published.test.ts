@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { startTriton, type TritonChild } from "./child.ts";
+import { hostTriton, type TritonHosted } from "./child.ts";
 
 const FOLDERS: Readonly<Record<string, readonly [config: string, file: string]>> = {
   // Without a platform: the file tells; a GPU that is named; commas or none.
@@ -62,7 +62,7 @@ const FOLDERS: Readonly<Record<string, readonly [config: string, file: string]>>
 };
 
 let folder: string;
-let server: TritonChild;
+let server: TritonHosted;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "triton-published-"));
   for (const [name, [config, file]] of Object.entries(FOLDERS)) {
@@ -70,7 +70,7 @@ beforeAll(async () => {
     writeFileSync(join(folder, name, "config.pbtxt"), config);
     writeFileSync(join(folder, name, "1", file), "");
   }
-  server = await startTriton([
+  server = await hostTriton([
     `--model-repository=${folder}`,
     "--model-control-mode=explicit",
     "--load-model=*",
@@ -79,7 +79,7 @@ beforeAll(async () => {
   ]);
 });
 afterAll(async () => {
-  await server.stop("SIGKILL");
+  await server.stop(0);
   rmSync(folder, { recursive: true, force: true });
 });
 

@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { JsonMembers, type JsonNode, parseRapidJson, Real } from "../../src/triton/tensors/rapid-json.ts";
 import { doubleText, rapidText } from "../../src/triton/tensors/tensor-json.ts";
+import { times } from "../size.ts";
 
 const parse = (text: string) => parseRapidJson(Buffer.from(text));
 
@@ -69,7 +70,7 @@ test("whatever JavaScript writes is read the same", () => {
       const text = JSON.stringify(one);
       expect(plainOf(parse(text))).toEqual(JSON.parse(Buffer.from(text).toString()));
     }),
-    { numRuns: 500 },
+    { numRuns: times(500) },
   );
 });
 
@@ -82,7 +83,7 @@ test("whatever is written is read the same", () => {
         number === Infinity || number === -Infinity ? new Real(number) : new Real(number),
       );
     }),
-    { numRuns: 500 },
+    { numRuns: times(500) },
   );
   expect([1, 0.1, 1e30, 1e-7, 1.5e300, -0].map(doubleText)).toEqual(["1.0", "0.1", "1e30", "1e-7", "1.5e300", "-0.0"]);
   expect(rapidText('a"\\\n\u001f/')).toBe('"a\\"\\\\\\n\\u001F/"');

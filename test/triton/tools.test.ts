@@ -1,20 +1,20 @@
 /** Do the requests pass that perf_analyzer and genai-perf send? In their order and their shapes; there are no binaries to install. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { startTriton, type TritonChild } from "./child.ts";
+import { hostTriton, type TritonHosted } from "./child.ts";
 import { bytesText, decoded, encoded, input, TritonClient } from "./grpc-client.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
-let server: TritonChild;
+let server: TritonHosted;
 let client: TritonClient;
 beforeAll(async () => {
   const models = ["ens", "ens_a", "ens_b", "vllm_model"].map((name) => `--load-model=${name}`);
   const repositories = ["test/triton/models", "src/triton/shipped"].map((path) => `--model-repository=${root}${path}`);
-  server = await startTriton([...repositories, "--model-control-mode=explicit", ...models]);
+  server = await hostTriton([...repositories, "--model-control-mode=explicit", ...models]);
   client = new TritonClient(server.grpc);
 });
 afterAll(async () => {
   client.close();
-  await server.stop("SIGKILL");
+  await server.stop(0);
 });
 
 const get = async (path: string) => (await fetch(`${server.url}/v2${path}`)).json();

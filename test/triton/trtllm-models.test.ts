@@ -1,17 +1,17 @@
 /** What do TensorRT-LLM's models answer? The classic ensemble, its parts, BLS and the LLM API, over HTTP, as their repository. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { startTriton, type TritonChild } from "./child.ts";
+import { hostTriton, type TritonHosted } from "./child.ts";
 import { bytesText, decoded, encoded, int32, TritonClient } from "./grpc-client.ts";
 
-let child: TritonChild;
+let child: TritonHosted;
 beforeAll(async () => {
-  child = await startTriton([
+  child = await hostTriton([
     "--seed=7",
     "--capacity-scheduler-policy=GUARANTEED_NO_EVICT",
     "--output-tokens=constant:40",
   ]);
 });
-afterAll(() => child.stop("SIGKILL"));
+afterAll(() => child.stop(0));
 
 type Answer = Record<string, string | number | boolean | number[]>;
 const post = (model: string, path: string, body: object) =>

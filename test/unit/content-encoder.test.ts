@@ -10,6 +10,7 @@ import { createEncoder } from "../../src/content/encoder.ts";
 import { loadVocabulary } from "../../src/content/vocabulary.ts";
 import { packTable } from "../../src/content/vocabulary-table.ts";
 import { sayableText } from "../../src/orders/orders.ts";
+import { times } from "../size.ts";
 
 const path = new URL("../../build/vocabulary.bin", import.meta.url);
 const file = new Uint8Array(readFileSync(path));
@@ -31,7 +32,7 @@ test("what can be said of a long text begins with the same ids", () => {
       const ids = (some: string) => [...bpe.encode([some], false)].slice(0, tokens);
       expect(ids(said)).toEqual(ids(text));
     }),
-    { numRuns: 20 },
+    { numRuns: times(20) },
   );
 });
 

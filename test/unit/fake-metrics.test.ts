@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import { type FakeMetrics, parseFakeMetrics, waveAt } from "../../src/config/fake-metrics.ts";
 import { pages } from "../../src/metrics/page.ts";
+import { times } from "../size.ts";
 import { parseExposition } from "./metrics-parse.ts";
 import { anySnapshot, emptySnapshot, identity } from "./metrics-snapshots.ts";
 
@@ -69,7 +70,7 @@ test("what is named shows what was said, all else what is so, and pages stay str
       for (const name of families.map((family) => family.name).filter((name) => !FAMILIES.includes(name)))
         expect(of(page, name)).toEqual(of(so, name));
     }),
-    { numRuns: 20 },
+    { numRuns: times(20) },
   ));
 
 test("waves follow the clock that is handed in", async () => {

@@ -9,6 +9,7 @@ import { LIMITS, pack, REGEX_CHARACTERS } from "../../src/content/fixtures/fixtu
 import { FixtureFolder } from "../../src/content/fixtures/folder.ts";
 import { BrokenFixture, readFixtures } from "../../src/content/fixtures/form.ts";
 import { FixtureFile, type Question } from "../../src/content/fixtures/match.ts";
+import { times } from "../size.ts";
 
 const KNOWN = { vocabularySize: 100, plays: ["greeting"] };
 const read = (text: string) => readFixtures(text, KNOWN);
@@ -272,7 +273,7 @@ test("whatever a file holds, it is fixtures or broken", () => {
         }
       },
     ),
-    { numRuns: 200 },
+    { numRuns: times(200) },
   );
 });
 

@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { Connection } from "../../src/http/socket/connection.ts";
 import type { Exchange } from "../../src/http/socket/exchange.ts";
+import { times } from "../size.ts";
 import { Kernel, Server } from "./http1-kernel.ts";
 
 const path = fc.oneof(
@@ -61,7 +62,7 @@ test("however the kernel takes bytes, and whoever else writes meanwhile, each co
       expect(server.held).toBe(0);
       expect(server.told).not.toContain("gone");
     }),
-    { numRuns: 300 },
+    { numRuns: times(300) },
   );
 });
 
@@ -127,7 +128,7 @@ test("whatever was sent ahead is answered once and in order, one a turn, when th
       expect(kernel.written).toBe(answers.join(""));
       expect(kernel.paused).toBe(false);
     }),
-    { numRuns: 200 },
+    { numRuns: times(200) },
   );
 });
 

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { HeaderFields } from "../../src/http/socket/fields.ts";
 import { KnownHeads } from "../../src/http/socket/known-heads.ts";
 import { Fed, Parser, type ParserEvents } from "../../src/http/socket/parser.ts";
+import { times } from "../size.ts";
 
 const HEAD_BYTES = 2000;
 
@@ -96,7 +97,7 @@ test("however the bytes are cut, the same requests come of them", () => {
       expect(parts.fed).toBe(whole.fed);
       expect(parts.events).toEqual(whole.events);
     }),
-    { numRuns: 2000 },
+    { numRuns: times(2000) },
   );
 });
 
@@ -107,7 +108,7 @@ test("byte by byte", () => {
       const single = hear(Array.from(bytes, (_, i) => bytes.subarray(i, i + 1)));
       expect([single.fed, single.events]).toEqual([whole.fed, whole.events]);
     }),
-    { numRuns: 300 },
+    { numRuns: times(300) },
   );
 });
 
@@ -121,7 +122,7 @@ test("wherever it is enough for a while, the same requests come of the rest", ()
         expect([paused.fed, paused.events]).toEqual([whole.fed, whole.events]);
       }
     }),
-    { numRuns: 2000 },
+    { numRuns: times(2000) },
   );
 });
 
@@ -137,7 +138,7 @@ test("a head that came before is heard as the first time", () => {
         expect([again.fed, again.events]).toEqual([single.fed, single.events]);
       }
     }),
-    { numRuns: 500 },
+    { numRuns: times(500) },
   );
 });
 
@@ -204,7 +205,7 @@ test("no head is longer than it may be, whichever part of it is", () => {
       expect(fed).toBe(Fed.TooLarge);
       expect(fieldBytes).toBeLessThan(HEAD_BYTES);
     }),
-    { numRuns: 100 },
+    { numRuns: times(100) },
   );
 });
 

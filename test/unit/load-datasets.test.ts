@@ -7,6 +7,7 @@ import { countTokens as r50k } from "gpt-tokenizer/encoding/r50k_base";
 import { dataset, parseThinkTime } from "../../src/load/datasets/index.ts";
 import { measure } from "../../src/load/datasets/text.ts";
 import { WORDS } from "../../src/load/datasets/words.ts";
+import { times } from "../size.ts";
 import { BASE, BLOCK, beginning, refusal, tokensOf, turns } from "./load-datasets-read.ts";
 
 describe("words", () => {
@@ -94,7 +95,7 @@ describe("made up", () => {
         const begun = new Set(all.map((turn) => beginning(turn, BLOCK)));
         expect(warm.filter((turn) => tokensOf(turn).length >= BLOCK && begun.has(beginning(turn, BLOCK)))).toEqual([]);
       }),
-      { numRuns: 40 },
+      { numRuns: times(40) },
     ));
 
   test("another seed, other turns", async () => {
@@ -146,7 +147,7 @@ describe("made up", () => {
           expect(behind.filter((text) => prefixes.some((prefix) => prefix.startsWith(text)))).toEqual([]);
         },
       ),
-      { numRuns: 30 },
+      { numRuns: times(30) },
     ));
 
   test("prefix_repetition has vLLM's defaults", async () => {

@@ -6,6 +6,7 @@ import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import { Logprobs, seededLogprobs } from "../../src/generation/logprobs.ts";
 import { atOnce } from "../../src/python/pieces.ts";
 import { serve } from "../server.ts";
+import { times } from "../size.ts";
 
 /** Each byte a token: most of the upper half are parts of characters alone. */
 const vocabulary = vocabularyOf(
@@ -62,7 +63,7 @@ test("a body: texts in any order of their making, kept or made again, are the sa
       expect(Buffer.concat([...body.parts()]).equals(Buffer.from(expected))).toBe(true);
       body.drop();
     }),
-    { numRuns: 20 },
+    { numRuns: times(20) },
   );
 });
 

@@ -6,6 +6,7 @@ import { Layout } from "../../src/metrics/flat.ts";
 import { pages } from "../../src/metrics/page.ts";
 import { counter, gauge, type Refresh, register } from "../../src/metrics/table.ts";
 import { python } from "../../src/metrics/text.ts";
+import { times } from "../size.ts";
 import { type ParsedFamily, parseExposition } from "./metrics-parse.ts";
 import { anySnapshot, emptyEngine, emptySnapshot, identity, shapeOf } from "./metrics-snapshots.ts";
 
@@ -57,7 +58,7 @@ test("any snapshot gives strict pages: no series twice, buckets cumulative, +Inf
         expect(value(families, "understudy_requests_total", { outcome })).toBe(count);
       }
     }),
-    { numRuns: 30 },
+    { numRuns: times(30) },
   ));
 
 test("an engine that did nothing shows every series at 0", async () => {
@@ -169,5 +170,5 @@ test("OpenMetrics: the same numbers, counters named as it wants, created inside,
       const samples = (page: string) => page.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
       expect(samples(open).sort()).toEqual(samples(text).sort());
     }),
-    { numRuns: 20 },
+    { numRuns: times(20) },
   ));

@@ -14,6 +14,7 @@ import { kindsOf, NumberKind } from "../../src/metrics/kinds.ts";
 import { pages as textOf } from "../../src/metrics/page.ts";
 import { AllPages, OwnPage, type Pages, pageLength, retire } from "../../src/metrics/shared.ts";
 import { createPage, emptyPage, SharedPage } from "../../src/metrics/shared-page.ts";
+import { times } from "../size.ts";
 import { emptySnapshot, identity, setup } from "./metrics-snapshots.ts";
 
 /** All engines of all processes. */
@@ -231,7 +232,7 @@ test("any history of movements, kills in the middle of a write, restarts and scr
       }
       expect(scraper.read()).toEqual(expected(places, pages));
     }),
-    { numRuns: 100 },
+    { numRuns: times(100) },
   );
 });
 

@@ -7,6 +7,7 @@ import { loadThinkingVocabulary, loadVocabulary, vocabularyOf } from "../../src/
 import { thoughtfulAnswer } from "../../src/generation/thinking.ts";
 import { AnswerParser } from "../../src/parsers/answer-parser.ts";
 import { reasoningSetup, thinkingIsOver } from "../../src/parsers/reasoning.ts";
+import { times } from "../size.ts";
 
 const utf8 = new TextEncoder();
 const TOKENS = ["</s>", "<think>", "</think>", "<tool_call>", "<|im_start|>", "One", " two", "<", "\n", "é", "a < b"];
@@ -58,7 +59,7 @@ describe.each(["qwen3", "deepseek_r1"] as const)("%s", (name) => {
         expect([shown, content]).toEqual([said.reasoning ?? "", said.content ?? ""]);
         expect([tokens, whole.reasoningTokens]).toEqual([thoughts.length, thoughts.length]);
       }),
-      { numRuns: 500 },
+      { numRuns: times(500) },
     );
   });
 
@@ -70,7 +71,7 @@ describe.each(["qwen3", "deepseek_r1"] as const)("%s", (name) => {
         const said = thoughts.map((id) => TOKENS[id]).join("");
         expect([reasoning.replace("<think>", ""), content]).toEqual([said, ""]);
       }),
-      { numRuns: 300 },
+      { numRuns: times(300) },
     );
   });
 
@@ -152,7 +153,7 @@ test("read in any slices an answer is the same, with its tags where they belong"
       }
       expect(parts).toEqual(whole);
     }),
-    { numRuns: 100 },
+    { numRuns: times(100) },
   );
 });
 

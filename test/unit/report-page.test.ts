@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { distributionOf } from "../../src/report/distribution.ts";
 import { html } from "../../src/report/index.ts";
 import { fourDigits } from "../../src/report/numbers.ts";
+import { times } from "../size.ts";
 import { of, read, record, result } from "./report-reader.ts";
 
 test("a whole page from what little there is", async () => {
@@ -54,7 +55,7 @@ test("whatever stands in names, commands and errors is text, and nothing is load
       expect(new Set(elements)).toEqual(new Set(plain.elements));
       expect(data.waterfall!.ids).toEqual([three.toWellFormed()]);
     }),
-    { numRuns: 60 },
+    { numRuns: times(60) },
   );
 });
 

@@ -16,6 +16,7 @@ import { Finish } from "../../src/engine/types.ts";
 import { VirtualClock } from "../../src/host/clock.ts";
 import { PlayedReceiver, rankedLogprobs, scriptIds, Together } from "../../src/orders/play.ts";
 import type { Repetition } from "../../src/python/request.ts";
+import { times } from "../size.ts";
 
 /** Ids by step, as a sequence has them. */
 const stepped = (steps: readonly (readonly number[])[]) => ({
@@ -137,7 +138,7 @@ test("whatever JSON comes, it is an order or a broken one", () => {
         expect(error).toBeInstanceOf(BrokenScript);
       }
     }),
-    { numRuns: 300 },
+    { numRuns: times(300) },
   );
 }, 30_000);
 

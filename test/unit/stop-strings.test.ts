@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { StopStrings } from "../../src/answer/stop-strings.ts";
+import { times } from "../size.ts";
 
 /** The rules over code points, with all the text kept: `v1/engine/detokenizer.py` of vLLM 0.33. */
 class Model {
@@ -70,7 +71,7 @@ test("any text in any steps gives the same pieces and the same stop as the model
         expect(real.take(true)).toBe(model.take(true));
       },
     ),
-    { numRuns: 2000 },
+    { numRuns: times(2000) },
   );
 });
 

@@ -91,7 +91,7 @@ test("--help", () => {
   for (const words of [["--help"], ["show", "-h"], ["fit", "--help"]]) {
     const { exitCode, out } = timing(...words);
     expect(exitCode).toBe(0);
-    expect(out).toContain("understudy timing fit FILE...");
+    expect(out).toContain("understudy timing fit FILE|FOLDER...");
   }
 });
 

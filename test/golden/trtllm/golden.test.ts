@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
+import { sampled } from "../../size.ts";
 import { firstDifference, sideBySide } from "../compare.ts";
 import { mutate } from "../mutate.ts";
 import type { Found } from "../places.ts";
@@ -35,7 +36,7 @@ test.each(all.map((found) => [found.short, found] as const))("%s, both cores", (
   expect(verdict(found, debug)).toBe("");
 });
 
-test.each([1, 2])(
+test.each(sampled("golden", [1, 2], 1))(
   "every mutant with seed %p is noticed",
   (seed) => {
     const unnoticed: string[] = [];
