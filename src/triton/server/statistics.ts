@@ -107,13 +107,14 @@ export class ModelStatistics {
 
   responded(us: number): void {
     const ms = Math.floor(us / 1000);
-    const bucket = FIRST_RESPONSE_MS.findIndex((bound) => ms <= bound);
-    this.firstResponse[bucket === -1 ? FIRST_RESPONSE_MS.length : bucket]!++;
+    let bucket = 0;
+    while (bucket < FIRST_RESPONSE_MS.length && ms > FIRST_RESPONSE_MS[bucket]!) bucket++;
+    this.firstResponse[bucket]!++;
     this.firstResponse[FIRST_RESPONSE_MS.length + 1]! += ms;
   }
 
   #took(span: number, us: number, nowUs: number): void {
     this.spans[span]! += us;
-    this.quantiles[span]?.insert(us, nowUs);
+    if (this.quantiles.length > 0) this.quantiles[span]!.insert(us, nowUs);
   }
 }
