@@ -4,7 +4,7 @@
  * grows until an instance takes it. Others are looked at when an instance is free.
  */
 import { NO_POLICY, PolicyQueue, type Skipped, type WaitPolicy } from "./policy-queue.ts";
-import type { BatchOrders, Schedulable, Scheduler } from "./scheduler.ts";
+import { type BatchOrders, NO_ORDERS, type Schedulable, type Scheduler } from "./scheduler.ts";
 
 export interface BatchingRules {
   readonly instances: number;
@@ -79,6 +79,7 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
   }
 
   orders(nowUs: number): BatchOrders<R> {
+    if (this.#ready.length === 0 && this.#queued === 0) return NO_ORDERS;
     const run: (readonly R[])[] = [];
     const skipped: Skipped<R> = { rejected: [], cancelled: [] };
     let wakeUs: number | null = null;
@@ -95,7 +96,9 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
   }
 
   get #queued(): number {
-    return this.#levels.reduce((all, { size }) => all + size, 0);
+    let all = 0;
+    for (const level of this.#levels) all += level.size;
+    return all;
   }
 
   get #mayForm(): boolean {

@@ -61,7 +61,7 @@ export class PolicyQueue<R extends Schedulable> {
       else if (this.#policy.action === "DELAY") this.#delayed.push({ ...one, untilUs: 0 });
       else skipped.rejected.push(one.request);
     }
-    this.#queue.splice(at, end - at);
+    if (end > at) this.#queue.splice(at, end - at);
     return at < this.size;
   }
 

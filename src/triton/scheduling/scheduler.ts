@@ -29,6 +29,9 @@ export interface BatchOrders<R> {
   readonly wakeUs: number | null;
 }
 
+/** There is nothing to be done. */
+export const NO_ORDERS: BatchOrders<never> = { run: [], rejected: [], cancelled: [], wakeUs: null };
+
 /** One of a batch that goes to a certain instance. */
 export interface BatchRow<R> {
   readonly request: R;
@@ -80,6 +83,7 @@ export class DefaultScheduler<R extends Schedulable> implements Scheduler<R> {
   }
 
   orders(): BatchOrders<R> {
+    if (this.#queue.length === 0) return NO_ORDERS;
     const run = this.#queue.splice(0, this.#idle).map((request) => [request]);
     this.#idle -= run.length;
     return { run, rejected: [], cancelled: [], wakeUs: null };

@@ -114,14 +114,14 @@ export class Runner implements Served {
     while (this.#again) {
       this.#again = false;
       this.#unwake?.();
-      const { run, placed = [], rejected, cancelled, wakeUs } = scheduler.orders(this.#shared.clock.now());
+      const { run, placed, rejected, cancelled, wakeUs } = scheduler.orders(this.#shared.clock.now());
       this.#unwake = wakeUs === null ? null : this.#shared.clock.at(wakeUs, () => this.#pump());
       for (const request of rejected)
         this.#refuse(request, "REJECTED", new TritonError("UNAVAILABLE", "Request timeout expired"));
       for (const request of cancelled)
         this.#refuse(request, "CANCELED", new TritonError("CANCELLED", "Request cancelled"));
       for (const batch of run) this.#begin(batch);
-      for (const { instance, rows } of placed)
+      for (const { instance, rows } of placed ?? [])
         if (limited === null) this.#execute(this.#instances[instance]!, rows);
         else grant(limited.ask(() => this.#execute(this.#instances[instance]!, rows), instance));
     }
@@ -129,16 +129,16 @@ export class Runner implements Served {
   }
 
   #begin(batch: readonly InferRequest[]): void {
-    const { limited, scheduler } = this.#options;
-    const on = (instance: Instance) => {
-      scheduler.began?.(batch);
-      this.#execute(
-        instance,
-        batch.map((request) => ({ request, slot: 0, ready: true })),
-      );
-    };
-    if (limited === null) on(this.#idle.pop()!);
-    else grant(limited.ask((at) => on(this.#instances[at]!), null));
+    const { limited } = this.#options;
+    if (limited === null) this.#beginOn(this.#idle.pop()!, batch);
+    else grant(limited.ask((at) => this.#beginOn(this.#instances[at]!, batch), null));
+  }
+
+  #beginOn(instance: Instance, batch: readonly InferRequest[]): void {
+    this.#options.scheduler.began?.(batch);
+    const rows: BatchRow<InferRequest>[] = [];
+    for (const request of batch) rows.push({ request, slot: 0, ready: true });
+    this.#execute(instance, rows);
   }
 
   #refuse(request: InferRequest, reason: "REJECTED" | "CANCELED", error: TritonError): void {

@@ -131,13 +131,14 @@ export class ModelStatistics {
   responded(us: number): void {
     const ms = Math.floor(us / 1000);
     const bounds = this.firstResponseMs;
-    const bucket = bounds.findIndex((bound) => ms <= bound);
-    this.firstResponse[bucket === -1 ? bounds.length : bucket]!++;
+    let bucket = 0;
+    while (bucket < bounds.length && ms > bounds[bucket]!) bucket++;
+    this.firstResponse[bucket]!++;
     this.firstResponse[bounds.length + 1]! += ms;
   }
 
   #took(span: number, us: number, nowUs: number): void {
     this.spans[span]! += us;
-    this.quantiles[span]?.insert(us, nowUs);
+    if (this.quantiles.length > 0) this.quantiles[span]!.insert(us, nowUs);
   }
 }

@@ -13,12 +13,22 @@ export class Real {
 }
 
 export class JsonMembers {
+  readonly #names: string[] = [];
+  readonly #values: JsonNode[] = [];
+
+  add(name: string, value: JsonNode): void {
+    this.#names.push(name);
+    this.#values.push(value);
+  }
+
   /** In their order, the same name as often as it stands there. */
-  readonly members: (readonly [string, JsonNode])[] = [];
+  get members(): (readonly [string, JsonNode])[] {
+    return this.#names.map((name, at) => [name, this.#values[at]!]);
+  }
 
   get(name: string): JsonNode | undefined {
-    for (const [own, value] of this.members) if (own === name) return value;
-    return undefined;
+    const at = this.#names.indexOf(name);
+    return at < 0 ? undefined : this.#values[at];
   }
 }
 
@@ -67,6 +77,14 @@ const ESCAPES: Readonly<Record<string, string>> = {
   r: "\r",
   t: "\t",
 };
+
+/** Numbers of a list before it is made: then it is made at once, and no longer than it is. */
+const HELD: number[] = new Array(256).fill(0);
+const SMALL_DIGITS = 9;
+
+const KNOWN_MOST = 24;
+const KNOWN_MASK = 255;
+const KNOWN: string[] = new Array(KNOWN_MASK + 1).fill("");
 
 class Parser {
   readonly #text: string;
@@ -119,7 +137,7 @@ class Parser {
       const name = this.#string();
       if (this.#space() !== Code.Colon) this.#fail("Missing a colon after a name of object member.");
       this.#at++;
-      made.members.push([name, this.#value(this.#space(), depth + 1)]);
+      made.add(name, this.#value(this.#space(), depth + 1));
       next = this.#space();
       if (next !== Code.CloseBrace && next !== Code.Comma) this.#fail("Missing a comma or } after an object member.");
       this.#at++;
@@ -129,12 +147,17 @@ class Parser {
   }
 
   #array(depth: number): JsonNode[] {
-    const made: JsonNode[] = [];
     this.#at++;
     let next = this.#space();
     if (next === Code.CloseBracket) {
       this.#at++;
-      return made;
+      return [];
+    }
+    const numbers = depth < DEPTH_MOST ? this.#smallNumbers() : 0;
+    const made: JsonNode[] = HELD.slice(0, numbers);
+    if (numbers > 0) {
+      if (this.#text.charCodeAt(this.#at - 1) === Code.CloseBracket) return made;
+      next = this.#space();
     }
     for (;;) {
       made.push(this.#value(next, depth + 1));
@@ -146,7 +169,56 @@ class Parser {
     }
   }
 
+  /** So many whole numbers come one after the other, each with the comma behind it, or the last with the bracket, and are held. */
+  #smallNumbers(): number {
+    const text = this.#text;
+    let count = 0;
+    let at = this.#at;
+    while (count < HELD.length) {
+      let digit = text.charCodeAt(at) - Code.Zero;
+      if (!(digit >= 0 && digit <= 9)) break;
+      let value = digit;
+      let end = at + 1;
+      digit = text.charCodeAt(end) - Code.Zero;
+      if (value > 0)
+        for (; digit >= 0 && digit <= 9; digit = text.charCodeAt(++end) - Code.Zero) value = value * 10 + digit;
+      const next = digit + Code.Zero;
+      if (end - at > SMALL_DIGITS || (next !== Code.Comma && next !== Code.CloseBracket)) break;
+      HELD[count++] = value;
+      at = end + 1;
+      if (next === Code.CloseBracket) break;
+      if (text.charCodeAt(at) === 32) at++;
+    }
+    this.#at = at;
+    return count;
+  }
+
   #string(): string {
+    return this.#known() ?? this.#other();
+  }
+
+  /** Names and such come again with each request: one that has come before is not made anew. */
+  #known(): string | null {
+    const text = this.#text;
+    const from = this.#at + 1;
+    const most = from + KNOWN_MOST;
+    let sum = 0;
+    let end = from;
+    for (let code = text.charCodeAt(end); isPlain(code) && code < 128; code = text.charCodeAt(++end)) {
+      if (end === most) return null;
+      sum = (sum * 31 + code) & KNOWN_MASK;
+    }
+    if (text.charCodeAt(end) !== Code.Quote) return null;
+    this.#at = end + 1;
+    const known = KNOWN[sum]!;
+    if (known.length === end - from && text.startsWith(known, from)) return known;
+    // A copy: what is cut out of a text holds all of it.
+    const made = Buffer.from(text.slice(from, end), "latin1").toString("latin1");
+    KNOWN[sum] = made;
+    return made;
+  }
+
+  #other(): string {
     this.#at++;
     let made = "";
     for (;;) {
