@@ -8,7 +8,8 @@ import {
   NO_HANDLER,
   ROUTE_SECONDS,
 } from "../config/http-counts.ts";
-import type { HistogramView, HttpView } from "../engine/types.ts";
+import { BucketCounts } from "../engine/bucket-counts.ts";
+import type { HttpView } from "../engine/types.ts";
 
 /**
  * Key of a request's visit, until whoever ends it takes it: a weak map of thousands a second costs collections their
@@ -19,7 +20,7 @@ type Visiting = Request & { [VISIT]?: CountedVisit | undefined };
 
 export class HttpAccounts implements HttpView {
   readonly routes: Float64Array;
-  readonly duration = new Durations();
+  readonly duration = new BucketCounts(ALL_SECONDS);
   /** By method and handler. */
   readonly #places = new Map<string, Map<string, number>>();
   readonly #nowUs: () => number;
@@ -90,20 +91,5 @@ export class CountedVisit {
     const accounts = this.#accounts;
     this.#accounts = null;
     accounts?.count(this.place, this.cameUs, status, this.requestBytes, responseBytes);
-  }
-}
-
-class Durations implements HistogramView {
-  readonly bounds = ALL_SECONDS;
-  readonly buckets = new Float64Array(ALL_SECONDS.length + 1);
-  sum = 0;
-  count = 0;
-
-  observe(seconds: number): void {
-    let bucket = 0;
-    while (bucket < ALL_SECONDS.length && seconds > ALL_SECONDS[bucket]!) bucket++;
-    this.buckets[bucket]!++;
-    this.sum += seconds;
-    this.count++;
   }
 }

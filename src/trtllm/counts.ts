@@ -2,24 +2,9 @@
  * What has the server counted for its families? Requests as they end; iterations when a request has ended, of those since
  * then the newest (`metrics/collector.py`, 1.3 line: the loop behind the page is woken by finished requests).
  */
+import { BucketCounts } from "../engine/bucket-counts.ts";
 import type { EndedRequest, Iteration, Iterations } from "../engine/iterations.ts";
 import { Finish } from "../engine/types.ts";
-
-/** Buckets are not cumulative. */
-export class ServeHistogram {
-  readonly buckets: number[];
-  sum = 0;
-
-  constructor(readonly bounds: readonly number[]) {
-    this.buckets = Array.from({ length: bounds.length + 1 }, () => 0);
-  }
-
-  observe(value: number): void {
-    const at = this.bounds.findIndex((bound) => value <= bound);
-    this.buckets[at === -1 ? this.bounds.length : at]!++;
-    this.sum += value;
-  }
-}
 
 const LONG = [0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680];
 const FIRST = [
@@ -42,15 +27,15 @@ const REASONS: Readonly<Record<Finish, string>> = {
 export class ServeCounts {
   readonly finished = new Map<string, number>();
   readonly errors = new Map<number, number>();
-  readonly e2eS = new ServeHistogram(LONG);
-  readonly firstTokenS = new ServeHistogram(FIRST);
-  readonly perTokenS = new ServeHistogram(PER_TOKEN);
-  readonly queueS = new ServeHistogram(LONG);
-  readonly prefillS = new ServeHistogram(PREFILL);
-  readonly decodeS = new ServeHistogram(LONG);
-  readonly inferenceS = new ServeHistogram(LONG);
-  readonly cached = new ServeHistogram(CACHED);
-  readonly batchTokens = new ServeHistogram(BATCH_TOKENS);
+  readonly e2eS = new BucketCounts(LONG);
+  readonly firstTokenS = new BucketCounts(FIRST);
+  readonly perTokenS = new BucketCounts(PER_TOKEN);
+  readonly queueS = new BucketCounts(LONG);
+  readonly prefillS = new BucketCounts(PREFILL);
+  readonly decodeS = new BucketCounts(LONG);
+  readonly inferenceS = new BucketCounts(LONG);
+  readonly cached = new BucketCounts(CACHED);
+  readonly batchTokens = new BucketCounts(BATCH_TOKENS);
   promptTokens = 0;
   generationTokens = 0;
   cachedTokens = 0;
@@ -86,7 +71,7 @@ export class ServeCounts {
     const reason = REASONS[finish];
     this.finished.set(reason, (this.finished.get(reason) ?? 0) + 1);
     const seconds = (fromUs: number, toUs: number) => (toUs - fromUs) / 1e6;
-    const some = (into: ServeHistogram, value: number) => {
+    const some = (into: BucketCounts, value: number) => {
       if (value > 0) into.observe(value);
     };
     const queueS = seconds(arrivalUs, scheduledUs);

@@ -4,8 +4,9 @@
  * touch, and why: docs/trtllm-serve.md.
  */
 import type { Iteration } from "../engine/iterations.ts";
+import type { HistogramView } from "../engine/types.ts";
 import { type Labels, printFamily, python, type Sample } from "../metrics/text.ts";
-import type { ServeCounts, ServeHistogram } from "./counts.ts";
+import type { ServeCounts } from "./counts.ts";
 import { hitRate, type ServerFacts } from "./reports.ts";
 
 export interface PageFacts extends ServerFacts {
@@ -54,7 +55,7 @@ const info = (name: string, help: string, labels: (facts: PageFacts) => Labels):
 
 const hasEnded = ({ finished }: ServeCounts) => finished.size > 0;
 
-function histogram(name: string, help: string, read: (counts: ServeCounts) => ServeHistogram): Row {
+function histogram(name: string, help: string, read: (counts: ServeCounts) => HistogramView): Row {
   return {
     name: `trtllm_${name}`,
     type: "histogram",
@@ -64,11 +65,10 @@ function histogram(name: string, help: string, read: (counts: ServeCounts) => Se
 }
 
 /** The files of several processes are added up in this order. */
-function bucketsOf(name: string, { bounds, buckets, sum }: ServeHistogram): readonly Sample[] {
-  const count = buckets.reduce((all, some) => all + some, 0);
+function bucketsOf(name: string, { bounds, buckets, sum, count }: HistogramView): readonly Sample[] {
   if (count === 0) return [];
   let below = 0;
-  const cumulative = buckets.map((some, i) => {
+  const cumulative = Array.from(buckets, (some, i) => {
     below += some;
     return {
       metricName: `${name}_bucket`,

@@ -2,9 +2,9 @@
  * How are the answers to chats and completions written? `postprocess_handlers.py` and `openai_protocol.py` of the 1.3 line: a
  * chunk of a chat leaves out what is null, a chunk of a completion and whole answers write it.
  */
-import { type AnswerContext, FINISH_NAMES, promptOf } from "../answer/context.ts";
-import type { ChoiceSoFar, Form, Frame, Piece, WholeChoice } from "../answer/form.ts";
-import type { LongTexts } from "../answer/long-body.ts";
+import { ChunkedForm } from "../answer/chunked-form.ts";
+import { FINISH_NAMES, promptOf } from "../answer/context.ts";
+import type { ChoiceSoFar, Piece, WholeChoice } from "../answer/form.ts";
 import { escapeJson } from "../content/vocabulary.ts";
 import { Finish } from "../engine/types.ts";
 import type { TextParts } from "../generation/logprobs.ts";
@@ -33,13 +33,13 @@ export interface Named {
   readonly nextId: () => number;
 }
 
-abstract class TrtllmForm implements Form {
-  protected context!: AnswerContext;
+abstract class TrtllmForm extends ChunkedForm {
   readonly #kind: typeof CHAT;
   readonly #named: Named;
   #head: string | null = null;
 
   constructor(kind: typeof CHAT, named: Named) {
+    super();
     this.#kind = kind;
     this.#named = named;
   }
@@ -48,22 +48,6 @@ abstract class TrtllmForm implements Form {
   id(_: string | null, newId: Ids): string {
     const { stream, nextId } = this.#named;
     return `${this.#kind.idPrefix}-${stream ? nextId() : newId(16)}`;
-  }
-
-  accepted(context: AnswerContext): readonly string[] {
-    this.context = context;
-    return [];
-  }
-
-  abstract piece(piece: Piece): readonly string[];
-  abstract whole(choices: readonly WholeChoice[], long: LongTexts): string;
-  protected abstract prefix(index: number): string;
-  protected abstract readonly suffix: Uint8Array;
-
-  frame(index: number): Frame | null {
-    const { returnTokenIds, continuousUsage } = this.context.output;
-    if (returnTokenIds || continuousUsage) return null;
-    return { prefix: encoder.encode(this.prefix(index)), suffix: this.suffix, showsEmpty: true };
   }
 
   ended(choices: readonly ChoiceSoFar[]): readonly string[] {
@@ -97,10 +81,8 @@ abstract class TrtllmForm implements Form {
 
   /** All choices of an answer together. */
   protected usageOf(choices: readonly ChoiceSoFar[]): string {
-    const { prompts } = this.context;
-    const promptTokens = prompts.reduce((sum, { tokens }) => sum + tokens, 0);
-    const tokens = choices.reduce((sum, one) => sum + one.tokens, 0);
-    return usage(promptTokens, tokens, choices[0]?.submission?.cachedTokens ?? 0);
+    const { prompt, completion } = this.tokensOf(choices);
+    return usage(prompt, completion, choices[0]?.submission?.cachedTokens ?? 0);
   }
 
   /** With `continuous_usage_stats`, else "". */

@@ -3,8 +3,9 @@
  * byte for byte: which fields are written although null, and which are left out, differs by kind of frame.
  */
 
-import { type AnswerContext, cacheUse, promptOf } from "../../answer/context.ts";
-import type { ChoiceSoFar, Form, Frame, Piece, WholeChoice } from "../../answer/form.ts";
+import { ChunkedForm } from "../../answer/chunked-form.ts";
+import { cacheUse, promptOf } from "../../answer/context.ts";
+import type { ChoiceSoFar, Piece, WholeChoice } from "../../answer/form.ts";
 import { type LongTexts, SHORT_CANDIDATES } from "../../answer/long-body.ts";
 import { escapeJson } from "../../content/vocabulary.ts";
 import type { Finish } from "../../engine/types.ts";
@@ -35,16 +36,16 @@ const COMPLETION_SUFFIX = encoder.encode(
 );
 
 /** What both have in common. Of the request nothing is kept but the id that it names. */
-abstract class OpenAiForm implements Form {
+abstract class OpenAiForm extends ChunkedForm {
   readonly namesEnds = true;
   readonly keepAlive = ": keep-alive\n\n";
   readonly opensBeforeError = true;
-  protected context!: AnswerContext;
   readonly #kind: typeof CHAT;
   readonly #requestId: string | null;
   #head: string | null = null;
 
   constructor(kind: typeof CHAT, { requestId }: Pick<CommonRequest, "requestId">) {
+    super();
     this.#kind = kind;
     this.#requestId = requestId;
   }
@@ -53,23 +54,7 @@ abstract class OpenAiForm implements Form {
     return `${this.#kind.idPrefix}-${header ?? this.#requestId ?? newId(8)}`;
   }
 
-  accepted(context: AnswerContext): readonly string[] {
-    this.context = context;
-    return [];
-  }
-
-  abstract piece(piece: Piece): readonly string[];
-  abstract failed(error: ErrorAnswer): readonly string[];
-  abstract whole(choices: readonly WholeChoice[], long: LongTexts): string;
-  /** A chunk up to its text, and from there on where it carries nothing else. */
-  protected abstract prefix(index: number): string;
-  protected abstract readonly suffix: Uint8Array;
-
-  frame(index: number): Frame | null {
-    const { returnTokenIds, continuousUsage } = this.context.output;
-    if (returnTokenIds || continuousUsage) return null;
-    return { prefix: encoder.encode(this.prefix(index)), suffix: this.suffix, showsEmpty: true };
-  }
+  abstract override failed(error: ErrorAnswer): readonly string[];
 
   ended(choices: readonly ChoiceSoFar[]): readonly string[] {
     return this.context.output.includeUsage ? [this.#usageChunk(choices), DONE] : [DONE];
@@ -99,9 +84,8 @@ abstract class OpenAiForm implements Form {
   }
 
   #usageChunk(choices: readonly ChoiceSoFar[]): string {
-    const { output, server, prompts, queuedUs } = this.context;
-    const promptTokens = prompts.reduce((sum, { tokens }) => sum + tokens, 0);
-    const completionTokens = choices.reduce((sum, { tokens }) => sum + tokens, 0);
+    const { output, server, queuedUs } = this.context;
+    const { prompt, completion } = this.tokensOf(choices);
     const { submission, times } = choices[0]!;
     let details = "";
     if (server.promptTokensDetails) {
@@ -110,9 +94,9 @@ abstract class OpenAiForm implements Form {
     }
     const thoughts = this.reasoningTokens(choices);
     if (thoughts !== null) details += `,"completion_tokens_details":${completionDetails(thoughts)}`;
-    const own = times?.text(queuedUs, completionTokens, submission, false);
+    const own = times?.text(queuedUs, completion, submission, false);
     const metrics = own === undefined ? "" : `,"metrics":${own}`;
-    return `${this.head}],"usage":{${counts(promptTokens, completionTokens)}${details}}${this.#fingerprint}${metrics}}\n\n`;
+    return `${this.head}],"usage":{${counts(prompt, completion)}${details}}${this.#fingerprint}${metrics}}\n\n`;
   }
 
   /** Reasoning tokens of all choices; null without a reasoning parser. */

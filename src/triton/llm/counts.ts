@@ -2,28 +2,11 @@
  * What do LLM backends count by themselves? The families of vLLM's backend (`metrics.py`, January 2026) and the two histograms
  * that TensorRT-LLM's counts per request (`custom_metrics_reporter.cc`), by model and version; from 0 with each load.
  */
+import { BucketCounts } from "../../engine/bucket-counts.ts";
 import { type Lane, TIMES_KEPT } from "../../engine/lanes.ts";
 import { TOKENS } from "../../metrics/triton/model-numbers.ts";
 import type { ModelHost } from "../behaviours/behaviour.ts";
 import type { ModelConfig } from "../config/model-config.ts";
-
-/** Values by inclusive bounds. */
-export class Observed {
-  /** Not cumulative, one more than bounds. */
-  readonly buckets: Float64Array;
-  sum = 0;
-
-  constructor(readonly bounds: readonly number[]) {
-    this.buckets = new Float64Array(bounds.length + 1);
-  }
-
-  see(value: number): void {
-    let at = 0;
-    while (at < this.bounds.length && value > this.bounds[at]!) at++;
-    this.buckets[at]!++;
-    this.sum += value;
-  }
-}
 
 const TTFT_S = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 const TPOT_S = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5];
@@ -40,22 +23,22 @@ function oneTwoFive(most: number): number[] {
 export class VllmCounts {
   promptTokens = 0;
   generationTokens = 0;
-  readonly ttftS = new Observed(TTFT_S);
-  readonly tpotS = new Observed(TPOT_S);
-  readonly e2eS = new Observed(E2E_S);
-  readonly prompt: Observed;
-  readonly generation: Observed;
-  readonly paramsN = new Observed(PARAMS_N);
+  readonly ttftS = new BucketCounts(TTFT_S);
+  readonly tpotS = new BucketCounts(TPOT_S);
+  readonly e2eS = new BucketCounts(E2E_S);
+  readonly prompt: BucketCounts;
+  readonly generation: BucketCounts;
+  readonly paramsN = new BucketCounts(PARAMS_N);
 
   constructor(maxModelLen: number) {
-    this.prompt = new Observed(oneTwoFive(maxModelLen));
-    this.generation = new Observed(oneTwoFive(maxModelLen));
+    this.prompt = new BucketCounts(oneTwoFive(maxModelLen));
+    this.generation = new BucketCounts(oneTwoFive(maxModelLen));
   }
 }
 
 export class TrtllmCounts {
-  readonly input = new Observed(TOKENS);
-  readonly output = new Observed(TOKENS);
+  readonly input = new BucketCounts(TOKENS);
+  readonly output = new BucketCounts(TOKENS);
 }
 
 /** Told of the tokens of one sequence as they come. */
@@ -108,8 +91,8 @@ export class LlmCounts {
   /** Tokens of a request to TensorRT-LLM's backend that ended, all sequences together. */
   lengths(host: Named, input: number, output: number): void {
     const counts = this.trtllm.get(keyOf(host));
-    counts?.input.see(input);
-    counts?.output.see(output);
+    counts?.input.observe(input);
+    counts?.output.observe(output);
   }
 
   /** One sequence of a request to vLLM's backend. */
@@ -174,7 +157,7 @@ class Watch implements LlmWatch {
   }
 
   #gap(nowUs: number): void {
-    this.#counts.tpotS.see(Math.max(0, nowUs - this.#lastUs) / 1e6);
+    this.#counts.tpotS.observe(Math.max(0, nowUs - this.#lastUs) / 1e6);
     this.#lastUs = nowUs;
   }
 
@@ -185,16 +168,16 @@ class Watch implements LlmWatch {
       counts.generationTokens += made;
       if (this.#lastUs < 0) {
         counts.promptTokens += this.#promptTokens;
-        counts.ttftS.see((nowUs - this.#arrivalUs) / 1e6);
+        counts.ttftS.observe((nowUs - this.#arrivalUs) / 1e6);
         this.#lastUs = nowUs;
       } else this.#gap(nowUs);
     }
     if (!ended) return;
     this.left();
-    counts.e2eS.see((nowUs - this.#arrivalUs) / 1e6);
-    counts.prompt.see(this.#promptTokens);
-    counts.generation.see(all);
+    counts.e2eS.observe((nowUs - this.#arrivalUs) / 1e6);
+    counts.prompt.observe(this.#promptTokens);
+    counts.generation.observe(all);
     this.#siblings.left--;
-    if (this.#siblings.left === 0) counts.paramsN.see(this.#siblings.count);
+    if (this.#siblings.left === 0) counts.paramsN.observe(this.#siblings.count);
   }
 }

@@ -14,6 +14,7 @@ import { firstNumber, firstText, numberTensor, outputs, textsIn, textTensor } fr
 import { isDecoupled } from "../config/model-config.ts";
 import { fromBytesText, type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import { generateSequence, type LlmAround } from "./around.ts";
+import { RequestsById } from "./requests-by-id.ts";
 import { perfFacts, timeTensors } from "./trt-perf.ts";
 
 /** `SamplingParams.max_tokens` of TensorRT-LLM. */
@@ -21,15 +22,13 @@ const TOKENS = 32;
 const CANCELLED = { error: { message: "Request cancelled by client", code: "CANCELLED" } } as const;
 
 export function llmApi(around: LlmAround): Behaviour {
-  /** By model and id. */
-  const running = new Map<string, Set<Answer>>();
+  const running = new RequestsById<Answer>();
 
   async function answer(request: ModelRequest, host: ModelHost): Promise<void> {
-    const key = `${host.name}/${host.version}/${request.id}`;
     if (firstNumber(request, "stop", 0) !== 0) {
       const nameless = { error: { message: "A request id must be provided for request cancellation" } };
       if (request.id === "") return request.send(nameless, true);
-      for (const one of running.get(key) ?? []) one.cancel();
+      for (const one of running.named(request, host)) one.cancel();
       return request.send(CANCELLED, true);
     }
     const arrivalUs = around.backend.nowUs();
@@ -44,11 +43,9 @@ export function llmApi(around: LlmAround): Behaviour {
         `The sum of prompt length (${promptIds.length}.0), query length (0) should not exceed max_seq_len (${around.maxModelLen})`,
       );
     const one: Answer = new Answer(request, around, { prompt, promptIds, streams, arrivalUs }, () => {
-      const mine = running.get(key);
-      mine?.delete(one);
-      if (mine?.size === 0) running.delete(key);
+      running.delete(request, host, one);
     });
-    if (request.id !== "") running.set(key, (running.get(key) ?? new Set()).add(one));
+    running.add(request, host, one);
     one.begin();
     request.whenCancelled(() => one.cancel());
   }

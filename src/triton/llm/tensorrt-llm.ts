@@ -9,6 +9,7 @@ import { firstNumber, numberTensor, outputs } from "../behaviours/values.ts";
 import { bytesOf, type Tensor } from "../tensors/datatypes.ts";
 import { constrained, generateSequence, type LlmAround, StepNews } from "./around.ts";
 import type { LlmCounts } from "./counts.ts";
+import { RequestsById } from "./requests-by-id.ts";
 import { perfTensors } from "./trt-perf.ts";
 import { ExecutorError, shownOf, type TrtShown, type TrtWish, wishesOf } from "./trt-request.ts";
 
@@ -16,14 +17,12 @@ import { ExecutorError, shownOf, type TrtShown, type TrtWish, wishesOf } from ".
 const LOGIT = 20;
 
 export function tensorrtLlm(around: LlmAround, counts: LlmCounts): Behaviour {
-  /** By model and id, what ends the request. */
-  const running = new Map<string, Set<Answering>>();
+  const running = new RequestsById<Answering>();
   let requests = 0;
-  const keyOf = (request: ModelRequest, host: ModelHost) => `${host.name}/${host.version}/${request.id}`;
 
   function stop(request: ModelRequest, host: ModelHost): void {
     const failure = { message: "Trying to stop a request but request ID is not provided" };
-    for (const one of running.get(keyOf(request, host)) ?? []) one.cancel();
+    for (const one of running.named(request, host)) one.cancel();
     request.send(request.id === "" ? { error: failure, uncounted: true } : { outputs: [], uncounted: true }, true);
   }
 
@@ -37,14 +36,11 @@ export function tensorrtLlm(around: LlmAround, counts: LlmCounts): Behaviour {
       if (error instanceof ExecutorError) throw error;
       return request.send({ error: { message: (error as Error).message }, uncounted: true }, true);
     }
-    const key = keyOf(request, host);
     const answering = new Answering(request, around, wishes, shown, arrivalUs, (input, output) => {
       counts.lengths(host, input, output);
-      const mine = running.get(key);
-      mine?.delete(answering);
-      if (mine?.size === 0) running.delete(key);
+      running.delete(request, host, answering);
     });
-    if (request.id !== "") running.set(key, (running.get(key) ?? new Set()).add(answering));
+    running.add(request, host, answering);
     request.whenCancelled(() => answering.cancel());
     await answering.begin();
   }

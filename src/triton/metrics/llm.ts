@@ -2,9 +2,10 @@
  * Which families do LLM backends add to the page? vLLM's and TensorRT-LLM's per request from their counts; those of the executor
  * come printed, since its numbers are held and printed elsewhere (`metrics/triton/trtllm.ts`).
  */
+import type { HistogramView } from "../../engine/types.ts";
 import type { Labels, Sample } from "../../metrics/text.ts";
 import { histogramSamples } from "../../metrics/triton/table.ts";
-import type { LlmCounts, Observed, TrtllmCounts, VllmCounts } from "../llm/counts.ts";
+import type { LlmCounts, TrtllmCounts, VllmCounts } from "../llm/counts.ts";
 
 export interface ShownModel {
   readonly name: string;
@@ -41,7 +42,7 @@ export function llmRows(models: readonly ShownModel[], { vllm, trtllm }: LlmCoun
   ];
 }
 
-const VLLM_HISTOGRAMS: readonly (readonly [string, string, (counts: VllmCounts) => Observed])[] = [
+const VLLM_HISTOGRAMS: readonly (readonly [string, string, (counts: VllmCounts) => HistogramView])[] = [
   ["time_to_first_token_seconds", "Histogram of time to first token in seconds.", (one) => one.ttftS],
   ["time_per_output_token_seconds", "Histogram of time per output token in seconds.", (one) => one.tpotS],
   ["e2e_request_latency_seconds", "Histogram of end to end request latency in seconds.", (one) => one.e2eS],
@@ -68,13 +69,13 @@ const counter = <T>(name: string, help: string, of: Counted<T>, read: (counts: T
   of.map(([labels, one]) => ({ labels, value: read(one) })),
 ];
 
-const histogram = <T>(name: string, help: string, of: Counted<T>, read: (counts: T) => Observed): LlmRow => [
+const histogram = <T>(name: string, help: string, of: Counted<T>, read: (counts: T) => HistogramView): LlmRow => [
   name,
   "histogram",
   help,
   of.flatMap(([labels, one]) => {
     const { bounds, buckets, sum } = read(one);
-    return histogramSamples(name, labels, bounds, [...buckets], sum);
+    return histogramSamples(name, labels, bounds, Array.from(buckets), sum);
   }),
 ];
 

@@ -30,14 +30,6 @@ export interface OpenAiFront extends FrontSettings, Omit<TritonOpenAiConfig, "ho
 const JSON_TYPE = { "content-type": "application/json" };
 const SSE = { "content-type": "text/event-stream; charset=utf-8" };
 const TEXT = { "content-type": "text/plain; charset=utf-8" };
-const METHODS: Readonly<Record<string, string>> = {
-  "/v1/chat/completions": "POST",
-  "/v1/completions": "POST",
-  "/v1/embeddings": "POST",
-  "/v1/models": "GET",
-  "/metrics": "GET",
-  "/health/ready": "GET",
-};
 
 const give = (
   context: Context,
@@ -88,15 +80,17 @@ export function openAiFrontEnd(front: OpenAiFront) {
       return embedded(context, front, body, models);
     }),
   };
+  const fixed = Object.keys(handlers).filter((route) => !route.includes(":"));
+  const methods = new Map(fixed.map((route) => route.split(" ").toReversed() as [string, string]));
   return new Elysia({ strictPath: true })
-    .onError({ as: "global" }, ({ request, server: of }) => fallback({ request, server: of }))
+    .onError({ as: "global" }, ({ request, server: of }) => fallback({ request, server: of }, methods))
     .use(routes(handlers));
 }
 
-/** FastAPI's own answers. */
-function fallback(context: Context): Response {
+/** FastAPI's own answers. `methods`: by path. */
+function fallback(context: Context, methods: ReadonlyMap<string, string>): Response {
   const path = new URL(context.request.url, "http://here").pathname;
-  const allow = METHODS[path];
+  const allow = methods.get(path);
   if (allow === undefined || allow === context.request.method) return detail(context, 404, "Not Found");
   return give(context, 405, '{"detail":"Method Not Allowed"}', { allow, ...JSON_TYPE });
 }

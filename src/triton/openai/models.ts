@@ -57,16 +57,19 @@ export class OpenAiModels {
     this.#separator = separator;
   }
 
-  get #all(): OpenAiModel[] {
+  /** Those of a name, or all; an adapter's list is read from its model's folder. */
+  #models(name?: string): OpenAiModel[] {
     return this.#server.counted.flatMap(({ served, folder }) =>
-      served === null ? [] : [openAiModel(served, join(folder.path, `${served.version}`), this.#override)],
+      served === null || (name !== undefined && served.name !== name)
+        ? []
+        : [openAiModel(served, join(folder.path, `${served.version}`), this.#override)],
     );
   }
 
   /** Each with its adapters behind it. */
   get names(): string[] {
     const separator = this.#separator;
-    return this.#all.flatMap(({ served: { name }, adapters }) => [
+    return this.#models().flatMap(({ served: { name }, adapters }) => [
       name,
       ...(separator === "" ? [] : (adapters ?? []).map((adapter) => `${name}${separator}${adapter}`)),
     ]);
@@ -75,8 +78,7 @@ export class OpenAiModels {
   find(asked: string): NamedModel {
     const parts = this.#separator === "" ? [asked] : asked.split(this.#separator);
     const [name = "", adapter = null] = parts.length === 2 ? parts : [asked];
-    const found = this.#all.filter(({ served }) => served.name === name);
-    return { model: found.at(-1) ?? null, adapter };
+    return { model: this.#models(name).at(-1) ?? null, adapter };
   }
 }
 
