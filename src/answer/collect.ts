@@ -12,24 +12,45 @@ import { logAborted } from "./request-log.ts";
 /** The body, or what makes a long one; or the error; null when the client left. */
 export type WholeAnswer = string | LongBody | ErrorAnswer | null;
 
-/** Collects the choices of a request; `answer` settles when all have ended, or the client left. */
+/** Who waits for an answer in one piece. */
+export interface Told {
+  /** All choices have ended, or the client left. Once, in a microtask of its own: behind the step that ended them. */
+  collected(answer: CollectedAnswer, body: WholeAnswer): void;
+}
+
+/** Settled in this turn, and not told yet. */
+const settled: CollectedAnswer[] = [];
+
+function tellSettled(): void {
+  let told = 0;
+  try {
+    // More of them may be settled meanwhile.
+    while (told < settled.length) settled[told++]!.tell();
+  } finally {
+    if (told < settled.length) {
+      // One has failed: it must not keep the others waiting.
+      settled.splice(0, told);
+      queueMicrotask(tellSettled);
+    } else settled.length = 0;
+  }
+}
+
+/** Collects the choices of a request until all have ended. */
 export class CollectedAnswer {
   readonly context: AnswerContext;
   readonly choices: readonly CollectedChoice[];
-  readonly answer: Promise<WholeAnswer>;
-  readonly #resolve: (answer: WholeAnswer) => void;
+  readonly #told: Told;
+  #body: WholeAnswer = null;
   #running: number;
   #settled = false;
 
-  constructor(context: AnswerContext) {
+  constructor(context: AnswerContext, told: Told) {
     this.context = context;
+    this.#told = told;
     this.#running = context.prompts.length * context.output.n;
     const choices: CollectedChoice[] = [];
     for (let index = 0; index < this.#running; index++) choices.push(new CollectedChoice(this, index));
     this.choices = choices;
-    const { promise, resolve } = Promise.withResolvers<WholeAnswer>();
-    this.answer = promise;
-    this.#resolve = resolve;
   }
 
   choiceDone(choice: CollectedChoice): void {
@@ -47,7 +68,11 @@ export class CollectedAnswer {
     }
   }
 
-  /** The client left. */
+  /** As a listener of a signal: the client left. */
+  handleEvent(): void {
+    this.gone();
+  }
+
   gone(): void {
     if (this.#settled) return;
     const { n } = this.context.output;
@@ -65,7 +90,15 @@ export class CollectedAnswer {
     this.#settled = true;
     for (const choice of this.choices) choice.cancel();
     this.context.ticket.settle(outcome);
-    this.#resolve(answer);
+    this.#body = answer;
+    if (settled.push(this) === 1) queueMicrotask(tellSettled);
+  }
+
+  /** For `tellSettled` alone. */
+  tell(): void {
+    const body = this.#body;
+    this.#body = null;
+    this.#told.collected(this, body);
   }
 }
 

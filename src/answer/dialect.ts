@@ -35,7 +35,7 @@ export interface DialectHost {
   /** The chat template has no word that switches thinking off. */
   thinksAnyway(): boolean;
   /** Answers a request; it is counted once, whatever becomes of it. */
-  answer(context: Context, reader: BodyReader): Promise<Response>;
+  answer(context: Context, reader: BodyReader): Response | Promise<Response>;
   /** Reads a body that no engine sees; its limits of size and time are those of all bodies. */
   body(context: Context): Promise<Body | ErrorAnswer>;
   /** The result of work in pieces. */

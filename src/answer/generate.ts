@@ -10,19 +10,21 @@ import { loadHeader } from "../front/load-header.ts";
 import { Queue } from "../front/queue.ts";
 import type { CountedOnce, Ticket } from "../front/ticket.ts";
 import { Transfers } from "../generation/kv-transfer.ts";
+import type { Encoding } from "../generation/prompts.ts";
+import { frontOf } from "../http/front-of.ts";
 import { FaultOrders } from "../orders/fault-orders.ts";
 import { questionOf } from "../orders/fixtures.ts";
 import { type Ordering, Orders } from "../orders/orders.ts";
 import { engineBusy, internalError, paused } from "../python/errors.ts";
 import type { ErrorAnswer } from "../python/request.ts";
 import { answerContext } from "./begin-answer.ts";
-import { CollectedAnswer } from "./collect.ts";
+import { CollectedAnswer, type Told, type WholeAnswer } from "./collect.ts";
 import { follow } from "./follow.ts";
 import type { Background, BodyReader, Form } from "./form.ts";
 import { LongBody } from "./long-body.ts";
 import { playBack } from "./play-back.ts";
 import { encode, type FittedRequest, fit, type PreparedRequest, prepare } from "./prepare.ts";
-import { admit, readRequest } from "./read-request.ts";
+import { type Admitted, admit, type Decision, readRequest } from "./read-request.ts";
 import { sendLong } from "./send-long.ts";
 import type { Declined, Received, Serving } from "./serving.ts";
 import { StreamedAnswer } from "./stream.ts";
@@ -40,6 +42,50 @@ interface Exchange {
   readonly ticket: CountedOnce;
   /** null until its body was read: refusals have OpenAI's form then. */
   form: Form | null;
+}
+
+type Answered = Response | Promise<Response>;
+type Give = (exchange: Exchange, answer: CollectedAnswer, body: WholeAnswer) => Answered;
+
+/** Waits for an answer in one piece, and gives it. */
+class Reply implements Told {
+  readonly #give: Give;
+  readonly #exchange: Exchange;
+  #resolve: ((response: Answered) => void) | null = null;
+
+  constructor(give: Give, exchange: Exchange) {
+    this.#give = give;
+    this.#exchange = exchange;
+  }
+
+  /** What the handler returns: its front may take the answer later. */
+  until(answer: CollectedAnswer): Answered {
+    const { context } = this.#exchange;
+    const { signal } = context.request;
+    if (signal.aborted) answer.gone();
+    else signal.addEventListener("abort", answer, ONCE);
+    return frontOf(context).later ?? new Promise((resolve) => (this.#resolve = resolve));
+  }
+
+  collected(answer: CollectedAnswer, body: WholeAnswer): void {
+    const given = this.#give(this.#exchange, answer, body);
+    this.#resolve?.(given);
+  }
+}
+
+const ONCE = { once: true };
+
+/** Hears of an answer that nobody waits for. */
+class InBackground implements Told {
+  readonly #background: Background;
+
+  constructor(background: Background) {
+    this.#background = background;
+  }
+
+  collected(_: CollectedAnswer, body: WholeAnswer): void {
+    if (typeof body !== "string") this.#background.failed();
+  }
 }
 
 export class Generator {
@@ -63,54 +109,99 @@ export class Generator {
     return this.serving.admission.open;
   }
 
-  /** Answers one request; it is counted once, whatever becomes of it. */
-  async answer(context: Context, reader: BodyReader): Promise<Response> {
-    const { admission, http, options } = this.serving;
+  /**
+   * Answers one request; it is counted once, whatever becomes of it. Each part goes on at once where the one before it did
+   * not have to wait: a promise costs as much as a token.
+   */
+  answer(context: Context, reader: BodyReader): Answered {
+    const { admission, options } = this.serving;
     const ticket = admission.enter();
     const { witness } = options;
     if (witness) {
       witness.asks(context.request);
       ticket.tell((outcome) => witness.ended(context.request, outcome));
     }
+    const exchange = { context, ticket, form: null };
     try {
-      return await this.#answer({ context, ticket, form: null }, reader);
+      const answered = this.#read(exchange, reader);
+      return answered instanceof Promise ? answered.catch(() => this.#failed(exchange)) : answered;
     } catch {
-      const left = context.request.signal.aborted; // reading the body fails then
-      ticket.settle(left ? "abort" : "error");
-      if (left) http.visitOf(context)?.done(500, 0);
-      if (left) return new Response(null, { status: CLIENT_GONE });
-      return http.error(context, internalError);
+      return this.#failed(exchange);
     }
   }
 
-  async #answer(exchange: Exchange, reader: BodyReader): Promise<Response> {
-    const { serving } = this;
-    const { backend } = serving.options;
-    // What is there at once is not awaited: each await costs as much as a token.
-    const reading = readRequest(serving, exchange.context, reader);
-    const received = reading instanceof Promise ? await reading : reading;
+  #failed({ context, ticket }: Exchange): Response {
+    const { http } = this.serving;
+    const left = context.request.signal.aborted; // reading the body fails then
+    ticket.settle(left ? "abort" : "error");
+    if (left) http.visitOf(context)?.done(500, 0);
+    return left ? new Response(null, { status: CLIENT_GONE }) : http.error(context, internalError);
+  }
+
+  #read(exchange: Exchange, reader: BodyReader): Answered {
+    const reading = readRequest(this.serving, exchange.context, reader);
+    return reading instanceof Promise
+      ? reading.then((received) => this.#admit(exchange, received))
+      : this.#admit(exchange, reading);
+  }
+
+  #admit(exchange: Exchange, received: Received | Declined): Answered {
     if ("error" in received) return this.#refuse(exchange, received.error);
     exchange.form = received.form;
-    const admitting = admit(serving, received);
-    const admitted = admitting instanceof Promise ? await admitting : admitting;
+    const admitting = admit(this.serving, received);
+    return admitting instanceof Promise
+      ? admitting.then((admitted) => this.#order(exchange, received, admitted))
+      : this.#order(exchange, received, admitting);
+  }
+
+  #order(exchange: Exchange, received: Received, admitted: Decision): Answered {
     const { ordering } = admitted;
-    const isDisturbed = ordering !== undefined && (ordering.fault !== "" || serving.faults.some);
-    const instead = isDisturbed ? await this.#disturbed(exchange, received, ordering) : null;
-    if (instead !== null) return this.#refuse(exchange, instead);
+    const isDisturbed = ordering !== undefined && (ordering.fault !== "" || this.serving.faults.some);
+    const instead = isDisturbed ? this.#disturbed(exchange, received, ordering) : null;
+    return instead === null
+      ? this.#encode(exchange, received, admitted)
+      : instead.then((error) =>
+          error === null ? this.#encode(exchange, received, admitted) : this.#refuse(exchange, error),
+        );
+  }
+
+  #encode(exchange: Exchange, received: Received, admitted: Decision): Answered {
     if ("error" in admitted) return this.#refuse(exchange, admitted.error);
     if (admitted.ordering.recorded) return this.#playBack(exchange, received, admitted.ordering.recorded);
-    const encodedFromUs = backend.nowUs();
-    const encoded = encode(serving, received);
-    const encoding = encoded instanceof Promise ? await encoded : encoded;
+    const encodedFromUs = this.serving.options.backend.nowUs();
+    const encoding = encode(this.serving, received);
+    return encoding instanceof Promise
+      ? encoding.then((encoded) => this.#prepare(exchange, received, admitted, encoded, encodedFromUs))
+      : this.#prepare(exchange, received, admitted, encoding, encodedFromUs);
+  }
+
+  #prepare(
+    exchange: Exchange,
+    received: Received,
+    admitted: Admitted,
+    encoding: Encoding,
+    encodedFromUs: number,
+  ): Answered {
     if ("error" in encoding) return this.#refuse(exchange, encoding.error);
-    const preparing = prepare(serving, received, admitted, encoding);
-    const prepared = preparing instanceof Promise ? await preparing : preparing;
-    // No await from here to the engine: requests reach it in their order.
-    if (preparing instanceof Promise) {
-      backend.consumed(received.bytes); // what waited was no garbage yet
+    const preparing = prepare(this.serving, received, admitted, encoding);
+    if (!(preparing instanceof Promise)) return this.#submit(exchange, received, admitted, preparing, encodedFromUs);
+    return preparing.then((prepared) => {
+      this.serving.options.backend.consumed(received.bytes); // what waited was no garbage yet
       if (received.http.signal.aborted) return this.#left(exchange.context, exchange.ticket);
-    }
-    if (prepared === null) return this.#refuse(exchange, internalError); // the encoder died
+      if (prepared === null) return this.#refuse(exchange, internalError); // the encoder died
+      return this.#submit(exchange, received, admitted, prepared, encodedFromUs);
+    });
+  }
+
+  /** Without a wait from here to the engine: requests reach it in their order. */
+  #submit(
+    exchange: Exchange,
+    received: Received,
+    admitted: Admitted,
+    prepared: PreparedRequest,
+    encodedFromUs: number,
+  ): Answered {
+    const { serving } = this;
     const fitted = fit(serving, received, admitted, prepared);
     if ("error" in fitted) return this.#decline(exchange, received, fitted);
     const context = this.#begin(exchange, received, fitted, prepared);
@@ -162,32 +253,36 @@ export class Generator {
     return follow(http, context, log, 0);
   }
 
-  #collect(exchange: Exchange, job: Job): Response | Promise<Response> {
-    const { context, ticket } = exchange;
+  #collect(exchange: Exchange, job: Job): Answered {
+    const { context } = exchange;
     const { form } = job.received;
-    const answer = new CollectedAnswer(job.context);
+    const { background } = form;
+    const told = background ? new InBackground(background) : new Reply(this.#give, exchange);
+    const answer = new CollectedAnswer(job.context, told);
     const refused = submitChoices(this.serving, job, answer.choices);
     if (refused !== null) return this.#refuse(exchange, refused === "paused" ? paused : engineBusy);
     form.accepted(job.context);
     this.serving.options.witness?.generates(context.request, answer.choices);
-    this.serving.admission.answers(ticket, answer);
-    return form.background ? this.#goOn(context, answer, form.background) : this.#wait(context, answer);
+    this.serving.admission.answers(exchange.ticket, answer);
+    if (told instanceof Reply) return told.until(answer);
+    // The request is answered at once, and its answer goes on by itself.
+    background!.signal.addEventListener("abort", answer);
+    return this.serving.http.json(context, background!.queued());
   }
 
-  /** The request is answered at once, and its answer goes on by itself. */
-  #goOn(context: Context, answer: CollectedAnswer, background: Background): Response {
-    background.signal.addEventListener("abort", () => answer.gone());
-    void answer.answer.then((body) => typeof body === "string" || background.failed());
-    return this.serving.http.json(context, background.queued());
-  }
+  /** Never throws, nor rejects. */
+  readonly #give = (exchange: Exchange, answer: CollectedAnswer, body: WholeAnswer): Answered => {
+    try {
+      const given = this.#gave(exchange, answer, body);
+      return given instanceof Promise ? given.catch(() => this.#failed(exchange)) : given;
+    } catch {
+      return this.#failed(exchange);
+    }
+  };
 
-  async #wait(context: Context, answer: CollectedAnswer): Promise<Response> {
+  #gave({ context, ticket }: Exchange, answer: CollectedAnswer, body: WholeAnswer): Answered {
     const { http, options } = this.serving;
-    const { signal } = context.request;
-    if (signal.aborted) answer.gone();
-    else signal.addEventListener("abort", () => answer.gone(), { once: true });
-    const body = await answer.answer;
-    const { truthUs, form, ticket } = answer.context;
+    const { truthUs, form } = answer.context;
     if (body === null) return this.#left(context, ticket);
     const isLong = body instanceof LongBody;
     if (typeof body !== "string" && !isLong) return http.error(context, form.refused?.(body) ?? body);
@@ -195,7 +290,7 @@ export class Generator {
     const load = loadHeader(context.request, options.backend);
     const headers = truth === null ? load : { ...load, [TRUTH_HEADER]: truth };
     if (!isLong) return http.json(context, body, headers);
-    return (await sendLong(http, options.backend, context, body, headers)) ?? this.#left(context, ticket);
+    return sendLong(http, options.backend, context, body, headers).then((sent) => sent ?? this.#left(context, ticket));
   }
 
   #playBack(

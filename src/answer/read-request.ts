@@ -116,7 +116,8 @@ async function readLarge(
   return read;
 }
 
-type Decision = Admitted | (Declined & { readonly ordering?: Ordering });
+/** What is known before the prompt's ids are: it may come in, or its refusal. */
+export type Decision = Admitted | (Declined & { readonly ordering?: Ordering });
 
 export function admit(
   { options, queue, admission, orders }: Serving,

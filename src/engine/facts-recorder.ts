@@ -246,12 +246,14 @@ export class FactsRecorder implements LoopObserver {
   #turn(): void {
     if (this.#turning) return;
     this.#turning = true;
-    this.clock.turn(() => {
-      this.#turning = false;
-      this.#tell();
-      if (this.#planned.length === 0) this.observer.idle();
-    });
+    this.clock.turn(this.#told);
   }
+
+  readonly #told = (): void => {
+    this.#turning = false;
+    this.#tell();
+    if (this.#planned.length === 0) this.observer.idle();
+  };
 
   #tell(): void {
     if (this.#ended.length === 0) return;

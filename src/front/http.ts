@@ -47,6 +47,9 @@ export class Http {
   /** Answers carry more than their own headers. */
   readonly #adds: boolean;
   readonly #methods: ReadonlyMap<string, readonly string[]>;
+  /** Path and query of the last request that came from a socket, and its route. */
+  #target = "";
+  #route = "";
 
   /** `methods`: what is served under each path. */
   constructor(options: OpenAiOptions, methods: Readonly<Record<string, readonly string[]>>) {
@@ -64,7 +67,18 @@ export class Http {
 
   /** To be told of every request that no key kept out, before its route is. */
   came({ request }: Context): void {
-    this.#options.httpAccounting?.came(request, routeOf(pathOf(request.url)));
+    this.#options.httpAccounting?.came(request, this.#routeOf(request));
+  }
+
+  /** Most requests in a row are for one route: their URLs are not put together and taken apart again. */
+  #routeOf(request: Request): string {
+    const { target } = request as { readonly target?: string };
+    if (target === undefined) return routeOf(pathOf(request.url));
+    if (target !== this.#target) {
+      this.#target = target;
+      this.#route = routeOf(pathOf(request.url));
+    }
+    return this.#route;
   }
 
   /** The request's visit, which the caller ends from now on: when the answer is complete, not when it is made. */

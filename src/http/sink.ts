@@ -80,6 +80,8 @@ export interface FaultOrder extends FaultWitness {
 
 /** Who takes the answers of handlers. The `Response`s that it gives are to be handed on to Elysia. */
 export interface HttpFront {
+  /** What a handler may return at once whose answer is given later; absent: it returns a promise of what `answer` gives. */
+  readonly later?: Response;
   /** The body, where all of it is there; once. null: it is still to come. */
   body(request: Request): Uint8Array | null;
   /** `headers` in their order; the front adds date, length and what ends the connection. null: no body; `bytes`: of it, where that is known. */

@@ -1,7 +1,7 @@
 /** What does a stream do when its client is slow, leaves, or one of its choices fails? No sockets: the sink is a list. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { CollectedAnswer } from "../../src/answer/collect.ts";
+import { CollectedAnswer, type WholeAnswer } from "../../src/answer/collect.ts";
 import type { AnswerContext } from "../../src/answer/context.ts";
 import type { Form } from "../../src/answer/form.ts";
 import { HeldIds } from "../../src/answer/held-ids.ts";
@@ -314,13 +314,14 @@ test("one choice that fails ends the stream and takes back the others", () => {
 test("an answer in one piece: a client that leaves gets nothing, the engine is told, it counts once", async () => {
   const outcomes: Outcome[] = [];
   const calls: number[] = [];
-  const answer = new CollectedAnswer(contextOf({ n: 2 }, outcomes));
+  const { promise, resolve } = Promise.withResolvers<WholeAnswer>();
+  const answer = new CollectedAnswer(contextOf({ n: 2 }, outcomes), { collected: (_, body) => resolve(body) });
   for (const choice of answer.choices)
     choice.submission = { cancel: () => calls.push(choice.index), finish() {}, release() {}, cachedTokens: 0 };
   answer.choices[0]!.onTokens(Int32Array.of(65), 0, 1, Finish.Length, -1);
   answer.gone();
   answer.gone();
-  expect(await answer.answer).toBeNull();
+  expect(await promise).toBeNull();
   expect(calls).toEqual([1]);
   expect(outcomes).toEqual(["abort"]);
 });

@@ -41,6 +41,7 @@ const TAKEN = new Response(null);
 
 /** Stands where Elysia expects Bun's server. Throws as `Bun.listen` does when the port is in use. */
 export class HttpServer implements HttpFront, ServerSide {
+  readonly later = TAKEN;
   readonly hostname: string;
   readonly port: number;
   readonly scheme: "http" | "https";
