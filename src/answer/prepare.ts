@@ -10,8 +10,7 @@ import { checkDataParallelRank, checkSampling } from "../generation/sampling.ts"
 import { choiceSeeds, seedOf } from "../generation/seeds.ts";
 import { checkBadWords, encodeBadWords, steeringOf } from "../generation/steering.ts";
 import { fromDataset } from "../orders/dataset.ts";
-import { sayableText } from "../orders/orders.ts";
-import { permitted } from "../orders/script-grammar.ts";
+import { type Ordered, sayableText } from "../orders/orders.ts";
 import { engineBusy } from "../python/errors.ts";
 import { inTurns, isLarge } from "../python/pieces.ts";
 import type { Admitted } from "./read-request.ts";
@@ -34,7 +33,11 @@ export interface PreparedRequest {
   readonly echoes: readonly (string | null)[] | null;
   /** Answers that a constraint, a tool call or a dataset makes; null: none does. */
   readonly written: Written | null;
+  /** Holds a script to the request's grammar; null: it has none. Loaded when somebody asks, as it brings a parser of expressions. */
+  readonly permitted: Permitted | null;
 }
+
+type Permitted = typeof import("../orders/script-grammar.ts")["permitted"];
 
 /** What the engine is told of a request. */
 export interface FittedRequest {
@@ -66,12 +69,29 @@ export function prepare(
   const orderedIds = orderedText === null ? null : encoder.encode([sayable(serving, request, orderedText)], false);
   const badWords = encodeBadWords(request, encoder);
   const writing = ordered === null ? writingFor(serving, received) : checkingOf(request, encoder);
-  const isReady = writing === null && badWords === null && orderedIds === null && serving.arrivals.clear;
-  if (isReady && !encoding.pending && !isLong(encoding.prompts))
-    return { prompts: encoding.prompts, badWords: null, orderedIds: null, seeds: null, echoes: null, written: null };
-  const pending = Promise.all([Promise.all(encoding.prompts), badWords, orderedIds]);
+  const isHeld = ordered !== null && isByToken(ordered) && hasGrammar(request);
+  const isReady = writing === null && badWords === null && orderedIds === null && !isHeld && serving.arrivals.clear;
+  if (isReady && !encoding.pending && !isLong(encoding.prompts)) return plain(encoding.prompts);
+  const grammar = isHeld ? import("../orders/script-grammar.ts").then(({ permitted }) => permitted) : null;
+  const pending = Promise.all([Promise.all(encoding.prompts), badWords, orderedIds, grammar]);
   return serving.arrivals.pass(awaited(serving, received, writing, pending));
 }
+
+/** Nothing but its prompts is to be prepared. */
+const plain = (prompts: readonly Uint32Array[]): PreparedRequest => ({
+  prompts,
+  badWords: null,
+  orderedIds: null,
+  seeds: null,
+  echoes: null,
+  written: null,
+  permitted: null,
+});
+
+const isByToken = ({ order }: Ordered) => order.kind === "script" || order.kind === "play";
+/** What its answer must look like, or tools that it must call. */
+const hasGrammar = (request: Received["request"]) =>
+  Boolean(request.sampling.structure) || (request.kind === "chat" && request.tools !== null);
 
 function sayable(
   { options: { config, vocabulary } }: Serving,
@@ -89,16 +109,16 @@ async function awaited(
   { options: { backend, nextSeed, vocabulary } }: Serving,
   { request }: Received,
   writing: Writing | null,
-  pending: Promise<[Uint32Array[], Uint32Array[] | null, Uint32Array | null]>,
+  pending: Promise<[Uint32Array[], Uint32Array[] | null, Uint32Array | null, Permitted | null]>,
 ): Promise<PreparedRequest> {
-  const [prompts, badWords, orderedIds] = await pending;
+  const [prompts, badWords, orderedIds, permitted] = await pending;
   const seeds = writing && prompts.map((ids) => seedOf(request, ids, nextSeed));
   const all = (seeds ?? []).flatMap((seed) => choiceSeeds(seed, request.n));
   const written = writing && (await writing(all, prompts));
   const echoes = isLong(prompts) ? await inTurns(echoPieces(request, prompts, vocabulary), backend) : null;
   // Hashing a long prompt takes its time too.
   if (prompts.some((ids) => ids.length > LONG_PROMPT_TOKENS)) await backend.spare();
-  return { prompts, badWords, orderedIds, seeds, echoes, written };
+  return { prompts, badWords, orderedIds, seeds, echoes, written, permitted };
 }
 
 function writingFor({ options, orders, server, limits }: Serving, { http, request }: Received): Writing | null {
@@ -156,10 +176,9 @@ function scriptOf(
   { options, orders, server }: Serving,
   { request }: Received,
   { ordered }: Admitted,
-  { orderedIds, prompts }: PreparedRequest,
+  { orderedIds, prompts, permitted }: PreparedRequest,
 ): Script | null {
   if (ordered === null) return null;
   const script = orders.script(ordered, orderedIds, prompts, request);
-  const byToken = ordered.order.kind === "script" || ordered.order.kind === "play";
-  return byToken ? permitted(script, request, server, options.vocabulary) : script;
+  return permitted === null ? script : permitted(script, request, server, options.vocabulary);
 }
