@@ -4,6 +4,8 @@ import type { PlannedFault } from "./types.ts";
 
 /** FaultDraws that decide about places, apart from those that decide what is done there. */
 const PLACES = 0x40000000;
+/** Events whose chances are looked at ahead. */
+const CHANCES = 64;
 
 export class Firing {
   readonly fault: PlannedFault;
@@ -56,6 +58,26 @@ export class Firing {
         return this.draws.fraction(this.place, PLACES + 1 + event) < at;
       case "byte":
         return false;
+    }
+  }
+
+  /** The first event from this one on, not the last of all, at which it may be due. */
+  nextDue(event: number): number {
+    const { kind, at, count } = this.fault.position;
+    switch (kind) {
+      case "head":
+        return this.fired === 0 ? event : Number.POSITIVE_INFINITY;
+      case "event":
+      case "drawn":
+        return this.fired < count ? Math.max(event, kind === "event" ? at : this.#drawnAt) : Number.POSITIVE_INFINITY;
+      case "every":
+        return event;
+      case "chance":
+        for (let next = event; next < event + CHANCES; next++) if (this.due(next, false)) return next;
+        return event + CHANCES;
+      case "done":
+      case "byte":
+        return Number.POSITIVE_INFINITY;
     }
   }
 

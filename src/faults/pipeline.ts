@@ -35,10 +35,14 @@ export class FaultPipeline {
   readonly #events: EventStage;
   readonly #text: TextStage;
   readonly #coding: CodingStage;
+  readonly #http: HttpStage;
+  readonly #segments: SegmentStage;
   readonly #end: EndStage;
   readonly #swap: Firing | null;
   #swapped: StreamEvent[] = [];
   #added = 0;
+  /** No fault touches an event before this one. */
+  #untouchedUntil = 0;
 
   /**
    * `key`: of the request; draws follow from it, from the plan's seed, and from nothing else. `http2`: an operation with
@@ -57,10 +61,10 @@ export class FaultPipeline {
     const possible = this.#firings.filter(({ fault: { row } }) => actsOn(row, http2 ? "2" : "1.1"));
     let closes = () => false;
     this.#end = new EndStage(possible, this.#fates, http2, () => closes());
-    const segments = new SegmentStage(possible, this.#end);
-    const http = new HttpStage(possible, segments, this.#fates, room, http2);
-    closes = () => http.closes;
-    this.#coding = new CodingStage(possible, http);
+    this.#segments = new SegmentStage(possible, this.#end);
+    this.#http = new HttpStage(possible, this.#segments, this.#fates, room, http2);
+    closes = () => this.#http.closes;
+    this.#coding = new CodingStage(possible, this.#http);
     this.#text = new TextStage(possible, this.#coding, room);
     this.#events = new EventStage(possible, this.#fates);
     const swap = possible.find(({ id }) => id === "H5");
@@ -75,8 +79,33 @@ export class FaultPipeline {
     return this.#end.taken();
   }
 
+  /**
+   * Is the next event, a plain piece of text of so many bytes, one segment as it is, a chunk over HTTP/1? Then it is counted
+   * as written; else it is to go through `write`.
+   */
+  passes(bytes: number): boolean {
+    const event = this.#fates.came;
+    if (event >= this.#untouchedUntil) {
+      this.#untouchedUntil = this.#next(event);
+      if (event >= this.#untouchedUntil) return false;
+    }
+    this.#events.skipped();
+    this.#http.skipped(event);
+    this.#segments.skipped(event, bytes);
+    this.#end.skipped(event, bytes);
+    return true;
+  }
+
+  /** The first event from this one on that a fault may touch. */
+  #next(event: number): number {
+    if (this.#swap !== null) return event;
+    const stages = [this.#events, this.#text, this.#coding, this.#http, this.#segments, this.#end];
+    return stages.reduce((first, stage) => Math.min(first, stage.next(event)), Number.POSITIVE_INFINITY);
+  }
+
   /** Text of one or several events, as they would have left. */
   write(text: string): WireOperation[] {
+    this.#untouchedUntil = 0;
     for (const event of this.#events.take(text)) {
       if (this.#swap === null) this.#text.take(event);
       else this.#swapped.push(event);

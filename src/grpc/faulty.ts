@@ -49,6 +49,7 @@ export class FaultyMessages {
       relieved() {},
       waits() {},
       sent: order.sent && ((bytes) => order.sent!(bytes)),
+      keeps: !order.isBrief,
     });
   }
 

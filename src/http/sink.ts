@@ -68,7 +68,9 @@ export interface DisturbedAnswer {
 export interface FaultWitness {
   /** Once, how it went. */
   told(answer: DisturbedAnswer): void;
-  /** Bytes as they leave, in their order. */
+  /** What it is told has no operations: nobody looks at them. */
+  readonly isBrief?: boolean;
+  /** Bytes as they leave, in their order; the receiver's from then on. */
   sent?(bytes: Uint8Array): void;
 }
 

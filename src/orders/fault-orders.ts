@@ -143,7 +143,7 @@ export class FaultOrders {
     const before = this.#attempt(subject.header("x-request-id") ?? subject.header("authorization") ?? "", plan);
     const instead = insteadOf(plan, { before, open, target, epochSeconds: this.#host.epochSeconds() });
     if (instead !== null) accounting.faulted?.(instead.id);
-    return { plan, key, told, ...(witness?.sent ? { sent: witness.sent } : {}), instead };
+    return { plan, key, told, isBrief: !witness, ...(witness?.sent ? { sent: witness.sent } : {}), instead };
   }
 
   /** How often this request was attempted; after the last failure that its plan wants the count begins again. */

@@ -97,7 +97,7 @@ export class ProxyServer {
 
   /** The answer in place of the server's; null: there is none, and the plan is in its place. */
   async #disturbed(request: Request, passing: Passing, plan: Plan, key: string): Promise<Response | null> {
-    await this.#server.disturb(request, { plan, key, told() {} });
+    await this.#server.disturb(request, { plan, key, told() {}, isBrief: true });
     const epochSeconds = this.#options.epochSeconds();
     const instead = insteadOf(plan, { before: 0, open: this.#open - 1, target: passing.target, epochSeconds });
     return instead && this.#server.answer(request, instead.status, instead.headers, instead.body);

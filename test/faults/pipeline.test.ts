@@ -106,6 +106,34 @@ test("any plan of 1 to 6 faults ends, stays below 16 MiB, and every event's fate
 
 const mixed = (i: number) => (seed * 1_000_003 + i) % 2 ** 31;
 
+/** A delta with text and no end: what leaves as a plain piece. */
+const isPiece = (event: string) =>
+  /"content":"[^"]|"text":"[^"]|"delta":"[^"]/.test(event) && !/"(finish|stop)_reason":"/.test(event);
+const chunkOf = (event: string) => Buffer.from(`${Buffer.byteLength(event).toString(16)}\r\n${event}\r\n`);
+
+test("a piece that a plan leaves as it is passes it by, and everything else is as if it had not", () => {
+  const count = sized("faults", { sample: 1500, whole: 100_000 });
+  let passed = 0;
+  for (let i = 0; i < count; i++) {
+    const plan = anyPlan(mixed(i), 1 + (i % 3));
+    const all = { head: HEAD, events: DIALECT_STREAMS[i % DIALECT_STREAMS.length]!, streams: true };
+    const usual = new FaultPipeline(parsePlan(plan), `${i}`);
+    const wanted = run(usual, all);
+    const quick = new FaultPipeline(parsePlan(plan), `${i}`);
+    const seen = run(quick, all, (event) => {
+      if (!isPiece(event) || quick.over || quick.stopped !== null || !quick.passes(Buffer.byteLength(event)))
+        return null;
+      passed++;
+      const index = quick.account().came - 1;
+      return [{ kind: "bytes", bytes: chunkOf(event), event: index, pace: null }];
+    });
+    if (told(seen) !== told(wanted)) throw new Error(`${plan}: other bytes`);
+    expect(quick.account()).toEqual(usual.account());
+  }
+  expect(passed).toBeGreaterThan(count);
+  figure("passedPieces", passed);
+});
+
 test("a plan says its line, which says the same plan", () => {
   for (let i = 0; i < 2000; i++) {
     const plan = parsePlan(anyPlan(mixed(i), 6));

@@ -57,11 +57,19 @@ export function cleanAnswer(bytes: Buffer): CleanAnswer {
   return { head, events: body.split(/\r\n/).filter((line) => line.includes("data:")), streams: true };
 }
 
-/** What the pipeline does with it. */
-export function run(pipeline: FaultPipeline, clean: CleanAnswer): WireOperation[] {
+/** What the pipeline does with it. `pass`: what is done with an event past it; null: it is written. */
+export function run(
+  pipeline: FaultPipeline,
+  clean: CleanAnswer,
+  pass: (event: string) => WireOperation[] | null = () => null,
+): WireOperation[] {
   const head = headIn(clean.head);
   if (!clean.streams) return pipeline.whole(head, Buffer.from(clean.events[0]!));
-  return [...pipeline.begin(head), ...clean.events.flatMap((event) => pipeline.write(event)), ...pipeline.end()];
+  return [
+    ...pipeline.begin(head),
+    ...clean.events.flatMap((event) => pass(event) ?? pipeline.write(event)),
+    ...pipeline.end(),
+  ];
 }
 
 export const predicted = (clean: CleanAnswer, line: string, key: string, http2 = false): WireOperation[] =>

@@ -92,6 +92,11 @@ export class CodingStage implements Downstream {
     if (this.#held.length >= this.#coding!.number("events")) this.#release();
   }
 
+  /** The first event from this one on that is coded. */
+  next(event: number): number {
+    return this.#encoder === null ? Number.POSITIVE_INFINITY : event;
+  }
+
   wait(us: number): void {
     this.#down.wait(us);
   }

@@ -64,6 +64,21 @@ export class EndStage implements Downstream {
     if (part.flush) this.#flush();
   }
 
+  /** The first event from this one on in which the answer may end. */
+  next(event: number): number {
+    if (this.over || this.#segment.length > 0) return event;
+    let next = this.#away === null ? Number.POSITIVE_INFINITY : this.#places.next(this.#away, event);
+    for (const firing of this.#cutting) next = Math.min(next, this.#places.next(firing, event));
+    return next;
+  }
+
+  /** An event of so many bytes behind which the answer goes on. */
+  skipped(event: number, bytes: number): void {
+    this.#event = event;
+    this.#places.skipped(event, bytes);
+    this.#fates.whole++;
+  }
+
   /** Where the answer ends first. */
   #first(part: Part): { readonly firing: Firing; readonly at: number | null } | undefined {
     const places = this.#cutting.map((firing) => ({ firing, at: this.#places.at(firing, part) }));

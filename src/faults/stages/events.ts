@@ -19,6 +19,19 @@ export interface Editing {
   stop(how: StoppedBy): void;
 }
 
+/** These know the events before: each is looked at. */
+const LOOK_BACK = ["E4", "J9"];
+/** These change ends of answers and calls of tools, never a piece of text. */
+const NO_TEXT = ["E1", "E2", "E5", "J3", "J7"];
+
+function nextEdit(firing: Firing, event: number): number {
+  const { id } = firing;
+  if (LOOK_BACK.includes(id)) return firing.fired > 0 ? firing.nextDue(event) : event;
+  const how = `${firing.fault.values.how}`;
+  const spares = NO_TEXT.includes(id) || (id === "J6" && how !== "empty") || (id === "J11" && how === "after");
+  return spares ? Number.POSITIVE_INFINITY : firing.nextDue(event);
+}
+
 export type StoppedBy = "error" | "gone";
 
 /** What becomes of an event; null: the fault does not fit it. */
@@ -54,6 +67,19 @@ export class EventStage {
       out.push(...this.#event(event));
     }
     return out;
+  }
+
+  /** The first event from this one on, among plain pieces of text, that a fault may change. */
+  next(event: number): number {
+    if (this.stopped !== null || this.#late.length > 0) return event;
+    let next = Number.POSITIVE_INFINITY;
+    for (const firing of this.#firings) next = Math.min(next, nextEdit(firing, event));
+    return next;
+  }
+
+  /** An event that no fault changes. */
+  skipped(): void {
+    this.#fates.came++;
   }
 
   /** What is still held back. */

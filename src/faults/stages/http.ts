@@ -92,6 +92,20 @@ export class HttpStage implements Downstream {
     else this.#chunk(part);
   }
 
+  /** The first event from this one on that is not a chunk like any. */
+  next(event: number): number {
+    if (this.#over || this.#framing !== "chunked" || this.#named.has("H7")) return event;
+    const [h1, h2, h8] = [this.#named.get("H1"), this.#named.get("H2"), this.#named.get("H8")];
+    if (h2?.word() === "extension") return event;
+    const sized = h1 === undefined || h1.word() === "garbage" ? Number.POSITIVE_INFINITY : h1.nextDue(event);
+    return h8?.word() === "inject" ? Math.min(sized, h8.nextDue(event)) : sized;
+  }
+
+  /** An event that is a chunk like any. */
+  skipped(event: number): void {
+    this.#lastEvent = event;
+  }
+
   wait(us: number): void {
     this.#down.wait(us);
   }

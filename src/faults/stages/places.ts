@@ -32,6 +32,19 @@ export class Places {
     return true;
   }
 
+  /** The first event from this one on in which the fault's position may lie. */
+  next(firing: Firing, event: number): number {
+    const { kind, count } = firing.fault.position;
+    if (kind === "head") return Number.POSITIVE_INFINITY;
+    return kind === "byte" && firing.fired < count ? event : firing.nextDue(event);
+  }
+
+  /** An event of so many bytes in which no position lies. */
+  skipped(event: number, bytes: number): void {
+    this.#event = event;
+    this.#body += bytes;
+  }
+
   passed(part: Part): void {
     this.#event = part.event;
     if (part.event >= 0 && part.from >= 0) this.#body += part.bytes.length;

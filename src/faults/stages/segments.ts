@@ -97,6 +97,20 @@ export class SegmentStage implements Downstream {
     this.#pass(from === 0 ? part : slice(part, from, part.bytes.length));
   }
 
+  /** The first event from this one on that is not one segment. */
+  next(event: number): number {
+    if (this.#joined !== null) return event;
+    let next = Number.POSITIVE_INFINITY;
+    for (const firing of this.#firings) next = Math.min(next, this.#places.next(firing, event));
+    for (const firing of this.#paced) next = Math.min(next, this.#places.next(firing, event));
+    return next;
+  }
+
+  /** An event of so many bytes that is one segment. */
+  skipped(event: number, bytes: number): void {
+    this.#places.skipped(event, bytes);
+  }
+
   wait(us: number): void {
     this.#down.wait(us);
   }

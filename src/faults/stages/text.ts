@@ -56,6 +56,14 @@ export class TextStage {
     this.#send(writing.text, index, own ? 1 : 0, done);
   }
 
+  /** The first event from this one on, behind those of the head, that a fault may change. */
+  next(event: number): number {
+    if (this.#endless) return event;
+    let next = Number.POSITIVE_INFINITY;
+    for (const firing of this.#firings) next = Math.min(next, firing.nextDue(event));
+    return next;
+  }
+
   room(bytes: number): boolean {
     return this.#room(bytes);
   }

@@ -3,17 +3,29 @@ import { FaultPipeline } from "../../faults/pipeline.ts";
 import { headIn } from "../../faults/stages/heads.ts";
 import type { Timer } from "../deadlines.ts";
 import type { DisturbedAnswer, EventSink, FaultWitness, HeldBytes, SinkEvents } from "../sink.ts";
-import type { Drained } from "./stream.ts";
+import { type Drained, putSize, roomFor } from "./stream.ts";
 import { type FaultyOutput, WirePlayer } from "./wire-player.ts";
 
 export { FaultPipeline };
 
 const NOBODY: SinkEvents = { onDrain() {}, onGone() {} };
+const CR = 13;
+const LF = 10;
+/** With which events begin: `data`, `event`. */
+const STARTS = [0x64, 0x65];
+
+/** An event of which only the piece is not always the same, not bytes of anything: a token's text. */
+function isPiece(before: Uint8Array, piece: Uint8Array, after: Uint8Array): boolean {
+  const { length } = after;
+  return STARTS.includes(before[0]!) && piece.length > 0 && after[length - 1] === LF && after[length - 2] === LF;
+}
 
 export class FaultyStream implements EventSink, Drained {
   readonly #pipeline: FaultPipeline;
   readonly #player: WirePlayer;
   readonly #witness: FaultWitness;
+  /** Lines stand around what is written. */
+  readonly #chunks: boolean;
   #owner = NOBODY;
   #waiting: HeldBytes | null = null;
   #early: string[] = [];
@@ -25,6 +37,7 @@ export class FaultyStream implements EventSink, Drained {
   constructor(pipeline: FaultPipeline, output: FaultyOutput, timer: Required<Timer>, witness: FaultWitness) {
     this.#pipeline = pipeline;
     this.#witness = witness;
+    this.#chunks = output.frames === undefined;
     this.#player = new WirePlayer(output, timer, {
       ended: (how) => this.#ended(how),
       relieved: () => {
@@ -34,6 +47,7 @@ export class FaultyStream implements EventSink, Drained {
         if (bytes !== 0) this.#waiting?.held(bytes);
       },
       sent: witness.sent && ((bytes) => witness.sent!(bytes)),
+      keeps: !witness.isBrief,
     });
   }
 
@@ -66,7 +80,22 @@ export class FaultyStream implements EventSink, Drained {
   }
 
   writeParts(before: Uint8Array, piece: Uint8Array, after: Uint8Array): boolean {
-    return this.write(Buffer.concat([before, piece, after]).toString());
+    const length = before.length + piece.length + after.length;
+    const plays = this.#begun && !this.#complete && !this.#player.over;
+    if (!plays || !isPiece(before, piece, after) || !this.#pipeline.passes(length))
+      return this.write(Buffer.concat([before, piece, after]).toString());
+    const into = roomFor(length);
+    let at = this.#chunks ? putSize(into, length) : 0;
+    into.set(before, at);
+    into.set(piece, at + before.length);
+    into.set(after, at + before.length + piece.length);
+    at += length;
+    if (this.#chunks) {
+      into[at++] = CR;
+      into[at++] = LF;
+    }
+    this.#player.pass(into, at);
+    return !this.full;
   }
 
   end(): void {

@@ -179,12 +179,13 @@ export class SocketStream implements EventSink, LaneEnd, Drained {
   }
 }
 
-function roomFor(length: number): Buffer {
+/** Where a chunk of so many bytes is put together, with its lines. */
+export function roomFor(length: number): Buffer {
   return length <= ROOM ? scratch : Buffer.alloc(length + SIZE_BYTES + END_BYTES);
 }
 
 /** The line before a chunk, with the digits that Python's `%x` writes; gives where it ends. */
-function putSize(into: Buffer, length: number): number {
+export function putSize(into: Buffer, length: number): number {
   let end = 1;
   for (let rest = length >>> 4; rest > 0; rest >>>= 4) end++;
   for (let i = end - 1, rest = length; i >= 0; i--, rest >>>= 4) {

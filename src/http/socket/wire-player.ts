@@ -36,7 +36,10 @@ export interface PlayerOwner {
   relieved(): void;
   /** So many bytes more wait, or fewer. */
   waits(bytes: number): void;
+  /** The bytes are the receiver's from then on. */
   sent?: ((bytes: Uint8Array) => void) | undefined;
+  /** What is done is kept. */
+  readonly keeps: boolean;
 }
 
 export class WirePlayer implements Drained {
@@ -89,6 +92,20 @@ export class WirePlayer implements Drained {
       if (one.kind === "bytes") this.#count(one.bytes.length);
     }
     if (this.#takeBack === null) this.#run();
+    this.#full = this.#isFull;
+  }
+
+  /** Sends an event that is one segment; the bytes are the caller's again afterwards. */
+  pass(bytes: Uint8Array, length: number): void {
+    const nowUs = this.#timer.nowUs();
+    const waits = this.#over || this.#left > 0 || this.#queue.length > 0;
+    if (waits || this.#owner.sent || nowUs < Math.max(this.#notBeforeUs, this.#noBytesBeforeUs)) {
+      this.play([{ kind: "bytes", bytes: new Uint8Array(bytes.subarray(0, length)), event: 0, pace: null }]);
+      return;
+    }
+    this.#noBytesBeforeUs = nowUs + GAP_US;
+    this.#left = this.#output.send(bytes, length, this);
+    this.#sent(length, nowUs);
     this.#full = this.#isFull;
   }
 
@@ -162,9 +179,13 @@ export class WirePlayer implements Drained {
     this.#count(-bytes.length);
     if (event < 0 && frames) frames.head(bytes);
     else this.#left = this.#output.send(bytes, bytes.length, this);
-    this.#keep(nowUs, "bytes", bytes.length, bytes.length - this.#left);
-    this.#offset += bytes.length;
     this.#owner.sent?.(bytes);
+    this.#sent(bytes.length, nowUs);
+  }
+
+  #sent(length: number, nowUs: number): void {
+    this.#keep(nowUs, "bytes", length, length - this.#left);
+    this.#offset += length;
     if (this.#left === 0) return;
     this.#owner.waits(this.#left);
     this.#full = true;
@@ -193,6 +214,7 @@ export class WirePlayer implements Drained {
   }
 
   #keep(nowUs: number, kind: string, length: number, taken: number): void {
+    if (!this.#owner.keeps) return;
     if (this.#done.length === KEPT_MOST) this.#unkept++;
     else this.#done.push([nowUs, kind, this.#offset, length, taken]);
   }
