@@ -118,6 +118,29 @@ export function elementsOf(datatype: Exclude<Datatype, "BYTES">, data: Uint8Arra
   return new View(own.buffer as ArrayBuffer, own.byteOffset, Math.floor(own.length / size));
 }
 
+/**
+ * To be read at once: those of the next call may stand in the same memory. There may be more numbers than elements, which
+ * mean nothing.
+ */
+export function passingElements(datatype: Exclude<Datatype, "BYTES">, data: Uint8Array): Numbers {
+  if (data.length > SMALL.byteLength) return elementsOf(datatype, data);
+  SMALL_BYTES.set(data);
+  return SMALL_VIEWS.get(VIEWS[datatype])!;
+}
+
+/** The bytes of a list of numbers. */
+export function packNumbers(datatype: "INT32", list: readonly number[]): Uint8Array {
+  const bytes = list.length * ELEMENT_BYTES[datatype];
+  if (bytes > SMALL.byteLength) {
+    const made = newNumbers(datatype, list.length);
+    for (let i = 0; i < list.length; i++) made[i] = list[i]!;
+    return bytesOf(made);
+  }
+  const into = SMALL_VIEWS.get(VIEWS[datatype])!;
+  for (let i = 0; i < list.length; i++) into[i] = list[i]!;
+  return SMALL_BYTES.slice(0, bytes);
+}
+
 /** Where so many elements are to be written. */
 export function newNumbers(datatype: Exclude<Datatype, "BYTES">, count: number): Numbers {
   if (count * ELEMENT_BYTES[datatype] <= SMALL.byteLength) return new VIEWS[datatype](count);

@@ -13,22 +13,23 @@ export class Real {
 }
 
 export class JsonMembers {
-  readonly #names: string[] = [];
-  readonly #values: JsonNode[] = [];
+  /** Each name, and its value behind it. */
+  readonly #list: JsonNode[] = [];
 
   add(name: string, value: JsonNode): void {
-    this.#names.push(name);
-    this.#values.push(value);
+    this.#list.push(name, value);
   }
 
   /** In their order, the same name as often as it stands there. */
   get members(): (readonly [string, JsonNode])[] {
-    return this.#names.map((name, at) => [name, this.#values[at]!]);
+    const list = this.#list;
+    return Array.from({ length: list.length / 2 }, (_, at) => [list[2 * at] as string, list[2 * at + 1]!]);
   }
 
   get(name: string): JsonNode | undefined {
-    const at = this.#names.indexOf(name);
-    return at < 0 ? undefined : this.#values[at];
+    const list = this.#list;
+    for (let at = 0; at < list.length; at += 2) if (list[at] === name) return list[at + 1];
+    return undefined;
   }
 }
 
