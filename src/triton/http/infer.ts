@@ -44,7 +44,7 @@ function unlessDisturbed(asked: Asked, given: Uint8Array | null): HandlerAnswer 
   const { config } = call.around;
   const body = given && unpacked(call.header("content-encoding") ?? "", given, config.maxInputBytes);
   if (body === null) return tooLarge(config.maxInputBytes);
-  if ("status" in body) return body;
+  if (!(body instanceof Uint8Array)) return body;
   const instead = disturbed(call, body);
   return instead instanceof Promise
     ? instead.then((answer) => answer ?? inferWith(asked, body))

@@ -96,19 +96,20 @@ export class Runner implements Served {
     this.#ordered?.enter(request);
     this.statistics.pending++;
     this.live++;
-    this.#pump();
+    this.#pump(nowUs);
   }
 
   /** Has the scheduler say what is to be done now. What is done at once may come here again. */
-  #pump(): void {
+  #pump(fromUs = this.#shared.clock.now()): void {
     this.#again = true;
     if (this.#pumping) return;
     this.#pumping = true;
     const { scheduler } = this.#options;
+    let nowUs = fromUs;
     while (this.#again) {
       this.#again = false;
       this.#unwake?.();
-      const { run, placed, rejected, cancelled, wakeUs } = scheduler.orders(this.#shared.clock.now());
+      const { run, placed, rejected, cancelled, wakeUs } = scheduler.orders(nowUs);
       this.#unwake = wakeUs === null ? null : this.#shared.clock.at(wakeUs, this.#woken);
       for (const request of rejected)
         this.#refuse(request, "REJECTED", new TritonError("UNAVAILABLE", "Request timeout expired"));
@@ -116,6 +117,7 @@ export class Runner implements Served {
         this.#refuse(request, "CANCELED", new TritonError("CANCELLED", "Request cancelled"));
       for (const batch of run) this.#begin(batch);
       if (placed !== undefined) for (const one of placed) this.#place(one);
+      if (this.#again) nowUs = this.#shared.clock.now();
     }
     this.#pumping = false;
   }

@@ -72,7 +72,13 @@ export function unpackTexts(data: Uint8Array): string[] | null {
 
 /** A text of bytes, one character each, from one of characters; and back. */
 const ASCII = /^[\0-\x7f]*$/;
-export const isAscii = (text: string): boolean => ASCII.test(text);
+/** Up to here a loop costs less than an expression. */
+const SHORT = 32;
+export function isAscii(text: string): boolean {
+  if (text.length > SHORT) return ASCII.test(text);
+  for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) > 127) return false;
+  return true;
+}
 export const toBytesText = (text: string): string => (isAscii(text) ? text : Buffer.from(text).toString("latin1"));
 export const fromBytesText = (text: string): string => (isAscii(text) ? text : Buffer.from(text, "latin1").toString());
 
