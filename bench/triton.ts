@@ -1,6 +1,7 @@
 /**
  * What does Triton's HTTP cost? A request to `/infer` (add_sub, 16 values) beside one that the same front answers at once, and a
- * token of `generate_stream` beside one of our own OpenAI stream, in turns in the same run; the median of the turns.
+ * token of `generate_stream` beside one of our own OpenAI stream, in turns in the same run; the median of the turns. Who asks
+ * for whole answers never sleeps: to wake a client costs a server half of a bare answer, and the more often the slower it is.
  *
  *   bun run bench:triton [--rounds 40] [--requests 1000] [--tokens 250] [--realtime] [--no-save]
  */
@@ -56,7 +57,7 @@ async function started(flags: readonly string[]): Promise<Started> {
 
 async function costOf(server: Started, path: string, body: object, streams: number, each: number, units: number) {
   const beforeUs = finelyOf(server.pid);
-  const seen = await read({ port: server.port, body, streams, requests: each, path });
+  const seen = await read({ port: server.port, body, streams, requests: each, path, awake: each > 1 });
   if (seen.completed !== streams * each || seen.refused > 0) throw new Error(JSON.stringify(seen));
   return (finelyOf(server.pid) - beforeUs) / units;
 }

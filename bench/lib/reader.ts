@@ -21,6 +21,8 @@ export interface ReaderOptions {
   readonly rcvbuf?: number;
   readonly cut?: number;
   readonly how?: "fin" | "rst" | "half";
+  /** Never sleeps: the server does not pay for waking it. */
+  readonly awake?: boolean;
   readonly gaps?: boolean;
   readonly perStream?: string;
   readonly stamps?: string;

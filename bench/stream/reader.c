@@ -11,6 +11,7 @@
  * `--stall-ms s`: after its first event a connection reads nothing for s. `--rcvbuf b`: receive buffer (small: stalls bite).
  * `--cut k --how fin|rst|half`: leave after k events: close with nothing unread, close with RST, or shut down writing.
  * `--settle-ms s`: events, bytes, reads and gaps count from then on.
+ * `--awake 1`: asks for events again and again and never sleeps, so that nobody pays for waking it.
  * `--gaps 1`: percentiles of the time between two reads that brought events.
  * `--per-stream file`: f64 rows (sent, first event, last event, events, complete) of each connection's last request.
  * `--stamps file --stamps-most n`: of each connection's last request f64 count, then so many f64 moments of its events.
@@ -275,6 +276,7 @@ int main(int argc, char **argv) {
   loop = epoll_create1(0);
   began = now_ns();
   int64_t next = began;
+  int asleep = number(argc, argv, "--awake", 0) ? 0 : duration ? 10 : -1;
   while (opened < streams_max || live) {
     int64_t now = now_ns();
     if (duration && now - began >= duration) break;
@@ -283,7 +285,7 @@ int main(int argc, char **argv) {
       next = now + every;
     }
     struct epoll_event list[512];
-    int count = epoll_wait(loop, list, 512, opened < streams_max || stall ? 1 : duration ? 10 : -1);
+    int count = epoll_wait(loop, list, 512, asleep != 0 && (opened < streams_max || stall) ? 1 : asleep);
     for (int i = 0; i < count; i++) {
       Stream *s = &streams[list[i].data.u32];
       if (s->state != CONNECTING) {

@@ -1,8 +1,10 @@
 /** Is JSON read and written as RapidJSON does it in Triton? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
+import { inferBody } from "../../src/triton/http/infer-answer.ts";
+import { bytesOf, type Datatype, elementsOf } from "../../src/triton/tensors/datatypes.ts";
 import { JsonMembers, type JsonNode, parseRapidJson, Real } from "../../src/triton/tensors/rapid-json.ts";
-import { doubleText, rapidText } from "../../src/triton/tensors/tensor-json.ts";
+import { doubleText, elementsText, rapidText, readElements } from "../../src/triton/tensors/tensor-json.ts";
 import { times } from "../size.ts";
 
 const parse = (text: string) => parseRapidJson(Buffer.from(text));
@@ -87,4 +89,45 @@ test("whatever is written is read the same", () => {
   );
   expect([1, 0.1, 1e30, 1e-7, 1.5e300, -0].map(doubleText)).toEqual(["1.0", "0.1", "1e30", "1e-7", "1.5e300", "-0.0"]);
   expect(rapidText('a"\\\n\u001f/')).toBe('"a\\"\\\\\\n\\u001F/"');
+});
+
+const WHOLE = { INT8: 8, UINT8: 8, INT16: 16, UINT16: 16, INT32: 32, UINT32: 32, INT64: 64, UINT64: 64 } as const;
+const wholeNumbers = fc.constantFrom(...(Object.keys(WHOLE) as (keyof typeof WHOLE)[])).chain((datatype) => {
+  const [bits, signed] = [BigInt(WHOLE[datatype]), datatype.startsWith("INT")];
+  const [min, max] = signed ? [-(2n ** (bits - 1n)), 2n ** (bits - 1n) - 1n] : [0n, 2n ** bits - 1n];
+  const number = fc.oneof(fc.bigInt({ min, max }), fc.constantFrom(min, max, 0n, 9n, 10n, 99n, 100n));
+  // The longest are beyond what is written in one piece.
+  const numbers = fc.oneof(fc.array(number, { maxLength: 80 }), fc.array(number, { minLength: 1500, maxLength: 1600 }));
+  return fc.tuple(fc.constant(datatype), numbers);
+});
+
+test("whole numbers are written as they are, and read so", () => {
+  fc.assert(
+    fc.property(wholeNumbers, ([datatype, numbers]) => {
+      const text = numbers.join(",");
+      const data = readElements("x", parse(`[${text}]`), datatype, numbers.length);
+      expect(elementsText({ name: "x", datatype, data })).toBe(text);
+      expect(Array.from(elementsOf(datatype, data) as Int32Array, String)).toEqual(numbers.map(String));
+    }),
+    { numRuns: times(100) },
+  );
+});
+
+test("an output that comes again with another shape or type says so", () => {
+  const wish = {
+    fields: { id: "", inputs: [], outputs: [], parameters: [], priority: 0, timeoutUs: 0 },
+    outputs: new Map(),
+    otherwise: { kind: "json", classes: 0, put: null } as const,
+  };
+  const said = (datatype: Datatype, shape: number[], numbers: Parameters<typeof bytesOf>[0]) => {
+    const outputs = [{ name: "OUT", datatype, shape, data: bytesOf(numbers) }];
+    return inferBody({ outputs, parameters: [] }, { id: "", name: "m", version: 1, batched: false }, wish).body;
+  };
+  const of = (datatype: string, shape: string, data: string) =>
+    `{"model_name":"m","model_version":"1","outputs":[{"name":"OUT","datatype":"${datatype}","shape":[${shape}],"data":[${data}]}]}`;
+  expect(said("INT32", [2], Int32Array.of(1, -2))).toBe(of("INT32", "2", "1,-2"));
+  expect(said("INT32", [1, 2], Int32Array.of(1, -2))).toBe(of("INT32", "1,2", "1,-2"));
+  expect(said("UINT32", [1, 2], Uint32Array.of(1, 2 ** 32 - 1))).toBe(of("UINT32", "1,2", "1,4294967295"));
+  expect(said("UINT32", [2, 1], Uint32Array.of(1, 2))).toBe(of("UINT32", "2,1", "1,2"));
+  expect(said("UINT32", [2], Uint32Array.of(1, 2))).toBe(of("UINT32", "2", "1,2"));
 });

@@ -12,11 +12,24 @@ function pathOf(target: string): string {
   return target.slice(from, query < 0 ? undefined : query);
 }
 
+/** What was found of paths that came lately: a client asks the same one again and again. */
+const known = new Map<string, Matched>();
+const KNOWN_MOST = 256;
+
+function matchedOf(url: string): Matched | null {
+  const before = known.get(url);
+  if (before !== undefined) return before;
+  const matched = match(pathOf(url));
+  if (known.size >= KNOWN_MOST) known.clear();
+  if (matched !== null) known.set(url, matched);
+  return matched;
+}
+
 const BROKEN = plain(errorText("internal error"), 500);
 
 function handler(around: ServerAround) {
   return (context: Context): Response | Promise<Response> => {
-    const matched = match(pathOf(context.request.url));
+    const matched = matchedOf(context.request.url);
     const call = new SocketCall(context, matched?.found ?? [], around);
     if (matched === null) call.answer(NOT_FOUND);
     else give(matched, call);
@@ -25,17 +38,22 @@ function handler(around: ServerAround) {
 }
 
 function give(matched: Matched, call: SocketCall): void {
-  const take = (answer: HandlerAnswer) => {
-    if (answer !== LATER) call.answer(answer);
-  };
-  const fail = () => call.answer(BROKEN);
   try {
     const answer = respondTo(matched, call);
-    if (answer instanceof Promise) answer.then(take, fail);
-    else take(answer);
+    if (answer instanceof Promise) answerLater(answer, call);
+    else if (answer !== LATER) call.answer(answer);
   } catch {
-    fail();
+    call.answer(BROKEN);
   }
+}
+
+function answerLater(answer: Promise<HandlerAnswer>, call: SocketCall): void {
+  answer.then(
+    (made) => {
+      if (made !== LATER) call.answer(made);
+    },
+    () => call.answer(BROKEN),
+  );
 }
 
 export function tritonApp(around: ServerAround) {

@@ -50,7 +50,7 @@ async function handle(call: HttpCall, streams: boolean): Promise<HandlerAnswer> 
 
 function readGenerate(document: JsonNode, model: Served, emptyTensors: boolean): RequestFields {
   const id = find(document, "id");
-  const own = id === undefined ? "" : within("Unable to parse 'id'", () => asString(id));
+  const own = id === undefined ? "" : within("Unable to parse 'id'", asString, id);
   const inputs: InferInput[] = [];
   const parameters: RequestFields["parameters"][number][] = [];
   const add = (value: JsonNode, nested: boolean) => {
@@ -58,8 +58,8 @@ function readGenerate(document: JsonNode, model: Served, emptyTensors: boolean):
       const readable = fromBytesText(name);
       if (!nested && name === "id") continue;
       if (!nested && name === "parameters") {
-        const object = within("Expected JSON object for keyword: 'parameters'", () => asObject(one));
-        within("Converting keyword: 'parameters'", () => add(object, true));
+        const object = within("Expected JSON object for keyword: 'parameters'", asObject, one);
+        within("Converting keyword: 'parameters'", (members) => add(members, true), object);
         continue;
       }
       const config = model.config.input?.find((input) => input.name === readable);

@@ -1,7 +1,7 @@
 /** How does an answer of `/infer` look? JSON, then the tensors that are wanted as they are: `http_server.cc`, `FinalizeResponse`. */
 import { type InferAnswer, parameterText } from "../server/request.ts";
 import { classified } from "../tensors/classified.ts";
-import { type Tensor, toBytesText } from "../tensors/datatypes.ts";
+import { type Datatype, type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import { elementsText, rapidText } from "../tensors/tensor-json.ts";
 import type { InferWish, OutputWish } from "./infer-body.ts";
 
@@ -30,8 +30,7 @@ export function inferBody(answer: InferAnswer, model: AnsweredModel, wish: Infer
     outputs += `${outputs === "" ? "" : ","}${outputText(shown, how, binary)}`;
   }
   const id = model.id === "" ? "" : `"id":${rapidText(toBytesText(model.id))},`;
-  const name = rapidText(toBytesText(model.name));
-  const text = `{${id}"model_name":${name},"model_version":"${model.version}",${parametersText(answer)}"outputs":[${outputs}]}`;
+  const text = `{${id}"model_name":${quotedOf(model.name)},"model_version":"${model.version}",${parametersText(answer)}"outputs":[${outputs}]}`;
   if (!binary.some(({ length }) => length > 0)) return { body: text, head: null };
   return { body: Buffer.concat([Buffer.from(text, "latin1"), ...binary]), head: text.length };
 }
@@ -41,9 +40,45 @@ function parametersText({ parameters }: InferAnswer): string {
   return `"parameters":{${parameters.map(([name, value]) => `${rapidText(name)}:${parameterText(value)}`).join(",")}},`;
 }
 
+/** What was written lately, by the name of a model or of an output: it comes again with each answer. */
+const quoted = new Map<string, string>();
+const starts = new Map<
+  string,
+  { readonly datatype: Datatype; readonly shape: readonly number[]; readonly text: string }
+>();
+const KEPT_MOST = 256;
+
+function keep<T>(kept: Map<string, T>, name: string, made: T): void {
+  if (kept.size >= KEPT_MOST) kept.clear();
+  kept.set(name, made);
+}
+
+function quotedOf(name: string): string {
+  const known = quoted.get(name);
+  if (known !== undefined) return known;
+  const made = rapidText(toBytesText(name));
+  keep(quoted, name, made);
+  return made;
+}
+
+/** The object of an output up to its shape. */
+function startOf({ name, datatype, shape }: Tensor): string {
+  const known = starts.get(name);
+  if (known !== undefined && known.datatype === datatype && areSame(known.shape, shape)) return known.text;
+  const text = `{"name":${quotedOf(name)},"datatype":"${datatype}","shape":[${shape.join(",")}]`;
+  keep(starts, name, { datatype, shape: [...shape], text });
+  return text;
+}
+
+function areSame(a: readonly number[], b: readonly number[]): boolean {
+  if (a.length !== b.length) return false;
+  for (let at = 0; at < a.length; at++) if (a[at] !== b[at]) return false;
+  return true;
+}
+
 function outputText(output: Tensor, { kind, put }: OutputWish, binary: Uint8Array[]): string {
-  const { name, datatype, shape, data } = output;
-  const start = `{"name":${rapidText(toBytesText(name))},"datatype":"${datatype}","shape":[${shape.join(",")}]`;
+  const { data } = output;
+  const start = startOf(output);
   if (kind === "json") return `${start},"data":[${elementsText(output)}]}`;
   if (kind === "memory") {
     put!(data);

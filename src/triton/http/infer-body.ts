@@ -50,6 +50,7 @@ const JSON_OUTPUT: OutputWish = { kind: "json", classes: 0, put: null };
 const BINARY_OUTPUT: OutputWish = { kind: "binary", classes: 0, put: null };
 
 const NO_DATA = new Uint8Array();
+const NO_NAMES: readonly string[] = [];
 const NO_WISHES: ReadonlyMap<string, OutputWish> = new Map();
 
 /** What a request's parameters say. */
@@ -83,13 +84,13 @@ export function inferWish(body: Uint8Array, head: number, limits: Limits): Infer
   const id = find(document, "id") === undefined ? "" : stringIn(document, "id");
   const asked = find(document, "parameters");
   const { parameters, priority, timeoutUs, sequence, binary } = asked === undefined ? NOTHING : readParameters(asked);
-  const read: Reading = { id, rest: isWhole ? NO_DATA : body.subarray(head), names: new Set() };
   const inputs: InferInput[] = [];
+  const read: Reading = { id, inputs, rest: isWhole ? NO_DATA : body.subarray(head), names: null };
   for (const one of arrayIn(document, "inputs")) inputs.push(readInput(one, read, limits));
   if (read.rest.length > 0) throw invalidArg(`unexpected additional input data for model '${limits.model}'`);
   const wished = find(document, "outputs");
   const outputs = wished === undefined ? NO_WISHES : readOutputs(wished, limits.memory);
-  const names = wished === undefined ? [] : [...outputs.keys()];
+  const names = wished === undefined ? NO_NAMES : [...outputs.keys()];
   const fields = { id, inputs, outputs: names, parameters, priority, timeoutUs, sequence };
   return { fields, outputs, otherwise: binary ? BINARY_OUTPUT : JSON_OUTPUT };
 }
@@ -99,7 +100,9 @@ interface Reading {
   readonly id: string;
   /** Behind the JSON, as far as nobody has taken it. */
   rest: Uint8Array;
-  readonly names: Set<string>;
+  readonly inputs: readonly InferInput[];
+  /** null: not made yet. */
+  names: Set<string> | null;
 }
 
 function readParameters(value: JsonNode): Asked {
@@ -110,13 +113,13 @@ function readParameters(value: JsonNode): Asked {
     sequence: { ...NO_SEQUENCE } as Mutable<SequenceFields>,
     binary: false,
   };
-  for (const [name, one] of within("failed to get request params.", () => membersOf(value))) {
-    const unsigned = () => Number(within(`Unable to parse '${name}'`, () => asUnsigned(one)));
-    const boolean = () => within(`Unable to parse '${name}'`, () => asBoolean(one));
+  for (const [name, one] of within("failed to get request params.", membersOf, value)) {
+    const unsigned = () => unsignedOf(one, name);
+    const boolean = () => within(`Unable to parse '${name}'`, asBoolean, one);
     if (name === "sequence_id") {
       const isText = !isJsonNumber(one) || one instanceof Real || one < 0;
       read.sequence.id = isText
-        ? within("Unable to parse 'sequence_id'", () => asBytesText(one))
+        ? within("Unable to parse 'sequence_id'", asBytesText, one)
         : BigInt(one as number | bigint);
     } else if (name === "sequence_start") read.sequence.start = boolean();
     else if (name === "sequence_end") read.sequence.end = boolean();
@@ -147,16 +150,36 @@ function readInput(value: JsonNode, read: Reading, limits: Limits): InferInput {
   oneSource(value, parameters ?? null);
   const name = stringIn(value, "name");
   const type = stringIn(value, "datatype");
-  const shape: number[] = [];
-  for (const size of arrayIn(value, "shape")) {
-    const isPlain = typeof size === "number" && size >= 0;
-    shape.push(isPlain ? size : Number(within("Unable to parse 'shape'", () => asUnsigned(size))));
-  }
-  if (read.names.has(name))
+  const shape = shapeOf(arrayIn(value, "shape"));
+  if (isTaken(name, read))
     throw invalidArg(`[request id: ${read.id || "<id_unknown>"}] input '${name}' already exists in request`);
-  read.names.add(name);
   const datatype = (isDatatype(type) ? type : "<invalid>") as Datatype;
   return { name, datatype, shape, data: inputData(value, parameters, { name, type, shape }, read, limits) };
+}
+
+function shapeOf(list: readonly JsonNode[]): readonly number[] {
+  let plain = true;
+  for (const size of list) plain &&= typeof size === "number" && size >= 0;
+  return plain ? (list as readonly number[]) : list.map((size) => unsignedOf(size, "shape"));
+}
+
+const unsignedOf = (value: JsonNode, name: string): number =>
+  Number(within(`Unable to parse '${name}'`, asUnsigned, value));
+
+/** Inputs up to which their names are looked through one by one. */
+const FEW = 8;
+
+/** Does an input before have this name? Where there are many, their names are kept by themselves. */
+function isTaken(name: string, read: Reading): boolean {
+  const { inputs } = read;
+  if (inputs.length <= FEW) {
+    for (const one of inputs) if (one.name === name) return true;
+    return false;
+  }
+  read.names ??= new Set(inputs.map((one) => one.name));
+  if (read.names.has(name)) return true;
+  read.names.add(name);
+  return false;
 }
 
 /** Exactly one of three ways to send a tensor. */
@@ -186,7 +209,7 @@ function inputData(
 ): Uint8Array {
   const binary = find(parameters ?? null, "binary_data_size");
   if (binary !== undefined) {
-    const bytes = Number(within("Unable to parse 'binary_data_size'", () => asUnsigned(binary)));
+    const bytes = unsignedOf(binary, "binary_data_size");
     const missing = bytes - read.rest.length;
     if (missing > 0)
       throw invalidArg(
@@ -213,31 +236,31 @@ function inputData(
 function memoryOf(parameters: JsonNode | undefined) {
   const region = find(parameters ?? null, "shared_memory_region");
   if (region === undefined) return null;
-  const number = (name: string) => {
-    const value = find(parameters ?? null, name);
-    return value === undefined ? 0 : Number(within(`Unable to parse '${name}'`, () => asUnsigned(value)));
-  };
   return {
-    name: within("Unable to parse 'shared_memory_region'", () => asString(region)),
-    offset: number("shared_memory_offset"),
-    bytes: number("shared_memory_byte_size"),
+    name: within("Unable to parse 'shared_memory_region'", asString, region),
+    offset: numberIn(parameters!, "shared_memory_offset"),
+    bytes: numberIn(parameters!, "shared_memory_byte_size"),
   };
+}
+
+function numberIn(parameters: JsonNode, name: string): number {
+  const value = find(parameters, name);
+  return value === undefined ? 0 : unsignedOf(value, name);
 }
 
 function readOutputs(value: JsonNode, memory: SharedMemory): Map<string, OutputWish> {
   const made = new Map<string, OutputWish>();
-  for (const one of within("Unable to parse 'outputs'", () => asArray(value))) {
+  for (const one of within("Unable to parse 'outputs'", asArray, value)) {
     const parameters = find(one, "parameters");
     const of = (name: string) => find(parameters ?? null, name);
     const [binary, classes] = [of("binary_data"), of("classification")];
     if (of("shared_memory_region") !== undefined) {
       if (classes !== undefined) throw invalidArg("Output can't set both 'shared_memory_region' and 'classification'");
-      if (binary !== undefined && within("Unable to set 'binary_data'", () => asBoolean(binary)))
+      if (binary !== undefined && within("Unable to set 'binary_data'", asBoolean, binary))
         throw invalidArg("Output can't set both 'shared_memory_region' and 'binary_data'");
     }
     const name = stringIn(one, "name");
-    const count =
-      classes === undefined ? 0 : Number(within("Unable to set 'classification'", () => asUnsigned(classes)));
+    const count = classes === undefined ? 0 : Number(within("Unable to set 'classification'", asUnsigned, classes));
     const region = memoryOf(parameters);
     if (region !== null) {
       memory.check(region.name, region.offset, region.bytes);
@@ -245,7 +268,7 @@ function readOutputs(value: JsonNode, memory: SharedMemory): Map<string, OutputW
       made.set(name, { kind: "memory", classes: 0, put });
       continue;
     }
-    const isBinary = binary !== undefined && within("Unable to parse 'binary_data'", () => asBoolean(binary));
+    const isBinary = binary !== undefined && within("Unable to parse 'binary_data'", asBoolean, binary);
     made.set(name, { kind: isBinary ? "binary" : "json", classes: count, put: null });
   }
   return made;

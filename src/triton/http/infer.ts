@@ -2,6 +2,7 @@
 import { deflateSync, gunzipSync, gzipSync, inflateSync } from "node:zlib";
 import { isDecoupled, maxBatchSize } from "../config/model-config.ts";
 import { HTTP_STATUS, invalidArg, TritonError } from "../config/status.ts";
+import type { InferAnswer } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
 import {
   errorText,
@@ -15,8 +16,8 @@ import {
   plainError,
 } from "./call.ts";
 import { disturbed } from "./disturbed.ts";
-import { inferBody } from "./infer-answer.ts";
-import { inferWish, rawWish } from "./infer-body.ts";
+import { type AnsweredModel, inferBody } from "./infer-answer.ts";
+import { type InferWish, inferWish, rawWish } from "./infer-body.ts";
 
 export function infer(call: HttpCall): HandlerAnswer | Promise<HandlerAnswer> {
   const [name = "", version] = call.found;
@@ -43,7 +44,7 @@ function unlessDisturbed(asked: Asked, given: Uint8Array | null): HandlerAnswer 
   const { config } = call.around;
   const body = given && unpacked(call.header("content-encoding") ?? "", given, config.maxInputBytes);
   if (body === null) return tooLarge(config.maxInputBytes);
-  if ("status" in body) return body;
+  if (!(body instanceof Uint8Array)) return body;
   const instead = disturbed(call, body);
   return instead instanceof Promise
     ? instead.then((answer) => answer ?? inferWith(asked, body))
@@ -64,7 +65,7 @@ function inferWith({ call, name, number, model }: Asked, body: Uint8Array): Hand
         else {
           const batched = maxBatchSize(model.config) > 0;
           const of = { id: wish.fields.id, name, version: model.version, batched };
-          call.answer(answered(() => inferBody(answer, of, wish), encoding));
+          call.answer(answered(answer, of, wish, encoding));
         }
       },
     });
@@ -113,8 +114,9 @@ type Encoding = "gzip" | "deflate" | null;
 
 /** The one with the largest weight among those that can be sent. */
 function bestEncoding(accepted: string | null): Encoding {
+  if (accepted === null) return null;
   let best: { readonly name: Encoding; readonly weight: number } = { name: null, weight: 0 };
-  for (const one of accepted?.split(",") ?? []) {
+  for (const one of accepted.split(",")) {
     const [name = "", ...settings] = one.split(";").map((part) => part.trim());
     const weight = Number(settings.find((part) => part.startsWith("q="))?.slice(2) ?? 1);
     if (!(weight > best.weight)) continue;
@@ -128,9 +130,9 @@ function packed(body: string | Uint8Array, encoding: NonNullable<Encoding>): Uin
   return (encoding === "gzip" ? gzipSync : deflateSync)(typeof body === "string" ? Buffer.from(body, "latin1") : body);
 }
 
-function answered(make: () => ReturnType<typeof inferBody>, encoding: Encoding): HttpAnswer {
+function answered(answer: InferAnswer, of: AnsweredModel, wish: InferWish, encoding: Encoding): HttpAnswer {
   try {
-    const { body, head } = make();
+    const { body, head } = inferBody(answer, of, wish);
     if (encoding === null && head === null) return jsonAnswer(body);
     const type = { "Content-Type": head === null ? "application/json" : "application/octet-stream" };
     const headers = {

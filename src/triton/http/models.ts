@@ -53,7 +53,7 @@ export async function repositoryControl(call: HttpCall): Promise<HandlerAnswer> 
   const parameters = find(await documentIn(call), "parameters");
   if (action === "unload") {
     const dependents = find(parameters ?? null, "unload_dependents");
-    const all = dependents !== undefined && within("Unable to parse 'unload_dependents'", () => asBoolean(dependents));
+    const all = dependents !== undefined && within("Unable to parse 'unload_dependents'", asBoolean, dependents);
     server.unload(name, all);
     return jsonAnswer("");
   }

@@ -91,16 +91,20 @@ export function respondTo(
   const restricted = restriction(call.around, api, call);
   if (restricted !== null) return restricted;
   if (!methods.includes(call.method)) return (isPlain ? plain : jsonAnswer)(errorText("Method Not Allowed"), 405);
-  const failed = (error: unknown) => {
-    if (!(error instanceof TritonError)) throw error;
-    return (isPlain ? plainError : jsonError)(error);
-  };
   try {
     const made = handle(call);
-    return made instanceof Promise ? made.catch(failed) : made;
+    return made instanceof Promise ? made.catch(isPlain ? failedPlain : failedJson) : made;
   } catch (error) {
-    return failed(error);
+    return (isPlain ? failedPlain : failedJson)(error);
   }
+}
+
+const failedPlain = (error: unknown) => plainError(known(error));
+const failedJson = (error: unknown) => jsonError(known(error));
+
+function known(error: unknown): TritonError {
+  if (error instanceof TritonError) return error;
+  throw error;
 }
 
 function restriction({ config }: ServerAround, api: string, call: HttpCall): HandlerAnswer | null {

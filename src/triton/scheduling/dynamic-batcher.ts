@@ -185,10 +185,16 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
       this.#ready.push(this.#open);
     }
     for (let left = count; left > 0; left--) {
-      const request = this.#levels.find(({ size }) => size > 0)!.dequeue();
+      const request = this.#first.dequeue();
       this.#open.requests.push(request);
       this.#open.size += request.batchSize;
     }
     if (closes) this.#open = null;
+  }
+
+  /** The first level at which somebody waits. */
+  get #first(): PolicyQueue<R> {
+    for (const level of this.#levels) if (level.size > 0) return level;
+    throw new Error("nobody waits");
   }
 }

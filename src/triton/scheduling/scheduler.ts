@@ -29,8 +29,9 @@ export interface BatchOrders<R> {
   readonly wakeUs: number | null;
 }
 
+const NONE: readonly never[] = [];
 /** There is nothing to be done. */
-export const NO_ORDERS: BatchOrders<never> = { run: [], rejected: [], cancelled: [], wakeUs: null };
+export const NO_ORDERS: BatchOrders<never> = { run: NONE, rejected: NONE, cancelled: NONE, wakeUs: null };
 
 /** One of a batch that goes to a certain instance. */
 export interface BatchRow<R> {
@@ -84,8 +85,8 @@ export class DefaultScheduler<R extends Schedulable> implements Scheduler<R> {
 
   orders(): BatchOrders<R> {
     if (this.#queue.length === 0) return NO_ORDERS;
-    const run = this.#queue.splice(0, this.#idle).map((request) => [request]);
-    this.#idle -= run.length;
-    return { run, rejected: [], cancelled: [], wakeUs: null };
+    const run: R[][] = [];
+    for (; this.#idle > 0 && this.#queue.length > 0; this.#idle--) run.push([this.#queue.shift()!]);
+    return { run, rejected: NONE, cancelled: NONE, wakeUs: null };
   }
 }

@@ -211,13 +211,14 @@ class Checker {
   /** Gives the batch's size. */
   check(inputs: readonly InferInput[], outputs: readonly string[]): number {
     const { name, output = [], input = [] } = this.#config;
-    const strange = outputs.find((wanted) => !output.some((one) => one.name === wanted));
-    if (strange !== undefined) throw invalidArg(`unexpected inference output '${strange}' for model '${name}'`);
+    for (const wanted of outputs)
+      if (named(output, wanted) === undefined)
+        throw invalidArg(`unexpected inference output '${wanted}' for model '${name}'`);
     this.#count(inputs);
     const configs: TensorConfig[] = [];
     for (let at = inputs.length - 1; at >= 0; at--) {
       const given = inputs[at]!;
-      const config = input.find((one) => one.name === given.name);
+      const config = named(input, given.name);
       if (config === undefined) throw invalidArg(`unexpected inference input '${given.name}' for model '${name}'`);
       configs[at] = config;
     }
@@ -306,6 +307,11 @@ class Checker {
   }
 }
 
+function named(list: readonly TensorConfig[], name: string): TensorConfig | undefined {
+  for (const one of list) if (one.name === name) return one;
+  return undefined;
+}
+
 /** `from`: where in the shape the model's own dimensions begin. */
 function fits(shape: readonly number[], from: number, dims: readonly number[]): boolean {
   if (shape.length - from !== dims.length) return false;
@@ -318,9 +324,17 @@ const NO_LIKENESS = "";
 
 /** Optional inputs must be there or not in all of a batch, and shapes that may differ must not. */
 function likenessOf({ input = [] }: ModelConfig, given: readonly InferInput[], batch: number): string {
-  const optional = input.some((one) => one.optional);
-  if (!optional && !input.some(({ dims, allow_ragged_batch: ragged }) => dims.includes(-1) && !ragged))
-    return NO_LIKENESS;
+  let optional = false;
+  let varies = false;
+  for (const one of input) {
+    optional ||= one.optional === true;
+    varies ||= one.allow_ragged_batch !== true && one.dims.includes(-1);
+  }
+  if (!optional && !varies) return NO_LIKENESS;
+  return likenessText(input, optional, given, batch);
+}
+
+function likenessText(input: readonly TensorConfig[], optional: boolean, given: readonly InferInput[], batch: number) {
   return input
     .map((config) => {
       const tensor = given.find(({ name }) => name === config.name);

@@ -2,22 +2,16 @@
  * How are requests to a model executed? Its scheduler says which batch goes to which instance when; an instance has the
  * behaviour compute it, and what comes back is answered and counted as Triton's Python backend does: when `execute` returns.
  */
-import type {
-  Behaviour,
-  ModelHost,
-  ModelRequest,
-  ModelResponse,
-  ModelResults,
-  PlainText,
-} from "../behaviours/behaviour.ts";
+import type { Behaviour, ModelHost, ModelResponse, ModelResults } from "../behaviours/behaviour.ts";
 import { instancesOf, isDecoupled, type ModelConfig } from "../config/model-config.ts";
 import { internal, invalidArg, TritonError } from "../config/status.ts";
 import type { Granted, LimitedModel } from "../scheduling/rate-limiter.ts";
-import type { BatchRow, Scheduler } from "../scheduling/scheduler.ts";
-import { ELEMENT_BYTES, elementCount, isDatatype, type Tensor } from "../tensors/datatypes.ts";
+import type { BatchRow, PlacedBatch, Scheduler } from "../scheduling/scheduler.ts";
 import { HIT, keep, lookUp, wanted } from "./cached.ts";
+import { awaitedResults, checkedResponse, incomplete } from "./fitting.ts";
 import { OrderedResponses } from "./ordered.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
+import { RequestView } from "./request-view.ts";
 import { sequenceInputs } from "./sequence-inputs.ts";
 import { passOn, type Served, type Shared } from "./served.ts";
 import type { ModelStatistics } from "./statistics.ts";
@@ -102,43 +96,54 @@ export class Runner implements Served {
     this.#ordered?.enter(request);
     this.statistics.pending++;
     this.live++;
-    this.#pump();
+    this.#pump(nowUs);
   }
 
   /** Has the scheduler say what is to be done now. What is done at once may come here again. */
-  #pump(): void {
+  #pump(fromUs = this.#shared.clock.now()): void {
     this.#again = true;
     if (this.#pumping) return;
     this.#pumping = true;
-    const { scheduler, limited } = this.#options;
+    const { scheduler } = this.#options;
+    let nowUs = fromUs;
     while (this.#again) {
       this.#again = false;
       this.#unwake?.();
-      const { run, placed, rejected, cancelled, wakeUs } = scheduler.orders(this.#shared.clock.now());
-      this.#unwake = wakeUs === null ? null : this.#shared.clock.at(wakeUs, () => this.#pump());
+      const { run, placed, rejected, cancelled, wakeUs } = scheduler.orders(nowUs);
+      this.#unwake = wakeUs === null ? null : this.#shared.clock.at(wakeUs, this.#woken);
       for (const request of rejected)
         this.#refuse(request, "REJECTED", new TritonError("UNAVAILABLE", "Request timeout expired"));
       for (const request of cancelled)
         this.#refuse(request, "CANCELED", new TritonError("CANCELLED", "Request cancelled"));
       for (const batch of run) this.#begin(batch);
-      for (const { instance, rows } of placed ?? [])
-        if (limited === null) this.#execute(this.#instances[instance]!, rows);
-        else grant(limited.ask(() => this.#execute(this.#instances[instance]!, rows), instance));
+      if (placed !== undefined) for (const one of placed) this.#place(one);
+      if (this.#again) nowUs = this.#shared.clock.now();
     }
     this.#pumping = false;
   }
 
+  readonly #woken = (): void => this.#pump();
+
   #begin(batch: readonly InferRequest[]): void {
-    const { limited } = this.#options;
-    if (limited === null) this.#beginOn(this.#idle.pop()!, batch);
-    else grant(limited.ask((at) => this.#beginOn(this.#instances[at]!, batch), null));
+    if (this.#options.limited === null) this.#beginOn(this.#idle.pop()!, batch);
+    else this.#beginGranted(this.#options.limited, batch);
+  }
+
+  #beginGranted(limited: LimitedModel, batch: readonly InferRequest[]): void {
+    grant(limited.ask((at) => this.#beginOn(this.#instances[at]!, batch), null));
   }
 
   #beginOn(instance: Instance, batch: readonly InferRequest[]): void {
     this.#options.scheduler.began?.(batch);
-    const rows: BatchRow<InferRequest>[] = [];
-    for (const request of batch) rows.push({ request, slot: 0, ready: true });
-    this.#execute(instance, rows);
+    this.#execute(instance, batch, null);
+  }
+
+  #place({ instance, rows }: PlacedBatch<InferRequest>): void {
+    const { limited } = this.#options;
+    const batch = rows.filter(({ ready }) => ready).map(({ request }) => request);
+    const execute = () => this.#execute(this.#instances[instance]!, batch, rows);
+    if (limited === null) execute();
+    else grant(limited.ask(execute, instance));
   }
 
   #refuse(request: InferRequest, reason: "REJECTED" | "CANCELED", error: TritonError): void {
@@ -147,16 +152,11 @@ export class Runner implements Served {
     this.#last(request, error);
   }
 
-  #execute(instance: Instance, given: readonly BatchRow<InferRequest>[]): void {
+  /** `placed`: the batch with its slots, some of which may have no request; null: it has none. */
+  #execute(instance: Instance, given: readonly InferRequest[], placed: readonly BatchRow<InferRequest>[] | null): void {
     const startUs = this.#shared.clock.now();
-    const rows: BatchRow<InferRequest>[] = [];
-    const batch: InferRequest[] = [];
-    for (const row of given) {
-      if (row.ready) this.statistics.pending--;
-      if (row.ready && !this.#readable(row.request)) continue;
-      rows.push(row);
-      if (row.ready) batch.push(row.request);
-    }
+    this.statistics.pending -= given.length;
+    const batch = this.#sound(given);
     if (batch.length === 0 || instance.dead) {
       if (instance.dead) this.#bury(instance, batch);
       else this.#free(instance);
@@ -164,28 +164,62 @@ export class Runner implements Served {
     }
     const { behaviour } = this.#options;
     const late = behaviour.countsAtEnd === true;
-    const sends = late || behaviour.sends === true || isDecoupled(this.config);
     if (late) for (const request of batch) this.#began.set(request, startUs);
-    const requests: RequestView[] = [];
-    for (const row of rows) requests.push(new RequestView(row, sequenceInputs(this.config, row), this.#send));
-    const own = batch.length === rows.length ? null : rows;
+    const rows = placed === null || batch === given ? placed : placed.filter((row) => isIn(batch, row));
+    const requests = this.#views(batch, rows);
     try {
       const made = behaviour.execute(requests, instance.host);
       if (late) this.#free(instance);
-      else if (made instanceof Promise)
-        void made
-          .then((results) => this.#ended(instance, batch, startUs, sends ? null : resultsOf(own, results)))
-          .catch((error) => this.#raised(instance, batch, startUs, error));
-      else this.#ended(instance, batch, startUs, sends ? null : resultsOf(own, made));
+      else if (made instanceof Promise) this.#endsLater(instance, batch, startUs, rows, made);
+      else this.#ended(instance, batch, startUs, this.#own(rows, made));
     } catch (error) {
       this.#raised(instance, batch, startUs, error);
     }
   }
 
+  #endsLater(
+    instance: Instance,
+    batch: readonly InferRequest[],
+    startUs: number,
+    rows: readonly BatchRow<InferRequest>[] | null,
+    made: Promise<ModelResults>,
+  ): void {
+    made
+      .then((results) => this.#ended(instance, batch, startUs, this.#own(rows, results)))
+      .catch((error) => this.#raised(instance, batch, startUs, error));
+  }
+
+  /** What is to be answered at the end; null: all was sent before. */
+  #own(rows: readonly BatchRow<InferRequest>[] | null, results: ModelResults): ModelResults {
+    return this.#options.behaviour.sends === true || isDecoupled(this.config) ? null : awaitedResults(rows, results);
+  }
+
+  /** What the behaviour sees: of each row, or without rows of each request. */
+  #views(batch: readonly InferRequest[], rows: readonly BatchRow<InferRequest>[] | null): readonly RequestView[] {
+    const views: RequestView[] = [];
+    if (rows === null)
+      for (const request of batch) views.push(new RequestView(request, true, request.inputs, this.#send));
+    else
+      for (const row of rows)
+        views.push(new RequestView(row.request, row.ready, sequenceInputs(this.config, row), this.#send));
+    return views;
+  }
+
+  /** Those that the backend can read; the others are answered. */
+  #sound(given: readonly InferRequest[]): readonly InferRequest[] {
+    let sound: InferRequest[] | null = null;
+    for (let at = 0; at < given.length; at++) {
+      const request = given[at]!;
+      if (!this.#readable(request)) sound ??= given.slice(0, at);
+      else sound?.push(request);
+    }
+    return sound ?? given;
+  }
+
   /** Texts whose length points beyond the tensor the backend finds out, not the core. */
   #readable(request: InferRequest): boolean {
     let wrong: string | undefined;
-    for (const input of request.inputs.values()) wrong ??= incomplete(input);
+    for (const input of request.fields.inputs) wrong ??= incomplete(input);
     if (wrong === undefined) return true;
     this.statistics.failed("BACKEND", this.#shared.clock.now() - request.startUs);
     this.#last(request, invalidArg(wrong));
@@ -202,8 +236,8 @@ export class Runner implements Served {
       this.#raised(instance, batch, startUs, new Error("it gave no list of responses"));
       return;
     }
-    const answers = results?.map((one: ModelResponse) => answerOf(one, this.config));
-    if (answers && answers.length !== batch.length) {
+    const answers = results === null ? null : this.#answersOf(results);
+    if (answers !== null && answers.length !== batch.length) {
       const why = `it gave ${answers.length} responses for ${batch.length} requests`;
       this.#raised(instance, batch, startUs, new Error(why));
       return;
@@ -213,7 +247,7 @@ export class Runner implements Served {
     for (let at = 0; at < batch.length; at++) {
       const request = batch[at]!;
       const answer = answers?.[at];
-      const key = this.#keys.get(request);
+      const key = this.#keys.size === 0 ? undefined : this.#keys.get(request);
       const cacheUs = key === undefined || answer === undefined ? null : keep(key, answer, request, this.#shared);
       const requestUs = nowUs - request.startUs + (cacheUs ?? 0);
       const spans = { requestUs, queueUs: startUs - request.queuedUs, inputUs: 0, inferUs, outputUs: 0 };
@@ -221,8 +255,14 @@ export class Runner implements Served {
       if (cacheUs !== null) this.statistics.missed(cacheUs, nowUs);
       request.reported?.(0, inferUs, 0);
     }
-    if (answers) for (let at = 0; at < batch.length; at++) this.#last(batch[at]!, answers[at]!);
+    if (answers !== null) for (let at = 0; at < batch.length; at++) this.#last(batch[at]!, answers[at]!);
     this.#free(instance);
+  }
+
+  #answersOf(results: readonly ModelResponse[]): readonly (InferAnswer | TritonError)[] {
+    const answers: (InferAnswer | TritonError)[] = [];
+    for (const one of results) answers.push(checkedResponse(one, this.config));
+    return answers;
   }
 
   #raised(instance: Instance, batch: readonly InferRequest[], startUs: number, error: unknown): void {
@@ -262,7 +302,7 @@ export class Runner implements Served {
   }
 
   readonly #send = (request: InferRequest, response: ModelResponse | null, final: boolean): void => {
-    const answer = response === null ? null : answerOf(response, this.config);
+    const answer = response === null ? null : checkedResponse(response, this.config);
     if (final && response?.uncounted !== true) this.#countAtEnd(request, answer);
     if (final) this.#last(request, answer);
     else this.#pass(request, answer, false);
@@ -284,8 +324,8 @@ export class Runner implements Served {
 
   #last(request: InferRequest, answer: InferAnswer | TritonError | null): void {
     this.live--;
-    this.#began.delete(request);
-    this.#keys.delete(request);
+    if (this.#began.size > 0) this.#began.delete(request);
+    if (this.#keys.size > 0) this.#keys.delete(request);
     this.#pass(request, answer, true);
     const { scheduler } = this.#options;
     if (scheduler.completed === undefined) return;
@@ -295,7 +335,16 @@ export class Runner implements Served {
 
   #pass(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
     if (this.#ordered === null) this.#passNow(request, answer, final);
-    else this.#ordered.send(request, () => this.#passNow(request, answer, final), final);
+    else this.#passInOrder(this.#ordered, request, answer, final);
+  }
+
+  #passInOrder(
+    ordered: OrderedResponses<InferRequest>,
+    request: InferRequest,
+    answer: InferAnswer | TritonError | null,
+    final: boolean,
+  ): void {
+    ordered.send(request, () => this.#passNow(request, answer, final), final);
   }
 
   #passNow(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
@@ -307,86 +356,14 @@ const grant = (granted: Granted) => {
   for (const run of granted) run();
 };
 
-const sizeOf = (batch: readonly InferRequest[]) => batch.reduce((all, { batchSize }) => all + batchSize, 0);
+function sizeOf(batch: readonly InferRequest[]): number {
+  let all = 0;
+  for (const request of batch) all += request.batchSize;
+  return all;
+}
+
+const isIn = (batch: readonly InferRequest[], { ready, request }: BatchRow<InferRequest>) =>
+  !ready || batch.includes(request);
 
 const chosen = (request: InferRequest, answer: InferAnswer | TritonError) =>
   answer instanceof TritonError ? answer : wanted(request, answer);
-
-/** Nobody waits for what a slot without a request gives; `rows` null: there is none. */
-function resultsOf(rows: readonly BatchRow<InferRequest>[] | null, results: ModelResults): ModelResults {
-  if (rows === null || !Array.isArray(results) || results.length !== rows.length) return results ?? [];
-  return results.filter((_, at) => rows[at]!.ready);
-}
-
-/** What a behaviour sees of a request. */
-class RequestView implements ModelRequest {
-  readonly inputs: ReadonlyMap<string, Tensor>;
-  readonly #request: InferRequest;
-  readonly #send: (request: InferRequest, response: ModelResponse | null, final: boolean) => void;
-  /** Had its last response; a slot without a request has none. */
-  #over: boolean;
-
-  constructor(
-    { request, ready }: BatchRow<InferRequest>,
-    inputs: ReadonlyMap<string, Tensor>,
-    send: (request: InferRequest, response: ModelResponse | null, final: boolean) => void,
-  ) {
-    this.#request = request;
-    this.inputs = inputs;
-    this.#send = send;
-    this.#over = !ready;
-  }
-
-  get id(): string {
-    return this.#request.id;
-  }
-  get parameters(): string {
-    return this.#request.parameters;
-  }
-  get cancelled(): boolean {
-    return this.#request.cancelled;
-  }
-  whenCancelled(act: () => void): void {
-    this.#request.whenCancelled(act);
-  }
-  plainText(output: string): PlainText | null {
-    const { fields, receiver, responded } = this.#request;
-    return responded && !this.#over && fields.outputs.length === 0 ? (receiver.plainText?.(output) ?? null) : null;
-  }
-
-  send(response: ModelResponse | null, final: boolean): void {
-    if (this.#over) return;
-    this.#over = final;
-    this.#send(this.#request, response, final);
-  }
-}
-
-/** A response of the wrong shape is an error of the model. */
-function answerOf(response: ModelResponse, { name }: ModelConfig): InferAnswer | TritonError {
-  if (typeof response !== "object" || response === null) return internal(`model '${name}' gave no response`);
-  if ("error" in response) return new TritonError(response.error.code ?? "INTERNAL", response.error.message);
-  if (!Array.isArray(response.outputs)) return internal(`model '${name}' gave a response without outputs`);
-  const wrong = response.outputs.find((output: Tensor) => !isTensor(output));
-  if (wrong !== undefined)
-    return internal(`model '${name}' gave an output '${String(wrong?.name)}' whose data do not fit its type and shape`);
-  return { outputs: response.outputs, parameters: [] };
-}
-
-function isTensor(output: Tensor): boolean {
-  const { datatype, shape, data } = output ?? {};
-  if (!isDatatype(String(datatype)) || !Array.isArray(shape) || !(data instanceof Uint8Array)) return false;
-  return datatype === "BYTES" || data.length === elementCount(shape) * ELEMENT_BYTES[datatype];
-}
-
-function incomplete({ name, datatype, data }: Tensor): string | undefined {
-  if (datatype !== "BYTES") return undefined;
-  const view = new DataView(data.buffer, data.byteOffset, data.length);
-  for (let at = 0; at < data.length; ) {
-    const length = view.getUint32(at, true);
-    at += 4;
-    if (at + length > data.length)
-      return `incomplete string data for inference input '${name}', expecting string of length ${length} but only ${data.length - at} bytes available`;
-    at += length;
-  }
-  return undefined;
-}

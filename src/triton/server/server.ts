@@ -146,7 +146,6 @@ export class TritonServer {
   infer(name: string, version: number, fields: RequestFields, receiver: InferReceiver): InferRequest {
     const model = this.find(name, version);
     const request = new InferRequest(model.config, fields, receiver);
-    request.startUs = this.#options.clock.now();
     model.submit(request);
     return request;
   }

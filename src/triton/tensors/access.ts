@@ -19,10 +19,10 @@ export function documentOf(body: Uint8Array): JsonNode {
 export const find = (value: JsonNode, name: string): JsonNode | undefined =>
   value instanceof JsonMembers ? value.get(name) : undefined;
 
-/** With `PREFIX: ` before what `read` throws. */
-export function within<T>(prefix: string, read: () => T): T {
+/** What `read` makes of the value, with `PREFIX: ` before what it throws. */
+export function within<V, T>(prefix: string, read: (value: V) => T, value: V): T {
   try {
-    return read();
+    return read(value);
   } catch (error) {
     if (!(error instanceof TritonError)) throw error;
     throw new TritonError(error.code, `${prefix}: ${error.message}`);
@@ -33,19 +33,20 @@ export function within<T>(prefix: string, read: () => T): T {
 export function stringIn(value: JsonNode, name: string): string {
   const found = find(value, name);
   if (typeof found === "string") return fromBytesText(found);
-  return within(`Unable to parse '${name}'`, () => asString(member(value, name)));
+  return within(`Unable to parse '${name}'`, asString, required(value, name));
 }
 
 /** The member `name` as a list. */
 export function arrayIn(value: JsonNode, name: string): readonly JsonNode[] {
   const found = find(value, name);
   if (Array.isArray(found)) return found;
-  return within(`Unable to parse '${name}'`, () => asArray(member(value, name)));
+  return within(`Unable to parse '${name}'`, asArray, required(value, name));
 }
 
-export function member(value: JsonNode, name: string): JsonNode {
+function required(value: JsonNode, name: string): JsonNode {
   const found = find(value, name);
-  if (found === undefined) throw internal(`attempt to access non-existing object member '${name}'`);
+  if (found === undefined)
+    throw internal(`Unable to parse '${name}': attempt to access non-existing object member '${name}'`);
   return found;
 }
 

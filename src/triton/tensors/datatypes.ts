@@ -72,7 +72,13 @@ export function unpackTexts(data: Uint8Array): string[] | null {
 
 /** A text of bytes, one character each, from one of characters; and back. */
 const ASCII = /^[\0-\x7f]*$/;
-export const isAscii = (text: string): boolean => ASCII.test(text);
+/** Up to here a loop costs less than an expression. */
+const SHORT = 32;
+export function isAscii(text: string): boolean {
+  if (text.length > SHORT) return ASCII.test(text);
+  for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) > 127) return false;
+  return true;
+}
 export const toBytesText = (text: string): string => (isAscii(text) ? text : Buffer.from(text).toString("latin1"));
 export const fromBytesText = (text: string): string => (isAscii(text) ? text : Buffer.from(text, "latin1").toString());
 
@@ -116,6 +122,29 @@ export function elementsOf(datatype: Exclude<Datatype, "BYTES">, data: Uint8Arra
   if (data.length <= SMALL.byteLength) return smallNumbers(View, data);
   const own = data.byteOffset % size === 0 ? data : new Uint8Array(data);
   return new View(own.buffer as ArrayBuffer, own.byteOffset, Math.floor(own.length / size));
+}
+
+/**
+ * To be read at once: those of the next call may stand in the same memory. There may be more numbers than elements, which
+ * mean nothing.
+ */
+export function passingElements(datatype: Exclude<Datatype, "BYTES">, data: Uint8Array): Numbers {
+  if (data.length > SMALL.byteLength) return elementsOf(datatype, data);
+  SMALL_BYTES.set(data);
+  return SMALL_VIEWS.get(VIEWS[datatype])!;
+}
+
+/** The bytes of a list of numbers. */
+export function packNumbers(datatype: "INT32", list: readonly number[]): Uint8Array {
+  const bytes = list.length * ELEMENT_BYTES[datatype];
+  if (bytes > SMALL.byteLength) {
+    const made = newNumbers(datatype, list.length);
+    for (let i = 0; i < list.length; i++) made[i] = list[i]!;
+    return bytesOf(made);
+  }
+  const into = SMALL_VIEWS.get(VIEWS[datatype])!;
+  for (let i = 0; i < list.length; i++) into[i] = list[i]!;
+  return SMALL_BYTES.slice(0, bytes);
 }
 
 /** Where so many elements are to be written. */

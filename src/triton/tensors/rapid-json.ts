@@ -13,22 +13,23 @@ export class Real {
 }
 
 export class JsonMembers {
-  readonly #names: string[] = [];
-  readonly #values: JsonNode[] = [];
+  /** Each name, and its value behind it. */
+  readonly #list: JsonNode[] = [];
 
   add(name: string, value: JsonNode): void {
-    this.#names.push(name);
-    this.#values.push(value);
+    this.#list.push(name, value);
   }
 
   /** In their order, the same name as often as it stands there. */
   get members(): (readonly [string, JsonNode])[] {
-    return this.#names.map((name, at) => [name, this.#values[at]!]);
+    const list = this.#list;
+    return Array.from({ length: list.length / 2 }, (_, at) => [list[2 * at] as string, list[2 * at + 1]!]);
   }
 
   get(name: string): JsonNode | undefined {
-    const at = this.#names.indexOf(name);
-    return at < 0 ? undefined : this.#values[at];
+    const list = this.#list;
+    for (let at = 0; at < list.length; at += 2) if (list[at] === name) return list[at + 1];
+    return undefined;
   }
 }
 
@@ -85,6 +86,12 @@ const SMALL_DIGITS = 9;
 const KNOWN_MOST = 24;
 const KNOWN_MASK = 255;
 const KNOWN: string[] = new Array(KNOWN_MASK + 1).fill("");
+
+/** As `startsWith`, which costs more than so few characters. */
+function standsAt(text: string, from: number, known: string): boolean {
+  for (let at = 0; at < known.length; at++) if (text.charCodeAt(from + at) !== known.charCodeAt(at)) return false;
+  return true;
+}
 
 class Parser {
   readonly #text: string;
@@ -211,7 +218,7 @@ class Parser {
     if (text.charCodeAt(end) !== Code.Quote) return null;
     this.#at = end + 1;
     const known = KNOWN[sum]!;
-    if (known.length === end - from && text.startsWith(known, from)) return known;
+    if (known.length === end - from && standsAt(text, from, known)) return known;
     // A copy: what is cut out of a text holds all of it.
     const made = Buffer.from(text.slice(from, end), "latin1").toString("latin1");
     KNOWN[sum] = made;

@@ -7,10 +7,13 @@ import { asBoolean, asBytesText, asDouble, asSigned, asUnsigned, within } from "
 import {
   bytesOf,
   type Datatype,
+  ELEMENT_BYTES,
   elementsOf,
   type Numbers,
   newNumbers,
+  packNumbers,
   packTexts,
+  passingElements,
   type Tensor,
   unpackTexts,
 } from "./datatypes.ts";
@@ -22,38 +25,41 @@ const DEPTH_MOST = 100;
 /** The bytes of so many elements. `datatype` null: the name is no type. */
 export function readElements(name: string, data: JsonNode, datatype: Datatype | null, count: number): Uint8Array {
   if (datatype === "BYTES")
-    return packTexts(flat(data).map((one) => within("Unable to parse JSON bytes array", () => asBytesText(one))));
+    return packTexts(flat(data).map((one) => within("Unable to parse JSON bytes array", asBytesText, one)));
   if (datatype === "FP16" || datatype === "BF16")
     throw invalidArg(
       `receiving ${datatype} data via JSON is not supported. Please use the binary data format for input ${name}`,
     );
   if (datatype === null) throw invalidArg(`invalid datatype for input ${name}`);
+  if (datatype === "INT32" && isPlain(data, count)) return packNumbers(datatype, data);
+  return converted(datatype, flat(data), count);
+}
+
+/** So many whole numbers that nothing is to be asked about. */
+function isPlain(data: JsonNode, count: number): data is readonly number[] {
+  if (!Array.isArray(data) || data.length !== count) return false;
+  for (let i = 0; i < count; i++) if (typeof data[i] !== "number") return false;
+  return true;
+}
+
+function converted(datatype: keyof typeof takers, list: readonly JsonNode[], count: number): Uint8Array {
   const into = newNumbers(datatype, count) as unknown as (number | bigint)[];
   const big = datatype === "INT64" || datatype === "UINT64";
   const take = takers[datatype];
-  if (datatype === "INT32" && Array.isArray(data) && fill(into, data)) return bytesOf(into as unknown as Numbers);
-  const list = flat(data);
   let at = 0;
-  within("Unable to parse 'data'", () => {
-    for (const one of list) {
-      if (at >= count) throw internal("Shape does not match true shape of 'data' field");
-      const value = take(one);
-      into[at++] = big ? BigInt(value) : typeof value === "bigint" ? Number(BigInt.asUintN(32, value)) : value;
-    }
-  });
+  within(
+    "Unable to parse 'data'",
+    (values) => {
+      for (const one of values) {
+        if (at >= count) throw internal("Shape does not match true shape of 'data' field");
+        const value = take(one);
+        into[at++] = big ? BigInt(value) : typeof value === "bigint" ? Number(BigInt.asUintN(32, value)) : value;
+      }
+    },
+    list,
+  );
   if (at !== count) throw internal("Failed to parse 'data' field: shape does not match true shape");
   return bytesOf(into as unknown as Numbers);
-}
-
-/** Puts whole numbers there that nothing is to be asked about; false: there are others among them, or too many, or too few. */
-function fill(into: (number | bigint)[], list: readonly JsonNode[]): boolean {
-  if (list.length !== into.length) return false;
-  for (let i = 0; i < list.length; i++) {
-    const value = list[i]!;
-    if (typeof value !== "number") return false;
-    into[i] = value;
-  }
-  return true;
 }
 
 const takers: Readonly<Record<Exclude<Datatype, "BYTES" | "FP16" | "BF16">, (value: JsonNode) => number | bigint>> = {
@@ -89,9 +95,43 @@ function flat(data: JsonNode): readonly JsonNode[] {
 /** The elements as a list of JSON without its brackets. */
 export function elementsText(tensor: Omit<Tensor, "shape">): string {
   const { datatype, data } = tensor;
-  if (datatype.startsWith("INT") || datatype.startsWith("UINT"))
-    return (elementsOf(datatype as "INT32", data) as Int32Array).join(",");
+  if (ELEMENT_BYTES[datatype] < 8 && (datatype.startsWith("INT") || datatype.startsWith("UINT")))
+    return wholeText(datatype as "INT32", data);
   return writeElements(tensor).join(",");
+}
+
+/** Numbers of at most 32 bits and commas are written here, unless they are too many. */
+const WRITTEN = Buffer.alloc(16_384);
+const WRITTEN_MOST = WRITTEN.length / "-2147483648,".length;
+
+function wholeText(datatype: "INT32", data: Uint8Array): string {
+  const count = data.length / ELEMENT_BYTES[datatype];
+  if (count > WRITTEN_MOST) return elementsOf(datatype, data).join(",");
+  const numbers = passingElements(datatype, data);
+  let at = 0;
+  for (let i = 0; i < count; i++) {
+    if (i > 0) WRITTEN[at++] = 44;
+    at = writeWhole(numbers[i] as number, at);
+  }
+  return WRITTEN.toString("latin1", 0, at);
+}
+
+/** Gives where it ends. */
+function writeWhole(number: number, from: number): number {
+  let at = from;
+  let left = number;
+  if (left < 0) {
+    WRITTEN[at++] = 45;
+    left = -left;
+  }
+  let end = at + 1;
+  for (let most = 10; left >= most; most *= 10) end++;
+  for (let place = end - 1; place >= at; place--) {
+    const rest = Math.floor(left / 10);
+    WRITTEN[place] = 48 + left - rest * 10;
+    left = rest;
+  }
+  return end;
 }
 
 /** The elements as JSON, one text each. */
