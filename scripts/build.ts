@@ -1,6 +1,7 @@
 /**
  * Build what is missing or older than its sources: both cores, vocabulary, answers and the page of reports in `build/`.
- * `--library`: also `build/npm/`, the packages as they are published. `--all`: everything, old or not.
+ * `--library`: also `build/npm/`, the packages as they are published, and `build/hosted/`, which tests start. `--all`:
+ * everything, old or not.
  */
 import { existsSync, mkdirSync, readdirSync, statSync } from "node:fs";
 
@@ -46,20 +47,22 @@ const targets: readonly Target[] = [
   },
 ];
 
-const library: Target = {
-  makes: ["llm-understudy", "llm-understudy-engine"].map((name) => `build/npm/${name}/package.json`),
-  from: [
-    "src",
-    "bin",
-    "docs",
-    "package.json",
-    "assembly/layout.ts",
-    "assembly/trtllm/layout.ts",
-    "tsconfig.build.json",
-    "scripts/stage-packages.ts",
-  ],
-  command: ["scripts/stage-packages.ts"],
-};
+/** Sources of all that is bundled, and of what lies beside the bundles. */
+const BUNDLED = [...targets.flatMap(({ from }) => from), "src", "package.json", "scripts/bundles.ts"];
+
+/** They hold what the others make. */
+const bundles: readonly Target[] = [
+  {
+    makes: ["llm-understudy", "llm-understudy-engine"].map((name) => `build/npm/${name}/package.json`),
+    from: [...BUNDLED, "bin", "docs", "tsconfig.build.json", "scripts/stage-packages.ts", "scripts/packed-notice.ts"],
+    command: ["scripts/stage-packages.ts"],
+  },
+  {
+    makes: ["build/hosted/server/host.js"],
+    from: [...BUNDLED, "test/host.ts", "scripts/bundle-host.ts"],
+    command: ["scripts/bundle-host.ts"],
+  },
+];
 
 /** Latest change of a file, or of any file under a folder; ms. */
 function changedMs(path: string): number {
@@ -94,10 +97,10 @@ async function build({ command, makes }: Target): Promise<boolean> {
 
 mkdirSync(`${root}build`, { recursive: true });
 const asked = (flag: string) => process.argv.includes(flag);
-const known = asked("--all") || asked("--library") ? [...targets, library] : targets;
-const wanted = asked("--all") ? known : known.filter(isStale);
-// The packages hold what the others make.
-const [last, others] = [wanted.filter((one) => one === library), wanted.filter((one) => one !== library)];
+const isWhole = asked("--all") || asked("--library");
+const wanted = (some: readonly Target[]) => (asked("--all") ? some : some.filter(isStale));
+// Which are stale is seen before any is made.
+const [first, then] = [wanted(targets), wanted(isWhole ? bundles : [])];
 const built =
-  (await Promise.all(others.map(build))).every(Boolean) && (await Promise.all(last.map(build))).every(Boolean);
+  (await Promise.all(first.map(build))).every(Boolean) && (await Promise.all(then.map(build))).every(Boolean);
 process.exit(built ? 0 : 1);

@@ -4,8 +4,8 @@
  * libraries are in the bundles, so that no package manager's layout matters; NOTICE names them.
  */
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
-import type { BunPlugin } from "bun";
+import { dirname, join } from "node:path";
+import { BUILT, bundled, commonJs, esModules, program } from "./bundles.ts";
 import { noticeOf } from "./packed-notice.ts";
 
 const root = new URL("../", import.meta.url).pathname;
@@ -34,105 +34,6 @@ const FACES: Readonly<Record<string, string>> = {
   testing: "src/library/testing.ts",
   vitest: "src/library/vitest.ts",
 };
-
-/** What sources load by a path: files and folders that are no code of the bundle, by their names beside it. */
-const beside = new Map<string, string>();
-const LOADED = /new URL\((["`])(\.[^"`]*)\1, import\.meta\.url\)/g;
-
-/** Threads and processes that the sources start, by the names that `renamed` gives them. */
-function threads(): Record<string, string> {
-  const found: Record<string, string> = {};
-  for (const path of new Bun.Glob("src/**/*.ts").scanSync({ cwd: root })) {
-    for (const [, , to] of readFileSync(root + path, "utf8").matchAll(LOADED)) {
-      if (!to!.endsWith(".ts")) continue;
-      const target = join(dirname(path), to!);
-      found[`${basename(dirname(target))}-${basename(target, ".ts")}`] = target;
-    }
-  }
-  return found;
-}
-
-/** `new URL("./x.ts", import.meta.url)`, as the bundle has it: threads lie beside their chunk, built files a folder up. */
-function renamed(path: string, text: string): string {
-  const imports = /import (\w+) from "(?:\.\.\/)+build\/(.*)" with \{ type: "file" \};/g;
-  const files = 'const $1 = Bun.fileURLToPath(new URL("../build/$2", import.meta.url));';
-  return text.replace(imports, files).replace(LOADED, (whole, quote, to: string) => {
-    if (/^\.\.\/(server|build)\//.test(to)) return whole;
-    const built = /^(?:\.\.\/)+build\/(.*)$/.exec(to);
-    const target = join(dirname(path), to);
-    const flat = `${basename(dirname(target))}-${basename(target).replace(/\.ts$/, ".js")}`;
-    if (!built && !to.endsWith(".ts")) beside.set(flat, target);
-    const name = built ? `../build/${built[1]}` : `./${flat}`;
-    return `new URL(${quote}${name}${quote}, import.meta.url)`;
-  });
-}
-
-/** Packages whose code is in a bundle. */
-const bundled = new Set<string>();
-
-const plugin: BunPlugin = {
-  name: "packed",
-  setup(build) {
-    build.onLoad({ filter: /\/src\/.*\.ts$/ }, async ({ path }) => ({
-      contents: renamed(path, await Bun.file(path).text()),
-      loader: "ts",
-    }));
-    build.onLoad({ filter: /\/node_modules\/.*\.[cm]?js$/ }, ({ path }) => {
-      const name = /^.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1];
-      if (name) bundled.add(name);
-      return undefined;
-    });
-  },
-};
-
-type Bundle = Partial<Parameters<typeof Bun.build>[0]> & {
-  readonly entries: Readonly<Record<string, string>>;
-  readonly to: string;
-};
-
-/** All files of a bundle lie in one folder, so that what they load is found from each of them. */
-async function bundle({ entries, to, ...options }: Bundle): Promise<void> {
-  const stubs = `${root}build/entries`;
-  rmSync(stubs, { recursive: true, force: true });
-  mkdirSync(stubs, { recursive: true });
-  for (const [name, path] of Object.entries(entries))
-    writeFileSync(`${stubs}/${name}.ts`, `export * from "../../${path}";\n`);
-  const made = await Bun.build({
-    entrypoints: Object.keys(entries).map((name) => `${stubs}/${name}.ts`),
-    root: stubs,
-    outdir: to,
-    external: ["fast-check", "vitest"],
-    minify: { whitespace: true, syntax: true },
-    plugins: [plugin],
-    ...options,
-    naming: {
-      entry: "[name].[ext]",
-      chunk: "chunk-[hash].[ext]",
-      asset: "[name].[ext]",
-      ...(options.naming as object),
-    },
-  });
-  rmSync(stubs, { recursive: true, force: true });
-  if (!made.success) throw new AggregateError(made.logs);
-  for (const [name, path] of beside) cpSync(path, `${to}/${name}`, { recursive: true });
-  beside.clear();
-}
-
-/** A file's own place, without a module of Node's: browsers have none. */
-const HERE = 'const HERE = new URL("file:///" + encodeURI(__filename.replace(/\\\\/g, "/").replace(/^\\//, ""))).href;';
-
-type Faces = Readonly<Record<string, string>>;
-
-/** Each entry as an ES module; they share what is common to them. */
-const esModules = (entries: Faces, to: string, more: Partial<Bundle> = {}) =>
-  bundle({ entries, to, target: "node", format: "esm", splitting: true, ...more });
-
-const commonJs = (entries: Faces, to: string, more: Partial<Bundle> = {}) =>
-  bundle({
-    ...{ entries, to, target: "node", format: "cjs", naming: { entry: "[name].cjs" }, banner: HERE },
-    define: { "import.meta.url": "HERE" },
-    ...more,
-  });
 
 /** Declarations of what the entries reach, as ES modules and as CommonJS. */
 function declarations(entries: readonly string[], to: string): void {
@@ -232,7 +133,7 @@ function engineReadme(): string {
 
 async function stageServer(to: string): Promise<void> {
   bundled.clear();
-  await bundle({ entries: { ...PROGRAMS, ...threads() }, to: `${to}/server`, target: "bun", splitting: true });
+  await program(PROGRAMS, `${to}/server`);
   await esModules(FACES, `${to}/dist`, { sourcemap: "linked" });
   await commonJs(FACES, `${to}/dist`);
   await commonJs(
@@ -240,9 +141,7 @@ async function stageServer(to: string): Promise<void> {
     `${to}/dist`,
   );
   declarations(Object.values(FACES), `${to}/types`);
-  const cores = ["core.wasm", "core.debug.wasm", "trtllm.wasm", "trtllm.debug.wasm"];
-  const built = [...cores, "answers.bin", "vocabulary.bin", "report.js", "report.css"];
-  copy(to, ...built.map((name) => `build/${name}`), "LICENSE");
+  copy(to, ...BUILT.map((name) => `build/${name}`), "LICENSE");
   documents(to);
   command(to);
   writeFileSync(`${to}/NOTICE`, noticeOf("llm-understudy", [...bundled], true));

@@ -92,8 +92,11 @@ export async function inLanes(jobs: readonly (() => Promise<void>)[], lanes = LA
   await Promise.all(Array.from({ length: lanes }, lane));
 }
 
-/** What users install, made by `scripts/build.ts --library`; tests start it (test/program.ts). */
-const PROGRAM = `${root}build/npm/llm-understudy/server/main.js`;
+/** Made by `scripts/build.ts --library`; tests start them (test/program.ts): what users install, and servers of its bundle. */
+const BUNDLES = {
+  TEST_PROGRAM: `${root}build/npm/llm-understudy/server/main.js`,
+  TEST_HOST: `${root}build/hosted/server/host.js`,
+};
 
 /** One process of the runner for these files, after the library is built; what it prints of failures is shown when it ends. */
 export async function testFiles(
@@ -104,7 +107,7 @@ export async function testFiles(
   rmSync(report, { force: true }); // an old one must not speak for this run
   const words = ["test", "--only-failures", "--timeout", "60000", "--reporter=junit", `--reporter-outfile=${report}`];
   const ended = await run([process.execPath, ...words, ...files.map((file) => `./${file}`)], {
-    TEST_PROGRAM: PROGRAM,
+    ...BUNDLES,
     ...env,
   });
   const text = await Bun.file(report)

@@ -4,6 +4,7 @@
  */
 import { atEnd } from "./at-end.ts";
 import type { Asked, Told } from "./host.ts";
+import { host as program } from "./program.ts";
 import type { Listening } from "./server.ts";
 
 /** `output`: what it is, and what it logged; a line may come after the answer that it is about. */
@@ -20,7 +21,7 @@ type Hear = (told: Told) => void;
 /** One process for all test files of this one. */
 class Host {
   readonly #hearers = new Map<number, Hear>();
-  readonly #child = Bun.spawn([process.execPath, new URL("./host.ts", import.meta.url).pathname], {
+  readonly #child = Bun.spawn([process.execPath, program], {
     stdio: ["ignore", "inherit", "inherit"],
     ipc: (told: Told) => this.#hearers.get(told.id)?.(told),
   });

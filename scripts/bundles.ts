@@ -1,0 +1,116 @@
+/** How is a program bundled? All libraries in it, and what it loads by a path beside it. */
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import type { BunPlugin } from "bun";
+
+const root = new URL("../", import.meta.url).pathname;
+
+/** What sources load by a path: files and folders that are no code of the bundle, by their names beside it. */
+const beside = new Map<string, string>();
+const LOADED = /new URL\((["`])(\.[^"`]*)\1, import\.meta\.url\)/g;
+
+/** Threads and processes that the sources start, by the names that `renamed` gives them. */
+function threads(): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const path of new Bun.Glob("src/**/*.ts").scanSync({ cwd: root })) {
+    for (const [, , to] of readFileSync(root + path, "utf8").matchAll(LOADED)) {
+      if (!to!.endsWith(".ts")) continue;
+      const target = join(dirname(path), to!);
+      found[`${basename(dirname(target))}-${basename(target, ".ts")}`] = target;
+    }
+  }
+  return found;
+}
+
+/** `new URL("./x.ts", import.meta.url)`, as the bundle has it: threads lie beside their chunk, built files a folder up. */
+function renamed(path: string, text: string): string {
+  const imports = /import (\w+) from "(?:\.\.\/)+build\/(.*)" with \{ type: "file" \};/g;
+  const files = 'const $1 = Bun.fileURLToPath(new URL("../build/$2", import.meta.url));';
+  return text.replace(imports, files).replace(LOADED, (whole, quote, to: string) => {
+    if (/^\.\.\/(server|build)\//.test(to)) return whole;
+    const built = /^(?:\.\.\/)+build\/(.*)$/.exec(to);
+    const target = join(dirname(path), to);
+    const flat = `${basename(dirname(target))}-${basename(target).replace(/\.ts$/, ".js")}`;
+    if (!built && !to.endsWith(".ts")) beside.set(flat, target);
+    const name = built ? `../build/${built[1]}` : `./${flat}`;
+    return `new URL(${quote}${name}${quote}, import.meta.url)`;
+  });
+}
+
+/** Packages whose code is in a bundle. */
+export const bundled = new Set<string>();
+
+const plugin: BunPlugin = {
+  name: "packed",
+  setup(build) {
+    build.onLoad({ filter: /\/src\/.*\.ts$/ }, async ({ path }) => ({
+      contents: renamed(path, await Bun.file(path).text()),
+      loader: "ts",
+    }));
+    build.onLoad({ filter: /\/node_modules\/.*\.[cm]?js$/ }, ({ path }) => {
+      const name = /^.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1];
+      if (name) bundled.add(name);
+      return undefined;
+    });
+  },
+};
+
+type Bundle = Partial<Parameters<typeof Bun.build>[0]> & {
+  readonly entries: Readonly<Record<string, string>>;
+  readonly to: string;
+};
+
+/** Files of `build/` that a server reads. */
+export const BUILT: readonly string[] = [
+  ...["core.wasm", "core.debug.wasm", "trtllm.wasm", "trtllm.debug.wasm"],
+  ...["answers.bin", "vocabulary.bin", "report.js", "report.css"],
+];
+
+/** The program that runs on Bun: these entries, beside its threads. */
+export const program = (entries: Readonly<Record<string, string>>, to: string) =>
+  bundle({ entries: { ...entries, ...threads() }, to, target: "bun", splitting: true });
+
+/** All files of a bundle lie in one folder, so that what they load is found from each of them. */
+async function bundle({ entries, to, ...options }: Bundle): Promise<void> {
+  // A name by which the same sources always make the same bundle; two may be made at once.
+  const stubs = `${root}build/entries-${to.slice(root.length).replaceAll("/", "-")}`;
+  rmSync(stubs, { recursive: true, force: true });
+  mkdirSync(stubs, { recursive: true });
+  for (const [name, path] of Object.entries(entries))
+    writeFileSync(`${stubs}/${name}.ts`, `export * from "../../${path}";\n`);
+  const made = await Bun.build({
+    entrypoints: Object.keys(entries).map((name) => `${stubs}/${name}.ts`),
+    root: stubs,
+    outdir: to,
+    external: ["fast-check", "vitest"],
+    minify: { whitespace: true, syntax: true },
+    plugins: [plugin],
+    ...options,
+    naming: {
+      entry: "[name].[ext]",
+      chunk: "chunk-[hash].[ext]",
+      asset: "[name].[ext]",
+      ...(options.naming as object),
+    },
+  });
+  rmSync(stubs, { recursive: true, force: true });
+  if (!made.success) throw new AggregateError(made.logs);
+  for (const [name, path] of beside) cpSync(path, `${to}/${name}`, { recursive: true });
+  beside.clear();
+}
+
+/** A file's own place, without a module of Node's: browsers have none. */
+const HERE = 'const HERE = new URL("file:///" + encodeURI(__filename.replace(/\\\\/g, "/").replace(/^\\//, ""))).href;';
+
+type Faces = Readonly<Record<string, string>>;
+
+/** Each entry as an ES module; they share what is common to them. */
+export const esModules = (entries: Faces, to: string, more: Partial<Bundle> = {}) =>
+  bundle({ entries, to, target: "node", format: "esm", splitting: true, ...more });
+
+export const commonJs = (entries: Faces, to: string, more: Partial<Bundle> = {}) =>
+  bundle({
+    ...{ entries, to, target: "node", format: "cjs", naming: { entry: "[name].cjs" }, banner: HERE },
+    define: { "import.meta.url": "HERE" },
+    ...more,
+  });
