@@ -61,6 +61,9 @@ export function plainPieces(text: string): Pieces<PythonValue> {
 }
 
 const [QUOTE, BRACE, BRACKET] = [0x22, 0x7b, 0x5b];
+const [ZERO, NINE, POINT, SMALL_E, LARGE_E] = [0x30, 0x39, 0x2e, 0x65, 0x45];
+/** Ints of so many digits are safe. */
+const PLAIN_DIGITS = 15;
 
 /** A container that is being read; `key` is that of the next value. */
 interface Open {
@@ -163,6 +166,8 @@ class Parser {
   }
 
   private simple(): PythonValue {
+    const unit = this.text.charCodeAt(this.at);
+    if (unit >= ZERO && unit <= NINE) return this.digits() ?? this.number();
     for (const [word, value] of WORDS) {
       if (!this.text.startsWith(word, this.at)) continue;
       if (this.plain && value instanceof PythonFloat) throw new PythonJsonFailure();
@@ -170,6 +175,22 @@ class Parser {
       return value;
     }
     return this.number();
+  }
+
+  /** An int of a few digits, as most are: a match of an expression is garbage of a hundred bytes. Null: any other number. */
+  private digits(): number | null {
+    const { text, at } = this;
+    let value = 0;
+    let end = at;
+    let unit = text.charCodeAt(end);
+    while (unit >= ZERO && unit <= NINE && end - at < PLAIN_DIGITS) {
+      value = value * 10 + (unit - ZERO);
+      unit = text.charCodeAt(++end);
+    }
+    const goesOn = (unit >= ZERO && unit <= NINE) || unit === POINT || unit === SMALL_E || unit === LARGE_E;
+    if (goesOn || (end - at > 1 && text.charCodeAt(at) === ZERO)) return null;
+    this.at = end;
+    return value;
   }
 
   private number(): PythonValue {

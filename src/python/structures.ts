@@ -142,55 +142,94 @@ export interface Branch<V> {
   readonly label?: string;
 }
 
-/**
- * The branch of a smart-mode union that pydantic takes, with its value; -1 when none fits. More fields set win, then
- * values that needed no coercion, then the order.
- */
-export function pick<V>(branches: readonly Branch<V>[], value: PythonValue, state: State): Picked<V> {
-  return atOnce(pickPieces(branches, value, state));
-}
-
 export interface Picked<V> {
   readonly index: number;
   readonly value: Checked<V>;
 }
 
-/** Picks in pieces; see `pick`. */
-export function* pickPieces<V>(branches: readonly Branch<V>[], value: PythonValue, state: State): Pieces<Picked<V>> {
-  const outerFields = state.fields;
-  const outerExact = state.exact;
-  let best: Picked<V> = { index: -1, value: FAIL };
-  let bestFields = -1;
-  let bestExact = false;
-  const begin = state.count;
-  for (let index = 0; index < branches.length; index++) {
-    const { type, label } = branches[index] as Branch<V>;
-    state.fields = -1;
-    state.exact = true;
-    const before = state.count;
-    const checked = type.pieces === undefined ? type.check(value, state) : yield* type.pieces(value, state);
+/** The best branch of a union so far. One object for all that is tried: dictionaries have a union for each of their values. */
+class Best<V> implements Picked<V> {
+  index = -1;
+  value: Checked<V> = FAIL;
+  readonly #state: State;
+  readonly #outerFields: number;
+  readonly #outerExact: boolean;
+  readonly #begin: number;
+  #fields = -1;
+  #exact = false;
+
+  constructor(state: State) {
+    this.#state = state;
+    this.#outerFields = state.fields;
+    this.#outerExact = state.exact;
+    this.#begin = state.count;
+  }
+
+  /** The next branch is about to be checked; errors so far. */
+  tries(): number {
+    this.#state.fields = -1;
+    this.#state.exact = true;
+    return this.#state.count;
+  }
+
+  /** What the branch has given; true: none that follows can be better. */
+  took(index: number, checked: Checked<V>, { label }: Branch<V>, before: number): boolean {
+    const state = this.#state;
     if (checked === FAIL) {
       if (label !== undefined) state.prefix(before, label);
-      continue;
+      return false;
     }
     const better =
-      bestFields >= 0 && state.fields >= 0 && bestFields !== state.fields
-        ? bestFields < state.fields
-        : !bestExact && state.exact;
-    if (best.index < 0 || better) {
-      best = { index, value: checked };
-      bestFields = state.fields;
-      bestExact = state.exact;
+      this.#fields >= 0 && state.fields >= 0 && this.#fields !== state.fields
+        ? this.#fields < state.fields
+        : !this.#exact && state.exact;
+    if (this.index < 0 || better) {
+      this.index = index;
+      this.value = checked;
+      this.#fields = state.fields;
+      this.#exact = state.exact;
     }
-    if (bestExact && bestFields < 0) break;
+    return this.#exact && this.#fields < 0;
   }
-  state.fields = outerFields;
-  state.exact = outerExact;
-  if (best.index < 0) return best;
-  state.cut(begin);
-  if (bestFields >= 0) state.fields = Math.max(outerFields, 0) + bestFields;
-  state.exact &&= bestExact;
-  return best;
+
+  /** All branches have been tried that matter. */
+  picked(): Picked<V> {
+    const state = this.#state;
+    state.fields = this.#outerFields;
+    state.exact = this.#outerExact;
+    if (this.index < 0) return this;
+    state.cut(this.#begin);
+    if (this.#fields >= 0) state.fields = Math.max(this.#outerFields, 0) + this.#fields;
+    state.exact &&= this.#exact;
+    return this;
+  }
+}
+
+/**
+ * The branch of a smart-mode union that pydantic takes, with its value; -1 when none fits. More fields set win, then
+ * values that needed no coercion, then the order.
+ */
+export function pick<V>(branches: readonly Branch<V>[], value: PythonValue, state: State): Picked<V> {
+  const best = new Best<V>(state);
+  for (let index = 0; index < branches.length; index++) {
+    const branch = branches[index]!;
+    const before = best.tries();
+    if (best.took(index, branch.type.check(value, state), branch, before)) break;
+  }
+  return best.picked();
+}
+
+/** Picks in pieces; see `pick`. */
+export function* pickPieces<V>(branches: readonly Branch<V>[], value: PythonValue, state: State): Pieces<Picked<V>> {
+  const best = new Best<V>(state);
+  for (let index = 0; index < branches.length; index++) {
+    const branch = branches[index]!;
+    const { type } = branch;
+    const before = best.tries();
+    const checked = type.pieces === undefined ? type.check(value, state) : yield* type.pieces(value, state);
+    if (best.took(index, checked, branch, before)) break;
+  }
+  return best.picked();
 }
 
 /** `A | B | …`. */
