@@ -1,6 +1,6 @@
 /** Does an object fit its fields? Models, typed dictionaries, dataclasses and unions of pydantic 2.14. */
 
-import { atOnce, type Pieces } from "./pieces.ts";
+import type { Pieces } from "./pieces.ts";
 import { alternatives, type Checked, FAIL, type JsonSchema, type State, type Type } from "./types.ts";
 import { get, isDict, type PythonDict, type PythonValue } from "./value.ts";
 
@@ -20,40 +20,86 @@ export const optional = (type: Type<unknown>, alias?: string): Member =>
 
 /** Checks the members that are present, values to `checked`; unknown keys pass. False when one failed. */
 function checkMembers(members: Members, value: PythonDict, state: State, checked?: Map<string, unknown>): boolean {
-  return atOnce(memberPieces(members, value, state, checked));
+  const found = new Found(value, state, checked);
+  for (const name in members) {
+    const member = members[name] as Member;
+    const item = found.at(name, member);
+    if (item !== undefined) found.took(name, member, member.type.check(item, state));
+    if (found.isOver) return false;
+  }
+  return found.fits();
 }
 
+/** As `checkMembers`, in pieces. */
 function* memberPieces(
   members: Members,
   value: PythonDict,
   state: State,
   checked?: Map<string, unknown>,
 ): Pieces<boolean> {
-  let fields = 0;
-  let fits = true;
+  const found = new Found(value, state, checked);
   for (const name in members) {
     const member = members[name] as Member;
-    const key = member.alias ?? name;
-    const item = get(value, key);
-    const before = state.count;
-    if (item === undefined) {
-      if (member.optional) continue;
-      state.fail("missing", "Field required", value);
-    } else {
-      fields++;
-      const { type } = member;
+    const { type } = member;
+    const item = found.at(name, member);
+    if (item !== undefined) {
       const fitting = type.pieces === undefined ? type.check(item, state) : yield* type.pieces(item, state);
-      if (fitting !== FAIL) {
-        checked?.set(name, fitting);
-        continue;
-      }
+      found.took(name, member, fitting);
     }
-    if (state.errors === null) return false;
-    state.prefix(before, key);
-    fits = false;
+    if (found.isOver) return false;
   }
-  state.fields = Math.max(state.fields, 0) + fields;
-  return fits;
+  return found.fits();
+}
+
+/** What is known of an object whose members are being checked. */
+class Found {
+  readonly #value: PythonDict;
+  readonly #state: State;
+  readonly #checked: Map<string, unknown> | undefined;
+  #fields = 0;
+  #fits = true;
+  /** Errors before the member at hand. */
+  #before = 0;
+
+  constructor(value: PythonDict, state: State, checked: Map<string, unknown> | undefined) {
+    this.#value = value;
+    this.#state = state;
+    this.#checked = checked;
+  }
+
+  /** The member; undefined: it is not there, which may be an error. */
+  at(name: string, { alias = name, optional: isOptional }: Member): PythonValue | undefined {
+    const item = get(this.#value, alias);
+    this.#before = this.#state.count;
+    if (item !== undefined) this.#fields++;
+    else if (!isOptional) {
+      this.#state.fail("missing", "Field required", this.#value);
+      this.#failed(alias);
+    }
+    return item;
+  }
+
+  /** The member was checked. */
+  took(name: string, { alias = name }: Member, fitting: unknown): void {
+    if (fitting === FAIL) this.#failed(alias);
+    else this.#checked?.set(name, fitting);
+  }
+
+  /** One has failed, and nobody wants to know more. */
+  get isOver(): boolean {
+    return !this.#fits && this.#state.errors === null;
+  }
+
+  #failed(key: string): void {
+    this.#fits = false;
+    this.#state.prefix(this.#before, key);
+  }
+
+  /** All members have been checked. */
+  fits(): boolean {
+    if (this.#fits || this.#state.errors !== null) this.#state.fields = Math.max(this.#state.fields, 0) + this.#fields;
+    return this.#fits;
+  }
 }
 
 function schemaOf(title: string, members: Members): JsonSchema {
@@ -73,7 +119,8 @@ export function typedDict(name: string, members: Members): Type<PythonDict> {
     name,
     schema: schemaOf(name, members),
     check(value, state) {
-      return atOnce(this.pieces!(value, state));
+      if (!isDict(value)) return state.fail("dict_type", "Input should be a valid dictionary", value);
+      return checkMembers(members, value, state) ? value : FAIL;
     },
     *pieces(value, state) {
       if (!isDict(value)) return state.fail("dict_type", "Input should be a valid dictionary", value);
@@ -104,7 +151,9 @@ export function record(name: string, members: Members): Type<ReadonlyMap<string,
     name,
     schema: schemaOf(name, members),
     check(value, state) {
-      return atOnce(this.pieces!(value, state));
+      if (!isDict(value)) return raw.check(value, state) as typeof FAIL;
+      const checked = new Map<string, unknown>();
+      return checkMembers(members, value, state, checked) ? checked : FAIL;
     },
     *pieces(value, state) {
       if (!isDict(value)) return raw.check(value, state) as typeof FAIL;

@@ -9,6 +9,7 @@ import {
   type Int,
   isDict,
   isList,
+  isSmall,
   keysOf,
   type PythonDict,
   PythonFloat,
@@ -311,7 +312,9 @@ export function list<V>(item: Type<V>, maxLength = Number.POSITIVE_INFINITY): Ty
         if ((i + 1) % ITEMS_OF_A_PIECE === 0) yield;
         const before = state.count;
         const one = value[i] as PythonValue;
-        const checked = item.pieces === undefined ? item.check(one, state) : yield* item.pieces(one, state);
+        // A generator for each of a hundred thousand small ones would be most of the garbage.
+        const checked =
+          item.pieces === undefined || isSmall(one) ? item.check(one, state) : yield* item.pieces(one, state);
         if (checked !== FAIL) items[i] = checked;
         else if (state.errors === null) return FAIL;
         else {

@@ -25,6 +25,34 @@ export function isList(value: PythonValue | undefined): value is readonly Python
   return Array.isArray(value);
 }
 
+/** A small value has so many values in it at most, at any depth, and no long text. */
+const SMALL_VALUES = 16;
+const SMALL_TEXT = 4096;
+
+/** Is work on it too short to be seen in a step's lateness? */
+export function isSmall(value: PythonValue): boolean {
+  return left(value, SMALL_VALUES) >= 0;
+}
+
+/** What is left of so many values when it and those in it are counted; negative: they are more. */
+function left(value: PythonValue, most: number): number {
+  let rest = most - 1;
+  if (typeof value === "string") return value.length <= SMALL_TEXT ? rest : -1;
+  if (isList(value)) {
+    if (value.length > rest) return -1;
+    for (let i = 0; i < value.length && rest >= 0; i++) rest = left(value[i]!, rest);
+  } else if (value instanceof Map) {
+    if (value.size > rest) return -1;
+    for (const one of value.values()) rest = rest < 0 ? rest : left(one, rest);
+  } else if (isDict(value)) {
+    for (const key in value) {
+      rest = left(value[key]!, rest);
+      if (rest < 0) break;
+    }
+  }
+  return rest;
+}
+
 /** Python's `dict.get`: undefined when the key is absent. */
 export function get(dict: PythonDict, key: string): PythonValue | undefined {
   return dict instanceof Map ? dict.get(key) : dict[key];
