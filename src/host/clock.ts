@@ -4,6 +4,7 @@
  */
 
 import { ClosedByUsing } from "./disposal.ts";
+import { Waits } from "./waits.ts";
 
 /** Takes a wake-up back; harmless afterwards. */
 export type Cancel = () => void;
@@ -14,6 +15,11 @@ export interface Clock {
   now(): number;
   /** Calls `wake` once, not before `dueUs`; as punctually as the host allows. */
   at(dueUs: number, wake: () => void): Cancel;
+  /**
+   * As `at`, for what may come a fraction of a millisecond later: nothing spins for it, those that are due at about the same
+   * time share a wake-up, and whoever waits by `at` goes first. Absent: `at` is all there is.
+   */
+  about?(dueUs: number, wake: () => void): Cancel;
   /** When the earliest pending `at` is due; Infinity when none is. */
   nextUs(): number;
   /**
@@ -78,6 +84,12 @@ export function epochUsOf(us: number): number {
 /** Below this the wait spins through turns of the event loop: timers are a millisecond coarse, and early. */
 const SPIN_US = 250;
 
+/** Who waits by `about` is woken so much later, so that those behind are due too. */
+const SHARED_US = 50;
+
+/** Some of who waits by `about` have a turn of the event loop for so long. */
+const ABOUT_US = 300;
+
 /** Who is overdue by less is left to the end of the turn. */
 const OVERDUE_US = 1000;
 
@@ -86,7 +98,8 @@ const OVERDUE_US = 1000;
  * Several waits may be pending; the earliest is armed.
  */
 export class WallClock extends ClosedByUsing implements Clock {
-  readonly #pending: Entry[] = [];
+  readonly #pending = new Waits();
+  readonly #about = new Waits();
   readonly #makeAlarm: ((ring: () => void) => Alarm) | undefined;
   #alarm: Alarm | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -105,23 +118,23 @@ export class WallClock extends ClosedByUsing implements Clock {
   }
 
   at(dueUs: number, wake: () => void): Cancel {
-    const entry: Entry = { dueUs, wake };
-    let at = this.#pending.length;
-    while (at > 0 && this.#pending[at - 1]!.dueUs > dueUs) at--;
-    this.#pending.splice(at, 0, entry);
+    const cancel = this.#pending.add(dueUs, wake);
     this.#arm();
-    return () => {
-      entry.wake = null;
-    };
+    return cancel;
+  }
+
+  about(dueUs: number, wake: () => void): Cancel {
+    const cancel = this.#about.add(dueUs, wake);
+    this.#arm();
+    return cancel;
   }
 
   nextUs(): number {
-    return this.#pending[0]?.dueUs ?? Number.POSITIVE_INFINITY;
+    return this.#pending.dueUs;
   }
 
   catchUp(): void {
-    const next = this.#pending[0];
-    if (next === undefined || this.#waking || wallUs() - next.dueUs < OVERDUE_US) return;
+    if (this.#waking || wallUs() - this.#pending.dueUs < OVERDUE_US) return;
     this.#wakeFirst();
   }
 
@@ -135,39 +148,51 @@ export class WallClock extends ClosedByUsing implements Clock {
 
   close(): void {
     this.#closed = true;
-    this.#pending.length = 0;
+    this.#pending.clear();
+    this.#about.clear();
     clearTimeout(this.#timer);
     this.#alarm?.close();
     this.#alarm = undefined;
   }
 
   #arm(): void {
-    const next = this.#pending[0];
-    if (!next || this.#closed || this.#spinning) return;
-    const leftUs = next.dueUs - wallUs();
+    if (this.#closed || this.#spinning) return;
+    const dueUs = this.#nextUs();
+    const leftUs = dueUs - wallUs();
     if (leftUs <= SPIN_US) {
       this.#spinning = true;
       setImmediate(this.#spin);
       return;
     }
-    if (next.dueUs >= this.#armedUs) return;
-    this.#armedUs = next.dueUs;
+    if (dueUs >= this.#armedUs) return;
+    this.#armedUs = dueUs;
     if (this.#makeAlarm && leftUs < 1_000_000) {
       this.#alarm ??= this.#makeAlarm(this.#ring);
-      this.#alarm.order(next.dueUs);
+      this.#alarm.order(dueUs);
     } else {
       clearTimeout(this.#timer);
       this.#timer = setTimeout(this.#ring, Math.max(0, Math.floor(leftUs / 1000) - 1));
     }
   }
 
+  /** From shortly before when the loop is wanted. The alarm rings before its time: for who is not spun for, that is late enough. */
+  #nextUs(): number {
+    const laterUs = this.#makeAlarm ? SPIN_US + SHARED_US : 0;
+    return Math.min(this.#pending.dueUs, this.#about.dueUs + laterUs);
+  }
+
   #wakeFirst(): void {
     this.#waking = true;
     try {
-      this.#pending.shift()!.wake?.();
+      this.#pending.wakeFirst();
     } finally {
       this.#waking = false;
     }
+  }
+
+  #wakeAbout(nowUs: number): void {
+    const untilUs = Math.min(nowUs + ABOUT_US, this.#pending.dueUs);
+    for (let us = nowUs; us < untilUs && this.#about.dueUs <= us; us = wallUs()) this.#about.wakeFirst();
   }
 
   readonly #ring = (): void => {
@@ -176,13 +201,14 @@ export class WallClock extends ClosedByUsing implements Clock {
   };
 
   readonly #spin = (): void => {
-    const next = this.#pending[0];
-    if (next && !this.#closed && next.wake === null) this.#pending.shift();
-    else if (next && !this.#closed && wallUs() >= next.dueUs) this.#wakeFirst();
-    const following = this.#pending[0];
-    if (following && !this.#closed && following.dueUs - wallUs() <= SPIN_US) {
-      setImmediate(this.#spin);
-      return;
+    if (!this.#closed) {
+      const nowUs = wallUs();
+      if (nowUs >= this.#pending.dueUs) this.#wakeFirst();
+      else if (nowUs >= this.#about.dueUs) this.#wakeAbout(nowUs);
+      if (this.#nextUs() - wallUs() <= SPIN_US) {
+        setImmediate(this.#spin);
+        return;
+      }
     }
     this.#spinning = false;
     this.#arm();
@@ -204,6 +230,11 @@ export class LeasedClock implements Clock {
 
   at(dueUs: number, wake: () => void): Cancel {
     return this.#whole.at(dueUs, this.#whileOpen(wake));
+  }
+
+  about(dueUs: number, wake: () => void): Cancel {
+    const act = this.#whileOpen(wake);
+    return this.#whole.about?.(dueUs, act) ?? this.#whole.at(dueUs, act);
   }
 
   nextUs(): number {

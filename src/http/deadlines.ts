@@ -1,10 +1,21 @@
 /** What has taken too long? All that is watched gets the same time, so the oldest is due first and one alarm is enough. */
 
+import type { Clock } from "../host/clock.ts";
+
 /** Time, and what may happen later. */
 export interface Timer {
   nowUs(): number;
   /** Runs `act` so much later; gives what takes it back. */
   after?(us: number, act: () => void): () => void;
+}
+
+/** For bytes that are to leave later: they may do so a little later than that (`Clock.about`). */
+export function pacing(clock: Pick<Clock, "now" | "at" | "about">): Required<Timer> {
+  const after = (us: number, act: () => void) => {
+    const dueUs = clock.now() + us;
+    return clock.about?.(dueUs, act) ?? clock.at(dueUs, act);
+  };
+  return { nowUs: () => clock.now(), after };
 }
 
 export interface Expiring {

@@ -4,10 +4,20 @@ import type { Firing } from "../firing.ts";
 import type { AnswerHead, Downstream, Part } from "../types.ts";
 import { fieldOf, withField } from "./heads.ts";
 
+/** Bytes that are had ready for zlib's output: as many as come in, and these, at most so many at a time. */
+const ROOM_LEAST = 64;
+const ROOM_MOST = 65_536;
+
 /** Puts bytes into a coding, piece by piece. */
 interface Encoder {
   push(bytes: Uint8Array): Uint8Array;
   end(): Uint8Array;
+}
+
+/** What comes of a short piece needs little room, and zlib takes 16 KiB unless it is told. */
+function deflated(bytes: Uint8Array): Uint8Array {
+  const chunkSize = Math.min(ROOM_MOST, bytes.length + ROOM_LEAST);
+  return deflateRawSync(bytes, { finishFlush: constants.Z_SYNC_FLUSH, chunkSize });
 }
 
 /** RFC 1952: each piece is whole blocks of deflate, none of them the last. */
@@ -18,7 +28,7 @@ function gzip(): Encoder {
     push(bytes) {
       sum = crc32(bytes, sum);
       length += bytes.length;
-      const piece = Buffer.concat([opening(), deflateRawSync(bytes, { finishFlush: constants.Z_SYNC_FLUSH })]);
+      const piece = Buffer.concat([opening(), deflated(bytes)]);
       begun = true;
       return piece;
     },

@@ -40,6 +40,8 @@ export type Edit = (event: StreamEvent, editing: Editing) => readonly StreamEven
 export class EventStage {
   readonly #fates: Fates;
   readonly #firings: readonly Firing[];
+  /** A fault wants to know what came before. */
+  readonly #looksBack: boolean;
   readonly #kept = new Map<Firing, Record<string, unknown>>();
   #dialect: AnswerDialect | null = null;
   #first: EventJson = {};
@@ -52,11 +54,16 @@ export class EventStage {
   constructor(firings: readonly Firing[], fates: Fates) {
     this.#fates = fates;
     this.#firings = firings.filter(({ id }) => id in EDITS);
+    this.#looksBack = this.#firings.some(({ id }) => LOOK_BACK.includes(id));
   }
 
   /** The events that leave for a text of one or several. */
-  take(text: string): StreamEvent[] {
+  take(text: string): readonly StreamEvent[] {
     const events = eventsIn(text, this.#fates.came);
+    if (events.length === 1 && events[0]!.own && this.#firings.length > 0) {
+      this.#fates.came++;
+      return this.#event(events[0]!);
+    }
     if (this.#firings.length === 0) {
       for (const { own } of events) if (own) this.#fates.came++;
       return events;
@@ -89,25 +96,35 @@ export class EventStage {
     return late;
   }
 
-  #event(event: StreamEvent): StreamEvent[] {
+  #event(event: StreamEvent): readonly StreamEvent[] {
     if (!event.own) return [event];
     if (this.stopped !== null) {
       this.#fates.dropped++;
       return [];
     }
-    const json = jsonOf(event);
     if (this.#dialect === null) {
+      const json = jsonOf(event);
       this.#first = json ?? {};
       this.#dialect = dialectOf(json);
     }
     const late = this.#late;
     this.#late = [];
     let events: readonly StreamEvent[] = [event];
-    for (const firing of this.#firings) events = events.flatMap((one) => (one.own ? this.#edited(one, firing) : [one]));
+    for (const firing of this.#firings) events = this.#editedAll(events, firing);
     if (!events.some(({ own }) => own) && !this.#late.some(({ own }) => own)) this.#fates.dropped++;
-    const text = textIn(json)?.text;
+    if (this.#looksBack) this.#remember(event);
+    return late.length === 0 ? events : [...events, ...late];
+  }
+
+  #editedAll(events: readonly StreamEvent[], firing: Firing): readonly StreamEvent[] {
+    const [first] = events;
+    if (events.length === 1 && first!.own) return this.#edited(first!, firing);
+    return events.flatMap((one) => (one.own ? this.#edited(one, firing) : [one]));
+  }
+
+  #remember(event: StreamEvent): void {
+    const text = textIn(jsonOf(event))?.text;
     if (text !== undefined) [this.#lastText, this.#lastData] = [text, event.data!];
-    return [...events, ...late];
   }
 
   #edited(event: StreamEvent, firing: Firing): readonly StreamEvent[] {

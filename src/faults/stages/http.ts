@@ -14,6 +14,11 @@ const TYPES: Readonly<Record<string, string | null>> = {
 const LONG = 65_536;
 const TEXT = (text: string) => Buffer.from(text, "latin1");
 const LINE = TEXT("\r\n");
+const ODD_SIZE = TEXT("xyz\r\n");
+const EXTENSION = ';name="a value"\r\n';
+/** Lines before chunks of so many bytes, kept for short ones: most are. */
+const SIZED = 4096;
+const sizeLines: Uint8Array[] = [];
 /** Headers do not help: a proxy writes into a body that has begun. */
 export const BAD_GATEWAY =
   "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body><h1>502 Bad Gateway</h1></body>\r\n</html>\r\n";
@@ -218,13 +223,13 @@ export class HttpStage implements Downstream {
       return;
     }
     const how = h1?.word();
-    const size = bytes.toString(16);
-    const extension = h2?.word() === "extension" ? ';name="a value"' : "";
-    const line = how === "size" ? "xyz\r\n" : `${size}${extension}\r\n`;
+    const extended = h2?.word() === "extension";
     if (how === "size" || how === "crlf") this.closes = true;
-    if (how === "split") this.#down.part(framing(TEXT(line.slice(0, 1)), event, true));
-    this.#down.part(framing(TEXT(how === "split" ? line.slice(1) : line), event, false));
-    for (const part of parts) this.#down.part({ ...part, flush: how === "crlf" });
+    const line = how === "size" ? ODD_SIZE : extended ? TEXT(`${bytes.toString(16)}${EXTENSION}`) : sizeLine(bytes);
+    if (how === "split") this.#down.part(framing(line.subarray(0, 1), event, true));
+    this.#down.part(framing(how === "split" ? line.subarray(1) : line, event, false));
+    for (const part of parts)
+      this.#down.part(part.flush === (how === "crlf") ? part : { ...part, flush: how === "crlf" });
     if (how !== "crlf") this.#down.part(framing(LINE, event, true));
   }
 
@@ -261,6 +266,14 @@ export class HttpStage implements Downstream {
     firing.fired++;
     return firing;
   }
+}
+
+function sizeLine(bytes: number): Uint8Array {
+  const known = sizeLines[bytes];
+  if (known !== undefined) return known;
+  const line = TEXT(`${bytes.toString(16)}\r\n`);
+  if (bytes < SIZED) sizeLines[bytes] = line;
+  return line;
 }
 
 const bare = (head: AnswerHead) => withField(withField(head, "transfer-encoding", null), "content-length", null);

@@ -5,6 +5,8 @@ import { Places } from "./places.ts";
 
 const LF = 10;
 const CR = 13;
+/** Bytes of a line's end, CRLF. */
+const LINE_END_MOST = 2;
 /** Writes of a trickle in a second. */
 const TRICKLES = 50;
 const PARETO = 1.5;
@@ -16,6 +18,8 @@ interface SegmentCut {
   readonly waitUs: number;
 }
 
+const NO_CUTS: readonly SegmentCut[] = [];
+
 /** Cuts of a part. */
 type Cuts = (part: Part, firing: Firing, places: Places) => readonly SegmentCut[];
 
@@ -23,29 +27,30 @@ const CUTS: Readonly<Record<string, Cuts>> = {
   B1(part, firing, places) {
     if (firing.fault.position.offset !== null || firing.fault.position.kind === "byte")
       return atPlace(part, firing, places);
-    if (part.from < 0) return [];
+    if (part.from < 0) return NO_CUTS;
     const split = characters(part.bytes, firing.number("byte"));
-    return split.length > 0 && places.covers(firing, part) ? split.map((at) => ({ at, waitUs: 0 })) : [];
+    return split.length > 0 && places.covers(firing, part) ? split.map((at) => ({ at, waitUs: 0 })) : NO_CUTS;
   },
   B4(part, firing, places) {
     if (firing.fault.position.offset !== null || firing.fault.position.kind === "byte")
       return atPlace(part, firing, places);
-    if (part.from !== 0 || part.event < 0 || part.bytes.length < 2 || !places.covers(firing, part)) return [];
+    if (part.from !== 0 || part.event < 0 || part.bytes.length < 2 || !places.covers(firing, part)) return NO_CUTS;
     return [{ at: firing.offset(part.event, part.bytes.length), waitUs: 0 }];
   },
   B7(part, firing, places) {
     const at = part.from < 0 ? -1 : lastBoundary(part.bytes);
-    return at > 0 && places.covers(firing, part) ? [{ at, waitUs: 0 }] : [];
+    return at > 0 && places.covers(firing, part) ? [{ at, waitUs: 0 }] : NO_CUTS;
   },
   S1(part, firing) {
-    if (firing.word() !== "split" || part.from < 0 || part.event < 0) return [];
-    return [...part.bytes.keys()]
-      .filter((at) => at > 0 && part.bytes[at] === LF && part.bytes[at - 1] === CR)
-      .map((at) => ({ at, waitUs: 0 }));
+    if (firing.word() !== "split" || part.from < 0 || part.event < 0) return NO_CUTS;
+    const cuts: SegmentCut[] = [];
+    for (let at = part.bytes.indexOf(LF, 1); at >= 0; at = part.bytes.indexOf(LF, at + 1))
+      if (part.bytes[at - 1] === CR) cuts.push({ at, waitUs: 0 });
+    return cuts;
   },
   T1: (part, firing, places) => atPlace(part, firing, places, firing.number("for")),
   T5(part, firing, places) {
-    if (firing.word() === "clock" || places.at(firing, part) !== 0) return [];
+    if (firing.word() === "clock" || places.at(firing, part) !== 0) return NO_CUTS;
     firing.fired++;
     return [{ at: 0, waitUs: jitter(firing, part.event) }];
   },
@@ -64,6 +69,8 @@ const PACES: Readonly<Record<string, (firing: Firing) => BytePace>> = {
 export class SegmentStage implements Downstream {
   readonly #firings: readonly Firing[];
   readonly #paced: readonly Firing[];
+  /** One of each fault, so that parts with it are of one trickle. */
+  readonly #paces = new Map<Firing, BytePace>();
   readonly #joined: Firing | null;
   readonly #down: Downstream;
   readonly #places = new Places();
@@ -84,17 +91,34 @@ export class SegmentStage implements Downstream {
       this.#pass(given);
       return;
     }
-    const paced = this.#paced.filter((firing) => this.#places.covers(firing, given))[0];
-    const part = paced === undefined ? given : { ...given, pace: PACES[paced.id]!(paced) };
-    const cuts = this.#firings.flatMap((firing) => CUTS[firing.id]!(part, firing, this.#places));
+    const part = this.#paced.length === 0 ? given : this.#withPace(given);
+    let cuts = NO_CUTS;
+    for (const firing of this.#firings) {
+      const more = CUTS[firing.id]!(part, firing, this.#places);
+      if (more.length > 0) cuts = cuts.length === 0 ? more : [...cuts, ...more];
+    }
     this.#places.passed(part);
     let from = 0;
-    for (const { at, waitUs } of cuts.toSorted((a, b) => a.at - b.at)) {
+    for (const { at, waitUs } of cuts.length < 2 ? cuts : cuts.toSorted((a, b) => a.at - b.at)) {
       if (at > from) this.#pass(slice(part, from, at));
       from = Math.max(from, at);
       if (waitUs > 0) this.wait(waitUs);
     }
     this.#pass(from === 0 ? part : slice(part, from, part.bytes.length));
+  }
+
+  /** Each fault is asked, and the first that acts says how. */
+  #withPace(part: Part): Part {
+    let pace: BytePace | undefined;
+    for (const firing of this.#paced)
+      if (this.#places.covers(firing, part)) pace ??= this.#paces.get(firing) ?? this.#paceOf(firing);
+    return pace === undefined ? part : { ...part, pace };
+  }
+
+  #paceOf(firing: Firing): BytePace {
+    const pace = PACES[firing.id]!(firing);
+    this.#paces.set(firing, pace);
+    return pace;
   }
 
   /** The first event from this one on that is not one segment. */
@@ -156,7 +180,7 @@ function slice(part: Part, from: number, to: number): Part {
 
 function atPlace(part: Part, firing: Firing, places: Places, waitUs = 0): readonly SegmentCut[] {
   const at = places.at(firing, part);
-  if (at === null) return [];
+  if (at === null) return NO_CUTS;
   firing.fired++;
   return [{ at, waitUs }];
 }
@@ -174,9 +198,9 @@ function characters(bytes: Uint8Array, behind: number): number[] {
 
 /** Between the two line ends that end an event; -1: there are none. */
 function lastBoundary(bytes: Uint8Array): number {
-  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1");
-  const end = /(\r\n|\r|\n)(\r\n|\r|\n)$/.exec(text);
-  return end === null ? -1 : text.length - end[2]!.length;
+  const last = String.fromCharCode(...bytes.subarray(-2 * LINE_END_MOST));
+  const end = /(\r\n|\r|\n)(\r\n|\r|\n)$/.exec(last);
+  return end === null ? -1 : bytes.length - end[2]!.length;
 }
 
 /** Microseconds by the fault's law, with its median. */

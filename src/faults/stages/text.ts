@@ -49,7 +49,7 @@ export class TextStage {
       this.#down.part({ bytes: Buffer.from(event.text), event: index, from: 0, owns: own ? 1 : 0, flush: true, done });
       return;
     }
-    const writing: Writing = { text: Buffer.from(event.text).toString("latin1"), event, stage: this };
+    const writing: Writing = { text: bytesAsText(event.text), event, stage: this };
     for (const firing of this.#firings)
       if (firing.due(index, done) && WRITES[firing.id]!(writing, firing) !== false) firing.fired++;
     if (this.#endless) writing.text = writing.text.replace(/[\r\n]/g, "");
@@ -98,6 +98,10 @@ export class TextStage {
     this.#down.part({ bytes: Buffer.from(text, "latin1"), event, from: 0, owns, flush: true, done });
   }
 }
+
+/** A character for each byte of UTF-8. */
+const bytesAsText = (text: string) => (NOT_ASCII.test(text) ? Buffer.from(text).toString("latin1") : text);
+const NOT_ASCII = /[\u0080-\uffff]/;
 
 const isData = ({ event }: Writing) => event.data !== null;
 const isJson = ({ event }: Writing) => event.data?.startsWith("{") === true;

@@ -81,14 +81,14 @@ export class FaultyStream implements EventSink, Drained {
 
   writeParts(before: Uint8Array, piece: Uint8Array, after: Uint8Array): boolean {
     const length = before.length + piece.length + after.length;
-    const plays = this.#begun && !this.#complete && !this.#player.over;
-    if (!plays || !isPiece(before, piece, after) || !this.#pipeline.passes(length))
-      return this.write(Buffer.concat([before, piece, after]).toString());
     const into = roomFor(length);
-    let at = this.#chunks ? putSize(into, length) : 0;
+    const plays = this.#begun && !this.#complete && !this.#player.over;
+    const passes = plays && isPiece(before, piece, after) && this.#pipeline.passes(length);
+    let at = passes && this.#chunks ? putSize(into, length) : 0;
     into.set(before, at);
     into.set(piece, at + before.length);
     into.set(after, at + before.length + piece.length);
+    if (!passes) return this.write(into.toString("utf8", 0, length));
     at += length;
     if (this.#chunks) {
       into[at++] = CR;

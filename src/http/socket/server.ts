@@ -6,7 +6,7 @@
 import type { TlsFiles } from "../../config/certificates.ts";
 import type { FrontLimits } from "../../config/front-limits.ts";
 import type { Clock } from "../../host/clock.ts";
-import { deadlines, type Expiring, type Timer } from "../deadlines.ts";
+import { deadlines, type Expiring, pacing, type Timer } from "../deadlines.ts";
 import type { EventSink, FaultOrder, HeldBytes, HotRoutes, HttpFront, PartSink, SinkEvents } from "../sink.ts";
 import { Connection, type ServerSide, type Socket } from "./connection.ts";
 import type { ServedExchange } from "./exchange.ts";
@@ -21,7 +21,7 @@ export interface ListenOptions {
   /** Several processes listen on the same port. */
   readonly reusePort: boolean;
   readonly frontLimits: FrontLimits;
-  readonly clock: Pick<Clock, "now" | "at" | "turn">;
+  readonly clock: Pick<Clock, "now" | "at" | "about" | "turn">;
   /** Takes what uvicorn writes into its log as a warning. */
   readonly warn: (what: string) => void;
   readonly epochSeconds: () => number;
@@ -61,7 +61,7 @@ export class HttpServer implements HttpFront, ServerSide {
   #turning = false;
   /** Connections that are still to be closed as they are opened. */
   #refused = 0;
-  readonly #timer: Required<Timer>;
+  readonly #pacing: Required<Timer>;
   readonly warn: (what: string) => void;
   /** Whoever connects is sent away without a word. */
   #turnsAway = false;
@@ -71,7 +71,7 @@ export class HttpServer implements HttpFront, ServerSide {
     const { hostname, port, tls, reusePort, frontLimits, clock } = options;
     const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
     this.#app = app;
-    this.#timer = timer;
+    this.#pacing = pacing(clock);
     this.#hot = options.hot ?? new Map();
     this.scheme = tls ? "https" : "http";
     this.style = options.style ?? uvicorn;
@@ -176,7 +176,7 @@ export class HttpServer implements HttpFront, ServerSide {
     exchange.faulty = new FaultyStream(
       new FaultPipeline(order.plan, order.key, exchange.version === "2"),
       exchange,
-      this.#timer,
+      this.#pacing,
       order,
     );
   }

@@ -5,6 +5,7 @@ import type { CallHandler, GrpcCall } from "../../grpc/call.ts";
 import type { GrpcMethod } from "../../grpc/server.ts";
 import type { GrpcCode } from "../../grpc/status.ts";
 import type { Clock } from "../../host/clock.ts";
+import { pacing } from "../../http/deadlines.ts";
 import type { ChosenFaults } from "../../orders/fault-orders.ts";
 import type { ServerAround } from "../server/around.ts";
 import type { RefusedOrder } from "../server/faults.ts";
@@ -16,21 +17,21 @@ const REFUSED: Readonly<Record<RefusedOrder["status"], GrpcCode>> = {
 };
 
 export const disturbable =
-  (around: ServerAround, clock: Pick<Clock, "now" | "at">, method: GrpcMethod): GrpcMethod =>
+  (around: ServerAround, clock: Pick<Clock, "now" | "at" | "about">, method: GrpcMethod): GrpcMethod =>
   (call) =>
     around.faults.may(call.metadata(ORDER_HEADER)) ? new Disturbable(call, around, clock, method) : method(call);
 
 class Disturbable implements CallHandler {
   readonly #call: GrpcCall;
   readonly #around: ServerAround;
-  readonly #clock: Pick<Clock, "now" | "at">;
+  readonly #clock: Pick<Clock, "now" | "at" | "about">;
   readonly #method: GrpcMethod;
   /** null: it is not yet known. */
   #handler: CallHandler | null = null;
   readonly #held: ((handler: CallHandler) => void)[] = [];
   #asked = false;
 
-  constructor(call: GrpcCall, around: ServerAround, clock: Pick<Clock, "now" | "at">, method: GrpcMethod) {
+  constructor(call: GrpcCall, around: ServerAround, clock: Pick<Clock, "now" | "at" | "about">, method: GrpcMethod) {
     this.#call = call;
     this.#around = around;
     this.#clock = clock;
@@ -87,8 +88,7 @@ class Disturbable implements CallHandler {
   async #disturb(order: ChosenFaults): Promise<void> {
     const { FaultyMessages } = await import("../../grpc/faulty.ts");
     const call = this.#call;
-    const clock = this.#clock;
-    const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
+    const timer = pacing(this.#clock);
     call.disturb((stream, lost) => new FaultyMessages(order, timer, { stream, line: call.line }, lost));
     if (!call.over) this.#go();
   }
