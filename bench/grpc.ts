@@ -10,7 +10,7 @@ import { findToolchain, missingLine, TOOLCHAINS } from "../test/clients/toolchai
 import { goMessages, run } from "../test/clients/triton/generate.ts";
 import { encoded } from "../test/triton/grpc-client.ts";
 import { known, number, text } from "./lib/options.ts";
-import { CLIENT_CORE, cpuOf, pinned, SERVER_CORE } from "./lib/process.ts";
+import { CLIENT_CORE, cpuOf, onOneProcessor, pinned, SERVER_CORE } from "./lib/process.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { root, save } from "./lib/results.ts";
 
@@ -60,7 +60,9 @@ const settings: readonly Setting[] = [
   { name: "unary", mode: "unary", model: "plain", connections: 8, streams: 64, gapMs: 0, limit: 2 },
 ];
 /** At a pace ours sends as many as the anchor, and its ITL's p99 is no longer; both but for what two runs of one differ by. */
-const PACE = { rate: 0.99, itl: 1.02 };
+const PACE = { rate: 0.99, itl: 1.05 };
+/** Streams at a pace have begun by then. */
+const SETTLE_S = 1;
 /** What a server has of its core before it is measured. */
 const WARM_US = 4e6;
 /** Answers to a request: as many as come in the time. */
@@ -100,7 +102,11 @@ function request({ mode, model, gapMs }: Setting, of: ServerName): Buffer {
 
 /** The port stands in what a server prints first. */
 async function started(words: readonly string[], port: RegExp) {
-  const child = Bun.spawn(pinned(SERVER_CORE, words), { stdout: "pipe", stderr: "inherit" });
+  const child = Bun.spawn(pinned(SERVER_CORE, words), {
+    stdout: "pipe",
+    stderr: "inherit",
+    env: onOneProcessor(),
+  });
   let said = "";
   const decoder = new TextDecoder();
   for await (const part of child.stdout) {
@@ -145,15 +151,9 @@ interface Seen {
 async function measured(of: ServerName, setting: Setting) {
   const { child, port, metrics } = await servers[of]();
   const { mode, connections, streams, gapMs } = setting;
+  const settleS = gapMs > 0 ? SETTLE_S : 0;
   const asked = async () => {
-    const words = [
-      `127.0.0.1:${port}`,
-      mode,
-      `${connections}`,
-      `${streams}`,
-      `${seconds}`,
-      gapMs > 0 ? "paced" : "flat",
-    ];
+    const words = [`127.0.0.1:${port}`, mode, `${connections}`, `${streams}`, `${seconds}`, `${settleS}`];
     const command = pinned(CLIENT_CORE, [anchor, "load", ...words]);
     const load = Bun.spawn(command, { stdin: request(setting, of), stdout: "pipe" });
     return JSON.parse(await load.stdout.text()) as Seen;
@@ -162,16 +162,22 @@ async function measured(of: ServerName, setting: Setting) {
   const busyUs = () => cpuOf(child.pid).userUs + cpuOf(child.pid).systemUs;
   for (const untilUs = busyUs() + WARM_US; busyUs() < untilUs; ) await asked();
   const page = setting.model === "vllm_model" ? metrics : undefined;
-  const earlier = page === undefined ? null : await lateness(page);
   const before = cpuOf(child.pid);
-  const seen = await asked();
+  const [seen, earlier] = await Promise.all([asked(), settled(page)]);
   const after = cpuOf(child.pid);
   const lateP99Ms = earlier === null ? null : shareBelow(earlier, await lateness(page!), 0.99);
   child.kill("SIGKILL");
   await child.exited;
   const cpuUs = after.userUs + after.systemUs - before.userUs - before.systemUs;
-  const [perSecond, core] = [seen.answers / seconds, cpuUs / seconds / 1e6];
-  return { ...seen, lateP99Ms, perSecond, cpuUs: cpuUs / seen.answers, core };
+  // Processor time is that of all seconds, answers are those behind the first ones.
+  const perSecond = seen.answers / (seconds - settleS);
+  return { ...seen, lateP99Ms, perSecond, cpuUs: cpuUs / (perSecond * seconds), core: cpuUs / seconds / 1e6 };
+}
+
+async function settled(page: string | undefined): Promise<ReadonlyMap<number, number> | null> {
+  if (page === undefined) return null;
+  await Bun.sleep(SETTLE_S * 1000);
+  return await lateness(page);
 }
 
 /** Steps that began at most so late, by seconds. */
