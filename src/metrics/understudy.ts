@@ -21,6 +21,16 @@ const each =
   ({ engines }, { engineFirst }) =>
     engines.map((engine, index) => [{ engine: `${engineFirst + index}` }, pickedFrom(engine, number)]);
 
+/** How late steps are: on the page of a Triton server, too. */
+export const LATENESS = [
+  ["understudy_step_start_lateness_seconds", "How much later than due a step started.", "stepStartLateness"],
+  [
+    "understudy_step_end_lateness_seconds",
+    "How much later than due the last row of a step was written.",
+    "stepEndLateness",
+  ],
+] as const;
+
 export const understudy: readonly Row[] = [
   counter(
     "now",
@@ -59,16 +69,7 @@ export const understudy: readonly Row[] = [
     { moves: "test/unit/metrics-shared.test.ts" },
   ),
   counter("now", "understudy_steps_total", "Engine steps that ended.", each("steps"), BY_REQUESTS),
-  loopHistogram(
-    "understudy_step_start_lateness_seconds",
-    "How much later than due a step started.",
-    "stepStartLateness",
-  ),
-  loopHistogram(
-    "understudy_step_end_lateness_seconds",
-    "How much later than due the last row of a step was written.",
-    "stepEndLateness",
-  ),
+  ...LATENESS.map(([name, help, key]) => loopHistogram(name, help, key)),
   loopHistogram("understudy_step_write_seconds", "How long writing the rows of a step took.", "stepWriteDuration"),
   loopHistogram(
     "understudy_step_host_seconds",

@@ -204,7 +204,7 @@ function metricsServer({ config, clock, epochSeconds }: Parts, page: () => Promi
 }
 
 function pageOf(
-  { config, clock, renderer }: Parts,
+  { config, clock, renderer, engines }: Parts,
   { server, faults }: ServerAround,
   llm: LlmCounts,
 ): () => Promise<string> {
@@ -216,7 +216,8 @@ function pageOf(
     const executor = llm.trtllm.size === 0 ? "" : Buffer.from(await renderer.page("trtllm")).toString();
     const nowUs = clock.now();
     const polled = polling.take(nowUs, metrics.cpu, counts());
-    return metricsPage(server, polled, { metrics, namespacing, nowUs, llm, executor, faults: faults.acted });
+    const loop = engines.latenessView();
+    return metricsPage(server, polled, { metrics, namespacing, nowUs, llm, executor, faults: faults.acted, loop });
   };
 }
 

@@ -49,6 +49,17 @@ export class TritonClient {
     });
   }
 
+  /** Makes a call with bytes that are ready, and gives bytes. */
+  bytes(method: string, request: Buffer): Promise<{ readonly bytes: Buffer | null; readonly error: string | null }> {
+    const deadline = Date.now() + DEADLINE_MS;
+    return new Promise((done) => {
+      const more = { deadline };
+      this.client.makeUnaryRequest(SERVICE + method, raw, raw, request, new Metadata(), more, (error, answer) =>
+        done({ bytes: answer ?? null, error: error && `${status[error.code]}: ${error.details}` }),
+      );
+    });
+  }
+
   stream(metadata = new Metadata(), options: CallOptions = {}) {
     return this.client.makeBidiStreamRequest(`${SERVICE}ModelStreamInfer`, raw, raw, metadata, options);
   }

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { FrameFlag, FrameType, Http2Code } from "../../src/http2/frames.ts";
 import { frame, windowUpdate } from "../http2/peer.ts";
+import { figure, sized } from "../size.ts";
 import { startTriton, type TritonChild } from "./child.ts";
 import {
   bytesText,
@@ -167,6 +168,50 @@ test("a client that does not read: its stream is reset when 16 MiB wait, others 
   one.close();
   await nothingPends();
 });
+
+/** Runs enough in the whole to meet a stall that comes in one of a hundred. */
+const TURNS = sized("triton", { sample: 2, whole: 200 });
+
+test(`${TURNS} times 64 MiB there and back on one connection, behind other calls: none stalls`, async () => {
+  const big = new TritonClient(server.grpc, undefined, {
+    "grpc.max_receive_message_length": -1,
+    "grpc.max_send_message_length": -1,
+  });
+  const request = encoded("ModelInferRequest", identity(64 * MIB, 5));
+  for (let turn = 0; turn < TURNS; turn++) {
+    const others = await Promise.all(Array.from({ length: 10 }, () => big.call("ModelInfer", plain())));
+    for (const { raw_output_contents: made } of others) expect(made).toEqual([HI]);
+    const { bytes, error } = await big.bytes("ModelInfer", request);
+    expect(error).toBeNull();
+    expect(bytes!.subarray(-64 * MIB).equals(request.subarray(-64 * MIB))).toBe(true);
+  }
+  figure("echoes64MiB", TURNS);
+  big.close();
+  await nothingPends();
+}, 3_600_000);
+
+test(`${TURNS} times 20,000 answers flat out on one connection: none stalls`, async () => {
+  const COUNT = 20_000;
+  const names = ["max_tokens", "sleep_ms"].map((name) => input(name, "INT32"));
+  const request = encoded("ModelInferRequest", {
+    ...{ model_name: "tokens", inputs: [input("text_input"), ...names] },
+    raw_input_contents: [bytesText("fourteen marks"), int32(COUNT), int32(0)],
+  });
+  for (let turn = 0; turn < TURNS; turn++) {
+    const one = new TritonClient(server.grpc);
+    const stream = one.stream(undefined, { deadline: Date.now() + 30_000 });
+    let answers = 0;
+    stream.on("data", () => answers++);
+    stream.on("error", () => {});
+    const ended = new Promise<number>((done) => stream.on("status", ({ code }) => done(code)));
+    stream.write(request);
+    stream.end();
+    expect([await ended, answers]).toEqual([0, COUNT]);
+    one.close();
+  }
+  figure("flatOutRuns", TURNS);
+  await nothingPends();
+}, 3_600_000);
 
 test("64 MiB there and back, several times, beside other calls", async () => {
   const big = new TritonClient(server.grpc, undefined, {

@@ -159,6 +159,17 @@ test("tokens that go straight to the client are counted one by one, also while t
   expect(pieces.join("")).toBe(whole.text_output);
 });
 
+test("how late steps were stands on the metrics page, as on vLLM's", async () => {
+  const count = async (what: string) => {
+    const page = await (await fetch(`${child.metrics}/metrics`)).text();
+    return Number(new RegExp(`^understudy_step_${what}_lateness_seconds_count (\\d+)$`, "m").exec(page)?.[1] ?? 0);
+  };
+  const [starts, ends] = [await count("start"), await count("end")];
+  await (await ask("generate_stream", { text_input: "x", stream: true, max_tokens: 20, ignore_eos: true })).text();
+  expect(await count("start")).toBeGreaterThanOrEqual(starts + 20);
+  expect(await count("end")).toBeGreaterThanOrEqual(ends + 20);
+});
+
 test("a client that leaves ends its generation: an orderly end waits for nothing", async () => {
   const leaving = new AbortController();
   const body = JSON.stringify({ text_input: "x", stream: true, max_tokens: 100_000, ignore_eos: true });

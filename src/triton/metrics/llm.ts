@@ -2,9 +2,10 @@
  * Which families do LLM backends add to the page? vLLM's and TensorRT-LLM's per request from their counts; those of the executor
  * come printed, since its numbers are held and printed elsewhere (`metrics/triton/trtllm.ts`).
  */
-import type { HistogramView } from "../../engine/types.ts";
+import type { HistogramView, LoopView } from "../../engine/types.ts";
 import type { Labels, Sample } from "../../metrics/text.ts";
 import { histogramSamples } from "../../metrics/triton/table.ts";
+import { LATENESS } from "../../metrics/understudy.ts";
 import type { LlmCounts, TrtllmCounts, VllmCounts } from "../llm/counts.ts";
 
 export interface ShownModel {
@@ -40,6 +41,14 @@ export function llmRows(models: readonly ShownModel[], { vllm, trtllm }: LlmCoun
       ),
     ),
   ];
+}
+
+/** How late the engine's steps are, as on vLLM's page, once it has made some. */
+export function latenessRows(loop: LoopView): readonly LlmRow[] {
+  return LATENESS.flatMap(([name, help, key]): LlmRow[] => {
+    const { bounds, buckets, sum, count } = loop[key];
+    return count === 0 ? [] : [[name, "histogram", help, histogramSamples(name, {}, bounds, Array.from(buckets), sum)]];
+  });
 }
 
 const VLLM_HISTOGRAMS: readonly (readonly [string, string, (counts: VllmCounts) => HistogramView])[] = [

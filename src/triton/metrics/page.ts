@@ -2,7 +2,9 @@
  * What stands on a Triton server's metrics page? Families of its core in its order: counters, gauges, histograms, summaries;
  * one without a series is not printed. `metric_model_reporter.cc` (2026), held against 2.51's pages.
  */
+
 import type { TritonMetricsConfig } from "../../config/triton-metrics.ts";
+import type { LoopView } from "../../engine/types.ts";
 import { type Labels, printFamily, type Sample } from "../../metrics/text.ts";
 import { HELP, PINNED_BYTES } from "../../metrics/triton/help.ts";
 import { FAILURE_REASONS, SPANS } from "../../metrics/triton/model-numbers.ts";
@@ -13,7 +15,7 @@ import type { LlmCounts } from "../llm/counts.ts";
 import type { CacheCounts } from "../server/cache.ts";
 import type { CountedModel, TritonServer } from "../server/server.ts";
 import type { ModelStatistics } from "../server/statistics.ts";
-import { executorFamilies, llmRows, type PrintedFamily, type ShownModel } from "./llm.ts";
+import { executorFamilies, latenessRows, llmRows, type PrintedFamily, type ShownModel } from "./llm.ts";
 import type { PolledValues } from "./polled.ts";
 
 export interface PageSettings {
@@ -23,6 +25,8 @@ export interface PageSettings {
   /** Answers that a fault acted on, by its id. */
   readonly faults: ReadonlyMap<string, number>;
   readonly llm: LlmCounts;
+  /** How punctual the engine is. */
+  readonly loop: LoopView;
   /** Families of TensorRT-LLM's executor, printed; "": there is none. */
   readonly executor: string;
 }
@@ -64,6 +68,7 @@ export function metricsPage(server: TritonServer, polled: PolledValues, settings
     ...(metrics.quantiles.length > 0 ? summaries(shown, settings) : []),
     ["understudy_faults_total", "counter", "Answers that a fault acted on", faultSamples(settings.faults)],
     ...llmRows(shown, llm),
+    ...latenessRows(settings.loop),
   ];
   const printed = rows
     .filter(([, , , values]) => values.length > 0)
