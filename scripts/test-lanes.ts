@@ -98,6 +98,12 @@ const BUNDLES = {
   TEST_HOST: `${root}build/hosted/server/host.js`,
 };
 
+/**
+ * A core each is what hundreds of tests make. When eight of their memories are not collected yet, JavaScriptCore collects all
+ * of a process before it makes the next one, which takes longer than most of these tests; a thousand only hold addresses.
+ */
+const ENGINE = { BUN_JSC_maxNumWasmFastMemories: "1000" };
+
 /** One process of the runner for these files, after the library is built; what it prints of failures is shown when it ends. */
 export async function testFiles(
   files: readonly string[],
@@ -108,6 +114,7 @@ export async function testFiles(
   const words = ["test", "--only-failures", "--timeout", "60000", "--reporter=junit", `--reporter-outfile=${report}`];
   const ended = await run([process.execPath, ...words, ...files.map((file) => `./${file}`)], {
     ...BUNDLES,
+    ...ENGINE,
     ...env,
   });
   const text = await Bun.file(report)
