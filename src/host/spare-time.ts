@@ -35,6 +35,11 @@ export class SpareTime {
     });
   }
 
+  /** Is nothing due for as long as the work takes? */
+  get isThere(): boolean {
+    return this.clock.nextUs() - this.clock.now() >= this.neededUs;
+  }
+
   /** For `Gaps`. */
   get waits(): boolean {
     return this.#queue.length > 0;
@@ -132,6 +137,9 @@ export class Garbage {
   #looking = false;
   /** A collection was asked for, and waits for a gap. */
   #asking = false;
+  /** A whole one found no gap, and is made up for when the streams leave one. */
+  #owed = false;
+  #makingUp = false;
   #streams = 0;
   /** As of the last whole collection. */
   #streamsThen = 0;
@@ -163,8 +171,34 @@ export class Garbage {
     void this.spare.pass().then((found) => {
       this.#asking = false;
       const isDue = this.#streams - this.#streamsThen >= WHOLE_AFTER_STREAMS;
-      if (found || isDue) this.#streamsThen = this.#streams;
-      this.collect(found ? "whole" : isDue ? "whole, beside streams" : "young");
+      if (found || isDue) this.#whole(found ? "whole" : "whole, beside streams");
+      else {
+        this.collect("young");
+        this.#owe();
+      }
+    });
+  }
+
+  #whole(what: "whole" | "whole, beside streams"): void {
+    this.#streamsThen = this.#streams;
+    this.#owed = false;
+    this.collect(what);
+  }
+
+  #owe(): void {
+    this.#owed = true;
+    this.#makeUpLater();
+  }
+
+  #makeUpLater(): void {
+    if (this.#makingUp) return;
+    this.#makingUp = true;
+    const { clock } = this.spare;
+    clock.at(clock.now() + REST_US, () => {
+      this.#makingUp = false;
+      if (!this.#owed) return;
+      if (this.spare.isThere) this.#whole("whole");
+      else this.#makeUpLater();
     });
   }
 

@@ -76,3 +76,18 @@ test("while it waits for a gap, what is new is collected after each further 4 Mi
   await pass(3 * SECOND_US);
   expect(collected.map(([, what]) => what)).toEqual(["young", "young", "young"]);
 });
+
+test("a whole one that found no gap is made up for when the streams are over", async () => {
+  const { clock, garbage, collected, pass } = world();
+  let streams = true;
+  const step = () => void (streams && clock.at(clock.now() + 20_000, step));
+  step();
+  garbage.add(4 * MIB);
+  await pass(10 * SECOND_US);
+  expect(collected.map(([, what]) => what)).toEqual(["young"]);
+  streams = false;
+  await pass(SECOND_US);
+  expect(collected.map(([, what]) => what)).toEqual(["young", "whole"]);
+  await pass(60 * SECOND_US);
+  expect(collected).toHaveLength(2);
+});
