@@ -1,6 +1,7 @@
 /**
- * What do disturbed answers cost the others? A thousand clean streams at 20 ms, alone and beside 200 clients whose answers
- * are disturbed, each time in another way, in turns: how late steps start, against a bare timer process on the same core.
+ * What do disturbed answers cost the others? A thousand clean streams at 20 ms, alone, beside 200 clients whose answers are
+ * disturbed, each time in another way, and beside 200 whose answers are not, in turns: how late steps start, against a bare
+ * timer process on the same core; and what a disturbed answer takes of the processor, against a clean one.
  *
  *   bun run bench:faults [--rounds 3] [--seconds 30] [--seed 1] [--quick] [--realtime] [--no-save]
  */
@@ -41,13 +42,25 @@ const plans = stressCases([], number("--seed", 1))
   .filter(({ plan }) => plan.faults.every(({ row }) => row.reaches === "answer"))
   .map(({ line }) => line);
 
-/** Clients of disturbed answers, until `over` is set; how many were answered, to their end or not. */
-class FaultyClients {
+/** Who asks beside the streams. */
+type Beside = "nobody" | "clean" | "disturbed";
+const BESIDE: readonly Beside[] = ["nobody", "clean", "disturbed"];
+const NAMES: Readonly<Record<Beside, string>> = {
+  nobody: "nobody",
+  clean: `${FAULTY} clean`,
+  disturbed: `${FAULTY} disturbed`,
+};
+
+/** Clients of such answers, until `over` is set; how many were answered, to their end or not. */
+class OtherClients {
   over = false;
   answered = 0;
   readonly #all: Promise<void>[];
 
-  constructor(readonly port: number) {
+  constructor(
+    readonly port: number,
+    readonly areDisturbed: boolean,
+  ) {
     this.#all = Array.from({ length: FAULTY }, (_, at) => this.#run(at));
   }
 
@@ -61,15 +74,15 @@ class FaultyClients {
     await Bun.sleep((LEAST_MS * at) / FAULTY);
     for (let turn = at; !this.over; turn += FAULTY) {
       const pause = Bun.sleep(LEAST_MS);
-      await this.#ask(plans[turn % plans.length]!);
+      await this.#ask(this.areDisturbed ? { understudy: { fault: plans[turn % plans.length]! } } : {});
       this.answered++;
       if (!this.over) await pause;
     }
   }
 
-  #ask(fault: string): Promise<void> {
+  #ask(order: object): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const body = { ...chat("Tell me about the weather.", TOKENS), understudy: { fault } };
+    const body = { ...chat("Tell me about the weather.", TOKENS), ...order };
     const socket = net.connect(this.port, "127.0.0.1");
     const left = setTimeout(() => socket.destroy(), PATIENCE_MS);
     const watch = setInterval(() => this.over && socket.destroy(), 100);
@@ -91,15 +104,15 @@ const busyUs = (pid: number) => {
 };
 
 interface Seen {
-  readonly beside: boolean;
-  /** Disturbed answers. */
+  readonly beside: Beside;
+  /** Answers of the other clients. */
   readonly answered: number;
   /** Percent of a core that the server takes. */
   readonly cpuPercent: number;
 }
 
-async function run({ port, pid }: Running, beside: boolean, forS: number): Promise<Seen> {
-  const clients = beside ? new FaultyClients(port) : null;
+async function run({ port, pid }: Running, beside: Beside, forS: number): Promise<Seen> {
+  const clients = beside === "nobody" ? null : new OtherClients(port, beside === "disturbed");
   const beganMs = performance.now();
   const cpuUs = busyUs(pid);
   const body = chat("Tell me about the weather.", Math.round((forS * 1000) / STEP_MS), { seed: 1 });
@@ -121,11 +134,11 @@ const seen: Seen[] = [];
 let faults = 0;
 try {
   progress("faults: warming up");
-  await run(server, true, WARM_S);
+  await run(server, "disturbed", WARM_S);
   for (let round = 0; round < rounds; round++) {
     // Whichever comes first finds a colder server.
-    for (const beside of round % 2 === 0 ? [false, true] : [true, false]) {
-      progress(`faults: round ${round + 1} of ${rounds}, ${beside ? `beside ${FAULTY}` : "alone"}`);
+    for (const beside of round % 2 === 0 ? BESIDE : BESIDE.toReversed()) {
+      progress(`faults: round ${round + 1} of ${rounds}, beside ${NAMES[beside]}`);
       seen.push(await run(server, beside, seconds));
     }
   }
@@ -138,23 +151,41 @@ const after = await control(SERVER_CORE, STEP_MS * 1000, seconds / 4);
 
 const runs = runsIn(doubles(logged)).slice(-seen.length);
 const measured = seen.map((one, at): Seen & { steps: Steps } => ({ ...one, steps: mainRun(runs[at]!) }));
-table(
-  `${CLEAN} streams at ${STEP_MS} ms, alone and beside ${FAULTY} clients of disturbed answers; steps start late, µs`,
-  [
-    ["", "steps", "p50", "p99", "max", "write p50", "CPU %", "disturbed"],
-    ...measured.map(({ beside, steps, cpuPercent, answered }) => [
-      beside ? "beside" : "alone",
-      ...[steps.steps, steps.lateP50Us, steps.lateP99Us, steps.lateMaxUs, steps.writeP50Us, cpuPercent, answered],
-    ]),
-    ...[before, after].map((one) => ["control", one.wakes, one.p50Us, one.p99Us, one.maxUs]),
-  ],
-);
-const p99Of = (beside: boolean) =>
-  median(measured.filter((one) => one.beside === beside).map(({ steps }) => steps.lateP99Us));
-const beyondUs = p99Of(true) - p99Of(false);
+table(`${CLEAN} streams at ${STEP_MS} ms beside others; steps start late, µs`, [
+  ["beside", "steps", "p50", "p99", "max", "write p50", "CPU %", "answered"],
+  ...measured.map(({ beside, steps, cpuPercent, answered }) => [
+    NAMES[beside],
+    ...[steps.steps, steps.lateP50Us, steps.lateP99Us, steps.lateMaxUs, steps.writeP50Us, cpuPercent, answered],
+  ]),
+  ...[before, after].map((one) => ["control", one.wakes, one.p50Us, one.p99Us, one.maxUs]),
+]);
+const medianOf = (beside: Beside, figure: (one: (typeof measured)[number]) => number) =>
+  median(measured.filter((one) => one.beside === beside).map(figure));
+const p99Of = (beside: Beside) => medianOf(beside, ({ steps }) => steps.lateP99Us);
+/** Percent of a core that an answer a second takes. */
+const answerOf = (beside: Beside) =>
+  (medianOf(beside, ({ cpuPercent }) => cpuPercent) - medianOf("nobody", ({ cpuPercent }) => cpuPercent)) /
+  medianOf(beside, ({ answered }) => answered / seconds);
+const beyondUs = p99Of("disturbed") - p99Of("nobody");
+const cpuRatio = answerOf("disturbed") / answerOf("clean");
 const isVoid = [before, after].some(({ p99Us }) => p99Us > CONTROL_US);
-console.log(`  ${bar("late p99 beside, beyond alone, median of the rounds", beyondUs, BEYOND_US, "µs")}`);
+console.log(
+  `  ${bar("late p99 beside disturbed, beyond beside nobody, median of the rounds", beyondUs, BEYOND_US, "µs")}`,
+);
+console.log(`  a disturbed answer takes ${cpuRatio.toFixed(2)} times the processor time of a clean one`);
 console.log(`  ${plans.length} plans in turn, each with seeds of their own; understudy_faults_total ${faults}`);
 if (isVoid) console.log("  VOID: the control itself was late; the machine is too busy");
-save("faults", { rounds, seconds, clean: CLEAN, faulty: FAULTY, beyondUs, isVoid, faults, measured, before, after });
+save("faults", {
+  rounds,
+  seconds,
+  clean: CLEAN,
+  faulty: FAULTY,
+  beyondUs,
+  cpuRatio,
+  isVoid,
+  faults,
+  measured,
+  before,
+  after,
+});
 if (!isVoid && beyondUs > BEYOND_US) process.exitCode = 1;

@@ -70,6 +70,8 @@ export interface FaultWitness {
   told(answer: DisturbedAnswer): void;
   /** What it is told has no operations: nobody looks at them. */
   readonly isBrief?: boolean;
+  /** So many bytes, about, were made to disturb it, and are garbage soon. */
+  consumed?(bytes: number): void;
   /** Bytes as they leave, in their order; the receiver's from then on. */
   sent?(bytes: Uint8Array): void;
 }

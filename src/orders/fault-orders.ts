@@ -19,6 +19,8 @@ const KEYS_MOST = 10_000;
 /** What is needed of a server. */
 export interface FaultHost extends Pick<OpenAiOptions, "config" | "faultRules" | "faultWitness" | "epochSeconds"> {
   readonly accounting: Pick<OpenAiOptions["accounting"], "faulted">;
+  /** Absent: nobody asks for collections. */
+  readonly backend?: Pick<OpenAiOptions["backend"], "consumed">;
 }
 
 /** An answer that may be disturbed. */
@@ -143,7 +145,12 @@ export class FaultOrders {
     const before = this.#attempt(subject.header("x-request-id") ?? subject.header("authorization") ?? "", plan);
     const instead = insteadOf(plan, { before, open, target, epochSeconds: this.#host.epochSeconds() });
     if (instead !== null) accounting.faulted?.(instead.id);
-    return { plan, key, told, isBrief: !witness, ...(witness?.sent ? { sent: witness.sent } : {}), instead };
+    const { consumed } = this.#host.backend ?? {};
+    return {
+      ...{ plan, key, told, isBrief: !witness, instead },
+      ...(witness?.sent ? { sent: witness.sent } : {}),
+      ...(consumed ? { consumed } : {}),
+    };
   }
 
   /** How often this request was attempted; after the last failure that its plan wants the count begins again. */

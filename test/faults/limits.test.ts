@@ -9,7 +9,7 @@ import { parsePlan } from "../../src/faults/parse.ts";
 import { ADDED_MOST, FaultPipeline } from "../../src/faults/pipeline.ts";
 import type { OpenAiOptions } from "../../src/front/front.ts";
 import { epochSeconds, WallClock } from "../../src/host/clock.ts";
-import type { Context, DisturbedAnswer } from "../../src/http/sink.ts";
+import type { Context, DisturbedAnswer, FaultWitness } from "../../src/http/sink.ts";
 import { FaultyStream } from "../../src/http/socket/faulty.ts";
 import { HttpServer } from "../../src/http/socket/server.ts";
 import { FaultOrders } from "../../src/orders/fault-orders.ts";
@@ -91,7 +91,11 @@ test("8 MiB of a stream wait for its length; beyond them it has none, and the pl
 });
 
 /** A stream whose client takes all at once, or nothing, on a clock that stands still until it is asked to go on. */
-function stream(plan: string, takes: boolean): { sink: FaultyStream; told: DisturbedAnswer[]; pass(): void } {
+function stream(
+  plan: string,
+  takes: boolean,
+  more: Partial<FaultWitness> = {},
+): { sink: FaultyStream; told: DisturbedAnswer[]; pass(): void } {
   const told: DisturbedAnswer[] = [];
   let nowUs = 0;
   const due: (() => void)[] = [];
@@ -106,7 +110,7 @@ function stream(plan: string, takes: boolean): { sink: FaultyStream; told: Distu
     },
   };
   const output = { send: (_: Uint8Array, length: number) => (takes ? 0 : length), leave() {}, cut() {} };
-  const witness = { told: (answer: DisturbedAnswer) => told.push(answer) };
+  const witness = { told: (answer: DisturbedAnswer) => void told.push(answer), ...more };
   const sink = new FaultyStream(new FaultPipeline(parsePlan(plan), "k"), output, timer, witness);
   sink.begin(HEAD);
   return {
@@ -138,6 +142,32 @@ test("1,000 operations of an answer are kept, the others counted", () => {
   expect(told).toHaveLength(1);
   expect(told[0]!.operations).toHaveLength(1000);
   expect(told[0]!.unkept).toBeGreaterThan(600);
+});
+
+test("who looks at no operations has none kept, and is told what else he is", () => {
+  const { sink, told, pass } = stream("B4", true, { isBrief: true });
+  for (let i = 0; i < 20; i++) sink.write(event(10));
+  sink.end();
+  pass();
+  expect(told).toHaveLength(1);
+  const [{ operations, unkept, account, end }] = told as [DisturbedAnswer];
+  expect([operations, unkept, account.came, account.fired[0]!.times, end]).toEqual([[], 0, 20, 20, "done"]);
+});
+
+test("what disturbing an answer takes of memory is told, of pieces that no fault touches nothing", () => {
+  const consumed = (plan: string) => {
+    let bytes = 0;
+    const { sink, pass } = stream(plan, true, { consumed: (more) => (bytes += more) });
+    const [before, after] = ['data: {"choices":[{"text":"', '"}]}\n\n'].map((text) => Buffer.from(text));
+    for (let i = 0; i < 100; i++, pass()) sink.writeParts(before!, Buffer.from("word"), after!);
+    sink.end();
+    pass();
+    return bytes;
+  };
+  const spared = consumed("S6@e0");
+  expect(spared).toBeGreaterThan(0);
+  expect(consumed("S4")).toBeGreaterThan(20 * spared);
+  expect(consumed("S12@e5,bytes=1MiB")).toBeGreaterThan(MIB);
 });
 
 test("an answer in parts of more than 64 MiB leaves as it is, and the plan's witness is told", async () => {

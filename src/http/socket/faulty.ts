@@ -11,6 +11,8 @@ export { FaultPipeline };
 const NOBODY: SinkEvents = { onDrain() {}, onGone() {} };
 const CR = 13;
 const LF = 10;
+/** An event leaves about so many bytes of garbage on its way through the pipeline, besides those that are sent. */
+const EVENT_BYTES = 3072;
 /** With which events begin: `data`, `event`. */
 const STARTS = [0x64, 0x65];
 
@@ -31,6 +33,8 @@ export class FaultyStream implements EventSink, Drained {
   #early: string[] = [];
   #endsEarly: "end" | "reset" | null = null;
   #begun = false;
+  /** Events that went through the pipeline. */
+  #written = 0;
   /** The owner writes no more. */
   #complete = false;
 
@@ -65,6 +69,7 @@ export class FaultyStream implements EventSink, Drained {
   write(event: string): boolean {
     if (!this.#begun) this.#early.push(event);
     else if (!this.#complete && !this.#player.over) {
+      this.#written++;
       this.#player.play(this.#pipeline.write(event));
       if (this.#pipeline.stopped !== null && !this.#complete) this.#stop();
     }
@@ -156,6 +161,7 @@ export class FaultyStream implements EventSink, Drained {
   #ended(end: DisturbedAnswer["end"]): void {
     if (!this.#complete) this.#owner.onGone();
     const { line } = this.#pipeline;
+    this.#witness.consumed?.(this.#written * EVENT_BYTES + this.#player.played);
     this.#witness.told({ line, end, ...this.#player.record, account: this.#pipeline.account() });
   }
 }

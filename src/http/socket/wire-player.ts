@@ -49,6 +49,8 @@ export class WirePlayer implements Drained {
   readonly #beganUs: number;
   #over = false;
   readonly #queue: WireOperation[] = [];
+  /** Bytes of all operations so far. */
+  played = 0;
   /** Bytes in the queue, and those that the socket has not taken. */
   #queued = 0;
   #left = 0;
@@ -89,7 +91,9 @@ export class WirePlayer implements Drained {
   play(operations: readonly WireOperation[]): void {
     for (const one of operations) {
       this.#queue.push(one);
-      if (one.kind === "bytes") this.#count(one.bytes.length);
+      if (one.kind !== "bytes") continue;
+      this.played += one.bytes.length;
+      this.#count(one.bytes.length);
     }
     if (this.#takeBack === null) this.#run();
     this.#full = this.#isFull;

@@ -1,32 +1,26 @@
 // A client of streams against a server that disturbs them: start, order a fault, see the client fail, stop.
 import static org.junit.jupiter.api.Assertions.*;
-
 import java.io.IOException;
 import java.net.URI;
 import java.net.http.*;
 import java.nio.file.*;
-import org.junit.jupiter.api.*;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 class StreamTest {
   @Test
   void aStreamThatBreaksOffIsAnError(@TempDir Path folder) throws Exception {
-    // The server that UNDERSTUDY names: a command, by default the one on the path.
     Path ready = folder.resolve("ready.json");
     String command = System.getenv().getOrDefault("UNDERSTUDY", "understudy")
         + " serve --port 0 --timing none --exit-with-parent --ready-file " + ready;
     Process server = new ProcessBuilder(command.split(" ")).redirectOutput(ProcessBuilder.Redirect.DISCARD).start();
-    try {
-      while (!Files.exists(ready) && server.isAlive()) Thread.sleep(50);
-      String url = Files.readString(ready).replaceAll("(?s).*\"url\":\"([^\"]*)\".*", "$1");
-      assertTrue(complete(url, "B4").contains("[DONE]"));
-      assertThrows(IOException.class, () -> complete(url, "E6@e5"));
-    } finally {
-      server.destroy();
-    }
+    while (!Files.exists(ready) && server.isAlive()) Thread.sleep(50);
+    String url = Files.readString(ready).replaceAll("(?s).*\"url\":\"([^\"]*)\".*", "$1");
+    assertTrue(complete(url, "B4").contains("[DONE]"));
+    assertThrows(IOException.class, () -> complete(url, "E6@e5"));
+    server.destroy();
   }
-
-  /** The client under test: it reads a stream to its end. Bodies of requests that ask for an upgrade to HTTP/2 get lost. */
+  /** The client under test. Bodies of requests that ask for an upgrade to HTTP/2 get lost. */
   static String complete(String url, String fault) throws Exception {
     String body = "{\"prompt\": \"Hello\", \"stream\": true, \"understudy\": {\"fault\": \"" + fault + "\"}}";
     var request = HttpRequest.newBuilder(URI.create(url + "/v1/completions")).version(HttpClient.Version.HTTP_1_1)
