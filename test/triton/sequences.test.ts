@@ -12,6 +12,7 @@ import { InferRequest } from "../../src/triton/server/request.ts";
 import { sequenceInputs } from "../../src/triton/server/sequence-inputs.ts";
 import { figure, seed, sized } from "../size.ts";
 import { hostTriton } from "./child.ts";
+import { PlainSequences } from "./plain-sequences.ts";
 
 const CASES = sized("triton", { sample: 1000, whole: Number(process.env.TEST_CASES ?? 100_000) });
 
@@ -34,16 +35,16 @@ class Request {
 
 const DIRECT = { kind: "direct", delayUs: 0, leastUse: 0 } as const;
 const OLDEST = { kind: "oldest", maxBatchSize: 4, preferred: [4], delayUs: 0 } as const;
-const of = (more: Partial<SequenceRules>) =>
-  new SequenceBatcher<Request>({
-    model: "m",
-    instances: 1,
-    slots: 2,
-    idleUs: 1000,
-    strategy: DIRECT,
-    iterative: false,
-    ...more,
-  });
+const rulesOf = (more: Partial<SequenceRules>): SequenceRules => ({
+  model: "m",
+  instances: 1,
+  slots: 2,
+  idleUs: 1000,
+  strategy: DIRECT,
+  iterative: false,
+  ...more,
+});
+const of = (more: Partial<SequenceRules>) => new SequenceBatcher<Request>(rulesOf(more));
 const start = (id: SequenceId) => new Request(id, true);
 const next = (id: SequenceId) => new Request(id);
 const end = (id: SequenceId) => new Request(id, false, true);
@@ -52,7 +53,13 @@ const placed = (batcher: SequenceBatcher<Request>, nowUs: number) =>
     .orders(nowUs)
     .placed!.map(({ rows }) => rows.map(({ request, ready }) => (ready ? request.sequenceId : null)));
 
-const event = fc.oneof(
+type Event =
+  | { id: number; start: boolean; end: boolean; timeoutUs: number; likeness: string }
+  | { passUs: number }
+  | { frees: number }
+  | { cancels: number }
+  | { wakes: true };
+const event: fc.Arbitrary<Event> = fc.oneof(
   {
     arbitrary: fc.record({
       id: fc.integer({ min: 1, max: 5 }),
@@ -63,9 +70,13 @@ const event = fc.oneof(
     }),
     weight: 5,
   },
-  { arbitrary: fc.record({ passUs: fc.integer({ min: 0, max: 150 }) }), weight: 2 },
+  {
+    arbitrary: fc.record({ passUs: fc.oneof(fc.integer({ min: 0, max: 150 }), fc.constantFrom(30, 31, 40)) }),
+    weight: 2,
+  },
   { arbitrary: fc.record({ frees: fc.nat(2) }), weight: 4 },
   { arbitrary: fc.record({ cancels: fc.nat(20) }), weight: 1 },
+  { arbitrary: fc.record({ wakes: fc.constant(true as const) }), weight: 1 },
 );
 const rules = fc.record({
   instances: fc.integer({ min: 1, max: 2 }),
@@ -77,7 +88,7 @@ const rules = fc.record({
 test(`${CASES} histories: each request ends once, in its sequence's order, alone in its slot of a batch`, () => {
   let batches = 0;
   fc.assert(
-    fc.property(rules, fc.array(event, { minLength: 1, maxLength: 40 }), (given, events) => {
+    fc.property(rules, fc.array(event, { minLength: 1, maxLength: 40, size: "max" }), (given, events) => {
       const batcher = of(given);
       const all: Request[] = [];
       const open = new Set<Request>();
@@ -119,8 +130,9 @@ test(`${CASES} histories: each request ends once, in its sequence's order, alone
       };
       for (const one of events) {
         if ("passUs" in one) nowUs += one.passUs;
+        else if ("wakes" in one) continue;
         else if ("frees" in one) finish(one.frees);
-        else if ("cancels" in one) all[one.cancels] && Object.assign(all[one.cancels]!, { cancelled: true });
+        else if ("cancels" in one) all.length > 0 && Object.assign(all[one.cancels % all.length]!, { cancelled: true });
         else {
           const request = new Request(BigInt(one.id), one.start, one.end, one.timeoutUs, one.likeness);
           try {
@@ -146,6 +158,76 @@ test(`${CASES} histories: each request ends once, in its sequence's order, alone
   );
   figure("sequenceCases", CASES);
   figure("sequenceBatches", batches);
+});
+
+const shownOrders = (all: readonly Request[], made: ReturnType<PlainSequences<Request>["orders"]>) => {
+  const places = (some: readonly Request[]) => some.map((one) => all.indexOf(one));
+  return {
+    placed: made.placed.map(({ instance, rows }) => ({
+      instance,
+      rows: rows.map(({ request, slot, ready }) => [all.indexOf(request), slot, ready]),
+    })),
+    rejected: places(made.rejected),
+    cancelled: places(made.cancelled).sort((a, b) => a - b),
+  };
+};
+
+test(`${CASES} histories: the same orders as the plain model's`, () => {
+  let orders = 0;
+  const history = (given: Partial<SequenceRules>, events: readonly Event[]) => {
+    const real = of(given);
+    const plain = new PlainSequences<Request>(rulesOf(given));
+    const all: Request[] = [];
+    const running = new Map<number, Request[]>();
+    let nowUs = 0;
+    let wakeUs: number | null = null;
+    const finish = (at: number) => {
+      for (const batcher of [real, plain]) {
+        for (const request of running.get(at) ?? []) batcher.completed(request, nowUs);
+        if (running.has(at)) batcher.freed(at);
+      }
+      running.delete(at);
+    };
+    const look = () => {
+      const made = real.orders(nowUs);
+      const { rejected, cancelled, placed: batches = [] } = made;
+      const wanted = plain.orders(nowUs);
+      orders++;
+      wakeUs = made.wakeUs;
+      expect(
+        shownOrders(all, { placed: [...batches], rejected: [...rejected], cancelled: [...cancelled], wakeUs: 0 }),
+      ).toEqual(shownOrders(all, wanted));
+      expect(wakeUs ?? Infinity).toBeGreaterThan(nowUs);
+      expect(wakeUs ?? Infinity).toBe(wanted.wakeUs);
+      expect(real.waiting).toBe(plain.waiting);
+      for (const one of [...rejected, ...cancelled]) for (const batcher of [real, plain]) batcher.completed(one, nowUs);
+      for (const { instance, rows } of batches)
+        running.set(
+          instance,
+          rows.filter(({ ready }) => ready).map(({ request }) => request),
+        );
+    };
+    for (const one of events) {
+      if ("passUs" in one) nowUs += one.passUs;
+      else if ("wakes" in one) nowUs = Math.max(nowUs, wakeUs ?? nowUs);
+      else if ("frees" in one) finish(one.frees);
+      else if ("cancels" in one) all.length > 0 && Object.assign(all[one.cancels % all.length]!, { cancelled: true });
+      else {
+        const request = new Request(BigInt(one.id), one.start, one.end, one.timeoutUs, one.likeness);
+        const taken = plain.enqueue(request, nowUs);
+        if (taken) {
+          all.push(request);
+          real.enqueue(request, nowUs);
+        } else expect(() => real.enqueue(request, nowUs)).toThrow("must specify the START flag");
+      }
+      look();
+    }
+  };
+  fc.assert(fc.property(rules, fc.array(event, { minLength: 1, maxLength: 40, size: "max" }), history), {
+    numRuns: CASES,
+    seed,
+  });
+  figure("sequenceOrders", orders);
 });
 
 test("direct: a slot without a request stands empty, and a batch ends before the next is made", () => {
@@ -175,6 +257,21 @@ test("a sequence without a slot waits for an end, and an idle one loses its slot
   expect(() => batcher.enqueue(next(2n), 2000)).toThrow(
     "inference request for sequence 2 to model 'm' must specify the START flag on the first request of the sequence",
   );
+});
+
+test("what is cancelled of a sequence that ended does not touch a new one of its name", () => {
+  const batcher = of({});
+  const ending = end(1n);
+  batcher.enqueue(start(1n), 0);
+  expect(placed(batcher, 0)).toEqual([[1n]]);
+  batcher.enqueue(ending, 1);
+  batcher.enqueue(start(1n), 2);
+  ending.cancelled = true;
+  batcher.freed(0);
+  expect(placed(batcher, 3)).toEqual([[null, 1n]]);
+  batcher.freed(0);
+  batcher.enqueue(end(1n), 4);
+  expect(placed(batcher, 4)).toEqual([[null, 1n]]);
 });
 
 test("oldest: sequences share a batch, one request of each at a time", () => {
