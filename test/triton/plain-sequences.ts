@@ -171,7 +171,7 @@ export class PlainSequences<R extends Sequenced> {
     made.wakeUs = Math.min(made.wakeUs, wakeUs ?? Infinity);
   }
 
-  /** Of `oldest`: the slot's next request goes to the instance when the one before is done. */
+  /** Gives the slot's next request to the instance when the one before is done; of `oldest` alone. */
   #advance(slot: Slot<R>, nowUs: number): void {
     if (this.#rules.strategy.kind === "direct") return;
     while (slot.inFlight === null) {

@@ -123,7 +123,7 @@ export class SequenceBatcher<R extends Sequencing> implements Scheduler<R> {
   release(instance: number, slot: number, left: Queued<R>[]): Queued<R>[] {
     const [first] = left;
     const place = first ? this.#places.get(first.sequenceId) : undefined;
-    // Of the name there may be another sequence by now.
+    // Another sequence may have the name by now.
     if (first && place?.instance === instance && place.slot === slot) {
       this.#places.delete(first.sequenceId);
       this.#seenUs.delete(first.sequenceId);
