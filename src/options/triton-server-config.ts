@@ -88,8 +88,9 @@ function versionIn(argv: readonly string[]): TritonVersion {
 /** As getopt words it, and what was perhaps meant. */
 function unrecognized(name: string): UsageError {
   const near = nearest(name, [...Object.keys(rows), ...TRITON_IGNORED]).map((one) => `--${one}`);
-  const hint =
-    near.length > 0
+  const hint = Object.hasOwn(rows, name)
+    ? " (another --triton-version has it)"
+    : near.length > 0
       ? `; did you mean ${near.join(" or ")}?`
       : " (understudy serve --role triton --help lists what is accepted)";
   return { error: `unrecognized option '--${name}'${hint}` };

@@ -49,7 +49,7 @@ async function listen(parts: Parts): Promise<Listeners> {
     random: () => parts.nextSeed() / 2 ** 32,
     log: parts.log,
   });
-  await loaded(server, config);
+  await loaded(server, config, parts.log);
   const around = {
     server,
     config,
@@ -132,10 +132,12 @@ const llmAround = ({ backend, text, naturalLength, nextSeed, config }: Parts): L
   imageTokens: config.wire?.imageTokens ?? null,
 });
 
-async function loaded(server: TritonServer, config: TritonServerConfig): Promise<void> {
+async function loaded(server: TritonServer, config: TritonServerConfig, log: (line: string) => void): Promise<void> {
   const failures = await server.start().catch((error: Error) => {
     throw new UnusableModels(`--model-repository: ${error.message}`);
   });
+  if (!config.exitOnError || failures.length > 1)
+    for (const why of failures) log(`failed to load ${why.trim().replaceAll("\n", " ")}`);
   if (failures.length === 0 || !config.exitOnError) return;
   const [first = ""] = failures;
   const more = failures.length > 1 ? ` (and ${failures.length - 1} more)` : "";

@@ -127,7 +127,10 @@ test(`${CASES} histories: the same orders as the plain model's, and each request
       orders++;
     }
   };
-  fc.assert(fc.property(rules, fc.array(event, { minLength: 1, maxLength: 40 }), history), { numRuns: CASES, seed });
+  fc.assert(fc.property(rules, fc.array(event, { minLength: 1, maxLength: 40, size: "max" }), history), {
+    numRuns: CASES,
+    seed,
+  });
   figure("batcherCases", CASES);
   figure("orders", orders);
   figure("batches", batches);

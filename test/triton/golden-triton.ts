@@ -8,12 +8,10 @@ import { existsSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { endShared } from "../at-end.ts";
 import { mutated } from "./golden/mutate.ts";
-import { playScenario } from "./golden/play.ts";
-import { readRecordings, type Scenario } from "./golden/recordings.ts";
+import { playAll } from "./golden/play.ts";
+import { readRecordings } from "./golden/recordings.ts";
 
 const USAGE = "usage: npx bun run golden:triton -- DIR [--only LIST] [--mutate SEED]";
-/** They mostly wait; more would be late. */
-const AT_ONCE = 3;
 
 function fail(why: string): never {
   console.error(`golden:triton: ${why}\n${USAGE}`);
@@ -40,18 +38,13 @@ if (wanted.length === 0) fail(`no recordings${only ? ` of ${only.join(", ")}` : 
 const seed = values.mutate === undefined ? null : Number(values.mutate);
 
 let [passed, failed] = [0, 0];
-const queue: Scenario[] = wanted.map((one) => (seed === null ? one : mutated(one, seed)));
-async function lane(): Promise<void> {
-  for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
-    for (const { name, wrong } of await playScenario(next, models, console.log, { once: seed !== null })) {
-      if (wrong === null) passed++;
-      else failed++;
-      if (wrong !== null && seed === null) console.log(`failed ${name}\n  ${wrong}`);
-      if (wrong === null && seed !== null) console.log(`passed although changed: ${name}`);
-    }
-  }
+const all = wanted.map((one) => (seed === null ? one : mutated(one, seed)));
+for await (const { name, wrong } of playAll(all, models, console.log, { once: seed !== null })) {
+  if (wrong === null) passed++;
+  else failed++;
+  if (wrong !== null && seed === null) console.log(`failed ${name}\n  ${wrong}`);
+  if (wrong === null && seed !== null) console.log(`passed although changed: ${name}`);
 }
-await Promise.all(Array.from({ length: AT_ONCE }, lane));
 await endShared();
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = seed === null ? Number(failed > 0) : Number(passed > 0);

@@ -68,7 +68,10 @@ test.each([
   [["--api-key=4"], "unrecognized option '--api-key'"],
   [["--max-batch-size=4"], "--max-batch-size: needs --capacity-scheduler-policy"],
   [["--http-prt=1"], "unrecognized option '--http-prt'; did you mean --http-port"],
-  [["--triton-version=2.51", "--allow-client-shm=true"], "unrecognized option '--allow-client-shm'"],
+  [
+    ["--triton-version=2.51", "--allow-client-shm=true"],
+    "unrecognized option '--allow-client-shm' (another --triton-version has it)",
+  ],
   [["--triton-version=2.50"], '--triton-version: takes 2.51 or 2.73, not "2.50"'],
   [["--http-port"], "option '--http-port' requires an argument"],
   [["--http-port=x"], '--http-port: takes a whole number from 0 to 65535, not "x"'],

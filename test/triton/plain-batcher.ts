@@ -74,9 +74,9 @@ export class PlainBatcher<R extends Schedulable> {
   }
 
   #mayForm(): boolean {
-    const { levels, policy, instances } = this.#rules;
+    const { levels, policy, instances, aheadMost = 2 * instances } = this.#rules;
     const limited = levels > 0 || policy.timeoutUs > 0 || policy.mayOverride || policy.mostWaiting > 0;
-    return limited ? this.#idle > 0 : this.#ready.length < 2 * instances;
+    return limited ? this.#idle > 0 : this.#ready.length < aheadMost;
   }
 
   /** Who is next, one after the other; who is walked over and must not run is taken out. */

@@ -155,10 +155,17 @@ test(`${CASES} histories: who runs next is whom the plain model lets run, and no
     }
     expect([running.length, waiting()]).toEqual([0, 0]);
   };
-  fc.assert(fc.property(fc.array(model, { minLength: 1, maxLength: 3 }), fc.array(event, { maxLength: 30 }), history), {
-    numRuns: CASES,
-    seed,
-  });
+  fc.assert(
+    fc.property(
+      fc.array(model, { minLength: 1, maxLength: 3 }),
+      fc.array(event, { maxLength: 30, size: "max" }),
+      history,
+    ),
+    {
+      numRuns: CASES,
+      seed,
+    },
+  );
   figure("limiterCases", CASES);
   figure("granted", granted);
 });

@@ -6,7 +6,7 @@ import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { drawn, figure, seed, sized } from "../size.ts";
 import { mutated } from "./golden/mutate.ts";
-import { type PlayHow, playScenario, type Verdict } from "./golden/play.ts";
+import { type PlayHow, playAll, type Verdict } from "./golden/play.ts";
 import { readRecordings, type Scenario } from "./golden/recordings.ts";
 
 const { scenarios, models } = readRecordings(new URL("recorded", import.meta.url).pathname);
@@ -28,24 +28,15 @@ const played = sized("triton", {
   sample: [...quick.filter(({ name }) => /http\/(infer|metadata)$|grpc\/(infer|stream)$/.test(name)), ...drawn(quick, 6, seed)],
   whole: scenarios,
 });
-const AT_ONCE = 3;
 const TIMEOUT_MS = 900_000;
 
-async function playAll(all: readonly Scenario[], how: PlayHow): Promise<Verdict[]> {
-  const queue = [...new Set(all)];
-  const verdicts: Verdict[] = [];
-  const lane = async () => {
-    for (let next = queue.shift(); next !== undefined; next = queue.shift())
-      verdicts.push(...(await playScenario(next, models, () => {}, how)));
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, lane));
-  return verdicts;
-}
+const verdictsOf = (all: readonly Scenario[], how: PlayHow): Promise<Verdict[]> =>
+  Array.fromAsync(playAll([...new Set(all)], models, () => {}, how));
 
 test(
   "all that was recorded, but what the list says",
   async () => {
-    const verdicts = await playAll(played, { late: sized("triton", { sample: true, whole: false }) });
+    const verdicts = await verdictsOf(played, { late: sized("triton", { sample: true, whole: false }) });
     expect(verdicts.filter(({ name, wrong }) => wrong !== null && !isWaiting(name))).toEqual([]);
     const certain = NOT_YET.flatMap((one) => (one.maybe ? [] : one.waiting));
     const works = verdicts.filter(({ name, wrong }) => wrong === null && certain.includes(name));
@@ -62,7 +53,7 @@ test(
   async () => {
     const names = sized("triton", { sample: ["http/restricted", "grpc/restricted"], whole: ["http/restricted", "http/binary", "http/generate", "grpc/infer"] });
     const changed = scenarios.filter(({ name }) => names.includes(name)).map((one) => mutated(one, seed));
-    const verdicts = await playAll(changed, { once: true });
+    const verdicts = await verdictsOf(changed, { once: true });
     expect(verdicts.filter(({ wrong }) => wrong === null)).toEqual([]);
     expect(verdicts.length).toBeGreaterThan(10);
   },

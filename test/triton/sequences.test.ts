@@ -1,49 +1,17 @@
-/** Do sequences keep their slot and their order, whatever happens? And what do strategies, idle time and wrong requests come to? */
+/** What do strategies, idle time, control inputs and wrong requests of sequences come to? */
 import { expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import fc from "fast-check";
 import type { ModelConfig, SequenceBatching } from "../../src/triton/config/model-config.ts";
 import { wrongControls } from "../../src/triton/config/validate-sequences.ts";
-import { SequenceBatcher } from "../../src/triton/scheduling/sequence-batcher.ts";
-import type { SequenceId, SequenceRules } from "../../src/triton/scheduling/sequences.ts";
+import type { SequenceBatcher } from "../../src/triton/scheduling/sequence-batcher.ts";
+import type { SequenceId } from "../../src/triton/scheduling/sequences.ts";
 import { InferRequest } from "../../src/triton/server/request.ts";
 import { sequenceInputs } from "../../src/triton/server/sequence-inputs.ts";
-import { figure, seed, sized } from "../size.ts";
 import { hostTriton } from "./child.ts";
+import { OLDEST, of, Request } from "./sequence-histories.ts";
 
-const CASES = sized("triton", { sample: 1000, whole: Number(process.env.TEST_CASES ?? 100_000) });
-
-class Request {
-  readonly batchSize = 1;
-  readonly priority = 0;
-  cancelled = false;
-  constructor(
-    public sequenceId: SequenceId,
-    public sequenceStart = false,
-    readonly sequenceEnd = false,
-    readonly timeoutUs = 0,
-    readonly likeness = "",
-  ) {}
-  begin(id: bigint): void {
-    this.sequenceId = id;
-    this.sequenceStart = true;
-  }
-}
-
-const DIRECT = { kind: "direct", delayUs: 0, leastUse: 0 } as const;
-const OLDEST = { kind: "oldest", maxBatchSize: 4, preferred: [4], delayUs: 0 } as const;
-const of = (more: Partial<SequenceRules>) =>
-  new SequenceBatcher<Request>({
-    model: "m",
-    instances: 1,
-    slots: 2,
-    idleUs: 1000,
-    strategy: DIRECT,
-    iterative: false,
-    ...more,
-  });
 const start = (id: SequenceId) => new Request(id, true);
 const next = (id: SequenceId) => new Request(id);
 const end = (id: SequenceId) => new Request(id, false, true);
@@ -51,102 +19,6 @@ const placed = (batcher: SequenceBatcher<Request>, nowUs: number) =>
   batcher
     .orders(nowUs)
     .placed!.map(({ rows }) => rows.map(({ request, ready }) => (ready ? request.sequenceId : null)));
-
-const event = fc.oneof(
-  {
-    arbitrary: fc.record({
-      id: fc.integer({ min: 1, max: 5 }),
-      start: fc.boolean(),
-      end: fc.boolean(),
-      timeoutUs: fc.constantFrom(0, 0, 40),
-      likeness: fc.constantFrom("a", "a", "b"),
-    }),
-    weight: 5,
-  },
-  { arbitrary: fc.record({ passUs: fc.integer({ min: 0, max: 150 }) }), weight: 2 },
-  { arbitrary: fc.record({ frees: fc.nat(2) }), weight: 4 },
-  { arbitrary: fc.record({ cancels: fc.nat(20) }), weight: 1 },
-);
-const rules = fc.record({
-  instances: fc.integer({ min: 1, max: 2 }),
-  slots: fc.integer({ min: 1, max: 3 }),
-  idleUs: fc.constantFrom(100, 1000),
-  strategy: fc.constantFrom(DIRECT, OLDEST, { ...DIRECT, delayUs: 30, leastUse: 1 }, { ...OLDEST, delayUs: 30 }),
-});
-
-test(`${CASES} histories: each request ends once, in its sequence's order, alone in its slot of a batch`, () => {
-  let batches = 0;
-  fc.assert(
-    fc.property(rules, fc.array(event, { minLength: 1, maxLength: 40 }), (given, events) => {
-      const batcher = of(given);
-      const all: Request[] = [];
-      const open = new Set<Request>();
-      const running = new Map<number, Request[]>();
-      const lastRun = new Map<string, number>();
-      /** A name that ended may come again: that is another sequence. */
-      const sequence = (request: Request) => {
-        const before = all.slice(0, all.indexOf(request)).filter(({ sequenceId: id }) => id === request.sequenceId);
-        return `${request.sequenceId}.${before.filter(({ sequenceEnd }) => sequenceEnd).length}`;
-      };
-      let nowUs = 0;
-      const finish = (at: number) => {
-        for (const request of running.get(at) ?? []) batcher.completed(request, nowUs);
-        if (running.delete(at)) batcher.freed(at);
-      };
-      const look = () => {
-        const { placed: made = [], rejected, cancelled } = batcher.orders(nowUs);
-        for (const one of [...rejected, ...cancelled]) {
-          expect(open.delete(one)).toBe(true);
-          batcher.completed(one, nowUs);
-        }
-        for (const { instance, rows } of made) {
-          batches++;
-          expect(running.has(instance)).toBe(false);
-          expect(new Set(rows.map(({ slot }) => slot)).size).toBe(rows.length);
-          const real = rows.filter(({ ready }) => ready).map(({ request }) => request);
-          expect(new Set(real.map(({ likeness }) => likeness)).size).toBe(1);
-          for (const request of real) {
-            expect(open.delete(request)).toBe(true);
-            const at = all.indexOf(request);
-            // A new start may come while an idle sequence of the name still ends at another instance.
-            if (given.instances === 1 && given.idleUs > 999)
-              expect(at).toBeGreaterThan(lastRun.get(sequence(request)) ?? -1);
-            lastRun.set(sequence(request), at);
-          }
-          running.set(instance, real);
-        }
-        expect(batcher.waiting).toBe(open.size);
-      };
-      for (const one of events) {
-        if ("passUs" in one) nowUs += one.passUs;
-        else if ("frees" in one) finish(one.frees);
-        else if ("cancels" in one) all[one.cancels] && Object.assign(all[one.cancels]!, { cancelled: true });
-        else {
-          const request = new Request(BigInt(one.id), one.start, one.end, one.timeoutUs, one.likeness);
-          try {
-            batcher.enqueue(request, nowUs);
-            all.push(request);
-            open.add(request);
-          } catch (error) {
-            expect((error as Error).message).toContain("must specify the START flag");
-          }
-        }
-        look();
-      }
-      // Nothing is left behind: all that waits runs or ends.
-      for (let turn = 0; turn < 200 && (open.size > 0 || running.size > 0); turn++) {
-        nowUs += 2000;
-        look();
-        for (let at = 0; at < given.instances; at++) finish(at);
-        look();
-      }
-      expect(open.size).toBe(0);
-    }),
-    { numRuns: CASES, seed },
-  );
-  figure("sequenceCases", CASES);
-  figure("sequenceBatches", batches);
-});
 
 test("direct: a slot without a request stands empty, and a batch ends before the next is made", () => {
   const batcher = of({});
@@ -175,6 +47,21 @@ test("a sequence without a slot waits for an end, and an idle one loses its slot
   expect(() => batcher.enqueue(next(2n), 2000)).toThrow(
     "inference request for sequence 2 to model 'm' must specify the START flag on the first request of the sequence",
   );
+});
+
+test("what is cancelled of a sequence that ended does not touch a new one of its name", () => {
+  const batcher = of({});
+  const ending = end(1n);
+  batcher.enqueue(start(1n), 0);
+  expect(placed(batcher, 0)).toEqual([[1n]]);
+  batcher.enqueue(ending, 1);
+  batcher.enqueue(start(1n), 2);
+  ending.cancelled = true;
+  batcher.freed(0);
+  expect(placed(batcher, 3)).toEqual([[null, 1n]]);
+  batcher.freed(0);
+  batcher.enqueue(end(1n), 4);
+  expect(placed(batcher, 4)).toEqual([[null, 1n]]);
 });
 
 test("oldest: sequences share a batch, one request of each at a time", () => {

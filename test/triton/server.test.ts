@@ -203,7 +203,9 @@ test.each([
   expect(failed).toContain("creating server: Internal - failed to load all models: a: ");
   expect(failed).toContain(why);
   expect(failed).toContain("ended with 2");
-  const { url } = await started(folder, "--exit-on-error=false");
+  const { url, output } = await started(folder, "--exit-on-error=false");
+  expect(output()).toContain("failed to load a: ");
+  expect(output()).toContain(why);
   expect((await fetch(`${url}/v2/health/ready`)).status).toBe(why.startsWith("1:1") ? 200 : 400);
 });
 

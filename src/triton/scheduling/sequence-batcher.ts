@@ -122,7 +122,9 @@ export class SequenceBatcher<R extends Sequencing> implements Scheduler<R> {
 
   release(instance: number, slot: number, left: Queued<R>[]): Queued<R>[] {
     const [first] = left;
-    if (first) {
+    const place = first ? this.#places.get(first.sequenceId) : undefined;
+    // Another sequence may have the name by now.
+    if (first && place?.instance === instance && place.slot === slot) {
       this.#places.delete(first.sequenceId);
       this.#seenUs.delete(first.sequenceId);
     }

@@ -19,18 +19,50 @@ export interface PlayHow {
   readonly late?: boolean;
 }
 
-/** One verdict per answered step, or one for the scenario. A timed one that fails is played once more. */
-export async function playScenario(
-  scenario: Scenario,
+/** They mostly wait; more at once would be late. */
+const AT_ONCE = 3;
+
+/**
+ * One verdict per answered step, or one for a scenario, as they come. Timed scenarios that fail are played once more at the
+ * end, one after the other and nothing beside them, which `note` is told.
+ */
+export async function* playAll(
+  scenarios: readonly Scenario[],
   models: string | null,
   note: (line: string) => void,
   how: PlayHow = {},
-): Promise<Verdict[]> {
-  const first = await judged(scenario, models, how);
-  if (how.once || !scenario.timed || first.every(({ wrong }) => wrong === null)) return first;
-  note(`played once more: ${scenario.name}`);
-  return judged(scenario, models, how);
+): AsyncGenerator<Verdict, void> {
+  const queue = [...scenarios];
+  const again: Scenario[] = [];
+  const play = async () => {
+    const next = queue.shift();
+    if (next === undefined) return null;
+    const verdicts = await judged(next, models, how);
+    if (how.once || !isTimed(next) || verdicts.every(({ wrong }) => wrong === null)) return verdicts;
+    again.push(next);
+    return [];
+  };
+  const lanes = new Map(Array.from({ length: AT_ONCE }, (_, at) => [at, laneOf(at)]));
+  async function laneOf(at: number) {
+    return { at, verdicts: await play() };
+  }
+  while (lanes.size > 0) {
+    const { at, verdicts } = await Promise.race(lanes.values());
+    if (verdicts === null) lanes.delete(at);
+    else {
+      lanes.set(at, laneOf(at));
+      yield* verdicts;
+    }
+  }
+  for (const scenario of again) {
+    note(`played once more: ${scenario.name}`);
+    yield* await judged(scenario, models, how);
+  }
 }
+
+/** Whether what comes back depends on when: said so, or a client leaves after a time. */
+const isTimed = ({ timed, steps }: Scenario): boolean =>
+  timed === true || steps.some(({ grpc }) => grpc?.cancel_after_ms !== undefined || grpc?.deadline_ms !== undefined);
 
 async function judged(scenario: Scenario, models: string | null, { late = false }: PlayHow): Promise<Verdict[]> {
   const live = await startLive(scenario, models);
