@@ -103,6 +103,11 @@ const BUNDLES = {
  * of a process before it makes the next one, which takes longer than most of these tests; a thousand only hold addresses.
  */
 const ENGINE = { BUN_JSC_maxNumWasmFastMemories: "1000" };
+/**
+ * Most of these processes live for seconds: what the last tiers of JavaScript and WebAssembly compile comes too late, and
+ * threads that collect garbage together wait for each other. Wholes (scripts/test-whole.ts) run with all tiers.
+ */
+const SHORT_LIVED = { BUN_JSC_useFTLJIT: "0", BUN_JSC_useOMGJIT: "0", BUN_JSC_numberOfGCMarkers: "1" };
 
 /** One process of the runner for these files, after the library is built; what it prints of failures is shown when it ends. */
 export async function testFiles(
@@ -115,6 +120,7 @@ export async function testFiles(
   const ended = await run([process.execPath, ...words, ...files.map((file) => `./${file}`)], {
     ...BUNDLES,
     ...ENGINE,
+    ...(env.TEST_WHOLE === undefined ? SHORT_LIVED : {}),
     ...env,
   });
   const text = await Bun.file(report)

@@ -16,6 +16,8 @@ export interface Plan {
   /** A worker is killed when half of the requests have begun. */
   readonly kill: boolean;
   readonly flags?: readonly string[];
+  /** Which is started; the sources, where none is named. */
+  readonly program?: string;
 }
 
 /** How a request ended for its client. */
@@ -42,6 +44,7 @@ export interface Outcome {
 }
 
 const TIMING = ["--timing", "linear:base=1ms,prefill=0.001ms,decode=0.01ms"];
+const MAIN = `${root}src/main.ts`;
 const QUIET = ["--disable-uvicorn-access-log"];
 const COUNTER = /(_total|_bucket|_count|_sum)(\{|$)/;
 const SCRAPE_EVERY_MS = 10;
@@ -69,11 +72,18 @@ export function fallen(before: Scrape, after: Scrape): string[] {
   });
 }
 
-export async function workersRun({ workers, requests, concurrency, kill, flags = [] }: Plan): Promise<Outcome> {
+export async function workersRun({
+  workers,
+  requests,
+  concurrency,
+  kill,
+  flags = [],
+  program = MAIN,
+}: Plan): Promise<Outcome> {
   const folder = mkdtempSync(join(tmpdir(), "understudy-workers-"));
   try {
     const file = join(folder, "truth.jsonl");
-    const server = await start([...TIMING, ...QUIET, ...flags], workers, file);
+    const server = await start(program, [...TIMING, ...QUIET, ...flags], workers, file);
     const load = new Load(server.url);
     const watched = watch(server.url, load);
     const killAt = kill ? Math.floor(requests / 2) : Number.POSITIVE_INFINITY;
@@ -111,9 +121,9 @@ export async function workersRun({ workers, requests, concurrency, kill, flags =
   }
 }
 
-async function start(flags: readonly string[], workers: number, truth: string) {
+async function start(program: string, flags: readonly string[], workers: number, truth: string) {
   const words = ["--served-model-name", "m", "--port", "0", "--workers", String(workers), "--truth-log", truth];
-  const child = Bun.spawn([process.execPath, `${root}src/main.ts`, "serve", ...words, ...flags], {
+  const child = Bun.spawn([process.execPath, program, "serve", ...words, ...flags], {
     stdin: "ignore",
     stdout: "pipe",
     stderr: "pipe",

@@ -333,7 +333,7 @@ describe("one truth", () => {
 
   const requests = sized("workers", { sample: 500, whole: 1000 });
   test(`${requests} requests over two workers, clients that leave, one kill: counters and truth logs agree to the unit`, async () => {
-    const run = await workersRun({ workers: 2, requests, concurrency: 24, kill: true });
+    const run = await workersRun({ workers: 2, requests, concurrency: 24, kill: true, program: main });
     expect(run.fell).toEqual([]);
     expect(run.exitCode).toBe(0);
     expect(run.shown).toEqual(run.counted);

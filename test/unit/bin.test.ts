@@ -12,6 +12,9 @@ import { eventually } from "../server.ts";
 const linux = process.platform === "linux";
 const bin = new URL("../../bin/understudy", import.meta.url).pathname;
 
+/** Without options of Bun's own: a run of all tests sets some (scripts/test-lanes.ts). */
+const plain = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^BUN_JSC_/.test(name)));
+
 /** Environment of the Bun that the command has started, while it waits for its input; `ends`: it does not end with that. */
 async function environmentOf(
   args: readonly string[],
@@ -23,7 +26,7 @@ async function environmentOf(
     stdin: "pipe",
     stdout: "ignore",
     stderr: "ignore",
-    env: { ...process.env, ...env },
+    env: { ...plain, ...env },
   });
   // Held from the start: an input that nobody holds may be closed at any time, and a replay ends with it.
   const { pid, stdin } = command;

@@ -176,7 +176,14 @@ describe("thread", () => {
       const stat = readFileSync(`/proc/self/task/${task}/stat`, "utf8");
       return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[16]);
     };
-    expect(readdirSync("/proc/self/task").map(nice)).toContain(Math.max(10, nice(process.pid)!));
+    const all = readdirSync("/proc/self/task").flatMap((task) => {
+      try {
+        return [nice(task)];
+      } catch {
+        return []; // one of the compilers' threads, which come and go
+      }
+    });
+    expect(all).toContain(Math.max(10, nice(process.pid)!));
   });
 
   test("a thread that dies rejects what it owed, and the next call starts another", async () => {
