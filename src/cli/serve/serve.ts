@@ -105,6 +105,8 @@ export async function start(
   admin?: Admin,
 ): Promise<{ readonly app: App } | NotStarted> {
   const { createApp } = await import("../../roles/create-app.ts");
+  const { shortenSlices } = await import("../../host/short-slices.ts");
+  shortenSlices();
   const stepLog = process.env.UNDERSTUDY_STEP_LOG;
   try {
     const app = await createApp(config, {
