@@ -10,6 +10,7 @@ import type { SequenceId } from "../../src/triton/scheduling/sequences.ts";
 import { InferRequest } from "../../src/triton/server/request.ts";
 import { sequenceInputs } from "../../src/triton/server/sequence-inputs.ts";
 import { hostTriton } from "./child.ts";
+import { decoded, encoded, input, int32, TritonClient } from "./grpc-client.ts";
 import { OLDEST, of, Request } from "./sequence-histories.ts";
 
 const start = (id: SequenceId) => new Request(id, true);
@@ -164,6 +165,59 @@ test("control inputs that are wrong are refused in Triton's words", () => {
   expect(wrong({ name: "a", control: [{ ...id, data_type: "TYPE_FP32" }] })).toContain(
     "unexpected data type for control CONTROL_SEQUENCE_CORRID for m. Allowed data types are TYPE_UINT64,",
   );
+});
+
+/** Sends what it was given, the answer to 1 later than that to 2. */
+const LATER = `export default {
+  execute(requests) {
+    for (const request of requests) {
+      const { data } = request.inputs.get("IN");
+      setTimeout(() => request.send({ outputs: [{ ...request.inputs.get("IN"), name: "OUT" }] }, true), data[0] === 1 ? 300 : 0);
+    }
+    return null;
+  },
+};`;
+
+test("oldest with preserve_ordering: responses leave in the order of the requests at the instance", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "triton-ordered-"));
+  for (const kept of [true, false]) {
+    mkdirSync(join(folder, `${kept}`, "1"), { recursive: true });
+    const strategy = `oldest { max_candidate_sequences: 4 preserve_ordering: ${kept} }`;
+    writeFileSync(
+      join(folder, `${kept}`, "config.pbtxt"),
+      `${PBTXT(strategy)} model_transaction_policy { decoupled: true }`,
+    );
+    writeFileSync(join(folder, `${kept}`, "model.ts"), LATER);
+  }
+  const child = await hostTriton([`--model-repository=${folder}`]);
+  const client = new TritonClient(child.grpc);
+  try {
+    const ends: string[] = [];
+    for (const kept of [true, false]) {
+      const stream = client.stream();
+      stream.on("data", (bytes: Buffer) => {
+        const { infer_response: answer } = decoded("ModelStreamInferResponse", bytes);
+        ends.push(`${kept} ${(answer as { id: string }).id}`);
+      });
+      const ended = new Promise((done) => stream.on("status", done));
+      for (const value of [1, 2])
+        stream.write(
+          encoded("ModelInferRequest", {
+            ...{ model_name: `${kept}`, id: `${value}` },
+            parameters: { sequence_id: { int64_param: `${value}` }, sequence_start: { bool_param: true } },
+            inputs: [{ ...input("IN", "INT32"), shape: ["1", "1"] }],
+            raw_input_contents: [int32(value)],
+          }),
+        );
+      stream.end();
+      await ended;
+    }
+    expect(ends).toEqual(["true 1", "true 2", "false 2", "false 1"]);
+  } finally {
+    client.close();
+    await child.stop(0);
+    rmSync(folder, { recursive: true, force: true });
+  }
 });
 
 const ACCUMULATES = `export default {

@@ -51,6 +51,7 @@ export interface SequenceBatching extends ConfigMessage {
     readonly max_candidate_sequences?: number;
     readonly preferred_batch_size?: readonly number[];
     readonly max_queue_delay_microseconds?: number;
+    readonly preserve_ordering?: boolean;
   };
   readonly control_input?: readonly (ConfigMessage & {
     readonly name?: string;

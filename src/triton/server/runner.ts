@@ -53,8 +53,9 @@ export class Runner implements Served {
   readonly #keys = new Map<InferRequest, string>();
   /** When each began, of a behaviour that counts at the end. */
   readonly #began = new Map<InferRequest, number>();
-  /** null: responses leave as they come. */
-  readonly #ordered: OrderedResponses<InferRequest> | null;
+  /** Whose responses leave in order: of all requests, or of those of each instance's sequences; none: as they come. */
+  readonly #orders: readonly OrderedResponses<InferRequest>[];
+  readonly #orderOf = new Map<InferRequest, OrderedResponses<InferRequest>>();
   #pumping = false;
   #again = false;
   #unwake: (() => void) | null = null;
@@ -72,7 +73,9 @@ export class Runner implements Served {
       return instance;
     });
     this.#idle = [...this.#instances];
-    this.#ordered = config.dynamic_batching?.preserve_ordering ? new OrderedResponses() : null;
+    const { dynamic_batching: batching, sequence_batching: sequences } = config;
+    const orders = sequences?.oldest?.preserve_ordering ? this.#instances.length : batching?.preserve_ordering ? 1 : 0;
+    this.#orders = Array.from({ length: orders }, () => new OrderedResponses());
   }
 
   get dead(): boolean {
@@ -93,7 +96,7 @@ export class Runner implements Served {
     if (!scheduler.enqueue(request, nowUs))
       throw new TritonError("UNAVAILABLE", `${request.logged}Exceeds maximum queue size`);
     if (key !== null) this.#keys.set(request, key);
-    this.#ordered?.enter(request);
+    if (this.#orders.length > 0 && !this.config.sequence_batching) this.#order(request, 0);
     this.statistics.pending++;
     this.live++;
     this.#pump(nowUs);
@@ -138,9 +141,16 @@ export class Runner implements Served {
     this.#execute(instance, batch, null);
   }
 
+  #order(request: InferRequest, at: number): void {
+    const order = this.#orders[at]!;
+    order.enter(request);
+    this.#orderOf.set(request, order);
+  }
+
   #place({ instance, rows }: PlacedBatch<InferRequest>): void {
     const { limited } = this.#options;
     const batch = rows.filter(({ ready }) => ready).map(({ request }) => request);
+    if (this.#orders.length > 0) for (const request of batch) this.#order(request, instance);
     const execute = () => this.#execute(this.#instances[instance]!, batch, rows);
     if (limited === null) execute();
     else grant(limited.ask(execute, instance));
@@ -334,17 +344,19 @@ export class Runner implements Served {
   }
 
   #pass(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
-    if (this.#ordered === null) this.#passNow(request, answer, final);
-    else this.#passInOrder(this.#ordered, request, answer, final);
+    const order = this.#orderOf.size === 0 ? undefined : this.#orderOf.get(request);
+    if (final && order !== undefined) this.#orderOf.delete(request);
+    if (order === undefined) this.#passNow(request, answer, final);
+    else this.#passInOrder(order, request, answer, final);
   }
 
   #passInOrder(
-    ordered: OrderedResponses<InferRequest>,
+    order: OrderedResponses<InferRequest>,
     request: InferRequest,
     answer: InferAnswer | TritonError | null,
     final: boolean,
   ): void {
-    ordered.send(request, () => this.#passNow(request, answer, final), final);
+    order.send(request, () => this.#passNow(request, answer, final), final);
   }
 
   #passNow(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
