@@ -240,6 +240,71 @@ const PBTXT = (strategy: string) => `backend: "python" max_batch_size: 4
     { name: "READY" control { kind: CONTROL_SEQUENCE_READY bool_false_true: [ false, true ] } },
     { name: "ID" control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_INT32 } } ] }`;
 
+const REMEMBERS = `export default {
+  execute(requests) {
+    return requests.map(({ inputs }) => {
+      const number = (name) => new DataView(inputs.get(name).data.slice().buffer).getInt32(0, true);
+      const data = new Uint8Array(Int32Array.of(number("HELD") + number("IN")).buffer);
+      const of = (name) => ({ ...inputs.get("IN"), name, data });
+      return { outputs: [of("OUT"), of("LEFT")] };
+    });
+  },
+};`;
+
+test("implicit state: each sequence finds what it left, a new one what is initial; the client does not see it", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "triton-states-"));
+  const state = (more: string) =>
+    `state { input_name: "HELD" output_name: "LEFT" data_type: TYPE_INT32 dims: [ -1 ] ${more} }`;
+  const file = 'initial_state { data_type: TYPE_INT32 dims: [ 1 ] name: "first" data_file: "thousand" }';
+  for (const [name, text] of [
+    ["direct", PBTXT(`direct { } ${state("")}`)],
+    ["oldest", PBTXT(`oldest { max_candidate_sequences: 2 } ${state(file)}`)],
+    ["seen", `${PBTXT(`direct { } ${state("")}`)} output { name: "LEFT" data_type: TYPE_INT32 dims: [ 1 ] }`],
+    ["short", PBTXT(`direct { } ${state(file.replace("thousand", "short"))}`)],
+    ["missing", PBTXT(`direct { } ${state(file.replace("thousand", "none"))}`)],
+    ["large", PBTXT(`direct { } ${state("").replace("-1", "99999999")}`)],
+  ] as const) {
+    mkdirSync(join(folder, name, "1"), { recursive: true });
+    mkdirSync(join(folder, name, "initial_state"));
+    writeFileSync(join(folder, name, "initial_state", "thousand"), Buffer.from(Int32Array.of(1000).buffer));
+    writeFileSync(join(folder, name, "initial_state", "short"), "abc");
+    writeFileSync(join(folder, name, "config.pbtxt"), text);
+    writeFileSync(join(folder, name, "model.ts"), REMEMBERS);
+  }
+  const child = await hostTriton([`--model-repository=${folder}`, "--exit-on-error=false"]);
+  try {
+    const ask = async (name: string, id: number, value: number, parameters: object = {}) => {
+      const inputs = [{ name: "IN", shape: [1, 1], datatype: "INT32", data: [value] }];
+      const body = JSON.stringify({ inputs, parameters: { sequence_id: id, ...parameters } });
+      const answer = await fetch(`${child.url}/v2/models/${name}/infer`, { method: "POST", body });
+      return ((await answer.json()) as { outputs: { name: string; data: number[] }[] }).outputs.map(
+        ({ name: output, data }) => `${output} ${data[0]}`,
+      );
+    };
+    const [starts, ends] = [{ sequence_start: true }, { sequence_end: true }];
+    for (const [name, first] of [
+      ["direct", 0],
+      ["oldest", 1000],
+    ] as const) {
+      expect(await ask(name, 1, 1, starts)).toEqual([`OUT ${first + 1}`]);
+      expect(await Promise.all([ask(name, 2, 5, starts), ask(name, 1, 10)])).toEqual([
+        [`OUT ${first + 5}`],
+        [`OUT ${first + 11}`],
+      ]);
+      expect(await ask(name, 1, 100, ends)).toEqual([`OUT ${first + 111}`]);
+      expect(await ask(name, 2, 1)).toEqual([`OUT ${first + 6}`]);
+      expect(await ask(name, 1, 2, starts)).toEqual([`OUT ${first + 2}`]);
+    }
+    expect(await ask("seen", 1, 3, starts)).toEqual(["OUT 3", "LEFT 3"]);
+    expect(child.output()).toContain("initial state 'HELD' of model 'short' has 3 bytes, expected 4");
+    expect(child.output()).toContain("failed to open initial state file");
+    expect(child.output()).toContain("state 'HELD' of model 'large' has 399999996 bytes: a stand-in takes 67108864");
+  } finally {
+    await child.stop(0);
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
 test("sequences over HTTP add up, each by itself; wrong ones are refused; each request counts one", async () => {
   const folder = mkdtempSync(join(tmpdir(), "triton-sequences-"));
   for (const [name, strategy] of [

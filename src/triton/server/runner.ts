@@ -7,8 +7,10 @@ import { instancesOf, isDecoupled, type ModelConfig } from "../config/model-conf
 import { internal, invalidArg, TritonError } from "../config/status.ts";
 import type { Granted, LimitedModel } from "../scheduling/rate-limiter.ts";
 import type { BatchRow, PlacedBatch, Scheduler } from "../scheduling/scheduler.ts";
+import type { Tensor } from "../tensors/datatypes.ts";
 import { HIT, keep, lookUp, wanted } from "./cached.ts";
-import { awaitedResults, checkedResponse, incomplete } from "./fitting.ts";
+import { awaitedResults, checkedResponse, incomplete, isIn, sizeOf } from "./fitting.ts";
+import type { ImplicitStates } from "./implicit-state.ts";
 import { OrderedResponses } from "./ordered.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 import { RequestView } from "./request-view.ts";
@@ -38,6 +40,8 @@ export interface RunnerOptions {
   /** `dies` is called where a model ends its instance. */
   readonly host: (dies: () => void) => ModelHost;
   readonly shared: Shared;
+  /** What sequences leave for their next requests; null: nothing. */
+  readonly states: ImplicitStates | null;
 }
 
 export class Runner implements Served {
@@ -176,7 +180,7 @@ export class Runner implements Served {
     const late = behaviour.countsAtEnd === true;
     if (late) for (const request of batch) this.#began.set(request, startUs);
     const rows = placed === null || batch === given ? placed : placed.filter((row) => isIn(batch, row));
-    const requests = this.#views(batch, rows);
+    const requests = this.#views(batch, rows, instance);
     try {
       const made = behaviour.execute(requests, instance.host);
       if (late) this.#free(instance);
@@ -205,14 +209,29 @@ export class Runner implements Served {
   }
 
   /** What the behaviour sees: of each row, or without rows of each request. */
-  #views(batch: readonly InferRequest[], rows: readonly BatchRow<InferRequest>[] | null): readonly RequestView[] {
+  #views(
+    batch: readonly InferRequest[],
+    rows: readonly BatchRow<InferRequest>[] | null,
+    instance: Instance,
+  ): readonly RequestView[] {
     const views: RequestView[] = [];
     if (rows === null)
       for (const request of batch) views.push(new RequestView(request, true, request.inputs, this.#send));
     else
       for (const row of rows)
-        views.push(new RequestView(row.request, row.ready, sequenceInputs(this.config, row), this.#send));
+        views.push(new RequestView(row.request, row.ready, this.#inputs(row, instance), this.#send));
     return views;
+  }
+
+  #inputs(row: BatchRow<InferRequest>, instance: Instance): ReadonlyMap<string, Tensor> {
+    const inputs = sequenceInputs(this.config, row);
+    return this.#options.states?.addTo(inputs, this.#instances.indexOf(instance), row) ?? inputs;
+  }
+
+  #checked(request: InferRequest, response: ModelResponse): InferAnswer | TritonError {
+    const answer = checkedResponse(response, this.config);
+    const { states } = this.#options;
+    return states === null || answer instanceof TritonError ? answer : states.taken(request, answer);
   }
 
   /** Those that the backend can read; the others are answered. */
@@ -246,12 +265,12 @@ export class Runner implements Served {
       this.#raised(instance, batch, startUs, new Error("it gave no list of responses"));
       return;
     }
-    const answers = results === null ? null : this.#answersOf(results);
-    if (answers !== null && answers.length !== batch.length) {
-      const why = `it gave ${answers.length} responses for ${batch.length} requests`;
+    if (results !== null && results.length !== batch.length) {
+      const why = `it gave ${results.length} responses for ${batch.length} requests`;
       this.#raised(instance, batch, startUs, new Error(why));
       return;
     }
+    const answers = results === null ? null : this.#answersOf(batch, results);
     const inferUs = nowUs - startUs;
     this.statistics.executed(sizeOf(batch), inferUs);
     for (let at = 0; at < batch.length; at++) {
@@ -269,9 +288,12 @@ export class Runner implements Served {
     this.#free(instance);
   }
 
-  #answersOf(results: readonly ModelResponse[]): readonly (InferAnswer | TritonError)[] {
+  #answersOf(
+    batch: readonly InferRequest[],
+    results: readonly ModelResponse[],
+  ): readonly (InferAnswer | TritonError)[] {
     const answers: (InferAnswer | TritonError)[] = [];
-    for (const one of results) answers.push(checkedResponse(one, this.config));
+    for (let at = 0; at < batch.length; at++) answers.push(this.#checked(batch[at]!, results[at]!));
     return answers;
   }
 
@@ -312,7 +334,7 @@ export class Runner implements Served {
   }
 
   readonly #send = (request: InferRequest, response: ModelResponse | null, final: boolean): void => {
-    const answer = response === null ? null : checkedResponse(response, this.config);
+    const answer = response === null ? null : this.#checked(request, response);
     if (final && response?.uncounted !== true) this.#countAtEnd(request, answer);
     if (final) this.#last(request, answer);
     else this.#pass(request, answer, false);
@@ -336,6 +358,7 @@ export class Runner implements Served {
     this.live--;
     if (this.#began.size > 0) this.#began.delete(request);
     if (this.#keys.size > 0) this.#keys.delete(request);
+    this.#options.states?.over(request);
     this.#pass(request, answer, true);
     const { scheduler } = this.#options;
     if (scheduler.completed === undefined) return;
@@ -367,15 +390,6 @@ export class Runner implements Served {
 const grant = (granted: Granted) => {
   for (const run of granted) run();
 };
-
-function sizeOf(batch: readonly InferRequest[]): number {
-  let all = 0;
-  for (const request of batch) all += request.batchSize;
-  return all;
-}
-
-const isIn = (batch: readonly InferRequest[], { ready, request }: BatchRow<InferRequest>) =>
-  !ready || batch.includes(request);
 
 const chosen = (request: InferRequest, answer: InferAnswer | TritonError) =>
   answer instanceof TritonError ? answer : wanted(request, answer);
