@@ -48,7 +48,7 @@ export function incomplete({ name, datatype, data }: Tensor): string | undefined
 }
 
 /** Inferences in a batch. */
-export function sizeOf(batch: readonly InferRequest[]): number {
+export function inferencesIn(batch: readonly InferRequest[]): number {
   let all = 0;
   for (const request of batch) all += request.batchSize;
   return all;

@@ -9,7 +9,7 @@ import type { Granted, LimitedModel } from "../scheduling/rate-limiter.ts";
 import type { BatchRow, PlacedBatch, Scheduler } from "../scheduling/scheduler.ts";
 import type { Tensor } from "../tensors/datatypes.ts";
 import { HIT, keep, lookUp, wanted } from "./cached.ts";
-import { awaitedResults, checkedResponse, incomplete, isIn, sizeOf } from "./fitting.ts";
+import { awaitedResults, checkedResponse, incomplete, inferencesIn, isIn } from "./fitting.ts";
 import type { ImplicitStates } from "./implicit-state.ts";
 import { OrderedResponses } from "./ordered.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
@@ -272,7 +272,7 @@ export class Runner implements Served {
     }
     const answers = results === null ? null : this.#answersOf(batch, results);
     const inferUs = nowUs - startUs;
-    this.statistics.executed(sizeOf(batch), inferUs);
+    this.statistics.executed(inferencesIn(batch), inferUs);
     for (let at = 0; at < batch.length; at++) {
       const request = batch[at]!;
       const answer = answers?.[at];
@@ -304,7 +304,7 @@ export class Runner implements Served {
     const said = internal(
       `Failed to process the request(s) for ${this.#shared.facts.instanceWord} '${instance.name}', message: ${name}: ${message}${place}`,
     );
-    this.statistics.executed(sizeOf(batch), nowUs - startUs);
+    this.statistics.executed(inferencesIn(batch), nowUs - startUs);
     for (const request of batch) {
       this.statistics.failed("BACKEND", nowUs - request.startUs);
       if (this.#keys.has(request)) this.statistics.missed(request.cacheUs, nowUs);
