@@ -10,6 +10,7 @@ import type { SequenceId } from "../../src/triton/scheduling/sequences.ts";
 import { InferRequest } from "../../src/triton/server/request.ts";
 import { sequenceInputs } from "../../src/triton/server/sequence-inputs.ts";
 import { hostTriton } from "./child.ts";
+import { decoded, encoded, input, int32, TritonClient } from "./grpc-client.ts";
 import { OLDEST, of, Request } from "./sequence-histories.ts";
 
 const start = (id: SequenceId) => new Request(id, true);
@@ -166,6 +167,59 @@ test("control inputs that are wrong are refused in Triton's words", () => {
   );
 });
 
+/** Sends what it was given, the answer to 1 later than that to 2. */
+const LATER = `export default {
+  execute(requests) {
+    for (const request of requests) {
+      const { data } = request.inputs.get("IN");
+      setTimeout(() => request.send({ outputs: [{ ...request.inputs.get("IN"), name: "OUT" }] }, true), data[0] === 1 ? 300 : 0);
+    }
+    return null;
+  },
+};`;
+
+test("oldest with preserve_ordering: responses leave in the order of the requests at the instance", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "triton-ordered-"));
+  for (const kept of [true, false]) {
+    mkdirSync(join(folder, `${kept}`, "1"), { recursive: true });
+    const strategy = `oldest { max_candidate_sequences: 4 preserve_ordering: ${kept} }`;
+    writeFileSync(
+      join(folder, `${kept}`, "config.pbtxt"),
+      `${PBTXT(strategy)} model_transaction_policy { decoupled: true }`,
+    );
+    writeFileSync(join(folder, `${kept}`, "model.ts"), LATER);
+  }
+  const child = await hostTriton([`--model-repository=${folder}`]);
+  const client = new TritonClient(child.grpc);
+  try {
+    const ends: string[] = [];
+    for (const kept of [true, false]) {
+      const stream = client.stream();
+      stream.on("data", (bytes: Buffer) => {
+        const { infer_response: answer } = decoded("ModelStreamInferResponse", bytes);
+        ends.push(`${kept} ${(answer as { id: string }).id}`);
+      });
+      const ended = new Promise((done) => stream.on("status", done));
+      for (const value of [1, 2])
+        stream.write(
+          encoded("ModelInferRequest", {
+            ...{ model_name: `${kept}`, id: `${value}` },
+            parameters: { sequence_id: { int64_param: `${value}` }, sequence_start: { bool_param: true } },
+            inputs: [{ ...input("IN", "INT32"), shape: ["1", "1"] }],
+            raw_input_contents: [int32(value)],
+          }),
+        );
+      stream.end();
+      await ended;
+    }
+    expect(ends).toEqual(["true 1", "true 2", "false 2", "false 1"]);
+  } finally {
+    client.close();
+    await child.stop(0);
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
 const ACCUMULATES = `export default {
   sums: new Map(),
   execute(requests) {
@@ -185,6 +239,71 @@ const PBTXT = (strategy: string) => `backend: "python" max_batch_size: 4
     { name: "START" control { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } },
     { name: "READY" control { kind: CONTROL_SEQUENCE_READY bool_false_true: [ false, true ] } },
     { name: "ID" control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_INT32 } } ] }`;
+
+const REMEMBERS = `export default {
+  execute(requests) {
+    return requests.map(({ inputs }) => {
+      const number = (name) => new DataView(inputs.get(name).data.slice().buffer).getInt32(0, true);
+      const data = new Uint8Array(Int32Array.of(number("HELD") + number("IN")).buffer);
+      const of = (name) => ({ ...inputs.get("IN"), name, data });
+      return { outputs: [of("OUT"), of("LEFT")] };
+    });
+  },
+};`;
+
+test("implicit state: each sequence finds what it left, a new one what is initial; the client does not see it", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "triton-states-"));
+  const state = (more: string) =>
+    `state { input_name: "HELD" output_name: "LEFT" data_type: TYPE_INT32 dims: [ -1 ] ${more} }`;
+  const file = 'initial_state { data_type: TYPE_INT32 dims: [ 1 ] name: "first" data_file: "thousand" }';
+  for (const [name, text] of [
+    ["direct", PBTXT(`direct { } ${state("")}`)],
+    ["oldest", PBTXT(`oldest { max_candidate_sequences: 2 } ${state(file)}`)],
+    ["seen", `${PBTXT(`direct { } ${state("")}`)} output { name: "LEFT" data_type: TYPE_INT32 dims: [ 1 ] }`],
+    ["short", PBTXT(`direct { } ${state(file.replace("thousand", "short"))}`)],
+    ["missing", PBTXT(`direct { } ${state(file.replace("thousand", "none"))}`)],
+    ["large", PBTXT(`direct { } ${state("").replace("-1", "99999999")}`)],
+  ] as const) {
+    mkdirSync(join(folder, name, "1"), { recursive: true });
+    mkdirSync(join(folder, name, "initial_state"));
+    writeFileSync(join(folder, name, "initial_state", "thousand"), Buffer.from(Int32Array.of(1000).buffer));
+    writeFileSync(join(folder, name, "initial_state", "short"), "abc");
+    writeFileSync(join(folder, name, "config.pbtxt"), text);
+    writeFileSync(join(folder, name, "model.ts"), REMEMBERS);
+  }
+  const child = await hostTriton([`--model-repository=${folder}`, "--exit-on-error=false"]);
+  try {
+    const ask = async (name: string, id: number, value: number, parameters: object = {}) => {
+      const inputs = [{ name: "IN", shape: [1, 1], datatype: "INT32", data: [value] }];
+      const body = JSON.stringify({ inputs, parameters: { sequence_id: id, ...parameters } });
+      const answer = await fetch(`${child.url}/v2/models/${name}/infer`, { method: "POST", body });
+      return ((await answer.json()) as { outputs: { name: string; data: number[] }[] }).outputs.map(
+        ({ name: output, data }) => `${output} ${data[0]}`,
+      );
+    };
+    const [starts, ends] = [{ sequence_start: true }, { sequence_end: true }];
+    for (const [name, first] of [
+      ["direct", 0],
+      ["oldest", 1000],
+    ] as const) {
+      expect(await ask(name, 1, 1, starts)).toEqual([`OUT ${first + 1}`]);
+      expect(await Promise.all([ask(name, 2, 5, starts), ask(name, 1, 10)])).toEqual([
+        [`OUT ${first + 5}`],
+        [`OUT ${first + 11}`],
+      ]);
+      expect(await ask(name, 1, 100, ends)).toEqual([`OUT ${first + 111}`]);
+      expect(await ask(name, 2, 1)).toEqual([`OUT ${first + 6}`]);
+      expect(await ask(name, 1, 2, starts)).toEqual([`OUT ${first + 2}`]);
+    }
+    expect(await ask("seen", 1, 3, starts)).toEqual(["OUT 3", "LEFT 3"]);
+    expect(child.output()).toContain("initial state 'HELD' of model 'short' has 3 bytes, expected 4");
+    expect(child.output()).toContain("failed to open initial state file");
+    expect(child.output()).toContain("state 'HELD' of model 'large' has 399999996 bytes: a stand-in takes 67108864");
+  } finally {
+    await child.stop(0);
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
 
 test("sequences over HTTP add up, each by itself; wrong ones are refused; each request counts one", async () => {
   const folder = mkdtempSync(join(tmpdir(), "triton-sequences-"));

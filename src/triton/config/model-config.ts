@@ -39,10 +39,22 @@ export interface SequenceControl extends ConfigMessage {
   readonly data_type?: string;
 }
 
+export interface SequenceState extends ConfigMessage {
+  readonly input_name?: string;
+  readonly output_name?: string;
+  readonly data_type?: string;
+  readonly dims?: readonly number[];
+  readonly initial_state?: readonly (ConfigMessage & {
+    readonly data_type?: string;
+    readonly dims?: readonly number[];
+    readonly data_file?: string;
+  })[];
+}
+
 export interface SequenceBatching extends ConfigMessage {
   readonly max_sequence_idle_microseconds?: number;
   readonly iterative_sequence?: boolean;
-  readonly state?: readonly ConfigMessage[];
+  readonly state?: readonly SequenceState[];
   readonly direct?: ConfigMessage & {
     readonly max_queue_delay_microseconds?: number;
     readonly minimum_slot_utilization?: number;
@@ -51,6 +63,7 @@ export interface SequenceBatching extends ConfigMessage {
     readonly max_candidate_sequences?: number;
     readonly preferred_batch_size?: readonly number[];
     readonly max_queue_delay_microseconds?: number;
+    readonly preserve_ordering?: boolean;
   };
   readonly control_input?: readonly (ConfigMessage & {
     readonly name?: string;

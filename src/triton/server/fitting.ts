@@ -46,3 +46,13 @@ export function incomplete({ name, datatype, data }: Tensor): string | undefined
   }
   return undefined;
 }
+
+/** Inferences in a batch. */
+export function inferencesIn(batch: readonly InferRequest[]): number {
+  let all = 0;
+  for (const request of batch) all += request.batchSize;
+  return all;
+}
+
+export const isIn = (batch: readonly InferRequest[], { ready, request }: BatchRow<InferRequest>) =>
+  !ready || batch.includes(request);

@@ -22,6 +22,7 @@ import { SequenceBatcher } from "../scheduling/sequence-batcher.ts";
 import type { SequenceRules } from "../scheduling/sequences.ts";
 import { datatypeOf, ELEMENT_BYTES, elementCount, packTexts } from "../tensors/datatypes.ts";
 import { EnsembleModel } from "./ensemble.ts";
+import { ImplicitStates } from "./implicit-state.ts";
 import { type InferInput, InferRequest } from "./request.ts";
 import { Runner } from "./runner.ts";
 import type { Served, Shared } from "./served.ts";
@@ -89,6 +90,7 @@ export async function loadVersion(
     file,
     host,
     shared,
+    states: config.sequence_batching?.state?.length ? new ImplicitStates(config, path) : null,
   });
   for (const one of config.model_warmup ?? []) await warmUp(model, one);
   return { model, from: found.from };

@@ -7,8 +7,10 @@ import { instancesOf, isDecoupled, type ModelConfig } from "../config/model-conf
 import { internal, invalidArg, TritonError } from "../config/status.ts";
 import type { Granted, LimitedModel } from "../scheduling/rate-limiter.ts";
 import type { BatchRow, PlacedBatch, Scheduler } from "../scheduling/scheduler.ts";
+import type { Tensor } from "../tensors/datatypes.ts";
 import { HIT, keep, lookUp, wanted } from "./cached.ts";
-import { awaitedResults, checkedResponse, incomplete } from "./fitting.ts";
+import { awaitedResults, checkedResponse, incomplete, inferencesIn, isIn } from "./fitting.ts";
+import type { ImplicitStates } from "./implicit-state.ts";
 import { OrderedResponses } from "./ordered.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 import { RequestView } from "./request-view.ts";
@@ -38,6 +40,8 @@ export interface RunnerOptions {
   /** `dies` is called where a model ends its instance. */
   readonly host: (dies: () => void) => ModelHost;
   readonly shared: Shared;
+  /** What sequences leave for their next requests; null: nothing. */
+  readonly states: ImplicitStates | null;
 }
 
 export class Runner implements Served {
@@ -53,8 +57,9 @@ export class Runner implements Served {
   readonly #keys = new Map<InferRequest, string>();
   /** When each began, of a behaviour that counts at the end. */
   readonly #began = new Map<InferRequest, number>();
-  /** null: responses leave as they come. */
-  readonly #ordered: OrderedResponses<InferRequest> | null;
+  /** Whose responses leave in order: of all requests, or of those of each instance's sequences; none: as they come. */
+  readonly #orders: readonly OrderedResponses<InferRequest>[];
+  readonly #orderOf = new Map<InferRequest, OrderedResponses<InferRequest>>();
   #pumping = false;
   #again = false;
   #unwake: (() => void) | null = null;
@@ -72,7 +77,9 @@ export class Runner implements Served {
       return instance;
     });
     this.#idle = [...this.#instances];
-    this.#ordered = config.dynamic_batching?.preserve_ordering ? new OrderedResponses() : null;
+    const { dynamic_batching: batching, sequence_batching: sequences } = config;
+    const orders = sequences?.oldest?.preserve_ordering ? this.#instances.length : batching?.preserve_ordering ? 1 : 0;
+    this.#orders = Array.from({ length: orders }, () => new OrderedResponses());
   }
 
   get dead(): boolean {
@@ -93,7 +100,7 @@ export class Runner implements Served {
     if (!scheduler.enqueue(request, nowUs))
       throw new TritonError("UNAVAILABLE", `${request.logged}Exceeds maximum queue size`);
     if (key !== null) this.#keys.set(request, key);
-    this.#ordered?.enter(request);
+    if (this.#orders.length > 0 && !this.config.sequence_batching) this.#order(request, 0);
     this.statistics.pending++;
     this.live++;
     this.#pump(nowUs);
@@ -138,9 +145,16 @@ export class Runner implements Served {
     this.#execute(instance, batch, null);
   }
 
+  #order(request: InferRequest, at: number): void {
+    const order = this.#orders[at]!;
+    order.enter(request);
+    this.#orderOf.set(request, order);
+  }
+
   #place({ instance, rows }: PlacedBatch<InferRequest>): void {
     const { limited } = this.#options;
     const batch = rows.filter(({ ready }) => ready).map(({ request }) => request);
+    if (this.#orders.length > 0) for (const request of batch) this.#order(request, instance);
     const execute = () => this.#execute(this.#instances[instance]!, batch, rows);
     if (limited === null) execute();
     else grant(limited.ask(execute, instance));
@@ -166,7 +180,7 @@ export class Runner implements Served {
     const late = behaviour.countsAtEnd === true;
     if (late) for (const request of batch) this.#began.set(request, startUs);
     const rows = placed === null || batch === given ? placed : placed.filter((row) => isIn(batch, row));
-    const requests = this.#views(batch, rows);
+    const requests = this.#views(batch, rows, instance);
     try {
       const made = behaviour.execute(requests, instance.host);
       if (late) this.#free(instance);
@@ -195,14 +209,29 @@ export class Runner implements Served {
   }
 
   /** What the behaviour sees: of each row, or without rows of each request. */
-  #views(batch: readonly InferRequest[], rows: readonly BatchRow<InferRequest>[] | null): readonly RequestView[] {
+  #views(
+    batch: readonly InferRequest[],
+    rows: readonly BatchRow<InferRequest>[] | null,
+    instance: Instance,
+  ): readonly RequestView[] {
     const views: RequestView[] = [];
     if (rows === null)
       for (const request of batch) views.push(new RequestView(request, true, request.inputs, this.#send));
     else
       for (const row of rows)
-        views.push(new RequestView(row.request, row.ready, sequenceInputs(this.config, row), this.#send));
+        views.push(new RequestView(row.request, row.ready, this.#inputs(row, instance), this.#send));
     return views;
+  }
+
+  #inputs(row: BatchRow<InferRequest>, instance: Instance): ReadonlyMap<string, Tensor> {
+    const inputs = sequenceInputs(this.config, row);
+    return this.#options.states?.addTo(inputs, this.#instances.indexOf(instance), row) ?? inputs;
+  }
+
+  #checked(request: InferRequest, response: ModelResponse): InferAnswer | TritonError {
+    const answer = checkedResponse(response, this.config);
+    const { states } = this.#options;
+    return states === null || answer instanceof TritonError ? answer : states.taken(request, answer);
   }
 
   /** Those that the backend can read; the others are answered. */
@@ -236,14 +265,14 @@ export class Runner implements Served {
       this.#raised(instance, batch, startUs, new Error("it gave no list of responses"));
       return;
     }
-    const answers = results === null ? null : this.#answersOf(results);
-    if (answers !== null && answers.length !== batch.length) {
-      const why = `it gave ${answers.length} responses for ${batch.length} requests`;
+    if (results !== null && results.length !== batch.length) {
+      const why = `it gave ${results.length} responses for ${batch.length} requests`;
       this.#raised(instance, batch, startUs, new Error(why));
       return;
     }
+    const answers = results === null ? null : this.#answersOf(batch, results);
     const inferUs = nowUs - startUs;
-    this.statistics.executed(sizeOf(batch), inferUs);
+    this.statistics.executed(inferencesIn(batch), inferUs);
     for (let at = 0; at < batch.length; at++) {
       const request = batch[at]!;
       const answer = answers?.[at];
@@ -259,9 +288,12 @@ export class Runner implements Served {
     this.#free(instance);
   }
 
-  #answersOf(results: readonly ModelResponse[]): readonly (InferAnswer | TritonError)[] {
+  #answersOf(
+    batch: readonly InferRequest[],
+    results: readonly ModelResponse[],
+  ): readonly (InferAnswer | TritonError)[] {
     const answers: (InferAnswer | TritonError)[] = [];
-    for (const one of results) answers.push(checkedResponse(one, this.config));
+    for (let at = 0; at < batch.length; at++) answers.push(this.#checked(batch[at]!, results[at]!));
     return answers;
   }
 
@@ -272,7 +304,7 @@ export class Runner implements Served {
     const said = internal(
       `Failed to process the request(s) for ${this.#shared.facts.instanceWord} '${instance.name}', message: ${name}: ${message}${place}`,
     );
-    this.statistics.executed(sizeOf(batch), nowUs - startUs);
+    this.statistics.executed(inferencesIn(batch), nowUs - startUs);
     for (const request of batch) {
       this.statistics.failed("BACKEND", nowUs - request.startUs);
       if (this.#keys.has(request)) this.statistics.missed(request.cacheUs, nowUs);
@@ -302,7 +334,7 @@ export class Runner implements Served {
   }
 
   readonly #send = (request: InferRequest, response: ModelResponse | null, final: boolean): void => {
-    const answer = response === null ? null : checkedResponse(response, this.config);
+    const answer = response === null ? null : this.#checked(request, response);
     if (final && response?.uncounted !== true) this.#countAtEnd(request, answer);
     if (final) this.#last(request, answer);
     else this.#pass(request, answer, false);
@@ -326,6 +358,7 @@ export class Runner implements Served {
     this.live--;
     if (this.#began.size > 0) this.#began.delete(request);
     if (this.#keys.size > 0) this.#keys.delete(request);
+    this.#options.states?.over(request);
     this.#pass(request, answer, true);
     const { scheduler } = this.#options;
     if (scheduler.completed === undefined) return;
@@ -334,17 +367,19 @@ export class Runner implements Served {
   }
 
   #pass(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
-    if (this.#ordered === null) this.#passNow(request, answer, final);
-    else this.#passInOrder(this.#ordered, request, answer, final);
+    const order = this.#orderOf.size === 0 ? undefined : this.#orderOf.get(request);
+    if (final && order !== undefined) this.#orderOf.delete(request);
+    if (order === undefined) this.#passNow(request, answer, final);
+    else this.#passInOrder(order, request, answer, final);
   }
 
   #passInOrder(
-    ordered: OrderedResponses<InferRequest>,
+    order: OrderedResponses<InferRequest>,
     request: InferRequest,
     answer: InferAnswer | TritonError | null,
     final: boolean,
   ): void {
-    ordered.send(request, () => this.#passNow(request, answer, final), final);
+    order.send(request, () => this.#passNow(request, answer, final), final);
   }
 
   #passNow(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
@@ -355,15 +390,6 @@ export class Runner implements Served {
 const grant = (granted: Granted) => {
   for (const run of granted) run();
 };
-
-function sizeOf(batch: readonly InferRequest[]): number {
-  let all = 0;
-  for (const request of batch) all += request.batchSize;
-  return all;
-}
-
-const isIn = (batch: readonly InferRequest[], { ready, request }: BatchRow<InferRequest>) =>
-  !ready || batch.includes(request);
 
 const chosen = (request: InferRequest, answer: InferAnswer | TritonError) =>
   answer instanceof TritonError ? answer : wanted(request, answer);

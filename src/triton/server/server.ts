@@ -253,7 +253,7 @@ export class TritonServer {
       Object.assign(entry, { state: "READY", reason: "", model });
       Object.assign(counted, { served: model, folder });
       if (before !== null) void this.#drained(before);
-      log(`model ${name} version ${version}: ${from}${unbuilt(folder)}`);
+      log(`model ${name} version ${version}: ${from}`);
       return null;
     } catch (error) {
       if (!(error instanceof TritonError)) throw error;
@@ -343,9 +343,4 @@ export class TritonServer {
   #sleep(ms: number): Promise<void> {
     return this.#naps.sleep(ms);
   }
-}
-
-/** What of a configuration has no effect here. */
-function unbuilt({ config }: FoundModel): string {
-  return (config.sequence_batching?.state ?? []).length > 0 ? "; the state of sequence_batching has no effect" : "";
 }
