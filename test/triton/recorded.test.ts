@@ -5,6 +5,7 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { drawn, figure, seed, sized } from "../size.ts";
+import { differences } from "./golden/compare.ts";
 import { mutated } from "./golden/mutate.ts";
 import { type PlayHow, playAll, type Verdict } from "./golden/play.ts";
 import { readRecordings, type Scenario } from "./golden/recordings.ts";
@@ -59,3 +60,16 @@ test(
   },
   TIMEOUT_MS,
 );
+
+test("who may be late and cancels late may have read more, and nothing else", () => {
+  const step = {
+    grpc: { method: "ModelStreamInfer", requests: [], cancel_after_ms: 400 },
+    expect: { responses: ["a", "b"], code: "CANCELLED" },
+  };
+  const found = (responses: readonly string[], late: boolean) =>
+    differences(step, { responses, code: "CANCELLED" }, late);
+  expect(found(["a", "b", "c"], true)).toEqual([]);
+  expect(found(["a", "b", "c"], false)).toEqual([".responses: 2 wanted, 3 got"]);
+  expect(found(["a"], true)).toEqual([".responses: 2 wanted, 1 got"]);
+  expect(found(["a", "c", "c"], true)).toEqual(['.responses[1]: wanted "b", got "c"']);
+});
