@@ -68,7 +68,7 @@ const WARM_US = 4e6;
 /** Answers to a request: as many as come in the time. */
 const COUNT = 1_000_000;
 /** And of an LLM's, whose context ends somewhere. */
-const TOKENS = 20_000;
+const TOKENS = 1000;
 
 const int32 = (value: number) => Buffer.from(Int32Array.of(value).buffer).toString("base64");
 const bytesText = (value: string) =>
@@ -120,7 +120,7 @@ async function started(words: readonly string[], port: RegExp) {
 const models = ["plain", "tokens", "vllm_model"].map((name) => `--load-model=${name}`);
 const free = ["http", "grpc", "metrics"].map((name) => `--${name}-port=0`);
 const repositories = ["test/triton/models", "src/triton/shipped"].map((path) => `--model-repository=${root}${path}`);
-const engine = [`--timing=constant:ttft=${GAP_MS}ms,itl=${GAP_MS}ms`, "--max-num-seqs=1024", "--max-model-len=32768"];
+const engine = [`--timing=constant:ttft=${GAP_MS}ms,itl=${GAP_MS}ms`, "--max-num-seqs=1024", "--max-model-len=2048"];
 const serve = [
   process.execPath,
   `${root}src/main.ts`,
@@ -134,7 +134,7 @@ const serve = [
 const servers = {
   ours: () =>
     started(
-      [...serve, "--num-gpu-blocks-override=2000000", "--model-control-mode=explicit", ...models],
+      [...serve, "--num-gpu-blocks-override=100000", "--model-control-mode=explicit", ...models],
       /^ {2}grpc +\S+:(\d+)\n *metrics +(\S+)\n.*try/m,
     ),
   "grpc-go": () => started([anchor, "serve"], /^(\d+)$/m),
