@@ -5,10 +5,11 @@
  */
 import { IdSet } from "../content/id-set.ts";
 import { validationError } from "../python/errors.ts";
-import { repr } from "../python/repr.ts";
+import { atOnce, kept, mapped, type Pieces } from "../python/pieces.ts";
+import { repr, reprPieces } from "../python/repr.ts";
 import type { BadWords, ErrorAnswer, LogitBias, SamplingFields } from "../python/request.ts";
 import { type Int, toInt } from "../python/value.ts";
-import { outside, PYTHON_INT } from "./sampling.ts";
+import { outside, outsideError, PYTHON_INT } from "./sampling.ts";
 
 /** vLLM's VLLM_MAX_NUM_BAD_WORDS, counted in token sequences. */
 export const MAX_BAD_WORDS = 128;
@@ -44,16 +45,25 @@ const NOTHING: IdLists = {
   logprobIdsError: null,
 };
 
-export function idLists({ bias, stop, allowed, logprobs }: GivenLists, size: number): IdLists {
-  if (bias === null && stop === null && allowed === null && logprobs === null) return NOTHING;
+const isNothing = ({ bias, stop, allowed, logprobs }: GivenLists) =>
+  bias === null && stop === null && allowed === null && logprobs === null;
+
+export function idLists(given: GivenLists, size: number): IdLists {
+  return isNothing(given) ? NOTHING : atOnce(idListPieces(given, size));
+}
+
+/** As `idLists`, in pieces. */
+export function* idListPieces(given: GivenLists, size: number): Pieces<IdLists> {
+  if (isNothing(given)) return NOTHING;
+  const { bias, stop, allowed, logprobs } = given;
   const logprobIdsError = logprobs && logprobsError(logprobs, size);
   const logprobTokenIds = logprobs?.slice(0, MAX_LOGPROB_TOKEN_IDS) ?? null;
-  const biasKeysError = bias && keysError(bias);
-  const biased = bias === null || biasKeysError !== null ? null : biasOf(bias, size);
+  const biasKeysError = bias && (yield* keysError(bias));
+  const biased = bias === null || biasKeysError !== null ? null : yield* biasOf(bias, size);
   const idsError =
     (biased && "status" in biased ? biased : null) ??
-    (stop && outside("stop_token_ids", unique(stop), size)) ??
-    (allowed && allowedError(allowed, size));
+    (stop && (yield* strangeError("stop_token_ids", stop, size))) ??
+    (allowed && (yield* allowedError(allowed, size)));
   if (biasKeysError !== null || idsError !== null)
     return { ...NOTHING, biasKeysError, idsError, logprobTokenIds, logprobIdsError };
   return {
@@ -61,20 +71,16 @@ export function idLists({ bias, stop, allowed, logprobs }: GivenLists, size: num
     logprobTokenIds,
     logprobIdsError,
     logitBias: biased as LogitBias | null,
-    stopTokenIds: stop === null ? NOTHING.stopTokenIds : once(stop, size),
-    allowedTokenIds: allowed && once(allowed, size),
+    stopTokenIds: stop === null ? NOTHING.stopTokenIds : yield* once(stop, size),
+    allowedTokenIds: allowed && (yield* once(allowed, size)),
   };
 }
 
 /** Each once, in their order; all are of the vocabulary. */
-function once(ids: readonly Int[], size: number): readonly number[] {
+function* once(ids: readonly Int[], size: number): Pieces<readonly number[]> {
   if (ids.length < 2) return ids as readonly number[];
   const seen = new IdSet(size);
-  return (ids as readonly number[]).filter((id) => seen.add(id));
-}
-
-function unique(ids: readonly Int[]): Iterable<Int> {
-  return ids.length < 2 ? ids : new Set(ids);
+  return yield* kept(ids as readonly number[], (id) => seen.add(id));
 }
 
 function logprobsError(ids: readonly Int[], size: number): ErrorAnswer | null {
@@ -86,31 +92,41 @@ function logprobsError(ids: readonly Int[], size: number): ErrorAnswer | null {
   );
 }
 
-function keysError(bias: ReadonlyMap<string, number>): ErrorAnswer | null {
-  const wrong = [...bias.keys()].filter((key) => !PYTHON_INT.test(key));
+/** As `outside`, of ids that may come several times. */
+function* strangeError(name: string, ids: readonly Int[], size: number): Pieces<ErrorAnswer | null> {
+  const seen = new Set<Int>();
+  const strange = yield* kept(ids, (id) => (id < 0 || id >= size) && !seen.has(id) && seen.add(id) !== undefined);
+  return strange.length === 0 ? null : outsideError(name, yield* reprPieces(strange), size);
+}
+
+function* keysError(bias: ReadonlyMap<string, number>): Pieces<ErrorAnswer | null> {
+  const wrong = yield* kept(bias.keys(), (key) => !PYTHON_INT.test(key));
   if (wrong.length === 0) return null;
-  const shown = repr(wrong);
+  const shown = yield* reprPieces(wrong);
   const message = `logit_bias contains key(s) that cannot be converted to integer token IDs: ${shown}`;
   return validationError(message, "logit_bias", shown);
 }
 
-function biasOf(bias: ReadonlyMap<string, number>, size: number): LogitBias | ErrorAnswer {
-  const ids = Array.from(bias.keys(), (key) => toInt(BigInt(key.trim().replace(/[_+]/g, ""))));
-  const wrong = outside("logit_bias", unique(ids), size);
+function* biasOf(bias: ReadonlyMap<string, number>, size: number): Pieces<LogitBias | ErrorAnswer> {
+  const keys = yield* kept(bias.keys(), () => true);
+  const ids = yield* mapped(keys, (key) => toInt(BigInt(key.trim().replace(/[_+]/g, ""))));
+  const wrong = yield* strangeError("logit_bias", ids, size);
   if (wrong !== null) return wrong;
-  const values = [...bias.values()];
-  return {
-    forced: (ids as number[]).filter((_, i) => values[i]! >= MAX_BIAS),
-    never: (ids as number[]).filter((_, i) => values[i]! <= -MAX_BIAS),
-  };
+  const values = yield* kept(bias.values(), () => true);
+  let at = 0;
+  const forced = yield* kept(ids as number[], () => values[at++]! >= MAX_BIAS);
+  at = 0;
+  const never = yield* kept(ids as number[], () => values[at++]! <= -MAX_BIAS);
+  return { forced, never };
 }
 
-function allowedError(allowed: readonly Int[], size: number): ErrorAnswer | null {
+function* allowedError(allowed: readonly Int[], size: number): Pieces<ErrorAnswer | null> {
   if (allowed.length === 0)
     return validationError("allowed_token_ids is not None and empty!", "allowed_token_ids", "[]");
-  const strange = allowed.filter((id) => id < 0 || id >= size);
+  const strange = yield* kept(allowed, (id) => id < 0 || id >= size);
   if (strange.length === 0) return null;
-  return validationError("allowed_token_ids contains out-of-vocab token id!", "allowed_token_ids", repr(strange));
+  const shown = yield* reprPieces(strange);
+  return validationError("allowed_token_ids contains out-of-vocab token id!", "allowed_token_ids", shown);
 }
 
 /** As many are kept as they came. */

@@ -141,8 +141,11 @@ function checkLogprobs({ sampling }: ChatRequest | CompletionRequest, limits: Li
 export function outside(name: string, ids: Iterable<Int>, size: number): ErrorAnswer | null {
   const wrong: Int[] = [];
   for (const id of ids) if (id < 0 || id >= size) wrong.push(id);
-  if (wrong.length === 0) return null;
-  const shown = repr(wrong);
+  return wrong.length === 0 ? null : outsideError(name, repr(wrong), size);
+}
+
+/** `shown`: the ids as Python prints a list of them. */
+export function outsideError(name: string, shown: string, size: number): ErrorAnswer {
   const message = `token_id(s) ${shown} in ${name} contain out-of-vocab token ids. Vocabulary size: ${size}`;
   return validationError(message, name, shown);
 }

@@ -12,6 +12,8 @@ export interface EventLoopTurns {
   nowUs(): number;
   /** Runs `act` so much later, behind what is due before. */
   after?(us: number, act: () => void): () => void;
+  /** So many bytes are garbage soon, or what is kept of them is not new any more. */
+  consumed?(bytes: number): void;
 }
 
 /** Work on less than this, or what is no bytes any more, is too short to be seen in a step's lateness. */
@@ -21,6 +23,11 @@ export const isLarge = (body: Uint8Array | object): boolean =>
 
 /** A step that comes due meanwhile is late by no more, beside what one piece takes. */
 const PIECE_US = 1000;
+/**
+ * A piece counts as so many bytes of garbage. The host would collect after hundreds of megabytes of a large body, and mark
+ * all that is kept of them in one go.
+ */
+const PIECE_BYTES = 262_144;
 /** Items of a list between two looks at the clock. */
 export const ITEMS_OF_A_PIECE = 32;
 
@@ -38,6 +45,17 @@ export function* mapped<A, B>(list: readonly A[], change: (item: A) => B): Piece
   for (const item of list) {
     out.push(change(item));
     if (out.length % ITEMS_OF_A_PIECE === 0) yield;
+  }
+  return out;
+}
+
+/** `Array.filter`, of anything that is gone through once. */
+export function* kept<A>(items: Iterable<A>, keeps: (item: A) => boolean): Pieces<A[]> {
+  const out: A[] = [];
+  let seen = 0;
+  for (const item of items) {
+    if (keeps(item)) out.push(item);
+    if (++seen % ITEMS_OF_A_PIECE === 0) yield;
   }
   return out;
 }
@@ -69,6 +87,7 @@ export async function inTurns<R>(work: Pieces<R>, turns: EventLoopTurns): Promis
     const { done, value } = work.next();
     if (done) return value;
     if (turns.nowUs() < untilUs) continue;
+    turns.consumed?.(PIECE_BYTES);
     await turn(turns);
     untilUs = turns.nowUs() + PIECE_US;
   }

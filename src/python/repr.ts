@@ -1,5 +1,6 @@
 /** How does Python print a value? `repr` and `str` as CPython 3.11 writes them, for error texts that quote the request. */
 
+import { ITEMS_OF_A_PIECE, type Pieces } from "./pieces.ts";
 import { get, isList, keysOf, PythonFloat, type PythonValue } from "./value.ts";
 
 /** Categories that `str.isprintable` refuses; the blank is the one separator that prints. */
@@ -52,6 +53,21 @@ export function repr(value: PythonValue): string {
   return `{${keysOf(value)
     .map((key) => `${reprString(key)}: ${repr(get(value, key) as PythonValue)}`)
     .join(", ")}}`;
+}
+
+/** `repr(list)` in pieces. */
+export function* reprPieces(list: readonly PythonValue[]): Pieces<string> {
+  const parts: string[] = [];
+  for (let at = 0; at < list.length; at += ITEMS_OF_A_PIECE) {
+    parts.push(
+      list
+        .slice(at, at + ITEMS_OF_A_PIECE)
+        .map(repr)
+        .join(", "),
+    );
+    yield;
+  }
+  return `[${parts.join(", ")}]`;
 }
 
 /** `str(value)`: a string as it is, anything else its repr. */

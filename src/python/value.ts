@@ -3,6 +3,7 @@
  * parser gives what Python distinguishes as well: key order, integers of any size, floats with a whole value.
  */
 
+import { ITEMS_OF_A_PIECE, type Pieces } from "./pieces.ts";
 import type { Int } from "./request.ts";
 
 /** A float whose Python type matters; the exact parser makes one for every number with a fraction or an exponent. */
@@ -123,6 +124,29 @@ export function toPlain(value: PythonValue): unknown {
   if (isList(value)) return value.map(toPlain);
   if (value instanceof Map) return Object.fromEntries([...value].map(([key, item]) => [key, toPlain(item)]));
   return value;
+}
+
+/** As `toPlain`, in pieces. */
+export function* toPlainPieces(value: PythonValue): Pieces<unknown> {
+  if (isSmall(value)) return toPlain(value);
+  if (isList(value)) {
+    const list: unknown[] = [];
+    for (const item of value) {
+      list.push(yield* toPlainPieces(item));
+      if (list.length % ITEMS_OF_A_PIECE === 0) yield;
+    }
+    return list;
+  }
+  if (!(value instanceof Map)) return toPlain(value);
+  const plain: Record<string, unknown> = {};
+  let seen = 0;
+  for (const [key, item] of value) {
+    const entry = yield* toPlainPieces(item);
+    if (key !== "__proto__") plain[key] = entry;
+    else Object.defineProperty(plain, key, { value: entry, enumerable: true, configurable: true, writable: true });
+    if (++seen % ITEMS_OF_A_PIECE === 0) yield;
+  }
+  return plain;
 }
 
 /** Number of code points, Python's `len(str)`. */

@@ -1,8 +1,25 @@
 /** Which ints of a request are too large for what vLLM sends to its engine? */
-import { type Int, isDict, isList, PythonFloat, type PythonValue } from "../../python/value.ts";
+import { ITEMS_OF_A_PIECE, type Pieces } from "../../python/pieces.ts";
+import { type Int, isDict, isList, isSmall, PythonFloat, type PythonValue } from "../../python/value.ts";
 
 export const isHuge = (value: Int | null, exact: boolean) => typeof value === "bigint" && hasHugeInt(value, exact);
 export const holdsHuge = (args: unknown, exact: boolean) => args !== null && hasHugeInt(args as PythonValue, exact);
+
+/** As `holdsHuge` of one of them, in pieces. */
+export function* anyHolds(list: readonly unknown[], exact: boolean): Pieces<boolean> {
+  for (const args of list) if (args !== null && (yield* hugePieces(args as PythonValue, exact))) return true;
+  return false;
+}
+
+function* hugePieces(value: PythonValue, exact: boolean): Pieces<boolean> {
+  if (isSmall(value) || (!isList(value) && !isDict(value))) return hasHugeInt(value, exact);
+  let seen = 0;
+  for (const item of isList(value) ? value : value instanceof Map ? value.values() : Object.values(value)) {
+    if (isSmall(item) ? hasHugeInt(item, exact) : yield* hugePieces(item, exact)) return true;
+    if (++seen % ITEMS_OF_A_PIECE === 0) yield;
+  }
+  return false;
+}
 
 /** Thrown where the fast translation cannot be sure of the bytes: the exact parser then decides. */
 class Ambiguous {}

@@ -14,10 +14,10 @@ import {
 } from "../../generation/constraints.ts";
 import { kvTransferOf } from "../../generation/kv-transfer.ts";
 import { checkContext } from "../../generation/limits.ts";
-import { badWordsOf, idLists } from "../../generation/lists.ts";
+import { badWordsOf } from "../../generation/lists.ts";
 import { orderOf, repetitionOf } from "../../generation/told.ts";
 import { badRequest, Refused, validationRefusal } from "../../python/errors.ts";
-import { mapped, type Pieces } from "../../python/pieces.ts";
+import type { Pieces } from "../../python/pieces.ts";
 import type {
   ChatMessage,
   ChatRequest,
@@ -26,18 +26,17 @@ import type {
   Limits,
   SamplingFields,
 } from "../../python/request.ts";
-import { get, type Int, isDict, type PythonDict, type PythonValue, toPlain, truthy } from "../../python/value.ts";
+import { get, type Int, isDict, type PythonDict, type PythonValue, truthy } from "../../python/value.ts";
 import { checkToolCalls, readMessages } from "./content.ts";
-import { toolDict } from "./field-types.ts";
 import type { ChatValues, CompletionValues } from "./fields.ts";
-import { holdsHuge, isHuge } from "./huge-ints.ts";
+import { isHuge } from "./huge-ints.ts";
+import { type LongParts, longParts, type MadeBefore, madeNow, madePieces } from "./long-parts.ts";
 
 /** In pieces. */
 export function* toChatPieces(
   ...[values, body, limits, exact, changes]: Parameters<typeof toChat>
 ): Pieces<ChatRequest> {
-  const tools = values.tools && (yield* mapped(values.tools, toolDict));
-  return toChat(values, body, limits, exact, changes, tools);
+  return toChat(values, body, limits, exact, changes, yield* madePieces(values, limits, exact));
 }
 
 /** `exact`: the body comes from the exact parser, so that texts may quote it. */
@@ -47,8 +46,9 @@ export function toChat(
   limits: Limits,
   exact: boolean,
   changes: ChatChanges = {},
-  tools: ChatRequest["tools"] = values.tools?.map(toolDict) ?? null,
+  before: MadeBefore = madeNow(values, limits, exact),
 ): ChatRequest {
+  const { tools, names } = before;
   const messages = get(body, "messages") as readonly PythonValue[];
   checkToolCalls(values.messages, messages);
   checkModel(values.model, limits);
@@ -58,7 +58,7 @@ export function toChat(
   const wantsLogprobs = values.logprobs === true;
   const byId = (values.logprob_token_ids ?? []).length > 0;
   const preferred = values.max_completion_tokens;
-  const sampling = samplingOf(values, limits, exact, {
+  const sampling = samplingOf(values, limits, exact, before.long, {
     n: values.n ?? 1,
     maxTokens: preferred ?? values.max_tokens,
     maxTokensParam: changes.maxTokensParam ?? (preferred === null ? "max_tokens" : "max_completion_tokens"),
@@ -68,7 +68,6 @@ export function toChat(
   });
   const tooLong = checkContext(sampling, limits);
   if (tooLong !== null) throw new Refused(tooLong);
-  const names = templateNames(values);
   const request = common(values, body, limits, sampling, exact) as Writable<ChatRequest>;
   request.kind = "chat";
   request.messages = made(readMessages(values.messages, messages, limits), changes);
@@ -89,18 +88,6 @@ export function toChat(
 
 /** What both kinds share gets the rest where it is: copied into a new object (`...`) it would cost six times as much. */
 type Writable<R> = { -readonly [K in keyof R]: R[K] };
-
-/** As `build_chat_params` puts them together; asking for reasoning asks for thinking too. */
-function templateNames(values: ChatValues): Record<string, unknown> | null {
-  const { chat_template_kwargs: given, documents, reasoning_effort: effort } = values;
-  if (given === null && documents === null && effort === null) return null;
-  const names = given === null ? {} : (toPlain(given) as Record<string, unknown>);
-  return {
-    ...(effort === null ? {} : { enable_thinking: effort !== "none", reasoning_effort: effort }),
-    ...(documents === null ? {} : { documents: documents.map((one) => Object.fromEntries(one)) }),
-    ...names,
-  };
-}
 
 /** Items of a response are no chat that was checked: their calls stand in another order. */
 function made(messages: readonly ChatMessage[], { tools }: ChatChanges): readonly ChatMessage[] {
@@ -184,7 +171,7 @@ export function toCompletion(
   const echo = values.echo === true;
   const byId = (values.logprob_token_ids ?? []).length > 0;
   const { prompts, oversized } = readPrompts(values.prompt);
-  const sampling = samplingOf(values, limits, exact, {
+  const sampling = samplingOf(values, limits, exact, longParts(values, limits, exact), {
     n: values.n,
     maxTokens: values.max_tokens,
     maxTokensParam: "max_tokens",
@@ -260,14 +247,11 @@ function samplingOf(
   values: ChatValues | CompletionValues,
   limits: Limits,
   exact: boolean,
+  { lists: ids, extraArgsTooLarge }: LongParts,
   own: OwnFields,
 ): SamplingFields {
   const { structured_outputs: structured, response_format: format } = values;
   const constraints = structured === null && format === null ? NO_CONSTRAINTS : resolve(structured, format, exact);
-  // BeamSearchParams has no such field: whatever it says, nobody looks at it.
-  const bias = values.use_beam_search ? null : values.logit_bias;
-  const { stop_token_ids: stop, allowed_token_ids: allowed, logprob_token_ids: logprobs } = values;
-  const ids = idLists({ bias, stop, allowed, logprobs }, limits.vocabularySize);
   return {
     n: own.n,
     maxTokens: own.maxTokens,
@@ -295,10 +279,7 @@ function samplingOf(
     truncatePromptTokens: values.truncate_prompt_tokens,
     beamSearch: values.use_beam_search,
     tooLargeForEngine: isHuge(values.top_k, exact) || isHuge(values.stream_interval, exact),
-    extraArgsTooLarge:
-      holdsHuge(values.vllm_xargs, exact) ||
-      holdsHuge(values.kv_transfer_params, exact) ||
-      holdsHuge(values.ec_transfer_params, exact),
+    extraArgsTooLarge,
     constraintRefusal: constraints.constraintRefusal,
     constraintError: constraints.constraintError,
     structure: constraints.structure,
