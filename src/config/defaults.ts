@@ -3,8 +3,11 @@ import type { Profile } from "./timing/profile.ts";
 
 const GIB = 2 ** 30;
 
-/** vLLM's own default. Estimated pools stand for it: their rule counts 0.9, and the rest is left to activations and graphs. */
+/** vLLM's own default. Estimated pools stand for it: their rule counts `POOL_SHARE`, and the rest is left to activations and graphs. */
 export const GPU_MEMORY_UTILIZATION = 0.92;
+
+/** What of the GPUs' memory weights and estimated pool take together. */
+const POOL_SHARE = 0.9;
 
 /** vLLM's default on CUDA. */
 export const BLOCK_SIZE = 16;
@@ -31,4 +34,9 @@ export function batchDefaults({ gpu, gpuMemoryBytes }: Profile): BatchDefaults {
 export function poolBlocks(profile: Profile, gpuMemoryUtilization: number, blockSize: number, times: number): number {
   const moreBytes = profile.tp * (gpuMemoryUtilization - GPU_MEMORY_UTILIZATION) * profile.gpuMemoryBytes;
   return Math.floor(((profile.poolTokens + moreBytes / profile.kvBytesPerToken) * times) / blockSize);
+}
+
+/** What a preset's weights take of its GPUs, all together: what the estimated pool leaves of its share. */
+export function presetWeightBytes({ tp, gpuMemoryBytes, poolTokens, kvBytesPerToken }: Profile): number {
+  return Math.max(0, Math.round(tp * POOL_SHARE * gpuMemoryBytes - poolTokens * kvBytesPerToken));
 }

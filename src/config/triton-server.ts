@@ -62,6 +62,12 @@ export interface TritonOpenAiConfig extends TritonAddress {
   readonly backend: string;
 }
 
+/** How long a load takes, seconds: so much, and so much more for each GiB of weights. */
+export interface TritonLoadTime {
+  readonly baseS: number;
+  readonly perGibS: number;
+}
+
 export interface TritonServerConfig {
   readonly version: TritonVersion;
   /** At least one folder. */
@@ -95,7 +101,9 @@ export interface TritonServerConfig {
   /** Largest body, and largest tensor in JSON. */
   readonly maxInputBytes: number;
   readonly restrictedHttp: readonly RestrictedApis[];
-  /** How long the load of a model takes that is asked for while the server runs. */
-  readonly loadS: number;
+  /** What the load of a model takes that is asked for while the server runs. */
+  readonly loadTime: TritonLoadTime;
+  /** `--device-memory`: memory of each GPU, bytes; null: that of the preset's, without a preset no limit. */
+  readonly deviceBytes: number | null;
   readonly log: TritonLogSettings;
 }

@@ -29,6 +29,8 @@ export interface LoadClient {
   /** Pieces of answers so far. */
   readonly outputs: number;
   readonly connections: { readonly opened: number; readonly resent: number };
+  /** Requests say how many tokens they want, and answers show how many they have. */
+  readonly asksLength: boolean;
   send(order: PendingRequest, ended: (record: RequestRecord, text: string) => void): void;
   prepare(turn: Turn): Prepared;
   whenQuiet(work: () => boolean): void;
@@ -110,6 +112,11 @@ export class Client implements LoadClient {
     };
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
     this.#head = `POST ${options.path} HTTP/1.1\r\n${lines.join("")}`;
+  }
+
+  /** An answer of `/infer` comes whole and says nothing of tokens. */
+  get asksLength(): boolean {
+    return this.#options.body.dialect !== "triton-http";
   }
 
   get running(): number {

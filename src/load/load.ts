@@ -131,6 +131,7 @@ export class Load {
         cpuUs: used.user + used.system,
         cpuShare: (loop.user + loop.system) / measuredUs,
         measuredS: measuredUs / 1e6,
+        asksLength: client.asksLength,
         connectionsOpened: client.connections.opened,
         resent: client.connections.resent,
         warmUpRequests: warmUp.length,
@@ -323,6 +324,7 @@ export class Load {
     seen: Omit<Seen, "warnings"> & {
       readonly warmUp: readonly RequestRecord[];
       readonly turns: Turns;
+      readonly asksLength: boolean;
       readonly estimatedLengths: boolean;
       readonly metricsMissing: string | null;
       readonly folded: number;

@@ -32,7 +32,7 @@ export interface Phase {
 
 export interface RunOptions {
   readonly clock: Clock;
-  readonly client: Omit<LoadClient, "outputs" | "connections" | "close">;
+  readonly client: Omit<LoadClient, "asksLength" | "outputs" | "connections" | "close">;
   readonly seed: number;
   /** Shares of requests, 0 to 1. */
   readonly cancelShare: number;

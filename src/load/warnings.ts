@@ -13,6 +13,8 @@ export interface Evidence {
   readonly measuredS: number;
   readonly stream: boolean;
   readonly hasUsage: boolean;
+  /** Requests say how many tokens they want, and answers show how many they have. */
+  readonly asksLength: boolean;
   /** Lines of the dataset that were no requests; turns dropped after a failure. */
   readonly badLines: number;
   readonly droppedTurns: number;
@@ -65,7 +67,7 @@ export function warningsOf(evidence: Evidence): string[] {
   } else if (stream && merged > 0) {
     found.push(`${merged} answers have fewer chunks than tokens: the flat itl keys are per chunk, as vLLM has them`);
   }
-  const asked = good.filter((r) => r.wantedTokens !== null);
+  const asked = evidence.asksLength ? good.filter((r) => r.wantedTokens !== null && (stream || r.usage)) : [];
   const other = asked.filter((r) => r.outputTokens !== r.wantedTokens).length;
   if (other > OTHER_LENGTH_MOST * asked.length) {
     found.push(`${other} of ${asked.length} answers are not as long as asked for; --ignore-eos asks for full length`);
@@ -82,8 +84,9 @@ export function warningsOf(evidence: Evidence): string[] {
       `the server's metrics could not be read (${evidence.metricsMissing}); --no-server-metrics leaves them alone`,
     );
   }
-  if (evidence.estimatedLengths) {
-    found.push("the server has no /tokenize: lengths of made-up prompts are estimated, usage says what they were");
+  if (evidence.estimatedLengths && evidence.asksLength) {
+    const known = hasUsage ? ", usage says what they were" : "";
+    found.push(`the server has no /tokenize: lengths of made-up prompts are estimated${known}`);
   }
   return found;
 }

@@ -22,7 +22,7 @@ const DEFAULTS = {
   metrics: 8002,
   pollS: 15,
   exitS: 30,
-  loadS: 1.3,
+  loadTime: { baseS: 1.3, perGibS: 0 },
   bodyBytes: 64 * 2 ** 20,
 };
 /** 2.51 knows no limit; this is what a server here holds of one body. */
@@ -153,7 +153,8 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
     ...grpc,
     ...(closed ? { grpc: null } : {}),
     openai,
-    loadS: values["load-time"] ?? DEFAULTS.loadS,
+    loadTime: values["load-time"] ?? DEFAULTS.loadTime,
+    deviceBytes: values["device-memory"] ?? null,
     log: {
       info: values["log-info"] ?? true,
       warning: values["log-warning"] ?? true,

@@ -1,7 +1,9 @@
 /** Which flags has `serve --role triton`? `tritonserver`'s, with its syntax: `command_line_parser.cc` (2026). */
-import type { RestrictedApis, TritonResource, TritonVersion } from "../config/triton-server.ts";
+
+import type { RestrictedApis, TritonLoadTime, TritonResource, TritonVersion } from "../config/triton-server.ts";
 import { TRITON_VERSION_NAMES } from "../config/triton-server.ts";
-import { choice, freeText, inGroup, integer, number, type Option, type OptionRow, texts } from "./option.ts";
+import { SIZE_FORMS, sizeIn } from "../triton/config/sizes.ts";
+import { choice, freeText, inGroup, integer, type Option, type OptionRow, one, texts } from "./option.ts";
 import { tritonEngineOptions } from "./triton-engine-options.ts";
 import { tritonOpenAiOptions } from "./triton-openai-options.ts";
 import { tritonBoolean, tritonOptions } from "./triton-options.ts";
@@ -21,6 +23,16 @@ const row = <T>(option: Option<T>, group: string, byDefault: string, about: stri
 const ours = <T>(one: Row<T>): Row<T> => ({ ...one, ours: true });
 const port = integer(0, 65535);
 const several = (metavar: string, accepts: string): Option<readonly string[]> => texts(metavar, accepts);
+
+const LOAD_TIME_FORMS = "seconds from 0 to 3600, also as base=1.3,per_gib=0.4";
+const LONGEST_LOAD_S = 3600;
+
+function loadTimeIn(text: string): TritonLoadTime | undefined {
+  const [, bare, base, perGib = "0"] =
+    /^(?:(\d+\.?\d*|\.\d+)|base=(\d+\.?\d*|\.\d+)(?:,per_gib=(\d+\.?\d*|\.\d+))?)$/.exec(text) ?? [];
+  const [baseS, perGibS] = [Number(bare ?? base ?? Number.NaN), Number(perGib)];
+  return baseS <= LONGEST_LOAD_S && perGibS <= LONGEST_LOAD_S ? { baseS, perGibS } : undefined;
+}
 
 export const RESTRICTED_NAMES = [
   "health",
@@ -100,10 +112,18 @@ export const tritonServerOptions = {
   "model-namespacing": row(tritonBoolean, MODELS, "false", "Metrics show the repository of a model as its namespace."),
   "load-time": ours(
     row(
-      number(0, 3600),
+      one("SECONDS", LOAD_TIME_FORMS, loadTimeIn),
       MODELS,
       "1.3",
-      "Seconds that the load of a model takes that is asked for while the server runs.",
+      "Seconds that the load of a model takes that is asked for while the server runs; base=1.3,per_gib=0.4: and so many more for each GiB of weights.",
+    ),
+  ),
+  "device-memory": ours(
+    row(
+      one("SIZE", SIZE_FORMS, (text) => sizeIn(text) || undefined),
+      MODELS,
+      "the preset's GPU; without a preset no limit",
+      "Memory of each GPU: a model whose weights do not fit is not loaded.",
     ),
   ),
   "cache-config": row(

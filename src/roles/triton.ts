@@ -3,9 +3,12 @@ import { version } from "../../package.json";
 import type { Parts } from "../app/parts.ts";
 import { pause } from "../app/parts.ts";
 import { readTls } from "../config/certificates.ts";
+import { presetWeightBytes } from "../config/defaults.ts";
 import { PortError } from "../config/port-error.ts";
 import { requestOrdersOf } from "../config/request-orders.ts";
+import { findPreset } from "../config/timing/presets.ts";
 import type { TritonServerConfig } from "../config/triton-server.ts";
+import type { ServeConfig } from "../config/types.ts";
 import type { EngineView } from "../engine/types.ts";
 import { seededLogprobs } from "../generation/logprobs.ts";
 import { GrpcServer } from "../grpc/server.ts";
@@ -21,6 +24,7 @@ import { llmModels } from "../triton/llm/models.ts";
 import { metricsPage } from "../triton/metrics/page.ts";
 import { Polling } from "../triton/metrics/polled.ts";
 import type { KvCache, ServerAround } from "../triton/server/around.ts";
+import type { DeviceMemoryOptions } from "../triton/server/device-memory.ts";
 import { TritonFaults } from "../triton/server/faults.ts";
 import { TritonServer } from "../triton/server/server.ts";
 import { SharedMemory } from "../triton/server/shared-memory.ts";
@@ -45,6 +49,7 @@ async function listen(parts: Parts): Promise<Listeners> {
     targets: parts.config.triton.quantiles,
     clock: parts.clock,
     backends: llmModels(llmAround(parts), counts),
+    memory: deviceMemory(parts.config),
     epochMs: () => parts.epochSeconds() * 1000,
     random: () => parts.nextSeed() / 2 ** 32,
     log: parts.log,
@@ -116,6 +121,18 @@ function kvCacheOf({ engines, config }: Parts): KvCache {
     usedBlocks: sum(({ blocksUsed }) => blocksUsed),
     blocks: sum(({ blocksUsable }) => blocksUsable),
     tokensPerBlock: config.engine.blockSize,
+  };
+}
+
+/** A preset's GPU is as large as what the engine was told to have there; one of a stated size is not. */
+function deviceMemory({ engine, preset, tritonServer }: ServeConfig): DeviceMemoryOptions {
+  const profile = findPreset(preset)!;
+  const weightBytes = presetWeightBytes(profile);
+  const kvBytes = engine.numGpuBlocks * engine.blockSize * profile.kvBytesPerToken;
+  const presetBytes = Math.max(profile.gpuMemoryBytes, Math.ceil((weightBytes + kvBytes) / profile.tp));
+  return {
+    gpuBytes: tritonServer!.deviceBytes ?? (engine.timing.kind === "table" ? presetBytes : null),
+    engine: { weightBytes, kvBytes, gpus: profile.tp },
   };
 }
 

@@ -21,12 +21,27 @@ const QUIET: Evidence = {
   measuredS: 10,
   stream: true,
   hasUsage: true,
+  asksLength: true,
   badLines: 0,
   droppedTurns: 0,
   estimatedLengths: false,
   metricsMissing: null,
   folded: 0,
 };
+
+test("nothing is said of lengths where no request can ask for one, or nobody tells it", () => {
+  const other = [{ ...PLAIN, wantedTokens: 6 }];
+  expect(warningsOf({ ...QUIET, asksLength: false, records: other, estimatedLengths: true })).toEqual([]);
+  const whole = warningsOf({
+    ...QUIET,
+    records: other.map((r) => ({ ...r, usage: false })),
+    hasUsage: false,
+    stream: false,
+  });
+  expect(whole).toEqual([expect.stringContaining("without streaming")]);
+  const estimated = warningsOf({ ...QUIET, hasUsage: false, estimatedLengths: true });
+  expect(estimated).toEqual(["the server has no /tokenize: lengths of made-up prompts are estimated"]);
+});
 
 test("nothing is said of a run whose numbers are what they seem", () => {
   expect(warningsOf(QUIET)).toEqual([]);

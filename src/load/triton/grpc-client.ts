@@ -10,7 +10,7 @@ import { turnText, UsageAsked } from "../body.ts";
 import type { ClientOptions, LoadClient, PendingRequest, Prepared } from "../client.ts";
 import type { FailureClass, RequestRecord } from "../types.ts";
 import { answerIn, framedMessage, inferRequest, MessageReader, modelConfigRequest, modelIn } from "./grpc-wire.ts";
-import { type TritonInputs, tensorsOf } from "./tensors.ts";
+import { type TritonInputs, takesLength, tensorsOf } from "./tensors.ts";
 
 const SERVICE = "/inference.GRPCInferenceService/";
 /** Streams of one connection; the next one is opened beside it. */
@@ -52,6 +52,10 @@ export class GrpcClient implements LoadClient {
   constructor(options: ClientOptions, clock: Clock) {
     this.#options = options;
     this.#clock = clock;
+  }
+
+  get asksLength(): boolean {
+    return this.#model!.decoupled && takesLength(this.#model!);
   }
 
   /** Asks what the model takes. Throws a TraceError where nobody says it. */

@@ -39,6 +39,11 @@ export function inputOf(
   return { name, datatype: kind === "STRING" ? "BYTES" : kind, shape, optional };
 }
 
+const LENGTHS = ["max_tokens", "sampling_param_max_tokens", "sampling_parameters"];
+
+/** Whether an input says how long its answer may be. */
+export const takesLength = ({ inputs }: TritonInputs): boolean => inputs.some(({ name }) => LENGTHS.includes(name));
+
 type Value = string | number | boolean | null;
 
 /** `text`: the turn's, behind what was said before. */

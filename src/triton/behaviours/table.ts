@@ -23,7 +23,14 @@ export interface FoundBehaviour {
   readonly behaviour: Behaviour;
   /** For the start: where it is from. */
   readonly from: string;
+  /** The engine computes it, whose weights and KV blocks it needs. */
+  readonly ofEngine?: true;
 }
+
+const [OWN, NAMED] = ["model.ts", "behaviour.yaml"] as const;
+
+/** A file in the folder says what its model computes, whatever its backend. */
+export const saysBehaviour = (folder: string): boolean => [OWN, NAMED].some((file) => existsSync(join(folder, file)));
 
 /** `folder` null: there is none. Rejects with an Error that says which file is wrong, and why. */
 export async function behaviourOf(
@@ -31,7 +38,7 @@ export async function behaviourOf(
   config: ModelConfig,
   backends: (config: ModelConfig) => FoundBehaviour | undefined = () => undefined,
 ): Promise<FoundBehaviour> {
-  const [own, named] = ["model.ts", "behaviour.yaml"].map((file) => (folder === null ? "" : join(folder, file)));
+  const [own, named] = [OWN, NAMED].map((file) => (folder === null ? "" : join(folder, file)));
   if (own && existsSync(own)) return { behaviour: await loaded(own), from: "model.ts" };
   if (named && existsSync(named)) {
     try {

@@ -148,6 +148,11 @@ export const isEnsemble = (config: ModelConfig): boolean => config.platform === 
 
 const devicesOf = ({ kind, gpus = [] }: InstanceGroup): readonly number[] => (kind === "KIND_GPU" ? gpus : [0]);
 
+/** Those on which it has an instance, each once. */
+export const gpusOf = ({ instance_group: groups = [] }: ModelConfig): readonly number[] => [
+  ...new Set(groups.flatMap((group) => (group.kind === "KIND_GPU" ? devicesOf(group) : []))),
+];
+
 export const instanceCount = ({ instance_group: groups = [] }: ModelConfig): number =>
   groups.reduce((all, group) => all + (group.count ?? 1) * devicesOf(group).length, 0);
 

@@ -14,10 +14,11 @@ import { vllmBehaviour } from "./vllm.ts";
 
 /** Gives undefined for all other models. */
 export function llmModels(around: LlmAround, counts: LlmCounts): (config: ModelConfig) => FoundBehaviour | undefined {
+  const ofEngine = true;
   const of = {
-    vllm: { behaviour: vllmBehaviour(around, counts), from: "the engine, as the vLLM backend" },
-    trtllm: { behaviour: tensorrtLlm(around, counts), from: "the engine, as the TensorRT-LLM backend" },
-    llmApi: { behaviour: llmApi(around), from: "the engine, as TensorRT-LLM's LLM API" },
+    vllm: { behaviour: vllmBehaviour(around, counts), from: "the engine, as the vLLM backend", ofEngine },
+    trtllm: { behaviour: tensorrtLlm(around, counts), from: "the engine, as the TensorRT-LLM backend", ofEngine },
+    llmApi: { behaviour: llmApi(around), from: "the engine, as TensorRT-LLM's LLM API", ofEngine },
     before: { behaviour: preprocessing(around), from: "texts to ids" },
     after: { behaviour: postprocessing(around), from: "ids to texts" },
     bls: { behaviour: tensorrtLlmBls, from: "the three steps of TensorRT-LLM, one after the other" },

@@ -20,6 +20,8 @@ export interface FoundModel {
   readonly versions: readonly number[];
   /** Two readings with the same text are of the same model. */
   readonly signature: string;
+  /** Sizes of the files that the load brought along, by their path; null: they lie in the folder. */
+  readonly broughtBytes: ReadonlyMap<string, number> | null;
 }
 
 /** What a load brings along: a configuration, and files by their path in the model's folder. */
@@ -78,7 +80,8 @@ export class Repository {
       versions,
       override.files.size > 0 ? [...override.files.keys()] : changes(path),
     ]);
-    return { name, repository: repository ?? "", path, config, versions, signature };
+    const broughtBytes = override.files.size > 0 ? sizesOf(override.files) : null;
+    return { name, repository: repository ?? "", path, config, versions, signature, broughtBytes };
   }
 
   /** Decoupled as its steps are: an ensemble says so itself. */
@@ -130,6 +133,8 @@ function foldersIn(path: string): string[] {
     throw internal(`failed to open directory ${resolve(path)}: no such folder`);
   }
 }
+
+const sizesOf = (files: LoadOverride["files"]) => new Map([...files].map(([path, bytes]) => [path, bytes.byteLength]));
 
 const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 

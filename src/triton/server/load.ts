@@ -1,8 +1,9 @@
 /** How does a folder become a model that serves? Its behaviour, its scheduler, its instances, its warm-up. */
 import type { ModelHost } from "../behaviours/behaviour.ts";
-import { behaviourOf, type FoundBehaviour } from "../behaviours/table.ts";
+import { behaviourOf, type FoundBehaviour, saysBehaviour } from "../behaviours/table.ts";
 import { BACKENDS } from "../config/backends.ts";
 import {
+  gpusOf,
   instanceCount,
   instancesOf,
   isEnsemble,
@@ -14,6 +15,7 @@ import {
 } from "../config/model-config.ts";
 import { internal, invalidArg, TritonError } from "../config/status.ts";
 import type { FoundModel } from "../models/repository.ts";
+import { versionWeightBytes, weightsSaid } from "../models/weights.ts";
 import { DynamicBatcher } from "../scheduling/dynamic-batcher.ts";
 import type { WaitPolicy } from "../scheduling/policy-queue.ts";
 import type { LimitedInstance } from "../scheduling/rate-limiter.ts";
@@ -21,6 +23,7 @@ import { DefaultScheduler, type Scheduler } from "../scheduling/scheduler.ts";
 import { SequenceBatcher } from "../scheduling/sequence-batcher.ts";
 import type { SequenceRules } from "../scheduling/sequences.ts";
 import { datatypeOf, ELEMENT_BYTES, elementCount, packTexts } from "../tensors/datatypes.ts";
+import type { DeviceMemory, MemoryHold } from "./device-memory.ts";
 import { EnsembleModel } from "./ensemble.ts";
 import { ImplicitStates } from "./implicit-state.ts";
 import { type InferInput, InferRequest } from "./request.ts";
@@ -43,6 +46,26 @@ export interface LoadedModel {
   readonly model: Served;
   /** What computes it, for the log. */
   readonly from: string;
+}
+
+/** Whether its weights and KV blocks are the engine's. */
+export const isOfEngine = ({ config, path, repository }: FoundModel, backends: LoadAround["backends"]): boolean =>
+  !isEnsemble(config) && !(repository !== "" && saysBehaviour(path)) && backends(config)?.ofEngine === true;
+
+/** What the version needs of the GPUs' memory; throws a `TritonError` where it does not fit. */
+export function takeMemory(
+  folder: FoundModel,
+  version: number,
+  memory: DeviceMemory,
+  backends: LoadAround["backends"],
+): MemoryHold {
+  const { config, name } = folder;
+  const gpus = gpusOf(config);
+  const bytes = () => (isEnsemble(config) ? 0 : versionWeightBytes(folder, version));
+  const taken = isOfEngine(folder, backends) ? memory.takeEngine() : memory.take(name, bytes(), gpus);
+  if (typeof taken === "string") throw internal(taken);
+  if (taken.text !== "" || weightsSaid(config) === undefined) return taken;
+  return { ...taken, text: ", understudy_weights on no GPU, as no instance is of KIND_GPU" };
 }
 
 /** Rejects with a `TritonError` that says why the version is not available. */

@@ -2,7 +2,7 @@
  * Which models are there, and who asks them? The server behind HTTP and gRPC: loads, unloads, look-ups, inference, readiness:
  * `model_repository_manager.cc` and `server.cc` (2026). Loads and unloads come one after the other.
  */
-import type { TritonServerConfig } from "../../config/triton-server.ts";
+import type { TritonLoadTime, TritonServerConfig } from "../../config/triton-server.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { QuantileTarget } from "../../metrics/triton/quantiles.ts";
 import type { ModelResponse, StreamFor } from "../behaviours/behaviour.ts";
@@ -16,7 +16,8 @@ import { type IndexEntry, ModelTable, UNLOADED } from "../models/table.ts";
 import { RateLimiter } from "../scheduling/rate-limiter.ts";
 import type { Tensor } from "../tensors/datatypes.ts";
 import { ResponseCache } from "./cache.ts";
-import { type LoadAround, loadVersion } from "./load.ts";
+import { DeviceMemory, type DeviceMemoryOptions, type MemoryHold } from "./device-memory.ts";
+import { isOfEngine, type LoadAround, type LoadedModel, loadVersion, takeMemory } from "./load.ts";
 import { Naps } from "./naps.ts";
 import { type InferReceiver, InferRequest, type RequestFields } from "./request.ts";
 import type { Served, Shared } from "./served.ts";
@@ -30,6 +31,7 @@ export interface TritonOptions {
   readonly epochMs: () => number;
   /** What computes a model whose folder says nothing of it. */
   readonly backends: LoadAround["backends"];
+  readonly memory: DeviceMemoryOptions;
   /** From 0 to below 1. */
   readonly random: () => number;
   readonly log: (line: string) => void;
@@ -46,6 +48,10 @@ export interface CountedModel {
 }
 
 const SHORT_MS = 5;
+const GIB = 2 ** 30;
+
+const loadSeconds = ({ baseS, perGibS }: TritonLoadTime, weightBytes: number): number =>
+  baseS + (perGibS * weightBytes) / GIB;
 
 export class TritonServer {
   readonly facts: VersionFacts;
@@ -57,6 +63,9 @@ export class TritonServer {
   readonly #folders = new Map<string, FoundModel>();
   readonly #counted = new Map<string, CountedModel>();
   readonly #around: LoadAround;
+  readonly #memory: DeviceMemory;
+  /** What each loaded version has of it. */
+  readonly #holds = new WeakMap<Served, MemoryHold>();
   readonly #naps: Naps;
   /** What ensembles put outputs into, by model and output. */
   readonly #shapes = new Map<string, readonly number[]>();
@@ -66,6 +75,7 @@ export class TritonServer {
     const { config, clock, epochMs, random, backends } = options;
     this.#options = options;
     this.#naps = new Naps(clock);
+    this.#memory = new DeviceMemory(options.memory);
     this.facts = TRITON_VERSIONS[config.version];
     this.cache = config.cacheBytes === null ? null : new ResponseCache(config.cacheBytes);
     this.#repository = new Repository(config.repositories, this.facts.laterFields);
@@ -105,12 +115,24 @@ export class TritonServer {
     const all = this.#repository.names();
     const wanted = control === "explicit" ? (loadModels.includes("*") ? all : loadModels) : all;
     const failures: string[] = [];
+    // Before other models come, wherever its own stand in the order.
+    const engine = wanted.some((name) => this.#isOfEngine(name)) ? this.#memory.takeEngine() : null;
     for (const name of wanted) {
-      const why = await this.#bring(name, NO_OVERRIDE, 0).catch((error: Error) => [error.message]);
+      const why = await this.#bring(name, NO_OVERRIDE, null).catch((error: Error) => [error.message]);
       failures.push(...why.map((one) => `${name}: ${one}`));
     }
+    if (typeof engine === "object") engine?.give();
     if (control === "poll") this.#poll();
     return failures;
+  }
+
+  #isOfEngine(name: string): boolean {
+    try {
+      return isOfEngine(this.#repository.read(name), this.#around.backends);
+    } catch {
+      // What is wrong with the folder is said where it is loaded.
+      return false;
+    }
   }
 
   find(name: string, version: number): Served {
@@ -154,7 +176,7 @@ export class TritonServer {
   load(name: string, override: LoadOverride): Promise<void> {
     this.#mayControl();
     return this.#next(async () => {
-      const why = await this.#bring(name, override, this.#options.config.loadS).catch((error: Error) => {
+      const why = await this.#bring(name, override, this.#options.config.loadTime).catch((error: Error) => {
         this.#options.log(`failed to load '${name}': ${error.message}`);
         throw internal(`failed to load '${name}', failed to poll from model repository`);
       });
@@ -181,13 +203,16 @@ export class TritonServer {
   }
 
   /** Gives what the client is told of versions that do not come up. Rejects where the folder cannot be read. */
-  async #bring(name: string, override: LoadOverride, loadS: number, above: readonly string[] = []): Promise<string[]> {
+  async #bring(
+    name: string,
+    override: LoadOverride,
+    time: TritonLoadTime | null,
+    above: readonly string[] = [],
+  ): Promise<string[]> {
     if (above.includes(name)) return [`circular dependency between ensembles: ${[...above, name].join(" -> ")}`];
     const read = this.#repository.read(name, override);
     for (const { model_name: step = "" } of read.config.ensemble_scheduling?.step ?? []) {
-      const why = await this.#bring(step, NO_OVERRIDE, loadS, [...above, name]).catch((error: Error) => [
-        error.message,
-      ]);
+      const why = await this.#bring(step, NO_OVERRIDE, time, [...above, name]).catch((error: Error) => [error.message]);
       if (why.length > 0 || this.versions(step).length === 0)
         return this.#refuse(
           read,
@@ -210,7 +235,7 @@ export class TritonServer {
     if (same && folder.versions.every((version) => this.isReady(name, version))) return [];
     const failures: string[] = [];
     for (const version of folder.versions) {
-      const why = await this.#version(folder, version, loadS);
+      const why = await this.#version(folder, version, time);
       if (why !== null) failures.push(`version ${version} is at UNAVAILABLE state: ${why};\n`);
     }
     this.#folders.set(name, folder);
@@ -224,15 +249,38 @@ export class TritonServer {
     return [why];
   }
 
-  /** null: it is ready; else why it is not. A version that serves already does so until the new one is ready. */
-  async #version(folder: FoundModel, version: number, loadS: number): Promise<string | null> {
+  /** null: it is ready; else why it is not. A version that serves already does so until the new one is ready: both need room. */
+  async #version(folder: FoundModel, version: number, time: TritonLoadTime | null): Promise<string | null> {
     const { name } = folder;
-    const { clock, log, targets } = this.#options;
     const entry = this.#table.entry(name, version);
     const before = entry.model;
     if (before === null) Object.assign(entry, { state: "LOADING", reason: "" });
-    const fromUs = clock.now();
-    if (loadS > 0 && !isEnsemble(folder.config)) await this.#sleep(loadS * 1000);
+    const fromUs = this.#options.clock.now();
+    let hold: MemoryHold | null = null;
+    try {
+      hold = takeMemory(folder, version, this.#memory, this.#around.backends);
+      const loadS = time === null || isEnsemble(folder.config) ? 0 : loadSeconds(time, hold.weightBytes);
+      if (loadS > 0) await this.#sleep(loadS * 1000);
+      const { model, from } = await this.#loaded(folder, version, fromUs, before);
+      this.#holds.set(model, hold);
+      Object.assign(entry, { state: "READY", reason: "", model });
+      if (before !== null) void this.#drained(before);
+      this.#options.log(`model ${name} version ${version}: ${from}${hold.text}`);
+      return null;
+    } catch (error) {
+      hold?.give();
+      if (!(error instanceof TritonError)) throw error;
+      const reason = `${error.code === "INTERNAL" ? "Internal" : "Invalid argument"}: ${error.message}`;
+      if (before === null) Object.assign(entry, { state: "UNAVAILABLE", reason });
+      if (this.#counted.get(`${name}/${version}`)?.served === null) this.#counted.delete(`${name}/${version}`);
+      return reason;
+    }
+  }
+
+  /** `before`: what serves until then. */
+  async #loaded(folder: FoundModel, version: number, fromUs: number, before: Served | null): Promise<LoadedModel> {
+    const { name } = folder;
+    const { clock, log, targets } = this.#options;
     const counted = this.#counted.get(`${name}/${version}`) ?? {
       name,
       version,
@@ -247,21 +295,10 @@ export class TritonServer {
       clock.now(),
       before?.statistics.firstResponseMs ?? firstResponseMs(folder.config, log),
     );
-    try {
-      const { model, from } = await loadVersion(folder, version, statistics, this.#around);
-      statistics.loadS = (clock.now() - fromUs) / 1e6;
-      Object.assign(entry, { state: "READY", reason: "", model });
-      Object.assign(counted, { served: model, folder });
-      if (before !== null) void this.#drained(before);
-      log(`model ${name} version ${version}: ${from}`);
-      return null;
-    } catch (error) {
-      if (!(error instanceof TritonError)) throw error;
-      const reason = `${error.code === "INTERNAL" ? "Internal" : "Invalid argument"}: ${error.message}`;
-      if (before === null) Object.assign(entry, { state: "UNAVAILABLE", reason });
-      if (counted.served === null) this.#counted.delete(`${name}/${version}`);
-      return reason;
-    }
+    const loaded = await loadVersion(folder, version, statistics, this.#around);
+    statistics.loadS = (clock.now() - fromUs) / 1e6;
+    Object.assign(counted, { served: loaded.model, folder });
+    return loaded;
   }
 
   #unload(name: string): void {
@@ -291,6 +328,7 @@ export class TritonServer {
   async #drained(model: Served): Promise<void> {
     while (model.live > 0) await this.#sleep(SHORT_MS);
     model.unloaded?.();
+    this.#holds.get(model)?.give();
   }
 
   #poll(): void {
@@ -300,7 +338,7 @@ export class TritonServer {
         const names = this.#repository.names();
         for (const name of this.#folders.keys()) if (!names.includes(name)) this.#unload(name);
         for (const name of names) {
-          await this.#bring(name, NO_OVERRIDE, 0).catch((error: Error) => {
+          await this.#bring(name, NO_OVERRIDE, null).catch((error: Error) => {
             this.#options.log(`poll failed for model directory '${name}': ${error.message}`);
           });
         }
