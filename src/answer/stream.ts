@@ -233,6 +233,8 @@ class StreamedChoice extends AnswerChoice {
     if (this.done || (this.finish === null && this.text.waiting === 0)) return;
     const { form, output } = this.context;
     this.#answer.open();
+    // Where its beginning is disturbed, the stream may be over by now.
+    if (this.done) return;
     if (this.#answer.busy) {
       this.#hold(this.text.waiting * HELD_ID_BYTES);
       return;

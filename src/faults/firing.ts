@@ -61,6 +61,12 @@ export class Firing {
     }
   }
 
+  /** It has acted as often as it is to. */
+  get isOver(): boolean {
+    const { kind, count } = this.fault.position;
+    return (kind === "head" && this.fired > 0) || ((kind === "event" || kind === "drawn") && this.fired >= count);
+  }
+
   /** The first event from this one on, not the last of all, at which it may be due. */
   nextDue(event: number): number {
     const { kind, at, count } = this.fault.position;

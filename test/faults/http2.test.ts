@@ -100,7 +100,10 @@ function headsIn(bytes: Buffer): string {
     .map(headIn)
     .map(
       ({ status, fields }) =>
-        `HTTP/2 ${status}\r\n${fields.map(([name, value]) => `${name}: ${value}\r\n`).join("")}\r\n`,
+        `HTTP/2 ${status}\r\n${fields
+          .filter(([name]) => name !== "transfer-encoding")
+          .map(([name, value]) => `${name}: ${value}\r\n`)
+          .join("")}\r\n`,
     )
     .join("");
 }

@@ -326,6 +326,26 @@ test("an answer in one piece: a client that leaves gets nothing, the engine is t
   expect(outcomes).toEqual(["abort"]);
 });
 
+test("a stream whose beginning ends it, as a plan of faults may: the token that was to follow is not held for a client", () => {
+  const outcomes: Outcome[] = [];
+  let held = 0;
+  const context = contextOf({ chat: true }, outcomes);
+  const answer = new StreamedAnswer({
+    ...context,
+    server: { ...context.server, waiting: { held: (bytes) => (held += bytes) } },
+  });
+  const sink = new ListSink();
+  answer.sink = sink;
+  sink.write = () => {
+    sink.full = true;
+    answer.onFailed();
+    return false;
+  };
+  answer.accepted();
+  answer.choices[0]!.onTokens(Int32Array.of(65), 0, 1, null, -1);
+  expect([held, outcomes]).toEqual([0, ["error"]]);
+});
+
 test("log probabilities depend on seed and position alone", () => {
   const source = seededLogprobs(1000);
   expect(source(1, 7, 3, 5)).toEqual(source(1, 7, 3, 5));

@@ -26,7 +26,8 @@ const NO_TEXT = ["E1", "E2", "E5", "J3", "J7"];
 
 function nextEdit(firing: Firing, event: number): number {
   const { id } = firing;
-  if (LOOK_BACK.includes(id)) return firing.fired > 0 ? firing.nextDue(event) : event;
+  // As long as it may act, what came before it is kept.
+  if (LOOK_BACK.includes(id)) return firing.isOver ? Number.POSITIVE_INFINITY : event;
   const how = `${firing.fault.values.how}`;
   const spares = NO_TEXT.includes(id) || (id === "J6" && how !== "empty") || (id === "J11" && how === "after");
   return spares ? Number.POSITIVE_INFINITY : firing.nextDue(event);

@@ -89,6 +89,7 @@ export class WirePlayer implements Drained {
   }
 
   play(operations: readonly WireOperation[]): void {
+    if (this.#over) return;
     for (const one of operations) {
       this.#queue.push(one);
       if (one.kind !== "bytes") continue;
