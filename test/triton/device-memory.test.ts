@@ -31,7 +31,7 @@ const held = (taken: MemoryHold | string): MemoryHold => {
 const ENGINE = { weightBytes: 30 * GIB, kvBytes: 100 * GIB, gpus: 2 };
 
 test("the ledger: each GPU by itself, the engine once, and what is given back is free again", () => {
-  const memory = new DeviceMemory({ gpuBytes: 80 * GIB, engine: ENGINE });
+  const memory = new DeviceMemory({ gpuBytes: 80 * GIB, engine: ENGINE, loadLimits: new Map() });
   const first = held(memory.takeEngine());
   expect([first.weightBytes, first.text]).toEqual([
     30 * GIB,
@@ -65,10 +65,10 @@ test("the ledger: each GPU by itself, the engine once, and what is given back is
 });
 
 test("the ledger: without a limit everything fits; sizes that read alike are said in bytes; many models are counted", () => {
-  const endless = new DeviceMemory({ gpuBytes: null, engine: ENGINE });
+  const endless = new DeviceMemory({ gpuBytes: null, engine: ENGINE, loadLimits: new Map() });
   held(endless.take("large", 10_000 * GIB, [0]));
   held(endless.takeEngine());
-  const memory = new DeviceMemory({ gpuBytes: 8 * GIB, engine: ENGINE });
+  const memory = new DeviceMemory({ gpuBytes: 8 * GIB, engine: ENGINE, loadLimits: new Map() });
   expect(memory.take("a", 8 * GIB + 1, [0])).toBe(
     "out of memory on GPU 0: weights of 8589934593 B do not fit into the 8589934592 B that are free of 8589934592 B",
   );
@@ -115,6 +115,18 @@ test("--load-time and --device-memory", () => {
     expect(read(`--load-time=${wrong}`)).toBe(
       `--load-time: takes seconds from 0 to 3600, also as base=1.3,per_gib=0.4, not "${wrong}"`,
     );
+  expect(
+    read("--model-load-gpu-limit=0:.8", "--model-load-gpu-limit=1:1", "--model-load-gpu-limit=0:0.25"),
+  ).toMatchObject({
+    loadLimits: new Map([
+      [0, 0.25],
+      [1, 1],
+    ]),
+  });
+  for (const wrong of ["0.8", "0:1.1", "-1:0.5", "0:", "x:1"])
+    expect(read(`--model-load-gpu-limit=${wrong}`)).toBe(
+      `--model-load-gpu-limit: takes a GPU and a share of its memory from 0 to 1, as 0:0.8, not "${wrong}"`,
+    );
   for (const wrong of ["80", "0GiB", "much"])
     expect(read(`--device-memory=${wrong}`)).toBe(
       `--device-memory: takes a size with its unit, as 80GiB or 512MB, at most 1024TiB, not "${wrong}"`,
@@ -150,7 +162,11 @@ async function served(files: Readonly<Record<string, string | number>>, ...flags
     epochMs: () => 0,
     backends: ({ backend }) =>
       backend === "vllm" ? { behaviour: { execute: async () => [] }, from: "the engine", ofEngine: true } : undefined,
-    memory: { gpuBytes: 20 * GIB, engine: { weightBytes: 4 * GIB, kvBytes: 8 * GIB, gpus: 1 } },
+    memory: {
+      gpuBytes: 20 * GIB,
+      engine: { weightBytes: 4 * GIB, kvBytes: 8 * GIB, gpus: 1 },
+      loadLimits: read.config.tritonServer!.loadLimits,
+    },
     random: () => 0,
     log: (line) => lines.push(line),
   });
@@ -249,6 +265,32 @@ test("loads, unloads and loads again: by size, and only where there is room for 
   expect(await load("a")).toEqual(expect.stringContaining("its KV blocks 8.00 GiB, b 3.00 GiB"));
   server.unload("llm2", false);
   expect(await load("a")).toBeCloseTo(1 + 11 / 2, 1);
+});
+
+test("--model-load-gpu-limit: a load that leaves more taken is rejected in Triton's words, and gives back what it took", async () => {
+  const { load } = await served(
+    {
+      "a/config.pbtxt": model(`${GPU} ${weighs("5GiB")}`),
+      "a/1/none": "",
+      "b/config.pbtxt": model(`instance_group { kind: KIND_GPU gpus: [ 0, 1 ] count: 2 } ${weighs("6GiB")}`),
+      "b/1/none": "",
+      "c/config.pbtxt": model(`${GPU} ${weighs("5GiB")}`),
+      "c/1/none": "",
+      "d/config.pbtxt": model(`${GPU} ${weighs("1B")}`),
+      "d/1/none": "",
+    },
+    "--model-control-mode=explicit",
+    "--load-time=0",
+    "--model-load-gpu-limit=0:0.5",
+    "--model-load-gpu-limit",
+    "3:1",
+  );
+  const rejected = (name: string, instance: string) =>
+    `load failed for model '${name}': version 1 is at UNAVAILABLE state: Unavailable: can not create model '${instance}': memory limit set for GPU 0 has exceeded, model loading is rejected.;\n`;
+  expect(await load("a")).toBe(0);
+  expect(await load("b")).toBe(rejected("b", "b_0_1"));
+  expect(await load("c")).toBe(0);
+  expect(await load("d")).toBe(rejected("d", "d_0_2"));
 });
 
 test("a server: a load that does not fit says the sizes, and so does the index; after an unload it works", async () => {
