@@ -105,5 +105,7 @@ export interface TritonServerConfig {
   readonly loadTime: TritonLoadTime;
   /** `--device-memory`: memory of each GPU, bytes; null: that of the preset's, without a preset no limit. */
   readonly deviceBytes: number | null;
+  /** `--model-load-gpu-limit`: shares of a GPU's memory that a load may not lead beyond, by GPU. */
+  readonly loadLimits: ReadonlyMap<number, number>;
   readonly log: TritonLogSettings;
 }

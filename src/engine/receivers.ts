@@ -88,6 +88,12 @@ export class Receivers {
       given += out[row + 2]!;
       this.#hand(this.#rows[i], row);
     }
+    this.#release(rows);
+  }
+
+  /** Rows that are handed out keep nobody: the next step may have fewer, or never come. */
+  #release(rows: number): void {
+    this.#rows.fill(undefined, 0, rows);
   }
 
   /** Whose rows are they? What the core knows of those that are new is read before a submission changes it. */
@@ -158,6 +164,7 @@ export class Receivers {
       this.forget(live);
       this.#tell(live, outEnds[i]! * OUT_WORDS);
     }
+    this.#release(count);
   }
 
   /** The last call of a receiver: its generation ended with that row of the outbox. */

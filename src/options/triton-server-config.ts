@@ -155,6 +155,7 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
     openai,
     loadTime: values["load-time"] ?? DEFAULTS.loadTime,
     deviceBytes: values["device-memory"] ?? null,
+    loadLimits: values["model-load-gpu-limit"] ?? new Map(),
     log: {
       info: values["log-info"] ?? true,
       warning: values["log-warning"] ?? true,

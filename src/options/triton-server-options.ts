@@ -34,6 +34,13 @@ function loadTimeIn(text: string): TritonLoadTime | undefined {
   return baseS <= LONGEST_LOAD_S && perGibS <= LONGEST_LOAD_S ? { baseS, perGibS } : undefined;
 }
 
+/** By GPU; the last one said of it holds. */
+function loadLimitsIn(texts: readonly string[]): ReadonlyMap<number, number> | undefined {
+  const found = texts.map((text) => /^(\d{1,6}):(0|1|[01]?\.\d+|1\.0*|0\.)$/.exec(text));
+  if (found.some((one) => one === null || Number(one[2]) > 1)) return undefined;
+  return new Map(found.map((one) => [Number(one![1]), Number(one![2])]));
+}
+
 export const RESTRICTED_NAMES = [
   "health",
   "metadata",
@@ -125,6 +132,17 @@ export const tritonServerOptions = {
       "the preset's GPU; without a preset no limit",
       "Memory of each GPU: a model whose weights do not fit is not loaded.",
     ),
+  ),
+  "model-load-gpu-limit": row(
+    {
+      arity: "list",
+      metavar: "DEVICE:FRACTION",
+      accepts: "a GPU and a share of its memory from 0 to 1, as 0:0.8",
+      read: loadLimitsIn,
+    } satisfies Option<ReadonlyMap<number, number>>,
+    MODELS,
+    "none",
+    "A model that leaves more than so much of a GPU taken is not loaded.",
   ),
   "cache-config": row(
     several("CACHE,SETTING=VALUE", "settings, as local,size=1048576"),
@@ -267,7 +285,6 @@ export const TRITON_IGNORED: readonly string[] = [
   "http-thread-count",
   "id",
   "min-supported-compute-capability",
-  "model-load-gpu-limit",
   "model-load-retry-count",
   "model-load-thread-count",
   "pinned-memory-pool-byte-size",

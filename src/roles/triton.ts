@@ -133,6 +133,7 @@ function deviceMemory({ engine, preset, tritonServer }: ServeConfig): DeviceMemo
   return {
     gpuBytes: tritonServer!.deviceBytes ?? (engine.timing.kind === "table" ? presetBytes : null),
     engine: { weightBytes, kvBytes, gpus: profile.tp },
+    loadLimits: tritonServer!.loadLimits,
   };
 }
 

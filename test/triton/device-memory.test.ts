@@ -1,28 +1,14 @@
-/** Who has how much of the GPUs' memory, which loads does that refuse, and how long do loads take? */
-import { afterAll, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+/** Who has how much of the GPUs' memory, what do models weigh, and how is that said? */
+import { expect, test } from "bun:test";
+import fc from "fast-check";
 import { presetWeightBytes } from "../../src/config/defaults.ts";
 import { profiles } from "../../src/config/profiles/index.ts";
 import { findPreset } from "../../src/config/timing/presets.ts";
-import { VirtualClock } from "../../src/host/clock.ts";
 import { tritonServerConfig } from "../../src/options/triton-server-config.ts";
 import { sizeIn, sizeText } from "../../src/triton/config/sizes.ts";
-import { NO_OVERRIDE } from "../../src/triton/models/repository.ts";
 import { DeviceMemory, type MemoryHold } from "../../src/triton/server/device-memory.ts";
-import { TritonServer } from "../../src/triton/server/server.ts";
-import { eventually } from "../server.ts";
-import { hostTriton, type TritonHosted } from "./child.ts";
 
 const GIB = 2 ** 30;
-const base = mkdtempSync(join(tmpdir(), "triton-memory-"));
-const children: TritonHosted[] = [];
-afterAll(async () => {
-  await Promise.all(children.map((child) => child.stop(0)));
-  rmSync(base, { recursive: true, force: true });
-});
-
 const held = (taken: MemoryHold | string): MemoryHold => {
   if (typeof taken === "string") throw new Error(taken);
   return taken;
@@ -31,7 +17,7 @@ const held = (taken: MemoryHold | string): MemoryHold => {
 const ENGINE = { weightBytes: 30 * GIB, kvBytes: 100 * GIB, gpus: 2 };
 
 test("the ledger: each GPU by itself, the engine once, and what is given back is free again", () => {
-  const memory = new DeviceMemory({ gpuBytes: 80 * GIB, engine: ENGINE });
+  const memory = new DeviceMemory({ gpuBytes: 80 * GIB, engine: ENGINE, loadLimits: new Map() });
   const first = held(memory.takeEngine());
   expect([first.weightBytes, first.text]).toEqual([
     30 * GIB,
@@ -65,10 +51,10 @@ test("the ledger: each GPU by itself, the engine once, and what is given back is
 });
 
 test("the ledger: without a limit everything fits; sizes that read alike are said in bytes; many models are counted", () => {
-  const endless = new DeviceMemory({ gpuBytes: null, engine: ENGINE });
+  const endless = new DeviceMemory({ gpuBytes: null, engine: ENGINE, loadLimits: new Map() });
   held(endless.take("large", 10_000 * GIB, [0]));
   held(endless.takeEngine());
-  const memory = new DeviceMemory({ gpuBytes: 8 * GIB, engine: ENGINE });
+  const memory = new DeviceMemory({ gpuBytes: 8 * GIB, engine: ENGINE, loadLimits: new Map() });
   expect(memory.take("a", 8 * GIB + 1, [0])).toBe(
     "out of memory on GPU 0: weights of 8589934593 B do not fit into the 8589934592 B that are free of 8589934592 B",
   );
@@ -76,6 +62,44 @@ test("the ledger: without a limit everything fits; sizes that read alike are sai
   const why = memory.take("b", 8 * GIB, [0]);
   expect(why).toContain("(taken: m12 12.00 MiB, m11 11.00 MiB");
   expect(why).toContain("m5 5.00 MiB, 4 models more)");
+});
+
+test("any history of loads and unloads: what fits is taken, and nothing else", () => {
+  const act = fc.oneof(
+    fc.record({
+      bytes: fc.integer({ min: 0, max: 12 }),
+      gpus: fc.uniqueArray(fc.integer({ min: 0, max: 2 }), { maxLength: 3 }),
+    }),
+    fc.constant("engine" as const),
+    fc.record({ gives: fc.nat(30) }),
+  );
+  fc.assert(
+    fc.property(fc.array(act, { maxLength: 40 }), (acts) => {
+      const engine = { weightBytes: 4, kvBytes: 6, gpus: 2 };
+      const memory = new DeviceMemory({ gpuBytes: 20, engine, loadLimits: new Map([[0, 0.5]]) });
+      const holds: { readonly hold: MemoryHold; readonly on: readonly number[]; readonly isEngine: boolean }[] = [];
+      const taken = (gpu: number) => {
+        const ofEngine = holds.some(({ isEngine }) => isEngine) && gpu < 2 ? 5 : 0;
+        return holds.reduce((all, { on, isEngine }) => all + (isEngine ? 0 : on[gpu]!), ofEngine);
+      };
+      for (const one of acts) {
+        if (typeof one === "object" && "gives" in one) {
+          holds.splice(one.gives % Math.max(1, holds.length), 1)[0]?.hold.give();
+          continue;
+        }
+        const isEngine = one === "engine";
+        const hasEngine = holds.some((hold) => hold.isEngine);
+        const on = [0, 1, 2].map((gpu) =>
+          isEngine ? (gpu < 2 && !hasEngine ? 5 : 0) : one.gpus.includes(gpu) ? one.bytes : 0,
+        );
+        const fits = on.every((bytes, gpu) => bytes === 0 || taken(gpu) + bytes <= 20);
+        const hold = isEngine ? memory.takeEngine() : memory.take("a", one.bytes, one.gpus);
+        expect(typeof hold).toBe(fits ? "object" : "string");
+        if (typeof hold === "object") holds.push({ hold, on, isEngine });
+        expect(memory.isBeyondLimit(0)).toBe(taken(0) > 10);
+      }
+    }),
+  );
 });
 
 test("sizes are read with their unit alone, and said in the largest one", () => {
@@ -115,181 +139,20 @@ test("--load-time and --device-memory", () => {
     expect(read(`--load-time=${wrong}`)).toBe(
       `--load-time: takes seconds from 0 to 3600, also as base=1.3,per_gib=0.4, not "${wrong}"`,
     );
+  expect(
+    read("--model-load-gpu-limit=0:.8", "--model-load-gpu-limit=1:1", "--model-load-gpu-limit=0:0.25"),
+  ).toMatchObject({
+    loadLimits: new Map([
+      [0, 0.25],
+      [1, 1],
+    ]),
+  });
+  for (const wrong of ["0.8", "0:1.1", "-1:0.5", "0:", "x:1"])
+    expect(read(`--model-load-gpu-limit=${wrong}`)).toBe(
+      `--model-load-gpu-limit: takes a GPU and a share of its memory from 0 to 1, as 0:0.8, not "${wrong}"`,
+    );
   for (const wrong of ["80", "0GiB", "much"])
     expect(read(`--device-memory=${wrong}`)).toBe(
       `--device-memory: takes a size with its unit, as 80GiB or 512MB, at most 1024TiB, not "${wrong}"`,
     );
-});
-
-const GPU = "instance_group { kind: KIND_GPU count: 3 }";
-const model = (more: string) => `backend: "tensorrt" ${more}
-  input { name: "x" data_type: TYPE_FP32 dims: 1 } output { name: "y" data_type: TYPE_FP32 dims: 1 }`;
-const weighs = (size: string) => `parameters { key: "understudy_weights" value { string_value: "${size}" } }`;
-
-/** Texts by their path below the repository; numbers: files of so many bytes, none of which is written. */
-function repository(files: Readonly<Record<string, string | number>>): string {
-  const folder = mkdtempSync(join(base, "models-"));
-  for (const [path, content] of Object.entries(files)) {
-    mkdirSync(dirname(join(folder, path)), { recursive: true });
-    writeFileSync(join(folder, path), typeof content === "string" ? content : "");
-    if (typeof content === "number") truncateSync(join(folder, path), content);
-  }
-  return folder;
-}
-
-/** A server on a clock of its own, whose GPUs have 20 GiB and whose engine needs 12. */
-async function served(files: Readonly<Record<string, string | number>>, ...flags: string[]) {
-  const read = tritonServerConfig([`--model-repository=${repository(files)}`, ...flags], "");
-  if ("error" in read) throw new Error(read.error);
-  const clock = new VirtualClock();
-  const lines: string[] = [];
-  const server = new TritonServer({
-    config: read.config.tritonServer!,
-    targets: [],
-    clock,
-    epochMs: () => 0,
-    backends: ({ backend }) =>
-      backend === "vllm" ? { behaviour: { execute: async () => [] }, from: "the engine", ofEngine: true } : undefined,
-    memory: { gpuBytes: 20 * GIB, engine: { weightBytes: 4 * GIB, kvBytes: 8 * GIB, gpus: 1 } },
-    random: () => 0,
-    log: (line) => lines.push(line),
-  });
-  const failures = await server.start();
-  const reasons = () => Object.fromEntries(server.index(false).map(({ name, reason = "" }) => [name, reason]));
-  /** Seconds that it took, or why it failed. */
-  const load = async (name: string) => {
-    const fromUs = clock.now();
-    let done: number | string | undefined;
-    void server.load(name, NO_OVERRIDE).then(
-      () => (done = (clock.now() - fromUs) / 1e6),
-      (error: Error) => (done = error.message),
-    );
-    for (let turns = 0; done === undefined && turns < 10_000; turns++) {
-      await new Promise(setImmediate);
-      if (done === undefined) clock.advanceTo(clock.now() + 10_000);
-    }
-    return done;
-  };
-  return { server, failures, lines, reasons, load };
-}
-
-test("at the start the engine comes first, whatever the order; who does not fit is not there, with the reason", async () => {
-  const { server, failures, reasons, lines } = await served({
-    "a/config.pbtxt": model(`${GPU} ${weighs("9GiB")}`),
-    "a/1/none": "",
-    "b/config.pbtxt": model(`${GPU} ${weighs("7GiB")}`),
-    "b/1/none": "",
-    "c/config.pbtxt": model(weighs("900GiB")),
-    "c/1/none": "",
-    "llm/config.pbtxt": 'backend: "vllm"',
-    "llm/1/model.json": "{}",
-    "llm2/config.pbtxt": 'backend: "vllm" instance_group { kind: KIND_MODEL }',
-    "llm2/1/model.json": "{}",
-  });
-  const why =
-    "Internal: out of memory on GPU 0: weights of 9.00 GiB do not fit into the 8.00 GiB that are free of 20.00 GiB " +
-    "(taken: the engine's weights 4.00 GiB, its KV blocks 8.00 GiB)";
-  expect(failures).toEqual([`a: version 1 is at UNAVAILABLE state: ${why};\n`]);
-  expect(reasons()).toEqual({ a: why, b: "", c: "", llm: "", llm2: "" });
-  expect(server.ready).toBe(false);
-  expect(lines).toContain(
-    "model b version 1: drawn tensors after 1000 us and 0 us per item, weights of 7.00 GiB on GPU 0",
-  );
-  expect(lines).toContain(
-    "model c version 1: drawn tensors after 1000 us and 0 us per item, understudy_weights on no GPU, as no instance is of KIND_GPU",
-  );
-  expect(lines).toContain("model llm version 1: the engine, weights of 4.00 GiB and KV blocks of 8.00 GiB on GPU 0");
-});
-
-test("loads, unloads and loads again: by size, and only where there is room for both", async () => {
-  const { server, load, reasons } = await served(
-    {
-      "a/config.pbtxt": model(GPU),
-      // No weights are code, configuration and text.
-      "a/1/model.py": 30 * GIB,
-      "a/1/vocab.txt": 30 * GIB,
-      "a/1/model.plan": 9 * GIB,
-      "a/1/deep/part.bin": 2 * GIB,
-      "b/config.pbtxt": model(`${GPU} ${weighs("3GiB")}`),
-      "b/1/model.plan": 30 * GIB,
-      "c/config.pbtxt": model("instance_group { kind: KIND_CPU } version_policy { all { } }"),
-      "c/1/model.onnx": 40 * GIB,
-      "c/2/model.onnx": 10 * GIB,
-      "d/config.pbtxt": model(`${GPU} ${weighs("much")}`),
-      "d/1/model.plan": 1,
-      "llm/config.pbtxt": 'backend: "vllm"',
-      "llm/1/model.json": "{}",
-      "llm2/config.pbtxt": 'backend: "vllm"',
-      "llm2/1/model.json": "{}",
-    },
-    "--model-control-mode=explicit",
-    "--load-time=base=1,per_gib=0.5",
-  );
-  const refused = (what: string, free: string, taken: string) =>
-    expect.stringContaining(`${what} do not fit into the ${free} that are free of 20.00 GiB (taken: ${taken})`);
-  expect(await load("a")).toBeCloseTo(1 + 11 / 2, 1);
-  expect(await load("llm")).toEqual(
-    refused("weights of 4.00 GiB and KV blocks of 8.00 GiB", "9.00 GiB", "a 11.00 GiB"),
-  );
-  expect(server.ready).toBe(false);
-  expect(reasons().llm).toContain("out of memory on GPU 0");
-  expect(await load("b")).toBeCloseTo(1 + 3 / 2, 1);
-  expect(await load("c")).toBeCloseTo(2 + 50 / 2, 1);
-  expect(await load("d")).toBe(
-    "load failed for model 'd': version 1 is at UNAVAILABLE state: Internal: parameter understudy_weights: a size with its unit, as 80GiB or 512MB, at most 1024TiB is accepted;\n",
-  );
-  server.unload("a", false);
-  expect(await load("llm")).toBeCloseTo(1 + 4 / 2, 1);
-  // The engine is there by now.
-  expect(await load("llm2")).toBeCloseTo(1, 1);
-  expect(await load("a")).toEqual(
-    refused("weights of 11.00 GiB", "5.00 GiB", "the engine's weights 4.00 GiB, its KV blocks 8.00 GiB, b 3.00 GiB"),
-  );
-  server.unload("llm", false);
-  expect(await load("a")).toEqual(expect.stringContaining("its KV blocks 8.00 GiB, b 3.00 GiB"));
-  server.unload("llm2", false);
-  expect(await load("a")).toBeCloseTo(1 + 11 / 2, 1);
-});
-
-test("a server: a load that does not fit says the sizes, and so does the index; after an unload it works", async () => {
-  const folder = repository({
-    "large/config.pbtxt": model(GPU),
-    "large/1/model.plan": 15 * GIB,
-    "ranker/config.pbtxt": model(`${GPU} ${weighs("6GiB")}`),
-    "ranker/1/model.plan": "",
-  });
-  const child = await hostTriton([
-    `--model-repository=${folder}`,
-    "--model-control-mode=explicit",
-    "--load-model=large",
-    "--load-time=base=0,per_gib=0.1",
-    "--device-memory=20GiB",
-  ]);
-  children.push(child);
-  const { url } = child;
-  const post = async (path: string) => {
-    const answer = await fetch(`${url}/v2/repository/${path}`, { method: "POST" });
-    return [answer.status, await answer.text()] as const;
-  };
-  const ready = async (path: string) => (await fetch(`${url}/v2/${path}/ready`)).status;
-  expect(await ready("health")).toBe(200);
-  const why =
-    "out of memory on GPU 0: weights of 6.00 GiB do not fit into the 5.00 GiB that are free of 20.00 GiB (taken: large 15.00 GiB)";
-  const [status, text] = await post("models/ranker/load");
-  expect([status, JSON.parse(text)]).toEqual([
-    400,
-    { error: `load failed for model 'ranker': version 1 is at UNAVAILABLE state: Internal: ${why};\n` },
-  ]);
-  const [, index] = await post("index");
-  expect(JSON.parse(index)).toEqual([
-    { name: "large", version: "1", state: "READY" },
-    { name: "ranker", version: "1", state: "UNAVAILABLE", reason: `Internal: ${why}` },
-  ]);
-  expect([await ready("health"), await ready("models/large"), await ready("models/ranker")]).toEqual([400, 200, 400]);
-  expect((await post("models/large/unload"))[0]).toBe(200);
-  const loading = post("models/ranker/load");
-  await eventually(async () => (await post("index"))[1].includes('"LOADING"'));
-  expect([await ready("health"), await ready("models/ranker")]).toEqual([400, 400]);
-  expect((await loading)[0]).toBe(200);
-  expect([await ready("health"), await ready("models/ranker")]).toEqual([200, 200]);
 });

@@ -247,7 +247,7 @@ async function served(folders: Readonly<Record<string, string>>, ...flags: strin
     clock,
     epochMs: () => 0,
     backends: () => undefined,
-    memory: { gpuBytes: null, engine: { weightBytes: 0, kvBytes: 0, gpus: 1 } },
+    memory: { gpuBytes: null, engine: { weightBytes: 0, kvBytes: 0, gpus: 1 }, loadLimits: new Map() },
     random: () => 0,
     log: () => {},
   });

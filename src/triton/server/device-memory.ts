@@ -12,6 +12,8 @@ export interface DeviceMemoryOptions {
   /** Memory of each GPU, bytes; null: everything fits. */
   readonly gpuBytes: number | null;
   readonly engine: EngineShare;
+  /** Shares of a GPU's memory that a load may not lead beyond, by GPU. */
+  readonly loadLimits: ReadonlyMap<number, number>;
 }
 
 /** What a version of a model has taken. */
@@ -38,13 +40,15 @@ const NAMED_MOST = 8;
 export class DeviceMemory {
   readonly #gpuBytes: number | null;
   readonly #engine: EngineShare;
+  readonly #loadLimits: ReadonlyMap<number, number>;
   readonly #engineGpus: readonly number[];
   /** Models that the engine serves. */
   #engineUsers = 0;
   readonly #taken = new Set<Taken>();
 
-  constructor({ gpuBytes, engine }: DeviceMemoryOptions) {
+  constructor({ gpuBytes, engine, loadLimits }: DeviceMemoryOptions) {
     this.#gpuBytes = gpuBytes;
+    this.#loadLimits = loadLimits;
     this.#engine = engine;
     this.#engineGpus = Array.from({ length: engine.gpus }, (_, gpu) => gpu);
   }
@@ -77,6 +81,13 @@ export class DeviceMemory {
         given = true;
       },
     };
+  }
+
+  /** More of the GPU is taken than a load may leave. */
+  isBeyondLimit(gpu: number): boolean {
+    const limit = this.#loadLimits.get(gpu);
+    if (limit === undefined || this.#gpuBytes === null) return false;
+    return this.#gpuBytes - this.#freeBytes(gpu) > limit * this.#gpuBytes;
   }
 
   #engineBytesEach(): number {

@@ -64,8 +64,23 @@ export function takeMemory(
   const bytes = () => (isEnsemble(config) ? 0 : versionWeightBytes(folder, version));
   const taken = isOfEngine(folder, backends) ? memory.takeEngine() : memory.take(name, bytes(), gpus);
   if (typeof taken === "string") throw internal(taken);
+  const why = beyondLimit(config, memory);
+  if (why !== null) {
+    taken.give();
+    throw new TritonError("UNAVAILABLE", why);
+  }
   if (taken.text !== "" || weightsSaid(config) === undefined) return taken;
   return { ...taken, text: ", understudy_weights on no GPU, as no instance is of KIND_GPU" };
+}
+
+/** Looked at when all instances are there, as `VerifyModelLoadGpuFraction` does; the last that is too much is named. */
+function beyondLimit({ instance_group: groups = [] }: ModelConfig, memory: DeviceMemory): string | null {
+  for (const { kind, name, count = 1, gpus = [] } of groups.toReversed()) {
+    const gpu = kind === "KIND_GPU" ? gpus.findLast((one) => memory.isBeyondLimit(one)) : undefined;
+    if (gpu !== undefined)
+      return `can not create model '${name}_${count - 1}': memory limit set for GPU ${gpu} has exceeded, model loading is rejected.`;
+  }
+  return null;
 }
 
 /** Rejects with a `TritonError` that says why the version is not available. */

@@ -7,7 +7,7 @@ import type { Clock } from "../../host/clock.ts";
 import type { QuantileTarget } from "../../metrics/triton/quantiles.ts";
 import type { ModelResponse, StreamFor } from "../behaviours/behaviour.ts";
 import { isEnsemble } from "../config/model-config.ts";
-import { internal, TritonError } from "../config/status.ts";
+import { internal, type StatusCode, TritonError } from "../config/status.ts";
 import { stepShapes } from "../config/step-shapes.ts";
 import { wrongSteps } from "../config/validate-steps.ts";
 import { TRITON_VERSIONS, type VersionFacts } from "../config/versions.ts";
@@ -49,6 +49,8 @@ export interface CountedModel {
 
 const SHORT_MS = 5;
 const GIB = 2 ** 30;
+/** How a reason begins, where it is not as of a bad argument. */
+const CODES: Readonly<Partial<Record<StatusCode, string>>> = { INTERNAL: "Internal", UNAVAILABLE: "Unavailable" };
 
 const loadSeconds = ({ baseS, perGibS }: TritonLoadTime, weightBytes: number): number =>
   baseS + (perGibS * weightBytes) / GIB;
@@ -270,7 +272,7 @@ export class TritonServer {
     } catch (error) {
       hold?.give();
       if (!(error instanceof TritonError)) throw error;
-      const reason = `${error.code === "INTERNAL" ? "Internal" : "Invalid argument"}: ${error.message}`;
+      const reason = `${CODES[error.code] ?? "Invalid argument"}: ${error.message}`;
       if (before === null) Object.assign(entry, { state: "UNAVAILABLE", reason });
       if (this.#counted.get(`${name}/${version}`)?.served === null) this.#counted.delete(`${name}/${version}`);
       return reason;

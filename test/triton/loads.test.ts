@@ -1,0 +1,258 @@
+/** Which loads fit the memory of the GPUs, what is said of those that do not, and how long do loads take? */
+import { afterAll, expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { VirtualClock } from "../../src/host/clock.ts";
+import { tritonServerConfig } from "../../src/options/triton-server-config.ts";
+import type { LoadOverride } from "../../src/triton/models/repository.ts";
+import { TritonServer } from "../../src/triton/server/server.ts";
+import { eventually } from "../server.ts";
+import { hostTriton, type TritonHosted } from "./child.ts";
+
+const GIB = 2 ** 30;
+const base = mkdtempSync(join(tmpdir(), "triton-memory-"));
+const children: TritonHosted[] = [];
+afterAll(async () => {
+  await Promise.all(children.map((child) => child.stop(0)));
+  rmSync(base, { recursive: true, force: true });
+});
+
+const GPU = "instance_group { kind: KIND_GPU count: 3 }";
+const model = (more: string) => `backend: "tensorrt" ${more}
+  input { name: "x" data_type: TYPE_FP32 dims: 1 } output { name: "y" data_type: TYPE_FP32 dims: 1 }`;
+const weighs = (size: string) => `parameters { key: "understudy_weights" value { string_value: "${size}" } }`;
+
+/** Texts by their path below the repository; numbers: files of so many bytes, none of which is written. */
+function repository(files: Readonly<Record<string, string | number>>): string {
+  const folder = mkdtempSync(join(base, "models-"));
+  for (const [path, content] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true });
+    writeFileSync(join(folder, path), typeof content === "string" ? content : "");
+    if (typeof content === "number") truncateSync(join(folder, path), content);
+  }
+  return folder;
+}
+
+/** A server on a clock of its own, whose GPUs have 20 GiB and whose engine needs 12. */
+async function served(files: Readonly<Record<string, string | number>>, ...flags: string[]) {
+  const read = tritonServerConfig([`--model-repository=${repository(files)}`, ...flags], "");
+  if ("error" in read) throw new Error(read.error);
+  const clock = new VirtualClock();
+  const lines: string[] = [];
+  const server = new TritonServer({
+    config: read.config.tritonServer!,
+    targets: [],
+    clock,
+    epochMs: () => 0,
+    backends: ({ backend }) =>
+      backend === "vllm" ? { behaviour: { execute: async () => [] }, from: "the engine", ofEngine: true } : undefined,
+    memory: {
+      gpuBytes: 20 * GIB,
+      engine: { weightBytes: 4 * GIB, kvBytes: 8 * GIB, gpus: 1 },
+      loadLimits: read.config.tritonServer!.loadLimits,
+    },
+    random: () => 0,
+    log: (line) => lines.push(line),
+  });
+  const failures = await server.start();
+  const reasons = () => Object.fromEntries(server.index(false).map(({ name, reason = "" }) => [name, reason]));
+  /** Seconds that it took, or why it failed. */
+  const load = async (name: string, config: string | null = null, files: LoadOverride["files"] = new Map()) => {
+    const fromUs = clock.now();
+    let done: number | string | undefined;
+    void server.load(name, { config, files }).then(
+      () => (done = (clock.now() - fromUs) / 1e6),
+      (error: Error) => (done = error.message),
+    );
+    for (let turns = 0; done === undefined && turns < 10_000; turns++) {
+      await new Promise(setImmediate);
+      if (done === undefined) clock.advanceTo(clock.now() + 10_000);
+    }
+    return done;
+  };
+  return { server, failures, lines, reasons, load };
+}
+
+test("at the start the engine comes first, whatever the order; who does not fit is not there, with the reason", async () => {
+  const { server, failures, reasons, lines } = await served({
+    "a/config.pbtxt": model(`${GPU} ${weighs("9GiB")}`),
+    "a/1/none": "",
+    "b/config.pbtxt": model(`${GPU} ${weighs("7GiB")}`),
+    "b/1/none": "",
+    "c/config.pbtxt": model(weighs("900GiB")),
+    "c/1/none": "",
+    "llm/config.pbtxt": 'backend: "vllm"',
+    "llm/1/model.json": "{}",
+    "llm2/config.pbtxt": 'backend: "vllm" instance_group { kind: KIND_MODEL }',
+    "llm2/1/model.json": "{}",
+  });
+  const why =
+    "Internal: out of memory on GPU 0: weights of 9.00 GiB do not fit into the 8.00 GiB that are free of 20.00 GiB " +
+    "(taken: the engine's weights 4.00 GiB, its KV blocks 8.00 GiB)";
+  expect(failures).toEqual([`a: version 1 is at UNAVAILABLE state: ${why};\n`]);
+  expect(reasons()).toEqual({ a: why, b: "", c: "", llm: "", llm2: "" });
+  expect(server.ready).toBe(false);
+  expect(lines).toContain(
+    "model b version 1: drawn tensors after 1000 us and 0 us per item, weights of 7.00 GiB on GPU 0",
+  );
+  expect(lines).toContain(
+    "model c version 1: drawn tensors after 1000 us and 0 us per item, understudy_weights on no GPU, as no instance is of KIND_GPU",
+  );
+  expect(lines).toContain("model llm version 1: the engine, weights of 4.00 GiB and KV blocks of 8.00 GiB on GPU 0");
+});
+
+test("loads, unloads and loads again: by size, and only where there is room for both", async () => {
+  const { server, load, reasons } = await served(
+    {
+      "a/config.pbtxt": model(GPU),
+      // No weights are code, configuration and text.
+      "a/1/model.py": 30 * GIB,
+      "a/1/vocab.txt": 30 * GIB,
+      "a/1/model.plan": 9 * GIB,
+      "a/1/deep/part.bin": 2 * GIB,
+      "b/config.pbtxt": model(`${GPU} ${weighs("3GiB")}`),
+      "b/1/model.plan": 30 * GIB,
+      "c/config.pbtxt": model("instance_group { kind: KIND_CPU } version_policy { all { } }"),
+      "c/1/model.onnx": 40 * GIB,
+      "c/2/model.onnx": 10 * GIB,
+      "d/config.pbtxt": model(`${GPU} ${weighs("much")}`),
+      "d/1/model.plan": 1,
+      "llm/config.pbtxt": 'backend: "vllm"',
+      "llm/1/model.json": "{}",
+      "llm2/config.pbtxt": 'backend: "vllm"',
+      "llm2/1/model.json": "{}",
+    },
+    "--model-control-mode=explicit",
+    "--load-time=base=1,per_gib=0.5",
+  );
+  const refused = (what: string, free: string, taken: string) =>
+    expect.stringContaining(`${what} do not fit into the ${free} that are free of 20.00 GiB (taken: ${taken})`);
+  expect(await load("a")).toBeCloseTo(1 + 11 / 2, 1);
+  expect(await load("llm")).toEqual(
+    refused("weights of 4.00 GiB and KV blocks of 8.00 GiB", "9.00 GiB", "a 11.00 GiB"),
+  );
+  expect(server.ready).toBe(false);
+  expect(reasons().llm).toContain("out of memory on GPU 0");
+  expect(await load("b")).toBeCloseTo(1 + 3 / 2, 1);
+  expect(await load("c")).toBeCloseTo(2 + 50 / 2, 1);
+  expect(await load("d")).toBe(
+    "load failed for model 'd': version 1 is at UNAVAILABLE state: Internal: parameter understudy_weights: a size with its unit, as 80GiB or 512MB, at most 1024TiB is accepted;\n",
+  );
+  server.unload("a", false);
+  expect(await load("llm")).toBeCloseTo(1 + 4 / 2, 1);
+  // The engine is there by now.
+  expect(await load("llm2")).toBeCloseTo(1, 1);
+  expect(await load("a")).toEqual(
+    refused("weights of 11.00 GiB", "5.00 GiB", "the engine's weights 4.00 GiB, its KV blocks 8.00 GiB, b 3.00 GiB"),
+  );
+  server.unload("llm", false);
+  expect(await load("a")).toEqual(expect.stringContaining("its KV blocks 8.00 GiB, b 3.00 GiB"));
+  server.unload("llm2", false);
+  expect(await load("a")).toBeCloseTo(1 + 11 / 2, 1);
+});
+
+test("a model that is loaded again serves until the new one is ready, and there must be room for both", async () => {
+  const { server, load, lines } = await served(
+    {
+      "a/config.pbtxt": model(`${GPU} ${weighs("11GiB")}`),
+      "a/1/none": "",
+      "b/config.pbtxt": model(`${GPU} ${weighs("15GiB")}`),
+      "b/1/none": "",
+    },
+    "--model-control-mode=explicit",
+    "--load-time=1",
+  );
+  const tensor = (name: string) => ({ name, data_type: "TYPE_FP32", dims: [1] });
+  const config = (size?: string) =>
+    JSON.stringify({
+      backend: "tensorrt",
+      instance_group: [{ kind: "KIND_GPU" }],
+      input: [tensor("x")],
+      output: [tensor("y")],
+      ...(size === undefined ? {} : { parameters: { understudy_weights: { string_value: size } } }),
+    });
+  await load("a");
+  const first = server.find("a", 1);
+  expect(await load("a", config("12GiB"))).toContain(
+    "weights of 12.00 GiB do not fit into the 9.00 GiB that are free of 20.00 GiB (taken: a 11.00 GiB)",
+  );
+  expect(server.find("a", 1)).toBe(first);
+  expect(await load("a", config("5GiB"))).toBeCloseTo(1, 1);
+  expect(server.find("a", 1)).not.toBe(first);
+  expect(await load("b")).toBeCloseTo(1, 1);
+  server.unload("b", false);
+  const brought = new Map(["1/model.plan", "1/model.py", "2/model.plan"].map((file) => [file, new Uint8Array(2048)]));
+  expect(await load("c", config(), brought)).toBeCloseTo(1, 1);
+  expect(lines.at(-1)).toStartWith("model c version 2: ");
+  expect(lines.at(-1)).toEndWith(", weights of 2.00 KiB on GPU 0");
+});
+
+test("--model-load-gpu-limit: a load that leaves more taken is rejected in Triton's words, and gives back what it took", async () => {
+  const { load } = await served(
+    {
+      "a/config.pbtxt": model(`${GPU} ${weighs("5GiB")}`),
+      "a/1/none": "",
+      "b/config.pbtxt": model(`instance_group { kind: KIND_GPU gpus: [ 0, 1 ] count: 2 } ${weighs("6GiB")}`),
+      "b/1/none": "",
+      "c/config.pbtxt": model(`${GPU} ${weighs("5GiB")}`),
+      "c/1/none": "",
+      "d/config.pbtxt": model(`${GPU} ${weighs("1B")}`),
+      "d/1/none": "",
+    },
+    "--model-control-mode=explicit",
+    "--load-time=0",
+    "--model-load-gpu-limit=0:0.5",
+    "--model-load-gpu-limit",
+    "3:1",
+  );
+  const rejected = (name: string, instance: string) =>
+    `load failed for model '${name}': version 1 is at UNAVAILABLE state: Unavailable: can not create model '${instance}': memory limit set for GPU 0 has exceeded, model loading is rejected.;\n`;
+  expect(await load("a")).toBe(0);
+  expect(await load("b")).toBe(rejected("b", "b_0_1"));
+  expect(await load("c")).toBe(0);
+  expect(await load("d")).toBe(rejected("d", "d_0_2"));
+});
+
+test("a server: a load that does not fit says the sizes, and so does the index; after an unload it works", async () => {
+  const folder = repository({
+    "large/config.pbtxt": model(GPU),
+    "large/1/model.plan": 15 * GIB,
+    "ranker/config.pbtxt": model(`${GPU} ${weighs("6GiB")}`),
+    "ranker/1/model.plan": "",
+  });
+  const child = await hostTriton([
+    `--model-repository=${folder}`,
+    "--model-control-mode=explicit",
+    "--load-model=large",
+    "--load-time=base=0,per_gib=0.1",
+    "--device-memory=20GiB",
+  ]);
+  children.push(child);
+  const { url } = child;
+  const post = async (path: string) => {
+    const answer = await fetch(`${url}/v2/repository/${path}`, { method: "POST" });
+    return [answer.status, await answer.text()] as const;
+  };
+  const ready = async (path: string) => (await fetch(`${url}/v2/${path}/ready`)).status;
+  expect(await ready("health")).toBe(200);
+  const why =
+    "out of memory on GPU 0: weights of 6.00 GiB do not fit into the 5.00 GiB that are free of 20.00 GiB (taken: large 15.00 GiB)";
+  const [status, text] = await post("models/ranker/load");
+  expect([status, JSON.parse(text)]).toEqual([
+    400,
+    { error: `load failed for model 'ranker': version 1 is at UNAVAILABLE state: Internal: ${why};\n` },
+  ]);
+  const [, index] = await post("index");
+  expect(JSON.parse(index)).toEqual([
+    { name: "large", version: "1", state: "READY" },
+    { name: "ranker", version: "1", state: "UNAVAILABLE", reason: `Internal: ${why}` },
+  ]);
+  expect([await ready("health"), await ready("models/large"), await ready("models/ranker")]).toEqual([400, 200, 400]);
+  expect((await post("models/large/unload"))[0]).toBe(200);
+  const loading = post("models/ranker/load");
+  await eventually(async () => (await post("index"))[1].includes('"LOADING"'));
+  expect([await ready("health"), await ready("models/ranker")]).toEqual([400, 400]);
+  expect((await loading)[0]).toBe(200);
+  expect([await ready("health"), await ready("models/ranker")]).toEqual([200, 200]);
+});
