@@ -61,7 +61,7 @@ export class Firing {
     }
   }
 
-  /** It has acted as often as it is to. */
+  /** Whether it has acted as often as it is to. */
   get isOver(): boolean {
     const { kind, count } = this.fault.position;
     return (kind === "head" && this.fired > 0) || ((kind === "event" || kind === "drawn") && this.fired >= count);
