@@ -1,5 +1,4 @@
-// A client of streams against a server that disturbs them: start, order a fault, see the client fail, stop.
-package understudy
+package understudy // A client of streams against a server that disturbs them: start, order a fault, see the client fail, stop.
 
 import (
 	"encoding/json"
