@@ -4,7 +4,7 @@
  */
 
 import { atOnce, ITEMS_OF_A_PIECE, type Pieces } from "./pieces.ts";
-import { codePoints, type PythonDict, PythonFloat, type PythonValue, set, toInt } from "./value.ts";
+import { codePoints, type PythonDict, PythonFloat, type PythonValue, setOwn, toInt } from "./value.ts";
 
 /** `json.JSONDecodeError`; `position` counts code points. */
 export class PythonJsonError {
@@ -73,8 +73,8 @@ interface Open {
 
 function add({ into, key }: Open, value: PythonValue): void {
   if (Array.isArray(into)) into.push(value);
-  else if (key !== "__proto__" || into instanceof Map) set(into, key, value);
-  else Object.defineProperty(into, key, { value, enumerable: true, configurable: true, writable: true });
+  else if (into instanceof Map) into.set(key, value);
+  else setOwn(into, key, value);
 }
 
 /** Characters, and escapes, of one text between two pieces. */

@@ -64,6 +64,12 @@ export function set(dict: PythonDict, key: string, value: PythonValue): void {
   else dict[key] = value;
 }
 
+/** Sets a property of the object's own, whatever its name: `__proto__` too. */
+export function setOwn(plain: Record<string, unknown>, key: string, value: unknown): void {
+  if (key !== "__proto__") plain[key] = value;
+  else Object.defineProperty(plain, key, { value, enumerable: true, configurable: true, writable: true });
+}
+
 export function remove(dict: PythonDict, key: string): void {
   if (dict instanceof Map) dict.delete(key);
   else delete dict[key];
@@ -141,9 +147,7 @@ export function* toPlainPieces(value: PythonValue): Pieces<unknown> {
   const plain: Record<string, unknown> = {};
   let seen = 0;
   for (const [key, item] of value) {
-    const entry = yield* toPlainPieces(item);
-    if (key !== "__proto__") plain[key] = entry;
-    else Object.defineProperty(plain, key, { value: entry, enumerable: true, configurable: true, writable: true });
+    setOwn(plain, key, yield* toPlainPieces(item));
     if (++seen % ITEMS_OF_A_PIECE === 0) yield;
   }
   return plain;
