@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { normalized } from "../../src/triton/config/normalize.ts";
+import { normalized } from "../../src/repository/config/normalize.ts";
 import { startTriton, type TritonChild } from "./child.ts";
 
 let child: TritonChild;

@@ -4,8 +4,8 @@
  */
 import type { CallHandler, GrpcCall } from "../../grpc/call.ts";
 import type { GrpcMethod } from "../../grpc/server.ts";
-import { isDecoupled } from "../config/model-config.ts";
-import { TritonError } from "../config/status.ts";
+import { isDecoupled } from "../../repository/config/model-config.ts";
+import { TritonError } from "../../repository/config/status.ts";
 import { OrderedResponses } from "../server/ordered.ts";
 import type { InferAnswer, InferRequest } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
