@@ -33,6 +33,8 @@ export interface Row {
   /** When each of its series came to be, seconds since 1970; absent where the real server does not show it. */
   readonly created?: (snapshot: Snapshot, identity: Identity) => readonly Sample[];
   readonly proof: Proof;
+  /** Shows also what no copy holds, such as the time: made anew for each page. */
+  readonly live?: true;
 }
 
 type Constructor<Value> = (refresh: Refresh, name: string, help: string, read: Read<Value>, proof: Proof) => Row;
@@ -105,7 +107,7 @@ export interface Collected extends Family {
 
 /**
  * Puts a table into a registry. `held` gives the copy that a refresh class shows; all families of one answer must see
- * the same ones. A name twice throws.
+ * the same ones. `remember` is made once per row. A name twice throws.
  */
 export function register(
   table: readonly Row[],
@@ -113,14 +115,16 @@ export function register(
   held: (refresh: Refresh) => Snapshot,
   identity: Identity,
   style: Style,
+  remember: (row: Row, make: () => Collected) => () => Collected = (_, make) => make,
 ): void {
-  for (const { samples, created, refresh, name, help, type } of table) {
+  for (const row of table) {
+    const { samples, created, refresh, name, help, type } = row;
     const family = { name, help, type, style, aggregator: "sum" };
-    const get = () => {
+    const make = () => {
       const snapshot = held(refresh);
       const values = samples(snapshot, identity);
       return { ...family, values, ...(created ? { created: created(snapshot, identity) } : {}) };
     };
-    registry.registerMetric({ ...family, get } as unknown as Metric<string>);
+    registry.registerMetric({ ...family, get: remember(row, make) } as unknown as Metric<string>);
   }
 }
