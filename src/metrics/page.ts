@@ -8,7 +8,7 @@ import type { Identity } from "./identity.ts";
 import { printOpenMetrics } from "./openmetrics.ts";
 import type { PageFormat } from "./order.ts";
 import { type Collected, type Row, register } from "./table.ts";
-import { Heads, printFamily } from "./text.ts";
+import { Lines, printFamily } from "./text.ts";
 import type { Reads, Watched } from "./watched.ts";
 
 /** In Triton's order. */
@@ -75,12 +75,12 @@ export function pages(identity: Identity): PrintPage {
 
 /** A family's text, which holds as long as the family does. */
 class Printed {
-  readonly #heads = new Heads();
+  readonly #lines = new Lines();
   #family: Collected | null = null;
   #text = "";
 
   text(family: Collected): string {
-    if (this.#family !== family) this.#text = printFamily(family, family.style, this.#heads);
+    if (this.#family !== family) this.#text = printFamily(family, family.style, this.#lines);
     this.#family = family;
     return this.#text;
   }
