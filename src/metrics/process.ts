@@ -26,24 +26,22 @@ function once(find: () => number): () => number {
   };
 }
 
-let lastStat: readonly number[] | null = null;
-/** Fields of /proc/self/stat behind the name, which may hold blanks; read once for all rows of a page. */
-function stat(): readonly number[] {
-  if (lastStat !== null) return lastStat;
-  const text = read("stat");
-  lastStat = text
-    .slice(text.lastIndexOf(")") + 2)
-    .split(" ")
-    .map(Number);
-  queueMicrotask(() => {
-    lastStat = null;
-  });
-  return lastStat;
+/** A number in /proc/self/statm, bytes: the size of all, what is resident. */
+const memoryBytes = (field: 0 | 1) => Number(read("statm").split(" ")[field]) * PAGE_BYTES;
+
+/** As `stat` shows it, in whole ticks of both kinds. */
+function cpuS(): number {
+  const { user, system } = process.cpuUsage();
+  const tickUs = 1e6 / TICKS_PER_SECOND;
+  return (Math.floor(user / tickUs) + Math.floor(system / tickUs)) / TICKS_PER_SECOND;
 }
 
 const startTimeS = once(() => {
   const boot = Number(/^btime (\d+)/m.exec(readFileSync("/proc/stat", "latin1"))![1]);
-  return boot + stat()[19]! / TICKS_PER_SECOND;
+  const stat = read("stat");
+  // Its fields behind the name, which may hold blanks.
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return boot + Number(fields[19]) / TICKS_PER_SECOND;
 });
 
 const maxFds = once(() => Number(/Max open files\s+(\d+)/.exec(read("limits"))![1]));
@@ -80,17 +78,12 @@ export const ownProcess: readonly Row[] = [
   collected("python_gc_objects_uncollectable_total", "Uncollectable objects found during GC"),
   collected("python_gc_collections_total", "Number of times this generation was collected"),
   gauge("now", "python_info", "Python platform information", () => [[PYTHON, 1]], NO_PYTHON),
-  own(gauge, "virtual_memory_bytes", "Virtual memory size in bytes.", () => stat()[20]!),
-  own(gauge, "resident_memory_bytes", "Resident memory size in bytes.", () => stat()[21]! * PAGE_BYTES),
+  own(gauge, "virtual_memory_bytes", "Virtual memory size in bytes.", () => memoryBytes(0)),
+  own(gauge, "resident_memory_bytes", "Resident memory size in bytes.", () => memoryBytes(1)),
   own(gauge, "start_time_seconds", "Start time of the process since unix epoch in seconds.", startTimeS, {
     still: "a process starts once",
   }),
-  own(
-    counter,
-    "cpu_seconds_total",
-    "Total user and system CPU time spent in seconds.",
-    () => (stat()[11]! + stat()[12]!) / TICKS_PER_SECOND,
-  ),
+  own(counter, "cpu_seconds_total", "Total user and system CPU time spent in seconds.", cpuS),
   own(gauge, "open_fds", "Number of open file descriptors.", openFds),
   own(gauge, "max_fds", "Maximum number of open file descriptors.", maxFds, {
     still: "the limit of a process does not change here",
