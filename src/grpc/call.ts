@@ -128,8 +128,8 @@ export class GrpcCall implements StreamReceiver, Expiring {
     this.#stream.end();
   }
 
-  /** A message behind `MESSAGE_HEAD_BYTES` of room, which are filled in; the bytes may change afterwards. */
-  send(message: Buffer): void {
+  /** A message behind `MESSAGE_HEAD_BYTES` of room, which are filled in, `length` bytes with it; they may change afterwards. */
+  send(message: Buffer, length = message.length): void {
     if (this.#over) return;
     if (!this.#begun) {
       this.#begun = true;
@@ -137,12 +137,12 @@ export class GrpcCall implements StreamReceiver, Expiring {
     }
     if (this.encoding === null) {
       message[0] = 0;
-      message.writeUInt32BE(message.length - MESSAGE_HEAD_BYTES, 1);
-      if (this.#faults === null) this.#stream.write(message);
-      else this.#faults.message(Buffer.from(message));
+      message.writeUInt32BE(length - MESSAGE_HEAD_BYTES, 1);
+      if (this.#faults === null) this.#stream.write(message, length);
+      else this.#faults.message(Buffer.from(message.subarray(0, length)));
       return;
     }
-    const packed = packedMessage(message.subarray(MESSAGE_HEAD_BYTES), this.encoding);
+    const packed = packedMessage(message.subarray(MESSAGE_HEAD_BYTES, length), this.encoding);
     const head = Buffer.from([1, 0, 0, 0, 0]);
     head.writeUInt32BE(packed.length, 1);
     const bytes = Buffer.concat([head, packed]);

@@ -91,6 +91,38 @@ test("any answer, unary and streamed, is what the library writes", () => {
   );
 });
 
+test("responses that differ in one text alone are what the writer of any answer writes", () => {
+  const [writer, other] = [new ResponseWriter(), new ResponseWriter()];
+  const bytes = fc.oneof(
+    fc.uint8Array({ maxLength: 300 }),
+    fc.constantFrom(100, 120, 16_200, 16_400, 70_000).map(filled),
+  );
+  fc.assert(
+    fc.property(
+      text,
+      text,
+      text,
+      text,
+      fc.array(bytes, { minLength: 1, maxLength: 4 }),
+      (model, version, id, name, all) => {
+        const head = responseHead(model, version, id);
+        const before = writer.beforeText(head, name);
+        for (const piece of all) {
+          const length = writer.streamedText(before, piece);
+          const data = Buffer.alloc(4 + piece.length);
+          data.writeUInt32LE(piece.length);
+          data.set(piece, 4);
+          const outputs = [{ name, datatype: "BYTES" as const, shape: [1], data }];
+          const whole = other.streamed("", { head, parameters: [], final: false, outputs });
+          expect(Buffer.compare(writer.bytes.subarray(5, length), whole.subarray(5))).toBe(0);
+        }
+      },
+    ),
+    { numRuns: times(500) },
+  );
+});
+const filled = (length: number) => new Uint8Array(length).fill(97);
+
 test("a large answer does not stay, and the next one is right", () => {
   const writer = new ResponseWriter();
   const unary = messageNamed("ModelInferResponse");

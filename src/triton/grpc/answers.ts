@@ -91,6 +91,7 @@ export class Inference {
           if (final) this.#unfinished--;
           receiver.respond(answer, final);
         },
+        plainText: (output) => receiver.plainText?.(output) ?? null,
       });
     } catch (error) {
       this.#unfinished--;

@@ -42,6 +42,11 @@ export interface ResponseParts {
   readonly outputs: readonly Tensor[];
 }
 
+type Described = Omit<ResponseParts, "outputs"> & { readonly outputs: readonly Omit<Tensor, "data">[] };
+
+/** Before each text of a tensor. */
+const TEXT_LENGTH_BYTES = 4;
+
 /** Fields 1 to 3, which all answers to a request share. */
 export function responseHead(model: string, version: string, id: string): Uint8Array {
   heads ??= new MessageBuffer();
@@ -81,7 +86,39 @@ export class ResponseWriter {
     return into.end();
   }
 
-  #write({ head, parameters, final, outputs }: ResponseParts): void {
+  /** What stands in responses of a stream that differ in the one text of an output alone: all before that text's bytes. */
+  beforeText(head: Uint8Array, output: string): Uint8Array {
+    const into = this.#into;
+    into.begin();
+    this.#described({ head, parameters: [], final: false, outputs: [{ name: output, datatype: "BYTES", shape: [1] }] });
+    return new Uint8Array(into.end().subarray(MESSAGE_HEAD_BYTES));
+  }
+
+  /** As `streamed` of such a text, where nothing is made: `bytes` then begins with so many of the message, its head's room included. */
+  streamedText(before: Uint8Array, text: Uint8Array): number {
+    const into = this.#into;
+    const bytes = TEXT_LENGTH_BYTES + text.length;
+    into.begin();
+    into.number(TAG.response, before.length + 1 + varintBytes(bytes) + bytes);
+    into.raw(before);
+    into.number(TAG.raw, bytes);
+    into.length(text.length);
+    into.raw(text);
+    return into.at;
+  }
+
+  /** Of the message that was written last. */
+  get bytes(): Buffer {
+    return this.#into.buffer;
+  }
+
+  #write(parts: ResponseParts): void {
+    this.#described(parts);
+    for (const { data } of parts.outputs) this.#into.bytes(TAG.raw, data);
+  }
+
+  /** All but the outputs' data. */
+  #described({ head, parameters, final, outputs }: Described): void {
     const into = this.#into;
     into.raw(head);
     for (const parameter of parameters) this.#parameter(parameter);
@@ -97,7 +134,6 @@ export class ResponseWriter {
       }
       into.close(output);
     }
-    for (const { data } of outputs) into.bytes(TAG.raw, data);
   }
 
   #parameter([name, value]: readonly [string, ParameterValue]): void {
@@ -114,10 +150,21 @@ export class ResponseWriter {
   }
 }
 
+/** How many bytes a length below 2^28 takes. */
+const varintBytes = (value: number): number => (value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x20_0000 ? 3 : 4);
+
 /** Protobuf's wire format, into a buffer that grows. */
 class MessageBuffer {
   #buffer = Buffer.allocUnsafe(FIRST_BYTES);
   #at = 0;
+
+  get buffer(): Buffer {
+    return this.#buffer;
+  }
+
+  get at(): number {
+    return this.#at;
+  }
 
   /** Leaves room for a message's head. */
   begin(): void {
@@ -156,6 +203,12 @@ class MessageBuffer {
     this.#room(1);
     this.#buffer[this.#at++] = name;
     this.varint(value);
+  }
+
+  /** 32 bits, as they stand before a text in a tensor. */
+  length(value: number): void {
+    this.#room(TEXT_LENGTH_BYTES);
+    this.#at = this.#buffer.writeUInt32LE(value, this.#at);
   }
 
   double(name: number, value: number): void {

@@ -4,6 +4,7 @@
  */
 import type { CallHandler, GrpcCall } from "../../grpc/call.ts";
 import type { GrpcMethod } from "../../grpc/server.ts";
+import type { PlainText } from "../behaviours/behaviour.ts";
 import { isDecoupled } from "../config/model-config.ts";
 import { TritonError } from "../config/status.ts";
 import { OrderedResponses } from "../server/ordered.ts";
@@ -110,7 +111,25 @@ class StreamInfer implements CallHandler {
     const wish = wishOf(message, around.memory, this.#inference.forwarded(this.#call));
     one.request = this.#inference.begin(message.modelName, version as number, wish, {
       respond: (answer, final) => this.#came(one, found, wish, answer, final),
+      plainText: (output) => (one.decoupled ? this.#plain(one, found, output) : null),
     });
+  }
+
+  /** Behind a first response: pieces of a text leave as responses, but nothing is made of any of them. */
+  #plain(one: Streamed, model: Served, output: string): PlainText {
+    const call = this.#call;
+    const writer = this.#writer;
+    const before = writer.beforeText(headOf(one, model), output);
+    return {
+      escaped: false,
+      get full() {
+        return call.queued > 0;
+      },
+      write: (piece) => {
+        const length = writer.streamedText(before, piece);
+        call.send(writer.bytes, length);
+      },
+    };
   }
 
   #came(one: Streamed, model: Served, wish: GrpcWish, answer: InferAnswer | TritonError | null, final: boolean): void {
@@ -134,9 +153,8 @@ class StreamInfer implements CallHandler {
       const head = responseHead(message.modelName, message.modelVersion, message.id);
       this.#send(outputs?.message ?? "", head, final);
     } else {
-      one.head ??= responseHead(model.name, `${model.version}`, message.id);
       const { parameters } = given as InferAnswer;
-      this.#written(this.#writer.streamed("", { head: one.head, parameters, final, outputs }));
+      this.#written(this.#writer.streamed("", { head: headOf(one, model), parameters, final, outputs }));
     }
   }
 
@@ -172,6 +190,9 @@ class StreamInfer implements CallHandler {
     if (this.#halfClosed && this.#running.size === 0 && this.#later.length === 0) this.#call.end();
   }
 }
+
+const headOf = (one: Streamed, { name, version }: Served): Uint8Array =>
+  (one.head ??= responseHead(name, `${version}`, one.message.id));
 
 /** A request of a stream. */
 class Streamed {
