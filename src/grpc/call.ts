@@ -136,8 +136,7 @@ export class GrpcCall implements StreamReceiver, Expiring {
       if (this.#faults === null) this.#stream.head(HEADS[this.encoding ?? "plain"], false);
     }
     if (this.encoding === null) {
-      message[0] = 0;
-      message.writeUInt32BE(length - MESSAGE_HEAD_BYTES, 1);
+      writeHead(message, length - MESSAGE_HEAD_BYTES);
       if (this.#faults === null) this.#stream.write(message, length);
       else this.#faults.message(Buffer.from(message.subarray(0, length)));
       return;
@@ -297,6 +296,15 @@ export class GrpcCall implements StreamReceiver, Expiring {
     this.#forget?.();
     this.#release();
   }
+}
+
+/** Bun's `writeUInt32BE` makes a view of each buffer. */
+function writeHead(into: Uint8Array, length: number): void {
+  into[0] = 0;
+  into[1] = length >>> 24;
+  into[2] = length >>> 16;
+  into[3] = length >>> 8;
+  into[4] = length;
 }
 
 const lengthAt = (bytes: Uint8Array, at: number): number =>

@@ -30,6 +30,8 @@ const TAG = {
 } as const;
 
 const FIRST_BYTES = 1024;
+/** Up to here a loop costs less than a call of native code. */
+const SHORT_BYTES = 24;
 /** A larger buffer is not kept. */
 const KEPT_BYTES = 1_048_576;
 
@@ -42,7 +44,7 @@ export interface ResponseParts {
   readonly outputs: readonly Tensor[];
 }
 
-type Described = Omit<ResponseParts, "outputs"> & { readonly outputs: readonly Omit<Tensor, "data">[] };
+export type Described = Omit<ResponseParts, "outputs"> & { readonly outputs: readonly Omit<Tensor, "data">[] };
 
 /** Before each text of a tensor. */
 const TEXT_LENGTH_BYTES = 4;
@@ -54,7 +56,7 @@ export function responseHead(model: string, version: string, id: string): Uint8A
   if (model !== "") heads.text(TAG.name, model);
   if (version !== "") heads.text(TAG.version, version);
   if (id !== "") heads.text(TAG.id, id);
-  return new Uint8Array(heads.end().subarray(MESSAGE_HEAD_BYTES));
+  return new Uint8Array(heads.buffer.subarray(MESSAGE_HEAD_BYTES, heads.at));
 }
 /** Made with the first head: the class stands below. */
 let heads: MessageBuffer | null = null;
@@ -64,37 +66,55 @@ const FINAL: Readonly<Record<"true" | "false", InferParameters>> = {
   false: [["triton_final_response", false]],
 };
 
-/** One message at a time: the bytes that are given are good until the next one is written. */
+/** One message at a time: its bytes are good until the next one is written. */
 export class ResponseWriter {
   readonly #into = new MessageBuffer();
 
-  /** Behind room for a message's head. */
-  response(parts: ResponseParts): Buffer {
+  /** Where the message is, behind room for its head; other methods give how many bytes of this are theirs. */
+  get bytes(): Buffer {
+    return this.#into.buffer;
+  }
+
+  response(parts: ResponseParts): number {
     this.#into.begin();
-    this.#write(parts);
-    return this.#into.end();
+    this.#described(parts);
+    this.#data(parts.outputs);
+    return this.#into.at;
   }
 
   /** `error` "": none. */
-  streamed(error: string, parts: ResponseParts): Buffer {
+  streamed(error: string, parts: ResponseParts): number {
     const into = this.#into;
     into.begin();
     if (error !== "") into.text(TAG.error, error);
     const at = into.open(TAG.response);
-    this.#write(parts);
+    this.#described(parts);
+    this.#data(parts.outputs);
     into.close(at);
-    return into.end();
+    return into.at;
   }
 
-  /** What stands in responses of a stream that differ in the one text of an output alone: all before that text's bytes. */
-  beforeText(head: Uint8Array, output: string): Uint8Array {
+  /** What stands before the outputs' data. */
+  before(parts: Described): Uint8Array {
     const into = this.#into;
     into.begin();
-    this.#described({ head, parameters: [], final: false, outputs: [{ name: output, datatype: "BYTES", shape: [1] }] });
-    return new Uint8Array(into.end().subarray(MESSAGE_HEAD_BYTES));
+    this.#described(parts);
+    return new Uint8Array(into.buffer.subarray(MESSAGE_HEAD_BYTES, into.at));
   }
 
-  /** As `streamed` of such a text, where nothing is made: `bytes` then begins with so many of the message, its head's room included. */
+  /** As `streamed` without an error, of what gave `before`. */
+  streamedBehind(before: Uint8Array, outputs: readonly Tensor[]): number {
+    const into = this.#into;
+    let bytes = before.length;
+    for (const { data } of outputs) bytes += 1 + varintBytes(data.length) + data.length;
+    into.begin();
+    into.number(TAG.response, bytes);
+    into.raw(before);
+    this.#data(outputs);
+    return into.at;
+  }
+
+  /** Likewise, of one output with one text. */
   streamedText(before: Uint8Array, text: Uint8Array): number {
     const into = this.#into;
     const bytes = TEXT_LENGTH_BYTES + text.length;
@@ -107,14 +127,8 @@ export class ResponseWriter {
     return into.at;
   }
 
-  /** Of the message that was written last. */
-  get bytes(): Buffer {
-    return this.#into.buffer;
-  }
-
-  #write(parts: ResponseParts): void {
-    this.#described(parts);
-    for (const { data } of parts.outputs) this.#into.bytes(TAG.raw, data);
+  #data(outputs: readonly Tensor[]): void {
+    for (const { data } of outputs) this.#into.bytes(TAG.raw, data);
   }
 
   /** All but the outputs' data. */
@@ -150,8 +164,9 @@ export class ResponseWriter {
   }
 }
 
-/** How many bytes a length below 2^28 takes. */
-const varintBytes = (value: number): number => (value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x20_0000 ? 3 : 4);
+/** How many bytes a length below 2^35 takes. */
+const varintBytes = (value: number): number =>
+  value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x20_0000 ? 3 : value < 0x1000_0000 ? 4 : 5;
 
 /** Protobuf's wire format, into a buffer that grows. */
 class MessageBuffer {
@@ -170,10 +185,6 @@ class MessageBuffer {
   begin(): void {
     if (this.#buffer.length > KEPT_BYTES) this.#buffer = Buffer.allocUnsafe(FIRST_BYTES);
     this.#at = MESSAGE_HEAD_BYTES;
-  }
-
-  end(): Buffer {
-    return this.#buffer.subarray(0, this.#at);
   }
 
   /** A message in the message; gives what `close` needs. */
@@ -208,7 +219,8 @@ class MessageBuffer {
   /** 32 bits, as they stand before a text in a tensor. */
   length(value: number): void {
     this.#room(TEXT_LENGTH_BYTES);
-    this.#at = this.#buffer.writeUInt32LE(value, this.#at);
+    // Bun's `writeUInt32LE` makes a view of each buffer.
+    for (let rest = value, at = 0; at < TEXT_LENGTH_BYTES; rest >>>= 8, at++) this.#buffer[this.#at++] = rest;
   }
 
   double(name: number, value: number): void {
@@ -239,7 +251,8 @@ class MessageBuffer {
 
   raw(bytes: Uint8Array): void {
     this.#room(bytes.length);
-    this.#buffer.set(bytes, this.#at);
+    if (bytes.length > SHORT_BYTES) this.#buffer.set(bytes, this.#at);
+    else for (let at = 0; at < bytes.length; at++) this.#buffer[this.#at + at] = bytes[at]!;
     this.#at += bytes.length;
   }
 

@@ -10,6 +10,8 @@ import { TritonError } from "../config/status.ts";
 import { OrderedResponses } from "../server/ordered.ts";
 import type { InferAnswer, InferRequest } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
+import type { Tensor } from "../tensors/datatypes.ts";
+import { AlikeResponses } from "./alike-responses.ts";
 import { caught, type Inference, sentOutputs, statusOf, UNREADABLE, versionNumber } from "./answers.ts";
 import { type GrpcWish, type InferMessage, readInfer, wishOf } from "./infer-request.ts";
 import { ResponseWriter, responseHead } from "./infer-response.ts";
@@ -119,7 +121,8 @@ class StreamInfer implements CallHandler {
   #plain(one: Streamed, model: Served, output: string): PlainText {
     const call = this.#call;
     const writer = this.#writer;
-    const before = writer.beforeText(headOf(one, model), output);
+    const text = { name: output, datatype: "BYTES", shape: [1] } as const;
+    const before = writer.before({ head: headOf(one, model), parameters: [], final: false, outputs: [text] });
     return {
       escaped: false,
       get full() {
@@ -133,19 +136,15 @@ class StreamInfer implements CallHandler {
   }
 
   #came(one: Streamed, model: Served, wish: GrpcWish, answer: InferAnswer | TritonError | null, final: boolean): void {
-    const send = () => this.#answer(one, model, wish, answer, final);
-    if (one.decoupled) send();
-    else this.#inOrder(one, send, final);
+    if (one.decoupled) this.#answer(one, model, wish, answer, final);
+    else this.#inOrder(one, () => this.#answer(one, model, wish, answer, final), final);
     if (final) this.#ended(one);
   }
 
   #answer(one: Streamed, model: Served, wish: GrpcWish, given: InferAnswer | TritonError | null, final: boolean): void {
     if (this.#call.over) return;
     const { message } = one;
-    const outputs =
-      given === null || given instanceof TritonError
-        ? given
-        : caught(() => sentOutputs(given, wish.outputs, model.config));
+    const outputs = given === null || given instanceof TritonError ? given : outputsToSend(given, wish, model);
     if (outputs instanceof TritonError && this.#strict) {
       this.#stop(() => this.#call.end(statusOf(outputs)));
     } else if (outputs === null || outputs instanceof TritonError) {
@@ -154,7 +153,8 @@ class StreamInfer implements CallHandler {
       this.#send(outputs?.message ?? "", head, final);
     } else {
       const { parameters } = given as InferAnswer;
-      this.#written(this.#writer.streamed("", { head: headOf(one, model), parameters, final, outputs }));
+      one.responses ??= new AlikeResponses(this.#writer);
+      this.#written(one.responses.write({ head: headOf(one, model), parameters, final, outputs }));
     }
   }
 
@@ -163,9 +163,10 @@ class StreamInfer implements CallHandler {
     this.#written(this.#writer.streamed(error, { head, parameters: [], final, outputs: [] }));
   }
 
-  #written(bytes: Buffer): void {
+  /** So many of the writer's bytes. */
+  #written(length: number): void {
     if (this.#call.queued > WAITING_BYTES_MOST) this.#stop(() => this.#call.drop());
-    else this.#call.send(bytes);
+    else this.#call.send(this.#writer.bytes, length);
   }
 
   #inOrder(one: Streamed, send: () => void, final: boolean): void {
@@ -194,6 +195,16 @@ class StreamInfer implements CallHandler {
 const headOf = (one: Streamed, { name, version }: Served): Uint8Array =>
   (one.head ??= responseHead(name, `${version}`, one.message.id));
 
+/** No function is made for it: this is done for each response. */
+function outputsToSend(answer: InferAnswer, wish: GrpcWish, { config }: Served): readonly Tensor[] | TritonError {
+  try {
+    return sentOutputs(answer, wish.outputs, config);
+  } catch (error) {
+    if (!(error instanceof TritonError)) throw error;
+    return error;
+  }
+}
+
 /** A request of a stream. */
 class Streamed {
   readonly message: InferMessage;
@@ -201,6 +212,7 @@ class Streamed {
   decoupled = false;
   /** What its answers begin with. */
   head: Uint8Array | null = null;
+  responses: AlikeResponses | null = null;
 
   constructor(message: InferMessage) {
     this.message = message;
