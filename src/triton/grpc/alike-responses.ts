@@ -1,11 +1,11 @@
 /** How do responses of one request leave that differ in their data alone? What stands before the data is written once. */
 import type { Tensor } from "../tensors/datatypes.ts";
-import type { Described, ResponseParts, ResponseWriter } from "./infer-response.ts";
+import type { DescribedParts, ResponseParts, ResponseWriter } from "./infer-response.ts";
 
 export class AlikeResponses {
   readonly #writer: ResponseWriter;
-  /** Of the last response; null: one of its kind is not kept. */
-  #like: Described["outputs"] | null = null;
+  /** The last response, without its data; null: there was none of this kind. */
+  #like: DescribedParts["outputs"] | null = null;
   /** Before the data of responses like it; null: there has been one of them. */
   #before: Uint8Array | null = null;
 
@@ -27,7 +27,7 @@ export class AlikeResponses {
   }
 }
 
-function areAlike(one: Described["outputs"], other: readonly Tensor[]): boolean {
+function areAlike(one: DescribedParts["outputs"], other: readonly Tensor[]): boolean {
   if (one.length !== other.length) return false;
   for (let at = 0; at < one.length; at++) {
     const [a, b] = [one[at]!, other[at]!];

@@ -44,7 +44,7 @@ export interface ResponseParts {
   readonly outputs: readonly Tensor[];
 }
 
-export type Described = Omit<ResponseParts, "outputs"> & { readonly outputs: readonly Omit<Tensor, "data">[] };
+export type DescribedParts = Omit<ResponseParts, "outputs"> & { readonly outputs: readonly Omit<Tensor, "data">[] };
 
 /** Before each text of a tensor. */
 const TEXT_LENGTH_BYTES = 4;
@@ -95,7 +95,7 @@ export class ResponseWriter {
   }
 
   /** What stands before the outputs' data. */
-  before(parts: Described): Uint8Array {
+  before(parts: DescribedParts): Uint8Array {
     const into = this.#into;
     into.begin();
     this.#described(parts);
@@ -132,7 +132,7 @@ export class ResponseWriter {
   }
 
   /** All but the outputs' data. */
-  #described({ head, parameters, final, outputs }: Described): void {
+  #described({ head, parameters, final, outputs }: DescribedParts): void {
     const into = this.#into;
     into.raw(head);
     for (const parameter of parameters) this.#parameter(parameter);
