@@ -52,7 +52,8 @@ export function sentOutputs(
   wishes: ReadonlyMap<string, GrpcOutput>,
   config: ModelConfig,
 ): readonly Tensor[] {
-  const bytes = outputs.reduce((all, { data }) => all + data.length, 0);
+  let bytes = 0;
+  for (const { data } of outputs) bytes += data.length;
   if (bytes > MESSAGE_BYTES_MOST)
     throw invalidArg(`Response has byte size ${bytes} which exceeds gRPC's byte size limit ${MESSAGE_BYTES_MOST}.`);
   if (wishes.size === 0) return outputs;
@@ -91,6 +92,7 @@ export class Inference {
           if (final) this.#unfinished--;
           receiver.respond(answer, final);
         },
+        plainText: (output) => receiver.plainText?.(output) ?? null,
       });
     } catch (error) {
       this.#unfinished--;

@@ -71,7 +71,8 @@ class UnaryInfer implements CallHandler {
       return;
     }
     const head = responseHead(name, `${version}`, fields.id);
-    this.#call.send(this.#writer.response({ head, parameters: answer.parameters, final: null, outputs }));
+    const length = this.#writer.response({ head, parameters: answer.parameters, final: null, outputs });
+    this.#call.send(this.#writer.bytes, length);
     this.#call.end();
   }
 }

@@ -319,8 +319,9 @@ class Choice implements Receiver {
   #begin(): void {
     const plain = this.#answer.plainText();
     this.#plain = plain;
-    if (!plain?.laneEnd) return;
-    this.#lane = this.submission?.lane?.(this, plain.laneEnd, plain.prefix, plain.suffix) ?? null;
+    if (!plain?.lane) return;
+    const { end, prefix, suffix } = plain.lane;
+    this.#lane = this.submission?.lane?.(this, end, prefix, suffix) ?? null;
     if (this.#lane !== null) this.#watch.follows(() => this.submission?.settle?.());
   }
 
@@ -328,8 +329,8 @@ class Choice implements Receiver {
   #wentPlain(id: number): boolean {
     const plain = this.#plain;
     if (plain === null || plain.full || !this.text.idle) return false;
-    const piece = this.text.plain(id);
-    if (piece === undefined || hasCode(piece)) return false;
+    const piece = this.text.plain(id, plain.escaped);
+    if (piece === undefined || (plain.escaped && hasCode(piece))) return false;
     this.text.tokens++;
     this.#watch.tokens(1, this.text.tokens, false);
     plain.write(piece);

@@ -17,7 +17,7 @@ export function lookUp(model: Served, request: InferRequest, shared: Shared): st
   cache.counts.lookupUs += request.cacheUs;
   if (found === undefined) return key;
   model.statistics.hit(nowUs - request.startUs, fromUs - request.queuedUs, request.cacheUs, nowUs, epochMs());
-  passOn(request, model.statistics, nowUs, wanted(request, found), true);
+  passOn(request, model.statistics, clock, wanted(request, found), true);
   return HIT;
 }
 export const HIT = "hit";

@@ -230,7 +230,7 @@ class Passage {
 
   #send(answer: InferAnswer | null, final: boolean): void {
     const shown = answer && wanted(this.#request, answer);
-    passOn(this.#request, this.#options.statistics, this.#options.shared.clock.now(), shown, final);
+    passOn(this.#request, this.#options.statistics, this.#options.shared.clock, shown, final);
   }
 
   /** Counted twice for one request: by the answer, and by the report (seen on 2.51). */
@@ -242,6 +242,6 @@ class Passage {
     statistics.failed("OTHER", nowUs - this.#request.startUs, 2);
     this.#ended();
     const error = new TritonError(code, `in ensemble '${this.#ensemble.name}', ${message}`);
-    passOn(this.#request, statistics, nowUs, error, true);
+    passOn(this.#request, statistics, shared.clock, error, true);
   }
 }

@@ -383,7 +383,7 @@ export class Runner implements Served {
   }
 
   #passNow(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
-    passOn(request, this.statistics, this.#shared.clock.now(), answer && chosen(request, answer), final);
+    passOn(request, this.statistics, this.#shared.clock, answer && chosen(request, answer), final);
   }
 }
 

@@ -39,13 +39,13 @@ export interface Shared {
 export function passOn(
   request: InferRequest,
   statistics: ModelStatistics,
-  nowUs: number,
+  clock: Pick<Clock, "now">,
   answer: InferAnswer | TritonError | null,
   final: boolean,
 ): void {
   if (answer !== null && !request.responded) {
     request.responded = true;
-    statistics.responded(nowUs - request.startUs);
+    statistics.responded(clock.now() - request.startUs);
   }
   request.receiver.respond(answer, final);
 }
