@@ -144,7 +144,7 @@ test("work that grows faster than bytes: slow, memory; a right client is not acc
 });
 
 test("a client that leaves when all has come is void where nothing could act, as one that stays", async () => {
-  // It leaves at the finish reason; the end of the stream is still to be written then.
+  // Leaves at the finish reason; the end of the stream is still to be written then.
   const leaves: StressClient = async ({ url, signal }) => {
     const left = new AbortController();
     const body = '{"stream":true}';
