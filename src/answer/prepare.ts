@@ -112,9 +112,11 @@ async function awaited(
   pending: Promise<[Uint32Array[], Uint32Array[] | null, Uint32Array | null, Permitted | null]>,
 ): Promise<PreparedRequest> {
   const [prompts, badWords, orderedIds, permitted] = await pending;
-  const seeds = writing && prompts.map((ids) => seedOf(request, ids, nextSeed));
+  // More choices than there is room for are refused further on, and nothing is written for them.
+  const isWritten = writing !== null && prompts.length * request.n <= REQUESTS_MOST;
+  const seeds = isWritten ? prompts.map((ids) => seedOf(request, ids, nextSeed)) : null;
   const all = (seeds ?? []).flatMap((seed) => choiceSeeds(seed, request.n));
-  const written = writing && (await writing(all, prompts));
+  const written = isWritten ? await writing(all, prompts) : null;
   const echoes = isLong(prompts) ? await inTurns(echoPieces(request, prompts, vocabulary), backend) : null;
   // Hashing a long prompt takes its time too.
   if (prompts.some((ids) => ids.length > LONG_PROMPT_TOKENS)) await backend.spare();

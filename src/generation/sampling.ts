@@ -30,10 +30,14 @@ export function checkParameters(request: ChatRequest | CompletionRequest, maxTok
 
 function checkSequences(n: Int, name: string): ErrorAnswer | null {
   if (n < 1) return badRequest(`${name} must be at least 1, got ${n}.`);
+  const tooMany = tooManySequences(n, name);
+  return tooMany === null ? null : badRequest(tooMany);
+}
+
+/** What vLLM says of more than it takes; null: it takes them. */
+export function tooManySequences(n: Int, name: string): string | null {
   if (n <= MAX_SEQUENCES) return null;
-  return badRequest(
-    `${name} must be at most ${MAX_SEQUENCES}, got ${n}. To increase this limit, set the VLLM_MAX_N_SEQUENCES environment variable.`,
-  );
+  return `${name} must be at most ${MAX_SEQUENCES}, got ${n}. To increase this limit, set the VLLM_MAX_N_SEQUENCES environment variable.`;
 }
 
 function checkRanges({ sampling, temperature }: ChatRequest | CompletionRequest): ErrorAnswer | null {

@@ -133,6 +133,10 @@ test.each([
   [{ text_input: "" }, "The decoder prompt cannot be empty"],
   [{ n: 2, temperature: 0 }, "n must be 1 when using greedy sampling, got 2."],
   [
+    { n: 2 ** 31 },
+    "n must be at most 16384, got 2147483648. To increase this limit, set the VLLM_MAX_N_SEQUENCES environment variable.",
+  ],
+  [
     { logprobs: 30 },
     "Requested sample logprobs of 30, which is greater than max allowed: 20 (parameter=logprobs, value=30)",
   ],

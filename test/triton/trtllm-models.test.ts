@@ -136,6 +136,8 @@ test("sequences, beams and rows of a batch are told apart", async () => {
   expect(await tooWide.text()).toMatch(
     /Executor failed process requestId \d+ due to .* beam width 9 is larger than configured max beam width 4"/,
   );
+  const tooMany = await post("tensorrt_llm", "generate_stream", { ...direct, num_return_sequences: 2 ** 31 - 1 });
+  expect(await tooMany.text()).toContain("2147483647 sequences are more than the 65536 that the executor holds");
 });
 
 test("an id and stop end a request in the engine: it has what came until then, and counts as a success", async () => {

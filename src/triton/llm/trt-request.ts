@@ -2,6 +2,8 @@
  * What does a request to a `tensorrt_llm` model ask for? One wish per row of its batch: `createRequestsFromInputTensors` of the
  * backend's `utils.cc`, and what its executor refuses (1.2 line), in its words.
  */
+
+import { REQUESTS_MOST } from "../../config/core-limits.ts";
 import { greedySeed } from "../../content/answers.ts";
 import type { Steering } from "../../content/steered.ts";
 import { choiceSeeds, seedOf } from "../../generation/seeds.ts";
@@ -108,7 +110,7 @@ function wishOf(inputs: Rows, row: number, around: LlmAround): TrtWish {
     maxTokens,
     minTokens,
     endId,
-    seeds: choiceSeeds(first, beams * sequences),
+    seeds: choiceSeeds(first, Math.min(beams * sequences, REQUESTS_MOST)),
     beams,
     sequences,
     stopWords: wordsIn(inputs.row("stop_words_list", row)),
@@ -117,7 +119,7 @@ function wishOf(inputs: Rows, row: number, around: LlmAround): TrtWish {
   };
 }
 
-function checkLimits({ promptIds, endId, beams }: TrtWish, config: ModelConfig, around: LlmAround): void {
+function checkLimits({ promptIds, endId, beams, sequences }: TrtWish, config: ModelConfig, around: LlmAround): void {
   const { size } = around.text.vocabulary;
   const most = Number(configParameter(config, "max_beam_width")) || 1;
   if (endId >= size) throw new ExecutorError(`EndId (${endId}) is not within acceptable range [-1, ${size}).`);
@@ -129,6 +131,10 @@ function checkLimits({ promptIds, endId, beams }: TrtWish, config: ModelConfig, 
     throw new ExecutorError(`Input token ids are not within acceptable range [0, ${size}).`);
   if (beams > most)
     throw new ExecutorError(`Requested beam width ${beams} is larger than configured max beam width ${most}`);
+  if (beams * sequences > REQUESTS_MOST)
+    throw new ExecutorError(
+      `${beams * sequences} sequences are more than the ${REQUESTS_MOST} that the executor holds`,
+    );
 }
 
 /** A response's logits take at most so much; the real ones are as large. */

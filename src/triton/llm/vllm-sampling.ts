@@ -2,7 +2,7 @@
  * What do the sampling parameters of a request to the vLLM backend say? The tensor, else all parameters of the request. Numbers
  * may be texts; names that nobody reads say nothing (`vllm_backend_utils.py`). Words of vLLM 0.33's `sampling_params.py`.
  */
-import { isGreedy } from "../../generation/sampling.ts";
+import { isGreedy, tooManySequences } from "../../generation/sampling.ts";
 import type { ModelRequest } from "../../repository/behaviours/behaviour.ts";
 import { firstText } from "../../repository/behaviours/values.ts";
 import { fromBytesText } from "../../repository/tensors/datatypes.ts";
@@ -42,6 +42,8 @@ export function vllmSampling(request: ModelRequest, vocabularySize: number): Vll
   const given = said as Said;
   const number = numbersOf(given);
   const n = Math.trunc(number("n", 1, 1, "at least 1"));
+  const tooMany = tooManySequences(n, "n");
+  if (tooMany !== null) throw new Error(tooMany);
   const maxTokens = Math.trunc(number("max_tokens", 1, TOKENS, "at least 1", true));
   const minTokens = Math.trunc(number("min_tokens", 0, 0, "greater than or equal to 0"));
   if (minTokens > maxTokens)
