@@ -113,8 +113,11 @@ function gapsOf(clock: Clock): Gaps {
 
 /** Request bodies after which a collection is asked for: each leaves some five times its size behind. */
 const COLLECT_AFTER_BYTES = 4 * 2 ** 20;
-/** Streams after which one of what is new is asked for: what making them leaves lies among what they keep while they are open. */
-const COLLECT_AFTER_STREAMS = 256;
+/**
+ * Halves of streams after which one of what is new is asked for: what making them leaves lies among what they keep while they
+ * are open. Reading a request leaves as much as opening its stream; a burst of them is read before the first is opened.
+ */
+const COLLECT_AFTER_HALVES = 512;
 /** A stream leaves as much as a body of so many bytes. */
 const STREAM_BYTES = 4096;
 /** Streams after which the next collection is a whole one in any case: what a stream kept while it was open is old by its end. */
@@ -140,6 +143,7 @@ export class Garbage {
   /** A whole one found no gap, and is made up for when the streams leave one. */
   #owed = false;
   #makingUp = false;
+  #halves = 0;
   #streams = 0;
   /** As of the last whole collection. */
   #streamsThen = 0;
@@ -155,10 +159,18 @@ export class Garbage {
     else if (!this.#looking && this.#bytes >= LITTLE_BYTES) this.#lookLater();
   };
 
+  /** A request for a stream was read. */
+  readonly read = (): void => this.#half();
+
   readonly opened = (): void => {
-    if (++this.#streams % COLLECT_AFTER_STREAMS === 0) this.collect("young");
+    this.#streams++;
+    this.#half();
     this.add(STREAM_BYTES);
   };
+
+  #half(): void {
+    if (++this.#halves % COLLECT_AFTER_HALVES === 0) this.collect("young");
+  }
 
   #ask(): void {
     this.#bytes = 0;
