@@ -134,8 +134,10 @@ export type Collection = "whole" | "whole, beside streams" | "young";
  * told, by the amount of bodies read and of streams opened, in spare time.
  */
 export class Garbage {
-  /** Since the last collection, and at the last look. */
+  /** Since the last collection. */
   #bytes = 0;
+  /** In all, and at the last look. */
+  #all = 0;
   #seen = 0;
   #looking = false;
   /** A collection was asked for, and waits for a gap. */
@@ -143,6 +145,8 @@ export class Garbage {
   /** A whole one found no gap, and is made up for when the streams leave one. */
   #owed = false;
   #makingUp = false;
+  /** A whole one came in the middle of a burst, which had not let go of what was on its way: there is one more behind it. */
+  #again = false;
   #halves = 0;
   #streams = 0;
   /** As of the last whole collection. */
@@ -155,6 +159,7 @@ export class Garbage {
 
   readonly add = (bytes: number): void => {
     this.#bytes += bytes;
+    this.#all += bytes;
     if (this.#bytes >= COLLECT_AFTER_BYTES) this.#ask();
     else if (!this.#looking && this.#bytes >= LITTLE_BYTES) this.#lookLater();
   };
@@ -172,7 +177,7 @@ export class Garbage {
     if (++this.#halves % COLLECT_AFTER_HALVES === 0) this.collect("young");
   }
 
-  #ask(): void {
+  #ask(atRest = false): void {
     this.#bytes = 0;
     // While a whole one waits for its gap, an answer of megabytes would leave hundreds of them.
     if (this.#asking) {
@@ -183,8 +188,11 @@ export class Garbage {
     void this.spare.pass().then((found) => {
       this.#asking = false;
       const isDue = this.#streams - this.#streamsThen >= WHOLE_AFTER_STREAMS;
-      if (found || isDue) this.#whole(found ? "whole" : "whole, beside streams");
-      else {
+      if (found || isDue) {
+        this.#whole(found ? "whole" : "whole, beside streams");
+        this.#again = found && !atRest;
+        if (this.#again && !this.#looking) this.#lookLater();
+      } else {
         this.collect("young");
         this.#owe();
       }
@@ -216,12 +224,12 @@ export class Garbage {
 
   #lookLater(): void {
     this.#looking = true;
-    this.#seen = this.#bytes;
+    this.#seen = this.#all;
     const { clock } = this.spare;
     clock.at(clock.now() + REST_US, () => {
       this.#looking = false;
-      if (this.#bytes < LITTLE_BYTES) return;
-      if (this.#bytes === this.#seen) this.#ask();
+      if (this.#bytes < LITTLE_BYTES && !this.#again) return;
+      if (this.#all === this.#seen) this.#ask(true);
       else this.#lookLater();
     });
   }

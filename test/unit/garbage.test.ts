@@ -83,6 +83,20 @@ test("after 4096 streams the next collection is a whole one, beside the steps wh
   expect(wholes).toEqual([4096, 8192]);
 });
 
+test("behind a burst there is one more: the last of its requests were on their way at the last one", async () => {
+  const { garbage, collected, pass } = world();
+  for (let i = 0; i < 5; i++) {
+    garbage.add(4 * MIB);
+    await pass(0.2 * SECOND_US);
+  }
+  garbage.add(1);
+  expect(collected).toHaveLength(5);
+  await pass(2 * SECOND_US);
+  expect(collected.map(([, what]) => what)).toEqual(Array(6).fill("whole"));
+  await pass(60 * SECOND_US);
+  expect(collected).toHaveLength(6);
+});
+
 test("while it waits for a gap, what is new is collected after each further 4 MiB", async () => {
   const { clock, garbage, collected, pass } = world();
   const step = () => void clock.at(clock.now() + 20_000, step);
