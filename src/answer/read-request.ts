@@ -66,8 +66,13 @@ function readBody(
 type Given = Parameters<BodyReader["read"]>;
 type Coming = Pick<Received, "http" | "body" | "bytes" | "arrivalUs">;
 
-function received({ orders }: Serving, coming: Coming, read: ReturnType<BodyReader["read"]>): Received | Declined {
+function received(
+  { orders, options }: Serving,
+  coming: Coming,
+  read: ReturnType<BodyReader["read"]>,
+): Received | Declined {
   if ("error" in read) return read;
+  if (read.request.stream) options.backend.read?.();
   return { ...coming, request: orders.onto(coming.http, read.request), form: read.form };
 }
 

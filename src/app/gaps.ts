@@ -30,6 +30,8 @@ export function gapsOf(clock: Clock, marks: Marks): Gaps {
   const whole = () => collect(() => Bun.gc(true));
   const garbage = new Garbage(new SpareTime(clock, COLLECTION_US, COLLECTION_PATIENCE_US), (what) => {
     if (what === "whole") whole();
+    // A burst of requests comes in few turns of the event loop: behind this one there would be nothing left to keep small.
+    else if (what === "young" && long.isThere) collect(edenGC);
     // Bodies are young when they become garbage: a collection of what is new finds them, and takes a tenth of the time.
     else void long.pass().then(what === "young" ? () => collect(edenGC) : whole);
   });

@@ -283,6 +283,7 @@ function backendOf({
     catchUp: () => fatal(() => clock.catchUp?.()),
     spare: () => marks.beforeLongPrompt(() => gaps.long.pass()),
     consumed: gaps.garbage.add,
+    read: gaps.garbage.read,
     opened: gaps.garbage.opened,
     inFlight: () => engines.live,
     load: () => {

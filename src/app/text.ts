@@ -1,4 +1,5 @@
 /** What are a server's prompts and answers made of? The vocabulary and its encoder, what was laid down beforehand, lengths. */
+import { open } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import type { EngineConfig, ServeConfig, WireConfig } from "../config/types.ts";
 import { type LaidDown, laidDown } from "../content/laid-down.ts";
@@ -11,11 +12,23 @@ import type { DueTime } from "../host/due-time.ts";
 /** Files made by the build, beside the sources. */
 const built = (name: string) => Bun.file(new URL(`../../build/${name}`, import.meta.url));
 
+/** In memory that threads share: the encoder's needs no copy. */
+async function shared(name: string): Promise<Uint8Array> {
+  const file = await open(new URL(`../../build/${name}`, import.meta.url));
+  try {
+    const bytes = new Uint8Array(new SharedArrayBuffer((await file.stat()).size));
+    const { bytesRead } = await file.read(bytes, 0, bytes.length, 0);
+    return bytes.subarray(0, bytesRead);
+  } finally {
+    await file.close();
+  }
+}
+
 /** Rejects with one line where the build has not been made. */
 async function read(name: string) {
   const [core, vocabulary, answers] = await Promise.all([
     built(`${name}.wasm`).arrayBuffer(),
-    built("vocabulary.bin").bytes(),
+    shared("vocabulary.bin"),
     built("answers.bin").bytes(),
   ]).catch(() => {
     throw new Error("build/ is not complete: bun run build");

@@ -22,6 +22,8 @@ export interface Backend {
   spare(): Promise<void>;
   /** A body of so many bytes was read: what becomes of it is garbage soon. */
   consumed(bytes: number): void;
+  /** A request for a stream was read: what that leaves behind is garbage. */
+  read?(): void;
   /** A stream begins: what making it leaves behind is garbage. */
   opened?(): void;
   /** Before each request: steps that came due while others were read are taken in. */

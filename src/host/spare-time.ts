@@ -113,8 +113,11 @@ function gapsOf(clock: Clock): Gaps {
 
 /** Request bodies after which a collection is asked for: each leaves some five times its size behind. */
 const COLLECT_AFTER_BYTES = 4 * 2 ** 20;
-/** Streams after which one of what is new is asked for: what making them leaves lies among what they keep while they are open. */
-const COLLECT_AFTER_STREAMS = 256;
+/**
+ * Halves of streams after which one of what is new is asked for: what making them leaves lies among what they keep while they
+ * are open. Reading a request leaves as much as opening its stream; a burst of them is read before the first is opened.
+ */
+const COLLECT_AFTER_HALVES = 512;
 /** A stream leaves as much as a body of so many bytes. */
 const STREAM_BYTES = 4096;
 /** Streams after which the next collection is a whole one in any case: what a stream kept while it was open is old by its end. */
@@ -131,8 +134,10 @@ export type Collection = "whole" | "whole, beside streams" | "young";
  * told, by the amount of bodies read and of streams opened, in spare time.
  */
 export class Garbage {
-  /** Since the last collection, and at the last look. */
+  /** Since the last collection. */
   #bytes = 0;
+  /** In all, and at the last look. */
+  #all = 0;
   #seen = 0;
   #looking = false;
   /** A collection was asked for, and waits for a gap. */
@@ -140,6 +145,9 @@ export class Garbage {
   /** A whole one found no gap, and is made up for when the streams leave one. */
   #owed = false;
   #makingUp = false;
+  /** A whole one came in the middle of a burst, which had not let go of what was on its way: there is one more behind it. */
+  #again = false;
+  #halves = 0;
   #streams = 0;
   /** As of the last whole collection. */
   #streamsThen = 0;
@@ -151,16 +159,25 @@ export class Garbage {
 
   readonly add = (bytes: number): void => {
     this.#bytes += bytes;
+    this.#all += bytes;
     if (this.#bytes >= COLLECT_AFTER_BYTES) this.#ask();
     else if (!this.#looking && this.#bytes >= LITTLE_BYTES) this.#lookLater();
   };
 
+  /** A request for a stream was read. */
+  readonly read = (): void => this.#half();
+
   readonly opened = (): void => {
-    if (++this.#streams % COLLECT_AFTER_STREAMS === 0) this.collect("young");
+    this.#streams++;
+    this.#half();
     this.add(STREAM_BYTES);
   };
 
-  #ask(): void {
+  #half(): void {
+    if (++this.#halves % COLLECT_AFTER_HALVES === 0) this.collect("young");
+  }
+
+  #ask(atRest = false): void {
     this.#bytes = 0;
     // While a whole one waits for its gap, an answer of megabytes would leave hundreds of them.
     if (this.#asking) {
@@ -171,8 +188,11 @@ export class Garbage {
     void this.spare.pass().then((found) => {
       this.#asking = false;
       const isDue = this.#streams - this.#streamsThen >= WHOLE_AFTER_STREAMS;
-      if (found || isDue) this.#whole(found ? "whole" : "whole, beside streams");
-      else {
+      if (found || isDue) {
+        this.#whole(found ? "whole" : "whole, beside streams");
+        this.#again = found && !atRest;
+        if (this.#again && !this.#looking) this.#lookLater();
+      } else {
         this.collect("young");
         this.#owe();
       }
@@ -204,12 +224,12 @@ export class Garbage {
 
   #lookLater(): void {
     this.#looking = true;
-    this.#seen = this.#bytes;
+    this.#seen = this.#all;
     const { clock } = this.spare;
     clock.at(clock.now() + REST_US, () => {
       this.#looking = false;
-      if (this.#bytes < LITTLE_BYTES) return;
-      if (this.#bytes === this.#seen) this.#ask();
+      if (this.#bytes < LITTLE_BYTES && !this.#again) return;
+      if (this.#all === this.#seen) this.#ask(true);
       else this.#lookLater();
     });
   }

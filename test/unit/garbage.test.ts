@@ -1,5 +1,8 @@
 /** Is garbage collected when much has gathered, or when nothing comes any more? */
 import { expect, test } from "bun:test";
+import { gapsOf } from "../../src/app/gaps.ts";
+import type { Cause } from "../../src/engine/lateness/causes.ts";
+import type { Marks } from "../../src/front/marks.ts";
 import { VirtualClock } from "../../src/host/clock.ts";
 import { type Collection, Garbage, SpareTime } from "../../src/host/spare-time.ts";
 
@@ -46,12 +49,24 @@ test("where steps leave no gap it goes on beside them, when its patience is over
   expect(collected.map(([, what]) => what)).toEqual(["young"]);
 });
 
-test("what opening streams leaves is collected beside them, after so many", () => {
+test("what opening streams leaves is collected beside them, after 256 that were read and opened", () => {
   const { garbage, collected } = world();
-  for (let i = 0; i < 255; i++) garbage.opened();
+  const stream = () => {
+    garbage.read();
+    garbage.opened();
+  };
+  for (let i = 0; i < 255; i++) stream();
   expect(collected).toEqual([]);
-  for (let i = 0; i < 600; i++) garbage.opened();
+  for (let i = 0; i < 600; i++) stream();
   expect(collected).toEqual([0, 0, 0].map((atUs) => [atUs, "young"]));
+});
+
+test("a burst of requests that is read before its first stream is opened does not wait for that", () => {
+  const { garbage, collected } = world();
+  for (let i = 0; i < 2000; i++) garbage.read();
+  expect(collected).toHaveLength(3);
+  for (let i = 0; i < 2000; i++) garbage.opened();
+  expect(collected).toHaveLength(7);
 });
 
 test("after 4096 streams the next collection is a whole one, beside the steps where they leave no gap", async () => {
@@ -66,6 +81,20 @@ test("after 4096 streams the next collection is a whole one, beside the steps wh
     if (collected.at(-1)![1] === "whole, beside streams") wholes.push(streams);
   }
   expect(wholes).toEqual([4096, 8192]);
+});
+
+test("behind a burst there is one more: the last of its requests were on their way at the last one", async () => {
+  const { garbage, collected, pass } = world();
+  for (let i = 0; i < 5; i++) {
+    garbage.add(4 * MIB);
+    await pass(0.2 * SECOND_US);
+  }
+  garbage.add(1);
+  expect(collected).toHaveLength(5);
+  await pass(2 * SECOND_US);
+  expect(collected.map(([, what]) => what)).toEqual(Array(6).fill("whole"));
+  await pass(60 * SECOND_US);
+  expect(collected).toHaveLength(6);
 });
 
 test("while it waits for a gap, what is new is collected after each further 4 MiB", async () => {
@@ -90,4 +119,25 @@ test("a whole one that found no gap is made up for when the streams are over", a
   expect(collected.map(([, what]) => what)).toEqual(["young", "whole"]);
   await pass(60 * SECOND_US);
   expect(collected).toHaveLength(2);
+});
+
+test("what is new is collected at once where no step is due for a while, in a gap where one is", async () => {
+  const clock = new VirtualClock();
+  let collections = 0;
+  const timed = (_: Cause, collect: () => void) => {
+    collect();
+    collections++;
+  };
+  const marks = { timed };
+  const { garbage } = gapsOf(clock, marks as unknown as Marks);
+  const burst = () => {
+    for (let i = 0; i < 512; i++) garbage.read();
+    return collections;
+  };
+  expect(burst()).toBe(1);
+  clock.at(clock.now() + 1000, () => {});
+  expect(burst()).toBe(1);
+  clock.advanceTo(clock.now() + 1000);
+  await Promise.resolve();
+  expect(collections).toBe(2);
 });
