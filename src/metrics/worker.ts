@@ -21,7 +21,7 @@ const NICE = 10;
 
 self.onmessage = async ({ data: { setup, order, copies, now } }: MessageEvent<RendererSetup>) => {
   stepBack();
-  /** Of the pages of text, by place of their view. */
+  /** What pages of text are made of, by the place of their view. */
   const encoded = views.map(() => new Encoded());
   const read = heldReader(setup.shape, setup.refreshes);
   const render = pages(setup.identity);
