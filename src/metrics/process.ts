@@ -39,7 +39,7 @@ function cpuS(): number {
 const startTimeS = once(() => {
   const boot = Number(/^btime (\d+)/m.exec(readFileSync("/proc/stat", "latin1"))![1]);
   const stat = read("stat");
-  // Fields begin behind the name, which may hold blanks.
+  // Fields behind the name, which may hold blanks.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return boot + Number(fields[19]) / TICKS_PER_SECOND;
 });

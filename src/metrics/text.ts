@@ -56,7 +56,7 @@ interface Line {
   text: string;
 }
 
-/** Whether both have the same names with the same values. */
+/** Have both the same names with the same values? */
 export function areEqual(one: Labels, other: Labels): boolean {
   if (one === other) return true;
   let more = 0;
