@@ -15,7 +15,11 @@ import type { Reads, Watched } from "./watched.ts";
 const TYPES = ["counter", "gauge", "histogram", "summary"] as const;
 
 /** `nowUs`: the engine's clock; it begins with the server. */
-export type PrintPage = (view: View, held: HeldCopies, format?: PageFormat, nowUs?: number) => Promise<string>;
+type Print<Page> = (view: View, held: HeldCopies, format?: PageFormat, nowUs?: number) => Promise<Page>;
+export interface PrintPage extends Print<string> {
+  /** The page in parts, family by family; one that has not moved is the same as last time. */
+  readonly parts: Print<readonly string[]>;
+}
 
 /** Returns a renderer: one registry per view, all families of a page from the copies given. */
 export function pages(identity: Identity): PrintPage {
@@ -60,17 +64,43 @@ export function pages(identity: Identity): PrintPage {
     printed.set(view, []);
     return registry;
   };
-  return async (view, held, format = "text", nowUs = 0) => {
+  const parts: PrintPage["parts"] = async (view, held, format = "text", nowUs = 0) => {
     // Read before the first await: each row's `get` is synchronous.
     copies = held;
     seconds = nowUs / 1e6;
     const collected = (registries.get(view) ?? registryOf(view)).getMetricsAsJSON();
     const families = (await collected) as unknown as Collected[];
-    if (format === "openmetrics") return printOpenMetrics(families);
+    if (format === "openmetrics") return [printOpenMetrics(families)];
     const texts = printed.get(view)!;
     for (let i = texts.length; i < families.length; i++) texts.push(new Printed());
-    return families.map((family, i) => texts[i]!.text(family)).join("");
+    return families.map((family, i) => texts[i]!.text(family));
   };
+  const whole: Print<string> = async (...page) => (await parts(...page)).join("");
+  return Object.assign(whole, { parts });
+}
+
+/** Bytes of a page's parts. To join and to encode them anew took a third of the page's time. */
+export class Encoded {
+  readonly #encoder = new TextEncoder();
+  #parts: readonly string[] = [];
+  readonly #bytes: Uint8Array[] = [];
+
+  /** In memory of their own. */
+  of(parts: readonly string[]): Uint8Array<ArrayBuffer> {
+    let length = 0;
+    for (let i = 0; i < parts.length; i++) {
+      if (parts[i] !== this.#parts[i]) this.#bytes[i] = this.#encoder.encode(parts[i]);
+      length += this.#bytes[i]!.length;
+    }
+    this.#parts = parts;
+    const page = new Uint8Array(length);
+    let at = 0;
+    for (let i = 0; i < parts.length; i++) {
+      page.set(this.#bytes[i]!, at);
+      at += this.#bytes[i]!.length;
+    }
+    return page;
+  }
 }
 
 /** A family's text, which holds as long as the family does. */

@@ -16,7 +16,7 @@ export const WAITING_MAX = 256;
  * A page that would still be made when the next step is due is begun behind it: on a machine whose cores are all busy the
  * system would let the thread go on for a millisecond while the loop wants its core. Microseconds.
  */
-const PAGE_US = 2000;
+const PAGE_US = 1000;
 const BEHIND_US = 200;
 
 type Bytes = Uint8Array<ArrayBuffer>;

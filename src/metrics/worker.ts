@@ -4,7 +4,7 @@ import { setPriority } from "node:os";
 import { views } from "./dialects.ts";
 import { heldReader } from "./held.ts";
 import { OrderWord, PAGE_FORMATS, type RendererSetup } from "./order.ts";
-import { pages } from "./page.ts";
+import { Encoded, pages } from "./page.ts";
 import { AllPages } from "./shared.ts";
 
 declare const self: Worker;
@@ -21,7 +21,8 @@ const NICE = 10;
 
 self.onmessage = async ({ data: { setup, order, copies, now } }: MessageEvent<RendererSetup>) => {
   stepBack();
-  const encoder = new TextEncoder();
+  /** What pages of text are made of, by the place of their view. */
+  const encoded = views.map(() => new Encoded());
   const read = heldReader(setup.shape, setup.refreshes);
   const render = pages(setup.identity);
   const shared = setup.pages ? new AllPages(setup.pages) : null;
@@ -30,14 +31,15 @@ self.onmessage = async ({ data: { setup, order, copies, now } }: MessageEvent<Re
     if (Atomics.wait(order, OrderWord.Turn, turn, pauseMs) === "timed-out") {
       warm++;
       const again = heldReader(setup.shape, setup.refreshes)(shared?.read() ?? copies);
-      encoder.encode(await pages(setup.identity)(views[order[OrderWord.View]!]!, again, "text", now[0]));
+      new Encoded().of(await pages(setup.identity).parts(views[order[OrderWord.View]!]!, again, "text", now[0]));
       continue;
     }
     turn = Atomics.load(order, OrderWord.Turn);
     // Nothing else moves `Turn` before this order is answered.
     if (order[OrderWord.RestUs]! > 0) Atomics.wait(order, OrderWord.Turn, turn, order[OrderWord.RestUs]! / 1000);
-    const [view, format] = [views[order[OrderWord.View]!]!, PAGE_FORMATS[order[OrderWord.Format]!]!];
-    const bytes = encoder.encode(await render(view, read(shared?.read() ?? copies), format, now[0]));
+    const [view, format] = [order[OrderWord.View]!, PAGE_FORMATS[order[OrderWord.Format]!]!];
+    const parts = await render.parts(views[view]!, read(shared?.read() ?? copies), format, now[0]);
+    const bytes = (format === "text" ? encoded[view]! : new Encoded()).of(parts);
     self.postMessage(bytes, [bytes.buffer]);
   }
 };
