@@ -19,13 +19,8 @@ export interface ChatChanges {
   readonly tools?: "late" | "free";
 }
 
-/** What a dialect finds. */
-export interface DialectHost {
-  readonly limits: Limits;
-  /** The server has a parser of reasoning or of tool calls. */
-  readonly parses: boolean;
-  /** Unix seconds. */
-  readonly epochSeconds: () => number;
+/** What a dialect finds where it reads bodies: on the loop, or in the reading thread. */
+export interface ReadingHost {
   /** A chat's body as a request. `exact`: from the exact parser. Throws `Refused`. */
   chat(body: PythonDict, exact: boolean, changes?: ChatChanges): Pieces<ChatRequest>;
   /** Throws `Refused` for a model that is not served. */
@@ -34,6 +29,15 @@ export interface DialectHost {
   mergesSystem(): boolean;
   /** The chat template has no word that switches thinking off. */
   thinksAnyway(): boolean;
+}
+
+/** What a dialect finds. */
+export interface DialectHost extends ReadingHost {
+  readonly limits: Limits;
+  /** The server has a parser of reasoning or of tool calls. */
+  readonly parses: boolean;
+  /** Unix seconds. */
+  readonly epochSeconds: () => number;
   /** Answers a request; it is counted once, whatever becomes of it. */
   answer(context: Context, reader: BodyReader): Response | Promise<Response>;
   /** Reads a body that no engine sees; its limits of size and time are those of all bodies. */

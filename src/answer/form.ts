@@ -133,6 +133,6 @@ export interface BodyReader {
   pieces?(body: Body, contentType: string | null, limits: Limits): Pieces<ReadResult>;
   /** What the reading thread reads the largest as; absent: as text, which is read here in pieces. */
   readonly thread?: RequestKind;
-  /** The form of what the thread has read. */
-  readonly formOf?: (request: ChatRequest | CompletionRequest) => Form;
+  /** The form of what the thread has read; `repeated` as its dialect gave it there. */
+  readonly formOf?: (request: ChatRequest | CompletionRequest, repeated: unknown) => Form;
 }

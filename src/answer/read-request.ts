@@ -86,13 +86,13 @@ async function readElsewhere(
     return received(serving, coming, await readLarge(serving, reader, given));
   }
   if (!("read" in answer)) throw new Error("the reading thread has read something else");
-  const { request: lean, prompts, tools } = answer.read;
+  const { request: lean, prompts, tools, repeated } = answer.read;
   const request: ChatRequest | CompletionRequest =
     tools === null || lean.kind !== "chat" ? lean : { ...lean, tools: await toolsIn(tools, serving.options.backend) };
   const bytes = prompts.reduce((sum, one) => sum + ("text" in one ? one.text.length : one.byteLength), 0);
   serving.options.backend.consumed(bytes);
   const coming = { http, body: NOTHING_LEFT, bytes, arrivalUs };
-  const read = received(serving, coming, { request, form: reader.formOf!(request) });
+  const read = received(serving, coming, { request, form: reader.formOf!(request, repeated) });
   return "error" in read ? read : { ...read, prompts };
 }
 

@@ -62,7 +62,7 @@ function readEvents({ events }: Recording): Read | null {
   const tokensUs: number[] = [];
   let [endUs, inputTokens, outputTokens]: [number, number | null, number | null] = [0, null, null];
   for (const [us, text] of events) {
-    for (const json of text.split("\n").flatMap(dataIn)) {
+    for (const json of text.split(/\r\n?|\n/).flatMap(dataIn)) {
       const [choice, other] = json.choices ?? [];
       if (other !== undefined || (choice?.index ?? 0) !== 0) return null;
       // The first chunk of a chat says who speaks, and no token.

@@ -6,7 +6,7 @@ import type { Plan } from "../faults/types.ts";
 import type { Clock } from "../host/clock.ts";
 import { bodyWithin } from "../http/body-within.ts";
 import { HttpServer } from "../http/socket/server.ts";
-import { PassingEvents } from "./events.ts";
+import { PassingEvents, withLineFeeds } from "./events.ts";
 import { questionIn } from "./question.ts";
 import { RecordedAnswer, type Recorder } from "./recorder.ts";
 import { passedOn } from "./style.ts";
@@ -141,7 +141,11 @@ export class ProxyServer {
     const events = new PassingEvents();
     const take = (event: string) => {
       keep(event);
-      if (isDisturbed) sink.write(event);
+      if (isDisturbed) sink.write(withLineFeeds(event));
+    };
+    const takeRest = () => {
+      const rest = isRead ? events.end() : "";
+      if (rest !== "") take(rest);
     };
     try {
       for await (const bytes of body as AsyncIterable<Uint8Array>) {
@@ -150,11 +154,11 @@ export class ProxyServer {
         await flow.open();
       }
     } catch {
+      takeRest();
       sink.reset();
       return null;
     }
-    const rest = isRead ? events.end() : "";
-    if (rest !== "") take(rest);
+    takeRest();
     sink.end();
     return response;
   }

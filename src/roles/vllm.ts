@@ -21,6 +21,8 @@ import type { Listeners, Role } from "./role.ts";
 
 export const vllm: Role = { listen };
 
+const READING_SCRIPT = new URL("./reading-worker.ts", import.meta.url);
+
 async function listen(parts: Parts): Promise<Listeners> {
   const { config, place } = parts;
   const { server, tls, url, handle, turnTo } = onePort(parts, routesOf);
@@ -81,7 +83,7 @@ function routesOf(parts: Parts) {
   ];
   const app = new Elysia({ strictPath: true })
     .use(metrics(parts.renderer, parts.identity))
-    .use(openai(front, dialects));
+    .use(openai(front, dialects, READING_SCRIPT));
   if (config.devMode) app.use(devRoutes(front, place ? place.control(engines) : engines));
   const changes = admin && live.changing(admin, (pace) => engines.retime(pace), parts.openLaid);
   if (changes) app.use(adminRoutes(front, changes));

@@ -47,9 +47,9 @@ export function faultPlans(options: FaultPlansOptions = {}): fc.Arbitrary<string
   const { faults, maxFaults = 3 } = options;
   const rows = faults === undefined ? usualRows() : faults.map(rowOf);
   const each = fc.constantFrom(...rows).chain((row) => faultOf(row, options).map((text) => ({ row, text })));
-  return fc
-    .tuple(fc.array(each, { minLength: 1, maxLength: maxFaults }), fc.nat({ max: 2 ** 31 - 1 }))
-    .map(([all, seed]) => `${together(all).join(";")}#seed=${seed}`);
+  // An array that may be empty shrinks to any of its elements; with a least length, fast-check keeps the last ones.
+  const some = fc.array(each, { maxLength: maxFaults }).filter(({ length }) => length > 0);
+  return fc.tuple(some, fc.nat({ max: 2 ** 31 - 1 })).map(([all, seed]) => `${together(all).join(";")}#seed=${seed}`);
 }
 
 const isOrdered = (row: FaultRow) => row.stage !== "client" && actsOn(row, "1.1");

@@ -1,13 +1,14 @@
 /** Is a body that is too large for the loop's thread answered as a short one that says the same? */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { readdirSync, readFileSync } from "node:fs";
 import { eventually, type Server, serve } from "../server.ts";
 
 let server: Server;
 beforeAll(async () => {
   server = await serve([
-    ...["--served-model-name", "m", "--timing", "none", "--max-model-len", "4096", "--seed", "1"],
+    ...["--served-model-name", "m", "golden", "--timing", "none", "--max-model-len", "4096", "--seed", "1"],
     ...["--enable-auto-tool-choice", "--tool-call-parser", "hermes", "--enable-log-requests"],
-    ...["--embedding-dimensions", "8"],
+    ...["--embedding-dimensions", "8", "--no-enable-prefix-caching"],
   ]);
 });
 afterAll(async () => {
@@ -16,6 +17,8 @@ afterAll(async () => {
 
 const CHAT = "/v1/chat/completions";
 const COMPLETIONS = "/v1/completions";
+const RESPONSES = "/v1/responses";
+const MESSAGES = "/v1/messages";
 /** More than what the loop's thread reads itself. */
 const LARGE = 300_000;
 const messages = [
@@ -30,7 +33,7 @@ async function answer(path: string, body: string | Uint8Array, type = "applicati
   const response = await fetch(`${server.url}${path}`, { method: "POST", headers, body });
   const text = (await response.text())
     .replaceAll(/"(created|created_at)":\d+/g, '"$1":0')
-    .replaceAll(/"(id|item_id|request_id)":"(?!same)[^"]*"/g, '"$1":"x"');
+    .replaceAll(/"(id|item_id|call_id|signature|request_id)":"(?!same)[^"]*"/g, '"$1":"x"');
   return { status: response.status, type: response.headers.get("content-type"), text };
 }
 
@@ -45,6 +48,11 @@ async function both(path: string, body: string, type?: string) {
 describe("requests", () => {
   const chat = (more: object = {}) => ({ messages, seed: 5, max_tokens: 8, ...more });
   const completion = (more: object = {}) => ({ prompt: "Hello", seed: 5, max_tokens: 8, ...more });
+  const response = (more: object = {}) => ({ input: "Hello", max_output_tokens: 8, temperature: 0, ...more });
+  const message = (more: object = {}) => ({
+    ...{ model: "m", max_tokens: 8, temperature: 0, messages: [{ role: "user", content: "Hello" }] },
+    ...more,
+  });
   const steps = { script: [[300, 301], [302], [303, 304]] };
   test.each<[string, string, object, number]>([
     ["a chat", CHAT, chat(), 200],
@@ -117,13 +125,53 @@ describe("requests", () => {
     ["a batch of one too few", `${CHAT}/batch`, chat({ messages: [messages, []] }), 400],
     ["an invocation", "/invocations", completion({ model: "whoever" }), 200],
     ["another", "/invocations", chat(), 200],
-    ["a response", "/v1/responses", { input: "Hello", max_output_tokens: 8, temperature: 0 }, 200],
+    ["a response", RESPONSES, response(), 200],
     [
-      "a message",
-      "/v1/messages",
-      { model: "m", max_tokens: 8, temperature: 0, messages: [{ role: "user", content: "Hello" }] },
+      "a response that repeats what it was asked",
+      RESPONSES,
+      response({
+        ...{ instructions: 'Be "short".', metadata: { a: "b", __proto__x: "c" }, user: "u", max_tool_calls: 3 },
+        ...{ prompt_cache_key: "k", prompt_cache_options: { ttl: "30m" }, prompt_cache_retention: "in-memory" },
+        ...{ reasoning: { effort: "low" }, safety_identifier: "s", service_tier: "flex", truncation: "auto" },
+        ...{ text: { format: { type: "text" }, verbosity: "low" }, parallel_tool_calls: null, request_id: "same" },
+        tools: [
+          { type: "function", name: "f", parameters: { a: 1.0 } },
+          { type: "custom", name: "g" },
+        ],
+        tool_choice: { type: "allowed_tools", mode: "auto", tools: [{ type: "function", name: "f" }] },
+      }),
       200,
     ],
+    [
+      "a response's stream with log probabilities",
+      RESPONSES,
+      response({ stream: true, include: ["message.output_text.logprobs"], top_logprobs: 2, request_id: "same" }),
+      200,
+    ],
+    ["a response in the background", RESPONSES, response({ background: true }), 400],
+    ["a response that goes on from none", RESPONSES, response({ previous_response_id: "resp_1" }), 404],
+    ["an input that is no message", RESPONSES, response({ input: [{ type: "object" }] }), 400],
+    ["a response of a prompt that is too long", RESPONSES, response({ input: "word ".repeat(6000) }), 400],
+    ["a response of another model", RESPONSES, response({ model: "nobody" }), 404],
+    ["a response with ids of no vocabulary", RESPONSES, response({ stop_token_ids: [999_999] }), 400],
+    ["a message", MESSAGES, message(), 200],
+    ["a message's stream", MESSAGES, message({ stream: true, system: [{ type: "text", text: "Be short." }] }), 200],
+    [
+      "a message with a tool that must be called",
+      MESSAGES,
+      message({ max_tokens: 40, tools: [{ name: "f", input_schema: {} }], tool_choice: { type: "any" } }),
+      200,
+    ],
+    [
+      "a message with a tool that is not there",
+      MESSAGES,
+      message({ tools: [{ name: "f", input_schema: {} }], tool_choice: { type: "tool", name: "g" } }),
+      400,
+    ],
+    ["a message of half a character", MESSAGES, message({ messages: [{ role: "user", content: "\ud800" }] }), 400],
+    ["a message of a prompt that is too long", MESSAGES, message({ system: "word ".repeat(6000) }), 400],
+    ["a message with little to think", MESSAGES, message({ thinking: { type: "enabled", budget_tokens: 2000 } }), 400],
+    ["a message with something wrong in each", MESSAGES, message({ messages: [{ role: "user" }, 7, {}] }), 400],
     ["tokens of a text", "/tokenize", { prompt: "Hello <|end|>", return_token_strs: true }, 200],
     ["tokens of a chat", "/tokenize", { messages, tools }, 200],
     ["a text of tokens", "/detokenize", { tokens: [...ids(3000), 300, 4_000_000_000] }, 200],
@@ -135,6 +183,26 @@ describe("requests", () => {
   });
 });
 
+describe("bodies that vLLM was sent", () => {
+  const folder = `${import.meta.dir}/recorded-dialects/`;
+  const all = readdirSync(folder).map((name) => ({ name, ...JSON.parse(readFileSync(folder + name, "utf8")) }));
+  const routes = [RESPONSES, MESSAGES, `${MESSAGES}/count_tokens`];
+  const found = all.flatMap(({ name, request }) => {
+    const body = request?.body_text ?? request?.body;
+    // Where such a body ends stands in its answer.
+    if (name.endsWith("bad-json")) return [];
+    return body !== undefined && routes.includes(request.path) ? [[name, request.path, body] as const] : [];
+  });
+  test("are there", () => expect(found.length).toBeGreaterThan(100));
+  test.each(found)("%s", async (_, path, body) => {
+    const isObject = typeof body === "object" && body !== null && !Array.isArray(body);
+    // What is drawn differs from one request to the next.
+    const isDrawn = isObject && ["number", "object", "undefined"].includes(typeof body.temperature);
+    const same = isObject ? { request_id: "same", ...body, ...(isDrawn && { temperature: 0 }) } : body;
+    await both(path, typeof body === "string" ? body : JSON.stringify(same));
+  });
+});
+
 test.each([
   ["no JSON", "{'messages': 5}"],
   ["null", "null"],
@@ -143,7 +211,7 @@ test.each([
   ["too many digits", `{"messages":[],"seed":${"1".repeat(5000)}}`],
   ["too deep", `{"messages":${"[".repeat(2000)}${"]".repeat(2000)}}`],
 ])("%s", async (_, body) => {
-  for (const path of [CHAT, "/invocations", "/detokenize"])
+  for (const path of [CHAT, RESPONSES, MESSAGES, "/invocations", "/detokenize"])
     for (const type of ["application/json", "text/plain", "application/merge-patch+json"]) await both(path, body, type);
 });
 

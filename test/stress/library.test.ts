@@ -59,6 +59,17 @@ test("the process that serves the cases ends with the one that wanted it", async
   );
 });
 
+test("faultPlans: what one fault breaks shrinks to that fault alone, wherever it stood", () => {
+  for (const id of ["B8", "S2", "E7"]) {
+    const broken = fc.property(faultPlans({ maxFaults: 6 }), (line) => {
+      expect(parsePlan(line).faults.map(({ row }) => row.id)).not.toContain(id);
+    });
+    const { counterexample, numShrinks } = fc.check(broken, { seed: 3, numRuns: 1000 });
+    expect(numShrinks).toBeGreaterThan(0);
+    expect(parsePlan(counterexample![0]).faults.map(({ row }) => row.id)).toEqual([id]);
+  }
+});
+
 test("faultPlans: each is a plan, ids are those wanted; FAULTS names all", () => {
   expect(Object.keys(FAULTS).length).toBe(76);
   expect(FAULTS.B8!.oracle).toBe("the mark is ignored");

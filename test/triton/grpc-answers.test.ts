@@ -2,15 +2,15 @@
 import { expect, test } from "bun:test";
 import { create, toBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
-import { invalidArg } from "../../src/triton/config/status.ts";
+import { invalidArg } from "../../src/repository/config/status.ts";
+import { type Datatype, ELEMENT_BYTES, toBytesText } from "../../src/repository/tensors/datatypes.ts";
+import { Real } from "../../src/repository/tensors/rapid-json.ts";
 import { AlikeResponses } from "../../src/triton/grpc/alike-responses.ts";
 import { messageNamed } from "../../src/triton/grpc/descriptor.ts";
 import { type InferMessage, readInfer, wishOf } from "../../src/triton/grpc/infer-request.ts";
 import { ResponseWriter, responseHead } from "../../src/triton/grpc/infer-response.ts";
 import type { InferParameters, ParameterValue } from "../../src/triton/server/request.ts";
 import { SharedMemory } from "../../src/triton/server/shared-memory.ts";
-import { type Datatype, ELEMENT_BYTES, toBytesText } from "../../src/triton/tensors/datatypes.ts";
-import { Real } from "../../src/triton/tensors/rapid-json.ts";
 import { times } from "../size.ts";
 
 const text = fc.oneof(

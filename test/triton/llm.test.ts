@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { FrameType } from "../../src/http2/frames.ts";
-import { normalized } from "../../src/triton/config/normalize.ts";
+import { normalized } from "../../src/repository/config/normalize.ts";
 import { windowUpdate } from "../http2/peer.ts";
 import { startTriton, type TritonChild } from "./child.ts";
 import { bytesText, data, decoded, encoded, framed, input, RawClient } from "./grpc-client.ts";

@@ -174,7 +174,7 @@ test("a thread that dies fails what waits for it, and the next body gets another
       timer.stopped = true;
     };
   };
-  const script = new URL("../../src/dialects/openai/reading-worker.ts", import.meta.url);
+  const script = new URL("../../src/roles/reading-worker.ts", import.meta.url);
   const thread = new ReadingThread(script, { template: null, keepsTools: false }, { after });
   const order = { kind: "chat", contentType: "application/json", limits: LIMITS } as const;
   const read = (text: string) => {

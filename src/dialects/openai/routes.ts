@@ -27,16 +27,17 @@ export const openaiDescription = { operations: async () => (await import("./oper
 
 /**
  * The routes, and the answer to everything that no route takes. Use it on an app with `strictPath: true` (a slash too
- * many is a redirect) and a `maxRequestBodySize` above `maxBodyBytes` (the 413 is made here).
+ * many is a redirect) and a `maxRequestBodySize` above `maxBodyBytes` (the 413 is made here). `reading`: the script of the
+ * thread that reads the largest bodies.
  */
-export function openai(given: OpenAiOptions, dialects: readonly ApiDialect[] = []) {
+export function openai(given: OpenAiOptions, dialects: readonly ApiDialect[] = [], reading: URL | null = null) {
   const options = withImages(given);
   const { config, alive, epochSeconds, newId } = options;
   const http = new Http(options, countedBy(config));
   const adapters = new LoraAdapters(config.loraModules, config.servedModelNames, options.adaptersLoaded);
   const limits = limitsOf(options, adapters);
   const server = serverOf(options);
-  const thread = threadOf(options);
+  const thread = threadOf(options, reading);
   const generator = new Generator(options, { http, server, limits, adapters, thread });
   const tokenizer = new Tokenizer({ options, http, limits, thread });
   const host = dialectHost(generator, (body, exact, changes) => chatValuePieces(body, limits, exact, changes));
@@ -114,14 +115,14 @@ function routesAskedFor(desk: Omit<Desk, "bodies">): Record<string, Handler> {
   return found;
 }
 
-/** null: this thread alone can render prompts. */
-function threadOf({ config, template, backend }: OpenAiOptions): ReadingThread | null {
-  if (template === undefined) return null;
+/** null: this thread alone can render prompts, or there is no script. */
+function threadOf({ config, template, backend }: OpenAiOptions, script: URL | null): ReadingThread | null {
+  if (template === undefined || script === null) return null;
   const start = {
     template,
     keepsTools: config.wire?.toolCallParser !== undefined,
   };
-  return new ReadingThread(new URL("./reading-worker.ts", import.meta.url), start, backend);
+  return new ReadingThread(script, start, backend);
 }
 
 function isGeneration({ method, url }: Request): boolean {

@@ -6,19 +6,19 @@ import { LongTexts } from "../../answer/long-body.ts";
 import type { Ids } from "../../host/random.ts";
 import type { CallDelta } from "../../parsers/output.ts";
 import type { ChatRequest } from "../../python/request.ts";
-import type { Before, ResponsesValues } from "./convert.ts";
+import type { Before } from "./convert.ts";
 import {
+  type BodyFacts,
   callItem,
   type Item,
   type ItemStatus,
   messageItem,
-  quotedJson,
-  type RepeatedFields,
   reasoningItem,
   responseBody,
   textPart,
 } from "./items.ts";
 import { logprobEntries, partsOfLogprobs } from "./logprobs.ts";
+import { quotedJson, type RepeatedFields } from "./repeated.ts";
 import type { EventLog, Status, Store } from "./store.ts";
 
 /** An item that is being streamed. */
@@ -38,8 +38,6 @@ export interface ResponseSetup {
   readonly store: Store;
   /** The conversation, to go on from. */
   readonly messages: Before["messages"];
-  /** The request's tools as JSON. */
-  readonly tools: string;
   /** Texts are taken apart: an empty one is no item. */
   readonly parses: boolean;
   readonly abort: AbortController | null;
@@ -48,20 +46,20 @@ export interface ResponseSetup {
 
 export class ResponsesForm implements Form {
   readonly background: Background | null;
-  readonly #values: ResponsesValues;
+  readonly #repeated: RepeatedFields;
   readonly #request: ChatRequest;
-  readonly #around: ResponseSetup;
+  readonly #setup: ResponseSetup;
   #context!: AnswerContext;
-  #repeated!: RepeatedFields;
+  #facts!: BodyFacts;
   #sequence = 0;
   #open: Open | null = null;
   readonly #items: Item[] = [];
 
-  constructor(values: ResponsesValues, request: ChatRequest, around: ResponseSetup) {
-    this.#values = values;
+  constructor(repeated: RepeatedFields, request: ChatRequest, setup: ResponseSetup) {
+    this.#repeated = repeated;
     this.#request = request;
-    this.#around = around;
-    const { abort, log } = around;
+    this.#setup = setup;
+    const { abort, log } = setup;
     this.background = abort && {
       signal: abort.signal,
       log,
@@ -71,12 +69,12 @@ export class ResponsesForm implements Form {
   }
 
   id(_header: string | null, newId: Ids): string {
-    return this.#values.request_id ?? `resp_${newId(8)}`;
+    return this.#repeated.requestId ?? `resp_${newId(8)}`;
   }
 
   accepted(context: AnswerContext): readonly string[] {
     this.#context = context;
-    this.#repeated = { values: this.#values, request: this.#request, context, tools: this.#around.tools };
+    this.#facts = { repeated: this.#repeated, request: this.#request, context };
     if (this.background !== null) this.#keep("queued", [], null);
     if (!this.#request.stream) return [];
     const body = this.#body("in_progress", [], null);
@@ -130,7 +128,7 @@ export class ResponsesForm implements Form {
     const last: ItemStatus = ending.finish === "length" ? "incomplete" : "completed";
     const items: Item[] = [];
     if (reasoning) items.push(reasoningItem(this.#newId("rs"), reasoning, null));
-    if (content || !this.#around.parses) {
+    if (content || !this.#setup.parses) {
       // What is kept is asked for again, as one text.
       const all = this.#stores ? new LongTexts() : long;
       const make = () => partsOfLogprobs(choice!.logprobs()!, ids);
@@ -144,7 +142,7 @@ export class ResponsesForm implements Form {
   }
 
   dropped(): void {
-    if (this.background !== null && this.#repeated !== undefined) this.#end("failed", this.#items, null);
+    if (this.background !== null && this.#facts !== undefined) this.#end("failed", this.#items, null);
   }
 
   #candidates(tokens: number): number {
@@ -153,7 +151,7 @@ export class ResponsesForm implements Form {
   }
 
   get #stores(): boolean {
-    return this.#around.store.keeps && this.#values.store === true;
+    return this.#setup.store.keeps && this.#repeated.stores;
   }
 
   #newId(kind: "msg" | "rs" | "fc"): string {
@@ -161,18 +159,18 @@ export class ResponsesForm implements Form {
   }
 
   #body(status: Status, items: readonly Item[], ending: Ending | null): string {
-    return responseBody(this.#repeated, status, items, ending);
+    return responseBody(this.#facts, status, items, ending);
   }
 
   /** The body at the end; a response that was cancelled stays so. */
   #end(status: Status, items: readonly Item[], ending: Ending | null): string {
-    const cancelled = this.#around.store.get(this.#context.id)?.status === "cancelled";
+    const cancelled = this.#setup.store.get(this.#context.id)?.status === "cancelled";
     if (!cancelled) this.#keep(status, [...items], ending);
     return this.#body(status, items, ending);
   }
 
   #keep(status: Status, items: readonly Item[], ending: Ending | null): void {
-    const { store, messages, abort, log } = this.#around;
+    const { store, messages, abort, log } = this.#setup;
     if (!this.#stores) return;
     const texts = items.flatMap(({ text }) => (text === null ? [] : [text]));
     const running = abort && { abort, log };

@@ -4,8 +4,8 @@ import type { ModelTemplate } from "../../content/types.ts";
 import type { BodyText } from "../../python/body-text.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../../python/request.ts";
 
-/** Bodies that become requests to the engine. */
-export type RequestKind = "chat" | "completion" | "batch" | "invocation";
+/** Bodies that become requests to the engine; `response` and `message` are those of the other dialects. */
+export type RequestKind = "chat" | "completion" | "batch" | "invocation" | "response" | "message";
 
 /** First. */
 export interface ThreadStart {
@@ -34,6 +34,8 @@ export interface ThreadRead {
   /** JSON of its tools, where somebody looks at them: a hundred thousand are taken over in pieces. */
   readonly tools: string | null;
   readonly prompts: readonly (PackedParts | Uint32Array)[];
+  /** What its dialect's form needs besides; absent: nothing. */
+  readonly repeated?: unknown;
 }
 
 /** What became of a body. */

@@ -1,5 +1,5 @@
 /** How do responses of one request leave that differ in their data alone? What stands before the data is written once. */
-import type { Tensor } from "../tensors/datatypes.ts";
+import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import type { DescribedParts, ResponseParts, ResponseWriter } from "./infer-response.ts";
 
 export class AlikeResponses {

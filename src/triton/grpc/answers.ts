@@ -1,11 +1,11 @@
 /** What do unary and streamed inference share? Model and version, how answers are sent, how many requests there may be. */
 import type { GrpcCode, GrpcStatus } from "../../grpc/status.ts";
-import { type ModelConfig, maxBatchSize } from "../config/model-config.ts";
-import { invalidArg, type StatusCode, TritonError } from "../config/status.ts";
+import { type ModelConfig, maxBatchSize } from "../../repository/config/model-config.ts";
+import { invalidArg, type StatusCode, TritonError } from "../../repository/config/status.ts";
+import { classified } from "../../repository/tensors/classified.ts";
+import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import type { ServerAround } from "../server/around.ts";
 import type { InferAnswer, InferReceiver, InferRequest } from "../server/request.ts";
-import { classified } from "../tensors/classified.ts";
-import type { Tensor } from "../tensors/datatypes.ts";
 import { type Forwarding, forwarding } from "./forwarded.ts";
 import type { GrpcOutput, GrpcWish } from "./infer-request.ts";
 

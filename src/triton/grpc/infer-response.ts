@@ -3,9 +3,9 @@
  * token: what the library would write, byte for byte.
  */
 import { MESSAGE_HEAD_BYTES } from "../../grpc/call.ts";
+import type { Tensor } from "../../repository/tensors/datatypes.ts";
+import { Real } from "../../repository/tensors/rapid-json.ts";
 import type { InferParameters, ParameterValue } from "../server/request.ts";
-import type { Tensor } from "../tensors/datatypes.ts";
-import { Real } from "../tensors/rapid-json.ts";
 
 /** A field's number and the kind of its value, as they stand before it. */
 const tag = (number: number, kind: 0 | 1 | 2) => (number << 3) | kind;

@@ -4,13 +4,13 @@
  */
 import type { CallHandler, GrpcCall } from "../../grpc/call.ts";
 import type { GrpcMethod } from "../../grpc/server.ts";
-import type { PlainText } from "../behaviours/behaviour.ts";
-import { isDecoupled } from "../config/model-config.ts";
-import { TritonError } from "../config/status.ts";
+import type { PlainText } from "../../repository/behaviours/behaviour.ts";
+import { isDecoupled } from "../../repository/config/model-config.ts";
+import { TritonError } from "../../repository/config/status.ts";
+import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import { OrderedResponses } from "../server/ordered.ts";
 import type { InferAnswer, InferRequest } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
-import type { Tensor } from "../tensors/datatypes.ts";
 import { AlikeResponses } from "./alike-responses.ts";
 import { caught, type Inference, sentOutputs, statusOf, UNREADABLE, versionNumber } from "./answers.ts";
 import { type GrpcWish, type InferMessage, readInfer, wishOf } from "./infer-request.ts";

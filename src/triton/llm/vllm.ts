@@ -12,9 +12,16 @@ import { Finish, type Receiver, type Submission } from "../../engine/types.ts";
 import { imageIds } from "../../generation/images.ts";
 import { choiceSeeds, seedOf } from "../../generation/seeds.ts";
 import { reprString } from "../../python/repr.ts";
-import type { Behaviour, ModelHost, ModelRequest, PlainText } from "../behaviours/behaviour.ts";
-import { firstNumber, firstText, numberTensor, outputs, textsIn, textTensor } from "../behaviours/values.ts";
-import { bytesOf, fromBytesText, type Tensor, toBytesText } from "../tensors/datatypes.ts";
+import type { Behaviour, ModelHost, ModelRequest, PlainText } from "../../repository/behaviours/behaviour.ts";
+import {
+  firstNumber,
+  firstText,
+  numberTensor,
+  outputs,
+  textsIn,
+  textTensor,
+} from "../../repository/behaviours/values.ts";
+import { bytesOf, fromBytesText, type Tensor, toBytesText } from "../../repository/tensors/datatypes.ts";
 import { constrained, generateSequence, type LlmAround, StepNews } from "./around.ts";
 import type { LlmCounts, LlmWatch } from "./counts.ts";
 import { wordRules } from "./steered.ts";

@@ -2,9 +2,9 @@
  * How does an ensemble answer? Its steps run as soon as what they need is there; a decoupled step's responses each go on by
  * themselves. Its counts are its own, beside those of its steps: `ensemble_scheduler.cc` (2026), seen on 2.51.
  */
-import type { EnsembleStep, ModelConfig } from "../config/model-config.ts";
-import { TritonError } from "../config/status.ts";
-import type { Tensor } from "../tensors/datatypes.ts";
+import type { EnsembleStep, ModelConfig } from "../../repository/config/model-config.ts";
+import { TritonError } from "../../repository/config/status.ts";
+import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import { HIT, keep, lookUp, wanted } from "./cached.ts";
 import { type InferAnswer, type InferInput, type InferParameters, InferRequest } from "./request.ts";
 import { passOn, type Served, type Shared } from "./served.ts";

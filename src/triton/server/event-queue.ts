@@ -1,6 +1,6 @@
 /** Where do events of a stream wait whose client does not keep up? At most so many: with more its request is cancelled. */
 import type { EventSink, SinkEvents } from "../../http/sink.ts";
-import type { PlainText } from "../behaviours/behaviour.ts";
+import type { PlainText } from "../../repository/behaviours/behaviour.ts";
 
 const WAITING_MOST = 4096;
 const NOTHING = new Uint8Array();
