@@ -3,11 +3,15 @@
  * asked for and posts one message; the loop spins the rest.
  */
 import { DueTime } from "./due-time.ts";
+import { shortenSlices } from "./short-slices.ts";
 
 declare const self: Worker & { onmessage: ((event: MessageEvent<SharedArrayBuffer>) => void) | null };
 
 /** How long before the time the message leaves: it takes some 50 µs to arrive. */
 const AHEAD_MS = 0.2;
+
+// Whoever has the processor when it wakes need not finish a slice first: the loop would be late by that much.
+shortenSlices();
 
 self.onmessage = ({ data }) => {
   const due = new DueTime(data);

@@ -1,7 +1,8 @@
 /** What happens on one connection of HTTP/2? Frames in, streams to the application, windows, and its end: RFC 9113. */
 import { areRegular, type RequestHead, requestHead } from "./fields.ts";
-import { FrameWriter, type FrameWriterEnds, STREAMS_MOST } from "./frame-writer.ts";
+import { FrameWriter, STREAMS_MOST } from "./frame-writer.ts";
 import {
+  CONNECTION_FRAMES,
   ConnectionError,
   FRAME_BYTES_MOST,
   FRAME_HEAD_BYTES,
@@ -12,11 +13,12 @@ import {
   readUint31,
   readUint32,
   SettingId,
+  STREAM_FRAMES,
+  unpadded,
   WINDOW_MOST,
 } from "./frames.ts";
 import { type HeaderField, HpackDecoder } from "./hpack.ts";
-import type { Http2Line } from "./line.ts";
-import type { PingRules } from "./pings.ts";
+import type { ConnectionSide, Http2Line } from "./line.ts";
 import type { Http2Stream, StreamReceiver } from "./stream.ts";
 
 export interface Http2Application {
@@ -24,20 +26,8 @@ export interface Http2Application {
   open(stream: Http2Stream, head: RequestHead, line: Http2Line): StreamReceiver;
 }
 
-/** What all connections of a server share. */
-export interface ConnectionSide extends FrameWriterEnds, Pick<Http2Line, "address" | "port" | "refuseNext"> {
-  readonly application: Http2Application;
-  /** Whether the ping is one too many; `idle`: there is no stream. */
-  readonly pings: PingRules;
-  /** Something came. */
-  heard(): void;
-  /** The client has introduced itself. */
-  settled(): void;
-  /** There is no stream any more, or one again. */
-  rests(idle: boolean): void;
-  /** The last stream ended behind `retire`, or the connection is beyond repair. */
-  done(): void;
-}
+/** So many that come at once share a turn of the event loop: each may be a request, and steps are due in between. */
+const FRAMES_IN_TURN = 64;
 
 /** Bytes of one block of headers, and frames that it may come in. */
 const BLOCK_BYTES_MOST = 65_536;
@@ -55,6 +45,8 @@ export class Http2Connection implements Http2Line {
   readonly #writer: FrameWriter;
   readonly #decoder = new HpackDecoder();
   #rest: Buffer | null = null;
+  /** Frames of the rest have their turn later. */
+  #more = false;
   #prefaced = false;
   #settled = false;
   #lastId = 0;
@@ -78,6 +70,11 @@ export class Http2Connection implements Http2Line {
     if (this.#closing) return;
     this.#side.heard();
     const all = this.#rest === null ? bytes : Buffer.concat([this.#rest, bytes]);
+    this.#rest = all;
+    if (!this.#more) this.#take(all);
+  }
+
+  #take(all: Buffer): void {
     this.#rest = null;
     try {
       const read = this.#read(all);
@@ -88,7 +85,16 @@ export class Http2Connection implements Http2Line {
     }
     // What was answered at once need not wait.
     this.#writer.flush();
+    if (!this.#more || this.#closing) return;
+    this.#side.pause();
+    this.#side.later(this.#goOn);
   }
+
+  readonly #goOn = (): void => {
+    this.#more = false;
+    this.#side.resume();
+    if (!this.#closing) this.#take(this.#rest!);
+  };
 
   drain(): void {
     this.#writer.drained();
@@ -183,11 +189,13 @@ export class Http2Connection implements Http2Line {
       this.#prefaced = true;
       at = PREFACE.length;
     }
-    while (bytes.length - at >= FRAME_HEAD_BYTES && !this.#closing) {
+    for (let left = FRAMES_IN_TURN; bytes.length - at >= FRAME_HEAD_BYTES && !this.#closing; left--) {
       const length = (bytes[at]! << 16) + (bytes[at + 1]! << 8) + bytes[at + 2]!;
       if (length > FRAME_BYTES_MOST) throw new ConnectionError(Http2Code.FrameSize, "a frame is too large");
       const end = at + FRAME_HEAD_BYTES + length;
       if (bytes.length < end) break;
+      this.#more = left === 0;
+      if (this.#more) break;
       this.#frame(
         bytes[at + 3]!,
         bytes[at + 4]!,
@@ -203,8 +211,8 @@ export class Http2Connection implements Http2Line {
     if (!this.#settled && type !== FrameType.Settings) throw broken("the first frame is not SETTINGS");
     if (this.#block !== null && (type !== FrameType.Continuation || id !== this.#block.id))
       throw broken("a block of headers is interrupted");
-    if (ALONE.has(type) && id !== 0) throw broken("a frame of the connection names a stream");
-    if (OF_STREAM.has(type) && id === 0) throw broken("a frame of a stream names none");
+    if (CONNECTION_FRAMES.has(type) && id !== 0) throw broken("a frame of the connection names a stream");
+    if (STREAM_FRAMES.has(type) && id === 0) throw broken("a frame of a stream names none");
     if (type === FrameType.Data) this.#onData(flags, id, payload);
     else if (type === FrameType.Headers) this.#onHeaders(flags, id, payload);
     else if (type === FrameType.Continuation) this.#onContinuation(flags, payload);
@@ -378,20 +386,4 @@ export class Http2Connection implements Http2Line {
   }
 }
 
-const ALONE: ReadonlySet<number> = new Set([FrameType.Settings, FrameType.Ping, FrameType.GoAway]);
-const OF_STREAM: ReadonlySet<number> = new Set([
-  FrameType.Data,
-  FrameType.Headers,
-  FrameType.Priority,
-  FrameType.RstStream,
-  FrameType.Continuation,
-]);
-
 const broken = (why: string) => new ConnectionError(Http2Code.Protocol, why);
-
-function unpadded(flags: number, payload: Buffer): Buffer {
-  if (!(flags & FrameFlag.Padded)) return payload;
-  const padding = payload[0] ?? payload.length;
-  if (padding >= payload.length) throw broken("a frame is all padding");
-  return payload.subarray(1, payload.length - padding);
-}

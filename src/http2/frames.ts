@@ -76,3 +76,22 @@ export const readUint31 = (from: Uint8Array, at: number): number =>
   (from[at]! & 0x7f) * 2 ** 24 + (from[at + 1]! << 16) + (from[at + 2]! << 8) + from[at + 3]!;
 export const readUint32 = (from: Uint8Array, at: number): number =>
   from[at]! * 2 ** 24 + (from[at + 1]! << 16) + (from[at + 2]! << 8) + from[at + 3]!;
+
+/** Name no stream. */
+export const CONNECTION_FRAMES: ReadonlySet<number> = new Set([FrameType.Settings, FrameType.Ping, FrameType.GoAway]);
+/** Name a stream. */
+export const STREAM_FRAMES: ReadonlySet<number> = new Set([
+  FrameType.Data,
+  FrameType.Headers,
+  FrameType.Priority,
+  FrameType.RstStream,
+  FrameType.Continuation,
+]);
+
+/** What stands in a frame beside its padding. */
+export function unpadded(flags: number, payload: Buffer): Buffer {
+  if (!(flags & FrameFlag.Padded)) return payload;
+  const padding = payload[0] ?? payload.length;
+  if (padding >= payload.length) throw new ConnectionError(Http2Code.Protocol, "a frame is all padding");
+  return payload.subarray(1, payload.length - padding);
+}

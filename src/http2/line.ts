@@ -1,4 +1,7 @@
 /** What does an application see of a connection? */
+import type { Http2Application } from "./connection.ts";
+import type { FrameWriterEnds } from "./frame-writer.ts";
+import type { PingRules } from "./pings.ts";
 
 export interface Http2Line {
   /** The client's. */
@@ -14,4 +17,22 @@ export interface Http2Line {
   cut(): void;
   /** Closes so many connections as soon as they are opened. */
   refuseNext(connections: number): void;
+}
+
+/** What all connections of a server share. */
+export interface ConnectionSide extends FrameWriterEnds, Pick<Http2Line, "address" | "port" | "refuseNext"> {
+  readonly application: Http2Application;
+  /** Whether the ping is one too many; `idle`: there is no stream. */
+  readonly pings: PingRules;
+  /** Something came. */
+  heard(): void;
+  /** The client has introduced itself. */
+  settled(): void;
+  /** There is no stream any more, or one again. */
+  rests(idle: boolean): void;
+  /** The last stream ended behind `retire`, or the connection is beyond repair. */
+  done(): void;
+  /** Nothing more is to come for a while. */
+  pause(): void;
+  resume(): void;
 }

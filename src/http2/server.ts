@@ -2,8 +2,9 @@
 import type { TlsFiles } from "../config/certificates.ts";
 import type { Clock } from "../host/clock.ts";
 import { deadlines, type Expiring } from "../http/deadlines.ts";
-import { type ConnectionSide, type Http2Application, Http2Connection } from "./connection.ts";
+import { type Http2Application, Http2Connection } from "./connection.ts";
 import { Http2Code } from "./frames.ts";
+import type { ConnectionSide } from "./line.ts";
 import { type PingLimits, PingRules } from "./pings.ts";
 
 /** Names as gRPC's channel arguments; times of 0: never. */
@@ -201,6 +202,14 @@ class Client implements ConnectionSide {
 
   done(): void {
     this.#socket.end();
+  }
+
+  pause(): void {
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    this.#socket.resume();
   }
 
   cut(): void {

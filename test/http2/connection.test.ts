@@ -54,6 +54,36 @@ test("bytes may come one by one", () => {
   expect(peer.owners.get(1)!.told).toEqual(["data 3", "ended"]);
 });
 
+test("requests that come all at once share turns: other work has its own in between, and none is lost or out of order", () => {
+  const peer = new Peer().greet();
+  const ids = Array.from({ length: 200 }, (_, at) => 2 * at + 1);
+  const whole = Buffer.concat(ids.map((id) => headers(id, true)));
+  peer.connection.data(whole.subarray(0, whole.length - 5));
+  const opened = () => [...peer.owners.keys()];
+  const seen = [opened().length];
+  expect(peer.paused).toBe(true);
+  // What the kernel had handed over before.
+  peer.connection.data(whole.subarray(whole.length - 5));
+  expect(opened()).toHaveLength(seen[0]!);
+  while (peer.paused) {
+    peer.oneTurn();
+    seen.push(opened().length);
+  }
+  expect(seen).toEqual([64, 128, 192, 200]);
+  expect(opened()).toEqual(ids);
+  peer.turn();
+  expect(peer.goAway).toBe(null);
+});
+
+test("a connection that ends while requests of it wait is read no further", () => {
+  const peer = new Peer().greet();
+  const frames = Array.from({ length: 100 }, (_, at) => headers(2 * at + 1, true));
+  peer.connection.data(Buffer.concat(frames));
+  peer.connection.lost();
+  peer.turn();
+  expect([peer.owners.size, peer.paused]).toEqual([64, false]);
+});
+
 test("padding, priority, blocks of headers in parts, frames and settings of unknown kinds", () => {
   const peer = new Peer();
   peer.greet([0x99, 7]);

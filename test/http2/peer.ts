@@ -87,6 +87,8 @@ export class Peer {
   readonly ended = new Set<number>();
   done = false;
   cut = false;
+  /** Nothing is to be sent to it for the moment. */
+  paused = false;
   /** No stream is open. */
   rests = true;
   refused = 0;
@@ -138,6 +140,12 @@ export class Peer {
       cut: () => {
         this.cut = true;
       },
+      pause: () => {
+        this.paused = true;
+      },
+      resume: () => {
+        this.paused = false;
+      },
     });
   }
 
@@ -153,9 +161,14 @@ export class Peer {
     return this;
   }
 
-  /** The end of the turn, and what was written. */
-  turn(): void {
+  /** What was put off until the end of the turn is done; it may put off more. */
+  oneTurn(): void {
     for (const run of this.#soon.splice(0)) run();
+  }
+
+  /** The end of the turn, of those that it puts off to as well, and what was written. */
+  turn(): void {
+    while (this.#soon.length > 0) this.oneTurn();
     while (this.#bytes.length >= 9) {
       const length = this.#bytes.readUIntBE(0, 3);
       if (this.#bytes.length < 9 + length) return;

@@ -1,22 +1,32 @@
-/** Are the slices of the calling thread shorter afterwards, and nothing else of it changed? */
+/** Are the slices of the calling thread shorter afterwards, and nothing else of it changed? Are those of the alarm's thread? */
 import { expect, test } from "bun:test";
 
-const MODULE = new URL("../../src/host/short-slices.ts", import.meta.url).pathname;
+const HOST = new URL("../../src/host/", import.meta.url).pathname;
 /** What the kernel says of a thread: `struct sched_attr`. */
 const CHILD = `
 import { dlopen, ptr } from "bun:ffi";
+import { readdirSync } from "node:fs";
 import { getPriority, setPriority } from "node:os";
-import { shortenSlices } from ${JSON.stringify(MODULE)};
+import { createAlarm } from ${JSON.stringify(`${HOST}alarm.ts`)};
+import { wallUs } from ${JSON.stringify(`${HOST}clock.ts`)};
+import { shortenSlices } from ${JSON.stringify(`${HOST}short-slices.ts`)};
 const { syscall } = dlopen("libc.so.6", { syscall: { args: ["i64", "i32", "ptr", "u32", "u32"], returns: "i64" } }).symbols;
-const attributes = () => {
+const attributes = (thread = 0) => {
   const bytes = new DataView(new ArrayBuffer(48));
-  syscall(process.arch === "x64" ? 315 : 275, 0, ptr(bytes.buffer), 48, 0);
+  syscall(process.arch === "x64" ? 315 : 275, thread, ptr(bytes.buffer), 48, 0);
   return { policy: bytes.getUint32(4, true), nice: bytes.getInt32(16, true), sliceNs: Number(bytes.getBigUint64(24, true)) };
 };
+const short = () => readdirSync("/proc/self/task").filter((thread) => attributes(Number(thread)).sliceNs === 500_000).length;
+const alarm = await new Promise((rang) => {
+  const made = createAlarm(() => rang(made));
+  made.order(wallUs() + 10_000);
+});
+const threads = short();
+alarm.close();
 setPriority(3);
 const before = attributes();
 const done = shortenSlices();
-console.log(JSON.stringify({ before, done, after: attributes(), priority: getPriority() }));
+console.log(JSON.stringify({ threads, before, done, after: attributes(), priority: getPriority() }));
 `;
 
 /** Whether slices can be asked for: Linux 6.12 and later, glibc, and two kinds of processors. */
@@ -29,9 +39,10 @@ async function seen() {
 const found = process.platform === "linux" && ["x64", "arm64"].includes(process.arch) ? await seen() : null;
 
 test.skipIf(found === null || found.before.sliceNs === 0)(
-  "half a millisecond, with the nice value and the policy that it had",
+  "half a millisecond, with the nice value and the policy that it had; the alarm's thread asks by itself",
   () => {
-    const { before, done, after, priority } = found;
+    const { threads, before, done, after, priority } = found;
+    expect(threads).toBe(1);
     expect(before).toEqual({ policy: 0, nice: 3, sliceNs: expect.any(Number) });
     expect(before.sliceNs).toBeGreaterThan(500_000);
     expect([done, after, priority]).toEqual([true, { ...before, sliceNs: 500_000 }, 3]);

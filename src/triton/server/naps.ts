@@ -1,6 +1,9 @@
 /** Who sleeps until when? One alarm for all: whoever is due when it rings goes on in that turn, so that what they say leaves together. */
 import type { Clock } from "../../host/clock.ts";
 
+/** More go on in the turn after: what else is due has its own in between. */
+const WOKEN_MOST = 256;
+
 interface Nap {
   readonly dueUs: number;
   readonly wake: () => void;
@@ -40,8 +43,9 @@ export class Naps {
   readonly #ring = (): void => {
     this.#armedUs = Number.POSITIVE_INFINITY;
     const nowUs = this.#clock.now();
-    const later = this.#waiting.findIndex(({ dueUs }) => dueUs > nowUs);
-    for (const { wake } of this.#waiting.splice(0, later < 0 ? this.#waiting.length : later)) wake();
+    let due = 0;
+    while (due < WOKEN_MOST && due < this.#waiting.length && this.#waiting[due]!.dueUs <= nowUs) due++;
+    for (const { wake } of this.#waiting.splice(0, due)) wake();
     this.#arm();
   };
 }
