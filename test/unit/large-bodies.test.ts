@@ -3,17 +3,22 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { IdSet } from "../../src/content/id-set.ts";
 import { packed, unpacked } from "../../src/content/packed-parts.ts";
-import { chatFields } from "../../src/dialects/openai/fields.ts";
+import { type ChatValues, chatFields } from "../../src/dialects/openai/fields.ts";
 import { readCompletion } from "../../src/dialects/openai/read.ts";
+import { toChatPieces } from "../../src/dialects/openai/translate.ts";
 import { ReadingThread } from "../../src/front/reading/thread.ts";
 import { JsonParts, partsOf } from "../../src/front/send-parts.ts";
 import { badWordsOf, idLists } from "../../src/generation/lists.ts";
 import { checkSampling } from "../../src/generation/sampling.ts";
 import { HeaderFields } from "../../src/http/socket/fields.ts";
 import { IncomingRequest } from "../../src/http/socket/request.ts";
+import { Refused } from "../../src/python/errors.ts";
+import { parsePython } from "../../src/python/json.ts";
+import { atOnce } from "../../src/python/pieces.ts";
+import type { Limits } from "../../src/python/request.ts";
 import { ERRORS_KEPT, State } from "../../src/python/types.ts";
 import { validator } from "../../src/python/validate.ts";
-import type { PythonValue } from "../../src/python/value.ts";
+import type { PythonDict, PythonValue } from "../../src/python/value.ts";
 import { valuesIn } from "../../src/python/values-in.ts";
 
 const SIZE = 1000;
@@ -197,6 +202,29 @@ test("a thread that dies fails what waits for it, and the next body gets another
   await expect(lost).rejects.toThrow("idle");
   expect(await read(good).answer()).toMatchObject({ read: { request: { kind: "chat" } } });
   timers.at(-1)!.act();
+});
+
+test("a chat that is refused whatever its tools say has none of them made; what is made of one is the same of both parsers", () => {
+  const tools = Array.from({ length: 1000 }, (_, at) => ({
+    ...{ type: "function", defer_loading: at % 2 ? null : true },
+    function: { name: `f${at}`, strict: at % 3 ? undefined : true, parameters: { a: [1, { b: "c" }], __proto__: {} } },
+  }));
+  const text = JSON.stringify({ messages: [{ role: "user", content: "Hi" }], tools, tool_choice: "auto" });
+  const made = (body: PythonDict, exact: boolean, limits: Limits) => {
+    const values = exact ? validator(chatFields).exact(body) : validator(chatFields).fast(body);
+    return toChatPieces(values as ChatValues, body, limits, exact);
+  };
+  const plain = () => JSON.parse(text) as PythonDict;
+  expect(() => made(plain(), false, LIMITS).next()).toThrow(Refused as unknown as ErrorConstructor);
+  const able = { ...LIMITS, parsesTools: true };
+  const all = [made(plain(), false, able), made(parsePython(text) as PythonDict, true, able)].map(atOnce);
+  const [first, second] = all.map((one) => JSON.stringify(one.tools));
+  expect(second).toBe(first!);
+  expect(JSON.parse(first!)[0]).toEqual({
+    type: "function",
+    function: { ...tools[0]!.function, description: null, defer_loading: true },
+    defer_loading: true,
+  });
 });
 
 function completionRequest() {
