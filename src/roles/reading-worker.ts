@@ -71,22 +71,28 @@ self.onmessage = ({ data }: MessageEvent<ToThread>) => {
 };
 
 async function answer(id: number): Promise<void> {
-  const { order, parts } = coming.get(id)!;
-  coming.delete(id);
   try {
     await ready();
-    const bytes = joined(parts);
-    uncollectedBytes += bytes.length;
-    const text = wholeText(bytes);
-    bytes.buffer.transfer(0);
-    const said = answerTo(order, text);
-    self.postMessage({ id, ...said } satisfies FromThread, movable(said));
+    say(id);
   } catch (error) {
     self.postMessage({ id, failed: String(error) } satisfies FromThread);
   }
+  // What was made of a body is on no stack by now.
+  await null;
   if (coming.size > 0 && uncollectedBytes < COLLECT_BYTES) return;
   uncollectedBytes = 0;
   Bun.gc(true);
+}
+
+function say(id: number): void {
+  const { order, parts } = coming.get(id)!;
+  coming.delete(id);
+  const bytes = joined(parts);
+  uncollectedBytes += bytes.length;
+  const text = wholeText(bytes);
+  bytes.buffer.transfer(0);
+  const said = answerTo(order, text);
+  self.postMessage({ id, ...said } satisfies FromThread, movable(said));
 }
 
 /** What the loop gets without a copy. */

@@ -204,6 +204,29 @@ test("a thread that dies fails what waits for it, and the next body gets another
   timers.at(-1)!.act();
 });
 
+test("a thread that has read 64 MiB ends when it has nothing to do, and the next body gets another", async () => {
+  let timers = 0;
+  const after = () => {
+    timers++;
+    return () => {};
+  };
+  const script = new URL("../../src/roles/reading-worker.ts", import.meta.url);
+  const thread = new ReadingThread(script, { template: null, keepsTools: false }, { after });
+  const read = (blanks: number) => {
+    const reading = thread.begin({ kind: "text", contentType: null, limits: LIMITS });
+    reading.push(Buffer.alloc(blanks, " "));
+    return reading.answer();
+  };
+  await read(2 ** 20);
+  expect(timers).toBe(1);
+  // Not while another waits for it.
+  const [large, small] = [read(63 * 2 ** 20), read(10)];
+  expect([await large, await small]).toMatchObject([{ text: {} }, { text: { plain: " ".repeat(10) } }]);
+  expect(timers).toBe(1);
+  expect(await read(10)).toMatchObject({ text: { plain: " ".repeat(10) } });
+  expect(timers).toBe(2);
+});
+
 test("a chat that is refused whatever its tools say has none of them made; what is made of one is the same of both parsers", () => {
   const tools = Array.from({ length: 1000 }, (_, at) => ({
     ...{ type: "function", defer_loading: at % 2 ? null : true },

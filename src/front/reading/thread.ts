@@ -8,6 +8,8 @@ import type { FromThread, ThreadAnswer, ThreadOrder, ThreadStart, ToThread } fro
 
 /** The thread ends when it had nothing to do for so long: its memory is free again. */
 const IDLE_US = 5_000_000;
+/** It ends sooner where it has read so many bytes: its heap gives some of what they took back to nobody but the next ones. */
+const RETIRES_BYTES = 64 * 2 ** 20;
 
 export class ReadingThread {
   readonly #script: URL;
@@ -17,6 +19,8 @@ export class ReadingThread {
   readonly #waiting = new Map<number, { resolve(answer: ThreadAnswer): void; reject(error: Error): void }>();
   /** Bodies that have begun to come and are not answered. */
   #open = 0;
+  /** What it was given so far. */
+  #bytes = 0;
   #ids = 0;
   #idle: (() => void) | null = null;
 
@@ -52,10 +56,12 @@ export class ReadingThread {
     });
   }
 
-  /** For `BodyReading`. */
-  left(): void {
+  /** For `BodyReading`: it is done with a body, of which it was given so many bytes. */
+  left(bytes: number): void {
+    this.#bytes += bytes;
     if (--this.#open > 0) return;
-    this.#idle = this.#backend.after?.(IDLE_US, () => this.#end("idle")) ?? null;
+    if (this.#bytes >= RETIRES_BYTES) this.#end("retired");
+    else this.#idle = this.#backend.after?.(IDLE_US, () => this.#end("idle")) ?? null;
   }
 
   #started(): Worker {
@@ -80,6 +86,7 @@ export class ReadingThread {
   #end(why: string): void {
     const worker = this.#worker;
     this.#worker = null;
+    this.#bytes = 0;
     this.#idle?.();
     this.#idle = null;
     worker?.terminate();
@@ -146,6 +153,6 @@ export class BodyReading {
   #leave(): void {
     if (this.#over) return;
     this.#over = true;
-    this.#thread.left();
+    this.#thread.left(this.bytes);
   }
 }
