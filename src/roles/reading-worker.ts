@@ -1,4 +1,5 @@
 /** The reading thread: bodies come part by part, and each gets one answer (`front/reading/thread.ts`). */
+import { heapSize } from "bun:jsc";
 import type { ReadingHost } from "../answer/dialect.ts";
 import { leanAnswer } from "../answer/lean.ts";
 import { templateHabits } from "../answer/template-habits.ts";
@@ -82,6 +83,7 @@ async function answer(id: number): Promise<void> {
   if (coming.size > 0 && uncollectedBytes < COLLECT_BYTES) return;
   uncollectedBytes = 0;
   Bun.gc(true);
+  self.postMessage({ keptBytes: heapSize() } satisfies FromThread);
 }
 
 function say(id: number): void {

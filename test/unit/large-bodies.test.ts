@@ -204,6 +204,27 @@ test("a thread that dies fails what waits for it, and the next body gets another
   timers.at(-1)!.act();
 });
 
+test("a thread whose heap keeps what a body became ends when it has nothing to do", async () => {
+  const script = URL.createObjectURL(
+    new Blob([
+      `let bodies = 0;
+      self.onmessage = ({ data }) => {
+        if (data.ended !== true) return;
+        self.postMessage({ id: data.id, text: { plain: String(++bodies) } });
+        self.postMessage({ keptBytes: bodies === 2 ? 3e7 : 2e6 });
+      };`,
+    ]),
+  );
+  const after = () => () => {};
+  const thread = new ReadingThread(new URL(script), { template: null, keepsTools: false }, { after });
+  const read = async () => {
+    const answer = await thread.begin({ kind: "text", contentType: null, limits: LIMITS }).answer();
+    await Bun.sleep(20);
+    return "text" in answer ? answer.text.plain : null;
+  };
+  expect([await read(), await read(), await read(), await read()]).toEqual(["1", "2", "1", "2"]);
+});
+
 test("a thread that has read 64 MiB ends when it has nothing to do, and the next body gets another", async () => {
   let timers = 0;
   const after = () => {

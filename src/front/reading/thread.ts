@@ -10,6 +10,8 @@ import type { FromThread, ThreadAnswer, ThreadOrder, ThreadStart, ToThread } fro
 const IDLE_US = 5_000_000;
 /** It ends sooner where it has read so many bytes: its heap gives some of what they took back to nobody but the next ones. */
 const RETIRES_BYTES = 64 * 2 ** 20;
+/** Likewise where so much of its heap is not given up: some two megabytes are its code. */
+const KEPT_BYTES = 16 * 2 ** 20;
 
 export class ReadingThread {
   readonly #script: URL;
@@ -64,10 +66,20 @@ export class ReadingThread {
     else this.#idle = this.#backend.after?.(IDLE_US, () => this.#end("idle")) ?? null;
   }
 
+  /** Ends it when it has nothing to do. */
+  #retire(): void {
+    this.#bytes = RETIRES_BYTES;
+    if (this.#open === 0) this.#end("retired");
+  }
+
   #started(): Worker {
     const worker = new Worker(this.#script, { type: "module" });
     worker.unref();
     worker.onmessage = ({ data }: MessageEvent<FromThread>) => {
+      if ("keptBytes" in data) {
+        if (worker === this.#worker && data.keptBytes > KEPT_BYTES) this.#retire();
+        return;
+      }
       const waiting = this.#waiting.get(data.id);
       this.#waiting.delete(data.id);
       if (this.#waiting.size === 0) worker.unref();
