@@ -3,9 +3,11 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { IdSet } from "../../src/content/id-set.ts";
 import { packed, unpacked } from "../../src/content/packed-parts.ts";
+import { messagesToChat } from "../../src/dialects/anthropic/convert.ts";
 import { type ChatValues, chatFields } from "../../src/dialects/openai/fields.ts";
 import { readCompletion } from "../../src/dialects/openai/read.ts";
 import { toChatPieces } from "../../src/dialects/openai/translate.ts";
+import { inputMessages, type ResponsesValues } from "../../src/dialects/responses/convert.ts";
 import { ReadingThread } from "../../src/front/reading/thread.ts";
 import { JsonParts, partsOf } from "../../src/front/send-parts.ts";
 import { badWordsOf, idLists } from "../../src/generation/lists.ts";
@@ -14,7 +16,7 @@ import { HeaderFields } from "../../src/http/socket/fields.ts";
 import { IncomingRequest } from "../../src/http/socket/request.ts";
 import { Refused } from "../../src/python/errors.ts";
 import { parsePython } from "../../src/python/json.ts";
-import { atOnce } from "../../src/python/pieces.ts";
+import { atOnce, type Pieces } from "../../src/python/pieces.ts";
 import type { Limits } from "../../src/python/request.ts";
 import { ERRORS_KEPT, State } from "../../src/python/types.ts";
 import { validator } from "../../src/python/validate.ts";
@@ -202,6 +204,24 @@ test("a thread that dies fails what waits for it, and the next body gets another
   await expect(lost).rejects.toThrow("idle");
   expect(await read(good).answer()).toMatchObject({ read: { request: { kind: "chat" } } });
   timers.at(-1)!.act();
+});
+
+test("messages of a response and of Anthropic's dialect are made in pieces", () => {
+  const many = Array.from({ length: 1000 }, (_, at) => ({ role: "user", content: `word ${at}` }));
+  const all = (work: Pieces<unknown>) => {
+    let pieces = 1;
+    for (;;) {
+      const { done, value } = work.next();
+      if (done) return { pieces, value };
+      pieces++;
+    }
+  };
+  const response = { input: many };
+  const asked = inputMessages({ instructions: null } as ResponsesValues, response, null);
+  expect(all(asked)).toEqual({ pieces: 32, value: many });
+  const message = { messages: many, tools: null, tool_choice: null, thinking: null, output_config: null } as never;
+  const chat = all(messagesToChat(message, { messages: many }, { mergesSystem: true, thinksAnyway: false }));
+  expect(chat).toMatchObject({ pieces: 32, value: { messages: many } });
 });
 
 test("a thread whose heap keeps what a body became ends when it has nothing to do", async () => {

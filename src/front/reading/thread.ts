@@ -8,7 +8,7 @@ import type { FromThread, ThreadAnswer, ThreadOrder, ThreadStart, ToThread } fro
 
 /** The thread ends when it had nothing to do for so long: its memory is free again. */
 const IDLE_US = 5_000_000;
-/** It ends sooner where it has read so many bytes: its heap gives some of what they took back to nobody but the next ones. */
+/** So many bytes read, and it ends as soon as it has nothing to do: its heap gives some of what they took to nobody but the next ones. */
 const RETIRES_BYTES = 64 * 2 ** 20;
 /** Likewise where so much of its heap is not given up: some two megabytes are its code. */
 const KEPT_BYTES = 16 * 2 ** 20;
