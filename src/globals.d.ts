@@ -7,7 +7,3 @@ declare module "*.bin" {
   const path: string;
   export default path;
 }
-declare module "undici/lib/llhttp/llhttp-wasm.js" {
-  const bytes: Uint8Array<ArrayBuffer>;
-  export default bytes;
-}

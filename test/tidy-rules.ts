@@ -43,11 +43,14 @@ const CORE_LIMITS = { file: "src/config/core-limits.ts", reads: "assembly/layout
 /** Commands that must work against any server: nothing of ours but what is shared. */
 const ALONE = ["load", "check"];
 
-/** A folder of `src`, or of `src/dialects` and `src/triton`; of a file right in `src` its name. */
+/** Folders of `src` whose own folders are rooms each. */
+const HOUSES = ["dialects", "triton", "repository"];
+
+/** A folder of `src`, or of one of those whose folders are rooms; of a file right in `src` its name. */
 export function roomOf(path: string): string {
   const [top = "", second = "", third = ""] = path.split("/");
   if (top !== "src") return top;
-  return second === "dialects" || second === "triton" ? `${second}/${third}` : second.replace(/(\.d)?\.ts$/, "");
+  return HOUSES.includes(second) ? `${second}/${third}` : second.replace(/(\.d)?\.ts$/, "");
 }
 
 /** The imports of a file that point into the repository, from its root. */

@@ -12,9 +12,9 @@
  *    steps late. `--long-prompts`: ten prompts of 100,000 tokens arrive meanwhile. `--under-load`: one each second, and a
  *    scrape each second, and the truth log is on.
  * 4. drift, only when asked for: 100 streams at 20 ms for ten minutes.
- * 5. view, only when asked for (`--only view [--streams N] [--writes single] [--minutes 10]`): what a reader of the streams
- *    sees, beside the bare C loop: CPU per token from a cold start and later, the rate that 5,000 streams reach, gaps and
- *    memory of 1,000 and 2,000, scrapes beside 500; with `--minutes` memory over so many.
+ * 5. view, only when asked for (`--only view [--part cpu|paced|scraped] [--streams N] [--writes single] [--minutes 10]`):
+ *    what a reader of the streams sees, beside the bare C loop: CPU per token from a cold start and later, the rate that
+ *    5,000 streams reach, gaps and memory of 1,000 and 2,000, scrapes beside 500; with `--minutes` memory over so many.
  */
 import { BASE_FLAGS, compareWithBase } from "../lib/base.ts";
 import { has, known, text } from "../lib/options.ts";
@@ -41,6 +41,7 @@ known([
   "--tokens",
   "--writes",
   "--minutes",
+  "--part",
   ...BASE_FLAGS,
 ]);
 // Three pairs within a run: the first one may be dropped on a busy machine.

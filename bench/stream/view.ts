@@ -200,15 +200,19 @@ async function flat(minutes: number) {
 
 export async function view() {
   const only = number("--streams", 0);
+  const part = text("--part", only === 0 ? "" : "paced");
+  const asked = (name: string) => part === "" || part === name;
   const figures: Record<string, unknown> = { writes: text("--writes", "default") };
-  if (only === 0) figures.cpu = await cpu();
-  const template = await templateOf(pacedFlags(FREE_STREAMS));
-  const cases: unknown[] = [];
-  for (const streams of [1000, 2000, RATE_STREAMS]) {
-    if (only === 0 || only === streams) cases.push(await paced(streams, template));
+  if (asked("cpu")) figures.cpu = await cpu();
+  if (asked("paced")) {
+    const template = await templateOf(pacedFlags(FREE_STREAMS));
+    const cases: unknown[] = [];
+    for (const streams of [1000, 2000, RATE_STREAMS]) {
+      if (only === 0 || only === streams) cases.push(await paced(streams, template));
+    }
+    figures.paced = cases;
   }
-  figures.paced = cases;
-  if (only === 0) figures.scraped = await scraped(pacedFlags(500), has("--quick") ? 20 : 100);
+  if (asked("scraped")) figures.scraped = await scraped(pacedFlags(500), has("--quick") ? 20 : 100);
   const minutes = number("--minutes", 0);
   if (minutes > 0) figures.flat = await flat(minutes);
   return figures;

@@ -45,10 +45,10 @@ export class AnswerText {
     return this.#held.length === 0 && this.#stops === null && (this.#detokenizer === null || this.#detokenizer.idle);
   }
 
-  /** The JSON-escaped text of a token when `idle`, as UTF-8; undefined: it needs `accept`. */
-  plain(id: number): Uint8Array | undefined {
+  /** The text of a token when `idle`, as UTF-8, escaped for JSON or not; undefined: it needs `accept`. */
+  plain(id: number, escaped = true): Uint8Array | undefined {
     if (this.#skipSpecial && this.#vocabulary.isSpecial(id)) return EMPTY;
-    return this.#vocabulary.escapedBytes(id);
+    return escaped ? this.#vocabulary.escapedBytes(id) : this.#vocabulary.pieceBytes(id);
   }
 
   /** Takes the tokens of one step; `finish` as the engine says. Returns the stop string that ended the answer, or null. */

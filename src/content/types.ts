@@ -26,7 +26,9 @@ export interface Vocabulary {
   freshPiece(id: number): string | undefined;
   /** `piece`, escaped for JSON, without quotes around it; cached. */
   escapedPiece(id: number): string | undefined;
-  /** Bytes (UTF-8) of `escapedPiece`; cached, not to be written to. */
+  /** Bytes (UTF-8) of `piece`; cached, not to be written to. */
+  pieceBytes(id: number): Uint8Array | undefined;
+  /** Likewise of `escapedPiece`. */
   escapedBytes(id: number): Uint8Array | undefined;
 }
 

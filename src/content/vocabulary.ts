@@ -58,6 +58,7 @@ class PackedVocabulary implements Vocabulary {
   readonly #table: VocabularyTable;
   readonly #pieces: Kept<string>;
   readonly #escaped: Kept<string>;
+  readonly #plain: Kept<Uint8Array>;
   readonly #bytes: Kept<Uint8Array>;
   readonly #encoder = new TextEncoder();
   /** The bytes of all tokens. */
@@ -72,6 +73,7 @@ class PackedVocabulary implements Vocabulary {
     this.#all = Buffer.from(buffer, byteOffset, byteLength);
     this.#pieces = new Kept(table.size);
     this.#escaped = new Kept(table.size);
+    this.#plain = new Kept(table.size);
     this.#bytes = new Kept(table.size);
   }
 
@@ -104,8 +106,17 @@ class PackedVocabulary implements Vocabulary {
     return this.#escaped.pages[id >> PAGE_BITS]?.[id & PAGE_MASK] ?? this.#escape(id);
   }
 
+  pieceBytes(id: number): Uint8Array | undefined {
+    return this.#plain.pages[id >> PAGE_BITS]?.[id & PAGE_MASK] ?? this.#view(id);
+  }
+
   escapedBytes(id: number): Uint8Array | undefined {
     return this.#bytes.pages[id >> PAGE_BITS]?.[id & PAGE_MASK] ?? this.#encode(id);
+  }
+
+  #view(id: number): Uint8Array | undefined {
+    if (id >= 0 && id < this.size && (this.#table.flags[id]! & COMPLETE) === 0) return undefined;
+    return this.#plain.keep(id, this.bytesOf(id));
   }
 
   #encode(id: number): Uint8Array | undefined {

@@ -128,21 +128,20 @@ export class GrpcCall implements StreamReceiver, Expiring {
     this.#stream.end();
   }
 
-  /** A message behind `MESSAGE_HEAD_BYTES` of room, which are filled in; the bytes may change afterwards. */
-  send(message: Buffer): void {
+  /** A message behind `MESSAGE_HEAD_BYTES` of room, which are filled in, `length` bytes with it; they may change afterwards. */
+  send(message: Buffer, length = message.length): void {
     if (this.#over) return;
     if (!this.#begun) {
       this.#begun = true;
       if (this.#faults === null) this.#stream.head(HEADS[this.encoding ?? "plain"], false);
     }
     if (this.encoding === null) {
-      message[0] = 0;
-      message.writeUInt32BE(message.length - MESSAGE_HEAD_BYTES, 1);
-      if (this.#faults === null) this.#stream.write(message);
-      else this.#faults.message(Buffer.from(message));
+      writeHead(message, length - MESSAGE_HEAD_BYTES);
+      if (this.#faults === null) this.#stream.write(message, length);
+      else this.#faults.message(Buffer.from(message.subarray(0, length)));
       return;
     }
-    const packed = packedMessage(message.subarray(MESSAGE_HEAD_BYTES), this.encoding);
+    const packed = packedMessage(message.subarray(MESSAGE_HEAD_BYTES, length), this.encoding);
     const head = Buffer.from([1, 0, 0, 0, 0]);
     head.writeUInt32BE(packed.length, 1);
     const bytes = Buffer.concat([head, packed]);
@@ -297,6 +296,15 @@ export class GrpcCall implements StreamReceiver, Expiring {
     this.#forget?.();
     this.#release();
   }
+}
+
+/** Bun's `writeUInt32BE` makes a view of each buffer. */
+function writeHead(into: Uint8Array, length: number): void {
+  into[0] = 0;
+  into[1] = length >>> 24;
+  into[2] = length >>> 16;
+  into[3] = length >>> 8;
+  into[4] = length;
 }
 
 const lengthAt = (bytes: Uint8Array, at: number): number =>

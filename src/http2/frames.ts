@@ -65,7 +65,11 @@ export function writeFrameHead(
   into[at + 2] = bytes;
   into[at + 3] = type;
   into[at + 4] = flags;
-  into.writeUInt32BE(stream, at + 5);
+  // Bun's `writeUInt32BE` makes a view of each buffer.
+  into[at + 5] = stream >>> 24;
+  into[at + 6] = stream >>> 16;
+  into[at + 7] = stream >>> 8;
+  into[at + 8] = stream;
 }
 
 export const readUint31 = (from: Uint8Array, at: number): number =>

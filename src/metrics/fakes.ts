@@ -12,7 +12,7 @@ export function withFakes(rows: readonly Row[], identity: Identity, seconds: () 
   return rows.map((row) => {
     const change = changeOf(row.name, fakes, identity, seconds);
     if (change === null) return row;
-    return { ...row, samples: (...of) => change(row.samples(...of)) };
+    return { ...row, samples: (...of) => change(row.samples(...of)), live: true };
   });
 }
 

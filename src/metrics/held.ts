@@ -6,6 +6,7 @@
 import type { Snapshot, SnapshotView } from "../engine/types.ts";
 import { Layout, type Shape } from "./flat.ts";
 import type { Refresh } from "./table.ts";
+import { Watched } from "./watched.ts";
 
 /** The numbers as they stand (`now`), or as the last update left them (`step`): a live view will do. */
 export type Source = (fresh: "now" | "step") => SnapshotView;
@@ -58,18 +59,25 @@ export class Held {
   }
 }
 
-/** Reads what a `Held` of that shape and those classes has written; each copy is read once, when a row asks for it. */
-export function heldReader(shape: Shape, refreshes: readonly Refresh[]) {
-  const layout = new Layout(shape);
-  const places = new Map(refreshes.map((refresh, index) => [refreshKey(refresh), index * layout.length]));
-  return (numbers: Float64Array): ((refresh: Refresh) => Snapshot) => {
-    const read = new Map<number, Snapshot>();
-    return (refresh) => {
-      const at = places.get(refreshKey(refresh));
-      if (at === undefined) throw new Error(`no copy is held for ${refreshKey(refresh)}`);
-      const snapshot = read.get(at) ?? layout.read(numbers, at);
-      read.set(at, snapshot);
-      return snapshot;
-    };
+/** Held copies by class: the same snapshots for every page, which show what was taken last. */
+export interface HeldCopies {
+  (refresh: Refresh): Snapshot;
+  /** Which of them moves; absent where nobody looks. */
+  readonly watched?: Watched;
+}
+
+/** Reads what a `Held` of that shape and those classes has written. The copies that it returns hold until it is called again. */
+export function heldReader(shape: Shape, refreshes: readonly Refresh[]): (numbers: Float64Array) => HeldCopies {
+  const watched = new Watched(shape, refreshes.length);
+  const places = new Map(refreshes.map((refresh, index) => [refreshKey(refresh), index]));
+  const copy = (refresh: Refresh) => {
+    const at = places.get(refreshKey(refresh));
+    if (at === undefined) throw new Error(`no copy is held for ${refreshKey(refresh)}`);
+    return watched.snapshots[at]!;
+  };
+  const copies = Object.assign(copy, { watched });
+  return (numbers) => {
+    watched.take(numbers);
+    return copies;
   };
 }

@@ -1,19 +1,18 @@
 /** Which tables make up a page, and what is its text? Runs in the worker: nothing on the loop's thread imports this. */
 import Registry from "prom-client/lib/registry.js";
-import type { Snapshot } from "../engine/types.ts";
 import { withBugs } from "./bugs/rows.ts";
 import { dialectsOf, metricsDialects, type View } from "./dialects.ts";
 import { withFakes } from "./fakes.ts";
+import type { HeldCopies } from "./held.ts";
 import type { Identity } from "./identity.ts";
 import { printOpenMetrics } from "./openmetrics.ts";
 import type { PageFormat } from "./order.ts";
-import { type Collected, type Refresh, register } from "./table.ts";
-import { Heads, printFamily } from "./text.ts";
+import { type Collected, type Row, register } from "./table.ts";
+import { Lines, printFamily } from "./text.ts";
+import type { Reads, Watched } from "./watched.ts";
 
 /** In Triton's order. */
 const TYPES = ["counter", "gauge", "histogram", "summary"] as const;
-
-export type HeldCopies = (refresh: Refresh) => Snapshot;
 
 /** `nowUs`: the engine's clock; it begins with the server. */
 export type PrintPage = (view: View, held: HeldCopies, format?: PageFormat, nowUs?: number) => Promise<string>;
@@ -24,7 +23,23 @@ export function pages(identity: Identity): PrintPage {
   let seconds = 0;
   const registries = new Map<View, Registry>();
   /** By view and family, in their order. */
-  const heads = new Map<View, Heads[]>();
+  const printed = new Map<View, Printed[]>();
+  /** A row is made again when something of what it read has moved. */
+  const remember = (row: Row, make: () => Collected) => {
+    const reads: Reads = [];
+    let family: Collected | undefined;
+    let [of, turn]: [Watched | undefined, number] = [undefined, 0];
+    return () => {
+      const { watched } = copies;
+      if (watched === undefined || row.live) return make();
+      if (family === undefined || of !== watched || watched.movedSince(turn, reads)) {
+        family = watched.watch(reads, make);
+        of = watched;
+        turn = watched.turn;
+      }
+      return family;
+    };
+  };
   const registryOf = (view: View) => {
     const registry = new Registry();
     const names = new Set<string>();
@@ -38,11 +53,11 @@ export function pages(identity: Identity): PrintPage {
         // Families that two dialects have are the first one's.
         const table = rows.filter((row) => !names.has(row.name) && (type === null || row.type === type));
         for (const row of table) names.add(row.name);
-        register(table, registry, (refresh) => copies(refresh), identity, style);
+        register(table, registry, (refresh) => copies(refresh), identity, style, remember);
       }
     }
     registries.set(view, registry);
-    heads.set(view, []);
+    printed.set(view, []);
     return registry;
   };
   return async (view, held, format = "text", nowUs = 0) => {
@@ -52,12 +67,21 @@ export function pages(identity: Identity): PrintPage {
     const collected = (registries.get(view) ?? registryOf(view)).getMetricsAsJSON();
     const families = (await collected) as unknown as Collected[];
     if (format === "openmetrics") return printOpenMetrics(families);
-    const printed = heads.get(view)!;
-    return families
-      .map((family, i) => {
-        printed[i] ??= new Heads();
-        return printFamily(family, family.style, printed[i]);
-      })
-      .join("");
+    const texts = printed.get(view)!;
+    for (let i = texts.length; i < families.length; i++) texts.push(new Printed());
+    return families.map((family, i) => texts[i]!.text(family)).join("");
   };
+}
+
+/** A family's text, which holds as long as the family does. */
+class Printed {
+  readonly #lines = new Lines();
+  #family: Collected | null = null;
+  #text = "";
+
+  text(family: Collected): string {
+    if (this.#family !== family) this.#text = printFamily(family, family.style, this.#lines);
+    this.#family = family;
+    return this.#text;
+  }
 }

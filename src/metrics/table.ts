@@ -6,7 +6,7 @@ import type { Metric, Registry } from "prom-client";
 import type { ENGINE_NAMES } from "../engine/numbers.ts";
 import type { EngineSnapshot, HistogramSnapshot, Snapshot } from "../engine/types.ts";
 import type { Identity } from "./identity.ts";
-import type { Family, Labels, Sample, Style } from "./text.ts";
+import { areEqual, type Family, type Labels, type Sample, type Style } from "./text.ts";
 
 /** How fresh a family is: at the scrape, after the last step, or every so many milliseconds. */
 export type Refresh = "now" | "step" | { readonly everyMs: number };
@@ -30,9 +30,11 @@ export interface Row {
   readonly type: Family["type"];
   readonly refresh: Refresh;
   readonly samples: (snapshot: Snapshot, identity: Identity) => readonly Sample[];
-  /** When each of its series came to be, seconds since 1970; absent where the real server does not show it. */
-  readonly created?: (snapshot: Snapshot, identity: Identity) => readonly Sample[];
+  /** When each of its series came to be, seconds since 1970; absent where the real server does not show it. `samples`: those just made. */
+  readonly created?: (snapshot: Snapshot, identity: Identity, samples: readonly Sample[]) => readonly Sample[];
   readonly proof: Proof;
+  /** Shows also what no copy holds, such as the time: made anew for each page. */
+  readonly live?: true;
 }
 
 type Constructor<Value> = (refresh: Refresh, name: string, help: string, read: Read<Value>, proof: Proof) => Row;
@@ -40,34 +42,50 @@ type Constructor<Value> = (refresh: Refresh, name: string, help: string, read: R
 const rows =
   <Value>(
     type: Family["type"],
-    samplesOf: (series: Series<Value>, name: string) => readonly Sample[],
+    /** Once per row; `at` counts its series. */
+    samplesOf: (name: string) => (series: Series<Value>, at: number) => readonly Sample[],
   ): Constructor<Value> =>
-  (refresh, name, help, read, proof) => ({
-    name,
-    help,
-    type,
-    refresh,
-    samples: (snapshot, identity) => read(snapshot, identity).flatMap((series) => samplesOf(series, name)),
-    proof,
-  });
+  (refresh, name, help, read, proof) => {
+    const of = samplesOf(name);
+    const samples: Row["samples"] = (snapshot, identity) => read(snapshot, identity).flatMap(of);
+    return { name, help, type, refresh, samples, proof };
+  };
 
-export const gauge = rows<number>("gauge", ([labels, value]) => [{ labels, value }]);
-export const counter = rows<number>("counter", ([labels, value]) => [{ labels, value }]);
+const single =
+  () =>
+  ([labels, value]: Series<number>) => [{ labels, value }];
+export const gauge = rows<number>("gauge", single);
+export const counter = rows<number>("counter", single);
 
 /** Buckets become cumulative here; samples in the order of prometheus_client: buckets, count, sum. */
-export const histogram = rows<HistogramSnapshot>("histogram", ([labels, { bounds, buckets, sum, count }], name) => {
-  let below = 0;
-  const cumulative = buckets.map((bucket, index) => {
-    below += bucket;
-    const le = bounds[index] ?? Number.POSITIVE_INFINITY;
-    return { metricName: `${name}_bucket`, labels: { ...labels, le }, value: below };
-  });
-  return [
-    ...cumulative,
-    { metricName: `${name}_count`, labels, value: count },
-    { metricName: `${name}_sum`, labels, value: sum },
-  ];
+export const histogram = rows<HistogramSnapshot>("histogram", (name) => {
+  const [bucket, whole, total] = [`${name}_bucket`, `${name}_count`, `${name}_sum`];
+  /** By series: the labels of its buckets, which are always the same ones. */
+  const known: BucketLabels[] = [];
+  return ([series, { bounds, buckets, sum, count }], at) => {
+    let of = known[at];
+    if (of === undefined || of.bounds !== bounds || !areEqual(of.labels, series)) {
+      const les = buckets.map((_, index) => ({ ...series, le: bounds[index] ?? Number.POSITIVE_INFINITY }));
+      of = { labels: series, bounds, les };
+      known[at] = of;
+    }
+    const { labels, les } = of;
+    let below = 0;
+    const samples: Sample[] = [];
+    for (let i = 0; i < les.length; i++) {
+      below += buckets[i]!;
+      samples.push({ metricName: bucket, labels: les[i]!, value: below });
+    }
+    samples.push({ metricName: whole, labels, value: count }, { metricName: total, labels, value: sum });
+    return samples;
+  };
 });
+
+interface BucketLabels {
+  readonly labels: Labels;
+  readonly bounds: readonly number[];
+  readonly les: readonly Labels[];
+}
 
 export interface SummarySnapshot {
   readonly count: number;
@@ -76,7 +94,7 @@ export interface SummarySnapshot {
 }
 
 /** Samples in the order of prometheus_client and prometheus-cpp: count, sum, quantiles. */
-export const summary = rows<SummarySnapshot>("summary", ([labels, { count, sum, quantiles }], name) => [
+export const summary = rows<SummarySnapshot>("summary", (name) => ([labels, { count, sum, quantiles }]) => [
   { metricName: `${name}_count`, labels, value: count },
   { metricName: `${name}_sum`, labels, value: sum },
   ...quantiles.map(([quantile, value]) => ({ labels: { ...labels, quantile }, value })),
@@ -89,9 +107,8 @@ export function withCreated(rows: readonly Row[]): readonly Row[] {
       ? row
       : {
           ...row,
-          created: (snapshot, identity) =>
-            row
-              .samples(snapshot, identity)
+          created: (_, identity, samples) =>
+            samples
               .filter(({ metricName }) => metricName === undefined || metricName === `${row.name}_count`)
               .map(({ labels }) => ({ labels, value: identity.startedS })),
         },
@@ -105,7 +122,7 @@ export interface Collected extends Family {
 
 /**
  * Puts a table into a registry. `held` gives the copy that a refresh class shows; all families of one answer must see
- * the same ones. A name twice throws.
+ * the same ones. `remember` is made once per row. A name twice throws.
  */
 export function register(
   table: readonly Row[],
@@ -113,14 +130,16 @@ export function register(
   held: (refresh: Refresh) => Snapshot,
   identity: Identity,
   style: Style,
+  remember: (row: Row, make: () => Collected) => () => Collected = (_, make) => make,
 ): void {
-  for (const { samples, created, refresh, name, help, type } of table) {
+  for (const row of table) {
+    const { samples, created, refresh, name, help, type } = row;
     const family = { name, help, type, style, aggregator: "sum" };
-    const get = () => {
+    const make = () => {
       const snapshot = held(refresh);
       const values = samples(snapshot, identity);
-      return { ...family, values, ...(created ? { created: created(snapshot, identity) } : {}) };
+      return { ...family, values, ...(created ? { created: created(snapshot, identity, values) } : {}) };
     };
-    registry.registerMetric({ ...family, get } as unknown as Metric<string>);
+    registry.registerMetric({ ...family, get: remember(row, make) } as unknown as Metric<string>);
   }
 }

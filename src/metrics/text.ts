@@ -30,20 +30,34 @@ export interface Style {
   readonly labelNames: (labels: Labels) => readonly string[];
 }
 
-/** What stands before the values of a family's samples, as printed last: it changes seldom, and takes most of the time. */
-export class Heads {
-  readonly #printed: { readonly name: string; readonly labels: Labels; readonly text: string }[] = [];
+/** Lines of a family as printed last: what stands before a value changes seldom, and most values do not from page to page. */
+export class Lines {
+  readonly #printed: Line[] = [];
 
-  of(at: number, name: string, labels: Labels, style: Style): string {
-    const last = this.#printed[at];
-    if (last !== undefined && last.name === name && areEqual(last.labels, labels)) return last.text;
-    const text = `${name}${printLabels(labels, style)} `;
-    this.#printed[at] = { name, labels, text };
-    return text;
+  of(at: number, name: string, { labels, value }: Sample, style: Style): string {
+    let line = this.#printed[at];
+    if (line === undefined || line.name !== name || !areEqual(line.labels, labels)) {
+      line = { name, labels, head: `${name}${printLabels(labels, style)} `, value: Number.NaN, text: "" };
+      this.#printed[at] = line;
+    }
+    if (line.text === "" || !Object.is(line.value, value)) {
+      line.value = value;
+      line.text = `${line.head}${style.float(value)}\n`;
+    }
+    return line.text;
   }
 }
 
-function areEqual(one: Labels, other: Labels): boolean {
+interface Line {
+  readonly name: string;
+  readonly labels: Labels;
+  readonly head: string;
+  value: number;
+  text: string;
+}
+
+/** Have both the same names with the same values? */
+export function areEqual(one: Labels, other: Labels): boolean {
   if (one === other) return true;
   let more = 0;
   for (const name in one) {
@@ -54,8 +68,8 @@ function areEqual(one: Labels, other: Labels): boolean {
   return more === 0;
 }
 
-/** Text format 0.0.4, one family after the other in the given order. `heads`: those of the same family, in the same style. */
-export function printFamily({ name, help, type, values, created }: Family, style: Style, heads = new Heads()): string {
+/** Text format 0.0.4, one family after the other in the given order. `lines`: those of the same family, in the same style. */
+export function printFamily({ name, help, type, values, created }: Family, style: Style, lines = new Lines()): string {
   const text = familyText(name, help, type, values, 0);
   if (created === undefined) return text;
   const suffix = type === "counter" ? /_total$/ : /$/;
@@ -63,8 +77,9 @@ export function printFamily({ name, help, type, values, created }: Family, style
 
   function familyText(name: string, help: string, type: string, samples: readonly Sample[], from: number): string {
     let text = `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n`;
-    for (const [i, { metricName, labels, value }] of samples.entries()) {
-      text += `${heads.of(from + i, metricName ?? name, labels, style)}${style.float(value)}\n`;
+    for (let i = 0; i < samples.length; i++) {
+      const sample = samples[i]!;
+      text += lines.of(from + i, sample.metricName ?? name, sample, style);
     }
     return text;
   }

@@ -146,6 +146,6 @@ function withReasons(row: Row, profile: MetricsProfile): Row {
   return {
     ...row,
     samples: (snapshot, identity) => row.samples(snapshot, identity).filter(known),
-    created: (snapshot, identity) => row.created!(snapshot, identity).filter(known),
+    created: (...at) => row.created!(...at).filter(known),
   };
 }

@@ -9,7 +9,10 @@ import { AllPages } from "./shared.ts";
 
 declare const self: Worker;
 
-/** After the first page it is made so often again, with pauses: the next scrape then finds compiled what runs (10 ms more each, else). */
+/**
+ * After the first page one is made so often from nothing, with pauses: the next scrape then finds compiled what runs (10 ms
+ * more each, else). A page that somebody gets makes only what has moved.
+ */
 const WARM_PAGES = 4;
 const WARM_PAUSE_MS = 30;
 
@@ -26,7 +29,8 @@ self.onmessage = async ({ data: { setup, order, copies, now } }: MessageEvent<Re
     const pauseMs = turn > 0 && warm < WARM_PAGES ? WARM_PAUSE_MS : Number.POSITIVE_INFINITY;
     if (Atomics.wait(order, OrderWord.Turn, turn, pauseMs) === "timed-out") {
       warm++;
-      encoder.encode(await render(views[order[OrderWord.View]!]!, read(shared?.read() ?? copies), "text", now[0]));
+      const again = heldReader(setup.shape, setup.refreshes)(shared?.read() ?? copies);
+      encoder.encode(await pages(setup.identity)(views[order[OrderWord.View]!]!, again, "text", now[0]));
       continue;
     }
     turn = Atomics.load(order, OrderWord.Turn);

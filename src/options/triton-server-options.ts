@@ -2,7 +2,7 @@
 
 import type { RestrictedApis, TritonLoadTime, TritonResource, TritonVersion } from "../config/triton-server.ts";
 import { TRITON_VERSION_NAMES } from "../config/triton-server.ts";
-import { SIZE_FORMS, sizeIn } from "../triton/config/sizes.ts";
+import { SIZE_FORMS, sizeIn } from "../repository/config/sizes.ts";
 import { choice, freeText, inGroup, integer, type Option, type OptionRow, one, texts } from "./option.ts";
 import { tritonEngineOptions } from "./triton-engine-options.ts";
 import { tritonOpenAiOptions } from "./triton-openai-options.ts";

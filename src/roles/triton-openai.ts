@@ -2,8 +2,8 @@
 import type { Parts } from "../app/parts.ts";
 import { FRONT_LIMITS } from "../config/front-limits.ts";
 import { PortError } from "../config/port-error.ts";
+import { openAiFrontEnd } from "../dialects/triton-openai/app.ts";
 import { HttpServer } from "../http/socket/server.ts";
-import { openAiFrontEnd } from "../triton/openai/app.ts";
 import type { TritonServer } from "../triton/server/server.ts";
 
 /** Rejects with `PortError` where the port is in use. */

@@ -49,9 +49,7 @@ export function faultPlans(options: FaultPlansOptions = {}): fc.Arbitrary<string
   const each = fc.constantFrom(...rows).chain((row) => faultOf(row, options).map((text) => ({ row, text })));
   // An array that may be empty shrinks to any of its elements; with a least length, fast-check keeps the last ones.
   const some = fc.array(each, { maxLength: maxFaults }).filter(({ length }) => length > 0);
-  return fc
-    .tuple(some, fc.nat({ max: 2 ** 31 - 1 }))
-    .map(([all, seed]) => `${together(all).join(";")}#seed=${seed}`);
+  return fc.tuple(some, fc.nat({ max: 2 ** 31 - 1 })).map(([all, seed]) => `${together(all).join(";")}#seed=${seed}`);
 }
 
 const isOrdered = (row: FaultRow) => row.stage !== "client" && actsOn(row, "1.1");

@@ -81,7 +81,7 @@ export class ClientProcess {
     for (const reader of this.#readers) void reader.cancel();
   }
 
-  /** Looks how large it has been: its own end would tell how large we were when we started it. */
+  /** Looks how large it has been: what its end tells may be how large we were when we started it. */
   look(): void {
     try {
       this.#peakBytes = peakOf(this.#child.pid);
@@ -90,10 +90,15 @@ export class ClientProcess {
     }
   }
 
-  /** What it took from its start to its end, as large as it was when it was last looked at. */
+  /** What it took from its start to its end. As large as its end tells where we never were so large, else as when it was last looked at. */
   wholeCost(): SeenCost | null {
     const used = this.#child.resourceUsage();
-    return used === undefined ? null : { cpuMs: Number(used.cpuTime.total) / 1000, peakBytes: this.#peakBytes };
+    if (used === undefined) return null;
+    const isItsOwn = used.maxRSS > ownPeakBytes();
+    return {
+      cpuMs: Number(used.cpuTime.total) / 1000,
+      peakBytes: isItsOwn ? Math.max(this.#peakBytes, used.maxRSS) : this.#peakBytes,
+    };
   }
 
   /** What it takes from here on; null where the system does not say. */
@@ -118,6 +123,14 @@ function cpuMsOf(pid: number): number {
 
 const peakOf = (pid: number): number =>
   Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) * 1024;
+
+function ownPeakBytes(): number {
+  try {
+    return peakOf(process.pid);
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
+}
 
 const MARK = "UNDERSTUDY_CLIENT";
 let started = 0;

@@ -168,7 +168,8 @@ export class StressServer {
       const { pathname, search } = new URL(request.url);
       const attempt = { before, open: run.open, target: pathname + search, epochSeconds: this.#epochSeconds() };
       run.open++;
-      const told = (left: DisturbedAnswer) => this.#told(run, kept, timeline, left);
+      const events = asked.stream === true ? answer.events.length : 1;
+      const told = (left: DisturbedAnswer) => this.#told(run, kept, timeline, left, events);
       await server.disturb(request, { plan, key, told, sent: (bytes) => this.#sent(run, timeline, bytes) });
       const instead = insteadOf(plan, attempt);
       if (instead !== null) {
@@ -202,7 +203,8 @@ export class StressServer {
     if (run.lastUs > 0) run.lastUs = Math.max(run.lastUs, this.#clock.now());
   }
 
-  #told(run: CaseRun, kept: CaseRequest, timeline: Timeline, left: DisturbedAnswer): void {
+  /** `events`: so many the answer has. */
+  #told(run: CaseRun, kept: CaseRequest, timeline: Timeline, left: DisturbedAnswer, events: number): void {
     const { account, end } = left;
     run.open--;
     run.unfinished.delete(kept);
@@ -214,7 +216,9 @@ export class StressServer {
     const acts = account.fired.filter(({ id }) => FAULT_ROWS.get(id)!.stage !== "instead");
     const isInstead = run.one.plan.faults.some(({ row }) => row.stage === "instead") || kept.status !== 200;
     // Whoever follows a redirect has the answer behind it, in which nothing acts.
-    run.reached ||= isInstead || end === "gone" || acts.every(({ times }) => times > 0);
+    // Of a client that left, it counts only if an event was to come that a fault might have acted on.
+    const leftBefore = end === "gone" && account.came < events;
+    run.reached ||= isInstead || leftBefore || acts.every(({ times }) => times > 0);
   }
 }
 

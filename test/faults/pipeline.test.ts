@@ -142,6 +142,26 @@ test("a piece that a plan leaves as it is passes it by, and everything else is a
   figure("passedPieces", passed);
 });
 
+test("done: what cuts, waits or ends there does so before the last event, in whatever framing", () => {
+  for (const more of ["", ";H1@*,split", ";H7,bytes=70B,for=0us"]) {
+    for (const plan of ["E6@done", "E7@done", "T2@done", "T1@done,7ms", "T5@done"]) {
+      const pipeline = new FaultPipeline(parsePlan(plan + more), "k");
+      const operations = run(pipeline, { head: HEAD, events: DIALECT_STREAMS[0]!, streams: true });
+      const at = operations.findIndex(({ kind }) => kind === "wait" || kind === "end");
+      const before = operations.slice(0, at).flatMap((one) => (one.kind === "bytes" ? [Buffer.from(one.bytes)] : []));
+      const text = Buffer.concat(before)
+        .toString()
+        .replaceAll(/\r\n[0-9a-f]+\r\n/g, "");
+      expect([plan + more, pipeline.account().fired[0]!.times]).toEqual([plan + more, 1]);
+      expect([plan + more, text.includes('"finish_reason":"'), text.includes("[DONE]")]).toEqual([
+        plan + more,
+        true,
+        false,
+      ]);
+    }
+  }
+});
+
 test("a plan says its line, which says the same plan", () => {
   for (let i = 0; i < 2000; i++) {
     const plan = parsePlan(anyPlan(mixed(i), 6));

@@ -10,6 +10,7 @@ import { stressCase } from "../../src/stress/cases.ts";
 import { randomPlan } from "../../src/stress/random-plans.ts";
 import type { CaseResult } from "../../src/stress/result.ts";
 import { type StressClient, stressRun } from "../../src/stress/run.ts";
+import { seenAnswer } from "../../src/stress/seen.ts";
 import { shrinkPlan } from "../../src/stress/shrink.ts";
 import { stressWait } from "../../src/stress/wait.ts";
 import { eventually } from "../server.ts";
@@ -118,14 +119,14 @@ test("a suite of one's own: cases are listed, what was seen may be posted, else 
 });
 
 const GROWS = "S12@e5,bytes=2MiB;H7,bytes=16KiB,for=10ms";
-/** Begins anew with each part that comes; or keeps two copies of what it had with each. */
+/** Begins anew with each part that comes; or keeps two copies of what it had with each 16 KiB. */
 const growing = (how: "slow" | "memory") => `
 const r = await fetch(process.env.OPENAI_BASE_URL + "/completions", { method: "POST", body: '{"stream":true}' });
 let all = "", n = 0, sum = 0;
 const kept = [];
 for await (const part of r.body) {
   all += Buffer.from(part).toString("latin1");
-  ${how === "slow" ? "for (let i = 0; i < 5 * all.length; i++) sum += all.charCodeAt(i % all.length);" : "kept.push(Buffer.from(all), Buffer.from(all)); n++;"}
+  ${how === "slow" ? "for (let i = 0; i < 5 * all.length; i++) sum += all.charCodeAt(i % all.length);" : "for (; n < all.length; n += 16384) kept.push(Buffer.from(all), Buffer.from(all));"}
 }
 const events = Buffer.from(all, "latin1").toString().split("\\n\\n").filter((e) => e.startsWith("data: {"));
 process.stdout.write(events.map((e) => JSON.parse(e.slice(6)).choices?.[0]?.text ?? "").join("") + "\\n");
@@ -140,6 +141,29 @@ test("work that grows faster than bytes: slow, memory; a right client is not acc
     const [result] = await run(commandClient([process.execPath, "-e", code], process.env, 500), [GROWS], 10_000);
     expect([way, result!.verdict, result!.why]).toEqual([way, way === "right" ? "ok" : way, expect.any(String)]);
   }
+});
+
+test("a client that leaves when all has come is void where nothing could act, as one that stays", async () => {
+  // Leaves at the finish reason; the end of the stream is still to be written then.
+  const leaves: StressClient = async ({ url, signal }) => {
+    const left = new AbortController();
+    const body = '{"stream":true}';
+    const response = await fetch(`${url}/completions`, {
+      method: "POST",
+      body,
+      signal: AbortSignal.any([signal, left.signal]),
+    });
+    let text = "";
+    for await (const part of response.body!) {
+      text += Buffer.from(part).toString();
+      if (/"finish_reason":"/.test(text)) break;
+    }
+    left.abort();
+    return seenAnswer({ text: "", finish: "stop" });
+  };
+  const results = await run(leaves, ["J8@done;T1@done,300ms", "B4;T1@done,300ms"]);
+  // Where a wait acts the texts leave open what is right.
+  expect(verdicts(results)).toEqual(["void", "policy"]);
 });
 
 /** Ways to be broken that one fault shows, each with a plan that does. */

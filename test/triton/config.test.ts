@@ -3,12 +3,12 @@ import { expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { configFromJson, configJson } from "../../src/triton/config/config-json.ts";
-import { normalized } from "../../src/triton/config/normalize.ts";
-import { parsePbtxt } from "../../src/triton/config/pbtxt.ts";
-import { ROOT } from "../../src/triton/config/schema.ts";
-import { wrongConfig } from "../../src/triton/config/validate.ts";
-import { Repository } from "../../src/triton/models/repository.ts";
+import { configFromJson, configJson } from "../../src/repository/config/config-json.ts";
+import { normalized } from "../../src/repository/config/normalize.ts";
+import { parsePbtxt } from "../../src/repository/config/pbtxt.ts";
+import { ROOT } from "../../src/repository/config/schema.ts";
+import { wrongConfig } from "../../src/repository/config/validate.ts";
+import { Repository } from "../../src/repository/models/repository.ts";
 
 const parse = (text: string, later = true) => parsePbtxt(text, ROOT, later);
 const model = (text: string) => normalized(parse(text), "m", []);

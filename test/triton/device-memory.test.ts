@@ -5,7 +5,7 @@ import { presetWeightBytes } from "../../src/config/defaults.ts";
 import { profiles } from "../../src/config/profiles/index.ts";
 import { findPreset } from "../../src/config/timing/presets.ts";
 import { tritonServerConfig } from "../../src/options/triton-server-config.ts";
-import { sizeIn, sizeText } from "../../src/triton/config/sizes.ts";
+import { sizeIn, sizeText } from "../../src/repository/config/sizes.ts";
 import { DeviceMemory, type MemoryHold } from "../../src/triton/server/device-memory.ts";
 
 const GIB = 2 ** 30;

@@ -2,14 +2,15 @@
 import { expect, test } from "bun:test";
 import { create, toBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
-import { invalidArg } from "../../src/triton/config/status.ts";
+import { invalidArg } from "../../src/repository/config/status.ts";
+import { type Datatype, ELEMENT_BYTES, toBytesText } from "../../src/repository/tensors/datatypes.ts";
+import { Real } from "../../src/repository/tensors/rapid-json.ts";
+import { AlikeResponses } from "../../src/triton/grpc/alike-responses.ts";
 import { messageNamed } from "../../src/triton/grpc/descriptor.ts";
 import { type InferMessage, readInfer, wishOf } from "../../src/triton/grpc/infer-request.ts";
 import { ResponseWriter, responseHead } from "../../src/triton/grpc/infer-response.ts";
-import type { ParameterValue } from "../../src/triton/server/request.ts";
+import type { InferParameters, ParameterValue } from "../../src/triton/server/request.ts";
 import { SharedMemory } from "../../src/triton/server/shared-memory.ts";
-import { type Datatype, ELEMENT_BYTES, toBytesText } from "../../src/triton/tensors/datatypes.ts";
-import { Real } from "../../src/triton/tensors/rapid-json.ts";
 import { times } from "../size.ts";
 
 const text = fc.oneof(
@@ -83,13 +84,70 @@ test("any answer, unary and streamed, is what the library writes", () => {
       );
       const parts = { head: responseHead(model, version, id), parameters, final, outputs };
       const whole = expected(given) as never;
-      expect(Buffer.compare(writer.response(parts).subarray(5), toBinary(unary, create(unary, whole)))).toBe(0);
+      expect(Buffer.compare(written(writer, writer.response(parts)), toBinary(unary, create(unary, whole)))).toBe(0);
       const message = create(streamed, { errorMessage: error, inferResponse: create(unary, whole) } as never);
-      expect(Buffer.compare(writer.streamed(error, parts).subarray(5), toBinary(streamed, message))).toBe(0);
+      expect(Buffer.compare(written(writer, writer.streamed(error, parts)), toBinary(streamed, message))).toBe(0);
     }),
     { numRuns: times(1000) },
   );
 });
+
+test("responses to one request, alike or not, are what the writer of any answer writes", () => {
+  const [writer, other] = [new ResponseWriter(), new ResponseWriter()];
+  // Few, so that responses follow others that are like them.
+  const name = fc.constantFrom("", "a", "é".repeat(70));
+  const data = fc.oneof(
+    fc.uint8Array({ maxLength: 300 }),
+    fc.constantFrom(100, 120, 16_200, 16_400, 2_100_000).map(filled),
+  );
+  const datatype = fc.constantFrom<Datatype>("BYTES", "UINT8");
+  const outputs = fc.array(fc.record({ name, datatype, shape: fc.array(fc.nat(1), { maxLength: 2 }), data }), {
+    maxLength: 2,
+  });
+  const parameters = fc.constantFrom<InferParameters>([], [], [["p", 1]]);
+  const responses = fc.array(
+    fc.record({ parameters, final: fc.constantFrom(false, false, false, true, null), outputs }),
+    { minLength: 1, maxLength: 12 },
+  );
+  fc.assert(
+    fc.property(text, text, text, responses, (model, version, id, all) => {
+      const head = responseHead(model, version, id);
+      const alike = new AlikeResponses(writer);
+      for (const one of [...all, ...all.slice(-1), ...all.slice(-1)]) {
+        const parts = { head, ...one };
+        expect(Buffer.compare(written(writer, alike.write(parts)), written(other, other.streamed("", parts)))).toBe(0);
+      }
+    }),
+    { numRuns: times(500) },
+  );
+});
+
+test("responses that differ in one text alone are what the writer of any answer writes", () => {
+  const [writer, other] = [new ResponseWriter(), new ResponseWriter()];
+  const pieces = fc.oneof(
+    fc.uint8Array({ maxLength: 300 }),
+    fc.constantFrom(100, 120, 16_200, 16_400, 70_000).map(filled),
+  );
+  const all = fc.array(pieces, { minLength: 1, maxLength: 4 });
+  fc.assert(
+    fc.property(text, text, text, text, all, (model, version, id, name, texts) => {
+      const head = responseHead(model, version, id);
+      const like = { name, datatype: "BYTES" as const, shape: [1] };
+      const before = writer.before({ head, parameters: [], final: false, outputs: [like] });
+      for (const piece of texts) {
+        const length = writer.streamedText(before, piece);
+        const data = Buffer.alloc(4 + piece.length);
+        data.writeUInt32LE(piece.length);
+        data.set(piece, 4);
+        const whole = other.streamed("", { head, parameters: [], final: false, outputs: [{ ...like, data }] });
+        expect(Buffer.compare(written(writer, length), written(other, whole))).toBe(0);
+      }
+    }),
+    { numRuns: times(500) },
+  );
+});
+const written = (by: ResponseWriter, length: number) => by.bytes.subarray(5, length);
+const filled = (length: number) => new Uint8Array(length).fill(97);
 
 test("a large answer does not stay, and the next one is right", () => {
   const writer = new ResponseWriter();
@@ -105,7 +163,9 @@ test("a large answer does not stay, and the next one is right", () => {
       outputs: [{ name: "o", datatype: "UINT8", shape: [BigInt(bytes)] }],
       rawOutputContents: [outputs[0]!.data],
     };
-    expect(Buffer.compare(writer.response(parts).subarray(5), toBinary(unary, create(unary, own as never)))).toBe(0);
+    expect(Buffer.compare(written(writer, writer.response(parts)), toBinary(unary, create(unary, own as never)))).toBe(
+      0,
+    );
   }
 });
 

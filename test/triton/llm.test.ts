@@ -3,8 +3,11 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { normalized } from "../../src/triton/config/normalize.ts";
+import { FrameType } from "../../src/http2/frames.ts";
+import { normalized } from "../../src/repository/config/normalize.ts";
+import { windowUpdate } from "../http2/peer.ts";
 import { startTriton, type TritonChild } from "./child.ts";
+import { bytesText, data, decoded, encoded, framed, input, RawClient } from "./grpc-client.ts";
 
 let child: TritonChild;
 beforeAll(async () => {
@@ -158,6 +161,50 @@ test("tokens that go straight to the client are counted one by one, also while t
   const whole = await generated({ ...asked, stream: false, exclude_input_in_output: true });
   expect(pieces.join("")).toBe(whole.text_output);
 });
+
+test("over gRPC each token is a response, whatever its text, and all are the whole answer; also past a window that is full", async () => {
+  const said = '"a\\"\t\u0007é 漢字 🦙🦙 <b>\n'.repeat(3);
+  const parameters = { structured_outputs: { choice: [said] }, max_tokens: 200, seed: 5 };
+  const request = encoded("ModelInferRequest", {
+    model_name: "vllm_model",
+    id: "one",
+    inputs: [input("text_input"), input("stream", "BOOL"), input("sampling_parameters")],
+    raw_input_contents: [bytesText("x"), Buffer.of(1).toString("base64"), bytesText(JSON.stringify(parameters))],
+  });
+  for (const windowBytes of [1_000_000, 400]) {
+    const client = new RawClient(child.grpc).greet([4, windowBytes]);
+    client.open(1, "ModelStreamInfer").send(data(1, framed(request), true));
+    const bytes = () => Buffer.concat(client.of(FrameType.Data, 1).map(({ payload }) => payload));
+    await client.until("as much as the window lets through", () => bytes().length >= 400);
+    await Bun.sleep(100);
+    client.send(windowUpdate(1, 1_000_000));
+    await client.until("the end", () => client.of(FrameType.Headers, 1).length === 2);
+    client.close();
+    const come: Response[] = [];
+    const all = bytes();
+    for (let at = 0; at < all.length; at += 5 + all.readUInt32BE(at + 1)) {
+      const message = all.subarray(at + 5, at + 5 + all.readUInt32BE(at + 1));
+      come.push(decoded("ModelStreamInferResponse", message).infer_response as Response);
+    }
+    expect(come.length).toBeGreaterThan(30);
+    for (const [at, { model_name, model_version, id, parameters: more, outputs }] of come.entries()) {
+      expect([model_name, model_version, id]).toEqual(["vllm_model", "1", "one"]);
+      expect(more).toEqual({ triton_final_response: { bool_param: at === come.length - 1 } });
+      expect(outputs).toEqual([{ name: "text_output", datatype: "BYTES", shape: ["1"] }]);
+    }
+    const texts = come.map(({ raw_output_contents: [one] }) => Buffer.from(one, "base64"));
+    expect(texts.every((text) => text.readUInt32LE() === text.length - 4)).toBe(true);
+    expect(Buffer.concat(texts.map((text) => text.subarray(4))).toString()).toBe(said);
+  }
+});
+interface Response {
+  readonly model_name: string;
+  readonly model_version: string;
+  readonly id: string;
+  readonly parameters: object;
+  readonly outputs: readonly object[];
+  readonly raw_output_contents: readonly [string];
+}
 
 test("how late steps were stands on the metrics page, as on vLLM's", async () => {
   const count = async (what: string) => {

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { VirtualClock } from "../../src/host/clock.ts";
 import { tritonServerConfig } from "../../src/options/triton-server-config.ts";
-import type { LoadOverride } from "../../src/triton/models/repository.ts";
+import type { LoadOverride } from "../../src/repository/models/repository.ts";
 import { TritonServer } from "../../src/triton/server/server.ts";
 import { eventually } from "../server.ts";
 import { hostTriton, type TritonHosted } from "./child.ts";

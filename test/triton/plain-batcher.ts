@@ -2,8 +2,8 @@
  * How does a dynamic batcher decide, said as plainly as possible? One list of who waits, walked anew each time; no cursors and
  * no queues per level. `dynamic-batcher.ts` is held against it.
  */
-import type { BatchingRules } from "../../src/triton/scheduling/dynamic-batcher.ts";
-import type { BatchOrders, Schedulable } from "../../src/triton/scheduling/scheduler.ts";
+import type { BatchingRules } from "../../src/repository/scheduling/dynamic-batcher.ts";
+import type { BatchOrders, Schedulable } from "../../src/repository/scheduling/scheduler.ts";
 
 interface Entry<R> {
   readonly request: R;

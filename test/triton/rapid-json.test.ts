@@ -1,10 +1,10 @@
 /** Is JSON read and written as RapidJSON does it in Triton? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
+import { bytesOf, type Datatype, elementsOf } from "../../src/repository/tensors/datatypes.ts";
+import { JsonMembers, type JsonNode, parseRapidJson, Real } from "../../src/repository/tensors/rapid-json.ts";
+import { doubleText, elementsText, rapidText, readElements } from "../../src/repository/tensors/tensor-json.ts";
 import { inferBody } from "../../src/triton/http/infer-answer.ts";
-import { bytesOf, type Datatype, elementsOf } from "../../src/triton/tensors/datatypes.ts";
-import { JsonMembers, type JsonNode, parseRapidJson, Real } from "../../src/triton/tensors/rapid-json.ts";
-import { doubleText, elementsText, rapidText, readElements } from "../../src/triton/tensors/tensor-json.ts";
 import { times } from "../size.ts";
 
 const parse = (text: string) => parseRapidJson(Buffer.from(text));

@@ -7,7 +7,7 @@ import fc from "fast-check";
 import type { TritonResource, TritonServerConfig } from "../../src/config/triton-server.ts";
 import { VirtualClock } from "../../src/host/clock.ts";
 import { tritonServerConfig } from "../../src/options/triton-server-config.ts";
-import { type Granted, type LimitedInstance, RateLimiter } from "../../src/triton/scheduling/rate-limiter.ts";
+import { type Granted, type LimitedInstance, RateLimiter } from "../../src/repository/scheduling/rate-limiter.ts";
 import { TritonServer } from "../../src/triton/server/server.ts";
 import { figure, seed, sized } from "../size.ts";
 

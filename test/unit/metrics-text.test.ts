@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import {
-  Heads,
   type Labels,
+  Lines,
   printFamily,
   printFloat,
   python,
@@ -97,15 +97,17 @@ test("labels are sorted and escaped, numbers among them are floats, help is esca
   );
 });
 
-test("heads that were printed last are used for the same labels alone", () => {
-  const heads = new Heads();
-  const page = (...samples: [metricName: string, labels: Labels][]) => {
-    const values = samples.map(([metricName, labels]) => ({ metricName, labels, value: 1 }));
+test("lines that were printed last are used for the same labels and the same value alone", () => {
+  const lines = new Lines();
+  const page = (...samples: [metricName: string, labels: Labels, value?: number][]) => {
+    const values = samples.map(([metricName, labels, value = 1]) => ({ metricName, labels, value }));
     const family = { name: "f", help: "", type: "gauge", values } as const;
-    expect(printFamily(family, python, heads)).toBe(printFamily(family, python));
+    expect(printFamily(family, python, lines)).toBe(printFamily(family, python));
   };
   page(["f", { a: "1" }], ["f", {}], ["f", { le: 1 }]);
   page(["f", { a: "1" }], ["f", {}], ["f", { le: 1 }]);
+  page(["f", { a: "1" }, 2], ["f", {}, 0], ["f", { le: 1 }, Number.NaN]);
+  page(["f", { a: "1" }, 1], ["f", {}, -0], ["f", { le: 1 }, Number.NaN]);
   page(["g", { a: "1" }], ["f", { a: "1" }], ["f", { le: 2 }]);
   page(["g", { a: "1", b: "2" }], ["f", {}]);
   page(["g", { b: "2" }], ["f", { a: "1" }], ["f", { le: "2" }], ["f", { c: "" }]);

@@ -153,7 +153,7 @@ export class HttpStage implements Downstream {
     h9.fired++;
     const said = how === "100" ? "100 Continue" : "103 Early Hints\r\nlink: </v1/models>; rel=preload";
     const text = `HTTP/${this.#http2 ? "2" : "1.1"} ${said}\r\n\r\n`;
-    this.#down.part(framing(TEXT(text), -1, true));
+    this.#down.part(framing(TEXT(text), -1, true, false));
     this.#down.wait(h9.number("before"));
   }
 
@@ -217,7 +217,7 @@ export class HttpStage implements Downstream {
 
   #framed(parts: readonly Part[], bytes: number, h1: Firing | null, h2: Firing | null): void {
     if (bytes === 0) return;
-    const { event } = parts[0]!;
+    const { event, done } = parts[0]!;
     if (this.#http2) {
       for (const [at, part] of parts.entries()) this.#down.part({ ...part, flush: at === parts.length - 1 });
       return;
@@ -226,11 +226,11 @@ export class HttpStage implements Downstream {
     const extended = h2?.word() === "extension";
     if (how === "size" || how === "crlf") this.closes = true;
     const line = how === "size" ? ODD_SIZE : extended ? TEXT(`${bytes.toString(16)}${EXTENSION}`) : sizeLine(bytes);
-    if (how === "split") this.#down.part(framing(line.subarray(0, 1), event, true));
-    this.#down.part(framing(how === "split" ? line.subarray(1) : line, event, false));
+    if (how === "split") this.#down.part(framing(line.subarray(0, 1), event, true, done));
+    this.#down.part(framing(how === "split" ? line.subarray(1) : line, event, false, done));
     for (const part of parts)
       this.#down.part(part.flush === (how === "crlf") ? part : { ...part, flush: how === "crlf" });
-    if (how !== "crlf") this.#down.part(framing(LINE, event, true));
+    if (how !== "crlf") this.#down.part(framing(LINE, event, true, done));
   }
 
   #injects(part: Part): boolean {
@@ -255,7 +255,9 @@ export class HttpStage implements Downstream {
     const garbage = h1?.word() === "garbage";
     if (garbage) h1!.fired++;
     if (cut || garbage) this.closes = true;
-    this.#down.part(framing(TEXT(garbage ? `${end}GARBAGE behind the last chunk\r\n` : end), this.#lastEvent, true));
+    this.#down.part(
+      framing(TEXT(garbage ? `${end}GARBAGE behind the last chunk\r\n` : end), this.#lastEvent, true, false),
+    );
   }
 
   /** The fault, where it acts on this part. */
@@ -278,11 +280,12 @@ function sizeLine(bytes: number): Uint8Array {
 
 const bare = (head: AnswerHead) => withField(withField(head, "transfer-encoding", null), "content-length", null);
 
-const framing = (bytes: Uint8Array, event: number, flush: boolean): Part => ({
+/** `done`: of the last event, which begins here. */
+const framing = (bytes: Uint8Array, event: number, flush: boolean, done: boolean): Part => ({
   bytes,
   event,
   from: -1,
   owns: 0,
   flush,
-  done: false,
+  done,
 });

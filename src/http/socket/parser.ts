@@ -2,7 +2,6 @@
  * Where in the bytes of a connection do requests begin and end? llhttp, as uvicorn reads them through httptools 0.9: the
  * same parser with the same settings, so that what it refuses is refused here. undici ships it as WebAssembly.
  */
-import wasm from "undici/lib/llhttp/llhttp-wasm.js";
 import { type Head, HeaderFields } from "./fields.ts";
 import { type KnownHead, KnownHeads } from "./known-heads.ts";
 
@@ -65,6 +64,9 @@ interface Llhttp {
   llhttp_method_name(method: number): number;
   llhttp_set_lenient_data_after_close(parser: number, on: number): void;
 }
+
+/** Not imported: every byte of what a CommonJS module exports would become a named export, 12 MB in all. */
+const wasm: Uint8Array<ArrayBuffer> = require("undici/lib/llhttp/llhttp-wasm.js");
 
 /** Whose bytes are being read: WebAssembly runs one parser at a time, and its callbacks look here. */
 let current: Parser;

@@ -1,11 +1,11 @@
 /** What do unary and streamed inference share? Model and version, how answers are sent, how many requests there may be. */
 import type { GrpcCode, GrpcStatus } from "../../grpc/status.ts";
-import { type ModelConfig, maxBatchSize } from "../config/model-config.ts";
-import { invalidArg, type StatusCode, TritonError } from "../config/status.ts";
+import { type ModelConfig, maxBatchSize } from "../../repository/config/model-config.ts";
+import { invalidArg, type StatusCode, TritonError } from "../../repository/config/status.ts";
+import { classified } from "../../repository/tensors/classified.ts";
+import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import type { ServerAround } from "../server/around.ts";
 import type { InferAnswer, InferReceiver, InferRequest } from "../server/request.ts";
-import { classified } from "../tensors/classified.ts";
-import type { Tensor } from "../tensors/datatypes.ts";
 import { type Forwarding, forwarding } from "./forwarded.ts";
 import type { GrpcOutput, GrpcWish } from "./infer-request.ts";
 
@@ -52,7 +52,8 @@ export function sentOutputs(
   wishes: ReadonlyMap<string, GrpcOutput>,
   config: ModelConfig,
 ): readonly Tensor[] {
-  const bytes = outputs.reduce((all, { data }) => all + data.length, 0);
+  let bytes = 0;
+  for (const { data } of outputs) bytes += data.length;
   if (bytes > MESSAGE_BYTES_MOST)
     throw invalidArg(`Response has byte size ${bytes} which exceeds gRPC's byte size limit ${MESSAGE_BYTES_MOST}.`);
   if (wishes.size === 0) return outputs;
@@ -91,6 +92,7 @@ export class Inference {
           if (final) this.#unfinished--;
           receiver.respond(answer, final);
         },
+        plainText: (output) => receiver.plainText?.(output) ?? null,
       });
     } catch (error) {
       this.#unfinished--;

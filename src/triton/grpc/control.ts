@@ -1,7 +1,7 @@
 /** What do the methods beside inference do? Each takes a message and gives one, both in protobuf's JSON: `grpc_server.cc` (2026). */
 
-import { configJson } from "../config/config-json.ts";
-import { invalidArg, TritonError } from "../config/status.ts";
+import { configJson } from "../../repository/config/config-json.ts";
+import { invalidArg, TritonError } from "../../repository/config/status.ts";
 import type { LogSettings, ServerAround } from "../server/around.ts";
 import { modelMetadataOf, serverMetadataOf, statisticsOf } from "../server/described.ts";
 import { DISABLED_MEMORY } from "../server/shared-memory.ts";

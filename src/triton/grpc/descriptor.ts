@@ -9,7 +9,7 @@ import {
   FieldDescriptorProtoSchema,
   FileDescriptorProtoSchema,
 } from "@bufbuild/protobuf/wkt";
-import { type ConfigField, enums, messages } from "../config/schema.ts";
+import { type ConfigField, enums, messages } from "../../repository/config/schema.ts";
 import { serviceMessages } from "./fields.ts";
 
 const PACKAGE = "inference";

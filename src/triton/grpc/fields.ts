@@ -2,7 +2,7 @@
  * Which messages has `inference.GRPCInferenceService`? Names, numbers and types as the descriptors of tritonclient 2.73.0 show
  * them, in the notation of `schema.ts`, where a model's configuration stands.
  */
-import { type ConfigField, configField, definitions } from "../config/schema.ts";
+import { type ConfigField, configField, definitions } from "../../repository/config/schema.ts";
 
 const MESSAGES = `
   ServerLiveRequest =

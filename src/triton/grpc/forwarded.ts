@@ -1,9 +1,9 @@
 /** Which metadata of a call become parameters of its requests? `--grpc-header-forward-pattern`: `infer_handler.h` (2026). */
 import { RE2JS } from "re2js";
 import type { GrpcCall } from "../../grpc/call.ts";
-import { invalidArg } from "../config/status.ts";
+import { invalidArg } from "../../repository/config/status.ts";
+import { toBytesText } from "../../repository/tensors/datatypes.ts";
 import type { InferParameters } from "../server/request.ts";
-import { toBytesText } from "../tensors/datatypes.ts";
 
 const RESERVED = [
   "sequence_id",

@@ -3,7 +3,16 @@
  * words and its order.
  */
 import { fromBinary } from "@bufbuild/protobuf";
-import { invalidArg } from "../config/status.ts";
+import { invalidArg } from "../../repository/config/status.ts";
+import {
+  bytesOf,
+  type Datatype,
+  isDatatype,
+  type Numbers,
+  newNumbers,
+  toBytesText,
+} from "../../repository/tensors/datatypes.ts";
+import { Real } from "../../repository/tensors/rapid-json.ts";
 import {
   type InferInput,
   type InferParameters,
@@ -12,8 +21,6 @@ import {
   type RequestFields,
 } from "../server/request.ts";
 import type { SharedMemory } from "../server/shared-memory.ts";
-import { bytesOf, type Datatype, isDatatype, type Numbers, newNumbers, toBytesText } from "../tensors/datatypes.ts";
-import { Real } from "../tensors/rapid-json.ts";
 import { messageNamed } from "./descriptor.ts";
 
 type Choice =

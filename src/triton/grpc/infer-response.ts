@@ -3,9 +3,9 @@
  * token: what the library would write, byte for byte.
  */
 import { MESSAGE_HEAD_BYTES } from "../../grpc/call.ts";
+import type { Tensor } from "../../repository/tensors/datatypes.ts";
+import { Real } from "../../repository/tensors/rapid-json.ts";
 import type { InferParameters, ParameterValue } from "../server/request.ts";
-import type { Tensor } from "../tensors/datatypes.ts";
-import { Real } from "../tensors/rapid-json.ts";
 
 /** A field's number and the kind of its value, as they stand before it. */
 const tag = (number: number, kind: 0 | 1 | 2) => (number << 3) | kind;
@@ -30,6 +30,8 @@ const TAG = {
 } as const;
 
 const FIRST_BYTES = 1024;
+/** Up to here a loop costs less than a call of native code. */
+const SHORT_BYTES = 24;
 /** A larger buffer is not kept. */
 const KEPT_BYTES = 1_048_576;
 
@@ -42,6 +44,11 @@ export interface ResponseParts {
   readonly outputs: readonly Tensor[];
 }
 
+export type DescribedParts = Omit<ResponseParts, "outputs"> & { readonly outputs: readonly Omit<Tensor, "data">[] };
+
+/** Before each text of a tensor. */
+const TEXT_LENGTH_BYTES = 4;
+
 /** Fields 1 to 3, which all answers to a request share. */
 export function responseHead(model: string, version: string, id: string): Uint8Array {
   heads ??= new MessageBuffer();
@@ -49,7 +56,7 @@ export function responseHead(model: string, version: string, id: string): Uint8A
   if (model !== "") heads.text(TAG.name, model);
   if (version !== "") heads.text(TAG.version, version);
   if (id !== "") heads.text(TAG.id, id);
-  return new Uint8Array(heads.end().subarray(MESSAGE_HEAD_BYTES));
+  return new Uint8Array(heads.buffer.subarray(MESSAGE_HEAD_BYTES, heads.at));
 }
 /** Made with the first head: the class stands below. */
 let heads: MessageBuffer | null = null;
@@ -59,29 +66,73 @@ const FINAL: Readonly<Record<"true" | "false", InferParameters>> = {
   false: [["triton_final_response", false]],
 };
 
-/** One message at a time: the bytes that are given are good until the next one is written. */
+/** One message at a time: its bytes are good until the next one is written. */
 export class ResponseWriter {
   readonly #into = new MessageBuffer();
 
-  /** Behind room for a message's head. */
-  response(parts: ResponseParts): Buffer {
+  /** Where the message is, behind room for its head; other methods give how many bytes of this are theirs. */
+  get bytes(): Buffer {
+    return this.#into.buffer;
+  }
+
+  response(parts: ResponseParts): number {
     this.#into.begin();
-    this.#write(parts);
-    return this.#into.end();
+    this.#described(parts);
+    this.#data(parts.outputs);
+    return this.#into.at;
   }
 
   /** `error` "": none. */
-  streamed(error: string, parts: ResponseParts): Buffer {
+  streamed(error: string, parts: ResponseParts): number {
     const into = this.#into;
     into.begin();
     if (error !== "") into.text(TAG.error, error);
     const at = into.open(TAG.response);
-    this.#write(parts);
+    this.#described(parts);
+    this.#data(parts.outputs);
     into.close(at);
-    return into.end();
+    return into.at;
   }
 
-  #write({ head, parameters, final, outputs }: ResponseParts): void {
+  /** What stands before the outputs' data. */
+  before(parts: DescribedParts): Uint8Array {
+    const into = this.#into;
+    into.begin();
+    this.#described(parts);
+    return new Uint8Array(into.buffer.subarray(MESSAGE_HEAD_BYTES, into.at));
+  }
+
+  /** As `streamed` without an error, of what gave `before`. */
+  streamedBehind(before: Uint8Array, outputs: readonly Tensor[]): number {
+    const into = this.#into;
+    let bytes = before.length;
+    for (const { data } of outputs) bytes += 1 + varintBytes(data.length) + data.length;
+    into.begin();
+    into.number(TAG.response, bytes);
+    into.raw(before);
+    this.#data(outputs);
+    return into.at;
+  }
+
+  /** Likewise, of one output with one text. */
+  streamedText(before: Uint8Array, text: Uint8Array): number {
+    const into = this.#into;
+    const bytes = TEXT_LENGTH_BYTES + text.length;
+    into.begin();
+    into.number(TAG.response, before.length + 1 + varintBytes(bytes) + bytes);
+    into.raw(before);
+    into.number(TAG.raw, bytes);
+    into.length(text.length);
+    into.raw(text);
+    return into.at;
+  }
+
+  #data(outputs: readonly Tensor[]): void {
+    for (const { data } of outputs) this.#into.bytes(TAG.raw, data);
+  }
+
+  /** All but the outputs' data. */
+  #described({ head, parameters, final, outputs }: DescribedParts): void {
     const into = this.#into;
     into.raw(head);
     for (const parameter of parameters) this.#parameter(parameter);
@@ -97,7 +148,6 @@ export class ResponseWriter {
       }
       into.close(output);
     }
-    for (const { data } of outputs) into.bytes(TAG.raw, data);
   }
 
   #parameter([name, value]: readonly [string, ParameterValue]): void {
@@ -114,19 +164,27 @@ export class ResponseWriter {
   }
 }
 
+/** How many bytes a length below 2^35 takes. */
+const varintBytes = (value: number): number =>
+  value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x20_0000 ? 3 : value < 0x1000_0000 ? 4 : 5;
+
 /** Protobuf's wire format, into a buffer that grows. */
 class MessageBuffer {
   #buffer = Buffer.allocUnsafe(FIRST_BYTES);
   #at = 0;
 
+  get buffer(): Buffer {
+    return this.#buffer;
+  }
+
+  get at(): number {
+    return this.#at;
+  }
+
   /** Leaves room for a message's head. */
   begin(): void {
     if (this.#buffer.length > KEPT_BYTES) this.#buffer = Buffer.allocUnsafe(FIRST_BYTES);
     this.#at = MESSAGE_HEAD_BYTES;
-  }
-
-  end(): Buffer {
-    return this.#buffer.subarray(0, this.#at);
   }
 
   /** A message in the message; gives what `close` needs. */
@@ -158,6 +216,13 @@ class MessageBuffer {
     this.varint(value);
   }
 
+  /** 32 bits, as they stand before a text in a tensor. */
+  length(value: number): void {
+    this.#room(TEXT_LENGTH_BYTES);
+    // Bun's `writeUInt32LE` makes a view of each buffer.
+    for (let rest = value, at = 0; at < TEXT_LENGTH_BYTES; rest >>>= 8, at++) this.#buffer[this.#at++] = rest;
+  }
+
   double(name: number, value: number): void {
     this.#room(9);
     this.#buffer[this.#at++] = name;
@@ -186,7 +251,8 @@ class MessageBuffer {
 
   raw(bytes: Uint8Array): void {
     this.#room(bytes.length);
-    this.#buffer.set(bytes, this.#at);
+    if (bytes.length > SHORT_BYTES) this.#buffer.set(bytes, this.#at);
+    else for (let at = 0; at < bytes.length; at++) this.#buffer[this.#at + at] = bytes[at]!;
     this.#at += bytes.length;
   }
 

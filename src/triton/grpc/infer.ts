@@ -1,8 +1,8 @@
 /** What does `ModelInfer` do? One request, one answer: `infer_handler.cc` (2026). */
 import type { CallHandler, GrpcCall } from "../../grpc/call.ts";
 import type { GrpcMethod } from "../../grpc/server.ts";
-import { isDecoupled } from "../config/model-config.ts";
-import { TritonError } from "../config/status.ts";
+import { isDecoupled } from "../../repository/config/model-config.ts";
+import { TritonError } from "../../repository/config/status.ts";
 import type { InferAnswer, InferRequest } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
 import { caught, type Inference, sentOutputs, statusOf, UNREADABLE, versionNumber } from "./answers.ts";
@@ -71,7 +71,8 @@ class UnaryInfer implements CallHandler {
       return;
     }
     const head = responseHead(name, `${version}`, fields.id);
-    this.#call.send(this.#writer.response({ head, parameters: answer.parameters, final: null, outputs }));
+    const length = this.#writer.response({ head, parameters: answer.parameters, final: null, outputs });
+    this.#call.send(this.#writer.bytes, length);
     this.#call.end();
   }
 }

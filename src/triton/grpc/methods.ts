@@ -4,7 +4,7 @@ import { type CallHandler, type GrpcCall, MESSAGE_HEAD_BYTES } from "../../grpc/
 import { encodingOf } from "../../grpc/compression.ts";
 import type { GrpcMethod } from "../../grpc/server.ts";
 import type { Clock } from "../../host/clock.ts";
-import { TritonError } from "../config/status.ts";
+import { TritonError } from "../../repository/config/status.ts";
 import type { ServerAround } from "../server/around.ts";
 import { Inference, statusOf, UNREADABLE } from "./answers.ts";
 import { CONTROL, type ControlMethod, type ControlRequest } from "./control.ts";

@@ -4,11 +4,14 @@
  */
 import type { CallHandler, GrpcCall } from "../../grpc/call.ts";
 import type { GrpcMethod } from "../../grpc/server.ts";
-import { isDecoupled } from "../config/model-config.ts";
-import { TritonError } from "../config/status.ts";
+import type { PlainText } from "../../repository/behaviours/behaviour.ts";
+import { isDecoupled } from "../../repository/config/model-config.ts";
+import { TritonError } from "../../repository/config/status.ts";
+import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import { OrderedResponses } from "../server/ordered.ts";
 import type { InferAnswer, InferRequest } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
+import { AlikeResponses } from "./alike-responses.ts";
 import { caught, type Inference, sentOutputs, statusOf, UNREADABLE, versionNumber } from "./answers.ts";
 import { type GrpcWish, type InferMessage, readInfer, wishOf } from "./infer-request.ts";
 import { ResponseWriter, responseHead } from "./infer-response.ts";
@@ -110,23 +113,38 @@ class StreamInfer implements CallHandler {
     const wish = wishOf(message, around.memory, this.#inference.forwarded(this.#call));
     one.request = this.#inference.begin(message.modelName, version as number, wish, {
       respond: (answer, final) => this.#came(one, found, wish, answer, final),
+      plainText: (output) => (one.decoupled ? this.#plain(one, found, output) : null),
     });
   }
 
+  /** Behind a first response: pieces of a text leave as responses, but nothing is made of any of them. */
+  #plain(one: Streamed, model: Served, output: string): PlainText {
+    const call = this.#call;
+    const writer = this.#writer;
+    const text = { name: output, datatype: "BYTES", shape: [1] } as const;
+    const before = writer.before({ head: headOf(one, model), parameters: [], final: false, outputs: [text] });
+    return {
+      escaped: false,
+      get full() {
+        return call.queued > 0;
+      },
+      write: (piece) => {
+        const length = writer.streamedText(before, piece);
+        call.send(writer.bytes, length);
+      },
+    };
+  }
+
   #came(one: Streamed, model: Served, wish: GrpcWish, answer: InferAnswer | TritonError | null, final: boolean): void {
-    const send = () => this.#answer(one, model, wish, answer, final);
-    if (one.decoupled) send();
-    else this.#inOrder(one, send, final);
+    if (one.decoupled) this.#answer(one, model, wish, answer, final);
+    else this.#inOrder(one, () => this.#answer(one, model, wish, answer, final), final);
     if (final) this.#ended(one);
   }
 
   #answer(one: Streamed, model: Served, wish: GrpcWish, given: InferAnswer | TritonError | null, final: boolean): void {
     if (this.#call.over) return;
     const { message } = one;
-    const outputs =
-      given === null || given instanceof TritonError
-        ? given
-        : caught(() => sentOutputs(given, wish.outputs, model.config));
+    const outputs = given === null || given instanceof TritonError ? given : outputsToSend(given, wish, model);
     if (outputs instanceof TritonError && this.#strict) {
       this.#stop(() => this.#call.end(statusOf(outputs)));
     } else if (outputs === null || outputs instanceof TritonError) {
@@ -134,9 +152,9 @@ class StreamInfer implements CallHandler {
       const head = responseHead(message.modelName, message.modelVersion, message.id);
       this.#send(outputs?.message ?? "", head, final);
     } else {
-      one.head ??= responseHead(model.name, `${model.version}`, message.id);
       const { parameters } = given as InferAnswer;
-      this.#written(this.#writer.streamed("", { head: one.head, parameters, final, outputs }));
+      one.responses ??= new AlikeResponses(this.#writer);
+      this.#written(one.responses.write({ head: headOf(one, model), parameters, final, outputs }));
     }
   }
 
@@ -145,9 +163,10 @@ class StreamInfer implements CallHandler {
     this.#written(this.#writer.streamed(error, { head, parameters: [], final, outputs: [] }));
   }
 
-  #written(bytes: Buffer): void {
+  /** So many of the writer's bytes. */
+  #written(length: number): void {
     if (this.#call.queued > WAITING_BYTES_MOST) this.#stop(() => this.#call.drop());
-    else this.#call.send(bytes);
+    else this.#call.send(this.#writer.bytes, length);
   }
 
   #inOrder(one: Streamed, send: () => void, final: boolean): void {
@@ -173,6 +192,19 @@ class StreamInfer implements CallHandler {
   }
 }
 
+const headOf = (one: Streamed, { name, version }: Served): Uint8Array =>
+  (one.head ??= responseHead(name, `${version}`, one.message.id));
+
+/** No function is made for it: this is done for each response. */
+function outputsToSend(answer: InferAnswer, wish: GrpcWish, { config }: Served): readonly Tensor[] | TritonError {
+  try {
+    return sentOutputs(answer, wish.outputs, config);
+  } catch (error) {
+    if (!(error instanceof TritonError)) throw error;
+    return error;
+  }
+}
+
 /** A request of a stream. */
 class Streamed {
   readonly message: InferMessage;
@@ -180,6 +212,7 @@ class Streamed {
   decoupled = false;
   /** What its answers begin with. */
   head: Uint8Array | null = null;
+  responses: AlikeResponses | null = null;
 
   constructor(message: InferMessage) {
     this.message = message;

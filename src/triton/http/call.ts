@@ -1,10 +1,10 @@
 /** What does a handler of Triton's HTTP have before it, and what does it give? */
 import { frontOf } from "../../http/front-of.ts";
 import type { Context, EventSink, FaultOrder, HttpFront, SinkEvents } from "../../http/sink.ts";
-import { HTTP_STATUS, type TritonError } from "../config/status.ts";
+import { HTTP_STATUS, type TritonError } from "../../repository/config/status.ts";
+import { isAscii, toBytesText } from "../../repository/tensors/datatypes.ts";
+import { rapidText } from "../../repository/tensors/tensor-json.ts";
 import type { ServerAround } from "../server/around.ts";
-import { isAscii, toBytesText } from "../tensors/datatypes.ts";
-import { rapidText } from "../tensors/tensor-json.ts";
 
 /** A whole answer. `body` is a text of bytes, one character each, or bytes. */
 export interface HttpAnswer {

@@ -2,9 +2,13 @@
  * What do `/generate` and `/generate_stream` do? A flat JSON object becomes tensors and parameters, each response an object or
  * an event: `http_server.cc`, `HandleGenerate` (2026). Errors of an accepted request are 400 whatever their code, as in 2.51.
  */
-import type { PlainText } from "../behaviours/behaviour.ts";
-import { maxBatchSize } from "../config/model-config.ts";
-import { invalidArg, TritonError } from "../config/status.ts";
+import type { PlainText } from "../../repository/behaviours/behaviour.ts";
+import { maxBatchSize } from "../../repository/config/model-config.ts";
+import { invalidArg, TritonError } from "../../repository/config/status.ts";
+import { asObject, asString, documentOf, find, membersOf, within } from "../../repository/tensors/access.ts";
+import { datatypeOf, fromBytesText, packTexts, type Tensor, toBytesText } from "../../repository/tensors/datatypes.ts";
+import type { JsonNode } from "../../repository/tensors/rapid-json.ts";
+import { rapidText, readElements, writeElements } from "../../repository/tensors/tensor-json.ts";
 import { EventQueue } from "../server/event-queue.ts";
 import {
   type InferAnswer,
@@ -14,10 +18,6 @@ import {
   type RequestFields,
 } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
-import { asObject, asString, documentOf, find, membersOf, within } from "../tensors/access.ts";
-import { datatypeOf, fromBytesText, packTexts, type Tensor, toBytesText } from "../tensors/datatypes.ts";
-import type { JsonNode } from "../tensors/rapid-json.ts";
-import { rapidText, readElements, writeElements } from "../tensors/tensor-json.ts";
 import { errorText, type HandlerAnswer, type HttpCall, jsonError, LATER } from "./call.ts";
 import { disturbed } from "./disturbed.ts";
 import { tooLarge } from "./infer.ts";

@@ -1,8 +1,9 @@
 /** How does an answer of `/infer` look? JSON, then the tensors that are wanted as they are: `http_server.cc`, `FinalizeResponse`. */
+
+import { classified } from "../../repository/tensors/classified.ts";
+import { type Datatype, type Tensor, toBytesText } from "../../repository/tensors/datatypes.ts";
+import { elementsText, rapidText } from "../../repository/tensors/tensor-json.ts";
 import { type InferAnswer, parameterText } from "../server/request.ts";
-import { classified } from "../tensors/classified.ts";
-import { type Datatype, type Tensor, toBytesText } from "../tensors/datatypes.ts";
-import { elementsText, rapidText } from "../tensors/tensor-json.ts";
 import type { InferWish, OutputWish } from "./infer-body.ts";
 
 export interface AnsweredModel {

@@ -2,15 +2,7 @@
  * What does the body of `/infer` ask for? JSON, then tensors as they stand in memory; every mix of both: `http_server.cc`,
  * `ParseJsonTritonIO` and `ParseJsonTritonParams` (2026), in its words and its order.
  */
-import { invalidArg } from "../config/status.ts";
-import {
-  type InferInput,
-  type InferParameters,
-  NO_SEQUENCE,
-  type RequestFields,
-  type SequenceFields,
-} from "../server/request.ts";
-import type { SharedMemory } from "../server/shared-memory.ts";
+import { invalidArg } from "../../repository/config/status.ts";
 import {
   arrayIn,
   asArray,
@@ -25,10 +17,24 @@ import {
   membersOf,
   stringIn,
   within,
-} from "../tensors/access.ts";
-import { type Datatype, ELEMENT_BYTES, elementCount, fromBytesText, isDatatype } from "../tensors/datatypes.ts";
-import { type JsonNode, Real } from "../tensors/rapid-json.ts";
-import { readElements } from "../tensors/tensor-json.ts";
+} from "../../repository/tensors/access.ts";
+import {
+  type Datatype,
+  ELEMENT_BYTES,
+  elementCount,
+  fromBytesText,
+  isDatatype,
+} from "../../repository/tensors/datatypes.ts";
+import { type JsonNode, Real } from "../../repository/tensors/rapid-json.ts";
+import { readElements } from "../../repository/tensors/tensor-json.ts";
+import {
+  type InferInput,
+  type InferParameters,
+  NO_SEQUENCE,
+  type RequestFields,
+  type SequenceFields,
+} from "../server/request.ts";
+import type { SharedMemory } from "../server/shared-memory.ts";
 
 /** How an output is to be sent. */
 export interface OutputWish {

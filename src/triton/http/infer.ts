@@ -1,7 +1,7 @@
 /** What does `POST /v2/models/M/infer` do? `http_server.cc`, `HandleInfer` (2026), and what 2.51 was seen to answer. */
 import { deflateSync, gunzipSync, gzipSync, inflateSync } from "node:zlib";
-import { isDecoupled, maxBatchSize } from "../config/model-config.ts";
-import { HTTP_STATUS, invalidArg, TritonError } from "../config/status.ts";
+import { isDecoupled, maxBatchSize } from "../../repository/config/model-config.ts";
+import { HTTP_STATUS, invalidArg, TritonError } from "../../repository/config/status.ts";
 import type { InferAnswer } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
 import {

@@ -1,10 +1,10 @@
 /** What does `/v2/logging` tell and take? `http_server.cc`, `HandleLogging` (2026). */
-import { TritonError } from "../config/status.ts";
+import { TritonError } from "../../repository/config/status.ts";
+import { asBoolean, asString, asUnsigned, documentOf, find } from "../../repository/tensors/access.ts";
+import { toBytesText } from "../../repository/tensors/datatypes.ts";
+import type { JsonNode } from "../../repository/tensors/rapid-json.ts";
+import { rapidText } from "../../repository/tensors/tensor-json.ts";
 import type { LogSettings } from "../server/around.ts";
-import { asBoolean, asString, asUnsigned, documentOf, find } from "../tensors/access.ts";
-import { toBytesText } from "../tensors/datatypes.ts";
-import type { JsonNode } from "../tensors/rapid-json.ts";
-import { rapidText } from "../tensors/tensor-json.ts";
 import { type HandlerAnswer, type HttpCall, jsonAnswer } from "./call.ts";
 
 export async function logging(call: HttpCall): Promise<HandlerAnswer> {

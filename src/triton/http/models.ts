@@ -1,10 +1,10 @@
 /** What do the paths of server, models and repository answer? Metadata, readiness, configuration, statistics, index, load, unload. */
-import { configJson } from "../config/config-json.ts";
-import { internal, invalidArg, TritonError } from "../config/status.ts";
+import { configJson } from "../../repository/config/config-json.ts";
+import { internal, invalidArg, TritonError } from "../../repository/config/status.ts";
+import { asBoolean, asBytesText, documentOf, find, membersOf, within } from "../../repository/tensors/access.ts";
+import { fromBytesText, toBytesText } from "../../repository/tensors/datatypes.ts";
+import type { JsonNode } from "../../repository/tensors/rapid-json.ts";
 import { modelMetadataOf, serverMetadataOf, statisticsOf } from "../server/described.ts";
-import { asBoolean, asBytesText, documentOf, find, membersOf, within } from "../tensors/access.ts";
-import { fromBytesText, toBytesText } from "../tensors/datatypes.ts";
-import type { JsonNode } from "../tensors/rapid-json.ts";
 import { errorText, type HandlerAnswer, type HttpCall, jsonAnswer, plain } from "./call.ts";
 
 const told = (value: unknown): HandlerAnswer => jsonAnswer(toBytesText(JSON.stringify(value)));

@@ -2,7 +2,7 @@
  * Which path is whose? Matched by patterns on the whole path, in the real server's order, with what each says to another
  * method, and which `--http-restricted-api` it belongs to: `http_server.cc`, `HTTPAPIServer::Handle` (2026).
  */
-import { TritonError } from "../config/status.ts";
+import { TritonError } from "../../repository/config/status.ts";
 import type { ServerAround } from "../server/around.ts";
 import { errorText, type HandlerAnswer, type HttpCall, jsonAnswer, jsonError, plain, plainError } from "./call.ts";
 import { generate, generateStream } from "./generate.ts";

@@ -1,9 +1,9 @@
 /** What do the paths of shared memory answer? `http_server.cc`, `HandleSystemSharedMemory` and `HandleCudaSharedMemory` (2026). */
-import { invalidArg, TritonError } from "../config/status.ts";
+import { invalidArg, TritonError } from "../../repository/config/status.ts";
+import { asString, asUnsigned, documentOf, find } from "../../repository/tensors/access.ts";
+import { toBytesText } from "../../repository/tensors/datatypes.ts";
+import { rapidText } from "../../repository/tensors/tensor-json.ts";
 import { DISABLED_MEMORY, type SharedMemory } from "../server/shared-memory.ts";
-import { asString, asUnsigned, documentOf, find } from "../tensors/access.ts";
-import { toBytesText } from "../tensors/datatypes.ts";
-import { rapidText } from "../tensors/tensor-json.ts";
 import { type HandlerAnswer, type HttpCall, jsonAnswer } from "./call.ts";
 
 /** What a handle of CUDA's comes to. */

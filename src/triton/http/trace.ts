@@ -1,8 +1,8 @@
 /** Which trace settings are there, and what may be set over the network? `http_server.cc`, `HandleTrace` (2026). No trace is written. */
-import { invalidArg } from "../config/status.ts";
+import { invalidArg } from "../../repository/config/status.ts";
+import { asArray, asString, documentOf, find } from "../../repository/tensors/access.ts";
+import type { JsonNode } from "../../repository/tensors/rapid-json.ts";
 import { TRACE_NAMES, traceChanges } from "../server/trace-settings.ts";
-import { asArray, asString, documentOf, find } from "../tensors/access.ts";
-import type { JsonNode } from "../tensors/rapid-json.ts";
 import { type HandlerAnswer, type HttpCall, jsonAnswer } from "./call.ts";
 
 /** `GET` and `POST`, of all models or of one. */

@@ -3,10 +3,30 @@
  * `postprocessing`, and cuts behind a stop word: `tensorrt_llm_bls/1/model.py` and `lib/decode.py` (1.3 line). An instance is
  * busy until its request has ended. There is neither a draft model nor one for images.
  */
-import type { Behaviour, ModelHost, ModelRequest, ModelResponse, StreamFor } from "../behaviours/behaviour.ts";
-import { firstNumber, firstText, numbersIn, numberTensor, outputs, textsIn, textTensor } from "../behaviours/values.ts";
-import { isDecoupled } from "../config/model-config.ts";
-import { elementsOf, fromBytesText, type Tensor, toBytesText, unpackTexts } from "../tensors/datatypes.ts";
+import type {
+  Behaviour,
+  ModelHost,
+  ModelRequest,
+  ModelResponse,
+  StreamFor,
+} from "../../repository/behaviours/behaviour.ts";
+import {
+  firstNumber,
+  firstText,
+  numbersIn,
+  numberTensor,
+  outputs,
+  textsIn,
+  textTensor,
+} from "../../repository/behaviours/values.ts";
+import { isDecoupled } from "../../repository/config/model-config.ts";
+import {
+  elementsOf,
+  fromBytesText,
+  type Tensor,
+  toBytesText,
+  unpackTexts,
+} from "../../repository/tensors/datatypes.ts";
 import { configParameter } from "./trt-request.ts";
 
 /** Names of inputs as `preprocessing` and `tensorrt_llm` have them. */

@@ -5,8 +5,8 @@
 import { BucketCounts } from "../../engine/bucket-counts.ts";
 import { type Lane, TIMES_KEPT } from "../../engine/lanes.ts";
 import { TOKENS } from "../../metrics/triton/model-numbers.ts";
-import type { ModelHost } from "../behaviours/behaviour.ts";
-import type { ModelConfig } from "../config/model-config.ts";
+import type { ModelHost } from "../../repository/behaviours/behaviour.ts";
+import type { ModelConfig } from "../../repository/config/model-config.ts";
 
 const TTFT_S = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 const TPOT_S = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5];

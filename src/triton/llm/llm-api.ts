@@ -9,10 +9,17 @@ import { greedySeed } from "../../content/answers.ts";
 import { Finish, type Receiver, type Submission } from "../../engine/types.ts";
 import { seedOf } from "../../generation/seeds.ts";
 import { reprString } from "../../python/repr.ts";
-import type { Behaviour, ModelHost, ModelRequest } from "../behaviours/behaviour.ts";
-import { firstNumber, firstText, numberTensor, outputs, textsIn, textTensor } from "../behaviours/values.ts";
-import { isDecoupled } from "../config/model-config.ts";
-import { fromBytesText, type Tensor, toBytesText } from "../tensors/datatypes.ts";
+import type { Behaviour, ModelHost, ModelRequest } from "../../repository/behaviours/behaviour.ts";
+import {
+  firstNumber,
+  firstText,
+  numberTensor,
+  outputs,
+  textsIn,
+  textTensor,
+} from "../../repository/behaviours/values.ts";
+import { isDecoupled } from "../../repository/config/model-config.ts";
+import { fromBytesText, type Tensor, toBytesText } from "../../repository/tensors/datatypes.ts";
 import { generateSequence, type LlmAround } from "./around.ts";
 import { RequestsById } from "./requests-by-id.ts";
 import { perfFacts, timeTensors } from "./trt-perf.ts";

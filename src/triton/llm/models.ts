@@ -2,8 +2,8 @@
  * Which models are LLM models? Those of the backends `vllm` and `tensorrtllm`, and Python models with the tensors of
  * TensorRT-LLM's repository: what the real ones compute stands in a `model.py` that nobody runs here.
  */
-import type { FoundBehaviour } from "../behaviours/table.ts";
-import { isLlmApi, type ModelConfig, type TensorConfig } from "../config/model-config.ts";
+import type { FoundBehaviour } from "../../repository/behaviours/table.ts";
+import { isLlmApi, type ModelConfig, type TensorConfig } from "../../repository/config/model-config.ts";
 import type { LlmAround } from "./around.ts";
 import { tensorrtLlmBls } from "./bls.ts";
 import type { LlmCounts } from "./counts.ts";

@@ -3,9 +3,9 @@
  * `postprocessing/1/model.py` of TensorRT-LLM's repository (1.3 line): lists of words as ids with the ends of each.
  */
 import type { Vocabulary } from "../../content/types.ts";
-import type { Behaviour, ModelHost, ModelRequest, ModelResponse } from "../behaviours/behaviour.ts";
-import { numbersIn, numberTensor, textsIn, textTensor } from "../behaviours/values.ts";
-import { fromBytesText, type Tensor } from "../tensors/datatypes.ts";
+import type { Behaviour, ModelHost, ModelRequest, ModelResponse } from "../../repository/behaviours/behaviour.ts";
+import { numbersIn, numberTensor, textsIn, textTensor } from "../../repository/behaviours/values.ts";
+import { fromBytesText, type Tensor } from "../../repository/tensors/datatypes.ts";
 import type { LlmAround } from "./around.ts";
 
 /** The outputs that the model's configuration names. */

@@ -1,5 +1,5 @@
 /** Which requests run under which id? A later request with `stop` names one, of its own model and version. */
-import type { ModelHost, ModelRequest } from "../behaviours/behaviour.ts";
+import type { ModelHost, ModelRequest } from "../../repository/behaviours/behaviour.ts";
 
 type Asking = Pick<ModelRequest, "id">;
 type Asked = Pick<ModelHost, "name" | "version">;

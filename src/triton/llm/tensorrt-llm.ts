@@ -4,9 +4,9 @@
  * request's id ends that one. Outputs that nobody asked for are left out.
  */
 import { Finish, type Receiver, type Submission } from "../../engine/types.ts";
-import type { Behaviour, ModelHost, ModelRequest, ModelResponse } from "../behaviours/behaviour.ts";
-import { firstNumber, numberTensor, outputs } from "../behaviours/values.ts";
-import { bytesOf, type Tensor } from "../tensors/datatypes.ts";
+import type { Behaviour, ModelHost, ModelRequest, ModelResponse } from "../../repository/behaviours/behaviour.ts";
+import { firstNumber, numberTensor, outputs } from "../../repository/behaviours/values.ts";
+import { bytesOf, type Tensor } from "../../repository/tensors/datatypes.ts";
 import { constrained, generateSequence, type LlmAround, StepNews } from "./around.ts";
 import type { LlmCounts } from "./counts.ts";
 import { RequestsById } from "./requests-by-id.ts";

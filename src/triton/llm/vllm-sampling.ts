@@ -3,10 +3,10 @@
  * may be texts; names that nobody reads say nothing (`vllm_backend_utils.py`). Words of vLLM 0.33's `sampling_params.py`.
  */
 import { isGreedy } from "../../generation/sampling.ts";
+import type { ModelRequest } from "../../repository/behaviours/behaviour.ts";
+import { firstText } from "../../repository/behaviours/values.ts";
+import { fromBytesText } from "../../repository/tensors/datatypes.ts";
 import type { Structure } from "../../structured/structure.ts";
-import type { ModelRequest } from "../behaviours/behaviour.ts";
-import { firstText } from "../behaviours/values.ts";
-import { fromBytesText } from "../tensors/datatypes.ts";
 
 export interface VllmSampling {
   readonly n: number;

@@ -12,9 +12,16 @@ import { Finish, type Receiver, type Submission } from "../../engine/types.ts";
 import { imageIds } from "../../generation/images.ts";
 import { choiceSeeds, seedOf } from "../../generation/seeds.ts";
 import { reprString } from "../../python/repr.ts";
-import type { Behaviour, ModelHost, ModelRequest, PlainText } from "../behaviours/behaviour.ts";
-import { firstNumber, firstText, numberTensor, outputs, textsIn, textTensor } from "../behaviours/values.ts";
-import { bytesOf, fromBytesText, type Tensor, toBytesText } from "../tensors/datatypes.ts";
+import type { Behaviour, ModelHost, ModelRequest, PlainText } from "../../repository/behaviours/behaviour.ts";
+import {
+  firstNumber,
+  firstText,
+  numberTensor,
+  outputs,
+  textsIn,
+  textTensor,
+} from "../../repository/behaviours/values.ts";
+import { bytesOf, fromBytesText, type Tensor, toBytesText } from "../../repository/tensors/datatypes.ts";
 import { constrained, generateSequence, type LlmAround, StepNews } from "./around.ts";
 import type { LlmCounts, LlmWatch } from "./counts.ts";
 import { wordRules } from "./steered.ts";
@@ -312,8 +319,9 @@ class Choice implements Receiver {
   #begin(): void {
     const plain = this.#answer.plainText();
     this.#plain = plain;
-    if (!plain?.laneEnd) return;
-    this.#lane = this.submission?.lane?.(this, plain.laneEnd, plain.prefix, plain.suffix) ?? null;
+    if (!plain?.lane) return;
+    const { end, prefix, suffix } = plain.lane;
+    this.#lane = this.submission?.lane?.(this, end, prefix, suffix) ?? null;
     if (this.#lane !== null) this.#watch.follows(() => this.submission?.settle?.());
   }
 
@@ -321,8 +329,8 @@ class Choice implements Receiver {
   #wentPlain(id: number): boolean {
     const plain = this.#plain;
     if (plain === null || plain.full || !this.text.idle) return false;
-    const piece = this.text.plain(id);
-    if (piece === undefined || hasCode(piece)) return false;
+    const piece = this.text.plain(id, plain.escaped);
+    if (piece === undefined || (plain.escaped && hasCode(piece))) return false;
     this.text.tokens++;
     this.#watch.tokens(1, this.text.tokens, false);
     plain.write(piece);

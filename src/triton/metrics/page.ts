@@ -10,7 +10,7 @@ import { HELP, PINNED_BYTES } from "../../metrics/triton/help.ts";
 import { FAILURE_REASONS, SPANS } from "../../metrics/triton/model-numbers.ts";
 import { prometheusCpp } from "../../metrics/triton/style.ts";
 import { histogramSamples } from "../../metrics/triton/table.ts";
-import { isCached } from "../config/model-config.ts";
+import { isCached } from "../../repository/config/model-config.ts";
 import type { LlmCounts } from "../llm/counts.ts";
 import type { CacheCounts } from "../server/cache.ts";
 import type { CountedModel, TritonServer } from "../server/server.ts";

@@ -1,6 +1,6 @@
 /** How does a request go by the response cache? A hit is answered at once, and counted by itself; a miss is kept for later. */
-import { isCached } from "../config/model-config.ts";
-import { TritonError } from "../config/status.ts";
+import { isCached } from "../../repository/config/model-config.ts";
+import { TritonError } from "../../repository/config/status.ts";
 import { cacheKey } from "./cache.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 import { passOn, type Served, type Shared } from "./served.ts";
@@ -17,7 +17,7 @@ export function lookUp(model: Served, request: InferRequest, shared: Shared): st
   cache.counts.lookupUs += request.cacheUs;
   if (found === undefined) return key;
   model.statistics.hit(nowUs - request.startUs, fromUs - request.queuedUs, request.cacheUs, nowUs, epochMs());
-  passOn(request, model.statistics, nowUs, wanted(request, found), true);
+  passOn(request, model.statistics, clock, wanted(request, found), true);
   return HIT;
 }
 export const HIT = "hit";

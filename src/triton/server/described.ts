@@ -1,7 +1,7 @@
 /** What do server and models tell of themselves? The same over HTTP and gRPC, as JSON has it. */
 import { SPANS } from "../../metrics/triton/model-numbers.ts";
-import { maxBatchSize, type TensorConfig } from "../config/model-config.ts";
-import { datatypeOf } from "../tensors/datatypes.ts";
+import { maxBatchSize, type TensorConfig } from "../../repository/config/model-config.ts";
+import { datatypeOf } from "../../repository/tensors/datatypes.ts";
 import type { Served } from "./served.ts";
 import type { TritonServer } from "./server.ts";
 import type { CountedTime, ModelStatistics } from "./statistics.ts";

@@ -2,9 +2,9 @@
  * How does an ensemble answer? Its steps run as soon as what they need is there; a decoupled step's responses each go on by
  * themselves. Its counts are its own, beside those of its steps: `ensemble_scheduler.cc` (2026), seen on 2.51.
  */
-import type { EnsembleStep, ModelConfig } from "../config/model-config.ts";
-import { TritonError } from "../config/status.ts";
-import type { Tensor } from "../tensors/datatypes.ts";
+import type { EnsembleStep, ModelConfig } from "../../repository/config/model-config.ts";
+import { TritonError } from "../../repository/config/status.ts";
+import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import { HIT, keep, lookUp, wanted } from "./cached.ts";
 import { type InferAnswer, type InferInput, type InferParameters, InferRequest } from "./request.ts";
 import { passOn, type Served, type Shared } from "./served.ts";
@@ -230,7 +230,7 @@ class Passage {
 
   #send(answer: InferAnswer | null, final: boolean): void {
     const shown = answer && wanted(this.#request, answer);
-    passOn(this.#request, this.#options.statistics, this.#options.shared.clock.now(), shown, final);
+    passOn(this.#request, this.#options.statistics, this.#options.shared.clock, shown, final);
   }
 
   /** Counted twice for one request: by the answer, and by the report (seen on 2.51). */
@@ -242,6 +242,6 @@ class Passage {
     statistics.failed("OTHER", nowUs - this.#request.startUs, 2);
     this.#ended();
     const error = new TritonError(code, `in ensemble '${this.#ensemble.name}', ${message}`);
-    passOn(this.#request, statistics, nowUs, error, true);
+    passOn(this.#request, statistics, shared.clock, error, true);
   }
 }

@@ -1,6 +1,6 @@
 /** Where do events of a stream wait whose client does not keep up? At most so many: with more its request is cancelled. */
 import type { EventSink, SinkEvents } from "../../http/sink.ts";
-import type { PlainText } from "../behaviours/behaviour.ts";
+import type { PlainText } from "../../repository/behaviours/behaviour.ts";
 
 const WAITING_MOST = 4096;
 const NOTHING = new Uint8Array();
@@ -26,13 +26,12 @@ export class EventQueue {
     if (this.#waiting.length > WAITING_MOST) this.#leave();
   }
 
-  /** Events that differ in a piece alone, past the queue. */
+  /** Events that differ in a piece alone, which is escaped for JSON, past the queue. */
   plain(prefix: Uint8Array, suffix: Uint8Array): PlainText {
     const sink = this.#sink;
     return {
-      prefix,
-      suffix,
-      ...(sink.laneEnd ? { laneEnd: sink.laneEnd } : {}),
+      escaped: true,
+      ...(sink.laneEnd ? { lane: { end: sink.laneEnd, prefix, suffix } } : {}),
       get full() {
         return sink.full;
       },

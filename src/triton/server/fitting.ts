@@ -1,9 +1,9 @@
 /** Can what comes to a behaviour be read by it, and what it gives be sent? */
-import type { ModelResponse, ModelResults } from "../behaviours/behaviour.ts";
-import type { ModelConfig } from "../config/model-config.ts";
-import { internal, TritonError } from "../config/status.ts";
-import type { BatchRow } from "../scheduling/scheduler.ts";
-import { ELEMENT_BYTES, elementCount, isDatatype, type Tensor } from "../tensors/datatypes.ts";
+import type { ModelResponse, ModelResults } from "../../repository/behaviours/behaviour.ts";
+import type { ModelConfig } from "../../repository/config/model-config.ts";
+import { internal, TritonError } from "../../repository/config/status.ts";
+import type { BatchRow } from "../../repository/scheduling/scheduler.ts";
+import { ELEMENT_BYTES, elementCount, isDatatype, type Tensor } from "../../repository/tensors/datatypes.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 
 /** Nobody waits for what a slot without a request gives; `rows` null: there is none. */

@@ -5,9 +5,9 @@
  */
 import { readFileSync } from "node:fs";
 import { basename, join } from "node:path";
-import { type ModelConfig, maxBatchSize, type SequenceState } from "../config/model-config.ts";
-import { invalidArg } from "../config/status.ts";
-import type { BatchRow } from "../scheduling/scheduler.ts";
+import { type ModelConfig, maxBatchSize, type SequenceState } from "../../repository/config/model-config.ts";
+import { invalidArg } from "../../repository/config/status.ts";
+import type { BatchRow } from "../../repository/scheduling/scheduler.ts";
 import {
   type Datatype,
   datatypeOf,
@@ -15,7 +15,7 @@ import {
   elementCount,
   packTexts,
   type Tensor,
-} from "../tensors/datatypes.ts";
+} from "../../repository/tensors/datatypes.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 
 /** Initial content of one, at most. */

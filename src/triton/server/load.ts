@@ -1,7 +1,7 @@
 /** How does a folder become a model that serves? Its behaviour, its scheduler, its instances, its warm-up. */
-import type { ModelHost } from "../behaviours/behaviour.ts";
-import { behaviourOf, type FoundBehaviour, saysBehaviour } from "../behaviours/table.ts";
-import { BACKENDS } from "../config/backends.ts";
+import type { ModelHost } from "../../repository/behaviours/behaviour.ts";
+import { behaviourOf, type FoundBehaviour, saysBehaviour } from "../../repository/behaviours/table.ts";
+import { BACKENDS } from "../../repository/config/backends.ts";
 import {
   gpusOf,
   instanceCount,
@@ -12,17 +12,17 @@ import {
   type QueuePolicy,
   type SequenceBatching,
   type Warmup,
-} from "../config/model-config.ts";
-import { internal, invalidArg, TritonError } from "../config/status.ts";
-import type { FoundModel } from "../models/repository.ts";
-import { versionWeightBytes, weightsSaid } from "../models/weights.ts";
-import { DynamicBatcher } from "../scheduling/dynamic-batcher.ts";
-import type { WaitPolicy } from "../scheduling/policy-queue.ts";
-import type { LimitedInstance } from "../scheduling/rate-limiter.ts";
-import { DefaultScheduler, type Scheduler } from "../scheduling/scheduler.ts";
-import { SequenceBatcher } from "../scheduling/sequence-batcher.ts";
-import type { SequenceRules } from "../scheduling/sequences.ts";
-import { datatypeOf, ELEMENT_BYTES, elementCount, packTexts } from "../tensors/datatypes.ts";
+} from "../../repository/config/model-config.ts";
+import { internal, invalidArg, TritonError } from "../../repository/config/status.ts";
+import type { FoundModel } from "../../repository/models/repository.ts";
+import { versionWeightBytes, weightsSaid } from "../../repository/models/weights.ts";
+import { DynamicBatcher } from "../../repository/scheduling/dynamic-batcher.ts";
+import type { WaitPolicy } from "../../repository/scheduling/policy-queue.ts";
+import type { LimitedInstance } from "../../repository/scheduling/rate-limiter.ts";
+import { DefaultScheduler, type Scheduler } from "../../repository/scheduling/scheduler.ts";
+import { SequenceBatcher } from "../../repository/scheduling/sequence-batcher.ts";
+import type { SequenceRules } from "../../repository/scheduling/sequences.ts";
+import { datatypeOf, ELEMENT_BYTES, elementCount, packTexts } from "../../repository/tensors/datatypes.ts";
 import type { DeviceMemory, MemoryHold } from "./device-memory.ts";
 import { EnsembleModel } from "./ensemble.ts";
 import { ImplicitStates } from "./implicit-state.ts";

@@ -1,6 +1,6 @@
 /** What does a behaviour see of a request? */
-import type { ModelRequest, ModelResponse, PlainText } from "../behaviours/behaviour.ts";
-import type { Tensor } from "../tensors/datatypes.ts";
+import type { ModelRequest, ModelResponse, PlainText } from "../../repository/behaviours/behaviour.ts";
+import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import type { InferRequest } from "./request.ts";
 
 export class RequestView implements ModelRequest {

@@ -2,12 +2,12 @@
  * What is a request to a model? Its inputs as they came, then, against the model's configuration, its batch's size, or what
  * is wrong with it: `InferenceRequest::Normalize` of `infer_request.cc` (2026), in its words and its order.
  */
-import type { PlainText } from "../behaviours/behaviour.ts";
-import type { ModelConfig, TensorConfig } from "../config/model-config.ts";
-import { controlOf, maxBatchSize } from "../config/model-config.ts";
-import { invalidArg, type TritonError } from "../config/status.ts";
-import type { Sequencing } from "../scheduling/sequence-batcher.ts";
-import type { SequenceId } from "../scheduling/sequences.ts";
+import type { PlainText } from "../../repository/behaviours/behaviour.ts";
+import type { ModelConfig, TensorConfig } from "../../repository/config/model-config.ts";
+import { controlOf, maxBatchSize } from "../../repository/config/model-config.ts";
+import { invalidArg, type TritonError } from "../../repository/config/status.ts";
+import type { Sequencing } from "../../repository/scheduling/sequence-batcher.ts";
+import type { SequenceId } from "../../repository/scheduling/sequences.ts";
 import {
   type Datatype,
   datatypeOf,
@@ -15,9 +15,9 @@ import {
   elementCount,
   shapeText,
   type Tensor,
-} from "../tensors/datatypes.ts";
-import { Real } from "../tensors/rapid-json.ts";
-import { doubleText, rapidText } from "../tensors/tensor-json.ts";
+} from "../../repository/tensors/datatypes.ts";
+import { Real } from "../../repository/tensors/rapid-json.ts";
+import { doubleText, rapidText } from "../../repository/tensors/tensor-json.ts";
 
 /** Texts are texts of bytes. */
 export type ParameterValue = string | boolean | number | bigint | Real;

@@ -2,12 +2,12 @@
  * How are requests to a model executed? Its scheduler says which batch goes to which instance when; an instance has the
  * behaviour compute it, and what comes back is answered and counted as Triton's Python backend does: when `execute` returns.
  */
-import type { Behaviour, ModelHost, ModelResponse, ModelResults } from "../behaviours/behaviour.ts";
-import { instancesOf, isDecoupled, type ModelConfig } from "../config/model-config.ts";
-import { internal, invalidArg, TritonError } from "../config/status.ts";
-import type { Granted, LimitedModel } from "../scheduling/rate-limiter.ts";
-import type { BatchRow, PlacedBatch, Scheduler } from "../scheduling/scheduler.ts";
-import type { Tensor } from "../tensors/datatypes.ts";
+import type { Behaviour, ModelHost, ModelResponse, ModelResults } from "../../repository/behaviours/behaviour.ts";
+import { instancesOf, isDecoupled, type ModelConfig } from "../../repository/config/model-config.ts";
+import { internal, invalidArg, TritonError } from "../../repository/config/status.ts";
+import type { Granted, LimitedModel } from "../../repository/scheduling/rate-limiter.ts";
+import type { BatchRow, PlacedBatch, Scheduler } from "../../repository/scheduling/scheduler.ts";
+import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import { HIT, keep, lookUp, wanted } from "./cached.ts";
 import { awaitedResults, checkedResponse, incomplete, inferencesIn, isIn } from "./fitting.ts";
 import type { ImplicitStates } from "./implicit-state.ts";
@@ -383,7 +383,7 @@ export class Runner implements Served {
   }
 
   #passNow(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
-    passOn(request, this.statistics, this.#shared.clock.now(), answer && chosen(request, answer), final);
+    passOn(request, this.statistics, this.#shared.clock, answer && chosen(request, answer), final);
   }
 }
 

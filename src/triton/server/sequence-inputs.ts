@@ -1,8 +1,20 @@
 /** What does a model with sequences find beside a request's inputs? `SetControlTensors` of `sequence_batch_scheduler.cc` (2026). */
-import { controlOf, type ModelConfig, maxBatchSize, type SequenceControl } from "../config/model-config.ts";
-import type { BatchRow } from "../scheduling/scheduler.ts";
-import type { SequenceId } from "../scheduling/sequences.ts";
-import { bytesOf, type Datatype, datatypeOf, ELEMENT_BYTES, packTexts, type Tensor } from "../tensors/datatypes.ts";
+import {
+  controlOf,
+  type ModelConfig,
+  maxBatchSize,
+  type SequenceControl,
+} from "../../repository/config/model-config.ts";
+import type { BatchRow } from "../../repository/scheduling/scheduler.ts";
+import type { SequenceId } from "../../repository/scheduling/sequences.ts";
+import {
+  bytesOf,
+  type Datatype,
+  datatypeOf,
+  ELEMENT_BYTES,
+  packTexts,
+  type Tensor,
+} from "../../repository/tensors/datatypes.ts";
 import type { InferRequest } from "./request.ts";
 
 const KINDS = ["CONTROL_SEQUENCE_START", "CONTROL_SEQUENCE_END", "CONTROL_SEQUENCE_READY"] as const;

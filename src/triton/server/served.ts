@@ -1,10 +1,10 @@
 /** What is a version of a model that is loaded, whatever computes it: instances of a behaviour, or the steps of an ensemble? */
 
 import type { Clock } from "../../host/clock.ts";
-import type { ModelConfig } from "../config/model-config.ts";
-import type { TritonError } from "../config/status.ts";
-import type { VersionFacts } from "../config/versions.ts";
-import type { RateLimiter } from "../scheduling/rate-limiter.ts";
+import type { ModelConfig } from "../../repository/config/model-config.ts";
+import type { TritonError } from "../../repository/config/status.ts";
+import type { VersionFacts } from "../../repository/config/versions.ts";
+import type { RateLimiter } from "../../repository/scheduling/rate-limiter.ts";
 import type { ResponseCache } from "./cache.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 import type { ModelStatistics } from "./statistics.ts";
@@ -39,13 +39,13 @@ export interface Shared {
 export function passOn(
   request: InferRequest,
   statistics: ModelStatistics,
-  nowUs: number,
+  clock: Pick<Clock, "now">,
   answer: InferAnswer | TritonError | null,
   final: boolean,
 ): void {
   if (answer !== null && !request.responded) {
     request.responded = true;
-    statistics.responded(nowUs - request.startUs);
+    statistics.responded(clock.now() - request.startUs);
   }
   request.receiver.respond(answer, final);
 }

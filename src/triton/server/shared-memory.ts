@@ -3,7 +3,7 @@
  * place; CUDA's there are none. `shared_memory_manager.cc` (2026), in its words.
  */
 import { closeSync, fstatSync, openSync, readSync, writeSync } from "node:fs";
-import { invalidArg, TritonError } from "../config/status.ts";
+import { invalidArg, TritonError } from "../../repository/config/status.ts";
 
 export interface MemoryRegion {
   readonly name: string;

@@ -5,7 +5,7 @@
 
 import { FAILURE_REASONS, FIRST_RESPONSE_MS, type Reason, SPANS } from "../../metrics/triton/model-numbers.ts";
 import { Quantiles, type QuantileTarget } from "../../metrics/triton/quantiles.ts";
-import type { ModelConfig } from "../config/model-config.ts";
+import type { ModelConfig } from "../../repository/config/model-config.ts";
 
 export interface CountedTime {
   count: number;

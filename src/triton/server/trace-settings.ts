@@ -1,5 +1,5 @@
 /** Which trace settings are there, and which values may each have? No trace is written. */
-import { invalidArg, TritonError } from "../config/status.ts";
+import { invalidArg, TritonError } from "../../repository/config/status.ts";
 
 interface Settings {
   readonly trace_rate?: number;

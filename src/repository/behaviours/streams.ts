@@ -30,18 +30,21 @@ async function speak(request: ModelRequest, host: ModelHost, index: boolean): Pr
   const streams = firstNumber(request, "stream", 1) !== 0;
   const gapMs = firstNumber(request, "sleep_ms", 10);
   const mode = firstText(request, "mode");
-  const answer = (text: string) => {
-    const places = index ? ["batch_index", "sequence_index"].map((name) => numberTensor(name, "INT32", [1], [0])) : [];
-    return outputs(textTensor("text_output", [1], [text]), ...places);
+  const failsAt = Number(/^error_at:(0|[1-9]\d*)$/.exec(mode)?.[1] ?? -1);
+  const answer = (text: string): ModelResponse => {
+    const tensor = textTensor("text_output", [1], [text]);
+    if (!index) return { outputs: [tensor] };
+    return outputs(tensor, ...["batch_index", "sequence_index"].map((name) => numberTensor(name, "INT32", [1], [0])));
   };
+  const pieces = words.map((word) => ` ${word}`);
   let whole = "";
   for (let i = 0; i < count; i++) {
     await host.sleep(gapMs);
     if (request.cancelled) return request.send(CANCELLED, true);
-    if (mode === `error_at:${i}`) return request.send({ error: { message: "boom in the stream" } }, true);
-    const piece = (i === 0 ? "" : " ") + words[i % words.length]!;
+    if (i === failsAt) return request.send({ error: { message: "boom in the stream" } }, true);
+    const piece = i === 0 ? words[0]! : pieces[i % words.length]!;
     if (streams) request.send(answer(piece), i === count - 1 && mode !== "empty_final");
-    whole += piece;
+    else whole += piece;
   }
   if (!streams) request.send(answer(whole), mode !== "empty_final");
   if (mode === "empty_final" || count <= 0) request.send(null, true);

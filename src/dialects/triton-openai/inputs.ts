@@ -1,8 +1,8 @@
 /** How does a request become tensors? One way for vLLM's backend, another for all else: `engine/utils/triton.py` (2026). */
-import { numberTensor, textTensor } from "../behaviours/values.ts";
-import { maxBatchSize } from "../config/model-config.ts";
-import type { InferInput } from "../server/request.ts";
-import { bytesOf, type Tensor, toBytesText } from "../tensors/datatypes.ts";
+import { numberTensor, textTensor } from "../../repository/behaviours/values.ts";
+import { maxBatchSize } from "../../repository/config/model-config.ts";
+import { bytesOf, type Tensor, toBytesText } from "../../repository/tensors/datatypes.ts";
+import type { InferInput } from "../../triton/server/request.ts";
 import type { OpenAiBody } from "./fields.ts";
 import { hasInput, type OpenAiModel } from "./models.ts";
 

@@ -1,9 +1,9 @@
 /** Which models does the OpenAI front end find, how is each asked, and who may be named? `triton_engine.py` (2026). */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { isLlmApi, type ModelConfig } from "../config/model-config.ts";
-import type { Served } from "../server/served.ts";
-import type { TritonServer } from "../server/server.ts";
+import { isLlmApi, type ModelConfig } from "../../repository/config/model-config.ts";
+import type { Served } from "../../triton/server/served.ts";
+import type { TritonServer } from "../../triton/server/server.ts";
 
 /** Whose tensors a request has. */
 export type RequestFormat = "vllm" | "trtllm" | "llmapi";

@@ -2,7 +2,7 @@
  * How does the answer look? Whole or as chunks, with every field that the front end sets and none that it does not
  * (`exclude_unset`); `finish_reason` is "stop" whatever ended it. Usage is vLLM's alone.
  */
-import { elementsOf, fromBytesText, type Tensor, unpackTexts } from "../tensors/datatypes.ts";
+import { elementsOf, fromBytesText, type Tensor, unpackTexts } from "../../repository/tensors/datatypes.ts";
 import { chatLogprobs, completionLogprobs } from "./logprobs.ts";
 import type { Asked } from "./wishes.ts";
 

@@ -9,16 +9,22 @@ import type { Tensor } from "../tensors/datatypes.ts";
 
 export type { Datatype, Tensor } from "../tensors/datatypes.ts";
 
-/** Takes pieces of a text straight to the client: JSON-escaped, UTF-8. */
+/** Takes pieces of a text straight to the client: UTF-8. */
 export interface PlainText {
-  /** Stand before and after each piece. */
-  readonly prefix: Uint8Array;
-  readonly suffix: Uint8Array;
+  /** Pieces are to be escaped for JSON. */
+  readonly escaped: boolean;
   /** Where the engine may write them by itself. */
-  readonly laneEnd?: LaneEnd;
+  readonly lane?: PlainLane;
   /** The client does not keep up: what comes now is to be a response. */
   readonly full: boolean;
   write(piece: Uint8Array): void;
+}
+
+export interface PlainLane {
+  readonly end: LaneEnd;
+  /** Stand before and after each piece. */
+  readonly prefix: Uint8Array;
+  readonly suffix: Uint8Array;
 }
 
 /** One request of a batch. */
