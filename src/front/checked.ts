@@ -34,7 +34,7 @@ export interface Answering {
   readonly check: (body: PythonValue) => Pieces<CheckedFields>;
   readonly made: (checked: CheckedFields, body: PythonDict) => Json | Promise<Json>;
   /** Answers a large body of ids, which the reading thread has checked. */
-  readonly ofIds?: (ids: Uint32Array) => Promise<Json>;
+  readonly ofIds?: (ids: Uint32Array<ArrayBuffer>) => Promise<Json>;
 }
 
 export async function answered(context: Context, desk: Desk, answering: Answering): Promise<Response> {

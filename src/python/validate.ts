@@ -25,7 +25,7 @@ export interface Validator<F extends Fields> {
   fast(body: PythonValue): Values<F> | typeof FAIL;
   /** Values, or the 400 with all errors. The body comes from the exact parser. Throws `Refused` where Python raises. */
   exact(body: PythonValue): Values<F> | { readonly error: ErrorAnswer };
-  /** Either in pieces. */
+  /** Either in pieces; on the fast path for large bodies, too, where there is no need of pieces. */
   pieces(body: PythonValue, exact: boolean): Pieces<Values<F> | typeof FAIL | { readonly error: ErrorAnswer }>;
 }
 
@@ -52,11 +52,14 @@ export function validator<F extends Fields>(fields: F): Validator<F> {
     if (!isWhole(body)) return FAIL;
     const state = new State(false);
     const values: Record<string, unknown> = Object.create(defaults);
-    for (const name in body) {
-      const type = byName.get(name)?.type;
-      const checked = type?.pieces ? yield* type.pieces(body[name]!, state) : type?.check(body[name]!, state);
+    // Not all of its keys: there may be a million of them.
+    for (const name of names) {
+      const value = body[name];
+      if (value === undefined) continue;
+      const { type } = fields[name]!;
+      const checked = type.pieces ? yield* type.pieces(value, state) : type.check(value, state);
       if (checked === FAIL) return FAIL;
-      if (checked !== undefined) values[name] = checked;
+      values[name] = checked;
     }
     return values as Values<F>;
   }

@@ -128,8 +128,10 @@ export function toPlain(value: PythonValue): unknown {
   if (value instanceof PythonFloat) return value.value;
   if (typeof value === "bigint") return Number(value);
   if (isList(value)) return value.map(toPlain);
-  if (value instanceof Map) return Object.fromEntries([...value].map(([key, item]) => [key, toPlain(item)]));
-  return value;
+  if (!(value instanceof Map)) return value;
+  const plain: Record<string, unknown> = {};
+  for (const [key, item] of value) setOwn(plain, key, toPlain(item));
+  return plain;
 }
 
 /** As `toPlain`, in pieces. */

@@ -1,4 +1,5 @@
 /** The reading thread: bodies come part by part, and each gets one answer (`front/reading/thread.ts`). */
+import { heapSize } from "bun:jsc";
 import type { ReadingHost } from "../answer/dialect.ts";
 import { leanAnswer } from "../answer/lean.ts";
 import { templateHabits } from "../answer/template-habits.ts";
@@ -71,22 +72,29 @@ self.onmessage = ({ data }: MessageEvent<ToThread>) => {
 };
 
 async function answer(id: number): Promise<void> {
-  const { order, parts } = coming.get(id)!;
-  coming.delete(id);
   try {
     await ready();
-    const bytes = joined(parts);
-    uncollectedBytes += bytes.length;
-    const text = wholeText(bytes);
-    bytes.buffer.transfer(0);
-    const said = answerTo(order, text);
-    self.postMessage({ id, ...said } satisfies FromThread, movable(said));
+    say(id);
   } catch (error) {
     self.postMessage({ id, failed: String(error) } satisfies FromThread);
   }
+  // What was made of a body is on no stack by now.
+  await null;
   if (coming.size > 0 && uncollectedBytes < COLLECT_BYTES) return;
   uncollectedBytes = 0;
   Bun.gc(true);
+  self.postMessage({ keptBytes: heapSize() } satisfies FromThread);
+}
+
+function say(id: number): void {
+  const { order, parts } = coming.get(id)!;
+  coming.delete(id);
+  const bytes = joined(parts);
+  uncollectedBytes += bytes.length;
+  const text = wholeText(bytes);
+  bytes.buffer.transfer(0);
+  const said = answerTo(order, text);
+  self.postMessage({ id, ...said } satisfies FromThread, movable(said));
 }
 
 /** What the loop gets without a copy. */

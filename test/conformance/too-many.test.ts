@@ -23,7 +23,11 @@ test.each([
   const [messages, model] = [[{ role: "user", content: "x" }], "m"];
   for (const n of [16385, 2 ** 31, 2 ** 53]) {
     const body = JSON.stringify({ model, messages, n, ...more });
-    const answer = await fetch(`${server.url}/v1/chat/completions`, { method: "POST", body });
+    const answer = await fetch(`${server.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body,
+    });
     const { error } = (await answer.json()) as { error: { message: string } };
     expect([answer.status, error.message]).toEqual([
       400,

@@ -3,17 +3,24 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { IdSet } from "../../src/content/id-set.ts";
 import { packed, unpacked } from "../../src/content/packed-parts.ts";
-import { chatFields } from "../../src/dialects/openai/fields.ts";
+import { messagesToChat } from "../../src/dialects/anthropic/convert.ts";
+import { type ChatValues, chatFields } from "../../src/dialects/openai/fields.ts";
 import { readCompletion } from "../../src/dialects/openai/read.ts";
+import { toChatPieces } from "../../src/dialects/openai/translate.ts";
+import { inputMessages, type ResponsesValues } from "../../src/dialects/responses/convert.ts";
 import { ReadingThread } from "../../src/front/reading/thread.ts";
 import { JsonParts, partsOf } from "../../src/front/send-parts.ts";
 import { badWordsOf, idLists } from "../../src/generation/lists.ts";
 import { checkSampling } from "../../src/generation/sampling.ts";
 import { HeaderFields } from "../../src/http/socket/fields.ts";
 import { IncomingRequest } from "../../src/http/socket/request.ts";
+import { Refused } from "../../src/python/errors.ts";
+import { parsePython } from "../../src/python/json.ts";
+import { atOnce, type Pieces } from "../../src/python/pieces.ts";
+import type { Limits } from "../../src/python/request.ts";
 import { ERRORS_KEPT, State } from "../../src/python/types.ts";
 import { validator } from "../../src/python/validate.ts";
-import type { PythonValue } from "../../src/python/value.ts";
+import type { PythonDict, PythonValue } from "../../src/python/value.ts";
 import { valuesIn } from "../../src/python/values-in.ts";
 
 const SIZE = 1000;
@@ -197,6 +204,91 @@ test("a thread that dies fails what waits for it, and the next body gets another
   await expect(lost).rejects.toThrow("idle");
   expect(await read(good).answer()).toMatchObject({ read: { request: { kind: "chat" } } });
   timers.at(-1)!.act();
+});
+
+test("messages of a response and of Anthropic's dialect are made in pieces", () => {
+  const many = Array.from({ length: 1000 }, (_, at) => ({ role: "user", content: `word ${at}` }));
+  const all = (work: Pieces<unknown>) => {
+    let pieces = 1;
+    for (;;) {
+      const { done, value } = work.next();
+      if (done) return { pieces, value };
+      pieces++;
+    }
+  };
+  const response = { input: many };
+  const asked = inputMessages({ instructions: null } as ResponsesValues, response, null);
+  expect(all(asked)).toEqual({ pieces: 32, value: many });
+  const message = { messages: many, tools: null, tool_choice: null, thinking: null, output_config: null } as never;
+  const chat = all(messagesToChat(message, { messages: many }, { mergesSystem: true, thinksAnyway: false }));
+  expect(chat).toMatchObject({ pieces: 32, value: { messages: many } });
+});
+
+test("a thread whose heap keeps what a body became ends when it has nothing to do", async () => {
+  const script = URL.createObjectURL(
+    new Blob([
+      `let bodies = 0;
+      self.onmessage = ({ data }) => {
+        if (data.ended !== true) return;
+        self.postMessage({ id: data.id, text: { plain: String(++bodies) } });
+        self.postMessage({ keptBytes: bodies === 2 ? 3e7 : 2e6 });
+      };`,
+    ]),
+  );
+  const after = () => () => {};
+  const thread = new ReadingThread(new URL(script), { template: null, keepsTools: false }, { after });
+  const read = async () => {
+    const answer = await thread.begin({ kind: "text", contentType: null, limits: LIMITS }).answer();
+    await Bun.sleep(20);
+    return "text" in answer ? answer.text.plain : null;
+  };
+  expect([await read(), await read(), await read(), await read()]).toEqual(["1", "2", "1", "2"]);
+});
+
+test("a thread that has read 64 MiB ends when it has nothing to do, and the next body gets another", async () => {
+  let timers = 0;
+  const after = () => {
+    timers++;
+    return () => {};
+  };
+  const script = new URL("../../src/roles/reading-worker.ts", import.meta.url);
+  const thread = new ReadingThread(script, { template: null, keepsTools: false }, { after });
+  const read = (blanks: number) => {
+    const reading = thread.begin({ kind: "text", contentType: null, limits: LIMITS });
+    reading.push(Buffer.alloc(blanks, " "));
+    return reading.answer();
+  };
+  await read(2 ** 20);
+  expect(timers).toBe(1);
+  // Not while another waits for it.
+  const [large, small] = [read(63 * 2 ** 20), read(10)];
+  expect([await large, await small]).toMatchObject([{ text: {} }, { text: { plain: " ".repeat(10) } }]);
+  expect(timers).toBe(1);
+  expect(await read(10)).toMatchObject({ text: { plain: " ".repeat(10) } });
+  expect(timers).toBe(2);
+});
+
+test("a chat that is refused whatever its tools say has none of them made; what is made of one is the same of both parsers", () => {
+  const tools = Array.from({ length: 1000 }, (_, at) => ({
+    ...{ type: "function", defer_loading: at % 2 ? null : true },
+    function: { name: `f${at}`, strict: at % 3 ? undefined : true, parameters: { a: [1, { b: "c" }], __proto__: {} } },
+  }));
+  const text = JSON.stringify({ messages: [{ role: "user", content: "Hi" }], tools, tool_choice: "auto" });
+  const made = (body: PythonDict, exact: boolean, limits: Limits) => {
+    const values = exact ? validator(chatFields).exact(body) : validator(chatFields).fast(body);
+    return toChatPieces(values as ChatValues, body, limits, exact);
+  };
+  const plain = () => JSON.parse(text) as PythonDict;
+  expect(() => made(plain(), false, LIMITS).next()).toThrow(Refused as unknown as ErrorConstructor);
+  const able = { ...LIMITS, parsesTools: true };
+  const all = [made(plain(), false, able), made(parsePython(text) as PythonDict, true, able)].map(atOnce);
+  const [first, second] = all.map((one) => JSON.stringify(one.tools));
+  expect(second).toBe(first!);
+  expect(JSON.parse(first!)[0]).toEqual({
+    type: "function",
+    function: { ...tools[0]!.function, description: null, defer_loading: true },
+    defer_loading: true,
+  });
 });
 
 function completionRequest() {

@@ -25,7 +25,7 @@ export interface TemplateHabits {
   readonly thinksAnyway: boolean;
 }
 
-/** What both routes ask. In pieces: there may be thousands of tools. */
+/** What both routes ask. In pieces: there may be thousands of messages and tools. */
 export function* messagesToChat(
   values: CountValues | MessagesValues,
   body: PythonDict,
@@ -40,7 +40,7 @@ export function* messagesToChat(
     model: values.model,
     messages: [
       ...(first.length > 0 ? [{ role: "system", content: first.join("") }] : []),
-      ...messages.filter((one) => !(mergesSystem && isSystem(one))).flatMap(converted),
+      ...(yield* mapped(messages, (one) => (mergesSystem && isSystem(one) ? [] : converted(one)))).flat(),
     ],
     chat_template_kwargs: values.chat_template_kwargs,
   };

@@ -5,7 +5,7 @@ import { validationRefusal } from "../../python/errors.ts";
 import { str } from "../../python/repr.ts";
 import { dataclass, model, optional, record, required, union } from "../../python/structures.ts";
 import { anything, bool, FAIL, int, list, literal, nullable, object, type Type, text } from "../../python/types.ts";
-import { type Int, type PythonDict, toPlain } from "../../python/value.ts";
+import { get, type Int, type PythonDict, toPlain } from "../../python/value.ts";
 
 /** `null` means the same as an absent `top_logprobs`. */
 export const topLogprobs: Type<Int> = {
@@ -128,16 +128,18 @@ export const tool: Type<PythonDict> = model("ChatCompletionToolsParam", {
  * said is null, but for two that are left out then.
  */
 export function toolDict(given: PythonDict): unknown {
-  const { type = "function", function: of, defer_loading: outer = null } = toPlain(given) as Record<string, unknown>;
-  const called = of as Record<string, unknown>;
-  const { name, description = null, parameters = null, strict = null } = called;
-  const deferred = called.defer_loading ?? outer;
+  const called = get(given, "function") as PythonDict;
+  // One by one: copies of the two around them would be most of the garbage of a hundred thousand.
+  const of = (dict: PythonDict, member: string) => toPlain(get(dict, member) ?? null);
+  const outer = of(given, "defer_loading");
+  const strict = of(called, "strict");
+  const deferred = of(called, "defer_loading") ?? outer;
   return {
-    type,
+    type: of(given, "type") ?? "function",
     function: {
-      name,
-      description,
-      parameters,
+      name: of(called, "name"),
+      description: of(called, "description"),
+      parameters: of(called, "parameters"),
       ...(strict === null ? {} : { strict }),
       ...(deferred === null ? {} : { defer_loading: deferred }),
     },

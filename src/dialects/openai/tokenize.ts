@@ -69,7 +69,12 @@ export class Tokenizer {
 
   /** Special tokens stay in the text, ids outside the vocabulary are nothing. */
   detokenize(context: Context): Promise<Response> {
-    const ofIds = (ids: Uint32Array) => inTurns(this.#said(ids), this.#options.backend);
+    const ofIds = async (ids: Uint32Array<ArrayBuffer>) => {
+      const said = await inTurns(this.#said(ids), this.#options.backend);
+      // Megabytes that are old by now: only a whole collection would find them.
+      ids.buffer.transfer(0);
+      return said;
+    };
     const made = (checked: CheckedFields) => ofIds(countable(checked.get("tokens") as Int[]));
     return answered(context, this.#desk, { check: (body) => chatFitting(detokenizeBody, body), made, ofIds });
   }

@@ -32,28 +32,33 @@ import type { ChatValues, CompletionValues } from "./fields.ts";
 import { isHuge } from "./huge-ints.ts";
 import { type LongParts, longParts, type MadeBefore, madeNow, madePieces } from "./long-parts.ts";
 
-/** In pieces. */
-export function* toChatPieces(
-  ...[values, body, limits, exact, changes]: Parameters<typeof toChat>
-): Pieces<ChatRequest> {
-  return toChat(values, body, limits, exact, changes, yield* madePieces(values, limits, exact));
-}
+type Given = [values: ChatValues, body: PythonDict, limits: Limits, exact: boolean, changes?: ChatChanges];
 
 /** `exact`: the body comes from the exact parser, so that texts may quote it. */
-export function toChat(
-  values: ChatValues,
-  body: PythonDict,
-  limits: Limits,
-  exact: boolean,
-  changes: ChatChanges = {},
-  before: MadeBefore = madeNow(values, limits, exact),
-): ChatRequest {
-  const { tools, names } = before;
-  const messages = get(body, "messages") as readonly PythonValue[];
-  checkToolCalls(values.messages, messages);
+export function toChat(...given: Given): ChatRequest {
+  checkChat(...given);
+  const [values, , limits, exact] = given;
+  return chatOf(madeNow(values, limits, exact), ...given);
+}
+
+/** In pieces. */
+export function* toChatPieces(...given: Given): Pieces<ChatRequest> {
+  checkChat(...given);
+  const [values, , limits, exact] = given;
+  return chatOf(yield* madePieces(values, limits, exact), ...given);
+}
+
+/** What is refused before anything is made of it: a hundred thousand tools would be made for nothing. */
+function checkChat(...[values, body, limits, , changes = {}]: Given): void {
+  checkToolCalls(values.messages, get(body, "messages") as readonly PythonValue[]);
   checkModel(values.model, limits);
   if (limits.parsesTools !== true && changes.tools !== "free") checkToolChoice(values.tool_choice);
   checkTemplate(values);
+}
+
+function chatOf(before: MadeBefore, ...[values, body, limits, exact, changes = {}]: Given): ChatRequest {
+  const { tools, names } = before;
+  const messages = get(body, "messages") as readonly PythonValue[];
   const topLogprobs = values.top_logprobs;
   const wantsLogprobs = values.logprobs === true;
   const byId = (values.logprob_token_ids ?? []).length > 0;

@@ -5,7 +5,7 @@
 
 import { pythonDumps } from "../../python/dumps.ts";
 import { validationRefusal } from "../../python/errors.ts";
-import { mapped, type Pieces } from "../../python/pieces.ts";
+import { ITEMS_OF_A_PIECE, mapped, type Pieces } from "../../python/pieces.ts";
 import type { Values } from "../../python/validate.ts";
 import { get, isDict, isList, type PlainDict, type PythonDict, type PythonValue, truthy } from "../../python/value.ts";
 import type { responsesFields } from "./fields.ts";
@@ -21,8 +21,8 @@ export interface Before {
 
 const OPEN = ["in_progress", "incomplete"];
 
-/** The conversation. Instructions of earlier responses do not carry over. */
-export function inputMessages(values: ResponsesValues, body: PythonDict, before: Before | null): PlainDict[] {
+/** The conversation, in pieces: it may have thousands of items. Instructions of earlier responses do not carry over. */
+export function* inputMessages(values: ResponsesValues, body: PythonDict, before: Before | null): Pieces<PlainDict[]> {
   const { instructions } = values;
   const messages: PlainDict[] = [
     ...(instructions ? [{ role: "system", content: instructions }] : []),
@@ -33,7 +33,11 @@ export function inputMessages(values: ResponsesValues, body: PythonDict, before:
   if (typeof input === "string") return [...messages, { role: "user", content: input }];
   // Items join among themselves alone.
   const items: PlainDict[] = [];
-  for (const item of input as readonly PythonDict[]) addItem(items, item);
+  let seen = 0;
+  for (const item of input as readonly PythonDict[]) {
+    addItem(items, item);
+    if (++seen % ITEMS_OF_A_PIECE === 0) yield;
+  }
   return [...messages, ...items];
 }
 

@@ -44,7 +44,7 @@ function* asked(
   if ((values.previous_input_messages ?? []).length > 0 && previous) throw new Refused(twoHistories);
   const kept = previous === null ? null : store.get(previous);
   if (kept === undefined) throw new Refused(noResponse(previous!));
-  const messages = inputMessages(values, body, kept?.before ?? null);
+  const messages = yield* inputMessages(values, body, kept?.before ?? null);
   const chat = yield* responseToChat(values, body, messages);
   yield;
   const request = yield* host.chat(chat, exact, {

@@ -44,4 +44,7 @@ export type ThreadAnswer =
   | { readonly read: ThreadRead }
   | { readonly text: BodyText }
   | { readonly tokens: Uint32Array<ArrayBuffer> };
-export type FromThread = { readonly id: number } & (ThreadAnswer | { readonly failed: string });
+export type FromThread =
+  | ({ readonly id: number } & (ThreadAnswer | { readonly failed: string }))
+  /** So many bytes are live when it has nothing to do: the runtime keeps what nobody else does. */
+  | { readonly keptBytes: number };

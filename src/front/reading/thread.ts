@@ -8,6 +8,10 @@ import type { FromThread, ThreadAnswer, ThreadOrder, ThreadStart, ToThread } fro
 
 /** The thread ends when it had nothing to do for so long: its memory is free again. */
 const IDLE_US = 5_000_000;
+/** So many bytes read, and it ends as soon as it has nothing to do: its heap gives some of what they took to nobody but the next ones. */
+const RETIRES_BYTES = 64 * 2 ** 20;
+/** Likewise where so much of its heap is not given up: some two megabytes are its code. */
+const KEPT_BYTES = 16 * 2 ** 20;
 
 export class ReadingThread {
   readonly #script: URL;
@@ -17,6 +21,8 @@ export class ReadingThread {
   readonly #waiting = new Map<number, { resolve(answer: ThreadAnswer): void; reject(error: Error): void }>();
   /** Bodies that have begun to come and are not answered. */
   #open = 0;
+  /** What it was given so far. */
+  #bytes = 0;
   #ids = 0;
   #idle: (() => void) | null = null;
 
@@ -52,16 +58,28 @@ export class ReadingThread {
     });
   }
 
-  /** For `BodyReading`. */
-  left(): void {
+  /** For `BodyReading`: it is done with a body, of which it was given so many bytes. */
+  left(bytes: number): void {
+    this.#bytes += bytes;
     if (--this.#open > 0) return;
-    this.#idle = this.#backend.after?.(IDLE_US, () => this.#end("idle")) ?? null;
+    if (this.#bytes >= RETIRES_BYTES) this.#end("retired");
+    else this.#idle = this.#backend.after?.(IDLE_US, () => this.#end("idle")) ?? null;
+  }
+
+  /** Ends it when it has nothing to do. */
+  #retire(): void {
+    this.#bytes = RETIRES_BYTES;
+    if (this.#open === 0) this.#end("retired");
   }
 
   #started(): Worker {
     const worker = new Worker(this.#script, { type: "module" });
     worker.unref();
     worker.onmessage = ({ data }: MessageEvent<FromThread>) => {
+      if ("keptBytes" in data) {
+        if (worker === this.#worker && data.keptBytes > KEPT_BYTES) this.#retire();
+        return;
+      }
       const waiting = this.#waiting.get(data.id);
       this.#waiting.delete(data.id);
       if (this.#waiting.size === 0) worker.unref();
@@ -80,6 +98,7 @@ export class ReadingThread {
   #end(why: string): void {
     const worker = this.#worker;
     this.#worker = null;
+    this.#bytes = 0;
     this.#idle?.();
     this.#idle = null;
     worker?.terminate();
@@ -146,6 +165,6 @@ export class BodyReading {
   #leave(): void {
     if (this.#over) return;
     this.#over = true;
-    this.#thread.left();
+    this.#thread.left(this.bytes);
   }
 }
