@@ -142,6 +142,24 @@ test("a piece that a plan leaves as it is passes it by, and everything else is a
   figure("passedPieces", passed);
 });
 
+test("E1: the last event is missing in each dialect; with bare nothing says why the answer ended", () => {
+  const lasts = /\[DONE\]|"(message_stop|response\.completed)"/;
+  for (const [how, says] of [
+    ["", true],
+    [",bare", false],
+  ] as const) {
+    for (const events of DIALECT_STREAMS) {
+      const pipeline = new FaultPipeline(parsePlan(`E1${how}`), "k");
+      const operations = run(pipeline, { head: HEAD, events, streams: true });
+      const body = operations.map((one) => (one.kind === "bytes" ? Buffer.from(one.bytes).toString() : "")).join("");
+      expect(events.join("")).toMatch(lasts);
+      expect(body).not.toMatch(lasts);
+      const saysOnce = /"(finish|stop)_reason":"/.test(events.join(""));
+      expect(/"(finish|stop)_reason":"/.test(body)).toBe(says && saysOnce);
+    }
+  }
+});
+
 test("done: what cuts, waits or ends there does so before the last event, in whatever framing", () => {
   for (const more of ["", ";H1@*,split", ";H7,bytes=70B,for=0us"]) {
     for (const plan of ["E6@done", "E7@done", "T2@done", "T1@done,7ms", "T5@done"]) {

@@ -131,7 +131,7 @@ export class EventStage {
   #edited(event: StreamEvent, firing: Firing): readonly StreamEvent[] {
     const dialect = this.#dialect;
     if (dialect === null || !firing.fault.row.dialects.includes(dialect)) return [event];
-    if (!firing.due(event.index, event.done)) return [event];
+    if (!firing.due(event.index, event.done) && !takesReason(firing)) return [event];
     const kept = this.#kept.get(firing) ?? {};
     this.#kept.set(firing, kept);
     const stop = (how: StoppedBy) => {
@@ -155,3 +155,6 @@ export class EventStage {
     return edited;
   }
 }
+
+/** Without the last event and the finish reason, which stands before it. */
+const takesReason = ({ id, fault }: Firing): boolean => id === "E1" && fault.values.how === "bare";
