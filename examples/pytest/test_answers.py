@@ -1,4 +1,4 @@
-"""What a test of a client looks like. `pip install pytest`, then `pytest examples/pytest` in the checkout."""
+"""What a test of a client looks like. `pip install pytest`, then `pytest examples/pytest` in the checkout; for OpenAI's client `base_url=f"{understudy}/v1"`."""
 
 import http.client
 import json

@@ -26,8 +26,15 @@ export function stressTable(results: readonly CaseResult[], shrunk: readonly Shr
   const onWire = results.filter(({ by }) => by === "wire").length;
   const by = onWire === 0 ? [] : [`${onWire} of them by the wire alone: nobody posted what was seen`];
   const left = notCalled === 0 ? [] : [`${notCalled} cases were not called`];
-  const again = red.length === 0 ? [] : ["one of them again: --replay 'PLAN'"];
-  return [...lines, ...smaller, `${results.length} cases: ${sum}`, ...by, ...left, ...again].join("\n");
+  const again = red.length === 0 ? [] : [`one of them again, as the first: --replay '${red[0]!.plan}'`];
+  return [
+    ...lines,
+    ...smaller,
+    `${results.length} ${results.length === 1 ? "case" : "cases"}: ${sum}`,
+    ...by,
+    ...left,
+    ...again,
+  ].join("\n");
 }
 
 /** What is not as it was expected, a line each. */

@@ -3,6 +3,7 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { StressProgress } from "../../src/cli/stress/stress-progress.ts";
 import { parsePlan } from "../../src/faults/parse.ts";
 import { epochSeconds, WallClock } from "../../src/host/clock.ts";
 import { aliveClient } from "../../src/stress/alive.ts";
@@ -164,6 +165,22 @@ test("a client that leaves when all has come is void where nothing could act, as
   const results = await run(leaves, ["J8@done;T1@done,300ms", "B4;T1@done,300ms"]);
   // Where a wait acts the texts leave open what is right.
   expect(verdicts(results)).toEqual(["void", "policy"]);
+});
+
+test("progress on a terminal: cases, red ones, what is shrunk; elsewhere nothing", () => {
+  let text = "";
+  const shown = new StressProgress(true, (more) => (text += more));
+  shown.told("ok", 3);
+  shown.told("text-lost", 3);
+  shown.told("void", 3);
+  shown.shrinking(1, 2, 7);
+  shown.clear();
+  shown.clear();
+  const lines = ["1 of 3 cases, 0 red", "2 of 3 cases, 1 red", "3 of 3 cases, 1 red"];
+  expect(text).toBe([...lines, "shrinking red plan 1 of 2, 7 runs", ""].map((line) => `\r\x1b[K${line}`).join(""));
+  const silent = new StressProgress(false, () => expect.unreachable());
+  silent.told("ok", 1);
+  silent.clear();
 });
 
 /** Ways to be broken that one fault shows, each with a plan that does. */

@@ -21,6 +21,7 @@ import { takeBackReady, writeReady } from "../ready-file.ts";
 import { refuser } from "../refuse.ts";
 import { type ChosenClient, chosenClient, drivers } from "./stress-clients.ts";
 import { type StressValues, stressHelp, stressOptions } from "./stress-options.ts";
+import { StressProgress } from "./stress-progress.ts";
 
 const refuse = refuser("stress");
 const HANG_S = 4;
@@ -109,14 +110,21 @@ async function went(
   given: Omit<StressSettings, "concurrency" | "hangMs">,
 ): Promise<Found> {
   const settings = { ...given, concurrency, hangMs: hang * 1000, retries: chosen.retries };
-  const run = (cases: readonly StressCase[]) => stressRun(chosen.client, { ...settings, cases }, () => {});
-  const results = await run(given.cases);
+  const run = (cases: readonly StressCase[], told = (_: CaseResult) => {}) =>
+    stressRun(chosen.client, { ...settings, cases }, told);
+  const progress = new StressProgress(process.stderr.isTTY === true, (text) => void process.stderr.write(text));
+  const results = await run(given.cases, ({ verdict }) => progress.told(verdict, given.cases.length));
   const red = random === undefined ? [] : results.filter(({ verdict }) => isRed(verdict));
   const shrunk: ShrunkCase[] = [];
-  for (const { plan, verdict } of red.slice(0, SHRUNK_MOST)) {
-    const shows = async (line: string) => (await run([stressCase(line, seed)]))[0]!.verdict === verdict;
+  for (const [at, { plan, verdict }] of red.slice(0, SHRUNK_MOST).entries()) {
+    let runs = 0;
+    const shows = async (line: string) => {
+      progress.shrinking(at + 1, Math.min(red.length, SHRUNK_MOST), ++runs);
+      return (await run([stressCase(line, seed)]))[0]!.verdict === verdict;
+    };
     shrunk.push({ plan, verdict, ...(await shrinkPlan(plan, shows, SHRINK_RUNS)) });
   }
+  progress.clear();
   return { name: chosen.name, results, shrunk, notCalled: 0 };
 }
 
