@@ -253,8 +253,11 @@ class Crowd {
 
   async close(): Promise<void> {
     for (const { socket } of this.clients) socket?.resume();
-    for (const one of this.served.values()) if (!one.over) this.#end(one);
-    await eventually(() => [...this.served.values()].every(({ client }) => client.ended || client.closed));
+    await eventually(() => {
+      // Whose request comes only now is ended, too.
+      for (const one of this.served.values()) if (!one.over) this.#end(one);
+      return [...this.served.values()].every(({ client }) => client.ended || client.closed);
+    });
     await this.#server.stop(true);
   }
 }
