@@ -223,7 +223,7 @@ async function shrunkCase(way: Way, line: string) {
 test("red plans of five to eight faults are shrunk to what is needed, with the same verdict", async () => {
   const wanted = sized("stress", { sample: 2, whole: 30 });
   const found: NonNullable<Awaited<ReturnType<typeof shrunkCase>>>[] = [];
-  for (let i = 0; found.length < wanted && i < 40 * wanted; i += SHOWN.length) {
+  for (let i = 0; found.length < wanted && i < 200 * wanted; i += SHOWN.length) {
     const plans = SHOWN.map(([way, fault], at) => [way, noisy(i + at, fault)] as const);
     const some = plans.flatMap(([way, line]) => (line === null ? [] : [shrunkCase(way, line)]));
     for (const one of await Promise.all(some.slice(0, wanted)))
