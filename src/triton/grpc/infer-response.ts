@@ -4,7 +4,7 @@
  */
 import { MESSAGE_HEAD_BYTES } from "../../grpc/call.ts";
 import type { Tensor } from "../../repository/tensors/datatypes.ts";
-import { Real } from "../../repository/tensors/rapid-json.ts";
+import { Real } from "../../repository/tensors/json-nodes.ts";
 import type { InferParameters, ParameterValue } from "../server/request.ts";
 
 /** A field's number and the kind of its value, as they stand before it. */
