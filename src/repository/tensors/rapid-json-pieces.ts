@@ -5,7 +5,7 @@
 import type { Pieces } from "../../python/pieces.ts";
 import { Code } from "./json-codes.ts";
 import { JsonMembers, type JsonNode, LongList, NumberPart, SHORT_LIST } from "./json-nodes.ts";
-import { HELD, Parser, RapidJsonError } from "./rapid-json.ts";
+import { HELD, RapidJsonError, RapidJsonParser } from "./rapid-json.ts";
 
 /** Bytes that are made a text at a time. */
 const WINDOW_BYTES = 65_536;
@@ -24,7 +24,7 @@ export function* rapidJsonInPieces(body: Uint8Array): Pieces<JsonNode> {
 /** What is being read. */
 interface Open {
   readonly members: JsonMembers | null;
-  /** Of the member. */
+  /** The member that is read. */
   name: string;
   list: JsonNode[] | LongList;
 }
@@ -43,7 +43,7 @@ class Reader {
   readonly #stack: Open[] = [];
   #base = 0;
   #last = false;
-  #window: Parser;
+  #window: RapidJsonParser;
 
   constructor(body: Uint8Array) {
     this.#bytes = Buffer.from(body.buffer, body.byteOffset, body.length);
@@ -190,11 +190,11 @@ class Reader {
       this.#window = this.#open(this.#base + this.#window.at, WINDOW_BYTES);
   }
 
-  #open(base: number, bytes: number): Parser {
+  #open(base: number, bytes: number): RapidJsonParser {
     const end = Math.min(this.#bytes.length, base + bytes);
     this.#base = base;
     this.#last = end === this.#bytes.length;
-    return new Parser(this.#bytes.toString("latin1", base, end), base);
+    return new RapidJsonParser(this.#bytes.toString("latin1", base, end), base);
   }
 }
 

@@ -56,7 +56,7 @@ function standsAt(text: string, from: number, known: string): boolean {
 /** Most of what an escape takes: two halves of a character. */
 const ESCAPE_MOST = 12;
 
-export class Parser {
+export class RapidJsonParser {
   readonly #text: string;
   /** Where the text stands in the body. */
   readonly #base: number;
@@ -392,5 +392,5 @@ export class Parser {
 export function parseRapidJson(body: Uint8Array): JsonNode {
   // What comes from a socket is a Buffer, whose memory costs much to be looked at otherwise.
   const bytes = Buffer.isBuffer(body) ? body : Buffer.from(body.buffer, body.byteOffset, body.length);
-  return new Parser(bytes.toString("latin1")).document();
+  return new RapidJsonParser(bytes.toString("latin1")).document();
 }

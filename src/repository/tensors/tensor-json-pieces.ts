@@ -15,7 +15,7 @@ import {
 } from "./datatypes.ts";
 import { type JsonNode, LongList, NumberPart } from "./json-nodes.ts";
 import { itemsOf } from "./rapid-json-pieces.ts";
-import { checkReadable, DEPTH_MOST, elementsText, isBig, stored, takers, tooDeep } from "./tensor-json.ts";
+import { checkReadable, DEPTH_MOST, elementsText, isBig, nestedTooDeep, stored, takers } from "./tensor-json.ts";
 
 /** Items that were no part of numbers, between two stops. */
 const ITEMS_OF_A_PIECE = 128;
@@ -28,7 +28,7 @@ const isList = (value: JsonNode): value is List => value instanceof LongList || 
 
 /** Elements of lists in lists, numbers by the part. */
 function* flatItems(list: List, depth: number): Generator<JsonNode | NumberPart, void> {
-  if (depth >= DEPTH_MOST) throw tooDeep();
+  if (depth >= DEPTH_MOST) throw nestedTooDeep();
   for (const one of itemsOf(list)) {
     if (!(one instanceof NumberPart) && isList(one)) yield* flatItems(one, depth + 1);
     else yield one;

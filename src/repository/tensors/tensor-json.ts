@@ -21,7 +21,7 @@ import type { JsonNode } from "./json-nodes.ts";
 
 /** Lists in lists; Triton's limit. */
 export const DEPTH_MOST = 100;
-export const tooDeep = () => invalidArg(`JSON nesting depth exceeds maximum allowed limit (${DEPTH_MOST})`);
+export const nestedTooDeep = () => invalidArg(`JSON nesting depth exceeds maximum allowed limit (${DEPTH_MOST})`);
 
 /** The bytes of so many elements. `datatype` null: the name is no type. */
 export function readElements(name: string, data: JsonNode, datatype: Datatype | null, count: number): Uint8Array {
@@ -95,7 +95,7 @@ function flat(data: JsonNode): readonly JsonNode[] {
   if (!data.some(Array.isArray)) return data;
   const made: JsonNode[] = [];
   const add = (list: readonly JsonNode[], depth: number) => {
-    if (depth >= DEPTH_MOST) throw tooDeep();
+    if (depth >= DEPTH_MOST) throw nestedTooDeep();
     for (const one of list) {
       if (Array.isArray(one)) add(one as readonly JsonNode[], depth + 1);
       else made.push(one);
