@@ -82,6 +82,22 @@ export class ResponseWriter {
     return this.#into.at;
   }
 
+  /** As `response`, in parts: the data as they are, the first with room for the message's head. All are the receiver's. */
+  responseParts(parts: ResponseParts): Buffer[] {
+    const into = this.#into;
+    into.begin();
+    this.#described(parts);
+    const made: Buffer[] = [];
+    let from = 0;
+    for (const { data } of parts.outputs) {
+      into.number(TAG.raw, data.length);
+      made.push(Buffer.from(into.buffer.subarray(from, into.at)));
+      made.push(Buffer.from(data.buffer, data.byteOffset, data.length));
+      from = into.at;
+    }
+    return made;
+  }
+
   /** `error` "": none. */
   streamed(error: string, parts: ResponseParts): number {
     const into = this.#into;
