@@ -54,6 +54,8 @@ export interface HttpCall {
 }
 
 const LARGE_BYTES = 65_536;
+const FIRST_BYTES = 1_048_576;
+const GROWTH = 4;
 /** A text up to here leaves as it is; more are better looked at as bytes. */
 const SHORT = 16_384;
 
@@ -114,14 +116,14 @@ export class SocketCall implements HttpCall {
     let bytes = 0;
     const said = Number(this.header("content-length") ?? 0);
     // A large one is put where it belongs as it comes: putting it together at the end would hold others up.
-    const whole = said > LARGE_BYTES ? Buffer.allocUnsafeSlow(said) : null;
+    const whole = said > LARGE_BYTES ? new Gathered(said) : null;
     for await (const part of this.#request.body ?? []) {
-      if (bytes + part.length > most) return null;
-      if (whole === null) parts.push(part);
-      else whole.set(part, bytes);
       bytes += part.length;
+      if (bytes > most) return null;
+      if (whole === null) parts.push(part);
+      else whole.add(part);
     }
-    if (whole !== null) return whole.subarray(0, bytes);
+    if (whole !== null) return whole.bytes;
     return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
   }
 
@@ -149,5 +151,32 @@ export class SocketCall implements HttpCall {
   #begun(response: Response): void {
     this.#response = response;
     this.#taken?.resolve(response);
+  }
+}
+
+/** Grows fourfold up to what was said: what was said may never come. */
+class Gathered {
+  readonly #said: number;
+  #whole: Buffer;
+  #length = 0;
+
+  constructor(said: number) {
+    this.#said = said;
+    this.#whole = Buffer.allocUnsafeSlow(Math.min(said, FIRST_BYTES));
+  }
+
+  get bytes(): Buffer {
+    return this.#whole.subarray(0, this.#length);
+  }
+
+  add(part: Uint8Array): void {
+    const needed = this.#length + part.length;
+    if (needed > this.#whole.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(needed, Math.min(this.#said, GROWTH * needed)));
+      larger.set(this.bytes);
+      this.#whole = larger;
+    }
+    this.#whole.set(part, this.#length);
+    this.#length = needed;
   }
 }

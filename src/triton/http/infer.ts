@@ -4,7 +4,7 @@ import { promisify } from "node:util";
 import { createDeflate, createGzip, deflateSync, gunzip, gunzipSync, gzipSync, inflate, inflateSync } from "node:zlib";
 import { inTurns, isLarge, type Pieces } from "../../python/pieces.ts";
 import { isDecoupled, maxBatchSize } from "../../repository/config/model-config.ts";
-import { HTTP_STATUS, invalidArg, TritonError } from "../../repository/config/status.ts";
+import { HTTP_STATUS, internal, invalidArg, TritonError } from "../../repository/config/status.ts";
 import type { InferAnswer } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
 import {
@@ -113,8 +113,8 @@ async function answerInParts(
     const bytes = parts.reduce((sum, { length }) => sum + length, 0);
     call.answerParts({ status: 200, headers: headersOf(made.head, encoding) }, parts, bytes);
   } catch (error) {
-    if (!(error instanceof TritonError)) throw error;
-    call.answer(plainError(error));
+    // Nobody waits for this one.
+    call.answer(plainError(error instanceof TritonError ? error : internal("internal error")));
   }
 }
 
