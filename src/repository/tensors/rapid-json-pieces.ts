@@ -4,7 +4,7 @@
  */
 import type { Pieces } from "../../python/pieces.ts";
 import { Code } from "./json-codes.ts";
-import { JsonMembers, type JsonNode, LongList, NumberPart, SHORT_LIST } from "./json-nodes.ts";
+import { JsonMembers, type JsonNode, LongList, SHORT_LIST } from "./json-nodes.ts";
 import { HELD, RapidJsonError, RapidJsonParser } from "./rapid-json.ts";
 
 /** Bytes that are made a text at a time. */
@@ -209,17 +209,5 @@ function add(open: Open, value: JsonNode): void {
     const long = new LongList();
     for (const one of open.list) long.push(one);
     open.list = long;
-  }
-}
-
-/** Items of a list, as they are; numbers by the part. */
-export function* itemsOf(list: readonly JsonNode[] | LongList): Generator<JsonNode | NumberPart, void> {
-  if (!(list instanceof LongList)) {
-    yield* list;
-    return;
-  }
-  for (const part of list.parts) {
-    if (part instanceof NumberPart) yield part;
-    else yield* part;
   }
 }

@@ -14,7 +14,6 @@ import {
   writeTexts,
 } from "./datatypes.ts";
 import { type JsonNode, LongList, NumberPart } from "./json-nodes.ts";
-import { itemsOf } from "./rapid-json-pieces.ts";
 import { checkReadable, DEPTH_MOST, elementsText, isBig, nestedTooDeep, stored, takers } from "./tensor-json.ts";
 
 /** Items that were no part of numbers, between two stops. */
@@ -29,9 +28,13 @@ const isList = (value: JsonNode): value is List => value instanceof LongList || 
 /** Elements of lists in lists, numbers by the part. */
 function* flatItems(list: List, depth: number): Generator<JsonNode | NumberPart, void> {
   if (depth >= DEPTH_MOST) throw nestedTooDeep();
-  for (const one of itemsOf(list)) {
-    if (!(one instanceof NumberPart) && isList(one)) yield* flatItems(one, depth + 1);
-    else yield one;
+  for (const part of list instanceof LongList ? list.parts : [list]) {
+    if (part instanceof NumberPart) yield part;
+    else
+      for (const one of part) {
+        if (isList(one)) yield* flatItems(one, depth + 1);
+        else yield one;
+      }
   }
 }
 
@@ -96,21 +99,25 @@ function* convertedInPieces(
 }
 
 function* packedInPieces(items: Iterator<JsonNode | NumberPart, void>): Pieces<Uint8Array> {
-  const parts: string[][] = [[]];
+  let part: string[] = [];
+  const parts = [part];
   let bytes = 0;
   let count = 0;
   yield* taken(items, (item) => {
     const value = item instanceof NumberPart ? item.item(0) : item;
-    const text = within("Unable to parse JSON bytes array", asBytesText, value);
-    if (parts.at(-1)!.length >= ITEMS_OF_A_PIECE) parts.push([]);
-    parts.at(-1)!.push(text);
+    const text = typeof value === "string" ? value : within("Unable to parse JSON bytes array", asBytesText, value);
+    if (part.length >= ITEMS_OF_A_PIECE) {
+      part = [];
+      parts.push(part);
+    }
+    part.push(text);
     bytes += textsBytes(text);
     count++;
   });
   const made = Buffer.allocUnsafeSlow(bytes);
   let at = 0;
-  for (const part of parts) {
-    at = writeTexts(part, made, at);
+  for (const texts of parts) {
+    at = writeTexts(texts, made, at);
     yield;
   }
   noteTexts(made, count);
