@@ -52,6 +52,10 @@ export interface CallFaults {
   gone(): void;
 }
 
+/** Parts of so many bytes are put together when the last has come. */
+const TOGETHER_BYTES = 262_144;
+const GROWTH = 4;
+
 export class GrpcCall implements StreamReceiver, Expiring {
   /** How answers are packed; to be said before the first one. */
   encoding: GrpcEncoding | null = null;
@@ -64,6 +68,8 @@ export class GrpcCall implements StreamReceiver, Expiring {
   #handler: CallHandler | null = null;
   #forget: (() => void) | null = null;
   #parts: Uint8Array[] = [];
+  /** In place of the parts, where they are many bytes; more than have come. */
+  #large: Buffer | null = null;
   #bytes = 0;
   #begun = false;
   #over = false;
@@ -131,10 +137,7 @@ export class GrpcCall implements StreamReceiver, Expiring {
   /** A message behind `MESSAGE_HEAD_BYTES` of room, which are filled in, `length` bytes with it; they may change afterwards. */
   send(message: Buffer, length = message.length): void {
     if (this.#over) return;
-    if (!this.#begun) {
-      this.#begun = true;
-      if (this.#faults === null) this.#stream.head(HEADS[this.encoding ?? "plain"], false);
-    }
+    this.#begin();
     if (this.encoding === null) {
       writeHead(message, length - MESSAGE_HEAD_BYTES);
       if (this.#faults === null) this.#stream.write(message, length);
@@ -147,6 +150,26 @@ export class GrpcCall implements StreamReceiver, Expiring {
     const bytes = Buffer.concat([head, packed]);
     if (this.#faults === null) this.#stream.write(bytes);
     else this.#faults.message(bytes);
+  }
+
+  /** As `send`, of a large message in parts that do not change. */
+  sendParts(parts: readonly Buffer[]): void {
+    if (this.#over) return;
+    if (this.encoding !== null || this.#faults !== null) {
+      this.send(Buffer.concat(parts));
+      return;
+    }
+    this.#begin();
+    const bytes = parts.reduce((sum, { length }) => sum + length, 0);
+    writeHead(parts[0]!, bytes - MESSAGE_HEAD_BYTES);
+    for (const part of parts) this.#stream.write(part, part.length, true);
+  }
+
+  /** The answer's head leaves before the first message. */
+  #begin(): void {
+    if (this.#begun) return;
+    this.#begun = true;
+    if (this.#faults === null) this.#stream.head(HEADS[this.encoding ?? "plain"], false);
   }
 
   end(status: GrpcStatus = GRPC_OK): void {
@@ -193,9 +216,10 @@ export class GrpcCall implements StreamReceiver, Expiring {
     if (this.#bytes > 0) {
       this.#hold(bytes);
       if (this.#over || !this.#isWhole() || this.#over) return;
-      const all = Buffer.concat(this.#parts);
+      const all = this.#large ?? Buffer.concat(this.#parts);
+      const held = this.#bytes;
       this.#release();
-      this.#read(all);
+      this.#read(all.subarray(0, held));
     } else this.#read(bytes);
   }
 
@@ -237,8 +261,8 @@ export class GrpcCall implements StreamReceiver, Expiring {
   /** Whether what is held has a whole message in it. One that is too large is refused. */
   #isWhole(): boolean {
     if (this.#bytes < MESSAGE_HEAD_BYTES) return false;
-    if (this.#parts[0]!.length < MESSAGE_HEAD_BYTES) this.#parts = [Buffer.concat(this.#parts)];
-    const length = lengthAt(this.#parts[0]!, 0);
+    if (this.#large === null && this.#parts[0]!.length < MESSAGE_HEAD_BYTES) this.#parts = [Buffer.concat(this.#parts)];
+    const length = lengthAt(this.#large ?? this.#parts[0]!, 0);
     if (length > this.#around.messageBytes) this.#tooLarge(length);
     return this.#bytes >= MESSAGE_HEAD_BYTES + length;
   }
@@ -275,7 +299,8 @@ export class GrpcCall implements StreamReceiver, Expiring {
 
   #hold(bytes: Uint8Array): void {
     const { held } = this.#around;
-    this.#parts.push(bytes);
+    if (this.#large === null && this.#bytes + bytes.length <= TOGETHER_BYTES) this.#parts.push(bytes);
+    else this.#gather(bytes);
     this.#bytes += bytes.length;
     held.bytes += bytes.length;
     if (held.bytes <= held.most) return;
@@ -284,9 +309,30 @@ export class GrpcCall implements StreamReceiver, Expiring {
     handler?.cancelled();
   }
 
+  /** A large message is put together as it comes: in one go at its end that would hold others up. */
+  #gather(bytes: Uint8Array): void {
+    const needed = this.#bytes + bytes.length;
+    const before = this.#large;
+    if (before === null || before.length < needed) {
+      // No more than what has come, four times: what was said may never come.
+      const first = before ?? this.#parts[0] ?? bytes;
+      const said = first.length < MESSAGE_HEAD_BYTES ? needed : MESSAGE_HEAD_BYTES + lengthAt(first, 0);
+      const larger = Buffer.allocUnsafeSlow(Math.max(needed, Math.min(said, GROWTH * needed)));
+      let at = 0;
+      for (const part of before === null ? this.#parts : [before.subarray(0, this.#bytes)]) {
+        larger.set(part, at);
+        at += part.length;
+      }
+      this.#parts = [];
+      this.#large = larger;
+    }
+    this.#large!.set(bytes, this.#bytes);
+  }
+
   #release(): void {
     this.#around.held.bytes -= this.#bytes;
     this.#parts = [];
+    this.#large = null;
     this.#bytes = 0;
   }
 

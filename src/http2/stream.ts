@@ -87,13 +87,14 @@ export class Http2Stream {
     if (ends) this.#finish();
   }
 
-  /** Takes so many of the bytes as they are; they may change afterwards. */
-  write(bytes: Buffer, length = bytes.length): void {
+  /** Takes so many of the bytes as they are; they may change afterwards unless they are `given`. */
+  write(bytes: Buffer, length = bytes.length, given = false): void {
     if (this.ended) return;
     const sent = this.#queued > 0 ? 0 : this.#side.sendData(this, bytes, 0, length);
     if (sent === length) return;
+    const rest = bytes.subarray(sent, length);
     // A copy, which a Buffer's `slice` is not.
-    this.#queue.push(Buffer.from(bytes.subarray(sent, length)));
+    this.#queue.push(given ? rest : Buffer.from(rest));
     this.#queued += length - sent;
     this.#side.wait(this);
   }

@@ -59,6 +59,7 @@ async function listen(parts: Parts): Promise<Listeners> {
     server,
     config,
     memory: new SharedMemory(),
+    turns: parts.backend,
     traces: new TraceSettings(),
     logging: { now: config.log },
     faults: new TritonFaults(

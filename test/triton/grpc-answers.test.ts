@@ -4,7 +4,7 @@ import { create, toBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { invalidArg } from "../../src/repository/config/status.ts";
 import { type Datatype, ELEMENT_BYTES, toBytesText } from "../../src/repository/tensors/datatypes.ts";
-import { Real } from "../../src/repository/tensors/rapid-json.ts";
+import { Real } from "../../src/repository/tensors/json-nodes.ts";
 import { AlikeResponses } from "../../src/triton/grpc/alike-responses.ts";
 import { messageNamed } from "../../src/triton/grpc/descriptor.ts";
 import { type InferMessage, readInfer, wishOf } from "../../src/triton/grpc/infer-request.ts";

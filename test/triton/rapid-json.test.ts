@@ -2,7 +2,8 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { bytesOf, type Datatype, elementsOf } from "../../src/repository/tensors/datatypes.ts";
-import { JsonMembers, type JsonNode, parseRapidJson, Real } from "../../src/repository/tensors/rapid-json.ts";
+import { JsonMembers, type JsonNode, Real } from "../../src/repository/tensors/json-nodes.ts";
+import { parseRapidJson } from "../../src/repository/tensors/rapid-json.ts";
 import { doubleText, elementsText, rapidText, readElements } from "../../src/repository/tensors/tensor-json.ts";
 import { inferBody } from "../../src/triton/http/infer-answer.ts";
 import { times } from "../size.ts";

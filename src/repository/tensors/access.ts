@@ -1,7 +1,10 @@
 /** How does Triton take values out of JSON? With its words where they are of another kind: `triton_json.h` of its common library. */
+import type { Pieces } from "../../python/pieces.ts";
 import { internal, TritonError } from "../config/status.ts";
 import { fromBytesText } from "./datatypes.ts";
-import { JsonMembers, type JsonNode, parseRapidJson, RapidJsonError, Real } from "./rapid-json.ts";
+import { JsonMembers, type JsonNode, LongList, Real } from "./json-nodes.ts";
+import { parseRapidJson, RapidJsonError } from "./rapid-json.ts";
+import { rapidJsonInPieces } from "./rapid-json-pieces.ts";
 
 const LARGEST_SIGNED = 2n ** 63n - 1n;
 
@@ -10,10 +13,20 @@ export function documentOf(body: Uint8Array): JsonNode {
   try {
     return parseRapidJson(body);
   } catch (error) {
-    if (!(error instanceof RapidJsonError)) throw error;
-    throw internal(`failed to parse the request JSON buffer: ${error.message}`);
+    throw unparsed(error);
   }
 }
+
+export function* documentInPieces(body: Uint8Array): Pieces<JsonNode> {
+  try {
+    return yield* rapidJsonInPieces(body);
+  } catch (error) {
+    throw unparsed(error);
+  }
+}
+
+const unparsed = (error: unknown): unknown =>
+  error instanceof RapidJsonError ? internal(`failed to parse the request JSON buffer: ${error.message}`) : error;
 
 /** A member; undefined where there is none, or no object. */
 export const find = (value: JsonNode, name: string): JsonNode | undefined =>
@@ -56,6 +69,7 @@ export function membersOf(value: JsonNode): readonly (readonly [string, JsonNode
 }
 
 export function asArray(value: JsonNode): readonly JsonNode[] {
+  if (value instanceof LongList) return value.whole();
   if (!Array.isArray(value)) throw internal("attempt to access JSON non-array as array");
   return value;
 }

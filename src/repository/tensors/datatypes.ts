@@ -43,16 +43,25 @@ export function elementCount(shape: readonly number[]): number {
 /** `[1,-1]`, as messages show a shape. */
 export const shapeText = (shape: readonly number[]): string => `[${shape.join(",")}]`;
 
-const LENGTH_BYTES = 4;
+export const LENGTH_BYTES = 4;
 /** Up to here a loop costs less than an expression, or than a call of native code. */
 const SHORT = 32;
 
 /** Puts texts together as a tensor holds them; each is a text of bytes, one character each. */
 export function packTexts(texts: readonly string[]): Uint8Array {
   let all = 0;
-  for (const text of texts) all += LENGTH_BYTES + text.length;
+  for (const text of texts) all += textsBytes(text);
   const bytes = Buffer.allocUnsafe(all);
-  let at = 0;
+  writeTexts(texts, bytes, 0);
+  return bytes;
+}
+
+/** Bytes of a text in a tensor. */
+export const textsBytes = ({ length }: string): number => LENGTH_BYTES + length;
+
+/** Gives where they end. */
+export function writeTexts(texts: readonly string[], bytes: Buffer, from: number): number {
+  let at = from;
   for (const text of texts) {
     const { length } = text;
     // Bun's `writeUInt32LE` makes a view of each buffer.
@@ -60,8 +69,20 @@ export function packTexts(texts: readonly string[]): Uint8Array {
     if (length > SHORT) at += bytes.write(text, at, "latin1");
     else for (let i = 0; i < length; i++) bytes[at++] = text.charCodeAt(i);
   }
-  return bytes;
+  return at;
 }
+
+/** Texts of large tensors that were counted: none of them is cut. */
+const counted = new WeakMap<Uint8Array, number>();
+const COUNTED_FROM_BYTES = 65_536;
+
+export function noteTexts(data: Uint8Array, count: number): void {
+  if (data.length > COUNTED_FROM_BYTES) counted.set(data, count);
+}
+
+/** Undefined: nobody has counted them. */
+export const countedTexts = (data: Uint8Array): number | undefined =>
+  data.length > COUNTED_FROM_BYTES ? counted.get(data) : undefined;
 
 /** Takes them apart again; null: a length points beyond the end. */
 export function unpackTexts(data: Uint8Array): string[] | null {

@@ -4,37 +4,8 @@
  * bytes, one character each: what is no UTF-8 comes through.
  */
 
-/** A number that was not written as a whole one of 64 bits. */
-export class Real {
-  readonly value: number;
-  constructor(value: number) {
-    this.value = value;
-  }
-}
-
-export class JsonMembers {
-  /** Each name, and its value behind it. */
-  readonly #list: JsonNode[] = [];
-
-  add(name: string, value: JsonNode): void {
-    this.#list.push(name, value);
-  }
-
-  /** In their order, the same name as often as it stands there. */
-  get members(): (readonly [string, JsonNode])[] {
-    const list = this.#list;
-    return Array.from({ length: list.length / 2 }, (_, at) => [list[2 * at] as string, list[2 * at + 1]!]);
-  }
-
-  get(name: string): JsonNode | undefined {
-    const list = this.#list;
-    for (let at = 0; at < list.length; at += 2) if (list[at] === name) return list[at + 1];
-    return undefined;
-  }
-}
-
-/** Whole numbers beyond 2^53 are bigints. */
-export type JsonNode = null | boolean | string | number | bigint | Real | JsonMembers | readonly JsonNode[];
+import { Code } from "./json-codes.ts";
+import { JsonMembers, type JsonNode, Real } from "./json-nodes.ts";
 
 /** "MESSAGE at BYTE", as Triton words it. */
 export class RapidJsonError extends Error {
@@ -47,23 +18,6 @@ const SMALLEST = -(2n ** 63n);
 const LARGEST = 2n ** 64n - 1n;
 const NUMBER = /-?(?:0|[1-9]\d*)(\.\d*)?([eE][+-]?\d*)?/y;
 const SPECIAL = /-?(?:NaN|Inf(?:inity)?)/y;
-enum Code {
-  Quote = 34,
-  Comma = 44,
-  Minus = 45,
-  Point = 46,
-  Zero = 48,
-  Colon = 58,
-  LargeE = 69,
-  OpenBracket = 91,
-  CloseBracket = 93,
-  SmallE = 101,
-  F = 102,
-  N = 110,
-  T = 116,
-  OpenBrace = 123,
-  CloseBrace = 125,
-}
 /** With a sign; as many are safe in a double. */
 const SHORT_DIGITS = 15;
 /** No quote, no backslash, no control character; the end is none either. */
@@ -80,12 +34,18 @@ const ESCAPES: Readonly<Record<string, string>> = {
 };
 
 /** Numbers of a list before it is made: then it is made at once, and no longer than it is. */
-const HELD: number[] = new Array(256).fill(0);
+export const HELD: number[] = new Array(256).fill(0);
 const SMALL_DIGITS = 9;
 
 const KNOWN_MOST = 24;
 const KNOWN_MASK = 255;
 const KNOWN: string[] = new Array(KNOWN_MASK + 1).fill("");
+
+function digitsEnd(text: string, from: number): number {
+  let at = from;
+  for (let code = text.charCodeAt(at); code >= Code.Zero && code <= Code.Nine; code = text.charCodeAt(at)) at++;
+  return at;
+}
 
 /** As `startsWith`, which costs more than so few characters. */
 function standsAt(text: string, from: number, known: string): boolean {
@@ -93,33 +53,66 @@ function standsAt(text: string, from: number, known: string): boolean {
   return true;
 }
 
-class Parser {
-  readonly #text: string;
-  #at = 0;
+/** Most of what an escape takes: two halves of a character. */
+const ESCAPE_MOST = 12;
 
-  constructor(text: string) {
+export class RapidJsonParser {
+  readonly #text: string;
+  /** Where the text stands in the body. */
+  readonly #base: number;
+  #at = 0;
+  /** What there is of a text that is being read. */
+  #made = "";
+
+  constructor(text: string, base = 0) {
     this.#text = text;
+    this.#base = base;
+  }
+
+  get at(): number {
+    return this.#at;
+  }
+
+  /** Characters that are still to be read. */
+  get left(): number {
+    return this.#text.length - this.#at;
+  }
+
+  /** The code that was read last. */
+  before(): number {
+    return this.#text.charCodeAt(this.#at - 1);
+  }
+
+  /** Over the character that was looked at. */
+  skip(): void {
+    this.#at++;
   }
 
   document(): JsonNode {
-    const first = this.#space();
-    if (this.#at >= this.#text.length) this.#fail("The document is empty.");
+    const first = this.space();
+    if (this.#at >= this.#text.length) this.fail("The document is empty.");
     const value = this.#value(first, 0);
-    this.#space();
-    if (this.#at < this.#text.length) this.#fail("The document root must not be followed by other values.");
+    this.space();
+    if (this.#at < this.#text.length) this.fail("The document root must not be followed by other values.");
     return value;
   }
 
   /** `first` is the code that it begins with. */
   #value(first: number, depth: number): JsonNode {
-    if (depth > DEPTH_MOST) this.#fail("Terminate parsing due to Handler error.");
+    this.deep(depth);
+    if (first === Code.OpenBrace) return this.#object(depth);
+    return first === Code.OpenBracket ? this.#array(depth) : this.scalar(first);
+  }
+
+  deep(depth: number): void {
+    if (depth > DEPTH_MOST) this.fail("Terminate parsing due to Handler error.");
+  }
+
+  /** No list, no object. */
+  scalar(first: number): JsonNode {
     switch (first) {
-      case Code.OpenBrace:
-        return this.#object(depth);
-      case Code.OpenBracket:
-        return this.#array(depth);
       case Code.Quote:
-        return this.#string();
+        return this.string();
       case Code.T:
         return this.#word("true", true);
       case Code.F:
@@ -134,50 +127,50 @@ class Parser {
   #object(depth: number): JsonMembers {
     const made = new JsonMembers();
     this.#at++;
-    let next = this.#space();
+    let next = this.space();
     if (next === Code.CloseBrace) {
       this.#at++;
       return made;
     }
     for (;;) {
-      if (next !== Code.Quote) this.#fail("Missing a name for object member.");
-      const name = this.#string();
-      if (this.#space() !== Code.Colon) this.#fail("Missing a colon after a name of object member.");
+      if (next !== Code.Quote) this.fail("Missing a name for object member.");
+      const name = this.string();
+      if (this.space() !== Code.Colon) this.fail("Missing a colon after a name of object member.");
       this.#at++;
-      made.add(name, this.#value(this.#space(), depth + 1));
-      next = this.#space();
-      if (next !== Code.CloseBrace && next !== Code.Comma) this.#fail("Missing a comma or } after an object member.");
+      made.add(name, this.#value(this.space(), depth + 1));
+      next = this.space();
+      if (next !== Code.CloseBrace && next !== Code.Comma) this.fail("Missing a comma or } after an object member.");
       this.#at++;
       if (next === Code.CloseBrace) return made;
-      next = this.#space();
+      next = this.space();
     }
   }
 
   #array(depth: number): JsonNode[] {
     this.#at++;
-    let next = this.#space();
+    let next = this.space();
     if (next === Code.CloseBracket) {
       this.#at++;
       return [];
     }
-    const numbers = depth < DEPTH_MOST ? this.#smallNumbers() : 0;
+    const numbers = depth < DEPTH_MOST ? this.smallNumbers() : 0;
     const made: JsonNode[] = HELD.slice(0, numbers);
     if (numbers > 0) {
       if (this.#text.charCodeAt(this.#at - 1) === Code.CloseBracket) return made;
-      next = this.#space();
+      next = this.space();
     }
     for (;;) {
       made.push(this.#value(next, depth + 1));
-      next = this.#space();
-      if (next !== Code.CloseBracket && next !== Code.Comma) this.#fail("Missing a comma or ] after an array element.");
+      next = this.space();
+      if (next !== Code.CloseBracket && next !== Code.Comma) this.fail("Missing a comma or ] after an array element.");
       this.#at++;
       if (next === Code.CloseBracket) return made;
-      next = this.#space();
+      next = this.space();
     }
   }
 
   /** So many whole numbers come one after the other, each with the comma behind it, or the last with the bracket, and are held. */
-  #smallNumbers(): number {
+  smallNumbers(): number {
     const text = this.#text;
     let count = 0;
     let at = this.#at;
@@ -200,7 +193,7 @@ class Parser {
     return count;
   }
 
-  #string(): string {
+  string(): string {
     return this.#known() ?? this.#other();
   }
 
@@ -226,20 +219,41 @@ class Parser {
   }
 
   #other(): string {
+    this.beginText();
+    this.textOn(true);
+    return this.#made;
+  }
+
+  /** A text begins here; `textOn` reads it. */
+  beginText(): void {
     this.#at++;
-    let made = "";
+    this.#made = "";
+  }
+
+  /** For a text that goes on in the next parser. */
+  continueText(made: string): void {
+    this.#made = made;
+  }
+
+  get made(): string {
+    return this.#made;
+  }
+
+  /** False: what is here ends before the text does. `last`: nothing comes behind it. */
+  textOn(last: boolean): boolean {
     for (;;) {
       const from = this.#at;
       while (isPlain(this.#text.charCodeAt(this.#at))) this.#at++;
-      made += this.#text.slice(from, this.#at);
+      this.#made += this.#text.slice(from, this.#at);
       const stop = this.#text[this.#at];
       if (stop === '"') {
         this.#at++;
-        return made;
+        return true;
       }
-      if (stop === undefined || stop === "\0") this.#fail("Missing a closing quotation mark in string.");
-      if (stop !== "\\") this.#fail("Invalid encoding in string.");
-      made += this.#escape();
+      if (!last && this.left < ESCAPE_MOST) return false;
+      if (stop === undefined || stop === "\0") this.fail("Missing a closing quotation mark in string.");
+      if (stop !== "\\") this.fail("Invalid encoding in string.");
+      this.#made += this.#escape();
     }
   }
 
@@ -247,14 +261,14 @@ class Parser {
     const from = this.#at;
     const letter = this.#text[from + 1] ?? "";
     this.#at += 2;
-    if (letter !== "u") return ESCAPES[letter] ?? this.#fail("Invalid escape character in string.", from);
+    if (letter !== "u") return ESCAPES[letter] ?? this.fail("Invalid escape character in string.", from);
     let point = this.#hex(from);
-    if (point >= 0xdc00 && point <= 0xdfff) this.#fail("The surrogate pair in string is invalid.", from);
+    if (point >= 0xdc00 && point <= 0xdfff) this.fail("The surrogate pair in string is invalid.", from);
     if (point >= 0xd800 && point <= 0xdbff) {
-      if (!this.#text.startsWith("\\u", this.#at)) this.#fail("The surrogate pair in string is invalid.", from);
+      if (!this.#text.startsWith("\\u", this.#at)) this.fail("The surrogate pair in string is invalid.", from);
       this.#at += 2;
       const low = this.#hex(from);
-      if (low < 0xdc00 || low > 0xdfff) this.#fail("The surrogate pair in string is invalid.", from);
+      if (low < 0xdc00 || low > 0xdfff) this.fail("The surrogate pair in string is invalid.", from);
       point = ((point - 0xd800) << 10) + (low - 0xdc00) + 0x10000;
     }
     return point < 0x80 ? String.fromCharCode(point) : Buffer.from(String.fromCodePoint(point)).toString("latin1");
@@ -262,7 +276,7 @@ class Parser {
 
   #hex(from: number): number {
     const digits = this.#text.slice(this.#at, this.#at + 4);
-    if (!/^[\da-fA-F]{4}$/.test(digits)) this.#fail("Incorrect hex digit after \\u escape in string.", from);
+    if (!/^[\da-fA-F]{4}$/.test(digits)) this.fail("Incorrect hex digit after \\u escape in string.", from);
     this.#at += 4;
     return Number.parseInt(digits, 16);
   }
@@ -271,7 +285,7 @@ class Parser {
     let same = 1;
     while (same < word.length && this.#text[this.#at + same] === word[same]) same++;
     this.#at += same;
-    return same === word.length ? value : this.#fail("Invalid value.");
+    return same === word.length ? value : this.fail("Invalid value.");
   }
 
   /** Most numbers are whole and short; the rest is looked at more closely. */
@@ -294,7 +308,40 @@ class Parser {
     return negative ? -value : value;
   }
 
+  /** One with a fraction or an exponent that is well formed; null: it is not, or is none of these. */
+  #real(): Real | null {
+    const text = this.#text;
+    const from = this.#at;
+    let at = text.charCodeAt(from) === Code.Minus ? from + 1 : from;
+    const whole = at;
+    at = digitsEnd(text, at);
+    if (at === whole || (text.charCodeAt(whole) === Code.Zero && at > whole + 1)) return null;
+    let next = text.charCodeAt(at);
+    if (next !== Code.Point && next !== Code.SmallE && next !== Code.LargeE) return null;
+    if (next === Code.Point) {
+      const fraction = at + 1;
+      at = digitsEnd(text, fraction);
+      if (at === fraction) return null;
+      next = text.charCodeAt(at);
+    }
+    if (next === Code.SmallE || next === Code.LargeE) {
+      at++;
+      const sign = text.charCodeAt(at);
+      if (sign === Code.Plus || sign === Code.Minus) at++;
+      const exponent = at;
+      at = digitsEnd(text, exponent);
+      if (at === exponent) return null;
+    }
+    const value = Number(text.slice(from, at));
+    if (!Number.isFinite(value)) return null;
+    this.#at = at;
+    return new Real(value);
+  }
+
+  /** What neither is short nor well formed, with what is wrong with it. */
   #rareNumber(): JsonNode {
+    const real = this.#real();
+    if (real !== null) return real;
     const from = this.#at;
     SPECIAL.lastIndex = from;
     const word = SPECIAL.exec(this.#text)?.[0];
@@ -307,12 +354,12 @@ class Parser {
     this.#at += text.length;
     if (text === "") {
       this.#take("-");
-      this.#fail("Invalid value.");
+      this.fail("Invalid value.");
     }
-    if (fraction === ".") this.#fail("Miss fraction part in number.", from + text.length - (exponent ?? "").length);
-    if (exponent !== undefined && !/\d$/.test(exponent)) this.#fail("Miss exponent in number.");
+    if (fraction === ".") this.fail("Miss fraction part in number.", from + text.length - (exponent ?? "").length);
+    if (exponent !== undefined && !/\d$/.test(exponent)) this.fail("Miss exponent in number.");
     const value = Number(text);
-    if (!Number.isFinite(value)) this.#fail("Number too big to be stored in double.", from);
+    if (!Number.isFinite(value)) this.fail("Number too big to be stored in double.", from);
     if (fraction !== undefined || exponent !== undefined) return new Real(value);
     if (Number.isSafeInteger(value)) return value;
     const whole = BigInt(text);
@@ -326,7 +373,7 @@ class Parser {
   }
 
   /** Gives the code of what comes then; NaN at the end. */
-  #space(): number {
+  space(): number {
     const text = this.#text;
     let at = this.#at;
     let code = text.charCodeAt(at);
@@ -336,8 +383,8 @@ class Parser {
     return code;
   }
 
-  #fail(why: string, at = this.#at): never {
-    throw new RapidJsonError(`${why} at ${at}`);
+  fail(why: string, at = this.#at): never {
+    throw new RapidJsonError(`${why} at ${this.#base + at}`);
   }
 }
 
@@ -345,5 +392,5 @@ class Parser {
 export function parseRapidJson(body: Uint8Array): JsonNode {
   // What comes from a socket is a Buffer, whose memory costs much to be looked at otherwise.
   const bytes = Buffer.isBuffer(body) ? body : Buffer.from(body.buffer, body.byteOffset, body.length);
-  return new Parser(bytes.toString("latin1")).document();
+  return new RapidJsonParser(bytes.toString("latin1")).document();
 }

@@ -17,22 +17,28 @@ import {
   type Tensor,
   unpackTexts,
 } from "./datatypes.ts";
-import type { JsonNode } from "./rapid-json.ts";
+import type { JsonNode } from "./json-nodes.ts";
 
 /** Lists in lists; Triton's limit. */
-const DEPTH_MOST = 100;
+export const DEPTH_MOST = 100;
+export const nestedTooDeep = () => invalidArg(`JSON nesting depth exceeds maximum allowed limit (${DEPTH_MOST})`);
 
 /** The bytes of so many elements. `datatype` null: the name is no type. */
 export function readElements(name: string, data: JsonNode, datatype: Datatype | null, count: number): Uint8Array {
   if (datatype === "BYTES")
     return packTexts(flat(data).map((one) => within("Unable to parse JSON bytes array", asBytesText, one)));
+  const readable = checkReadable(datatype, name);
+  if (readable === "INT32" && isPlain(data, count)) return packNumbers(readable, data);
+  return converted(readable, flat(data), count);
+}
+
+export function checkReadable(datatype: Exclude<Datatype, "BYTES"> | null, name: string): keyof typeof takers {
   if (datatype === "FP16" || datatype === "BF16")
     throw invalidArg(
       `receiving ${datatype} data via JSON is not supported. Please use the binary data format for input ${name}`,
     );
   if (datatype === null) throw invalidArg(`invalid datatype for input ${name}`);
-  if (datatype === "INT32" && isPlain(data, count)) return packNumbers(datatype, data);
-  return converted(datatype, flat(data), count);
+  return datatype;
 }
 
 /** So many whole numbers that nothing is to be asked about. */
@@ -44,7 +50,7 @@ function isPlain(data: JsonNode, count: number): data is readonly number[] {
 
 function converted(datatype: keyof typeof takers, list: readonly JsonNode[], count: number): Uint8Array {
   const into = newNumbers(datatype, count) as unknown as (number | bigint)[];
-  const big = datatype === "INT64" || datatype === "UINT64";
+  const big = isBig(datatype);
   const take = takers[datatype];
   let at = 0;
   within(
@@ -52,8 +58,7 @@ function converted(datatype: keyof typeof takers, list: readonly JsonNode[], cou
     (values) => {
       for (const one of values) {
         if (at >= count) throw internal("Shape does not match true shape of 'data' field");
-        const value = take(one);
-        into[at++] = big ? BigInt(value) : typeof value === "bigint" ? Number(BigInt.asUintN(32, value)) : value;
+        into[at++] = stored(take(one), big);
       }
     },
     list,
@@ -62,7 +67,15 @@ function converted(datatype: keyof typeof takers, list: readonly JsonNode[], cou
   return bytesOf(into as unknown as Numbers);
 }
 
-const takers: Readonly<Record<Exclude<Datatype, "BYTES" | "FP16" | "BF16">, (value: JsonNode) => number | bigint>> = {
+export const isBig = (datatype: Datatype): boolean => datatype === "INT64" || datatype === "UINT64";
+
+/** As an array of the type takes it. */
+export const stored = (value: number | bigint, big: boolean): number | bigint =>
+  big ? BigInt(value) : typeof value === "bigint" ? Number(BigInt.asUintN(32, value)) : value;
+
+export const takers: Readonly<
+  Record<Exclude<Datatype, "BYTES" | "FP16" | "BF16">, (value: JsonNode) => number | bigint>
+> = {
   BOOL: (value) => (asBoolean(value) ? 1 : 0),
   UINT8: asUnsigned,
   UINT16: asUnsigned,
@@ -82,7 +95,7 @@ function flat(data: JsonNode): readonly JsonNode[] {
   if (!data.some(Array.isArray)) return data;
   const made: JsonNode[] = [];
   const add = (list: readonly JsonNode[], depth: number) => {
-    if (depth >= DEPTH_MOST) throw invalidArg(`JSON nesting depth exceeds maximum allowed limit (${DEPTH_MOST})`);
+    if (depth >= DEPTH_MOST) throw nestedTooDeep();
     for (const one of list) {
       if (Array.isArray(one)) add(one as readonly JsonNode[], depth + 1);
       else made.push(one);
@@ -159,10 +172,13 @@ export function writeElements({ name, datatype, data }: Omit<Tensor, "shape">): 
 
 /** `1.0`, `0.1`, `1e30`, `NaN`, `Infinity`. */
 export function doubleText(value: number): string {
-  if (Object.is(value, -0)) return "-0.0";
-  const text = `${value}`.replace("e+", "e");
-  return /^-?\d+$/.test(text) ? `${text}.0` : text;
+  if (Math.abs(value) >= EXPONENT_FROM) return `${value}`.replace("e+", "e");
+  if (!Number.isInteger(value)) return `${value}`;
+  return Object.is(value, -0) ? "-0.0" : `${value}.0`;
 }
+
+/** From here on whole numbers have an exponent. */
+const EXPONENT_FROM = 1e21;
 
 const SHORT: Readonly<Record<string, string>> = {
   '"': '\\"',

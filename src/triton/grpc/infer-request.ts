@@ -12,7 +12,7 @@ import {
   newNumbers,
   toBytesText,
 } from "../../repository/tensors/datatypes.ts";
-import { Real } from "../../repository/tensors/rapid-json.ts";
+import { Real } from "../../repository/tensors/json-nodes.ts";
 import {
   type InferInput,
   type InferParameters,

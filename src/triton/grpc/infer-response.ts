@@ -4,7 +4,7 @@
  */
 import { MESSAGE_HEAD_BYTES } from "../../grpc/call.ts";
 import type { Tensor } from "../../repository/tensors/datatypes.ts";
-import { Real } from "../../repository/tensors/rapid-json.ts";
+import { Real } from "../../repository/tensors/json-nodes.ts";
 import type { InferParameters, ParameterValue } from "../server/request.ts";
 
 /** A field's number and the kind of its value, as they stand before it. */
@@ -80,6 +80,22 @@ export class ResponseWriter {
     this.#described(parts);
     this.#data(parts.outputs);
     return this.#into.at;
+  }
+
+  /** As `response`, in parts: the data as they are, the first with room for the message's head. All are the receiver's. */
+  responseParts(parts: ResponseParts): Buffer[] {
+    const into = this.#into;
+    into.begin();
+    this.#described(parts);
+    const made: Buffer[] = [];
+    let from = 0;
+    for (const { data } of parts.outputs) {
+      into.number(TAG.raw, data.length);
+      made.push(Buffer.from(into.buffer.subarray(from, into.at)));
+      made.push(Buffer.from(data.buffer, data.byteOffset, data.length));
+      from = into.at;
+    }
+    return made;
   }
 
   /** `error` "": none. */

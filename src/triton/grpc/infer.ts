@@ -14,6 +14,9 @@ export const inferMethod = (inference: Inference): GrpcMethod => {
   return (call) => new UnaryInfer(call, inference, writer);
 };
 
+/** Copies of more would hold others up. */
+const LARGE_BYTES = 1_048_576;
+
 class UnaryInfer implements CallHandler {
   readonly #call: GrpcCall;
   readonly #inference: Inference;
@@ -71,8 +74,12 @@ class UnaryInfer implements CallHandler {
       return;
     }
     const head = responseHead(name, `${version}`, fields.id);
-    const length = this.#writer.response({ head, parameters: answer.parameters, final: null, outputs });
-    this.#call.send(this.#writer.bytes, length);
+    const parts = { head, parameters: answer.parameters, final: null, outputs };
+    if (outputs.some(({ data }) => data.length > LARGE_BYTES)) this.#call.sendParts(this.#writer.responseParts(parts));
+    else {
+      const length = this.#writer.response(parts);
+      this.#call.send(this.#writer.bytes, length);
+    }
     this.#call.end();
   }
 }

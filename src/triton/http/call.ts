@@ -1,4 +1,5 @@
 /** What does a handler of Triton's HTTP have before it, and what does it give? */
+import { Gate, sendParts } from "../../front/send-parts.ts";
 import { frontOf } from "../../http/front-of.ts";
 import type { Context, EventSink, FaultOrder, HttpFront, SinkEvents } from "../../http/sink.ts";
 import { HTTP_STATUS, type TritonError } from "../../repository/config/status.ts";
@@ -45,11 +46,16 @@ export interface HttpCall {
   /** All of it, at once where it is there. Rejects when the client leaves; null: it is larger than what is taken. */
   body(): Uint8Array | null | Promise<Uint8Array | null>;
   answer(answer: HttpAnswer): void;
+  /** One of so many bytes, as fast as the client takes them. */
+  answerParts(answer: Omit<HttpAnswer, "body">, parts: readonly Uint8Array[], bytes: number): void;
   /** A stream that begins when `begin` is called. */
   open(owner: SinkEvents): EventSink;
   begin(status: number, headers: Readonly<Record<string, string>>): void;
 }
 
+const LARGE_BYTES = 65_536;
+const FIRST_BYTES = 1_048_576;
+const GROWTH = 4;
 /** A text up to here leaves as it is; more are better looked at as bytes. */
 const SHORT = 16_384;
 
@@ -108,11 +114,16 @@ export class SocketCall implements HttpCall {
   async #gathered(most: number): Promise<Uint8Array | null> {
     const parts: Uint8Array[] = [];
     let bytes = 0;
+    const said = Number(this.header("content-length") ?? 0);
+    // A large one is put where it belongs as it comes: putting it together at the end would hold others up.
+    const whole = said > LARGE_BYTES ? new Gathered(said) : null;
     for await (const part of this.#request.body ?? []) {
       bytes += part.length;
       if (bytes > most) return null;
-      parts.push(part);
+      if (whole === null) parts.push(part);
+      else whole.add(part);
     }
+    if (whole !== null) return whole.bytes;
     return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
   }
 
@@ -120,6 +131,13 @@ export class SocketCall implements HttpCall {
     const isShort = typeof body === "string" && body.length <= SHORT && isAscii(body);
     const sent = isShort || typeof body !== "string" ? body : Buffer.from(body, "latin1");
     this.#begun(this.#front.answer(this.#request, status, headers, sent, body.length));
+  }
+
+  answerParts({ status, headers }: Omit<HttpAnswer, "body">, parts: readonly Uint8Array[], bytes: number): void {
+    const gate = new Gate();
+    const { sink, response } = this.#front.beginWhole(this.#request, gate, status, headers, bytes);
+    this.#begun(response);
+    void sendParts(parts, sink, gate, this.around.turns);
   }
 
   open(owner: SinkEvents): EventSink {
@@ -133,5 +151,32 @@ export class SocketCall implements HttpCall {
   #begun(response: Response): void {
     this.#response = response;
     this.#taken?.resolve(response);
+  }
+}
+
+/** Grows fourfold up to what was said: what was said may never come. */
+class Gathered {
+  readonly #said: number;
+  #whole: Buffer;
+  #length = 0;
+
+  constructor(said: number) {
+    this.#said = said;
+    this.#whole = Buffer.allocUnsafeSlow(Math.min(said, FIRST_BYTES));
+  }
+
+  get bytes(): Buffer {
+    return this.#whole.subarray(0, this.#length);
+  }
+
+  add(part: Uint8Array): void {
+    const needed = this.#length + part.length;
+    if (needed > this.#whole.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(needed, Math.min(this.#said, GROWTH * needed)));
+      larger.set(this.bytes);
+      this.#whole = larger;
+    }
+    this.#whole.set(part, this.#length);
+    this.#length = needed;
   }
 }

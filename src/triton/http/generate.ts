@@ -7,7 +7,7 @@ import { maxBatchSize } from "../../repository/config/model-config.ts";
 import { invalidArg, TritonError } from "../../repository/config/status.ts";
 import { asObject, asString, documentOf, find, membersOf, within } from "../../repository/tensors/access.ts";
 import { datatypeOf, fromBytesText, packTexts, type Tensor, toBytesText } from "../../repository/tensors/datatypes.ts";
-import type { JsonNode } from "../../repository/tensors/rapid-json.ts";
+import type { JsonNode } from "../../repository/tensors/json-nodes.ts";
 import { rapidText, readElements, writeElements } from "../../repository/tensors/tensor-json.ts";
 import { EventQueue } from "../server/event-queue.ts";
 import {

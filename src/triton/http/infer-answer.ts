@@ -1,8 +1,9 @@
 /** How does an answer of `/infer` look? JSON, then the tensors that are wanted as they are: `http_server.cc`, `FinalizeResponse`. */
-
+import type { Pieces } from "../../python/pieces.ts";
 import { classified } from "../../repository/tensors/classified.ts";
 import { type Datatype, type Tensor, toBytesText } from "../../repository/tensors/datatypes.ts";
 import { elementsText, rapidText } from "../../repository/tensors/tensor-json.ts";
+import { elementsTexts } from "../../repository/tensors/tensor-json-pieces.ts";
 import { type InferAnswer, parameterText } from "../server/request.ts";
 import type { InferWish, OutputWish } from "./infer-body.ts";
 
@@ -30,10 +31,70 @@ export function inferBody(answer: InferAnswer, model: AnsweredModel, wish: Infer
     const shown = how.classes > 0 ? classified(output, how.classes, model.batched) : output;
     outputs += `${outputs === "" ? "" : ","}${outputText(shown, how, binary)}`;
   }
-  const id = model.id === "" ? "" : `"id":${rapidText(toBytesText(model.id))},`;
-  const text = `{${id}"model_name":${quotedOf(model.name)},"model_version":"${model.version}",${parametersText(answer)}"outputs":[${outputs}]}`;
+  const text = `${beginning(answer, model)}${outputs}]}`;
   if (!binary.some(({ length }) => length > 0)) return { body: text, head: null };
   return { body: Buffer.concat([Buffer.from(text, "latin1"), ...binary]), head: text.length };
+}
+
+/** Up to the first output. */
+function beginning(answer: InferAnswer, model: AnsweredModel): string {
+  const id = model.id === "" ? "" : `"id":${rapidText(toBytesText(model.id))},`;
+  return `{${id}"model_name":${quotedOf(model.name)},"model_version":"${model.version}",${parametersText(answer)}"outputs":[`;
+}
+
+/** A large answer in parts. */
+export interface InferParts {
+  readonly parts: readonly Uint8Array[];
+  readonly bytes: number;
+  /** How many of them are JSON; null: all. */
+  readonly head: number | null;
+}
+
+/** As `inferBody`; what is binary is not copied. */
+export function* inferParts(answer: InferAnswer, model: AnsweredModel, wish: InferWish): Pieces<InferParts> {
+  const binary: Uint8Array[] = [];
+  const parts: Uint8Array[] = [];
+  let text = beginning(answer, model);
+  let head = 0;
+  const close = () => {
+    head += text.length;
+    parts.push(Buffer.from(text, "latin1"));
+    text = "";
+  };
+  for (const [at, output] of answer.outputs.entries()) {
+    const how = wish.outputs.get(output.name) ?? wish.otherwise;
+    const shown = how.classes > 0 ? classified(output, how.classes, model.batched) : output;
+    if (at > 0) text += ",";
+    if (how.kind !== "json") {
+      text += outputText(shown, how, binary);
+      continue;
+    }
+    text += `${startOf(shown)},"data":[`;
+    for (const elements of elementsTexts(shown)) {
+      text += elements;
+      if (text.length >= PART_BYTES) close();
+      yield;
+    }
+    text += "]}";
+  }
+  text += "]}";
+  close();
+  let bytes = head;
+  for (const data of binary) {
+    bytes += data.length;
+    for (let from = 0; from < data.length; from += PART_BYTES) parts.push(data.subarray(from, from + PART_BYTES));
+  }
+  return { parts, bytes, head: bytes === head ? null : head };
+}
+
+/** Parts of a large answer are about as long. */
+const PART_BYTES = 65_536;
+
+/** Is an answer made and sent in parts? */
+export function isLargeAnswer({ outputs }: InferAnswer): boolean {
+  let bytes = 0;
+  for (const { data } of outputs) bytes += data.length;
+  return bytes > PART_BYTES;
 }
 
 function parametersText({ parameters }: InferAnswer): string {

@@ -2,6 +2,7 @@
  * What does the body of `/infer` ask for? JSON, then tensors as they stand in memory; every mix of both: `http_server.cc`,
  * `ParseJsonTritonIO` and `ParseJsonTritonParams` (2026), in its words and its order.
  */
+import { ITEMS_OF_A_PIECE, type Pieces } from "../../python/pieces.ts";
 import { invalidArg } from "../../repository/config/status.ts";
 import {
   arrayIn,
@@ -10,6 +11,7 @@ import {
   asBytesText,
   asString,
   asUnsigned,
+  documentInPieces,
   documentOf,
   find,
   isJsonNumber,
@@ -19,14 +21,16 @@ import {
   within,
 } from "../../repository/tensors/access.ts";
 import {
+  countedTexts,
   type Datatype,
   ELEMENT_BYTES,
   elementCount,
   fromBytesText,
   isDatatype,
 } from "../../repository/tensors/datatypes.ts";
-import { type JsonNode, Real } from "../../repository/tensors/rapid-json.ts";
+import { type JsonNode, LongList, Real } from "../../repository/tensors/json-nodes.ts";
 import { readElements } from "../../repository/tensors/tensor-json.ts";
+import { countTexts, readElementsInPieces } from "../../repository/tensors/tensor-json-pieces.ts";
 import {
   type InferInput,
   type InferParameters,
@@ -87,12 +91,37 @@ export function rawWish(body: Uint8Array): InferWish {
 export function inferWish(body: Uint8Array, head: number, limits: Limits): InferWish {
   const isWhole = head === body.length;
   const document = documentOf(isWhole ? body : body.subarray(0, head));
+  const { read, inputs, asked } = begun(document, isWhole ? NO_DATA : body.subarray(head));
+  for (const one of arrayIn(document, "inputs")) inputs.push(readInput(one, read, limits));
+  return wishOf(document, read, asked, limits);
+}
+
+/** As `inferWish`, of a large body. */
+export function* inferWishInPieces(body: Uint8Array, head: number, limits: Limits): Pieces<InferWish> {
+  const document = yield* documentInPieces(body.subarray(0, head));
+  const { read, inputs, asked } = begun(document, body.subarray(head));
+  for (const one of arrayIn(document, "inputs")) {
+    const { data, ...input } = inputOf(one, read, limits, readElementsInPieces);
+    const whole = data instanceof Uint8Array ? data : yield* data;
+    inputs.push({ ...input, data: whole });
+    if (input.datatype === "BYTES" && countedTexts(whole) === undefined) yield* countTexts(whole);
+    else if (inputs.length % ITEMS_OF_A_PIECE === 0) yield;
+  }
+  return wishOf(document, read, asked, limits);
+}
+
+/** What stands before the inputs. */
+function begun(document: JsonNode, rest: Uint8Array) {
   const id = find(document, "id") === undefined ? "" : stringIn(document, "id");
   const asked = find(document, "parameters");
-  const { parameters, priority, timeoutUs, sequence, binary } = asked === undefined ? NOTHING : readParameters(asked);
   const inputs: InferInput[] = [];
-  const read: Reading = { id, inputs, rest: isWhole ? NO_DATA : body.subarray(head), names: null };
-  for (const one of arrayIn(document, "inputs")) inputs.push(readInput(one, read, limits));
+  const read: Reading = { id, inputs, rest, names: null };
+  return { read, inputs, asked: asked === undefined ? NOTHING : readParameters(asked) };
+}
+
+function wishOf(document: JsonNode, read: Reading, asked: Asked, limits: Limits): InferWish {
+  const { id, inputs } = read;
+  const { parameters, priority, timeoutUs, sequence, binary } = asked;
   if (read.rest.length > 0) throw invalidArg(`unexpected additional input data for model '${limits.model}'`);
   const wished = find(document, "outputs");
   const outputs = wished === undefined ? NO_WISHES : readOutputs(wished, limits.memory);
@@ -151,7 +180,13 @@ export function parameterIn(name: string, value: JsonNode): InferParameters[numb
   );
 }
 
-function readInput(value: JsonNode, read: Reading, limits: Limits): InferInput {
+const readInput = (value: JsonNode, read: Reading, limits: Limits): InferInput =>
+  inputOf(value, read, limits, readElements);
+
+/** Reads the elements that stand in JSON. */
+type Elements<T> = (name: string, data: JsonNode, datatype: Datatype | null, count: number) => T;
+
+function inputOf<T>(value: JsonNode, read: Reading, limits: Limits, elements: Elements<T>) {
   const parameters = find(value, "parameters");
   oneSource(value, parameters ?? null);
   const name = stringIn(value, "name");
@@ -160,7 +195,7 @@ function readInput(value: JsonNode, read: Reading, limits: Limits): InferInput {
   if (isTaken(name, read))
     throw invalidArg(`[request id: ${read.id || "<id_unknown>"}] input '${name}' already exists in request`);
   const datatype = (isDatatype(type) ? type : "<invalid>") as Datatype;
-  return { name, datatype, shape, data: inputData(value, parameters, { name, type, shape }, read, limits) };
+  return { name, datatype, shape, data: inputData(value, parameters, { name, type, shape }, read, limits, elements) };
 }
 
 function shapeOf(list: readonly JsonNode[]): readonly number[] {
@@ -206,13 +241,14 @@ function oneSource(value: JsonNode, parameters: JsonNode): void {
   );
 }
 
-function inputData(
+function inputData<T>(
   value: JsonNode,
   parameters: JsonNode | undefined,
   { name, type, shape }: { readonly name: string; readonly type: string; readonly shape: readonly number[] },
   read: Reading,
   { model, memory, maxInputBytes }: Limits,
-): Uint8Array {
+  elements: Elements<T>,
+): Uint8Array | T {
   const binary = find(parameters ?? null, "binary_data_size");
   if (binary !== undefined) {
     const bytes = unsignedOf(binary, "binary_data_size");
@@ -229,14 +265,15 @@ function inputData(
   if (region !== null) return memory.read(region.name, region.offset, region.bytes);
   const count = elementCount(shape);
   if (count === 0) return new Uint8Array();
-  const tensor = arrayIn(value, "data");
+  const given = find(value, "data");
+  const tensor = given instanceof LongList ? given : arrayIn(value, "data");
   const datatype = isDatatype(type) ? type : null;
   const bytes = datatype === null ? 0 : count * ELEMENT_BYTES[datatype];
   if (bytes > maxInputBytes || !Number.isSafeInteger(count))
     throw invalidArg(
       `JSON input '${name}' has a byte_size (${bytes} bytes) that exceeds the maximum allowed value of ${maxInputBytes} bytes. Use --http-max-input-size to increase the limit.`,
     );
-  return readElements(name, tensor, datatype, count);
+  return elements(name, tensor, datatype, count);
 }
 
 function memoryOf(parameters: JsonNode | undefined) {

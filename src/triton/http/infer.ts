@@ -1,7 +1,10 @@
 /** What does `POST /v2/models/M/infer` do? `http_server.cc`, `HandleInfer` (2026), and what 2.51 was seen to answer. */
-import { deflateSync, gunzipSync, gzipSync, inflateSync } from "node:zlib";
+import { Readable } from "node:stream";
+import { promisify } from "node:util";
+import { createDeflate, createGzip, deflateSync, gunzip, gunzipSync, gzipSync, inflate, inflateSync } from "node:zlib";
+import { inTurns, isLarge, type Pieces } from "../../python/pieces.ts";
 import { isDecoupled, maxBatchSize } from "../../repository/config/model-config.ts";
-import { HTTP_STATUS, invalidArg, TritonError } from "../../repository/config/status.ts";
+import { HTTP_STATUS, internal, invalidArg, TritonError } from "../../repository/config/status.ts";
 import type { InferAnswer } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
 import {
@@ -16,8 +19,8 @@ import {
   plainError,
 } from "./call.ts";
 import { disturbed } from "./disturbed.ts";
-import { type AnsweredModel, inferBody } from "./infer-answer.ts";
-import { type InferWish, inferWish, rawWish } from "./infer-body.ts";
+import { type AnsweredModel, inferBody, inferParts, isLargeAnswer } from "./infer-answer.ts";
+import { type InferWish, inferWish, inferWishInPieces, rawWish } from "./infer-body.ts";
 
 export function infer(call: HttpCall): HandlerAnswer | Promise<HandlerAnswer> {
   const [name = "", version] = call.found;
@@ -44,36 +47,83 @@ function unlessDisturbed(asked: Asked, given: Uint8Array | null): HandlerAnswer 
   const { config } = call.around;
   const body = given && unpacked(call.header("content-encoding") ?? "", given, config.maxInputBytes);
   if (body === null) return tooLarge(config.maxInputBytes);
-  if (!(body instanceof Uint8Array)) return body;
-  const instead = disturbed(call, body);
+  if (body instanceof Promise) return body.then((whole) => withBody(asked, whole));
+  return body instanceof Uint8Array ? withBody(asked, body) : body;
+}
+
+function withBody(asked: Asked, body: Uint8Array): HandlerAnswer | Promise<HandlerAnswer> {
+  const instead = disturbed(asked.call, body);
   return instead instanceof Promise
     ? instead.then((answer) => answer ?? inferWith(asked, body))
     : (instead ?? inferWith(asked, body));
 }
 
-function inferWith({ call, name, number, model }: Asked, body: Uint8Array): HandlerAnswer {
+function inferWith(asked: Asked, body: Uint8Array): HandlerAnswer | Promise<HandlerAnswer> {
+  const { call, name } = asked;
   const { server, config, memory } = call.around;
   const head = headLength(call, body.length, server.facts.readsHeaderLength);
   const limits = { model: name, memory, maxInputBytes: config.maxInputBytes };
-  const encoding = bestEncoding(call.header("accept-encoding"));
+  if (head > 0 && isLarge(body)) return inferLarge(asked, inferWishInPieces(body, head, limits));
   try {
-    const wish = head === 0 ? rawWish(body) : inferWish(body, head, limits);
-    server.infer(name, number, wish.fields, {
-      respond(answer) {
-        if (answer === null) return;
-        if (answer instanceof TritonError) call.answer(plainError(answer));
-        else {
-          const batched = maxBatchSize(model.config) > 0;
-          const of = { id: wish.fields.id, name, version: model.version, batched };
-          call.answer(answered(answer, of, wish, encoding));
-        }
-      },
-    });
+    return submitted(asked, head === 0 ? rawWish(body) : inferWish(body, head, limits));
   } catch (error) {
     if (!(error instanceof TritonError)) throw error;
     return jsonError(error);
   }
+}
+
+async function inferLarge(asked: Asked, reading: Pieces<InferWish>): Promise<HandlerAnswer> {
+  try {
+    return submitted(asked, await inTurns(reading, asked.call.around.turns));
+  } catch (error) {
+    if (!(error instanceof TritonError)) throw error;
+    return jsonError(error);
+  }
+}
+
+/** Throws a `TritonError`. */
+function submitted({ call, name, number, model }: Asked, wish: InferWish): typeof LATER {
+  const encoding = bestEncoding(call.header("accept-encoding"));
+  call.around.server.infer(name, number, wish.fields, {
+    respond(answer) {
+      if (answer === null) return;
+      if (answer instanceof TritonError) {
+        call.answer(plainError(answer));
+        return;
+      }
+      const batched = maxBatchSize(model.config) > 0;
+      const of = { id: wish.fields.id, name, version: model.version, batched };
+      if (isLargeAnswer(answer)) void answerInParts(call, answer, of, wish, encoding);
+      else call.answer(answered(answer, of, wish, encoding));
+    },
+  });
   return LATER;
+}
+
+async function answerInParts(
+  call: HttpCall,
+  answer: InferAnswer,
+  of: AnsweredModel,
+  wish: InferWish,
+  encoding: Encoding,
+): Promise<void> {
+  try {
+    const made = await inTurns(inferParts(answer, of, wish), call.around.turns);
+    const parts = encoding === null ? made.parts : await packedParts(made.parts, encoding);
+    const bytes = parts.reduce((sum, { length }) => sum + length, 0);
+    call.answerParts({ status: 200, headers: headersOf(made.head, encoding) }, parts, bytes);
+  } catch (error) {
+    // Nobody waits for this one.
+    call.answer(plainError(error instanceof TritonError ? error : internal("internal error")));
+  }
+}
+
+/** In the runtime's own threads. */
+async function packedParts(parts: readonly Uint8Array[], encoding: NonNullable<Encoding>): Promise<Uint8Array[]> {
+  const packer = encoding === "gzip" ? createGzip() : createDeflate();
+  const packed: Uint8Array[] = [];
+  for await (const part of Readable.from(parts).pipe(packer)) packed.push(part);
+  return packed;
 }
 
 export const tooLarge = (most: number): HttpAnswer =>
@@ -83,13 +133,20 @@ export const tooLarge = (most: number): HttpAnswer =>
     ),
   );
 
+/** More may become megabytes, which are unpacked in a thread of the runtime's. */
+const UNPACKED_AT_ONCE_BYTES = 4096;
+const gunzipped = promisify(gunzip);
+const inflated = promisify(inflate);
+
 /** What cannot be unpacked is empty. */
-function unpacked(encoding: string, body: Uint8Array, most: number): Uint8Array | HttpAnswer {
+function unpacked(encoding: string, body: Uint8Array, most: number): Uint8Array | HttpAnswer | Promise<Uint8Array> {
   if (encoding === "" || encoding === "identity") return body;
   if (encoding !== "gzip" && encoding !== "deflate") {
     const headers = { "Accept-Encoding": "gzip, deflate", "Content-Type": "text/plain" };
     return { ...plain(errorText("Unsupported compression type"), HTTP_STATUS.UNSUPPORTED), headers };
   }
+  if (body.length > UNPACKED_AT_ONCE_BYTES)
+    return (encoding === "gzip" ? gunzipped : inflated)(body, { maxOutputLength: most }).catch(() => new Uint8Array());
   try {
     return (encoding === "gzip" ? gunzipSync : inflateSync)(body, { maxOutputLength: most });
   } catch {
@@ -134,15 +191,20 @@ function answered(answer: InferAnswer, of: AnsweredModel, wish: InferWish, encod
   try {
     const { body, head } = inferBody(answer, of, wish);
     if (encoding === null && head === null) return jsonAnswer(body);
-    const type = { "Content-Type": head === null ? "application/json" : "application/octet-stream" };
-    const headers = {
-      ...type,
-      ...(encoding === null ? {} : { "Content-Encoding": encoding }),
-      ...(head === null ? {} : { "Inference-Header-Content-Length": `${head}` }),
+    return {
+      status: 200,
+      headers: headersOf(head, encoding),
+      body: encoding === null ? body : packed(body, encoding),
     };
-    return { status: 200, headers, body: encoding === null ? body : packed(body, encoding) };
   } catch (error) {
     if (!(error instanceof TritonError)) throw error;
     return plainError(error);
   }
 }
+
+/** `head`: how many bytes are JSON; null: all. */
+const headersOf = (head: number | null, encoding: Encoding): Readonly<Record<string, string>> => ({
+  "Content-Type": head === null ? "application/json" : "application/octet-stream",
+  ...(encoding === null ? {} : { "Content-Encoding": encoding }),
+  ...(head === null ? {} : { "Inference-Header-Content-Length": `${head}` }),
+});

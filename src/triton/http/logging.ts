@@ -2,7 +2,7 @@
 import { TritonError } from "../../repository/config/status.ts";
 import { asBoolean, asString, asUnsigned, documentOf, find } from "../../repository/tensors/access.ts";
 import { toBytesText } from "../../repository/tensors/datatypes.ts";
-import type { JsonNode } from "../../repository/tensors/rapid-json.ts";
+import type { JsonNode } from "../../repository/tensors/json-nodes.ts";
 import { rapidText } from "../../repository/tensors/tensor-json.ts";
 import type { LogSettings } from "../server/around.ts";
 import { type HandlerAnswer, type HttpCall, jsonAnswer } from "./call.ts";

@@ -3,7 +3,7 @@ import { configJson } from "../../repository/config/config-json.ts";
 import { internal, invalidArg, TritonError } from "../../repository/config/status.ts";
 import { asBoolean, asBytesText, documentOf, find, membersOf, within } from "../../repository/tensors/access.ts";
 import { fromBytesText, toBytesText } from "../../repository/tensors/datatypes.ts";
-import type { JsonNode } from "../../repository/tensors/rapid-json.ts";
+import type { JsonNode } from "../../repository/tensors/json-nodes.ts";
 import { modelMetadataOf, serverMetadataOf, statisticsOf } from "../server/described.ts";
 import { errorText, type HandlerAnswer, type HttpCall, jsonAnswer, plain } from "./call.ts";
 

@@ -1,7 +1,7 @@
 /** Which trace settings are there, and what may be set over the network? `http_server.cc`, `HandleTrace` (2026). No trace is written. */
 import { invalidArg } from "../../repository/config/status.ts";
 import { asArray, asString, documentOf, find } from "../../repository/tensors/access.ts";
-import type { JsonNode } from "../../repository/tensors/rapid-json.ts";
+import type { JsonNode } from "../../repository/tensors/json-nodes.ts";
 import { TRACE_NAMES, traceChanges } from "../server/trace-settings.ts";
 import { type HandlerAnswer, type HttpCall, jsonAnswer } from "./call.ts";
 

@@ -1,5 +1,6 @@
 /** What do the handlers of HTTP and gRPC share? */
 import type { TritonLogSettings, TritonServerConfig } from "../../config/triton-server.ts";
+import type { Backend } from "../../front/front.ts";
 import type { TritonFaults } from "./faults.ts";
 import type { TritonServer } from "./server.ts";
 import type { SharedMemory } from "./shared-memory.ts";
@@ -23,6 +24,8 @@ export interface ServerAround {
   readonly traces: TraceSettings;
   readonly logging: LogSettings;
   readonly faults: TritonFaults;
+  /** Between pieces of what is large. */
+  readonly turns: Pick<Backend, "nowUs" | "after" | "consumed">;
   /** null: no model of TensorRT-LLM's backend is loaded, or the version does not tell. */
   readonly kvCache: () => KvCache | null;
 }

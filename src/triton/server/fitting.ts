@@ -3,7 +3,13 @@ import type { ModelResponse, ModelResults } from "../../repository/behaviours/be
 import type { ModelConfig } from "../../repository/config/model-config.ts";
 import { internal, TritonError } from "../../repository/config/status.ts";
 import type { BatchRow } from "../../repository/scheduling/scheduler.ts";
-import { ELEMENT_BYTES, elementCount, isDatatype, type Tensor } from "../../repository/tensors/datatypes.ts";
+import {
+  countedTexts,
+  ELEMENT_BYTES,
+  elementCount,
+  isDatatype,
+  type Tensor,
+} from "../../repository/tensors/datatypes.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 
 /** Nobody waits for what a slot without a request gives; `rows` null: there is none. */
@@ -35,7 +41,7 @@ function isTensor(output: Tensor): boolean {
 
 /** What a backend says of texts whose length points beyond their tensor; undefined: nothing. */
 export function incomplete({ name, datatype, data }: Tensor): string | undefined {
-  if (datatype !== "BYTES") return undefined;
+  if (datatype !== "BYTES" || countedTexts(data) !== undefined) return undefined;
   const view = new DataView(data.buffer, data.byteOffset, data.length);
   for (let at = 0; at < data.length; ) {
     const length = view.getUint32(at, true);

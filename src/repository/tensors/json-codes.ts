@@ -1,0 +1,20 @@
+/** Which characters does a reader of JSON look for? */
+export enum Code {
+  Quote = 34,
+  Plus = 43,
+  Comma = 44,
+  Minus = 45,
+  Point = 46,
+  Zero = 48,
+  Nine = 57,
+  Colon = 58,
+  LargeE = 69,
+  OpenBracket = 91,
+  CloseBracket = 93,
+  SmallE = 101,
+  F = 102,
+  N = 110,
+  T = 116,
+  OpenBrace = 123,
+  CloseBrace = 125,
+}
