@@ -1,7 +1,7 @@
 /** What happens in one call? Messages in and out, each behind five bytes, until it is ended here, by the client or by its time. */
 import type { Expiring } from "../http/deadlines.ts";
 import type { RequestHead } from "../http2/fields.ts";
-import { Http2Code } from "../http2/frames.ts";
+import { Http2Code, readUint32, writeUint32 } from "../http2/frames.ts";
 import { encodeFields, type HeaderField } from "../http2/hpack.ts";
 import type { Http2Line } from "../http2/line.ts";
 import type { Http2Stream, StreamReceiver } from "../http2/stream.ts";
@@ -344,14 +344,10 @@ export class GrpcCall implements StreamReceiver, Expiring {
   }
 }
 
-/** Bun's `writeUInt32BE` makes a view of each buffer. */
 function writeHead(into: Uint8Array, length: number): void {
   into[0] = 0;
-  into[1] = length >>> 24;
-  into[2] = length >>> 16;
-  into[3] = length >>> 8;
-  into[4] = length;
+  writeUint32(into, 1, length);
 }
 
-const lengthAt = (bytes: Uint8Array, at: number): number =>
-  bytes[at + 1]! * 2 ** 24 + (bytes[at + 2]! << 16) + (bytes[at + 3]! << 8) + bytes[at + 4]!;
+/** What the head of a message says that follows it. */
+const lengthAt = (bytes: Uint8Array, at: number): number => readUint32(bytes, at + 1);

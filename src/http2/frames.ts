@@ -65,11 +65,15 @@ export function writeFrameHead(
   into[at + 2] = bytes;
   into[at + 3] = type;
   into[at + 4] = flags;
-  // Bun's `writeUInt32BE` makes a view of each buffer.
-  into[at + 5] = stream >>> 24;
-  into[at + 6] = stream >>> 16;
-  into[at + 7] = stream >>> 8;
-  into[at + 8] = stream;
+  writeUint32(into, at + 5, stream);
+}
+
+/** As Bun's `writeUInt32BE`, which makes a view of each buffer. */
+export function writeUint32(into: Uint8Array, at: number, value: number): void {
+  into[at] = value >>> 24;
+  into[at + 1] = value >>> 16;
+  into[at + 2] = value >>> 8;
+  into[at + 3] = value;
 }
 
 export const readUint31 = (from: Uint8Array, at: number): number =>
