@@ -45,7 +45,6 @@ function beginning(answer: InferAnswer, model: AnsweredModel): string {
 /** A large answer in parts. */
 export interface InferParts {
   readonly parts: readonly Uint8Array[];
-  readonly bytes: number;
   /** How many of them are JSON; null: all. */
   readonly head: number | null;
 }
@@ -79,12 +78,10 @@ export function* inferParts(answer: InferAnswer, model: AnsweredModel, wish: Inf
   }
   text += "]}";
   close();
-  let bytes = head;
-  for (const data of binary) {
-    bytes += data.length;
+  const texts = parts.length;
+  for (const data of binary)
     for (let from = 0; from < data.length; from += PART_BYTES) parts.push(data.subarray(from, from + PART_BYTES));
-  }
-  return { parts, bytes, head: bytes === head ? null : head };
+  return { parts, head: parts.length === texts ? null : head };
 }
 
 /** Parts of a large answer are about as long. */
