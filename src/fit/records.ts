@@ -2,7 +2,7 @@
  * What stands in a folder of `understudy proxy --record DIR` (docs/proxies.md)? Each file has a request and its answer's
  * events with their times. Streams alone tell of steps; counts of tokens are those of the answer's usage.
  */
-import { isStreamed, type Recording, recordingIn } from "../content/fixtures/recording.ts";
+import { dataIn, isStreamed, type Recording, recordingIn } from "../content/fixtures/recording.ts";
 import { TraceError } from "../traces/trace.ts";
 import type { Answered } from "./run.ts";
 import type { JsonRecord } from "./vllm.ts";
@@ -62,7 +62,7 @@ function readEvents({ events }: Recording): Read | null {
   const tokensUs: number[] = [];
   let [endUs, inputTokens, outputTokens]: [number, number | null, number | null] = [0, null, null];
   for (const [us, text] of events) {
-    for (const json of text.split(/\r\n?|\n/).flatMap(dataIn)) {
+    for (const json of dataIn(text)) {
       const [choice, other] = json.choices ?? [];
       if (other !== undefined || (choice?.index ?? 0) !== 0) return null;
       // The first chunk of a chat says who speaks, and no token.
@@ -75,15 +75,6 @@ function readEvents({ events }: Recording): Read | null {
     }
   }
   return { tokensUs, endUs, inputTokens, outputTokens };
-}
-
-function dataIn(line: string): Json[] {
-  if (!line.startsWith("data: {")) return [];
-  try {
-    return [JSON.parse(line.slice(6))];
-  } catch {
-    return [];
-  }
 }
 
 /** Texts of a request, as its record has them: each field under `equals`. */
