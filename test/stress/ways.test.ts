@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { StressProgress } from "../../src/cli/stress/stress-progress.ts";
+import { TerminalLine } from "../../src/cli/terminal-line.ts";
 import { parsePlan } from "../../src/faults/parse.ts";
 import { epochSeconds, WallClock } from "../../src/host/clock.ts";
 import { aliveClient } from "../../src/stress/alive.ts";
@@ -169,7 +170,7 @@ test("a client that leaves when all has come is void where nothing could act, as
 
 test("progress on a terminal: cases, red ones, what is shrunk; elsewhere nothing", () => {
   let text = "";
-  const shown = new StressProgress(true, (more) => (text += more));
+  const shown = new StressProgress(new TerminalLine(true, (more) => (text += more)));
   shown.told("ok", 3);
   shown.told("text-lost", 3);
   shown.told("void", 3);
@@ -178,7 +179,7 @@ test("progress on a terminal: cases, red ones, what is shrunk; elsewhere nothing
   shown.clear();
   const lines = ["1 of 3 cases, 0 red", "2 of 3 cases, 1 red", "3 of 3 cases, 1 red"];
   expect(text).toBe([...lines, "shrinking red plan 1 of 2, 7 runs", ""].map((line) => `\r\x1b[K${line}`).join(""));
-  const silent = new StressProgress(false, () => expect.unreachable());
+  const silent = new StressProgress(new TerminalLine(false, () => expect.unreachable()));
   silent.told("ok", 1);
   silent.clear();
 });

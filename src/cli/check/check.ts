@@ -21,6 +21,7 @@ import { TraceError } from "../../traces/trace.ts";
 import { onInterrupt } from "../interrupt.ts";
 import { OutFile, overwritten } from "../out-file.ts";
 import { refuser } from "../refuse.ts";
+import { TerminalLine } from "../terminal-line.ts";
 import { type CheckValues, checkHelp, checkOptions } from "./check-options.ts";
 
 const refuse = refuser("check");
@@ -145,7 +146,7 @@ async function scraped(urls: readonly string[], values: CheckValues, options: Ch
 /** What a watch says on standard error while it lasts; the report on standard output has all of it again. */
 class StatusLine {
   readonly #told = new Set<string>();
-  readonly #isTerminal = process.stderr.isTTY;
+  readonly #line = new TerminalLine();
 
   constructor(readonly quiet: boolean) {}
 
@@ -162,14 +163,14 @@ class StatusLine {
   }
 
   progress(done: number, of: number, everyS: number): void {
-    if (!this.#isTerminal || this.quiet) return;
+    if (this.quiet) return;
     const left = Math.ceil((of - done) * everyS);
-    process.stderr.write(`\r\x1b[K${done} of ${of} scrapes, ${left} s left (Ctrl-C: what was seen so far)`);
+    this.#line.show(`${done} of ${of} scrapes, ${left} s left (Ctrl-C: what was seen so far)`);
   }
 
   /** Clears the line of the progress. */
   end(): void {
-    if (this.#isTerminal && !this.quiet) process.stderr.write("\r\x1b[K");
+    this.#line.clear();
   }
 }
 

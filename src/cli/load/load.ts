@@ -12,6 +12,7 @@ import { type TruthResult, truthLines } from "../../load/truth.ts";
 import { TraceError } from "../../traces/trace.ts";
 import { onInterrupt } from "../interrupt.ts";
 import { refuser, USAGE_ERROR } from "../refuse.ts";
+import { TerminalLine } from "../terminal-line.ts";
 import { takeLoadArguments } from "./load-args.ts";
 import { LoadFiles } from "./load-files.ts";
 import { type LoadValues, loadHelp } from "./load-options.ts";
@@ -47,12 +48,12 @@ async function load(values: LoadValues, given: Settings, clock: WallClock): Prom
   mustBeReadable(settings.dataset.path);
   // Files first: whether they are there can be said without a server.
   if (model !== null) await withModel(given, clock);
-  const isWatched = process.stderr.isTTY;
+  const terminal = new TerminalLine();
   const around = {
     clock,
-    live: isWatched ? (line: string) => void process.stderr.write(`\r\x1b[K${line.slice(0, width())}`) : null,
+    live: terminal.isTerminal ? (line: string) => terminal.show(line.slice(0, width())) : null,
   };
-  const cleared = () => isWatched && process.stderr.write("\r\x1b[K");
+  const cleared = () => terminal.clear();
   if (values.sweep === undefined) {
     const one = new Load(settings, around);
     const stopped = onInterrupt(() => one.stop());

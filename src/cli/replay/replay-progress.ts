@@ -1,6 +1,7 @@
 /** How far is the replay? One line on a terminal, rewritten a few times a second. */
 import { wallUs } from "../../host/clock.ts";
 import type { Counts } from "../../replay/replay.ts";
+import type { TerminalLine } from "../terminal-line.ts";
 
 const EVERY_US = 200_000;
 const WIDTH = 24;
@@ -8,10 +9,9 @@ const WIDTH = 24;
 /** `share` is 0 to 1, or null where nobody knows. */
 export class ProgressBar {
   #nextUs = wallUs() + EVERY_US;
-  #shown = false;
 
   constructor(
-    readonly write: (text: string) => void,
+    readonly line: TerminalLine,
     readonly share: (atUs: number, counts: Counts) => number | null,
   ) {}
 
@@ -19,16 +19,15 @@ export class ProgressBar {
     const nowUs = wallUs();
     if (nowUs < this.#nextUs) return;
     this.#nextUs = nowUs + EVERY_US;
-    this.#shown = true;
     const share = this.share(atUs, counts);
     const filled = Math.round((share ?? 0) * WIDTH);
     const bar =
       share === null ? "" : `[${"#".repeat(filled)}${"-".repeat(WIDTH - filled)}] ${Math.floor(share * 100)} %  `;
     const time = (atUs / 1e6).toFixed(1);
-    this.write(`\r\x1b[K${bar}${counts.finished.toLocaleString("en-US")} finished  ${time} s simulated`);
+    this.line.show(`${bar}${counts.finished.toLocaleString("en-US")} finished  ${time} s simulated`);
   };
 
   clear(): void {
-    if (this.#shown) this.write("\r\x1b[K");
+    this.line.clear();
   }
 }

@@ -35,6 +35,7 @@ import { OutFile, overwritten } from "../out-file.ts";
 import { refuser } from "../refuse.ts";
 import { readCrash, repeatCrash } from "../serve/crash.ts";
 import { resolveFlags } from "../serve/resolve.ts";
+import { TerminalLine } from "../terminal-line.ts";
 import { REPLAY, type ReplayValues, replayHelp, takeReplayOptions } from "./replay-options.ts";
 import { ProgressBar } from "./replay-progress.ts";
 import { SCRAPE_INTERVAL_S, Scrapes } from "./replay-scrapes.ts";
@@ -216,15 +217,12 @@ class BadLines {
 
 /** How far a run is: by its time or by its requests, whichever is further. */
 function progressOf(trace: Trace, limit: number, untilUs: number): ProgressBar {
-  return new ProgressBar(
-    (text) => process.stderr.write(text),
-    (atUs, { arrived, finished }) => {
-      const read = trace.bytes > 0 ? trace.bytesRead() / trace.bytes : 0;
-      const all = Math.min(limit, trace.total ?? (read > 0 ? arrived / read : Number.POSITIVE_INFINITY));
-      const share = Math.max(finished / all, atUs / untilUs);
-      return share > 0 ? Math.min(1, share) : null;
-    },
-  );
+  return new ProgressBar(new TerminalLine(), (atUs, { arrived, finished }) => {
+    const read = trace.bytes > 0 ? trace.bytesRead() / trace.bytes : 0;
+    const all = Math.min(limit, trace.total ?? (read > 0 ? arrived / read : Number.POSITIVE_INFINITY));
+    const share = Math.max(finished / all, atUs / untilUs);
+    return share > 0 ? Math.min(1, share) : null;
+  });
 }
 
 function aboutOf({ trace, name, config }: TraceRun, badLines: number) {

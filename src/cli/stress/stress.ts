@@ -19,6 +19,7 @@ import { onInterrupt } from "../interrupt.ts";
 import { OutFile } from "../out-file.ts";
 import { takeBackReady, writeReady } from "../ready-file.ts";
 import { refuser } from "../refuse.ts";
+import { TerminalLine } from "../terminal-line.ts";
 import { type ChosenClient, chosenClient, drivers } from "./stress-clients.ts";
 import { type StressValues, stressHelp, stressOptions } from "./stress-options.ts";
 import { StressProgress } from "./stress-progress.ts";
@@ -112,7 +113,7 @@ async function went(
   const settings = { ...given, concurrency, hangMs: hang * 1000, retries: chosen.retries };
   const run = (cases: readonly StressCase[], told = (_: CaseResult) => {}) =>
     stressRun(chosen.client, { ...settings, cases }, told);
-  const progress = new StressProgress(process.stderr.isTTY === true, (text) => void process.stderr.write(text));
+  const progress = new StressProgress(new TerminalLine());
   const results = await run(given.cases, ({ verdict }) => progress.told(verdict, given.cases.length));
   const red = random === undefined ? [] : results.filter(({ verdict }) => isRed(verdict));
   const shrunk: ShrunkCase[] = [];
