@@ -31,9 +31,12 @@ export async function serve(flags: readonly string[] = [], env: Record<string, s
       if (url) ready.resolve(url);
     }
   };
-  void read(child.stdout);
-  void read(child.stderr);
-  void child.exited.then((code) => ready.reject(new Error(`the server ended with ${code}:\n${text}`)));
+  const said = Promise.all([read(child.stdout), read(child.stderr)]);
+  // What it said last may still be in the pipe when it has ended.
+  void child.exited.then(async (code) => {
+    await said;
+    ready.reject(new Error(`the server ended with ${code}:\n${text}`));
+  });
   return {
     url: await ready.promise,
     output: () => text,
