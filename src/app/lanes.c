@@ -7,11 +7,25 @@
 #define MSG_DONTWAIT 0x40
 #define MSG_NOSIGNAL 0x4000
 
-extern long send(int fd, const void *bytes, unsigned long length, int flags);
+#if defined(__x86_64__)
+#define SENDTO 44
+#elif defined(__aarch64__)
+#define SENDTO 206
+#endif
+
+extern long syscall(long number, long fd, const void *bytes, long length, long flags, long to, long to_length);
 extern int socketpair(int domain, int type, int protocol, int *pair);
 extern int close(int fd);
 extern int *__errno_location(void);
 extern void *memcpy(void *to, const void *from, unsigned long length);
+
+/*
+ * `send`, which the C library makes a place where threads can be cancelled: in a process of several threads that costs two
+ * atomic changes each time, a hundredth of a token.
+ */
+static long send_now(int fd, const void *bytes, long length) {
+  return syscall(SENDTO, fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0);
+}
 
 /* These layouts stand in engine/lanes.ts too. */
 #define LANE_BYTES 576
@@ -75,7 +89,7 @@ int write_rows(Lane *lanes, const unsigned char *pieces, const int *piece_at, co
     lane->next = call->step + 1;
     lane->tokens++;
     lane->bytes += lane->prefix + piece[-1] + lane->suffix;
-    long taken = send(lane->line - 1, call->event, (unsigned long)length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    long taken = send_now(lane->line - 1, call->event, length);
     if (taken == length) continue;
     call->length = length;
     call->taken = taken < 0 ? -*__errno_location() : (int)taken;
@@ -88,7 +102,7 @@ int write_rows(Lane *lanes, const unsigned char *pieces, const int *piece_at, co
 int try_send(void) {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) return *__errno_location();
-  long taken = send(pair[0], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  long taken = send_now(pair[0], "", 1);
   int error = taken == 1 ? 0 : *__errno_location();
   close(pair[0]);
   close(pair[1]);
