@@ -1,6 +1,7 @@
 /** Who listens? HTTP/2 without upgrade, or behind TLS with ALPN: connections, how long they live, and their end. */
 import type { TlsFiles } from "../config/certificates.ts";
 import type { Clock } from "../host/clock.ts";
+import { giveConnection, takeConnection } from "../host/descriptors.ts";
 import { deadlines, type Expiring } from "../http/deadlines.ts";
 import { type Http2Application, Http2Connection } from "./connection.ts";
 import { Http2Code } from "./frames.ts";
@@ -80,6 +81,10 @@ export class Http2Server {
             socket.end();
             return;
           }
+          if (!takeConnection()) {
+            socket.terminate();
+            return;
+          }
           socket.data = new Client(socket, this);
           this.clients.add(socket.data);
         },
@@ -112,6 +117,7 @@ export class Http2Server {
 
   #closed(client: Client | undefined): void {
     if (client === undefined) return;
+    giveConnection();
     client.lost();
     this.clients.delete(client);
     if (this.clients.size === 0) this.#stopped?.resolve();

@@ -10,6 +10,7 @@ import type { ServeConfig } from "../../config/types.ts";
 import { CoreTooLarge, CoreTrap } from "../../core/core.ts";
 import type { Admin } from "../../front/live-settings.ts";
 import { WallClock, wallUs } from "../../host/clock.ts";
+import { OWN_DESCRIPTORS, openFileLimit } from "../../host/descriptors.ts";
 import { whenOrphaned } from "../../host/parent.ts";
 import type { ServeValues } from "../../options/serve-options.ts";
 import type { App } from "../../roles/create-app.ts";
@@ -164,22 +165,12 @@ function warn(what: string): void {
   console.error(`understudy serve: ${what}`);
 }
 
-/** How many files this process may open, or null where the system does not say it. */
-function openFileLimit(): number | null {
-  try {
-    const line = /^Max open files\s+(\d+|unlimited)/m.exec(readFileSync("/proc/self/limits", "utf8"))?.[1];
-    return line === undefined || line === "unlimited" ? null : Number(line);
-  } catch {
-    return null;
-  }
-}
-
 /** Each stream holds one descriptor. */
 function warnOfFileLimit({ engine }: ServeConfig): void {
   const limit = openFileLimit();
-  if (limit === null || limit >= engine.maxNumSeqs + 64) return;
+  if (limit === null || limit >= engine.maxNumSeqs + OWN_DESCRIPTORS) return;
   warn(
-    `ulimit -n is ${limit}: too low for --max-num-seqs ${engine.maxNumSeqs}; raise it to ${engine.maxNumSeqs + 64} or more`,
+    `ulimit -n is ${limit}: too low for --max-num-seqs ${engine.maxNumSeqs}; raise it to ${engine.maxNumSeqs + OWN_DESCRIPTORS} or more`,
   );
 }
 

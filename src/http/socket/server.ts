@@ -6,6 +6,7 @@
 import type { TlsFiles } from "../../config/certificates.ts";
 import type { FrontLimits } from "../../config/front-limits.ts";
 import type { Clock } from "../../host/clock.ts";
+import { giveConnection, takeConnection } from "../../host/descriptors.ts";
 import { deadlines, type Expiring, pacing, type Timer } from "../deadlines.ts";
 import type { EventSink, FaultOrder, HeldBytes, HotRoutes, HttpFront, PartSink, SinkEvents } from "../sink.ts";
 import { Connection, type ServerSide, type Socket } from "./connection.ts";
@@ -91,6 +92,10 @@ export class HttpServer implements HttpFront, ServerSide {
         open: (socket) => {
           if (this.#turnsAway) {
             socket.end();
+            return;
+          }
+          if (!takeConnection()) {
+            socket.terminate();
             return;
           }
           socket.data = new Connection(socket as unknown as Socket, this);
@@ -250,6 +255,7 @@ export class HttpServer implements HttpFront, ServerSide {
   /** A connection that never spoke TLS, where it should, has not been opened. */
   #closed(connection: Connection | undefined): void {
     if (connection === undefined) return;
+    giveConnection();
     connection.lost();
     this.#connections.delete(connection);
     this.#queue.delete(connection);
