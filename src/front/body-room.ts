@@ -6,8 +6,6 @@
 import type { ServeConfig } from "../config/types.ts";
 import type { Backend } from "./front.ts";
 
-/** Bodies up to this have no share: connections are limited otherwise. */
-export const SMALL_BODY_BYTES = 2 ** 20;
 /** So long nobody else has what is still to come of a body. */
 const ALONE_US = 1_000_000;
 

@@ -3,10 +3,11 @@ import { frontLimitsOf } from "../config/front-limits.ts";
 import { type Deadlines, deadlines, type Expiring } from "../http/deadlines.ts";
 import { frontOf } from "../http/front-of.ts";
 import type { IncomingRequest } from "../http/socket/request.ts";
+import { SMALL_BODY_BYTES } from "../http/unfinished.ts";
 import { bodyTooLarge, bodyTooSlow, engineBusy } from "../python/errors.ts";
 import { turn } from "../python/pieces.ts";
 import type { ErrorAnswer } from "../python/request.ts";
-import { type BodyRoom, bodyRoomOf, SMALL_BODY_BYTES } from "./body-room.ts";
+import { type BodyRoom, bodyRoomOf } from "./body-room.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Context } from "./http.ts";
 
@@ -79,7 +80,7 @@ export class Bodies {
     if (whole) return taker ?? whole;
     const bytes = stated === null ? null : Number(stated);
     if (bytes !== null && bytes <= Math.min(this.#mostHere, SMALL_BODY_BYTES))
-      return this.#inTime(request.bytes(), this.#late);
+      return this.#whole(request, request.bytes());
     return this.#parts(request, bytes, begin);
   }
 
@@ -91,8 +92,8 @@ export class Bodies {
     }
     const gathering = new Gathering(bytes ?? 0, this.#mostHere, begin);
     const enter = () => (bytes === null ? this.#enter(request, this.#maxBytes) : null);
-    const read = await this.#inTime(this.#gather(request, gathering, enter), this.#late);
-    if (read === this.#tooSlow || (read !== null && "status" in read)) gathering.drop();
+    const read = await this.#whole(request, this.#gather(request, gathering, enter));
+    if ("status" in read) gathering.drop();
     return read;
   }
 
@@ -154,6 +155,15 @@ export class Bodies {
     if (granted === false) throw new Error("the client left");
     this.#room.leave(request);
     return engineBusy;
+  }
+
+  /** The body, unless it takes too long, or has to give way to others that come. */
+  #whole<T>(request: Request, body: Promise<T>): Promise<T | ErrorAnswer> {
+    const inTime = this.#inTime(body, this.#late);
+    if (!("crowdedOut" in request)) return inTime;
+    const crowded = Promise.withResolvers<ErrorAnswer>();
+    (request as unknown as IncomingRequest).crowdedOut = () => crowded.resolve(engineBusy);
+    return Promise.race([inTime, crowded.promise]);
   }
 
   #inTime<T>(body: Promise<T>, late: Deadlines | null): Promise<T | ErrorAnswer> {

@@ -32,12 +32,14 @@ export const apiKeepAlive = (idleS: number): KeepAlive => ({
 export class ApiOverHttp2 implements Http2Application, ExchangeServer {
   readonly scheme: "http" | "https";
   readonly style: HttpServer["style"];
+  readonly unfinished: HttpServer["unfinished"];
   readonly fates = new WeakMap<Http2Line, Aftermath["next"]>();
   readonly #server: HttpServer;
 
   constructor(server: HttpServer) {
     this.scheme = server.scheme;
     this.style = server.style;
+    this.unfinished = server.unfinished;
     this.#server = server;
   }
 

@@ -9,6 +9,7 @@ import { IncomingRequest, type ReadControl } from "../http/socket/request.ts";
 import type { Drained, Output } from "../http/socket/stream.ts";
 import { GATHERED_MOST, GatheredParts, NO_BODY, WholeParts } from "../http/socket/whole-parts.ts";
 import type { FaultyOutput } from "../http/socket/wire-player.ts";
+import type { Unfinished, Unfinishing } from "../http/unfinished.ts";
 import { DataStream } from "./data-stream.ts";
 import type { RequestHead } from "./fields.ts";
 import { Http2Code } from "./frames.ts";
@@ -21,6 +22,7 @@ export interface ExchangeServer {
   readonly scheme: "http" | "https";
   readonly style: Pick<WireStyle, "head">;
   date(): string;
+  readonly unfinished: Unfinished;
   /** How connections end when their next request comes. */
   readonly fates: WeakMap<Http2Line, Aftermath["next"]>;
 }
@@ -37,7 +39,7 @@ const CONTINUE = encodeFields([[":status", "100"]]);
 /** What only HTTP/1 says of a connection. */
 const OF_CONNECTION = ["connection", "transfer-encoding"];
 
-export class Http2Exchange implements ServedExchange, StreamReceiver, ReadControl, Pick<Output, "send"> {
+export class Http2Exchange implements ServedExchange, StreamReceiver, ReadControl, Unfinishing, Pick<Output, "send"> {
   readonly request: IncomingRequest<Http2Exchange>;
   readonly version = "2";
   readonly line: Http2Line;
@@ -51,6 +53,8 @@ export class Http2Exchange implements ServedExchange, StreamReceiver, ReadContro
   #then: Drained | null = null;
   /** What came of a head that a plan disturbs. */
   #headText = "";
+  /** Who wants reading to pause: a body that nobody reads, too many that are not whole. */
+  #pauses = 0;
 
   constructor(stream: Http2Stream, head: RequestHead, line: Http2Line, server: ExchangeServer) {
     this.line = line;
@@ -180,11 +184,15 @@ export class Http2Exchange implements ServedExchange, StreamReceiver, ReadContro
 
   /** For the request. */
   pause(): void {
-    this.#stream.pause();
+    if (this.#pauses++ === 0) this.#stream.pause();
   }
 
   resume(): void {
-    this.#stream.resume();
+    if (--this.#pauses === 0) this.#stream.resume();
+  }
+
+  giveWay(): void {
+    if (!this.request.giveWay()) this.cut();
   }
 
   wanted(): void {
@@ -196,13 +204,18 @@ export class Http2Exchange implements ServedExchange, StreamReceiver, ReadContro
   /** For the stream, as all below. */
   data(bytes: Uint8Array): void {
     this.request.came(bytes);
+    const { unfinishedBytes } = this.request;
+    if (unfinishedBytes > 0) this.#server.unfinished.holds(this, unfinishedBytes);
+    else this.#server.unfinished.leaves(this);
   }
 
   ended(): void {
+    this.#server.unfinished.leaves(this);
     this.request.ended();
   }
 
   gone(): void {
+    this.#server.unfinished.drops(this);
     if (this.#state >= State.Complete) return;
     this.#state = State.Gone;
     this.request.gone();
@@ -225,6 +238,7 @@ export class Http2Exchange implements ServedExchange, StreamReceiver, ReadContro
 
   #end(): void {
     this.#state = State.Complete;
+    this.#server.unfinished.leaves(this);
     this.request.drop();
   }
 

@@ -30,6 +30,7 @@ export function onePort(parts: Parts, routesOf: (parts: Parts) => AnyElysia): On
       clock: parts.lastingClock,
       warn: parts.live.warning(parts.log),
       epochSeconds: parts.epochSeconds,
+      consumed: parts.backend.consumed,
       hot: { get: (path) => mounted.hot.get(path) },
     },
   );

@@ -209,6 +209,7 @@ function listenOptions(parts: Parts, at: { host: string; port: number }, hot: Li
     clock: parts.clock,
     warn: () => {},
     epochSeconds: parts.epochSeconds,
+    consumed: parts.backend.consumed,
     style: evhtp,
     ...(hot ? { hot } : {}),
   };

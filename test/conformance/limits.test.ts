@@ -189,47 +189,50 @@ describe("a server with limits", () => {
     }
   });
 
-  row("more connections than descriptors allow: closed as they come; who is served is served on, and threads start", async () => {
-    const command = `ulimit -n 120; exec "$0" "$@"`;
-    const words = [process.execPath, main, "serve", "--port", "0", "--http2-port", "0", ...FLAGS];
-    const timing = ["--timing", "linear:base=20ms,prefill=0ms,decode=0ms", "--disable-uvicorn-access-log"];
-    const child = Bun.spawn(["sh", "-c", command, ...words, ...timing], { stdout: "pipe", stderr: "pipe" });
-    const complaint = new Response(child.stderr).text();
-    let text = "";
-    const found = Promise.withResolvers<string[]>();
-    void (async () => {
-      for await (const part of child.stdout) {
-        text += new TextDecoder().decode(part);
-        const urls = text.match(/http:\/\/127\.0\.0\.1:\d+/g) ?? [];
-        if (text.includes("  try ")) found.resolve(urls);
+  row(
+    "more connections than descriptors allow: closed as they come; who is served is served on, and threads start",
+    async () => {
+      const command = `ulimit -n 120; exec "$0" "$@"`;
+      const words = [process.execPath, main, "serve", "--port", "0", "--http2-port", "0", ...FLAGS];
+      const timing = ["--timing", "linear:base=20ms,prefill=0ms,decode=0ms", "--disable-uvicorn-access-log"];
+      const child = Bun.spawn(["sh", "-c", command, ...words, ...timing], { stdout: "pipe", stderr: "pipe" });
+      const complaint = new Response(child.stderr).text();
+      let text = "";
+      const found = Promise.withResolvers<string[]>();
+      void (async () => {
+        for await (const part of child.stdout) {
+          text += new TextDecoder().decode(part);
+          const urls = text.match(/http:\/\/127\.0\.0\.1:\d+/g) ?? [];
+          if (text.includes("  try ")) found.resolve(urls);
+        }
+      })();
+      try {
+        const ports = (await found.promise).map((url) => Number(new URL(url).port));
+        expect(new Set(ports).size).toBe(2);
+        const [port, http2Port] = ports as [number, number];
+        // Neither the encoder's thread nor the one of large bodies has started yet.
+        const [first, second] = [await RawSocket.connect(port), await RawSocket.connect(port)];
+        const both = [...Array.from({ length: 100 }, () => port), ...Array.from({ length: 100 }, () => http2Port)];
+        const tried = await Promise.allSettled(both.map((one) => RawSocket.connect(one)));
+        const idle = tried.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+        await eventually(() => idle.filter(({ closed }) => !closed).length <= 120 - 64 - 2);
+        first.write(completion({ max_tokens: 100_000, stream: true }));
+        await eventually(() => first.text.includes("data: "));
+        second.write(completion({ prompt: "word ".repeat(100_000), max_tokens: 1 }));
+        await eventually(() => second.text.startsWith("HTTP/1.1 "));
+        const before = first.text.length;
+        await eventually(() => first.text.length > before + 2000);
+        for (const socket of [...idle, second]) socket.destroy();
+        await eventually(async () => (await wire([get("/version")], port)).startsWith("HTTP/1.1 200 OK\r\n"));
+        first.destroy();
+        expect(child.exitCode).toBeNull();
+      } finally {
+        child.kill();
+        await child.exited;
       }
-    })();
-    try {
-      const ports = (await found.promise).map((url) => Number(new URL(url).port));
-      expect(new Set(ports).size).toBe(2);
-      const [port, http2Port] = ports as [number, number];
-      // Neither the encoder's thread nor the one of large bodies has started yet.
-      const [first, second] = [await RawSocket.connect(port), await RawSocket.connect(port)];
-      const both = [...Array.from({ length: 100 }, () => port), ...Array.from({ length: 100 }, () => http2Port)];
-      const tried = await Promise.allSettled(both.map((one) => RawSocket.connect(one)));
-      const idle = tried.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
-      await eventually(() => idle.filter(({ closed }) => !closed).length <= 120 - 64 - 2);
-      first.write(completion({ max_tokens: 100_000, stream: true }));
-      await eventually(() => first.text.includes("data: "));
-      second.write(completion({ prompt: "word ".repeat(100_000), max_tokens: 1 }));
-      await eventually(() => second.text.startsWith("HTTP/1.1 "));
-      const before = first.text.length;
-      await eventually(() => first.text.length > before + 2000);
-      for (const socket of [...idle, second]) socket.destroy();
-      await eventually(async () => (await wire([get("/version")], port)).startsWith("HTTP/1.1 200 OK\r\n"));
-      first.destroy();
-      expect(child.exitCode).toBeNull();
-    } finally {
-      child.kill();
-      await child.exited;
-    }
-    expect(await complaint).toContain("as many as ulimit -n (120) allows: others are closed as they come");
-  });
+      expect(await complaint).toContain("as many as ulimit -n (120) allows: others are closed as they come");
+    },
+  );
 
   row("an idle connection is closed after its time", async () => {
     const [answered] = await silence;

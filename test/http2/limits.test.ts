@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import net from "node:net";
 import { WallClock } from "../../src/host/clock.ts";
 import { uvicorn } from "../../src/http/socket/head.ts";
+import { Unfinished } from "../../src/http/unfinished.ts";
 import { apiKeepAlive } from "../../src/http2/api.ts";
 import { type ExchangeServer, Http2Exchange } from "../../src/http2/exchange.ts";
 import { FrameFlag, FrameType, Http2Code } from "../../src/http2/frames.ts";
@@ -81,6 +82,7 @@ test("what a handler has not asked for of a body stands unread, whatever its len
     scheme: "http" as const,
     style: uvicorn,
     date: () => "",
+    unfinished: new Unfinished({ nowUs: () => 0, after: () => () => {} }),
     fates: new WeakMap(),
   } satisfies ExchangeServer;
   const peer = new Peer({

@@ -4,6 +4,7 @@ import type { EventSink } from "../../src/http/sink.ts";
 import type { Connection, ServerSide, Socket } from "../../src/http/socket/connection.ts";
 import type { Exchange } from "../../src/http/socket/exchange.ts";
 import { uvicorn } from "../../src/http/socket/head.ts";
+import { Unfinished } from "../../src/http/unfinished.ts";
 
 /** A socket whose kernel has room for as many bytes as it is given. */
 export class Kernel implements Socket {
@@ -57,6 +58,7 @@ export class Server implements ServerSide {
   held = 0;
   readonly told: string[] = [];
   readonly warned: string[] = [];
+  readonly unfinished = new Unfinished({ nowUs: () => 0, after: () => () => {} });
 
   handle(exchange: Exchange): void {
     const [, kind, number] = new URL(exchange.request.url).pathname.split("/");

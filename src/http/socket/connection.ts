@@ -3,6 +3,7 @@
  * as uvicorn 0.54 does it (`protocols/http/httptools_impl.py`).
  */
 import type { Aftermath } from "../../faults/types.ts";
+import { PART_BYTES, type Unfinished, type Unfinishing } from "../unfinished.ts";
 import { Exchange, type ExchangeConnection } from "./exchange.ts";
 import type { Head } from "./fields.ts";
 import type { WireStyle } from "./head.ts";
@@ -48,6 +49,7 @@ export interface ServerSide {
   refuse(connections: number): void;
   /** Takes a line for the log. */
   warn(what: string): void;
+  readonly unfinished: Unfinished;
 }
 
 /** Bytes from the socket that are worth being given back at once. */
@@ -57,7 +59,7 @@ const AHEAD_MOST = 100;
 const UNSUPPORTED = "Unsupported upgrade request.";
 const INVALID = "Invalid HTTP request received.";
 
-export class Connection implements ExchangeConnection, ParserEvents {
+export class Connection implements ExchangeConnection, ParserEvents, Unfinishing {
   readonly address: string;
   readonly port: number;
   readonly #socket: Socket;
@@ -83,6 +85,8 @@ export class Connection implements ExchangeConnection, ParserEvents {
   /** Who wants reading to pause: a body that nobody reads, requests sent ahead. */
   #pauses = 0;
   #ahead = false;
+  /** Reads that brought a part of a request whose rest is still to come. */
+  #unfinishedReads = 0;
   /** How it ends when its next request comes; null: it does not. */
   #fate: Aftermath["next"] = null;
 
@@ -120,6 +124,7 @@ export class Connection implements ExchangeConnection, ParserEvents {
     if (this.#rest !== null) this.#rest = Buffer.concat([this.#rest, bytes]);
     else if (this.#feed(bytes)) this.#next();
     else if (!this.#closing) this.#wait();
+    this.#account();
   }
 
   /** Goes on with what was sent ahead. */
@@ -182,6 +187,11 @@ export class Connection implements ExchangeConnection, ParserEvents {
   /** Ends the connection: it waited too long for a request. */
   expire(): void {
     this.#close();
+  }
+
+  giveWay(): void {
+    this.#unfinishedReads = 0;
+    if (!this.#receiving?.request.giveWay()) this.cut();
   }
 
   cut(): void {
@@ -280,6 +290,18 @@ export class Connection implements ExchangeConnection, ParserEvents {
     return this.#exchanges.length > 0;
   }
 
+  /** Tells what is kept of a request that is not whole. */
+  #account(): void {
+    const unfinished = this.#receiving?.request.unfinishedBytes ?? this.#parser.unfinishedBytes;
+    if (unfinished > 0 && !this.#closing) {
+      this.#unfinishedReads++;
+      this.#server.unfinished.holds(this, unfinished + this.#unfinishedReads * PART_BYTES);
+    } else if (this.#unfinishedReads > 0) {
+      this.#unfinishedReads = 0;
+      this.#server.unfinished.leaves(this);
+    }
+  }
+
   /** Has the next request answered, unless one is being answered, or the last answer waits to be taken. */
   #next(): void {
     const next = this.#exchanges[0];
@@ -349,6 +371,8 @@ export class Connection implements ExchangeConnection, ParserEvents {
   #forget(): void {
     this.#asked();
     this.#server.stirred(this);
+    this.#unfinishedReads = 0;
+    this.#server.unfinished.drops(this);
   }
 
   #tellDrained(): void {

@@ -116,8 +116,9 @@ export class Parser {
   #bodyBytes = 0;
   /** By what the last head says, another message may follow. */
   #goesOn = true;
-  /** Bytes so far of the head that is being read. */
+  /** Bytes so far of the head that is being read, or was last. */
   #headBytes = 0;
+  #inHead = false;
   #target = "";
   #names: string[] = [];
   #values: string[] = [];
@@ -131,6 +132,11 @@ export class Parser {
     this.#at = llhttp.llhttp_alloc(REQUEST);
     // What was sent behind a request with `Connection: close` is passed over, not refused.
     llhttp.llhttp_set_lenient_data_after_close(this.#at, 1);
+  }
+
+  /** Bytes that are kept of a head whose rest is still to come. */
+  get unfinishedBytes(): number {
+    return this.#inHead ? this.#headBytes : 0;
   }
 
   feed(bytes: Buffer): Fed {
@@ -232,6 +238,7 @@ export class Parser {
   /** For llhttp, as all below. */
   begin(): number {
     this.#between = false;
+    this.#inHead = true;
     this.#headBytes = 0;
     this.#target = "";
     this.#names = [];
@@ -274,6 +281,7 @@ export class Parser {
       keepAlive: keepAlive && version !== "1.0",
     };
     this.#heads++;
+    this.#inHead = false;
     this.#goesOn = keepAlive && upgrade === 0;
     this.#events.onHead(this.#head);
     this.#names = [];

@@ -1,4 +1,5 @@
 /** What does a handler see of a request? The part of `Request` that is read here, over bytes that may still be coming. */
+import { PART_BYTES, SMALL_BODY_BYTES } from "../unfinished.ts";
 import { type Head, HeaderFields } from "./fields.ts";
 
 /** Body that nobody reads, beyond which the connection is not read either; uvicorn's `HIGH_WATER_LIMIT`. */
@@ -62,6 +63,10 @@ export class IncomingRequest<R extends ReadControl = ReadControl> {
   #paused = false;
   #wake: (() => void) | null = null;
   #giving: ((part: Uint8Array) => void) | null = null;
+  /** What came, with what its parts cost besides. */
+  #held = 0;
+  /** Answers that there is no room; null: whoever reads it cannot. */
+  crowdedOut: (() => void) | null = null;
   readonly signal = new Left();
 
   /** `unreadMost`: body that nobody reads, beyond which reading is paused. */
@@ -179,9 +184,23 @@ export class IncomingRequest<R extends ReadControl = ReadControl> {
     wake?.();
   }
 
-  /** For the connection, as all below: more of the body came. False: nobody wants it. */
+  /** Bytes that are kept of a small body whose rest is still to come. */
+  get unfinishedBytes(): number {
+    return this.#complete || this.#dropped || this.#gone || this.#held > SMALL_BODY_BYTES ? 0 : this.#held;
+  }
+
+  /** For the connection, as all below: no more of the body is kept. False: nobody can say so to the client. */
+  giveWay(): boolean {
+    if (this.crowdedOut === null) return false;
+    this.crowdedOut();
+    this.drop();
+    return true;
+  }
+
+  /** More of the body came. False: nobody wants it. */
   came(part: Uint8Array): boolean {
     if (this.#dropped) return false;
+    this.#held += part.length + PART_BYTES;
     if (this.#giving !== null) {
       this.#giving(part);
       return false;

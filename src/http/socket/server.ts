@@ -9,6 +9,7 @@ import type { Clock } from "../../host/clock.ts";
 import { giveConnection, takeConnection } from "../../host/descriptors.ts";
 import { deadlines, type Expiring, pacing, type Timer } from "../deadlines.ts";
 import type { EventSink, FaultOrder, HeldBytes, HotRoutes, HttpFront, PartSink, SinkEvents } from "../sink.ts";
+import { Unfinished } from "../unfinished.ts";
 import { Connection, type ServerSide, type Socket } from "./connection.ts";
 import type { ServedExchange } from "./exchange.ts";
 import { DateLine, uvicorn, type WireStyle } from "./head.ts";
@@ -26,6 +27,8 @@ export interface ListenOptions {
   /** Takes what uvicorn writes into its log as a warning. */
   readonly warn: (what: string) => void;
   readonly epochSeconds: () => number;
+  /** Is told of bytes that are garbage now. */
+  readonly consumed?: (bytes: number) => void;
   /** Absent: all requests go through the application. */
   readonly hot?: HotRoutes;
   /** Absent: uvicorn's. */
@@ -64,6 +67,7 @@ export class HttpServer implements HttpFront, ServerSide {
   #refused = 0;
   readonly #pacing: Required<Timer>;
   readonly warn: (what: string) => void;
+  readonly unfinished: Unfinished;
   /** Whoever connects is sent away without a word. */
   #turnsAway = false;
   #stopped: PromiseWithResolvers<void> | null = null;
@@ -73,6 +77,7 @@ export class HttpServer implements HttpFront, ServerSide {
     const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
     this.#app = app;
     this.#pacing = pacing(clock);
+    this.unfinished = new Unfinished(this.#pacing, options);
     this.#hot = options.hot ?? new Map();
     this.scheme = tls ? "https" : "http";
     this.style = options.style ?? uvicorn;
