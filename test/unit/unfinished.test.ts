@@ -11,7 +11,7 @@ class Sender implements Unfinishing {
   paused = false;
   gaveWay = false;
   bytes = 0;
-  /** Its turn among those that began. */
+  /** Place among those that began. */
   order = 0;
 
   pause(): void {
