@@ -30,6 +30,8 @@ export interface Http2Options {
   readonly reusePort: boolean;
   readonly keepAlive: KeepAlive;
   readonly clock: Pick<Clock, "now" | "at" | "turn">;
+  /** As the server on HTTP/1 has it. */
+  readonly catchUp?: (() => void) | undefined;
 }
 
 type Socket = Bun.Socket<Client>;
@@ -57,7 +59,7 @@ export class Http2Server {
   #stopped: PromiseWithResolvers<void> | null = null;
 
   constructor(application: Http2Application, options: Http2Options) {
-    const { hostname, port, tls, reusePort, keepAlive, clock } = options;
+    const { hostname, port, tls, reusePort, keepAlive, clock, catchUp = () => {} } = options;
     this.application = application;
     this.options = options;
     const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
@@ -76,6 +78,7 @@ export class Http2Server {
       ...(tls ? { tls: { ...tls, ALPNProtocols: ALPN } } : {}),
       socket: {
         open: (socket) => {
+          catchUp();
           if (this.refused > 0) {
             this.refused--;
             socket.end();
@@ -88,7 +91,10 @@ export class Http2Server {
           socket.data = new Client(socket, this);
           this.clients.add(socket.data);
         },
-        data: (socket, bytes) => socket.data?.connection.data(bytes),
+        data: (socket, bytes) => {
+          catchUp();
+          socket.data?.connection.data(bytes);
+        },
         drain: (socket) => socket.data?.connection.drain(),
         close: (socket) => this.#closed(socket.data),
         // Something here failed: it costs its connection alone.

@@ -29,6 +29,7 @@ export function openAiServer(parts: Parts, server: TritonServer, metrics: () => 
       reusePort: false,
       frontLimits: FRONT_LIMITS,
       clock: parts.clock,
+      catchUp: parts.backend.catchUp,
       warn: () => {},
       epochSeconds,
     });

@@ -186,6 +186,7 @@ function grpcServer(parts: Parts, around: ServerAround): Http2Server {
       reusePort: false,
       keepAlive: { ...keepAlive, idleMs: 0 },
       clock,
+      catchUp: parts.backend.catchUp,
     });
   } catch (why) {
     throw new PortError(why, "grpc");
@@ -207,6 +208,7 @@ function listenOptions(parts: Parts, at: { host: string; port: number }, hot: Li
     reusePort: false,
     frontLimits: EVHTP_LIMITS,
     clock: parts.clock,
+    catchUp: parts.backend.catchUp,
     warn: () => {},
     epochSeconds: parts.epochSeconds,
     consumed: parts.backend.consumed,

@@ -24,6 +24,11 @@ export interface ListenOptions {
   readonly reusePort: boolean;
   readonly frontLimits: FrontLimits;
   readonly clock: Pick<Clock, "now" | "at" | "about" | "turn">;
+  /**
+   * Called before whatever comes, as thousands of connections and requests may in one turn of the event loop: who is overdue is
+   * woken between two of them. Absent: they wait for the turn's end.
+   */
+  readonly catchUp?: (() => void) | undefined;
   /** Takes what uvicorn writes into its log as a warning. */
   readonly warn: (what: string) => void;
   readonly epochSeconds: () => number;
@@ -73,7 +78,7 @@ export class HttpServer implements HttpFront, ServerSide {
   #stopped: PromiseWithResolvers<void> | null = null;
 
   constructor(app: Application, options: ListenOptions) {
-    const { hostname, port, tls, reusePort, frontLimits, clock } = options;
+    const { hostname, port, tls, reusePort, frontLimits, clock, catchUp = () => {} } = options;
     const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
     this.#app = app;
     this.#pacing = pacing(clock);
@@ -95,6 +100,7 @@ export class HttpServer implements HttpFront, ServerSide {
       ...(tls ? { tls } : {}),
       socket: {
         open: (socket) => {
+          catchUp();
           if (this.#turnsAway) {
             socket.end();
             return;
@@ -110,7 +116,10 @@ export class HttpServer implements HttpFront, ServerSide {
             socket.data.shutDown();
           }
         },
-        data: (socket, bytes) => socket.data?.data(bytes),
+        data: (socket, bytes) => {
+          catchUp();
+          socket.data?.data(bytes);
+        },
         drain: (socket) => socket.data?.drain(),
         close: (socket) => this.#closed(socket.data),
         // Something here failed: it costs its connection alone.
