@@ -9,6 +9,7 @@ import type { Granted, LimitedModel } from "../../repository/scheduling/rate-lim
 import type { BatchRow, PlacedBatch, Scheduler } from "../../repository/scheduling/scheduler.ts";
 import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import { HIT, keep, lookUp, wanted } from "./cached.ts";
+import { computeTimesOf, type Execution, type Instance, spansOf } from "./execution.ts";
 import { awaitedResults, checkedResponse, incomplete, inferencesIn, isIn } from "./fitting.ts";
 import type { ImplicitStates } from "./implicit-state.ts";
 import { OrderedResponses } from "./ordered.ts";
@@ -20,12 +21,6 @@ import type { ModelStatistics } from "./statistics.ts";
 
 /** What the real server waits for a process that has died, each time. */
 const DEAD_US = 1_000_000;
-
-interface Instance {
-  readonly name: string;
-  readonly host: ModelHost;
-  dead: boolean;
-}
 
 export interface RunnerOptions {
   readonly config: ModelConfig;
@@ -56,7 +51,7 @@ export class Runner implements Served {
   readonly #idle: Instance[];
   readonly #keys = new Map<InferRequest, string>();
   /** When each began, of a behaviour that counts at the end. */
-  readonly #began = new Map<InferRequest, number>();
+  readonly #began = new Map<InferRequest, Execution>();
   /** Whose responses leave in order: of all requests, or of those of each instance's sequences; none: as they come. */
   readonly #orders: readonly OrderedResponses<InferRequest>[];
   readonly #orderOf = new Map<InferRequest, OrderedResponses<InferRequest>>();
@@ -178,29 +173,29 @@ export class Runner implements Served {
     }
     const { behaviour } = this.#options;
     const late = behaviour.countsAtEnd === true;
-    if (late) for (const request of batch) this.#began.set(request, startUs);
     const rows = placed === null || batch === given ? placed : placed.filter((row) => isIn(batch, row));
     const requests = this.#views(batch, rows, instance);
+    const run: Execution = { instance, startUs, inferFromUs: this.#shared.clock.now() };
+    if (late) for (const request of batch) this.#began.set(request, run);
     try {
       const made = behaviour.execute(requests, instance.host);
       if (late) this.#free(instance);
-      else if (made instanceof Promise) this.#endsLater(instance, batch, startUs, rows, made);
-      else this.#ended(instance, batch, startUs, this.#own(rows, made));
+      else if (made instanceof Promise) this.#endsLater(run, batch, rows, made);
+      else this.#ended(run, batch, this.#own(rows, made));
     } catch (error) {
-      this.#raised(instance, batch, startUs, error);
+      this.#raised(run, batch, error);
     }
   }
 
   #endsLater(
-    instance: Instance,
+    run: Execution,
     batch: readonly InferRequest[],
-    startUs: number,
     rows: readonly BatchRow<InferRequest>[] | null,
     made: Promise<ModelResults>,
   ): void {
     made
-      .then((results) => this.#ended(instance, batch, startUs, this.#own(rows, results)))
-      .catch((error) => this.#raised(instance, batch, startUs, error));
+      .then((results) => this.#ended(run, batch, this.#own(rows, results)))
+      .catch((error) => this.#raised(run, batch, error));
   }
 
   /** What is to be answered at the end; null: all was sent before. */
@@ -255,34 +250,35 @@ export class Runner implements Served {
     return false;
   }
 
-  #ended(instance: Instance, batch: readonly InferRequest[], startUs: number, results: ModelResults): void {
+  #ended(run: Execution, batch: readonly InferRequest[], results: ModelResults): void {
+    const { instance, startUs } = run;
     if (instance.dead) {
       this.#bury(instance, batch);
       return;
     }
-    const nowUs = this.#shared.clock.now();
+    const inferToUs = this.#shared.clock.now();
     if (results !== null && !Array.isArray(results)) {
-      this.#raised(instance, batch, startUs, new Error("it gave no list of responses"));
+      this.#raised(run, batch, new Error("it gave no list of responses"));
       return;
     }
     if (results !== null && results.length !== batch.length) {
       const why = `it gave ${results.length} responses for ${batch.length} requests`;
-      this.#raised(instance, batch, startUs, new Error(why));
+      this.#raised(run, batch, new Error(why));
       return;
     }
     const answers = results === null ? null : this.#answersOf(batch, results);
-    const inferUs = nowUs - startUs;
-    this.statistics.executed(inferencesIn(batch), inferUs);
+    const nowUs = answers === null ? inferToUs : this.#shared.clock.now();
+    const times = computeTimesOf(run, inferToUs, nowUs);
+    this.statistics.executed(inferencesIn(batch), times);
     for (let at = 0; at < batch.length; at++) {
       const request = batch[at]!;
       const answer = answers?.[at];
       const key = this.#keys.size === 0 ? undefined : this.#keys.get(request);
       const cacheUs = key === undefined || answer === undefined ? null : keep(key, answer, request, this.#shared);
-      const requestUs = nowUs - request.startUs + (cacheUs ?? 0);
-      const spans = { requestUs, queueUs: startUs - request.queuedUs, inputUs: 0, inferUs, outputUs: 0 };
+      const spans = spansOf(request, startUs, times, nowUs, cacheUs ?? 0);
       this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs());
       if (cacheUs !== null) this.statistics.missed(cacheUs, nowUs);
-      request.reported?.(0, inferUs, 0);
+      request.reported?.(times);
     }
     if (answers !== null) for (let at = 0; at < batch.length; at++) this.#last(batch[at]!, answers[at]!);
     this.#free(instance);
@@ -297,14 +293,15 @@ export class Runner implements Served {
     return answers;
   }
 
-  #raised(instance: Instance, batch: readonly InferRequest[], startUs: number, error: unknown): void {
+  #raised(run: Execution, batch: readonly InferRequest[], error: unknown): void {
+    const { instance } = run;
     const nowUs = this.#shared.clock.now();
     const { name = "Error", message = String(error) } = error instanceof Error ? error : {};
     const place = this.config.backend === "python" ? `\n\nAt:\n  ${this.#options.file}(1): execute\n` : "";
     const said = internal(
       `Failed to process the request(s) for ${this.#shared.facts.instanceWord} '${instance.name}', message: ${name}: ${message}${place}`,
     );
-    this.statistics.executed(inferencesIn(batch), nowUs - startUs);
+    this.statistics.executed(inferencesIn(batch), computeTimesOf(run, nowUs, nowUs));
     for (const request of batch) {
       this.statistics.failed("BACKEND", nowUs - request.startUs);
       if (this.#keys.has(request)) this.statistics.missed(request.cacheUs, nowUs);
@@ -342,16 +339,15 @@ export class Runner implements Served {
 
   /** Each request by itself, as a batch of one. */
   #countAtEnd(request: InferRequest, answer: InferAnswer | TritonError | null): void {
-    const startUs = this.#began.get(request);
-    if (startUs === undefined) return;
+    const run = this.#began.get(request);
+    if (run === undefined) return;
     const nowUs = this.#shared.clock.now();
-    const requestUs = nowUs - request.startUs;
-    const inferUs = nowUs - startUs;
-    const spans = { requestUs, queueUs: startUs - request.queuedUs, inputUs: 0, inferUs, outputUs: 0 };
-    this.statistics.executed(1, inferUs);
-    if (answer instanceof TritonError) this.statistics.failed("BACKEND", requestUs);
+    const times = computeTimesOf(run, nowUs, nowUs);
+    const spans = spansOf(request, run.startUs, times, nowUs, 0);
+    this.statistics.executed(1, times);
+    if (answer instanceof TritonError) this.statistics.failed("BACKEND", spans.requestUs);
     else this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs());
-    request.reported?.(0, inferUs, 0);
+    request.reported?.(times);
   }
 
   #last(request: InferRequest, answer: InferAnswer | TritonError | null): void {

@@ -12,13 +12,17 @@ export interface CountedTime {
   us: number;
 }
 
-/** Where one request's time went. */
-export interface RequestSpans {
-  readonly requestUs: number;
-  readonly queueUs: number;
+/** Where the time of an execution went. */
+export interface ComputeTimes {
   readonly inputUs: number;
   readonly inferUs: number;
   readonly outputUs: number;
+}
+
+/** Where one request's time went. */
+export interface RequestSpans extends ComputeTimes {
+  readonly requestUs: number;
+  readonly queueUs: number;
 }
 
 export type FailureCounts = Record<Reason, number>;
@@ -76,7 +80,7 @@ export class ModelStatistics {
   }
 
   /** A batch was executed, whatever came of it. */
-  executed(size: number, inferUs: number, inputUs = 0, outputUs = 0): void {
+  executed(size: number, { inputUs, inferUs, outputUs }: ComputeTimes): void {
     this.executions++;
     let batch = this.batches.get(size);
     if (batch === undefined) {
