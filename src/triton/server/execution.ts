@@ -1,11 +1,16 @@
 /** What is one execution of a batch, and where did the time of its requests go? */
 import type { ModelHost } from "../../repository/behaviours/behaviour.ts";
+import type { Granted } from "../../repository/scheduling/rate-limiter.ts";
 import type { InferRequest } from "./request.ts";
-import type { ComputeTimes, RequestSpans } from "./statistics.ts";
+import type { ComputeTimes, ModelStatistics, RequestSpans } from "./statistics.ts";
 
 export interface Instance {
   readonly name: string;
   readonly host: ModelHost;
+  /** null: it is on none. */
+  readonly gpu: number | null;
+  /** What the instances on its GPU have counted; null: nothing is counted by GPU. */
+  readonly share: ModelStatistics | null;
   dead: boolean;
 }
 
@@ -39,3 +44,8 @@ export const spansOf = (
   queueUs: startUs - request.queuedUs,
   ...times,
 });
+
+/** Runs those whose turn a rate limiter says it is. */
+export const grant = (granted: Granted): void => {
+  for (const run of granted) run();
+};

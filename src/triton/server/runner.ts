@@ -5,11 +5,11 @@
 import type { Behaviour, ModelHost, ModelResponse, ModelResults } from "../../repository/behaviours/behaviour.ts";
 import { instancesOf, isDecoupled, type ModelConfig } from "../../repository/config/model-config.ts";
 import { internal, invalidArg, TritonError } from "../../repository/config/status.ts";
-import type { Granted, LimitedModel } from "../../repository/scheduling/rate-limiter.ts";
+import type { LimitedModel } from "../../repository/scheduling/rate-limiter.ts";
 import type { BatchRow, PlacedBatch, Scheduler } from "../../repository/scheduling/scheduler.ts";
 import type { Tensor } from "../../repository/tensors/datatypes.ts";
-import { HIT, keep, lookUp, wanted } from "./cached.ts";
-import { computeTimesOf, type Execution, type Instance, spansOf } from "./execution.ts";
+import { chosen, HIT, keep, lookUp } from "./cached.ts";
+import { computeTimesOf, type Execution, grant, type Instance, spansOf } from "./execution.ts";
 import { awaitedResults, checkedResponse, incomplete, inferencesIn, isIn } from "./fitting.ts";
 import type { ImplicitStates } from "./implicit-state.ts";
 import { OrderedResponses } from "./ordered.ts";
@@ -67,8 +67,10 @@ export class Runner implements Served {
     this.statistics = statistics;
     this.#options = options;
     this.#shared = shared;
-    this.#instances = instancesOf(config).map(({ name }) => {
-      const instance: Instance = { name, dead: false, host: host(() => (instance.dead = true)) };
+    this.#instances = instancesOf(config).map(({ name, group, device }) => {
+      const gpu = group.kind === "KIND_GPU" ? device : null;
+      const share = (gpu !== null && statistics.shares.get(gpu)) || null;
+      const instance: Instance = { name, gpu, share, dead: false, host: host(() => (instance.dead = true)) };
       return instance;
     });
     this.#idle = [...this.#instances];
@@ -165,7 +167,7 @@ export class Runner implements Served {
   #execute(instance: Instance, given: readonly InferRequest[], placed: readonly BatchRow<InferRequest>[] | null): void {
     const startUs = this.#shared.clock.now();
     this.statistics.pending -= given.length;
-    const batch = this.#sound(given);
+    const batch = this.#sound(instance, given);
     if (batch.length === 0 || instance.dead) {
       if (instance.dead) this.#bury(instance, batch);
       else this.#free(instance);
@@ -177,6 +179,7 @@ export class Runner implements Served {
     const requests = this.#views(batch, rows, instance);
     const run: Execution = { instance, startUs, inferFromUs: this.#shared.clock.now() };
     if (late) for (const request of batch) this.#began.set(request, run);
+    else if (instance.gpu !== null) this.#shared.gpus.began(instance.gpu, run.inferFromUs);
     try {
       const made = behaviour.execute(requests, instance.host);
       if (late) this.#free(instance);
@@ -230,22 +233,22 @@ export class Runner implements Served {
   }
 
   /** Those that the backend can read; the others are answered. */
-  #sound(given: readonly InferRequest[]): readonly InferRequest[] {
+  #sound({ share }: Instance, given: readonly InferRequest[]): readonly InferRequest[] {
     let sound: InferRequest[] | null = null;
     for (let at = 0; at < given.length; at++) {
       const request = given[at]!;
-      if (!this.#readable(request)) sound ??= given.slice(0, at);
+      if (!this.#readable(request, share)) sound ??= given.slice(0, at);
       else sound?.push(request);
     }
     return sound ?? given;
   }
 
   /** Texts whose length points beyond the tensor the backend finds out, not the core. */
-  #readable(request: InferRequest): boolean {
+  #readable(request: InferRequest, share: ModelStatistics | null): boolean {
     let wrong: string | undefined;
     for (const input of request.fields.inputs) wrong ??= incomplete(input);
     if (wrong === undefined) return true;
-    this.statistics.failed("BACKEND", this.#shared.clock.now() - request.startUs);
+    this.#failed(request, share, this.#shared.clock.now());
     this.#last(request, invalidArg(wrong));
     return false;
   }
@@ -253,6 +256,7 @@ export class Runner implements Served {
   #ended(run: Execution, batch: readonly InferRequest[], results: ModelResults): void {
     const { instance, startUs } = run;
     if (instance.dead) {
+      this.#computed(instance);
       this.#bury(instance, batch);
       return;
     }
@@ -269,14 +273,15 @@ export class Runner implements Served {
     const answers = results === null ? null : this.#answersOf(batch, results);
     const nowUs = answers === null ? inferToUs : this.#shared.clock.now();
     const times = computeTimesOf(run, inferToUs, nowUs);
-    this.statistics.executed(inferencesIn(batch), times);
+    this.#computed(instance);
+    this.statistics.executed(inferencesIn(batch), times, instance.share);
     for (let at = 0; at < batch.length; at++) {
       const request = batch[at]!;
       const answer = answers?.[at];
       const key = this.#keys.size === 0 ? undefined : this.#keys.get(request);
       const cacheUs = key === undefined || answer === undefined ? null : keep(key, answer, request, this.#shared);
       const spans = spansOf(request, startUs, times, nowUs, cacheUs ?? 0);
-      this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs());
+      this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs(), instance.share);
       if (cacheUs !== null) this.statistics.missed(cacheUs, nowUs);
       request.reported?.(times);
     }
@@ -301,9 +306,10 @@ export class Runner implements Served {
     const said = internal(
       `Failed to process the request(s) for ${this.#shared.facts.instanceWord} '${instance.name}', message: ${name}: ${message}${place}`,
     );
-    this.statistics.executed(inferencesIn(batch), computeTimesOf(run, nowUs, nowUs));
+    this.#computed(instance);
+    this.statistics.executed(inferencesIn(batch), computeTimesOf(run, nowUs, nowUs), instance.share);
     for (const request of batch) {
-      this.statistics.failed("BACKEND", nowUs - request.startUs);
+      this.#failed(request, instance.share, nowUs);
       if (this.#keys.has(request)) this.statistics.missed(request.cacheUs, nowUs);
       this.#last(request, said);
     }
@@ -314,11 +320,20 @@ export class Runner implements Served {
   #bury(instance: Instance, batch: readonly InferRequest[]): void {
     this.#shared.clock.at(this.#shared.clock.now() + DEAD_US, () => {
       for (const request of batch) {
-        this.statistics.failed("BACKEND", this.#shared.clock.now() - request.startUs);
+        this.#failed(request, instance.share, this.#shared.clock.now());
         this.#last(request, internal(`Stub process '${instance.name}' is not healthy.`));
       }
       this.#free(instance);
     });
+  }
+
+  /** Told by the backend. */
+  #failed({ startUs }: InferRequest, share: ModelStatistics | null, nowUs: number): void {
+    this.statistics.failed("BACKEND", nowUs - startUs, 1, share);
+  }
+
+  #computed({ gpu }: Instance): void {
+    if (gpu !== null) this.#shared.gpus.ended(gpu, this.#shared.clock.now());
   }
 
   #free(instance: Instance): void {
@@ -344,9 +359,10 @@ export class Runner implements Served {
     const nowUs = this.#shared.clock.now();
     const times = computeTimesOf(run, nowUs, nowUs);
     const spans = spansOf(request, run.startUs, times, nowUs, 0);
-    this.statistics.executed(1, times);
-    if (answer instanceof TritonError) this.statistics.failed("BACKEND", spans.requestUs);
-    else this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs());
+    const { share } = run.instance;
+    this.statistics.executed(1, times, share);
+    if (answer instanceof TritonError) this.#failed(request, share, nowUs);
+    else this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs(), share);
     request.reported?.(times);
   }
 
@@ -382,10 +398,3 @@ export class Runner implements Served {
     passOn(request, this.statistics, this.#shared.clock, answer && chosen(request, answer), final);
   }
 }
-
-const grant = (granted: Granted) => {
-  for (const run of granted) run();
-};
-
-const chosen = (request: InferRequest, answer: InferAnswer | TritonError) =>
-  answer instanceof TritonError ? answer : wanted(request, answer);
