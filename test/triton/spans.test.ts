@@ -23,11 +23,15 @@ const io = (input: string, output: string) => `
   input { name: "${input}" data_type: TYPE_FP32 dims: [ 1 ] } output { name: "${output}" data_type: TYPE_FP32 dims: [ 1 ] }`;
 const model = (input: string, output: string) => `backend: "tensorrt" max_batch_size: 4 ${io(input, output)}
   instance_group { kind: KIND_CPU }`;
+const FIRST = 'parameters { key: "understudy_us" value { string_value: "base=2000,per_item=300,first=150000" } }';
 const step = (name: string, input: string, output: string, from: string, to: string) =>
   `{ model_name: "${name}" model_version: -1 input_map { key: "${input}" value: "${from}" } output_map { key: "${output}" value: "${to}" } }`;
 const MODELS = {
   a: model("x", "y"),
   b: model("y", "z"),
+  cold: `${model("x", "y")} ${FIRST}`,
+  warmed: `${model("x", "y")} ${FIRST} model_warmup {
+    name: "first" batch_size: 1 inputs { key: "x" value { data_type: TYPE_FP32 dims: [ 1 ] zero_data: true } } }`,
   both: `platform: "ensemble" max_batch_size: 4 ${io("in", "out")}
     ensemble_scheduling { step [ ${step("a", "x", "y", "in", "between")}, ${step("b", "y", "z", "between", "out")} ] }`,
 };
@@ -50,17 +54,23 @@ async function served() {
     random: () => 0,
     log: () => {},
   });
-  expect(await server.start()).toEqual([]);
+  const pass = async (isDone: () => boolean) => {
+    for (let turns = 0; !isDone() && turns < 1000; turns++) {
+      clock.advanceTo(Math.max(clock.nextUs() === Infinity ? 0 : clock.nextUs(), clock.now()));
+      await new Promise(setImmediate);
+    }
+  };
+  let failures: string[] | null = null;
+  void server.start().then((found) => (failures = found));
+  await pass(() => failures !== null);
+  expect(failures).toEqual([] as never);
   const ask = async (name: string) => {
     const [{ name: input = "" } = {}] = server.find(name, -1).config.input ?? [];
     const x = { name: input, datatype: "FP32" as const, shape: [2, 1], data: new Uint8Array(8) };
     const fields = { id: "", inputs: [x], outputs: [], parameters: [], priority: 0, timeoutUs: 0 };
     let done = false;
     server.infer(name, -1, fields, { respond: () => (done = true) });
-    for (let turns = 0; !done && turns < 1000; turns++) {
-      clock.advanceTo(Math.max(clock.nextUs() === Infinity ? 0 : clock.nextUs(), clock.now()));
-      await new Promise(setImmediate);
-    }
+    await pass(() => done);
   };
   return { server, ask };
 }
@@ -78,4 +88,16 @@ test("inputs and outputs take time, in all counts alike, and the parts stay with
   const { inference_stats: whole, batch_stats: batches } = statisticsOf(server.find("a", -1));
   const { compute_input, compute_infer, compute_output } = whole as Record<string, unknown>;
   expect(batches).toEqual([{ batch_size: 2, compute_input, compute_infer, compute_output }] as never);
+});
+
+test("the first batch of a cold instance is slow, and a warm-up takes that away", async () => {
+  const { server, ask } = await served();
+  const took = async (name: string) => {
+    const before = server.find(name, -1).statistics.spans[3]!;
+    await ask(name);
+    return Math.floor((server.find(name, -1).statistics.spans[3]! - before) / 1000);
+  };
+  // Milliseconds.
+  expect([await took("cold"), await took("cold"), await took("warmed")]).toEqual([152, 2, 2]);
+  expect(server.find("warmed", -1).statistics.success.count).toBe(2);
 });
