@@ -15,7 +15,7 @@ const refuse = (message: string): never => {
 };
 
 /** Throws `Refused`; changes the body. What is no number the table of fields speaks of. */
-export function checkSampling(body: PythonDict): void {
+export function useSampling(body: PythonDict): void {
   const of = (name: string) => numberOf(get(body, name));
   const [topP, topK, temperature, minP] = ["top_p", "top_k", "temperature", "min_p"].map(of);
   checkShare("top_p", topP);
