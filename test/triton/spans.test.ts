@@ -81,7 +81,8 @@ test("inputs and outputs take time, in all counts alike, and the parts stay with
   const [a, b, both] = ["a", "b", "both"].map((name) => server.find(name, -1).statistics.spans);
   for (const [request, queue, input, infer, output] of [a!, b!, both!] as [number, number, number, number, number][]) {
     expect(Math.min(input, infer, output)).toBeGreaterThanOrEqual(5);
-    expect(queue + input + infer + output).toBeLessThanOrEqual(request);
+    // What lies between the parts is in none of them.
+    expect(queue + input + infer + output).toBeLessThan(request);
   }
   // Those of an ensemble are its steps' added up.
   expect(both!.slice(2)).toEqual(a!.slice(2).map((us, at) => us + b![at + 2]!));

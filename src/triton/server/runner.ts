@@ -279,8 +279,9 @@ export class Runner implements Served {
       const request = batch[at]!;
       const answer = answers?.[at];
       const key = this.#keys.size === 0 ? undefined : this.#keys.get(request);
+      const endUs = this.#shared.clock.now();
       const cacheUs = key === undefined || answer === undefined ? null : keep(key, answer, request, this.#shared);
-      const spans = spansOf(request, startUs, times, nowUs, cacheUs ?? 0);
+      const spans = spansOf(request, startUs, times, endUs, cacheUs ?? 0);
       this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs(), instance.share);
       if (cacheUs !== null) this.statistics.missed(cacheUs, nowUs);
       request.reported?.(times);
@@ -289,10 +290,7 @@ export class Runner implements Served {
     this.#free(instance);
   }
 
-  #answersOf(
-    batch: readonly InferRequest[],
-    results: readonly ModelResponse[],
-  ): readonly (InferAnswer | TritonError)[] {
+  #answersOf(batch: readonly InferRequest[], results: readonly ModelResponse[]): (InferAnswer | TritonError)[] {
     const answers: (InferAnswer | TritonError)[] = [];
     for (let at = 0; at < batch.length; at++) answers.push(this.#checked(batch[at]!, results[at]!));
     return answers;

@@ -170,7 +170,9 @@ export class TritonServer {
   /** Throws a `TritonError` where the request is refused before it is taken in. */
   infer(name: string, version: number, fields: RequestFields, receiver: InferReceiver): InferRequest {
     const model = this.find(name, version);
+    const startUs = this.#options.clock.now();
     const request = new InferRequest(model.config, fields, receiver);
+    request.startUs = startUs;
     model.submit(request);
     return request;
   }
