@@ -40,3 +40,12 @@ export function poolBlocks(profile: Profile, gpuMemoryUtilization: number, block
 export function presetWeightBytes({ tp, gpuMemoryBytes, poolTokens, kvBytesPerToken }: Profile): number {
   return Math.max(0, Math.round(tp * POOL_SHARE * gpuMemoryBytes - poolTokens * kvBytesPerToken));
 }
+
+/** What an engine takes of its GPUs from load on, all together. */
+export const engineMemory = (
+  profile: Profile,
+  { numGpuBlocks, blockSize }: { readonly numGpuBlocks: number; readonly blockSize: number },
+): { readonly weightBytes: number; readonly kvBytes: number } => ({
+  weightBytes: presetWeightBytes(profile),
+  kvBytes: numGpuBlocks * blockSize * profile.kvBytesPerToken,
+});

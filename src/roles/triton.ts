@@ -3,7 +3,7 @@ import { version } from "../../package.json";
 import type { Parts } from "../app/parts.ts";
 import { pause } from "../app/parts.ts";
 import { readTls } from "../config/certificates.ts";
-import { presetWeightBytes } from "../config/defaults.ts";
+import { engineMemory } from "../config/defaults.ts";
 import { PortError } from "../config/port-error.ts";
 import { requestOrdersOf } from "../config/request-orders.ts";
 import { findPreset } from "../config/timing/presets.ts";
@@ -21,6 +21,7 @@ import { tritonApp } from "../triton/http/app.ts";
 import type { LlmAround } from "../triton/llm/around.ts";
 import { LlmCounts } from "../triton/llm/counts.ts";
 import { llmModels } from "../triton/llm/models.ts";
+import { gpuFacts } from "../triton/metrics/gpus.ts";
 import { metricsPage } from "../triton/metrics/page.ts";
 import { Polling } from "../triton/metrics/polled.ts";
 import type { KvCache, ServerAround } from "../triton/server/around.ts";
@@ -50,6 +51,7 @@ async function listen(parts: Parts): Promise<Listeners> {
     clock: parts.clock,
     backends: llmModels(llmAround(parts), counts),
     memory: deviceMemory(parts.config),
+    countsByGpu: parts.config.triton.gpu,
     epochMs: () => parts.epochSeconds() * 1000,
     random: () => parts.nextSeed() / 2 ** 32,
     log: parts.log,
@@ -128,8 +130,7 @@ function kvCacheOf({ engines, config }: Parts): KvCache {
 /** A preset's GPU is as large as what the engine was told to have there; one of a stated size is not. */
 function deviceMemory({ engine, preset, tritonServer }: ServeConfig): DeviceMemoryOptions {
   const profile = findPreset(preset)!;
-  const weightBytes = presetWeightBytes(profile);
-  const kvBytes = engine.numGpuBlocks * engine.blockSize * profile.kvBytesPerToken;
+  const { weightBytes, kvBytes } = engineMemory(profile, engine);
   const presetBytes = Math.max(profile.gpuMemoryBytes, Math.ceil((weightBytes + kvBytes) / profile.tp));
   return {
     gpuBytes: tritonServer!.deviceBytes ?? (engine.timing.kind === "table" ? presetBytes : null),
@@ -232,16 +233,23 @@ function pageOf(
   { server, faults }: ServerAround,
   llm: LlmCounts,
 ): () => Promise<string> {
-  const { triton: metrics, tritonServer } = config;
+  const { triton: metrics, tritonServer, preset } = config;
+  const profile = findPreset(preset)!;
   const counts = () => server.cache?.counts ?? null;
-  const polling = new Polling(metrics.intervalMs, clock.now(), counts());
+  const facts = gpuFacts(profile.gpu, deviceMemory(config).gpuBytes ?? profile.gpuMemoryBytes);
+  const polling = new Polling(metrics.intervalMs, clock.now(), counts(), facts);
   const { namespacing } = tritonServer!;
   return async () => {
     const executor = llm.trtllm.size === 0 ? "" : Buffer.from(await renderer.page("trtllm")).toString();
     const nowUs = clock.now();
-    const polled = polling.take(nowUs, metrics.cpu, counts());
+    const engineUs = engines.views("now").reduce((all, { busyUs }) => all + busyUs, 0);
+    const ofEngine = (gpu: number) => (gpu < profile.tp ? engineUs : 0);
+    const uses = server.gpusAt(nowUs).map((use) => ({ ...use, busyUs: use.busyUs + ofEngine(use.gpu) }));
+    const polled = polling.take(nowUs, metrics.cpu, counts(), metrics.gpu ? uses : null);
     const loop = engines.latenessView();
-    return metricsPage(server, polled, { metrics, namespacing, nowUs, llm, executor, faults: faults.acted, loop });
+    const gpus = metrics.gpu ? uses.map(({ gpu }) => gpu) : null;
+    const around = { metrics, namespacing, nowUs, llm, executor, faults: faults.acted, loop, gpus, gpuFacts: facts };
+    return metricsPage(server, polled, around);
   };
 }
 

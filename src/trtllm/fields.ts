@@ -5,6 +5,7 @@
 import { Refused } from "../python/errors.ts";
 import { get, isDict, keysOf, numberOf, type PythonDict, remove, set, truthy } from "../python/value.ts";
 import { bodyError, flatError, schemaErrors } from "./errors.ts";
+import { useSampling } from "./sampling.ts";
 
 /** Those that chats and completions share under one meaning. */
 const COMMON =
@@ -44,6 +45,7 @@ export function toVllm(body: PythonDict, known: ReadonlySet<string>): void {
     if ((get(body, name) ?? null) !== null) throw new Refused(flatError(`${name} is not supported by this server`));
     remove(body, name);
   }
+  useSampling(body);
   for (const name of WITHOUT_EFFECT) remove(body, name);
   const options = get(body, "stream_options");
   if (isDict(options) && get(options, "include_usage") === undefined) set(options, "include_usage", true);

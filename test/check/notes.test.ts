@@ -57,6 +57,32 @@ test.each([
 });
 
 test.each([
+  ["m", 90, "violated"],
+  ["ensemble", 90, "not checkable"],
+  ["ensemble", 60, "held"],
+])("N03: of %j, parts of %i µs in 100: %s", (model, us, verdict) => {
+  const text = page(`
+    nv_inference_request_success{model="${model}",version="1"} 1
+    nv_inference_request_duration_us{model="${model}",version="1"} 100
+    nv_inference_queue_duration_us{model="${model}",version="1"} 10
+    nv_inference_compute_input_duration_us{model="${model}",version="1"} 10
+    nv_inference_compute_infer_duration_us{model="${model}",version="1"} ${us}
+    nv_inference_compute_output_duration_us{model="${model}",version="1"} 10
+  `);
+  expect(verdictOf("N03", text)).toBe(verdict);
+});
+
+test.each([
+  ["_team", "held"],
+  ["team", "violated"],
+])("G13: %s on the series of one model of three: %s", (label, verdict) => {
+  const families = ["success", "failure", "count"].map((name, at) => `nv_inference_${name}{model="a${at}"} 1`);
+  expect(verdictOf("G13", page(`${families.join("\n")}\nnv_inference_count{${label}="blue",model="b"} 1`))).toBe(
+    verdict,
+  );
+});
+
+test.each([
   [1, 5, 1, "held"],
   [1, 5, 0, "violated"],
   [2, 5, 0, "held"],

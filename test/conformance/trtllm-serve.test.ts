@@ -330,3 +330,38 @@ test("/v1/responses: made, got, deleted; what is not there", async () => {
     "Invalid 'response_id': 'x'. Expected an ID that begins with 'resp'.",
   );
 });
+
+const GREEDY =
+  "Greedy decoding in the LLM API does not allow multiple returns. Please set to best_of=1, got best_of=2. Please set to " +
+  "best_of=1 or set an environment variable TLLM_ALLOW_N_GREEDY_DECODING=1 to allow best_of > 1 under the greedy decoding.";
+
+test.each([
+  [{ temperature: -1 }, "require temperature >= 0, got temperature=-1.0"],
+  [{ top_p: 2 }, "require 0 <= top_p <= 1, got top_p=2.0"],
+  [{ top_p: -0.5, temperature: -1 }, "require 0 <= top_p <= 1, got top_p=-0.5"],
+  [{ top_k: -1 }, "require top_k >= 0, got top_k=-1"],
+  [{ min_p: 1.5 }, "require 0 <= min_p <= 1, got min_p=1.5"],
+  [{ n: 3, best_of: 2 }, "best_of (2) cannot be less than n (3)"],
+  [{ n: 2, temperature: 0 }, GREEDY],
+  [{ best_of: 2, top_k: 1 }, GREEDY],
+])("sampling parameters %j are refused in the LLM API's words", async (more, message) => {
+  for (const asked of [chat, complete]) {
+    const answer = await asked(more);
+    const body = { object: "error", message, type: "BadRequestError", param: null, code: 400 };
+    expect([answer.status, await answer.json()]).toEqual([400, body]);
+  }
+});
+
+test.each([{ temperature: 7 }, { top_p: 0 }, { top_k: 0 }, { temperature: null, top_p: null }])(
+  "sampling parameters %j are taken",
+  async (more) => {
+    for (const asked of [chat, complete]) expect((await asked(more)).status).toBe(200);
+  },
+);
+
+test("top_k 1 and top_p 0 are greedy: the prompt alone decides", async () => {
+  const texts = [];
+  for (const more of [{ top_k: 1 }, { top_p: 0 }, { temperature: 0 }])
+    texts.push((await json(complete({ ...more, max_tokens: 12 }))).choices[0].text);
+  expect(new Set(texts).size).toBe(1);
+});

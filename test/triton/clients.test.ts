@@ -1,4 +1,4 @@
-/** Do the real clients of Triton work against us? tritonclient over gRPC, synchronous and asyncio, each with its own checks. */
+/** Do the real clients of Triton work against us? tritonclient over gRPC and HTTP, synchronous and asyncio, each with its own checks. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { startTriton, type TritonChild } from "./child.ts";
@@ -12,7 +12,7 @@ const isLeftOut = !existsSync(python) && process.env.CI === undefined;
 
 let server: TritonChild;
 beforeAll(async () => {
-  const models = ["plain", "batched", "tokens"].map((name) => `--load-model=${name}`);
+  const models = ["plain", "batched", "tokens", "types", "queue_only"].map((name) => `--load-model=${name}`);
   const repository = `--model-repository=${root}test/triton/models`;
   server = await startTriton([repository, "--model-control-mode=explicit", ...models, "--allow-client-shm=true"]);
 });
@@ -23,8 +23,11 @@ afterAll(async () => {
 test.skipIf(isLeftOut).each([
   ["triton_grpc.py", ["results", "server", "errors", "stream", "cancel", "shared memory"]],
   ["triton_grpc_aio.py", ["results", "errors", "stream", "cancel"]],
+  ["triton_http.py", ["results", "types", "server", "models", "errors", "retries", "shared memory"]],
+  ["triton_http_aio.py", ["results", "server", "errors", "given up"]],
 ])("%s", async (file, checks) => {
-  const words = [python, `test/clients/python/${file}`, `127.0.0.1:${server.grpc}`];
+  const at = file.startsWith("triton_grpc") ? `127.0.0.1:${server.grpc}` : server.url.replace("http://", "");
+  const words = [python, `test/clients/python/${file}`, at];
   const child = Bun.spawn(words, { cwd: root, stdout: "pipe", stderr: "pipe" });
   const [out, complaint] = await Promise.all([child.stdout.text(), child.stderr.text()]);
   const seen = out

@@ -38,7 +38,7 @@ export const DEFAULT_TRITON_METRICS: TritonMetricsConfig = {
 const SERVED = {
   workers: 1,
   triton: { ...DEFAULT_TRITON_METRICS, cpu: false },
-  engine: { blockSize: 16, maxNumSeqs: 256 },
+  engine: { blockSize: 16, numGpuBlocks: 100, maxNumSeqs: 256 },
   preset: DEFAULT_PRESET,
   gpuMemoryUtilization: 0.9,
 };

@@ -38,7 +38,10 @@ const SHARED_PREFIX: Readonly<Partial<Record<DialectName, RegExp>>> = {
   trtllm: /^nv_(trt_)?llm_/,
 };
 
-/** A tag of a model, or what a collector or Ray adds, stands on nearly all families. */
+/** What stands before a label that is the user's own: Triton's `metric_tags`, on the series of the tagged model alone. */
+const OWN_PREFIX: Readonly<Partial<Record<DialectName, string>>> = { triton: "_" };
+
+/** What a collector or Ray adds stands on nearly all families. */
 const ON_MOST = 0.5;
 
 export function unknownLabels(c: Case, { name, prefix }: CheckedDialect): Broken[] {
@@ -51,7 +54,7 @@ export function unknownLabels(c: Case, { name, prefix }: CheckedDialect): Broken
   );
   const found = new Map<string, { readonly first: ScrapedSample; families: number }>();
   for (const { samples } of families) {
-    for (const [label, first] of oddLabels(samples, known)) {
+    for (const [label, first] of oddLabels(samples, known, OWN_PREFIX[name])) {
       const before = found.get(label);
       if (before) before.families++;
       else found.set(label, { first, families: 1 });
@@ -66,10 +69,17 @@ export function unknownLabels(c: Case, { name, prefix }: CheckedDialect): Broken
   });
 }
 
-function oddLabels(samples: readonly ScrapedSample[], known: readonly string[]): Map<string, ScrapedSample> {
+function oddLabels(
+  samples: readonly ScrapedSample[],
+  known: readonly string[],
+  own: string | undefined,
+): Map<string, ScrapedSample> {
   const odd = new Map<string, ScrapedSample>();
   for (const sample of samples) {
-    for (const label in sample.labels) if (!known.includes(label) && !odd.has(label)) odd.set(label, sample);
+    for (const label in sample.labels) {
+      if (own !== undefined && label.startsWith(own)) continue;
+      if (!known.includes(label) && !odd.has(label)) odd.set(label, sample);
+    }
   }
   return odd;
 }

@@ -1,4 +1,5 @@
 /** Which Triton server do the tables describe? Constant for the life of the process, plain data. */
+import { engineMemory } from "../../config/defaults.ts";
 import { wattsOf } from "../../config/gpus.ts";
 import { findPreset } from "../../config/timing/presets.ts";
 import type { ServeConfig } from "../../config/types.ts";
@@ -52,12 +53,15 @@ const ensembleOf = (name: string): string => (STEPS.some((step) => step === name
 
 /** What of a configuration it follows from. */
 type Served = Pick<ServeConfig, "triton" | "workers" | "preset" | "gpuMemoryUtilization"> & {
-  readonly engine: Pick<ServeConfig["engine"], "blockSize" | "maxNumSeqs" | "trtllm">;
+  readonly engine: Pick<ServeConfig["engine"], "blockSize" | "numGpuBlocks" | "maxNumSeqs" | "trtllm">;
+  readonly tritonServer?: ServeConfig["tritonServer"];
 };
 
 export function tritonIdentity(config: Served, loadS: number): TritonIdentity {
   const { triton, workers, engine, preset, gpuMemoryUtilization } = config;
-  const { gpu, gpuMemoryBytes, tp } = findPreset(preset)!;
+  const profile = findPreset(preset)!;
+  const { gpu, gpuMemoryBytes, tp } = profile;
+  const { weightBytes, kvBytes } = engineMemory(profile, engine);
   const usedBytes = wholeMib(gpuMemoryBytes * gpuMemoryUtilization);
   const one: GpuIdentity = { totalBytes: wholeMib(gpuMemoryBytes), usedBytes, watts: wattsOf(gpu) };
   return {
@@ -75,6 +79,7 @@ export function tritonIdentity(config: Served, loadS: number): TritonIdentity {
     requestsMax: engine.maxNumSeqs,
     ...(engine.trtllm?.capacitySchedulerPolicy === "STATIC_BATCH" ? { staticBatch: true } : {}),
     gpus: triton.gpu ? Array.from({ length: tp }, () => one) : [],
-    gpuBytesHeld: tp * usedBytes,
+    // A Triton server reckons with what lies on its GPUs.
+    gpuBytesHeld: config.tritonServer ? weightBytes + kvBytes : tp * usedBytes,
   };
 }

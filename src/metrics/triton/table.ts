@@ -99,7 +99,7 @@ const pinned: readonly Row[] = [
 ];
 
 /** A made-up name: engine and GPU of it. */
-const uuidOf = (engine: number, gpu: number) =>
+export const uuidOf = (engine: number, gpu: number) =>
   `GPU-${engine.toString(16).padStart(8, "0")}-0000-4000-8000-${gpu.toString(16).padStart(12, "0")}`;
 
 type OfGpu = (gpu: GpuIdentity, found: EnginePoll) => number;
@@ -119,24 +119,19 @@ const energy: OfGpu = ({ watts }, { aliveUs, busyUs }) =>
   (watts.idle * aliveUs + (watts.atWork - watts.idle) * Math.min(busyUs, aliveUs)) / 1e6;
 
 const gpuEnergy: readonly Row[] = [
-  counter(
-    "now",
-    "nv_energy_consumption",
-    "GPU energy consumption in joules since the Triton Server started",
-    ofGpus(energy),
-    BY_POLLS,
-  ),
+  counter("now", "nv_energy_consumption", HELP.nv_energy_consumption, ofGpus(energy), BY_POLLS),
 ];
 
-const ofGpu = (name: string, help: string, read: OfGpu, proof: Proof) =>
-  gauge("now", `nv_gpu_${name}`, help, ofGpus(read), proof);
+type GpuName = "utilization" | "memory_total_bytes" | "memory_used_bytes" | "power_usage" | "power_limit";
+const ofGpu = (name: GpuName, read: OfGpu) =>
+  gauge("now", `nv_gpu_${name}`, HELP[`nv_gpu_${name}`], ofGpus(read), BY_POLLS);
 
 const gpus: readonly Row[] = [
-  ofGpu("utilization", "GPU utilization rate [0.0 - 1.0)", (_, { utilization }) => utilization, BY_POLLS),
-  ofGpu("memory_total_bytes", "GPU total memory, in bytes", ({ totalBytes }) => totalBytes, BY_POLLS),
-  ofGpu("memory_used_bytes", "GPU used memory, in bytes", ({ usedBytes }) => usedBytes, BY_POLLS),
-  ofGpu("power_usage", "GPU power usage in watts", power, BY_POLLS),
-  ofGpu("power_limit", "GPU power management limit in watts", ({ watts }) => watts.limit, BY_POLLS),
+  ofGpu("utilization", (_, { utilization }) => utilization),
+  ofGpu("memory_total_bytes", ({ totalBytes }) => totalBytes),
+  ofGpu("memory_used_bytes", ({ usedBytes }) => usedBytes),
+  ofGpu("power_usage", power),
+  ofGpu("power_limit", ({ watts }) => watts.limit),
 ];
 
 const ofHost = (name: keyof typeof HELP, read: (host: Host) => number) =>

@@ -1,6 +1,7 @@
 /**
  * What does a model answer of which only the configuration is known? Tensors of the declared shape and type, drawn from the
- * seed, after a compute time by batch: the parameter `understudy_us`, `base=2000,per_item=300`; 1 ms where it says nothing.
+ * seed, after a compute time by batch: the parameter `understudy_us`, `base=2000,per_item=300,first=150000`; 1 ms where it
+ * says nothing.
  */
 import type { ModelConfig } from "../config/model-config.ts";
 import { maxBatchSize } from "../config/model-config.ts";
@@ -27,22 +28,32 @@ const DRAWN_BYTES_MOST = 64 * 2 ** 20;
 export interface ComputeTime {
   readonly baseUs: number;
   readonly perItemUs: number;
+  /** What the first batch of each instance takes beside: a warm-up has it done before a client comes. */
+  readonly firstUs: number;
 }
 
 /** Null: the parameter is none. */
 export function computeTime({ parameters }: ModelConfig): ComputeTime | null {
   const text = parameters?.understudy_us?.string_value;
-  if (text === undefined) return { baseUs: DEFAULT_US, perItemUs: 0 };
-  const [, base, item = "0"] =
-    /^base=(\d+(?:\.\d+)?)(?:,per_item=(\d+(?:\.\d+)?))?$/.exec(text.replaceAll(" ", "")) ?? [];
-  return base === undefined ? null : { baseUs: Number(base), perItemUs: Number(item) };
+  if (text === undefined) return { baseUs: DEFAULT_US, perItemUs: 0, firstUs: 0 };
+  const [, base, item = "0", first = "0"] =
+    /^base=(\d+(?:\.\d+)?)(?:,per_item=(\d+(?:\.\d+)?))?(?:,first=(\d+(?:\.\d+)?))?$/.exec(text.replaceAll(" ", "")) ??
+    [];
+  return base === undefined ? null : { baseUs: Number(base), perItemUs: Number(item), firstUs: Number(first) };
 }
 
+/** For the log. */
+export const computeTimeText = ({ baseUs, perItemUs, firstUs }: ComputeTime): string =>
+  `${baseUs} us and ${perItemUs} us per item${firstUs > 0 ? `, ${firstUs} us more at first` : ""}`;
+
 export function drawnBehaviour(time: ComputeTime): Behaviour {
+  const warm = new WeakSet<ModelHost>();
   return {
     async execute(requests, host) {
       const items = requests.reduce((all, request) => all + batchOf(request, host.config), 0);
-      await host.sleep((time.baseUs + items * time.perItemUs) / 1000);
+      const firstUs = warm.has(host) ? 0 : time.firstUs;
+      warm.add(host);
+      await host.sleep((time.baseUs + items * time.perItemUs + firstUs) / 1000);
       const made = requests.map((request) => drawnOutputs(request, host));
       if (!host.config.model_transaction_policy?.decoupled) return made;
       for (const [at, request] of requests.entries()) request.send(made[at]!, true);

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ModelConfig } from "../config/model-config.ts";
 import type { Behaviour } from "./behaviour.ts";
-import { computeTime, drawnBehaviour } from "./drawn.ts";
+import { computeTime, computeTimeText, drawnBehaviour } from "./drawn.ts";
 import { type BehaviourOptions, readBehaviourFile } from "./options.ts";
 import { addSub, call, echo, fail, identity, sleep } from "./plain.ts";
 import { llm, repeatWords } from "./streams.ts";
@@ -51,11 +51,9 @@ export async function behaviourOf(
   const ofBackend = backends(config);
   if (ofBackend !== undefined) return ofBackend;
   const time = computeTime(config);
-  if (time === null) throw new Error("parameter understudy_us: base=MICROSECONDS,per_item=MICROSECONDS is accepted");
-  return {
-    behaviour: drawnBehaviour(time),
-    from: `drawn tensors after ${time.baseUs} us and ${time.perItemUs} us per item`,
-  };
+  if (time === null)
+    throw new Error("parameter understudy_us: base=MICROSECONDS,per_item=MICROSECONDS,first=MICROSECONDS is accepted");
+  return { behaviour: drawnBehaviour(time), from: `drawn tensors after ${computeTimeText(time)}` };
 }
 
 async function loaded(file: string): Promise<Behaviour> {

@@ -9,12 +9,14 @@ import { type Labels, printFamily, type Sample } from "../../metrics/text.ts";
 import { HELP, PINNED_BYTES } from "../../metrics/triton/help.ts";
 import { FAILURE_REASONS, SPANS } from "../../metrics/triton/model-numbers.ts";
 import { prometheusCpp } from "../../metrics/triton/style.ts";
-import { histogramSamples } from "../../metrics/triton/table.ts";
+import { histogramSamples, uuidOf } from "../../metrics/triton/table.ts";
 import { isCached } from "../../repository/config/model-config.ts";
 import type { LlmCounts } from "../llm/counts.ts";
 import type { CacheCounts } from "../server/cache.ts";
-import type { CountedModel, TritonServer } from "../server/server.ts";
-import type { ModelStatistics } from "../server/statistics.ts";
+import type { CountedModel } from "../server/counted.ts";
+import type { TritonServer } from "../server/server.ts";
+import type { ModelCounts } from "../server/statistics.ts";
+import { type GpuFacts, gpuRows } from "./gpus.ts";
 import { executorFamilies, latenessRows, llmRows, type PrintedFamily, type ShownModel } from "./llm.ts";
 import type { PolledValues } from "./polled.ts";
 
@@ -25,6 +27,9 @@ export interface PageSettings {
   /** Answers that a fault acted on, by its id. */
   readonly faults: ReadonlyMap<string, number>;
   readonly llm: LlmCounts;
+  /** Those that are there; null where they are not shown. */
+  readonly gpus: readonly number[] | null;
+  readonly gpuFacts: GpuFacts;
   /** How punctual the engine is. */
   readonly loop: LoopView;
   /** Families of TensorRT-LLM's executor, printed; "": there is none. */
@@ -33,7 +38,7 @@ export interface PageSettings {
 
 interface Shown extends ShownModel {
   readonly cached: boolean;
-  readonly statistics: ModelStatistics;
+  readonly statistics: ModelCounts;
 }
 
 type Row = readonly [
@@ -47,33 +52,38 @@ export function metricsPage(server: TritonServer, polled: PolledValues, settings
   const { metrics, llm } = settings;
   llm.settle();
   const models = server.counted.map((model) => [model, labelsOf(model, settings.namespacing)] as const);
-  const shown = models.flatMap(([{ served, folder }, labels]): Shown[] =>
-    served === null
-      ? []
-      : [
-          {
-            ...{ name: served.name, version: served.version, labels },
-            ...{ cached: isCached(folder.config), statistics: served.statistics },
-          },
-        ],
-  );
+  const loaded = models.flatMap(([{ served, folder }, labels]): Shown[] => {
+    if (served === null) return [];
+    const { name, version, statistics } = served;
+    return [{ ...{ name, version, labels }, cached: isCached(folder.config), statistics: statistics.ofCore }];
+  });
+  const onGpus = models.flatMap(([{ served, folder }, labels]): Shown[] => {
+    if (served === null) return [];
+    const { name, version, statistics } = served;
+    const cached = isCached(folder.config);
+    return [...statistics.shares].map(([gpu, share]) => ({
+      ...{ name, version, cached, labels: onGpu(labels, gpu), statistics: share },
+    }));
+  });
+  const shown = [...loaded, ...onGpus];
   const { facts } = server;
+  const gpus = gpuRows(settings.gpus ?? [], polled.gpus, settings.gpuFacts);
   const rows: readonly Row[] = [
     ...counters(models, shown, metrics.counters),
     gauge("nv_inference_pending_request_count", shown, ({ pending }) => pending),
     ...(facts.loadDuration ? [gauge("nv_model_load_duration_secs", shown, ({ loadS }) => loadS)] : []),
-    ...machine(polled, metrics.cpu),
+    ...machine(polled, gpus, metrics.cpu),
     ...(polled.cache ? cacheGauges(polled.cache) : []),
     ...(metrics.histograms && facts.firstResponse ? [firstResponse(shown)] : []),
     ...(metrics.quantiles.length > 0 ? summaries(shown, settings) : []),
     ["understudy_faults_total", "counter", "Answers that a fault acted on", faultSamples(settings.faults)],
-    ...llmRows(shown, llm),
+    ...llmRows(loaded, llm),
     ...latenessRows(settings.loop),
   ];
   const printed = rows
     .filter(([, , , values]) => values.length > 0)
     .map(([name, type, help, values]) => ({ type, text: printFamily({ name, type, help, values }, prometheusCpp) }));
-  const all: readonly PrintedFamily[] = [...printed, ...executorFamilies(settings.executor, shown, llm)];
+  const all: readonly PrintedFamily[] = [...printed, ...executorFamilies(settings.executor, loaded, llm)];
   return TYPES.flatMap((type) => all.flatMap((one) => (one.type === type ? one.text : []))).join("");
 }
 const TYPES = ["counter", "gauge", "histogram", "summary"];
@@ -91,8 +101,14 @@ function labelsOf({ name, version, folder }: CountedModel, namespacing: boolean)
   };
 }
 
+/** What its instances on that GPU have reported. Tags come first. */
+const onGpu = (labels: Labels, gpu: number): Labels => {
+  const tags = Object.entries(labels).filter(([label]) => label.startsWith("_"));
+  return { ...Object.fromEntries(tags), gpu_uuid: uuidOf(0, gpu), ...labels };
+};
+
 type Named = keyof typeof HELP;
-type ReadNumber = (statistics: ModelStatistics) => number;
+type ReadNumber = (statistics: ModelCounts) => number;
 const each = (shown: readonly Shown[], read: ReadNumber) =>
   shown.map(({ labels, statistics }) => ({ labels, value: read(statistics) }));
 
@@ -111,8 +127,13 @@ function counters(models: readonly (readonly [CountedModel, Labels])[], shown: r
     HELP[name],
     each(shown, (statistics) => (on ? read(statistics) : 0)),
   ];
-  const failures = models.flatMap(([{ failures }, labels]) =>
-    FAILURE_REASONS.map((reason) => ({ labels: { ...labels, reason }, value: on ? failures[reason] : 0 })),
+  const failures = models.flatMap(([{ failures, failuresOn }, labels]) =>
+    FAILURE_REASONS.flatMap((reason) => {
+      const sample = (of: Labels, value: number) => ({ labels: { ...of, reason }, value: on ? value : 0 });
+      const gpus = [...failuresOn].map(([gpu, own]) => [gpu, own[reason]] as const);
+      const ofCore = gpus.reduce((rest, [, own]) => rest - own, failures[reason]);
+      return [sample(labels, ofCore), ...gpus.map(([gpu, own]) => sample(onGpu(labels, gpu), own))];
+    }),
   );
   const cached = shown.filter((one) => one.cached);
   const ofCache = (name: string, help: string, read: ReadNumber): Row => [name, "counter", help, each(cached, read)];
@@ -145,11 +166,12 @@ function counters(models: readonly (readonly [CountedModel, Labels])[], shown: r
   ];
 }
 
-function machine({ polled, host }: PolledValues, cpu: boolean): Row[] {
+function machine({ polled, host }: PolledValues, gpus: readonly Row[], cpu: boolean): Row[] {
   const one = (name: Named, value: number): Row => [name, "gauge", HELP[name], [{ labels: {}, value }]];
   return [
     one("nv_pinned_memory_pool_total_bytes", polled ? PINNED_BYTES : 0),
     one("nv_pinned_memory_pool_used_bytes", 0),
+    ...gpus,
     ...(cpu
       ? [
           one("nv_cpu_utilization", host.cpuUtilization),

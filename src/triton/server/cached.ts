@@ -32,6 +32,10 @@ export function keep(key: string, answer: InferAnswer | TritonError, request: In
   return request.cacheUs + us;
 }
 
+/** What of an answer the request is given. */
+export const chosen = (request: InferRequest, answer: InferAnswer | TritonError): InferAnswer | TritonError =>
+  answer instanceof TritonError ? answer : wanted(request, answer);
+
 /** The outputs that the request names, in the model's order; all where it names none. */
 export function wanted({ fields }: InferRequest, answer: InferAnswer): InferAnswer {
   if (fields.outputs.length === 0) return answer;

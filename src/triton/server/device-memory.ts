@@ -20,6 +20,8 @@ export interface DeviceMemoryOptions {
 export interface MemoryHold {
   /** Weights that came with it, bytes; 0 for an engine that was there already. */
   readonly weightBytes: number;
+  /** Those on which something of it is. */
+  readonly gpus: readonly number[];
   /** For the log: `, weights of 3.00 GiB on GPU 0`; "": nothing is on a GPU. */
   readonly text: string;
   /** Gives it back; once, however often it is called. */
@@ -60,7 +62,7 @@ export class DeviceMemory {
     const taken = { holder, bytes, gpus };
     this.#taken.add(taken);
     const text = bytes > 0 && gpus.length > 0 ? `, weights of ${sizeText(bytes)} on ${gpuNames(gpus)}` : "";
-    return { weightBytes: bytes, text, give: () => this.#taken.delete(taken) };
+    return { weightBytes: bytes, gpus, text, give: () => this.#taken.delete(taken) };
   }
 
   /** Weights and KV blocks of the engine: once, however many models it serves. A text: why they do not fit. */
@@ -75,6 +77,7 @@ export class DeviceMemory {
     let given = false;
     return {
       weightBytes: isFirst ? weightBytes : 0,
+      gpus: this.#engineGpus,
       text: `, ${what(sizeText)} on ${gpuNames(this.#engineGpus)}`,
       give: () => {
         if (!given) this.#engineUsers--;
@@ -87,7 +90,7 @@ export class DeviceMemory {
   isBeyondLimit(gpu: number): boolean {
     const limit = this.#loadLimits.get(gpu);
     if (limit === undefined || this.#gpuBytes === null) return false;
-    return this.#gpuBytes - this.#freeBytes(gpu) > limit * this.#gpuBytes;
+    return this.usedBytes(gpu) > limit * this.#gpuBytes;
   }
 
   #engineBytesEach(): number {
@@ -103,10 +106,13 @@ export class DeviceMemory {
     return [...this.#taken].filter(({ bytes, gpus }) => bytes > 0 && gpus.includes(gpu));
   }
 
-  #freeBytes(gpu: number): number {
-    if (this.#gpuBytes === null) return Number.POSITIVE_INFINITY;
+  usedBytes(gpu: number): number {
     const ofModels = this.#on(gpu).reduce((all, { bytes }) => all + bytes, 0);
-    return this.#gpuBytes - ofModels - (this.#engineIsOn(gpu) ? this.#engineBytesEach() : 0);
+    return ofModels + (this.#engineIsOn(gpu) ? this.#engineBytesEach() : 0);
+  }
+
+  #freeBytes(gpu: number): number {
+    return this.#gpuBytes === null ? Number.POSITIVE_INFINITY : this.#gpuBytes - this.usedBytes(gpu);
   }
 
   #refusal(gpu: number, bytes: number, what: (say: SayBytes) => string): string {

@@ -148,7 +148,7 @@ class Passage {
       this.#request.whenCancelled(() => {
         request.cancelled = true;
       });
-      request.reported = (inputUs, inferUs, outputUs) => {
+      request.reported = ({ inputUs, inferUs, outputUs }) => {
         this.#times.inputUs += inputUs;
         this.#times.inferUs += inferUs;
         this.#times.outputUs += outputUs;
@@ -221,7 +221,7 @@ class Passage {
     const cacheUs = this.#key === null || this.#held === null ? null : keep(this.#key, this.#held, request, shared);
     const queueUs = Math.max(0, this.#stepUs - request.queuedUs);
     const spans = { ...this.#times, queueUs, requestUs: nowUs - request.startUs + (cacheUs ?? 0) };
-    statistics.executed(request.batchSize, spans.inferUs, spans.inputUs, spans.outputUs);
+    statistics.executed(request.batchSize, spans);
     statistics.succeeded(request.batchSize, spans, nowUs, epochMs());
     if (cacheUs !== null) statistics.missed(cacheUs, nowUs);
     this.#ended();

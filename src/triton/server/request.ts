@@ -19,6 +19,7 @@ import {
 } from "../../repository/tensors/datatypes.ts";
 import { Real } from "../../repository/tensors/json-nodes.ts";
 import { doubleText, rapidText } from "../../repository/tensors/tensor-json.ts";
+import type { ComputeTimes } from "./statistics.ts";
 
 /** Texts are texts of bytes. */
 export type ParameterValue = string | boolean | number | bigint | Real;
@@ -83,7 +84,7 @@ export class InferRequest implements Sequencing {
   /** What the lookup and the insertion of a response cache took. */
   cacheUs = 0;
   /** Told when the backend reports: an ensemble sums it up. */
-  reported: ((inputUs: number, inferUs: number, outputUs: number) => void) | null = null;
+  reported: ((times: ComputeTimes) => void) | null = null;
 
   /** Throws a `TritonError` where the model does not take it. */
   constructor(config: ModelConfig, fields: RequestFields, receiver: InferReceiver) {

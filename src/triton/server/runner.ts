@@ -5,10 +5,11 @@
 import type { Behaviour, ModelHost, ModelResponse, ModelResults } from "../../repository/behaviours/behaviour.ts";
 import { instancesOf, isDecoupled, type ModelConfig } from "../../repository/config/model-config.ts";
 import { internal, invalidArg, TritonError } from "../../repository/config/status.ts";
-import type { Granted, LimitedModel } from "../../repository/scheduling/rate-limiter.ts";
+import type { LimitedModel } from "../../repository/scheduling/rate-limiter.ts";
 import type { BatchRow, PlacedBatch, Scheduler } from "../../repository/scheduling/scheduler.ts";
 import type { Tensor } from "../../repository/tensors/datatypes.ts";
-import { HIT, keep, lookUp, wanted } from "./cached.ts";
+import { chosen, HIT, keep, lookUp } from "./cached.ts";
+import { computeTimesOf, type Execution, grant, type Instance, spansOf } from "./execution.ts";
 import { awaitedResults, checkedResponse, incomplete, inferencesIn, isIn } from "./fitting.ts";
 import type { ImplicitStates } from "./implicit-state.ts";
 import { OrderedResponses } from "./ordered.ts";
@@ -20,12 +21,6 @@ import type { ModelStatistics } from "./statistics.ts";
 
 /** What the real server waits for a process that has died, each time. */
 const DEAD_US = 1_000_000;
-
-interface Instance {
-  readonly name: string;
-  readonly host: ModelHost;
-  dead: boolean;
-}
 
 export interface RunnerOptions {
   readonly config: ModelConfig;
@@ -56,7 +51,7 @@ export class Runner implements Served {
   readonly #idle: Instance[];
   readonly #keys = new Map<InferRequest, string>();
   /** When each began, of a behaviour that counts at the end. */
-  readonly #began = new Map<InferRequest, number>();
+  readonly #began = new Map<InferRequest, Execution>();
   /** Whose responses leave in order: of all requests, or of those of each instance's sequences; none: as they come. */
   readonly #orders: readonly OrderedResponses<InferRequest>[];
   readonly #orderOf = new Map<InferRequest, OrderedResponses<InferRequest>>();
@@ -72,8 +67,10 @@ export class Runner implements Served {
     this.statistics = statistics;
     this.#options = options;
     this.#shared = shared;
-    this.#instances = instancesOf(config).map(({ name }) => {
-      const instance: Instance = { name, dead: false, host: host(() => (instance.dead = true)) };
+    this.#instances = instancesOf(config).map(({ name, group, device }) => {
+      const gpu = group.kind === "KIND_GPU" ? device : null;
+      const share = (gpu !== null && statistics.shares.get(gpu)) || null;
+      const instance: Instance = { name, gpu, share, dead: false, host: host(() => (instance.dead = true)) };
       return instance;
     });
     this.#idle = [...this.#instances];
@@ -170,7 +167,7 @@ export class Runner implements Served {
   #execute(instance: Instance, given: readonly InferRequest[], placed: readonly BatchRow<InferRequest>[] | null): void {
     const startUs = this.#shared.clock.now();
     this.statistics.pending -= given.length;
-    const batch = this.#sound(given);
+    const batch = this.#sound(instance, given);
     if (batch.length === 0 || instance.dead) {
       if (instance.dead) this.#bury(instance, batch);
       else this.#free(instance);
@@ -178,29 +175,30 @@ export class Runner implements Served {
     }
     const { behaviour } = this.#options;
     const late = behaviour.countsAtEnd === true;
-    if (late) for (const request of batch) this.#began.set(request, startUs);
     const rows = placed === null || batch === given ? placed : placed.filter((row) => isIn(batch, row));
     const requests = this.#views(batch, rows, instance);
+    const run: Execution = { instance, startUs, inferFromUs: this.#shared.clock.now() };
+    if (late) for (const request of batch) this.#began.set(request, run);
+    else if (instance.gpu !== null) this.#shared.gpus.began(instance.gpu, run.inferFromUs);
     try {
       const made = behaviour.execute(requests, instance.host);
       if (late) this.#free(instance);
-      else if (made instanceof Promise) this.#endsLater(instance, batch, startUs, rows, made);
-      else this.#ended(instance, batch, startUs, this.#own(rows, made));
+      else if (made instanceof Promise) this.#endsLater(run, batch, rows, made);
+      else this.#ended(run, batch, this.#own(rows, made));
     } catch (error) {
-      this.#raised(instance, batch, startUs, error);
+      this.#raised(run, batch, error);
     }
   }
 
   #endsLater(
-    instance: Instance,
+    run: Execution,
     batch: readonly InferRequest[],
-    startUs: number,
     rows: readonly BatchRow<InferRequest>[] | null,
     made: Promise<ModelResults>,
   ): void {
     made
-      .then((results) => this.#ended(instance, batch, startUs, this.#own(rows, results)))
-      .catch((error) => this.#raised(instance, batch, startUs, error));
+      .then((results) => this.#ended(run, batch, this.#own(rows, results)))
+      .catch((error) => this.#raised(run, batch, error));
   }
 
   /** What is to be answered at the end; null: all was sent before. */
@@ -235,78 +233,81 @@ export class Runner implements Served {
   }
 
   /** Those that the backend can read; the others are answered. */
-  #sound(given: readonly InferRequest[]): readonly InferRequest[] {
+  #sound({ share }: Instance, given: readonly InferRequest[]): readonly InferRequest[] {
     let sound: InferRequest[] | null = null;
     for (let at = 0; at < given.length; at++) {
       const request = given[at]!;
-      if (!this.#readable(request)) sound ??= given.slice(0, at);
+      if (!this.#readable(request, share)) sound ??= given.slice(0, at);
       else sound?.push(request);
     }
     return sound ?? given;
   }
 
   /** Texts whose length points beyond the tensor the backend finds out, not the core. */
-  #readable(request: InferRequest): boolean {
+  #readable(request: InferRequest, share: ModelStatistics | null): boolean {
     let wrong: string | undefined;
     for (const input of request.fields.inputs) wrong ??= incomplete(input);
     if (wrong === undefined) return true;
-    this.statistics.failed("BACKEND", this.#shared.clock.now() - request.startUs);
+    this.#failed(request, share, this.#shared.clock.now());
     this.#last(request, invalidArg(wrong));
     return false;
   }
 
-  #ended(instance: Instance, batch: readonly InferRequest[], startUs: number, results: ModelResults): void {
+  #ended(run: Execution, batch: readonly InferRequest[], results: ModelResults): void {
+    const { instance, startUs } = run;
     if (instance.dead) {
+      this.#computed(instance);
       this.#bury(instance, batch);
       return;
     }
-    const nowUs = this.#shared.clock.now();
+    const inferToUs = this.#shared.clock.now();
     if (results !== null && !Array.isArray(results)) {
-      this.#raised(instance, batch, startUs, new Error("it gave no list of responses"));
+      this.#raised(run, batch, new Error("it gave no list of responses"));
       return;
     }
     if (results !== null && results.length !== batch.length) {
       const why = `it gave ${results.length} responses for ${batch.length} requests`;
-      this.#raised(instance, batch, startUs, new Error(why));
+      this.#raised(run, batch, new Error(why));
       return;
     }
     const answers = results === null ? null : this.#answersOf(batch, results);
-    const inferUs = nowUs - startUs;
-    this.statistics.executed(inferencesIn(batch), inferUs);
+    const nowUs = answers === null ? inferToUs : this.#shared.clock.now();
+    const times = computeTimesOf(run, inferToUs, nowUs);
+    this.#computed(instance);
+    this.statistics.executed(inferencesIn(batch), times, instance.share);
     for (let at = 0; at < batch.length; at++) {
       const request = batch[at]!;
       const answer = answers?.[at];
       const key = this.#keys.size === 0 ? undefined : this.#keys.get(request);
+      const endUs = this.#shared.clock.now();
       const cacheUs = key === undefined || answer === undefined ? null : keep(key, answer, request, this.#shared);
-      const requestUs = nowUs - request.startUs + (cacheUs ?? 0);
-      const spans = { requestUs, queueUs: startUs - request.queuedUs, inputUs: 0, inferUs, outputUs: 0 };
-      this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs());
+      const spans = spansOf(request, startUs, times, endUs, cacheUs ?? 0);
+      this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs(), instance.share);
       if (cacheUs !== null) this.statistics.missed(cacheUs, nowUs);
-      request.reported?.(0, inferUs, 0);
+      request.reported?.(times);
     }
     if (answers !== null) for (let at = 0; at < batch.length; at++) this.#last(batch[at]!, answers[at]!);
     this.#free(instance);
   }
 
-  #answersOf(
-    batch: readonly InferRequest[],
-    results: readonly ModelResponse[],
-  ): readonly (InferAnswer | TritonError)[] {
+  #answersOf(batch: readonly InferRequest[], results: readonly ModelResponse[]): (InferAnswer | TritonError)[] {
     const answers: (InferAnswer | TritonError)[] = [];
     for (let at = 0; at < batch.length; at++) answers.push(this.#checked(batch[at]!, results[at]!));
     return answers;
   }
 
-  #raised(instance: Instance, batch: readonly InferRequest[], startUs: number, error: unknown): void {
+  #raised(run: Execution, batch: readonly InferRequest[], error: unknown): void {
+    const { instance } = run;
     const nowUs = this.#shared.clock.now();
     const { name = "Error", message = String(error) } = error instanceof Error ? error : {};
     const place = this.config.backend === "python" ? `\n\nAt:\n  ${this.#options.file}(1): execute\n` : "";
     const said = internal(
       `Failed to process the request(s) for ${this.#shared.facts.instanceWord} '${instance.name}', message: ${name}: ${message}${place}`,
     );
-    this.statistics.executed(inferencesIn(batch), nowUs - startUs);
+    this.#computed(instance);
+    this.statistics.executed(inferencesIn(batch), computeTimesOf(run, nowUs, nowUs), instance.share);
     for (const request of batch) {
-      this.statistics.failed("BACKEND", nowUs - request.startUs);
+      this.#failed(request, instance.share, nowUs);
       if (this.#keys.has(request)) this.statistics.missed(request.cacheUs, nowUs);
       this.#last(request, said);
     }
@@ -317,11 +318,20 @@ export class Runner implements Served {
   #bury(instance: Instance, batch: readonly InferRequest[]): void {
     this.#shared.clock.at(this.#shared.clock.now() + DEAD_US, () => {
       for (const request of batch) {
-        this.statistics.failed("BACKEND", this.#shared.clock.now() - request.startUs);
+        this.#failed(request, instance.share, this.#shared.clock.now());
         this.#last(request, internal(`Stub process '${instance.name}' is not healthy.`));
       }
       this.#free(instance);
     });
+  }
+
+  /** Told by the backend. */
+  #failed({ startUs }: InferRequest, share: ModelStatistics | null, nowUs: number): void {
+    this.statistics.failed("BACKEND", nowUs - startUs, 1, share);
+  }
+
+  #computed({ gpu }: Instance): void {
+    if (gpu !== null) this.#shared.gpus.ended(gpu, this.#shared.clock.now());
   }
 
   #free(instance: Instance): void {
@@ -342,16 +352,16 @@ export class Runner implements Served {
 
   /** Each request by itself, as a batch of one. */
   #countAtEnd(request: InferRequest, answer: InferAnswer | TritonError | null): void {
-    const startUs = this.#began.get(request);
-    if (startUs === undefined) return;
+    const run = this.#began.get(request);
+    if (run === undefined) return;
     const nowUs = this.#shared.clock.now();
-    const requestUs = nowUs - request.startUs;
-    const inferUs = nowUs - startUs;
-    const spans = { requestUs, queueUs: startUs - request.queuedUs, inputUs: 0, inferUs, outputUs: 0 };
-    this.statistics.executed(1, inferUs);
-    if (answer instanceof TritonError) this.statistics.failed("BACKEND", requestUs);
-    else this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs());
-    request.reported?.(0, inferUs, 0);
+    const times = computeTimesOf(run, nowUs, nowUs);
+    const spans = spansOf(request, run.startUs, times, nowUs, 0);
+    const { share } = run.instance;
+    this.statistics.executed(1, times, share);
+    if (answer instanceof TritonError) this.#failed(request, share, nowUs);
+    else this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs(), share);
+    request.reported?.(times);
   }
 
   #last(request: InferRequest, answer: InferAnswer | TritonError | null): void {
@@ -386,10 +396,3 @@ export class Runner implements Served {
     passOn(request, this.statistics, this.#shared.clock, answer && chosen(request, answer), final);
   }
 }
-
-const grant = (granted: Granted) => {
-  for (const run of granted) run();
-};
-
-const chosen = (request: InferRequest, answer: InferAnswer | TritonError) =>
-  answer instanceof TritonError ? answer : wanted(request, answer);

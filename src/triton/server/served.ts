@@ -6,6 +6,7 @@ import type { TritonError } from "../../repository/config/status.ts";
 import type { VersionFacts } from "../../repository/config/versions.ts";
 import type { RateLimiter } from "../../repository/scheduling/rate-limiter.ts";
 import type { ResponseCache } from "./cache.ts";
+import type { Gpus } from "./gpus.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 import type { ModelStatistics } from "./statistics.ts";
 
@@ -33,6 +34,7 @@ export interface Shared {
   readonly cache: ResponseCache | null;
   /** null: instances wait for no resources. */
   readonly limiter: RateLimiter | null;
+  readonly gpus: Gpus;
 }
 
 /** A response on its way: it is counted where it is the first one. */

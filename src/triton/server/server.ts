@@ -16,12 +16,14 @@ import { type IndexEntry, ModelTable, UNLOADED } from "../../repository/models/t
 import { RateLimiter } from "../../repository/scheduling/rate-limiter.ts";
 import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import { ResponseCache } from "./cache.ts";
+import { type CountedModel, neverLoaded, newStatistics } from "./counted.ts";
 import { DeviceMemory, type DeviceMemoryOptions, type MemoryHold } from "./device-memory.ts";
+import { Gpus } from "./gpus.ts";
 import { isOfEngine, type LoadAround, type LoadedModel, loadVersion, takeMemory } from "./load.ts";
 import { Naps } from "./naps.ts";
 import { type InferReceiver, InferRequest, type RequestFields } from "./request.ts";
 import type { Served, Shared } from "./served.ts";
-import { type FailureCounts, firstResponseMs, ModelStatistics, noFailures } from "./statistics.ts";
+import { firstResponseMs } from "./statistics.ts";
 
 export interface TritonOptions {
   readonly config: TritonServerConfig;
@@ -32,19 +34,11 @@ export interface TritonOptions {
   /** What computes a model whose folder says nothing of it. */
   readonly backends: LoadAround["backends"];
   readonly memory: DeviceMemoryOptions;
+  /** Instances on GPUs count by themselves; absent: they do not. */
+  readonly countsByGpu?: boolean;
   /** From 0 to below 1. */
   readonly random: () => number;
   readonly log: (line: string) => void;
-}
-
-/** What metrics show of a version that was ever loaded. */
-export interface CountedModel {
-  readonly name: string;
-  readonly version: number;
-  readonly failures: FailureCounts;
-  /** null: it is not loaded. */
-  served: Served | null;
-  folder: FoundModel;
 }
 
 const SHORT_MS = 5;
@@ -83,7 +77,7 @@ export class TritonServer {
     this.#repository = new Repository(config.repositories, this.facts.laterFields);
     this.#table = new ModelTable(this.facts);
     const limiter = config.rateLimit && new RateLimiter(config.rateLimit);
-    const shared: Shared = { clock, epochMs, facts: this.facts, cache: this.cache, limiter };
+    const shared: Shared = { clock, epochMs, facts: this.facts, cache: this.cache, limiter, gpus: new Gpus() };
     const find = (name: string, version: number) => this.find(name, version);
     this.#around = {
       shared,
@@ -98,6 +92,13 @@ export class TritonServer {
 
   get counted(): readonly CountedModel[] {
     return [...this.#counted.values()];
+  }
+
+  /** The GPUs that models have asked for. */
+  gpusAt(nowUs: number): readonly { readonly gpu: number; readonly busyUs: number; readonly usedBytes: number }[] {
+    const { gpus } = this.#around.shared;
+    const use = (gpu: number) => ({ gpu, busyUs: gpus.busyUs(gpu, nowUs), usedBytes: this.#memory.usedBytes(gpu) });
+    return gpus.all.map(use);
   }
 
   /** Requests that have not had their last response. */
@@ -169,7 +170,9 @@ export class TritonServer {
   /** Throws a `TritonError` where the request is refused before it is taken in. */
   infer(name: string, version: number, fields: RequestFields, receiver: InferReceiver): InferRequest {
     const model = this.find(name, version);
+    const startUs = this.#options.clock.now();
     const request = new InferRequest(model.config, fields, receiver);
+    request.startUs = startUs;
     model.submit(request);
     return request;
   }
@@ -261,6 +264,7 @@ export class TritonServer {
     let hold: MemoryHold | null = null;
     try {
       hold = takeMemory(folder, version, this.#memory, this.#around.backends);
+      this.#around.shared.gpus.asked(hold.gpus);
       const loadS = time === null || isEnsemble(folder.config) ? 0 : loadSeconds(time, hold.weightBytes);
       if (loadS > 0) await this.#sleep(loadS * 1000);
       const { model, from } = await this.#loaded(folder, version, fromUs, before);
@@ -282,21 +286,11 @@ export class TritonServer {
   /** `before`: what serves until then. */
   async #loaded(folder: FoundModel, version: number, fromUs: number, before: Served | null): Promise<LoadedModel> {
     const { name } = folder;
-    const { clock, log, targets } = this.#options;
-    const counted = this.#counted.get(`${name}/${version}`) ?? {
-      name,
-      version,
-      failures: noFailures(),
-      served: null,
-      folder,
-    };
+    const { clock, log, targets, countsByGpu = false } = this.#options;
+    const counted = this.#counted.get(`${name}/${version}`) ?? neverLoaded(folder, version);
     this.#counted.set(`${name}/${version}`, counted);
-    const statistics = new ModelStatistics(
-      counted.failures,
-      targets,
-      clock.now(),
-      before?.statistics.firstResponseMs ?? firstResponseMs(folder.config, log),
-    );
+    const bounds = before?.statistics.firstResponseMs ?? firstResponseMs(folder.config, log);
+    const statistics = newStatistics(counted, folder, countsByGpu, targets, clock.now(), bounds);
     const loaded = await loadVersion(folder, version, statistics, this.#around);
     statistics.loadS = (clock.now() - fromUs) / 1e6;
     Object.assign(counted, { served: loaded.model, folder });

@@ -12,13 +12,17 @@ export interface CountedTime {
   us: number;
 }
 
-/** Where one request's time went. */
-export interface RequestSpans {
-  readonly requestUs: number;
-  readonly queueUs: number;
+/** Where the time of an execution went. */
+export interface ComputeTimes {
   readonly inputUs: number;
   readonly inferUs: number;
   readonly outputUs: number;
+}
+
+/** Where one request's time went. */
+export interface RequestSpans extends ComputeTimes {
+  readonly requestUs: number;
+  readonly queueUs: number;
 }
 
 export type FailureCounts = Record<Reason, number>;
@@ -26,6 +30,22 @@ export const noFailures = (): FailureCounts =>
   Object.fromEntries(FAILURE_REASONS.map((reason) => [reason, 0])) as FailureCounts;
 
 const counted = (): CountedTime => ({ count: 0, us: 0 });
+
+/** What a page shows of them. */
+export type ModelCounts = Pick<
+  ModelStatistics,
+  | "pending"
+  | "loadS"
+  | "inferences"
+  | "executions"
+  | "success"
+  | "cacheHit"
+  | "cacheMiss"
+  | "spans"
+  | "firstResponse"
+  | "firstResponseMs"
+  | "quantiles"
+>;
 
 const CUSTOMIZABLE = "nv_inference_first_response_histogram_ms";
 
@@ -61,14 +81,21 @@ export class ModelStatistics {
   readonly firstResponseMs: readonly number[];
   /** By `SPANS`, then of hits and of misses; none where summaries are off. */
   readonly quantiles: readonly Quantiles[];
+  /** What the instances on each GPU reported, by GPU: it is in the whole, too, but for the quantiles. */
+  readonly shares: ReadonlyMap<number, ModelStatistics>;
 
+  /** `onGpus`: failures by GPU, of those that count by themselves. */
   constructor(
     failures: FailureCounts,
     targets: readonly QuantileTarget[],
     nowUs: number,
     firstResponseMs: readonly number[] = FIRST_RESPONSE_MS,
+    onGpus: ReadonlyMap<number, FailureCounts> = new Map(),
   ) {
     this.failures = failures;
+    this.shares = new Map(
+      [...onGpus].map(([gpu, own]) => [gpu, new ModelStatistics(own, targets, nowUs, firstResponseMs)]),
+    );
     this.firstResponseMs = firstResponseMs;
     this.firstResponse = new Float64Array(firstResponseMs.length + 2);
     this.quantiles =
@@ -76,7 +103,9 @@ export class ModelStatistics {
   }
 
   /** A batch was executed, whatever came of it. */
-  executed(size: number, inferUs: number, inputUs = 0, outputUs = 0): void {
+  executed(size: number, times: ComputeTimes, share: ModelStatistics | null = null): void {
+    const { inputUs, inferUs, outputUs } = times;
+    share?.executed(size, times);
     this.executions++;
     let batch = this.batches.get(size);
     if (batch === undefined) {
@@ -89,18 +118,26 @@ export class ModelStatistics {
     batch.output += outputUs;
   }
 
-  succeeded(inferences: number, spans: RequestSpans, nowUs: number, epochMs: number): void {
+  succeeded(
+    inferences: number,
+    spans: RequestSpans,
+    nowUs: number,
+    epochMs: number,
+    share: ModelStatistics | null = null,
+  ): void {
+    share?.succeeded(inferences, spans, nowUs, epochMs);
+    const observes = share === null;
     const { requestUs, queueUs, inputUs, inferUs, outputUs } = spans;
     this.lastInferenceMs = Math.floor(epochMs);
     this.inferences += inferences;
     this.success.count++;
     this.success.us += requestUs;
     // In the order of `SPANS`.
-    this.#took(0, requestUs, nowUs);
-    this.#took(1, queueUs, nowUs);
-    this.#took(2, inputUs, nowUs);
-    this.#took(3, inferUs, nowUs);
-    this.#took(4, outputUs, nowUs);
+    this.#took(0, requestUs, nowUs, observes);
+    this.#took(1, queueUs, nowUs, observes);
+    this.#took(2, inputUs, nowUs, observes);
+    this.#took(3, inferUs, nowUs, observes);
+    this.#took(4, outputUs, nowUs, observes);
   }
 
   /** `requestUs` and `queueUs` of it, and how long the lookup took. */
@@ -110,8 +147,8 @@ export class ModelStatistics {
     this.success.us += requestUs;
     this.cacheHit.count++;
     this.cacheHit.us += lookupUs;
-    this.#took(0, requestUs, nowUs);
-    this.#took(1, queueUs, nowUs);
+    this.#took(0, requestUs, nowUs, true);
+    this.#took(1, queueUs, nowUs, true);
     this.quantiles[SPANS.length]?.insert(lookupUs, nowUs);
   }
 
@@ -122,7 +159,8 @@ export class ModelStatistics {
     this.quantiles[SPANS.length + 1]?.insert(us, nowUs);
   }
 
-  failed(reason: Reason, requestUs: number, times = 1): void {
+  failed(reason: Reason, requestUs: number, times = 1, share: ModelStatistics | null = null): void {
+    share?.failed(reason, requestUs, times);
     this.failures[reason] += times;
     this.fail.count += times;
     this.fail.us += requestUs * times;
@@ -137,8 +175,24 @@ export class ModelStatistics {
     this.firstResponse[bounds.length + 1]! += ms;
   }
 
-  #took(span: number, us: number, nowUs: number): void {
+  /** What no instance on a GPU reported. */
+  get ofCore(): ModelCounts {
+    if (this.shares.size === 0) return this;
+    const shares = [...this.shares.values()];
+    const rest = (read: (of: ModelStatistics) => number) =>
+      shares.reduce((left, share) => left - read(share), read(this));
+    const { pending, loadS, cacheHit, cacheMiss, firstResponse, firstResponseMs, quantiles } = this;
+    return {
+      ...{ pending, loadS, cacheHit, cacheMiss, firstResponse, firstResponseMs, quantiles },
+      inferences: rest((of) => of.inferences),
+      executions: rest((of) => of.executions),
+      success: { count: rest((of) => of.success.count), us: rest((of) => of.success.us) },
+      spans: this.spans.map((_, span) => rest((of) => of.spans[span]!)),
+    };
+  }
+
+  #took(span: number, us: number, nowUs: number, observes: boolean): void {
     this.spans[span]! += us;
-    if (this.quantiles.length > 0) this.quantiles[span]!.insert(us, nowUs);
+    if (observes && this.quantiles.length > 0) this.quantiles[span]!.insert(us, nowUs);
   }
 }

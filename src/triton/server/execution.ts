@@ -1,0 +1,51 @@
+/** What is one execution of a batch, and where did the time of its requests go? */
+import type { ModelHost } from "../../repository/behaviours/behaviour.ts";
+import type { Granted } from "../../repository/scheduling/rate-limiter.ts";
+import type { InferRequest } from "./request.ts";
+import type { ComputeTimes, ModelStatistics, RequestSpans } from "./statistics.ts";
+
+export interface Instance {
+  readonly name: string;
+  readonly host: ModelHost;
+  /** null: it is on none. */
+  readonly gpu: number | null;
+  /** What the instances on its GPU have counted; null: nothing is counted by GPU. */
+  readonly share: ModelStatistics | null;
+  dead: boolean;
+}
+
+export interface Execution {
+  readonly instance: Instance;
+  readonly startUs: number;
+  /** When the inputs had been made what the behaviour sees. */
+  readonly inferFromUs: number;
+}
+
+/** Times of a batch, each of its requests has them. `inferToUs`: the behaviour was done; `endUs`: what it gave had been made answers. */
+export const computeTimesOf = (
+  { startUs, inferFromUs }: Execution,
+  inferToUs: number,
+  endUs: number,
+): ComputeTimes => ({
+  inputUs: inferFromUs - startUs,
+  inferUs: inferToUs - inferFromUs,
+  outputUs: endUs - inferToUs,
+});
+
+/** `cacheUs`: what the cache took beside. */
+export const spansOf = (
+  request: InferRequest,
+  startUs: number,
+  times: ComputeTimes,
+  endUs: number,
+  cacheUs: number,
+): RequestSpans => ({
+  requestUs: endUs - request.startUs + cacheUs,
+  queueUs: startUs - request.queuedUs,
+  ...times,
+});
+
+/** Runs those whose turn a rate limiter says it is. */
+export const grant = (granted: Granted): void => {
+  for (const run of granted) run();
+};

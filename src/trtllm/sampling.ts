@@ -1,0 +1,47 @@
+/**
+ * What does TensorRT-LLM's LLM API say of sampling parameters that it refuses, and which does it take that vLLM refuses?
+ * `SamplingParams._validate` (`sampling_params.py`, 1.3 line).
+ */
+import { Refused } from "../python/errors.ts";
+import { reprFloat } from "../python/repr.ts";
+import { get, numberOf, type PythonDict, set, truthy } from "../python/value.ts";
+import { flatError } from "./errors.ts";
+
+/** What vLLM's table takes at most: texts do not differ beyond it. */
+const HOTTEST = 2;
+
+const refuse = (message: string): never => {
+  throw new Refused(flatError(message));
+};
+
+/** Throws `Refused`; changes the body. What is no number the table of fields speaks of. */
+export function useSampling(body: PythonDict): void {
+  const of = (name: string) => numberOf(get(body, name));
+  const [topP, topK, temperature, minP] = ["top_p", "top_k", "temperature", "min_p"].map(of);
+  checkShare("top_p", topP);
+  if (topK !== undefined && topK < 0) refuse(`require top_k >= 0, got top_k=${topK}`);
+  if (temperature !== undefined && temperature < 0)
+    refuse(`require temperature >= 0, got temperature=${reprFloat(temperature)}`);
+  checkShare("min_p", minP);
+  const isGreedy = temperature === 0 || topP === 0 || topK === 1;
+  checkSequences(of("n") ?? 1, of("best_of"), isGreedy && !truthy(get(body, "use_beam_search")));
+  if (topP === 0) set(body, "top_p", 1);
+  if (isGreedy) set(body, "temperature", 0);
+  else if (temperature !== undefined && temperature > HOTTEST) set(body, "temperature", HOTTEST);
+}
+
+function checkShare(name: string, value: number | undefined): void {
+  if (value !== undefined && (value < 0 || value > 1))
+    refuse(`require 0 <= ${name} <= 1, got ${name}=${reprFloat(value)}`);
+}
+
+function checkSequences(n: number, given: number | undefined, isGreedy: boolean): void {
+  const bestOf = given || n;
+  if (bestOf < n) refuse(`best_of (${bestOf}) cannot be less than n (${n})`);
+  if (bestOf > 1 && isGreedy)
+    refuse(
+      `Greedy decoding in the LLM API does not allow multiple returns. Please set to best_of=1, got best_of=${bestOf}. ` +
+        "Please set to best_of=1 or set an environment variable TLLM_ALLOW_N_GREEDY_DECODING=1 to allow best_of > 1 " +
+        "under the greedy decoding.",
+    );
+}
