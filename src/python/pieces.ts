@@ -40,13 +40,26 @@ export function atOnce<R>(work: Pieces<R>): R {
 }
 
 /** `Array.map`. */
-export function* mapped<A, B>(list: readonly A[], change: (item: A) => B): Pieces<B[]> {
+export function* mapped<A, B>(list: readonly A[], change: (item: A, at: number) => B): Pieces<B[]> {
   const out: B[] = [];
   for (const item of list) {
-    out.push(change(item));
+    out.push(change(item, out.length));
     if (out.length % ITEMS_OF_A_PIECE === 0) yield;
   }
   return out;
+}
+
+/** The first that is found of what `look` gives, undefined where there is none. */
+export function* firstOf<A, B>(
+  list: readonly A[],
+  look: (item: A, at: number) => B | undefined,
+): Pieces<B | undefined> {
+  for (let at = 0; at < list.length; at++) {
+    const found = look(list[at]!, at);
+    if (found !== undefined) return found;
+    if (at % ITEMS_OF_A_PIECE === 0) yield;
+  }
+  return undefined;
 }
 
 /** `Array.filter`, of anything that is gone through once. */
@@ -81,6 +94,15 @@ export async function turn({ after }: EventLoopTurns): Promise<void> {
   });
 }
 
+/** As `inTurns`; what takes no more than one piece is there at once. */
+export function atOnceOrInTurns<R>(work: Pieces<R>, turns: EventLoopTurns): R | Promise<R> {
+  for (const untilUs = turns.nowUs() + PIECE_US; ; ) {
+    const { done, value } = work.next();
+    if (done) return value;
+    if (turns.nowUs() >= untilUs) return turn(turns).then(() => inTurns(work, turns));
+  }
+}
+
 /** With turns of the event loop between. */
 export async function inTurns<R>(work: Pieces<R>, turns: EventLoopTurns): Promise<R> {
   for (let untilUs = turns.nowUs() + PIECE_US; ; ) {
@@ -90,5 +112,23 @@ export async function inTurns<R>(work: Pieces<R>, turns: EventLoopTurns): Promis
     turns.consumed?.(PIECE_BYTES);
     await turn(turns);
     untilUs = turns.nowUs() + PIECE_US;
+  }
+}
+
+/** For work that waits for other things as well: the event loop turns where a piece of it has taken its time. */
+export class Stops {
+  readonly #turns: EventLoopTurns;
+  #untilUs: number;
+
+  constructor(turns: EventLoopTurns) {
+    this.#turns = turns;
+    this.#untilUs = turns.nowUs() + PIECE_US;
+  }
+
+  /** To be awaited between two things. */
+  async look(): Promise<void> {
+    if (this.#turns.nowUs() < this.#untilUs) return;
+    await turn(this.#turns);
+    this.#untilUs = this.#turns.nowUs() + PIECE_US;
   }
 }

@@ -49,6 +49,7 @@ async function listen(parts: Parts): Promise<Listeners> {
     config,
     targets: parts.config.triton.quantiles,
     clock: parts.clock,
+    turns: parts.backend,
     backends: llmModels(llmAround(parts), counts),
     memory: deviceMemory(parts.config),
     countsByGpu: parts.config.triton.gpu,

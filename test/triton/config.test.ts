@@ -3,15 +3,19 @@ import { expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { configFromJson, configJson } from "../../src/repository/config/config-json.ts";
+import { atOnce } from "../../src/python/pieces.ts";
+import { configFromJson, configTexts } from "../../src/repository/config/config-json.ts";
 import { normalized } from "../../src/repository/config/normalize.ts";
-import { parsePbtxt } from "../../src/repository/config/pbtxt.ts";
+import { type ConfigMessage, parsePbtxt } from "../../src/repository/config/pbtxt.ts";
 import { ROOT } from "../../src/repository/config/schema.ts";
 import { wrongConfig } from "../../src/repository/config/validate.ts";
 import { Repository } from "../../src/repository/models/repository.ts";
 
 const parse = (text: string, later = true) => parsePbtxt(text, ROOT, later);
-const model = (text: string) => normalized(parse(text), "m", []);
+const model = (text: string) => atOnce(normalized(parse(text), "m", []));
+const wrong = (text: string) => atOnce(wrongConfig(model(text)));
+const configJson = (config: ConfigMessage) => JSON.parse([...configTexts(config, true)].join(""));
+const fromJson = (json: unknown) => atOnce(configFromJson(json, true));
 
 test.each([
   ['name: "m"\nfoo: 1', '2:1: Message type "inference.ModelConfig" has no field named "foo".'],
@@ -111,12 +115,13 @@ test.each([
     "output 'y' for ensemble 'm' is not written: at least one of its depending tensors, 'c', is not connected",
   ],
 ])("wrong in Triton's words: %s", (text, why) => {
-  expect(wrongConfig(model(text))).toBe(why);
+  expect(wrong(text)).toBe(why);
 });
 
 test("defaults: version policy, preferred size, instances, file, pinned memory", () => {
-  const config = model(`backend: "onnxruntime" max_batch_size: 4 dynamic_batching {} ${TENSORS}`);
-  expect(wrongConfig(config)).toBeUndefined();
+  const text = `backend: "onnxruntime" max_batch_size: 4 dynamic_batching {} ${TENSORS}`;
+  const config = model(text);
+  expect(wrong(text)).toBeUndefined();
   expect(config).toMatchObject({
     name: "m",
     platform: "onnxruntime_onnx",
@@ -131,11 +136,12 @@ test("as JSON and back it is the same", () => {
   const config = model(
     `backend: "python" max_batch_size: 4 ${TENSORS} parameters { key: "a" value { string_value: "b" } }`,
   );
-  const json = configJson(config, true);
-  expect(configJson(configFromJson(json, true), true)).toEqual(json);
-  expect(() => configFromJson({ nope: 1 }, true)).toThrow("nope");
-  expect(() => configFromJson({ max_batch_size: "x" }, true)).toThrow("max_batch_size");
-  expect(configFromJson({ maxBatchSize: "4" }, true)).toEqual({ max_batch_size: 4 });
+  const json = configJson(config);
+  expect(configJson(fromJson(json))).toEqual(json);
+  expect(() => fromJson({ nope: 1 })).toThrow("nope");
+  expect(() => fromJson({ max_batch_size: "x" })).toThrow("max_batch_size");
+  for (const wrong of [5, "ab", [{}]]) expect(() => fromJson({ parameters: wrong })).toThrow("parameters is no map");
+  expect(fromJson({ maxBatchSize: "4" })).toEqual({ max_batch_size: 4 });
 });
 
 test("a repository: versions by policy, names of folders, two homes, what a load brings", () => {
@@ -157,13 +163,13 @@ test("a repository: versions by policy, names of folders, two homes, what a load
     expect(repository.read("a").versions).toEqual([10]);
     const all = JSON.stringify({ backend: "python", version_policy: { all: {} } });
     expect(repository.read("a", { config: all, files: new Map() }).versions).toEqual([1, 2, 10]);
-    const brought = repository.read("new", { config: all, files: new Map([["3/model.py", new Uint8Array()]]) });
+    const brought = repository.read("new", { config: all, files: new Map([["3/model.py", 0]]) });
     expect(brought.versions).toEqual([3]);
     expect(() => repository.read("both")).toThrow("not unique across all model repositories");
     expect(() => repository.read("other")).toThrow("directory name must equal model name");
     expect(() => repository.read("empty")).toThrow("at least one version must be available");
     expect(() => repository.read("../a")).toThrow("must not contain path traversal characters");
-    expect(() => repository.read("a", { config: null, files: new Map([["1/f", new Uint8Array()]]) })).toThrow(
+    expect(() => repository.read("a", { config: null, files: new Map([["1/f", 0]]) })).toThrow(
       "Load parameter 'config' must be specified for model file override",
     );
     expect(() => new Repository([join(base, "none")], true).names()).toThrow("no such folder");

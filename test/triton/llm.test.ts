@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { FrameType } from "../../src/http2/frames.ts";
+import { atOnce } from "../../src/python/pieces.ts";
 import { normalized } from "../../src/repository/config/normalize.ts";
 import { windowUpdate } from "../http2/peer.ts";
 import { startTriton, type TritonChild } from "./child.ts";
@@ -55,11 +56,8 @@ test("a folder that names a backend and nothing else has the backend's tensors, 
     "embedding_request",
   ]);
   expect(config).toMatchObject({ max_batch_size: 0, model_transaction_policy: { decoupled: true } });
-  const again = normalized(
-    { backend: "vllm", input: [{ name: "text_input", data_type: "TYPE_STRING", dims: [1] }] },
-    "mine",
-    [],
-  );
+  const given = { backend: "vllm", input: [{ name: "text_input", data_type: "TYPE_STRING", dims: [1] }] };
+  const again = atOnce(normalized(given, "mine", []));
   expect(again.input).toHaveLength(11);
   expect(again.output).toHaveLength(6);
 });

@@ -44,6 +44,7 @@ async function served(files: Readonly<Record<string, string | number>>, ...flags
     config: read.config.tritonServer!,
     targets: [],
     clock,
+    turns: { nowUs: () => clock.now() },
     epochMs: () => 0,
     backends: ({ backend }) =>
       backend === "vllm" ? { behaviour: { execute: async () => [] }, from: "the engine", ofEngine: true } : undefined,
@@ -56,7 +57,7 @@ async function served(files: Readonly<Record<string, string | number>>, ...flags
     log: (line) => lines.push(line),
   });
   const failures = await server.start();
-  const reasons = () => Object.fromEntries(server.index(false).map(({ name, reason = "" }) => [name, reason]));
+  const reasons = () => Object.fromEntries(Array.from(server.index(false), ({ name, reason = "" }) => [name, reason]));
   /** Seconds that it took, or why it failed. */
   const load = async (name: string, config: string | null = null, files: LoadOverride["files"] = new Map()) => {
     const fromUs = clock.now();
@@ -182,7 +183,7 @@ test("a model that is loaded again serves until the new one is ready, and there 
   expect(server.find("a", 1)).not.toBe(first);
   expect(await load("b")).toBeCloseTo(1, 1);
   server.unload("b", false);
-  const brought = new Map(["1/model.plan", "1/model.py", "2/model.plan"].map((file) => [file, new Uint8Array(2048)]));
+  const brought = new Map(["1/model.plan", "1/model.py", "2/model.plan"].map((file) => [file, 2048]));
   expect(await load("c", config(), brought)).toBeCloseTo(1, 1);
   expect(lines.at(-1)).toStartWith("model c version 2: ");
   expect(lines.at(-1)).toEndWith(", weights of 2.00 KiB on GPU 0");

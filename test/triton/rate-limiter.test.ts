@@ -245,6 +245,7 @@ async function served(folders: Readonly<Record<string, string>>, ...flags: strin
     config: read.config.tritonServer as TritonServerConfig,
     targets: [],
     clock,
+    turns: { nowUs: () => clock.now() },
     epochMs: () => 0,
     backends: () => undefined,
     memory: { gpuBytes: null, engine: { weightBytes: 0, kvBytes: 0, gpus: 1 }, loadLimits: new Map() },

@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { atOnce } from "../../src/python/pieces.ts";
 import type { ModelConfig, SequenceBatching } from "../../src/repository/config/model-config.ts";
 import { wrongControls } from "../../src/repository/config/validate-sequences.ts";
 import type { SequenceBatcher } from "../../src/repository/scheduling/sequence-batcher.ts";
@@ -140,7 +141,7 @@ test("a model finds its controls among its inputs; an id of the wrong kind is re
 });
 
 test("control inputs that are wrong are refused in Triton's words", () => {
-  const wrong = (...inputs: object[]) => wrongControls({ control_input: inputs } as SequenceBatching, "m");
+  const wrong = (...inputs: object[]) => atOnce(wrongControls({ control_input: inputs } as SequenceBatching, "m"));
   const flags = { int32_false_true: [0, 1] };
   const id = { kind: "CONTROL_SEQUENCE_CORRID", data_type: "TYPE_STRING" };
   const start = "for CONTROL_SEQUENCE_START for m";

@@ -6,7 +6,7 @@ import type { AnswerContext } from "../../src/answer/context.ts";
 import { chatPieces, completionPieces, readChat, readCompletion } from "../../src/dialects/openai/read.ts";
 import { VirtualClock } from "../../src/host/clock.ts";
 import { parsePython, plainPieces, pythonPieces } from "../../src/python/json.ts";
-import { inTurns, type Pieces, turn } from "../../src/python/pieces.ts";
+import { atOnceOrInTurns, firstOf, inTurns, type Pieces, Stops, turn } from "../../src/python/pieces.ts";
 import { LIMITS } from "../limits.ts";
 
 const JSON_TYPE = "application/json";
@@ -162,4 +162,55 @@ test("a response's tools are written down once, in pieces, whatever events repea
   expect(tools(created!)).toHaveLength(4000);
   expect(tools(running!)).toEqual(tools(created!));
   expect(tools(created!)[3999]).toMatchObject({ name: "f3999", parameters: { type: "object" } });
+});
+
+/** Each look at the clock takes so long; turns are counted. */
+function passing(lookUs: number) {
+  let us = 0;
+  const seen = {
+    turns: 0,
+    nowUs: () => (us += lookUs),
+    after: (_: number, act: () => void) => {
+      seen.turns++;
+      queueMicrotask(act);
+      return () => {};
+    },
+  };
+  return seen;
+}
+
+function* counting(count: number): Pieces<number> {
+  for (let at = 0; at < count; at++) yield;
+  return count;
+}
+
+test("what takes no more than one piece is there at once, the rest comes with turns in between", async () => {
+  const turns = passing(100);
+  expect(atOnceOrInTurns(counting(5), turns)).toBe(5);
+  expect(turns.turns).toBe(0);
+  const long = atOnceOrInTurns(counting(100), turns);
+  expect(long).toBeInstanceOf(Promise);
+  expect(await long).toBe(100);
+  expect(turns.turns).toBeWithin(5, 20);
+  const fails = function* (): Pieces<never> {
+    yield* counting(50);
+    throw new Error("at its end");
+  };
+  await expect(async () => atOnceOrInTurns(fails(), turns)).toThrow("at its end");
+});
+
+test("between many things the event loop turns once for each piece of time", async () => {
+  const turns = passing(100);
+  const stops = new Stops(turns);
+  for (let at = 0; at < 100; at++) await stops.look();
+  expect(turns.turns).toBeWithin(5, 20);
+});
+
+test("the first that is found, with stops", () => {
+  const list = range(1000, (at) => at);
+  const look = (one: number) => (one >= 700 ? `${one}` : undefined);
+  const { result, pieces } = counted(firstOf(list, look));
+  expect(result).toBe("700");
+  expect(pieces).toBeGreaterThan(10);
+  expect(counted(firstOf(list, () => undefined)).result).toBeUndefined();
 });

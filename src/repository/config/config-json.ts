@@ -2,49 +2,82 @@
  * How does a configuration look as JSON? As the real server prints it: protobuf's mapping with the original names, defaults
  * printed, whole numbers of 64 bits as numbers; and how it is read, as a load may bring one.
  */
+import { ITEMS_OF_A_PIECE, type Pieces } from "../../python/pieces.ts";
+import { setOwn } from "../../python/value.ts";
 import type { ConfigMessage, Value } from "./pbtxt.ts";
 import { type ConfigField, enums, messages, ROOT } from "./schema.ts";
 
-type JsonNode = string | number | boolean | null | readonly JsonNode[] | { readonly [key: string]: JsonNode };
+/** Characters that are given at a time, at least. */
+const CHARACTERS = 4096;
 
-/** Every field that has a default is there; messages and choices only where they were set. */
-export function configJson(config: ConfigMessage, later: boolean): { readonly [key: string]: JsonNode } {
-  return printed(ROOT, config, later);
+/** Every field that has a default is there; messages and choices only where they were set. Short texts, one behind the other. */
+export function* configTexts(config: ConfigMessage, later: boolean): Generator<string, void> {
+  const printer = new Printer(later);
+  yield* printer.message(ROOT, config);
+  yield printer.made;
 }
 
-function printed(type: string, message: ConfigMessage, later: boolean): { readonly [key: string]: JsonNode } {
-  const made: Record<string, JsonNode> = {};
-  for (const field of messages.get(type)!) {
-    const value = message[field.name];
-    if (field.later && !later) continue;
-    if (field.keys !== null) made[field.name] = mapped(field, (value ?? {}) as ConfigMessage, later);
-    else if (field.repeated) made[field.name] = ((value ?? []) as Value[]).map((one) => single(field, one, later));
-    else if (value !== undefined) made[field.name] = single(field, value, later);
-    else if (!messages.has(field.type) && field.choice === null) made[field.name] = defaultOf(field.type);
+class Printer {
+  made = "";
+  readonly #later: boolean;
+
+  constructor(later: boolean) {
+    this.#later = later;
   }
-  return made;
+
+  *message(type: string, message: ConfigMessage): Generator<string, void> {
+    let mark = "{";
+    for (const field of messages.get(type)!) {
+      if (field.later && !this.#later) continue;
+      const value = message[field.name];
+      const isMessage = messages.has(field.type);
+      const isList = field.repeated || field.keys !== null;
+      if (!isList && value === undefined && (isMessage || field.choice !== null)) continue;
+      this.made += `${mark}"${field.name}":`;
+      mark = ",";
+      if (isList) yield* this.#list(field, value ?? (field.keys === null ? [] : {}), isMessage);
+      else if (isMessage) yield* this.message(field.type, value as ConfigMessage);
+      else this.made += JSON.stringify(value ?? defaultOf(field.type));
+    }
+    this.made += mark === "{" ? "{}" : "}";
+  }
+
+  *#list({ type, keys }: ConfigField, value: Value, isMessage: boolean): Generator<string, void> {
+    const names = keys === null ? null : Object.keys(value as ConfigMessage);
+    const items = names === null ? (value as readonly Value[]) : names;
+    this.made += names === null ? "[" : "{";
+    for (let at = 0; at < items.length; at++) {
+      if (at > 0) this.made += ",";
+      if (names !== null) this.made += `${JSON.stringify(names[at])}:`;
+      const one = names === null ? items[at]! : (value as ConfigMessage)[names[at]!]!;
+      if (isMessage) yield* this.message(type, one as ConfigMessage);
+      else this.made += JSON.stringify(one);
+      if (this.made.length >= CHARACTERS) yield this.#taken();
+    }
+    this.made += names === null ? "]" : "}";
+  }
+
+  #taken(): string {
+    const { made } = this;
+    this.made = "";
+    return made;
+  }
 }
 
-const mapped = (field: ConfigField, entries: ConfigMessage, later: boolean): JsonNode =>
-  Object.fromEntries(Object.entries(entries).map(([key, value]) => [key, single(field, value!, later)]));
-
-const single = ({ type }: ConfigField, value: Value, later: boolean): JsonNode =>
-  messages.has(type) ? printed(type, value as ConfigMessage, later) : (value as JsonNode);
-
-function defaultOf(type: string): JsonNode {
+function defaultOf(type: string): string | boolean | number {
   if (type === "string") return "";
   if (type === "bool") return false;
   return enums.get(type)?.[0] ?? 0;
 }
 
 /** Throws where it is no configuration: a field that is not known, a value of another kind. */
-export function configFromJson(json: unknown, later: boolean): ConfigMessage {
+export function configFromJson(json: unknown, later: boolean): Pieces<ConfigMessage> {
   return read(ROOT, json, later);
 }
 
 const camel = (name: string) => name.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase());
 
-function read(type: string, json: unknown, later: boolean): ConfigMessage {
+function* read(type: string, json: unknown, later: boolean): Pieces<ConfigMessage> {
   if (typeof json !== "object" || json === null || Array.isArray(json)) throw new Error(`no object for ${type}`);
   const made: Record<string, Value> = {};
   for (const [key, value] of Object.entries(json)) {
@@ -52,18 +85,36 @@ function read(type: string, json: unknown, later: boolean): ConfigMessage {
     if (field === undefined || (field.later && !later)) throw new Error(`${type} has no field ${key}`);
     if (value === null) continue;
     if (field.keys !== null) {
-      const entries = Object.entries(value as object).map(([of, one]) => [of, readSingle(field, one, later)]);
-      made[field.name] = Object.fromEntries(entries) as ConfigMessage;
+      if (typeof value !== "object" || Array.isArray(value)) throw new Error(`${key} is no map`);
+      made[field.name] = yield* readMap(field, value, later);
     } else if (field.repeated) {
       if (!Array.isArray(value)) throw new Error(`${key} is no list`);
-      made[field.name] = value.map((one) => readSingle(field, one, later));
-    } else made[field.name] = readSingle(field, value, later);
+      made[field.name] = yield* readList(field, value, later);
+    } else made[field.name] = yield* readSingle(field, value, later);
   }
   return made;
 }
 
-function readSingle({ type, name }: ConfigField, json: unknown, later: boolean): Value {
-  if (messages.has(type)) return read(type, json, later);
+function* readMap(field: ConfigField, json: object, later: boolean): Pieces<ConfigMessage> {
+  const made: Record<string, Value> = {};
+  for (const [at, key] of Object.keys(json).entries()) {
+    setOwn(made, key, yield* readSingle(field, (json as Record<string, unknown>)[key], later));
+    if (at % ITEMS_OF_A_PIECE === 0) yield;
+  }
+  return made;
+}
+
+function* readList(field: ConfigField, json: readonly unknown[], later: boolean): Pieces<readonly Value[]> {
+  const made: Value[] = [];
+  for (const one of json) {
+    made.push(yield* readSingle(field, one, later));
+    if (made.length % ITEMS_OF_A_PIECE === 0) yield;
+  }
+  return made;
+}
+
+function* readSingle({ type, name }: ConfigField, json: unknown, later: boolean): Pieces<Value> {
+  if (messages.has(type)) return yield* read(type, json, later);
   const values = enums.get(type);
   const value = values === undefined ? json : typeof json === "number" ? values[json] : json;
   if (values?.includes(value as string)) return value as string;

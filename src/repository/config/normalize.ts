@@ -2,6 +2,7 @@
  * What does a configuration mean where it says nothing? Names, backend, file, policies, instances: `GetNormalizedModelConfig`
  * and `NormalizeInstanceGroup` of `model_config_utils.cc` (2026): GPUs are there where a group asks for them.
  */
+import { mapped, type Pieces } from "../../python/pieces.ts";
 import { BACKENDS, backendOfFile, backendOfPlatform } from "./backends.ts";
 import type { InstanceGroup, ModelConfig } from "./model-config.ts";
 import type { ConfigMessage } from "./pbtxt.ts";
@@ -10,7 +11,7 @@ import { withVllmTensors } from "./vllm-tensors.ts";
 const IDLE_US = 1_000_000;
 
 /** `folder`: the model's name; `files`: what lies in its first version's folder. */
-export function normalized(read: ConfigMessage, folder: string, files: readonly string[]): ModelConfig {
+export function* normalized(read: ConfigMessage, folder: string, files: readonly string[]): Pieces<ModelConfig> {
   const said = read as unknown as Partial<ModelConfig>;
   const { backend, platform, file } = backendFields(said, files);
   const given = backend === "vllm" ? withVllmTensors(said) : said;
@@ -49,7 +50,7 @@ export function normalized(read: ConfigMessage, folder: string, files: readonly 
             input_pinned_memory: optimization?.input_pinned_memory ?? { enable: true },
             output_pinned_memory: optimization?.output_pinned_memory ?? { enable: true },
           },
-          instance_group: instanceGroups(given.instance_group ?? [], name, backend),
+          instance_group: yield* instanceGroups(given.instance_group ?? [], name, backend),
         }),
   };
 }
@@ -74,9 +75,13 @@ function devicesOf({ kind = "KIND_AUTO", gpus = [] }: InstanceGroup): Pick<Insta
 }
 
 /** At least one, each with a name, a kind and a count. */
-function instanceGroups(groups: readonly InstanceGroup[], name: string, backend: string): readonly InstanceGroup[] {
+function instanceGroups(
+  groups: readonly InstanceGroup[],
+  name: string,
+  backend: string,
+): Pieces<readonly InstanceGroup[]> {
   const some: readonly InstanceGroup[] = groups.length > 0 ? groups : [{}];
-  return some.map((group, at) => ({
+  return mapped(some, (group, at) => ({
     ...group,
     name: group.name || `${name}_${at}`,
     ...devicesOf(group),

@@ -2,7 +2,8 @@
  * What does a `config.pbtxt` say? Protobuf's text format (`text_format.cc`), held against the fields of the schema: lists
  * with and without brackets, `{ }` and `< >`, maps as entries, adjacent strings, comments. Errors in protobuf's words.
  */
-import { type ConfigField, enums, messages } from "./schema.ts";
+import { atOnce, type Pieces } from "../../python/pieces.ts";
+import { type ConfigField, enums, fieldNamed, messages } from "./schema.ts";
 
 /** Only fields that are set; a list and a map that are set are arrays and objects. */
 export interface ConfigMessage {
@@ -23,37 +24,59 @@ interface Token {
 }
 
 const DEPTH_MOST = 100;
-const TOKEN =
-  /(?:\s|#[^\n]*)*(?:([A-Za-z_][\w]*)|([\d.][\w.]*(?:(?<=[eE])[+-]\d+)?)|("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|([^\s]))?/y;
+/** Fields and items of lists between two stops. */
+const VALUES_OF_A_PIECE = 64;
+const BLANK = /(?:\s|#[^\n]*)*/y;
+const WORD = /[A-Za-z_]\w*/y;
+const NUMBER = /[\d.][\w.]*(?:(?<=[eE])[+-]\d+)?/y;
+const STRING = /"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'/y;
+/** What a character begins. */
+function kindOf(character: string): Exclude<Token["kind"], "end"> {
+  if (/[A-Za-z_]/.test(character)) return "word";
+  if (/[\d.]/.test(character)) return "number";
+  return character === '"' || character === "'" ? "string" : "sign";
+}
+const KINDS = Array.from({ length: 128 }, (_, code) => kindOf(String.fromCharCode(code)));
+const PATTERNS = { word: WORD, number: NUMBER, string: STRING };
+
+/** Where what matches from there on ends; -1: nothing does. */
+function endOf(pattern: RegExp, text: string, from: number): number {
+  pattern.lastIndex = from;
+  return pattern.test(text) ? pattern.lastIndex : -1;
+}
 
 class Reader {
   readonly #text: string;
   readonly #later: boolean;
   #token: Token;
+  /** Where the token ends. */
+  #at = 0;
+  #values = 0;
 
   /** `later`: fields that came after 2.51 are known. */
   constructor(text: string, later: boolean) {
     this.#text = text;
     this.#later = later;
-    TOKEN.lastIndex = 0;
     this.#token = this.#read();
   }
 
-  message(type: string, close: string, depth = 0): ConfigMessage {
+  *message(type: string, close: string, depth = 0): Pieces<ConfigMessage> {
     if (depth > DEPTH_MOST) this.#fail("Message is too deep, the parser exceeded the configured recursion limit");
     const made: Mutable = {};
     while (this.#token.text !== close || (close === "" && this.#token.kind !== "end")) {
       if (this.#token.kind === "end") this.#fail(`Expected identifier, got: ${this.#token.text}`);
-      this.#field(type, made, depth);
+      yield* this.#field(type, made, depth);
     }
     this.#next();
     return made;
   }
 
-  #field(type: string, into: Mutable, depth: number): void {
+  *#field(type: string, into: Mutable, depth: number): Pieces<void> {
+    if (++this.#values % VALUES_OF_A_PIECE === 0) yield;
     const { text, at } = this.#expect("word", "identifier");
-    const field = messages.get(type)!.find(({ name, later }) => name === text && (this.#later || !later));
-    if (field === undefined) this.#fail(`Message type "inference.${type}" has no field named "${text}".`, at);
+    const field = fieldNamed(type, text);
+    if (field === undefined || (field.later && !this.#later))
+      this.#fail(`Message type "inference.${type}" has no field named "${text}".`, at);
     const isMessage = field.keys !== null || messages.has(field.type);
     if (!this.#take(":") && !isMessage) this.#fail(`Expected ":", found "${this.#token.text}".`);
     const list = field.repeated || field.keys !== null;
@@ -69,11 +92,16 @@ class Reader {
     if (list && this.#take("[")) {
       this.#add(field, into, null);
       if (this.#take("]")) return;
-      do this.#add(field, into, this.#value(field, depth));
-      while (this.#take(","));
+      do {
+        if (++this.#values % VALUES_OF_A_PIECE === 0) yield;
+        this.#add(field, into, yield* this.#value(field, depth));
+      } while (this.#take(","));
       this.#sign("]");
-    } else if (list) this.#add(field, into, this.#value(field, depth));
-    else into[field.name] = this.#value(field, depth);
+    } else {
+      const value = yield* this.#value(field, depth);
+      if (list) this.#add(field, into, value);
+      else into[field.name] = value;
+    }
     if (!this.#take(",")) this.#take(";");
   }
 
@@ -85,9 +113,14 @@ class Reader {
     else Object.assign(into[name] as Mutable, value);
   }
 
-  #value({ keys, type, name }: ConfigField, depth: number): Value {
-    if (keys !== null) return this.#entry(keys, type, depth);
-    if (messages.has(type)) return this.#block(type, depth);
+  *#value({ keys, type, name }: ConfigField, depth: number): Pieces<Value> {
+    if (keys !== null) return yield* this.#entry(keys, type, depth);
+    if (messages.has(type)) return yield* this.#block(type, depth);
+    return this.#single(type, name);
+  }
+
+  /** No message. */
+  #single(type: string, name: string): Value {
     const values = enums.get(type);
     const { kind, text, at } = this.#token;
     if (values !== undefined) {
@@ -101,17 +134,17 @@ class Reader {
     return this.#scalar(type, name);
   }
 
-  #block(type: string, depth: number): ConfigMessage {
+  *#block(type: string, depth: number): Pieces<ConfigMessage> {
     const close = this.#take("{")
       ? "}"
       : this.#take("<")
         ? ">"
         : this.#fail(`Expected "{", found "${this.#token.text}".`);
-    return this.message(type, close, depth + 1);
+    return yield* this.message(type, close, depth + 1);
   }
 
   /** `{ key: … value: … }` as an object of one member. */
-  #entry(keys: string, type: string, depth: number): ConfigMessage {
+  *#entry(keys: string, type: string, depth: number): Pieces<ConfigMessage> {
     const close = this.#take("{")
       ? "}"
       : this.#take("<")
@@ -133,7 +166,7 @@ class Reader {
         choice: null,
         later: false,
       };
-      const read = this.#value(part, depth + 1);
+      const read = yield* this.#value(part, depth + 1);
       if (text === "key") key = String(read);
       else value = read;
       if (!this.#take(",")) this.#take(";");
@@ -197,22 +230,14 @@ class Reader {
   }
 
   #read(): Token {
-    const [all, word, number, string, sign] = TOKEN.exec(this.#text)!;
-    const text = word ?? number ?? string ?? sign ?? "";
-    const kind =
-      word !== undefined
-        ? "word"
-        : number !== undefined
-          ? "number"
-          : string !== undefined
-            ? "string"
-            : sign !== undefined
-              ? "sign"
-              : "end";
-    const at = TOKEN.lastIndex - (all === "" ? 0 : text.length);
-    if (kind === "sign" && (text === '"' || text === "'"))
-      this.#fail("String literals cannot cross line boundaries.", at);
-    return { kind, text, at };
+    const all = this.#text;
+    const at = endOf(BLANK, all, this.#at);
+    if (at === all.length) return { kind: "end", text: "", at };
+    const kind = KINDS[all.charCodeAt(at)] ?? "sign";
+    const end = kind === "sign" ? at + 1 : endOf(PATTERNS[kind], all, at);
+    if (end < 0) this.#fail("String literals cannot cross line boundaries.", at);
+    this.#at = end;
+    return { kind, text: all.slice(at, end), at };
   }
 
   #fail(why: string, at: number = this.#token?.at ?? 0): never {
@@ -239,5 +264,9 @@ function unescaped(text: string): string {
 
 /** Throws a `PbtxtError`. `later`: fields that came after 2.51 are known. */
 export function parsePbtxt(text: string, type: string, later: boolean): ConfigMessage {
-  return new Reader(text, later).message(type, "");
+  return atOnce(pbtxtInPieces(text, type, later));
 }
+
+/** As `parsePbtxt`. */
+export const pbtxtInPieces = (text: string, type: string, later: boolean): Pieces<ConfigMessage> =>
+  new Reader(text, later).message(type, "");

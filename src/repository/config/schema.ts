@@ -155,5 +155,10 @@ export function configField(text: string): ConfigField {
 export const messages: ReadonlyMap<string, readonly ConfigField[]> = new Map(
   [...definitions(MESSAGES)].map(([name, fields]) => [name, fields.map(configField)]),
 );
+const named: ReadonlyMap<string, ReadonlyMap<string, ConfigField>> = new Map(
+  [...messages].map(([message, fields]) => [message, new Map(fields.map((one) => [one.name, one]))]),
+);
+/** The field of that name; undefined: the message has none. */
+export const fieldNamed = (message: string, name: string): ConfigField | undefined => named.get(message)!.get(name);
 export const enums: ReadonlyMap<string, readonly string[]> = definitions(ENUMS);
 export const ROOT = "ModelConfig";

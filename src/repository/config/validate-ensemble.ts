@@ -1,42 +1,56 @@
 /** Does an ensemble's graph hold together? `ValidateEnsembleSchedulingConfig` of `model_config_utils.cc` (2026), in its words. */
+import { firstOf, ITEMS_OF_A_PIECE, type Pieces } from "../../python/pieces.ts";
 import type { ModelConfig } from "./model-config.ts";
 
 interface Tensor {
   readonly name: string;
-  isOutput: boolean;
   ready: boolean;
-  /** What it is made from, and what is made from it. */
-  readonly from: Tensor[];
-  readonly into: Tensor[];
+  /** What makes it; null: no step does. */
+  from: Step | null;
+  /** The steps that take it, as often as they do. */
+  readonly into: Step[];
 }
 
-export function wrongEnsemble(config: ModelConfig): string | undefined {
-  const { name, platform } = config;
+interface Step {
+  readonly inputs: Tensor[];
+  readonly outputs: Tensor[];
+  /** Inputs that are not ready. */
+  missing: number;
+}
+
+export function* wrongEnsemble(config: ModelConfig): Pieces<string | undefined> {
+  const { name, platform, input: inputs = [], output: outputs = [] } = config;
   if (platform !== "ensemble")
     return `ensemble scheduling cannot be set for model '${name}' whose platform is not ensemble`;
   if (config.instance_group?.length) return `instance group should not be specified for ensemble '${name}'`;
   if (config.optimization !== undefined) return `optimization should not be specified for ensemble '${name}'`;
   if (config.model_warmup?.length) return `model_warmup can not be specified for ensemble '${name}'`;
   if (!config.ensemble_scheduling?.step?.length) return `must specify 'step' for ensemble '${name}'`;
-  const graph = graphOf(config);
+  const graph = yield* graphOf(config);
   if (typeof graph === "string") return graph;
-  const unused = [...(config.input ?? [])].find((input) => !graph.has(input.name));
-  if (unused) return `ensemble input '${unused.name}' for ensemble ${name}' is not used`;
-  flow((config.input ?? []).map((input) => graph.get(input.name)!));
-  for (const output of config.output ?? []) {
+  const unused = yield* firstOf(inputs, (input) =>
+    graph.has(input.name) ? undefined : `ensemble input '${input.name}' for ensemble ${name}' is not used`,
+  );
+  if (unused !== undefined) return unused;
+  yield* flow(inputs.map((input) => graph.get(input.name)!));
+  const unwritten = yield* firstOf(outputs, (output) => {
     const tensor = graph.get(output.name);
     if (tensor === undefined) return `ensemble output '${output.name}' for ensemble ${name}' is not used`;
-    if (!tensor.ready) return notWritten(tensor, name);
-  }
-  const outputs = new Set((config.output ?? []).map((output) => output.name));
-  const idle = [...graph.values()].find((one) => !outputs.has(one.name) && (!one.ready || one.into.length === 0));
-  return idle && `ensemble tensor '${idle.name}' is unused in ensemble '${name}'`;
+    return tensor.ready ? undefined : notWritten(tensor, name);
+  });
+  if (unwritten !== undefined) return unwritten;
+  const wanted = new Set(outputs.map((output) => output.name));
+  return yield* firstOf([...graph.values()], (one) =>
+    wanted.has(one.name) || (one.ready && one.into.length > 0)
+      ? undefined
+      : `ensemble tensor '${one.name}' is unused in ensemble '${name}'`,
+  );
 }
 
-function graphOf({ name, ensemble_scheduling: ensemble }: ModelConfig): Map<string, Tensor> | string {
+function* graphOf({ name, ensemble_scheduling: ensemble }: ModelConfig): Pieces<Map<string, Tensor> | string> {
   const graph = new Map<string, Tensor>();
   const node = (of: string): Tensor => {
-    const made = graph.get(of) ?? { name: of, isOutput: false, ready: false, from: [], into: [] };
+    const made = graph.get(of) ?? { name: of, ready: false, from: null, into: [] };
     graph.set(of, made);
     return made;
   };
@@ -45,34 +59,32 @@ function graphOf({ name, ensemble_scheduling: ensemble }: ModelConfig): Map<stri
       (field) => !step[field] || Object.keys(step[field]).length === 0,
     );
     if (missing) return `must specify '${missing}' in step ${at} of ensemble '${name}'`;
-    const made: Tensor[] = [];
+    const made: Step = { inputs: [], outputs: [], missing: 0 };
     for (const tensor of Object.values(step.output_map!)) {
       const output = node(tensor);
-      if (output.isOutput)
+      if (output.from !== null)
         return `ensemble tensor '${tensor}' can appear in an output map only once for ensemble '${name}' step ${at}`;
-      output.isOutput = true;
-      made.push(output);
+      output.from = made;
+      if (made.outputs.push(output) % ITEMS_OF_A_PIECE === 0) yield;
     }
     for (const tensor of Object.values(step.input_map!)) {
       const input = node(tensor);
-      for (const output of made) {
-        output.from.push(input);
-        input.into.push(output);
-      }
+      input.into.push(made);
+      made.missing++;
+      if (made.inputs.push(input) % ITEMS_OF_A_PIECE === 0) yield;
     }
+    if (at % ITEMS_OF_A_PIECE === 0) yield;
   }
   return graph;
 }
 
 /** Marks what can be made of these. */
-function flow(ready: Tensor[]): void {
-  for (const one of ready) one.ready = true;
-  for (let at = 0; at < ready.length; at++) {
-    for (const next of ready[at]!.into) {
-      if (next.ready || next.from.some((one) => !one.ready)) continue;
-      next.ready = true;
-      ready.push(next);
-    }
+function* flow(given: Iterable<Tensor>): Pieces<void> {
+  const ready = new Set(given);
+  for (const one of ready) {
+    one.ready = true;
+    for (const step of one.into) if (--step.missing === 0) for (const output of step.outputs) ready.add(output);
+    yield;
   }
 }
 
@@ -80,7 +92,7 @@ function notWritten(output: Tensor, name: string): string {
   const seen = new Set([output]);
   let last = output;
   for (let next: Tensor | undefined = output; next !== undefined; ) {
-    next = next.from.find((one) => !one.ready && !seen.has(one));
+    next = next.from?.inputs.find((one) => !one.ready && !seen.has(one));
     if (next === undefined) break;
     seen.add(next);
     last = next;

@@ -1,4 +1,5 @@
 /** What is wrong with the control inputs of sequences? `model_config_utils.cc` (2026), in its words and its order. */
+import { ITEMS_OF_A_PIECE, type Pieces } from "../../python/pieces.ts";
 import type { SequenceBatching } from "./model-config.ts";
 
 const FLAGS = ["CONTROL_SEQUENCE_START", "CONTROL_SEQUENCE_END", "CONTROL_SEQUENCE_READY"];
@@ -7,7 +8,10 @@ const LISTS = ["int32_false_true", "fp32_false_true", "bool_false_true"] as cons
 const ID_TYPES = ["TYPE_UINT64", "TYPE_INT64", "TYPE_UINT32", "TYPE_INT32", "TYPE_STRING"];
 
 /** The first thing that is wrong; undefined: nothing is. */
-export function wrongControls({ control_input: inputs = [] }: SequenceBatching, model: string): string | undefined {
+export function* wrongControls(
+  { control_input: inputs = [] }: SequenceBatching,
+  model: string,
+): Pieces<string | undefined> {
   for (const kind of [...FLAGS, ID]) {
     const seen = new Set<string>();
     let found = false;
@@ -16,6 +20,7 @@ export function wrongControls({ control_input: inputs = [] }: SequenceBatching, 
       if (seen.has(name))
         return `sequence batching control tensor '${name}' is specified for multiple control kinds for ${model}`;
       seen.add(name);
+      if (seen.size % ITEMS_OF_A_PIECE === 0) yield;
       // The first kind of the enumeration is its default.
       for (const control of controls.filter((one) => (one.kind ?? FLAGS[0]) === kind)) {
         if (found) return `sequence batching specifies multiple ${kind} tensors for ${model}`;

@@ -2,8 +2,10 @@
  * Do the steps of an ensemble fit the models that they name? `ValidateEnsembleConfig` of `ensemble_utils.cc` (core 73aad7c3348d,
  * 2026), in its words. A model whose configuration names no tensors is not looked into: the real one has them of its file.
  */
+import { firstOf, mapped, type Pieces } from "../../python/pieces.ts";
 import type { EnsembleStep, ModelConfig, TensorConfig } from "./model-config.ts";
 import { maxBatchSize } from "./model-config.ts";
+import { byName } from "./step-shapes.ts";
 
 /** A tensor of the ensemble, and the model by which it is known. */
 interface Known {
@@ -22,59 +24,57 @@ const known = (model: string, batched: boolean, type: string, dims: readonly num
 });
 
 /** Undefined: all fit. `modelOf`: a model that is loaded. */
-export function wrongSteps(
+export function* wrongSteps(
   ensemble: ModelConfig,
   modelOf: (name: string) => ModelConfig | undefined,
-): string | undefined {
+): Pieces<string | undefined> {
   const { name } = ensemble;
   const most = maxBatchSize(ensemble);
-  const tensors = new Map(
-    [...(ensemble.input ?? []), ...(ensemble.output ?? [])].map((one) => [
-      one.name,
-      known(name, most > 0, one.data_type, one.reshape?.shape ?? one.dims),
-    ]),
+  const own = yield* mapped(
+    [...(ensemble.input ?? []), ...(ensemble.output ?? [])],
+    (one) => [one.name, known(name, most > 0, one.data_type, one.reshape?.shape ?? one.dims)] as const,
   );
+  const tensors = new Map(own);
   for (const step of ensemble.ensemble_scheduling?.step ?? []) {
     const model = modelOf(step.model_name!);
     if (model === undefined) continue;
-    const own = maxBatchSize(model);
-    if (own !== 0 && own < most)
-      return `ensemble ${name} allows maximum batch size ${most}, but it contains model ${model.name} which only allows maximum batch size to be ${own}`;
-    const wrong = wrongInputs(name, step, model, tensors) ?? wrongOutputs(name, step, model, tensors);
+    const allowed = maxBatchSize(model);
+    if (allowed !== 0 && allowed < most)
+      return `ensemble ${name} allows maximum batch size ${most}, but it contains model ${model.name} which only allows maximum batch size to be ${allowed}`;
+    const wrong = (yield* wrongInputs(name, step, model, tensors)) ?? (yield* wrongOutputs(name, step, model, tensors));
     if (wrong !== undefined) return wrong;
   }
   return undefined;
 }
 
-function wrongInputs(name: string, step: EnsembleStep, model: ModelConfig, tensors: Map<string, Known>) {
+function* wrongInputs(name: string, step: EnsembleStep, model: ModelConfig, tensors: Map<string, Known>) {
   const { input: inputs = [] } = model;
   if (inputs.length === 0) return undefined;
-  const mapped = Object.entries(step.input_map!);
-  const strange = mapped.find(([input]) => !inputs.some((one) => one.name === input));
-  if (strange)
-    return `in ensemble ${name}, ensemble tensor ${strange[1]} is mapping to non-existing input ${strange[0]} in model ${model.name}`;
-  for (const input of inputs) {
+  const names = new Set(inputs.map((one) => one.name));
+  const strange = yield* firstOf(Object.keys(step.input_map!), (input) =>
+    names.has(input)
+      ? undefined
+      : `in ensemble ${name}, ensemble tensor ${step.input_map![input]} is mapping to non-existing input ${input} in model ${model.name}`,
+  );
+  if (strange !== undefined) return strange;
+  return yield* firstOf(inputs, (input) => {
     const tensor = step.input_map![input.name];
-    if (tensor !== undefined) {
-      const wrong = joined(name, tensor, model, input, tensors);
-      if (wrong !== undefined) return wrong;
-    } else if (!input.optional)
-      return `in ensemble ${name}, input ${input.name} in model ${model.name} is not mapped to any ensemble tensors`;
-  }
-  return undefined;
+    if (tensor !== undefined) return joined(name, tensor, model, input, tensors);
+    if (input.optional) return undefined;
+    return `in ensemble ${name}, input ${input.name} in model ${model.name} is not mapped to any ensemble tensors`;
+  });
 }
 
-function wrongOutputs(name: string, step: EnsembleStep, model: ModelConfig, tensors: Map<string, Known>) {
+function* wrongOutputs(name: string, step: EnsembleStep, model: ModelConfig, tensors: Map<string, Known>) {
   const { output: outputs = [] } = model;
   if (outputs.length === 0) return undefined;
-  for (const [output, tensor] of Object.entries(step.output_map!)) {
-    const own = outputs.find((one) => one.name === output);
-    if (own === undefined)
-      return `in ensemble ${name}, ensemble tensor ${tensor} is mapped from non-existing output ${output} in model ${model.name}`;
-    const wrong = joined(name, tensor, model, own, tensors);
-    if (wrong !== undefined) return wrong;
-  }
-  return undefined;
+  const named = byName(outputs);
+  return yield* firstOf(Object.keys(step.output_map!), (output) => {
+    const tensor = step.output_map![output]!;
+    const own = named.get(output);
+    if (own !== undefined) return joined(name, tensor, model, own, tensors);
+    return `in ensemble ${name}, ensemble tensor ${tensor} is mapped from non-existing output ${output} in model ${model.name}`;
+  });
 }
 
 /** The model's tensor is the ensemble's: of the same type, and of a shape that may be the same. */

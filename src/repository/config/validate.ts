@@ -3,14 +3,15 @@
  * `ValidateInstanceGroup` of `model_config_utils.cc` (2026). Ensembles: `validate-ensemble.ts`, sequences'
  * controls: `validate-sequences.ts`.
  */
+import { firstOf, type Pieces } from "../../python/pieces.ts";
 import { BACKENDS } from "./backends.ts";
-import type { DynamicBatching, ModelConfig, TensorConfig } from "./model-config.ts";
+import type { DynamicBatching, ModelConfig, QueuePolicy, TensorConfig } from "./model-config.ts";
 import { maxBatchSize } from "./model-config.ts";
 import { wrongEnsemble } from "./validate-ensemble.ts";
 import { wrongControls } from "./validate-sequences.ts";
 
 /** The first thing that is wrong; undefined: nothing is. */
-export function wrongConfig(config: ModelConfig): string | undefined {
+export function* wrongConfig(config: ModelConfig): Pieces<string | undefined> {
   const { name, platform = "", backend = "" } = config;
   const most = maxBatchSize(config);
   if (backend === "" && platform !== "ensemble") return `unexpected platform type '${platform}' for ${name}`;
@@ -24,46 +25,48 @@ export function wrongConfig(config: ModelConfig): string | undefined {
   const cached = config.response_cache?.enable === true;
   if (sequences && cached)
     return `Response Cache does not currently support model ${name} with sequence batching scheduler. Please disable the response cache.`;
-  const controls = sequences && wrongControls(sequences, name);
+  const controls = sequences && (yield* wrongControls(sequences, name));
   if (controls !== undefined) return controls;
-  const batching = (dynamic && wrongBatching(dynamic, most)) ?? (sequences && wrongSequences(sequences, most));
+  const batching = (dynamic && (yield* wrongBatching(dynamic, most))) ?? (sequences && wrongSequences(sequences, most));
   if (batching !== undefined) return `${batching} for ${name}`;
   if (config.ensemble_scheduling) {
-    const wrong = wrongEnsemble(config);
+    const wrong = yield* wrongEnsemble(config);
     if (wrong !== undefined) return wrong;
   } else if (platform === "ensemble")
     return `ensemble scheduling must be set for ensemble ${name} whose platform is ensemble`;
   if (cached && config.model_transaction_policy?.decoupled)
     return `Response Cache does not currently support model ${name} with 'decoupled' transaction policy. Please disable the response cache.`;
+  const { input = [], output = [] } = config;
   const tensor =
-    first(config.input, (one) => wrongTensor(one, most, platform, "model input ")) ??
-    first(config.output, (one) => wrongTensor(one, most, platform, "model output "));
-  return tensor === undefined ? wrongGroups(config) : `${tensor} for ${name}`;
+    (yield* firstOf(input, (one) => wrongTensor(one, most, platform, "model input "))) ??
+    (yield* firstOf(output, (one) => wrongTensor(one, most, platform, "model output ")));
+  return tensor === undefined ? yield* wrongGroups(config) : `${tensor} for ${name}`;
 }
-
-const first = <T>(all: readonly T[] | undefined, wrong: (one: T) => string | undefined): string | undefined =>
-  (all ?? []).map(wrong).find((one) => one !== undefined);
 
 function wrongSizes(sizes: readonly number[], most: number, what: string): string | undefined {
   if (sizes.some((size) => size <= 0)) return `${what} must be positive`;
   return sizes.some((size) => size > most) ? `${what} must be <= max batch size` : undefined;
 }
 
-function wrongBatching(batching: DynamicBatching, most: number): string | undefined {
+function* wrongBatching(batching: DynamicBatching, most: number): Pieces<string | undefined> {
   const sizes = wrongSizes(batching.preferred_batch_size ?? [], most, "dynamic batching preferred size");
   if (sizes !== undefined) return sizes;
   const { priority_levels: levels = 0, default_priority_level: level = 0 } = batching;
-  const policies = Object.entries(batching.priority_queue_policy ?? {});
+  const policies = batching.priority_queue_policy ?? {};
+  const levelsSaid = Object.keys(policies);
   if (levels !== 0) {
     if (level === 0 || level > levels) return `default priority level must be in range [1, ${levels}]`;
-    if (policies.some(([of]) => Number(of) === 0 || Number(of) > levels))
-      return `priority queue policy must have priority level in range [1, ${levels}]`;
+    const range = `priority queue policy must have priority level in range [1, ${levels}]`;
+    const beyond = yield* firstOf(levelsSaid, (of) => (Number(of) === 0 || Number(of) > levels ? range : undefined));
+    if (beyond !== undefined) return beyond;
   }
   if (!batching.preserve_ordering) return undefined;
   if (levels > 1) return "Only one priority level is allowed when 'preserve_ordering' is true";
-  const all = [batching.default_queue_policy, ...policies.map(([, policy]) => policy)];
-  const delays = all.some((one) => one?.default_timeout_microseconds && one.timeout_action === "DELAY");
-  return delays ? "Queue policy can not have DELAY as timeout action when 'preserve_ordering' is true" : undefined;
+  const delayed = (one: QueuePolicy | undefined) =>
+    one?.default_timeout_microseconds && one.timeout_action === "DELAY"
+      ? "Queue policy can not have DELAY as timeout action when 'preserve_ordering' is true"
+      : undefined;
+  return delayed(batching.default_queue_policy) ?? (yield* firstOf(levelsSaid, (of) => delayed(policies[of])));
 }
 
 function wrongSequences(sequences: NonNullable<ModelConfig["sequence_batching"]>, most: number): string | undefined {
@@ -114,13 +117,12 @@ function parts(dims: readonly number[]): number[] {
   return counts;
 }
 
-function wrongGroups({ name, platform = "", instance_group: groups = [] }: ModelConfig): string | undefined {
-  for (const group of groups) {
+const wrongGroups = ({ name, platform = "", instance_group: groups = [] }: ModelConfig) =>
+  firstOf(groups, (group) => {
     const start = `instance group ${group.name} of model ${name}`;
     const some = (group.gpus ?? []).length > 0;
     if (group.kind !== "KIND_GPU" && some) return `${start} has kind ${group.kind} but specifies one or more GPUs`;
     if (platform !== "tensorrt_plan" && ((group.profile as readonly string[]) ?? []).length > 0)
       return `${start} and platform ${platform}specifies profile field which is only supported for TensorRT models`;
-  }
-  return undefined;
-}
+    return undefined;
+  });

@@ -1,12 +1,15 @@
 /** What lies in the folders of `--model-repository`? A folder per model: `config.pbtxt`, a folder of digits per version. */
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { type Dirent, existsSync, opendirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parse } from "yaml";
+import { PythonJsonError, plainPieces } from "../../python/json.ts";
+import { atOnce, type Pieces } from "../../python/pieces.ts";
 import { configFromJson } from "../config/config-json.ts";
 import { isDecoupled, isEnsemble, isLlmApi, type ModelConfig } from "../config/model-config.ts";
 import { normalized } from "../config/normalize.ts";
-import { type ConfigMessage, parsePbtxt } from "../config/pbtxt.ts";
+import { type ConfigMessage, pbtxtInPieces } from "../config/pbtxt.ts";
 import { ROOT } from "../config/schema.ts";
+import { signatureOf } from "../config/signature.ts";
 import { internal } from "../config/status.ts";
 import { wrongConfig } from "../config/validate.ts";
 
@@ -24,12 +27,15 @@ export interface FoundModel {
   readonly broughtBytes: ReadonlyMap<string, number> | null;
 }
 
-/** What a load brings along: a configuration, and files by their path in the model's folder. */
+/** What a load brings along: a configuration, and files of so many bytes by their path in the model's folder. */
 export interface LoadOverride {
   readonly config: string | null;
-  readonly files: ReadonlyMap<string, Uint8Array>;
+  readonly files: ReadonlyMap<string, number>;
 }
 export const NO_OVERRIDE: LoadOverride = { config: null, files: new Map() };
+
+/** A configuration of more characters is parsed in pieces. */
+const LARGE_CHARACTERS = 65_536;
 
 export class Repository {
   readonly #paths: readonly string[];
@@ -50,9 +56,14 @@ export class Repository {
 
   /** Throws an Error with the reason for the log; a client is told that much less. */
   read(name: string, override: LoadOverride = NO_OVERRIDE): FoundModel {
+    return atOnce(this.reading(name, override));
+  }
+
+  /** As `read`, in pieces. */
+  *reading(name: string, override: LoadOverride): Pieces<FoundModel> {
     if (name === "" || name.includes("..") || name.includes("/"))
       throw new Error(`invalid model name '${name}', model name must not contain path traversal characters`);
-    const homes = this.#paths.filter((path) => foldersIn(path).includes(name));
+    const homes = this.#paths.filter((path) => hasFolder(path, name));
     if (homes.length > 1) throw new Error(`failed to poll model '${name}': not unique across all model repositories`);
     if (override.files.size > 0 && override.config === null)
       throw new Error("Load parameter 'config' must be specified for model file override");
@@ -61,26 +72,23 @@ export class Repository {
       throw new Error(`failed to poll model '${name}': model not found in any model repository.`);
     const path = join(repository ?? "", name);
     const found = override.files.size > 0 ? versionsOf(override.files.keys()) : versionsIn(path);
-    const read = this.#config(path, override);
+    const read = yield* this.#config(path, override);
     const first = found[0];
-    const files = override.files.size === 0 && first !== undefined ? readdirSync(join(path, `${first}`)) : [];
+    const inFirst = override.files.size === 0 && first !== undefined ? readdirSync(join(path, `${first}`)) : [];
     const given = first === undefined ? read : withModelYaml(read, join(path, `${first}`, "model.yaml"));
-    const config = normalized(given, name, files);
+    const config = yield* normalized(given, name, inFirst);
     if (config.name !== name)
       throw new Error(
         `unexpected directory name '${name}' for model '${config.name}', directory name must equal model name`,
       );
-    const wrong = wrongConfig(config);
+    const wrong = yield* wrongConfig(config);
     if (wrong !== undefined) throw new Error(wrong);
     const versions = chosen(config, isEnsemble(config) && found.length === 0 ? [1] : found);
     if (versions.length === 0)
       throw new Error(`at least one version must be available under the version policy of model '${name}'`);
-    const signature = JSON.stringify([
-      config,
-      versions,
-      override.files.size > 0 ? [...override.files.keys()] : changes(path),
-    ]);
-    const broughtBytes = override.files.size > 0 ? sizesOf(override.files) : null;
+    const files = override.files.size > 0 ? [...override.files.keys()] : changes(path);
+    const signature = JSON.stringify([yield* signatureOf(config), versions, files]);
+    const broughtBytes = override.files.size > 0 ? override.files : null;
     return { name, repository: repository ?? "", path, config, versions, signature, broughtBytes };
   }
 
@@ -92,18 +100,19 @@ export class Repository {
     return { ...folder, config: { ...folder.config, model_transaction_policy: { decoupled } } };
   }
 
-  #config(path: string, { config }: LoadOverride): ConfigMessage {
+  *#config(path: string, { config }: LoadOverride): Pieces<ConfigMessage> {
     if (config !== null) {
       try {
-        return configFromJson(JSON.parse(config), this.#later);
+        const json = config.length > LARGE_CHARACTERS ? yield* plainPieces(config) : JSON.parse(config);
+        return yield* configFromJson(json, this.#later);
       } catch (error) {
-        throw new Error(`Invalid config override: ${(error as Error).message}`);
+        throw new Error(`Invalid config override: ${reasonOf(error)}`);
       }
     }
     const file = join(path, "config.pbtxt");
     if (!existsSync(file)) return {};
     try {
-      return parsePbtxt(readFileSync(file, "utf8"), ROOT, this.#later);
+      return yield* pbtxtInPieces(readFileSync(file, "utf8"), ROOT, this.#later);
     } catch (error) {
       throw new Error(`failed to read text proto from ${file}: ${(error as Error).message}`);
     }
@@ -126,15 +135,39 @@ function withModelYaml(read: ConfigMessage, file: string): ConfigMessage {
 
 const isDecoupledModel = (config: ModelConfig | undefined) => config !== undefined && isDecoupled(config);
 
+/** What a parser's error says. */
+const reasonOf = (error: unknown): string => {
+  if (error instanceof PythonJsonError) return `${error.message} at ${error.position}`;
+  return error instanceof Error ? error.message : "it is no JSON";
+};
+
+const notOpened = (path: string) => internal(`failed to open directory ${resolve(path)}: no such folder`);
+
 function foldersIn(path: string): string[] {
+  // A link may lead to a folder.
+  const leads = (one: Dirent) => !one.isFile() && isFolder(join(path, one.name));
   try {
-    return readdirSync(path).filter((name) => isFolder(join(path, name)));
+    const found = readdirSync(path, { withFileTypes: true });
+    return found.filter((one) => one.isDirectory() || leads(one)).map(({ name }) => name);
   } catch {
-    throw internal(`failed to open directory ${resolve(path)}: no such folder`);
+    throw notOpened(path);
   }
 }
 
-const sizesOf = (files: LoadOverride["files"]) => new Map([...files].map(([path, bytes]) => [path, bytes.byteLength]));
+/** Whether the folder has one of that name: the others are not looked at. Throws where it is no folder itself. */
+function hasFolder(path: string, name: string): boolean {
+  try {
+    if (name !== "." && isFolder(join(path, name))) return true;
+  } catch {
+    // No file can have such a name.
+  }
+  try {
+    opendirSync(path).closeSync();
+    return false;
+  } catch {
+    throw notOpened(path);
+  }
+}
 
 const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 

@@ -87,19 +87,13 @@ export class ModelTable<M> {
   }
 
   /** `names`: of all folders, those that were never loaded included. */
-  index(names: readonly string[], readyOnly: boolean): IndexEntry[] {
-    const all = [...new Set([...names, ...this.#models.keys()])].sort();
-    return all.flatMap((name): IndexEntry[] => {
+  *index(names: readonly string[], readyOnly: boolean): Generator<IndexEntry, void> {
+    for (const name of [...new Set([...names, ...this.#models.keys()])].sort()) {
       const versions = this.versions(name);
-      if (versions.length === 0) return readyOnly ? [] : [{ name }];
-      return versions
-        .filter(([, { state }]) => !readyOnly || state === "READY")
-        .map(([version, { state, reason }]) => ({
-          name,
-          version: `${version}`,
-          state,
-          ...(reason === "" ? {} : { reason }),
-        }));
-    });
+      if (versions.length === 0 && !readyOnly) yield { name };
+      for (const [version, { state, reason }] of versions)
+        if (!readyOnly || state === "READY")
+          yield { name, version: `${version}`, state, ...(reason === "" ? {} : { reason }) };
+    }
   }
 }

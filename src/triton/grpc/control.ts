@@ -1,9 +1,8 @@
 /** What do the methods beside inference do? Each takes a message and gives one, both in protobuf's JSON: `grpc_server.cc` (2026). */
 
-import { configJson } from "../../repository/config/config-json.ts";
 import { invalidArg, TritonError } from "../../repository/config/status.ts";
 import type { LogSettings, ServerAround } from "../server/around.ts";
-import { modelMetadataOf, serverMetadataOf, statisticsOf } from "../server/described.ts";
+import { modelMetadataOf, serverMetadataOf, statisticsOfAll } from "../server/described.ts";
 import { DISABLED_MEMORY } from "../server/shared-memory.ts";
 import { TRACE_NAMES, traceChanges } from "../server/trace-settings.ts";
 import { versionNumber } from "./answers.ts";
@@ -25,6 +24,8 @@ export interface ControlRequest {
   readonly byte_size?: string;
   readonly parameters?: Readonly<Record<string, SettingValue>>;
   readonly settings?: Readonly<Record<string, SettingValue>>;
+  /** Sizes of the values of kind `bytes_param`, which are empty there. */
+  readonly fileBytes: ReadonlyMap<string, number>;
 }
 interface SettingValue {
   readonly value?: readonly string[];
@@ -62,10 +63,10 @@ export const CONTROL: Readonly<Record<string, ControlMethod>> = {
     modelMetadataOf(server, name, versionNumber(version)),
   ),
   ModelConfig: of("model-config", ({ name = "", version = "" }, { server }) => ({
-    config: configJson(server.find(name, versionNumber(version)).config, server.facts.laterFields),
+    config: server.find(name, versionNumber(version)).config,
   })),
   ModelStatistics: of("statistics", ({ name, version = "" }, { server }) => ({
-    model_stats: server.statistics(name || null, versionNumber(version)).map(statisticsOf),
+    model_stats: statisticsOfAll(server.statistics(name || null, versionNumber(version))),
   })),
   RepositoryIndex: repository(({ ready = false }, { server }) => ({ models: server.index(ready) })),
   RepositoryModelLoad: repository(load),
@@ -112,9 +113,9 @@ function memoryStatus({ name = "" }: ControlRequest, around: ServerAround): Json
   return { regions: Object.fromEntries(regions) };
 }
 
-async function load({ model_name: name = "", parameters = {} }: ControlRequest, { server }: ServerAround) {
+async function load({ model_name: name = "", parameters = {}, fileBytes }: ControlRequest, { server }: ServerAround) {
   let config: string | null = null;
-  const files = new Map<string, Uint8Array>();
+  const files = new Map<string, number>();
   for (const [key, value] of Object.entries(parameters)) {
     const wrong = (expected: string) =>
       invalidArg(`invalid value type for load parameter '${key}', expected ${expected}.`);
@@ -123,7 +124,7 @@ async function load({ model_name: name = "", parameters = {} }: ControlRequest, 
       config = value.string_param;
     } else if (key.startsWith("file:")) {
       if (value.bytes_param === undefined) throw wrong("bytes_param");
-      files.set(key.slice(5), Buffer.from(value.bytes_param, "base64"));
+      files.set(key.slice(5), fileBytes.get(key)!);
     } else throw invalidArg(`unrecognized load parameter '${key}'.`);
   }
   await server.load(name, { config, files });

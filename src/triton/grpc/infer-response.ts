@@ -6,9 +6,8 @@ import { MESSAGE_HEAD_BYTES } from "../../grpc/call.ts";
 import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import { Real } from "../../repository/tensors/json-nodes.ts";
 import type { InferParameters, ParameterValue } from "../server/request.ts";
+import { MessageBuffer, TEXT_LENGTH_BYTES, tag, varintBytes } from "./message-buffer.ts";
 
-/** A field's number and the kind of its value, as they stand before it. */
-const tag = (number: number, kind: 0 | 1 | 2) => (number << 3) | kind;
 const TAG = {
   error: tag(1, 2),
   response: tag(2, 2),
@@ -29,12 +28,6 @@ const TAG = {
   shape: tag(3, 2),
 } as const;
 
-const FIRST_BYTES = 1024;
-/** Up to here a loop costs less than a call of native code. */
-const SHORT_BYTES = 24;
-/** A larger buffer is not kept. */
-const KEPT_BYTES = 1_048_576;
-
 export interface ResponseParts {
   /** Model, version and id, as `responseHead` writes them. */
   readonly head: Uint8Array;
@@ -45,9 +38,6 @@ export interface ResponseParts {
 }
 
 export type DescribedParts = Omit<ResponseParts, "outputs"> & { readonly outputs: readonly Omit<Tensor, "data">[] };
-
-/** Before each text of a tensor. */
-const TEXT_LENGTH_BYTES = 4;
 
 /** Fields 1 to 3, which all answers to a request share. */
 export function responseHead(model: string, version: string, id: string): Uint8Array {
@@ -177,120 +167,5 @@ export class ResponseWriter {
     else into.number(TAG.int64, value);
     into.close(at);
     into.close(entry);
-  }
-}
-
-/** How many bytes a length below 2^35 takes. */
-const varintBytes = (value: number): number =>
-  value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x20_0000 ? 3 : value < 0x1000_0000 ? 4 : 5;
-
-/** Protobuf's wire format, into a buffer that grows. */
-class MessageBuffer {
-  #buffer = Buffer.allocUnsafe(FIRST_BYTES);
-  #at = 0;
-
-  get buffer(): Buffer {
-    return this.#buffer;
-  }
-
-  get at(): number {
-    return this.#at;
-  }
-
-  /** Leaves room for a message's head. */
-  begin(): void {
-    if (this.#buffer.length > KEPT_BYTES) this.#buffer = Buffer.allocUnsafe(FIRST_BYTES);
-    this.#at = MESSAGE_HEAD_BYTES;
-  }
-
-  /** A message in the message; gives what `close` needs. */
-  open(name: number): number {
-    this.#room(2);
-    this.#buffer[this.#at++] = name;
-    // Most have lengths of one byte; `close` makes room for more.
-    return ++this.#at;
-  }
-
-  close(from: number): void {
-    const length = this.#at - from;
-    if (length < 0x80) {
-      this.#buffer[from - 1] = length;
-      return;
-    }
-    let more = 0;
-    for (let rest = length; rest >= 0x80; rest = Math.floor(rest / 0x80)) more++;
-    this.#room(more);
-    this.#buffer.copyWithin(from + more, from, this.#at);
-    this.#at = from - 1;
-    this.varint(length);
-    this.#at += length;
-  }
-
-  number(name: number, value: number | bigint): void {
-    this.#room(1);
-    this.#buffer[this.#at++] = name;
-    this.varint(value);
-  }
-
-  /** 32 bits, as they stand before a text in a tensor. */
-  length(value: number): void {
-    this.#room(TEXT_LENGTH_BYTES);
-    // Bun's `writeUInt32LE` makes a view of each buffer.
-    for (let rest = value, at = 0; at < TEXT_LENGTH_BYTES; rest >>>= 8, at++) this.#buffer[this.#at++] = rest;
-  }
-
-  double(name: number, value: number): void {
-    this.#room(9);
-    this.#buffer[this.#at++] = name;
-    this.#at = this.#buffer.writeDoubleLE(value, this.#at);
-  }
-
-  text(name: number, text: string): void {
-    this.#string(name, text, Buffer.byteLength(text), "utf8");
-  }
-
-  /** A text of bytes, one character each. */
-  bytesText(name: number, text: string): void {
-    this.#string(name, text, text.length, "latin1");
-  }
-
-  #string(name: number, text: string, bytes: number, encoding: "utf8" | "latin1"): void {
-    this.number(name, bytes);
-    this.#room(bytes);
-    this.#at += this.#buffer.write(text, this.#at, bytes, encoding);
-  }
-
-  bytes(name: number, bytes: Uint8Array): void {
-    this.number(name, bytes.length);
-    this.raw(bytes);
-  }
-
-  raw(bytes: Uint8Array): void {
-    this.#room(bytes.length);
-    if (bytes.length > SHORT_BYTES) this.#buffer.set(bytes, this.#at);
-    else for (let at = 0; at < bytes.length; at++) this.#buffer[this.#at + at] = bytes[at]!;
-    this.#at += bytes.length;
-  }
-
-  /** Whole numbers; below 0 as 64 bits have them. */
-  varint(value: number | bigint): void {
-    this.#room(10);
-    if (typeof value === "bigint" || value < 0) {
-      let rest = BigInt.asUintN(64, BigInt(value));
-      for (; rest >= 0x80n; rest >>= 7n) this.#buffer[this.#at++] = Number(rest & 0x7fn) | 0x80;
-      this.#buffer[this.#at++] = Number(rest);
-      return;
-    }
-    let rest = value;
-    for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) this.#buffer[this.#at++] = (rest % 0x80) | 0x80;
-    this.#buffer[this.#at++] = rest;
-  }
-
-  #room(bytes: number): void {
-    const needed = this.#at + bytes;
-    if (needed <= this.#buffer.length) return;
-    const larger = Buffer.allocUnsafe(2 ** Math.ceil(Math.log2(needed)));
-    larger.set(this.#buffer.subarray(0, this.#at));
-    this.#buffer = larger;
   }
 }

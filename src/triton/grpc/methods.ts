@@ -1,9 +1,10 @@
 /** Which methods has port 8001? Those of `inference.GRPCInferenceService` and `grpc.health.v1.Health`, by their paths. */
-import { fromBinary, fromJson, type JsonValue, toBinary, toJson } from "@bufbuild/protobuf";
+import { fromBinary, toJson } from "@bufbuild/protobuf";
 import { type CallHandler, type GrpcCall, MESSAGE_HEAD_BYTES } from "../../grpc/call.ts";
 import { encodingOf } from "../../grpc/compression.ts";
 import type { GrpcMethod } from "../../grpc/server.ts";
 import type { Clock } from "../../host/clock.ts";
+import { inTurns } from "../../python/pieces.ts";
 import { TritonError } from "../../repository/config/status.ts";
 import type { ServerAround } from "../server/around.ts";
 import { Inference, statusOf, UNREADABLE } from "./answers.ts";
@@ -11,6 +12,8 @@ import { CONTROL, type ControlMethod, type ControlRequest } from "./control.ts";
 import { messageNamed } from "./descriptor.ts";
 import { disturbable } from "./disturbed.ts";
 import { inferMethod } from "./infer.ts";
+import { takeFiles } from "./load-files.ts";
+import { type MessageJson, messageParts } from "./message-parts.ts";
 import { streamInferMethod } from "./stream-infer.ts";
 
 /** Where the header stands that opens a restricted protocol. */
@@ -79,13 +82,13 @@ function answered(call: GrpcCall, message: Uint8Array): void {
 }
 
 function controlMethod(name: string, { answer }: ControlMethod, around: ServerAround): GrpcMethod {
-  const [given, made] = ["Request", "Response"].map((kind) => messageNamed(name + kind)) as [
-    ReturnType<typeof messageNamed>,
-    ReturnType<typeof messageNamed>,
-  ];
+  const given = messageNamed(`${name}Request`);
   const read = (bytes: Uint8Array): ControlRequest | null => {
     try {
-      return toJson(given, fromBinary(given, bytes), { useProtoFieldName: true }) as ControlRequest;
+      const message = fromBinary(given, bytes);
+      const fileBytes = name === LOAD ? takeFiles(message) : NO_FILES;
+      const json = toJson(given, message, { useProtoFieldName: true }) as Omit<ControlRequest, "fileBytes">;
+      return { ...json, fileBytes };
     } catch {
       return null;
     }
@@ -98,14 +101,18 @@ function controlMethod(name: string, { answer }: ControlMethod, around: ServerAr
         return;
       }
       try {
-        const json = (await answer(request, around)) as JsonValue;
-        answered(call, toBinary(made, fromJson(made, json)));
+        const json = (await answer(request, around)) as MessageJson;
+        call.sendParts(await inTurns(messageParts(`${name}Response`, json), around.turns));
+        call.end();
       } catch (error) {
         if (error instanceof TritonError) call.end(statusOf(error));
         else call.fail(error);
       }
     });
 }
+
+const LOAD = "RepositoryModelLoad";
+const NO_FILES: ReadonlyMap<string, number> = new Map();
 
 /** `HealthCheckResponse`: SERVING or NOT_SERVING. */
 const health = (ready: boolean): Uint8Array => Uint8Array.of(8, ready ? 1 : 2);

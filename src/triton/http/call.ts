@@ -17,7 +17,7 @@ export interface HttpAnswer {
 export const LATER = Symbol("later");
 export type HandlerAnswer = HttpAnswer | typeof LATER;
 
-const JSON_TYPE: Readonly<Record<string, string>> = { "Content-Type": "application/json" };
+export const JSON_TYPE: Readonly<Record<string, string>> = { "Content-Type": "application/json" };
 const PLAIN: Readonly<Record<string, string>> = { "Content-Type": "text/plain" };
 
 export const jsonAnswer = (body: string | Uint8Array, status = 200): HttpAnswer => ({

@@ -1,15 +1,26 @@
 /** What do the paths of server, models and repository answer? Metadata, readiness, configuration, statistics, index, load, unload. */
-import { configJson } from "../../repository/config/config-json.ts";
+import { inTurns, isLarge, type Pieces } from "../../python/pieces.ts";
+import { configTexts } from "../../repository/config/config-json.ts";
 import { internal, invalidArg, TritonError } from "../../repository/config/status.ts";
-import { asBoolean, asBytesText, documentOf, find, membersOf, within } from "../../repository/tensors/access.ts";
-import { fromBytesText, toBytesText } from "../../repository/tensors/datatypes.ts";
+import {
+  asBoolean,
+  asBytesText,
+  documentInPieces,
+  documentOf,
+  find,
+  membersOf,
+  within,
+} from "../../repository/tensors/access.ts";
+import { fromBytesText } from "../../repository/tensors/datatypes.ts";
 import type { JsonNode } from "../../repository/tensors/json-nodes.ts";
-import { modelMetadataOf, serverMetadataOf, statisticsOf } from "../server/described.ts";
+import { modelMetadataOf, serverMetadataOf, statisticsOfAll } from "../server/described.ts";
 import { errorText, type HandlerAnswer, type HttpCall, jsonAnswer, plain } from "./call.ts";
+import { jsonTexts, toldJson } from "./long-json.ts";
 
-const told = (value: unknown): HandlerAnswer => jsonAnswer(toBytesText(JSON.stringify(value)));
+type Answer = HandlerAnswer | Promise<HandlerAnswer>;
 
-export const serverMetadata = ({ around }: HttpCall): HandlerAnswer => told(serverMetadataOf(around.server));
+export const serverMetadata = (call: HttpCall): Answer =>
+  toldJson(call, jsonTexts(serverMetadataOf(call.around.server)));
 
 export const health = ({ found: [kind], around }: HttpCall): HandlerAnswer =>
   plain("", kind === "live" || around.server.ready ? 200 : 400);
@@ -20,29 +31,36 @@ export function modelReady({ found: [name = "", version], around }: HttpCall): H
   return around.server.isReady(name, versionOf(version)) ? plain("") : plain(errorText("Model version not ready"), 400);
 }
 
-export const modelMetadata = ({ found: [name = "", version], around: { server } }: HttpCall): HandlerAnswer =>
-  told(modelMetadataOf(server, name, versionOf(version)));
-
-export function modelConfig({ found: [name = "", version], around: { server } }: HttpCall): HandlerAnswer {
-  const { config } = server.find(name, versionOf(version));
-  return told(configJson(config, server.facts.laterFields));
+export function modelMetadata(call: HttpCall): Answer {
+  const [name = "", version] = call.found;
+  return toldJson(call, jsonTexts(modelMetadataOf(call.around.server, name, versionOf(version))));
 }
 
-export function modelStatistics({ found: [name, version], around: { server } }: HttpCall): HandlerAnswer {
-  return told({ model_stats: server.statistics(name ?? null, versionOf(version)).map(statisticsOf) });
+export function modelConfig(call: HttpCall): Answer {
+  const [name = "", version] = call.found;
+  const { server } = call.around;
+  const { config } = server.find(name, versionOf(version));
+  return toldJson(call, configTexts(config, server.facts.laterFields));
+}
+
+export function modelStatistics(call: HttpCall): Answer {
+  const [name, version] = call.found;
+  const models = call.around.server.statistics(name ?? null, versionOf(version));
+  return toldJson(call, jsonTexts({ model_stats: statisticsOfAll(models) }));
 }
 
 /** null: the body is empty. */
 async function documentIn(call: HttpCall): Promise<JsonNode | null> {
   const body = (await call.body()) ?? new Uint8Array();
-  return body.length === 0 ? null : documentOf(body);
+  if (body.length === 0) return null;
+  return isLarge(body) ? inTurns(documentInPieces(body), call.around.turns) : documentOf(body);
 }
 
 export async function repositoryIndex(call: HttpCall): Promise<HandlerAnswer> {
   const ready = find(await documentIn(call), "ready");
   if (ready !== undefined && typeof ready !== "boolean")
     throw invalidArg("Invalid value for 'ready': expected a boolean");
-  return told(call.around.server.index(ready === true));
+  return toldJson(call, jsonTexts(call.around.server.index(ready === true)));
 }
 
 export async function repositoryControl(call: HttpCall): Promise<HandlerAnswer> {
@@ -58,13 +76,28 @@ export async function repositoryControl(call: HttpCall): Promise<HandlerAnswer> 
     return jsonAnswer("");
   }
   let config: string | null = null;
-  const files = new Map<string, Uint8Array>();
+  const files = new Map<string, number>();
   for (const [key, value] of parameters === undefined ? [] : membersOf(parameters)) {
     const text = asBytesText(value);
     if (key === "config") config = fromBytesText(text);
-    else if (key.startsWith("file:")) files.set(fromBytesText(key.slice(5)), Buffer.from(text, "base64"));
+    else if (key.startsWith("file:"))
+      files.set(fromBytesText(key.slice(5)), await inTurns(base64Bytes(text), call.around.turns));
     else throw internal("unexpected error on creating Triton parameter");
   }
   await server.load(name, { config, files });
   return jsonAnswer("");
+}
+
+/** Characters between two stops: whole groups of four. */
+const CHARACTERS_OF_A_PIECE = 65_536;
+const PLAIN_BASE64 = /^[A-Za-z0-9+/]*$/;
+
+/** How many bytes a text of base64 stands for. Nobody looks at them; what is not plain is read in one go. */
+function* base64Bytes(text: string): Pieces<number> {
+  let at = 0;
+  for (; text.length - at > CHARACTERS_OF_A_PIECE; at += CHARACTERS_OF_A_PIECE) {
+    if (!PLAIN_BASE64.test(text.slice(at, at + CHARACTERS_OF_A_PIECE))) break;
+    yield;
+  }
+  return (at / 4) * 3 + Buffer.from(text.slice(at), "base64").length;
 }

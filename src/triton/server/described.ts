@@ -33,24 +33,28 @@ export const serverMetadataOf = ({ facts }: TritonServer) => ({
 export function modelMetadataOf(server: TritonServer, name: string, version: number) {
   const { config, ...model } = server.find(name, version);
   const batch = maxBatchSize(config) > 0 ? [-1] : [];
-  const tensor = ({ name: own, data_type: type, dims }: TensorConfig) => ({
-    name: own,
-    datatype: datatypeOf(type),
-    shape: [...batch, ...dims],
-  });
+  // One by one: there may be many.
+  function* tensors(all: readonly TensorConfig[] = []) {
+    for (const { name: own, data_type: type, dims } of all)
+      yield { name: own, datatype: datatypeOf(type), shape: [...batch, ...dims] };
+  }
   return {
     name,
     versions: (version === -1 ? server.versions(name) : [model.version]).map(String),
     platform: config.platform || config.backend || "",
-    inputs: (config.input ?? []).map(tensor),
-    outputs: (config.output ?? []).map(tensor),
+    inputs: tensors(config.input),
+    outputs: tensors(config.output),
   };
 }
 
 const counted = ({ count, us }: CountedTime) => ({ count, ns: us * 1000 });
 
-/** One of `model_stats`. */
-export function statisticsOf({ name, version, statistics }: Served) {
+/** `model_stats`, one by one. */
+export function* statisticsOfAll(models: readonly Served[]) {
+  for (const model of models) yield statisticsOf(model);
+}
+
+function statisticsOf({ name, version, statistics }: Served) {
   const { success, fail, cacheHit, cacheMiss, spans } = statistics;
   const executed = success.count - cacheHit.count;
   const span = (at: number) => ({ count: at === 1 ? success.count : executed, ns: spans[at]! * 1000 });

@@ -5,7 +5,7 @@
 import type { TritonLoadTime, TritonServerConfig } from "../../config/triton-server.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { QuantileTarget } from "../../metrics/triton/quantiles.ts";
-import type { ModelResponse, StreamFor } from "../../repository/behaviours/behaviour.ts";
+import { type EventLoopTurns, inTurns, Stops } from "../../python/pieces.ts";
 import { isEnsemble } from "../../repository/config/model-config.ts";
 import { internal, type StatusCode, TritonError } from "../../repository/config/status.ts";
 import { stepShapes } from "../../repository/config/step-shapes.ts";
@@ -14,7 +14,7 @@ import { TRITON_VERSIONS, type VersionFacts } from "../../repository/config/vers
 import { type FoundModel, type LoadOverride, NO_OVERRIDE, Repository } from "../../repository/models/repository.ts";
 import { type IndexEntry, ModelTable, UNLOADED } from "../../repository/models/table.ts";
 import { RateLimiter } from "../../repository/scheduling/rate-limiter.ts";
-import type { Tensor } from "../../repository/tensors/datatypes.ts";
+import { askModel } from "./asking.ts";
 import { ResponseCache } from "./cache.ts";
 import { type CountedModel, neverLoaded, newStatistics } from "./counted.ts";
 import { DeviceMemory, type DeviceMemoryOptions, type MemoryHold } from "./device-memory.ts";
@@ -30,6 +30,8 @@ export interface TritonOptions {
   /** What the summaries show; none where they are off. */
   readonly targets: readonly QuantileTarget[];
   readonly clock: Pick<Clock, "now" | "at">;
+  /** Between pieces of what is large or many. */
+  readonly turns: EventLoopTurns;
   readonly epochMs: () => number;
   /** What computes a model whose folder says nothing of it. */
   readonly backends: LoadAround["backends"];
@@ -79,6 +81,7 @@ export class TritonServer {
     const limiter = config.rateLimit && new RateLimiter(config.rateLimit);
     const shared: Shared = { clock, epochMs, facts: this.facts, cache: this.cache, limiter, gpus: new Gpus() };
     const find = (name: string, version: number) => this.find(name, version);
+    const infer: TritonServer["infer"] = (...asked) => this.infer(...asked);
     this.#around = {
       shared,
       backends,
@@ -86,7 +89,7 @@ export class TritonServer {
       sleep: (ms) => this.#sleep(ms),
       shapeFor: (model, output) => this.#shapes.get(`${model}/${output}`),
       find,
-      stream: (...asked) => this.#ask(...asked),
+      stream: (...asked) => askModel(infer, ...asked),
     };
   }
 
@@ -163,7 +166,8 @@ export class TritonServer {
     return this.#table.readyOf(name).map(({ version }) => version);
   }
 
-  index(readyOnly: boolean): readonly IndexEntry[] {
+  /** One by one, each as it is then. */
+  index(readyOnly: boolean): Iterable<IndexEntry> {
     return this.#table.index(this.#repository.names(), readyOnly);
   }
 
@@ -215,8 +219,11 @@ export class TritonServer {
     above: readonly string[] = [],
   ): Promise<string[]> {
     if (above.includes(name)) return [`circular dependency between ensembles: ${[...above, name].join(" -> ")}`];
-    const read = this.#repository.read(name, override);
-    for (const { model_name: step = "" } of read.config.ensemble_scheduling?.step ?? []) {
+    const { turns } = this.#options;
+    const read = await inTurns(this.#repository.reading(name, override), turns);
+    const stops = new Stops(turns);
+    for (const step of new Set(read.config.ensemble_scheduling?.step?.map(({ model_name: of = "" }) => of))) {
+      await stops.look();
       const why = await this.#bring(step, NO_OVERRIDE, time, [...above, name]).catch((error: Error) => [error.message]);
       if (why.length > 0 || this.versions(step).length === 0)
         return this.#refuse(
@@ -230,11 +237,12 @@ export class TritonServer {
           read,
           `Invalid argument: ensemble '${name}' depends on '${step}' whose required version ${version} is not loaded.`,
         );
-    const unfit = wrongSteps(read.config, (step) => this.#folders.get(step)?.config);
+    const configOf = (step: string) => this.#folders.get(step)?.config;
+    const unfit = await inTurns(wrongSteps(read.config, configOf), turns);
     if (unfit !== undefined) return this.#refuse(read, `Invalid argument: ${unfit}`);
-    for (const [model, output, dims] of stepShapes(read.config, (step) => this.#folders.get(step)?.config))
+    for (const [model, output, dims] of await inTurns(stepShapes(read.config, configOf), turns))
       this.#shapes.set(`${model}/${output}`, dims);
-    const folder = this.#repository.withSteps(read, (step) => this.#folders.get(step)?.config);
+    const folder = this.#repository.withSteps(read, configOf);
     const before = this.#folders.get(name);
     const same = before?.signature === folder.signature;
     if (same && folder.versions.every((version) => this.isReady(name, version))) return [];
@@ -331,9 +339,11 @@ export class TritonServer {
     const { clock, config } = this.#options;
     clock.at(clock.now() + config.pollS * 1e6, () => {
       void this.#next(async () => {
-        const names = this.#repository.names();
-        for (const name of this.#folders.keys()) if (!names.includes(name)) this.#unload(name);
+        const names = new Set(this.#repository.names());
+        for (const name of this.#folders.keys()) if (!names.has(name)) this.#unload(name);
+        const stops = new Stops(this.#options.turns);
         for (const name of names) {
+          await stops.look();
           await this.#bring(name, NO_OVERRIDE, null).catch((error: Error) => {
             this.#options.log(`poll failed for model directory '${name}': ${error.message}`);
           });
@@ -341,37 +351,6 @@ export class TritonServer {
       }).catch((error: Error) => this.#options.log(`failed to poll: ${error.message}`));
       this.#poll();
     });
-  }
-
-  async *#ask(name: string, inputs: readonly Tensor[], asking?: StreamFor): AsyncGenerator<ModelResponse, void> {
-    const fields = { id: asking?.id ?? "", inputs, outputs: [], parameters: [], priority: 0, timeoutUs: 0 };
-    const come: ModelResponse[] = [];
-    let ended = false;
-    let wake = () => {};
-    let request: InferRequest | null = null;
-    try {
-      request = this.infer(name, -1, fields, {
-        respond(answer, final) {
-          if (answer instanceof TritonError) come.push({ error: { code: answer.code, message: answer.message } });
-          else if (answer !== null) come.push({ outputs: answer.outputs });
-          ended = final;
-          wake();
-        },
-      });
-      asking?.whenCancelled(() => {
-        request!.cancelled = true;
-      });
-      for (;;) {
-        while (come.length > 0) yield come.shift()!;
-        if (ended) return;
-        await new Promise<void>((resolve) => (wake = resolve));
-      }
-    } catch (error) {
-      if (!(error instanceof TritonError)) throw error;
-      yield { error: { code: error.code, message: error.message } };
-    } finally {
-      if (request !== null && !ended) request.cancelled = true;
-    }
   }
 
   #sleep(ms: number): Promise<void> {
