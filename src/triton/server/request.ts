@@ -75,7 +75,7 @@ export class InferRequest implements Sequencing {
   readonly batch: number;
   readonly likeness: string;
   sequence: SequenceFields;
-  /** Its client was told that the model failed, by a fault of a plan: it counts as one that did. */
+  /** Counts as one that the model failed: so a fault of a plan told the client. */
   broken = false;
   #cancelled = false;
   #heard: (() => void)[] | null = null;
