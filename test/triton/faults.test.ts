@@ -182,3 +182,32 @@ test("a fault that acted is counted, and the truth log has its line; a cut is a 
   expect(line).toMatchObject({ plan: "E6@e2+9#seed=0,key=cut", end: "fin", acted: [["E6@e2+9", 1]] });
   expect(line.events).toMatchObject({ dropped: 0, whole: 2 });
 });
+
+test("an error in mid-stream counts where the real server's would: in the executor's model and its ensemble, not in vLLM's", async () => {
+  const shipped = await hostTriton(["--allow-request-orders=answers"]);
+  const counts = async (model: string) => {
+    const text = await (await fetch(`${shipped.metrics}/metrics`)).text();
+    const of = (series: string) => Number(new RegExp(`^nv_inference_request_${series} (\\d+)$`, "m").exec(text)?.[1]);
+    const reason = (name: string) => of(`failure{model="${model}",reason="${name}",version="1"}`);
+    return [of(`success{model="${model}",version="1"}`), reason("BACKEND"), reason("OTHER")];
+  };
+  try {
+    for (const model of ["ensemble", "vllm_model"]) {
+      const body = JSON.stringify({ text_input: "Hello", max_tokens: 50, stream: true });
+      const headers = { "X-Understudy": JSON.stringify({ fault: "J1@e2" }) };
+      const answer = await fetch(`${shipped.url}/v2/models/${model}/generate_stream`, {
+        method: "POST",
+        headers,
+        body,
+      });
+      const events = (await answer.text()).split("\n\n").filter(Boolean);
+      expect([events.length, events.at(-1)]).toEqual([3, expect.stringMatching(/^data: {"error":/)]);
+    }
+    await eventually(async () => (await counts("ensemble"))[2] === 2);
+    expect(await counts("ensemble")).toEqual([0, 0, 2]);
+    expect(await counts("tensorrt_llm")).toEqual([0, 1, 0]);
+    expect(await counts("vllm_model")).toEqual([1, 0, 0]);
+  } finally {
+    await shipped.stop(0);
+  }
+});

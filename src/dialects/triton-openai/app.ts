@@ -188,9 +188,7 @@ function streamed(
   let asked: InferRequest | null = null;
   const events = new EventQueue(
     (owner) => http.open(http1, owner, null),
-    () => {
-      if (asked !== null) asked.cancelled = true;
-    },
+    (broken) => asked?.leave(broken),
   );
   const write = (text: string) => text !== "" && events.write(Buffer.from(text));
   const begun = http.begin(http1, 200, SSE);

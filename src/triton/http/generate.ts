@@ -143,9 +143,7 @@ class Writer {
     this.#model = model;
     this.#events = new EventQueue(
       (owner) => call.open(owner),
-      () => {
-        if (this.request !== null) this.request.cancelled = true;
-      },
+      (broken) => this.request?.leave(broken),
     );
   }
 

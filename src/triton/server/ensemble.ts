@@ -3,7 +3,7 @@
  * themselves. Its counts are its own, beside those of its steps: `ensemble_scheduler.cc` (2026), seen on 2.51.
  */
 import type { EnsembleStep, ModelConfig } from "../../repository/config/model-config.ts";
-import { TritonError } from "../../repository/config/status.ts";
+import { internal, TritonError } from "../../repository/config/status.ts";
 import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import { HIT, keep, lookUp, wanted } from "./cached.ts";
 import { type InferAnswer, type InferInput, type InferParameters, InferRequest } from "./request.ts";
@@ -58,6 +58,9 @@ export class EnsembleModel implements Served {
     new Passage(this, this.#options, request, key, () => this.live--).begin();
   }
 }
+
+/** Said to nobody: the client has read of it. */
+const BROKEN = "the model failed in the middle of its answer";
 
 /** Tensors of one way through the graph, and the steps that have begun on it. */
 interface Branch {
@@ -145,9 +148,7 @@ class Passage {
       const respondTo = (answer: InferAnswer | TritonError | null, final: boolean) =>
         this.#came(step, model, branch, answer, final);
       const request = new InferRequest(model.config, given, { respond: respondTo });
-      this.#request.whenCancelled(() => {
-        request.cancelled = true;
-      });
+      this.#request.whenCancelled(() => request.leave(this.#request.broken));
       request.reported = ({ inputUs, inferUs, outputUs }) => {
         this.#times.inputUs += inputUs;
         this.#times.inferUs += inferUs;
@@ -213,10 +214,14 @@ class Passage {
       }
       return;
     }
+    const request = this.#request;
+    if (request.broken) {
+      this.#fail(internal(BROKEN));
+      return;
+    }
     this.#over = true;
     const { statistics, shared } = this.#options;
     const { clock, epochMs } = shared;
-    const request = this.#request;
     const nowUs = clock.now();
     const cacheUs = this.#key === null || this.#held === null ? null : keep(this.#key, this.#held, request, shared);
     const queueUs = Math.max(0, this.#stepUs - request.queuedUs);

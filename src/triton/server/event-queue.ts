@@ -7,14 +7,18 @@ const NOTHING = new Uint8Array();
 
 export class EventQueue {
   readonly #sink: EventSink;
-  readonly #gone: () => void;
+  readonly #gone: (broken: boolean) => void;
   readonly #waiting: Uint8Array[] = [];
   #ends = false;
 
-  /** `gone` is called when the client leaves, or does not read. */
-  constructor(open: (owner: SinkEvents) => EventSink, gone: () => void) {
+  /** `gone` is called when the client leaves, or does not read; or when it was told that the engine failed: `broken`. */
+  constructor(open: (owner: SinkEvents) => EventSink, gone: (broken: boolean) => void) {
     this.#gone = gone;
-    this.#sink = open({ onDrain: () => this.#drain(), onGone: () => this.#leave() });
+    this.#sink = open({
+      onDrain: () => this.#drain(),
+      onGone: () => this.#leave(),
+      onFailed: () => this.#leave(true),
+    });
   }
 
   write(event: Uint8Array): void {
@@ -56,8 +60,8 @@ export class EventQueue {
     if (this.#ends && this.#waiting.length === 0) this.#sink.end();
   }
 
-  #leave(): void {
+  #leave(broken = false): void {
     this.#waiting.length = 0;
-    this.#gone();
+    this.#gone(broken);
   }
 }

@@ -75,6 +75,8 @@ export class InferRequest implements Sequencing {
   readonly batch: number;
   readonly likeness: string;
   sequence: SequenceFields;
+  /** Counts as one that the model failed: so a fault of a plan told the client. */
+  broken = false;
   #cancelled = false;
   #heard: (() => void)[] | null = null;
   /** Times of the clock; each is set when it comes. */
@@ -114,6 +116,12 @@ export class InferRequest implements Sequencing {
     const heard = this.#heard;
     this.#heard = null;
     for (const act of heard) act();
+  }
+
+  /** Nobody waits for it any more. */
+  leave(broken: boolean): void {
+    this.broken ||= broken;
+    this.cancelled = true;
   }
 
   /** Calls `act` once it is cancelled. */

@@ -359,7 +359,7 @@ export class Runner implements Served {
     const spans = spansOf(request, run.startUs, times, nowUs, 0);
     const { share } = run.instance;
     this.statistics.executed(1, times, share);
-    if (answer instanceof TritonError) this.#failed(request, share, nowUs);
+    if (answer instanceof TritonError || request.broken) this.#failed(request, share, nowUs);
     else this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs(), share);
     request.reported?.(times);
   }
