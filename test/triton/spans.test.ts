@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { VirtualClock } from "../../src/host/clock.ts";
 import { tritonServerConfig } from "../../src/options/triton-server-config.ts";
-import { statisticsOf } from "../../src/triton/server/described.ts";
+import { statisticsOfAll } from "../../src/triton/server/described.ts";
 import { TritonServer } from "../../src/triton/server/server.ts";
 
 const base = mkdtempSync(join(tmpdir(), "triton-spans-"));
@@ -48,6 +48,7 @@ async function served() {
     config: read.config.tritonServer!,
     targets: [],
     clock,
+    turns: { nowUs: () => clock.now() },
     epochMs: () => 0,
     backends: () => undefined,
     memory: { gpuBytes: null, engine: { weightBytes: 0, kvBytes: 0, gpus: 1 }, loadLimits: new Map() },
@@ -86,7 +87,8 @@ test("inputs and outputs take time, in all counts alike, and the parts stay with
   }
   // Those of an ensemble are its steps' added up.
   expect(both!.slice(2)).toEqual(a!.slice(2).map((us, at) => us + b![at + 2]!));
-  const { inference_stats: whole, batch_stats: batches } = statisticsOf(server.find("a", -1));
+  const [told] = statisticsOfAll([server.find("a", -1)]);
+  const { inference_stats: whole, batch_stats: batches } = told!;
   const { compute_input, compute_infer, compute_output } = whole as Record<string, unknown>;
   expect(batches).toEqual([{ batch_size: 2, compute_input, compute_infer, compute_output }] as never);
 });
