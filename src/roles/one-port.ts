@@ -31,6 +31,7 @@ export function onePort(parts: Parts, routesOf: (parts: Parts) => AnyElysia): On
       warn: parts.live.warning(parts.log),
       epochSeconds: parts.epochSeconds,
       consumed: parts.backend.consumed,
+      catchUp: parts.backend.catchUp,
       hot: { get: (path) => mounted.hot.get(path) },
     },
   );
