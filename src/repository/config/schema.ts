@@ -165,7 +165,7 @@ const flat = new Set(
     fields.every(({ type, repeated, keys }) => !repeated && keys === null && !messages.has(type)) ? [name] : [],
   ),
 );
-/** It has neither lists nor messages: what is done with one of them takes no time that is worth being cut. */
+/** Whether it has neither lists nor messages: what is done with one of them takes no time that is worth being cut. */
 export const isFlat = (message: string): boolean => flat.has(message);
 export const enums: ReadonlyMap<string, readonly string[]> = definitions(ENUMS);
 export const ROOT = "ModelConfig";
