@@ -5,7 +5,7 @@
 import { ITEMS_OF_A_PIECE, type Pieces } from "../../python/pieces.ts";
 import { setOwn } from "../../python/value.ts";
 import type { ConfigMessage, Value } from "./pbtxt.ts";
-import { type ConfigField, enums, messages, ROOT } from "./schema.ts";
+import { type ConfigField, enums, fieldNamed, isFlat, messages, ROOT } from "./schema.ts";
 
 /** Characters that are given at a time, at least. */
 const CHARACTERS = 4096;
@@ -28,18 +28,33 @@ class Printer {
   *message(type: string, message: ConfigMessage): Generator<string, void> {
     let mark = "{";
     for (const field of messages.get(type)!) {
-      if (field.later && !this.#later) continue;
       const value = message[field.name];
       const isMessage = messages.has(field.type);
+      if (!field.repeated && field.keys === null && !isMessage) {
+        mark = this.#scalar(field, value, mark);
+        continue;
+      }
       const isList = field.repeated || field.keys !== null;
-      if (!isList && value === undefined && (isMessage || field.choice !== null)) continue;
+      if ((field.later && !this.#later) || (!isList && value === undefined)) continue;
       this.made += `${mark}"${field.name}":`;
       mark = ",";
       if (isList) yield* this.#list(field, value ?? (field.keys === null ? [] : {}), isMessage);
-      else if (isMessage) yield* this.message(field.type, value as ConfigMessage);
-      else this.made += JSON.stringify(value ?? defaultOf(field.type));
+      else yield* this.message(field.type, value as ConfigMessage);
     }
     this.made += mark === "{" ? "{}" : "}";
+  }
+
+  #flat(type: string, message: ConfigMessage): void {
+    let mark = "{";
+    for (const field of messages.get(type)!) mark = this.#scalar(field, message[field.name], mark);
+    this.made += mark === "{" ? "{}" : "}";
+  }
+
+  /** Gives the mark before the next one. */
+  #scalar({ name, type, choice, later }: ConfigField, value: Value | undefined, mark: string): string {
+    if ((later && !this.#later) || (value === undefined && choice !== null)) return mark;
+    this.made += `${mark}"${name}":${JSON.stringify(value ?? defaultOf(type))}`;
+    return ",";
   }
 
   *#list({ type, keys }: ConfigField, value: Value, isMessage: boolean): Generator<string, void> {
@@ -50,7 +65,8 @@ class Printer {
       if (at > 0) this.made += ",";
       if (names !== null) this.made += `${JSON.stringify(names[at])}:`;
       const one = names === null ? items[at]! : (value as ConfigMessage)[names[at]!]!;
-      if (isMessage) yield* this.message(type, one as ConfigMessage);
+      if (isFlat(type)) this.#flat(type, one as ConfigMessage);
+      else if (isMessage) yield* this.message(type, one as ConfigMessage);
       else this.made += JSON.stringify(one);
       if (this.made.length >= CHARACTERS) yield this.#taken();
     }
@@ -81,7 +97,7 @@ function* read(type: string, json: unknown, later: boolean): Pieces<ConfigMessag
   if (typeof json !== "object" || json === null || Array.isArray(json)) throw new Error(`no object for ${type}`);
   const made: Record<string, Value> = {};
   for (const [key, value] of Object.entries(json)) {
-    const field = messages.get(type)!.find(({ name }) => name === key || camel(name) === key);
+    const field = fieldNamed(type, key) ?? messages.get(type)!.find(({ name }) => camel(name) === key);
     if (field === undefined || (field.later && !later)) throw new Error(`${type} has no field ${key}`);
     if (value === null) continue;
     if (field.keys !== null) {
@@ -90,7 +106,8 @@ function* read(type: string, json: unknown, later: boolean): Pieces<ConfigMessag
     } else if (field.repeated) {
       if (!Array.isArray(value)) throw new Error(`${key} is no list`);
       made[field.name] = yield* readList(field, value, later);
-    } else made[field.name] = yield* readSingle(field, value, later);
+    } else if (messages.has(field.type)) made[field.name] = yield* read(field.type, value, later);
+    else made[field.name] = readScalar(field, value);
   }
   return made;
 }
@@ -98,7 +115,8 @@ function* read(type: string, json: unknown, later: boolean): Pieces<ConfigMessag
 function* readMap(field: ConfigField, json: object, later: boolean): Pieces<ConfigMessage> {
   const made: Record<string, Value> = {};
   for (const [at, key] of Object.keys(json).entries()) {
-    setOwn(made, key, yield* readSingle(field, (json as Record<string, unknown>)[key], later));
+    const one = (json as Record<string, unknown>)[key];
+    setOwn(made, key, messages.has(field.type) ? yield* read(field.type, one, later) : readScalar(field, one));
     if (at % ITEMS_OF_A_PIECE === 0) yield;
   }
   return made;
@@ -107,14 +125,13 @@ function* readMap(field: ConfigField, json: object, later: boolean): Pieces<Conf
 function* readList(field: ConfigField, json: readonly unknown[], later: boolean): Pieces<readonly Value[]> {
   const made: Value[] = [];
   for (const one of json) {
-    made.push(yield* readSingle(field, one, later));
+    made.push(messages.has(field.type) ? yield* read(field.type, one, later) : readScalar(field, one));
     if (made.length % ITEMS_OF_A_PIECE === 0) yield;
   }
   return made;
 }
 
-function* readSingle({ type, name }: ConfigField, json: unknown, later: boolean): Pieces<Value> {
-  if (messages.has(type)) return yield* read(type, json, later);
+function readScalar({ type, name }: ConfigField, json: unknown): Value {
   const values = enums.get(type);
   const value = values === undefined ? json : typeof json === "number" ? values[json] : json;
   if (values?.includes(value as string)) return value as string;

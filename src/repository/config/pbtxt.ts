@@ -98,7 +98,7 @@ class Reader {
       } while (this.#take(","));
       this.#sign("]");
     } else {
-      const value = yield* this.#value(field, depth);
+      const value = isMessage ? yield* this.#value(field, depth) : this.#single(field.type, field.name);
       if (list) this.#add(field, into, value);
       else into[field.name] = value;
     }
@@ -157,18 +157,8 @@ class Reader {
       if (text !== "key" && text !== "value")
         this.#fail(`Message type "inference.Entry" has no field named "${text}".`, at);
       this.#take(":");
-      const part = {
-        name: text,
-        number: 0,
-        type: text === "key" ? keys : type,
-        keys: null,
-        repeated: false,
-        choice: null,
-        later: false,
-      };
-      const read = yield* this.#value(part, depth + 1);
-      if (text === "key") key = String(read);
-      else value = read;
+      if (text === "key") key = String(this.#single(keys, text));
+      else value = messages.has(type) ? yield* this.#block(type, depth + 1) : this.#single(type, text);
       if (!this.#take(",")) this.#take(";");
     }
     return { [key]: value };

@@ -160,5 +160,12 @@ const named: ReadonlyMap<string, ReadonlyMap<string, ConfigField>> = new Map(
 );
 /** The field of that name; undefined: the message has none. */
 export const fieldNamed = (message: string, name: string): ConfigField | undefined => named.get(message)!.get(name);
+const flat = new Set(
+  [...messages].flatMap(([name, fields]) =>
+    fields.every(({ type, repeated, keys }) => !repeated && keys === null && !messages.has(type)) ? [name] : [],
+  ),
+);
+/** Whether it has neither lists nor messages: what is done with one of them takes no time that is worth being cut. */
+export const isFlat = (message: string): boolean => flat.has(message);
 export const enums: ReadonlyMap<string, readonly string[]> = definitions(ENUMS);
 export const ROOT = "ModelConfig";
