@@ -145,8 +145,11 @@ test.each(["SIGKILL", "SIGTERM"] as const)("the server goes when its Node is end
       const { url } = await createServer({ timing: "constant:ttft=10ms,itl=10ms" }).ready;
       const body = JSON.stringify({ prompt: "Hello", max_tokens: 10000, ignore_eos: true, stream: true });
       const { body: stream } = await fetch(url + "/v1/completions", { method: "POST", body });
-      await stream.getReader().read();
+      const reader = stream.getReader();
+      await reader.read();
       console.log(url);
+      // Whoever drops a stream closes it, and a program with nothing left to do ends by itself.
+      setInterval(() => reader, 60_000);
     `),
   );
   const reader = parent.stdout.getReader();

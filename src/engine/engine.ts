@@ -126,8 +126,10 @@ export class Engine implements LiveOwner {
     const live = new LiveRequest(this, request, receiver, generation.script, generation.choices);
     this.#adapters.know(live.adapter);
     if (this.#recorder) live.timeline = this.#recorder.submitted(generation.id, request, receiver);
-    if (this.#preQueue.hold(live, generation.arrivalUs, generation.transferUs)) return live;
-    return this.#enqueue(live, this.#clock.now()) ? live : { refused: "busy" };
+    // One reading: where a boundary lies between two, it would be planned before it was queued.
+    const nowUs = this.#clock.now();
+    if (this.#preQueue.hold(live, nowUs, generation.arrivalUs, generation.transferUs)) return live;
+    return this.#enqueue(live, nowUs) ? live : { refused: "busy" };
   }
 
   /** A copy. */

@@ -51,11 +51,10 @@ export class PreQueue<T> implements LoopObserver {
   }
 
   /**
-   * False when it may enter at once. `ownUs`: it is held back for so long, at the engine's speed, in place of what others
-   * are.
+   * False when it may enter at once, at `nowUs`. `ownUs`: it is held back for so long, at the engine's speed, in place of
+   * what others are.
    */
-  hold(item: T, arrivalUs: number, ownUs?: number): boolean {
-    const nowUs = this.clock.now();
+  hold(item: T, nowUs: number, arrivalUs: number, ownUs?: number): boolean {
     const heldUs = ownUs === undefined ? this.#overhead() : Math.round(ownUs / this.#speed);
     const dueUs = Math.max(arrivalUs + heldUs, nowUs);
     if (dueUs === nowUs && nowUs <= this.nextUs()) return false;

@@ -181,6 +181,36 @@ test("of several that come in one turn to an engine at rest, none is planned bef
   ]);
 });
 
+test("time passes while a request is taken in, over a step's end too: none is planned before it was queued", () => {
+  const clock = new (class extends LateClock {
+    passes = false;
+    override now(): number {
+      if (this.passes) this.workedUs += 40;
+      return super.now();
+    }
+  })(() => 0);
+  const ways: number[][] = [];
+  const timing = { kind: "linear", baseUs: 1000, prefillUs: 10, decodeUs: 20, requestOverheadUs: 0 } as const;
+  const engine = engineOn(clock, {
+    config: configOf({ timing }),
+    observer: {
+      step() {},
+      request: ({ arrivalUs, queuedUs, scheduledUs }) => void ways.push([arrivalUs, queuedUs, scheduledUs]),
+      idle() {},
+    },
+  });
+  for (let us = 0; us < 600_000; us += 997)
+    clock.inner.at(us, () => {
+      clock.passes = true;
+      engine.submit(generationOf({ seed: us, arrivalUs: us, maxTokens: 2 }), { onTokens() {} });
+      clock.passes = false;
+      clock.workedUs = 0;
+    });
+  clock.inner.drain(1_000_000);
+  expect(ways.length).toBe(Math.ceil(600_000 / 997));
+  for (const times of ways) expect(times).toEqual(times.toSorted((a, b) => a - b));
+});
+
 test.each([
   ["asynchronous", true, 0],
   ["synchronous", false, 0],
