@@ -6,7 +6,7 @@ import type { LogSettings, ServerAround } from "../server/around.ts";
 import { modelMetadataOf, serverMetadataOf, statisticsOf } from "../server/described.ts";
 import { DISABLED_MEMORY } from "../server/shared-memory.ts";
 import { TRACE_NAMES, traceChanges } from "../server/trace-settings.ts";
-import { versionNumber } from "./answers.ts";
+import { versionNumber } from "../server/version-number.ts";
 
 type JsonNode = string | number | boolean | null | readonly JsonNode[] | JsonDict;
 interface JsonDict {

@@ -1,10 +1,11 @@
 /** What do the paths of server, models and repository answer? Metadata, readiness, configuration, statistics, index, load, unload. */
 import { configJson } from "../../repository/config/config-json.ts";
 import { internal, invalidArg, TritonError } from "../../repository/config/status.ts";
-import { asBoolean, asBytesText, documentOf, find, membersOf, within } from "../../repository/tensors/access.ts";
+import { asBoolean, asBytesText, documentOf, find, membersOf } from "../../repository/tensors/access.ts";
 import { fromBytesText, toBytesText } from "../../repository/tensors/datatypes.ts";
 import type { JsonNode } from "../../repository/tensors/json-nodes.ts";
 import { modelMetadataOf, serverMetadataOf, statisticsOf } from "../server/described.ts";
+import { versionNumber } from "../server/version-number.ts";
 import { errorText, type HandlerAnswer, type HttpCall, jsonAnswer, plain } from "./call.ts";
 
 const told = (value: unknown): HandlerAnswer => jsonAnswer(toBytesText(JSON.stringify(value)));
@@ -14,22 +15,22 @@ export const serverMetadata = ({ around }: HttpCall): HandlerAnswer => told(serv
 export const health = ({ found: [kind], around }: HttpCall): HandlerAnswer =>
   plain("", kind === "live" || around.server.ready ? 200 : 400);
 
-const versionOf = (version: string | undefined): number => (version === undefined ? -1 : Number(version));
-
 export function modelReady({ found: [name = "", version], around }: HttpCall): HandlerAnswer {
-  return around.server.isReady(name, versionOf(version)) ? plain("") : plain(errorText("Model version not ready"), 400);
+  return around.server.isReady(name, versionNumber(version))
+    ? plain("")
+    : plain(errorText("Model version not ready"), 400);
 }
 
 export const modelMetadata = ({ found: [name = "", version], around: { server } }: HttpCall): HandlerAnswer =>
-  told(modelMetadataOf(server, name, versionOf(version)));
+  told(modelMetadataOf(server, name, versionNumber(version)));
 
 export function modelConfig({ found: [name = "", version], around: { server } }: HttpCall): HandlerAnswer {
-  const { config } = server.find(name, versionOf(version));
+  const { config } = server.find(name, versionNumber(version));
   return told(configJson(config, server.facts.laterFields));
 }
 
 export function modelStatistics({ found: [name, version], around: { server } }: HttpCall): HandlerAnswer {
-  return told({ model_stats: server.statistics(name ?? null, versionOf(version)).map(statisticsOf) });
+  return told({ model_stats: server.statistics(name ?? null, versionNumber(version)).map(statisticsOf) });
 }
 
 /** null: the body is empty. */
@@ -39,10 +40,22 @@ async function documentIn(call: HttpCall): Promise<JsonNode | null> {
 }
 
 export async function repositoryIndex(call: HttpCall): Promise<HandlerAnswer> {
+  const { server } = call.around;
   const ready = find(await documentIn(call), "ready");
-  if (ready !== undefined && typeof ready !== "boolean")
+  if (ready !== undefined && typeof ready !== "boolean" && server.facts.checksReady)
     throw invalidArg("Invalid value for 'ready': expected a boolean");
-  return told(call.around.server.index(ready === true));
+  return told(server.index(ready !== undefined && asBoolean(ready)));
+}
+
+/** Whether an unload takes an ensemble's steps with it; a value of another kind says nothing. */
+async function withDependents(call: HttpCall): Promise<boolean> {
+  try {
+    const parameters = find(await documentIn(call), "parameters");
+    return find(parameters ?? null, "unload_dependents") === true;
+  } catch (error) {
+    if (call.around.server.facts.readsUnload || !(error instanceof TritonError)) throw error;
+    return false;
+  }
 }
 
 export async function repositoryControl(call: HttpCall): Promise<HandlerAnswer> {
@@ -50,13 +63,11 @@ export async function repositoryControl(call: HttpCall): Promise<HandlerAnswer> 
   const { server } = call.around;
   if (repository !== undefined)
     throw new TritonError("UNSUPPORTED", "'repository_name' specification is not supported");
-  const parameters = find(await documentIn(call), "parameters");
   if (action === "unload") {
-    const dependents = find(parameters ?? null, "unload_dependents");
-    const all = dependents !== undefined && within("Unable to parse 'unload_dependents'", asBoolean, dependents);
-    server.unload(name, all);
+    server.unload(name, await withDependents(call));
     return jsonAnswer("");
   }
+  const parameters = find(await documentIn(call), "parameters");
   let config: string | null = null;
   const files = new Map<string, Uint8Array>();
   for (const [key, value] of parameters === undefined ? [] : membersOf(parameters)) {

@@ -17,8 +17,9 @@ import {
   shapeText,
   type Tensor,
 } from "../../repository/tensors/datatypes.ts";
+import { doubleText } from "../../repository/tensors/double-text.ts";
 import { Real } from "../../repository/tensors/json-nodes.ts";
-import { doubleText, rapidText } from "../../repository/tensors/tensor-json.ts";
+import { rapidText } from "../../repository/tensors/tensor-json.ts";
 
 /** Texts are texts of bytes. */
 export type ParameterValue = string | boolean | number | bigint | Real;
@@ -225,7 +226,7 @@ class Checker {
     }
     const batch = this.#most === 0 ? 0 : this.#batch(inputs, configs);
     if (batch > this.#most) throw this.#wrong(`inference request batch-size must be <= ${this.#most} for '${name}'`);
-    for (let at = inputs.length - 1; at >= 0; at--) this.#tensor(inputs[at]!, configs[at]!);
+    for (let at = inputs.length - 1; at >= 0; at--) this.#tensor(inputs[at]!, configs[at]!, batch);
     return batch;
   }
 
@@ -262,7 +263,7 @@ class Checker {
     return batch;
   }
 
-  #tensor({ name, datatype, shape, data }: InferInput, { data_type: type, dims }: TensorConfig): void {
+  #tensor({ name, datatype, shape, data }: InferInput, { data_type: type, dims }: TensorConfig, batch: number): void {
     const model = this.#config.name;
     const wanted = datatypeOf(type);
     if (datatype !== wanted)
@@ -276,7 +277,8 @@ class Checker {
         `unexpected shape for input '${name}' for model '${model}'. Expected ${expected}, got ${shapeText(shape)}. ${note}`,
       );
     }
-    const count = elementCount(shape);
+    // By the size of the batch, whatever the shape says; a batch of none is taken for a request without one.
+    const count = this.#most === 0 ? elementCount(shape) : Math.max(1, batch) * elementCount(shape.slice(1));
     if (datatype === "BYTES") this.#texts(name, data, count);
     else if (data.length !== count * ELEMENT_BYTES[datatype])
       throw this.#wrong(

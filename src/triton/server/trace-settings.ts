@@ -40,10 +40,11 @@ function numberIn(name: keyof Settings, text: string): number {
   const [digits] = /^\s*[+-]?\d+/.exec(text) ?? [];
   if (digits === undefined) throw invalidArg(`Unable to parse '${name}', got: ${text}`);
   const value = Number(digits);
-  if (name === "trace_count" && value < least)
-    throw invalidArg(`Unable to parse 'trace_count'. Expecting value >= ${least}, got:${text}`);
-  if (value < least || value > most)
+  // Read as an `int`, whatever the setting is.
+  if (value < -(2 ** 31) || value >= 2 ** 31)
     throw invalidArg(`Unable to parse '${name}', value is out of range [ ${least}, ${most} ], got: ${text}`);
+  if (name !== "trace_count") return value >>> 0;
+  if (value < least) throw invalidArg(`Unable to parse 'trace_count'. Expecting value >= ${least}, got:${text}`);
   return value;
 }
 
