@@ -8,6 +8,7 @@ import { normalized } from "../../src/repository/config/normalize.ts";
 import { parsePbtxt } from "../../src/repository/config/pbtxt.ts";
 import { ROOT } from "../../src/repository/config/schema.ts";
 import { wrongConfig } from "../../src/repository/config/validate.ts";
+import { wrongGroups, wrongTensors } from "../../src/repository/config/validate-tensors.ts";
 import { Repository } from "../../src/repository/models/repository.ts";
 
 const parse = (text: string, later = true) => parsePbtxt(text, ROOT, later);
@@ -111,7 +112,8 @@ test.each([
     "output 'y' for ensemble 'm' is not written: at least one of its depending tensors, 'c', is not connected",
   ],
 ])("wrong in Triton's words: %s", (text, why) => {
-  expect(wrongConfig(model(text))).toBe(why);
+  const config = model(text);
+  expect(wrongConfig(config) ?? wrongGroups(config) ?? wrongTensors(config)).toBe(why);
 });
 
 test("defaults: version policy, preferred size, instances, file, pinned memory", () => {
@@ -123,7 +125,7 @@ test("defaults: version policy, preferred size, instances, file, pinned memory",
     default_model_filename: "model.onnx",
     version_policy: { latest: { num_versions: 1 } },
     dynamic_batching: { preferred_batch_size: [4] },
-    instance_group: [{ name: "m_0", kind: "KIND_CPU", count: 2 }],
+    instance_group: [{ name: "m", kind: "KIND_CPU", count: 2 }],
   });
 });
 
@@ -132,10 +134,10 @@ test("as JSON and back it is the same", () => {
     `backend: "python" max_batch_size: 4 ${TENSORS} parameters { key: "a" value { string_value: "b" } }`,
   );
   const json = configJson(config, true);
-  expect(configJson(configFromJson(json, true), true)).toEqual(json);
-  expect(() => configFromJson({ nope: 1 }, true)).toThrow("nope");
-  expect(() => configFromJson({ max_batch_size: "x" }, true)).toThrow("max_batch_size");
-  expect(configFromJson({ maxBatchSize: "4" }, true)).toEqual({ max_batch_size: 4 });
+  expect(configJson(configFromJson(JSON.stringify(json), true), true)).toEqual(json);
+  expect(() => configFromJson(JSON.stringify({ nope: 1 }), true)).toThrow("nope");
+  expect(() => configFromJson(JSON.stringify({ max_batch_size: "x" }), true)).toThrow("max_batch_size");
+  expect(configFromJson(JSON.stringify({ maxBatchSize: "4" }), true)).toEqual({ max_batch_size: 4 });
 });
 
 test("a repository: versions by policy, names of folders, two homes, what a load brings", () => {
@@ -161,7 +163,7 @@ test("a repository: versions by policy, names of folders, two homes, what a load
     expect(brought.versions).toEqual([3]);
     expect(() => repository.read("both")).toThrow("not unique across all model repositories");
     expect(() => repository.read("other")).toThrow("directory name must equal model name");
-    expect(() => repository.read("empty")).toThrow("at least one version must be available");
+    expect(repository.read("empty").versions).toEqual([]);
     expect(() => repository.read("../a")).toThrow("must not contain path traversal characters");
     expect(() => repository.read("a", { config: null, files: new Map([["1/f", new Uint8Array()]]) })).toThrow(
       "Load parameter 'config' must be specified for model file override",

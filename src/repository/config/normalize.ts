@@ -75,11 +75,12 @@ function devicesOf({ kind = "KIND_AUTO", gpus = [] }: InstanceGroup): Pick<Insta
 
 /** At least one, each with a name, a kind and a count. */
 function instanceGroups(groups: readonly InstanceGroup[], name: string, backend: string): readonly InstanceGroup[] {
-  const some: readonly InstanceGroup[] = groups.length > 0 ? groups : [{}];
+  // One that nobody named has the model's name as it is.
+  const some: readonly InstanceGroup[] = groups.length > 0 ? groups : [{ name }];
   return some.map((group, at) => ({
     ...group,
     name: group.name || `${name}_${at}`,
     ...devicesOf(group),
-    count: group.count || (BACKENDS[backend]?.instances ?? 1),
+    count: (group.count ?? 0) >= 1 ? group.count! : (BACKENDS[backend]?.instances ?? 1),
   }));
 }

@@ -16,7 +16,7 @@ export interface FoundModel {
   readonly repository: string;
   readonly path: string;
   readonly config: ModelConfig;
-  /** Those that the version policy chooses, rising. */
+  /** Those that the version policy chooses, rising; it may choose none. */
   readonly versions: readonly number[];
   /** Two readings with the same text are of the same model. */
   readonly signature: string;
@@ -56,6 +56,8 @@ export class Repository {
     if (homes.length > 1) throw new Error(`failed to poll model '${name}': not unique across all model repositories`);
     if (override.files.size > 0 && override.config === null)
       throw new Error("Load parameter 'config' must be specified for model file override");
+    const strange = [...override.files.keys()].find((path) => path === "" || path.split("/").includes(".."));
+    if (strange !== undefined) throw new Error(`file path '${strange}' escapes the model's directory`);
     const [repository] = homes;
     if (repository === undefined && override.files.size === 0)
       throw new Error(`failed to poll model '${name}': model not found in any model repository.`);
@@ -70,11 +72,9 @@ export class Repository {
       throw new Error(
         `unexpected directory name '${name}' for model '${config.name}', directory name must equal model name`,
       );
-    const wrong = wrongConfig(config);
+    const wrong = wrongConfig(config) ?? wrongAgent(config);
     if (wrong !== undefined) throw new Error(wrong);
     const versions = chosen(config, isEnsemble(config) && found.length === 0 ? [1] : found);
-    if (versions.length === 0)
-      throw new Error(`at least one version must be available under the version policy of model '${name}'`);
     const signature = JSON.stringify([
       config,
       versions,
@@ -95,7 +95,7 @@ export class Repository {
   #config(path: string, { config }: LoadOverride): ConfigMessage {
     if (config !== null) {
       try {
-        return configFromJson(JSON.parse(config), this.#later);
+        return configFromJson(config, this.#later);
       } catch (error) {
         throw new Error(`Invalid config override: ${(error as Error).message}`);
       }
@@ -126,6 +126,14 @@ function withModelYaml(read: ConfigMessage, file: string): ConfigMessage {
 
 const isDecoupledModel = (config: ModelConfig | undefined) => config !== undefined && isDecoupled(config);
 
+/** The one agent that Triton brings along. */
+const AGENT = "checksum";
+
+function wrongAgent({ model_repository_agents: agents }: ModelConfig): string | undefined {
+  const strange = agents?.agents?.find(({ name }) => name !== AGENT);
+  return strange && `unable to find 'libtritonrepoagent_${strange.name}.so' for repo agent '${strange.name}'`;
+}
+
 function foldersIn(path: string): string[] {
   try {
     return readdirSync(path).filter((name) => isFolder(join(path, name)));
@@ -146,8 +154,9 @@ const rising = (names: readonly string[]): number[] =>
 
 function chosen({ version_policy: policy }: ModelConfig, found: readonly number[]): readonly number[] {
   if (policy.specific) return found.filter((version) => policy.specific!.versions?.includes(version));
-  if (policy.all) return found;
-  return found.slice(-(policy.latest?.num_versions || 1));
+  if (!policy.latest) return found;
+  const count = policy.latest.num_versions ?? 0;
+  return count === 0 ? [] : found.slice(-count);
 }
 
 /** When what lies in the folder was changed; two levels, as deep as models are. */

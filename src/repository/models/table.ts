@@ -86,10 +86,9 @@ export class ModelTable<M> {
     );
   }
 
-  /** `names`: of all folders, those that were never loaded included. */
+  /** `names`: of all folders, sorted, those that were never loaded included; what has none (a load brought its files) is left out. */
   index(names: readonly string[], readyOnly: boolean): IndexEntry[] {
-    const all = [...new Set([...names, ...this.#models.keys()])].sort();
-    return all.flatMap((name): IndexEntry[] => {
+    return names.flatMap((name): IndexEntry[] => {
       const versions = this.versions(name);
       if (versions.length === 0) return readyOnly ? [] : [{ name }];
       return versions

@@ -6,7 +6,7 @@ import type { TritonLoadTime, TritonServerConfig } from "../../config/triton-ser
 import type { Clock } from "../../host/clock.ts";
 import type { QuantileTarget } from "../../metrics/triton/quantiles.ts";
 import type { ModelResponse, StreamFor } from "../../repository/behaviours/behaviour.ts";
-import { isEnsemble } from "../../repository/config/model-config.ts";
+import { alikeBesideInstances, isEnsemble } from "../../repository/config/model-config.ts";
 import { internal, type StatusCode, TritonError } from "../../repository/config/status.ts";
 import { stepShapes } from "../../repository/config/step-shapes.ts";
 import { wrongSteps } from "../../repository/config/validate-steps.ts";
@@ -17,7 +17,7 @@ import { RateLimiter } from "../../repository/scheduling/rate-limiter.ts";
 import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import { ResponseCache } from "./cache.ts";
 import { DeviceMemory, type DeviceMemoryOptions, type MemoryHold } from "./device-memory.ts";
-import { isOfEngine, type LoadAround, type LoadedModel, loadVersion, takeMemory } from "./load.ts";
+import { isOfEngine, type LoadAround, type LoadedModel, loadSeconds, loadVersion, takeMemory } from "./load.ts";
 import { Naps } from "./naps.ts";
 import { type InferReceiver, InferRequest, type RequestFields } from "./request.ts";
 import type { Served, Shared } from "./served.ts";
@@ -48,12 +48,8 @@ export interface CountedModel {
 }
 
 const SHORT_MS = 5;
-const GIB = 2 ** 30;
 /** How a reason begins, where it is not as of a bad argument. */
 const CODES: Readonly<Partial<Record<StatusCode, string>>> = { INTERNAL: "Internal", UNAVAILABLE: "Unavailable" };
-
-const loadSeconds = ({ baseS, perGibS }: TritonLoadTime, weightBytes: number): number =>
-  baseS + (perGibS * weightBytes) / GIB;
 
 export class TritonServer {
   readonly facts: VersionFacts;
@@ -235,14 +231,24 @@ export class TritonServer {
     const before = this.#folders.get(name);
     const same = before?.signature === folder.signature;
     if (same && folder.versions.every((version) => this.isReady(name, version))) return [];
+    if (folder.versions.length === 0)
+      return [`at least one version must be available under the version policy of model '${name}'\n`];
     const failures: string[] = [];
     for (const version of folder.versions) {
       const why = await this.#version(folder, version, time);
-      if (why !== null) failures.push(`version ${version} is at UNAVAILABLE state: ${why};\n`);
+      if (why === null) continue;
+      const state = this.#changesInPlace(folder, version) ? "READY" : "UNAVAILABLE";
+      failures.push(`version ${version} is at ${state} state: ${why};\n`);
     }
-    this.#folders.set(name, folder);
+    if (failures.length === 0 || before === undefined) this.#folders.set(name, folder);
     for (const version of this.versions(name)) if (!folder.versions.includes(version)) void this.#retire(name, version);
     return failures;
+  }
+
+  /** The version serves, and nothing but its instances and which versions there are is new: it is not loaded anew then. */
+  #changesInPlace({ name, config }: FoundModel, version: number): boolean {
+    const before = this.#table.entry(name, version).model;
+    return before !== null && alikeBesideInstances(before.config, config);
   }
 
   #refuse(folder: FoundModel, why: string): string[] {
@@ -263,7 +269,10 @@ export class TritonServer {
       hold = takeMemory(folder, version, this.#memory, this.#around.backends);
       const loadS = time === null || isEnsemble(folder.config) ? 0 : loadSeconds(time, hold.weightBytes);
       if (loadS > 0) await this.#sleep(loadS * 1000);
-      const { model, from } = await this.#loaded(folder, version, fromUs, before);
+      const inPlace = before !== null && this.#changesInPlace(folder, version);
+      const { version_policy: policy } = (inPlace ? before : folder).config;
+      const given = inPlace ? { ...folder, config: { ...folder.config, version_policy: policy } } : folder;
+      const { model, from } = await this.#loaded(given, version, fromUs, before, inPlace);
       this.#holds.set(model, hold);
       Object.assign(entry, { state: "READY", reason: "", model });
       if (before !== null) void this.#drained(before);
@@ -279,8 +288,14 @@ export class TritonServer {
     }
   }
 
-  /** `before`: what serves until then. */
-  async #loaded(folder: FoundModel, version: number, fromUs: number, before: Served | null): Promise<LoadedModel> {
+  /** `before`: what serves until then; `inPlace`: the new one goes on counting. */
+  async #loaded(
+    folder: FoundModel,
+    version: number,
+    fromUs: number,
+    before: Served | null,
+    inPlace: boolean,
+  ): Promise<LoadedModel> {
     const { name } = folder;
     const { clock, log, targets } = this.#options;
     const counted = this.#counted.get(`${name}/${version}`) ?? {
@@ -291,12 +306,9 @@ export class TritonServer {
       folder,
     };
     this.#counted.set(`${name}/${version}`, counted);
-    const statistics = new ModelStatistics(
-      counted.failures,
-      targets,
-      clock.now(),
-      before?.statistics.firstResponseMs ?? firstResponseMs(folder.config, log),
-    );
+    const firstMs = before?.statistics.firstResponseMs ?? firstResponseMs(folder.config, log);
+    const fresh = () => new ModelStatistics(counted.failures, targets, clock.now(), firstMs);
+    const statistics = before !== null && inPlace ? before.statistics : fresh();
     const loaded = await loadVersion(folder, version, statistics, this.#around);
     statistics.loadS = (clock.now() - fromUs) / 1e6;
     Object.assign(counted, { served: loaded.model, folder });
