@@ -143,6 +143,7 @@ function traceSetting({ model_name: model = "", settings = {} }: ControlRequest,
   if (name !== null && server.versions(name).length === 0) throw invalidArg(`Request for unknown model : ${name}`);
   const changes = traceChanges({
     file: settings.trace_file !== undefined,
+    gap: " ",
     levels: settings.trace_level?.value ?? [],
     value(setting) {
       const given = settings[setting];

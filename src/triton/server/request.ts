@@ -270,7 +270,12 @@ class Checker {
       throw this.#wrong(
         `inference input '${name}' data-type is '${datatype}', but model '${model}' expects '${wanted}'`,
       );
-    if (!fits(shape, this.#most === 0 ? 0 : 1, dims)) {
+    const from = this.#most === 0 ? 0 : 1;
+    if (leavesOpen(shape, from, dims))
+      throw this.#wrong(
+        `All input dimensions should be specified for input '${name}' for model '${model}', got ${shapeText(shape)}`,
+      );
+    if (!fits(shape, from, dims)) {
       const note = this.#most === 0 ? "" : SHAPE_NOTE;
       const expected = shapeText(this.#most === 0 ? dims : [-1, ...dims]);
       throw this.#wrong(
@@ -314,6 +319,16 @@ class Checker {
 function named(list: readonly TensorConfig[], name: string): TensorConfig | undefined {
   for (const one of list) if (one.name === name) return one;
   return undefined;
+}
+
+/** Whether a size is -1, before one that does not fit. */
+function leavesOpen(shape: readonly number[], from: number, dims: readonly number[]): boolean {
+  if (shape.length - from !== dims.length) return false;
+  for (let at = 0; at < dims.length; at++) {
+    if (shape[from + at] === -1) return true;
+    if (dims[at] !== -1 && dims[at] !== shape[from + at]) return false;
+  }
+  return false;
 }
 
 /** `from`: where in the shape the model's own dimensions begin. */

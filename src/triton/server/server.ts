@@ -5,7 +5,6 @@
 import type { TritonLoadTime, TritonServerConfig } from "../../config/triton-server.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { QuantileTarget } from "../../metrics/triton/quantiles.ts";
-import type { ModelResponse, StreamFor } from "../../repository/behaviours/behaviour.ts";
 import { alikeBesideInstances, isEnsemble } from "../../repository/config/model-config.ts";
 import { internal, type StatusCode, TritonError } from "../../repository/config/status.ts";
 import { stepShapes } from "../../repository/config/step-shapes.ts";
@@ -14,7 +13,7 @@ import { TRITON_VERSIONS, type VersionFacts } from "../../repository/config/vers
 import { type FoundModel, type LoadOverride, NO_OVERRIDE, Repository } from "../../repository/models/repository.ts";
 import { type IndexEntry, ModelTable, UNLOADED } from "../../repository/models/table.ts";
 import { RateLimiter } from "../../repository/scheduling/rate-limiter.ts";
-import type { Tensor } from "../../repository/tensors/datatypes.ts";
+import { askModel } from "./asking.ts";
 import { ResponseCache } from "./cache.ts";
 import { DeviceMemory, type DeviceMemoryOptions, type MemoryHold } from "./device-memory.ts";
 import { isOfEngine, type LoadAround, type LoadedModel, loadSeconds, loadVersion, takeMemory } from "./load.ts";
@@ -67,6 +66,10 @@ export class TritonServer {
   readonly #naps: Naps;
   /** What ensembles put outputs into, by model and output. */
   readonly #shapes = new Map<string, readonly number[]>();
+  /** Loaded by their own name, and not as a step of an ensemble alone. */
+  readonly #asked = new Set<string>();
+  /** Ensembles that went with a step of theirs; they come back with it. */
+  readonly #broken = new Set<string>();
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(options: TritonOptions) {
@@ -88,7 +91,7 @@ export class TritonServer {
       sleep: (ms) => this.#sleep(ms),
       shapeFor: (model, output) => this.#shapes.get(`${model}/${output}`),
       find,
-      stream: (...asked) => this.#ask(...asked),
+      stream: (...asked) => askModel(this, ...asked),
     };
   }
 
@@ -113,6 +116,7 @@ export class TritonServer {
     const all = this.#repository.names();
     const wanted = control === "explicit" ? (loadModels.includes("*") ? all : loadModels) : all;
     const failures: string[] = [];
+    for (const name of wanted) this.#asked.add(name);
     // Before other models come, wherever its own stand in the order.
     const engine = wanted.some((name) => this.#isOfEngine(name)) ? this.#memory.takeEngine() : null;
     for (const name of wanted) {
@@ -179,14 +183,35 @@ export class TritonServer {
         throw internal(`failed to load '${name}', failed to poll from model repository`);
       });
       if (why.length > 0) throw new TritonError("INVALID_ARG", `load failed for model '${name}': ${why.join("")}`);
+      this.#asked.add(name);
+      await this.#rejoin(name);
     });
   }
 
   /** Goes on behind; nothing comes of a name that is not loaded. */
   unload(name: string, dependents: boolean): void {
     this.#mayControl();
-    const steps = dependents ? (this.#folders.get(name)?.config.ensemble_scheduling?.step ?? []) : [];
-    for (const one of [name, ...steps.map(({ model_name: step }) => step!)]) this.#unload(one);
+    const steps = dependents ? this.#stepsOf(name).filter((step) => !this.#asked.has(step)) : [];
+    for (const one of [name, ...steps]) {
+      this.#unload(one);
+      this.#asked.delete(one);
+      this.#broken.delete(one);
+    }
+  }
+
+  #stepsOf(name: string): readonly string[] {
+    return (this.#folders.get(name)?.config.ensemble_scheduling?.step ?? []).map(({ model_name: step = "" }) => step);
+  }
+
+  /** Ensembles that went with this step are loaded again where all of their steps are there. */
+  async #rejoin(name: string): Promise<void> {
+    this.#broken.delete(name);
+    for (const ensemble of [...this.#broken]) {
+      const steps = this.#stepsOf(ensemble);
+      if (!steps.includes(name) || !steps.every((step) => this.isReady(step, -1))) continue;
+      const why = await this.#bring(ensemble, NO_OVERRIDE, null).catch((error: Error) => [error.message]);
+      if (why.length === 0) await this.#rejoin(ensemble);
+    }
   }
 
   #mayControl(): void {
@@ -322,7 +347,10 @@ export class TritonServer {
         config.ensemble_scheduling?.step?.some(({ model_name: step }) => step === name) &&
         this.isReady(config.name, -1),
     );
-    for (const ensemble of above) this.#unload(ensemble.name);
+    for (const ensemble of above) {
+      this.#unload(ensemble.name);
+      this.#broken.add(ensemble.name);
+    }
   }
 
   /** What has been taken in is finished first. */
@@ -359,37 +387,6 @@ export class TritonServer {
       }).catch((error: Error) => this.#options.log(`failed to poll: ${error.message}`));
       this.#poll();
     });
-  }
-
-  async *#ask(name: string, inputs: readonly Tensor[], asking?: StreamFor): AsyncGenerator<ModelResponse, void> {
-    const fields = { id: asking?.id ?? "", inputs, outputs: [], parameters: [], priority: 0, timeoutUs: 0 };
-    const come: ModelResponse[] = [];
-    let ended = false;
-    let wake = () => {};
-    let request: InferRequest | null = null;
-    try {
-      request = this.infer(name, -1, fields, {
-        respond(answer, final) {
-          if (answer instanceof TritonError) come.push({ error: { code: answer.code, message: answer.message } });
-          else if (answer !== null) come.push({ outputs: answer.outputs });
-          ended = final;
-          wake();
-        },
-      });
-      asking?.whenCancelled(() => {
-        request!.cancelled = true;
-      });
-      for (;;) {
-        while (come.length > 0) yield come.shift()!;
-        if (ended) return;
-        await new Promise<void>((resolve) => (wake = resolve));
-      }
-    } catch (error) {
-      if (!(error instanceof TritonError)) throw error;
-      yield { error: { code: error.code, message: error.message } };
-    } finally {
-      if (request !== null && !ended) request.cancelled = true;
-    }
   }
 
   #sleep(ms: number): Promise<void> {

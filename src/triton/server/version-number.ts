@@ -9,7 +9,11 @@ const SHORT_DIGITS = 15;
 export function versionNumber(text: string | undefined): number {
   if (text === undefined || text === "") return -1;
   const [digits] = /^\s*[+-]?\d+/.exec(text) ?? [];
-  if (digits !== undefined && (digits.length <= SHORT_DIGITS || fits(BigInt(digits)))) return Number(digits);
+  if (digits !== undefined && (digits.length <= SHORT_DIGITS || fits(BigInt(digits)))) {
+    const version = Number(digits);
+    if (version >= 0) return version;
+    throw invalidArg(`invalid model version specified '${text}' , version should be an integral value > 0`);
+  }
   throw invalidArg(
     `failed to get model version from specified version string '${text}' (details: stol), version should be an integral value > 0`,
   );
