@@ -45,8 +45,8 @@ const FOLDERS: Readonly<Record<string, Folder>> = {
     "bytes in a tensor of warm-up w",
   ],
   stranger: [
-    `${IO} model_warmup { name: "w" inputs { key: "z" value { data_type: TYPE_INT32 dims: 1 } } }`,
-    "unexpected inference input 'z' for model 'stranger'",
+    `${IO} model_warmup { name: "w" inputs { key: "x" value { data_type: TYPE_INT32 dims: 1 } } }`,
+    "[request id: <id_unknown>] warmup setting expects input 'x' to have input_data_type set",
   ],
   "no-input": [
     step(maps("z")),

@@ -9,11 +9,15 @@ import { normalized } from "../../src/repository/config/normalize.ts";
 import { type ConfigMessage, parsePbtxt } from "../../src/repository/config/pbtxt.ts";
 import { ROOT } from "../../src/repository/config/schema.ts";
 import { wrongConfig } from "../../src/repository/config/validate.ts";
+import { wrongGroups, wrongTensors } from "../../src/repository/config/validate-tensors.ts";
 import { Repository } from "../../src/repository/models/repository.ts";
 
 const parse = (text: string, later = true) => parsePbtxt(text, ROOT, later);
 const model = (text: string) => atOnce(normalized(parse(text), "m", []));
-const wrong = (text: string) => atOnce(wrongConfig(model(text)));
+const wrong = (text: string) => {
+  const config = model(text);
+  return atOnce(wrongConfig(config)) ?? atOnce(wrongGroups(config)) ?? atOnce(wrongTensors(config));
+};
 const configJson = (config: ConfigMessage) => JSON.parse([...configTexts(config, true)].join(""));
 const fromJson = (json: unknown) => atOnce(configFromJson(json, true));
 
@@ -128,7 +132,7 @@ test("defaults: version policy, preferred size, instances, file, pinned memory",
     default_model_filename: "model.onnx",
     version_policy: { latest: { num_versions: 1 } },
     dynamic_batching: { preferred_batch_size: [4] },
-    instance_group: [{ name: "m_0", kind: "KIND_CPU", count: 2 }],
+    instance_group: [{ name: "m", kind: "KIND_CPU", count: 2 }],
   });
 });
 
@@ -167,7 +171,7 @@ test("a repository: versions by policy, names of folders, two homes, what a load
     expect(brought.versions).toEqual([3]);
     expect(() => repository.read("both")).toThrow("not unique across all model repositories");
     expect(() => repository.read("other")).toThrow("directory name must equal model name");
-    expect(() => repository.read("empty")).toThrow("at least one version must be available");
+    expect(repository.read("empty").versions).toEqual([]);
     expect(() => repository.read("../a")).toThrow("must not contain path traversal characters");
     expect(() => repository.read("a", { config: null, files: new Map([["1/f", 0]]) })).toThrow(
       "Load parameter 'config' must be specified for model file override",

@@ -111,9 +111,9 @@ test("stops now and then", () => {
 
 const readBoth = (text: string, datatype: Datatype | null, count: number) => {
   const body = Buffer.from(text, "latin1");
-  const whole = said(() => readElements("x", parseRapidJson(body), datatype, count));
+  const whole = said(() => readElements("x", parseRapidJson(body), datatype, count, "missing"));
   const data = atOnce(rapidJsonInPieces(body));
-  const pieces = said(() => atOnce(readElementsInPieces("x", data, datatype, count)));
+  const pieces = said(() => atOnce(readElementsInPieces("x", data, datatype, count, "missing")));
   if (whole instanceof Uint8Array && pieces instanceof Uint8Array)
     expect(Buffer.compare(Buffer.from(whole), Buffer.from(pieces))).toBe(0);
   else expect(pieces).toBe(whole);

@@ -1,5 +1,5 @@
 /** Which behaviours answer each request once? Echo, sums, identity, sleep, failure, a call of another model. */
-import type { StatusCode } from "../config/status.ts";
+import { HTTP_STATUS, type StatusCode } from "../config/status.ts";
 import { bytesOf, type Datatype, type Numbers, newNumbers, type Tensor } from "../tensors/datatypes.ts";
 import { type Behaviour, type ModelHost, type ModelRequest, type ModelResponse, PythonError } from "./behaviour.ts";
 import { drawnOutputs } from "./drawn.ts";
@@ -32,14 +32,24 @@ function echoed(request: ModelRequest, host: ModelHost): ModelResponse {
   if (mode === "raise") throw new PythonError("RuntimeError", "boom from execute");
   if (mode === "kill") host.die();
   if (mode.startsWith("error")) {
-    const code = mode.includes(":") ? { code: mode.slice(6).toUpperCase() as StatusCode } : {};
-    return { error: { message: "soft failure", ...code } };
+    return {
+      error: { message: "soft failure", ...(mode.includes(":") ? { code: codeOf(mode.slice(6).toUpperCase()) } : {}) },
+    };
   }
   const texts = textsIn(request, "text_input");
   if (texts === null) throw new PythonError("AttributeError", "'NoneType' object has no attribute 'as_numpy'");
   const said = { where: `${host.name}:${host.version}`, params: request.parameters }[mode];
   const made = texts.map((text) => said ?? text.replaceAll(/[a-z]+/g, (letters) => letters.toUpperCase()));
   return outputs(textTensor("text_output", request.inputs.get("text_input")!.shape, made));
+}
+
+/** As an attribute of `pb_utils.TritonError`. */
+function codeOf(name: string): StatusCode {
+  if (Object.hasOwn(HTTP_STATUS, name)) return name as StatusCode;
+  throw new PythonError(
+    "AttributeError",
+    `type object 'c_python_backend_utils.TritonError' has no attribute '${name}'`,
+  );
 }
 
 /** The first output is the sum of the first two inputs, the second their difference; `options.refuse_negative`: of the first. */

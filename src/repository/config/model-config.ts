@@ -96,6 +96,10 @@ export interface EnsembleStep extends ConfigMessage {
 export interface WarmupInput extends ConfigMessage {
   readonly data_type?: string;
   readonly dims?: readonly number[];
+  readonly zero_data?: boolean;
+  readonly random_data?: boolean;
+  /** In the model's folder `warmup`. */
+  readonly input_data_file?: string;
 }
 
 export interface Warmup extends ConfigMessage {
@@ -103,6 +107,13 @@ export interface Warmup extends ConfigMessage {
   readonly batch_size?: number;
   readonly count?: number;
   readonly inputs?: Readonly<Record<string, WarmupInput>>;
+}
+
+export interface BatchTensor extends ConfigMessage {
+  readonly kind?: string;
+  readonly target_name?: readonly string[];
+  readonly data_type?: string;
+  readonly source_input?: readonly string[];
 }
 
 export interface VersionPolicy extends ConfigMessage {
@@ -120,6 +131,8 @@ export interface ModelConfig extends ConfigMessage {
   readonly max_batch_size?: number;
   readonly input?: readonly TensorConfig[];
   readonly output?: readonly TensorConfig[];
+  readonly batch_input?: readonly BatchTensor[];
+  readonly batch_output?: readonly BatchTensor[];
   readonly dynamic_batching?: DynamicBatching;
   readonly sequence_batching?: SequenceBatching;
   readonly ensemble_scheduling?: ConfigMessage & { readonly step?: readonly EnsembleStep[] };
@@ -136,6 +149,9 @@ export interface ModelConfig extends ConfigMessage {
   readonly model_warmup?: readonly Warmup[];
   readonly model_transaction_policy?: ConfigMessage & { readonly decoupled?: boolean };
   readonly response_cache?: ConfigMessage & { readonly enable?: boolean };
+  readonly model_repository_agents?: ConfigMessage & {
+    readonly agents?: readonly (ConfigMessage & { readonly name?: string })[];
+  };
 }
 
 export const maxBatchSize = (config: ModelConfig): number => config.max_batch_size ?? 0;
@@ -176,3 +192,9 @@ export function controlOf(
   }
   return undefined;
 }
+
+const besideInstances = ({ instance_group: _, version_policy: __, ...config }: ModelConfig) => JSON.stringify(config);
+
+/** As `EquivalentInNonInstanceGroupConfig` of `model_config_utils.cc` compares, which leaves the version policy out, too. */
+export const alikeBesideInstances = (one: ModelConfig, other: ModelConfig): boolean =>
+  besideInstances(one) === besideInstances(other);

@@ -80,11 +80,12 @@ function instanceGroups(
   name: string,
   backend: string,
 ): Pieces<readonly InstanceGroup[]> {
-  const some: readonly InstanceGroup[] = groups.length > 0 ? groups : [{}];
+  // One that nobody named has the model's name as it is.
+  const some: readonly InstanceGroup[] = groups.length > 0 ? groups : [{ name }];
   return mapped(some, (group, at) => ({
     ...group,
     name: group.name || `${name}_${at}`,
     ...devicesOf(group),
-    count: group.count || (BACKENDS[backend]?.instances ?? 1),
+    count: (group.count ?? 0) >= 1 ? group.count! : (BACKENDS[backend]?.instances ?? 1),
   }));
 }

@@ -21,7 +21,7 @@ export interface VersionFacts {
   readonly readsHeaderLength: boolean;
   /** A model whose process has died makes the server not ready. */
   readonly deadIsUnready: boolean;
-  /** What a region of CUDA's memory is refused with over gRPC. */
+  /** What a region of CUDA's memory is refused with. */
   readonly cudaRefusal: (region: string) => string;
   /** At the end gRPC takes new requests until the last one has ended, else none. */
   readonly grpcGoesOn: boolean;
@@ -29,6 +29,12 @@ export interface VersionFacts {
   readonly tellsLoad: boolean;
   /** On `/generate`: an empty list is an empty tensor of the input's dimensions, else one without any. */
   readonly emptyTensors: boolean;
+  /** The index refuses a `ready` that is no boolean as an argument, else as any value of another kind. */
+  readonly checksReady: boolean;
+  /** An unload's body that is no JSON is refused, else it says nothing. */
+  readonly readsUnload: boolean;
+  /** What is said of JSON with fewer elements than its tensor has. */
+  readonly missingElements: string;
 }
 
 export const TRITON_VERSIONS: Readonly<Record<TritonVersion, VersionFacts>> = {
@@ -45,6 +51,9 @@ export const TRITON_VERSIONS: Readonly<Record<TritonVersion, VersionFacts>> = {
     grpcGoesOn: true,
     tellsLoad: false,
     emptyTensors: true,
+    checksReady: false,
+    readsUnload: false,
+    missingElements: "Unable to parse 'data': Shape does not match true shape of 'data' field",
   },
   "2.73": {
     version: "2.73.0",
@@ -59,5 +68,8 @@ export const TRITON_VERSIONS: Readonly<Record<TritonVersion, VersionFacts>> = {
     grpcGoesOn: false,
     tellsLoad: true,
     emptyTensors: false,
+    checksReady: true,
+    readsUnload: true,
+    missingElements: "Failed to parse 'data' field: shape does not match true shape",
   },
 };

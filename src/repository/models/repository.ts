@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 import { parse } from "yaml";
 import { PythonJsonError, plainPieces } from "../../python/json.ts";
 import { atOnce, type Pieces } from "../../python/pieces.ts";
-import { configFromJson } from "../config/config-json.ts";
+import { configFromJson, withoutLastCommas } from "../config/config-json.ts";
 import { isDecoupled, isEnsemble, isLlmApi, type ModelConfig } from "../config/model-config.ts";
 import { normalized } from "../config/normalize.ts";
 import { type ConfigMessage, pbtxtInPieces } from "../config/pbtxt.ts";
@@ -19,7 +19,7 @@ export interface FoundModel {
   readonly repository: string;
   readonly path: string;
   readonly config: ModelConfig;
-  /** Those that the version policy chooses, rising. */
+  /** Those that the version policy chooses, rising; it may choose none. */
   readonly versions: readonly number[];
   /** Two readings with the same text are of the same model. */
   readonly signature: string;
@@ -67,6 +67,8 @@ export class Repository {
     if (homes.length > 1) throw new Error(`failed to poll model '${name}': not unique across all model repositories`);
     if (override.files.size > 0 && override.config === null)
       throw new Error("Load parameter 'config' must be specified for model file override");
+    const strange = [...override.files.keys()].find((path) => path === "" || path.split("/").includes(".."));
+    if (strange !== undefined) throw new Error(`file path '${strange}' escapes the model's directory`);
     const [repository] = homes;
     if (repository === undefined && override.files.size === 0)
       throw new Error(`failed to poll model '${name}': model not found in any model repository.`);
@@ -81,11 +83,9 @@ export class Repository {
       throw new Error(
         `unexpected directory name '${name}' for model '${config.name}', directory name must equal model name`,
       );
-    const wrong = yield* wrongConfig(config);
+    const wrong = (yield* wrongConfig(config)) ?? wrongAgent(config);
     if (wrong !== undefined) throw new Error(wrong);
     const versions = chosen(config, isEnsemble(config) && found.length === 0 ? [1] : found);
-    if (versions.length === 0)
-      throw new Error(`at least one version must be available under the version policy of model '${name}'`);
     const files = override.files.size > 0 ? [...override.files.keys()] : changes(path);
     const signature = JSON.stringify([yield* signatureOf(config), versions, files]);
     const broughtBytes = override.files.size > 0 ? override.files : null;
@@ -103,7 +103,8 @@ export class Repository {
   *#config(path: string, { config }: LoadOverride): Pieces<ConfigMessage> {
     if (config !== null) {
       try {
-        const json = config.length > LARGE_CHARACTERS ? yield* plainPieces(config) : JSON.parse(config);
+        const text = withoutLastCommas(config);
+        const json = text.length > LARGE_CHARACTERS ? yield* plainPieces(text) : JSON.parse(text);
         return yield* configFromJson(json, this.#later);
       } catch (error) {
         throw new Error(`Invalid config override: ${reasonOf(error)}`);
@@ -134,6 +135,14 @@ function withModelYaml(read: ConfigMessage, file: string): ConfigMessage {
 }
 
 const isDecoupledModel = (config: ModelConfig | undefined) => config !== undefined && isDecoupled(config);
+
+/** The one agent that Triton brings along. */
+const AGENT = "checksum";
+
+function wrongAgent({ model_repository_agents: agents }: ModelConfig): string | undefined {
+  const strange = agents?.agents?.find(({ name }) => name !== AGENT);
+  return strange && `unable to find 'libtritonrepoagent_${strange.name}.so' for repo agent '${strange.name}'`;
+}
 
 /** What a parser's error says. */
 const reasonOf = (error: unknown): string => {
@@ -179,8 +188,9 @@ const rising = (names: readonly string[]): number[] =>
 
 function chosen({ version_policy: policy }: ModelConfig, found: readonly number[]): readonly number[] {
   if (policy.specific) return found.filter((version) => policy.specific!.versions?.includes(version));
-  if (policy.all) return found;
-  return found.slice(-(policy.latest?.num_versions || 1));
+  if (!policy.latest) return found;
+  const count = policy.latest.num_versions ?? 0;
+  return count === 0 ? [] : found.slice(-count);
 }
 
 /** When what lies in the folder was changed; two levels, as deep as models are. */

@@ -86,9 +86,9 @@ export class ModelTable<M> {
     );
   }
 
-  /** `names`: of all folders, those that were never loaded included. */
+  /** `names`: of all folders, sorted, those that were never loaded included; what has none (a load brought its files) is left out. */
   *index(names: readonly string[], readyOnly: boolean): Generator<IndexEntry, void> {
-    for (const name of [...new Set([...names, ...this.#models.keys()])].sort()) {
+    for (const name of names) {
       const versions = this.versions(name);
       if (versions.length === 0 && !readyOnly) yield { name };
       for (const [version, { state, reason }] of versions)

@@ -27,6 +27,9 @@ export interface Skipped<R> {
   readonly cancelled: R[];
 }
 
+/** No batcher wakes up sooner: whoever waits no longer is not reached in time (a timeout of 1 was rejected by a 2.51 at rest). */
+const WAKE_US = 10;
+
 export class PolicyQueue<R extends Schedulable> {
   readonly #policy: WaitPolicy;
   readonly #queue: Waiting<R>[] = [];
@@ -46,7 +49,8 @@ export class PolicyQueue<R extends Schedulable> {
     if (mostWaiting !== 0 && this.size >= mostWaiting) return false;
     const shorter = mayOverride && request.timeoutUs !== 0 && request.timeoutUs < timeoutUs;
     const limit = shorter ? request.timeoutUs : timeoutUs;
-    this.#queue.push({ request, sinceUs: nowUs, untilUs: limit === 0 ? 0 : nowUs + limit });
+    const untilUs = limit < WAKE_US ? nowUs - 1 : nowUs + limit;
+    this.#queue.push({ request, sinceUs: nowUs, untilUs: limit === 0 ? 0 : untilUs });
     return true;
   }
 

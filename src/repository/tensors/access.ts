@@ -56,16 +56,23 @@ export function arrayIn(value: JsonNode, name: string): readonly JsonNode[] {
   return within(`Unable to parse '${name}'`, asArray, required(value, name));
 }
 
-function required(value: JsonNode, name: string): JsonNode {
+const required = (value: JsonNode, name: string): JsonNode =>
+  within(`Unable to parse '${name}'`, (object) => member(object, name), value);
+
+export function member(value: JsonNode, name: string): JsonNode {
   const found = find(value, name);
-  if (found === undefined)
-    throw internal(`Unable to parse '${name}': attempt to access non-existing object member '${name}'`);
+  if (found === undefined) throw internal(`attempt to access non-existing object member '${name}'`);
   return found;
 }
 
+/** Each name as often as it stands there, always with its first value: names are listed, and each is looked up then. */
 export function membersOf(value: JsonNode): readonly (readonly [string, JsonNode])[] {
   if (!(value instanceof JsonMembers)) throw internal("attempt to get members for non-object");
-  return value.members;
+  const { members } = value;
+  if (members.length < 2) return members;
+  const first = new Map<string, JsonNode>();
+  for (const [name, one] of members) if (!first.has(name)) first.set(name, one);
+  return members.map(([name]) => [name, first.get(name)!] as const);
 }
 
 export function asArray(value: JsonNode): readonly JsonNode[] {

@@ -4,7 +4,7 @@ import { elementCount, elementsOf, packTexts, type Tensor } from "./datatypes.ts
 
 /** The largest values of each of the batch, as `VALUE:INDEX`. Throws a `TritonError`. */
 export function classified({ name, datatype, shape, data }: Tensor, classes: number, batched: boolean): Tensor {
-  if (datatype === "BYTES" || datatype === "FP16" || datatype === "BF16")
+  if (datatype === "BYTES" || datatype === "BOOL" || datatype === "FP16" || datatype === "BF16")
     throw invalidArg(`class result not available for output due to unsupported type '${datatype}'`);
   const rows = batched ? shape[0]! : 1;
   const width = elementCount(batched ? shape.slice(1) : shape);
@@ -15,7 +15,17 @@ export function classified({ name, datatype, shape, data }: Tensor, classes: num
     const order = Array.from({ length: width }, (_, at) => at);
     const value = (at: number) => values[row * width + at]!;
     order.sort((a, b) => (value(a) > value(b) ? -1 : value(a) < value(b) ? 1 : 0));
-    return order.slice(0, count).map((at) => `${real ? Number(value(at)).toFixed(6) : value(at)}:${at}`);
+    return order.slice(0, count).map((at) => `${real ? fixed(Number(value(at))) : value(at)}:${at}`);
   }).flat();
   return { name, datatype: "BYTES", shape: batched ? [rows, count] : [count], data: packTexts(texts) };
+}
+
+/** From here on JavaScript writes an exponent. */
+const EXPONENT_FROM = 1e21;
+
+/** As `std::to_string`: six places, and all digits before them. */
+function fixed(value: number): string {
+  if (Number.isNaN(value)) return "nan";
+  if (Math.abs(value) < EXPONENT_FROM) return value.toFixed(6);
+  return Number.isFinite(value) ? `${BigInt(value)}.000000` : `${value < 0 ? "-" : ""}inf`;
 }

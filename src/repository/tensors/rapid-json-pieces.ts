@@ -51,6 +51,7 @@ class Reader {
   }
 
   *document(): Pieces<JsonNode> {
+    this.#window.skipMark();
     let next = this.#peek();
     while (next === GOES_ON) next = yield* this.#later();
     if (this.#window.left <= 0) this.#window.fail("The document is empty.");
@@ -154,8 +155,8 @@ class Reader {
     if (!isComma && next !== endOf(open))
       this.#window.fail(
         open.members === null
-          ? "Missing a comma or ] after an array element."
-          : "Missing a comma or } after an object member.",
+          ? "Missing a comma or ']' after an array element."
+          : "Missing a comma or '}' after an object member.",
       );
     this.#window.skip();
     if (!isComma || open.members !== null || this.#stack.length > DEPTH_OF_NUMBERS) return isComma;

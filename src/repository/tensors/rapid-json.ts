@@ -6,6 +6,7 @@
 
 import { Code } from "./json-codes.ts";
 import { JsonMembers, type JsonNode, Real } from "./json-nodes.ts";
+import { rapidDouble, realEnd } from "./rapid-double.ts";
 
 /** "MESSAGE at BYTE", as Triton words it. */
 export class RapidJsonError extends Error {
@@ -41,17 +42,13 @@ const KNOWN_MOST = 24;
 const KNOWN_MASK = 255;
 const KNOWN: string[] = new Array(KNOWN_MASK + 1).fill("");
 
-function digitsEnd(text: string, from: number): number {
-  let at = from;
-  for (let code = text.charCodeAt(at); code >= Code.Zero && code <= Code.Nine; code = text.charCodeAt(at)) at++;
-  return at;
-}
-
 /** As `startsWith`, which costs more than so few characters. */
 function standsAt(text: string, from: number, known: string): boolean {
   for (let at = 0; at < known.length; at++) if (text.charCodeAt(from + at) !== known.charCodeAt(at)) return false;
   return true;
 }
+
+const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 
 /** Most of what an escape takes: two halves of a character. */
 const ESCAPE_MOST = 12;
@@ -88,7 +85,13 @@ export class RapidJsonParser {
     this.#at++;
   }
 
+  /** Over a byte order mark, or what there is of one. */
+  skipMark(): void {
+    for (const code of BYTE_ORDER_MARK) if (this.#text.charCodeAt(this.#at) === code) this.#at++;
+  }
+
   document(): JsonNode {
+    this.skipMark();
     const first = this.space();
     if (this.#at >= this.#text.length) this.fail("The document is empty.");
     const value = this.#value(first, 0);
@@ -139,7 +142,7 @@ export class RapidJsonParser {
       this.#at++;
       made.add(name, this.#value(this.space(), depth + 1));
       next = this.space();
-      if (next !== Code.CloseBrace && next !== Code.Comma) this.fail("Missing a comma or } after an object member.");
+      if (next !== Code.CloseBrace && next !== Code.Comma) this.fail("Missing a comma or '}' after an object member.");
       this.#at++;
       if (next === Code.CloseBrace) return made;
       next = this.space();
@@ -162,7 +165,8 @@ export class RapidJsonParser {
     for (;;) {
       made.push(this.#value(next, depth + 1));
       next = this.space();
-      if (next !== Code.CloseBracket && next !== Code.Comma) this.fail("Missing a comma or ] after an array element.");
+      if (next !== Code.CloseBracket && next !== Code.Comma)
+        this.fail("Missing a comma or ']' after an array element.");
       this.#at++;
       if (next === Code.CloseBracket) return made;
       next = this.space();
@@ -252,7 +256,8 @@ export class RapidJsonParser {
       }
       if (!last && this.left < ESCAPE_MOST) return false;
       if (stop === undefined || stop === "\0") this.fail("Missing a closing quotation mark in string.");
-      if (stop !== "\\") this.fail("Invalid encoding in string.");
+      // A control character; so says the release that Triton is built with (1.1.0), later ones say that it is the encoding.
+      if (stop !== "\\") this.fail("Invalid escape character in string.");
       this.#made += this.#escape();
     }
   }
@@ -312,29 +317,10 @@ export class RapidJsonParser {
   #real(): Real | null {
     const text = this.#text;
     const from = this.#at;
-    let at = text.charCodeAt(from) === Code.Minus ? from + 1 : from;
-    const whole = at;
-    at = digitsEnd(text, at);
-    if (at === whole || (text.charCodeAt(whole) === Code.Zero && at > whole + 1)) return null;
-    let next = text.charCodeAt(at);
-    if (next !== Code.Point && next !== Code.SmallE && next !== Code.LargeE) return null;
-    if (next === Code.Point) {
-      const fraction = at + 1;
-      at = digitsEnd(text, fraction);
-      if (at === fraction) return null;
-      next = text.charCodeAt(at);
-    }
-    if (next === Code.SmallE || next === Code.LargeE) {
-      at++;
-      const sign = text.charCodeAt(at);
-      if (sign === Code.Plus || sign === Code.Minus) at++;
-      const exponent = at;
-      at = digitsEnd(text, exponent);
-      if (at === exponent) return null;
-    }
-    const value = Number(text.slice(from, at));
-    if (!Number.isFinite(value)) return null;
-    this.#at = at;
+    const end = realEnd(text, from);
+    const value = end < 0 ? null : rapidDouble(text.slice(from, end));
+    if (value === null) return null;
+    this.#at = end;
     return new Real(value);
   }
 
@@ -358,10 +344,11 @@ export class RapidJsonParser {
     }
     if (fraction === ".") this.fail("Miss fraction part in number.", from + text.length - (exponent ?? "").length);
     if (exponent !== undefined && !/\d$/.test(exponent)) this.fail("Miss exponent in number.");
-    const value = Number(text);
-    if (!Number.isFinite(value)) this.fail("Number too big to be stored in double.", from);
+    const value = rapidDouble(text);
+    if (value === null) this.fail("Number too big to be stored in double.", from);
     if (fraction !== undefined || exponent !== undefined) return new Real(value);
-    if (Number.isSafeInteger(value)) return value;
+    // No whole number has a sign before nothing.
+    if (Number.isSafeInteger(value)) return value === 0 ? 0 : value;
     const whole = BigInt(text);
     return whole < SMALLEST || whole > LARGEST ? new Real(value) : whole;
   }

@@ -44,10 +44,11 @@ export function* readElementsInPieces(
   data: JsonNode,
   datatype: Datatype | null,
   count: number,
+  missing: string,
 ): Pieces<Uint8Array> {
   const items = isList(data) ? flatItems(data, 0) : [data][Symbol.iterator]();
   if (datatype === "BYTES") return yield* packedInPieces(items);
-  return yield* convertedInPieces(checkReadable(datatype, name), items, count);
+  return yield* convertedInPieces(checkReadable(datatype, name), items, count, missing);
 }
 
 /**
@@ -74,6 +75,7 @@ function* convertedInPieces(
   datatype: keyof typeof takers,
   items: Iterator<JsonNode | NumberPart, void>,
   count: number,
+  missing: string,
 ): Pieces<Uint8Array> {
   const into = newNumbers(datatype, count);
   const list = into as unknown as (number | bigint)[];
@@ -94,7 +96,7 @@ function* convertedInPieces(
     } else for (let i = 0; i < item.length; i++) put(item.item(i));
   };
   yield* taken(items, (item) => within("Unable to parse 'data'", puts, item));
-  if (at !== count) throw internal("Failed to parse 'data' field: shape does not match true shape");
+  if (at !== count) throw internal(missing);
   return bytesOf(into);
 }
 

@@ -17,19 +17,26 @@ import {
   type Tensor,
   unpackTexts,
 } from "./datatypes.ts";
+import { doubleText } from "./double-text.ts";
 import type { JsonNode } from "./json-nodes.ts";
 
 /** Lists in lists; Triton's limit. */
 export const DEPTH_MOST = 100;
 export const nestedTooDeep = () => invalidArg(`JSON nesting depth exceeds maximum allowed limit (${DEPTH_MOST})`);
 
-/** The bytes of so many elements. `datatype` null: the name is no type. */
-export function readElements(name: string, data: JsonNode, datatype: Datatype | null, count: number): Uint8Array {
+/** The bytes of so many elements. `datatype` null: the name is no type; `missing`: what is said where there are fewer. */
+export function readElements(
+  name: string,
+  data: JsonNode,
+  datatype: Datatype | null,
+  count: number,
+  missing: string,
+): Uint8Array {
   if (datatype === "BYTES")
     return packTexts(flat(data).map((one) => within("Unable to parse JSON bytes array", asBytesText, one)));
   const readable = checkReadable(datatype, name);
   if (readable === "INT32" && isPlain(data, count)) return packNumbers(readable, data);
-  return converted(readable, flat(data), count);
+  return converted(readable, flat(data), count, missing);
 }
 
 export function checkReadable(datatype: Exclude<Datatype, "BYTES"> | null, name: string): keyof typeof takers {
@@ -48,7 +55,12 @@ function isPlain(data: JsonNode, count: number): data is readonly number[] {
   return true;
 }
 
-function converted(datatype: keyof typeof takers, list: readonly JsonNode[], count: number): Uint8Array {
+function converted(
+  datatype: keyof typeof takers,
+  list: readonly JsonNode[],
+  count: number,
+  missing: string,
+): Uint8Array {
   const into = newNumbers(datatype, count) as unknown as (number | bigint)[];
   const big = isBig(datatype);
   const take = takers[datatype];
@@ -63,7 +75,7 @@ function converted(datatype: keyof typeof takers, list: readonly JsonNode[], cou
     },
     list,
   );
-  if (at !== count) throw internal("Failed to parse 'data' field: shape does not match true shape");
+  if (at !== count) throw internal(missing);
   return bytesOf(into as unknown as Numbers);
 }
 
@@ -169,16 +181,6 @@ export function writeElements({ name, datatype, data }: Omit<Tensor, "shape">): 
   for (let i = 0; i < numbers.length; i++) made[i] = text(numbers[i]!);
   return made;
 }
-
-/** `1.0`, `0.1`, `1e30`, `NaN`, `Infinity`. */
-export function doubleText(value: number): string {
-  if (Math.abs(value) >= EXPONENT_FROM) return `${value}`.replace("e+", "e");
-  if (!Number.isInteger(value)) return `${value}`;
-  return Object.is(value, -0) ? "-0.0" : `${value}.0`;
-}
-
-/** From here on whole numbers have an exponent. */
-const EXPONENT_FROM = 1e21;
 
 const SHORT: Readonly<Record<string, string>> = {
   '"': '\\"',

@@ -33,16 +33,6 @@ export function caught<T>(run: () => T): T | TritonError {
   }
 }
 
-/** -1: the highest. Throws a `TritonError`. */
-export function versionNumber(text: string): number {
-  if (text === "") return -1;
-  const [digits] = /^\s*[+-]?\d+/.exec(text) ?? [];
-  if (digits !== undefined) return Number(digits);
-  throw invalidArg(
-    `failed to get model version from specified version string '${text}' (details: stol), version should be an integral value > 0`,
-  );
-}
-
 /** Largest message of gRPC. */
 const MESSAGE_BYTES_MOST = 2 ** 31 - 1;
 

@@ -5,7 +5,7 @@ import type { LogSettings, ServerAround } from "../server/around.ts";
 import { modelMetadataOf, serverMetadataOf, statisticsOfAll } from "../server/described.ts";
 import { DISABLED_MEMORY } from "../server/shared-memory.ts";
 import { TRACE_NAMES, traceChanges } from "../server/trace-settings.ts";
-import { versionNumber } from "./answers.ts";
+import { versionNumber } from "../server/version-number.ts";
 
 type JsonNode = string | number | boolean | null | readonly JsonNode[] | JsonDict;
 interface JsonDict {
@@ -144,6 +144,7 @@ function traceSetting({ model_name: model = "", settings = {} }: ControlRequest,
   if (name !== null && server.versions(name).length === 0) throw invalidArg(`Request for unknown model : ${name}`);
   const changes = traceChanges({
     file: settings.trace_file !== undefined,
+    gap: " ",
     levels: settings.trace_level?.value ?? [],
     value(setting) {
       const given = settings[setting];

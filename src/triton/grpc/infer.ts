@@ -5,7 +5,8 @@ import { isDecoupled } from "../../repository/config/model-config.ts";
 import { TritonError } from "../../repository/config/status.ts";
 import type { InferAnswer, InferRequest } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
-import { caught, type Inference, sentOutputs, statusOf, UNREADABLE, versionNumber } from "./answers.ts";
+import { versionNumber } from "../server/version-number.ts";
+import { caught, type Inference, sentOutputs, statusOf, UNREADABLE } from "./answers.ts";
 import { type GrpcWish, type InferMessage, readInfer, wishOf } from "./infer-request.ts";
 import { ResponseWriter, responseHead } from "./infer-response.ts";
 

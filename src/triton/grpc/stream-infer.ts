@@ -11,8 +11,9 @@ import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import { OrderedResponses } from "../server/ordered.ts";
 import type { InferAnswer, InferRequest } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
+import { versionNumber } from "../server/version-number.ts";
 import { AlikeResponses } from "./alike-responses.ts";
-import { caught, type Inference, sentOutputs, statusOf, UNREADABLE, versionNumber } from "./answers.ts";
+import { caught, type Inference, sentOutputs, statusOf, UNREADABLE } from "./answers.ts";
 import { type GrpcWish, type InferMessage, readInfer, wishOf } from "./infer-request.ts";
 import { ResponseWriter, responseHead } from "./infer-response.ts";
 

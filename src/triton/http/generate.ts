@@ -5,6 +5,7 @@
 import type { PlainText } from "../../repository/behaviours/behaviour.ts";
 import { maxBatchSize } from "../../repository/config/model-config.ts";
 import { invalidArg, TritonError } from "../../repository/config/status.ts";
+import type { VersionFacts } from "../../repository/config/versions.ts";
 import { asObject, asString, documentOf, find, membersOf, within } from "../../repository/tensors/access.ts";
 import { datatypeOf, fromBytesText, packTexts, type Tensor, toBytesText } from "../../repository/tensors/datatypes.ts";
 import type { JsonNode } from "../../repository/tensors/json-nodes.ts";
@@ -18,6 +19,7 @@ import {
   type RequestFields,
 } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
+import { versionNumber } from "../server/version-number.ts";
 import { errorText, type HandlerAnswer, type HttpCall, jsonError, LATER } from "./call.ts";
 import { disturbed } from "./disturbed.ts";
 import { tooLarge } from "./infer.ts";
@@ -31,14 +33,14 @@ async function handle(call: HttpCall, streams: boolean): Promise<HandlerAnswer> 
   const [name = "", version] = call.found;
   const { server, config } = call.around;
   try {
-    const model = server.find(name, version === undefined ? -1 : Number(version));
-    if (!["", "identity"].includes(call.header("content-encoding") ?? ""))
+    const model = server.find(name, versionNumber(version));
+    if ((call.header("content-encoding") ?? "identity") !== "identity")
       throw invalidArg("Unsupported content-encoding, only 'identity' is supported.");
     const body = await call.body();
     if (body === null) return tooLarge(config.maxInputBytes);
     const instead = await disturbed(call, body);
     if (instead !== null) return instead;
-    const fields = readGenerate(documentOf(body), model, server.facts.emptyTensors);
+    const fields = readGenerate(documentOf(body), model, server.facts);
     const writer = new Writer(call, streams, fields.id, model);
     writer.request = server.infer(name, model.version, fields, writer);
     return LATER;
@@ -48,7 +50,7 @@ async function handle(call: HttpCall, streams: boolean): Promise<HandlerAnswer> 
   }
 }
 
-function readGenerate(document: JsonNode, model: Served, emptyTensors: boolean): RequestFields {
+function readGenerate(document: JsonNode, model: Served, facts: VersionFacts): RequestFields {
   const id = find(document, "id");
   const own = id === undefined ? "" : within("Unable to parse 'id'", asString, id);
   const inputs: InferInput[] = [];
@@ -56,7 +58,6 @@ function readGenerate(document: JsonNode, model: Served, emptyTensors: boolean):
   const add = (value: JsonNode, nested: boolean) => {
     for (const [name, one] of membersOf(value)) {
       const readable = fromBytesText(name);
-      if (!nested && name === "id") continue;
       if (!nested && name === "parameters") {
         const object = within("Expected JSON object for keyword: 'parameters'", asObject, one);
         within("Converting keyword: 'parameters'", (members) => add(members, true), object);
@@ -68,14 +69,7 @@ function readGenerate(document: JsonNode, model: Served, emptyTensors: boolean):
         continue;
       }
       const datatype = datatypeOf(config.data_type);
-      // A name that stands there twice has the first one's value.
-      const tensor = tensorOf(
-        readable,
-        datatype,
-        find(value, name)!,
-        [...batchOf(model), ...config.dims],
-        emptyTensors,
-      );
+      const tensor = tensorOf(readable, datatype, one, [...batchOf(model), ...config.dims], facts);
       if (inputs.some((input) => input.name === readable))
         throw invalidArg(`[request id: ${own || "<id_unknown>"}] input '${readable}' already exists in request`);
       inputs.push(tensor);
@@ -92,11 +86,11 @@ function tensorOf(
   datatype: Tensor["datatype"],
   value: JsonNode,
   dims: readonly number[],
-  emptyTensors: boolean,
+  { emptyTensors, missingElements }: VersionFacts,
 ): InferInput {
   const count = Array.isArray(value) ? value.length : 1;
   if (count === 0 && !emptyTensors) return { name, datatype, shape: [], data: new Uint8Array() };
-  if (datatype === "BYTES") readElements(name, value, datatype, count);
+  if (datatype === "BYTES") readElements(name, value, datatype, count, missingElements);
   const shape = [...dims];
   let left = count;
   const unfit = () => invalidArg(`The schema can not convert input '${name}' to tensor with proper shape`);
@@ -111,7 +105,7 @@ function tensorOf(
     left = 1;
   }
   if (left !== 1) throw unfit();
-  return { name, datatype, shape, data: readElements(name, value, datatype, count) };
+  return { name, datatype, shape, data: readElements(name, value, datatype, count, missingElements) };
 }
 
 const STREAM = { "Content-Type": "text/event-stream; charset=utf-8" };

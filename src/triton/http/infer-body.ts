@@ -4,6 +4,7 @@
  */
 import { ITEMS_OF_A_PIECE, type Pieces } from "../../python/pieces.ts";
 import { invalidArg } from "../../repository/config/status.ts";
+import type { VersionFacts } from "../../repository/config/versions.ts";
 import {
   arrayIn,
   asArray,
@@ -79,6 +80,7 @@ interface Limits {
   readonly model: string;
   readonly memory: SharedMemory;
   readonly maxInputBytes: number;
+  readonly facts: VersionFacts;
 }
 
 /** A body that is the one input, without JSON. */
@@ -184,7 +186,7 @@ const readInput = (value: JsonNode, read: Reading, limits: Limits): InferInput =
   inputOf(value, read, limits, readElements);
 
 /** Reads the elements that stand in JSON. */
-type Elements<T> = (name: string, data: JsonNode, datatype: Datatype | null, count: number) => T;
+type Elements<T> = (name: string, data: JsonNode, datatype: Datatype | null, count: number, missing: string) => T;
 
 function inputOf<T>(value: JsonNode, read: Reading, limits: Limits, elements: Elements<T>) {
   const parameters = find(value, "parameters");
@@ -246,7 +248,7 @@ function inputData<T>(
   parameters: JsonNode | undefined,
   { name, type, shape }: { readonly name: string; readonly type: string; readonly shape: readonly number[] },
   read: Reading,
-  { model, memory, maxInputBytes }: Limits,
+  { model, memory, maxInputBytes, facts }: Limits,
   elements: Elements<T>,
 ): Uint8Array | T {
   const binary = find(parameters ?? null, "binary_data_size");
@@ -263,7 +265,7 @@ function inputData<T>(
   }
   const region = memoryOf(parameters);
   if (region !== null) return memory.read(region.name, region.offset, region.bytes);
-  const count = elementCount(shape);
+  const count = shape.length === 0 ? 0 : elementCount(shape);
   if (count === 0) return new Uint8Array();
   const given = find(value, "data");
   const tensor = given instanceof LongList ? given : arrayIn(value, "data");
@@ -273,7 +275,7 @@ function inputData<T>(
     throw invalidArg(
       `JSON input '${name}' has a byte_size (${bytes} bytes) that exceeds the maximum allowed value of ${maxInputBytes} bytes. Use --http-max-input-size to increase the limit.`,
     );
-  return elements(name, tensor, datatype, count);
+  return elements(name, tensor, datatype, count, facts.missingElements);
 }
 
 function memoryOf(parameters: JsonNode | undefined) {

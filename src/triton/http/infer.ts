@@ -1,12 +1,13 @@
 /** What does `POST /v2/models/M/infer` do? `http_server.cc`, `HandleInfer` (2026), and what 2.51 was seen to answer. */
 import { Readable } from "node:stream";
 import { promisify } from "node:util";
-import { createDeflate, createGzip, deflateSync, gunzip, gunzipSync, gzipSync, inflate, inflateSync } from "node:zlib";
+import { constants, createDeflate, createGzip, deflateSync, gzipSync, unzip, unzipSync } from "node:zlib";
 import { inTurns, isLarge, type Pieces } from "../../python/pieces.ts";
 import { isDecoupled, maxBatchSize } from "../../repository/config/model-config.ts";
 import { HTTP_STATUS, internal, invalidArg, TritonError } from "../../repository/config/status.ts";
 import type { InferAnswer } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
+import { versionNumber } from "../server/version-number.ts";
 import {
   errorText,
   type HandlerAnswer,
@@ -25,7 +26,7 @@ import { type InferWish, inferWish, inferWishInPieces, rawWish } from "./infer-b
 export function infer(call: HttpCall): HandlerAnswer | Promise<HandlerAnswer> {
   const [name = "", version] = call.found;
   const { server } = call.around;
-  const number = version === undefined ? -1 : Number(version);
+  const number = versionNumber(version);
   const model = server.find(name, number);
   if (isDecoupled(model.config))
     throw new TritonError("UNSUPPORTED", "HTTP end point doesn't support models with decoupled transaction policy");
@@ -45,7 +46,7 @@ interface Asked {
 function unlessDisturbed(asked: Asked, given: Uint8Array | null): HandlerAnswer | Promise<HandlerAnswer> {
   const { call } = asked;
   const { config } = call.around;
-  const body = given && unpacked(call.header("content-encoding") ?? "", given, config.maxInputBytes);
+  const body = given && unpacked(call.header("content-encoding") ?? "identity", given, config.maxInputBytes);
   if (body === null) return tooLarge(config.maxInputBytes);
   if (body instanceof Promise) return body.then((whole) => withBody(asked, whole));
   return body instanceof Uint8Array ? withBody(asked, body) : body;
@@ -62,7 +63,7 @@ function inferWith(asked: Asked, body: Uint8Array): HandlerAnswer | Promise<Hand
   const { call, name } = asked;
   const { server, config, memory } = call.around;
   const head = headLength(call, body.length, server.facts.readsHeaderLength);
-  const limits = { model: name, memory, maxInputBytes: config.maxInputBytes };
+  const limits = { model: name, memory, maxInputBytes: config.maxInputBytes, facts: server.facts };
   if (head > 0 && isLarge(body)) return inferLarge(asked, inferWishInPieces(body, head, limits));
   try {
     return submitted(asked, head === 0 ? rawWish(body) : inferWish(body, head, limits));
@@ -135,20 +136,23 @@ export const tooLarge = (most: number): HttpAnswer =>
 
 /** More may become megabytes, which are unpacked in a thread of the runtime's. */
 const UNPACKED_AT_ONCE_BYTES = 4096;
-const gunzipped = promisify(gunzip);
-const inflated = promisify(inflate);
+const unzipped = promisify(unzip);
 
-/** What cannot be unpacked is empty. */
+/**
+ * Whichever of the two it is, what is there of it: `data_compressor.h` looks at the bytes, and not whether they end. What cannot
+ * be unpacked is empty.
+ */
 function unpacked(encoding: string, body: Uint8Array, most: number): Uint8Array | HttpAnswer | Promise<Uint8Array> {
-  if (encoding === "" || encoding === "identity") return body;
+  if (encoding === "identity") return body;
   if (encoding !== "gzip" && encoding !== "deflate") {
     const headers = { "Accept-Encoding": "gzip, deflate", "Content-Type": "text/plain" };
     return { ...plain(errorText("Unsupported compression type"), HTTP_STATUS.UNSUPPORTED), headers };
   }
-  if (body.length > UNPACKED_AT_ONCE_BYTES)
-    return (encoding === "gzip" ? gunzipped : inflated)(body, { maxOutputLength: most }).catch(() => new Uint8Array());
+  if (body.length === 0) return plainError(invalidArg("nothing to be decompressed"));
+  const how = { maxOutputLength: most, finishFlush: constants.Z_SYNC_FLUSH };
+  if (body.length > UNPACKED_AT_ONCE_BYTES) return unzipped(body, how).catch(() => new Uint8Array());
   try {
-    return (encoding === "gzip" ? gunzipSync : inflateSync)(body, { maxOutputLength: most });
+    return unzipSync(body, how);
   } catch {
     return new Uint8Array();
   }

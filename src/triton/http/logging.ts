@@ -29,7 +29,7 @@ function change(settings: LogSettings, document: JsonNode): void {
   set("log_info", asBoolean, "info");
   set("log_warning", asBoolean, "warning");
   set("log_error", asBoolean, "error");
-  set("log_verbose_level", (value) => Number(asUnsigned(value)), "verbose");
+  set("log_verbose_level", (value) => Number(BigInt.asIntN(32, BigInt(asUnsigned(value)))), "verbose");
   set("log_format", formatOf, "format");
 }
 

@@ -9,11 +9,11 @@ import {
   documentOf,
   find,
   membersOf,
-  within,
 } from "../../repository/tensors/access.ts";
 import { fromBytesText } from "../../repository/tensors/datatypes.ts";
 import type { JsonNode } from "../../repository/tensors/json-nodes.ts";
 import { modelMetadataOf, serverMetadataOf, statisticsOfAll } from "../server/described.ts";
+import { versionNumber } from "../server/version-number.ts";
 import { errorText, type HandlerAnswer, type HttpCall, jsonAnswer, plain } from "./call.ts";
 import { jsonTexts, toldJson } from "./long-json.ts";
 
@@ -25,27 +25,27 @@ export const serverMetadata = (call: HttpCall): Answer =>
 export const health = ({ found: [kind], around }: HttpCall): HandlerAnswer =>
   plain("", kind === "live" || around.server.ready ? 200 : 400);
 
-const versionOf = (version: string | undefined): number => (version === undefined ? -1 : Number(version));
-
 export function modelReady({ found: [name = "", version], around }: HttpCall): HandlerAnswer {
-  return around.server.isReady(name, versionOf(version)) ? plain("") : plain(errorText("Model version not ready"), 400);
+  return around.server.isReady(name, versionNumber(version))
+    ? plain("")
+    : plain(errorText("Model version not ready"), 400);
 }
 
 export function modelMetadata(call: HttpCall): Answer {
   const [name = "", version] = call.found;
-  return toldJson(call, jsonTexts(modelMetadataOf(call.around.server, name, versionOf(version))));
+  return toldJson(call, jsonTexts(modelMetadataOf(call.around.server, name, versionNumber(version))));
 }
 
 export function modelConfig(call: HttpCall): Answer {
   const [name = "", version] = call.found;
   const { server } = call.around;
-  const { config } = server.find(name, versionOf(version));
+  const { config } = server.find(name, versionNumber(version));
   return toldJson(call, configTexts(config, server.facts.laterFields));
 }
 
 export function modelStatistics(call: HttpCall): Answer {
   const [name, version] = call.found;
-  const models = call.around.server.statistics(name ?? null, versionOf(version));
+  const models = call.around.server.statistics(name ?? null, versionNumber(version));
   return toldJson(call, jsonTexts({ model_stats: statisticsOfAll(models) }));
 }
 
@@ -57,10 +57,22 @@ async function documentIn(call: HttpCall): Promise<JsonNode | null> {
 }
 
 export async function repositoryIndex(call: HttpCall): Promise<HandlerAnswer> {
+  const { server } = call.around;
   const ready = find(await documentIn(call), "ready");
-  if (ready !== undefined && typeof ready !== "boolean")
+  if (ready !== undefined && typeof ready !== "boolean" && server.facts.checksReady)
     throw invalidArg("Invalid value for 'ready': expected a boolean");
-  return toldJson(call, jsonTexts(call.around.server.index(ready === true)));
+  return toldJson(call, jsonTexts(server.index(ready !== undefined && asBoolean(ready))));
+}
+
+/** Whether an unload takes an ensemble's steps with it; a value of another kind says nothing. */
+async function withDependents(call: HttpCall): Promise<boolean> {
+  try {
+    const parameters = find(await documentIn(call), "parameters");
+    return find(parameters ?? null, "unload_dependents") === true;
+  } catch (error) {
+    if (call.around.server.facts.readsUnload || !(error instanceof TritonError)) throw error;
+    return false;
+  }
 }
 
 export async function repositoryControl(call: HttpCall): Promise<HandlerAnswer> {
@@ -68,13 +80,11 @@ export async function repositoryControl(call: HttpCall): Promise<HandlerAnswer> 
   const { server } = call.around;
   if (repository !== undefined)
     throw new TritonError("UNSUPPORTED", "'repository_name' specification is not supported");
-  const parameters = find(await documentIn(call), "parameters");
   if (action === "unload") {
-    const dependents = find(parameters ?? null, "unload_dependents");
-    const all = dependents !== undefined && within("Unable to parse 'unload_dependents'", asBoolean, dependents);
-    server.unload(name, all);
+    server.unload(name, await withDependents(call));
     return jsonAnswer("");
   }
+  const parameters = find(await documentIn(call), "parameters");
   let config: string | null = null;
   const files = new Map<string, number>();
   for (const [key, value] of parameters === undefined ? [] : membersOf(parameters)) {

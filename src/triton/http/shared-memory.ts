@@ -1,6 +1,6 @@
 /** What do the paths of shared memory answer? `http_server.cc`, `HandleSystemSharedMemory` and `HandleCudaSharedMemory` (2026). */
 import { invalidArg, TritonError } from "../../repository/config/status.ts";
-import { asString, asUnsigned, documentOf, find } from "../../repository/tensors/access.ts";
+import { asString, asUnsigned, documentOf, find, member } from "../../repository/tensors/access.ts";
 import { toBytesText } from "../../repository/tensors/datatypes.ts";
 import { rapidText } from "../../repository/tensors/tensor-json.ts";
 import { DISABLED_MEMORY, type SharedMemory } from "../server/shared-memory.ts";
@@ -15,7 +15,7 @@ export const cudaMemory = (call: HttpCall): Promise<HandlerAnswer> => handle(cal
 
 async function handle(call: HttpCall, cuda: boolean): Promise<HandlerAnswer> {
   const [region, action] = call.found;
-  const { memory, config } = call.around;
+  const { memory, config, server } = call.around;
   if (action === "status") return jsonAnswer(status(memory, region ?? null, cuda));
   if (!config.clientSharedMemory) throw new TritonError("UNSUPPORTED", DISABLED_MEMORY);
   if (action === "unregister") {
@@ -27,11 +27,14 @@ async function handle(call: HttpCall, cuda: boolean): Promise<HandlerAnswer> {
   const body = (await call.body()) ?? new Uint8Array();
   const document = documentOf(body);
   if (cuda) {
-    const handle = find(find(document, "raw_handle") ?? null, "b64");
+    const handle = find(document, "raw_handle");
     if (handle === undefined) throw invalidArg("Shared memory register request has no 'raw_handle' field");
-    if (Buffer.from(asString(handle), "base64").length !== HANDLE_BYTES)
+    const encoded = asString(member(handle, "b64"));
+    asUnsigned(member(document, "byte_size"));
+    asUnsigned(member(document, "device_id"));
+    if (Buffer.from(encoded, "base64").length !== HANDLE_BYTES)
       throw invalidArg("'raw_handle' must be a valid base64 encoded cudaIpcMemHandle_t");
-    throw invalidArg(`failed to register CUDA shared memory region: '${region}', GPUs not supported`);
+    throw invalidArg(server.facts.cudaRefusal(region));
   }
   const [key, offset, bytes] = ["key", "offset", "byte_size"].map((name) => find(document, name));
   if (key === undefined) throw invalidArg("Shared memory register request has no 'key' field");

@@ -20,6 +20,7 @@ function changesIn(document: JsonNode): Record<string, number | null> {
   const level = find(document, "trace_level");
   return traceChanges({
     file: find(document, "trace_file") !== undefined,
+    gap: "",
     levels: level === undefined || level === null ? [] : asArray(level).map(asString),
     value(name) {
       const found = find(document, name);

@@ -1,15 +1,21 @@
-/** How does a model ask another one? As any client does; its responses come one by one. */
+/**
+ * How does a model ask another? As Python models do (BLS): what refuses the question is told as `request_executor.cc` of the
+ * Python backend tells it, what the other model answers is passed on as it is, response by response.
+ */
 import type { ModelResponse, StreamFor } from "../../repository/behaviours/behaviour.ts";
 import { TritonError } from "../../repository/config/status.ts";
 import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import type { InferReceiver, InferRequest, RequestFields } from "./request.ts";
 
-/** Throws a `TritonError` where the request is refused. */
-type Infer = (name: string, version: number, fields: RequestFields, receiver: InferReceiver) => InferRequest;
+interface Asked {
+  /** Throws a `TritonError` where the request is refused. */
+  infer(name: string, version: number, fields: RequestFields, receiver: InferReceiver): InferRequest;
+  isReady(name: string, version: number): boolean;
+}
 
 /** Whoever stops reading cancels it, as `asking` does. */
 export async function* askModel(
-  infer: Infer,
+  server: Asked,
   name: string,
   inputs: readonly Tensor[],
   asking?: StreamFor,
@@ -19,8 +25,15 @@ export async function* askModel(
   let ended = false;
   let wake = () => {};
   let request: InferRequest | null = null;
+  const refused = (why: string): ModelResponse => ({
+    error: { message: `Model ${name} - Error when running inference: ${why}` },
+  });
+  if (!server.isReady(name, -1)) {
+    yield refused(`Failed for execute the inference request. Model '${name}' is not ready.`);
+    return;
+  }
   try {
-    request = infer(name, -1, fields, {
+    request = server.infer(name, -1, fields, {
       respond(answer, final) {
         if (answer instanceof TritonError) come.push({ error: { code: answer.code, message: answer.message } });
         else if (answer !== null) come.push({ outputs: answer.outputs });
@@ -38,7 +51,7 @@ export async function* askModel(
     }
   } catch (error) {
     if (!(error instanceof TritonError)) throw error;
-    yield { error: { code: error.code, message: error.message } };
+    yield refused(error.message);
   } finally {
     if (request !== null && !ended) request.cancelled = true;
   }

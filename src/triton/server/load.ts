@@ -1,4 +1,7 @@
 /** How does a folder become a model that serves? Its behaviour, its scheduler, its instances, its warm-up. */
+import { existsSync } from "node:fs";
+import type { TritonLoadTime } from "../../config/triton-server.ts";
+import { type EventLoopTurns, inTurns, type Pieces } from "../../python/pieces.ts";
 import type { ModelHost } from "../../repository/behaviours/behaviour.ts";
 import { behaviourOf, type FoundBehaviour, saysBehaviour } from "../../repository/behaviours/table.ts";
 import { BACKENDS } from "../../repository/config/backends.ts";
@@ -14,6 +17,7 @@ import {
   type Warmup,
 } from "../../repository/config/model-config.ts";
 import { internal, invalidArg, TritonError } from "../../repository/config/status.ts";
+import { wrongGroups, wrongTensors } from "../../repository/config/validate-tensors.ts";
 import type { FoundModel } from "../../repository/models/repository.ts";
 import { versionWeightBytes, weightsSaid } from "../../repository/models/weights.ts";
 import { DynamicBatcher } from "../../repository/scheduling/dynamic-batcher.ts";
@@ -33,6 +37,8 @@ import type { ModelStatistics } from "./statistics.ts";
 
 export interface LoadAround {
   readonly shared: Shared;
+  /** Between pieces of what is large. */
+  readonly turns: EventLoopTurns;
   /** What computes a model whose folder says nothing of it. */
   readonly backends: (config: ModelConfig) => FoundBehaviour | undefined;
   readonly random: () => number;
@@ -47,6 +53,11 @@ export interface LoadedModel {
   /** What computes it, for the log. */
   readonly from: string;
 }
+
+const GIB = 2 ** 30;
+
+export const loadSeconds = ({ baseS, perGibS }: TritonLoadTime, weightBytes: number): number =>
+  baseS + (perGibS * weightBytes) / GIB;
 
 /** Whether its weights and KV blocks are the engine's. */
 export const isOfEngine = ({ config, path, repository }: FoundModel, backends: LoadAround["backends"]): boolean =>
@@ -93,16 +104,11 @@ export async function loadVersion(
   const { config, path } = folder;
   const { shared } = around;
   checkSize(config);
+  await inTurns(checkConfig(config), around.turns);
   if (isEnsemble(config)) {
     const model = new EnsembleModel({ config, version, statistics, find: around.find, shared });
     return { model, from: `${config.ensemble_scheduling?.step?.length ?? 0} steps` };
   }
-  const backend = config.backend ?? "";
-  if (BACKENDS[backend] === undefined)
-    throw new TritonError(
-      "INVALID_ARG",
-      `unable to find backend library for backend '${backend}', try specifying runtime on the model configuration.`,
-    );
   const file = `${path}/${version}/${config.default_model_filename ?? "model.py"}`;
   const found = await behaviourOf(folder.repository === "" ? null : path, config, around.backends).catch(
     (error: Error) => {
@@ -130,7 +136,7 @@ export async function loadVersion(
     shared,
     states: config.sequence_batching?.state?.length ? new ImplicitStates(config, path) : null,
   });
-  for (const one of config.model_warmup ?? []) await warmUp(model, one);
+  for (const one of config.model_warmup ?? []) await warmUp(model, one, path);
   return { model, from: found.from };
 }
 
@@ -165,6 +171,21 @@ function checkSize(config: ModelConfig): void {
     for (const { dims = [] } of Object.values(inputs))
       most(`bytes in a tensor of warm-up ${name}`, Math.max(1, batch) * 8 * elementCount(dims), MOST.warmupBytes);
   }
+}
+
+/** Throws a `TritonError` with what is wrong with it that is seen only here. */
+function* checkConfig(config: ModelConfig): Pieces<void> {
+  const { backend = "" } = config;
+  if (!isEnsemble(config)) {
+    if (BACKENDS[backend] === undefined)
+      throw invalidArg(
+        `unable to find backend library for backend '${backend}', try specifying runtime on the model configuration.`,
+      );
+    const groups = yield* wrongGroups(config);
+    if (groups !== undefined) throw invalidArg(groups);
+  }
+  const tensors = yield* wrongTensors(config);
+  if (tensors !== undefined) throw invalidArg(tensors);
 }
 
 const limitedInstances = (config: ModelConfig): LimitedInstance[] =>
@@ -221,8 +242,20 @@ const policyOf = (policy: QueuePolicy): WaitPolicy => ({
   mostWaiting: policy.max_queue_size ?? 0,
 });
 
-/** Requests that count as any other does, one after the other. */
-async function warmUp(model: Served, warmup: Warmup): Promise<void> {
+/** Throws a `TritonError` where an input has no data: `GenerateWarmupData` of `backend_model_instance.cc`. */
+function checkWarmup({ inputs = {} }: Warmup, folder: string): void {
+  for (const [name, { zero_data: zero, random_data: random, input_data_file: file }] of Object.entries(inputs)) {
+    if (zero === undefined && random === undefined && file === undefined)
+      throw invalidArg(`[request id: <id_unknown>] warmup setting expects input '${name}' to have input_data_type set`);
+    const path = `${folder}/warmup/${file}`;
+    if (file !== undefined && !existsSync(path))
+      throw internal(`failed to open text file for read ${path}: No such file or directory`);
+  }
+}
+
+/** Requests that count as any other does, one after the other; those that the model would not take come to nothing. */
+async function warmUp(model: Served, warmup: Warmup, folder: string): Promise<void> {
+  checkWarmup(warmup, folder);
   const batch = maxBatchSize(model.config) === 0 ? [] : [warmup.batch_size || 1];
   const inputs = Object.entries(warmup.inputs ?? {}).map(
     ([name, { data_type: type = "TYPE_FP32", dims = [] }]): InferInput => {
@@ -236,8 +269,13 @@ async function warmUp(model: Served, warmup: Warmup): Promise<void> {
   );
   const fields = { id: "", inputs, outputs: [], parameters: [], priority: 0, timeoutUs: 0 };
   for (let left = warmup.count || 1; left > 0; left--) {
-    await new Promise<void>((done) => {
-      model.submit(new InferRequest(model.config, fields, { respond: (_, final) => final && done() }));
-    });
+    const done = Promise.withResolvers<void>();
+    try {
+      model.submit(new InferRequest(model.config, fields, { respond: (_, final) => final && done.resolve() }));
+    } catch (error) {
+      if (!(error instanceof TritonError)) throw error;
+      return;
+    }
+    await done.promise;
   }
 }

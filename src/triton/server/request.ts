@@ -17,8 +17,9 @@ import {
   shapeText,
   type Tensor,
 } from "../../repository/tensors/datatypes.ts";
+import { doubleText } from "../../repository/tensors/double-text.ts";
 import { Real } from "../../repository/tensors/json-nodes.ts";
-import { doubleText, rapidText } from "../../repository/tensors/tensor-json.ts";
+import { rapidText } from "../../repository/tensors/tensor-json.ts";
 import type { ComputeTimes } from "./statistics.ts";
 
 /** Texts are texts of bytes. */
@@ -234,7 +235,7 @@ class Checker {
     }
     const batch = this.#most === 0 ? 0 : this.#batch(inputs, configs);
     if (batch > this.#most) throw this.#wrong(`inference request batch-size must be <= ${this.#most} for '${name}'`);
-    for (let at = inputs.length - 1; at >= 0; at--) this.#tensor(inputs[at]!, configs[at]!);
+    for (let at = inputs.length - 1; at >= 0; at--) this.#tensor(inputs[at]!, configs[at]!, batch);
     return batch;
   }
 
@@ -271,21 +272,27 @@ class Checker {
     return batch;
   }
 
-  #tensor({ name, datatype, shape, data }: InferInput, { data_type: type, dims }: TensorConfig): void {
+  #tensor({ name, datatype, shape, data }: InferInput, { data_type: type, dims }: TensorConfig, batch: number): void {
     const model = this.#config.name;
     const wanted = datatypeOf(type);
     if (datatype !== wanted)
       throw this.#wrong(
         `inference input '${name}' data-type is '${datatype}', but model '${model}' expects '${wanted}'`,
       );
-    if (!fits(shape, this.#most === 0 ? 0 : 1, dims)) {
+    const from = this.#most === 0 ? 0 : 1;
+    if (leavesOpen(shape, from, dims))
+      throw this.#wrong(
+        `All input dimensions should be specified for input '${name}' for model '${model}', got ${shapeText(shape)}`,
+      );
+    if (!fits(shape, from, dims)) {
       const note = this.#most === 0 ? "" : SHAPE_NOTE;
       const expected = shapeText(this.#most === 0 ? dims : [-1, ...dims]);
       throw this.#wrong(
         `unexpected shape for input '${name}' for model '${model}'. Expected ${expected}, got ${shapeText(shape)}. ${note}`,
       );
     }
-    const count = elementCount(shape);
+    // By the size of the batch, whatever the shape says; a batch of none is taken for a request without one.
+    const count = this.#most === 0 ? elementCount(shape) : Math.max(1, batch) * elementCount(shape.slice(1));
     if (datatype === "BYTES") this.#texts(name, data, count);
     else if (data.length !== count * ELEMENT_BYTES[datatype])
       throw this.#wrong(
@@ -321,6 +328,16 @@ class Checker {
 function named(list: readonly TensorConfig[], name: string): TensorConfig | undefined {
   for (const one of list) if (one.name === name) return one;
   return undefined;
+}
+
+/** Whether a size is -1, before one that does not fit. */
+function leavesOpen(shape: readonly number[], from: number, dims: readonly number[]): boolean {
+  if (shape.length - from !== dims.length) return false;
+  for (let at = 0; at < dims.length; at++) {
+    if (shape[from + at] === -1) return true;
+    if (dims[at] !== -1 && dims[at] !== shape[from + at]) return false;
+  }
+  return false;
 }
 
 /** `from`: where in the shape the model's own dimensions begin. */

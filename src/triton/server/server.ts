@@ -2,11 +2,9 @@
  * Which models are there, and who asks them? The server behind HTTP and gRPC: loads, unloads, look-ups, inference, readiness:
  * `model_repository_manager.cc` and `server.cc` (2026). Loads and unloads come one after the other.
  */
-import type { TritonLoadTime, TritonServerConfig } from "../../config/triton-server.ts";
-import type { Clock } from "../../host/clock.ts";
-import type { QuantileTarget } from "../../metrics/triton/quantiles.ts";
-import { type EventLoopTurns, inTurns, Stops } from "../../python/pieces.ts";
-import { isEnsemble } from "../../repository/config/model-config.ts";
+import type { TritonLoadTime } from "../../config/triton-server.ts";
+import { inTurns, Stops } from "../../python/pieces.ts";
+import { alikeBesideInstances, isEnsemble } from "../../repository/config/model-config.ts";
 import { internal, type StatusCode, TritonError } from "../../repository/config/status.ts";
 import { stepShapes } from "../../repository/config/step-shapes.ts";
 import { wrongSteps } from "../../repository/config/validate-steps.ts";
@@ -17,39 +15,18 @@ import { RateLimiter } from "../../repository/scheduling/rate-limiter.ts";
 import { askModel } from "./asking.ts";
 import { ResponseCache } from "./cache.ts";
 import { type CountedModel, neverLoaded, newStatistics } from "./counted.ts";
-import { DeviceMemory, type DeviceMemoryOptions, type MemoryHold } from "./device-memory.ts";
+import { DeviceMemory, type MemoryHold } from "./device-memory.ts";
 import { Gpus } from "./gpus.ts";
-import { isOfEngine, type LoadAround, type LoadedModel, loadVersion, takeMemory } from "./load.ts";
+import { isOfEngine, type LoadAround, type LoadedModel, loadSeconds, loadVersion, takeMemory } from "./load.ts";
 import { Naps } from "./naps.ts";
+import type { TritonOptions } from "./options.ts";
 import { type InferReceiver, InferRequest, type RequestFields } from "./request.ts";
 import type { Served, Shared } from "./served.ts";
 import { firstResponseMs } from "./statistics.ts";
 
-export interface TritonOptions {
-  readonly config: TritonServerConfig;
-  /** What the summaries show; none where they are off. */
-  readonly targets: readonly QuantileTarget[];
-  readonly clock: Pick<Clock, "now" | "at">;
-  /** Between pieces of what is large or many. */
-  readonly turns: EventLoopTurns;
-  readonly epochMs: () => number;
-  /** What computes a model whose folder says nothing of it. */
-  readonly backends: LoadAround["backends"];
-  readonly memory: DeviceMemoryOptions;
-  /** Instances on GPUs count by themselves; absent: they do not. */
-  readonly countsByGpu?: boolean;
-  /** From 0 to below 1. */
-  readonly random: () => number;
-  readonly log: (line: string) => void;
-}
-
 const SHORT_MS = 5;
-const GIB = 2 ** 30;
 /** How a reason begins, where it is not as of a bad argument. */
 const CODES: Readonly<Partial<Record<StatusCode, string>>> = { INTERNAL: "Internal", UNAVAILABLE: "Unavailable" };
-
-const loadSeconds = ({ baseS, perGibS }: TritonLoadTime, weightBytes: number): number =>
-  baseS + (perGibS * weightBytes) / GIB;
 
 export class TritonServer {
   readonly facts: VersionFacts;
@@ -67,10 +44,14 @@ export class TritonServer {
   readonly #naps: Naps;
   /** What ensembles put outputs into, by model and output. */
   readonly #shapes = new Map<string, readonly number[]>();
+  /** Loaded by their own name, and not as a step of an ensemble alone. */
+  readonly #asked = new Set<string>();
+  /** Ensembles that went with a step of theirs; they come back with it. */
+  readonly #broken = new Set<string>();
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(options: TritonOptions) {
-    const { config, clock, epochMs, random, backends } = options;
+    const { config, clock, epochMs, random, backends, turns } = options;
     this.#options = options;
     this.#naps = new Naps(clock);
     this.#memory = new DeviceMemory(options.memory);
@@ -81,15 +62,15 @@ export class TritonServer {
     const limiter = config.rateLimit && new RateLimiter(config.rateLimit);
     const shared: Shared = { clock, epochMs, facts: this.facts, cache: this.cache, limiter, gpus: new Gpus() };
     const find = (name: string, version: number) => this.find(name, version);
-    const infer: TritonServer["infer"] = (...asked) => this.infer(...asked);
     this.#around = {
       shared,
       backends,
       random,
+      turns,
       sleep: (ms) => this.#sleep(ms),
       shapeFor: (model, output) => this.#shapes.get(`${model}/${output}`),
       find,
-      stream: (...asked) => askModel(infer, ...asked),
+      stream: (...asked) => askModel(this, ...asked),
     };
   }
 
@@ -121,6 +102,7 @@ export class TritonServer {
     const all = this.#repository.names();
     const wanted = control === "explicit" ? (loadModels.includes("*") ? all : loadModels) : all;
     const failures: string[] = [];
+    for (const name of wanted) this.#asked.add(name);
     // Before other models come, wherever its own stand in the order.
     const engine = wanted.some((name) => this.#isOfEngine(name)) ? this.#memory.takeEngine() : null;
     for (const name of wanted) {
@@ -190,14 +172,35 @@ export class TritonServer {
         throw internal(`failed to load '${name}', failed to poll from model repository`);
       });
       if (why.length > 0) throw new TritonError("INVALID_ARG", `load failed for model '${name}': ${why.join("")}`);
+      this.#asked.add(name);
+      await this.#rejoin(name);
     });
   }
 
   /** Goes on behind; nothing comes of a name that is not loaded. */
   unload(name: string, dependents: boolean): void {
     this.#mayControl();
-    const steps = dependents ? (this.#folders.get(name)?.config.ensemble_scheduling?.step ?? []) : [];
-    for (const one of [name, ...steps.map(({ model_name: step }) => step!)]) this.#unload(one);
+    const steps = dependents ? this.#stepsOf(name).filter((step) => !this.#asked.has(step)) : [];
+    for (const one of [name, ...steps]) {
+      this.#unload(one);
+      this.#asked.delete(one);
+      this.#broken.delete(one);
+    }
+  }
+
+  #stepsOf(name: string): readonly string[] {
+    return (this.#folders.get(name)?.config.ensemble_scheduling?.step ?? []).map(({ model_name: step = "" }) => step);
+  }
+
+  /** Ensembles that went with this step are loaded again where all of their steps are there. */
+  async #rejoin(name: string): Promise<void> {
+    this.#broken.delete(name);
+    for (const ensemble of [...this.#broken]) {
+      const steps = this.#stepsOf(ensemble);
+      if (!steps.includes(name) || !steps.every((step) => this.isReady(step, -1))) continue;
+      const why = await this.#bring(ensemble, NO_OVERRIDE, null).catch((error: Error) => [error.message]);
+      if (why.length === 0) await this.#rejoin(ensemble);
+    }
   }
 
   #mayControl(): void {
@@ -246,14 +249,24 @@ export class TritonServer {
     const before = this.#folders.get(name);
     const same = before?.signature === folder.signature;
     if (same && folder.versions.every((version) => this.isReady(name, version))) return [];
+    if (folder.versions.length === 0)
+      return [`at least one version must be available under the version policy of model '${name}'\n`];
     const failures: string[] = [];
     for (const version of folder.versions) {
       const why = await this.#version(folder, version, time);
-      if (why !== null) failures.push(`version ${version} is at UNAVAILABLE state: ${why};\n`);
+      if (why === null) continue;
+      const state = this.#changesInPlace(folder, version) ? "READY" : "UNAVAILABLE";
+      failures.push(`version ${version} is at ${state} state: ${why};\n`);
     }
-    this.#folders.set(name, folder);
+    if (failures.length === 0 || before === undefined) this.#folders.set(name, folder);
     for (const version of this.versions(name)) if (!folder.versions.includes(version)) void this.#retire(name, version);
     return failures;
+  }
+
+  /** The version serves, and nothing but its instances and which versions there are is new: it is not loaded anew then. */
+  #changesInPlace({ name, config }: FoundModel, version: number): boolean {
+    const before = this.#table.entry(name, version).model;
+    return before !== null && alikeBesideInstances(before.config, config);
   }
 
   #refuse(folder: FoundModel, why: string): string[] {
@@ -275,7 +288,10 @@ export class TritonServer {
       this.#around.shared.gpus.asked(hold.gpus);
       const loadS = time === null || isEnsemble(folder.config) ? 0 : loadSeconds(time, hold.weightBytes);
       if (loadS > 0) await this.#sleep(loadS * 1000);
-      const { model, from } = await this.#loaded(folder, version, fromUs, before);
+      const inPlace = before !== null && this.#changesInPlace(folder, version);
+      const { version_policy: policy } = (inPlace ? before : folder).config;
+      const given = inPlace ? { ...folder, config: { ...folder.config, version_policy: policy } } : folder;
+      const { model, from } = await this.#loaded(given, version, fromUs, before, inPlace);
       this.#holds.set(model, hold);
       Object.assign(entry, { state: "READY", reason: "", model });
       if (before !== null) void this.#drained(before);
@@ -291,14 +307,21 @@ export class TritonServer {
     }
   }
 
-  /** `before`: what serves until then. */
-  async #loaded(folder: FoundModel, version: number, fromUs: number, before: Served | null): Promise<LoadedModel> {
+  /** `before`: what serves until then; `inPlace`: the new one goes on counting. */
+  async #loaded(
+    folder: FoundModel,
+    version: number,
+    fromUs: number,
+    before: Served | null,
+    inPlace: boolean,
+  ): Promise<LoadedModel> {
     const { name } = folder;
     const { clock, log, targets, countsByGpu = false } = this.#options;
     const counted = this.#counted.get(`${name}/${version}`) ?? neverLoaded(folder, version);
     this.#counted.set(`${name}/${version}`, counted);
     const bounds = before?.statistics.firstResponseMs ?? firstResponseMs(folder.config, log);
-    const statistics = newStatistics(counted, folder, countsByGpu, targets, clock.now(), bounds);
+    const fresh = () => newStatistics(counted, folder, countsByGpu, targets, clock.now(), bounds);
+    const statistics = before !== null && inPlace ? before.statistics : fresh();
     const loaded = await loadVersion(folder, version, statistics, this.#around);
     statistics.loadS = (clock.now() - fromUs) / 1e6;
     Object.assign(counted, { served: loaded.model, folder });
@@ -312,7 +335,10 @@ export class TritonServer {
         config.ensemble_scheduling?.step?.some(({ model_name: step }) => step === name) &&
         this.isReady(config.name, -1),
     );
-    for (const ensemble of above) this.#unload(ensemble.name);
+    for (const ensemble of above) {
+      this.#unload(ensemble.name);
+      this.#broken.add(ensemble.name);
+    }
   }
 
   /** What has been taken in is finished first. */

@@ -35,33 +35,36 @@ export class TraceSettings {
   }
 }
 
-function numberIn(name: keyof Settings, text: string): number {
+/** `gap` stands before a count that is too small: HTTP has none there. */
+function numberIn(name: keyof Settings, text: string, gap: string): number {
   const [least, most] = RANGES[name];
   const [digits] = /^\s*[+-]?\d+/.exec(text) ?? [];
   if (digits === undefined) throw invalidArg(`Unable to parse '${name}', got: ${text}`);
   const value = Number(digits);
-  if (name === "trace_count" && value < least)
-    throw invalidArg(`Unable to parse 'trace_count'. Expecting value >= ${least}, got:${text}`);
-  if (value < least || value > most)
+  // Read as an `int`, whatever the setting is.
+  if (value < -(2 ** 31) || value >= 2 ** 31)
     throw invalidArg(`Unable to parse '${name}', value is out of range [ ${least}, ${most} ], got: ${text}`);
+  if (name !== "trace_count") return value >>> 0;
+  if (value < least) throw invalidArg(`Unable to parse 'trace_count'. Expecting value >= ${least}, got:${gap}${text}`);
   return value;
 }
 
 /** What a request says, however it says it: a value's text, null to take it back, undefined where it says nothing. */
 export interface TraceWish {
   readonly file: boolean;
+  readonly gap: "" | " ";
   readonly levels: readonly string[];
   readonly value: (name: keyof Settings) => string | null | undefined;
 }
 
 /** Throws a `TritonError`, as `HandleTrace` of `http_server.cc` (2026) does. */
-export function traceChanges({ file, levels, value }: TraceWish): Record<string, number | null> {
+export function traceChanges({ file, gap, levels, value }: TraceWish): Record<string, number | null> {
   if (file) throw new TritonError("UNSUPPORTED", "trace file location can not be updated through network protocol");
   if (levels.includes("OFF") && levels.length > 1) throw invalidArg("Expect only one trace level 'OFF' is specified");
   const changes: Record<string, number | null> = {};
   for (const name of TRACE_NAMES) {
     const text = value(name);
-    if (text !== undefined) changes[name] = text === null ? null : numberIn(name, text);
+    if (text !== undefined) changes[name] = text === null ? null : numberIn(name, text, gap);
   }
   // Without a file no trace can be switched on, and none can be given.
   if (levels.some((one) => one === "TIMESTAMPS" || one === "TENSORS"))
