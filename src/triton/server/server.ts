@@ -52,6 +52,7 @@ const CODES: Readonly<Partial<Record<StatusCode, string>>> = { INTERNAL: "Intern
 
 export class TritonServer {
   readonly facts: VersionFacts;
+  readonly id: string;
   readonly cache: ResponseCache | null;
   readonly #options: TritonOptions;
   readonly #repository: Repository;
@@ -78,6 +79,7 @@ export class TritonServer {
     this.#naps = new Naps(clock);
     this.#memory = new DeviceMemory(options.memory);
     this.facts = TRITON_VERSIONS[config.version];
+    this.id = config.id;
     this.cache = config.cacheBytes === null ? null : new ResponseCache(config.cacheBytes);
     this.#repository = new Repository(config.repositories, this.facts.laterFields);
     this.#table = new ModelTable(this.facts);
