@@ -171,7 +171,7 @@ export class TritonServer {
   /** Throws a `TritonError` where the request is refused before it is taken in. */
   infer(name: string, version: number, fields: RequestFields, receiver: InferReceiver): InferRequest {
     const model = this.find(name, version);
-    const request = new InferRequest(model.config, fields, receiver);
+    const request = new InferRequest(model.config, fields, receiver, this.facts.checksSequenceId);
     model.submit(request);
     return request;
   }
