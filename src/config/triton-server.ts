@@ -89,6 +89,8 @@ export interface TritonServerConfig {
   readonly grpcForward: string;
   readonly keepAlive: TritonKeepAlive;
   readonly restrictedGrpc: readonly RestrictedApis[];
+  /** Name in the metadata. */
+  readonly id: string;
   readonly strictReadiness: boolean;
   readonly exitTimeoutS: number;
   readonly exitOnError: boolean;

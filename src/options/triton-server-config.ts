@@ -11,6 +11,7 @@ import {
   readResource,
   readRestricted,
   TRITON_IGNORED,
+  TRITON_IGNORED_SWITCHES,
   type TritonServerValues,
   tritonServerOptions,
 } from "./triton-server-options.ts";
@@ -71,7 +72,8 @@ function readArgv(argv: readonly string[]) {
     if (name === "") return { error: `Unexpected argument: ${token}` };
     const known = Object.hasOwn(rows, name) && !rows[name]!.notIn?.includes(version);
     if (!known && !TRITON_IGNORED.includes(name)) return unrecognized(name);
-    const value = attached ?? (rows[name]?.arity === "switch" ? "true" : argv[++at]);
+    const isSwitch = rows[name]?.arity === "switch" || TRITON_IGNORED_SWITCHES.includes(name);
+    const value = attached ?? (isSwitch ? "true" : argv[++at]);
     if (value === undefined) return { error: `option '--${name}' requires an argument` };
     if (known) given.set(name, [...(given.get(name) ?? []), value]);
     else ignored.push(`--${name}`);
@@ -141,6 +143,7 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
     pollS: values["repository-poll-secs"] ?? DEFAULTS.pollS,
     loadModels: values["load-model"] ?? [],
     http,
+    id: values.id ?? "triton",
     strictReadiness: values["strict-readiness"] ?? true,
     exitTimeoutS: values["exit-timeout-secs"] ?? DEFAULTS.exitS,
     exitOnError: values["exit-on-error"] ?? true,

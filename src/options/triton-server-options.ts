@@ -163,6 +163,7 @@ export const tritonServerOptions = {
     "How much of a resource there is, with execution_count; of one that is not named there is none then.",
   ),
   "exit-on-error": row(tritonBoolean, SERVER, "true", "No start where a model does not load."),
+  id: row(freeText("NAME", "a name"), SERVER, "triton", "Name of the server in its metadata."),
   "exit-timeout-secs": row(integer(0), SERVER, "30", "How long requests may go on at the end."),
   "strict-readiness": row(tritonBoolean, SERVER, "true", "The server is ready only when all models are."),
   "allow-http": row(tritonBoolean, HTTP, "true", "HTTP."),
@@ -283,7 +284,6 @@ export const TRITON_IGNORED: readonly string[] = [
   "host-policy",
   "http-header-forward-pattern",
   "http-thread-count",
-  "id",
   "min-supported-compute-capability",
   "model-load-retry-count",
   "model-load-thread-count",
@@ -296,6 +296,9 @@ export const TRITON_IGNORED: readonly string[] = [
   "tritonserver-log-verbose-level",
   "uvicorn-log-level",
 ];
+
+/** Ignored ones that have no value. */
+export const TRITON_IGNORED_SWITCHES: readonly string[] = ["disable-auto-complete-config"];
 
 /** `APIS:KEY=VALUE`; an error ends in what is accepted. */
 export function readRestricted(text: string): RestrictedApis | { readonly error: string } {

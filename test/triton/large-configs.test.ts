@@ -206,7 +206,7 @@ test("a load brings a large configuration: the same over HTTP and gRPC, refused 
   // What is cut off within the body is the body's.
   const cut = JSON.stringify({ parameters: { config } }).slice(0, -1);
   expect(await (await load("m2", cut)).text()).toContain(
-    `failed to parse the request JSON buffer: Missing a comma or } after an object member. at ${Buffer.byteLength(cut)}`,
+    `failed to parse the request JSON buffer: Missing a comma or '}' after an object member. at ${Buffer.byteLength(cut)}`,
   );
 });
 

@@ -22,6 +22,7 @@ test("defaults are Triton's", () => {
     control: "none",
     http: { host: "127.0.0.1", port: 8000 },
     strictReadiness: true,
+    id: "triton",
     exitTimeoutS: 30,
     cacheBytes: null,
     rateLimit: null,
@@ -44,13 +45,16 @@ test("flags in both forms, several times where that means something", () => {
     "--http-restricted-api=model-repository,logging:admin=yes",
     "--metrics-config=summary_latencies=true",
     "--http-thread-count=9",
+    "--disable-auto-complete-config",
+    "--id=mine",
     "--rate-limit=execution_count",
     "--rate-limit-resource=R1:10",
     "--rate-limit-resource=R2:5:1",
   ]);
-  expect(ignored).toEqual(["--http-thread-count"]);
+  expect(ignored).toEqual(["--http-thread-count", "--disable-auto-complete-config"]);
   expect(config.triton.quantiles).toHaveLength(5);
   expect(config.tritonServer).toMatchObject({
+    id: "mine",
     repositories: ["a", "b"],
     control: "explicit",
     loadModels: ["x"],

@@ -33,6 +33,8 @@ export interface VersionFacts {
   readonly checksReady: boolean;
   /** An unload's body that is no JSON is refused, else it says nothing. */
   readonly readsUnload: boolean;
+  /** A sequence's id of another kind than its control input wants is refused. */
+  readonly checksSequenceId: boolean;
   /** What is said of JSON with fewer elements than its tensor has. */
   readonly missingElements: string;
 }
@@ -53,6 +55,7 @@ export const TRITON_VERSIONS: Readonly<Record<TritonVersion, VersionFacts>> = {
     emptyTensors: true,
     checksReady: false,
     readsUnload: false,
+    checksSequenceId: false,
     missingElements: "Unable to parse 'data': Shape does not match true shape of 'data' field",
   },
   "2.73": {
@@ -70,6 +73,7 @@ export const TRITON_VERSIONS: Readonly<Record<TritonVersion, VersionFacts>> = {
     emptyTensors: false,
     checksReady: true,
     readsUnload: true,
+    checksSequenceId: true,
     missingElements: "Failed to parse 'data' field: shape does not match true shape",
   },
 };

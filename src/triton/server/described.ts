@@ -23,8 +23,8 @@ const EXTENSIONS = [
   "logging",
 ];
 
-export const serverMetadataOf = ({ facts }: TritonServer) => ({
-  name: "triton",
+export const serverMetadataOf = ({ facts, id }: TritonServer) => ({
+  name: id,
   version: facts.version,
   extensions: EXTENSIONS,
 });

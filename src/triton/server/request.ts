@@ -90,7 +90,7 @@ export class InferRequest implements Sequencing {
   reported: ((times: ComputeTimes) => void) | null = null;
 
   /** Throws a `TritonError` where the model does not take it. */
-  constructor(config: ModelConfig, fields: RequestFields, receiver: InferReceiver) {
+  constructor(config: ModelConfig, fields: RequestFields, receiver: InferReceiver, checksSequenceId = true) {
     this.id = fields.id;
     this.fields = fields;
     this.receiver = receiver;
@@ -105,7 +105,7 @@ export class InferRequest implements Sequencing {
     const batched = config.dynamic_batching || config.sequence_batching;
     this.likeness = batched ? likenessOf(config, given, this.batch) : "";
     this.sequence = fields.sequence ?? NO_SEQUENCE;
-    this.#checkSequence(config);
+    if (checksSequenceId) this.#checkSequence(config);
   }
 
   get cancelled(): boolean {

@@ -53,8 +53,8 @@ function flag(control: SequenceControl, is: boolean): { datatype: Datatype; data
   return { datatype: "BOOL", data: Uint8Array.of(bool[at] ? 1 : 0) };
 }
 
-/** The lowest bytes of a number; a text as the wire has it. */
+/** The lowest bytes of a number; a text as the wire has it, which is no number. */
 function idBytes(datatype: Datatype, id: SequenceId): Uint8Array {
   if (datatype === "BYTES") return packTexts([typeof id === "string" ? id : ""]);
-  return bytesOf(BigUint64Array.of(BigInt(id))).subarray(0, ELEMENT_BYTES[datatype]);
+  return bytesOf(BigUint64Array.of(typeof id === "string" ? 0n : id)).subarray(0, ELEMENT_BYTES[datatype]);
 }

@@ -30,6 +30,7 @@ const CODES: Readonly<Partial<Record<StatusCode, string>>> = { INTERNAL: "Intern
 
 export class TritonServer {
   readonly facts: VersionFacts;
+  readonly id: string;
   readonly cache: ResponseCache | null;
   readonly #options: TritonOptions;
   readonly #repository: Repository;
@@ -56,6 +57,7 @@ export class TritonServer {
     this.#naps = new Naps(clock);
     this.#memory = new DeviceMemory(options.memory);
     this.facts = TRITON_VERSIONS[config.version];
+    this.id = config.id;
     this.cache = config.cacheBytes === null ? null : new ResponseCache(config.cacheBytes);
     this.#repository = new Repository(config.repositories, this.facts.laterFields);
     this.#table = new ModelTable(this.facts);
@@ -157,7 +159,7 @@ export class TritonServer {
   infer(name: string, version: number, fields: RequestFields, receiver: InferReceiver): InferRequest {
     const model = this.find(name, version);
     const startUs = this.#options.clock.now();
-    const request = new InferRequest(model.config, fields, receiver);
+    const request = new InferRequest(model.config, fields, receiver, this.facts.checksSequenceId);
     request.startUs = startUs;
     model.submit(request);
     return request;
