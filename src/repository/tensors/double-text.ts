@@ -45,10 +45,12 @@ let upper = 0;
 let lower = 0;
 
 function product(a: number, b: number): void {
+  // `%` of what is no integer of 32 bits is a call.
   const first = a * (b & 0xffff);
-  const second = a * (b >>> 16) + Math.floor(first / 65_536);
+  const carry = Math.floor(first / 65_536);
+  const second = a * (b >>> 16) + carry;
   upper = Math.floor(second / 65_536);
-  lower = (second % 65_536) * 65_536 + (first % 65_536);
+  lower = (second - upper * 65_536) * 65_536 + (first - carry * 65_536);
 }
 
 /** The upper 64 bits of a product, rounded. */
@@ -62,13 +64,13 @@ function multiply(aHigh: number, aLow: number, { high: bHigh, low: bLow }: Scale
   middle += lower;
   above += upper;
   product(aHigh, bHigh);
-  const round = middle % HALF >= HALF / 2 ? 1 : 0;
-  above += lower + Math.floor(middle / HALF) + round;
-  low = above % HALF;
-  high = upper + Math.floor(above / HALF);
+  const carry = Math.floor(middle / HALF);
+  const round = middle - carry * HALF >= HALF / 2 ? 1 : 0;
+  above += lower + carry + round;
+  const more = Math.floor(above / HALF);
+  low = above - more * HALF;
+  high = upper + more;
 }
-
-const whole = (ofHigh: number, ofLow: number): bigint => (BigInt(ofHigh) << 32n) | BigInt(ofLow);
 
 /** Digits and the power of ten that they are by, of a number above 0. */
 function digitsOf(value: number): { readonly digits: string; readonly power: number } {
@@ -114,62 +116,95 @@ function shifted(ofHigh: number, ofLow: number, by: number): [number, number] {
 
 type Halves = Omit<Scaled, "exponent">;
 
+/** Behind so many digits of a fraction nothing is made nearer. */
+const TAIL_DIGITS = -9;
+
+const joined = (before: string, tail: number, digits: number): string =>
+  before === "0" ? `${tail}` : before + (digits === 0 ? "" : `${tail}`.padStart(digits, "0"));
+
 /** Digits of `most` until what is left is no more than `delta`. */
 function generate(most: Scaled, delta: Halves, middle: Halves) {
   const shift = -most.exponent;
   const place = 2 ** (shift - 32);
   let front = Math.floor(most.high / place);
-  let backHigh = most.high % place;
+  let backHigh = most.high - front * place;
   let backLow = most.low;
-  let digits = "";
+  // As a number: a text would be put together digit by digit.
+  let head = 0;
   let kappa = front >= 1e8 ? 9 : `${front}`.length;
-  const above = () => whole(most.high, most.low) - whole(middle.high, middle.low);
   while (kappa > 0) {
     const ten = 10 ** (kappa - 1);
     const digit = Math.floor(front / ten);
-    front %= ten;
-    if (digit !== 0 || digits !== "") digits += String.fromCharCode(48 + digit);
+    front -= digit * ten;
+    head = head * 10 + digit;
     kappa--;
     const leftHigh = front * place + backHigh;
     if (leftHigh < delta.high || (leftHigh === delta.high && backLow <= delta.low)) {
-      const unit = BigInt(10 ** kappa) << BigInt(shift);
-      return {
-        digits: nearer(digits, whole(delta.high, delta.low), whole(leftHigh, backLow), unit, above()),
-        power: kappa,
-      };
+      farBelow(most, middle, 1);
+      head -= steps(delta.high, delta.low, leftHigh, backLow, ten * place);
+      return { digits: `${head}`, power: kappa };
     }
   }
+  // All together may be more than a number holds.
+  let before = `${head}`;
+  let tail = 0;
   let [deltaHigh, deltaLow] = [delta.high, delta.low];
   for (;;) {
-    let times = backLow * 10;
-    backLow = times % HALF;
-    backHigh = backHigh * 10 + Math.floor(times / HALF);
-    times = deltaLow * 10;
-    deltaLow = times % HALF;
-    deltaHigh = deltaHigh * 10 + Math.floor(times / HALF);
+    let carry = Math.floor((backLow * 10) / HALF);
+    backLow = backLow * 10 - carry * HALF;
+    backHigh = backHigh * 10 + carry;
+    carry = Math.floor((deltaLow * 10) / HALF);
+    deltaLow = deltaLow * 10 - carry * HALF;
+    deltaHigh = deltaHigh * 10 + carry;
     const digit = Math.floor(backHigh / place);
-    if (digit !== 0 || digits !== "") digits += String.fromCharCode(48 + digit);
-    backHigh %= place;
+    tail = tail * 10 + digit;
+    backHigh -= digit * place;
     kappa--;
+    if (kappa === TAIL_DIGITS) {
+      before = joined(before, tail, -kappa);
+      tail = 0;
+    }
     if (backHigh > deltaHigh || (backHigh === deltaHigh && backLow >= deltaLow)) continue;
-    // Behind the ninth place nothing is made nearer.
-    if (kappa <= -9) return { digits, power: kappa };
-    const far = above() * BigInt(10 ** -kappa);
-    const unit = 1n << BigInt(shift);
-    return { digits: nearer(digits, whole(deltaHigh, deltaLow), whole(backHigh, backLow), unit, far), power: kappa };
+    if (kappa > TAIL_DIGITS) {
+      farBelow(most, middle, 10 ** -kappa);
+      tail -= steps(deltaHigh, deltaLow, backHigh, backLow, place);
+    }
+    return { digits: joined(before, tail, kappa > TAIL_DIGITS ? -kappa : TAIL_DIGITS - kappa), power: kappa };
   }
 }
 
-/** The last digit as much smaller as brings it nearer to the number, which is `far` below. */
-function nearer(digits: string, delta: bigint, from: bigint, unit: bigint, far: bigint): string {
-  let rest = from;
-  let less = 0;
-  while (rest < far && delta - rest >= unit && (rest + unit < far || far - rest > rest + unit - far)) {
-    less++;
-    rest += unit;
+/** How far the number is below the most, in the halves of `high` and `low`, so many times. */
+function farBelow(most: Halves, middle: Halves, times: number): void {
+  const borrow = most.low < middle.low ? 1 : 0;
+  const aboveHigh = most.high - middle.high - borrow;
+  product(most.low - middle.low + borrow * HALF, times);
+  high = aboveHigh * times + upper;
+  low = lower;
+}
+
+/** Is the first less than the second? */
+const less = (aHigh: number, aLow: number, bHigh: number, bLow: number): boolean =>
+  aHigh < bHigh || (aHigh === bHigh && aLow < bLow);
+
+/**
+ * By how much the last digit is to be smaller, so that it is nearest to the number, which is `high` and `low` below. `unit`: the
+ * high half of what a digit less is; its low half is 0.
+ */
+function steps(deltaHigh: number, deltaLow: number, fromHigh: number, rest: number, unit: number): number {
+  let at = fromHigh;
+  let count = 0;
+  while (less(at, rest, high, low) && !less(deltaHigh, deltaLow, at + unit, rest)) {
+    if (!less(at + unit, rest, high, low) && !isBeyondHalf(at, rest, unit)) break;
+    count++;
+    at += unit;
   }
-  if (less === 0) return digits;
-  return digits.slice(0, -1) + String.fromCharCode(digits.charCodeAt(digits.length - 1) - less);
+  return count;
+}
+
+/** Is the number nearer to the next digit than to this one? */
+function isBeyondHalf(at: number, rest: number, unit: number): boolean {
+  const [carry, carryOfFar] = [rest >= HALF / 2 ? 1 : 0, low >= HALF / 2 ? 1 : 0];
+  return less(2 * at + unit + carry, 2 * rest - carry * HALF, 2 * high + carryOfFar, 2 * low - carryOfFar * HALF);
 }
 
 /** Whole numbers up to here have no other digits than their own. */
