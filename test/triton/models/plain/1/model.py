@@ -1,0 +1,1 @@
+# What it computes is said in behaviour.yaml.
