@@ -21,8 +21,8 @@ export function logprobEntries(chat: string, withBytes: boolean): string[] {
   });
 }
 
-/** Tokens whose entries are made at a time. */
-const TOKENS_OF_A_PART = 32;
+/** Tokens whose entries are made at a time: each has some twenty candidates, which are made, read and printed again. */
+const TOKENS_OF_A_PART = 4;
 
 /** JSON of the list of all entries of an answer, part by part. */
 export function* partsOfLogprobs(source: Logprobs, ids: readonly number[]): TextParts {
