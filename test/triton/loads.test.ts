@@ -4,11 +4,10 @@ import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { VirtualClock } from "../../src/host/clock.ts";
-import { tritonServerConfig } from "../../src/options/triton-server-config.ts";
 import type { LoadOverride } from "../../src/repository/models/repository.ts";
-import { TritonServer } from "../../src/triton/server/server.ts";
 import { eventually } from "../server.ts";
 import { hostTriton, type TritonHosted } from "./child.ts";
+import { pureServer } from "./pure-server.ts";
 
 const GIB = 2 ** 30;
 const base = mkdtempSync(join(tmpdir(), "triton-memory-"));
@@ -36,24 +35,16 @@ function repository(files: Readonly<Record<string, string | number>>): string {
 
 /** A server on a clock of its own, whose GPUs have 20 GiB and whose engine needs 12. */
 async function served(files: Readonly<Record<string, string | number>>, ...flags: string[]) {
-  const read = tritonServerConfig([`--model-repository=${repository(files)}`, ...flags], "");
-  if ("error" in read) throw new Error(read.error);
   const clock = new VirtualClock();
   const lines: string[] = [];
-  const server = new TritonServer({
-    config: read.config.tritonServer!,
-    targets: [],
-    clock,
-    turns: { nowUs: () => clock.now() },
-    epochMs: () => 0,
+  const server = pureServer([`--model-repository=${repository(files)}`, ...flags], clock, {
     backends: ({ backend }) =>
       backend === "vllm" ? { behaviour: { execute: async () => [] }, from: "the engine", ofEngine: true } : undefined,
     memory: {
       gpuBytes: 20 * GIB,
       engine: { weightBytes: 4 * GIB, kvBytes: 8 * GIB, gpus: 1 },
-      loadLimits: read.config.tritonServer!.loadLimits,
+      loadLimits: new Map(),
     },
-    random: () => 0,
     log: (line) => lines.push(line),
   });
   const failures = await server.start();

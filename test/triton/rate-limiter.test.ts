@@ -4,12 +4,11 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import type { TritonResource, TritonServerConfig } from "../../src/config/triton-server.ts";
+import type { TritonResource } from "../../src/config/triton-server.ts";
 import { VirtualClock } from "../../src/host/clock.ts";
-import { tritonServerConfig } from "../../src/options/triton-server-config.ts";
 import { type Granted, type LimitedInstance, RateLimiter } from "../../src/repository/scheduling/rate-limiter.ts";
-import { TritonServer } from "../../src/triton/server/server.ts";
 import { figure, seed, sized } from "../size.ts";
+import { pureServer } from "./pure-server.ts";
 
 const CASES = sized("triton", { sample: 1000, whole: Number(process.env.TEST_CASES ?? 100_000) });
 const base = mkdtempSync(join(tmpdir(), "rate-limiter-"));
@@ -238,20 +237,8 @@ async function served(folders: Readonly<Record<string, string>>, ...flags: strin
     mkdirSync(join(repository, name, "1"), { recursive: true });
     writeFileSync(join(repository, name, "config.pbtxt"), text);
   }
-  const read = tritonServerConfig([`--model-repository=${repository}`, "--rate-limit=execution_count", ...flags], "");
-  if ("error" in read) throw new Error(read.error);
   const clock = new VirtualClock();
-  const server = new TritonServer({
-    config: read.config.tritonServer as TritonServerConfig,
-    targets: [],
-    clock,
-    turns: { nowUs: () => clock.now() },
-    epochMs: () => 0,
-    backends: () => undefined,
-    memory: { gpuBytes: null, engine: { weightBytes: 0, kvBytes: 0, gpus: 1 }, loadLimits: new Map() },
-    random: () => 0,
-    log: () => {},
-  });
+  const server = pureServer([`--model-repository=${repository}`, "--rate-limit=execution_count", ...flags], clock);
   const failures = await server.start();
   const ask = (name: string) => {
     const data = new Uint8Array(4);

@@ -4,9 +4,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { VirtualClock } from "../../src/host/clock.ts";
-import { tritonServerConfig } from "../../src/options/triton-server-config.ts";
 import { statisticsOfAll } from "../../src/triton/server/described.ts";
-import { TritonServer } from "../../src/triton/server/server.ts";
+import { pureServer } from "./pure-server.ts";
 
 const base = mkdtempSync(join(tmpdir(), "triton-spans-"));
 afterAll(() => rmSync(base, { recursive: true, force: true }));
@@ -41,20 +40,8 @@ async function served() {
     mkdirSync(join(base, name, "1"), { recursive: true });
     writeFileSync(join(base, name, "config.pbtxt"), text);
   }
-  const read = tritonServerConfig([`--model-repository=${base}`], "");
-  if ("error" in read) throw new Error(read.error);
   const clock = new TickingClock();
-  const server = new TritonServer({
-    config: read.config.tritonServer!,
-    targets: [],
-    clock,
-    turns: { nowUs: () => clock.now() },
-    epochMs: () => 0,
-    backends: () => undefined,
-    memory: { gpuBytes: null, engine: { weightBytes: 0, kvBytes: 0, gpus: 1 }, loadLimits: new Map() },
-    random: () => 0,
-    log: () => {},
-  });
+  const server = pureServer([`--model-repository=${base}`], clock);
   const pass = async (isDone: () => boolean) => {
     for (let turns = 0; !isDone() && turns < 1000; turns++) {
       clock.advanceTo(Math.max(clock.nextUs() === Infinity ? 0 : clock.nextUs(), clock.now()));

@@ -1,0 +1,33 @@
+/** A server of models without ports, on a clock of the test's. */
+
+import { tritonServerConfig } from "../../src/options/triton-server-config.ts";
+import type { TritonOptions } from "../../src/triton/server/options.ts";
+import { TritonServer } from "../../src/triton/server/server.ts";
+
+/** Not started. `flags` as on the command line; throws with what is wrong with them. */
+export function pureServer(
+  flags: readonly string[],
+  clock: TritonOptions["clock"],
+  more: Partial<TritonOptions> = {},
+): TritonServer {
+  const read = tritonServerConfig([...flags], "");
+  if ("error" in read) throw new Error(read.error);
+  const config = read.config.tritonServer!;
+  return new TritonServer({
+    config,
+    targets: [],
+    clock,
+    turns: { nowUs: () => clock.now() },
+    epochMs: () => 0,
+    backends: () => undefined,
+    random: () => 0,
+    log: () => {},
+    ...more,
+    memory: {
+      gpuBytes: null,
+      engine: { weightBytes: 0, kvBytes: 0, gpus: 1 },
+      ...more.memory,
+      loadLimits: config.loadLimits,
+    },
+  });
+}
