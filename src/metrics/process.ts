@@ -4,6 +4,7 @@
  * prints: it is of the same process.
  */
 import { readdirSync, readFileSync, statSync } from "node:fs";
+import { openFileLimit } from "../host/descriptors.ts";
 import { counter, gauge, type Proof, type Row } from "./table.ts";
 
 /** Clock ticks and page size of Linux on all machines that Bun runs on. */
@@ -44,7 +45,7 @@ const startTimeS = once(() => {
   return boot + Number(fields[19]) / TICKS_PER_SECOND;
 });
 
-const maxFds = once(() => Number(/Max open files\s+(\d+)/.exec(read("limits"))![1]));
+const maxFds = once(() => openFileLimit() ?? Number.NaN);
 
 const DESCRIPTORS = "/proc/self/fd";
 /** From Linux 6.2 on the folder's size is their number; listing 500 of them takes half a millisecond. */
