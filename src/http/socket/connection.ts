@@ -190,7 +190,6 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
   }
 
   giveWay(): void {
-    this.#unfinishedReads = 0;
     if (!this.#receiving?.request.giveWay()) this.cut();
   }
 
@@ -371,7 +370,6 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
   #forget(): void {
     this.#asked();
     this.#server.stirred(this);
-    this.#unfinishedReads = 0;
     this.#server.unfinished.drops(this);
   }
 
