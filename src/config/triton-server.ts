@@ -105,6 +105,8 @@ export interface TritonServerConfig {
   readonly restrictedHttp: readonly RestrictedApis[];
   /** What the load of a model takes that is asked for while the server runs. */
   readonly loadTime: TritonLoadTime;
+  /** How long each instance of a model is unloading, seconds, when its last request has been answered. */
+  readonly unloadS: number;
   /** `--device-memory`: memory of each GPU, bytes; null: that of the preset's, without a preset no limit. */
   readonly deviceBytes: number | null;
   /** `--model-load-gpu-limit`: shares of a GPU's memory that a load may not lead beyond, by GPU. */

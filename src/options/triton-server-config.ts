@@ -24,6 +24,7 @@ const DEFAULTS = {
   pollS: 15,
   exitS: 30,
   loadTime: { baseS: 1.3, perGibS: 0 },
+  unloadS: 1.1,
   bodyBytes: 64 * 2 ** 20,
 };
 /** 2.51 knows no limit; this is what a server here holds of one body. */
@@ -157,6 +158,7 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
     ...(closed ? { grpc: null } : {}),
     openai,
     loadTime: values["load-time"] ?? DEFAULTS.loadTime,
+    unloadS: values["unload-time"] ?? DEFAULTS.unloadS,
     deviceBytes: values["device-memory"] ?? null,
     loadLimits: values["model-load-gpu-limit"] ?? new Map(),
     log: {

@@ -25,13 +25,20 @@ const port = integer(0, 65535);
 const several = (metavar: string, accepts: string): Option<readonly string[]> => texts(metavar, accepts);
 
 const LOAD_TIME_FORMS = "seconds from 0 to 3600, also as base=1.3,per_gib=0.4";
-const LONGEST_LOAD_S = 3600;
+const LONGEST_S = 3600;
 
 function loadTimeIn(text: string): TritonLoadTime | undefined {
   const [, bare, base, perGib = "0"] =
     /^(?:(\d+\.?\d*|\.\d+)|base=(\d+\.?\d*|\.\d+)(?:,per_gib=(\d+\.?\d*|\.\d+))?)$/.exec(text) ?? [];
   const [baseS, perGibS] = [Number(bare ?? base ?? Number.NaN), Number(perGib)];
-  return baseS <= LONGEST_LOAD_S && perGibS <= LONGEST_LOAD_S ? { baseS, perGibS } : undefined;
+  return baseS <= LONGEST_S && perGibS <= LONGEST_S ? { baseS, perGibS } : undefined;
+}
+
+const UNLOAD_TIME_FORMS = "seconds from 0 to 3600";
+
+function unloadSecondsIn(text: string): number | undefined {
+  const seconds = /^(\d+\.?\d*|\.\d+)$/.test(text) ? Number(text) : Number.NaN;
+  return seconds <= LONGEST_S ? seconds : undefined;
 }
 
 /** By GPU; the last one said of it holds. */
@@ -123,6 +130,14 @@ export const tritonServerOptions = {
       MODELS,
       "1.3",
       "Seconds that the load of a model takes that is asked for while the server runs; base=1.3,per_gib=0.4: and so many more for each GiB of weights.",
+    ),
+  ),
+  "unload-time": ours(
+    row(
+      one("SECONDS", UNLOAD_TIME_FORMS, unloadSecondsIn),
+      MODELS,
+      "1.1",
+      "Seconds for which each instance of a model is unloading, when its last request has been answered.",
     ),
   ),
   "device-memory": ours(

@@ -48,6 +48,7 @@ async function served(files: Readonly<Record<string, string | number>>, ...flags
     log: (line) => lines.push(line),
   });
   const failures = await server.start();
+  const states = () => Object.fromEntries(Array.from(server.index(false), ({ name, state }) => [name, state]));
   const reasons = () => Object.fromEntries(Array.from(server.index(false), ({ name, reason = "" }) => [name, reason]));
   /** Seconds that it took, or why it failed. */
   const load = async (name: string, config: string | null = null, files: LoadOverride["files"] = new Map()) => {
@@ -63,7 +64,7 @@ async function served(files: Readonly<Record<string, string | number>>, ...flags
     }
     return done;
   };
-  return { server, failures, lines, reasons, load };
+  return { server, clock, failures, lines, reasons, states, load };
 }
 
 test("at the start the engine comes first, whatever the order; who does not fit is not there, with the reason", async () => {
@@ -144,6 +145,50 @@ test("loads, unloads and loads again: by size, and only where there is room for 
   expect(await load("a")).toBeCloseTo(1 + 11 / 2, 1);
 });
 
+test("an unload takes its time for each instance: the memory is free, the server is not ready, the series stay", async () => {
+  const { server, clock, load, states } = await served(
+    {
+      "a/config.pbtxt": model(`${GPU} ${weighs("20GiB")}`),
+      "a/1/none": "",
+      "b/config.pbtxt": model(weighs("20GiB")),
+      "b/1/none": "",
+    },
+    "--model-control-mode=explicit",
+    "--load-time=0",
+    "--unload-time=0.5",
+  );
+  const series = () => server.counted.filter(({ served }) => served !== null).map(({ name }) => name);
+  const after = async (s: number) => {
+    for (const untilUs = clock.now() + s * 1e6; clock.now() < untilUs; ) {
+      clock.advanceTo(Math.min(untilUs, clock.now() + 10_000));
+      await new Promise(setImmediate);
+    }
+  };
+  await load("a");
+  server.unload("a", false);
+  expect(states().a).toBe("UNLOADING");
+  expect(() => server.find("a", -1)).toThrow("'a' has no available versions");
+  await after(1.48);
+  expect([states().a, server.ready, series()]).toEqual(["UNLOADING", false, ["a"]]);
+  expect(await load("b")).toBe(0);
+  await after(0.04);
+  expect([states(), server.ready, series()]).toEqual([{ a: "UNAVAILABLE", b: "READY" }, true, ["b"]]);
+
+  // What is loaded again before it is gone ends behind, twice.
+  server.unload("b", false);
+  for (let again = 0; again < 2; again++) {
+    expect(await load("a")).toBe(0);
+    await after(0.2);
+    expect([states().a, series().sort()]).toEqual(["READY", again === 0 ? ["a", "b"] : ["a"]]);
+    server.unload("a", false);
+    await after(0.7);
+  }
+  await after(0.7);
+  expect([states().a, series()]).toEqual(["UNLOADING", ["a"]]);
+  await after(0.2);
+  expect([states().a, series()]).toEqual(["UNAVAILABLE", []]);
+});
+
 test("a model that is loaded again serves until the new one is ready, and there must be room for both", async () => {
   const { server, load, lines } = await served(
     {
@@ -218,6 +263,7 @@ test("a server: a load that does not fit says the sizes, and so does the index; 
     "--model-control-mode=explicit",
     "--load-model=large",
     "--load-time=base=0,per_gib=0.1",
+    "--unload-time=0",
     "--device-memory=20GiB",
   ]);
   children.push(child);

@@ -21,6 +21,9 @@ export interface IndexEntry {
 
 export const UNLOADED = "unloaded";
 
+/** What requests of the version are given to; null: nothing. */
+export const servingOf = <M>({ state, model }: VersionEntry<M>): M | null => (state === "READY" ? model : null);
+
 /** `M`: a version that is loaded. */
 export class ModelTable<M> {
   readonly #models = new Map<string, Map<number, VersionEntry<M>>>();
@@ -52,7 +55,7 @@ export class ModelTable<M> {
   }
 
   readyOf(name: string): M[] {
-    return this.versions(name).flatMap(([, { state, model }]) => (state === "READY" && model !== null ? [model] : []));
+    return this.versions(name).flatMap(([, entry]) => servingOf(entry) ?? []);
   }
 
   /** `version` -1: the highest that is ready. Throws a `TritonError`. */
@@ -70,7 +73,8 @@ export class ModelTable<M> {
     const entry = versions.get(version);
     if (entry === undefined)
       throw new TritonError("NOT_FOUND", `Request for unknown model: '${name}' version ${version} is not found`);
-    if (entry.state === "READY" && entry.model !== null) return entry.model;
+    const model = servingOf(entry);
+    if (model !== null) return model;
     throw new TritonError(
       "UNAVAILABLE",
       `Request for unknown model: '${name}' version ${version} is not at ready state`,

@@ -4,13 +4,13 @@
  */
 import type { TritonLoadTime } from "../../config/triton-server.ts";
 import { inTurns, Stops } from "../../python/pieces.ts";
-import { alikeBesideInstances, isEnsemble } from "../../repository/config/model-config.ts";
+import { alikeBesideInstances, instanceCount, isEnsemble } from "../../repository/config/model-config.ts";
 import { internal, type StatusCode, TritonError } from "../../repository/config/status.ts";
 import { stepShapes } from "../../repository/config/step-shapes.ts";
 import { wrongSteps } from "../../repository/config/validate-steps.ts";
 import { TRITON_VERSIONS, type VersionFacts } from "../../repository/config/versions.ts";
 import { type FoundModel, type LoadOverride, NO_OVERRIDE, Repository } from "../../repository/models/repository.ts";
-import { type IndexEntry, ModelTable, UNLOADED } from "../../repository/models/table.ts";
+import { type IndexEntry, ModelTable, servingOf, UNLOADED } from "../../repository/models/table.ts";
 import { RateLimiter } from "../../repository/scheduling/rate-limiter.ts";
 import { askModel } from "./asking.ts";
 import { ResponseCache } from "./cache.ts";
@@ -267,7 +267,7 @@ export class TritonServer {
 
   /** The version serves, and nothing but its instances and which versions there are is new: it is not loaded anew then. */
   #changesInPlace({ name, config }: FoundModel, version: number): boolean {
-    const before = this.#table.entry(name, version).model;
+    const before = servingOf(this.#table.entry(name, version));
     return before !== null && alikeBesideInstances(before.config, config);
   }
 
@@ -281,8 +281,8 @@ export class TritonServer {
   async #version(folder: FoundModel, version: number, time: TritonLoadTime | null): Promise<string | null> {
     const { name } = folder;
     const entry = this.#table.entry(name, version);
-    const before = entry.model;
-    if (before === null) Object.assign(entry, { state: "LOADING", reason: "" });
+    const before = servingOf(entry);
+    if (before === null) Object.assign(entry, { state: "LOADING", reason: "", model: null });
     const fromUs = this.#options.clock.now();
     let hold: MemoryHold | null = null;
     try {
@@ -343,18 +343,17 @@ export class TritonServer {
     }
   }
 
-  /** What has been taken in is finished first. */
+  /** What has been taken in is finished first. Meanwhile the version may be loaded again. */
   async #retire(name: string, version: number): Promise<void> {
     const entry = this.#table.entry(name, version);
-    const { model } = entry;
+    const model = servingOf(entry);
     if (model === null) return;
-    Object.assign(entry, { state: "UNLOADING", model: null });
+    entry.state = "UNLOADING";
     await this.#drained(model);
-    // Meanwhile it may have been loaded again.
-    if (entry.state !== "UNLOADING") return;
-    Object.assign(entry, { state: "UNAVAILABLE", reason: UNLOADED });
+    if (!isEnsemble(model.config)) await this.#sleep(instanceCount(model.config) * this.#options.config.unloadS * 1000);
     const counted = this.#counted.get(`${name}/${version}`);
     if (counted?.served === model) counted.served = null;
+    if (entry.model === model) Object.assign(entry, { state: "UNAVAILABLE", reason: UNLOADED, model: null });
   }
 
   async #drained(model: Served): Promise<void> {
