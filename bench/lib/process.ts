@@ -86,12 +86,14 @@ interface StartOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Words before the command, such as strace's. */
   readonly under?: readonly string[];
+  /** A file for what it says on its standard error. */
+  readonly complaints?: string;
 }
 
 /** Starts a program that takes `--port` and waits until it accepts connections. */
 export async function start(
   command: readonly string[],
-  { core, env, under = [] }: StartOptions = {},
+  { core, env, under = [], complaints }: StartOptions = {},
 ): Promise<Running> {
   const port = freePort();
   const words = [...under, ...command, "--port", String(port)];
@@ -100,9 +102,9 @@ export async function start(
     env: { ...(core === undefined ? process.env : onOneProcessor()), ...env },
     stdin: "ignore",
     stdout: "ignore",
-    stderr: "pipe",
+    stderr: complaints === undefined ? "pipe" : Bun.file(complaints),
   });
-  const complaint = new Response(child.stderr).text();
+  const complaint = typeof child.stderr === "object" ? new Response(child.stderr).text() : complaints;
   let ended = false;
   void child.exited.then(() => (ended = true));
   while (!(await healthy(port))) {
