@@ -145,7 +145,10 @@ export class Garbage {
   /** A whole one found no gap, and is made up for when the streams leave one. */
   #owed = false;
   #makingUp = false;
-  /** A whole one came in the middle of a burst, which had not let go of what was on its way: there is one more behind it. */
+  /**
+   * There is one more behind a whole one: it came in the middle of a burst, which had not let go of what was on its way, or a
+   * word on the stack looked like a pointer to it.
+   */
   #again = false;
   #halves = 0;
   #streams = 0;
@@ -190,13 +193,18 @@ export class Garbage {
       const isDue = this.#streams - this.#streamsThen >= WHOLE_AFTER_STREAMS;
       if (found || isDue) {
         this.#whole(found ? "whole" : "whole, beside streams");
-        this.#again = found && !atRest;
-        if (this.#again && !this.#looking) this.#lookLater();
+        if (found && !atRest) this.#onceMore();
+        else this.#again = false;
       } else {
         this.collect("young");
         this.#owe();
       }
     });
+  }
+
+  #onceMore(): void {
+    this.#again = true;
+    if (!this.#looking) this.#lookLater();
   }
 
   #whole(what: "whole" | "whole, beside streams"): void {
@@ -217,8 +225,11 @@ export class Garbage {
     clock.at(clock.now() + REST_US, () => {
       this.#makingUp = false;
       if (!this.#owed) return;
-      if (this.spare.isThere) this.#whole("whole");
-      else this.#makeUpLater();
+      if (!this.spare.isThere) this.#makeUpLater();
+      else {
+        this.#whole("whole");
+        this.#onceMore();
+      }
     });
   }
 
