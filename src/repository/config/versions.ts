@@ -25,6 +25,8 @@ export interface VersionFacts {
   readonly cudaRefusal: (region: string) => string;
   /** At the end gRPC takes new requests until the last one has ended, else none. */
   readonly grpcGoesOn: boolean;
+  /** `grpc.health.v1.Health/Watch` is there. */
+  readonly watchesHealth: boolean;
   /** Answers of `/generate` tell how full TensorRT-LLM's KV cache is, where a header asks. */
   readonly tellsLoad: boolean;
   /** On `/generate`: an empty list is an empty tensor of the input's dimensions, else one without any. */
@@ -51,6 +53,7 @@ export const TRITON_VERSIONS: Readonly<Record<TritonVersion, VersionFacts>> = {
     deadIsUnready: false,
     cudaRefusal: () => "failed to register shared memory region: invalid args",
     grpcGoesOn: true,
+    watchesHealth: false,
     tellsLoad: false,
     emptyTensors: true,
     checksReady: false,
@@ -69,6 +72,7 @@ export const TRITON_VERSIONS: Readonly<Record<TritonVersion, VersionFacts>> = {
     deadIsUnready: true,
     cudaRefusal: (region) => `failed to register CUDA shared memory region: '${region}', GPUs not supported`,
     grpcGoesOn: false,
+    watchesHealth: true,
     tellsLoad: true,
     emptyTensors: false,
     checksReady: true,

@@ -34,8 +34,12 @@ export function tritonMethods(around: ServerAround, clock: Pick<Clock, "now" | "
   infers("ModelInfer", inferMethod(inference));
   infers("ModelStreamInfer", streamInferMethod(inference));
   const state = () => health(around.server.ready);
-  add("/grpc.health.v1.Health/Check", "health", (call) => once(call, () => answered(call, state())));
-  add("/grpc.health.v1.Health/Watch", "health", (call) => once(call, () => watch(call, around, clock)));
+  const probe = (name: string, answer: (call: GrpcCall) => void) =>
+    add(`/grpc.health.v1.Health/${name}`, "health", (call) =>
+      once(call, (bytes) => (isServiceName(bytes) ? answer(call) : call.end(UNREADABLE))),
+    );
+  probe("Check", (call) => answered(call, state()));
+  if (around.server.facts.watchesHealth) probe("Watch", (call) => watch(call, around, clock));
   return methods;
 }
 
@@ -113,6 +117,16 @@ function controlMethod(name: string, { answer }: ControlMethod, around: ServerAr
 
 const LOAD = "RepositoryModelLoad";
 const NO_FILES: ReadonlyMap<string, number> = new Map();
+
+/** `HealthCheckRequest` has one field, a text, as a region's is; which service it names makes no difference. */
+function isServiceName(bytes: Uint8Array): boolean {
+  try {
+    fromBinary(messageNamed("SystemSharedMemoryStatusRequest"), bytes);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 /** `HealthCheckResponse`: SERVING or NOT_SERVING. */
 const health = (ready: boolean): Uint8Array => Uint8Array.of(8, ready ? 1 : 2);

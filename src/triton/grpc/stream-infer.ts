@@ -13,7 +13,7 @@ import type { InferAnswer, InferRequest } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
 import { versionNumber } from "../server/version-number.ts";
 import { AlikeResponses } from "./alike-responses.ts";
-import { caught, type Inference, sentOutputs, statusOf, UNREADABLE } from "./answers.ts";
+import { caught, type Inference, sentOutputs, statusOf } from "./answers.ts";
 import { type GrpcWish, type InferMessage, readInfer, wishOf } from "./infer-request.ts";
 import { ResponseWriter, responseHead } from "./infer-response.ts";
 
@@ -51,6 +51,7 @@ class StreamInfer implements CallHandler {
   }
 
   message(bytes: Uint8Array): void {
+    if (this.#halfClosed) return;
     this.#later.push(bytes);
     this.#laterBytes += bytes.length;
     this.#next();
@@ -88,7 +89,11 @@ class StreamInfer implements CallHandler {
     try {
       message = readInfer(bytes);
     } catch {
-      this.#stop(() => this.#call.end(UNREADABLE));
+      // What is no message is the end of the requests, as to the real server: those before it are answered.
+      this.#halfClosed = true;
+      this.#later.length = 0;
+      this.#laterBytes = 0;
+      this.#look();
       return;
     }
     const one = new Streamed(message);
