@@ -85,8 +85,8 @@ export interface TritonServerConfig {
   /** null: none. */
   readonly grpcTls: TritonGrpcTls | null;
   readonly grpcCompression: "none" | "low" | "medium" | "high";
-  /** `--grpc-header-forward-pattern`; "": none. */
-  readonly grpcForward: string;
+  /** `--grpc-header-forward-pattern`; null: none. */
+  readonly grpcForward: string | null;
   readonly keepAlive: TritonKeepAlive;
   readonly restrictedGrpc: readonly RestrictedApis[];
   /** Name in the metadata. */
@@ -103,6 +103,8 @@ export interface TritonServerConfig {
   /** Largest body, and largest tensor in JSON. */
   readonly maxInputBytes: number;
   readonly restrictedHttp: readonly RestrictedApis[];
+  /** `--http-header-forward-pattern`; null: none. */
+  readonly httpForward: string | null;
   /** What the load of a model takes that is asked for while the server runs. */
   readonly loadTime: TritonLoadTime;
   /** How long each instance of a model is unloading, seconds, when its last request has been answered. */

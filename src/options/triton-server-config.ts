@@ -154,6 +154,7 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
     clientSharedMemory: values["allow-client-shm"] ?? version === "2.51",
     maxInputBytes: values["http-max-input-size"] ?? (version === "2.51" ? OLD_BODY_BYTES : DEFAULTS.bodyBytes),
     restrictedHttp,
+    httpForward: values["http-header-forward-pattern"] ?? null,
     ...grpc,
     ...(closed ? { grpc: null } : {}),
     openai,
@@ -201,7 +202,7 @@ function grpcOf(values: TritonServerValues): GrpcConfig | UsageError {
     grpc: values["allow-grpc"] === false ? null : { host, port },
     grpcTls: tls ? { cert: cert!, key: key!, root: mutual ? root! : null } : null,
     grpcCompression: values["grpc-infer-response-compression-level"] ?? "none",
-    grpcForward: values["grpc-header-forward-pattern"] ?? "",
+    grpcForward: values["grpc-header-forward-pattern"] ?? null,
     restrictedGrpc,
     keepAlive: {
       timeMs: values["grpc-keepalive-time"] ?? 7_200_000,

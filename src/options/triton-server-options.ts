@@ -199,6 +199,12 @@ export const tritonServerOptions = {
     "none",
     `APIs that need a header: ${RESTRICTED_NAMES.join(", ")}.`,
   ),
+  "http-header-forward-pattern": row(
+    freeText("PATTERN", "a pattern of RE2"),
+    HTTP,
+    "none",
+    "Headers of /infer whose names match become parameters of the request.",
+  ),
   "allow-client-shm": {
     ...row(tritonBoolean, HTTP, "false; 2.51 always allows it", "Clients may register shared memory."),
     notIn: ["2.51"],
@@ -297,7 +303,6 @@ export const TRITON_IGNORED: readonly string[] = [
   "grpc-infer-thread-count",
   "grpc-max-response-pool-size",
   "host-policy",
-  "http-header-forward-pattern",
   "http-thread-count",
   "min-supported-compute-capability",
   "model-load-retry-count",

@@ -27,6 +27,7 @@ import { Polling } from "../triton/metrics/polled.ts";
 import type { KvCache, ServerAround } from "../triton/server/around.ts";
 import type { DeviceMemoryOptions } from "../triton/server/device-memory.ts";
 import { TritonFaults } from "../triton/server/faults.ts";
+import { forwardPattern } from "../triton/server/forwarded.ts";
 import { TritonServer } from "../triton/server/server.ts";
 import { SharedMemory } from "../triton/server/shared-memory.ts";
 import { TraceSettings } from "../triton/server/trace-settings.ts";
@@ -69,6 +70,7 @@ async function listen(parts: Parts): Promise<Listeners> {
       { config: parts.config, epochSeconds: parts.epochSeconds, ...parts.laid, ...witnessOf(parts) },
       requestOrdersOf(parts.config),
     ),
+    forwards: forwardPattern("http", config.httpForward, server.facts),
     kvCache: () => (server.facts.tellsLoad && counts.trtllm.size > 0 ? kvCacheOf(parts) : null),
   };
   const { app, hot } = tritonApp(around);

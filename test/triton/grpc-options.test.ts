@@ -155,6 +155,31 @@ test("a port that is taken is one line", async () => {
   expect(wrong).toContain(`--grpc-port ${server.grpc}: 127.0.0.1:${server.grpc} is in use; choose another port`);
 });
 
+test("headers whose names match in either case become parameters; Triton's own names and what is no pattern are refused", async () => {
+  const forwards = await hostTriton([
+    `--model-repository=${MODELS}`,
+    "--model-control-mode=explicit",
+    "--load-model=plain",
+    "--http-header-forward-pattern=^X-|^priority$",
+  ]);
+  const asked = async (headers: Readonly<Record<string, string>>) => {
+    const tensor = (name: string, text: string) => ({ name, datatype: "BYTES", shape: [1], data: [text] });
+    const body = { inputs: [tensor("text_input", "hi"), tensor("mode", "params")], parameters: { own: 1 } };
+    const url = `${forwards.url}/v2/models/plain/infer`;
+    const answer = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
+    return `${answer.status} ${await answer.text()}`;
+  };
+  expect(await asked({ "x-team": "blue", team: "red" })).toContain(String.raw`{\"own\":1,\"x-team\":\"blue\"}`);
+  expect(await asked({ priority: "1" })).toBe(
+    `400 {"error":"Header 'priority' is reserved for Triton usage and cannot be forwarded."}`,
+  );
+  await forwards.stop(0);
+  const wrong = startTriton(["--http-header-forward-pattern=("]);
+  expect(await wrong.catch(({ message }: Error) => message)).toContain(
+    "--http-header-forward-pattern (: takes a pattern of RE2",
+  );
+});
+
 test("metadata whose names match become parameters; Triton's own names and what is no pattern are refused", async () => {
   const forwards = await hostTriton([
     `--model-repository=${MODELS}`,

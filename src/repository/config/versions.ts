@@ -37,6 +37,8 @@ export interface VersionFacts {
   readonly readsUnload: boolean;
   /** A sequence's id of another kind than its control input wants is refused. */
   readonly checksSequenceId: boolean;
+  /** A header that is to be forwarded and has the name of a parameter of Triton's own is refused. */
+  readonly refusesForwarded: boolean;
   /** What is said of JSON with fewer elements than its tensor has. */
   readonly missingElements: string;
 }
@@ -59,6 +61,7 @@ export const TRITON_VERSIONS: Readonly<Record<TritonVersion, VersionFacts>> = {
     checksReady: false,
     readsUnload: false,
     checksSequenceId: false,
+    refusesForwarded: false,
     missingElements: "Unable to parse 'data': Shape does not match true shape of 'data' field",
   },
   "2.73": {
@@ -78,6 +81,7 @@ export const TRITON_VERSIONS: Readonly<Record<TritonVersion, VersionFacts>> = {
     checksReady: true,
     readsUnload: true,
     checksSequenceId: true,
+    refusesForwarded: true,
     missingElements: "Failed to parse 'data' field: shape does not match true shape",
   },
 };

@@ -1,12 +1,14 @@
 /** What do unary and streamed inference share? Model and version, how answers are sent, how many requests there may be. */
+import type { GrpcCall } from "../../grpc/call.ts";
 import type { GrpcCode, GrpcStatus } from "../../grpc/status.ts";
 import { type ModelConfig, maxBatchSize } from "../../repository/config/model-config.ts";
 import { invalidArg, type StatusCode, TritonError } from "../../repository/config/status.ts";
 import { classified } from "../../repository/tensors/classified.ts";
 import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import type { ServerAround } from "../server/around.ts";
-import type { InferAnswer, InferReceiver, InferRequest } from "../server/request.ts";
-import { type Forwarding, forwarding } from "./forwarded.ts";
+import { type ForwardPattern, forwardPattern } from "../server/forwarded.ts";
+import type { InferAnswer, InferParameters, InferReceiver, InferRequest } from "../server/request.ts";
+import { forwardedMetadata } from "./forwarded.ts";
 import type { GrpcOutput, GrpcWish } from "./infer-request.ts";
 
 const CODES: Readonly<Record<StatusCode, GrpcCode>> = {
@@ -63,12 +65,17 @@ const UNFINISHED_MOST = 65_536;
 /** Hands requests to the server and counts those that run. */
 export class Inference {
   readonly around: ServerAround;
-  readonly forwarded: Forwarding;
+  readonly #forwards: ForwardPattern | null;
   #unfinished = 0;
 
   constructor(around: ServerAround) {
     this.around = around;
-    this.forwarded = forwarding(around.config.grpcForward);
+    this.#forwards = forwardPattern("grpc", around.config.grpcForward, around.server.facts);
+  }
+
+  /** Metadata that become parameters. Throws a `TritonError` where a name is Triton's own. */
+  forwarded(call: GrpcCall): InferParameters {
+    return forwardedMetadata(this.#forwards, call);
   }
 
   /** Throws a `TritonError` where the request is refused before it is taken in. */

@@ -41,6 +41,8 @@ export interface HttpCall {
   readonly target: string;
   readonly http2: boolean;
   headers(): Readonly<Record<string, string>>;
+  /** In their order; names in small letters, values with a character for each byte. */
+  eachHeader(act: (name: string, value: string) => void): void;
   /** Has the answer disturbed, whichever it is; before it is opened or given. */
   disturb(order: FaultOrder): Promise<void>;
   /** All of it, at once where it is there. Rejects when the client leaves; null: it is larger than what is taken. */
@@ -98,7 +100,17 @@ export class SocketCall implements HttpCall {
   }
 
   headers(): Readonly<Record<string, string>> {
-    return Object.fromEntries(this.#request.headers);
+    const all: Record<string, string> = {};
+    this.eachHeader((name, value) => {
+      all[name] ??= value;
+    });
+    return all;
+  }
+
+  eachHeader(act: (name: string, value: string) => void): void {
+    this.#request.headers.forEach((value, name) => {
+      act(name, value);
+    });
   }
 
   async disturb(order: FaultOrder): Promise<void> {

@@ -5,7 +5,7 @@ import { constants, createDeflate, createGzip, deflateSync, gzipSync, unzip, unz
 import { inTurns, isLarge, type Pieces } from "../../python/pieces.ts";
 import { isDecoupled, maxBatchSize } from "../../repository/config/model-config.ts";
 import { HTTP_STATUS, internal, invalidArg, TritonError } from "../../repository/config/status.ts";
-import type { InferAnswer } from "../server/request.ts";
+import type { InferAnswer, RequestFields } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
 import { versionNumber } from "../server/version-number.ts";
 import {
@@ -85,7 +85,7 @@ async function inferLarge(asked: Asked, reading: Pieces<InferWish>): Promise<Han
 /** Throws a `TritonError`. */
 function submitted({ call, name, number, model }: Asked, wish: InferWish): typeof LATER {
   const encoding = bestEncoding(call.header("accept-encoding"));
-  call.around.server.infer(name, number, wish.fields, {
+  call.around.server.infer(name, number, withForwarded(call, wish.fields), {
     respond(answer) {
       if (answer === null) return;
       if (answer instanceof TritonError) {
@@ -99,6 +99,17 @@ function submitted({ call, name, number, model }: Asked, wish: InferWish): typeo
     },
   });
   return LATER;
+}
+
+/** With the headers that become parameters, behind its own. */
+function withForwarded(call: HttpCall, fields: RequestFields): RequestFields {
+  const { forwards } = call.around;
+  if (forwards === null) return fields;
+  const parameters = [...fields.parameters];
+  call.eachHeader((name, value) => {
+    if (forwards(name)) parameters.push([name, value]);
+  });
+  return { ...fields, parameters };
 }
 
 async function answerInParts(

@@ -2,6 +2,7 @@
 import type { TritonLogSettings, TritonServerConfig } from "../../config/triton-server.ts";
 import type { Backend } from "../../front/front.ts";
 import type { TritonFaults } from "./faults.ts";
+import type { ForwardPattern } from "./forwarded.ts";
 import type { TritonServer } from "./server.ts";
 import type { SharedMemory } from "./shared-memory.ts";
 import type { TraceSettings } from "./trace-settings.ts";
@@ -24,6 +25,8 @@ export interface ServerAround {
   readonly traces: TraceSettings;
   readonly logging: LogSettings;
   readonly faults: TritonFaults;
+  /** Which headers of HTTP become parameters; null: none. */
+  readonly forwards: ForwardPattern | null;
   /** Between pieces of what is large. */
   readonly turns: Pick<Backend, "nowUs" | "after" | "consumed">;
   /** null: no model of TensorRT-LLM's backend is loaded, or the version does not tell. */

@@ -144,7 +144,7 @@ class Passage {
     const { fields } = this.#request;
     try {
       const model = this.#options.find(step.model_name!, step.model_version ?? -1);
-      const given = { ...fields, inputs, outputs: [], parameters: [] };
+      const given = { ...fields, inputs, outputs: [] };
       const respondTo = (answer: InferAnswer | TritonError | null, final: boolean) =>
         this.#came(step, model, branch, answer, final);
       const request = new InferRequest(model.config, given, { respond: respondTo });
