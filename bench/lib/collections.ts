@@ -1,5 +1,5 @@
 /** How long do a server's collections of garbage pause its thread? By the runtime's own log (JavaScriptCore, `logGC`). */
-import { mkdirSync, readFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { root } from "./results.ts";
 
 /** Collections of the serving thread, whose log begins with the first of them. */
@@ -11,6 +11,7 @@ export class Collections {
   constructor(name: string) {
     mkdirSync(`${root}build/bench`, { recursive: true });
     this.#file = `${root}build/bench/${name}-collections.txt`;
+    writeFileSync(this.#file, "");
   }
 
   /** What the server is started with. */
