@@ -26,6 +26,7 @@ const DEFAULTS = {
   loadTime: { baseS: 1.3, perGibS: 0 },
   unloadS: 1.1,
   bodyBytes: 64 * 2 ** 20,
+  pinnedBytes: 256 * 2 ** 20,
 };
 /** 2.51 knows no limit; this is what a server here holds of one body. */
 const OLD_BODY_BYTES = 512 * 2 ** 20;
@@ -160,6 +161,7 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
     openai,
     loadTime: values["load-time"] ?? DEFAULTS.loadTime,
     unloadS: values["unload-time"] ?? DEFAULTS.unloadS,
+    pinnedBytes: values["pinned-memory-pool-byte-size"] ?? DEFAULTS.pinnedBytes,
     deviceBytes: values["device-memory"] ?? null,
     loadLimits: values["model-load-gpu-limit"] ?? new Map(),
     log: {
