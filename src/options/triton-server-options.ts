@@ -170,6 +170,12 @@ export const tritonServerOptions = {
     "no cache",
     "The response cache: local,size=BYTES.",
   ),
+  "response-cache-byte-size": row(
+    integer(0),
+    MODELS,
+    "no cache",
+    "Former spelling of --cache-config=local,size=BYTES.",
+  ),
   "rate-limit": row(
     choice("off", "execution_count"),
     MODELS,
