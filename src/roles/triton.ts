@@ -58,6 +58,7 @@ async function listen(parts: Parts): Promise<Listeners> {
     random: () => parts.nextSeed() / 2 ** 32,
     log: parts.log,
   });
+  const forwards = forwardPattern("http", config.httpForward, server.facts);
   await loaded(server, config, parts.log);
   const around = {
     server,
@@ -70,7 +71,7 @@ async function listen(parts: Parts): Promise<Listeners> {
       { config: parts.config, epochSeconds: parts.epochSeconds, ...parts.laid, ...witnessOf(parts) },
       requestOrdersOf(parts.config),
     ),
-    forwards: forwardPattern("http", config.httpForward, server.facts),
+    forwards,
     kvCache: () => (server.facts.tellsLoad && counts.trtllm.size > 0 ? kvCacheOf(parts) : null),
   };
   const { app, hot } = tritonApp(around);
