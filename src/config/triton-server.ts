@@ -109,6 +109,8 @@ export interface TritonServerConfig {
   readonly loadTime: TritonLoadTime;
   /** How long each instance of a model is unloading, seconds, when its last request has been answered. */
   readonly unloadS: number;
+  /** `--pinned-memory-pool-byte-size`. */
+  readonly pinnedBytes: number;
   /** `--device-memory`: memory of each GPU, bytes; null: that of the preset's, without a preset no limit. */
   readonly deviceBytes: number | null;
   /** `--model-load-gpu-limit`: shares of a GPU's memory that a load may not lead beyond, by GPU. */

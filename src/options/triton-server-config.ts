@@ -26,6 +26,7 @@ const DEFAULTS = {
   loadTime: { baseS: 1.3, perGibS: 0 },
   unloadS: 1.1,
   bodyBytes: 64 * 2 ** 20,
+  pinnedBytes: 256 * 2 ** 20,
 };
 /** 2.51 knows no limit; this is what a server here holds of one body. */
 const OLD_BODY_BYTES = 512 * 2 ** 20;
@@ -49,8 +50,9 @@ export function tritonServerConfig(argv: readonly string[], shipped: string): Re
   for (const [name, written] of said.given) {
     const option = rows[name]!;
     const list = option.arity === "list";
-    const value = option.read(list ? written : written.slice(-1));
-    if (value === undefined) return { error: `--${name}: takes ${option.accepts}, not "${written.join(" ")}"` };
+    const meant = list ? written : written.slice(-1);
+    const value = option.read(meant);
+    if (value === undefined) return { error: `--${name}: takes ${option.accepts}, not "${meant.join(" ")}"` };
     values[name] = value;
   }
   const made = configOf(values as TritonServerValues, shipped);
@@ -106,7 +108,7 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
     return { error: "Error: Use of '--load-model' requires setting '--model-control-mode=explicit' as well." };
   if (values["load-model"]?.includes("*") && values["load-model"].length > 1)
     return { error: "Wildcard model name '*' must be the ONLY startup model if specified at all." };
-  const cacheBytes = cacheSize(values["cache-config"] ?? []);
+  const cacheBytes = cacheSize(values);
   if (typeof cacheBytes === "object" && cacheBytes !== null) return cacheBytes;
   const restrictedHttp = restrictedBy(values, "http-restricted-api");
   if ("error" in restrictedHttp) return restrictedHttp;
@@ -160,6 +162,7 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
     openai,
     loadTime: values["load-time"] ?? DEFAULTS.loadTime,
     unloadS: values["unload-time"] ?? DEFAULTS.unloadS,
+    pinnedBytes: values["pinned-memory-pool-byte-size"] ?? DEFAULTS.pinnedBytes,
     deviceBytes: values["device-memory"] ?? null,
     loadLimits: values["model-load-gpu-limit"] ?? new Map(),
     log: {
@@ -178,7 +181,13 @@ function restrictedBy(values: TritonServerValues, flag: "http-restricted-api" | 
   const read = (values[flag] ?? []).map(readRestricted);
   const wrong = read.find((one) => "error" in one);
   if (wrong !== undefined && "error" in wrong) return { error: `--${flag}: ${wrong.error}` };
-  return read.filter((one) => "apis" in one);
+  const groups = read.filter((one) => "apis" in one);
+  const all = groups.flatMap(({ apis }) => apis);
+  const twice = all.find((api, at) => all.indexOf(api) < at);
+  const what = flag === "http-restricted-api" ? "api" : "protocol";
+  if (twice !== undefined)
+    return { error: `--${flag}: restricted ${what} '${twice}' can not be specified in multiple config groups` };
+  return groups;
 }
 
 type GrpcConfig = Pick<
@@ -237,7 +246,14 @@ function sharedOf(values: TritonServerValues) {
 }
 
 /** null: no cache. */
-function cacheSize(settings: readonly string[]): number | null | UsageError {
+function cacheSize(values: TritonServerValues): number | null | UsageError {
+  const { "cache-config": said, "response-cache-byte-size": former } = values;
+  if (said !== undefined && former !== undefined)
+    return {
+      error:
+        "Error: Incompatible flags --response-cache-byte-size and --cache-config both provided. Please provide one or the other.",
+    };
+  const settings = said ?? (former === undefined ? [] : [`local,size=${former}`]);
   let size: number | null = null;
   for (const text of settings) {
     const [, cache, setting, value] = /^([^,=]+),([^=]+)=(.+)$/.exec(text) ?? [];

@@ -123,7 +123,12 @@ export const tritonServerOptions = {
     "none",
     "Models that are loaded at the start, with explicit; * is all.",
   ),
-  "model-namespacing": row(tritonBoolean, MODELS, "false", "Metrics show the repository of a model as its namespace."),
+  "model-namespacing": row(
+    tritonBoolean,
+    MODELS,
+    "false",
+    "Metrics show the repository of a model as its namespace; one that two repositories have is not served.",
+  ),
   "load-time": ours(
     row(
       one("SECONDS", LOAD_TIME_FORMS, loadTimeIn),
@@ -164,6 +169,12 @@ export const tritonServerOptions = {
     MODELS,
     "no cache",
     "The response cache: local,size=BYTES.",
+  ),
+  "response-cache-byte-size": row(
+    integer(0),
+    MODELS,
+    "no cache",
+    "Former spelling of --cache-config=local,size=BYTES.",
   ),
   "rate-limit": row(
     choice("off", "execution_count"),
@@ -256,6 +267,12 @@ export const tritonServerOptions = {
   ...tritonOpenAiOptions,
   ...tritonEngineOptions,
   ...tritonOptions,
+  "pinned-memory-pool-byte-size": row(
+    integer(0),
+    "Triton's metrics",
+    "268435456",
+    "Size of the pool of pinned memory, of which nothing is taken here.",
+  ),
   "metrics-port": row(port, "Triton's metrics", "8002", "Port of metrics. 0 takes a free one."),
   "metrics-address": row(
     freeText("ADDRESS", "an address"),
@@ -307,7 +324,6 @@ export const TRITON_IGNORED: readonly string[] = [
   "min-supported-compute-capability",
   "model-load-retry-count",
   "model-load-thread-count",
-  "pinned-memory-pool-byte-size",
   "repoagent-directory",
   "reuse-grpc-port",
   "reuse-http-port",

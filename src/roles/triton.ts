@@ -58,6 +58,7 @@ async function listen(parts: Parts): Promise<Listeners> {
     random: () => parts.nextSeed() / 2 ** 32,
     log: parts.log,
   });
+  const forwards = forwardPattern("http", config.httpForward, server.facts);
   await loaded(server, config, parts.log);
   const around = {
     server,
@@ -70,7 +71,7 @@ async function listen(parts: Parts): Promise<Listeners> {
       { config: parts.config, epochSeconds: parts.epochSeconds, ...parts.laid, ...witnessOf(parts) },
       requestOrdersOf(parts.config),
     ),
-    forwards: forwardPattern("http", config.httpForward, server.facts),
+    forwards,
     kvCache: () => (server.facts.tellsLoad && counts.trtllm.size > 0 ? kvCacheOf(parts) : null),
   };
   const { app, hot } = tritonApp(around);
@@ -241,7 +242,7 @@ function pageOf(
   const counts = () => server.cache?.counts ?? null;
   const facts = gpuFacts(profile.gpu, deviceMemory(config).gpuBytes ?? profile.gpuMemoryBytes);
   const polling = new Polling(metrics.intervalMs, clock.now(), counts(), facts);
-  const { namespacing } = tritonServer!;
+  const { namespacing, pinnedBytes } = tritonServer!;
   return async () => {
     const executor = llm.trtllm.size === 0 ? "" : Buffer.from(await renderer.page("trtllm")).toString();
     const nowUs = clock.now();
@@ -251,7 +252,8 @@ function pageOf(
     const polled = polling.take(nowUs, metrics.cpu, counts(), metrics.gpu ? uses : null);
     const loop = engines.latenessView();
     const gpus = metrics.gpu ? uses.map(({ gpu }) => gpu) : null;
-    const around = { metrics, namespacing, nowUs, llm, executor, faults: faults.acted, loop, gpus, gpuFacts: facts };
+    const told = { metrics, namespacing, pinnedBytes, llm, executor, loop, gpus, gpuFacts: facts };
+    const around = { ...told, nowUs, faults: faults.acted };
     return metricsPage(server, polled, around);
   };
 }
@@ -268,7 +270,7 @@ function bannerOf(
   startedMs: number,
 ): string {
   const { url, grpc, metrics, openai } = at;
-  const models = server.statistics(null, -1).map(({ name, version: of }) => `${name}:${of}`);
+  const models = server.served.map(({ name, version: of }) => `${name}:${of}`);
   return [
     `understudy ${version} stands in for Triton ${server.facts.version} (--triton-version ${stoodFor})`,
     `  repository  ${repositories.join(", ")}`,
@@ -284,7 +286,7 @@ function bannerOf(
 
 /** Asks a model that makes text, where there is one. */
 function tryOut(server: TritonServer, url: string): string {
-  const all = server.statistics(null, -1);
+  const all = server.served;
   const takes = (name: string) => all.find(({ config }) => config.input?.some((input) => input.name === name));
   const at = (model: string) => `${url}/v2/models/${model}`;
   const [ensemble, vllm] = [takes("max_tokens"), takes("sampling_parameters")];

@@ -294,3 +294,25 @@ test("a server: a load that does not fit says the sizes, and so does the index; 
   expect((await loading)[0]).toBe(200);
   expect([await ready("health"), await ready("models/ranker")]).toEqual([200, 200]);
 });
+
+test("a model that two repositories have: the start fails; with namespaces the name leads to none, in the real server's words", async () => {
+  const one = repository({
+    "m/1/model.plan": "",
+    "m/config.pbtxt": model(""),
+    "n/1/model.plan": "",
+    "n/config.pbtxt": model(""),
+  });
+  const two = repository({ "m/1/model.plan": "", "m/config.pbtxt": model("") });
+  const flags = [`--model-repository=${one}`, `--model-repository=${two}`];
+  expect(await pureServer(flags, new VirtualClock()).start()).toEqual([
+    "m: failed to poll model 'm': not unique across all model repositories",
+  ]);
+  expect(await pureServer([...flags, "--model-control-mode=explicit"], new VirtualClock()).start()).toEqual([]);
+  const namespaced = pureServer([...flags, "--model-namespacing=true"], new VirtualClock());
+  expect(await namespaced.start()).toEqual([]);
+  expect(namespaced.find("n", -1).version).toBe(1);
+  expect(() => namespaced.find("m", -1)).toThrow(
+    "There are 2 identifiers of model 'm' in global map, model namespace must be provided to resolve ambiguity.",
+  );
+  expect(() => namespaced.statistics(null, -1)).toThrow(`Request for unknown model: '${one}::n' is not found`);
+});

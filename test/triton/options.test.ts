@@ -68,6 +68,10 @@ test("flags in both forms, several times where that means something", () => {
   });
 });
 
+test("the former spelling of the response cache", () => {
+  expect(tritonOf(["--response-cache-byte-size=4096"]).config.tritonServer?.cacheBytes).toBe(4096);
+});
+
 test.each([
   [["--api-key=4"], "unrecognized option '--api-key'"],
   [["--max-batch-size=4"], "--max-batch-size: needs --capacity-scheduler-policy"],
@@ -84,6 +88,17 @@ test.each([
   [["--load-model=a"], "Error: Use of '--load-model' requires setting '--model-control-mode=explicit' as well."],
   [["--cache-config=local"], "--cache-config option format is '<cache name>,<setting>=<value>'. Got local"],
   [["--cache-config=redis,host=x"], "--cache-config redis,host=x: local,size=BYTES is accepted"],
+  [["--cache-config=local,size=4096", "--response-cache-byte-size=4096"], "Error: Incompatible flags"],
+  [["--response-cache-byte-size=x"], "--response-cache-byte-size: takes a whole number from 0"],
+  [["--http-port=0", "--http-port=70000"], 'not "70000"'],
+  [
+    ["--http-restricted-api=health:a=b", "--http-restricted-api=metadata,health:c=d"],
+    "--http-restricted-api: restricted api 'health' can not be specified in multiple config groups",
+  ],
+  [
+    ["--grpc-restricted-protocol=health,health:a=b"],
+    "--grpc-restricted-protocol: restricted protocol 'health' can not be specified in multiple config groups",
+  ],
   [["--http-restricted-api=nope:a=b"], "unknown restricted api 'nope'"],
   [["--rate-limit=fast"], '--rate-limit: takes off or execution_count, not "fast"'],
   [

@@ -168,7 +168,7 @@ test("a model.ts: what it answers, throws, gets wrong", async () => {
     '{"model_name":"good","model_version":"1","outputs":[{"name":"y","datatype":"INT32","shape":[2],"data":[1,2]}]}',
   ]);
   expect((await said("throws"))[1]).toContain("message: TypeError: no such luck");
-  expect((await said("few"))[1]).toContain("it gave 0 responses for 1 requests");
+  expect((await said("few"))[1]).toContain("InferenceRequest(s) size is:1, and InferenceResponse(s) size is:0\\n");
   expect((await said("shape"))[1]).toContain("gave an output 'y' whose data do not fit its type and shape");
   expect((await said("nothing"))[1]).toContain("gave no response");
   const stats = (await (await fetch(`${url}/v2/models/stats`)).json()) as {

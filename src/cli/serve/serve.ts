@@ -148,7 +148,7 @@ export function refusalOf(config: ServeConfig, error: unknown): string | undefin
   if (name === "UnusableFixtures") return `--fixtures ${wire?.fixtures}: ${message}`;
   if (name === "UnusableFaultPlan") return `--fault-plan ${wire?.faultPlan}: ${message}`;
   if (name === "UnusableDataset") return `--dataset ${wire?.dataset?.file}: ${message}`;
-  if (name === "UnusableModels") return message;
+  if (name === "UnusableModels" || name === "UnusablePattern") return message;
   if (name === "TraceError") return `--output-tokens trace: ${message}`;
   if (name === "NoBatchedWrites") return `--stream-writes batched: not here, ${message}; auto takes what can be done`;
   if (error instanceof CoreTooLarge) return `${error.message}; lower --max-num-seqs or --num-gpu-blocks-override`;

@@ -49,9 +49,18 @@ export class Repository {
 
   /** Names of all folders, sorted; those in two repositories are nobody's. Throws where a repository is no folder. */
   names(): string[] {
+    return [...this.#counts()].flatMap(([name, count]) => (count === 1 ? [name] : [])).sort();
+  }
+
+  /** How many repositories have a folder of that name, where several do. Throws where a repository is no folder. */
+  namesakes(): ReadonlyMap<string, number> {
+    return new Map([...this.#counts()].filter(([, count]) => count > 1));
+  }
+
+  #counts(): Map<string, number> {
     const counts = new Map<string, number>();
     for (const path of this.#paths) for (const name of foldersIn(path)) counts.set(name, (counts.get(name) ?? 0) + 1);
-    return [...counts].flatMap(([name, count]) => (count === 1 ? [name] : [])).sort();
+    return counts;
   }
 
   /** Throws an Error with the reason for the log; a client is told that much less. */
@@ -64,7 +73,7 @@ export class Repository {
     if (name === "" || name.includes("..") || name.includes("/"))
       throw new Error(`invalid model name '${name}', model name must not contain path traversal characters`);
     const homes = this.#paths.filter((path) => hasFolder(path, name));
-    if (homes.length > 1) throw new Error(`failed to poll model '${name}': not unique across all model repositories`);
+    if (homes.length > 1) throw new Error(notUnique(name));
     if (override.files.size > 0 && override.config === null)
       throw new Error("Load parameter 'config' must be specified for model file override");
     const strange = [...override.files.keys()].find((path) => path === "" || path.split("/").includes(".."));
@@ -150,7 +159,9 @@ const reasonOf = (error: unknown): string => {
   return error instanceof Error ? error.message : "it is no JSON";
 };
 
-const notOpened = (path: string) => internal(`failed to open directory ${resolve(path)}: no such folder`);
+export const notUnique = (name: string): string =>
+  `failed to poll model '${name}': not unique across all model repositories`;
+const notOpened = (path: string) => internal(`failed to open directory ${resolve(path)}`);
 
 function foldersIn(path: string): string[] {
   // A link may lead to a folder.

@@ -19,6 +19,13 @@ export interface IndexEntry {
   readonly reason?: string;
 }
 
+/** The repositories of models, by their names. */
+export interface Namespaces {
+  readonly of: (name: string) => string;
+  /** How many repositories have one of that name. */
+  readonly count: (name: string) => number;
+}
+
 export const UNLOADED = "unloaded";
 
 /** What requests of the version are given to; null: nothing. */
@@ -28,9 +35,12 @@ export const servingOf = <M>({ state, model }: VersionEntry<M>): M | null => (st
 export class ModelTable<M> {
   readonly #models = new Map<string, Map<number, VersionEntry<M>>>();
   readonly #facts: VersionFacts;
+  readonly #namespaces: Namespaces | null;
 
-  constructor(facts: VersionFacts) {
+  /** `namespaces`: null without `--model-namespacing`. */
+  constructor(facts: VersionFacts, namespaces: Namespaces | null = null) {
     this.#facts = facts;
+    this.#namespaces = namespaces;
   }
 
   entry(name: string, version: number): VersionEntry<M> {
@@ -61,8 +71,8 @@ export class ModelTable<M> {
   /** `version` -1: the highest that is ready. Throws a `TritonError`. */
   find(name: string, version: number): M {
     const versions = this.#models.get(name);
-    if (versions === undefined)
-      throw new TritonError(this.#facts.unknownModel, `Request for unknown model: '${name}' is not found`);
+    if (this.#namespaces !== null) this.#mustBeOne(name, this.#namespaces);
+    if (versions === undefined) throw this.#unknown(name);
     if (version === -1) {
       let [highest, model]: [number, M | null] = [-1, null];
       for (const [own, entry] of versions)
@@ -72,13 +82,45 @@ export class ModelTable<M> {
     }
     const entry = versions.get(version);
     if (entry === undefined)
-      throw new TritonError("NOT_FOUND", `Request for unknown model: '${name}' version ${version} is not found`);
+      throw new TritonError(
+        "NOT_FOUND",
+        `Request for unknown model: '${this.#longName(name)}' version ${version} is not found`,
+      );
     const model = servingOf(entry);
     if (model !== null) return model;
     throw new TritonError(
       "UNAVAILABLE",
       `Request for unknown model: '${name}' version ${version} is not at ready state`,
     );
+  }
+
+  /** As `ready`, each looked up by its name. The real server does so by long names where there are some, and finds none. */
+  readyByName(): M[] {
+    const first = [...this.#models.keys()].sort().find((name) => this.readyOf(name).length > 0);
+    if (this.#namespaces !== null && first !== undefined) throw this.#unknown(this.#longName(first));
+    return this.ready();
+  }
+
+  /** As the server calls it beside those of other repositories. */
+  #longName(name: string): string {
+    return this.#namespaces === null ? name : `${this.#namespaces.of(name)}::${name}`;
+  }
+
+  #unknown(name: string): TritonError {
+    const code = this.#namespaces === null ? this.#facts.unknownModel : "INVALID_ARG";
+    return new TritonError(code, `Request for unknown model: '${name}' is not found`);
+  }
+
+  /** Throws a `TritonError` unless the name leads to one model: `FindModelIdentifier`. */
+  #mustBeOne(name: string, { count }: Namespaces): void {
+    const found = count(name);
+    if (found > 1)
+      throw new TritonError(
+        "INVALID_ARG",
+        `There are ${found} identifiers of model '${name}' in global map, model namespace must be provided to resolve ambiguity.`,
+      );
+    if (this.#models.has(name) && this.readyOf(name).length === 0)
+      throw new TritonError("NOT_FOUND", `Identifier of model '${name}' is not found in global map`);
   }
 
   /** Every version that was ever asked for is ready, or was unloaded on purpose. */

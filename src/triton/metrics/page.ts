@@ -6,7 +6,7 @@
 import type { TritonMetricsConfig } from "../../config/triton-metrics.ts";
 import type { LoopView } from "../../engine/types.ts";
 import { type Labels, printFamily, type Sample } from "../../metrics/text.ts";
-import { HELP, PINNED_BYTES } from "../../metrics/triton/help.ts";
+import { HELP } from "../../metrics/triton/help.ts";
 import { FAILURE_REASONS, SPANS } from "../../metrics/triton/model-numbers.ts";
 import { prometheusCpp } from "../../metrics/triton/style.ts";
 import { histogramSamples, uuidOf } from "../../metrics/triton/table.ts";
@@ -23,6 +23,7 @@ import type { PolledValues } from "./polled.ts";
 export interface PageSettings {
   readonly metrics: TritonMetricsConfig;
   readonly namespacing: boolean;
+  readonly pinnedBytes: number;
   readonly nowUs: number;
   /** Answers that a fault acted on, by its id. */
   readonly faults: ReadonlyMap<string, number>;
@@ -72,7 +73,7 @@ export function metricsPage(server: TritonServer, polled: PolledValues, settings
     ...counters(models, shown, metrics.counters),
     gauge("nv_inference_pending_request_count", shown, ({ pending }) => pending),
     ...(facts.loadDuration ? [gauge("nv_model_load_duration_secs", shown, ({ loadS }) => loadS)] : []),
-    ...machine(polled, gpus, metrics.cpu),
+    ...machine(polled, gpus, settings),
     ...(polled.cache ? cacheGauges(polled.cache) : []),
     ...(metrics.histograms && facts.firstResponse ? [firstResponse(shown)] : []),
     ...(metrics.quantiles.length > 0 ? summaries(shown, settings) : []),
@@ -166,13 +167,13 @@ function counters(models: readonly (readonly [CountedModel, Labels])[], shown: r
   ];
 }
 
-function machine({ polled, host }: PolledValues, gpus: readonly Row[], cpu: boolean): Row[] {
+function machine({ polled, host }: PolledValues, gpus: readonly Row[], settings: PageSettings): Row[] {
   const one = (name: Named, value: number): Row => [name, "gauge", HELP[name], [{ labels: {}, value }]];
   return [
-    one("nv_pinned_memory_pool_total_bytes", polled ? PINNED_BYTES : 0),
+    one("nv_pinned_memory_pool_total_bytes", polled ? settings.pinnedBytes : 0),
     one("nv_pinned_memory_pool_used_bytes", 0),
     ...gpus,
-    ...(cpu
+    ...(settings.metrics.cpu
       ? [
           one("nv_cpu_utilization", host.cpuUtilization),
           one("nv_cpu_memory_total_bytes", host.memoryTotalBytes),

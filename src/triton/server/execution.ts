@@ -49,3 +49,13 @@ export const spansOf = (
 export const grant = (granted: Granted): void => {
   for (const run of granted) run();
 };
+
+/** What a model threw, as the Python backend tells it; `file` is where. */
+export function raised(error: unknown, file: string | null): string {
+  const { name = "Error", message = String(error) } = error instanceof Error ? error : {};
+  return `${name}: ${message}${file === null ? "" : `\n\nAt:\n  ${file}(1): execute\n`}`;
+}
+
+/** A batch that got more or fewer responses than it has requests, in that backend's words. */
+export const miscounted = (requests: number, responses: number): string =>
+  `Number of InferenceResponse objects do not match the number of InferenceRequest objects. InferenceRequest(s) size is:${requests}, and InferenceResponse(s) size is:${responses}\n`;

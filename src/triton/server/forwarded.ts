@@ -16,6 +16,11 @@ const RESERVED = [
   "binary_data_output",
 ];
 
+/** What was given is no pattern. */
+class UnusablePattern extends Error {
+  override readonly name = "UnusablePattern";
+}
+
 /** Throws a `TritonError` where a name that matches is Triton's own. */
 export type ForwardPattern = (name: string) => boolean;
 
@@ -31,7 +36,7 @@ export function forwardPattern(
     compiled = RE2JS.compile(`(?i)${pattern}`);
   } catch (error) {
     const why = (error as Error).message;
-    throw new Error(`--${protocol}-header-forward-pattern ${pattern}: takes a pattern of RE2 (${why})`);
+    throw new UnusablePattern(`--${protocol}-header-forward-pattern ${pattern}: takes a pattern of RE2 (${why})`);
   }
   return (name) => {
     if (name.startsWith(":") || !compiled.matcher(name).find()) return false;

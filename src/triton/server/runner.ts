@@ -9,7 +9,7 @@ import type { LimitedModel } from "../../repository/scheduling/rate-limiter.ts";
 import type { BatchRow, PlacedBatch, Scheduler } from "../../repository/scheduling/scheduler.ts";
 import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import { chosen, HIT, keep, lookUp } from "./cached.ts";
-import { computeTimesOf, type Execution, grant, type Instance, spansOf } from "./execution.ts";
+import { computeTimesOf, type Execution, grant, type Instance, miscounted, raised, spansOf } from "./execution.ts";
 import { awaitedResults, checkedResponse, incomplete, inferencesIn, isIn } from "./fitting.ts";
 import type { ImplicitStates } from "./implicit-state.ts";
 import { OrderedResponses } from "./ordered.ts";
@@ -266,8 +266,7 @@ export class Runner implements Served {
       return;
     }
     if (results !== null && results.length !== batch.length) {
-      const why = `it gave ${results.length} responses for ${batch.length} requests`;
-      this.#raised(run, batch, new Error(why));
+      this.#failedBatch(run, batch, miscounted(batch.length, results.length));
       return;
     }
     const answers = results === null ? null : this.#answersOf(batch, results);
@@ -297,13 +296,14 @@ export class Runner implements Served {
   }
 
   #raised(run: Execution, batch: readonly InferRequest[], error: unknown): void {
+    this.#failedBatch(run, batch, raised(error, this.config.backend === "python" ? this.#options.file : null));
+  }
+
+  #failedBatch(run: Execution, batch: readonly InferRequest[], message: string): void {
     const { instance } = run;
     const nowUs = this.#shared.clock.now();
-    const { name = "Error", message = String(error) } = error instanceof Error ? error : {};
-    const place = this.config.backend === "python" ? `\n\nAt:\n  ${this.#options.file}(1): execute\n` : "";
-    const said = internal(
-      `Failed to process the request(s) for ${this.#shared.facts.instanceWord} '${instance.name}', message: ${name}: ${message}${place}`,
-    );
+    const of = `${this.#shared.facts.instanceWord} '${instance.name}'`;
+    const said = internal(`Failed to process the request(s) for ${of}, message: ${message}`);
     this.#computed(instance);
     this.statistics.executed(inferencesIn(batch), computeTimesOf(run, nowUs, nowUs), instance.share);
     for (const request of batch) {

@@ -9,7 +9,13 @@ import { internal, type StatusCode, TritonError } from "../../repository/config/
 import { stepShapes } from "../../repository/config/step-shapes.ts";
 import { wrongSteps } from "../../repository/config/validate-steps.ts";
 import { TRITON_VERSIONS, type VersionFacts } from "../../repository/config/versions.ts";
-import { type FoundModel, type LoadOverride, NO_OVERRIDE, Repository } from "../../repository/models/repository.ts";
+import {
+  type FoundModel,
+  type LoadOverride,
+  NO_OVERRIDE,
+  notUnique,
+  Repository,
+} from "../../repository/models/repository.ts";
 import { type IndexEntry, ModelTable, servingOf, UNLOADED } from "../../repository/models/table.ts";
 import { RateLimiter } from "../../repository/scheduling/rate-limiter.ts";
 import { askModel } from "./asking.ts";
@@ -47,6 +53,8 @@ export class TritonServer {
   readonly #shapes = new Map<string, readonly number[]>();
   /** Loaded by their own name, and not as a step of an ensemble alone. */
   readonly #asked = new Set<string>();
+  /** Names that several repositories had at the start. */
+  #namesakes: ReadonlyMap<string, number> = new Map();
   /** Ensembles that went with a step of theirs; they come back with it. */
   readonly #broken = new Set<string>();
   #turn: Promise<unknown> = Promise.resolve();
@@ -60,10 +68,11 @@ export class TritonServer {
     this.id = config.id;
     this.cache = config.cacheBytes === null ? null : new ResponseCache(config.cacheBytes);
     this.#repository = new Repository(config.repositories, this.facts.laterFields);
-    this.#table = new ModelTable(this.facts);
+    const of = (name: string) => this.#folders.get(name)?.repository ?? "";
+    const count = (name: string) => this.#namesakes.get(name) ?? 1;
+    this.#table = new ModelTable(this.facts, config.namespacing ? { of, count } : null);
     const limiter = config.rateLimit && new RateLimiter(config.rateLimit);
     const shared: Shared = { clock, epochMs, facts: this.facts, cache: this.cache, limiter, gpus: new Gpus() };
-    const find = (name: string, version: number) => this.find(name, version);
     this.#around = {
       shared,
       backends,
@@ -71,9 +80,13 @@ export class TritonServer {
       turns,
       sleep: (ms) => this.#sleep(ms),
       shapeFor: (model, output) => this.#shapes.get(`${model}/${output}`),
-      find,
+      find: (name, version) => this.find(name, version),
       stream: (...asked) => askModel(this, ...asked),
     };
+  }
+
+  get served(): readonly Served[] {
+    return this.#table.ready();
   }
 
   get counted(): readonly CountedModel[] {
@@ -100,10 +113,11 @@ export class TritonServer {
 
   /** Loads what is to be there from the start; gives why some are not. Throws where a repository is no folder. */
   async start(): Promise<string[]> {
-    const { control, loadModels } = this.#options.config;
-    const all = this.#repository.names();
-    const wanted = control === "explicit" ? (loadModels.includes("*") ? all : loadModels) : all;
-    const failures: string[] = [];
+    const { control, loadModels, namespacing } = this.#options.config;
+    this.#namesakes = this.#repository.namesakes();
+    const wanted = control === "explicit" && !loadModels.includes("*") ? loadModels : this.#repository.names();
+    const twice = control === "explicit" || namespacing ? [] : [...this.#namesakes.keys()];
+    const failures = twice.map((name) => `${name}: ${notUnique(name)}`);
     for (const name of wanted) this.#asked.add(name);
     // Before other models come, wherever its own stand in the order.
     const engine = wanted.some((name) => this.#isOfEngine(name)) ? this.#memory.takeEngine() : null;
@@ -131,7 +145,7 @@ export class TritonServer {
 
   /** All that are ready; of one model, or of one version of it. Throws a `TritonError` where there is none. */
   statistics(name: string | null, version: number): readonly Served[] {
-    if (name === null) return this.#table.ready();
+    if (name === null) return this.#table.readyByName();
     const found = this.#table.readyOf(name).filter((model) => version === -1 || model.version === version);
     if (found.length > 0) return found;
     const missing =

@@ -29,6 +29,19 @@ const summary = page(`
   nv_inference_request_summary_us{${M},quantile="0.5"} 80
   nv_inference_request_summary_us{${M},quantile="0.9"} 120
 `);
+/** Two successes, one of them from the cache. */
+const cached =
+  counters(2, 1, 1) +
+  parts(70) +
+  page(`
+    nv_cache_num_hits_per_model{${M}} 1
+    # TYPE nv_inference_queue_summary_us summary
+    nv_inference_queue_summary_us_count{${M}} 2
+    nv_inference_queue_summary_us_sum{${M}} 10
+    # TYPE nv_inference_compute_infer_summary_us summary
+    nv_inference_compute_infer_summary_us_count{${M}} 1
+    nv_inference_compute_infer_summary_us_sum{${M}} 70
+  `);
 const tritonStats = {
   model_stats: [
     {
@@ -73,6 +86,9 @@ export const triton: readonly Example[] = [
     change: ["} 0", "} 1"],
   },
   { law: "N07", pages: [counters(2, 2, 2) + summary], change: [`success{${M}} 2`, `success{${M}} 0`] },
+  { law: "N07", pages: [cached], change: [`queue_summary_us_count{${M}} 2`, `queue_summary_us_count{${M}} 1`] },
+  { law: "N07", pages: [cached], change: [`infer_summary_us_count{${M}} 1`, `infer_summary_us_count{${M}} 2`] },
+  { law: "N07", pages: [cached], change: [`infer_summary_us_sum{${M}} 70`, `infer_summary_us_sum{${M}} 71`] },
   { law: "N08", pages: [summary], change: ['"0.9"} 120', '"0.9"} 70'] },
   {
     law: "N09",
