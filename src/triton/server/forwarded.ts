@@ -3,6 +3,7 @@
  * `--grpc-header-forward-pattern`: `http_server.cc`, `infer_handler.h`, `command_line_parser.cc` (2026).
  */
 import { RE2JS } from "re2js";
+import { UnusableOption } from "../../config/start-errors.ts";
 import { invalidArg } from "../../repository/config/status.ts";
 import type { VersionFacts } from "../../repository/config/versions.ts";
 
@@ -31,7 +32,7 @@ export function forwardPattern(
     compiled = RE2JS.compile(`(?i)${pattern}`);
   } catch (error) {
     const why = (error as Error).message;
-    throw new Error(`--${protocol}-header-forward-pattern ${pattern}: takes a pattern of RE2 (${why})`);
+    throw new UnusableOption(`--${protocol}-header-forward-pattern ${pattern}: takes a pattern of RE2 (${why})`);
   }
   return (name) => {
     if (name.startsWith(":") || !compiled.matcher(name).find()) return false;
