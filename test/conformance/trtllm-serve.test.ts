@@ -77,7 +77,17 @@ test("/v1/models: one card without vLLM's members, created anew at each call", a
 });
 
 test("routes of vLLM that are not there, and those of every FastAPI application that are", async () => {
-  for (const path of ["/ping", "/load", "/tokenize", "/detokenize", "/v1/models/m", "/v1/messages", "/metrics/vllm"])
+  for (const path of [
+    "/ping",
+    "/load",
+    "/tokenize",
+    "/detokenize",
+    "/v1/models/m",
+    "/v1/messages",
+    "/v1/embeddings",
+    "/_internal/tokenize",
+    "/metrics/vllm",
+  ])
     expect([path, (await get(path)).status]).toEqual([path, 404]);
   expect((await get("/kv_cache_events")).status).toBe(405);
   expect(await json(get("/nowhere"))).toEqual({ detail: "Not Found" });
