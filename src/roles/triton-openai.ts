@@ -1,7 +1,7 @@
 /** How does Triton's OpenAI front end listen? As uvicorn does, beside the server that it asks. Loaded where it is wanted. */
 import type { Parts } from "../app/parts.ts";
 import { FRONT_LIMITS } from "../config/front-limits.ts";
-import { PortError } from "../config/port-error.ts";
+import { PortError } from "../config/start-errors.ts";
 import { openAiFrontEnd } from "../dialects/triton-openai/app.ts";
 import { HttpServer } from "../http/socket/server.ts";
 import type { TritonServer } from "../triton/server/server.ts";

@@ -4,8 +4,8 @@ import type { Parts } from "../app/parts.ts";
 import { pause } from "../app/parts.ts";
 import { readTls } from "../config/certificates.ts";
 import { engineMemory } from "../config/defaults.ts";
-import { PortError } from "../config/port-error.ts";
 import { requestOrdersOf } from "../config/request-orders.ts";
+import { PortError, UnusableOption } from "../config/start-errors.ts";
 import { findPreset } from "../config/timing/presets.ts";
 import type { TritonServerConfig } from "../config/triton-server.ts";
 import type { ServeConfig } from "../config/types.ts";
@@ -180,7 +180,8 @@ function grpcServer(parts: Parts, around: ServerAround): Http2Server {
   const { clock } = parts;
   const files = grpcTls && { certfile: grpcTls.cert, keyfile: grpcTls.key, caCerts: grpcTls.root };
   const tls = files && readTls({ ...files, certReqs: files.caCerts === null ? 0 : 2 });
-  if (tls && "error" in tls) throw new Error(tls.error.replace(/^--ssl-[a-z-]+/, (flag) => TLS_FLAGS[flag] ?? flag));
+  if (tls && "error" in tls)
+    throw new UnusableOption(tls.error.replace(/^--ssl-[a-z-]+/, (flag) => TLS_FLAGS[flag] ?? flag));
   const limits = { clock, messageBytes: MESSAGE_BYTES, heldBytes: HELD_BYTES, broken: console.error };
   const application = new GrpcServer(tritonMethods(around, clock), limits);
   try {

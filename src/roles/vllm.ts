@@ -4,7 +4,7 @@ import type { ApiDialect } from "../answer/dialect.ts";
 import type { Parts } from "../app/parts.ts";
 import type { TlsFiles } from "../config/certificates.ts";
 import { frontLimitsOf } from "../config/front-limits.ts";
-import { PortError } from "../config/port-error.ts";
+import { PortError } from "../config/start-errors.ts";
 import { anthropic } from "../dialects/anthropic/dialect.ts";
 import { openai, openaiDescription } from "../dialects/openai/routes.ts";
 import { responses } from "../dialects/responses/dialect.ts";

@@ -1,6 +1,7 @@
 /**
  * What does TensorRT-LLM's LLM API say of sampling parameters that it refuses, and which does it take that vLLM refuses?
- * `SamplingParams._validate` (`sampling_params.py`, 1.3 line).
+ * `SamplingParams._validate` (`sampling_params.py`, 1.3 line), and behind it the executor's assertions (`samplingConfig.cpp`,
+ * `requestImpl.h`), without the place in the source and the stack that stand behind each.
  */
 import { Refused } from "../python/errors.ts";
 import { reprFloat } from "../python/repr.ts";
@@ -9,6 +10,7 @@ import { flatError } from "./errors.ts";
 
 /** What vLLM's table takes at most: texts do not differ beyond it. */
 const HOTTEST = 2;
+const PENALTY_MOST = 2;
 
 const refuse = (message: string): never => {
   throw new Refused(flatError(message));
@@ -25,9 +27,42 @@ export function useSampling(body: PythonDict): void {
   checkShare("min_p", minP);
   const isGreedy = temperature === 0 || topP === 0 || topK === 1;
   checkSequences(of("n") ?? 1, of("best_of"), isGreedy && !truthy(get(body, "use_beam_search")));
+  checkAssertions(of);
   if (topP === 0) set(body, "top_p", 1);
   if (isGreedy) set(body, "temperature", 0);
   else if (temperature !== undefined && temperature > HOTTEST) set(body, "temperature", HOTTEST);
+  takeAnyPenalty(body, of);
+  takeAnyMinimum(body, of);
+}
+
+/** In the order in which the executor makes them. */
+function checkAssertions(of: (name: string) => number | undefined): void {
+  const claims = [
+    ["minTokens.value() >= 0", (of("min_tokens") ?? 0) >= 0],
+    ["repetitionpenalty.value() > 0.f", !((of("repetition_penalty") ?? 1) <= 0)],
+    ["promptIgnoreLength.value() >= 0", (of("prompt_ignore_length") ?? 0) >= 0],
+    ["lengthPenalty.value() >= 0.f", !((of("length_penalty") ?? 1) < 0)],
+    ["numReturnSequences.value() > 0", (of("n") ?? 1) > 0],
+    ["mMaxNewTokens > 0", (longest(of) ?? 1) > 0],
+  ] as const;
+  const failed = claims.find(([, holds]) => !holds);
+  if (failed) refuse(`[TensorRT-LLM][ERROR] Assertion failed: ${failed[0]}`);
+}
+
+const longest = (of: (name: string) => number | undefined) => of("max_completion_tokens") ?? of("max_tokens");
+
+/** No penalty for presence or frequency is refused; here they have no effect. */
+function takeAnyPenalty(body: PythonDict, of: (name: string) => number | undefined): void {
+  for (const name of ["presence_penalty", "frequency_penalty"]) {
+    const value = of(name);
+    if (value !== undefined && Math.abs(value) > PENALTY_MOST) set(body, name, Math.sign(value) * PENALTY_MOST);
+  }
+}
+
+/** More tokens at least than at most are no mistake: the answer ends at the latter. */
+function takeAnyMinimum(body: PythonDict, of: (name: string) => number | undefined): void {
+  const most = longest(of);
+  if (most !== undefined && (of("min_tokens") ?? 0) > most) set(body, "min_tokens", most);
 }
 
 function checkShare(name: string, value: number | undefined): void {

@@ -77,7 +77,17 @@ test("/v1/models: one card without vLLM's members, created anew at each call", a
 });
 
 test("routes of vLLM that are not there, and those of every FastAPI application that are", async () => {
-  for (const path of ["/ping", "/load", "/tokenize", "/detokenize", "/v1/models/m", "/v1/messages", "/metrics/vllm"])
+  for (const path of [
+    "/ping",
+    "/load",
+    "/tokenize",
+    "/detokenize",
+    "/v1/models/m",
+    "/v1/messages",
+    "/v1/embeddings",
+    "/_internal/tokenize",
+    "/metrics/vllm",
+  ])
     expect([path, (await get(path)).status]).toEqual([path, 404]);
   expect((await get("/kv_cache_events")).status).toBe(405);
   expect(await json(get("/nowhere"))).toEqual({ detail: "Not Found" });
@@ -344,6 +354,11 @@ test.each([
   [{ n: 3, best_of: 2 }, "best_of (2) cannot be less than n (3)"],
   [{ n: 2, temperature: 0 }, GREEDY],
   [{ best_of: 2, top_k: 1 }, GREEDY],
+  [{ max_tokens: 0 }, "[TensorRT-LLM][ERROR] Assertion failed: mMaxNewTokens > 0"],
+  [{ n: 0, max_tokens: 0 }, "[TensorRT-LLM][ERROR] Assertion failed: numReturnSequences.value() > 0"],
+  [{ repetition_penalty: 0 }, "[TensorRT-LLM][ERROR] Assertion failed: repetitionpenalty.value() > 0.f"],
+  [{ min_tokens: -1 }, "[TensorRT-LLM][ERROR] Assertion failed: minTokens.value() >= 0"],
+  [{ length_penalty: -0.5 }, "[TensorRT-LLM][ERROR] Assertion failed: lengthPenalty.value() >= 0.f"],
 ])("sampling parameters %j are refused in the LLM API's words", async (more, message) => {
   for (const asked of [chat, complete]) {
     const answer = await asked(more);
@@ -352,12 +367,16 @@ test.each([
   }
 });
 
-test.each([{ temperature: 7 }, { top_p: 0 }, { top_k: 0 }, { temperature: null, top_p: null }])(
-  "sampling parameters %j are taken",
-  async (more) => {
-    for (const asked of [chat, complete]) expect((await asked(more)).status).toBe(200);
-  },
-);
+test.each([
+  { temperature: 7 },
+  { top_p: 0 },
+  { top_k: 0 },
+  { temperature: null, top_p: null },
+  { presence_penalty: 3, frequency_penalty: -9.5 },
+  { min_tokens: 9, max_tokens: 3 },
+])("sampling parameters %j are taken", async (more) => {
+  for (const asked of [chat, complete]) expect((await asked(more)).status).toBe(200);
+});
 
 test("top_k 1 and top_p 0 are greedy: the prompt alone decides", async () => {
   const texts = [];

@@ -108,6 +108,10 @@ test("options that no call has are refused", () => {
     error: "--retries: not with --backend triton-grpc, whose calls are sent once",
   });
   expect(read({ endpoint: "/x" })).toMatchObject({ error: expect.stringContaining("--endpoint: not with") });
+  expect(read({ "check-truth": true })).toEqual({
+    error: "--check-truth: a Triton server says it in its --truth-log alone; take --check-truth-log FILE",
+  });
+  expect(read({ "check-truth": true, "check-truth-log": "f" })).not.toHaveProperty("error");
 });
 
 test("messages as the library reads and writes them, however they are cut", () => {

@@ -183,7 +183,7 @@ test("a fault that acted is counted, and the truth log has its line; a cut is a 
   expect(line.events).toMatchObject({ dropped: 0, whole: 2 });
 });
 
-test("an error in mid-stream counts where the real server's would: in the executor's model and its ensemble, not in vLLM's", async () => {
+test("an error in mid-stream counts where the real server's would: in the executor's model and its ensemble, not in vLLM's or BLS'", async () => {
   const shipped = await hostTriton(["--allow-request-orders=answers"]);
   const counts = async (model: string) => {
     const text = await (await fetch(`${shipped.metrics}/metrics`)).text();
@@ -192,7 +192,7 @@ test("an error in mid-stream counts where the real server's would: in the execut
     return [of(`success{model="${model}",version="1"}`), reason("BACKEND"), reason("OTHER")];
   };
   try {
-    for (const model of ["ensemble", "vllm_model"]) {
+    for (const model of ["ensemble", "tensorrt_llm_bls", "vllm_model"]) {
       const body = JSON.stringify({ text_input: "Hello", max_tokens: 50, stream: true });
       const headers = { "X-Understudy": JSON.stringify({ fault: "J1@e2" }) };
       const answer = await fetch(`${shipped.url}/v2/models/${model}/generate_stream`, {
@@ -205,7 +205,9 @@ test("an error in mid-stream counts where the real server's would: in the execut
     }
     await eventually(async () => (await counts("ensemble"))[2] === 2);
     expect(await counts("ensemble")).toEqual([0, 0, 2]);
-    expect(await counts("tensorrt_llm")).toEqual([0, 1, 0]);
+    await eventually(async () => (await counts("tensorrt_llm_bls"))[0] === 1);
+    expect(await counts("tensorrt_llm_bls")).toEqual([1, 0, 0]);
+    expect(await counts("tensorrt_llm")).toEqual([0, 2, 0]);
     expect(await counts("vllm_model")).toEqual([1, 0, 0]);
   } finally {
     await shipped.stop(0);

@@ -62,8 +62,8 @@ test("TLS, with and without certificates of clients; a file that is none is one 
     `--grpc-server-cert=${cert}`,
     `--grpc-server-key=${folder}/none`,
   ]);
-  expect(await missing.catch(({ message }: Error) => message)).toContain(
-    `--grpc-server-key ${folder}/none: cannot be read (ENOENT)`,
+  expect(await missing.catch(({ message }: Error) => message)).toEndWith(
+    `\nunderstudy serve: --grpc-server-key ${folder}/none: cannot be read (ENOENT)\n`,
   );
   expect(await startTriton(["--grpc-use-ssl=true"]).catch(({ message }: Error) => message)).toContain(
     "--grpc-use-ssl: takes --grpc-server-cert and --grpc-server-key beside it",
@@ -208,5 +208,7 @@ test("metadata whose names match become parameters; Triton's own names and what 
   one.close();
   await forwards.stop(0);
   const wrong = startTriton(["--grpc-header-forward-pattern=("]);
-  expect(await wrong.catch(({ message }: Error) => message)).toMatch(/ended with 2:[\s\S]*: takes a pattern of RE2 \(/);
+  expect(await wrong.catch(({ message }: Error) => message)).toMatch(
+    /^the server ended with 2:\n.*\nunderstudy serve: --grpc-header-forward-pattern \(: takes a pattern of RE2 \(.+\)\n$/s,
+  );
 });

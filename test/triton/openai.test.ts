@@ -87,7 +87,12 @@ test("client errors are 400, those of the schema 422, those of the server 500, t
     ],
   ]);
   const large = await post("completions", { model: "ensemble", prompt: "x".repeat(30_000) });
-  expect([large.status, await large.text()]).toEqual([413, expect.stringContaining("content_too_large")]);
+  const message =
+    "Request content size exceeds the maximum allowed input size of 20000 bytes. Use --http-max-input-size to increase the limit.";
+  expect([large.status, await large.json()]).toEqual([
+    413,
+    { error: { message, type: "invalid_request_error", code: "content_too_large" } },
+  ]);
 });
 
 test("16 tokens are the default, of a chat too; its id is a completion's, its fingerprint null, its end always stop", async () => {

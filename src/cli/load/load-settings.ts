@@ -22,7 +22,7 @@ export function settingsOf(values: LoadValues, around: Surroundings): Settings |
   if (values.endpoint !== undefined && !values.endpoint.startsWith("/")) {
     return { error: `--endpoint ${values.endpoint}: takes a path that begins with /` };
   }
-  const loop = notOverGrpc(values) ?? loopOf(values);
+  const loop = notOverGrpc(values) ?? notOfTriton(values) ?? loopOf(values);
   if ("error" in loop) return loop;
   const closed = loop.kind === "closed";
   if (values["cancel-rate"] && values["slow-reader-rate"] && values["cancel-rate"] + values["slow-reader-rate"] > 100) {
@@ -96,6 +96,12 @@ function notOverGrpc({ backend, retries = 0, endpoint }: LoadValues): UsageError
   if (retries > 0) return { error: "--retries: not with --backend triton-grpc, whose calls are sent once" };
   if (endpoint === undefined) return undefined;
   return { error: "--endpoint: not with --backend triton-grpc, whose methods have their paths" };
+}
+
+/** Undefined: all of it can be asked. */
+function notOfTriton({ backend, "check-truth": asked, "check-truth-log": log }: LoadValues): UsageError | undefined {
+  if (!asked || log !== undefined || !backend?.startsWith("triton-")) return undefined;
+  return { error: "--check-truth: a Triton server says it in its --truth-log alone; take --check-truth-log FILE" };
 }
 
 function loopOf(values: LoadValues): LoopSettings | UsageError {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { streamWritesOf } from "../../app/stream-writes.ts";
 import { httpRoutes } from "../../config/http-counts.ts";
-import { PortError } from "../../config/port-error.ts";
+import { PortError } from "../../config/start-errors.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { countedBy } from "../../front/served.ts";
 import { epochUsOf, WallClock, wallUs } from "../../host/clock.ts";

@@ -5,7 +5,7 @@ import { version } from "../../../package.json";
 import type { Place } from "../../app/place.ts";
 import type { Latencies } from "../../compat/llm-d-live.ts";
 import { readTls } from "../../config/certificates.ts";
-import { PortError } from "../../config/port-error.ts";
+import { PortError } from "../../config/start-errors.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { CoreTooLarge, CoreTrap } from "../../core/core.ts";
 import type { Admin } from "../../front/live-settings.ts";
@@ -148,7 +148,7 @@ export function refusalOf(config: ServeConfig, error: unknown): string | undefin
   if (name === "UnusableFixtures") return `--fixtures ${wire?.fixtures}: ${message}`;
   if (name === "UnusableFaultPlan") return `--fault-plan ${wire?.faultPlan}: ${message}`;
   if (name === "UnusableDataset") return `--dataset ${wire?.dataset?.file}: ${message}`;
-  if (name === "UnusableModels" || name === "UnusablePattern") return message;
+  if (name === "UnusableModels" || name === "UnusableOption") return message;
   if (name === "TraceError") return `--output-tokens trace: ${message}`;
   if (name === "NoBatchedWrites") return `--stream-writes batched: not here, ${message}; auto takes what can be done`;
   if (error instanceof CoreTooLarge) return `${error.message}; lower --max-num-seqs or --num-gpu-blocks-override`;

@@ -102,19 +102,19 @@ class TooLarge {
 /** Rejects with `TooLarge`. */
 async function bodyOf(context: Context, { maxInputBytes }: OpenAiFront): Promise<Uint8Array> {
   const { request } = context;
-  const tooLarge = (bytes: number) =>
+  const tooLarge = () =>
     new TooLarge(
-      `Request size of ${bytes} bytes exceeds the maximum allowed input size of ${maxInputBytes} bytes. Use --http-max-input-size to increase the limit.`,
+      `Request content size exceeds the maximum allowed input size of ${maxInputBytes} bytes. Use --http-max-input-size to increase the limit.`,
     );
   const said = Number(request.headers.get("content-length") ?? 0);
-  if (said > maxInputBytes) throw tooLarge(said);
+  if (said > maxInputBytes) throw tooLarge();
   const whole = frontOf(context).body(request);
   if (whole !== null) return whole;
   const parts: Uint8Array[] = [];
   let bytes = 0;
   for await (const part of request.body ?? []) {
     bytes += part.length;
-    if (bytes > maxInputBytes) throw tooLarge(bytes);
+    if (bytes > maxInputBytes) throw tooLarge();
     parts.push(part);
   }
   return Buffer.concat(parts);

@@ -36,8 +36,8 @@ export interface ModelRequest {
   readonly parameters: string;
   /** The client is gone, or has said so. */
   readonly cancelled: boolean;
-  /** Calls `act` once it is cancelled; at once where it is. */
-  whenCancelled(act: () => void): void;
+  /** Calls `act` once it is cancelled; at once where it is. `broken`: the client was told of an error, by a plan of faults. */
+  whenCancelled(act: (broken: boolean) => void): void;
   /**
    * Where responses that are nothing but a piece of this output's one text may leave without being made, once the first one
    * was sent; null: nowhere.

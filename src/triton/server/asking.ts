@@ -41,9 +41,7 @@ export async function* askModel(
         wake();
       },
     });
-    asking?.whenCancelled(() => {
-      request!.cancelled = true;
-    });
+    asking?.whenCancelled((broken) => request!.leave(broken));
     for (;;) {
       while (come.length > 0) yield come.shift()!;
       if (ended) return;

@@ -3,6 +3,7 @@
  * `--grpc-header-forward-pattern`: `http_server.cc`, `infer_handler.h`, `command_line_parser.cc` (2026).
  */
 import { RE2JS } from "re2js";
+import { UnusableOption } from "../../config/start-errors.ts";
 import { invalidArg } from "../../repository/config/status.ts";
 import type { VersionFacts } from "../../repository/config/versions.ts";
 
@@ -15,11 +16,6 @@ const RESERVED = [
   "headers",
   "binary_data_output",
 ];
-
-/** What was given is no pattern. */
-class UnusablePattern extends Error {
-  override readonly name = "UnusablePattern";
-}
 
 /** Throws a `TritonError` where a name that matches is Triton's own. */
 export type ForwardPattern = (name: string) => boolean;
@@ -36,7 +32,7 @@ export function forwardPattern(
     compiled = RE2JS.compile(`(?i)${pattern}`);
   } catch (error) {
     const why = (error as Error).message;
-    throw new UnusablePattern(`--${protocol}-header-forward-pattern ${pattern}: takes a pattern of RE2 (${why})`);
+    throw new UnusableOption(`--${protocol}-header-forward-pattern ${pattern}: takes a pattern of RE2 (${why})`);
   }
   return (name) => {
     if (name.startsWith(":") || !compiled.matcher(name).find()) return false;

@@ -31,7 +31,7 @@ export class RequestView implements ModelRequest {
   get cancelled(): boolean {
     return this.#request.cancelled;
   }
-  whenCancelled(act: () => void): void {
+  whenCancelled(act: (broken: boolean) => void): void {
     this.#request.whenCancelled(act);
   }
   plainText(output: string): PlainText | null {

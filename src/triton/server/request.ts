@@ -79,7 +79,7 @@ export class InferRequest implements Sequencing {
   /** Counts as one that the model failed: so a fault of a plan told the client. */
   broken = false;
   #cancelled = false;
-  #heard: (() => void)[] | null = null;
+  #heard: ((broken: boolean) => void)[] | null = null;
   /** Times of the clock; each is set when it comes. */
   startUs = 0;
   queuedUs = 0;
@@ -116,7 +116,7 @@ export class InferRequest implements Sequencing {
     if (!now || this.#heard === null) return;
     const heard = this.#heard;
     this.#heard = null;
-    for (const act of heard) act();
+    for (const act of heard) act(this.broken);
   }
 
   /** Nobody waits for it any more. */
@@ -126,8 +126,8 @@ export class InferRequest implements Sequencing {
   }
 
   /** Calls `act` once it is cancelled. */
-  whenCancelled(act: () => void): void {
-    if (this.#cancelled) act();
+  whenCancelled(act: (broken: boolean) => void): void {
+    if (this.#cancelled) act(this.broken);
     else if (this.#heard === null) this.#heard = [act];
     else this.#heard.push(act);
   }
