@@ -145,10 +145,7 @@ export class Garbage {
   /** A whole one found no gap, and is made up for when the streams leave one. */
   #owed = false;
   #makingUp = false;
-  /**
-   * There is one more behind a whole one: it came in the middle of a burst, which had not let go of what was on its way, or a
-   * word on the stack looked like a pointer to it.
-   */
+  /** A whole one came in the middle of a burst, which had not let go of what was on its way: there is one more behind it. */
   #again = false;
   #halves = 0;
   #streams = 0;
@@ -193,18 +190,13 @@ export class Garbage {
       const isDue = this.#streams - this.#streamsThen >= WHOLE_AFTER_STREAMS;
       if (found || isDue) {
         this.#whole(found ? "whole" : "whole, beside streams");
-        if (found && !atRest) this.#onceMore();
-        else this.#again = false;
+        this.#again = found && !atRest;
+        if (this.#again && !this.#looking) this.#lookLater();
       } else {
         this.collect("young");
         this.#owe();
       }
     });
-  }
-
-  #onceMore(): void {
-    this.#again = true;
-    if (!this.#looking) this.#lookLater();
   }
 
   #whole(what: "whole" | "whole, beside streams"): void {
@@ -223,13 +215,13 @@ export class Garbage {
     this.#makingUp = true;
     const { clock } = this.spare;
     clock.at(clock.now() + REST_US, () => {
-      this.#makingUp = false;
-      if (!this.#owed) return;
-      if (!this.spare.isThere) this.#makeUpLater();
-      else {
-        this.#whole("whole");
-        this.#onceMore();
-      }
+      // Not only now: what is due every half a second, too, may be so each time that this looks.
+      void this.spare.pass().then((found) => {
+        this.#makingUp = false;
+        if (!this.#owed) return;
+        if (found) this.#whole("whole");
+        else this.#makeUpLater();
+      });
     });
   }
 
