@@ -87,6 +87,8 @@ async function listen(parts: Parts): Promise<Listeners> {
     grpc = config.grpc && grpcServer(parts, around);
     if (config.openai) openai = (await import("./triton-openai.ts")).openAiServer(parts, server, page);
     metrics = metricsServer(parts, page);
+    // The first page takes three times as long as the next: nobody waits for it. TensorRT-LLM's families start a thread.
+    if (metrics !== null && counts.trtllm.size === 0) await page();
   } catch (why) {
     await closed();
     throw why;

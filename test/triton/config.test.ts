@@ -176,7 +176,7 @@ test("a repository: versions by policy, names of folders, two homes, what a load
     expect(() => repository.read("a", { config: null, files: new Map([["1/f", 0]]) })).toThrow(
       "Load parameter 'config' must be specified for model file override",
     );
-    expect(() => new Repository([join(base, "none")], true).names()).toThrow("no such folder");
+    expect(() => new Repository([join(base, "none")], true).names()).toThrow("failed to open directory");
   } finally {
     rmSync(base, { recursive: true, force: true });
   }
