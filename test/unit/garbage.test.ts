@@ -23,7 +23,16 @@ function world() {
       await Promise.resolve();
     }
   };
-  return { clock, garbage, collected, pass };
+  /** Streams whose steps leave no gap; gives what ends them. */
+  const streams = () => {
+    let open = true;
+    const step = () => void (open && clock.at(clock.now() + 20_000, step));
+    step();
+    return () => {
+      open = false;
+    };
+  };
+  return { clock, garbage, collected, pass, streams };
 }
 
 test("what a burst left is collected when nothing has come for half a second; what is little is left", async () => {
@@ -39,9 +48,8 @@ test("what a burst left is collected when nothing has come for half a second; wh
 });
 
 test("where steps leave no gap it goes on beside them, when its patience is over", async () => {
-  const { clock, garbage, collected, pass } = world();
-  const step = () => void clock.at(clock.now() + 20_000, step);
-  step();
+  const { garbage, collected, pass, streams } = world();
+  streams();
   garbage.add(4 * MIB);
   await pass(SECOND_US);
   expect(collected).toEqual([]);
@@ -70,9 +78,8 @@ test("a burst of requests that is read before its first stream is opened does no
 });
 
 test("after 4096 streams the next collection is a whole one, beside the steps where they leave no gap", async () => {
-  const { clock, garbage, collected, pass } = world();
-  const step = () => void clock.at(clock.now() + 20_000, step);
-  step();
+  const { garbage, collected, pass, streams } = world();
+  streams();
   const wholes: number[] = [];
   for (let streams = 1; streams <= 10_000; streams++) {
     garbage.opened();
@@ -98,23 +105,20 @@ test("behind a burst there is one more: the last of its requests were on their w
 });
 
 test("while it waits for a gap, what is new is collected after each further 4 MiB", async () => {
-  const { clock, garbage, collected, pass } = world();
-  const step = () => void clock.at(clock.now() + 20_000, step);
-  step();
+  const { garbage, collected, pass, streams } = world();
+  streams();
   for (let i = 0; i < 12; i++) garbage.add(MIB);
   await pass(3 * SECOND_US);
   expect(collected.map(([, what]) => what)).toEqual(["young", "young", "young"]);
 });
 
 test("a whole one that found no gap is made up for when the streams are over", async () => {
-  const { clock, garbage, collected, pass } = world();
-  let streams = true;
-  const step = () => void (streams && clock.at(clock.now() + 20_000, step));
-  step();
+  const { garbage, collected, pass, streams } = world();
+  const end = streams();
   garbage.add(4 * MIB);
   await pass(10 * SECOND_US);
   expect(collected.map(([, what]) => what)).toEqual(["young"]);
-  streams = false;
+  end();
   await pass(SECOND_US);
   expect(collected.map(([, what]) => what)).toEqual(["young", "whole"]);
   await pass(60 * SECOND_US);
@@ -122,10 +126,8 @@ test("a whole one that found no gap is made up for when the streams are over", a
 });
 
 test("what is due every half a second, shortly behind each look for a gap, does not put it off for ever", async () => {
-  const { clock, garbage, collected, pass } = world();
-  let streams = true;
-  const step = () => void (streams && clock.at(clock.now() + 20_000, step));
-  step();
+  const { clock, garbage, collected, pass, streams } = world();
+  const end = streams();
   garbage.add(4 * MIB);
   await pass(10 * SECOND_US);
   // Found by bench:hold: 130 MB stayed for as long as nothing was asked.
@@ -134,7 +136,7 @@ test("what is due every half a second, shortly behind each look for a gap, does 
     clock.at(clock.now() + SECOND_US / 2, beside);
   };
   beside();
-  streams = false;
+  end();
   await pass(4 * SECOND_US);
   expect(collected.map(([, what]) => what)).toEqual(["young", "whole"]);
 });
