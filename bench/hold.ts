@@ -11,6 +11,7 @@
  * and the middle one of the three counts. Beside each stands the longest pause of a collection of garbage in those seconds, by
  * the runtime's own log: a gap may be 25 ms where one is in it.
  */
+import { connect } from "node:net";
 import { Collections } from "./lib/collections.ts";
 import { AT_ONCE, HOLD_ROWS, type HoldRow } from "./lib/hold-rows.ts";
 import { known, number, text } from "./lib/options.ts";
@@ -58,13 +59,35 @@ interface Sent {
 /** An earlier server is waited for so long, which is then the least that its sender waits. */
 const EARLIER_MOST_MS = 120_000;
 
+const UNREAD_MS = 5000;
+
+/** Requests one behind the other on a connection, the last of which closes it. */
+function sendOnOne({ port }: Running, { path, count = 1, pipelined }: HoldRow): Promise<Sent> {
+  const from = performance.now();
+  const request = `GET ${path} HTTP/1.1\r\nHost: x\r\n`;
+  const { promise, resolve, reject } = Promise.withResolvers<Sent>();
+  const socket = connect({ port, host: "127.0.0.1" });
+  let bytes = 0;
+  let status = "none";
+  socket.on("error", reject);
+  socket.on("data", (data) => {
+    if (bytes === 0) status = data.toString("latin1", 9, 12);
+    bytes += data.length;
+  });
+  socket.on("close", () => resolve({ status, bytes, ms: performance.now() - from }));
+  if (pipelined === "unread") {
+    socket.pause();
+    setTimeout(() => socket.resetAndDestroy(), UNREAD_MS);
+  }
+  socket.write(`${`${request}\r\n`.repeat(count - 1)}${request}Connection: close\r\n\r\n`);
+  return promise;
+}
+
 /** Sends the row's requests and reads their answers. */
-async function send(
-  { port }: Running,
-  { path, count = 1, method }: HoldRow,
-  sent: string,
-  signal: AbortSignal | null = null,
-): Promise<Sent> {
+async function send(server: Running, row: HoldRow, sent: string, signal: AbortSignal | null = null): Promise<Sent> {
+  if (row.pipelined !== undefined) return sendOnOne(server, row);
+  const { path, count = 1, method } = row;
+  const { port } = server;
   const from = performance.now();
   const answers = await Promise.all(
     Array.from({ length: count }, async () => {
@@ -89,8 +112,22 @@ async function gapOf({ port }: Running, durationMs: number): Promise<number> {
   return seen.gapUs!.max / 1000;
 }
 
+/** A server, and the log of its collections. */
+interface Watched {
+  readonly server: Running;
+  readonly collections: Collections;
+}
+
+async function watched(name: string, more: readonly string[]): Promise<Watched> {
+  const collections = new Collections(name);
+  return {
+    server: await start(serverCommand([...flags, ...more]), { core: SERVER_CORE, ...collections.start }),
+    collections,
+  };
+}
+
 /** What the sender of each waits while the streams go on, and what those see of it. */
-async function beside(server: Running, anchor: Running, aloneMs: number, all: () => Promise<Sent[]>) {
+async function beside({ server, collections }: Watched, anchor: Running, aloneMs: number, all: () => Promise<Sent[]>) {
   const before = residentBytes(server.pid);
   let most = before;
   const watch = setInterval(() => {
@@ -117,7 +154,7 @@ async function beside(server: Running, anchor: Running, aloneMs: number, all: ()
 async function earlierMsOf(row: HoldRow, body: string): Promise<number | null> {
   // Rows of fields are many, and like each other.
   if (before === "" || row.name.includes(":")) return null;
-  const command = [process.execPath, `${before}/src/main.ts`, "serve", ...flags];
+  const command = [process.execPath, `${before}/src/main.ts`, "serve", ...flags, ...(row.flags ?? [])];
   const earlier = await start(command, { core: SERVER_CORE });
   try {
     return (await send(earlier, row, body, AbortSignal.timeout(EARLIER_MOST_MS))).ms;
@@ -129,19 +166,19 @@ async function earlierMsOf(row: HoldRow, body: string): Promise<number | null> {
   }
 }
 
-async function measure(server: Running, anchor: Running, row: HoldRow, repeated = false) {
+async function measure(held: Watched, anchor: Running, row: HoldRow, repeated = false) {
   progress(`hold: ${row.name}`);
   const body = row.body();
-  const alone = await send(server, row, body);
+  const alone = await send(held.server, row, body);
   const earlierMs = repeated ? null : await earlierMsOf(row, body);
-  const { sent, ...seen } = await beside(server, anchor, alone.ms, async () => [await send(server, row, body)]);
+  const { sent, ...seen } = await beside(held, anchor, alone.ms, async () => [await send(held.server, row, body)]);
   return { name: row.name, alone, beside: sent[0]!, earlierMs, ...seen };
 }
 
-async function measureAtOnce(server: Running, anchor: Running, found: readonly { name: string; alone: Sent }[]) {
+async function measureAtOnce(held: Watched, anchor: Running, found: readonly { name: string; alone: Sent }[]) {
   const those = HOLD_ROWS.filter(({ name }) => AT_ONCE.includes(name)).map((row) => ({ row, body: row.body() }));
   const aloneMs = those.reduce((sum, { row }) => sum + found.find(({ name }) => name === row.name)!.alone.ms, 0);
-  return beside(server, anchor, aloneMs, () => Promise.all(those.map(({ row, body }) => send(server, row, body))));
+  return beside(held, anchor, aloneMs, () => Promise.all(those.map(({ row, body }) => send(held.server, row, body))));
 }
 
 interface Gaps {
@@ -159,24 +196,34 @@ const judged = (name: string, one: Gaps) => {
   return bar(`${name}${why}`, beyond(one), barOf(one), "ms");
 };
 
-const collections = new Collections("hold");
-const server = await start(serverCommand(flags), { core: SERVER_CORE, ...collections.start });
+const common = await watched("hold", []);
+/** With the server that the row needs. */
+async function on<T>({ flags: more = [] }: HoldRow, act: (held: Watched) => Promise<T>): Promise<T> {
+  if (more.length === 0) return act(common);
+  const own = await watched("hold-own", more);
+  try {
+    return await act(own);
+  } finally {
+    await own.server.stop();
+  }
+}
+
 const again = new Map<string, Gaps[]>();
 const found: Awaited<ReturnType<typeof measure>>[] = [];
 let atOnce: Awaited<ReturnType<typeof measureAtOnce>> | null = null;
 try {
-  const { path } = await capture(server.port, chat("Tell me about the weather.", 50), "hold");
+  const { path } = await capture(common.server.port, chat("Tell me about the weather.", 50), "hold");
   const command = [program("anchor"), "--template", root + path, "--events", String(ENDLESS)];
   const anchor = await start([...command, "--period-us", String(PERIOD_MS * 1000)], { core: SERVER_CORE });
   try {
-    for (const row of rows) found.push(await measure(server, anchor, row));
+    for (const row of rows) found.push(await on(row, (held) => measure(held, anchor, row)));
     if (AT_ONCE.every((name) => found.some((row) => row.name === name)))
-      atOnce = await measureAtOnce(server, anchor, found);
+      atOnce = await measureAtOnce(common, anchor, found);
     for (const [at, row] of rows.entries()) {
       if (beyond(found[at]!) <= barOf(found[at]!)) continue;
       const runs: Gaps[] = [];
       while (runs.length < MORE_RUNS) {
-        const { gapMs, controlMs, collectionMs } = await measure(server, anchor, row, true);
+        const { gapMs, controlMs, collectionMs } = await on(row, (held) => measure(held, anchor, row, true));
         runs.push({ gapMs, controlMs, collectionMs });
       }
       again.set(row.name, runs);
@@ -185,7 +232,7 @@ try {
     await anchor.stop();
   }
 } finally {
-  await server.stop();
+  await common.server.stop();
 }
 table(`beside ${STREAMS} streams of a token every ${PERIOD_MS} ms`, [
   [

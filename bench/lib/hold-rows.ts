@@ -12,6 +12,10 @@ export interface HoldRow {
   readonly count?: number;
   /** How the request begins; absent: POST with the body. */
   readonly method?: "GET";
+  /** `count` of them on one connection, one behind the other, without waiting; `unread`: it is reset after five seconds. */
+  readonly pipelined?: "read" | "unread";
+  /** The server has these flags besides, and is one of its own. */
+  readonly flags?: readonly string[];
 }
 
 const CHAT = "/v1/chat/completions";
@@ -34,6 +38,9 @@ const completion = (name: string, more: () => object): HoldRow => ({
 /** A body whose text JSON.stringify would not write. */
 const text = (name: string, body: () => string): HoldRow => ({ name, path: CHAT, body });
 const around = (inside: string) => `{"messages":${JSON.stringify(messages)},"max_tokens":5${inside}}`;
+
+const get = (name: string, path: string): HoldRow => ({ name, path, method: "GET", body: () => "" });
+const MODEL = ["--tokenizer", new URL("../../test/conformance/model", import.meta.url).pathname];
 
 const KNOWN: readonly HoldRow[] = [
   completion("prompt_logprobs 20, 10,000 tokens", () => ({ prompt: ids(10_000), prompt_logprobs: 20 })),
@@ -58,9 +65,18 @@ const KNOWN: readonly HoldRow[] = [
   text("a number of 60 million digits", () => around(`,"seed":${"1".repeat(60e6)}`)),
   text("60 MB of blanks", () => around(" ".repeat(60e6))),
   text("18 MB of keys", () => around(times(1.2e6, (at) => `,"k${at}":${at % 10}`).join(""))),
-  { name: "100 of /openapi.json", path: "/openapi.json", method: "GET", body: () => "", count: 100 },
+  { ...get("100 of /openapi.json", "/openapi.json"), count: 100 },
+  { ...get("150,800 of /openapi.json on a connection, unread", "/openapi.json"), count: 150_800, pipelined: "unread" },
+  { ...get("8,000 of /openapi.json on a connection", "/openapi.json"), count: 8000, pipelined: "read" },
+  { ...get("8,000 of /docs on a connection", "/docs"), count: 8000, pipelined: "read" },
   { name: "/tokenize of 1 MB", path: "/tokenize", body: () => JSON.stringify({ prompt: "word ".repeat(200_000) }) },
   completion("1,024 prompts of 200", () => ({ prompt: times(1024, () => ids(200)), max_tokens: 1 })),
+  completion("100 prompts of 100,000 ids", () => ({ prompt: times(100, () => ids(100_000)), max_tokens: 1 })),
+  completion("n of 16, 1,024 prompts", () => ({ prompt: times(1024, () => ids(20)), n: 16, max_tokens: 1 })),
+  completion("n of 300, a prompt of 10,000 ids", () => ({ prompt: ids(10_000), n: 300, max_tokens: 1 })),
+  chat("n of 16,384", () => ({ n: 16_384, max_tokens: 1 })),
+  chat("n of 16,384, a stream", () => ({ n: 16_384, max_tokens: 1, stream: true })),
+  chat("a beam of 1,000", () => ({ n: 1000, use_beam_search: true, max_tokens: 20, ignore_eos: true })),
   chat("one message of 20,000 parts", () => ({
     messages: [{ role: "user", content: times(20_000, () => ({ type: "text", text: "word" })) }],
   })),
@@ -80,6 +96,29 @@ const KNOWN: readonly HoldRow[] = [
         ...{ input: "Hello", max_output_tokens: 1000, ignore_eos: true, top_logprobs: 20 },
         include: ["message.output_text.logprobs"],
       }),
+  },
+  {
+    name: "a stream of a response of 1,000 tokens with log probabilities",
+    path: "/v1/responses",
+    body: () =>
+      JSON.stringify({
+        ...{ input: "Hello", max_output_tokens: 1000, ignore_eos: true, top_logprobs: 20, stream: true },
+        include: ["message.output_text.logprobs"],
+      }),
+  },
+  chat("logprobs 20, 500 tokens of output in an event", () => ({
+    ...{ logprobs: true, top_logprobs: 20, max_tokens: 500, ignore_eos: true, stream: true, stream_interval: 500 },
+  })),
+  completion("logprobs 20, 500 tokens of output in two events", () => ({
+    ...{ prompt: "Hello", logprobs: 20, max_tokens: 500, ignore_eos: true, stream: true, stream_interval: 250 },
+  })),
+  {
+    ...chat("20,000 messages, a model's own template", () => ({ messages: times(20_000, () => messages[0]) })),
+    flags: MODEL,
+  },
+  {
+    ...chat("500 messages of 30 kB, a model's own template", () => ({ messages: times(500, () => messages[0]) })),
+    flags: MODEL,
   },
   {
     name: "embeddings, 22 MB",

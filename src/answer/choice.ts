@@ -1,5 +1,6 @@
 /** What becomes of one choice of an answer? Its text, its end, its times; alike for streams and for answers in one piece. */
 import { Finish, type Receiver, type Submission } from "../engine/types.ts";
+import type { ServerTraits } from "../generation/server-traits.ts";
 import type { AnswerParser } from "../parsers/answer-parser.ts";
 import { type AnswerContext, timesOf } from "./context.ts";
 import type { ChoiceSoFar } from "./form.ts";
@@ -60,10 +61,24 @@ export abstract class AnswerChoice implements Receiver, ChoiceSoFar {
     if (this.context.form.namesEnds) this.named = name;
   }
 
-  /** Takes it back from the engine, where it still runs. */
-  cancel(): void {
-    if (this.finish !== null) return;
+  /** Hears no more; what the engine still has of it, to be cancelled. */
+  leave(): Submission | null {
+    if (this.finish !== null) return null;
     this.finish = Finish.Abort;
-    this.submission?.cancel();
+    return this.submission;
   }
+}
+
+/** Most that are cancelled in one go. */
+const CANCELLED_OF_A_TURN = 256;
+
+/** Takes choices back from the engine, where they still run: none of them hears more, many are cancelled in several turns. */
+export function takeBack(choices: readonly AnswerChoice[], { turn }: Pick<ServerTraits, "turn">): void {
+  const running = choices.flatMap((choice) => choice.leave() ?? []);
+  const cancel = (from: number): void => {
+    const until = turn === undefined ? running.length : Math.min(from + CANCELLED_OF_A_TURN, running.length);
+    for (let at = from; at < until; at++) running[at]!.cancel();
+    if (until < running.length) turn!(() => cancel(until));
+  };
+  cancel(0);
 }

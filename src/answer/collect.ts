@@ -3,7 +3,7 @@ import { Finish, type Outcome } from "../engine/types.ts";
 import type { Logprobs } from "../generation/logprobs.ts";
 import type { Message } from "../parsers/output.ts";
 import type { ErrorAnswer } from "../python/request.ts";
-import { AnswerChoice } from "./choice.ts";
+import { AnswerChoice, takeBack } from "./choice.ts";
 import { type AnswerContext, answerParser, engineError, logprobsOf, outcomeOf } from "./context.ts";
 import type { WholeChoice } from "./form.ts";
 import { type LongBody, LongTexts } from "./long-body.ts";
@@ -88,7 +88,7 @@ export class CollectedAnswer {
 
   #settle(answer: WholeAnswer, outcome: Outcome): void {
     this.#settled = true;
-    for (const choice of this.choices) choice.cancel();
+    if (this.#running > 0) takeBack(this.choices, this.context.server);
     this.context.ticket.settle(outcome);
     this.#body = answer;
     if (settled.push(this) === 1) queueMicrotask(tellSettled);

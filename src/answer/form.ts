@@ -108,6 +108,8 @@ export interface Form {
   frame?(index: number): Frame | null;
   /** The last events, when all choices have ended. */
   ended(choices: readonly ChoiceSoFar[]): readonly string[];
+  /** Those events in parts, where they are too long to be made in one go; null: `ended` makes them. */
+  longEnd?(choices: readonly ChoiceSoFar[]): Iterator<string, void> | null;
   /** A stream fails after its head: its last events; null: it is broken off. */
   failed(error: ErrorAnswer): readonly string[] | null;
   /** Body of an answer in one piece, or what it holds besides the texts of `long`. */

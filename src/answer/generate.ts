@@ -16,6 +16,7 @@ import { FaultOrders } from "../orders/fault-orders.ts";
 import { questionOf } from "../orders/fixtures.ts";
 import { type Ordering, Orders } from "../orders/orders.ts";
 import { engineBusy, internalError, paused } from "../python/errors.ts";
+import { atOnceOrInTurns, type Pieces } from "../python/pieces.ts";
 import type { ErrorAnswer } from "../python/request.ts";
 import { answerContext } from "./begin-answer.ts";
 import { CollectedAnswer, type Told, type WholeAnswer } from "./collect.ts";
@@ -28,7 +29,7 @@ import { type Admitted, admit, type Decision, readRequest } from "./read-request
 import { sendLong } from "./send-long.ts";
 import type { Declined, Received, Serving } from "./serving.ts";
 import { StreamedAnswer } from "./stream.ts";
-import { type Job, submitChoices } from "./submit.ts";
+import { type Job, type NotTaken, submitChoices } from "./submit.ts";
 import { TRUTH_HEADER, truthSummary } from "./truth-summary.ts";
 
 const CLIENT_GONE = 499; // nobody reads it
@@ -52,6 +53,7 @@ class Reply implements Told {
   readonly #give: Give;
   readonly #exchange: Exchange;
   #resolve: ((response: Answered) => void) | null = null;
+  #given: Answered | null = null;
 
   constructor(give: Give, exchange: Exchange) {
     this.#give = give;
@@ -61,6 +63,8 @@ class Reply implements Told {
   /** What the handler returns: its front may take the answer later. */
   until(answer: CollectedAnswer): Answered {
     const { context } = this.#exchange;
+    // One of many choices failed before the last one was with the engine.
+    if (this.#given !== null) return this.#given;
     const { signal } = context.request;
     if (signal.aborted) answer.gone();
     else signal.addEventListener("abort", answer, ONCE);
@@ -68,8 +72,8 @@ class Reply implements Told {
   }
 
   collected(answer: CollectedAnswer, body: WholeAnswer): void {
-    const given = this.#give(this.#exchange, answer, body);
-    this.#resolve?.(given);
+    this.#given = this.#give(this.#exchange, answer, body);
+    this.#resolve?.(this.#given);
   }
 }
 
@@ -233,7 +237,7 @@ export class Generator {
     return answerContext(this.serving, { received, cut, ticket, seeds, echoes, logprobs, queuedUs });
   }
 
-  #stream(exchange: Exchange, job: Job): Response {
+  #stream(exchange: Exchange, job: Job): Answered {
     const { http, options, admission } = this.serving;
     const { context, ticket } = exchange;
     options.backend.opened?.();
@@ -242,15 +246,26 @@ export class Generator {
     const answer = new StreamedAnswer(job.context);
     const sink = log ?? http.open(context, answer, options.accounting);
     answer.sink = sink;
-    const refused = submitChoices(this.serving, job, answer.choices);
-    if (refused === "paused") return this.#decline(exchange, job.received, { error: paused, cut: job.fitted.cut });
-    if (refused !== null) return this.#refuse(exchange, engineBusy);
-    options.witness?.generates(context.request, answer.choices);
-    admission.answers(ticket, answer, log === null ? http.visitOf(context) : null);
-    answer.accepted();
-    if (log === null) return http.stream(context);
-    background!.signal.addEventListener("abort", () => answer.cancel());
-    return follow(http, context, log, 0);
+    const taken = () => answer.accepted();
+    return this.#taken(submitChoices(this.serving, job, answer.choices, taken), (refused) => {
+      if (refused === "left") {
+        answer.onGone();
+        return this.#left(context, ticket);
+      }
+      if (refused === "paused") return this.#decline(exchange, job.received, { error: paused, cut: job.fitted.cut });
+      if (refused !== null) return this.#refuse(exchange, engineBusy);
+      options.witness?.generates(context.request, answer.choices);
+      admission.answers(ticket, answer, log === null ? http.visitOf(context) : null);
+      if (log === null) return http.stream(context);
+      background!.signal.addEventListener("abort", () => answer.cancel());
+      return follow(http, context, log, 0);
+    });
+  }
+
+  /** Goes on at once where the choices were handed over in one piece. */
+  #taken(submitting: Pieces<NotTaken | null>, then: (refused: NotTaken | null) => Answered): Answered {
+    const refused = atOnceOrInTurns(submitting, this.serving.options.backend);
+    return refused instanceof Promise ? refused.then(then) : then(refused);
   }
 
   #collect(exchange: Exchange, job: Job): Answered {
@@ -259,15 +274,20 @@ export class Generator {
     const { background } = form;
     const told = background ? new InBackground(background) : new Reply(this.#give, exchange);
     const answer = new CollectedAnswer(job.context, told);
-    const refused = submitChoices(this.serving, job, answer.choices);
-    if (refused !== null) return this.#refuse(exchange, refused === "paused" ? paused : engineBusy);
-    form.accepted(job.context);
-    this.serving.options.witness?.generates(context.request, answer.choices);
-    this.serving.admission.answers(exchange.ticket, answer);
-    if (told instanceof Reply) return told.until(answer);
-    // The request is answered at once, and its answer goes on by itself.
-    background!.signal.addEventListener("abort", answer);
-    return this.serving.http.json(context, background!.queued());
+    const taken = () => void form.accepted(job.context);
+    return this.#taken(submitChoices(this.serving, job, answer.choices, taken), (refused) => {
+      if (refused === "busy" || refused === "paused")
+        return this.#refuse(exchange, refused === "paused" ? paused : engineBusy);
+      if (refused === "left") answer.gone();
+      else {
+        this.serving.options.witness?.generates(context.request, answer.choices);
+        this.serving.admission.answers(exchange.ticket, answer);
+      }
+      if (told instanceof Reply) return told.until(answer);
+      // The request is answered at once, and its answer goes on by itself.
+      background!.signal.addEventListener("abort", answer);
+      return this.serving.http.json(context, background!.queued());
+    });
   }
 
   /** Never throws, nor rejects. */

@@ -33,6 +33,11 @@ export class LongTexts {
     const long = new LongBody(body, this);
     return this.#candidates > SHORT_CANDIDATES ? long : long.toString();
   }
+
+  /** All of the body, in parts. */
+  partsOf(body: string): Generator<string, void> {
+    return new LongBody(body, this).texts();
+  }
 }
 
 /** Most bytes kept of one answer, and of all that wait to be sent. */
@@ -59,13 +64,13 @@ export class LongBody {
   /** All of it, at once. */
   toString(): string {
     let text = "";
-    for (const part of this.#texts()) text += part;
+    for (const part of this.texts()) text += part;
     return text;
   }
 
   /** Makes it once, so that `bytes` is known; `consumed` is told of what was made. */
   *measure(consumed: (bytes: number) => void): Pieces<void> {
-    for (const text of this.#texts()) {
+    for (const text of this.texts()) {
       consumed(text.length);
       if (this.#kept === null) this.bytes += Buffer.byteLength(text);
       else this.#keep(Buffer.from(text));
@@ -80,7 +85,7 @@ export class LongBody {
       yield* kept;
       return;
     }
-    for (const text of this.#texts()) yield Buffer.from(text);
+    for (const text of this.texts()) yield Buffer.from(text);
   }
 
   /** Sent, or never to be. */
@@ -102,7 +107,7 @@ export class LongBody {
   }
 
   /** The texts between the marks and those that the marks stand for, in parts that are neither long nor very short. */
-  *#texts(): Generator<string, void> {
+  *texts(): Generator<string, void> {
     let text = "";
     for (const [i, item] of this.#frame.entries()) {
       if (i % 2 === 0) text += item;

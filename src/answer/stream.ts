@@ -3,11 +3,11 @@
  * and leave as one piece. What the events look like is the form's.
  */
 import type { Lane } from "../engine/lanes.ts";
-import type { Finish } from "../engine/types.ts";
+import type { Finish, Submission } from "../engine/types.ts";
 import type { Logprobs } from "../generation/logprobs.ts";
 import type { EventSink, SinkEvents } from "../http/sink.ts";
 import type { ErrorAnswer } from "../python/request.ts";
-import { AnswerChoice } from "./choice.ts";
+import { AnswerChoice, takeBack } from "./choice.ts";
 import { type AnswerContext, answerParser, engineError, logprobsOf, outcomeOf } from "./context.ts";
 import type { Piece } from "./form.ts";
 import { HELD_ID_BYTES } from "./held-ids.ts";
@@ -15,6 +15,8 @@ import { logAborted } from "./request-log.ts";
 import { truthComment, truthSummary } from "./truth-summary.ts";
 
 const NOTHING = new Uint8Array();
+/** Events that are written in one go. */
+const EVENTS_OF_A_TURN = 64;
 /** How often a silent stream is looked at in the time after which it gets a comment. */
 const LOOKS = 20;
 
@@ -27,6 +29,9 @@ export class StreamedAnswer implements SinkEvents {
   #running: number;
   /** A choice's event is being written part by part: no other event may stand in it. */
   #writing: (() => void) | null = null;
+  /** Choices have turns to send what waits; and who was asked again meanwhile begins anew. */
+  #drains = false;
+  #drainsAgain = false;
   /** All of it was taken back. */
   #over = false;
 
@@ -47,8 +52,21 @@ export class StreamedAnswer implements SinkEvents {
   open(): void {
     if (this.#opened) return;
     this.#opened = true;
-    for (const [i, event] of this.context.form.opening?.().entries() ?? [])
-      this.choices[i % this.choices.length]!.write([event]);
+    const events = this.context.form.opening?.() ?? [];
+    if (events.length <= EVENTS_OF_A_TURN) this.#writeOpening(events, 0);
+    else this.#inTurns(this.#openingParts(events), () => {});
+  }
+
+  *#openingParts(events: readonly string[]): Generator<void, void> {
+    for (let from = 0; from < events.length; from += EVENTS_OF_A_TURN) {
+      this.#writeOpening(events.slice(from, from + EVENTS_OF_A_TURN), from);
+      yield;
+    }
+  }
+
+  #writeOpening(events: readonly string[], from: number): void {
+    const { choices } = this;
+    for (const [i, event] of events.entries()) choices[(from + i) % choices.length]!.write([event]);
   }
 
   /** Nothing else can be written now. */
@@ -56,20 +74,29 @@ export class StreamedAnswer implements SinkEvents {
     return this.#writing !== null || this.sink.full;
   }
 
-  /** Writes an event part by part, as it is taken, each in a turn of its own; then calls `done`. */
+  /** Writes what is long part by part, as it is taken, each in a turn of its own; then calls `done`. */
   writeLong(parts: Iterator<string, void>, choice: StreamedChoice, done: () => void): void {
+    this.#inTurns(written(parts, choice), done);
+  }
+
+  /** Each part of `writing` writes something, as soon as the client takes it, in a turn of its own; then calls `done`. */
+  #inTurns(writing: Iterator<void, void>, done: () => void): void {
     const { turn = (act: () => void) => act() } = this.context.server;
+    let hasTurn = false;
+    const go = (): void => {
+      hasTurn = false;
+      write();
+    };
     const write = (): void => {
-      if (this.#over || this.sink.full) return;
-      const { value: part } = parts.next();
-      if (part === undefined) {
+      if (hasTurn || this.#over || this.sink.full) return;
+      if (writing.next().done) {
         this.#writing = null;
         done();
         this.onDrain();
         return;
       }
-      if (part !== "") choice.write([part]);
-      turn(write);
+      hasTurn = true;
+      turn(go);
     };
     this.#writing = write;
     write();
@@ -78,10 +105,17 @@ export class StreamedAnswer implements SinkEvents {
   /** A choice has sent its last piece. */
   choiceDone(last: StreamedChoice): void {
     if (--this.#running > 0) return;
-    const { form, truthUs, ticket } = this.context;
-    const events = [...form.ended(this.choices)];
+    const { form } = this.context;
+    const long = form.longEnd?.(this.choices) ?? null;
+    if (long !== null) this.writeLong(long, last, () => this.#end(last, []));
+    else this.#end(last, [...form.ended(this.choices)]);
+  }
+
+  /** `events`: what is left to be written. */
+  #end(last: StreamedChoice, events: string[]): void {
+    const { truthUs, ticket } = this.context;
     const truth = truthUs ? truthSummary(this.choices, truthUs) : null;
-    if (truth !== null) events.push(events.pop()! + truthComment(truth));
+    if (truth !== null) events.push((events.pop() ?? "") + truthComment(truth));
     last.write(events);
     ticket.settle(outcomeOf(this.choices.map(({ finish }) => finish!)));
     this.sink.end();
@@ -123,7 +157,21 @@ export class StreamedAnswer implements SinkEvents {
 
   onDrain(): void {
     this.#writing?.();
-    for (const choice of this.choices) if (!this.busy) choice.send();
+    if (this.#drains) this.#drainsAgain = true;
+    else this.#drain(0);
+  }
+
+  /** Sends what waits of the choices from this place on, some of them in a turn. */
+  #drain(from: number): void {
+    const { turn } = this.context.server;
+    const until = turn === undefined ? this.choices.length : Math.min(from + EVENTS_OF_A_TURN, this.choices.length);
+    for (let at = from; at < until && !this.busy; at++) this.choices[at]!.send();
+    this.#drains = until < this.choices.length && !this.busy && !this.#over;
+    if (this.#drains) turn!(() => this.#drain(until));
+    else if (this.#drainsAgain) {
+      this.#drainsAgain = false;
+      this.#drain(0);
+    }
   }
 
   onGone(): void {
@@ -144,7 +192,7 @@ export class StreamedAnswer implements SinkEvents {
 
   #takeBack(): void {
     this.#over = true;
-    for (const choice of this.choices) choice.cancel();
+    takeBack(this.choices, this.context.server);
   }
 
   /** Looks now and then, so that a token costs nothing; a comment comes up to a look later than it might. */
@@ -167,6 +215,13 @@ export class StreamedAnswer implements SinkEvents {
       after(us / LOOKS, look);
     };
     look();
+  }
+}
+
+function* written(parts: Iterator<string, void>, choice: StreamedChoice): Generator<void, void> {
+  for (let next = parts.next(); !next.done; next = parts.next()) {
+    if (next.value !== "") choice.write([next.value]);
+    yield;
   }
 }
 
@@ -272,11 +327,11 @@ class StreamedChoice extends AnswerChoice {
     }
   }
 
-  override cancel(): void {
-    super.cancel();
+  override leave(): Submission | null {
     if (this.#bytesHeld > 0) this.#hold(0);
     this.done = true;
     this.#prefix = null;
+    return super.leave();
   }
 
   /** An output says so, and the first of all may open the stream; a dead engine says nothing more. */

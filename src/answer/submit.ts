@@ -5,8 +5,9 @@ import { headerInt } from "../generation/sampling.ts";
 import { choiceSeed } from "../generation/seeds.ts";
 import type { Together } from "../orders/play.ts";
 import { heardForRepetition } from "../orders/repetition.ts";
+import type { Pieces } from "../python/pieces.ts";
 import { CacheJudge, leastShare } from "./cache-threshold.ts";
-import type { AnswerChoice } from "./choice.ts";
+import { type AnswerChoice, takeBack } from "./choice.ts";
 import { type AnswerContext, engineId, promptId } from "./context.ts";
 import { type FittedRequest, RANK_HEADER } from "./prepare.ts";
 import { receivedLine } from "./request-log.ts";
@@ -25,10 +26,27 @@ export interface Job {
   readonly encodedFromUs: number;
 }
 
-/** Hands all choices of all prompts to the engine; null: it took them, else it has none of them. */
-export function submitChoices(serving: Serving, job: Job, choices: readonly AnswerChoice[]): "busy" | "paused" | null {
+/** Why the engine has not all of a request's choices: it did not take one, and has none of them, or the client left. */
+export type NotTaken = "busy" | "paused" | "left";
+
+/** A choice takes as long as so many tokens of its prompt. */
+const CHOICE_TOKENS = 500;
+/** Tokens between two looks at the clock. */
+const TOKENS_OF_A_PIECE = 16_384;
+
+/**
+ * Hands all choices of all prompts to the engine, in pieces; null: it took them. Outputs of the first ones may come before
+ * the last ones are there: `taken` is called before.
+ */
+export function* submitChoices(
+  serving: Serving,
+  job: Job,
+  choices: readonly AnswerChoice[],
+  taken: () => void,
+): Pieces<NotTaken | null> {
   const { orders, options } = serving;
-  const { request, http, form } = job.received;
+  const { context, received } = job;
+  const { request, http, form } = received;
   const { n } = request;
   const { script } = job.fitted;
   const plan = planOf(serving, job);
@@ -36,13 +54,21 @@ export function submitChoices(serving: Serving, job: Job, choices: readonly Answ
   const least = leastShare(options.config, request, http, form);
   const together = script && orders.begins(script, choices.length);
   let siblings: Choices | undefined;
+  let tokens = 0;
   for (let index = 0; index < choices.length; index++) {
     const choice = choices[index]!;
     if (n > 1 && index % n === 0) siblings = { count: n, left: n, longest: 0 };
     const refused = submitChoice(serving, job, { plan, siblings, least, together }, choice);
-    if (refused === null) continue;
-    for (const earlier of choices.slice(0, index)) earlier.submission?.cancel();
-    return refused;
+    if (refused !== null) {
+      takeBack(choices.slice(0, index), context.server);
+      return refused;
+    }
+    if (index === 0) taken();
+    tokens += CHOICE_TOKENS + job.fitted.cut[Math.floor(index / n)]!.ids.length;
+    if (tokens < TOKENS_OF_A_PIECE || index === choices.length - 1) continue;
+    tokens = 0;
+    yield;
+    if (http.signal.aborted) return "left";
   }
   return null;
 }

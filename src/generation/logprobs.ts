@@ -113,6 +113,11 @@ export class Logprobs {
     return `{"content":[${ids.map((id, i) => this.#chatEntry(id, position + i)).join(",")}]}`;
   }
 
+  /** Tokens whose log probabilities are not shown. */
+  passOver(ids: readonly number[]): void {
+    for (const id of ids.slice(-CONTEXT)) this.#remember(id);
+  }
+
   *chatParts(ids: readonly number[], position: number): TextParts {
     yield '{"content":[';
     yield* listed(ids, this.#candidates, (id, i) => this.#chatEntry(id, position + i));

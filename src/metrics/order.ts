@@ -4,9 +4,14 @@ import type { Setup } from "./identity.ts";
 export const PAGE_FORMATS = ["text", "openmetrics"] as const;
 export type PageFormat = (typeof PAGE_FORMATS)[number];
 
-/** Words of an order. `View` and `PageFormat` are places in `views` and `PAGE_FORMATS`; `RestUs`: so long to wait before it is begun. */
-export const OrderWord = { Turn: 0, View: 1, Format: 2, RestUs: 3 } as const;
+/** Words of an order. `View` and `PageFormat` are places in `views` and `PAGE_FORMATS`; `LeftUs`: the next step is due so much later. */
+export const OrderWord = { Turn: 0, View: 1, Format: 2, LeftUs: 3 } as const;
 export const ORDER_WORDS = 4;
+/** As good as never. */
+const LEFT_MOST_US = 1_000_000;
+
+/** What the word says of a step that is due so much later, microseconds. */
+export const leftWord = (leftUs: number): number => Math.min(LEFT_MOST_US, Math.max(0, Math.ceil(leftUs)));
 
 /** The one message to the thread. */
 export interface RendererSetup {

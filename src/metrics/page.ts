@@ -1,5 +1,6 @@
 /** Which tables make up a page, and what is its text? Runs in the worker: nothing on the loop's thread imports this. */
 import Registry from "prom-client/lib/registry.js";
+import type { StepRest } from "../host/step-rest.ts";
 import { withBugs } from "./bugs/rows.ts";
 import { dialectsOf, metricsDialects, type View } from "./dialects.ts";
 import { withFakes } from "./fakes.ts";
@@ -14,8 +15,14 @@ import type { Reads, Watched } from "./watched.ts";
 /** In Triton's order. */
 const TYPES = ["counter", "gauge", "histogram", "summary"] as const;
 
-/** `nowUs`: the engine's clock; it begins with the server. */
-type Print<Page> = (view: View, held: HeldCopies, format?: PageFormat, nowUs?: number) => Promise<Page>;
+/** `nowUs`: the engine's clock; it begins with the server. `rest` is asked before each family. */
+type Print<Page> = (
+  view: View,
+  held: HeldCopies,
+  format?: PageFormat,
+  nowUs?: number,
+  rest?: Pick<StepRest, "look">,
+) => Promise<Page>;
 export interface PrintPage extends Print<string> {
   /** The page in parts, family by family; one that has not moved is the same as last time. */
   readonly parts: Print<readonly string[]>;
@@ -25,6 +32,7 @@ export interface PrintPage extends Print<string> {
 export function pages(identity: Identity): PrintPage {
   let copies: HeldCopies;
   let seconds = 0;
+  let resting: Pick<StepRest, "look"> | undefined;
   const registries = new Map<View, Registry>();
   /** By view and family, in their order. */
   const printed = new Map<View, Printed[]>();
@@ -34,6 +42,7 @@ export function pages(identity: Identity): PrintPage {
     let family: Collected | undefined;
     let [of, turn]: [Watched | undefined, number] = [undefined, 0];
     return () => {
+      resting?.look();
       const { watched } = copies;
       if (watched === undefined || row.live) return make();
       if (family === undefined || of !== watched || watched.movedSince(turn, reads)) {
@@ -64,16 +73,20 @@ export function pages(identity: Identity): PrintPage {
     printed.set(view, []);
     return registry;
   };
-  const parts: PrintPage["parts"] = async (view, held, format = "text", nowUs = 0) => {
+  const parts: PrintPage["parts"] = async (view, held, format = "text", nowUs = 0, rest) => {
     // Read before the first await: each row's `get` is synchronous.
     copies = held;
+    resting = rest;
     seconds = nowUs / 1e6;
     const collected = (registries.get(view) ?? registryOf(view)).getMetricsAsJSON();
     const families = (await collected) as unknown as Collected[];
     if (format === "openmetrics") return [printOpenMetrics(families)];
     const texts = printed.get(view)!;
     for (let i = texts.length; i < families.length; i++) texts.push(new Printed());
-    return families.map((family, i) => texts[i]!.text(family));
+    return families.map((family, i) => {
+      rest?.look();
+      return texts[i]!.text(family);
+    });
   };
   const whole: Print<string> = async (...page) => (await parts(...page)).join("");
   return Object.assign(whole, { parts });

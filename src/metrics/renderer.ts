@@ -7,17 +7,10 @@ import { ADAPTER_NAME_SHOWN } from "../config/adapter-places.ts";
 import type { Clock } from "../host/clock.ts";
 import { type View, views } from "./dialects.ts";
 import type { Setup } from "./identity.ts";
-import { ORDER_WORDS, OrderWord, PAGE_FORMATS, type PageFormat, type RendererSetup } from "./order.ts";
+import { leftWord, ORDER_WORDS, OrderWord, PAGE_FORMATS, type PageFormat, type RendererSetup } from "./order.ts";
 
 /** Scrapes that may wait at a time; one more is refused. */
 export const WAITING_MAX = 256;
-
-/**
- * A page that would still be made when the next step is due is begun behind it: on a machine whose cores are all busy the
- * system would let the thread go on for a millisecond while the loop wants its core. Microseconds.
- */
-const PAGE_US = 1000;
-const BEHIND_US = 200;
 
 type Bytes = Uint8Array<ArrayBuffer>;
 interface Order {
@@ -117,7 +110,7 @@ export class Renderer {
       this.#order[OrderWord.View] = views.indexOf(order.view);
       this.#order[OrderWord.Format] = PAGE_FORMATS.indexOf(order.format);
       this.#now[0] = this.#clock.now();
-      this.#order[OrderWord.RestUs] = restUs(this.#clock.nextUs() - this.#now[0]);
+      this.#order[OrderWord.LeftUs] = leftWord(this.#clock.nextUs() - this.#now[0]);
       Atomics.add(this.#order, OrderWord.Turn, 1);
       Atomics.notify(this.#order, OrderWord.Turn);
     } catch (reason) {
@@ -166,9 +159,6 @@ export class Renderer {
     for (const order of orders) order.reject(reason);
   }
 }
-
-/** How long a page waits that is ordered so long before a step is due. */
-export const restUs = (leftUs: number): number => (leftUs < PAGE_US ? Math.max(0, leftUs) + BEHIND_US : 0);
 
 const keyOf = (view: View, format: PageFormat) => `${view} ${format}`;
 

@@ -1,6 +1,7 @@
 /** The thread that collects and prints. One message with the setup; then orders through shared memory, answered in order. */
 import { readlinkSync } from "node:fs";
 import { setPriority } from "node:os";
+import { StepRest } from "../host/step-rest.ts";
 import { views } from "./dialects.ts";
 import { heldReader } from "./held.ts";
 import { OrderWord, PAGE_FORMATS, type RendererSetup } from "./order.ts";
@@ -36,9 +37,10 @@ self.onmessage = async ({ data: { setup, order, copies, now } }: MessageEvent<Re
     }
     turn = Atomics.load(order, OrderWord.Turn);
     // Nothing else moves `Turn` before this order is answered.
-    if (order[OrderWord.RestUs]! > 0) Atomics.wait(order, OrderWord.Turn, turn, order[OrderWord.RestUs]! / 1000);
+    const wait = (us: number) => void Atomics.wait(order, OrderWord.Turn, turn, us / 1000);
+    const rest = new StepRest(order[OrderWord.LeftUs]!, wait);
     const [view, format] = [order[OrderWord.View]!, PAGE_FORMATS[order[OrderWord.Format]!]!];
-    const parts = await render.parts(views[view]!, read(shared?.read() ?? copies), format, now[0]);
+    const parts = await render.parts(views[view]!, read(shared?.read() ?? copies), format, now[0], rest);
     const bytes = (format === "text" ? encoded[view]! : new Encoded()).of(parts);
     self.postMessage(bytes, [bytes.buffer]);
   }

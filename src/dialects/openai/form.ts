@@ -35,6 +35,15 @@ const COMPLETION_SUFFIX = encoder.encode(
   `","logprobs":null,"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":null,"weight_versions":null}],"kv_transfer_params":null}\n\n`,
 );
 
+/** Text, log probabilities (null: "null"), text. */
+type EventParts = readonly [string, TextParts | null, string];
+
+function* joined([before, logprobs, after]: EventParts): Generator<string, void> {
+  yield before;
+  yield* logprobs!;
+  yield after;
+}
+
 /** What both have in common. Of the request nothing is kept but the id that it names. */
 abstract class OpenAiForm extends ChunkedForm {
   readonly namesEnds = true;
@@ -55,6 +64,24 @@ abstract class OpenAiForm extends ChunkedForm {
   }
 
   abstract override failed(error: ErrorAnswer): readonly string[];
+  /** The event of an output: before, in and behind its log probabilities; null: there is none. */
+  protected abstract parts(piece: Piece): EventParts | null;
+  /** Tokens of an output whose log probabilities it shows. */
+  protected abstract shownTokens(piece: Piece): number;
+
+  piece(piece: Piece): readonly string[] {
+    const parts = this.parts(piece);
+    if (parts === null) return [];
+    const [before, logprobs, after] = parts;
+    return [`${before}${logprobs === null ? "null" : [...logprobs].join("")}${after}`];
+  }
+
+  longPiece(piece: Piece): Iterator<string, void> | null {
+    if (piece.logprobs === null) return null;
+    const { output, server } = this.context;
+    const each = candidatesOf(output.logprobIds?.length ?? output.logprobs!, server.vocabulary.size);
+    return this.shownTokens(piece) * each > SHORT_CANDIDATES ? joined(this.parts(piece)!) : null;
+  }
 
   ended(choices: readonly ChoiceSoFar[]): readonly string[] {
     return this.context.output.includeUsage ? [this.#usageChunk(choices), DONE] : [DONE];
@@ -130,19 +157,24 @@ export class ChatForm extends OpenAiForm {
     return [...roles, ...indices.map(echoOf)];
   }
 
-  piece({ choice, delta, ids, from, logprobs }: Piece): readonly string[] {
+  protected parts({ choice, delta, ids, from, logprobs }: Piece): EventParts | null {
     const { index, finish, stop, tokens, reasoningTokens } = choice;
     const { output } = this.context;
     const showsIds = output.returnTokenIds && !hidesTokens(output);
-    if (delta === null && finish === null && logprobs === null && !showsIds) return [];
+    if (delta === null && finish === null && logprobs === null && !showsIds) return null;
     const usage = this.#usage(promptOf(this.context, index).tokens, tokens, reasoningTokens);
     const more = `,"token_ids":${showsIds ? JSON.stringify(ids) : "null"}`;
     const end = finish === null ? "" : `,"stop_reason":${stopReason(finish, stop)}`;
     const versions = finish === null ? "" : `,"weight_versions":${weightVersions(output, tokens)}`;
     return [
-      `${this.head}{"index":${index},"delta":${delta === null ? "{}" : deltaJson(delta)},"logprobs":${logprobs?.chat(ids, from) ?? "null"}` +
-        `,"finish_reason":${this.reason(choice)}${end}${more}${versions}}${this.foot(usage, finish)}`,
+      `${this.head}{"index":${index},"delta":${delta === null ? "{}" : deltaJson(delta)},"logprobs":`,
+      logprobs?.chatParts(ids, from) ?? null,
+      `,"finish_reason":${this.reason(choice)}${end}${more}${versions}}${this.foot(usage, finish)}`,
     ];
+  }
+
+  protected shownTokens({ ids }: Piece): number {
+    return ids.length;
   }
 
   failed(error: ErrorAnswer): readonly string[] {
@@ -171,28 +203,11 @@ export class CompletionForm extends OpenAiForm {
     super(COMPLETION, request);
   }
 
-  piece(piece: Piece): readonly string[] {
-    const [before, logprobs, after] = this.#parts(piece);
-    return [`${before}${logprobs === null ? "null" : [...logprobs].join("")}${after}`];
+  protected shownTokens({ choice, ids, from }: Piece): number {
+    return ids.length + (from === 0 && this.context.output.echo ? promptOf(this.context, choice.index).tokens : 0);
   }
 
-  longPiece(piece: Piece): Iterator<string, void> | null {
-    const { output, server } = this.context;
-    if (piece.from > 0 || !output.echo || piece.logprobs === null) return null;
-    const tokens = promptOf(this.context, piece.choice.index).tokens + piece.ids.length;
-    const candidates = tokens * candidatesOf(output.logprobIds?.length ?? output.logprobs!, server.vocabulary.size);
-    return candidates > SHORT_CANDIDATES ? this.#long(piece) : null;
-  }
-
-  *#long(piece: Piece): Generator<string, void> {
-    const [before, logprobs, after] = this.#parts(piece);
-    yield before;
-    yield* logprobs!;
-    yield after;
-  }
-
-  /** The event before, in and behind its log probabilities. */
-  #parts({ choice, delta, ids: given, from, logprobs }: Piece): [string, TextParts | null, string] {
+  protected parts({ choice, delta, ids: given, from, logprobs }: Piece): EventParts {
     const { index, finish, stop, tokens } = choice;
     const { output } = this.context;
     const { onlyEcho, echo, returnTokenIds, continuousUsage } = output;

@@ -1,8 +1,8 @@
 /** What does an answer of `/v1/responses` look like? vLLM 0.33, `responses/serving.py` and `streaming_events.py` (SimpleStreamingEventProcessor). */
 
-import { type AnswerContext, type Ending, endingOf } from "../../answer/context.ts";
+import { type AnswerContext, type Ending, endingOf, logprobsOf } from "../../answer/context.ts";
 import type { Background, ChoiceSoFar, Form, Piece, WholeChoice } from "../../answer/form.ts";
-import { LongTexts } from "../../answer/long-body.ts";
+import { LongTexts, SHORT_CANDIDATES } from "../../answer/long-body.ts";
 import type { Ids } from "../../host/random.ts";
 import type { CallDelta } from "../../parsers/output.ts";
 import type { ChatRequest } from "../../python/request.ts";
@@ -17,7 +17,7 @@ import {
   responseBody,
   textPart,
 } from "./items.ts";
-import { logprobEntries, partsOfLogprobs } from "./logprobs.ts";
+import { partsOfLogprobs, StreamedLogprobs } from "./logprobs.ts";
 import { quotedJson, type RepeatedFields } from "./repeated.ts";
 import type { EventLog, Status, Store } from "./store.ts";
 
@@ -26,8 +26,6 @@ interface Open {
   readonly kind: "content" | "reasoning" | "call";
   readonly id: string;
   text: string;
-  /** JSON of its parts' log probabilities. */
-  readonly logprobs: string[];
   readonly callId: string;
   readonly name: string;
   readonly index: number;
@@ -53,6 +51,10 @@ export class ResponsesForm implements Form {
   #facts!: BodyFacts;
   #sequence = 0;
   #open: Open | null = null;
+  /** Log probabilities of a stream that shows them. */
+  #logprobs: StreamedLogprobs | null = null;
+  /** Takes the texts that are made as they are sent; null: all are made at once. */
+  #long: LongTexts | null = null;
   readonly #items: Item[] = [];
 
   constructor(repeated: RepeatedFields, request: ChatRequest, setup: ResponseSetup) {
@@ -77,6 +79,8 @@ export class ResponsesForm implements Form {
     this.#facts = { repeated: this.#repeated, request: this.#request, context };
     if (this.background !== null) this.#keep("queued", [], null);
     if (!this.#request.stream) return [];
+    if (this.#request.logprobs && logprobsOf(context, 0) !== null)
+      this.#logprobs = new StreamedLogprobs(() => logprobsOf(context, 0)!);
     const body = this.#body("in_progress", [], null);
     return [
       this.#event("response.created", `"response":${body}`),
@@ -84,10 +88,9 @@ export class ResponsesForm implements Form {
     ];
   }
 
-  piece({ delta, ids, from, logprobs: source }: Piece): readonly string[] {
+  piece({ delta, ids, from }: Piece): readonly string[] {
     if (delta === null) return [];
     const { content, reasoning, calls } = delta;
-    const logprobs = source?.chat(ids, from) ?? null;
     const events: string[] = [];
     if (reasoning !== undefined && reasoning !== null) {
       if (this.#open?.kind !== "reasoning") this.#start(events, "reasoning");
@@ -97,12 +100,20 @@ export class ResponsesForm implements Form {
     if (content) {
       if (this.#open?.kind !== "content") this.#start(events, "content");
       this.#open!.text += content;
-      if (logprobs !== null) this.#open!.logprobs.push(...logprobEntries(logprobs, true));
-      const shown = logprobs === null ? "" : logprobEntries(logprobs, false).join();
+      const make = this.#logprobs?.show(ids, from, this.#items.length);
+      const shown = make === undefined ? "" : this.#made(ids.length, make);
       events.push(this.#textDelta("response.output_text.delta", content, `"logprobs":[${shown}],`));
-    }
+    } else this.#logprobs?.passOver(ids, from);
     for (const call of calls) this.#call(events, call);
     return events;
+  }
+
+  longPiece(piece: Piece): Iterator<string, void> | null {
+    if (this.#logprobs === null || piece.delta === null) return null;
+    const { reasoning, calls } = piece.delta;
+    const closes = calls.length > 0 || (reasoning !== undefined && reasoning !== null);
+    const tokens = piece.ids.length + (closes ? this.#logprobs.tokensOf(this.#items.length) : 0);
+    return this.#inParts(tokens, () => this.piece(piece));
   }
 
   ended([choice]: readonly ChoiceSoFar[]): readonly string[] {
@@ -113,7 +124,33 @@ export class ResponsesForm implements Form {
     const status = incomplete ? "incomplete" : "completed";
     const body = this.#end(status, this.#items, ending);
     events.push(this.#event(`response.${status}`, `"response":${body}`));
+    if (this.#long === null) this.#logprobs?.drop();
     return events;
+  }
+
+  longEnd(choices: readonly ChoiceSoFar[]): Iterator<string, void> | null {
+    const parts = this.#inParts(choices[0]!.tokens, () => this.ended(choices));
+    return parts && this.#endedBy(parts);
+  }
+
+  *#endedBy(parts: Iterable<string>): Generator<string, void> {
+    yield* parts;
+    this.#logprobs!.drop();
+  }
+
+  /** What `make` gives, in parts; null: with the log probabilities of so many tokens it is short, or it is kept as a text. */
+  #inParts(tokens: number, make: () => readonly string[]): Generator<string, void> | null {
+    if (this.#logprobs === null || this.#stores || this.#candidates(tokens) <= SHORT_CANDIDATES) return null;
+    const long = new LongTexts();
+    this.#long = long;
+    const events = make();
+    this.#long = null;
+    return long.partsOf(events.join(""));
+  }
+
+  /** Log probabilities of so many tokens, or what stands for them. */
+  #made(tokens: number, make: () => Iterable<string>): string {
+    return this.#long === null ? [...make()].join("") : this.#long.text(this.#candidates(tokens), make);
   }
 
   /** The real server breaks the stream off. */
@@ -142,6 +179,7 @@ export class ResponsesForm implements Form {
   }
 
   dropped(): void {
+    this.#logprobs?.drop();
     if (this.background !== null && this.#facts !== undefined) this.#end("failed", this.#items, null);
   }
 
@@ -198,13 +236,12 @@ export class ResponsesForm implements Form {
       kind,
       id,
       text: "",
-      logprobs: [],
       callId: call?.id ?? "",
       name: call?.name ?? "",
       index: call?.index ?? 0,
     };
     this.#open = open;
-    const item = itemOf(open, "in_progress");
+    const item = itemOf(open, "in_progress", "null");
     events.push(this.#event("response.output_item.added", `"item":${item.json},"output_index":${this.#items.length}`));
     if (kind === "call") return;
     const part = kind === "content" ? textPart("", "[]") : '{"text":"","type":"reasoning_text"}';
@@ -229,6 +266,7 @@ export class ResponsesForm implements Form {
     if (open === null) return;
     const at = this.#items.length;
     const text = quotedJson(open.text);
+    const logprobs = open.kind === "content" ? this.#logprobsOf(at) : "null";
     if (open.kind === "call") {
       const members = `"arguments":${text},"item_id":"${open.id}","output_index":${at}`;
       const type = "response.function_call_arguments.done";
@@ -242,20 +280,24 @@ export class ResponsesForm implements Form {
       events.push(
         `event: ${type}\ndata: {${members},"sequence_number":${this.#sequence++},"text":${text},"type":"${type}"}\n\n`,
       );
-      const part = isText ? textPart(open.text, listOf(open.logprobs)) : `{"text":${text},"type":"reasoning_text"}`;
+      const part = isText ? textPart(open.text, logprobs) : `{"text":${text},"type":"reasoning_text"}`;
       events.push(this.#part("response.content_part.done", part));
     }
-    const item = itemOf(open, status);
+    const item = itemOf(open, status, logprobs);
     events.push(this.#event("response.output_item.done", `"item":${item.json},"output_index":${at}`));
     this.#items.push(item);
     this.#open = null;
   }
+
+  /** JSON of the list of an item's log probabilities, or what stands for it. */
+  #logprobsOf(item: number): string {
+    const tokens = this.#logprobs?.tokensOf(item) ?? 0;
+    return tokens === 0 ? "null" : this.#made(tokens, () => this.#logprobs!.listOf(item));
+  }
 }
 
-const listOf = (entries: readonly string[]) => (entries.length === 0 ? "null" : `[${entries}]`);
-
-function itemOf({ kind, id, text, logprobs, callId, name }: Open, status: ItemStatus): Item {
+function itemOf({ kind, id, text, callId, name }: Open, status: ItemStatus, logprobs: string): Item {
   if (kind === "call") return callItem(id, callId, name, text, status);
-  if (kind === "content") return messageItem(id, text, status, listOf(logprobs));
+  if (kind === "content") return messageItem(id, text, status, logprobs);
   return reasoningItem(id, status === "in_progress" ? null : text, status);
 }

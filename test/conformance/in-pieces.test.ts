@@ -1,0 +1,108 @@
+/** What is asked for a thousand times in one request, or with prompts of megabytes: is it whole, in order, and gone when its client leaves? */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { type Hosted, hosted } from "../hosted.ts";
+import { eventually, sample } from "../server.ts";
+import { posted, RawSocket, WAYS } from "./raw-socket.ts";
+
+let server: Hosted;
+beforeAll(async () => {
+  const room = ["--max-model-len", "131072", "--num-gpu-blocks-override", "65536"];
+  server = await hosted(["--served-model-name", "m", "--timing", "constant:ttft=5ms,itl=1ms", ...room]);
+});
+afterAll(() => server.stop());
+
+const CHAT = "/v1/chat/completions";
+const COMPLETIONS = "/v1/completions";
+const messages = [{ role: "user", content: "What is there to say?" }];
+const ids = (count: number) => Array.from({ length: count }, (_, at) => 300 + (at % 500));
+const ask = (path: string, body: object) =>
+  fetch(server.url + path, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ model: "m", ...body }),
+  });
+const eventsIn = (text: string) =>
+  text
+    .split("\n\n")
+    .map((event) => event.slice(event.indexOf("data: ") + 6))
+    .filter((data) => data.startsWith("{"))
+    .map((data) => JSON.parse(data));
+
+test("a hundred prompts of 20,000 ids: an answer to each, in their order", async () => {
+  const prompt = Array.from({ length: 100 }, () => ids(20_000));
+  const answer = await (await ask(COMPLETIONS, { prompt, max_tokens: 1, ignore_eos: true })).json();
+  const { choices, usage } = answer as { choices: { index: number }[]; usage: object };
+  expect(choices.map(({ index }) => index)).toEqual(Array.from(prompt.keys()));
+  expect(usage).toMatchObject({ prompt_tokens: 2_000_000, completion_tokens: 100 });
+});
+
+test("a stream of 3,000 choices: each begins before it says anything, and ends once", async () => {
+  const body = { messages, n: 3000, max_tokens: 2, ignore_eos: true, stream: true, seed: 1 };
+  const events = eventsIn(await (await ask(CHAT, body)).text());
+  const seen = new Map<number, string>();
+  for (const { choices } of events) {
+    const [{ index, delta, finish_reason: finish }] = choices;
+    const what = "role" in delta ? "role" : finish === null ? "token" : "end";
+    seen.set(index, `${seen.get(index) ?? ""} ${what}`);
+  }
+  expect(seen.size).toBe(3000);
+  // What comes while the beginnings are being written is one event with what comes next.
+  for (const story of seen.values()) expect([" role token end", " role end"]).toContain(story);
+});
+
+test.each(["whole", "stream"])(
+  "%s: a client that leaves while its choices are handed over leaves nothing",
+  async (how) => {
+    const prompt = Array.from({ length: 100 }, () => ids(20_000));
+    const bodies = [
+      posted(CHAT, { model: "m", messages, n: 8000, max_tokens: 50, stream: how === "stream" }),
+      posted(COMPLETIONS, { model: "m", prompt, max_tokens: 50, stream: how === "stream" }),
+    ];
+    for (const [at, way] of [...WAYS, ...WAYS].entries()) {
+      const socket = await RawSocket.connect(Number(new URL(server.url).port));
+      socket.write(bodies[at % bodies.length]!);
+      await Bun.sleep(20 + at * 15);
+      socket.leave(way === "half" ? "fin" : way);
+      socket.destroy();
+    }
+    const names = ["understudy_requests_open", "vllm:num_requests_running", "vllm:num_requests_waiting"];
+    for (const name of names) await eventually(async () => (await sample(server.url, name)) === 0);
+    const { status } = await ask(CHAT, { messages, max_tokens: 1 });
+    expect(status).toBe(200);
+  },
+);
+
+test.each([3, 200])(
+  "a streamed response of %d tokens repeats the log probabilities that its events showed",
+  async (tokens) => {
+    const body = {
+      ...{ input: "Hello", max_output_tokens: tokens, ignore_eos: true, top_logprobs: 20, stream: true },
+      include: ["message.output_text.logprobs"],
+    };
+    const events = eventsIn(await (await ask("/v1/responses", body)).text());
+    const of = (type: string) => events.filter((event) => event.type === `response.${type}`);
+    expect(events.map(({ sequence_number }) => sequence_number)).toEqual(Array.from(events.keys()));
+    const [part] = of("content_part.done");
+    const { logprobs, text } = part.part;
+    // A token without a text of its own has no event.
+    expect(logprobs.length).toBeGreaterThan(tokens * 0.9);
+    expect(
+      of("output_text.delta")
+        .map(({ delta }) => delta)
+        .join(""),
+    ).toBe(text);
+    const withoutBytes = ({ bytes, ...entry }: { bytes: number[] }) => {
+      expect(bytes).toBeArray();
+      return entry;
+    };
+    type Entry = { bytes: number[]; top_logprobs: { bytes: number[] }[] };
+    const shown = (logprobs as Entry[]).map((one) => ({
+      ...withoutBytes(one),
+      top_logprobs: one.top_logprobs.map(withoutBytes),
+    }));
+    expect(of("output_text.delta").flatMap((event) => event.logprobs)).toEqual(shown);
+    expect(of("output_item.done")[0].item.content[0].logprobs).toEqual(logprobs);
+    const last = of("incomplete")[0].response;
+    expect(last.output[0].content[0]).toEqual(part.part);
+  },
+);
