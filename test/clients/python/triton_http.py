@@ -75,6 +75,14 @@ def server():
     assert client.get_log_settings()["log_verbose_level"] == 1
 
 
+def wait_until(holds, otherwise):
+    for _ in range(500):
+        if holds():
+            return
+        time.sleep(0.02)
+    raise AssertionError(otherwise)
+
+
 def models():
     client.load_model("echo_b", config='{"backend":"python","max_batch_size":0,'
                       '"input":[{"name":"INPUT0","data_type":"TYPE_INT32","dims":[1]}],'
@@ -87,11 +95,9 @@ def models():
     answer = client.infer("echo_b", [number_input("INPUT0", 5)])
     assert answer.as_numpy("OUTPUT0").shape == (1,)
     client.unload_model("echo_b")
-    for _ in range(100):
-        if not client.is_model_ready("echo_b"):
-            return
-        time.sleep(0.02)
-    raise AssertionError("echo_b is still ready")
+    wait_until(lambda: not client.is_model_ready("echo_b"), "echo_b is still ready")
+    # A server is not ready while a model is being unloaded (1.1 s); the next client asks for that.
+    wait_until(client.is_server_ready, "the server is not ready again")
 
 
 def errors():
