@@ -197,7 +197,7 @@ export class Generator {
     });
   }
 
-  /** Without a wait from here to the engine: requests reach it in their order. */
+  /** Without a wait from here to the engine: the first choices of requests reach it in their order. */
   #submit(
     exchange: Exchange,
     received: Received,
@@ -246,7 +246,10 @@ export class Generator {
     const answer = new StreamedAnswer(job.context);
     const sink = log ?? http.open(context, answer, options.accounting);
     answer.sink = sink;
-    const taken = () => answer.accepted();
+    const taken = () => {
+      options.witness?.generates(context.request, answer.choices);
+      answer.accepted();
+    };
     return this.#taken(submitChoices(this.serving, job, answer.choices, taken), (refused) => {
       if (refused === "left") {
         answer.onGone();
@@ -254,7 +257,6 @@ export class Generator {
       }
       if (refused === "paused") return this.#decline(exchange, job.received, { error: paused, cut: job.fitted.cut });
       if (refused !== null) return this.#refuse(exchange, engineBusy);
-      options.witness?.generates(context.request, answer.choices);
       admission.answers(ticket, answer, log === null ? http.visitOf(context) : null);
       if (log === null) return http.stream(context);
       background!.signal.addEventListener("abort", () => answer.cancel());
@@ -274,15 +276,15 @@ export class Generator {
     const { background } = form;
     const told = background ? new InBackground(background) : new Reply(this.#give, exchange);
     const answer = new CollectedAnswer(job.context, told);
-    const taken = () => void form.accepted(job.context);
+    const taken = () => {
+      this.serving.options.witness?.generates(context.request, answer.choices);
+      form.accepted(job.context);
+    };
     return this.#taken(submitChoices(this.serving, job, answer.choices, taken), (refused) => {
       if (refused === "busy" || refused === "paused")
         return this.#refuse(exchange, refused === "paused" ? paused : engineBusy);
       if (refused === "left") answer.gone();
-      else {
-        this.serving.options.witness?.generates(context.request, answer.choices);
-        this.serving.admission.answers(exchange.ticket, answer);
-      }
+      else this.serving.admission.answers(exchange.ticket, answer);
       if (told instanceof Reply) return told.until(answer);
       // The request is answered at once, and its answer goes on by itself.
       background!.signal.addEventListener("abort", answer);

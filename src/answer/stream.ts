@@ -26,13 +26,16 @@ export class StreamedAnswer implements SinkEvents {
   readonly choices: readonly StreamedChoice[];
   sink!: EventSink;
   #opened = false;
+  /** The opening is being written in turns; and what follows it where a choice failed meanwhile. */
+  #opening = false;
+  #failing: (() => void) | null = null;
   #running: number;
   /** A choice's event is being written part by part: no other event may stand in it. */
   #writing: (() => void) | null = null;
   /** Choices have turns to send what waits; and who was asked again meanwhile begins anew. */
   #drains = false;
   #drainsAgain = false;
-  /** All of it was taken back. */
+  /** Nothing more is written: it is complete, broken off, or its client left. */
   #over = false;
 
   constructor(context: AnswerContext) {
@@ -53,8 +56,15 @@ export class StreamedAnswer implements SinkEvents {
     if (this.#opened) return;
     this.#opened = true;
     const events = this.context.form.opening?.() ?? [];
-    if (events.length <= EVENTS_OF_A_TURN) this.#writeOpening(events, 0);
-    else this.#inTurns(this.#openingParts(events), () => {});
+    if (events.length <= EVENTS_OF_A_TURN) {
+      this.#writeOpening(events, 0);
+      return;
+    }
+    this.#opening = true;
+    this.#inTurns(this.#openingParts(events), () => {
+      this.#opening = false;
+      this.#failing?.();
+    });
   }
 
   *#openingParts(events: readonly string[]): Generator<void, void> {
@@ -117,12 +127,19 @@ export class StreamedAnswer implements SinkEvents {
     const truth = truthUs ? truthSummary(this.choices, truthUs) : null;
     if (truth !== null) events.push((events.pop() ?? "") + truthComment(truth));
     last.write(events);
+    this.#over = true;
     ticket.settle(outcomeOf(this.choices.map(({ finish }) => finish!)));
     this.sink.end();
   }
 
   /** One choice failed, and so the stream; the other choices are taken back. */
   fail(failed: StreamedChoice, error: ErrorAnswer): void {
+    if (this.#opening) {
+      // The error comes behind all of the opening, as behind a short one.
+      this.#failing = () => this.fail(failed, error);
+      takeBack(this.choices, this.context.server);
+      return;
+    }
     this.#takeBack();
     const { form, ticket } = this.context;
     const events = this.#writing === null ? form.failed(error) : null;
@@ -135,10 +152,10 @@ export class StreamedAnswer implements SinkEvents {
 
   /** Ends the stream whose time is over: with an error, or broken off where nobody would read that. */
   expire(): void {
+    if (this.#over) return;
     const { sink, choices, context } = this;
     const running = choices.find(({ done }) => !done);
-    if (running === undefined) return;
-    if (!this.busy) {
+    if (running !== undefined && !this.busy) {
       this.fail(running, context.server.timedOut);
       return;
     }
@@ -150,7 +167,7 @@ export class StreamedAnswer implements SinkEvents {
 
   /** Somebody wants it to end before its time. */
   cancel(): void {
-    if (this.choices.every(({ done }) => done)) return;
+    if (this.#over) return;
     this.onGone();
     this.sink.end();
   }

@@ -1,4 +1,4 @@
-/** How do the choices of a request reach the engine? In their order, all or none; between engine and choice stands who has to hear first. */
+/** How do the choices of a request reach the engine? In their order; between engine and choice stands who has to hear first. */
 import type { Choices, Receiver } from "../engine/types.ts";
 import { generationOf, type RequestPlan } from "../generation/generation.ts";
 import { headerInt } from "../generation/sampling.ts";
@@ -26,7 +26,7 @@ export interface Job {
   readonly encodedFromUs: number;
 }
 
-/** Why the engine has not all of a request's choices: it did not take one, and has none of them, or the client left. */
+/** Why the engine has not all of a request's choices: it did not take one, and they were taken back, or the client left. */
 export type NotTaken = "busy" | "paused" | "left";
 
 /** A choice takes as long as so many tokens of its prompt. */
@@ -35,8 +35,9 @@ const CHOICE_TOKENS = 500;
 const TOKENS_OF_A_PIECE = 16_384;
 
 /**
- * Hands all choices of all prompts to the engine, in pieces; null: it took them. Outputs of the first ones may come before
- * the last ones are there: `taken` is called before.
+ * Hands all choices of all prompts to the engine, in pieces; null: it took them, or the answer ended meanwhile. Other
+ * requests, and outputs of the first choices, may come between: `taken` is called before. vLLM 0.33 submits the choices of
+ * a request one by one, too, with turns of its event loop between (`v1/engine/async_llm.py`, `add_request`).
  */
 export function* submitChoices(
   serving: Serving,
@@ -44,7 +45,7 @@ export function* submitChoices(
   choices: readonly AnswerChoice[],
   taken: () => void,
 ): Pieces<NotTaken | null> {
-  const { orders, options } = serving;
+  const { orders, options, queue } = serving;
   const { context, received } = job;
   const { request, http, form } = received;
   const { n } = request;
@@ -55,20 +56,29 @@ export function* submitChoices(
   const together = script && orders.begins(script, choices.length);
   let siblings: Choices | undefined;
   let tokens = 0;
+  /** Tokens of the prompts of the choices that are not handed over. */
+  let left = n * job.fitted.cut.reduce((sum, { ids }) => sum + ids.length, 0);
   for (let index = 0; index < choices.length; index++) {
     const choice = choices[index]!;
     if (n > 1 && index % n === 0) siblings = { count: n, left: n, longest: 0 };
     const refused = submitChoice(serving, job, { plan, siblings, least, together }, choice);
     if (refused !== null) {
-      takeBack(choices.slice(0, index), context.server);
+      takeBack(choices, context.server);
       return refused;
     }
     if (index === 0) taken();
-    tokens += CHOICE_TOKENS + job.fitted.cut[Math.floor(index / n)]!.ids.length;
+    const promptTokens = job.fitted.cut[Math.floor(index / n)]!.ids.length;
+    left -= promptTokens;
+    tokens += CHOICE_TOKENS + promptTokens;
     if (tokens < TOKENS_OF_A_PIECE || index === choices.length - 1) continue;
     tokens = 0;
+    const coming = choices.length - index - 1;
+    queue.coming(coming, left);
     yield;
+    queue.coming(-coming, -left);
     if (http.signal.aborted) return "left";
+    // One of them failed, and the next was taken back before the engine had it.
+    if (choices[index + 1]!.finish !== null) return null;
   }
   return null;
 }

@@ -14,6 +14,9 @@ export class Queue {
   readonly #backend: Backend;
   readonly #accounting: Accounting;
   #backlog = 0;
+  /** Generations of requests that came in, and tokens of their prompts, which the engine has not got yet. */
+  #comingCount = 0;
+  #comingTokens = 0;
 
   /** `limits` are looked at for each request: they may change. */
   constructor(limits: WireConfig, backend: Backend, accounting: Accounting) {
@@ -25,13 +28,23 @@ export class Queue {
   /** The refusal of a request of `count` generations; null: it may come in. */
   refuses(count: number): ErrorAnswer | null {
     const { maxNumQueuedReqs, maxNumQueuedTokens } = this.#limits;
-    if (maxNumQueuedReqs !== undefined && (this.#backend.inFlight?.() ?? 0) + count > maxNumQueuedReqs) {
+    if (maxNumQueuedReqs !== undefined && this.#inFlight + count > maxNumQueuedReqs) {
       this.#accounting.rejected?.("requests");
       return engineBusy;
     }
-    if (maxNumQueuedTokens === undefined || this.#backlog < maxNumQueuedTokens) return null;
+    if (maxNumQueuedTokens === undefined || this.#backlog + this.#comingTokens < maxNumQueuedTokens) return null;
     this.#accounting.rejected?.("tokens");
     return prefillBacklog;
+  }
+
+  get #inFlight(): number {
+    return (this.#backend.inFlight?.() ?? 0) + this.#comingCount;
+  }
+
+  /** So many generations more, or fewer, with so many tokens of prompts, are of a request that came in and wait to be submitted. */
+  coming(count: number, tokens: number): void {
+    this.#comingCount += count;
+    this.#comingTokens += tokens;
   }
 
   /** Gives a prompt of so many tokens to the engine by `submit`, and has it counted until its first output or its end. */

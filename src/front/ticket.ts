@@ -39,16 +39,20 @@ export class CountedOnce implements Ticket {
     this.#told = told;
   }
 
-  /** The answer is to be complete in time; `null`: whenever. */
+  /** The answer is to be complete in time, unless it is; `null`: whenever. */
   within(deadlines: Deadlines | null, answer: Expiring): void {
-    if (deadlines === null) return;
+    if (deadlines === null || this.#settled === null) return;
     this.#deadlines = deadlines;
     this.#watched = answer;
     deadlines.watch(answer);
   }
 
-  /** The answer is an event stream from now on, complete when it is settled. */
+  /** The answer is an event stream from now on, complete when it is settled, or by now. */
   streams(accounting: Pick<Accounting, "stream">, visit: HttpVisit | null): void {
+    if (this.#settled === null) {
+      visit?.done(200, 0);
+      return;
+    }
     accounting.stream(1);
     this.#accounting = accounting;
     this.#visit = visit;

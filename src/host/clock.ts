@@ -62,18 +62,23 @@ let originMs = timeOrigin + performance.now();
  * Time 0 becomes this moment, in milliseconds since 1970: in a process of a server that started earlier. Called before
  * anything looks at the time.
  */
-export function countFrom(epochMs: number): void {
-  originMs = epochMs;
+export function countFrom(ms: number): void {
+  originMs = ms;
 }
 
 /** Microseconds since this module was loaded, or since the moment that `countFrom` was given. */
 export function wallUs(): number {
-  return Math.round((timeOrigin + performance.now() - originMs) * 1000);
+  return Math.round((epochMs() - originMs) * 1000);
 }
 
 /** Seconds of the Unix epoch, for `created` fields and log lines. */
 export function epochSeconds(): number {
   return Date.now() / 1000;
+}
+
+/** Milliseconds since 1970, with fractions: the same in all threads. */
+export function epochMs(): number {
+  return timeOrigin + performance.now();
 }
 
 /** The epoch time in microseconds of a time of the wall clock. */

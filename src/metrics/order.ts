@@ -4,14 +4,12 @@ import type { Setup } from "./identity.ts";
 export const PAGE_FORMATS = ["text", "openmetrics"] as const;
 export type PageFormat = (typeof PAGE_FORMATS)[number];
 
-/** Words of an order. `View` and `PageFormat` are places in `views` and `PAGE_FORMATS`; `LeftUs`: the next step is due so much later. */
-export const OrderWord = { Turn: 0, View: 1, Format: 2, LeftUs: 3 } as const;
-export const ORDER_WORDS = 4;
-/** As good as never. */
-const LEFT_MOST_US = 1_000_000;
-
-/** What the word says of a step that is due so much later, microseconds. */
-export const leftWord = (leftUs: number): number => Math.min(LEFT_MOST_US, Math.max(0, Math.ceil(leftUs)));
+/** Words of an order. `View` and `PageFormat` are places in `views` and `PAGE_FORMATS`. */
+export const OrderWord = { Turn: 0, View: 1, Format: 2 } as const;
+export const ORDER_WORDS = 3;
+/** Times of an order. `NowUs`: the engine's clock when it was given; `DueMs`: the next step is due, milliseconds since 1970, or Infinity. */
+export const OrderTime = { NowUs: 0, DueMs: 1 } as const;
+export const ORDER_TIMES = 2;
 
 /** The one message to the thread. */
 export interface RendererSetup {
@@ -20,6 +18,6 @@ export interface RendererSetup {
   readonly order: Int32Array;
   /** Shared: the held copies, as they are to be printed; empty where they lie in the pages of several processes. */
   readonly copies: Float64Array;
-  /** Shared, one number: the engine's clock when the page was ordered, microseconds. */
-  readonly now: Float64Array;
+  /** Shared. */
+  readonly times: Float64Array;
 }

@@ -5,9 +5,18 @@
  */
 import { ADAPTER_NAME_SHOWN } from "../config/adapter-places.ts";
 import type { Clock } from "../host/clock.ts";
+import { restDueMs } from "../host/step-rest.ts";
 import { type View, views } from "./dialects.ts";
 import type { Setup } from "./identity.ts";
-import { leftWord, ORDER_WORDS, OrderWord, PAGE_FORMATS, type PageFormat, type RendererSetup } from "./order.ts";
+import {
+  ORDER_TIMES,
+  ORDER_WORDS,
+  OrderTime,
+  OrderWord,
+  PAGE_FORMATS,
+  type PageFormat,
+  type RendererSetup,
+} from "./order.ts";
 
 /** Scrapes that may wait at a time; one more is refused. */
 export const WAITING_MAX = 256;
@@ -47,7 +56,7 @@ export class Renderer {
   /** What the worker waits on, and where it finds the held copies. */
   #order: Int32Array = new Int32Array();
   #copies: Float64Array = new Float64Array();
-  #now: Float64Array = new Float64Array(1);
+  #times: Float64Array = new Float64Array();
   #running: Order | null = null;
   /** The next order of each view and format. It has no numbers yet, so a scrape that joins it sees all that happened before it came. */
   readonly #next = new Map<string, Order>();
@@ -109,8 +118,9 @@ export class Renderer {
       if (numbers) this.#copies.set(numbers);
       this.#order[OrderWord.View] = views.indexOf(order.view);
       this.#order[OrderWord.Format] = PAGE_FORMATS.indexOf(order.format);
-      this.#now[0] = this.#clock.now();
-      this.#order[OrderWord.LeftUs] = leftWord(this.#clock.nextUs() - this.#now[0]);
+      const nowUs = this.#clock.now();
+      this.#times[OrderTime.NowUs] = nowUs;
+      this.#times[OrderTime.DueMs] = restDueMs(this.#clock.nextUs() - nowUs);
       Atomics.add(this.#order, OrderWord.Turn, 1);
       Atomics.notify(this.#order, OrderWord.Turn);
     } catch (reason) {
@@ -121,7 +131,7 @@ export class Renderer {
   #start(length: number): Worker {
     this.#order = new Int32Array(new SharedArrayBuffer(ORDER_WORDS * Int32Array.BYTES_PER_ELEMENT));
     this.#copies = new Float64Array(new SharedArrayBuffer(length * Float64Array.BYTES_PER_ELEMENT));
-    this.#now = new Float64Array(new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT));
+    this.#times = new Float64Array(new SharedArrayBuffer(ORDER_TIMES * Float64Array.BYTES_PER_ELEMENT));
     const worker = new Worker(new URL("./worker.ts", import.meta.url), { smol: true });
     const failed = (reason: string) => {
       if (worker === this.#worker) this.#fail(new Error(`metrics worker: ${reason}`));
@@ -137,7 +147,7 @@ export class Renderer {
     };
     worker.onerror = ({ message }) => failed(message);
     worker.addEventListener("close", () => failed("ended"));
-    const message: RendererSetup = { setup: this.#setup, order: this.#order, copies: this.#copies, now: this.#now };
+    const message: RendererSetup = { setup: this.#setup, order: this.#order, copies: this.#copies, times: this.#times };
     worker.postMessage(message);
     return worker;
   }

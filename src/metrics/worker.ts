@@ -4,7 +4,7 @@ import { setPriority } from "node:os";
 import { StepRest } from "../host/step-rest.ts";
 import { views } from "./dialects.ts";
 import { heldReader } from "./held.ts";
-import { OrderWord, PAGE_FORMATS, type RendererSetup } from "./order.ts";
+import { OrderTime, OrderWord, PAGE_FORMATS, type RendererSetup } from "./order.ts";
 import { Encoded, pages } from "./page.ts";
 import { AllPages } from "./shared.ts";
 
@@ -20,7 +20,7 @@ const WARM_PAUSE_MS = 30;
 /** Priority of this thread: on a busy machine a page waits for the streams, and not they for it. */
 const NICE = 10;
 
-self.onmessage = async ({ data: { setup, order, copies, now } }: MessageEvent<RendererSetup>) => {
+self.onmessage = async ({ data: { setup, order, copies, times } }: MessageEvent<RendererSetup>) => {
   stepBack();
   /** What pages of text are made of, by the place of their view. */
   const encoded = views.map(() => new Encoded());
@@ -32,15 +32,23 @@ self.onmessage = async ({ data: { setup, order, copies, now } }: MessageEvent<Re
     if (Atomics.wait(order, OrderWord.Turn, turn, pauseMs) === "timed-out") {
       warm++;
       const again = heldReader(setup.shape, setup.refreshes)(shared?.read() ?? copies);
-      new Encoded().of(await pages(setup.identity).parts(views[order[OrderWord.View]!]!, again, "text", now[0]));
+      new Encoded().of(
+        await pages(setup.identity).parts(views[order[OrderWord.View]!]!, again, "text", times[OrderTime.NowUs]!),
+      );
       continue;
     }
     turn = Atomics.load(order, OrderWord.Turn);
     // Nothing else moves `Turn` before this order is answered.
-    const wait = (us: number) => void Atomics.wait(order, OrderWord.Turn, turn, us / 1000);
-    const rest = new StepRest(order[OrderWord.LeftUs]!, wait);
+    const wait = (ms: number) => void Atomics.wait(order, OrderWord.Turn, turn, ms);
+    const rest = new StepRest(times[OrderTime.DueMs]!, wait);
     const [view, format] = [order[OrderWord.View]!, PAGE_FORMATS[order[OrderWord.Format]!]!];
-    const parts = await render.parts(views[view]!, read(shared?.read() ?? copies), format, now[0], rest);
+    const parts = await render.parts(
+      views[view]!,
+      read(shared?.read() ?? copies),
+      format,
+      times[OrderTime.NowUs]!,
+      rest,
+    );
     const bytes = (format === "text" ? encoded[view]! : new Encoded()).of(parts);
     self.postMessage(bytes, [bytes.buffer]);
   }

@@ -87,6 +87,17 @@ test("--max-num-queued-reqs: one more is refused", async () => {
   await freed();
 });
 
+test.each([
+  ["--max-num-queued-reqs 6000", BUSY],
+  ["--max-num-queued-tokens 8000", BACKLOG],
+])("%s: a request whose choices are on their way counts with all of them", async (flags, message) => {
+  server = await hosted([...FLAGS, ...flags.split(" ")]);
+  const many = { n: 5000, temperature: 1, prompt: [1, 2] };
+  const answers = await Promise.all([post(many), post(many)]);
+  expect(answers.map(({ status }) => status)).toEqual([200, 503]);
+  await refusal(answers[1]!, message);
+});
+
 test("--max-num-queued-tokens: one more is refused", async () => {
   const prompt = Array.from({ length: 600 }, (_, i) => i + 100);
   const flags = ["--max-num-queued-tokens", "500", "--max-num-seqs", "1"];

@@ -7,10 +7,12 @@ import { posted, RawSocket, WAYS } from "./raw-socket.ts";
 let server: Hosted;
 beforeAll(async () => {
   const room = ["--max-model-len", "131072", "--num-gpu-blocks-override", "65536"];
-  server = await hosted(["--served-model-name", "m", "--timing", "constant:ttft=5ms,itl=1ms", ...room]);
+  const tools = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"];
+  server = await hosted(["--served-model-name", "m", "--timing", "constant:ttft=5ms,itl=1ms", ...room, ...tools]);
 });
 afterAll(() => server.stop());
 
+const GAUGES = ["understudy_requests_open", "vllm:num_requests_running", "vllm:num_requests_waiting"];
 const CHAT = "/v1/chat/completions";
 const COMPLETIONS = "/v1/completions";
 const messages = [{ role: "user", content: "What is there to say?" }];
@@ -65,8 +67,7 @@ test.each(["whole", "stream"])(
       socket.leave(way === "half" ? "fin" : way);
       socket.destroy();
     }
-    const names = ["understudy_requests_open", "vllm:num_requests_running", "vllm:num_requests_waiting"];
-    for (const name of names) await eventually(async () => (await sample(server.url, name)) === 0);
+    for (const name of GAUGES) await eventually(async () => (await sample(server.url, name)) === 0);
     const { status } = await ask(CHAT, { messages, max_tokens: 1 });
     expect(status).toBe(200);
   },
@@ -106,3 +107,37 @@ test.each([3, 200])(
     expect(last.output[0].content[0]).toEqual(part.part);
   },
 );
+
+test("a streamed response repeats the log probabilities of each of its texts, behind calls of tools as well", async () => {
+  const call = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>';
+  const script = `${"Let us see. ".repeat(30)}${call}${"And now this. ".repeat(30)}${call}`;
+  const body = {
+    ...{ input: "Hello", max_output_tokens: 1000, top_logprobs: 20, stream: true, understudy: { script } },
+    include: ["message.output_text.logprobs"],
+    tools: [{ type: "function", name: "f", parameters: { type: "object" } }],
+  };
+  const events = eventsIn(await (await ask("/v1/responses", body)).text());
+  const done = events.filter(({ type }) => type === "response.output_item.done").map(({ item }) => item);
+  expect(new Set(done.map(({ type }) => type))).toEqual(new Set(["message", "function_call"]));
+  const { response } = events.at(-1);
+  expect(response.output).toEqual(done);
+  for (const [at, { content }] of done.entries()) {
+    if (content === undefined) continue;
+    const deltas = events.filter(({ type, output_index: of }) => type === "response.output_text.delta" && of === at);
+    const tokens = (entries: { token: string }[]) => entries.map(({ token }) => token);
+    expect(tokens(content[0].logprobs)).toEqual(deltas.flatMap(({ logprobs }) => tokens(logprobs)));
+  }
+});
+
+test.each([64, 65, 300, 3000])("one of %d choices fails at once: all have begun, then comes the error", async (n) => {
+  const script = { sequences: [{ steps: [], finish: "error" }] };
+  const events = async (stream: boolean) =>
+    await (await ask(CHAT, { messages, n, max_tokens: 2000, ignore_eos: true, stream, understudy: { script } })).text();
+  const streamed = (await events(true)).split("\n\n").slice(0, -1);
+  expect(streamed.pop()).toBe("data: [DONE]");
+  expect(JSON.parse(streamed.pop()!.slice(6))).toHaveProperty("error");
+  const roles = streamed.map((event) => JSON.parse(event.slice(6)).choices[0]).filter(({ delta }) => "role" in delta);
+  expect(roles.map(({ index }) => index)).toEqual(Array.from({ length: n }, (_, at) => at));
+  expect(JSON.parse(await events(false))).toHaveProperty("error");
+  for (const name of GAUGES) await eventually(async () => (await sample(server.url, name)) === 0);
+});

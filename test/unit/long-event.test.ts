@@ -35,7 +35,9 @@ class ListSink implements EventSink {
   end(): void {
     this.ended = true;
   }
-  reset(): void {}
+  reset(): void {
+    this.events.push("reset");
+  }
 }
 
 const output: AnswerContext["output"] = {
@@ -165,6 +167,23 @@ test("a client that takes what it had not taken while a part's turn is to come: 
   }
   expect([stream.sink.ended, stream.outcomes]).toEqual([true, ["length"]]);
   expect(stream.sink.events.filter((event) => event.startsWith("data: [DONE]")).length).toBe(1);
+});
+
+test("a stream whose time is over while its end is being written is broken off", () => {
+  const end = Object.assign(new ChatForm({ requestId: null }), { longEnd: () => ["a", "b", "c"].values() });
+  const prompts = [{ tokens: 2, ids: null, echo: null, seed: 7 }];
+  const stream = streamed(end, { chat: true, logprobs: null, promptLogprobs: null }, prompts);
+  give(stream, encoder.encode("x"), Finish.Length, 0);
+  stream.turns.shift()!();
+  expect(stream.sink.events.slice(-2)).toEqual(["a", "b"]);
+  stream.answer.expire();
+  for (const turn of stream.turns) turn();
+  stream.answer.expire();
+  expect([stream.sink.events.slice(-3), stream.sink.ended, stream.outcomes]).toEqual([
+    ["a", "b", "reset"],
+    false,
+    ["error"],
+  ]);
 });
 
 const FORMS = {

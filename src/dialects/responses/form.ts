@@ -285,8 +285,20 @@ export class ResponsesForm implements Form {
     }
     const item = itemOf(open, status, logprobs);
     events.push(this.#event("response.output_item.done", `"item":${item.json},"output_index":${at}`));
-    this.#items.push(item);
+    this.#items.push(this.#long === null ? item : this.#madeAnew(open, status, item));
     this.#open = null;
+  }
+
+  /** An item whose log probabilities are marked in each text that it stands in. */
+  #madeAnew(open: Open, status: ItemStatus, { text }: Item): Item {
+    const at = this.#items.length;
+    const json = () => itemOf(open, status, this.#logprobsOf(at)).json;
+    return {
+      text,
+      get json() {
+        return json();
+      },
+    };
   }
 
   /** JSON of the list of an item's log probabilities, or what stands for it. */
