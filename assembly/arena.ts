@@ -90,11 +90,14 @@ export function appendHash(slot: i32, hash: u64): i32 {
   return at;
 }
 
-export function appendBlock(slot: i32, block: i32): void {
+/** Gives the new entry. `after`: the one before it, where that is known: in the middle of a long chain the walk is long. */
+export function appendBlock(slot: i32, block: i32, after: i32 = NONE): i32 {
   const index = row(slot).tableCount;
   grow(slot, index);
-  pageBlock[entry(slot, index)] = block;
+  const at = after === NONE ? entry(slot, index) : nextEntry(after);
+  pageBlock[at] = block;
   row(slot).tableCount = index + 1;
+  return at;
 }
 
 /** The table is empty again; the hashes stay. */

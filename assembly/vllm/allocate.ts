@@ -27,10 +27,15 @@ export function grow(slot: i32, n: i32, computed: i32): i32 {
   if (after > held * blockSize) {
     taken = max(ceilDiv(min(after, maxModelLen)) - held, 0);
     if (taken > blocksFree()) return NONE;
-    for (let i = 0; i < taken; i++) appendBlock(slot, acquireBlock());
+    appendNew(slot, taken);
   }
   enterFull(slot, after);
   return taken;
+}
+
+function appendNew(slot: i32, count: i32): void {
+  let last = NONE;
+  for (let i = 0; i < count; i++) last = appendBlock(slot, acquireBlock(), last);
 }
 
 /** Hits of the prefix cache, whole blocks from the start, at least one token left to compute. */
@@ -65,13 +70,18 @@ export function admit(slot: i32, n: i32, hits: i32): i32 {
   const after = hits * blockSize + n;
   const needed = max(ceilDiv(min(after, maxModelLen)) - hits, 0);
   if (needed + idle + mark > free) return NONE;
-  for (let i = 0; i < hits; i++) {
-    const block = find(hashAt(slot, i));
-    touchBlock(block);
-    appendBlock(slot, block);
+  if (hits > 0) {
+    let at = entry(slot, 0);
+    let last = NONE;
+    for (let i = 0; i < hits; i++) {
+      const block = find(entryHash(at));
+      touchBlock(block);
+      last = appendBlock(slot, block, last);
+      if (i + 1 < hits) at = nextEntry(at);
+    }
   }
   setCached(slot, hits);
-  for (let i = 0; i < needed; i++) appendBlock(slot, acquireBlock());
+  appendNew(slot, needed);
   enterFull(slot, after);
   return needed;
 }

@@ -86,7 +86,17 @@ export class StreamedAnswer implements SinkEvents {
 
   /** Writes what is long part by part, as it is taken, each in a turn of its own; then calls `done`. */
   writeLong(parts: Iterator<string, void>, choice: StreamedChoice, done: () => void): void {
-    this.#inTurns(written(parts, choice), done);
+    this.#inTurns(this.#written(parts, choice), done);
+  }
+
+  *#written(parts: Iterator<string, void>, choice: StreamedChoice): Generator<void, void> {
+    const { consumed } = this.context.server;
+    for (let next = parts.next(); !next.done; next = parts.next()) {
+      if (next.value !== "") choice.write([next.value]);
+      // Made and sent: each counts in answers in one piece, too.
+      consumed?.(2 * next.value.length);
+      yield;
+    }
   }
 
   /** Each part of `writing` writes something, as soon as the client takes it, in a turn of its own; then calls `done`. */
@@ -232,13 +242,6 @@ export class StreamedAnswer implements SinkEvents {
       after(us / LOOKS, look);
     };
     look();
-  }
-}
-
-function* written(parts: Iterator<string, void>, choice: StreamedChoice): Generator<void, void> {
-  for (let next = parts.next(); !next.done; next = parts.next()) {
-    if (next.value !== "") choice.write([next.value]);
-    yield;
   }
 }
 

@@ -36,6 +36,8 @@ export interface ServerTraits {
   } | null;
   /** Acts in the next turn of the event loop; absent: there is none. */
   readonly turn?: (act: () => void) => void;
+  /** So many bytes of a long answer were made, or sent, and are garbage. */
+  readonly consumed?: (bytes: number) => void;
   readonly requestLog?: ((line: string) => void) | null;
   /** The engine has died: what it gave up ends with another error. */
   readonly dead?: () => boolean;

@@ -145,7 +145,10 @@ export class Garbage {
   /** A whole one found no gap, and is made up for when the streams leave one. */
   #owed = false;
   #makingUp = false;
-  /** A whole one came in the middle of a burst, which had not let go of what was on its way: there is one more behind it. */
+  /**
+   * There is one more behind the last whole one: a burst had not let go of what was on its way, and the runtime (Bun 1.4)
+   * gives memory back before it collects, not behind that.
+   */
   #again = false;
   #halves = 0;
   #streams = 0;
@@ -190,8 +193,8 @@ export class Garbage {
       const isDue = this.#streams - this.#streamsThen >= WHOLE_AFTER_STREAMS;
       if (found || isDue) {
         this.#whole(found ? "whole" : "whole, beside streams");
-        this.#again = found && !atRest;
-        if (this.#again && !this.#looking) this.#lookLater();
+        if (found && !atRest) this.#onceMore();
+        else this.#again = false;
       } else {
         this.collect("young");
         this.#owe();
@@ -203,6 +206,11 @@ export class Garbage {
     this.#streamsThen = this.#streams;
     this.#owed = false;
     this.collect(what);
+  }
+
+  #onceMore(): void {
+    this.#again = true;
+    if (!this.#looking) this.#lookLater();
   }
 
   #owe(): void {
@@ -219,8 +227,10 @@ export class Garbage {
       void this.spare.pass().then((found) => {
         this.#makingUp = false;
         if (!this.#owed) return;
-        if (found) this.#whole("whole");
-        else this.#makeUpLater();
+        if (found) {
+          this.#whole("whole");
+          this.#onceMore();
+        } else this.#makeUpLater();
       });
     });
   }

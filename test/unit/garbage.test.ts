@@ -112,17 +112,16 @@ test("while it waits for a gap, what is new is collected after each further 4 Mi
   expect(collected.map(([, what]) => what)).toEqual(["young", "young", "young"]);
 });
 
-test("a whole one that found no gap is made up for when the streams are over", async () => {
+test("a whole one that found no gap is made up for when the streams are over, and there is one more behind it", async () => {
   const { garbage, collected, pass, streams } = world();
   const end = streams();
   garbage.add(4 * MIB);
   await pass(10 * SECOND_US);
   expect(collected.map(([, what]) => what)).toEqual(["young"]);
   end();
-  await pass(SECOND_US);
-  expect(collected.map(([, what]) => what)).toEqual(["young", "whole"]);
+  // Found by bench:hold: 80 MB of what it had collected were not given back before the next one.
   await pass(60 * SECOND_US);
-  expect(collected).toHaveLength(2);
+  expect(collected.map(([, what]) => what)).toEqual(["young", "whole", "whole"]);
 });
 
 test("what is due every half a second, shortly behind each look for a gap, does not put it off for ever", async () => {
@@ -138,7 +137,7 @@ test("what is due every half a second, shortly behind each look for a gap, does 
   beside();
   end();
   await pass(4 * SECOND_US);
-  expect(collected.map(([, what]) => what)).toEqual(["young", "whole"]);
+  expect(collected.map(([, what]) => what)).toEqual(["young", "whole", "whole"]);
 });
 
 test("what is new is collected at once where no step is due for a while, in a gap where one is", async () => {

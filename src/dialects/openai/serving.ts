@@ -48,6 +48,7 @@ export function serverOf(options: OpenAiOptions): ServerTraits {
     },
     dead: () => !options.alive(),
     ...(after && { turn: (act) => void after(0, act) }),
+    consumed: (bytes) => options.backend.consumed(bytes),
     clockUs: config.wire?.perRequestMetrics ? () => options.backend.nowUs() : null,
     keepAlive: keepAliveOf(options),
     reasoning: reasoningOf(options),
