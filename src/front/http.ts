@@ -158,7 +158,8 @@ export class Http {
     const gate = new Gate();
     const whole: Whole = { bytes: isText ? Buffer.byteLength(body) : body.bytes, owner: gate, sink: null };
     const response = this.#answer(context, status, whole, headers);
-    void sendParts(isText ? partsOf(body) : body.parts, whole.sink!, gate, this.#options.backend);
+    const parts = isText ? partsOf(body) : body.parts;
+    void sendParts(parts, whole.sink!, gate, this.#options.backend, !isText && body.areShared);
     return response;
   }
 

@@ -24,11 +24,16 @@ export class Gate {
   }
 }
 
+/** What sending a part leaves besides the part, about. */
+const TURN_BYTES = 4096;
+
+/** `areShared`: the parts are no garbage when they were sent; others are sent them, too. */
 export async function sendParts(
   parts: Iterable<Uint8Array>,
   sink: PartSink,
   gate: Gate,
   backend: Pick<Backend, "consumed" | "after" | "nowUs">,
+  areShared = false,
 ): Promise<void> {
   for (const part of parts) {
     // The first one too: a hundred that ask at once are answered a turn each.
@@ -36,7 +41,7 @@ export async function sendParts(
     if (sink.full) await gate.opens();
     if (gate.gone) return;
     sink.write(part);
-    backend.consumed(part.length);
+    backend.consumed(areShared ? TURN_BYTES : part.length);
   }
 }
 
@@ -47,11 +52,16 @@ const PART_CHARACTERS = 65_536;
 export class JsonParts {
   bytes = 0;
   readonly parts: Uint8Array[] = [];
+  readonly areShared: boolean;
   #text = "";
+
+  constructor(areShared = false) {
+    this.areShared = areShared;
+  }
 
   /** All of a text that many ask for. */
   static of(text: string): JsonParts {
-    const all = new JsonParts();
+    const all = new JsonParts(true);
     for (const part of partsOf(text)) all.#push(part);
     return all;
   }

@@ -144,6 +144,7 @@ export class Garbage {
   #asking = false;
   /** A whole one found no gap, and is made up for when the streams leave one. */
   #owed = false;
+  #owedTwice = false;
   #makingUp = false;
   /**
    * There is one more behind the last whole one: a burst had not let go of what was on its way, and the runtime (Bun 1.4)
@@ -197,7 +198,8 @@ export class Garbage {
         else this.#again = false;
       } else {
         this.collect("young");
-        this.#owe();
+        if (atRest) this.#again = false;
+        this.#owe(!atRest);
       }
     });
   }
@@ -205,6 +207,7 @@ export class Garbage {
   #whole(what: "whole" | "whole, beside streams"): void {
     this.#streamsThen = this.#streams;
     this.#owed = false;
+    this.#owedTwice = false;
     this.collect(what);
   }
 
@@ -213,8 +216,10 @@ export class Garbage {
     if (!this.#looking) this.#lookLater();
   }
 
-  #owe(): void {
+  /** `twice`: with one more behind it. */
+  #owe(twice: boolean): void {
     this.#owed = true;
+    this.#owedTwice ||= twice;
     this.#makeUpLater();
   }
 
@@ -228,8 +233,9 @@ export class Garbage {
         this.#makingUp = false;
         if (!this.#owed) return;
         if (found) {
+          const twice = this.#owedTwice;
           this.#whole("whole");
-          this.#onceMore();
+          if (twice) this.#onceMore();
         } else this.#makeUpLater();
       });
     });

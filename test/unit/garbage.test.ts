@@ -124,6 +124,23 @@ test("a whole one that found no gap is made up for when the streams are over, an
   expect(collected.map(([, what]) => what)).toEqual(["young", "whole", "whole"]);
 });
 
+test("the one more behind a made-up one, where it finds no gap, is made up for once", async () => {
+  const { garbage, collected, pass, streams } = world();
+  let end = streams();
+  garbage.add(4 * MIB);
+  await pass(10 * SECOND_US);
+  // A gap between streams, again and again: just long enough for what is owed.
+  for (let gap = 0; gap < 10; gap++) {
+    end();
+    while (collected.at(-1)![1] !== "whole" && gap < 2) await pass(SECOND_US / 100);
+    await pass(SECOND_US / 100);
+    end = streams();
+    await pass(5 * SECOND_US);
+  }
+  end();
+  expect(collected.map(([, what]) => what)).toEqual(["young", "whole", "young", "whole"]);
+});
+
 test("what is due every half a second, shortly behind each look for a gap, does not put it off for ever", async () => {
   const { clock, garbage, collected, pass, streams } = world();
   const end = streams();
