@@ -130,9 +130,15 @@ test("parts that many are sent are no garbage when one has them", async () => {
   const consumedBy = async (parts: Iterable<Uint8Array>, areShared: boolean) => {
     let sent = 0;
     let consumed = 0;
-    const sink = { full: false, write: (part: Uint8Array) => (sent += part.length) > 0 };
-    const backend = { nowUs: () => 0, consumed: (bytes: number) => void (consumed += bytes) };
-    await sendParts(parts, sink, new Gate(), backend, areShared);
+    const write = (part: Uint8Array) => {
+      sent += part.length;
+      return true;
+    };
+    const told = (bytes: number) => {
+      consumed += bytes;
+    };
+    const backend = { nowUs: () => 0, consumed: told };
+    await sendParts(parts, { full: false, write }, new Gate(), backend, areShared);
     expect(sent).toBe(text.length);
     return consumed;
   };
