@@ -142,9 +142,8 @@ export class Garbage {
   #looking = false;
   /** A collection was asked for, and waits for a gap. */
   #asking = false;
-  /** A whole one found no gap, and is made up for when the streams leave one. */
-  #owed = false;
-  #owedTwice = false;
+  /** So many whole ones found no gap, or stand behind one that did not, and are made up for when the streams leave one. */
+  #owed = 0;
   #makingUp = false;
   /**
    * There is one more behind the last whole one: a burst had not let go of what was on its way, and the runtime (Bun 1.4)
@@ -199,15 +198,14 @@ export class Garbage {
       } else {
         this.collect("young");
         if (atRest) this.#again = false;
-        this.#owe(!atRest);
+        this.#owe(atRest ? 1 : 2);
       }
     });
   }
 
   #whole(what: "whole" | "whole, beside streams"): void {
     this.#streamsThen = this.#streams;
-    this.#owed = false;
-    this.#owedTwice = false;
+    this.#owed = 0;
     this.collect(what);
   }
 
@@ -216,10 +214,8 @@ export class Garbage {
     if (!this.#looking) this.#lookLater();
   }
 
-  /** `twice`: with one more behind it. */
-  #owe(twice: boolean): void {
-    this.#owed = true;
-    this.#owedTwice ||= twice;
+  #owe(count: number): void {
+    this.#owed = Math.max(this.#owed, count);
     this.#makeUpLater();
   }
 
@@ -231,11 +227,11 @@ export class Garbage {
       // Not only now: what is due every half a second, too, may be so each time that this looks.
       void this.spare.pass().then((found) => {
         this.#makingUp = false;
-        if (!this.#owed) return;
+        const owed = this.#owed;
+        if (owed === 0) return;
         if (found) {
-          const twice = this.#owedTwice;
           this.#whole("whole");
-          if (twice) this.#onceMore();
+          if (owed > 1) this.#onceMore();
         } else this.#makeUpLater();
       });
     });

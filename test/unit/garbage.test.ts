@@ -112,12 +112,18 @@ test("while it waits for a gap, what is new is collected after each further 4 Mi
   expect(collected.map(([, what]) => what)).toEqual(["young", "young", "young"]);
 });
 
+/** Streams have left no gap for a whole one. */
+async function owing() {
+  const made = world();
+  const end = made.streams();
+  made.garbage.add(4 * MIB);
+  await made.pass(10 * SECOND_US);
+  expect(made.collected.map(([, what]) => what)).toEqual(["young"]);
+  return { ...made, end };
+}
+
 test("a whole one that found no gap is made up for when the streams are over, and there is one more behind it", async () => {
-  const { garbage, collected, pass, streams } = world();
-  const end = streams();
-  garbage.add(4 * MIB);
-  await pass(10 * SECOND_US);
-  expect(collected.map(([, what]) => what)).toEqual(["young"]);
+  const { collected, pass, end } = await owing();
   end();
   // Found by bench:hold: 80 MB of what it had collected were not given back before the next one.
   await pass(60 * SECOND_US);
@@ -125,10 +131,8 @@ test("a whole one that found no gap is made up for when the streams are over, an
 });
 
 test("the one more behind a made-up one, where it finds no gap, is made up for once", async () => {
-  const { garbage, collected, pass, streams } = world();
-  let end = streams();
-  garbage.add(4 * MIB);
-  await pass(10 * SECOND_US);
+  const { collected, pass, streams, ...first } = await owing();
+  let { end } = first;
   // A gap between streams, again and again: just long enough for what is owed.
   for (let gap = 0; gap < 10; gap++) {
     end();
@@ -142,10 +146,7 @@ test("the one more behind a made-up one, where it finds no gap, is made up for o
 });
 
 test("what is due every half a second, shortly behind each look for a gap, does not put it off for ever", async () => {
-  const { clock, garbage, collected, pass, streams } = world();
-  const end = streams();
-  garbage.add(4 * MIB);
-  await pass(10 * SECOND_US);
+  const { clock, collected, pass, end } = await owing();
   // Found by bench:hold: 130 MB stayed for as long as nothing was asked.
   const beside = () => {
     clock.at(clock.now() + 19_000, () => {});
