@@ -68,6 +68,12 @@ export function pinned(core: number, command: readonly string[]): string[] {
   return scheduled(["taskset", "-c", String(core), ...command]);
 }
 
+/** This process and all its threads, from now on, and what it starts. */
+export function pinSelf(core: number): void {
+  const words = ["taskset", "--all-tasks", "--pid", "--cpu-list", String(core), String(process.pid)];
+  if (Bun.spawnSync(words).exitCode !== 0) throw new Error(words.join(" "));
+}
+
 export function freePort(): number {
   const listener = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
   const { port } = listener;

@@ -1,9 +1,9 @@
 /**
  * How long does a scrape take beside 500 streams, all on one core? Against a bare server that gives the same bytes on that
- * core beside the same streams, in turns of half a second; and are the streams later for it?
+ * core beside the same streams, in turns of half a second; and are the streams later for it? Who scrapes has the reader's core.
  */
 import { quantile } from "../lib/numbers.ts";
-import { SERVER_CORE, serverCommand, start } from "../lib/process.ts";
+import { CLIENT_CORE, pinSelf, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
 import { chat } from "../lib/prompt.ts";
 import { read } from "../lib/reader.ts";
 import { bar, progress, table } from "../lib/report.ts";
@@ -20,6 +20,7 @@ async function took(url: string): Promise<number> {
 }
 
 export async function scraped(flags: readonly string[], seconds: number) {
+  pinSelf(CLIENT_CORE);
   const server = await start(serverCommand(flags), { core: SERVER_CORE });
   const page = `http://127.0.0.1:${server.port}/metrics`;
   const file = `${root}build/bench/page.txt`;

@@ -30,6 +30,8 @@ export class StepRest {
     const nowMs = this.#nowMs();
     if (nowMs < this.#dueMs - BEFORE_MS) return;
     this.#rested = true;
+    // The loop has taken it meanwhile.
+    if (nowMs > this.#dueMs + BEHIND_MS) return;
     this.#wait(Math.max(0, this.#dueMs - nowMs) + BEHIND_MS);
   }
 }

@@ -123,11 +123,13 @@ export interface Context {
 }
 
 /**
- * POST routes by path that the server on sockets calls by itself: Elysia's way to a handler costs as much as reading the
- * request. They are the routes that are declared with `HOT`, behind the application's hooks of a request.
+ * Routes by method and target that the server on sockets calls by itself: Elysia's way to a handler costs as much as reading
+ * the request. They are the routes that are declared with `HOT`, behind the application's hooks of a request.
  */
-export type HotRoutes = Pick<ReadonlyMap<string, (context: Context) => Response | Promise<Response>>, "get">;
+export interface HotRoutes {
+  of(method: string, target: string): ((context: Context) => Response | Promise<Response>) | undefined;
+}
 
 export const HOT_TAG = "hot";
-/** Declares a route that most requests take. Its handler never rejects. Bodies are read by the handler. */
+/** Declares a route that most requests take, or whose time matters. Bodies are read by the handler. */
 export const HOT = { parse: "none" as const, detail: { tags: [HOT_TAG] } };

@@ -4,7 +4,7 @@
  * thread). The worker starts with the first scrape: whoever never scrapes pays nothing.
  */
 import { ADAPTER_NAME_SHOWN } from "../config/adapter-places.ts";
-import type { Clock } from "../host/clock.ts";
+import type { Cancel, Clock } from "../host/clock.ts";
 import { restDueMs } from "../host/step-rest.ts";
 import { type View, views } from "./dialects.ts";
 import type { Setup } from "./identity.ts";
@@ -20,6 +20,17 @@ import {
 
 /** Scrapes that may wait at a time; one more is refused. */
 export const WAITING_MAX = 256;
+
+/**
+ * For so long after a scrape a page is made every now and then that nobody gets: the memory and the code that the next scrape
+ * takes are then at hand. A virtual machine may take a microsecond for each page of memory that nobody has touched for a
+ * second; a scrape every second took four times as long as one every 100 ms.
+ */
+const READY_FOR_US = 90_000_000;
+const READY_EVERY_US = 100_000;
+/** The first come sooner: what they compile is compiled before the second scrape. */
+const SOON_PAGES = 100;
+const SOON_EVERY_US = 30_000;
 
 type Bytes = Uint8Array<ArrayBuffer>;
 interface Order {
@@ -41,8 +52,8 @@ export interface WorkMarks {
   busy(busy: boolean): void;
 }
 
-/** The engine's: what time it is, and when the next step is due. */
-type PageClock = Pick<Clock, "now" | "nextUs">;
+/** The engine's: what time it is, and when the next step is due. Without `about` no page is made that nobody gets. */
+type PageClock = Pick<Clock, "now" | "nextUs" | "about">;
 
 export class Renderer {
   /** Told of each page: the copy on this thread, the making in the worker. */
@@ -57,6 +68,12 @@ export class Renderer {
   #order: Int32Array = new Int32Array();
   #copies: Float64Array = new Float64Array();
   #times: Float64Array = new Float64Array();
+  /** Pages of this worker that nobody gets. */
+  #spares = 0;
+  /** Their view. */
+  #view: View = "role";
+  #readyUntilUs = 0;
+  #nextSpare: Cancel | null = null;
   #running: Order | null = null;
   /** The next order of each view and format. It has no numbers yet, so a scrape that joins it sees all that happened before it came. */
   readonly #next = new Map<string, Order>();
@@ -112,26 +129,56 @@ export class Renderer {
     this.marks?.busy(true);
     if (this.#renamed) this.#end();
     try {
-      const numbers = this.marks ? this.marks.timed(this.#numbers) : this.#numbers();
-      this.#worker ??= this.#start(numbers?.length ?? 0);
-      // The worker rests, or makes a page that nobody gets.
-      if (numbers) this.#copies.set(numbers);
-      this.#order[OrderWord.View] = views.indexOf(order.view);
-      this.#order[OrderWord.Format] = PAGE_FORMATS.indexOf(order.format);
-      const nowUs = this.#clock.now();
-      this.#times[OrderTime.NowUs] = nowUs;
-      this.#times[OrderTime.DueMs] = restDueMs(this.#clock.nextUs() - nowUs);
-      Atomics.add(this.#order, OrderWord.Turn, 1);
-      Atomics.notify(this.#order, OrderWord.Turn);
+      this.#begin(order.view, order.format, true);
+      this.#stayReady(order.view);
     } catch (reason) {
       this.#fail(reason);
     }
   }
 
+  #begin(view: View, format: PageFormat, wanted: boolean): void {
+    const numbers = this.marks ? this.marks.timed(this.#numbers) : this.#numbers();
+    this.#worker ??= this.#start(numbers?.length ?? 0);
+    // The worker rests, or makes a page that nobody gets.
+    if (numbers) this.#copies.set(numbers);
+    this.#order[OrderWord.View] = views.indexOf(view);
+    this.#order[OrderWord.Format] = PAGE_FORMATS.indexOf(format);
+    if (wanted) this.#order[OrderWord.Wanted] = this.#order[OrderWord.Turn]! + 1;
+    const nowUs = this.#clock.now();
+    this.#times[OrderTime.NowUs] = nowUs;
+    this.#times[OrderTime.DueMs] = restDueMs(this.#clock.nextUs() - nowUs);
+    Atomics.add(this.#order, OrderWord.Turn, 1);
+    Atomics.notify(this.#order, OrderWord.Turn);
+  }
+
+  #stayReady(view: View): void {
+    this.#view = view;
+    this.#readyUntilUs = this.#clock.now() + READY_FOR_US;
+    if (this.#nextSpare === null) this.#orderSpare();
+  }
+
+  #orderSpare(): void {
+    const afterUs = this.#spares < SOON_PAGES ? SOON_EVERY_US : READY_EVERY_US;
+    this.#nextSpare = this.#clock.about?.(this.#clock.now() + afterUs, this.#spare) ?? null;
+  }
+
+  readonly #spare = (): void => {
+    this.#nextSpare = null;
+    if (this.#worker === null || this.#clock.now() > this.#readyUntilUs) return;
+    this.#spares++;
+    try {
+      if (this.#running === null) this.#begin(this.#view, "text", false);
+    } catch {
+      return; // who scrapes next is told
+    }
+    this.#orderSpare();
+  };
+
   #start(length: number): Worker {
     this.#order = new Int32Array(new SharedArrayBuffer(ORDER_WORDS * Int32Array.BYTES_PER_ELEMENT));
     this.#copies = new Float64Array(new SharedArrayBuffer(length * Float64Array.BYTES_PER_ELEMENT));
     this.#times = new Float64Array(new SharedArrayBuffer(ORDER_TIMES * Float64Array.BYTES_PER_ELEMENT));
+    this.#spares = 0;
     const worker = new Worker(new URL("./worker.ts", import.meta.url), { smol: true });
     const failed = (reason: string) => {
       if (worker === this.#worker) this.#fail(new Error(`metrics worker: ${reason}`));
@@ -156,6 +203,8 @@ export class Renderer {
     const worker = this.#worker;
     this.#worker = null;
     this.#renamed = false;
+    this.#nextSpare?.();
+    this.#nextSpare = null;
     worker?.terminate();
   }
 

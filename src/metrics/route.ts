@@ -6,6 +6,7 @@
  */
 import { Elysia } from "elysia";
 import { frontOf } from "../http/front-of.ts";
+import { type Context, HOT } from "../http/sink.ts";
 import { dialectNames } from "./dialect-names.ts";
 import { contentTypeOf, type View } from "./dialects.ts";
 import type { Identity } from "./identity.ts";
@@ -32,22 +33,24 @@ export const METRICS_METHODS: Readonly<Record<string, readonly string[]>> = Obje
 /** The pages are the renderer's, who ends with these routes. */
 export function metrics(renderer: Renderer, identity: Identity, paths: readonly string[] = Object.keys(PATHS)) {
   const app = new Elysia({ strictPath: true }).onStop(() => renderer.stop());
+  const scraped = async (context: Context, view: View) => {
+    const { request } = context;
+    // Elysia gives `/metrics` and `/metrics/` to one handler.
+    const plain = /\/metrics(\?|$)/.test(request.url);
+    const contentType = view === "role" && !plain ? PLAIN : contentTypeOf(view, identity);
+    const format = formatOf(request, !plain);
+    try {
+      const page = await renderer.page(view, format);
+      const headers = { "content-type": format === "text" ? contentType : OPENMETRICS };
+      return frontOf(context).answer(request, 200, headers, page);
+    } catch (reason) {
+      if (!(reason instanceof TooManyScrapes)) throw reason;
+      return new Response("too many scrapes at once\n", { status: 503, headers: { "retry-after": "1" } });
+    }
+  };
   for (const path of paths) {
     const view = PATHS[path]!;
-    app.get(path, async ({ request, server }) => {
-      // Elysia gives `/metrics` and `/metrics/` to one handler.
-      const plain = /\/metrics(\?|$)/.test(request.url);
-      const contentType = view === "role" && !plain ? PLAIN : contentTypeOf(view, identity);
-      const format = formatOf(request, !plain);
-      try {
-        const page = await renderer.page(view, format);
-        const headers = { "content-type": format === "text" ? contentType : OPENMETRICS };
-        return frontOf({ request, server }).answer(request, 200, headers, page);
-      } catch (reason) {
-        if (!(reason instanceof TooManyScrapes)) throw reason;
-        return new Response("too many scrapes at once\n", { status: 503, headers: { "retry-after": "1" } });
-      }
-    });
+    app.get(path, ({ request, server }) => scraped({ request, server }, view), HOT);
   }
   return app;
 }

@@ -2,7 +2,7 @@
 import { readlinkSync } from "node:fs";
 import { setPriority } from "node:os";
 import { StepRest } from "../host/step-rest.ts";
-import { views } from "./dialects.ts";
+import { type View, views } from "./dialects.ts";
 import { heldReader } from "./held.ts";
 import { OrderTime, OrderWord, PAGE_FORMATS, type RendererSetup } from "./order.ts";
 import { Encoded, pages } from "./page.ts";
@@ -11,11 +11,11 @@ import { AllPages } from "./shared.ts";
 declare const self: Worker;
 
 /**
- * After the first page one is made so often from nothing, with pauses: the next scrape then finds compiled what runs (10 ms
- * more each, else). A page that somebody gets makes only what has moved.
+ * All numbers move in the first pages that nobody gets, so that the runtime has compiled what makes any of them when the
+ * next scrape comes. Otherwise its compilers take the core from every third page of the first hundred, for 2 to 14 ms
+ * (`reportFTLCompileTimes`). A page of several engines runs as much as so many pages.
  */
-const WARM_PAGES = 4;
-const WARM_PAUSE_MS = 30;
+const WARM_PAGES = 100;
 
 /** Priority of this thread: on a busy machine a page waits for the streams, and not they for it. */
 const NICE = 10;
@@ -27,21 +27,23 @@ self.onmessage = async ({ data: { setup, order, copies, times } }: MessageEvent<
   const read = heldReader(setup.shape, setup.refreshes);
   const render = pages(setup.identity);
   const shared = setup.pages ? new AllPages(setup.pages) : null;
-  for (let turn = 0, warm = 0; ; ) {
-    const pauseMs = turn > 0 && warm < WARM_PAGES ? WARM_PAUSE_MS : Number.POSITIVE_INFINITY;
-    if (Atomics.wait(order, OrderWord.Turn, turn, pauseMs) === "timed-out") {
-      warm++;
-      const again = heldReader(setup.shape, setup.refreshes)(shared?.read() ?? copies);
-      new Encoded().of(
-        await pages(setup.identity).parts(views[order[OrderWord.View]!]!, again, "text", times[OrderTime.NowUs]!),
-      );
-      continue;
-    }
+  let warming: Warming | null = null;
+  let isWarm = false;
+  for (let turn = 0; ; ) {
+    Atomics.wait(order, OrderWord.Turn, turn);
     turn = Atomics.load(order, OrderWord.Turn);
     // Nothing else moves `Turn` before this order is answered.
     const wait = (ms: number) => void Atomics.wait(order, OrderWord.Turn, turn, ms);
     const rest = new StepRest(times[OrderTime.DueMs]!, wait);
+    // An order may come while this one is read, if nobody gets this one's page: it is taken in the next turn.
+    const wanted = order[OrderWord.Wanted] === turn;
     const [view, format] = [order[OrderWord.View]!, PAGE_FORMATS[order[OrderWord.Format]!]!];
+    if (!wanted && !isWarm) {
+      warming ??= new Warming(setup);
+      isWarm = await warming.page(views[view]!, shared?.read() ?? copies, times[OrderTime.NowUs]!, rest);
+      if (isWarm) warming = null;
+      continue;
+    }
     const parts = await render.parts(
       views[view]!,
       read(shared?.read() ?? copies),
@@ -50,9 +52,33 @@ self.onmessage = async ({ data: { setup, order, copies, times } }: MessageEvent<
       rest,
     );
     const bytes = (format === "text" ? encoded[view]! : new Encoded()).of(parts);
-    self.postMessage(bytes, [bytes.buffer]);
+    if (wanted) self.postMessage(bytes, [bytes.buffer]);
   }
 };
+
+/** Makes pages of numbers of its own. */
+class Warming {
+  readonly #read: ReturnType<typeof heldReader>;
+  readonly #render: ReturnType<typeof pages>;
+  readonly #encoded = new Encoded();
+  readonly #pages: number;
+  #made = 0;
+
+  constructor({ shape, refreshes, identity }: RendererSetup["setup"]) {
+    this.#pages = WARM_PAGES / shape.engines;
+    this.#read = heldReader(shape, refreshes);
+    // Who polls for one page does not poll for the other.
+    this.#render = pages({ ...identity, triton: { ...identity.triton } });
+  }
+
+  /** true: it was the last one. */
+  async page(view: View, numbers: Float64Array, nowUs: number, rest: StepRest): Promise<boolean> {
+    this.#made++;
+    const moved = numbers.map((value) => value + this.#made);
+    this.#encoded.of(await this.#render.parts(view, this.#read(moved), "text", nowUs, rest));
+    return this.#made >= this.#pages;
+  }
+}
 
 /** Where threads have priorities of their own; elsewhere it would be the whole process's. */
 function stepBack(): void {

@@ -3,6 +3,7 @@ import type { AnyElysia } from "elysia";
 import type { Parts } from "../app/parts.ts";
 import { readTls, type TlsFiles } from "../config/certificates.ts";
 import { frontLimitsOf } from "../config/front-limits.ts";
+import type { HotRoutes } from "../http/sink.ts";
 import { hotRoutes } from "../http/socket/hot.ts";
 import { HttpServer } from "../http/socket/server.ts";
 import type { Listeners } from "./role.ts";
@@ -32,7 +33,7 @@ export function onePort(parts: Parts, routesOf: (parts: Parts) => AnyElysia): On
       epochSeconds: parts.epochSeconds,
       consumed: parts.backend.consumed,
       catchUp: parts.backend.catchUp,
-      hot: { get: (path) => mounted.hot.get(path) },
+      hot: { of: (method, target) => mounted.hot.of(method, target) },
     },
   );
   mounted.serveOn(server);
@@ -54,7 +55,15 @@ function mount(parts: Parts, routesOf: (parts: Parts) => AnyElysia) {
   const serveOn = (server: HttpServer) => {
     app.server = server as unknown as NonNullable<typeof app.server>;
   };
-  return { fetch: fetchOf(app, parts.history), handle: app.handle, hot: hotRoutes(app), serveOn };
+  return { fetch: fetchOf(app, parts.history), handle: app.handle, hot: hotOf(app, parts.history), serveOn };
+}
+
+/** What the front answers; what it does not, where nobody notes it. */
+function hotOf(app: AnyElysia, history: Parts["history"]): HotRoutes {
+  const hot = hotRoutes(app);
+  return history === undefined
+    ? hot
+    : { of: (method, target) => (method === "POST" ? hot.of(method, target) : undefined) };
 }
 
 /** Routes that the front does not answer (metrics, truth) are noted here. */

@@ -5,13 +5,20 @@ import { type Context, HOT_TAG, type HotRoutes } from "../sink.ts";
 type Hook = (context: Context) => Response | undefined;
 type Handler = (context: Context) => Response | Promise<Response>;
 
-/** By path, with the application's hooks of a request in front of the handler. */
+/** With the application's hooks of a request in front of the handlers. */
 export function hotRoutes(app: AnyElysia): HotRoutes {
   const hooks = (app.event.request ?? []).map(({ fn }) => fn as unknown as Hook);
-  const hot = app.routes.filter(
-    ({ method, hooks: { detail } }) => method === "POST" && detail?.tags?.includes(HOT_TAG),
-  );
-  return new Map(hot.map(({ path, handler }) => [path, behind(hooks, handler as Handler)]));
+  const hot = app.routes.filter(({ hooks: { detail } }) => detail?.tags?.includes(HOT_TAG));
+  const ofMethod = (wanted: string) =>
+    new Map(
+      hot
+        .filter(({ method }) => method === wanted)
+        .map(({ path, handler }) => [path, behind(hooks, handler as Handler)]),
+    );
+  const [posts, gets] = [ofMethod("POST"), ofMethod("GET")];
+  return {
+    of: (method, target) => (method === "POST" ? posts.get(target) : method === "GET" ? gets.get(target) : undefined),
+  };
 }
 
 function behind(hooks: readonly Hook[], handler: Handler): Handler {

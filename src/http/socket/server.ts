@@ -83,7 +83,7 @@ export class HttpServer implements HttpFront, ServerSide {
     this.#app = app;
     this.#pacing = pacing(clock);
     this.unfinished = new Unfinished(this.#pacing, options);
-    this.#hot = options.hot ?? new Map();
+    this.#hot = options.hot ?? { of: () => undefined };
     this.scheme = tls ? "https" : "http";
     this.style = options.style ?? uvicorn;
     this.headBytes = frontLimits.headBytes;
@@ -208,7 +208,7 @@ export class HttpServer implements HttpFront, ServerSide {
   handle(exchange: ServedExchange): void {
     const { method, target } = exchange.request;
     const request = exchange.request as unknown as Request;
-    const hot = method === "POST" ? this.#hot.get(target) : undefined;
+    const hot = this.#hot.of(method, target);
     const made = hot === undefined ? this.#app.fetch(request) : hot({ request, server: this });
     if (!(made instanceof Promise)) send(exchange, made);
     else

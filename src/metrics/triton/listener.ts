@@ -43,7 +43,7 @@ export function metricsListener(page: () => Promise<string | Uint8Array>, around
     frontLimits: EVHTP_LIMITS,
     warn: () => {},
     style: evhtp,
-    hot: { get: () => answer },
+    hot: { of: (method) => (method === "POST" || method === "GET" ? answer : undefined) },
   });
   app.server = server as unknown as NonNullable<typeof app.server>;
   return server;

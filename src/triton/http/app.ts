@@ -67,6 +67,6 @@ function appOf(handle: (context: Context) => Response | Promise<Response>) {
   const app = new Elysia({ strictPath: true }).all("/*", ({ request, server }) => handle({ request, server }), {
     parse: "none",
   });
-  const hot: HotRoutes = { get: () => handle };
+  const hot: HotRoutes = { of: (method) => (method === "POST" ? handle : undefined) };
   return { app, hot };
 }
