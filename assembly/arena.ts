@@ -100,6 +100,16 @@ export function appendBlock(slot: i32, block: i32, after: i32 = NONE): i32 {
   return at;
 }
 
+/** Notes a block beside the hash of an entry that is not in the table yet. */
+export function noteBlock(at: i32, block: i32): void {
+  pageBlock[at] = block;
+}
+
+/** The table begins with the blocks that are noted in its first entries, all of which have hashes. */
+export function beginTable(slot: i32, blocks: i32): void {
+  row(slot).tableCount = blocks;
+}
+
 /** The table is empty again; the hashes stay. */
 export function clearTable(slot: i32): void {
   row(slot).tableCount = 0;

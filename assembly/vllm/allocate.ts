@@ -1,12 +1,14 @@
 // Do blocks for the next tokens fit, and which are they? vLLM 0.33 `v1/core/kv_cache_manager.py`, allocate_slots.
 import {
   appendBlock,
+  beginTable,
   clearTable,
   entry,
   entryBlock,
   entryHash,
   hashAt,
   nextEntry,
+  noteBlock,
   prevEntry,
   setCached,
 } from "../arena";
@@ -38,52 +40,58 @@ function appendNew(slot: i32, count: i32): void {
   for (let i = 0; i < count; i++) last = appendBlock(slot, acquireBlock(), last);
 }
 
-/** Hits of the prefix cache, whole blocks from the start, at least one token left to compute. */
+/** Hits of the prefix cache, whole blocks from the start, at least one token left to compute. They are noted for `admit`. */
 export function lookUp(slot: i32): i32 {
   if (!prefixCaching || (row(slot).flags & SUBMIT_SKIP_READING) !== 0) return 0;
   const most = min((tokensOf(slot) - 1) / blockSize, row(slot).hashCount);
   if (most <= 0) return 0;
   let hits = 0;
   for (let at = entry(slot, 0); hits < most; hits++) {
-    if (find(entryHash(at)) === 0) break;
+    const block = find(entryHash(at));
+    if (block === 0) break;
+    noteBlock(at, block);
     if (hits + 1 < most) at = nextEntry(at);
   }
   return hits;
 }
 
-/** First blocks of a waiting request: its `hits` cached ones and new ones for `n` tokens; the number of new ones, or NONE. */
+/**
+ * First blocks of a waiting request: the `hits` cached ones that `lookUp` has just noted and new ones for `n` tokens; the
+ * number of new ones, or NONE.
+ */
 export function admit(slot: i32, n: i32, hits: i32): i32 {
   const mark = runningLength() > 0 ? watermarkBlocks : 0;
-  let idle = 0;
-  if (hits > 0) {
-    let at = entry(slot, 0);
-    for (let i = 0; i < hits; i++) {
-      if (refsOf(find(entryHash(at))) === 0) idle++;
-      if (i + 1 < hits) at = nextEntry(at);
-    }
-  }
-  const free = blocksFree();
-  if (reserveFullIsl) {
-    const whole = max(ceilDiv(min(tokensOf(slot), maxModelLen)) - hits, 0);
-    if (whole + idle + mark > free) return NONE;
-  }
   const after = hits * blockSize + n;
   const needed = max(ceilDiv(min(after, maxModelLen)) - hits, 0);
-  if (needed + idle + mark > free) return NONE;
+  let most = needed;
+  if (reserveFullIsl) most = max(most, ceilDiv(min(tokensOf(slot), maxModelLen)) - hits);
+  // Those that nobody holds are free now, and no longer then. They need not be counted where there is room for all.
+  const left = blocksFree() - most - mark;
+  if (left < hits && left < idleOf(slot, hits)) return NONE;
   if (hits > 0) {
     let at = entry(slot, 0);
-    let last = NONE;
     for (let i = 0; i < hits; i++) {
-      const block = find(entryHash(at));
-      touchBlock(block);
-      last = appendBlock(slot, block, last);
+      touchBlock(entryBlock(at));
       if (i + 1 < hits) at = nextEntry(at);
     }
+    beginTable(slot, hits);
   }
   setCached(slot, hits);
   appendNew(slot, needed);
   enterFull(slot, after);
   return needed;
+}
+
+/** Of the noted hits: blocks that nobody holds. */
+function idleOf(slot: i32, hits: i32): i32 {
+  if (hits === 0) return 0;
+  let idle = 0;
+  let at = entry(slot, 0);
+  for (let i = 0; i < hits; i++) {
+    if (refsOf(entryBlock(at)) === 0) idle++;
+    if (i + 1 < hits) at = nextEntry(at);
+  }
+  return idle;
 }
 
 /** Enters the blocks that are full up to `tokens`, as far as their content is known. */
