@@ -32,7 +32,7 @@ export function generationAt(index: i32): i32 {
   return generations[index];
 }
 
-/** The request at `index` is this one: others before it left the batch. */
+/** The request at `index` is this one: others before it left the batch, or it was made without a look at who fits. */
 export function keepGeneration(index: i32, slot: i32): void {
   generations[index] = slot;
 }

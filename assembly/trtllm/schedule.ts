@@ -155,6 +155,7 @@ function planQuiet(now: f64): f64 {
     store<i32>(handleAt + end, l.handle);
     store<i32>(tokensAt + end, 1);
     store<i32>(flagsAt + end, ROW_SAMPLES);
+    keepGeneration(<i32>(end >> 2), slot);
     end += 4;
   }
   rows = <i32>(end >> 2);

@@ -82,7 +82,7 @@ export function admit(slot: i32, n: i32, hits: i32): i32 {
   return needed;
 }
 
-/** Of the noted hits: blocks that nobody holds. */
+/** Blocks that nobody holds among the noted hits. */
 function idleOf(slot: i32, hits: i32): i32 {
   if (hits === 0) return 0;
   let idle = 0;
