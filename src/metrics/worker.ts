@@ -1,6 +1,5 @@
 /** The thread that collects and prints. One message with the setup; then orders through shared memory, answered in order. */
-import { readlinkSync } from "node:fs";
-import { setPriority } from "node:os";
+import { lowerPriority } from "../host/low-priority.ts";
 import { StepRest } from "../host/step-rest.ts";
 import { type View, views } from "./dialects.ts";
 import { heldReader } from "./held.ts";
@@ -17,11 +16,9 @@ declare const self: Worker;
  */
 const WARM_PAGES = 100;
 
-/** Priority of this thread: on a busy machine a page waits for the streams, and not they for it. */
-const NICE = 10;
-
 self.onmessage = async ({ data: { setup, order, copies, times } }: MessageEvent<RendererSetup>) => {
-  stepBack();
+  // On a busy machine a page waits for the streams, and not they for it.
+  lowerPriority();
   /** What pages of text are made of, by the place of their view. */
   const encoded = views.map(() => new Encoded());
   const read = heldReader(setup.shape, setup.refreshes);
@@ -77,14 +74,5 @@ class Warming {
     const moved = numbers.map((value) => value + this.#made);
     this.#encoded.of(await this.#render.parts(view, this.#read(moved), "text", nowUs, rest));
     return this.#made >= this.#pages;
-  }
-}
-
-/** Where threads have priorities of their own; elsewhere it would be the whole process's. */
-function stepBack(): void {
-  try {
-    setPriority(Number(readlinkSync("/proc/thread-self").split("/").at(-1)), NICE);
-  } catch {
-    // No /proc, or not allowed: all threads are equal.
   }
 }

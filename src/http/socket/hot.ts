@@ -8,17 +8,13 @@ type Handler = (context: Context) => Response | Promise<Response>;
 /** With the application's hooks of a request in front of the handlers. */
 export function hotRoutes(app: AnyElysia): HotRoutes {
   const hooks = (app.event.request ?? []).map(({ fn }) => fn as unknown as Hook);
-  const hot = app.routes.filter(({ hooks: { detail } }) => detail?.tags?.includes(HOT_TAG));
-  const ofMethod = (wanted: string) =>
-    new Map(
-      hot
-        .filter(({ method }) => method === wanted)
-        .map(({ path, handler }) => [path, behind(hooks, handler as Handler)]),
-    );
-  const [posts, gets] = [ofMethod("POST"), ofMethod("GET")];
-  return {
-    of: (method, target) => (method === "POST" ? posts.get(target) : method === "GET" ? gets.get(target) : undefined),
-  };
+  const byMethod = new Map<string, Map<string, Handler>>();
+  for (const { method, path, handler, hooks: declared } of app.routes) {
+    if (!declared.detail?.tags?.includes(HOT_TAG)) continue;
+    const byPath = byMethod.get(method) ?? new Map<string, Handler>();
+    byMethod.set(method, byPath.set(path, behind(hooks, handler as Handler)));
+  }
+  return { of: (method, target) => byMethod.get(method)?.get(target) };
 }
 
 function behind(hooks: readonly Hook[], handler: Handler): Handler {
