@@ -35,6 +35,8 @@ const completion = (name: string, more: () => object): HoldRow => ({
   path: COMPLETIONS,
   body: () => JSON.stringify({ max_tokens: 5, ...more() }),
 });
+const manyLong = (name: string, more: object) =>
+  completion(name, () => ({ prompt: times(100, () => ids(100_000)), max_tokens: 1, ...more }));
 /** A body whose text JSON.stringify would not write. */
 const text = (name: string, body: () => string): HoldRow => ({ name, path: CHAT, body });
 const around = (inside: string) => `{"messages":${JSON.stringify(messages)},"max_tokens":5${inside}}`;
@@ -71,7 +73,12 @@ const KNOWN: readonly HoldRow[] = [
   { ...get("8,000 of /docs on a connection", "/docs"), count: 8000, pipelined: "read" },
   { name: "/tokenize of 1 MB", path: "/tokenize", body: () => JSON.stringify({ prompt: "word ".repeat(200_000) }) },
   completion("1,024 prompts of 200", () => ({ prompt: times(1024, () => ids(200)), max_tokens: 1 })),
-  completion("100 prompts of 100,000 ids", () => ({ prompt: times(100, () => ids(100_000)), max_tokens: 1 })),
+  manyLong("100 prompts of 100,000 ids", {}),
+  manyLong("100 prompts of 100,000 ids, greedy", { temperature: 0 }),
+  manyLong("100 prompts of 100,000 ids, shown", { return_token_ids: true }),
+  manyLong("100 prompts of 100,000 ids, shown, a stream", { return_token_ids: true, stream: true }),
+  manyLong("100 prompts of 100,000 ids, echoed", { echo: true }),
+  manyLong("100 prompts of 100,000 ids, echoed, a stream", { echo: true, stream: true }),
   completion("n of 16, 1,024 prompts", () => ({ prompt: times(1024, () => ids(20)), n: 16, max_tokens: 1 })),
   completion("n of 300, a prompt of 10,000 ids", () => ({ prompt: ids(10_000), n: 300, max_tokens: 1 })),
   chat("n of 16,384", () => ({ n: 16_384, max_tokens: 1 })),

@@ -21,7 +21,7 @@ export function engineError(server: ServerTraits): ErrorAnswer {
 export interface Prompt {
   readonly tokens: number;
   /** Only where the answer shows them; null else. */
-  readonly ids: readonly number[] | null;
+  readonly ids: Uint32Array | null;
   /** Text to be echoed; null: none. */
   readonly echo: string | null;
   /** Seed of its first choice; the next ones count on. */

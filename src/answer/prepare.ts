@@ -6,13 +6,14 @@ import { checkingOf, type Writing, type Written, writingOf } from "../generation
 import type { Cut } from "../generation/generation.ts";
 import { checkPrompt, truncatePrompt } from "../generation/limits.ts";
 import { type Encoding, echoPieces, encodeInTurns, encodePrompts, packedPieces } from "../generation/prompts.ts";
-import { checkDataParallelRank, checkSampling } from "../generation/sampling.ts";
-import { choiceSeeds, seedOf } from "../generation/seeds.ts";
+import { checkDataParallelRank, checkIds, checkSampling } from "../generation/sampling.ts";
+import { choiceSeeds, seedPieces } from "../generation/seeds.ts";
 import { checkBadWords, encodeBadWords, steeringOf } from "../generation/steering.ts";
 import { fromDataset } from "../orders/dataset.ts";
 import { type Ordered, sayableText } from "../orders/orders.ts";
 import { engineBusy } from "../python/errors.ts";
-import { inTurns, isLarge } from "../python/pieces.ts";
+import { atOnce, inTurns, isLarge } from "../python/pieces.ts";
+import type { ErrorAnswer } from "../python/request.ts";
 import type { Admitted } from "./read-request.ts";
 import type { Declined, Received, Serving } from "./serving.ts";
 
@@ -27,8 +28,10 @@ export interface PreparedRequest {
   readonly badWords: readonly Uint32Array[] | null;
   /** Ids of the text that the answer was ordered to be; null: none was. */
   readonly orderedIds: Uint32Array | null;
-  /** Seeds by prompt, where they were needed already; null: they are still to be drawn. */
+  /** Seeds by prompt, where they were needed already or prompts are long; null: they are still to be drawn. */
   readonly seeds: readonly number[] | null;
+  /** What is wrong with prompts of ids, where these are long; undefined: nobody has looked. */
+  readonly idsError: ErrorAnswer | null | undefined;
   /** Prompts of ids as texts, where they are echoed, by prompt; null: they are still to be made. */
   readonly echoes: readonly (string | null)[] | null;
   /** Answers that a constraint, a tool call or a dataset makes; null: none does. */
@@ -83,6 +86,7 @@ const plain = (prompts: readonly Uint32Array[]): PreparedRequest => ({
   badWords: null,
   orderedIds: null,
   seeds: null,
+  idsError: undefined,
   echoes: null,
   written: null,
   permitted: null,
@@ -106,21 +110,26 @@ const isLong = (prompts: readonly Uint32Array[]) =>
   prompts.reduce((sum, { length }) => sum + length, 0) > LONG_PROMPT_TOKENS;
 
 async function awaited(
-  { options: { backend, nextSeed, vocabulary } }: Serving,
+  serving: Serving,
   { request }: Received,
   writing: Writing | null,
   pending: Promise<[Uint32Array[], Uint32Array[] | null, Uint32Array | null, Permitted | null]>,
 ): Promise<PreparedRequest> {
+  const { limits } = serving;
+  const { backend, nextSeed, vocabulary } = serving.options;
   const [prompts, badWords, orderedIds, permitted] = await pending;
+  const areLong = isLong(prompts);
   // More choices than there is room for are refused further on, and nothing is written for them.
   const isWritten = writing !== null && prompts.length * request.n <= REQUESTS_MOST;
-  const seeds = isWritten ? prompts.map((ids) => seedOf(request, ids, nextSeed)) : null;
-  const all = (seeds ?? []).flatMap((seed) => choiceSeeds(seed, request.n));
+  const ofSeeds = isWritten ? prompts : areLong ? prompts.map((_, i) => keptIds(serving, request, prompts, i)) : null;
+  const seeds = ofSeeds && (await inTurns(seedPieces(request, ofSeeds, nextSeed), backend));
+  const all = (isWritten ? seeds! : []).flatMap((seed) => choiceSeeds(seed, request.n));
   const written = isWritten ? await writing(all, prompts) : null;
-  const echoes = isLong(prompts) ? await inTurns(echoPieces(request, prompts, vocabulary), backend) : null;
+  const idsError = areLong ? await inTurns(checkIds(request, limits), backend) : undefined;
+  const echoes = areLong ? await inTurns(echoPieces(request, prompts, vocabulary), backend) : null;
   // Hashing a long prompt takes its time too.
   if (prompts.some((ids) => ids.length > LONG_PROMPT_TOKENS)) await backend.spare();
-  return { prompts, badWords, orderedIds, seeds, echoes, written, permitted };
+  return { prompts, badWords, orderedIds, seeds, idsError, echoes, written, permitted };
 }
 
 function writingFor({ options, orders, server, limits }: Serving, { http, request }: Received): Writing | null {
@@ -142,9 +151,12 @@ export function fit(
   const cut = cutPrompts(serving, received, prepared);
   if ("error" in cut) return cut;
   const rank = checkDataParallelRank(http.headers.get(RANK_HEADER), options.config.dataParallelSize);
+  const isKnown = prepared.idsError !== undefined || request.kind === "chat";
+  const idsError = isKnown ? (prepared.idsError ?? null) : atOnce(checkIds(request, limits));
   for (let i = 0; i < cut.length; i++) {
     const { length } = cut[i]!.ids;
-    const error = checkSampling(request, limits, length, rank, i > 0) ?? checkBadWords(request, prepared.badWords);
+    const ofIds = i === 0 ? idsError : null;
+    const error = checkSampling(request, limits, length, rank, ofIds) ?? checkBadWords(request, prepared.badWords);
     if (error !== null) return { error, cut };
   }
   const { written } = prepared;
@@ -155,18 +167,26 @@ export function fit(
   return { cut, steering, script: scriptOf(serving, received, admitted, prepared), answers: written?.answers ?? null };
 }
 
-function cutPrompts(
-  { options, limits, transfers }: Serving,
-  { request }: Received,
-  { prompts }: PreparedRequest,
-): readonly Cut[] | Declined {
+const isFromText = (request: Received["request"], i: number) =>
+  request.kind === "chat" || typeof request.prompts[i] === "string";
+
+/** What `truncate_prompt_tokens` leaves of a prompt. */
+function keptIds(
+  { options, limits }: Serving,
+  request: Received["request"],
+  prompts: readonly Uint32Array[],
+  i: number,
+): Uint32Array {
+  return truncatePrompt(prompts[i]!, request, limits, isFromText(request, i) ? options.encoder.front : 0);
+}
+
+function cutPrompts(serving: Serving, { request }: Received, { prompts }: PreparedRequest): readonly Cut[] | Declined {
+  const { limits, transfers } = serving;
   const cut: Cut[] = [];
   for (let i = 0; i < prompts.length; i++) {
-    const ids = prompts[i]!;
-    const fromText = request.kind === "chat" || typeof request.prompts[i] === "string";
-    const checked = checkPrompt(request, ids.length, fromText, limits);
+    const checked = checkPrompt(request, prompts[i]!.length, isFromText(request, i), limits);
     if ("error" in checked) return checked;
-    const kept = truncatePrompt(ids, request, limits, fromText ? options.encoder.front : 0);
+    const kept = keptIds(serving, request, prompts, i);
     const transferUs = transfers.us(request.kvTransfer, kept.length);
     cut.push({ ids: kept, maxTokens: checked.maxTokens, transferUs });
   }

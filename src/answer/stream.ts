@@ -13,10 +13,9 @@ import type { Piece } from "./form.ts";
 import { HELD_ID_BYTES } from "./held-ids.ts";
 import { logAborted } from "./request-log.ts";
 import { truthComment, truthSummary } from "./truth-summary.ts";
+import { EVENTS_OF_A_TURN, shareEnd } from "./turn-shares.ts";
 
 const NOTHING = new Uint8Array();
-/** Events that are written in one go. */
-const EVENTS_OF_A_TURN = 64;
 /** How often a silent stream is looked at in the time after which it gets a comment. */
 const LOOKS = 20;
 
@@ -56,7 +55,7 @@ export class StreamedAnswer implements SinkEvents {
     if (this.#opened) return;
     this.#opened = true;
     const events = this.context.form.opening?.() ?? [];
-    if (events.length <= EVENTS_OF_A_TURN) {
+    if (shareEnd(events, 0) >= events.length) {
       this.#writeOpening(events, 0);
       return;
     }
@@ -68,8 +67,9 @@ export class StreamedAnswer implements SinkEvents {
   }
 
   *#openingParts(events: readonly string[]): Generator<void, void> {
-    for (let from = 0; from < events.length; from += EVENTS_OF_A_TURN) {
-      this.#writeOpening(events.slice(from, from + EVENTS_OF_A_TURN), from);
+    for (let from = 0, to = 0; from < events.length; from = to) {
+      to = shareEnd(events, from);
+      this.#writeOpening(events.slice(from, to), from);
       yield;
     }
   }

@@ -22,9 +22,14 @@ export interface AnswerTables {
 
 /** The seed of an answer that is decided by its prompt alone, as under greedy decoding: 32 bits that all ids go into. */
 export function greedySeed(promptIds: Uint32Array): number {
-  let seed = promptIds.length;
-  for (let at = 0; at < promptIds.length; at++) seed = mix(seed ^ promptIds[at]!, at);
-  return seed;
+  return mixedIn(promptIds.length, promptIds, 0, promptIds.length);
+}
+
+/** Goes on with the ids from `from` to `to`; `seed`: of those before, the prompt's length where there are none. */
+export function mixedIn(seed: number, ids: Uint32Array, from: number, to: number): number {
+  let mixed = seed;
+  for (let at = from; at < to; at++) mixed = mix(mixed ^ ids[at]!, at);
+  return mixed;
 }
 
 /** Evenly one of `count` for a 32-bit draw; exact, since the product stays below 2^53. */

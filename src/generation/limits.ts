@@ -74,7 +74,11 @@ export function truncatePrompt(
   if (request.truncationSide === "right") return ids.subarray(0, keep);
   const kept = request.addSpecialTokens && request.truncationSide === null ? Math.min(front, keep) : 0;
   const text = ids.subarray(ids.length - keep + kept);
-  return kept === 0 ? text : Uint32Array.of(...ids.subarray(0, kept), ...text);
+  if (kept === 0) return text;
+  const all = new Uint32Array(keep);
+  all.set(ids.subarray(0, kept));
+  all.set(text, kept);
+  return all;
 }
 
 /**

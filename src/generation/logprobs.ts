@@ -131,7 +131,7 @@ export class Logprobs {
   *completionParts(
     ids: readonly number[],
     position: number,
-    prompt: readonly number[] = [],
+    prompt: ArrayLike<number> & Iterable<number> = [],
     promptCount = this.#count,
   ): TextParts {
     const all = prompt.length === 0 ? ids : [...prompt, ...ids];
@@ -177,7 +177,7 @@ export class Logprobs {
   }
 
   /** The value of `prompt_logprobs`: nothing for the first token. */
-  *promptParts(ids: readonly number[]): TextParts {
+  *promptParts(ids: ArrayLike<number>): TextParts {
     yield "[";
     yield* listed(ids, this.#candidates, (id, i) => {
       const text = i === 0 ? "null" : this.#promptObject(this.#entries(id, i, true));
@@ -272,7 +272,7 @@ export class Logprobs {
 }
 
 /** One text per token, with commas between. */
-function* listed(ids: readonly number[], candidates: number, textOf: (id: number, i: number) => string): TextParts {
+function* listed(ids: ArrayLike<number>, candidates: number, textOf: (id: number, i: number) => string): TextParts {
   const tokens = Math.max(1, Math.floor(CANDIDATES_OF_A_PART / candidates));
   let part = "";
   for (let i = 0; i < ids.length; i++) {

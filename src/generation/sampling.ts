@@ -5,6 +5,7 @@
  */
 
 import { badRequest, errorAnswer, validationError } from "../python/errors.ts";
+import type { Pieces } from "../python/pieces.ts";
 import { repr, reprFloat } from "../python/repr.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits, SamplingFields } from "../python/request.ts";
 import { type Int, toInt } from "../python/value.ts";
@@ -104,7 +105,7 @@ export const PYTHON_INT = /^\s*[+-]?\d+(?:_\d+)*\s*$/;
 /**
  * What the engine refuses when it takes the request: log probabilities above `--max-logprobs`, token ids outside the
  * vocabulary, grammars, and `rank`, what is wrong with the rank that is named. Call it for each prompt after `checkPrompt`;
- * `promptTokens` is that prompt's length, `idsAreKnown`: the ids of all prompts were looked at for the first of them. Without
+ * `promptTokens` is that prompt's length; `idsError`: of `checkIds`, for the first of them. Without
  * `stream` the answer is this error (status 400). With `stream` vLLM has sent the head already: status 200, one frame by
  * `chatStreamError` or `completionStreamError`, then `data: [DONE]`.
  */
@@ -113,14 +114,14 @@ export function checkSampling(
   limits: Limits,
   promptTokens = Number.POSITIVE_INFINITY,
   rank: ErrorAnswer | null = null,
-  idsAreKnown = false,
+  idsError: ErrorAnswer | null = null,
 ): ErrorAnswer | null {
   return (
     checkLogprobs(request, limits) ??
     request.sampling.idsError ??
     checkEngineFeatures(request, limits) ??
     rank ??
-    checkPromptIds(request, limits, promptTokens, idsAreKnown) ??
+    (promptTokens === 0 ? emptyPrompt : idsError) ??
     checkRoutedExperts(request, promptTokens) ??
     (request.sampling.tooLargeForEngine ? unserializable : null)
   );
@@ -166,33 +167,43 @@ function checkEngineFeatures({ sampling }: ChatRequest | CompletionRequest, { re
 /** No text, no ids, or nothing left of them by `truncate_prompt_tokens`: the engine has nothing to begin with. */
 export const emptyPrompt = badRequest("The decoder prompt cannot be empty");
 
-function checkPromptIds(
+/** What is wrong with prompts that are ids. */
+export function* checkIds(
   request: ChatRequest | CompletionRequest,
-  limits: Limits,
-  promptTokens: number,
-  idsAreKnown: boolean,
-): ErrorAnswer | null {
-  if (promptTokens === 0) return emptyPrompt;
-  if (request.kind === "chat" || idsAreKnown) return null;
+  limits: Pick<Limits, "vocabularySize">,
+): Pieces<ErrorAnswer | null> {
+  if (request.kind === "chat") return null;
   for (const prompt of request.prompts) {
     if (typeof prompt === "string") continue;
     if (prompt.length === 0) return emptyPrompt;
-    const unknown = unknownId(prompt, request.sampling.oversizedTokenId, limits);
+    const unknown = yield* unknownId(prompt, request.sampling.oversizedTokenId, limits);
     if (unknown !== null) return unknown;
   }
   return null;
 }
 
+/** Ids between two looks at the clock. */
+const IDS_OF_A_PIECE = 16_384;
+
 /** `oversized`: the largest of all ids where that has more than 32 bits. */
-export function unknownId(
+export function* unknownId(
   ids: Uint32Array,
   oversized: Int | null,
   { vocabularySize }: Pick<Limits, "vocabularySize">,
-): ErrorAnswer | null {
-  let largest: Int = 0;
-  // Fast from the first time on, which walking an iterator is not.
-  for (let i = 0; i < ids.length; i++) if (ids[i]! > largest) largest = ids[i]!;
+): Pieces<ErrorAnswer | null> {
+  let largest = 0;
+  for (let from = 0; from < ids.length; from += IDS_OF_A_PIECE) {
+    if (from > 0) yield;
+    largest = Math.max(largest, largestOf(ids, from, Math.min(from + IDS_OF_A_PIECE, ids.length)));
+  }
   return largest < vocabularySize ? null : badRequest(`Token id ${oversized ?? largest} is out of vocabulary`);
+}
+
+/** Fast from the first time on, which walking an iterator is not. */
+function largestOf(ids: Uint32Array, from: number, to: number): number {
+  let largest = 0;
+  for (let i = from; i < to; i++) if (ids[i]! > largest) largest = ids[i]!;
+  return largest;
 }
 
 /** What is raised there has no text. */

@@ -1,5 +1,6 @@
 /** What decides an answer? The request's seed; under greedy decoding the prompt; else chance. */
-import { greedySeed } from "../content/answers.ts";
+import { greedySeed, mixedIn } from "../content/answers.ts";
+import type { Pieces } from "../python/pieces.ts";
 import type { CommonRequest } from "../python/request.ts";
 import { isGreedy } from "./sampling.ts";
 
@@ -11,6 +12,31 @@ export function seedOf(
 ): number {
   if (seed !== null) return fold(seed);
   return isGreedy(temperature) ? greedySeed(promptIds) : next();
+}
+
+/** Ids between two looks at the clock. */
+const IDS_OF_A_PIECE = 16_384;
+
+function* greedySeedPieces(promptIds: Uint32Array): Pieces<number> {
+  let seed = promptIds.length;
+  for (let from = 0; from < promptIds.length; from += IDS_OF_A_PIECE) {
+    if (from > 0) yield;
+    seed = mixedIn(seed, promptIds, from, Math.min(from + IDS_OF_A_PIECE, promptIds.length));
+  }
+  return seed;
+}
+
+/** Seeds of several prompts, which may be long. */
+export function* seedPieces(
+  { seed, temperature }: Pick<CommonRequest, "seed" | "temperature">,
+  prompts: readonly Uint32Array[],
+  next: () => number,
+): Pieces<number[]> {
+  const isByPrompt = seed === null && isGreedy(temperature);
+  const seeds: number[] = [];
+  for (const ids of prompts)
+    seeds.push(isByPrompt ? yield* greedySeedPieces(ids) : seedOf({ seed, temperature }, ids, next));
+  return seeds;
 }
 
 /** The seeds of the choices of a prompt count on from its own. */

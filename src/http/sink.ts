@@ -86,6 +86,8 @@ export interface FaultOrder extends FaultWitness {
 export interface HttpFront {
   /** What a handler may return at once whose answer is given later; absent: it returns a promise of what `answer` gives. */
   readonly later?: Response;
+  /** Header lines in their order, names in the letters in which they were sent. Absent: nobody knows these any more. */
+  eachSent?(request: Request, act: (name: string, value: string) => void): void;
   /** The body, where all of it is there; once. null: it is still to come. */
   body(request: Request): Uint8Array | null;
   /** `headers` in their order; the front adds date, length and what ends the connection. null: no body; `bytes`: of it, where that is known. */

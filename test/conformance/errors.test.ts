@@ -8,8 +8,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import { chatStreamError, completionStreamError } from "../../src/dialects/openai/chunks.ts";
 import { readChat, readCompletion } from "../../src/dialects/openai/read.ts";
 import { checkPrompt, checkPromptText, truncatePrompt } from "../../src/generation/limits.ts";
-import { checkDataParallelRank, checkSampling } from "../../src/generation/sampling.ts";
+import { checkDataParallelRank, checkIds, checkSampling } from "../../src/generation/sampling.ts";
 import * as errors from "../../src/python/errors.ts";
+import { atOnce } from "../../src/python/pieces.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../../src/python/request.ts";
 
 interface Recorded {
@@ -136,7 +137,8 @@ function play(name: string): Outcome {
   }
   for (const length of lengths) {
     const rank = header(file, "x-data-parallel-rank") ?? null;
-    const refused = checkSampling(request, limits, length) ?? checkDataParallelRank(rank, 1);
+    const refused =
+      checkSampling(request, limits, length, null, atOnce(checkIds(request, limits))) ?? checkDataParallelRank(rank, 1);
     if (refused !== null) return { request, error: refused, inStream: request.stream, maxTokens };
   }
   return { request, inStream: false, maxTokens };

@@ -10,8 +10,10 @@ import { toChatPieces } from "../../src/dialects/openai/translate.ts";
 import { inputMessages, type ResponsesValues } from "../../src/dialects/responses/convert.ts";
 import { ReadingThread } from "../../src/front/reading/thread.ts";
 import { Gate, JsonParts, partsOf, sendParts } from "../../src/front/send-parts.ts";
+import { truncatePrompt } from "../../src/generation/limits.ts";
 import { badWordsOf, idLists } from "../../src/generation/lists.ts";
-import { checkSampling } from "../../src/generation/sampling.ts";
+import { checkIds, checkSampling } from "../../src/generation/sampling.ts";
+import { seedOf, seedPieces } from "../../src/generation/seeds.ts";
 import { HeaderFields } from "../../src/http/socket/fields.ts";
 import { IncomingRequest } from "../../src/http/socket/request.ts";
 import { Refused } from "../../src/python/errors.ts";
@@ -330,6 +332,36 @@ test("the ids of all prompts are looked at once, not once for each prompt", () =
     },
   });
   const request = { ...completionRequest(), prompts: [ids, ids, ids] };
-  for (let i = 0; i < 3; i++) expect(checkSampling(request, LIMITS, 4, null, i > 0)).toBeNull();
+  expect(atOnce(checkIds(request, LIMITS))).toBeNull();
+  for (let i = 0; i < 3; i++) expect(checkSampling(request, LIMITS, 4)).toBeNull();
   expect(looks).toBe(3);
+});
+
+test("long prompts are looked through and drawn from in pieces, with the same result", () => {
+  const counted = <R>(work: Pieces<R>) => {
+    for (let pieces = 1; ; pieces++) {
+      const { done, value } = work.next();
+      if (done) return { pieces, value };
+    }
+  };
+  const long = Uint32Array.from({ length: 100_000 }, (_, at) => at % 500);
+  const wrong = long.with(99_999, LIMITS.vocabularySize);
+  const sent = (prompts: readonly Uint32Array[]) => ({ ...completionRequest(), prompts });
+  expect(counted(checkIds(sent([long, long]), LIMITS))).toEqual({ pieces: 13, value: null });
+  const { value } = counted(checkIds(sent([long, wrong]), LIMITS));
+  expect(value?.body).toContain(`Token id ${LIMITS.vocabularySize} is out of vocabulary`);
+  const greedy = { seed: null, temperature: 0 };
+  const never = () => Number.NaN;
+  const lengths = [1, 16_383, 16_384, 16_385, 100_000];
+  const prompts = lengths.map((length) => long.subarray(0, length));
+  const seeds = prompts.map((ids) => seedOf(greedy, ids, never));
+  expect(counted(seedPieces(greedy, prompts, never))).toEqual({ pieces: 8, value: seeds });
+  expect(new Set(seeds).size).toBe(lengths.length);
+});
+
+test("a prompt of millions of ids is truncated with what stands before its text", () => {
+  const ids = Uint32Array.from({ length: 3_000_000 }, (_, at) => at);
+  const cut = { truncatePromptTokens: 2_000_000, truncationSide: null, addSpecialTokens: true };
+  const kept = truncatePrompt(ids, { ...completionRequest(), ...cut }, LIMITS, 1);
+  expect([kept.length, kept[0], kept[1], kept.at(-1)]).toEqual([2_000_000, 0, 1_000_001, 2_999_999]);
 });

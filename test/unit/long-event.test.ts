@@ -119,7 +119,7 @@ function give({ answer }: Streamed, said: Uint8Array, finish: Finish | null, ind
 }
 
 test("a long event leaves part by part, each in a turn of its own, as it is taken; no other event stands in it", () => {
-  const prompts = [0, 1].map((seed) => ({ tokens: ids.length, ids, echo: "echo", seed }));
+  const prompts = [0, 1].map((seed) => ({ tokens: ids.length, ids: Uint32Array.from(ids), echo: "echo", seed }));
   const stream = streamed(new CompletionForm({ requestId: null }), {}, prompts);
   const { answer, sink, turns, outcomes } = stream;
   give(stream, encoder.encode("a"), null, 0);
@@ -157,7 +157,7 @@ test("a long event leaves part by part, each in a turn of its own, as it is take
 });
 
 test("a client that takes what it had not taken while a part's turn is to come: there is one turn, and one end", () => {
-  const prompts = [{ tokens: ids.length, ids, echo: "echo", seed: 7 }];
+  const prompts = [{ tokens: ids.length, ids: Uint32Array.from(ids), echo: "echo", seed: 7 }];
   const stream = streamed(new CompletionForm({ requestId: null }), {}, prompts);
   give(stream, encoder.encode("a"), Finish.Length, 0);
   while (stream.turns.length > 0) {
@@ -268,4 +268,22 @@ test("what a stream's end repeats is the same where it was kept and where it is 
       },
     ),
   );
+});
+
+test("a prompt's ids are shown part by part where they are many", () => {
+  const many = Uint32Array.from({ length: 50_000 }, (_, at) => (at * 7919) % 128_000);
+  const prompts = [{ tokens: many.length, ids: many, echo: null, seed: 7 }];
+  const shown = { echo: false, logprobs: null, promptLogprobs: null, returnTokenIds: true };
+  const stream = streamed(new CompletionForm({ requestId: null }), shown, prompts);
+  give(stream, encoder.encode("a"), Finish.Length, 0);
+  let most = 0;
+  for (let turn = stream.turns.shift(); turn !== undefined; turn = stream.turns.shift()) {
+    const before = stream.sink.events.length;
+    turn();
+    most = Math.max(most, stream.sink.events.length - before);
+  }
+  expect(most).toBeLessThanOrEqual(3);
+  expect(stream.sink.events.length).toBeGreaterThan(many.length / 4096);
+  const [event] = stream.sink.events.join("").split("\n\n");
+  expect(JSON.parse(event!.slice(6)).choices[0].prompt_token_ids).toEqual([...many]);
 });

@@ -12,6 +12,7 @@ import { REMOTE_DECODE, REMOTE_PARAMS } from "../../generation/kv-transfer.ts";
 import { Logprobs, type TextParts } from "../../generation/logprobs.ts";
 import { hidesTokens, type OutputOptions } from "../../generation/output-options.ts";
 import type { ToolCall } from "../../parsers/output.ts";
+import { idParts, weightOfIds } from "./prompt-ids.ts";
 
 /** How a choice has ended: one that called tools of its own accord says so (`tool_calls_utils.py`). */
 export function finishName({ namedTool }: Pick<OutputOptions, "namedTool">, finish: Finish, called: boolean): string {
@@ -96,7 +97,7 @@ function promptFields(context: AnswerContext, long: LongTexts): string {
   const { promptText, prompts, output } = context;
   if (promptText === null && output.promptLogprobs === null && !output.returnTokenIds) return NO_PROMPT_FIELDS;
   const prompt = prompts[0]!;
-  const ids = output.returnTokenIds && !context.batch ? JSON.stringify(prompt.ids) : "null";
+  const ids = output.returnTokenIds && !context.batch ? promptIds(prompt, long) : "null";
   const text = promptText === null ? "null" : JSON.stringify(promptText);
   return `,"prompt_logprobs":${promptLogprobs(context, prompt, long)},"prompt_token_ids":${ids},"prompt_text":${text}`;
 }
@@ -144,6 +145,9 @@ function moreOf(calls: readonly ToolCall[], reasoning: string | null): string {
 }
 
 const NO_IDS: readonly number[] = [];
+/** Characters that are written in some hundredths of a millisecond; and as fast as a candidate of log probabilities. */
+const LONG_TEXT = 16_384;
+const CHARACTERS_OF_A_CANDIDATE = 64;
 /** Most answers need no copy of their ids. */
 const needsIds = ({ returnTokenIds, logprobs }: OutputOptions) => returnTokenIds || logprobs !== null;
 
@@ -165,9 +169,9 @@ function completionChoice(context: AnswerContext, choice: WholeChoice, long: Lon
   const parts = () => choice.logprobs()?.completionParts(ids, 0, echoed, promptCount);
   const logprobs = logprobsText(context, echoed.length + ids.length, long, parts);
   const tokenIds = returnTokenIds ? JSON.stringify(ids) : "null";
-  const promptIds = returnTokenIds ? JSON.stringify(prompt.ids) : "null";
-  const promptPart = `,"prompt_logprobs":${promptLogprobs(context, prompt, long)},"prompt_token_ids":${promptIds}`;
-  return `{"index":${choice.index},"text":${JSON.stringify(text)}${ending(context, choice, logprobs, tokenIds, promptPart)}`;
+  const shownIds = returnTokenIds ? promptIds(prompt, long) : "null";
+  const promptPart = `,"prompt_logprobs":${promptLogprobs(context, prompt, long)},"prompt_token_ids":${shownIds}`;
+  return `{"index":${choice.index},"text":${textOf(text, long)}${ending(context, choice, logprobs, tokenIds, promptPart)}`;
 }
 
 /** Candidates of a token, that token included. */
@@ -183,6 +187,17 @@ function logprobsText(
   if (output.logprobs === null) return "null";
   const each = candidatesOf(output.logprobIds?.length ?? output.logprobs, server.vocabulary.size);
   return long.text(tokens * each, make);
+}
+
+/** JSON of a choice's text, behind an echoed prompt. */
+function textOf(text: string, long: LongTexts): string {
+  if (text.length <= LONG_TEXT) return JSON.stringify(text);
+  return long.text(Math.ceil(text.length / CHARACTERS_OF_A_CANDIDATE), () => [JSON.stringify(text)]);
+}
+
+/** JSON of `prompt_token_ids`. Needs the prompt's ids. */
+function promptIds({ ids }: Prompt, long: LongTexts): string {
+  return ids === null ? "null" : long.text(weightOfIds(ids), () => idParts(ids));
 }
 
 /** JSON of `prompt_logprobs`. Needs the prompt's ids. */

@@ -66,10 +66,8 @@ export class Embeddings {
       backend,
     );
     const all = await Promise.all(encoding);
-    for (const [at, ids] of all.entries()) {
-      const wrong = this.#wrong(ids, typeof prompts[at] === "string", oversized);
-      if (wrong !== null) throw new Refused(wrong);
-    }
+    const wrong = await inTurns(this.#wrong(all, prompts, oversized), backend);
+    if (wrong !== null) throw new Refused(wrong);
     const base64 = checked.get("encoding_format") === "base64";
     const tokens = all.reduce((sum, { length }) => sum + length, 0);
     const model = JSON.stringify((checked.get("model") as string | null | undefined) || config.servedModelNames[0]);
@@ -91,12 +89,22 @@ export class Embeddings {
     return encoder.short?.([prompt], true) ?? encoder.encode([prompt], true, true);
   }
 
-  #wrong(ids: Uint32Array, fromText: boolean, oversized: Int | null): ErrorAnswer | null {
+  /** What is wrong with the first prompt of which something is. */
+  *#wrong(
+    all: readonly Uint32Array[],
+    prompts: readonly (string | Uint32Array)[],
+    oversized: Int | null,
+  ): Pieces<ErrorAnswer | null> {
     const { limits } = this.#desk;
     const most = limits.maxModelLen;
-    if (ids.length === 0) return emptyPrompt;
-    if (ids.length > most) return promptTooLong(fromText ? most + 1 : ids.length, most);
-    return fromText ? null : unknownId(ids, oversized, limits);
+    for (const [at, ids] of all.entries()) {
+      const fromText = typeof prompts[at] === "string";
+      if (ids.length === 0) return emptyPrompt;
+      if (ids.length > most) return promptTooLong(fromText ? most + 1 : ids.length, most);
+      const unknown = fromText ? null : yield* unknownId(ids, oversized, limits);
+      if (unknown !== null) return unknown;
+    }
+    return null;
   }
 }
 

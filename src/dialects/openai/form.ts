@@ -24,6 +24,7 @@ import {
   weightVersions,
 } from "./answer-body.ts";
 import { chatStreamError, completionStreamError, DONE, deltaJson } from "./chunks.ts";
+import { idParts, weightOfIds } from "./prompt-ids.ts";
 
 const encoder = new TextEncoder();
 const CHAT = { idPrefix: "chatcmpl", object: "chat.completion.chunk" };
@@ -35,13 +36,13 @@ const COMPLETION_SUFFIX = encoder.encode(
   `","logprobs":null,"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":null,"weight_versions":null}],"kv_transfer_params":null}\n\n`,
 );
 
-/** Text, log probabilities (null: "null"), text. */
-type EventParts = readonly [string, TextParts | null, string];
+/** What may be long is made part by part. */
+type EventParts = readonly (string | TextParts)[];
 
-function* joined([before, logprobs, after]: EventParts): Generator<string, void> {
-  yield before;
-  yield* logprobs!;
-  yield after;
+function* joined(parts: EventParts): Generator<string, void> {
+  for (const part of parts)
+    if (typeof part === "string") yield part;
+    else yield* part;
 }
 
 /** What both have in common. Of the request nothing is kept but the id that it names. */
@@ -64,23 +65,29 @@ abstract class OpenAiForm extends ChunkedForm {
   }
 
   abstract override failed(error: ErrorAnswer): readonly string[];
-  /** The event of an output: before, in and behind its log probabilities; null: there is none. */
+  /** The event of an output; null: there is none. */
   protected abstract parts(piece: Piece): EventParts | null;
   /** Tokens of an output whose log probabilities it shows. */
   protected abstract shownTokens(piece: Piece): number;
+  /** The prompt's ids, where the event of an output shows them; null: it does not. */
+  protected abstract shownIds(piece: Piece): Uint32Array | null;
 
   piece(piece: Piece): readonly string[] {
     const parts = this.parts(piece);
     if (parts === null) return [];
-    const [before, logprobs, after] = parts;
-    return [`${before}${logprobs === null ? "null" : [...logprobs].join("")}${after}`];
+    let event = "";
+    for (const part of parts) event += typeof part === "string" ? part : [...part].join("");
+    return [event];
   }
 
   longPiece(piece: Piece): Iterator<string, void> | null {
-    if (piece.logprobs === null) return null;
+    const ids = this.shownIds(piece);
+    if (piece.logprobs === null && ids === null) return null;
     const { output, server } = this.context;
-    const each = candidatesOf(output.logprobIds?.length ?? output.logprobs!, server.vocabulary.size);
-    return this.shownTokens(piece) * each > SHORT_CANDIDATES ? joined(this.parts(piece)!) : null;
+    const candidates = output.logprobIds?.length ?? output.logprobs;
+    const each = piece.logprobs === null ? 0 : candidatesOf(candidates!, server.vocabulary.size);
+    const weight = this.shownTokens(piece) * each + (ids === null ? 0 : weightOfIds(ids));
+    return weight > SHORT_CANDIDATES ? joined(this.parts(piece)!) : null;
   }
 
   ended(choices: readonly ChoiceSoFar[]): readonly string[] {
@@ -143,12 +150,14 @@ export class ChatForm extends OpenAiForm {
   opening(): readonly string[] {
     const { output, prompts, promptText } = this.context;
     const usage = this.#usage(prompts[0]!.tokens, 0, this.reasoningTokens([]));
-    const ids = output.returnTokenIds ? JSON.stringify(prompts[0]!.ids) : "null";
+    const promptIds = output.returnTokenIds ? prompts[0]!.ids : null;
+    const ids = promptIds === null ? "null" : [...idParts(promptIds)].join("");
+    const text = JSON.stringify(promptText);
     const role = JSON.stringify(output.role);
     const indices = Array.from({ length: prompts.length * output.n }, (_, index) => index);
     const roles = indices.map(
       (index) =>
-        `${this.head}{"index":${index},"delta":{"role":${role},"content":""},"logprobs":null,"finish_reason":null}]${usage},"prompt_token_ids":${ids},"prompt_text":${JSON.stringify(promptText)}}\n\n`,
+        `${this.head}{"index":${index},"delta":{"role":${role},"content":""},"logprobs":null,"finish_reason":null}]${usage},"prompt_token_ids":${ids},"prompt_text":${text}}\n\n`,
     );
     if (output.lastMessage === "") return roles;
     const echo = escapeJson(output.lastMessage);
@@ -168,13 +177,17 @@ export class ChatForm extends OpenAiForm {
     const versions = finish === null ? "" : `,"weight_versions":${weightVersions(output, tokens)}`;
     return [
       `${this.head}{"index":${index},"delta":${delta === null ? "{}" : deltaJson(delta)},"logprobs":`,
-      logprobs?.chatParts(ids, from) ?? null,
+      logprobs?.chatParts(ids, from) ?? "null",
       `,"finish_reason":${this.reason(choice)}${end}${more}${versions}}${this.foot(usage, finish)}`,
     ];
   }
 
   protected shownTokens({ ids }: Piece): number {
     return ids.length;
+  }
+
+  protected shownIds(): null {
+    return null;
   }
 
   failed(error: ErrorAnswer): readonly string[] {
@@ -207,7 +220,13 @@ export class CompletionForm extends OpenAiForm {
     return ids.length + (from === 0 && this.context.output.echo ? promptOf(this.context, choice.index).tokens : 0);
   }
 
-  protected parts({ choice, delta, ids: given, from, logprobs }: Piece): EventParts {
+  protected shownIds({ choice, from }: Piece): Uint32Array | null {
+    const { echo, returnTokenIds } = this.context.output;
+    return from === 0 && (echo || returnTokenIds) ? promptOf(this.context, choice.index).ids : null;
+  }
+
+  protected parts(piece: Piece): EventParts {
+    const { choice, delta, ids: given, from, logprobs } = piece;
     const { index, finish, stop, tokens } = choice;
     const { output } = this.context;
     const { onlyEcho, echo, returnTokenIds, continuousUsage } = output;
@@ -216,14 +235,15 @@ export class CompletionForm extends OpenAiForm {
     const ids = onlyEcho ? [] : given;
     let text = onlyEcho ? "" : (delta?.content ?? "");
     if (echoes && !returnTokenIds) text = (prompt.echo ?? "") + text;
-    const promptIds = from === 0 && (echo || returnTokenIds) ? JSON.stringify(prompt.ids) : "null";
+    const promptIds = this.shownIds(piece);
     const usage = continuousUsage ? `,"usage":{${counts(prompt.tokens, tokens)}}` : "";
     const versions = finish === null ? "null" : weightVersions(output, tokens);
     return [
       `${this.prefix(index)}${escapeJson(text)}","logprobs":`,
-      logprobs?.completionParts(ids, from, echoes ? (prompt.ids ?? []) : []) ?? null,
-      `,"finish_reason":${this.reason(choice)},"stop_reason":${stopReason(finish, stop)}` +
-        `,"prompt_token_ids":${promptIds},"token_ids":${returnTokenIds ? JSON.stringify(ids) : "null"},"weight_versions":${versions}}${this.foot(usage, finish)}`,
+      logprobs?.completionParts(ids, from, echoes ? (prompt.ids ?? []) : []) ?? "null",
+      `,"finish_reason":${this.reason(choice)},"stop_reason":${stopReason(finish, stop)},"prompt_token_ids":`,
+      promptIds === null ? "null" : idParts(promptIds),
+      `,"token_ids":${returnTokenIds ? JSON.stringify(ids) : "null"},"weight_versions":${versions}}${this.foot(usage, finish)}`,
     ];
   }
 

@@ -13,13 +13,14 @@ export interface Head {
 
 /** The part of `Headers` that is used, with Starlette's reading: of two lines the first counts. */
 export class HeaderFields {
+  readonly #sent: readonly string[];
   readonly #names: readonly string[];
   readonly #values: readonly string[];
 
   /** Names as they were sent; both lists are the fields' own from now on. */
-  constructor(names: string[], values: readonly string[]) {
-    for (let i = 0; i < names.length; i++) names[i] = small(names[i]!);
-    this.#names = names;
+  constructor(names: readonly string[], values: readonly string[]) {
+    this.#sent = names;
+    this.#names = names.map(small);
     this.#values = values;
   }
 
@@ -36,6 +37,11 @@ export class HeaderFields {
   /** As `Headers` does; a name that was sent several times comes as often. */
   forEach(act: (value: string, name: string) => void): void {
     for (const [at, name] of this.#names.entries()) act(this.#values[at] ?? "", name);
+  }
+
+  /** In their order, names in the letters in which they were sent. */
+  eachSent(act: (name: string, value: string) => void): void {
+    for (const [at, name] of this.#sent.entries()) act(name, this.#values[at] ?? "");
   }
 }
 

@@ -163,6 +163,10 @@ export class HttpServer implements HttpFront, ServerSide {
     return this.#of(request).line;
   }
 
+  eachSent(request: Request, act: (name: string, value: string) => void): void {
+    this.#of(request).request.headers.eachSent(act);
+  }
+
   body(request: Request): Uint8Array | null {
     return this.#of(request).request.whole();
   }

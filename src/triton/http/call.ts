@@ -43,6 +43,8 @@ export interface HttpCall {
   headers(): Readonly<Record<string, string>>;
   /** In their order; names in small letters, values with a character for each byte. */
   eachHeader(act: (name: string, value: string) => void): void;
+  /** As `eachHeader`, names in the client's letters where these are known. */
+  eachHeaderAsSent(act: (name: string, value: string) => void): void;
   /** Has the answer disturbed, whichever it is; before it is opened or given. */
   disturb(order: FaultOrder): Promise<void>;
   /** All of it, at once where it is there. Rejects when the client leaves; null: it is larger than what is taken. */
@@ -111,6 +113,11 @@ export class SocketCall implements HttpCall {
     this.#request.headers.forEach((value, name) => {
       act(name, value);
     });
+  }
+
+  eachHeaderAsSent(act: (name: string, value: string) => void): void {
+    if (this.#front.eachSent === undefined) this.eachHeader(act);
+    else this.#front.eachSent(this.#request, act);
   }
 
   async disturb(order: FaultOrder): Promise<void> {

@@ -1,0 +1,79 @@
+/** Are long prompts answered as short ones are, though they are checked, drawn from and shown in pieces? */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { type Hosted, hosted } from "../hosted.ts";
+
+let server: Hosted;
+beforeAll(async () => {
+  const flags = ["--served-model-name", "m", "--timing", "none", "--max-model-len", "131072"];
+  server = await hosted([...flags, "--num-gpu-blocks-override", "32768"]);
+});
+afterAll(async () => {
+  await server.stop();
+});
+
+/** More than an answer's part, and than what is short. */
+const ids = (from: number) => Array.from({ length: 40_000 }, (_, at) => 300 + ((from + at * 7) % 5000));
+const prompts = [ids(0), ids(1), ids(0)];
+
+interface Choice {
+  readonly index: number;
+  readonly text: string;
+  readonly prompt_token_ids: readonly number[] | null;
+  readonly token_ids: readonly number[] | null;
+}
+
+async function post(fields: object): Promise<{ readonly status: number; readonly text: string }> {
+  const asked = { model: "m", prompt: prompts, max_tokens: 3, ignore_eos: true, temperature: 0, ...fields };
+  const headers = { "content-type": "application/json" };
+  const answer = await fetch(`${server.url}/v1/completions`, { method: "POST", headers, body: JSON.stringify(asked) });
+  return { status: answer.status, text: await answer.text() };
+}
+
+async function whole(fields: object): Promise<readonly Choice[]> {
+  const { choices } = JSON.parse((await post(fields)).text) as { readonly choices: readonly Choice[] };
+  return choices;
+}
+
+/** By choice, its outputs put together. */
+async function streamed(fields: object): Promise<readonly Choice[]> {
+  const { text } = await post({ ...fields, stream: true });
+  const all: Choice[] = prompts.map((_, index) => ({ index, text: "", prompt_token_ids: null, token_ids: null }));
+  for (const line of text.split("\n\n").filter((event) => event.startsWith("data: {")))
+    for (const given of (JSON.parse(line.slice(6)) as { readonly choices: readonly Choice[] }).choices) {
+      const { index, text, prompt_token_ids, token_ids } = all[given.index]!;
+      all[index] = {
+        index,
+        text: text + given.text,
+        prompt_token_ids: given.prompt_token_ids ?? prompt_token_ids,
+        token_ids: given.token_ids === null ? token_ids : [...(token_ids ?? []), ...given.token_ids],
+      };
+    }
+  return all;
+}
+
+test("ids that are shown are those that were sent, in an answer and in a stream", async () => {
+  const shown = await whole({ return_token_ids: true });
+  expect(shown.map((choice) => choice.prompt_token_ids)).toEqual(prompts);
+  const events = await streamed({ return_token_ids: true });
+  expect(events.map((choice) => choice.prompt_token_ids)).toEqual(prompts);
+  expect(events.map((choice) => choice.token_ids)).toEqual(shown.map((choice) => choice.token_ids));
+});
+
+test("echoed prompts stand before the same answers; equal prompts have equal ones under greedy decoding", async () => {
+  const plain = (await whole({})).map(({ text }) => text);
+  expect([plain[0] === plain[2], plain[0] === plain[1]]).toEqual([true, false]);
+  const alone = await whole({ prompt: prompts[1] });
+  expect(alone[0]!.text).toBe(plain[1]!);
+  const echoed = (await whole({ echo: true })).map(({ text }) => text);
+  for (const [at, text] of echoed.entries()) {
+    expect(text.endsWith(plain[at]!)).toBe(true);
+    expect(text.length).toBeGreaterThan(40_000);
+  }
+  expect((await streamed({ echo: true })).map(({ text }) => text)).toEqual(echoed);
+});
+
+test("an id that is none is found in any of them", async () => {
+  const wrong = [...ids(0).slice(1), 999_999_999];
+  const { status, text } = await post({ prompt: [prompts[0], wrong] });
+  expect([status, JSON.parse(text).error.message]).toEqual([400, "Token id 999999999 is out of vocabulary"]);
+});
