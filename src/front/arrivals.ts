@@ -3,8 +3,10 @@
  * prompts need no encoding at all.
  */
 
+const NOBODY = Promise.resolve();
+
 export class ArrivalOrder {
-  #last: Promise<unknown> = Promise.resolve();
+  #last: Promise<unknown> = NOBODY;
   #waiting = 0;
 
   /** Nobody is before the next one. */
@@ -19,7 +21,8 @@ export class ArrivalOrder {
   pass<T>(ready: Promise<T>): Promise<T | null> {
     this.#waiting++;
     const passed = Promise.allSettled([ready, this.#last]).then(([settled]) => {
-      this.#waiting--;
+      // Kept until the next one came, it would keep what it gives: all prompts of a request.
+      if (--this.#waiting === 0) this.#last = NOBODY;
       return settled.status === "fulfilled" ? settled.value : null;
     });
     this.#last = passed;
