@@ -7,7 +7,7 @@ import type { Cut } from "../generation/generation.ts";
 import { checkPrompt, truncatePrompt } from "../generation/limits.ts";
 import { type Encoding, echoPieces, encodeInTurns, encodePrompts, packedPieces } from "../generation/prompts.ts";
 import { checkDataParallelRank, checkIds, checkSampling } from "../generation/sampling.ts";
-import { choiceSeeds, seedPieces } from "../generation/seeds.ts";
+import { choiceSeeds, isByPrompt, seedPieces } from "../generation/seeds.ts";
 import { checkBadWords, encodeBadWords, steeringOf } from "../generation/steering.ts";
 import { fromDataset } from "../orders/dataset.ts";
 import { type Ordered, sayableText } from "../orders/orders.ts";
@@ -28,7 +28,7 @@ export interface PreparedRequest {
   readonly badWords: readonly Uint32Array[] | null;
   /** Ids of the text that the answer was ordered to be; null: none was. */
   readonly orderedIds: Uint32Array | null;
-  /** Seeds by prompt, where they were needed already or prompts are long; null: they are still to be drawn. */
+  /** Seeds by prompt, where they were needed already or follow from long prompts; null: they are still to be drawn. */
   readonly seeds: readonly number[] | null;
   /** What is wrong with prompts of ids, where these are long; undefined: nobody has looked. */
   readonly idsError: ErrorAnswer | null | undefined;
@@ -121,8 +121,11 @@ async function awaited(
   const areLong = isLong(prompts);
   // More choices than there is room for are refused further on, and nothing is written for them.
   const isWritten = writing !== null && prompts.length * request.n <= REQUESTS_MOST;
-  const ofSeeds = isWritten ? prompts : areLong ? prompts.map((_, i) => keptIds(serving, request, prompts, i)) : null;
-  const seeds = ofSeeds && (await inTurns(seedPieces(request, ofSeeds, nextSeed), backend));
+  // Where chance decides, it is drawn in the order of arrival, further on.
+  const isGreedyAndLong = areLong && isByPrompt(request);
+  const kept = () => prompts.map((_, i) => keptIds(serving, request, prompts, i));
+  const drawnFrom = isWritten ? prompts : isGreedyAndLong ? kept() : null;
+  const seeds = drawnFrom && (await inTurns(seedPieces(request, drawnFrom, nextSeed), backend));
   const all = (isWritten ? seeds! : []).flatMap((seed) => choiceSeeds(seed, request.n));
   const written = isWritten ? await writing(all, prompts) : null;
   const idsError = areLong ? await inTurns(checkIds(request, limits), backend) : undefined;

@@ -4,14 +4,15 @@ import type { Pieces } from "../python/pieces.ts";
 import type { CommonRequest } from "../python/request.ts";
 import { isGreedy } from "./sampling.ts";
 
+type Drawing = Pick<CommonRequest, "seed" | "temperature">;
+
+/** All ids of the prompt go into it: where that is long, it takes its time. */
+export const isByPrompt = ({ seed, temperature }: Drawing): boolean => seed === null && isGreedy(temperature);
+
 /** 32 bits, for the first choice of a prompt. */
-export function seedOf(
-  { seed, temperature }: Pick<CommonRequest, "seed" | "temperature">,
-  promptIds: Uint32Array,
-  next: () => number,
-): number {
-  if (seed !== null) return fold(seed);
-  return isGreedy(temperature) ? greedySeed(promptIds) : next();
+export function seedOf(drawing: Drawing, promptIds: Uint32Array, next: () => number): number {
+  if (drawing.seed !== null) return fold(drawing.seed);
+  return isByPrompt(drawing) ? greedySeed(promptIds) : next();
 }
 
 /** Ids between two looks at the clock. */
@@ -27,15 +28,10 @@ function* greedySeedPieces(promptIds: Uint32Array): Pieces<number> {
 }
 
 /** Seeds of several prompts, which may be long. */
-export function* seedPieces(
-  { seed, temperature }: Pick<CommonRequest, "seed" | "temperature">,
-  prompts: readonly Uint32Array[],
-  next: () => number,
-): Pieces<number[]> {
-  const isByPrompt = seed === null && isGreedy(temperature);
+export function* seedPieces(drawing: Drawing, prompts: readonly Uint32Array[], next: () => number): Pieces<number[]> {
   const seeds: number[] = [];
   for (const ids of prompts)
-    seeds.push(isByPrompt ? yield* greedySeedPieces(ids) : seedOf({ seed, temperature }, ids, next));
+    seeds.push(isByPrompt(drawing) ? yield* greedySeedPieces(ids) : seedOf(drawing, ids, next));
   return seeds;
 }
 

@@ -35,6 +35,8 @@ class House {
   /** Characters of each text that is encoded. */
   readonly lengths: number[] = [];
   opened = 0;
+  /** Seeds that chance gave. */
+  drawn = 0;
   refuse = false;
   readonly #server: HttpServer;
 
@@ -91,7 +93,7 @@ class House {
         },
         epochSeconds: () => 1,
         newId: idsOf(null),
-        nextSeed: () => 1,
+        nextSeed: () => ++this.drawn,
         alive: () => true,
         otherRoutes: { "/metrics": ["GET"] },
       }),
@@ -178,6 +180,24 @@ test("requests reach the engine in order of arrival, whether their prompts are e
   ]);
   house.send({ prompt: [5] });
   await until(() => house.running.length === 5, "nobody before it");
+});
+
+test("chance gives its seeds in the order of arrival, though a later long prompt is encoded first", async () => {
+  house = new House();
+  const long = (letter: string) => ({ prompt: letter, truncate_prompt_tokens: 10, max_tokens: 2 });
+  house.send(long("a"));
+  await until(() => house.encodings.length === 1, "the first is with the encoder");
+  house.send(long("b"));
+  await until(() => house.encodings.length === 2, "the second, too");
+  house.encodings[1]!(new Uint32Array(20_000).fill(2));
+  await Bun.sleep(5);
+  house.encodings[0]!(new Uint32Array(20_000).fill(1));
+  await until(() => house.running.length === 2, "both are with the engine");
+  const seen = house.running.map(({ generation: { promptIds, seed } }) => [promptIds[0], promptIds.length, seed]);
+  expect(seen).toEqual([
+    [1, 10, 1],
+    [2, 10, 2],
+  ]);
 });
 
 test("of a text that an answer is ordered to be no more is encoded than it can say", async () => {
