@@ -154,8 +154,7 @@ export function fit(
   const cut = cutPrompts(serving, received, prepared);
   if ("error" in cut) return cut;
   const rank = checkDataParallelRank(http.headers.get(RANK_HEADER), options.config.dataParallelSize);
-  const isKnown = prepared.idsError !== undefined || request.kind === "chat";
-  const idsError = isKnown ? (prepared.idsError ?? null) : atOnce(checkIds(request, limits));
+  const { idsError = request.kind === "chat" ? null : atOnce(checkIds(request, limits)) } = prepared;
   for (let i = 0; i < cut.length; i++) {
     const { length } = cut[i]!.ids;
     const ofIds = i === 0 ? idsError : null;

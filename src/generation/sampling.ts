@@ -5,7 +5,7 @@
  */
 
 import { badRequest, errorAnswer, validationError } from "../python/errors.ts";
-import type { Pieces } from "../python/pieces.ts";
+import { byRuns, type Pieces } from "../python/pieces.ts";
 import { repr, reprFloat } from "../python/repr.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits, SamplingFields } from "../python/request.ts";
 import { type Int, toInt } from "../python/value.ts";
@@ -182,9 +182,6 @@ export function* checkIds(
   return null;
 }
 
-/** Ids between two looks at the clock. */
-const IDS_OF_A_PIECE = 16_384;
-
 /** `oversized`: the largest of all ids where that has more than 32 bits. */
 export function* unknownId(
   ids: Uint32Array,
@@ -192,10 +189,9 @@ export function* unknownId(
   { vocabularySize }: Pick<Limits, "vocabularySize">,
 ): Pieces<ErrorAnswer | null> {
   let largest = 0;
-  for (let from = 0; from < ids.length; from += IDS_OF_A_PIECE) {
-    if (from > 0) yield;
-    largest = Math.max(largest, largestOf(ids, from, Math.min(from + IDS_OF_A_PIECE, ids.length)));
-  }
+  yield* byRuns(ids.length, (from, to) => {
+    largest = Math.max(largest, largestOf(ids, from, to));
+  });
   return largest < vocabularySize ? null : badRequest(`Token id ${oversized ?? largest} is out of vocabulary`);
 }
 

@@ -1,6 +1,6 @@
 /** What decides an answer? The request's seed; under greedy decoding the prompt; else chance. */
 import { greedySeed, mixedIn } from "../content/answers.ts";
-import type { Pieces } from "../python/pieces.ts";
+import { byRuns, type Pieces } from "../python/pieces.ts";
 import type { CommonRequest } from "../python/request.ts";
 import { isGreedy } from "./sampling.ts";
 
@@ -15,15 +15,11 @@ export function seedOf(drawing: Drawing, promptIds: Uint32Array, next: () => num
   return isByPrompt(drawing) ? greedySeed(promptIds) : next();
 }
 
-/** Ids between two looks at the clock. */
-const IDS_OF_A_PIECE = 16_384;
-
 function* greedySeedPieces(promptIds: Uint32Array): Pieces<number> {
   let seed = promptIds.length;
-  for (let from = 0; from < promptIds.length; from += IDS_OF_A_PIECE) {
-    if (from > 0) yield;
-    seed = mixedIn(seed, promptIds, from, Math.min(from + IDS_OF_A_PIECE, promptIds.length));
-  }
+  yield* byRuns(promptIds.length, (from, to) => {
+    seed = mixedIn(seed, promptIds, from, to);
+  });
   return seed;
 }
 

@@ -31,6 +31,17 @@ const PIECE_BYTES = 262_144;
 /** Items of a list between two looks at the clock. */
 export const ITEMS_OF_A_PIECE = 32;
 
+/** Numbers of a list between two looks at the clock: each takes some nanoseconds. */
+const NUMBERS_OF_A_PIECE = 16_384;
+
+/** Has a long list of numbers gone through, `act` from one place to another at a time. */
+export function* byRuns(length: number, act: (from: number, to: number) => void): Pieces<void> {
+  for (let from = 0; from < length; from += NUMBERS_OF_A_PIECE) {
+    if (from > 0) yield;
+    act(from, Math.min(from + NUMBERS_OF_A_PIECE, length));
+  }
+}
+
 /** Nobody waits: all of it in one go. */
 export function atOnce<R>(work: Pieces<R>): R {
   for (;;) {

@@ -41,10 +41,8 @@ export interface HttpCall {
   readonly target: string;
   readonly http2: boolean;
   headers(): Readonly<Record<string, string>>;
-  /** In their order; names in small letters, values with a character for each byte. */
+  /** In their order; names in the client's letters where these are known, values with a character for each byte. */
   eachHeader(act: (name: string, value: string) => void): void;
-  /** As `eachHeader`, names in the client's letters where these are known. */
-  eachHeaderAsSent(act: (name: string, value: string) => void): void;
   /** Has the answer disturbed, whichever it is; before it is opened or given. */
   disturb(order: FaultOrder): Promise<void>;
   /** All of it, at once where it is there. Rejects when the client leaves; null: it is larger than what is taken. */
@@ -103,21 +101,18 @@ export class SocketCall implements HttpCall {
 
   headers(): Readonly<Record<string, string>> {
     const all: Record<string, string> = {};
-    this.eachHeader((name, value) => {
+    this.#request.headers.forEach((value, name) => {
       all[name] ??= value;
     });
     return all;
   }
 
   eachHeader(act: (name: string, value: string) => void): void {
-    this.#request.headers.forEach((value, name) => {
-      act(name, value);
-    });
-  }
-
-  eachHeaderAsSent(act: (name: string, value: string) => void): void {
-    if (this.#front.eachSent === undefined) this.eachHeader(act);
-    else this.#front.eachSent(this.#request, act);
+    if (this.#front.eachSent !== undefined) this.#front.eachSent(this.#request, act);
+    else
+      this.#request.headers.forEach((value, name) => {
+        act(name, value);
+      });
   }
 
   async disturb(order: FaultOrder): Promise<void> {

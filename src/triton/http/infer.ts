@@ -106,7 +106,7 @@ function withForwarded(call: HttpCall, fields: RequestFields): RequestFields {
   const { forwards } = call.around;
   if (forwards === null) return fields;
   const parameters = [...fields.parameters];
-  call.eachHeaderAsSent((name, value) => {
+  call.eachHeader((name, value) => {
     if (forwards(name)) parameters.push([name, value]);
   });
   return { ...fields, parameters };
