@@ -40,13 +40,26 @@ function appendNew(slot: i32, count: i32): void {
   for (let i = 0; i < count; i++) last = appendBlock(slot, acquireBlock(), last);
 }
 
+/**
+ * The request that was last admitted with cached blocks, and how many: it holds them, so a prompt that begins like its own
+ * hits the same ones, and equal hashes of one block say that all blocks before it are equal too. `guided` of the hits that
+ * `lookUp` has just counted are such, and `admit` takes them from the guide's table.
+ */
+let guide: i32 = NONE;
+let guideHits: i32 = 0;
+let guided: i32 = 0;
+
 /** Hits of the prefix cache, whole blocks from the start, at least one token left to compute. They are noted for `admit`. */
 export function lookUp(slot: i32): i32 {
+  guided = 0;
   if (!prefixCaching || (row(slot).flags & SUBMIT_SKIP_READING) !== 0) return 0;
   const most = min((tokensOf(slot) - 1) / blockSize, row(slot).hashCount);
   if (most <= 0) return 0;
-  let hits = 0;
-  for (let at = entry(slot, 0); hits < most; hits++) {
+  const alike = min(guideHits, most);
+  if (alike > 0 && hashAt(slot, alike - 1) === hashAt(guide, alike - 1)) guided = alike;
+  if (guided === most) return most;
+  let hits = guided;
+  for (let at = entry(slot, hits); hits < most; hits++) {
     const block = find(entryHash(at));
     if (block === 0) break;
     noteBlock(at, block);
@@ -56,7 +69,7 @@ export function lookUp(slot: i32): i32 {
 }
 
 /**
- * First blocks of a waiting request: the `hits` cached ones that `lookUp` has just noted and new ones for `n` tokens; the
+ * First blocks of a waiting request: the `hits` cached ones that `lookUp` has just found and new ones for `n` tokens; the
  * number of new ones, or NONE.
  */
 export function admit(slot: i32, n: i32, hits: i32): i32 {
@@ -67,27 +80,40 @@ export function admit(slot: i32, n: i32, hits: i32): i32 {
   if (reserveFullIsl) most = max(most, ceilDiv(min(tokensOf(slot), maxModelLen)) - hits);
   // Those that nobody holds are free now, and no longer then. They need not be counted where there is room for all.
   const left = blocksFree() - most - mark;
-  if (left < hits && left < idleOf(slot, hits)) return NONE;
-  if (hits > 0) {
-    let at = entry(slot, 0);
-    for (let i = 0; i < hits; i++) {
-      touchBlock(entryBlock(at));
-      if (i + 1 < hits) at = nextEntry(at);
-    }
-    beginTable(slot, hits);
-  }
+  if (left < hits - guided && left < idleOf(slot, hits)) return NONE;
+  if (hits > 0) takeCached(slot, hits);
   setCached(slot, hits);
   appendNew(slot, needed);
   enterFull(slot, after);
   return needed;
 }
 
-/** Blocks that nobody holds among the noted hits. */
-function idleOf(slot: i32, hits: i32): i32 {
-  if (hits === 0) return 0;
-  let idle = 0;
+function takeCached(slot: i32, hits: i32): void {
   let at = entry(slot, 0);
-  for (let i = 0; i < hits; i++) {
+  if (guided > 0) {
+    let from = entry(guide, 0);
+    for (let i = 0; i < guided; i++) {
+      noteBlock(at, entryBlock(from));
+      touchBlock(entryBlock(from));
+      at = nextEntry(at);
+      from = nextEntry(from);
+    }
+  }
+  for (let i = guided; i < hits; i++) {
+    touchBlock(entryBlock(at));
+    if (i + 1 < hits) at = nextEntry(at);
+  }
+  beginTable(slot, hits);
+  guide = slot;
+  guideHits = hits;
+}
+
+/** Blocks that nobody holds among the hits; the guide holds its own. */
+function idleOf(slot: i32, hits: i32): i32 {
+  if (hits === guided) return 0;
+  let idle = 0;
+  let at = entry(slot, guided);
+  for (let i = guided; i < hits; i++) {
     if (refsOf(entryBlock(at)) === 0) idle++;
     if (i + 1 < hits) at = nextEntry(at);
   }
@@ -117,6 +143,7 @@ export function enterFull(slot: i32, tokens: i32): void {
  * loses its tail first, those without to the front as a group, the youngest at its head.
  */
 export function freeBlocks(slot: i32): void {
+  if (slot === guide) guideHits = 0;
   const held = row(slot).tableCount;
   const cached = row(slot).cachedCount;
   let at = held > cached ? entry(slot, cached) : 0;
