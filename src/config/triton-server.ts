@@ -100,8 +100,10 @@ export interface TritonServerConfig {
   readonly clientSharedMemory: boolean;
   /** `--rate-limit-resource`, with `--rate-limit=execution_count`; null: off. */
   readonly rateLimit: readonly TritonResource[] | null;
-  /** Largest body, and largest tensor in JSON. */
-  readonly maxInputBytes: number;
+  /** `--http-max-input-size`; null: this version has no such limit. */
+  readonly maxInputBytes: number | null;
+  /** Bytes of a body at most, whatever is in it. */
+  readonly maxBodyBytes: number;
   readonly restrictedHttp: readonly RestrictedApis[];
   /** `--http-header-forward-pattern`; null: none. */
   readonly httpForward: string | null;

@@ -25,11 +25,11 @@ const DEFAULTS = {
   exitS: 30,
   loadTime: { baseS: 1.3, perGibS: 0 },
   unloadS: 1.1,
-  bodyBytes: 64 * 2 ** 20,
+  inputBytes: 64 * 2 ** 20,
+  /** The real server knows no limit; this is what a server here holds of one body. */
+  bodyBytes: 512 * 2 ** 20,
   pinnedBytes: 256 * 2 ** 20,
 };
-/** 2.51 knows no limit; this is what a server here holds of one body. */
-const OLD_BODY_BYTES = 512 * 2 ** 20;
 const LEAST_CACHE_BYTES = 1024;
 
 interface Resolved {
@@ -154,7 +154,7 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
     cacheBytes,
     rateLimit: values["rate-limit"] === "execution_count" ? resources.filter((one) => "name" in one) : null,
     clientSharedMemory: values["allow-client-shm"] ?? version === "2.51",
-    maxInputBytes: values["http-max-input-size"] ?? (version === "2.51" ? OLD_BODY_BYTES : DEFAULTS.bodyBytes),
+    ...inputLimits(values, version),
     restrictedHttp,
     httpForward: values["http-header-forward-pattern"] ?? null,
     ...grpc,
@@ -175,6 +175,11 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
     },
   };
   return { config: { ...made.config, role: "triton", tritonServer }, notices: made.notices };
+}
+
+function inputLimits(values: TritonServerValues, version: TritonVersion) {
+  const maxInputBytes = version === "2.51" ? null : (values["http-max-input-size"] ?? DEFAULTS.inputBytes);
+  return { maxInputBytes, maxBodyBytes: Math.max(DEFAULTS.bodyBytes, maxInputBytes ?? 0) };
 }
 
 function restrictedBy(values: TritonServerValues, flag: "http-restricted-api" | "grpc-restricted-protocol") {

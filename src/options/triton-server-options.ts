@@ -201,7 +201,12 @@ export const tritonServerOptions = {
     "Address of HTTP; Triton's own default is 0.0.0.0.",
   ),
   "http-max-input-size": {
-    ...row(integer(1), HTTP, "67108864", "Largest body, bytes."),
+    ...row(
+      integer(1),
+      HTTP,
+      "67108864",
+      "Largest input, bytes: JSON, raw, unpacked, made from JSON. Binary tensors are as large as the body, at most 512 MiB or this.",
+    ),
     notIn: ["2.51"],
   } as Row<number>,
   "http-restricted-api": row(

@@ -8,7 +8,7 @@ import type { TritonServer } from "../triton/server/server.ts";
 
 /** Rejects with `PortError` where the port is in use. */
 export function openAiServer(parts: Parts, server: TritonServer, metrics: () => Promise<string>): HttpServer {
-  const { openai, maxInputBytes } = parts.config.tritonServer!;
+  const { openai, maxInputBytes, maxBodyBytes } = parts.config.tritonServer!;
   const { renderChat, vocabulary } = parts.text;
   const { epochSeconds, newId } = parts;
   const app = openAiFrontEnd({
@@ -16,7 +16,7 @@ export function openAiServer(parts: Parts, server: TritonServer, metrics: () => 
     server,
     renderChat,
     vocabulary,
-    maxInputBytes,
+    maxInputBytes: maxInputBytes ?? maxBodyBytes,
     metrics,
     epochSeconds,
     newId,

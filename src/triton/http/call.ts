@@ -2,7 +2,7 @@
 import { Gate, sendParts } from "../../front/send-parts.ts";
 import { frontOf } from "../../http/front-of.ts";
 import type { Context, EventSink, FaultOrder, HttpFront, SinkEvents } from "../../http/sink.ts";
-import { HTTP_STATUS, type TritonError } from "../../repository/config/status.ts";
+import { HTTP_STATUS, invalidArg, type TritonError } from "../../repository/config/status.ts";
 import { isAscii, toBytesText } from "../../repository/tensors/datatypes.ts";
 import { rapidText } from "../../repository/tensors/tensor-json.ts";
 import type { ServerAround } from "../server/around.ts";
@@ -45,8 +45,11 @@ export interface HttpCall {
   eachHeader(act: (name: string, value: string) => void): void;
   /** Has the answer disturbed, whichever it is; before it is opened or given. */
   disturb(order: FaultOrder): Promise<void>;
-  /** All of it, at once where it is there. Rejects when the client leaves; null: it is larger than what is taken. */
-  body(): Uint8Array | null | Promise<Uint8Array | null>;
+  /**
+   * All of it, at once where it is there. Throws a `TritonError`, or rejects with it, where it is larger than what is taken
+   * here; rejects when the client leaves.
+   */
+  body(): Uint8Array | Promise<Uint8Array>;
   answer(answer: HttpAnswer): void;
   /** One of so many bytes, as fast as the client takes them. */
   answerParts(answer: Omit<HttpAnswer, "body">, parts: readonly Uint8Array[], bytes: number): void;
@@ -54,6 +57,8 @@ export interface HttpCall {
   open(owner: SinkEvents): EventSink;
   begin(status: number, headers: Readonly<Record<string, string>>): void;
 }
+
+const tooLarge = (most: number) => invalidArg(`request body exceeds the ${most} bytes that are taken here`);
 
 const LARGE_BYTES = 65_536;
 const FIRST_BYTES = 1_048_576;
@@ -119,13 +124,13 @@ export class SocketCall implements HttpCall {
     await this.#front.disturb?.(this.#request, order);
   }
 
-  body(): Uint8Array | null | Promise<Uint8Array | null> {
-    const most = this.around.config.maxInputBytes;
-    if (Number(this.header("content-length") ?? 0) > most) return null;
+  body(): Uint8Array | Promise<Uint8Array> {
+    const most = this.around.config.maxBodyBytes;
+    if (Number(this.header("content-length") ?? 0) > most) throw tooLarge(most);
     return this.#front.body(this.#request) ?? this.#gathered(most);
   }
 
-  async #gathered(most: number): Promise<Uint8Array | null> {
+  async #gathered(most: number): Promise<Uint8Array> {
     const parts: Uint8Array[] = [];
     let bytes = 0;
     const said = Number(this.header("content-length") ?? 0);
@@ -133,7 +138,7 @@ export class SocketCall implements HttpCall {
     const whole = said > LARGE_BYTES ? new Gathered(said) : null;
     for await (const part of this.#request.body ?? []) {
       bytes += part.length;
-      if (bytes > most) return null;
+      if (bytes > most) throw tooLarge(most);
       if (whole === null) parts.push(part);
       else whole.add(part);
     }

@@ -22,8 +22,8 @@ import type { Served } from "../server/served.ts";
 import { versionNumber } from "../server/version-number.ts";
 import { errorText, type HandlerAnswer, type HttpCall, jsonError, LATER } from "./call.ts";
 import { disturbed } from "./disturbed.ts";
-import { tooLarge } from "./infer.ts";
 import { parameterIn } from "./infer-body.ts";
+import { beyond, type InputLimits, jsonBody, mostInputBytes } from "./input-limit.ts";
 import { loadMetrics } from "./load-metrics.ts";
 
 export const generate = (call: HttpCall): Promise<HandlerAnswer> => handle(call, false);
@@ -36,11 +36,10 @@ async function handle(call: HttpCall, streams: boolean): Promise<HandlerAnswer> 
     const model = server.find(name, versionNumber(version));
     if ((call.header("content-encoding") ?? "identity") !== "identity")
       throw invalidArg("Unsupported content-encoding, only 'identity' is supported.");
-    const body = await call.body();
-    if (body === null) return tooLarge(config.maxInputBytes);
+    const body = await jsonBody(call);
     const instead = await disturbed(call, body);
     if (instead !== null) return instead;
-    const fields = readGenerate(documentOf(body), model, server.facts);
+    const fields = readGenerate(documentOf(body), model, server.facts, config);
     const writer = new Writer(call, streams, fields.id, model);
     writer.request = server.infer(name, model.version, fields, writer);
     return LATER;
@@ -50,10 +49,11 @@ async function handle(call: HttpCall, streams: boolean): Promise<HandlerAnswer> 
   }
 }
 
-function readGenerate(document: JsonNode, model: Served, facts: VersionFacts): RequestFields {
+function readGenerate(document: JsonNode, model: Served, facts: VersionFacts, limits: InputLimits): RequestFields {
   const id = find(document, "id");
   const own = id === undefined ? "" : within("Unable to parse 'id'", asString, id);
   const inputs: InferInput[] = [];
+  let consumed = 0;
   const parameters: RequestFields["parameters"][number][] = [];
   const add = (value: JsonNode, nested: boolean) => {
     for (const [name, one] of membersOf(value)) {
@@ -70,6 +70,14 @@ function readGenerate(document: JsonNode, model: Served, facts: VersionFacts): R
       }
       const datatype = datatypeOf(config.data_type);
       const tensor = tensorOf(readable, datatype, one, [...batchOf(model), ...config.dims], facts);
+      const bytes = tensor.data.length;
+      if (consumed + bytes > mostInputBytes(limits))
+        throw beyond(
+          limits,
+          (most) =>
+            `request size of ${consumed} bytes with input '${readable}' of size ${bytes} bytes exceeds the maximum allowed input size of ${most}.`,
+        );
+      consumed += bytes;
       if (inputs.some((input) => input.name === readable))
         throw invalidArg(`[request id: ${own || "<id_unknown>"}] input '${readable}' already exists in request`);
       inputs.push(tensor);

@@ -40,6 +40,7 @@ import {
   type SequenceFields,
 } from "../server/request.ts";
 import type { SharedMemory } from "../server/shared-memory.ts";
+import { type InputLimits, mostInputBytes, tensorTooLarge } from "./input-limit.ts";
 
 /** How an output is to be sent. */
 export interface OutputWish {
@@ -79,7 +80,7 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 interface Limits {
   readonly model: string;
   readonly memory: SharedMemory;
-  readonly maxInputBytes: number;
+  readonly input: InputLimits;
   readonly facts: VersionFacts;
 }
 
@@ -248,7 +249,7 @@ function inputData<T>(
   parameters: JsonNode | undefined,
   { name, type, shape }: { readonly name: string; readonly type: string; readonly shape: readonly number[] },
   read: Reading,
-  { model, memory, maxInputBytes, facts }: Limits,
+  { model, memory, input, facts }: Limits,
   elements: Elements<T>,
 ): Uint8Array | T {
   const binary = find(parameters ?? null, "binary_data_size");
@@ -270,11 +271,9 @@ function inputData<T>(
   const given = find(value, "data");
   const tensor = given instanceof LongList ? given : arrayIn(value, "data");
   const datatype = isDatatype(type) ? type : null;
-  const bytes = datatype === null ? 0 : count * ELEMENT_BYTES[datatype];
-  if (bytes > maxInputBytes || !Number.isSafeInteger(count))
-    throw invalidArg(
-      `JSON input '${name}' has a byte_size (${bytes} bytes) that exceeds the maximum allowed value of ${maxInputBytes} bytes. Use --http-max-input-size to increase the limit.`,
-    );
+  const elementBytes = datatype === null ? 0 : ELEMENT_BYTES[datatype];
+  if (count * elementBytes > mostInputBytes(input) || !Number.isSafeInteger(count))
+    throw tensorTooLarge(name, arrayIn(value, "shape"), elementBytes, input);
   return elements(name, tensor, datatype, count, facts.missingElements);
 }
 

@@ -22,6 +22,10 @@ import {
 import { disturbed } from "./disturbed.ts";
 import { type AnsweredModel, inferBody, inferParts, isLargeAnswer } from "./infer-answer.ts";
 import { type InferWish, inferWish, inferWishInPieces, rawWish } from "./infer-body.ts";
+import { beyond, declaredBytes, type InputLimits, jsonTooLarge, mostInputBytes, rawTooLarge } from "./input-limit.ts";
+
+const HEAD_LENGTH = "inference-header-content-length";
+const INT_MAX = 2 ** 31 - 1;
 
 export function infer(call: HttpCall): HandlerAnswer | Promise<HandlerAnswer> {
   const [name = "", version] = call.found;
@@ -31,6 +35,9 @@ export function infer(call: HttpCall): HandlerAnswer | Promise<HandlerAnswer> {
   if (isDecoupled(model.config))
     throw new TritonError("UNSUPPORTED", "HTTP end point doesn't support models with decoupled transaction policy");
   const asked = { call, name, number, model };
+  const refused = jsonTooLarge(declaredBytes(call), call.around.config);
+  // What is refused need not come.
+  if (refused !== null && isJsonAlone(call)) return jsonError(refused);
   const body = call.body();
   return body instanceof Promise ? body.then((whole) => unlessDisturbed(asked, whole)) : unlessDisturbed(asked, body);
 }
@@ -43,11 +50,13 @@ interface Asked {
   readonly model: Served;
 }
 
-function unlessDisturbed(asked: Asked, given: Uint8Array | null): HandlerAnswer | Promise<HandlerAnswer> {
+function isJsonAlone(call: HttpCall): boolean {
+  return (call.header("content-encoding") ?? "identity") === "identity" && call.header(HEAD_LENGTH) === null;
+}
+
+function unlessDisturbed(asked: Asked, given: Uint8Array): HandlerAnswer | Promise<HandlerAnswer> {
   const { call } = asked;
-  const { config } = call.around;
-  const body = given && unpacked(call.header("content-encoding") ?? "identity", given, config.maxInputBytes);
-  if (body === null) return tooLarge(config.maxInputBytes);
+  const body = unpacked(call.header("content-encoding") ?? "identity", given, call.around.config);
   if (body instanceof Promise) return body.then((whole) => withBody(asked, whole));
   return body instanceof Uint8Array ? withBody(asked, body) : body;
 }
@@ -63,7 +72,9 @@ function inferWith(asked: Asked, body: Uint8Array): HandlerAnswer | Promise<Hand
   const { call, name } = asked;
   const { server, config, memory } = call.around;
   const head = headLength(call, body.length, server.facts.readsHeaderLength);
-  const limits = { model: name, memory, maxInputBytes: config.maxInputBytes, facts: server.facts };
+  const refused = head === 0 ? rawTooLarge(body.length, config) : jsonTooLarge(head, config);
+  if (refused !== null) return jsonError(refused);
+  const limits = { model: name, memory, input: config, facts: server.facts };
   if (head > 0 && isLarge(body)) return inferLarge(asked, inferWishInPieces(body, head, limits));
   try {
     return submitted(asked, head === 0 ? rawWish(body) : inferWish(body, head, limits));
@@ -138,13 +149,6 @@ async function packedParts(parts: readonly Uint8Array[], encoding: NonNullable<E
   return packed;
 }
 
-export const tooLarge = (most: number): HttpAnswer =>
-  jsonError(
-    invalidArg(
-      `Request body exceeds the maximum allowed value of ${most} bytes. Use --http-max-input-size to increase the limit.`,
-    ),
-  );
-
 /** More may become megabytes, which are unpacked in a thread of the runtime's. */
 const UNPACKED_AT_ONCE_BYTES = 4096;
 const unzipped = promisify(unzip);
@@ -153,30 +157,44 @@ const unzipped = promisify(unzip);
  * Whichever of the two it is, what is there of it: `data_compressor.h` looks at the bytes, and not whether they end. What cannot
  * be unpacked is empty.
  */
-function unpacked(encoding: string, body: Uint8Array, most: number): Uint8Array | HttpAnswer | Promise<Uint8Array> {
+function unpacked(
+  encoding: string,
+  body: Uint8Array,
+  limits: InputLimits,
+): Uint8Array | HttpAnswer | Promise<Uint8Array> {
   if (encoding === "identity") return body;
   if (encoding !== "gzip" && encoding !== "deflate") {
     const headers = { "Accept-Encoding": "gzip, deflate", "Content-Type": "text/plain" };
     return { ...plain(errorText("Unsupported compression type"), HTTP_STATUS.UNSUPPORTED), headers };
   }
   if (body.length === 0) return plainError(invalidArg("nothing to be decompressed"));
-  const how = { maxOutputLength: most, finishFlush: constants.Z_SYNC_FLUSH };
-  if (body.length > UNPACKED_AT_ONCE_BYTES) return unzipped(body, how).catch(() => new Uint8Array());
+  const how = { maxOutputLength: mostInputBytes(limits), finishFlush: constants.Z_SYNC_FLUSH };
+  const instead = (error: unknown) => unlessTooLarge(error, limits);
+  if (body.length > UNPACKED_AT_ONCE_BYTES) return unzipped(body, how).catch(instead);
   try {
     return unzipSync(body, how);
-  } catch {
-    return new Uint8Array();
+  } catch (error) {
+    return instead(error);
   }
+}
+
+function unlessTooLarge(error: unknown, limits: InputLimits): Uint8Array {
+  if (!(error instanceof RangeError)) return new Uint8Array();
+  throw beyond(limits, (most) => `Decompressed data size exceeds the maximum allowed value of ${most} bytes.`);
 }
 
 /** Throws a `TritonError`. */
 function headLength(call: HttpCall, bytes: number, strict: boolean): number {
-  const header = call.header("inference-header-content-length");
+  const header = call.header(HEAD_LENGTH);
   if (header === null) return bytes;
   const [, digits] = /^\s*([+-]?\d+)/.exec(header) ?? [];
   if (digits === undefined && strict)
     throw invalidArg(`Unable to parse Inference-Header-Content-Length, got: ${header}`);
   const length = Number(digits ?? 0);
+  if (strict && (length < -INT_MAX - 1 || length > INT_MAX))
+    throw invalidArg(
+      `Unable to parse Inference-Header-Content-Length, value is out of range [ ${-INT_MAX - 1}, ${INT_MAX} ], got: ${header}`,
+    );
   if (length < 0 || length > bytes)
     throw invalidArg(`inference header size should be in range (0, ${bytes}), got: ${header}`);
   return length;

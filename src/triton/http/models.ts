@@ -15,6 +15,7 @@ import type { JsonNode } from "../../repository/tensors/json-nodes.ts";
 import { modelMetadataOf, serverMetadataOf, statisticsOfAll } from "../server/described.ts";
 import { versionNumber } from "../server/version-number.ts";
 import { errorText, type HandlerAnswer, type HttpCall, jsonAnswer, plain } from "./call.ts";
+import { jsonBody } from "./input-limit.ts";
 import { jsonTexts, toldJson } from "./long-json.ts";
 
 type Answer = HandlerAnswer | Promise<HandlerAnswer>;
@@ -51,7 +52,7 @@ export function modelStatistics(call: HttpCall): Answer {
 
 /** null: the body is empty. */
 async function documentIn(call: HttpCall): Promise<JsonNode | null> {
-  const body = (await call.body()) ?? new Uint8Array();
+  const body = await jsonBody(call);
   if (body.length === 0) return null;
   return isLarge(body) ? inTurns(documentInPieces(body), call.around.turns) : documentOf(body);
 }
