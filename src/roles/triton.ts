@@ -3,12 +3,10 @@ import { version } from "../../package.json";
 import type { Parts } from "../app/parts.ts";
 import { pause } from "../app/parts.ts";
 import { readTls } from "../config/certificates.ts";
-import { engineMemory } from "../config/defaults.ts";
 import { requestOrdersOf } from "../config/request-orders.ts";
 import { PortError, UnusableOption } from "../config/start-errors.ts";
 import { findPreset } from "../config/timing/presets.ts";
 import type { TritonServerConfig } from "../config/triton-server.ts";
-import type { ServeConfig } from "../config/types.ts";
 import type { EngineView } from "../engine/types.ts";
 import { seededLogprobs } from "../generation/logprobs.ts";
 import { GrpcServer } from "../grpc/server.ts";
@@ -25,7 +23,6 @@ import { gpuFacts } from "../triton/metrics/gpus.ts";
 import { metricsPage } from "../triton/metrics/page.ts";
 import { Polling } from "../triton/metrics/polled.ts";
 import type { KvCache, ServerAround } from "../triton/server/around.ts";
-import type { DeviceMemoryOptions } from "../triton/server/device-memory.ts";
 import { TritonFaults } from "../triton/server/faults.ts";
 import { forwardPattern } from "../triton/server/forwarded.ts";
 import { TritonServer } from "../triton/server/server.ts";
@@ -33,6 +30,7 @@ import { SharedMemory } from "../triton/server/shared-memory.ts";
 import { TraceSettings } from "../triton/server/trace-settings.ts";
 import { faultLines } from "../truth/fault-lines.ts";
 import type { Listeners, Role } from "./role.ts";
+import { deviceMemory } from "./triton-memory.ts";
 
 export const triton: Role = { listen };
 
@@ -130,18 +128,6 @@ function kvCacheOf({ engines, config }: Parts): KvCache {
     usedBlocks: sum(({ blocksUsed }) => blocksUsed),
     blocks: sum(({ blocksUsable }) => blocksUsable),
     tokensPerBlock: config.engine.blockSize,
-  };
-}
-
-/** A preset's GPU is as large as what the engine was told to have there; one of a stated size is not. */
-function deviceMemory({ engine, preset, tritonServer }: ServeConfig): DeviceMemoryOptions {
-  const profile = findPreset(preset)!;
-  const { weightBytes, kvBytes } = engineMemory(profile, engine);
-  const presetBytes = Math.max(profile.gpuMemoryBytes, Math.ceil((weightBytes + kvBytes) / profile.tp));
-  return {
-    gpuBytes: tritonServer!.deviceBytes ?? (engine.timing.kind === "table" ? presetBytes : null),
-    engine: { weightBytes, kvBytes, gpus: profile.tp },
-    loadLimits: tritonServer!.loadLimits,
   };
 }
 

@@ -5,7 +5,8 @@ import { checkHelp } from "../../src/cli/check/check-options.ts";
 import { takeLoadArguments } from "../../src/cli/load/load-args.ts";
 import { proxyHelp } from "../../src/cli/proxy/proxy-options.ts";
 import { replayHelp } from "../../src/cli/replay/replay-options.ts";
-import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
+import { readTritonReplay } from "../../src/cli/replay/replay-triton.ts";
+import { resolveServeConfig, takeFlag } from "../../src/cli/serve/resolve.ts";
 import { stressHelp } from "../../src/cli/stress/stress-options.ts";
 import { timingHelp } from "../../src/cli/timing/timing-options.ts";
 import { serveHelp } from "../../src/options/help.ts";
@@ -116,6 +117,8 @@ const HELP: Readonly<Record<string, () => string>> = {
 /** Why the command does not take the words. Of those whose options are not read apart from a run, names are looked up. */
 function refusal(command: string, words: readonly string[]): string | undefined {
   if (command === "serve") return errorOf(resolveServeConfig(words, {}, () => ""));
+  const role = takeFlag(words, "role", undefined);
+  if (command === "replay" && role.value === "triton") return errorOf(readTritonReplay(role.rest));
   if (command === "load") return errorOf(takeLoadArguments(words));
   const help = HELP[command]?.();
   // What stands behind -- is another program's.

@@ -102,7 +102,7 @@ export function replayHelp(): string {
     "understudy replay synthetic:isl=1000,osl=200,concurrency=256 [options]",
     "",
     "Runs a trace through the server's engine in simulated time, as fast as the machine can.",
-    "Same trace, seed and options: same results.",
+    "Same trace, seed and options: same results. --role triton --model NAME runs it through Triton's schedulers instead.",
     "",
     optionsHelp(replayOptions),
     "",

@@ -1,7 +1,12 @@
 /** How far is the replay? One line on a terminal, rewritten a few times a second. */
 import { wallUs } from "../../host/clock.ts";
-import type { Counts } from "../../replay/replay.ts";
 import type { TerminalLine } from "../terminal-line.ts";
+
+/** Requests so far. */
+export interface ShownCounts {
+  readonly arrived: number;
+  readonly finished: number;
+}
 
 const EVERY_US = 200_000;
 const WIDTH = 24;
@@ -12,10 +17,10 @@ export class ProgressBar {
 
   constructor(
     readonly line: TerminalLine,
-    readonly share: (atUs: number, counts: Counts) => number | null,
+    readonly share: (atUs: number, counts: ShownCounts) => number | null,
   ) {}
 
-  readonly show = (atUs: number, counts: Counts): void => {
+  readonly show = (atUs: number, counts: ShownCounts): void => {
     const nowUs = wallUs();
     if (nowUs < this.#nextUs) return;
     this.#nextUs = nowUs + EVERY_US;

@@ -29,13 +29,14 @@ import { replayTable } from "../../replay/table.ts";
 import { html, prepareHtml } from "../../report/index.ts";
 import { openTrace } from "../../traces/open.ts";
 import { requests } from "../../traces/requests.ts";
-import { type BadLine, TRACE_BLOCK, type Trace, TraceError } from "../../traces/trace.ts";
+import { TRACE_BLOCK, type Trace, TraceError } from "../../traces/trace.ts";
 import { createInlineTruthLog, type TruthLog, unwritable } from "../../truth/log.ts";
 import { OutFile, overwritten } from "../out-file.ts";
 import { refuser } from "../refuse.ts";
 import { readCrash, repeatCrash } from "../serve/crash.ts";
-import { resolveFlags } from "../serve/resolve.ts";
+import { resolveFlags, takeFlag } from "../serve/resolve.ts";
 import { TerminalLine } from "../terminal-line.ts";
+import { BadLines } from "./bad-lines.ts";
 import { REPLAY, type ReplayValues, replayHelp, takeReplayOptions } from "./replay-options.ts";
 import { ProgressBar } from "./replay-progress.ts";
 import { SCRAPE_INTERVAL_S, Scrapes } from "./replay-scrapes.ts";
@@ -51,8 +52,10 @@ const CORE_TRAPPED = 70;
 const PAGE_INTERVAL_S = 0.2;
 
 export async function runReplay(argv: readonly string[]): Promise<void> {
+  const role = takeFlag(argv, "role", process.env.UNDERSTUDY_ROLE);
   try {
-    await replay(argv);
+    if (role.value === "triton") await (await import("./replay-triton.ts")).replayTriton(role.rest);
+    else await replay(argv);
   } catch (failure) {
     if (failure instanceof TraceError || failure instanceof CoreTooLarge) refuse(failure.message);
     else if (failure instanceof CoreTrap || failure instanceof WebAssembly.RuntimeError) {
@@ -187,7 +190,7 @@ async function runTrace(given: TraceRun): Promise<void> {
   const results = resultsOf(replay, durationUs, aboutOf(given, bad.count));
   console.log(replayTable(results, tookUs));
   printLost(truth);
-  if (bad.first) console.log(`first bad line: ${name}:${bad.first.line}: expected ${bad.first.expected}`);
+  bad.tell(name);
   files.json?.end(`${JSON.stringify(results, null, 2)}\n`);
   files.metrics?.end(await pages!.text("role"));
   files.series?.end("");
@@ -202,17 +205,6 @@ async function runTrace(given: TraceRun): Promise<void> {
 function openFiles({ json, html, metrics, series }: ReplayValues) {
   const open = (path: string | undefined) => (path === undefined ? null : new OutFile(path));
   return { json: open(json), html: open(html), metrics: open(metrics), series: open(series) };
-}
-
-/** Lines of the trace that --skip-bad passes over. */
-class BadLines {
-  count = 0;
-  first: BadLine | null = null;
-
-  readonly add = (line: BadLine): void => {
-    this.count++;
-    this.first ??= line;
-  };
 }
 
 /** How far a run is: by its time or by its requests, whichever is further. */

@@ -48,7 +48,7 @@ export function resolveServeConfig(
 }
 
 /** Looks for a flag before any other is read: those have other meanings then. `given`: it is there, perhaps without a value. */
-function takeFlag(argv: readonly string[], flag: string, fromEnv: string | undefined) {
+export function takeFlag(argv: readonly string[], flag: string, fromEnv: string | undefined) {
   const at = argv.findIndex((token) => token === `--${flag}` || token.startsWith(`--${flag}=`));
   const attached = at >= 0 ? argv[at]!.slice(flag.length + 2) : "";
   const value = at < 0 ? fromEnv : attached === "" ? argv[at + 1] : attached.slice(1);
@@ -73,7 +73,7 @@ function resolveTriton(argv: readonly string[]): Resolved {
 }
 
 /** The repository that is served where none is named. */
-const SHIPPED_MODELS = new URL("../../triton/shipped", import.meta.url).pathname;
+export const SHIPPED_MODELS = new URL("../../triton/shipped", import.meta.url).pathname;
 
 function resolveCompat(argv: readonly string[], env: Environment, readFile: (path: string) => string): Resolved {
   const translated = fromLlmD(argv, env, readFile);

@@ -1,6 +1,6 @@
 /** Which behaviours are built in, and which one has a model's folder? */
 import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import type { ModelConfig } from "../config/model-config.ts";
 import type { Behaviour } from "./behaviour.ts";
 import { computeTime, computeTimeText, drawnBehaviour } from "./drawn.ts";
@@ -57,7 +57,8 @@ export async function behaviourOf(
 }
 
 async function loaded(file: string): Promise<Behaviour> {
-  const made = ((await import(file)) as { default?: unknown }).default;
+  // A path from where the server was started; an import would look beside this file.
+  const made = ((await import(resolve(file))) as { default?: unknown }).default;
   const behaviour = typeof made === "function" ? new (made as new () => unknown)() : made;
   if (typeof (behaviour as Behaviour | undefined)?.execute !== "function")
     throw new Error("model.ts: its default export has no execute(requests, host)");

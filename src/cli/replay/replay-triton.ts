@@ -1,0 +1,151 @@
+/** `understudy replay --role triton`: a trace's arrivals at a model of a repository, through Triton's schedulers in simulated time. */
+import { findPreset } from "../../config/timing/presets.ts";
+import type { ServeConfig } from "../../config/types.ts";
+import { VirtualClock, WallClock, wallUs } from "../../host/clock.ts";
+import { seeded } from "../../host/random.ts";
+import { freeText, inGroup } from "../../options/option.ts";
+import { takeOptions } from "../../options/take-options.ts";
+import { tritonServerConfig } from "../../options/triton-server-config.ts";
+import { replayPage } from "../../replay/triton/page.ts";
+import { TritonReplay } from "../../replay/triton/replay.ts";
+import { tritonResults, tritonTable } from "../../replay/triton/results.ts";
+import { isLlmApi, type ModelConfig } from "../../repository/config/model-config.ts";
+import { TritonError } from "../../repository/config/status.ts";
+import { deviceMemory } from "../../roles/triton-memory.ts";
+import { openTrace } from "../../traces/open.ts";
+import { requests } from "../../traces/requests.ts";
+import type { Trace } from "../../traces/trace.ts";
+import { TritonServer } from "../../triton/server/server.ts";
+import { OutFile, overwritten } from "../out-file.ts";
+import { refuser } from "../refuse.ts";
+import { SHIPPED_MODELS } from "../serve/resolve.ts";
+import { TerminalLine } from "../terminal-line.ts";
+import { BadLines } from "./bad-lines.ts";
+import { type ReplayValues, takeReplayOptions } from "./replay-options.ts";
+import { ProgressBar } from "./replay-progress.ts";
+
+/** Options of replay's own that mean something here. */
+const TAKEN: readonly string[] = ["format", "limit", "rate-scale", "until", "skip-bad", "json", "metrics"];
+const OWN = inGroup("Trace", {
+  model: { ...freeText("NAME", "a model's name"), default: "none", about: "The model that the requests are for." },
+});
+
+const HELP = `understudy replay TRACE --role triton --model NAME [options]
+
+Sends a request of one item to a model of --model-repository at each arrival of the trace, in simulated time.
+Options of its own: ${TAKEN.map((name) => `--${name}`).join(", ")}, as without --role;
+all others are those of understudy serve --role triton (docs/replay.md).`;
+
+const refuse = refuser("replay");
+
+/** `argv`: what follows `replay`, without `--role`. Rejects with a TraceError. */
+export async function replayTriton(argv: readonly string[]): Promise<void> {
+  if (argv.some((token) => token === "--help" || token === "-h")) return console.log(HELP);
+  const read = readTritonReplay(argv);
+  if ("error" in read) return refuse(read.error);
+  const { path, values } = read;
+  const why = overwritten(path === null ? [] : [path], { "--json": values.json, "--metrics": values.metrics });
+  if (why !== undefined) return refuse(why);
+  const trace = openTrace(path, values.format ?? null);
+  await runTrace({ ...read, trace, name: path ?? values.format! });
+}
+
+/** What the words ask for; nothing is opened. */
+export function readTritonReplay(argv: readonly string[]) {
+  const own = takeReplayOptions(argv);
+  if ("error" in own) return own;
+  const { values } = own;
+  const foreign = Object.keys(values).find((name) => !TAKEN.includes(name));
+  if (foreign !== undefined) return { error: `--${foreign}: not with --role triton, which takes ${TAKEN.join(", ")}` };
+  const asked = takeOptions(OWN, own.rest);
+  if ("error" in asked) return asked;
+  const model: string | undefined = asked.values.model;
+  if (model === undefined) return { error: "--model: which model of --model-repository are the requests for?" };
+  const [first = "", ...more] = asked.rest;
+  const path: string | null = first === "" || first.startsWith("-") ? null : first;
+  const rest = path === null ? asked.rest : more;
+  const loaded = rest.find((token) => /^--?(model-control-mode|load-model|repository-poll-secs)(=|$)/.test(token));
+  if (loaded !== undefined) return { error: `${loaded}: not here: --model is what is loaded` };
+  const read = tritonServerConfig(["--model-control-mode=explicit", `--load-model=${model}`, ...rest], SHIPPED_MODELS);
+  return "error" in read ? read : { path, model, values, config: read.config };
+}
+
+interface TritonRun {
+  readonly trace: Trace;
+  readonly name: string;
+  readonly model: string;
+  readonly values: ReplayValues;
+  readonly config: ServeConfig;
+}
+
+async function runTrace({ trace, name, model, values, config }: TritonRun): Promise<void> {
+  const open = (path: string | undefined) => (path === undefined ? null : new OutFile(path));
+  const [json, metrics] = [open(values.json), open(values.metrics)];
+  const clock = new VirtualClock();
+  const server = serverOf(config, clock);
+  const bad = new BadLines();
+  const wanted = {
+    seed: config.engine.seed,
+    limit: values.limit ?? Number.POSITIVE_INFINITY,
+    rateScale: values["rate-scale"] ?? 1,
+    onBad: values["skip-bad"] ? bad.add : null,
+  };
+  const untilUs = values.until === undefined ? Number.POSITIVE_INFINITY : Math.round(values.until * 1e6);
+  const progress = new ProgressBar(new TerminalLine(), (atUs, { arrived, finished }) => {
+    const all = Math.min(
+      wanted.limit,
+      trace.total ?? (trace.bytesRead() > 0 ? (arrived * trace.bytes) / trace.bytesRead() : Number.POSITIVE_INFINITY),
+    );
+    return Math.min(1, Math.max(finished / all, atUs / untilUs));
+  });
+  const wall = new WallClock();
+  const replay = new TritonReplay({
+    ...{ server, clock, wall, model, untilUs, pace: trace.pace, requests: requests(trace, name, wanted) },
+    ...(process.stderr.isTTY && { onProgress: progress.show }),
+  });
+  const startUs = wallUs();
+  try {
+    const [failure] = await replay.load();
+    if (failure !== undefined) return refuse(`--model-repository: ${failure.trim().split("\n")[0]}`);
+  } catch (why) {
+    return refuse(`--model-repository: ${(why as Error).message}`);
+  }
+  const durationUs = await replay.run();
+  progress.clear();
+  wall.close();
+  trace.close();
+  const about = { trace: { name, format: trace.format }, model, badLines: bad.count };
+  const results = tritonResults(replay, server, durationUs, about);
+  console.log(tritonTable(results, wallUs() - startUs));
+  bad.tell(name);
+  json?.end(`${JSON.stringify(results, null, 2)}\n`);
+  metrics?.end(replayPage(server, shownOf(config), clock.now()));
+}
+
+function serverOf(config: ServeConfig, clock: VirtualClock): TritonServer {
+  const random = seeded(config.seed ?? 0);
+  return new TritonServer({
+    config: config.tritonServer!,
+    targets: config.triton.quantiles,
+    clock,
+    turns: { nowUs: () => clock.now() },
+    backends: refused,
+    memory: deviceMemory(config),
+    countsByGpu: config.triton.gpu,
+    epochMs: () => clock.now() / 1000,
+    random: () => random() / 2 ** 32,
+    log: () => {},
+  });
+}
+
+/** What only an engine computes is replayed without this role. */
+function refused(config: ModelConfig): undefined {
+  const { name, backend } = config;
+  if (backend !== "vllm" && backend !== "tensorrtllm" && !isLlmApi(config)) return;
+  throw new TritonError("UNSUPPORTED", `${name} is a language model: replay without --role triton runs its engine`);
+}
+
+function shownOf({ triton, tritonServer, preset }: ServeConfig) {
+  const { gpu, gpuMemoryBytes } = findPreset(preset)!;
+  return { metrics: triton, pinnedBytes: tritonServer!.pinnedBytes, gpu, gpuBytes: gpuMemoryBytes };
+}

@@ -1,0 +1,203 @@
+/**
+ * What happens when the arrivals of a trace meet a model of a repository on a clock of its own? Schedulers, ensembles, cache
+ * and counts are those of the server; time jumps from one event to the next.
+ */
+import { pause } from "../../app/parts.ts";
+import type { Clock, VirtualClock } from "../../host/clock.ts";
+import { maxBatchSize } from "../../repository/config/model-config.ts";
+import { TritonError } from "../../repository/config/status.ts";
+import { datatypeOf, ELEMENT_BYTES, elementCount, packTexts } from "../../repository/tensors/datatypes.ts";
+import type { Pace, TraceRequest } from "../../traces/trace.ts";
+import { type InferInput, type InferReceiver, NO_SEQUENCE, type RequestFields } from "../../triton/server/request.ts";
+import type { Served } from "../../triton/server/served.ts";
+import type { TritonServer } from "../../triton/server/server.ts";
+
+export interface TritonReplayOptions {
+  /** Not started. */
+  readonly server: TritonServer;
+  readonly clock: VirtualClock;
+  /** Real time: code of a model goes on in turns of the event loop, and may wait for other things than simulated time. */
+  readonly wall: Clock;
+  /** The latest version of it. */
+  readonly model: string;
+  readonly requests: Iterator<TraceRequest>;
+  readonly pace: Pace;
+  /** The replay ends at this time from the first arrival on; Infinity: when all is done. */
+  readonly untilUs: number;
+  readonly onProgress?: (atUs: number, counts: TritonReplayCounts) => void;
+}
+
+/** Requests so far: arrived = finished + those that failed + unfinished. */
+export interface TritonReplayCounts {
+  arrived: number;
+  finished: number;
+  /** How many had an error, by its words. */
+  readonly failed: Map<string, number>;
+  unfinished: number;
+  /** The most that waited for the model at once. */
+  pendingPeak: number;
+}
+
+/** Rests that a model has that waits for something else than simulated time. */
+const RESTS_MOST = 10_000;
+const REST_US = 1000;
+/** Kinds of errors that are told apart. */
+const KINDS_MOST = 100;
+
+export class TritonReplay {
+  readonly counts: TritonReplayCounts = { arrived: 0, finished: 0, failed: new Map(), unfinished: 0, pendingPeak: 0 };
+  readonly #options: TritonReplayOptions;
+  /** From arrival to the last response, microseconds, of those that finished: 8 bytes each. */
+  #latenciesUs = new Float64Array(1024);
+  #fromUs = 0;
+  #lastEndUs = 0;
+  #next: TraceRequest | undefined;
+
+  constructor(options: TritonReplayOptions) {
+    this.#options = options;
+  }
+
+  /** Rising. */
+  get latenciesUs(): Float64Array {
+    return this.#latenciesUs.subarray(0, this.counts.finished).toSorted();
+  }
+
+  /** Loads the models; gives why some are not there. Rejects where a repository is no folder. */
+  async load(): Promise<string[]> {
+    const { server, clock, wall } = this.#options;
+    let done = false;
+    const loading = server.start().finally(() => {
+      done = true;
+    });
+    // Who calls hears of it.
+    loading.catch(() => {});
+    while (!done) {
+      await turn(wall);
+      if (!done && !clock.next()) await pause(wall, REST_US);
+    }
+    return loading;
+  }
+
+  /** Runs to the end; microseconds from the first arrival to the last end. Throws what the trace throws. */
+  async run(): Promise<number> {
+    const { server, clock, wall, model, untilUs, pace, onProgress } = this.#options;
+    const served = server.find(model, -1);
+    const most = pace.kind === "closed" ? pace.concurrency : Number.POSITIVE_INFINITY;
+    const { counts } = this;
+    this.#fromUs = clock.now();
+    const endUs = this.#fromUs + untilUs;
+    this.#advance();
+    this.#fill(served, most);
+    while (this.#next !== undefined || counts.unfinished > 0) {
+      await turn(wall);
+      this.#fill(served, most);
+      const open = counts.unfinished < most;
+      const arrivalUs =
+        this.#next !== undefined && open ? this.#fromUs + this.#next.arrivalUs : Number.POSITIVE_INFINITY;
+      const nextUs = Math.min(arrivalUs, clock.nextUs());
+      if (nextUs === Number.POSITIVE_INFINITY) {
+        const before = counts.unfinished;
+        if (before === 0 && this.#next === undefined) break;
+        const goesOn = () => counts.unfinished < before || clock.nextUs() < Number.POSITIVE_INFINITY;
+        if (!(await this.#restsUntil(goesOn))) break;
+        continue;
+      }
+      if (nextUs > endUs) break;
+      clock.advanceTo(nextUs);
+      onProgress?.(clock.now() - this.#fromUs, counts);
+    }
+    return Math.min(untilUs, this.#lastEndUs - this.#fromUs);
+  }
+
+  /** Submits what is due: in a closed loop as many as there is room for, in an open one all that has arrived by now. */
+  #fill(served: Served, most: number): void {
+    const { clock, pace } = this.#options;
+    const nowUs = clock.now() - this.#fromUs;
+    const { counts } = this;
+    while (this.#next !== undefined && counts.unfinished < most) {
+      if (pace.kind === "open" && this.#next.arrivalUs > nowUs) break;
+      this.#submit(served);
+      this.#advance();
+    }
+    counts.pendingPeak = Math.max(counts.pendingPeak, served.statistics.pending);
+  }
+
+  #advance(): void {
+    this.#next = this.#options.requests.next().value ?? undefined;
+  }
+
+  #submit({ config }: Served): void {
+    const { server, clock, model } = this.#options;
+    const { counts } = this;
+    const startUs = clock.now();
+    counts.arrived++;
+    counts.unfinished++;
+    let why: string | null = null;
+    const ended = () => {
+      counts.unfinished--;
+      this.#lastEndUs = clock.now();
+      if (why === null) this.#finished(clock.now() - startUs);
+      else this.#failed(why);
+    };
+    const receiver: InferReceiver = {
+      respond(answer, final) {
+        if (answer instanceof TritonError) why = answer.message;
+        if (final) ended();
+      },
+    };
+    try {
+      server.infer(model, -1, fieldsOf(config, counts.arrived), receiver);
+    } catch (error) {
+      if (!(error instanceof TritonError)) throw error;
+      why = error.message;
+      ended();
+    }
+  }
+
+  #finished(latencyUs: number): void {
+    const at = this.counts.finished++;
+    if (at === this.#latenciesUs.length) {
+      const grown = new Float64Array(at * 2);
+      grown.set(this.#latenciesUs);
+      this.#latenciesUs = grown;
+    }
+    this.#latenciesUs[at] = latencyUs;
+  }
+
+  #failed(why: string): void {
+    const { failed } = this.counts;
+    const kind = failed.has(why) || failed.size < KINDS_MOST ? why : "others";
+    failed.set(kind, (failed.get(kind) ?? 0) + 1);
+  }
+
+  /** False: it did not come to that. */
+  async #restsUntil(done: () => boolean): Promise<boolean> {
+    for (let rests = 0; rests < RESTS_MOST; rests++) {
+      await turn(this.#options.wall);
+      if (done()) return true;
+      await pause(this.#options.wall, REST_US);
+    }
+    return false;
+  }
+}
+
+/** Whatever is ready to go on does so. */
+const turn = (wall: Clock): Promise<void> => new Promise((done) => wall.turn(done));
+
+/** A request of one item: tensors of the declared shapes, 1 where any size may be, all zeros or empty texts. */
+function fieldsOf(config: Served["config"], number: number): RequestFields {
+  const batch = maxBatchSize(config) > 0 ? [1] : [];
+  const inputs = (config.input ?? [])
+    .filter(({ optional }) => !optional)
+    .map(({ name, data_type: type, dims }): InferInput => {
+      const datatype = datatypeOf(type);
+      const shape = [...batch, ...dims.map((dim) => Math.max(1, dim))];
+      const count = elementCount(shape);
+      const texts = () => packTexts(Array.from({ length: count }, () => ""));
+      const data = datatype === "BYTES" ? texts() : new Uint8Array(count * ELEMENT_BYTES[datatype]);
+      return { name, datatype, shape, data };
+    });
+  const sequence =
+    config.sequence_batching === undefined ? NO_SEQUENCE : { id: BigInt(number), start: true, end: true };
+  return { id: "", inputs, outputs: [], parameters: [], priority: 0, timeoutUs: 0, sequence };
+}
