@@ -26,6 +26,8 @@ export class FaultyMessages {
   readonly #line: Http2Line;
   readonly #lost: () => void;
   #block: Buffer = Buffer.alloc(0);
+  /** Bytes of it that are due. */
+  #due = 0;
   /** The head has left. */
   #begun = false;
   #complete = false;
@@ -120,9 +122,10 @@ export class FaultyMessages {
       },
       cut: () => this.#line.cut(),
       frames: {
-        // A part of a head is none.
+        // A part of a head is none: it leaves with its last one.
         head: (bytes: Uint8Array) => {
-          if (bytes.length < this.#block.length) return;
+          this.#due += bytes.length;
+          if (this.#due < this.#block.length) return;
           this.#begun = true;
           stream.head(this.#block, false);
         },

@@ -5,13 +5,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type CallOptions, Metadata, status } from "@grpc/grpc-js";
 import { FAULT_ROWS } from "../../src/faults/table.ts";
+import { FrameFlag, FrameType } from "../../src/http2/frames.ts";
 import { posted } from "../conformance/raw-socket.ts";
 import { plansOf } from "../faults/cases.ts";
 import { bytesOf, cleanAnswer, difference, predicted, readWire } from "../faults/wire.ts";
+import { headers } from "../http2/peer.ts";
 import { eventually } from "../server.ts";
 import { sampled } from "../size.ts";
 import { hostTriton, type TritonHosted } from "./child.ts";
-import { encoded, plain, TritonClient, tokens } from "./grpc-client.ts";
+import { data, encoded, framed, grpcHead, plain, RawClient, TritonClient, tokens } from "./grpc-client.ts";
 
 setDefaultTimeout(60_000);
 
@@ -150,10 +152,25 @@ test.each([
   ["G3@e2,long", [2, "OK"]],
   ["E10@e2+9,code=internal", [2, "INTERNAL"]],
   ["T1@e2,30ms;T3@e3,rate=20000", [4, "OK"]],
+  ["B6,bytes=30", [4, "OK"]],
   ["G1", [0, "UNAVAILABLE"]],
 ] as const)("ModelStreamInfer, %s", async (plan, seen) => {
   expect(await streamed(plan)).toEqual(seen);
 });
+
+test.each(["B6", "B6,gap=1ms,bytes=64", "T3,rate=20000", "T1@head+9,20ms", "B1@head+9"])(
+  "ModelStreamInfer, %s: a head that leaves in parts is one block of fields, before the messages",
+  async (plan) => {
+    const one = new RawClient(server.grpc).greet();
+    const fields = grpcHead("ModelStreamInfer", [["x-understudy", JSON.stringify({ fault: plan })]]);
+    one.send(headers(1, false, fields), data(1, framed(encoded("ModelInferRequest", tokens("one two", 0))), true));
+    await one.until("the end", () => one.frames.some(({ id, flags }) => id === 1 && (flags & FrameFlag.EndStream) > 0));
+    const kinds = one.frames.filter(({ id }) => id === 1).map(({ type }) => type);
+    one.close();
+    expect([kinds[0], kinds.at(-1)]).toEqual([FrameType.Headers, FrameType.Headers]);
+    expect(new Set(kinds.slice(1, -1))).toEqual(new Set([FrameType.Data]));
+  },
+);
 
 test("a stream that stalls: the client's deadline ends it, and nothing is left behind", async () => {
   expect(await streamed("T1@e2,1h", { deadline: Date.now() + 300 })).toEqual([2, "DEADLINE_EXCEEDED"]);
