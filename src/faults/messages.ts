@@ -29,6 +29,9 @@ export class MessagePipeline {
   status: number | null = null;
   /** Nothing of the answer follows. */
   stopped = false;
+  /** How the trailers are: as ever, or `lost`, `bare`, `odd`; known with the end. */
+  trailers = "";
+  #begun = false;
 
   constructor(plan: Plan, key: string) {
     const own = plan.key ?? key;
@@ -41,19 +44,14 @@ export class MessagePipeline {
     this.#segments = new SegmentStage(possible, this.#end);
   }
 
-  /** How the trailers are: as ever, or `lost`, `bare`, `odd`; asked once. */
-  trailers(): string {
-    const firing = this.#own.find(({ id }) => id === "G2");
-    if (firing === undefined) return "";
-    firing.fired++;
-    return firing.word();
-  }
-
   /** `block`: the head, as it leaves. */
   begin(block: Uint8Array): WireOperation[] {
     const firing = this.#own.find(({ id, fault }) => id === "G1" && fault.position.kind === "head");
     if (firing !== undefined) this.#stop(firing);
-    else this.#segments.part({ bytes: block, event: -1, from: 0, owns: 0, flush: true, done: false });
+    else {
+      this.#begun = true;
+      this.#segments.part({ bytes: block, event: -1, from: 0, owns: 0, flush: true, done: false });
+    }
     return this.#end.taken();
   }
 
@@ -82,13 +80,23 @@ export class MessagePipeline {
   /** The answer is complete, or `stopped` says that it is. */
   end(): WireOperation[] {
     this.#segments.finish();
-    return this.#end.taken();
+    const operations = this.#end.taken();
+    const last = operations.at(-1);
+    if (this.#begun && last?.kind === "end" && last.how === "done") this.#spoilTrailers();
+    return operations;
   }
 
   /** How it went, so far. */
   account(): FaultAccount {
     const fired = this.#firings.map(({ id, fault, fired: times }) => ({ id, fault: fault.text, times }));
     return { ...this.#fates, fired };
+  }
+
+  #spoilTrailers(): void {
+    const firing = this.#own.find(({ id }) => id === "G2");
+    if (firing === undefined) return;
+    firing.fired++;
+    this.trailers = firing.word();
   }
 
   #stop(firing: Firing): void {

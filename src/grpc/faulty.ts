@@ -143,6 +143,6 @@ export class FaultyMessages {
     const said: GrpcStatus =
       status === null ? this.#status : { code: GRPC_CODES[status]!, message: "a fault ended the call" };
     if (!this.#begun) this.#stream.head(onlyTrailers(said, [[FAULT_FIELD, this.#pipeline.line]]), true);
-    else this.#stream.end(ODD[this.#pipeline.trailers()] ?? trailersOf(said));
+    else this.#stream.end(ODD[this.#pipeline.trailers] ?? trailersOf(said));
   }
 }

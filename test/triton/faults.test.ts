@@ -189,12 +189,20 @@ test("a fault that acted is counted, and the truth log has its line; a cut is a 
   await ask("E6@e2+9", "cut");
   await client.call("ModelInfer", plain(), ordered("G1", "ended"));
   expect(await count("E6")).toBe(before + 1);
+  const lostBefore = await count("G2");
+  const lost = ["lost", "bare", "odd"];
+  for (const how of lost) await client.call("ModelInfer", plain(), ordered(`G2,${how}`, how));
+  await client.call("ModelInfer", plain(), ordered("G2;E10@e0+7", "reset"));
+  expect(await count("G2")).toBe(lostBefore + lost.length);
   await server.stop();
   const lines = readFileSync(truth, "utf8")
     .split("\n")
     .filter((line) => line.includes('"type":"fault"'))
     .map((line) => JSON.parse(line));
   expect(lines.find(({ key }) => key === "ended")).toMatchObject({ plan: "G1@head#seed=0,key=ended", end: "done" });
+  for (const how of lost)
+    expect(lines.find(({ key }) => key === how)).toMatchObject({ end: "done", acted: [[`G2@done,${how}`, 1]] });
+  expect(lines.find(({ key }) => key === "reset")).toMatchObject({ acted: expect.arrayContaining([["G2@done", 0]]) });
   const line = lines.find(({ key }) => key === "cut");
   expect(line).toMatchObject({ plan: "E6@e2+9#seed=0,key=cut", end: "fin", acted: [["E6@e2+9", 1]] });
   expect(line.events).toMatchObject({ dropped: 0, whole: 2 });
