@@ -10,6 +10,8 @@ export { BrokenPlan, parsePlan } from "./parse.ts";
 
 /** With HTTP/2 other answers share the connection. */
 const ENDS_CONNECTION = ["E6", "E7", "E8", "E9", "T2"];
+/** Where no byte is named it acts on characters of several bytes, which messages need not have. */
+const ON_CHARACTERS = "B1";
 
 /** Does it reach more than its own answer? */
 export function reachesOthers({ row, values }: PlannedFault, http2: boolean): boolean {
@@ -20,7 +22,7 @@ export function reachesOthers({ row, values }: PlannedFault, http2: boolean): bo
 /** Faults that answer requests by themselves stay away unless they are named: they are no streams. */
 function isUsual(row: FaultRow, over: FaultCarrier): boolean {
   if (row.stage === "client" || row.stage === "instead" || row.reaches === "others") return false;
-  return actsOn(row, over) && !(over === "grpc" && ENDS_CONNECTION.includes(row.id));
+  return actsOn(row, over) && !(over === "grpc" && [...ENDS_CONNECTION, ON_CHARACTERS].includes(row.id));
 }
 
 /** Rows that such names mean: `B8`, or `B*` for all of a letter that answers may have; none: all of these. */

@@ -1,7 +1,9 @@
 /** Is the pipeline what it is said to be: pure, bounded, with every event's fate known, and bytes cut wherever a plan says? */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
-import { BrokenPlan, parsePlan } from "../../src/faults/parse.ts";
+import { MessagePipeline } from "../../src/faults/messages.ts";
+import { rowsNamed } from "../../src/faults/order.ts";
+import { BrokenPlan, parsePlan, plainFault } from "../../src/faults/parse.ts";
 import { FaultPipeline } from "../../src/faults/pipeline.ts";
 import type { WireOperation } from "../../src/faults/types.ts";
 import { figure, seed, sized } from "../size.ts";
@@ -206,4 +208,17 @@ test.each([
 ])("%s is no plan, and where", (line, at) => {
   expect(() => parsePlan(line)).toThrow(BrokenPlan);
   expect(() => parsePlan(line)).toThrow(`character ${at}:`);
+});
+
+test("a fault that comes by chance in a call of gRPC acts on messages, whatever their text", () => {
+  const rows = rowsNamed([], "grpc");
+  expect(rows.length).toBeGreaterThan(8);
+  const acted = rows.map((row) => {
+    const pipeline = new MessagePipeline({ faults: [plainFault(row)], seed: 0, key: null }, "k");
+    pipeline.begin(Buffer.from(HEAD));
+    for (let at = 0; at < 10; at++) pipeline.message(Buffer.from("\0\0\0\0\x05hello"));
+    pipeline.end();
+    return [row.id, pipeline.account().fired[0]!.times > 0];
+  });
+  expect(acted).toEqual(rows.map(({ id }) => [id, true]));
 });

@@ -53,10 +53,13 @@ export const STREAM_CODES: Readonly<Record<string, number>> = {
   calm: 11,
 };
 
+/** Messages have no line ends, and their connection no next request that waits for it. */
+const NOT_OF_MESSAGES = ["B7", "E9"];
+
 /** Can the fault be there? Of calls those that cut, hold back or end what leaves, and their own. */
 export function actsOn({ id, http, stage }: FaultRow, over: FaultCarrier): boolean {
   if (over !== "grpc") return http === "any" || http === over;
-  return stage === "grpc" || stage === "segments" || (stage === "end" && id !== "E9");
+  return (stage === "grpc" || stage === "segments" || stage === "end") && !NOT_OF_MESSAGES.includes(id);
 }
 
 type Given = Pick<FaultRow, "id" | "stage" | "what" | "oracle" | "text"> & Partial<FaultRow>;
