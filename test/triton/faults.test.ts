@@ -1,6 +1,6 @@
 /** Do the plans of docs/faults.md disturb a Triton server's answers, over HTTP and in calls of gRPC, and what is counted then? */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type CallOptions, Metadata, status } from "@grpc/grpc-js";
@@ -236,5 +236,50 @@ test("an error in mid-stream counts where the real server's would: in the execut
     expect(await counts("vllm_model")).toEqual([1, 0, 0]);
   } finally {
     await shipped.stop(0);
+  }
+});
+
+test("rules see a request's text and body over gRPC, /infer and /generate", async () => {
+  const plan = join(folder, "rules.yaml");
+  const rule = (match: object, fault: string) => ({ match, plan: fault });
+  const faults = [
+    rule({ path: { contains: "/v2/" }, user: { contains: "storm" } }, "A2,503"),
+    rule({ user: { contains: "storm" } }, "G1,aborted"),
+    rule({ body: { sleep_ms: 7 } }, "G1,exhausted"),
+    rule({ body: { tag: "blue" } }, "G1,denied"),
+  ];
+  writeFileSync(plan, JSON.stringify({ faults }));
+  const models = `--model-repository=${join(folder, "models")}`;
+  const ruled = await hostTriton([models, `--fault-plan=${plan}`]);
+  const other = new TritonClient(ruled.grpc);
+  const post = async (path: string, body: object) =>
+    (await fetch(`${ruled.url}/v2/models/plain/${path}`, { method: "POST", body: JSON.stringify(body) })).status;
+  const streamedCode = (words: string, sleepMs: number) =>
+    new Promise((done) => {
+      const call = other.stream();
+      call.on("data", () => {});
+      call.on("error", () => {});
+      call.on("status", ({ code }) => done(status[code]));
+      call.end(encoded("ModelInferRequest", tokens(words, sleepMs)));
+    });
+  try {
+    expect(await other.call("ModelInfer", plain("a storm comes"))).toMatchObject({ code: "ABORTED" });
+    const listed = { contents: { bytes_contents: [Buffer.from("storm").toString("base64")] } };
+    const inputs = [{ name: "text_input", datatype: "BYTES", shape: ["1"], ...listed }];
+    expect(await other.call("ModelInfer", { model_name: "plain", inputs })).toMatchObject({ code: "ABORTED" });
+    const tagged = { ...plain(), parameters: { tag: { string_param: "blue" } } };
+    expect(await other.call("ModelInfer", tagged)).toMatchObject({ code: "PERMISSION_DENIED" });
+    expect(await other.call("ModelInfer", plain("sun"))).toMatchObject({ model_name: "plain" });
+    expect(await streamedCode("storm", 0)).toBe("ABORTED");
+    expect(await streamedCode("sun", 7)).toBe("RESOURCE_EXHAUSTED");
+    expect(await streamedCode("sun", 0)).toBe("OK");
+    const text = (said: string) => ({ inputs: [{ ...INPUTS[0], data: [said] }] });
+    expect([await post("infer", text("storm")), await post("infer", text("sun"))]).toEqual([503, 200]);
+    expect([await post("generate", { text_input: "storm" }), await post("generate", { text_input: "sun" })]).toEqual([
+      503, 200,
+    ]);
+  } finally {
+    other.close();
+    await ruled.stop(0);
   }
 });

@@ -3,12 +3,13 @@ import { expect, test } from "bun:test";
 import { create, toBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { invalidArg } from "../../src/repository/config/status.ts";
-import { type Datatype, ELEMENT_BYTES, toBytesText } from "../../src/repository/tensors/datatypes.ts";
+import { type Datatype, ELEMENT_BYTES, packTexts, toBytesText } from "../../src/repository/tensors/datatypes.ts";
 import { Real } from "../../src/repository/tensors/json-nodes.ts";
 import { AlikeResponses } from "../../src/triton/grpc/alike-responses.ts";
 import { messageNamed } from "../../src/triton/grpc/descriptor.ts";
 import { type InferMessage, readInfer, wishOf } from "../../src/triton/grpc/infer-request.ts";
 import { ResponseWriter, responseHead } from "../../src/triton/grpc/infer-response.ts";
+import { ruleBody } from "../../src/triton/grpc/rule-body.ts";
 import type { InferParameters, ParameterValue } from "../../src/triton/server/request.ts";
 import { SharedMemory } from "../../src/triton/server/shared-memory.ts";
 import { times } from "../size.ts";
@@ -326,4 +327,41 @@ test("parameters keep their kinds; a timeout below zero is a very long one", () 
     sequence: { id: 2n ** 64n - 1n, start: true, end: false },
   });
   expect(emptyFinal).toBe(true);
+});
+
+test("rules of faults see inputs and parameters by their names, and leave out what cannot be read", () => {
+  const floats = Buffer.from(new Float32Array([0.7]).buffer);
+  const raw = (name: string, datatype: string) => ({ name, datatype, shape: [1n] });
+  const message = request({
+    id: "one",
+    parameters: { stream: parameter("boolParam", true), top_k: parameter("int64Param", 5n) },
+    inputs: [
+      raw("text_input", "BYTES"),
+      { ...raw("shared", "INT32"), ...region({}) },
+      raw("temperature", "FP32"),
+      raw("seeds", "INT64"),
+      raw("cut", "BYTES"),
+      raw("half", "FP16"),
+      raw("large", "UINT8"),
+      { ...raw("flags", "BOOL"), contents: { boolContents: [true, false] } },
+      { ...raw("wrong", "INT32"), contents: { fp32Contents: [1] } },
+    ],
+    rawInputContents: [
+      packTexts([toBytesText("Grüße")]),
+      floats,
+      Buffer.from(new BigInt64Array([1n, -2n]).buffer),
+      Uint8Array.of(9, 0, 0, 0),
+      Uint8Array.of(0, 60),
+      new Uint8Array(65_537),
+    ],
+  });
+  expect(ruleBody(message)).toEqual({
+    id: "one",
+    stream: true,
+    top_k: 5,
+    text_input: "Grüße",
+    temperature: 0.7,
+    seeds: [1, -2],
+    flags: [true, false],
+  });
 });

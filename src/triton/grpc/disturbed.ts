@@ -9,7 +9,8 @@ import { pacing } from "../../http/deadlines.ts";
 import type { ChosenFaults } from "../../orders/fault-orders.ts";
 import type { ServerAround } from "../server/around.ts";
 import type { RefusedOrder } from "../server/faults.ts";
-import { readInfer } from "./infer-request.ts";
+import { type InferMessage, readInfer } from "./infer-request.ts";
+import { ruleBody } from "./rule-body.ts";
 
 const REFUSED: Readonly<Record<RefusedOrder["status"], GrpcCode>> = {
   400: "INVALID_ARGUMENT",
@@ -63,14 +64,15 @@ class Disturbable implements CallHandler {
   async #choose(bytes: Uint8Array): Promise<void> {
     const call = this.#call;
     const { faults, server } = this.#around;
+    const message = messageIn(bytes);
     const found = await faults.of({
-      model: nameIn(bytes),
+      model: message?.modelName ?? "",
       path: call.path,
       over: "grpc",
       open: server.live,
       header: (name) => call.metadata(name),
       headers: () => Object.fromEntries(call.allMetadata),
-      body: () => undefined,
+      body: () => message && ruleBody(message),
     });
     if (call.over) return;
     if (found === null) this.#go();
@@ -100,10 +102,11 @@ class Disturbable implements CallHandler {
   }
 }
 
-function nameIn(bytes: Uint8Array): string {
+/** Undefined: the bytes are none. */
+function messageIn(bytes: Uint8Array): InferMessage | undefined {
   try {
-    return readInfer(bytes).modelName;
+    return readInfer(bytes);
   } catch {
-    return "";
+    return undefined;
   }
 }

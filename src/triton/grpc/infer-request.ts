@@ -184,7 +184,8 @@ const LISTS: readonly (readonly [keyof Contents, readonly Datatype[]])[] = [
   ["bytesContents", ["BYTES"]],
 ];
 
-function contentBytes(contents: Contents, datatype: Datatype, name: string, model: string): Uint8Array {
+/** Elements of lists as a tensor holds them. Throws a `TritonError` where they are not of the type, or stand in two lists. */
+export function contentBytes(contents: Contents, datatype: Datatype, name: string, model: string): Uint8Array {
   let made: Uint8Array = new Uint8Array();
   for (const [field, types] of LISTS) {
     const values = contents[field];

@@ -15,7 +15,7 @@ export interface DisturbedRequest {
   readonly open: number;
   header(name: string): string | null;
   headers(): Readonly<Record<string, string>>;
-  /** As JSON; undefined: it has none. */
+  /** As JSON; undefined: it has none. Asked once at most, by the first rule that wants it. */
   body(): unknown;
 }
 
@@ -80,16 +80,28 @@ function faultIn(order: string): string | RefusedOrder {
 }
 
 function questionOf({ model, path, header, headers, body }: DisturbedRequest): Question {
+  let read: { readonly body: unknown } | null = null;
+  const bodyOnce = () => {
+    read ??= { body: body() };
+    return read.body;
+  };
   return {
     path,
     model,
-    user() {
-      const text = (body() as { text_input?: unknown } | undefined)?.text_input;
-      return typeof text === "string" ? text : null;
-    },
+    user: () => userIn(bodyOnce()),
     messages: () => [],
     header: (name) => header(name.toLowerCase()),
     headers,
-    body,
+    body: bodyOnce,
   };
+}
+
+const TEXT = "text_input";
+
+/** The text, or the first of several, wherever the protocol has it: a field, or an input of `/infer`. */
+function userIn(body: unknown): string | null {
+  const { [TEXT]: field, inputs } = (body ?? {}) as Readonly<Record<string, unknown>>;
+  let text = field ?? (Array.isArray(inputs) ? inputs.find((one) => one?.name === TEXT)?.data : undefined);
+  while (Array.isArray(text)) text = text[0];
+  return typeof text === "string" ? text : null;
 }
