@@ -291,6 +291,27 @@ test("shared memory of the system, there and back", async () => {
     });
     expect(answer.raw_output_contents).toEqual([""]);
     expect([...readFileSync(path)]).toEqual([1, 2, 3, 4, 1, 2, 3, 4]);
+    const large = { name: "UINT8", datatype: "UINT8", shape: ["6"] };
+    const details =
+      "shared memory size specified with the request for output 'UINT8_out' (4 bytes) should be at least 6 bytes to hold the results";
+    expect(
+      await asked.call("ModelInfer", {
+        model_name: "types",
+        inputs: [large],
+        outputs: [{ name: "UINT8_out", parameters: at(4) }],
+        raw_input_contents: [Buffer.alloc(6).toString("base64")],
+      }),
+    ).toEqual({ code: "INTERNAL", details });
+    const place = { shared_memory_region: "r", shared_memory_byte_size: 4 };
+    const refused = await fetch(`${old.url}/v2/models/types/infer`, {
+      method: "POST",
+      body: JSON.stringify({
+        inputs: [{ ...large, shape: [6], data: [1, 2, 3, 4, 5, 6] }],
+        outputs: [{ name: "UINT8_out", parameters: place }],
+      }),
+    });
+    expect([refused.status, await refused.json()]).toEqual([500, { error: details }]);
+    expect([...readFileSync(path)]).toEqual([1, 2, 3, 4, 1, 2, 3, 4]);
     expect(await asked.call("SystemSharedMemoryStatus", {})).toEqual({
       regions: { r: { name: "r", key, byte_size: "8" } },
     });

@@ -228,7 +228,7 @@ function readOutputs({ outputs }: InferMessage, memory: SharedMemory): Map<strin
       continue;
     }
     memory.check(region.name, region.offset, region.bytes);
-    const put = (data: Uint8Array) => memory.write(region.name, region.offset, region.bytes, data);
+    const put = (data: Uint8Array) => memory.write(region, name, data);
     made.set(name, { classes: 0, put });
   }
   return made;

@@ -308,7 +308,7 @@ function readOutputs(value: JsonNode, memory: SharedMemory): Map<string, OutputW
     const region = memoryOf(parameters);
     if (region !== null) {
       memory.check(region.name, region.offset, region.bytes);
-      const put = (data: Uint8Array) => memory.write(region.name, region.offset, region.bytes, data);
+      const put = (data: Uint8Array) => memory.write(region, name, data);
       made.set(name, { kind: "memory", classes: 0, put });
       continue;
     }

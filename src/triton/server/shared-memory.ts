@@ -3,7 +3,7 @@
  * place; CUDA's there are none. `shared_memory_manager.cc` (2026), in its words.
  */
 import { closeSync, fstatSync, openSync, readSync, writeSync } from "node:fs";
-import { invalidArg, TritonError } from "../../repository/config/status.ts";
+import { internal, invalidArg, TritonError } from "../../repository/config/status.ts";
 
 export interface MemoryRegion {
   readonly name: string;
@@ -11,6 +11,13 @@ export interface MemoryRegion {
   readonly offset: number;
   readonly bytes: number;
   readonly file: number;
+}
+
+/** Where in a region a tensor stands. */
+export interface MemoryPlace {
+  readonly name: string;
+  readonly offset: number;
+  readonly bytes: number;
 }
 
 /** Registered at once; each holds a descriptor. */
@@ -63,11 +70,12 @@ export class SharedMemory {
     return data;
   }
 
-  write(name: string, offset: number, bytes: number, data: Uint8Array): void {
+  /** `output`: the tensor's name. One that is too large is refused as the allocators of `http_server.cc` and `infer_handler.cc` do. */
+  write({ name, offset, bytes }: MemoryPlace, output: string, data: Uint8Array): void {
     const region = this.check(name, offset, bytes);
     if (data.length > bytes)
-      throw invalidArg(
-        `shared memory size specified with the request for output '${name}' (${bytes} bytes) should be at least ${data.length} bytes to hold the results`,
+      throw internal(
+        `shared memory size specified with the request for output '${output}' (${bytes} bytes) should be at least ${data.length} bytes to hold the results`,
       );
     writeSync(region.file, data, 0, data.length, region.offset + offset);
   }
