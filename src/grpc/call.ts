@@ -1,5 +1,7 @@
 /** What happens in one call? Messages in and out, each behind five bytes, until it is ended here, by the client or by its time. */
 import type { Expiring } from "../http/deadlines.ts";
+import type { HeldBytes } from "../http/sink.ts";
+import type { WaitingBytes } from "../http/waiting-bytes.ts";
 import type { RequestHead } from "../http2/fields.ts";
 import { Http2Code, readUint32, writeUint32 } from "../http2/frames.ts";
 import { encodeFields, type HeaderField } from "../http2/hpack.ts";
@@ -25,6 +27,8 @@ export interface CallAround {
   readonly messageBytes: number;
   /** Bytes of messages that have not come whole, of all calls, and how many there may be. */
   readonly held: { bytes: number; readonly most: number };
+  /** Bytes of answers that wait for clients, of all calls. */
+  readonly waiting: WaitingBytes;
   /** Told of what was thrown. */
   readonly broken: (why: unknown) => void;
 }
@@ -79,6 +83,7 @@ export class GrpcCall implements StreamReceiver, Expiring {
   constructor(stream: Http2Stream, head: RequestHead, given: GrpcEncoding | null, around: CallAround, line: Http2Line) {
     this.line = line;
     this.#stream = stream;
+    stream.held = around.waiting;
     this.#head = head;
     this.#given = given;
     this.#around = around;
@@ -114,10 +119,14 @@ export class GrpcCall implements StreamReceiver, Expiring {
     if (timeoutUs !== null) this.#forget = this.#around.deadlines.watch(this, timeoutUs);
   }
 
-  /** Has what is answered disturbed; before that. `lost` is to be called where nobody is there for more. */
-  disturb(make: (stream: Http2Stream, lost: () => void) => CallFaults): void {
+  /**
+   * Has what is answered disturbed; before that. `lost` is to be called where nobody is there for more, `held` is to be told
+   * of all that waits.
+   */
+  disturb(make: (stream: Http2Stream, held: HeldBytes, lost: () => void) => CallFaults): void {
     if (this.#over) return;
-    this.#faults = make(this.#stream, () => {
+    this.#stream.held = null;
+    this.#faults = make(this.#stream, this.#around.waiting, () => {
       const handler = this.#handler;
       this.#close();
       handler?.cancelled();
@@ -138,13 +147,17 @@ export class GrpcCall implements StreamReceiver, Expiring {
   send(message: Buffer, length = message.length): void {
     if (this.#over) return;
     this.#begin();
-    if (this.encoding === null) {
+    if (this.encoding !== null) this.#sendPacked(message, length, this.encoding);
+    else {
       writeHead(message, length - MESSAGE_HEAD_BYTES);
       if (this.#faults === null) this.#stream.write(message, length);
       else this.#faults.message(Buffer.from(message.subarray(0, length)));
-      return;
     }
-    const packed = packedMessage(message.subarray(MESSAGE_HEAD_BYTES, length), this.encoding);
+    this.#boundWaiting();
+  }
+
+  #sendPacked(message: Buffer, length: number, encoding: GrpcEncoding): void {
+    const packed = packedMessage(message.subarray(MESSAGE_HEAD_BYTES, length), encoding);
     const head = Buffer.from([1, 0, 0, 0, 0]);
     head.writeUInt32BE(packed.length, 1);
     const bytes = Buffer.concat([head, packed]);
@@ -163,6 +176,15 @@ export class GrpcCall implements StreamReceiver, Expiring {
     const bytes = parts.reduce((sum, { length }) => sum + length, 0);
     writeHead(parts[0]!, bytes - MESSAGE_HEAD_BYTES);
     for (const part of parts) this.#stream.write(part, part.length, true);
+    this.#boundWaiting();
+  }
+
+  /** Where too much waits for all clients, a call that adds to it gives way; others go on. */
+  #boundWaiting(): void {
+    if (!this.#around.waiting.exceeded || this.queued === 0) return;
+    const handler = this.#handler;
+    this.drop();
+    handler?.cancelled();
   }
 
   /** The answer's head leaves before the first message. */

@@ -2,7 +2,7 @@
 import { MessagePipeline } from "../faults/messages.ts";
 import type { Aftermath } from "../faults/types.ts";
 import type { Timer } from "../http/deadlines.ts";
-import type { DisturbedAnswer, FaultOrder } from "../http/sink.ts";
+import type { DisturbedAnswer, FaultOrder, HeldBytes } from "../http/sink.ts";
 import type { Drained } from "../http/socket/stream.ts";
 import { WirePlayer } from "../http/socket/wire-player.ts";
 import { encodeFields, type HeaderField } from "../http2/hpack.ts";
@@ -38,7 +38,7 @@ export class FaultyMessages {
   constructor(
     order: FaultOrder,
     timer: Required<Timer>,
-    at: { stream: Http2Stream; line: Http2Line },
+    at: { stream: Http2Stream; line: Http2Line; held: HeldBytes },
     lost: () => void,
   ) {
     this.#pipeline = new MessagePipeline(order.plan, order.key);
@@ -49,7 +49,7 @@ export class FaultyMessages {
     this.#player = new WirePlayer(this.#output(), timer, {
       ended: (how) => this.#ended(how),
       relieved() {},
-      waits() {},
+      waits: (bytes) => at.held.held(bytes),
       sent: order.sent && ((bytes) => order.sent!(bytes)),
       keeps: !order.isBrief,
     });

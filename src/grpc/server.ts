@@ -1,5 +1,6 @@
 /** Whose is a call? The method's by its path; what is no call of gRPC is refused as HTTP. */
 import type { Clock } from "../host/clock.ts";
+import type { WaitingBytes } from "../http/waiting-bytes.ts";
 import type { Http2Application } from "../http2/connection.ts";
 import { listBytes, type RequestHead } from "../http2/fields.ts";
 import { HEADER_LIST_BYTES } from "../http2/frame-writer.ts";
@@ -19,6 +20,8 @@ export interface GrpcLimits {
   readonly messageBytes: number;
   /** Messages that have not come whole, bytes of all of them. */
   readonly heldBytes: number;
+  /** Answers that their clients do not read. */
+  readonly waiting: WaitingBytes;
   readonly broken: (why: unknown) => void;
 }
 
@@ -43,12 +46,16 @@ export class GrpcServer implements Http2Application {
   readonly #around: CallAround;
 
   /** `methods`: by path, as `/package.Service/Method`. */
-  constructor(methods: ReadonlyMap<string, GrpcMethod>, { clock, messageBytes, heldBytes, broken }: GrpcLimits) {
+  constructor(
+    methods: ReadonlyMap<string, GrpcMethod>,
+    { clock, messageBytes, heldBytes, waiting, broken }: GrpcLimits,
+  ) {
     this.#methods = methods;
     this.#around = {
       deadlines: new CallDeadlines(clock),
       messageBytes,
       held: { bytes: 0, most: heldBytes },
+      waiting,
       broken,
     };
   }

@@ -1,4 +1,5 @@
 /** What is one stream of a connection? Bytes in as they come; what is written waits for its windows, and the end waits for it. */
+import type { HeldBytes } from "../http/sink.ts";
 import { FIRST_WINDOW, FRAME_BYTES_MOST } from "./frames.ts";
 
 /** What a stream brings to its owner. Bytes are the owner's to keep. */
@@ -43,6 +44,8 @@ export class Http2Stream {
   /** What the client may send. */
   room = FIRST_WINDOW;
   receiver: StreamReceiver | null = null;
+  /** Told of the bytes that wait; to be set before anything does. */
+  held: HeldBytes | null = null;
   /** The client has sent all. */
   remoteEnded = false;
   /** As the head promised; null: it did not. */
@@ -96,6 +99,7 @@ export class Http2Stream {
     // A copy, which a Buffer's `slice` is not.
     this.#queue.push(given ? rest : Buffer.from(rest));
     this.#queued += length - sent;
+    this.held?.held(length - sent);
     this.#side.wait(this);
   }
 
@@ -152,6 +156,7 @@ export class Http2Stream {
       const sent = this.#side.sendData(this, first, this.#from, to);
       this.#from += sent;
       this.#queued -= sent;
+      this.held?.held(-sent);
       if (this.#from === first.length) {
         this.#queue.shift();
         this.#from = 0;
@@ -193,6 +198,7 @@ export class Http2Stream {
   #drop(): void {
     this.#giveBack();
     const waited = this.#queued > 0;
+    if (waited) this.held?.held(-this.#queued);
     this.#queue = [];
     this.#queued = 0;
     this.#from = 0;

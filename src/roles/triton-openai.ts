@@ -4,16 +4,21 @@ import { FRONT_LIMITS } from "../config/front-limits.ts";
 import { PortError } from "../config/start-errors.ts";
 import { openAiFrontEnd } from "../dialects/triton-openai/app.ts";
 import { HttpServer } from "../http/socket/server.ts";
-import type { TritonServer } from "../triton/server/server.ts";
+import type { ServerAround } from "../triton/server/around.ts";
 
 /** Rejects with `PortError` where the port is in use. */
-export function openAiServer(parts: Parts, server: TritonServer, metrics: () => Promise<string>): HttpServer {
+export function openAiServer(
+  parts: Parts,
+  { server, waiting }: Pick<ServerAround, "server" | "waiting">,
+  metrics: () => Promise<string>,
+): HttpServer {
   const { openai, maxInputBytes, maxBodyBytes } = parts.config.tritonServer!;
   const { renderChat, vocabulary } = parts.text;
   const { epochSeconds, newId } = parts;
   const app = openAiFrontEnd({
     ...openai!,
     server,
+    waiting,
     renderChat,
     vocabulary,
     maxInputBytes: maxInputBytes ?? maxBodyBytes,

@@ -12,6 +12,7 @@ import { seededLogprobs } from "../generation/logprobs.ts";
 import { GrpcServer } from "../grpc/server.ts";
 import { evhtp } from "../http/socket/evhtp.ts";
 import { HttpServer, type ListenOptions } from "../http/socket/server.ts";
+import { WaitingBytes } from "../http/waiting-bytes.ts";
 import { Http2Server } from "../http2/server.ts";
 import { EVHTP_LIMITS, metricsListener } from "../metrics/triton/listener.ts";
 import { tritonMethods } from "../triton/grpc/methods.ts";
@@ -62,6 +63,7 @@ async function listen(parts: Parts): Promise<Listeners> {
     server,
     config,
     memory: new SharedMemory(),
+    waiting: new WaitingBytes(WAITING_BYTES),
     turns: parts.backend,
     traces: new TraceSettings(),
     logging: { now: config.log },
@@ -83,7 +85,7 @@ async function listen(parts: Parts): Promise<Listeners> {
   const page = pageOf(parts, around, counts);
   try {
     grpc = config.grpc && grpcServer(parts, around);
-    if (config.openai) openai = (await import("./triton-openai.ts")).openAiServer(parts, server, page);
+    if (config.openai) openai = (await import("./triton-openai.ts")).openAiServer(parts, around, page);
     metrics = metricsServer(parts, page);
     // The first page takes three times as long as the next: nobody waits for it. TensorRT-LLM's families start a thread.
     if (metrics !== null && counts.trtllm.size === 0) await page();
@@ -162,6 +164,8 @@ async function loaded(server: TritonServer, config: TritonServerConfig, log: (li
 const MESSAGE_BYTES = 512 * 2 ** 20;
 /** All calls together may hold so much of messages that have not come whole. */
 const HELD_BYTES = 2 ** 30;
+/** Answers that wait for clients which do not read: so much of all calls and streams together. */
+const WAITING_BYTES = 2 ** 30;
 
 function grpcServer(parts: Parts, around: ServerAround): Http2Server {
   const { grpc, grpcTls, keepAlive } = around.config;
@@ -170,7 +174,13 @@ function grpcServer(parts: Parts, around: ServerAround): Http2Server {
   const tls = files && readTls({ ...files, certReqs: files.caCerts === null ? 0 : 2 });
   if (tls && "error" in tls)
     throw new UnusableOption(tls.error.replace(/^--ssl-[a-z-]+/, (flag) => TLS_FLAGS[flag] ?? flag));
-  const limits = { clock, messageBytes: MESSAGE_BYTES, heldBytes: HELD_BYTES, broken: console.error };
+  const limits = {
+    clock,
+    messageBytes: MESSAGE_BYTES,
+    heldBytes: HELD_BYTES,
+    waiting: around.waiting,
+    broken: console.error,
+  };
   const application = new GrpcServer(tritonMethods(around, clock), limits);
   try {
     return new Http2Server(application, {

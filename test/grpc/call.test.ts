@@ -2,18 +2,23 @@
 import { expect, test } from "bun:test";
 import { deflateSync, gunzipSync, gzipSync } from "node:zlib";
 import fc from "fast-check";
+import { parsePlan } from "../../src/faults/parse.ts";
 import { type CallHandler, type GrpcCall, MESSAGE_HEAD_BYTES } from "../../src/grpc/call.ts";
 import { encodingOf } from "../../src/grpc/compression.ts";
 import { timeoutUs } from "../../src/grpc/deadlines.ts";
+import { FaultyMessages } from "../../src/grpc/faulty.ts";
 import { GrpcServer } from "../../src/grpc/server.ts";
 import { VirtualClock } from "../../src/host/clock.ts";
-import { FrameFlag, FrameType } from "../../src/http2/frames.ts";
+import { pacing } from "../../src/http/deadlines.ts";
+import { WaitingBytes } from "../../src/http/waiting-bytes.ts";
+import { FrameFlag, FrameType, Http2Code } from "../../src/http2/frames.ts";
 import type { HeaderField } from "../../src/http2/hpack.ts";
 import { frame, headers, Peer } from "../http2/peer.ts";
 import { times } from "../size.ts";
 
 const MESSAGE_BYTES = 1000;
 const HELD_BYTES = 1500;
+const WAITING_BYTES = 250;
 
 const CALL: readonly HeaderField[] = [
   [":method", "POST"],
@@ -23,8 +28,8 @@ const CALL: readonly HeaderField[] = [
   ["te", "trailers"],
 ];
 
-/** A server whose one method tells what came and answers each message with itself. */
-function served() {
+/** A server whose one method tells what came and answers each message with itself. `window`: bytes of each stream. */
+function served(window?: number) {
   const clock = new VirtualClock();
   const told: string[] = [];
   const broken: unknown[] = [];
@@ -45,15 +50,17 @@ function served() {
       cancelled: () => told.push("cancelled"),
     };
   };
+  const waiting = new WaitingBytes(WAITING_BYTES);
   const limits = {
     clock,
+    waiting,
     messageBytes: MESSAGE_BYTES,
     heldBytes: HELD_BYTES,
     broken: (why: unknown) => broken.push(why),
   };
   const peer = new Peer(new GrpcServer(new Map([["/t.T/Echo", echo]]), limits));
-  peer.greet();
-  return { peer, clock, told, broken, calls };
+  peer.greet(...(window === undefined ? [] : [[4, window] as const]));
+  return { peer, clock, told, broken, calls, waiting };
 }
 
 const message = (body: Uint8Array | string, flag = 0): Buffer => {
@@ -257,4 +264,50 @@ test("the client resets, half of a message, a handler that throws: each costs it
   expect([statusOf(peer, 5), broken.length]).toEqual([["2", "Unexpected error in RPC handling"], 1]);
   peer.send(headers(7, false, CALL), data(7, message("fine"), true));
   expect([statusOf(peer, 7)[0], peer.goAway, peer.connection.streams]).toEqual(["0", null, 0]);
+});
+
+test("clients that do not read: a call whose answer would wait beyond the limit of all is cancelled and reset, others go on", () => {
+  const { peer, told, waiting } = served(0);
+  const answer = MESSAGE_HEAD_BYTES + 100;
+  const ask = (id: number) => peer.send(headers(id, false, CALL), data(id, message("a".repeat(100))));
+  for (const id of [1, 3]) ask(id);
+  expect([waiting.bytes, peer.resets]).toEqual([2 * answer, {}]);
+  ask(5);
+  expect([waiting.bytes, peer.resets]).toEqual([2 * answer, { 5: Http2Code.Calm }]);
+  expect(told.filter((one) => one === "cancelled")).toHaveLength(1);
+  peer.windows.set(1, 0);
+  peer.widen(1, 40);
+  expect(waiting.bytes).toBe(2 * answer - 40);
+  peer.widen(1, 1000);
+  expect([answers(peer).length, waiting.bytes]).toEqual([answer, answer]);
+  ask(7);
+  expect([waiting.bytes, peer.resets]).toEqual([2 * answer, { 5: Http2Code.Calm }]);
+  peer.send(frame(FrameType.RstStream, 0, 3, Buffer.from([0, 0, 0, 8])));
+  expect(waiting.bytes).toBe(answer);
+  peer.connection.lost();
+  expect(waiting.bytes).toBe(0);
+});
+
+test("what a fault holds back counts as waiting, wherever it waits", () => {
+  const { peer, clock, calls, waiting } = served(0);
+  const plan = parsePlan("T1@e1,1s");
+  const order = { plan, key: "k", isBrief: true, told() {} };
+  for (const id of [1, 3]) {
+    peer.send(headers(id, false, CALL));
+    calls
+      .at(-1)!
+      .disturb(
+        (stream, held, lost) => new FaultyMessages(order, pacing(clock), { stream, line: peer.connection, held }, lost),
+      );
+  }
+  const answer = MESSAGE_HEAD_BYTES + 20;
+  const said = data(1, message("a".repeat(20)));
+  for (let sent = 1; sent <= 6; sent++) {
+    peer.send(said);
+    expect(waiting.bytes).toBe(sent * answer);
+  }
+  peer.send(data(3, message("a".repeat(100))));
+  expect([waiting.bytes, peer.resets]).toEqual([6 * answer, { 3: Http2Code.Calm }]);
+  peer.connection.lost();
+  expect(waiting.bytes).toBe(0);
 });

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { GrpcCall, MESSAGE_HEAD_BYTES } from "../../src/grpc/call.ts";
 import { CallDeadlines } from "../../src/grpc/deadlines.ts";
 import { VirtualClock } from "../../src/host/clock.ts";
+import { WaitingBytes } from "../../src/http/waiting-bytes.ts";
 import type { Http2Line } from "../../src/http2/line.ts";
 import type { Http2Stream } from "../../src/http2/stream.ts";
 import type { Tensor } from "../../src/repository/tensors/datatypes.ts";
@@ -21,7 +22,13 @@ function called(message: (bytes: Uint8Array, call: GrpcCall) => void) {
     end() {},
   };
   const held = { bytes: 0, most: HELD_BYTES };
-  const around = { deadlines: new CallDeadlines(new VirtualClock()), messageBytes: 2 ** 22, held, broken: () => {} };
+  const around = {
+    deadlines: new CallDeadlines(new VirtualClock()),
+    messageBytes: 2 ** 22,
+    held,
+    waiting: new WaitingBytes(2 ** 30),
+    broken: () => {},
+  };
   const head = { method: "POST", path: "/t.T/Echo", fields: [] };
   const call = new GrpcCall(
     stream as unknown as Http2Stream,

@@ -7,6 +7,7 @@ import type { TritonOpenAiConfig } from "../../config/triton-server.ts";
 import { frontOf } from "../../http/front-of.ts";
 import { type Handler, routes } from "../../http/routes.ts";
 import type { Context } from "../../http/sink.ts";
+import type { WaitingBytes } from "../../http/waiting-bytes.ts";
 import { TritonError } from "../../repository/config/status.ts";
 import { EventQueue } from "../../triton/server/event-queue.ts";
 import type { InferAnswer, InferInput, InferRequest } from "../../triton/server/request.ts";
@@ -19,6 +20,8 @@ import { type Asked, ClientError, chatAsked, completionAsked, type FrontSettings
 
 export interface OpenAiFront extends FrontSettings, Omit<TritonOpenAiConfig, "host" | "port"> {
   readonly server: TritonServer;
+  /** Answers that their clients do not read. */
+  readonly waiting: WaitingBytes;
   readonly maxInputBytes: number;
   readonly metrics: () => Promise<string | Uint8Array>;
   /** Seconds since 1970. */
@@ -187,8 +190,9 @@ function streamed(
   const { request: http1 } = context;
   let asked: InferRequest | null = null;
   const events = new EventQueue(
-    (owner) => http.open(http1, owner, null),
+    (owner, waiting) => http.open(http1, owner, waiting),
     (broken) => asked?.leave(broken),
+    front.waiting,
   );
   const write = (text: string) => text !== "" && events.write(Buffer.from(text));
   const begun = http.begin(http1, 200, SSE);

@@ -91,7 +91,7 @@ class Disturbable implements CallHandler {
     const { FaultyMessages } = await import("../../grpc/faulty.ts");
     const call = this.#call;
     const timer = pacing(this.#clock);
-    call.disturb((stream, lost) => new FaultyMessages(order, timer, { stream, line: call.line }, lost));
+    call.disturb((stream, held, lost) => new FaultyMessages(order, timer, { stream, line: call.line, held }, lost));
     if (!call.over) this.#go();
   }
 

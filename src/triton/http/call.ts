@@ -1,7 +1,7 @@
 /** What does a handler of Triton's HTTP have before it, and what does it give? */
 import { Gate, sendParts } from "../../front/send-parts.ts";
 import { frontOf } from "../../http/front-of.ts";
-import type { Context, EventSink, FaultOrder, HttpFront, SinkEvents } from "../../http/sink.ts";
+import type { Context, EventSink, FaultOrder, HeldBytes, HttpFront, SinkEvents } from "../../http/sink.ts";
 import { HTTP_STATUS, invalidArg, type TritonError } from "../../repository/config/status.ts";
 import { isAscii, toBytesText } from "../../repository/tensors/datatypes.ts";
 import { rapidText } from "../../repository/tensors/tensor-json.ts";
@@ -54,7 +54,7 @@ export interface HttpCall {
   /** One of so many bytes, as fast as the client takes them. */
   answerParts(answer: Omit<HttpAnswer, "body">, parts: readonly Uint8Array[], bytes: number): void;
   /** A stream that begins when `begin` is called. */
-  open(owner: SinkEvents): EventSink;
+  open(owner: SinkEvents, waiting: HeldBytes): EventSink;
   begin(status: number, headers: Readonly<Record<string, string>>): void;
 }
 
@@ -159,8 +159,8 @@ export class SocketCall implements HttpCall {
     void sendParts(parts, sink, gate, this.around.turns);
   }
 
-  open(owner: SinkEvents): EventSink {
-    return this.#front.open(this.#request, owner, null);
+  open(owner: SinkEvents, waiting: HeldBytes): EventSink {
+    return this.#front.open(this.#request, owner, waiting);
   }
 
   begin(status: number, headers: Readonly<Record<string, string>>): void {

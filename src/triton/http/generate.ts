@@ -144,8 +144,9 @@ class Writer {
     this.#id = id;
     this.#model = model;
     this.#events = new EventQueue(
-      (owner) => call.open(owner),
+      (owner, waiting) => call.open(owner, waiting),
       (broken) => this.request?.leave(broken),
+      call.around.waiting,
     );
   }
 

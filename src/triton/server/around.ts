@@ -1,6 +1,7 @@
 /** What do the handlers of HTTP and gRPC share? */
 import type { TritonLogSettings, TritonServerConfig } from "../../config/triton-server.ts";
 import type { Backend } from "../../front/front.ts";
+import type { WaitingBytes } from "../../http/waiting-bytes.ts";
 import type { TritonFaults } from "./faults.ts";
 import type { ForwardPattern } from "./forwarded.ts";
 import type { TritonServer } from "./server.ts";
@@ -27,6 +28,8 @@ export interface ServerAround {
   readonly faults: TritonFaults;
   /** Which headers of HTTP become parameters; null: none. */
   readonly forwards: ForwardPattern | null;
+  /** Answers that their clients do not read, over HTTP and gRPC. */
+  readonly waiting: WaitingBytes;
   /** Between pieces of what is large. */
   readonly turns: Pick<Backend, "nowUs" | "after" | "consumed">;
   /** null: no model of TensorRT-LLM's backend is loaded, or the version does not tell. */

@@ -1,33 +1,58 @@
-/** Where do events of a stream wait whose client does not keep up? At most so many: with more its request is cancelled. */
-import type { EventSink, SinkEvents } from "../../http/sink.ts";
+/** Where do events of a stream wait whose client does not keep up? At most so many: with more its request is cancelled, the stream broken off. */
+import type { EventSink, HeldBytes, SinkEvents } from "../../http/sink.ts";
+import type { WaitingBytes } from "../../http/waiting-bytes.ts";
 import type { PlainText } from "../../repository/behaviours/behaviour.ts";
 
+/** Events, and bytes of them. */
 const WAITING_MOST = 4096;
+const WAITING_BYTES_MOST = 16 * 2 ** 20;
 const NOTHING = new Uint8Array();
 
 export class EventQueue {
   readonly #sink: EventSink;
   readonly #gone: (broken: boolean) => void;
+  readonly #all: WaitingBytes;
   readonly #waiting: Uint8Array[] = [];
+  #bytes = 0;
   #ends = false;
+  /** Nobody is there for what comes. */
+  #left = false;
 
-  /** `gone` is called when the client leaves, or does not read; or when it was told that the engine failed: `broken`. */
-  constructor(open: (owner: SinkEvents) => EventSink, gone: (broken: boolean) => void) {
+  /**
+   * `gone` is called when the client leaves, or does not read; or when it was told that the engine failed: `broken`. `all`: what
+   * waits for clients of all streams.
+   */
+  constructor(
+    open: (owner: SinkEvents, waiting: HeldBytes) => EventSink,
+    gone: (broken: boolean) => void,
+    all: WaitingBytes,
+  ) {
     this.#gone = gone;
-    this.#sink = open({
+    this.#all = all;
+    const owner = {
       onDrain: () => this.#drain(),
       onGone: () => this.#leave(),
       onFailed: () => this.#leave(true),
-    });
+    };
+    this.#sink = open(owner, all);
   }
 
   write(event: Uint8Array): void {
-    if (this.#waiting.length === 0 && !this.#sink.full) {
-      this.#sink.writeParts(event, NOTHING, NOTHING);
-      return;
+    if (this.#left) return;
+    if (this.#waiting.length === 0 && !this.#sink.full) this.#sink.writeParts(event, NOTHING, NOTHING);
+    else {
+      this.#waiting.push(event);
+      this.#count(event.length);
     }
-    this.#waiting.push(event);
-    if (this.#waiting.length > WAITING_MOST) this.#leave();
+    if (!this.#isTooMuch) return;
+    this.#leave();
+    this.#sink.reset();
+  }
+
+  /** Where too much waits for all clients, a stream that adds to it gives way; others go on. */
+  get #isTooMuch(): boolean {
+    if (this.#waiting.length > WAITING_MOST || this.#bytes > WAITING_BYTES_MOST) return true;
+    return this.#all.exceeded && this.#sink.full;
   }
 
   /** Events that differ in a piece alone, which is escaped for JSON, past the queue. */
@@ -50,18 +75,32 @@ export class EventQueue {
 
   /** Breaks the stream off. */
   reset(): void {
-    this.#waiting.length = 0;
+    this.#drop();
     this.#sink.reset();
   }
 
   #drain(): void {
-    while (this.#waiting.length > 0 && !this.#sink.full)
-      this.#sink.writeParts(this.#waiting.shift()!, NOTHING, NOTHING);
+    while (this.#waiting.length > 0 && !this.#sink.full) {
+      const event = this.#waiting.shift()!;
+      this.#count(-event.length);
+      this.#sink.writeParts(event, NOTHING, NOTHING);
+    }
     if (this.#ends && this.#waiting.length === 0) this.#sink.end();
   }
 
   #leave(broken = false): void {
-    this.#waiting.length = 0;
+    this.#left = true;
+    this.#drop();
     this.#gone(broken);
+  }
+
+  #drop(): void {
+    this.#waiting.length = 0;
+    this.#count(-this.#bytes);
+  }
+
+  #count(bytes: number): void {
+    this.#bytes += bytes;
+    this.#all.held(bytes);
   }
 }

@@ -1,0 +1,69 @@
+/** How much may wait for a client of an event stream that does not read? */
+import { expect, test } from "bun:test";
+import type { EventSink, SinkEvents } from "../../src/http/sink.ts";
+import { WaitingBytes } from "../../src/http/waiting-bytes.ts";
+import { EventQueue } from "../../src/triton/server/event-queue.ts";
+
+const MIB = 2 ** 20;
+
+/** A stream whose client reads nothing from the first event on, until it is told to. */
+function stalled(all = new WaitingBytes(2 ** 30)) {
+  const told: string[] = [];
+  let full = false;
+  let owner: SinkEvents | null = null;
+  const sink = {
+    get full() {
+      return full;
+    },
+    write: () => true,
+    writeParts(event: Uint8Array) {
+      told.push(`event of ${event.length}`);
+      full = true;
+      return false;
+    },
+    end: () => void told.push("end"),
+    reset: () => void told.push("reset"),
+  } satisfies EventSink;
+  const queue = new EventQueue(
+    (events) => {
+      owner = events;
+      return sink;
+    },
+    () => void told.push("gone"),
+    all,
+  );
+  const drain = () => {
+    full = false;
+    owner!.onDrain();
+  };
+  return { queue, told, all, drain, leave: () => owner!.onGone() };
+}
+
+test.each([
+  ["bytes", MIB, 16],
+  ["events", 10, 4096],
+])("with more %s than may wait the request is cancelled and the stream broken off", (_, bytes, most) => {
+  const { queue, told, all } = stalled();
+  const event = new Uint8Array(bytes);
+  for (let sent = 0; sent <= most; sent++) queue.write(event);
+  expect([told, all.bytes]).toEqual([[`event of ${bytes}`], most * bytes]);
+  queue.write(event);
+  queue.write(event);
+  queue.end();
+  expect([told, all.bytes]).toEqual([[`event of ${bytes}`, "gone", "reset", "end"], 0]);
+});
+
+test("a stream that would wait beyond what all may is broken off; one that leaves, or is read, makes room", () => {
+  const all = new WaitingBytes(100);
+  const [one, other, third] = [stalled(all), stalled(all), stalled(all)];
+  const event = new Uint8Array(40);
+  for (const { queue } of [one, other]) for (let sent = 0; sent < 2; sent++) queue.write(event);
+  expect(all.bytes).toBe(80);
+  for (let sent = 0; sent < 2; sent++) third.queue.write(event);
+  expect([third.told, all.bytes]).toEqual([["event of 40", "gone", "reset"], 80]);
+  one.drain();
+  expect([one.told, all.bytes]).toEqual([["event of 40", "event of 40"], 40]);
+  other.leave();
+  other.queue.write(event);
+  expect([other.told, all.bytes]).toEqual([["event of 40", "gone"], 0]);
+});
