@@ -60,6 +60,11 @@ function wordOf(field: Submit): i32 {
   return <i32>(<i64>numberOf(field));
 }
 
+/** Whose the content of the request of `given` is, by adapter and salt: the parent of its first block. */
+export function givenRoot(): u64 {
+  return rootHash(wordOf(Submit.Adapter), wordOf(Submit.SaltLo), wordOf(Submit.SaltHi));
+}
+
 /** The request of `given` and `input` at the back of the queue; its handle, or NONE when slots or arena are full (nothing is kept then). */
 export function submit(): i32 {
   const tokens = wordOf(Submit.PromptTokens);
@@ -100,10 +105,7 @@ export function submit(): i32 {
   arrivalUs[slot] = numberOf(Submit.ArrivalUs);
   queuedUs[slot] = numberOf(Submit.QueuedUs);
   sequence[slot] = numberOf(Submit.Order);
-  if (prefixCaching) {
-    const root = rootHash(adapter, wordOf(Submit.SaltLo), wordOf(Submit.SaltHi));
-    hashPrompt(slot, tokens, promptWords, root);
-  }
+  if (prefixCaching) hashPrompt(slot, tokens, promptWords, givenRoot());
   keepStops(slot, promptWords, stops);
   pushWaiting(slot);
   moveAdapter(slot, 0, 1);

@@ -15,7 +15,14 @@ import { publishOutbox, takeOutbox } from "../outbox";
 import { publishQueues, running, runningLength, takeQueues } from "../queues";
 import { publishSlots, row, slotOf, takeSlots } from "../slots";
 import { clearPreempted, openSteps, publishSteps, sealPreempted, takeSteps } from "../steps";
-import { feed as feedSlot, publishInput, submit as submitRequest, takeInput, unblock as unblockSlot } from "../submit";
+import {
+  feed as feedSlot,
+  givenRoot,
+  publishInput,
+  submit as submitRequest,
+  takeInput,
+  unblock as unblockSlot,
+} from "../submit";
 import { publishTiming, readTiming, takeTiming } from "../timing";
 import { closedPending, close as closeRequest, observeChoices as countChoices, takeClosing } from "../vllm/end";
 import { capacity as decideCapacity, takeCapacity } from "./capacity";
@@ -118,7 +125,7 @@ export function submit(): i32 {
   if (handle === NONE) return NONE;
   const slot = slotOf(handle);
   startLine(slot);
-  if (partialReuse && prefixCaching && (row(slot).flags & SUBMIT_HASHED) === 0 && !keepPrompt(slot)) {
+  if (partialReuse && prefixCaching && (row(slot).flags & SUBMIT_HASHED) === 0 && !keepPrompt(slot, givenRoot())) {
     release(slot);
     return NONE;
   }

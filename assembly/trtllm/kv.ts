@@ -12,18 +12,19 @@ import { EVENT_IDS, KvTotal } from "./layout";
 import { blocksOf, forget, Line, line } from "./line";
 import { blocksFree, claimBlock, giveBlock, refsOf, takeBlock } from "./pool";
 import { retainOutput, retainPrompt } from "./retention";
-import { nextToken, tokenAt, tokenPlace } from "./tokens";
+import { nextToken, rootOf, tokenAt, tokenPlace } from "./tokens";
 import {
   attach,
   childOf,
   find,
   hashOf,
   idCount,
+  idRoot,
   idsAt,
   isLeaf,
   isStored,
   removeTree,
-  setIdCount,
+  setIds,
   siblingOf,
 } from "./tree";
 
@@ -139,8 +140,9 @@ function isFreeLeaf(block: i32): bool {
   return refsOf(block) === 0 && isLeaf(block);
 }
 
-/** How many of the request's tokens from `from` on, at most `most`, are those of the block. */
+/** How many of the request's tokens from `from` on, at most `most`, are those of the block; none under another adapter or salt. */
 function tokensAlike(slot: i32, from: i32, most: i32, block: i32): i32 {
+  if (idRoot(block) !== rootOf(slot)) return 0;
   const ids = idsAt(block);
   let place = tokenPlace(slot, from);
   for (let i = 0; i < most; i++) {
@@ -223,7 +225,7 @@ function storeBlocks(slot: i32, full: i32): i32 {
       }
       block = entryBlock(at);
       attach(block, parent, hash, blockSize);
-      if (kept) copyIds(block, tokenPlace(slot, i * blockSize), blockSize);
+      if (kept) copyIds(slot, block, tokenPlace(slot, i * blockSize), blockSize);
     }
     parent = block;
     if (i + 1 < blocks) at = nextEntry(at);
@@ -248,14 +250,14 @@ function noteStored(slot: i32, from: i32, to: i32, parent: i32): void {
   }
 }
 
-function copyIds(block: i32, from: i32, tokens: i32): void {
+function copyIds(slot: i32, block: i32, from: i32, tokens: i32): void {
   const ids = idsAt(block);
   let place = from;
   for (let i = 0; i < tokens; i++) {
     store<i32>(ids + ((<usize>i) << 2), tokenAt(place));
     if (i + 1 < tokens) place = nextToken(place);
   }
-  setIdCount(block, tokens);
+  setIds(block, tokens, rootOf(slot));
 }
 
 /** The blocks of `tokens` tokens are stored, a last one that is not full too, and all go back, the last first. */
@@ -284,5 +286,5 @@ function storeAll(slot: i32, tokens: i32): void {
   const block = entryBlock(entry(slot, full));
   if (isStored(block)) return;
   attach(block, parent, 0, rest);
-  copyIds(block, tokenPlace(slot, from), rest);
+  copyIds(slot, block, tokenPlace(slot, from), rest);
 }

@@ -1,6 +1,6 @@
 // Which token ids does a request have? Kept only where partial reuse compares them with stored blocks, in pages chained per
 // slot. Submission reserves the pages that a request can ever need, so growth never fails.
-import { column } from "../column";
+import { column, column64 } from "../column";
 import { word } from "../header";
 import { SLOTS, Word } from "../layout";
 import { row } from "../slots";
@@ -16,6 +16,8 @@ let following = changetype<StaticArray<i32>>(0);
 let firstPage = changetype<StaticArray<i32>>(0);
 let lastPage = changetype<StaticArray<i32>>(0);
 let reservedOf = changetype<StaticArray<i32>>(0);
+/** Whose content it is: tokens that are alike under another adapter or salt are others. */
+let roots = changetype<StaticArray<u64>>(0);
 let reserved: i32 = 0;
 let freePage: i32 = 0;
 /** Page 1 is nobody's: no id's place is 0. */
@@ -27,15 +29,17 @@ export function takeTokens(): void {
   firstPage = column(SLOTS);
   lastPage = column(SLOTS);
   reservedOf = column(SLOTS);
+  roots = column64(partialReuse ? SLOTS : 1);
 }
 
-/** Keeps the prompt in the input buffer; false: the pages are promised to others. */
-export function keepPrompt(slot: i32): bool {
+/** Keeps the prompt in the input buffer, which is that of `root`; false: the pages are promised to others. */
+export function keepPrompt(slot: i32, root: u64): bool {
   const tokens = row(slot).prompt;
   const pages = (tokens + row(slot).lastOutput + PAGE) >> TOKEN_PAGE_BITS;
   if (reserved + pages > TOKEN_PAGES - 1) return false;
   reserved += pages;
   reservedOf[slot] = pages;
+  roots[slot] = root;
   const input = <usize>(<u32>word(Word.InputAt));
   const l = line(slot);
   // Where a page begins, whichever: the next token takes a new one.
@@ -74,6 +78,11 @@ export function nextToken(place: i32): i32 {
 }
 export function tokenAt(place: i32): i32 {
   return ids[place];
+}
+
+/** What `keepPrompt` was told of the slot. */
+export function rootOf(slot: i32): u64 {
+  return roots[slot];
 }
 
 export function dropTokens(slot: i32): void {

@@ -17,6 +17,8 @@ let prevSibling = changetype<StaticArray<i32>>(0);
 /** Token ids, where partial reuse compares them; how many of a block's are known (none where only hashes came). */
 let ids = changetype<StaticArray<i32>>(0);
 let idCounts = changetype<StaticArray<i32>>(0);
+/** Beside ids that are known, whose they are: the hash that stands for adapter and salt. */
+let idRoots = changetype<StaticArray<u64>>(0);
 
 /** Blocks by hash: open addressing, linear probing, a power of two, at most a third full. */
 let table = changetype<StaticArray<i32>>(0);
@@ -36,6 +38,7 @@ export function takeTree(): void {
   prevSibling = column(numGpuBlocks);
   ids = column(partialReuse ? numGpuBlocks * blockSize : 1);
   idCounts = column(partialReuse ? numGpuBlocks : 1);
+  idRoots = column64(partialReuse ? numGpuBlocks : 1);
 }
 
 export function isStored(block: i32): bool {
@@ -64,8 +67,14 @@ export function idsAt(block: i32): usize {
 export function idCount(block: i32): i32 {
   return partialReuse ? idCounts[block] : 0;
 }
-export function setIdCount(block: i32, count: i32): void {
-  if (partialReuse) idCounts[block] = count;
+/** Whose the known ids of a block are. */
+export function idRoot(block: i32): u64 {
+  return idRoots[block];
+}
+/** `count` ids of the block are known, which are those of `root`. */
+export function setIds(block: i32, count: i32, root: u64): void {
+  idCounts[block] = count;
+  idRoots[block] = root;
 }
 
 /** The full block that ends a prefix with this hash, or 0. */
@@ -127,7 +136,7 @@ function detach(block: i32): void {
   else prevSibling[after] = before;
   const hash = hashes[block];
   sizes[block] = 0;
-  setIdCount(block, 0);
+  if (partialReuse) idCounts[block] = 0;
   if (hash === 0) return;
   if (kvEvents) eventRemoved(block, hash);
   let place = <i32>hash & mask;

@@ -211,3 +211,27 @@ test.each([
     await server.stop();
   }
 });
+
+test("--enable-lora, cache_salt: a prompt is found again, whole blocks and parts, only under its own adapter and salt", async () => {
+  const line = "--served-model-name m --timing none --max-model-len 256 --enable-prompt-tokens-details";
+  const lora = "--enable-lora --max-loras 4 --lora-modules l1=/x l2=/y";
+  const flags = `${line} ${lora} --capacity-scheduler-policy GUARANTEED_NO_EVICT`.split(" ");
+  const server = await hosted(flags);
+  const cached = async (model: string, tokens: number, more: object = {}) => {
+    const prompt = Array.from({ length: tokens }, (_, i) => 100 + i);
+    const response = await fetch(`${server.url}/v1/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ model, prompt, max_tokens: 1, ...more }),
+    });
+    const { usage } = (await response.json()) as { usage: { prompt_tokens_details: { cached_tokens: number } | null } };
+    return usage.prompt_tokens_details?.cached_tokens ?? 0;
+  };
+  const adapters: number[] = [];
+  for (const model of ["l1", "l1", "l2", "l2", "m", "m"]) adapters.push(await cached(model, 20));
+  expect(adapters).toEqual([0, 19, 0, 19, 0, 19]);
+  const salts: number[] = [];
+  for (const cache_salt of ["s1", "s2", "s2", "s1"]) salts.push(await cached("m", 100, { cache_salt }));
+  expect(salts).toEqual([0, 0, 99, 99]);
+  await server.stop();
+});

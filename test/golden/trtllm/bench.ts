@@ -64,7 +64,7 @@ export class Bench {
     id: number,
     prompt: number[],
     maxTokens: number,
-    more: { priority?: number; lora?: number; drafts?: number },
+    more: { priority?: number; lora?: number; salt?: number; drafts?: number },
   ): void {
     const handle = this.batch.add({
       ...PLAIN,
@@ -74,6 +74,7 @@ export class Bench {
       seed: id,
       priority: -Math.round((more.priority ?? 0.5) * 1e6),
       adapter: more.lora ?? 0,
+      saltLo: more.salt ?? 0,
       order: id,
       arrivalUs: 0,
       queuedUs: 0,

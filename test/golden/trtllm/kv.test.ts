@@ -38,12 +38,22 @@ class Pool extends Bench {
   }
 
   /** The request from its first iteration to its end; blocks reused and missed by it. */
-  play(id: number, prompt: number[], maxTokens: number): { reused: number; missed: number } {
+  play(
+    id: number,
+    prompt: number[],
+    maxTokens: number,
+    whose: { lora?: number; salt?: number } = {},
+  ): { reused: number; missed: number } {
     const [, , reused, missed] = this.views.totals() as [number, number, number, number];
-    this.add(id, prompt, maxTokens, {});
+    this.add(id, prompt, maxTokens, whose);
     while (this.batch.hasWork) this.step();
     const [, , reusedNow, missedNow] = this.views.totals() as [number, number, number, number];
     return { reused: reusedNow - reused, missed: missedNow - missed };
+  }
+
+  /** Prompt tokens that were cached when the request began. */
+  cached(id: number): number {
+    return this.core.views.cachedPrompt[this.handle(id) % SLOTS]! - 1;
   }
 
   /** Rows as `retain` takes them: of generated tokens, then ranges. */
@@ -107,7 +117,22 @@ test("a last block that is not full is found again, where partial reuse is on", 
     pool.play(0, ids(1, 11), 1);
     expect(pool.play(1, ids(1, 12), 1).reused).toBe(partial ? 3 : 2);
     // Twelve tokens and eleven looked up: the third is taken over as it is, or computed.
-    expect(pool.core.views.cachedPrompt[pool.handle(1) % SLOTS]! - 1).toBe(partial ? 11 : 8);
+    expect(pool.cached(1)).toBe(partial ? 11 : 8);
+  }
+});
+
+test("nothing is reused across adapters or salts, no part of a block either, and no leaf of theirs is taken over", () => {
+  const whose = [{ lora: 1 }, { lora: 1 }, { lora: 2 }, { lora: 2 }, {}, { lora: 1, salt: 7 }, { lora: 1 }, {}];
+  for (const tokens of [11, 13]) {
+    for (const copy of [true, false]) {
+      const pool = new Pool(32, 4, { copy });
+      const cached = whose.map((of, id) => {
+        pool.play(id, ids(1, tokens), 1, of);
+        return pool.cached(id);
+      });
+      const all = tokens - 1;
+      expect(cached).toEqual([0, all, 0, all, 0, 0, all, all]);
+    }
   }
 });
 
