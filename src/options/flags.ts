@@ -13,10 +13,15 @@ export interface Flags {
 export function parseFlags(argv: readonly string[], command: Command = SERVE): Flags | UsageError {
   const said: Given[] = [];
   const positional: string[] = [];
+  /** The switch that stands before what comes next. */
+  let bare: { readonly written: string; readonly found: FoundOption } | undefined;
   for (let at = 0; at < argv.length; ) {
     const token = argv[at++]!;
     if (token === "--") return { given: said, positional: positional.concat(argv.slice(at)) };
     if (!isFlag(token)) {
+      // Behind a switch it was meant as that one's value, and not as what the command takes.
+      if (bare && TRUTHS.test(token)) return wrongCount(bare.written, bare.found, token);
+      bare = undefined;
       positional.push(token);
       continue;
     }
@@ -29,9 +34,17 @@ export function parseFlags(argv: readonly string[], command: Command = SERVE): F
     const texts = textsOf(found, attached, rest);
     if (texts === undefined) return wrongCount(written, found, attached);
     said.push(given(found, texts, written));
+    bare = isSwitch(found) ? { written, found } : undefined;
     at += rest.length;
   }
   return { given: said, positional };
+}
+
+/** What a switch might be given. */
+const TRUTHS = /^(true|false|0|1)$/i;
+
+function isSwitch({ option: { arity } }: FoundOption): boolean {
+  return arity === "toggle" || arity === "switch";
 }
 
 /** A lone dash and negative numbers are values. */
@@ -53,21 +66,21 @@ function findFlag(written: string): FoundOption | undefined {
 }
 
 /** The tokens from `at` on that belong to this flag. */
-function valuesFrom(argv: readonly string[], at: number, { option: { arity } }: FoundOption): readonly string[] {
-  if (arity === "toggle" || arity === "switch") return [];
+function valuesFrom(argv: readonly string[], at: number, found: FoundOption): readonly string[] {
+  if (isSwitch(found)) return [];
   const end = argv.findIndex((token, index) => index >= at && isFlag(token));
   const values = argv.slice(at, end < 0 ? argv.length : end);
-  return arity === "list" ? values : values.slice(0, 1);
+  return found.option.arity === "list" ? values : values.slice(0, 1);
 }
 
 /** Undefined when there are too few or too many. */
 function textsOf(
-  { option, sets }: FoundOption,
+  found: FoundOption,
   attached: string | undefined,
   rest: readonly string[],
 ): readonly string[] | undefined {
-  const { arity } = option;
-  if (arity === "toggle" || arity === "switch") return attached === undefined ? [String(sets)] : undefined;
+  const { arity } = found.option;
+  if (isSwitch(found)) return attached === undefined ? [String(found.sets)] : undefined;
   const texts = attached === undefined ? rest : [attached];
   return texts.length > 0 || arity === "optional" ? texts : undefined;
 }
