@@ -48,6 +48,8 @@ function brokenTrtllmRule(
   if (maxNumBatchedTokens < blockSize) {
     return `${tokens}: it must be at least ${at("tokens-per-block")} (${blockSize}), which is the least chunk of a prompt`;
   }
+  // MAX_REQUESTS looks at no pool.
+  if (engine.trtllm?.capacitySchedulerPolicy === "MAX_REQUESTS") return undefined;
   return poolTooSmall(engine, length, "--kv-cache-free-gpu-mem-fraction");
 }
 

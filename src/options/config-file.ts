@@ -1,13 +1,16 @@
 /** What does the file of --config say? The keys of `vllm serve --config`: options without the dashes in front. */
 import type { Node, Pair, Scalar, YAMLMap } from "yaml";
-import { type Given, given, type UsageError, unknown, wrongValue } from "./given.ts";
+import { type Command, type Given, given, SERVE, type UsageError, unknown, wrongValue } from "./given.ts";
 import { type FoundOption, lookup } from "./lookup.ts";
 
-/** Parts of TensorRT-LLM's files (`--extra_llm_api_options`): what stands in them are options here. */
-const SECTIONS = ["kv_cache_config", "scheduler_config"];
+/** Parts of TensorRT-LLM's files (`--extra_llm_api_options`): what stands in them are options here, some by another name. */
+const SECTIONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  kv_cache_config: { dtype: "kv-cache-dtype" },
+  scheduler_config: {},
+};
 
 /** `path` is only for messages. */
-export function parseConfigFile(text: string, path: string): readonly Given[] | UsageError {
+export function parseConfigFile(text: string, path: string, command: Command = SERVE): readonly Given[] | UsageError {
   // Here and not above: loading the package takes longer than all the rest of the configuration.
   const { LineCounter, isMap, isScalar, parseDocument } = require("yaml") as typeof import("yaml");
   const lines = new LineCounter();
@@ -21,22 +24,25 @@ export function parseConfigFile(text: string, path: string): readonly Given[] | 
 
   return optionsIn(document.contents.items);
 
-  function optionsIn(items: readonly Pair[]): readonly Given[] | UsageError {
+  function optionsIn(
+    items: readonly Pair[],
+    names: Readonly<Record<string, string>> = {},
+  ): readonly Given[] | UsageError {
     const said: Given[] = [];
     for (const item of items) {
-      const section = isScalar(item.key) && SECTIONS.includes(String(item.key.value)) && isMap(item.value);
-      const found = section ? optionsIn((item.value as YAMLMap).items) : optionOf(item);
+      const section = isScalar(item.key) && isMap(item.value) ? SECTIONS[String(item.key.value)] : undefined;
+      const found = section ? optionsIn((item.value as YAMLMap).items, section) : optionOf(item, names);
       if ("error" in found) return found;
       said.push(...found);
     }
     return said;
   }
 
-  function optionOf({ key, value }: Pair): readonly Given[] | UsageError {
+  function optionOf({ key, value }: Pair, names: Readonly<Record<string, string>>): readonly Given[] | UsageError {
     const name = String(isScalar(key) ? key.value : key);
     const where = `${lineAt((key as Node).range![0])}: ${name}`;
-    const found = lookup(name);
-    if (!found || name.includes(".")) return unknown(where, "key", name);
+    const found = lookup(names[name] ?? name);
+    if (!found || name.includes(".")) return unknown(where, "key", name, command);
     if (found.name === "config") return { error: `${where}: a configuration file cannot name another one` };
     const texts = found.ignored ? [] : textsOf(found, value as Node | null);
     if (texts === undefined) return wrongValue(where, found.option.accepts, written(value as Node | null));

@@ -20,13 +20,19 @@ export function given(found: FoundOption, texts: readonly string[], where: strin
   return { name: found.name, texts, where, ignored: found.ignored };
 }
 
-/** Whose flags are read, and which it has beside those of the server. */
+/** Whose flags are read, which it has beside those of the server, and whose command line that of the server is. */
 export interface Command {
   readonly name: string;
   readonly own: readonly string[];
+  readonly like?: string;
 }
 
 export const SERVE: Command = { name: "serve", own: [] };
+/** What `--role trtllm-serve` has in its place. */
+export const SERVE_TRTLLM: Command = { ...SERVE, like: "trtllm-serve" };
+
+/** Options of trtllm-serve that would change what is served, and are not built. */
+const NO_DISAGGREGATION = ["disagg-cluster-uri", "metadata-server-config-file", "server-role"];
 
 /** Options that this program had, and what there is in their place. */
 const GONE: Readonly<Record<string, string>> = {
@@ -34,12 +40,16 @@ const GONE: Readonly<Record<string, string>> = {
   "early-head": "the head of a stream leaves at once",
 };
 
-export function unknown(where: string, what: "flag" | "key", written: string, { name, own } = SERVE): UsageError {
-  const gone = GONE[written.replaceAll("_", "-")];
+export function unknown(where: string, what: "flag" | "key", written: string, command = SERVE): UsageError {
+  const { name, own, like = "vllm serve 0.33" } = command;
+  const plain = written.replaceAll("_", "-");
+  const gone = GONE[plain];
   if (gone !== undefined) return { error: `${where}: there is no such ${what} any more; ${gone}` };
+  if (command === SERVE_TRTLLM && NO_DISAGGREGATION.includes(plain))
+    return { error: `${where}: disaggregated serving is not built` };
   const dashes = what === "flag" ? "--" : "";
   const near = nearNames(written, own).map((candidate) => dashes + candidate);
-  const hint = near.length > 0 ? `did you mean ${near.join(" or ")}?` : "it is no option of vllm serve 0.33 either";
+  const hint = near.length > 0 ? `did you mean ${near.join(" or ")}?` : `it is no option of ${like} either`;
   return { error: `${where}: unknown ${what}; ${hint} (understudy ${name} --help lists what is accepted)` };
 }
 

@@ -3,6 +3,7 @@
  * Names and arities as `vllm/engine/arg_utils.py` and `vllm/entrypoints/common/cli_args.py` register them.
  */
 import type { Option } from "./option.ts";
+import { trtllmAliases } from "./trtllm-names.ts";
 
 /** One value. */
 const ONE = `
@@ -115,12 +116,7 @@ export const shortFlags: Readonly<Record<string, string>> = {
 /** Second names. */
 export const aliases: Readonly<Record<string, string>> = {
   "device-memory-utilization": "gpu-memory-utilization",
-  // As trtllm-serve has them, on its command line and in its file.
-  "extra-llm-api-options": "config",
-  "free-gpu-memory-fraction": "kv-cache-free-gpu-mem-fraction",
-  "kv-cache-free-gpu-memory-fraction": "kv-cache-free-gpu-mem-fraction",
-  "tool-parser": "tool-call-parser",
-  "tp-size": "tensor-parallel-size",
+  ...trtllmAliases,
 };
 
 export const ignoredOptions: Readonly<Record<string, Option>> = Object.fromEntries([

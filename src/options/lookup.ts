@@ -2,12 +2,13 @@
 import { aliases, ignoredOptions } from "./ignored-flags.ts";
 import type { Option, OptionRow } from "./option.ts";
 import { serveOptions } from "./serve-options.ts";
+import { trtllmIgnored } from "./trtllm-names.ts";
 
 export interface FoundOption {
   /** The option's own name. */
   readonly name: string;
   readonly option: Option;
-  /** An option of `vllm serve` that means nothing here. */
+  /** An option of `vllm serve` or trtllm-serve that means nothing here. */
   readonly ignored: boolean;
   /** False for --no-x, and for --disable-x where the option is --enable-x (or the other way round). */
   readonly sets: boolean;
@@ -27,6 +28,7 @@ function named(name: string, sets = true): FoundOption | undefined {
   const own = aliases[name] ?? name;
   if (Object.hasOwn(rows, own)) return { name: own, option: rows[own]!, ignored: false, sets };
   if (Object.hasOwn(ignoredOptions, own)) return { name: own, option: ignoredOptions[own]!, ignored: true, sets };
+  if (Object.hasOwn(trtllmIgnored, own)) return { name: own, option: trtllmIgnored[own]!, ignored: true, sets };
   return undefined;
 }
 

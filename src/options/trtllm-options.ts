@@ -12,6 +12,7 @@ import type { EngineConfig } from "../config/types.ts";
 import type { UsageError } from "./given.ts";
 import { choice, humanInteger, integer, number, onlyOn, ourGroup, toggle } from "./option.ts";
 import type { ServeValues } from "./serve-options.ts";
+import { TRTLLM_SERVE as ROLE } from "./trtllm-names.ts";
 
 const group = "TensorRT-LLM's scheduler";
 
@@ -153,7 +154,6 @@ export const trtllmServeOptions = ourGroup("TensorRT-LLM's server (--role trtllm
   },
 } as const);
 
-const ROLE = "trtllm-serve";
 const SWITCH = "capacity-scheduler-policy";
 
 /** What trtllm-serve assumes where nobody says otherwise. */
@@ -165,6 +165,10 @@ export function asTrtllmServe(values: ServeValues): ServeValues {
     [SWITCH]: values[SWITCH] ?? "GUARANTEED_NO_EVICT",
     "enable-chunked-prefill": values["enable-chunked-prefill"] ?? false,
     ...(length === undefined ? {} : { "max-model-len": length }),
+    // There is no such switch: a parser is enough.
+    ...(values["tool-call-parser"] === undefined
+      ? {}
+      : { "enable-auto-tool-choice": values["enable-auto-tool-choice"] ?? true }),
   };
 }
 
@@ -244,7 +248,8 @@ export function trtllmEngine(
   // One more than there are, as vLLM sets one aside.
   const numGpuBlocks = values["num-gpu-blocks-override"] ?? trtllmPoolBlocks(profile, fraction, blockSize, times) + 1;
   const asked = values["max-model-len"] ?? modelLen;
-  const maxModelLen = asked === -1 ? Math.max(1, Math.min(modelLen, (numGpuBlocks - 1) * blockSize)) : asked;
+  const held = policy === "MAX_REQUESTS" ? modelLen : Math.max(1, (numGpuBlocks - 1) * blockSize);
+  const maxModelLen = asked === -1 ? Math.min(modelLen, held) : asked;
   const enableChunkedPrefill = values["enable-chunked-prefill"] ?? true;
   return {
     maxModelLen,

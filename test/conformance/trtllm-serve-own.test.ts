@@ -67,6 +67,48 @@ test("options: what the role needs and refuses, one line each", () => {
   });
 });
 
+test("options of trtllm-serve alone: parsers by its names, those that mean nothing are ignored, those not built refused", () => {
+  const resolve = (line: string, file = "") => resolveServeConfig(line.split(" "), {}, () => file);
+  const own =
+    "m --role trtllm-serve --backend pytorch --tp_size 1 --pp_size 2 --ep_size 2 --cp_size 1 --cluster_size 1";
+  const more =
+    "--max_beam_width 1 --custom_module_dirs a --custom_module_dirs b --trust_remote_code --enable_attention_dp";
+  const parsers = "--tool_parser qwen3 --reasoning_parser deepseek-r1";
+  expect(resolve(`${own} ${more} --num_postprocess_workers 4 --hf_revision x ${parsers}`)).toMatchObject({
+    config: {
+      model: "m",
+      wire: { toolCallParser: "hermes", autoToolChoice: true, reasoningParser: "deepseek_r1" },
+    },
+    ignored: [
+      ...["--backend", "--pipeline-parallel-size", "--moe-expert-parallel-size", "--context-parallel-size"],
+      ...["--moe-cluster-parallel-size", "--max-beam-width", "--custom-module-dirs", "--trust-remote-code"],
+      ...["--enable-attention-dp", "--num-postprocess-workers", "--revision"],
+    ],
+  });
+  const said = (line: string, file?: string) => {
+    const resolved = resolve(line, file);
+    return "error" in resolved ? resolved.error : resolved;
+  };
+  expect(said("--backend pytorch")).toBe("--backend: needs --role trtllm-serve");
+  expect(said("--tool-call-parser qwen3")).toBe(
+    '--tool-call-parser: takes hermes or llama3_json or mistral or qwen3_coder, not "qwen3"',
+  );
+  expect(said("--role trtllm-serve --tool_parser kimi_k2")).toStartWith("--tool_parser: takes qwen3 or hermes or ");
+  expect(said("--role trtllm-serve --frobnicate")).toContain("it is no option of trtllm-serve either");
+  expect(said("--role trtllm-serve --server_role CONTEXT")).toBe("--server_role: disaggregated serving is not built");
+  const file = "cuda_graph_config:\n  enable_padding: true\nspeculative_config:\n  decoding_type: Eagle\n";
+  const extra = "--role trtllm-serve --extra_llm_api_options extra.yaml";
+  expect(said(extra, file)).toMatchObject({ ignored: ["--cuda-graph-config", "--speculative-config"] });
+  expect(said(extra, "host_pool: 1\n")).toContain(
+    "extra.yaml:1: host_pool: unknown key; it is no option of trtllm-serve",
+  );
+  const blocks = (dtype: string) => {
+    const made = resolve(`${extra} --max-seq-len 4096`, `kv_cache_config: {dtype: ${dtype}}\n`);
+    return "config" in made ? made.config.engine.numGpuBlocks - 1 : made;
+  };
+  expect(blocks("fp8")).toBeGreaterThan(1.9 * (blocks("auto") as number));
+});
+
 test("a client that leaves is noticed at the next whole second of its request, not at once", async () => {
   const slow = await start("--timing constant:ttft=10ms,itl=20ms --return-perf-metrics");
   const gone = new AbortController();

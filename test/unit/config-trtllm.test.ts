@@ -87,6 +87,13 @@ test("every option reaches the core", () => {
   });
 });
 
+test("MAX_REQUESTS looks at no pool: none is too small, and auto is the model's length", () => {
+  const line = "--capacity-scheduler-policy MAX_REQUESTS --num-gpu-blocks-override 41 --block-size 16";
+  expect(engine(`${line} --max-model-len 1000`).maxModelLen).toBe(1000);
+  expect(engine(`${line} --max-model-len auto`).maxModelLen).toBe(131072);
+  expect(engine(`${POLICY} --num-gpu-blocks-override 41 --block-size 16 --max-model-len auto`).maxModelLen).toBe(640);
+});
+
 test("where chunks are off no prompt outgrows an iteration, after a pause neither", () => {
   const line = `${POLICY} --no-enable-chunked-prefill --max-model-len 8000`;
   expect(engine(line).trtllm!.maxInputLen).toBe(8000);

@@ -7,13 +7,14 @@ import type { ServeConfig } from "../../config/types.ts";
 import { parseConfigFile } from "../../options/config-file.ts";
 import { type Environment, fromEnvironment } from "../../options/environment.ts";
 import { type Flags, parseFlags } from "../../options/flags.ts";
-import { type Given, given, type UsageError, wrongValue } from "../../options/given.ts";
+import { type Given, given, SERVE, SERVE_TRTLLM, type UsageError, wrongValue } from "../../options/given.ts";
 import { serveHelp, tritonHelp } from "../../options/help.ts";
 import { lookup } from "../../options/lookup.ts";
 import type { Option } from "../../options/option.ts";
 import { serveConfig } from "../../options/serve-config.ts";
 import { type ServeValues, serveOptions } from "../../options/serve-options.ts";
 import { tritonServerConfig } from "../../options/triton-server-config.ts";
+import { acceptsAs, loneTrtllmName, parserByVllm, TRTLLM_SERVE } from "../../options/trtllm-names.ts";
 
 export type Resolved =
   | {
@@ -41,7 +42,7 @@ export function resolveServeConfig(
   if (role.value === "triton") return resolveTriton(role.rest);
   if (role.value !== undefined && !ROLE_NAMES.some((name) => name === role.value))
     return wrongValue(role.given ? "--role" : "UNDERSTUDY_ROLE", ROLE_NAMES.join(" or "), role.value);
-  const flags = parseFlags(argv);
+  const flags = parseFlags(argv, role.value === TRTLLM_SERVE ? SERVE_TRTLLM : SERVE);
   if ("error" in flags) return flags;
   if (flags.help !== undefined) return { help: serveHelp(flags.help) };
   return resolveFlags(flags, env, readFile);
@@ -123,7 +124,7 @@ export function resolveFlags(
   if ("error" in spoken) return spoken;
 
   const said = merge(environment.given, spoken);
-  const file = readConfigFile(said.get("config"), readFile);
+  const file = readConfigFile(said.get("config"), readFile, said.get("role")?.texts[0]);
   if ("error" in file) return file;
   const compat = file.find(({ name }) => name === "compat");
   if (compat) return { error: `${compat.where}: is told as --compat or UNDERSTUDY_COMPAT, not in a file` };
@@ -131,6 +132,8 @@ export function resolveFlags(
 
   const values = readValues(all);
   if ("error" in values) return values;
+  const lone = values.values.role === TRTLLM_SERVE ? undefined : loneTrtllmName(all.values());
+  if (lone !== undefined) return lone;
   const made = serveConfig(values.values, all);
   if ("error" in made) return made;
   if (environment.runtimeLora && made.config.workers > 1)
@@ -176,11 +179,15 @@ function merge(...layers: readonly (readonly Given[])[]): Map<string, Given> {
   return merged;
 }
 
-function readConfigFile(config: Given | undefined, readFile: (path: string) => string): readonly Given[] | UsageError {
+function readConfigFile(
+  config: Given | undefined,
+  readFile: (path: string) => string,
+  role: string | undefined,
+): readonly Given[] | UsageError {
   const path = config?.texts[0];
   if (config === undefined || path === undefined) return [];
   try {
-    return parseConfigFile(readFile(path), path);
+    return parseConfigFile(readFile(path), path, role === TRTLLM_SERVE ? SERVE_TRTLLM : SERVE);
   } catch (failure) {
     const why = failure instanceof Error && "code" in failure ? String(failure.code) : String(failure);
     return { error: `${config.where}: cannot read "${path}" (${why})` };
@@ -189,11 +196,13 @@ function readConfigFile(config: Given | undefined, readFile: (path: string) => s
 
 function readValues(all: ReadonlyMap<string, Given>): { readonly values: ServeValues } | UsageError {
   const values: Record<string, unknown> = {};
+  const trtllm = all.get("role")?.texts[0] === TRTLLM_SERVE;
   for (const [name, option] of Object.entries<Option>(serveOptions)) {
     const one = all.get(name);
     if (one === undefined) continue;
-    const value = option.read(one.texts);
-    if (value === undefined) return wrongValue(one.where, option.accepts, one.texts.join(" "));
+    const value = option.read(trtllm ? one.texts.map((text) => parserByVllm(name, text)) : one.texts);
+    const accepts = trtllm ? acceptsAs(name, option.accepts) : option.accepts;
+    if (value === undefined) return wrongValue(one.where, accepts, one.texts.join(" "));
     values[name] = value;
   }
   return { values };

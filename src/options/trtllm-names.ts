@@ -1,0 +1,73 @@
+/**
+ * What has another name on trtllm-serve's command line and in its file, and which of its options mean nothing here? Names and
+ * arities as `tensorrt_llm/commands/serve.py` (1.3) has them, keys of the file as `TorchLlmArgs` (`llmapi/llm_args.py`).
+ */
+import type { Given, UsageError } from "./given.ts";
+import type { Option } from "./option.ts";
+
+export const TRTLLM_SERVE = "trtllm-serve";
+
+/** One value; those that only the file has may have any. */
+const ONE = `
+  allreduce-strategy attention-dp-config attn-backend backend checkpoint-format context-parallel-size cp-config
+  cuda-graph-config custom-module-dirs custom-tokenizer enable-autotuner enable-layerwise-nvtx-marker
+  extra-visual-gen-options garbage-collection-gen0-threshold gpus-per-node guided-decoding-backend max-beam-width
+  model-kwargs moe-cluster-parallel-size moe-config moe-expert-parallel-size moe-tensor-parallel-size
+  num-postprocess-workers pp-partition print-iter-log quant-config sampler-type torch-compile-config
+`;
+
+/** Only --x. */
+const SWITCH = `
+  enable-attention-dp fail-fast-on-attention-window-too-large
+`;
+
+/** Options of its own that mean nothing here, beside those that vLLM's server has too. */
+export const trtllmIgnored: Readonly<Record<string, Option>> = Object.fromEntries([
+  ...named(ONE, "one"),
+  ...named(SWITCH, "switch"),
+]);
+
+/** Second names of its options, and its own for what is there by vLLM's. */
+export const trtllmAliases: Readonly<Record<string, string>> = {
+  "cluster-size": "moe-cluster-parallel-size",
+  "cp-size": "context-parallel-size",
+  "ep-size": "moe-expert-parallel-size",
+  "extra-llm-api-options": "config",
+  "free-gpu-memory-fraction": "kv-cache-free-gpu-mem-fraction",
+  "hf-revision": "revision",
+  "kv-cache-free-gpu-memory-fraction": "kv-cache-free-gpu-mem-fraction",
+  "pp-size": "pipeline-parallel-size",
+  "tool-parser": "tool-call-parser",
+  "tp-size": "tensor-parallel-size",
+};
+
+/** Parsers that it has, by the names of those of vLLM that read the same format: `tool_parser/qwen3_tool_parser.py`, `llmapi/reasoning_parser.py`. */
+const PARSERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  "tool-call-parser": { qwen3: "hermes" },
+  "reasoning-parser": { "deepseek-r1": "deepseek_r1" },
+};
+
+/** What a parser is called here. */
+export function parserByVllm(name: string, text: string): string {
+  return PARSERS[name]?.[text] ?? text;
+}
+
+/** Ends "takes …" where trtllm-serve has names of its own for values of the option. */
+export function acceptsAs(name: string, accepts: string): string {
+  const own = Object.keys(PARSERS[name] ?? {});
+  return own.length === 0 ? accepts : `${own.join(" or ")} or ${accepts}`;
+}
+
+/** One line where an option of trtllm-serve alone stands before another server. */
+export function loneTrtllmName(all: Iterable<Given>): UsageError | undefined {
+  const lone = [...all].find(({ name }) => Object.hasOwn(trtllmIgnored, name));
+  return lone && { error: `${lone.where}: needs --role ${TRTLLM_SERVE}` };
+}
+
+function named(names: string, arity: Option["arity"]): [string, Option][] {
+  const option: Option = { arity, accepts: "any value", metavar: "", read: (texts) => texts };
+  return names
+    .trim()
+    .split(/\s+/)
+    .map((name) => [name, option]);
+}
