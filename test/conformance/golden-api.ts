@@ -4,9 +4,10 @@
  * commas. The order of header lines is compared too. With `--mutate` one thing of each recording is changed first: then
  * every case must fail.
  */
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { endShared } from "../at-end.ts";
+import { namesOf } from "../golden/only.ts";
 import { readFolder } from "./api/cases.ts";
 import { mutated } from "./api/mutate.ts";
 import { playAll } from "./api/play.ts";
@@ -16,11 +17,6 @@ const USAGE = "usage: npx bun run golden:api -- DIR [--only LIST] [--mutate SEED
 function fail(why: string): never {
   console.error(`golden:api: ${why}\n${USAGE}`);
   process.exit(2);
-}
-
-function namesOf(list: string): ReadonlySet<string> {
-  const text = existsSync(list) ? readFileSync(list, "utf8").replace(/#.*$/gm, "") : list;
-  return new Set(text.split(/[\s,]+/).filter(Boolean));
 }
 
 function given() {
@@ -58,4 +54,4 @@ await playAll({ ...folder, cases }, ({ name, wrong }) => {
 });
 await endShared();
 console.log(`${passed} passed, ${failed} failed`);
-process.exitCode = seed === null ? Number(failed > 0) : Number(passed > 0);
+process.exitCode = Number((seed === null ? failed : passed + missing.length) > 0);

@@ -71,8 +71,15 @@ test("what cannot be read is a failure of one line, and the others are judged", 
   expect(lines.filter((line) => !line.startsWith(" ")).length).toBe(11);
 });
 
+test("with --mutate what cannot be read, and a name that nothing has, are no mutants that were noticed", () => {
+  const broken = golden("bad/not-json.jsonl", "good/trace.jsonl", "--mutate", "1");
+  expect([broken.code, broken.lines.at(-1)]).toEqual([1, "0 passed, 2 failed"]);
+  const absent = golden("good", "--only", "trace,nobody", "--mutate", "1");
+  expect([absent.code, absent.lines]).toEqual([1, ["absent nobody", "0 passed, 2 failed"]]);
+});
+
 test.each(Array.from({ length: 20 }, (_, seed) => seed))("mutants of both formats with seed %p are noticed", (seed) => {
-  expect(golden("good", "--mutate", String(seed))).toEqual({ code: 0, lines: ["7 passed, 0 failed"], error: "" });
+  expect(golden("good", "--mutate", String(seed))).toEqual({ code: 0, lines: ["0 passed, 7 failed"], error: "" });
 });
 
 test.each([

@@ -1,9 +1,10 @@
 /** Plays recordings and says how many came out as recorded: what the commands `golden` and `golden:trtllm` have in common. */
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { firstDifference, sideBySide } from "./compare.ts";
 import { mutate } from "./mutate.ts";
+import { namesOf } from "./only.ts";
 import type { Found } from "./places.ts";
 
 export interface Play {
@@ -18,7 +19,10 @@ export interface Play {
   readonly recordingsAt: (places: readonly string[]) => Iterable<Found>;
 }
 
-/** Exit code of the whole: 0 when all passed, 1 when one failed, 2 for wrong words. With `--mutate` a recording passes when its mutant is noticed. */
+/**
+ * Exit code of the whole: 0 when all passed, 1 when one failed, 2 for wrong words. With `--mutate` a value of each recording is
+ * changed first: then each is to fail, and the exit code is 0 when all do.
+ */
 export function play({ command, core, own, kinds, recordingsAt }: Play): number {
   const wrong = (why: string) => {
     console.error(`${command}: ${why}`);
@@ -32,23 +36,23 @@ export function play({ command, core, own, kinds, recordingsAt }: Play): number 
   const missing = new Set(only);
   let passed = 0;
   let failed = 0;
+  let unread = 0;
   for (const found of recordingsAt(places)) {
     if (only && !isWanted(found.name, only, missing)) continue;
-    const verdict = judge(found, module, seed);
-    if (verdict === null) passed++;
-    else {
-      failed++;
-      console.log(verdict);
-    }
+    const { kind, why } = judge(found, module, seed);
+    if (kind === "passed") passed++;
+    else failed++;
+    if (kind === "unread") unread++;
+    if (why !== "") console.log(why);
   }
   if (passed + failed === 0 && missing.size === 0) return wrong(`no recordings (${kinds}) in ${places.join(" ")}`);
   for (const name of missing) console.log(`absent ${name}`);
   failed += missing.size;
   console.log(`${passed} passed, ${failed} failed`);
-  return failed === 0 ? 0 : 1;
+  const bad = seed === null ? failed : passed + unread + missing.size;
+  return bad === 0 ? 0 : 1;
 }
 
-/** LIST of `--only` is a file with a name per line (what follows a `#` is a comment), or names separated by commas. */
 function words() {
   const options = { mutate: { type: "string" }, only: { type: "string" } } as const;
   const there = "there are --mutate SEED, --only LIST, and files and folders";
@@ -56,8 +60,7 @@ function words() {
     const { values, positionals } = parseArgs({ options, allowPositionals: true });
     const { mutate: seed, only: list } = values;
     if (seed !== undefined && !/^-?\d+$/.test(seed)) return "--mutate takes a whole number";
-    const text = list !== undefined && existsSync(list) ? readFileSync(list, "utf8").replace(/#.*$/gm, "") : list;
-    const only = text === undefined ? null : new Set(text.split(/[\s,]+/).filter(Boolean));
+    const only = list === undefined ? null : namesOf(list);
     return { seed: seed === undefined ? null : Number(seed), only, places: positionals };
   } catch (error) {
     const { message } = error as Error;
@@ -74,18 +77,24 @@ function isWanted(name: string, only: ReadonlySet<string>, missing: Set<string>)
   return hits.length > 0;
 }
 
-/** null when it passes. */
-function judge({ name, load }: Found, module: WebAssembly.Module, seed: number | null): string | null {
+interface Judged {
+  readonly kind: "passed" | "failed" | "unread";
+  /** To be said of it; "": nothing. */
+  readonly why: string;
+}
+
+function judge({ name, load }: Found, module: WebAssembly.Module, seed: number | null): Judged {
   try {
     const recording = load();
-    if (seed === null) {
-      const difference = firstDifference(recording, module);
-      return difference && `${name}: ${sideBySide(difference)}`;
-    }
-    const changed = mutate(recording, seed);
-    return firstDifference(recording, module) ? null : `${name}: the mutant was not noticed: ${changed}`;
+    const changed = seed === null ? null : mutate(recording, seed);
+    const difference = firstDifference(recording, module);
+    if (changed === null)
+      return difference ? { kind: "failed", why: `${name}: ${sideBySide(difference)}` } : { kind: "passed", why: "" };
+    return difference
+      ? { kind: "failed", why: "" }
+      : { kind: "passed", why: `passed although changed: ${name}: ${changed}` };
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    return why.startsWith(name) ? why : `${name}: ${why}`;
+    return { kind: "unread", why: why.startsWith(name) ? why : `${name}: ${why}` };
   }
 }

@@ -1,12 +1,13 @@
 /**
  * `npx bun run golden:triton -- DIR [--only LIST] [--mutate SEED]`: plays recordings of a real Triton against live servers of
  * ours, a fresh one per scenario. DIR holds `http/`, `grpc/`, `metrics/` or recordings themselves; LIST is names or parts of
- * names, separated by commas. Each answered step counts one, each metrics scenario one. With `--mutate` one thing of each
- * expectation is changed first: then every case must fail.
+ * names, separated by commas or a line each in a file. Each answered step counts one, each metrics scenario one, and so does a
+ * name that no recording has. With `--mutate` one thing of each expectation is changed first: then every case must fail.
  */
 import { existsSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { endShared } from "../at-end.ts";
+import { namesOf } from "../golden/only.ts";
 import { mutated } from "./golden/mutate.ts";
 import { playAll } from "./golden/play.ts";
 import { readRecordings } from "./golden/recordings.ts";
@@ -32,12 +33,15 @@ if (dir === undefined || rest.length > 0) fail("one folder is needed");
 if (!existsSync(dir)) fail(`${dir}: no such folder`);
 if (values.mutate !== undefined && !/^\d+$/.test(values.mutate)) fail(`--mutate ${values.mutate}: a whole number`);
 const { scenarios, models } = readRecordings(dir);
-const only = values.only?.split(/[\s,]+/).filter(Boolean);
+const only = values.only === undefined ? null : [...namesOf(values.only)];
 const wanted = only ? scenarios.filter(({ name }) => only.some((part) => name.includes(part))) : scenarios;
 if (wanted.length === 0) fail(`no recordings${only ? ` of ${only.join(", ")}` : ""} in ${dir}`);
+const missing = (only ?? []).filter((part) => !wanted.some(({ name }) => name.includes(part)));
+for (const name of missing) console.log(`absent ${name}`);
 const seed = values.mutate === undefined ? null : Number(values.mutate);
 
-let [passed, failed] = [0, 0];
+let passed = 0;
+let failed = missing.length;
 const all = wanted.map((one) => (seed === null ? one : mutated(one, seed)));
 for await (const { name, wrong } of playAll(all, models, console.log, { once: seed !== null })) {
   if (wrong === null) passed++;
@@ -47,4 +51,4 @@ for await (const { name, wrong } of playAll(all, models, console.log, { once: se
 }
 await endShared();
 console.log(`${passed} passed, ${failed} failed`);
-process.exitCode = seed === null ? Number(failed > 0) : Number(passed > 0);
+process.exitCode = Number((seed === null ? failed : passed + missing.length) > 0);
