@@ -21,8 +21,10 @@ const truth = join(folder, "truth.jsonl");
 let server: TritonHosted;
 beforeAll(async () => {
   const root = new URL("../../", import.meta.url).pathname;
-  const repositories = ["src/triton/shipped", "test/triton/models"].map((path) => `--model-repository=${root}${path}`);
-  const models = ["vllm_model", "add_sub", "plain", "tokens"].map((name) => `--load-model=${name}`);
+  const repositories = ["src/triton/shipped", "test/triton/models", "examples/triton"].map(
+    (path) => `--model-repository=${root}${path}`,
+  );
+  const models = ["vllm_model", "add_sub", "plain", "tokens", "summarizer"].map((name) => `--load-model=${name}`);
   server = await hostTriton([...repositories, "--model-control-mode=explicit", ...models, `--truth-log=${truth}`]);
 });
 afterAll(async () => {
@@ -65,6 +67,11 @@ test("over gRPC, a call at a time; over HTTP the same, of any model", async () =
       records.map(() => [null, 1, 200]),
     );
   }
+});
+
+test("a model that is not decoupled, and has an input for streaming, is not asked for pieces", async () => {
+  const { records } = await load("summarizer", { dialect: "triton-grpc" });
+  expect(records.map(({ failure, chunkUs }) => [failure, chunkUs.length])).toEqual(records.map(() => [null, 1]));
 });
 
 test("what goes wrong is counted by kind", async () => {

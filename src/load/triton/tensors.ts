@@ -48,7 +48,9 @@ type Value = string | number | boolean | null;
 
 /** `text`: the turn's, behind what was said before. */
 export function tensorsOf(model: TritonInputs, text: string, turn: Turn, options: BodyOptions): FilledTensor[] {
-  const { stream, ignoreEos, minTokens, temperature, extraBody } = options;
+  const { ignoreEos, minTokens, temperature, extraBody } = options;
+  // A model that is not decoupled answers once, and refuses to be asked for pieces.
+  const stream = options.stream && model.decoupled;
   const least = ignoreEos ? turn.outputTokens : minTokens;
   const sampling = {
     ...given("max_tokens", turn.outputTokens),
