@@ -44,6 +44,8 @@ interface State {
   readonly violations: Violation[];
   readonly notes: Note[];
   reason: string;
+  /** Where it could not be looked at, to be said though it held elsewhere; "": nowhere. */
+  elsewhere: string;
   /** Looked at in its whole form, where it has a one-sided one. */
   whole: boolean;
   readonly memory: Map<string, Map<string, unknown>>;
@@ -79,6 +81,7 @@ export class Checker {
         violations: [],
         notes: [],
         reason: "",
+        elsewhere: "",
         whole: false,
         memory: new Map(),
       }));
@@ -183,6 +186,7 @@ export class Checker {
     } catch (failure) {
       if (!(failure instanceof NotCheckable)) throw failure;
       state.reason = failure.message;
+      if (failure.isTold) state.elsewhere = failure.message;
       return;
     }
     state.looks++;
@@ -249,7 +253,8 @@ function resultOf(state: State, spoken: ReadonlySet<DialectName>): LawResult {
   const { id, of, sentence, severity, means, looksLike } = law;
   const absent = of !== "any" && of !== "cross" && !spoken.has(of);
   const oneSided = looks > 0 && law.needs.includes("clean") && !state.whole;
-  const reason = absent ? `no ${of} metrics here` : oneSided ? ONE_SIDED : state.reason;
+  const partly = looks > 0 && state.elsewhere !== "" ? `in part not checkable: ${state.elsewhere}` : "";
+  const reason = absent ? `no ${of} metrics here` : oneSided ? ONE_SIDED : partly || state.reason;
   const verdict: Verdict =
     violationCount > 0 ? "violated" : notes.length > 0 ? "note" : looks > 0 ? "held" : "not checkable";
   return { id, of, sentence, severity, verdict, looks, violationCount, violations, notes, reason, means, looksLike };

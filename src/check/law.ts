@@ -70,8 +70,15 @@ export interface Broken {
   readonly looksLike?: string;
 }
 
-/** Thrown inside a law: it cannot be looked at here. */
-export class NotCheckable extends Error {}
+/** Thrown inside a law: it cannot be looked at here. "told": that is said also where the law was looked at elsewhere, and held. */
+export class NotCheckable extends Error {
+  readonly isTold: boolean;
+
+  constructor(why: string, told?: "told") {
+    super(why);
+    this.isTold = told !== undefined;
+  }
+}
 
 /** Sums of `count` floats: observability.md's "≈f". */
 export function floatTolerance(left: number, right: number, count: number): number {

@@ -119,7 +119,8 @@ export function verdictSummary({ laws }: Report): string {
 const isAbsent = (reason: string): boolean => / metrics here$/.test(reason);
 
 function rowOf({ id, verdict, sentence, reason }: LawResult): string {
-  const why = verdict === "not checkable" || (verdict === "held" && /^one-sided/.test(reason)) ? ` (${reason})` : "";
+  const why =
+    verdict === "not checkable" || (verdict === "held" && /^(one-sided|in part)/.test(reason)) ? ` (${reason})` : "";
   return `  ${SIGNS[verdict].padEnd(9)} ${id}  ${sentence}${why}`;
 }
 

@@ -89,6 +89,16 @@ export const triton: readonly Example[] = [
   { law: "N07", pages: [cached], change: [`queue_summary_us_count{${M}} 2`, `queue_summary_us_count{${M}} 1`] },
   { law: "N07", pages: [cached], change: [`infer_summary_us_count{${M}} 1`, `infer_summary_us_count{${M}} 2`] },
   { law: "N07", pages: [cached], change: [`infer_summary_us_sum{${M}} 70`, `infer_summary_us_sum{${M}} 71`] },
+  // Among large sums, too, not a microsecond more.
+  {
+    law: "N07",
+    pages: [
+      (counters(2, 2, 2) + summary)
+        .replace(`duration_us{${M}} 200`, `duration_us{${M}} 5000000`)
+        .replace(`us_sum{${M}} 200`, `us_sum{${M}} 5000000`),
+    ],
+    change: [`us_sum{${M}} 5000000`, `us_sum{${M}} 5000001`],
+  },
   { law: "N08", pages: [summary], change: ['"0.9"} 120', '"0.9"} 70'] },
   {
     law: "N09",
