@@ -98,8 +98,8 @@ export interface Form {
   id(header: string | null, newId: Ids): string;
   /** The engine got it; the events that leave at once. */
   accepted(context: AnswerContext): readonly string[];
-  /** Events before the first output; where there are several choices one for each in turn, or several such rounds. */
-  opening?(): readonly string[];
+  /** Events before the first output; where there are several choices one for each in turn, or several such rounds. `choices`: before anything of theirs is shown. */
+  opening?(choices: readonly ChoiceSoFar[]): readonly string[];
   /** Events of what an output added. */
   piece(piece: Piece): readonly string[];
   /** The event of an output in parts, where it is too long to be made in one go; null: `piece` makes it. */

@@ -54,7 +54,7 @@ export class StreamedAnswer implements SinkEvents {
   open(): void {
     if (this.#opened) return;
     this.#opened = true;
-    const events = this.context.form.opening?.() ?? [];
+    const events = this.context.form.opening?.(this.choices) ?? [];
     if (shareEnd(events, 0) >= events.length) {
       this.#writeOpening(events, 0);
       return;

@@ -98,6 +98,8 @@ function planner(
   const use = toolUseOf(request, tools.autoEnabled);
   const free = use.choice === "auto" && use.autoEnabled;
   if (use.tools.length === 0 || !(free || forced(use))) return null;
+  // The text of a named one is shown as it is: a format decides what it looks like.
+  if (tools.namedIsText && forced(use) && use.choice !== "required" && request.sampling.structure) return null;
   // Who has been told what a tool gave says so, rather than ask again.
   const answered = request.messages.at(-1)?.role === "tool";
   return (seed) => {
@@ -105,6 +107,7 @@ function planner(
     if (free && !wanted) return null;
     const { habits, kind } = tools;
     const called = calledOf(use, seed, calls, habits?.another);
+    if (called.length === 0) return null;
     return { form: kind.name, text: "", spaced: free, calls: called.map(planned), ...(habits ? { habits } : {}) };
   };
 }

@@ -70,9 +70,13 @@ export function outputOptions(request: ChatRequest | CompletionRequest, server: 
     beam: request.sampling.beamSearch,
     returnTokensAsTokenIds: request.returnTokensAsTokenIds ?? server.tokensAsIds === true,
     text: { skipSpecialTokens: skipsSpecials(request, server), includeStopStrInOutput, stop, minTokens },
-    namedTool: chat && typeof request.toolChoice === "object" && request.toolChoice !== null,
+    namedTool: chat && isNamed(request),
     parser: parserOf(request, server),
   };
+}
+
+function isNamed({ toolChoice }: ChatRequest): boolean {
+  return typeof toolChoice === "object" && toolChoice !== null;
 }
 
 /** What a parser reads is part of the text, special tokens too (`adjust_request` of the parsers). */
@@ -99,6 +103,7 @@ function callsOf(request: ChatRequest, { tools }: ServerTraits): ParserSetup["to
   const use = toolUseOf(request, tools.autoEnabled);
   // Only /v1/responses has this field.
   const api = request.sampling.maxTokensParam === "max_output_tokens" ? "Responses" : "Chat";
+  if (tools.namedIsText && api === "Chat" && isNamed(request)) return null;
   return () => new OutputParser(use, tools.kind.make(use), (how, called) => tools.parsed?.(how, called, api));
 }
 

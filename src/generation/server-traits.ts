@@ -31,6 +31,8 @@ export interface ServerTraits {
   readonly tools?: {
     readonly kind: ToolParserKind;
     readonly autoEnabled: boolean;
+    /** A chat that names its tool gets the text as it is: the form makes a call of it. */
+    readonly namedIsText?: boolean;
     readonly habits?: ToolHabits | undefined;
     readonly parsed?: Accounting["parsed"];
   } | null;

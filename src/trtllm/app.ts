@@ -8,7 +8,7 @@ import type { BodyReader } from "../answer/form.ts";
 import { Generator } from "../answer/generate.ts";
 import { dialectHost } from "../answer/host.ts";
 import { chatValuePieces } from "../dialects/openai/read.ts";
-import { limitsOf, serverOf } from "../dialects/openai/serving.ts";
+import { limitsOf, serverOf, toolsOf } from "../dialects/openai/serving.ts";
 import { responses } from "../dialects/responses/dialect.ts";
 import type { Iterations } from "../engine/iterations.ts";
 import { LoraAdapters } from "../front/adapters.ts";
@@ -69,8 +69,16 @@ export function trtllmApp({ options: given, iterations, facts }: TrtllmParts) {
     ...(config.disableFastapiDocs ? {} : DOCS),
   });
   const adapters = new LoraAdapters([], config.servedModelNames);
-  const limits = { ...limitsOf(options, adapters), takesAnyModel: true, refusesPrompt: refuserOf(options) };
-  const generator = new Generator(options, { http, server: serverOf(options), limits, adapters, thread: null });
+  const limits = {
+    ...limitsOf(options, adapters),
+    takesAnyModel: true,
+    refusesPrompt: refuserOf(options),
+    // Without a parser tools are taken, too: what the model says is the text.
+    parsesTools: true,
+  };
+  const tools = toolsOf(options);
+  const server = serverOf(options, tools && { ...tools, autoEnabled: true, namedIsText: true });
+  const generator = new Generator(options, { http, server, limits, adapters, thread: null });
   const ofVllm = dialectHost(generator, (body, exact, changes) => chatValuePieces(body, limits, exact, changes));
   const host: DialectHost = {
     ...ofVllm,

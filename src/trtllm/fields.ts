@@ -3,7 +3,18 @@
  * are forbidden; most mean what they mean for vLLM, whose tables check them. `toVllm` makes such a body of one.
  */
 import { Refused } from "../python/errors.ts";
-import { get, isDict, keysOf, numberOf, type PythonDict, remove, set, truthy } from "../python/value.ts";
+import {
+  get,
+  isDict,
+  isList,
+  keysOf,
+  numberOf,
+  type PythonDict,
+  type PythonValue,
+  remove,
+  set,
+  truthy,
+} from "../python/value.ts";
 import { bodyError, flatError, schemaErrors } from "./errors.ts";
 import { useSampling } from "./sampling.ts";
 
@@ -26,6 +37,7 @@ export const COMPLETION_NAMES: ReadonlySet<string> = names("prompt suffix return
 /** They change nothing of what an engine without weights does. */
 const WITHOUT_EFFECT = [
   ...["prompt_ignore_length", "best_of", "use_beam_search", "top_p_min", "length_penalty", "early_stopping"],
+  "parallel_tool_calls",
   ...["conversation_params", "thinking", "injected_chat_template_kwargs", "agent_hierarchy", "return_context_logits"],
 ];
 /** Refused where they say something: they name what does not exist here. */
@@ -51,16 +63,25 @@ export function toVllm(body: PythonDict, known: ReadonlySet<string>): void {
   if (isDict(options) && get(options, "include_usage") === undefined) set(options, "include_usage", true);
   usePriority(body);
   useFormat(body);
-  if (isChat) return;
+  if (isChat) {
+    checkSalt(get(body, "cache_salt"));
+    useTools(body);
+    return;
+  }
   remove(body, "suffix");
   if ((get(body, "max_tokens") ?? null) === null) set(body, "max_tokens", NO_LIMIT);
   if (get(body, "detokenize") === false) set(body, "return_token_ids", true);
   remove(body, "detokenize");
 }
 
-/** What validators of the whole body say, before any field is looked at. */
+/** What validators of the whole body say, before any field is looked at; the last one defined comes first. */
 function checkWhole(body: PythonDict, isChat: boolean): void {
-  if (!isChat && truthy(get(body, "suffix"))) throw new Refused(bodyError("suffix is not supported", body));
+  if (truthy(get(body, "suffix"))) throw new Refused(bodyError("suffix is not supported", body));
+  if (isChat) {
+    if ((get(body, "top_logprobs") ?? null) !== null && !truthy(get(body, "logprobs")))
+      throw new Refused(bodyError("logprobs must be true when using top_logprobs", body));
+    checkToolChoice(body);
+  }
   if (truthy(get(body, "stream"))) return;
   const options = get(body, "stream_options");
   if (isChat && (options ?? null) !== null)
@@ -69,7 +90,36 @@ function checkWhole(body: PythonDict, isChat: boolean): void {
     throw new Refused(bodyError("Stream options can only be defined when stream is true.", body));
 }
 
-function checkNames(body: PythonDict, known: ReadonlySet<string>, needed: readonly string[]): void {
+/** Tools alone set their choice; one that needs tools is refused without. */
+function checkToolChoice(body: PythonDict): void {
+  const hasTools = truthy(get(body, "tools"));
+  if (hasTools && get(body, "tool_choice") === undefined) set(body, "tool_choice", "auto");
+  const choice = get(body, "tool_choice");
+  if (hasTools || choice === undefined || choice === "none" || choice === "auto") return;
+  throw new Refused(bodyError("When using `tool_choice`, `tools` must be set.", body));
+}
+
+/** A list without tools is none, and a choice that is null leaves the model free. */
+function useTools(body: PythonDict): void {
+  const tools = get(body, "tools") ?? null;
+  if (tools === null || (isList(tools) && tools.length === 0)) {
+    remove(body, "tools");
+    remove(body, "tool_choice");
+  } else if (get(body, "tool_choice") === null) set(body, "tool_choice", "auto");
+}
+
+function checkSalt(salt: PythonValue | undefined): void {
+  if (typeof salt !== "string" || salt.trim() !== "") return;
+  const raised = "Parameter 'cache_salt' must be a non-empty string if provided.";
+  throw new Refused(
+    schemaErrors([
+      { type: "value_error", loc: ["body", "cache_salt"], message: `Value error, ${raised}`, input: salt, raised },
+    ]),
+  );
+}
+
+/** Throws `Refused`. */
+export function checkNames(body: PythonDict, known: ReadonlySet<string>, needed: readonly string[]): void {
   const missing = needed.filter((name) => get(body, name) === undefined);
   const extra = keysOf(body).filter((name) => !known.has(name));
   if (missing.length + extra.length === 0) return;
@@ -103,26 +153,34 @@ function usePriority(body: PythonDict): void {
   set(body, "priority", Math.round((1 - priority) * PRIORITIES));
 }
 
+/** Where a format of each type says what it is, and what vLLM calls that. */
+const FORMATS = new Map<PythonValue | undefined, readonly [member: string, structured: string | null]>([
+  ["json", ["schema", null]],
+  ["json_schema", ["json_schema", null]],
+  ["regex", ["regex", "regex"]],
+  ["ebnf", ["ebnf", "grammar"]],
+]);
+
 /** vLLM has other names for three of the formats. */
 function useFormat(body: PythonDict): void {
   const format = get(body, "response_format");
   if (!isDict(format)) return;
   const type = get(format, "type");
-  const structured = (key: string, value: string) => {
-    const pattern = get(format, value);
-    if ((pattern ?? null) === null)
-      throw new Refused(
-        flatError(`The ${value} field is required when response_format.type is '${value}', but got None.`),
-      );
+  const [member, structured] = FORMATS.get(type) ?? [];
+  if (member === undefined) return;
+  const value = get(format, member) ?? null;
+  if (value === null)
+    throw new Refused(
+      flatError(`response_format.${member} is required for response_format.type == '${type}', but got None.`),
+    );
+  if (structured) {
     remove(body, "response_format");
-    set(body, "structured_outputs", { [key]: pattern! });
-  };
-  if (type === "regex") structured("regex", "regex");
-  else if (type === "ebnf") structured("grammar", "ebnf");
-  else if (type === "json") {
-    const schema = get(format, "schema");
-    if (!isDict(schema))
-      throw new Refused(flatError("The schema field is required when response_format.type is 'json', but got None."));
-    set(body, "response_format", { type: "json_schema", json_schema: { name: "schema", schema } });
-  }
+    set(body, "structured_outputs", { [structured]: value });
+  } else
+    set(body, "response_format", { type: "json_schema", json_schema: { name: "schema", schema: schemaOf(value) } });
+}
+
+/** OpenAI's API wraps a schema; alone it is taken, too. */
+function schemaOf(value: PythonValue): PythonValue {
+  return (isDict(value) && get(value, "schema")) || value;
 }

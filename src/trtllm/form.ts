@@ -10,7 +10,7 @@ import { Finish } from "../engine/types.ts";
 import type { TextParts } from "../generation/logprobs.ts";
 import { hidesTokens } from "../generation/output-options.ts";
 import type { Ids } from "../host/random.ts";
-import type { Delta } from "../parsers/output.ts";
+import type { Delta, Message } from "../parsers/output.ts";
 import type { ErrorAnswer } from "../python/request.ts";
 import { asTrtllm } from "./errors.ts";
 
@@ -21,6 +21,7 @@ const COMPLETION = { idPrefix: "cmpl", object: "text_completion" };
 /** Nothing is decoded ahead here. */
 const PER_ITER = '"avg_decoded_tokens_per_iter":1.0';
 const CHAT_SUFFIX = encoder.encode(`","reasoning_content":""},${PER_ITER}}]}\n\n`);
+const CALL_SUFFIX = encoder.encode(`"}}]},${PER_ITER}}]}\n\n`);
 const COMPLETION_SUFFIX = encoder.encode(
   `","token_ids":null,"logprobs":null,"finish_reason":null,"stop_reason":null,${PER_ITER}}],"usage":null}\n\n`,
 );
@@ -93,10 +94,14 @@ abstract class TrtllmForm extends ChunkedForm {
 }
 
 export class TrtllmChatForm extends TrtllmForm {
-  protected readonly suffix = CHAT_SUFFIX;
+  protected readonly suffix: Uint8Array;
+  /** The tool that the request named: the text is its arguments. */
+  readonly #tool: { readonly name: string } | null;
 
-  constructor(named: Named) {
+  constructor(named: Named, tool: { readonly name: string } | null) {
     super(CHAT, named);
+    this.#tool = tool;
+    this.suffix = tool === null ? CHAT_SUFFIX : CALL_SUFFIX;
   }
 
   /** One event per choice, with a blank before its end; a second one echoes the last message. */
@@ -116,7 +121,7 @@ export class TrtllmChatForm extends TrtllmForm {
     const shown = logprobs?.chat(ids, from);
     const end = finish === null ? "" : `,"finish_reason":"${finishName(finish, choice.called)}"${stopMember(stop)}`;
     return [
-      `${this.head}{"index":${index},"delta":{${deltaMembers(delta)}}${shown === undefined ? "" : `,"logprobs":${shown}`}${end}` +
+      `${this.head}{"index":${index},"delta":{${this.#delta(index, delta)}}${shown === undefined ? "" : `,"logprobs":${shown}`}${end}` +
         `,${PER_ITER}}]${this.usageSoFar(choice)}}\n\n`,
     ];
   }
@@ -126,10 +131,35 @@ export class TrtllmChatForm extends TrtllmForm {
     return `${this.start("chat.completion")}${list}],"usage":${this.usageOf(choices)},"prompt_token_ids":null,"prompt_token_ids_b64":null}`;
   }
 
+  #delta(index: number, delta: Delta | null): string {
+    return this.#tool === null
+      ? deltaMembers(delta)
+      : `${this.#callHead(index)}${escapeJson(delta?.content ?? "")}"}}]`;
+  }
+
+  /** Up to the arguments. The call has no id, and its choice's index. */
+  #callHead(index: number): string {
+    const name = JSON.stringify(this.#tool!.name);
+    return `"tool_calls":[{"type":"function","index":${index},"function":{"name":${name},"arguments":"`;
+  }
+
+  /** The text of one that was named is a call, which does not count as one in the finish reason. */
+  #message(choice: WholeChoice): Message & { readonly finish: string } {
+    const message = choice.message();
+    const finish = finishName(choice.finish!, message.calls.length > 0);
+    if (this.#tool === null) return { ...message, reasoning: message.reasoning ?? "", finish };
+    const call = {
+      id: `chatcmpl-tool-${this.context.newId(16)}`,
+      name: this.#tool.name,
+      arguments: message.content ?? "",
+    };
+    return { content: "", reasoning: null, calls: [call], finish };
+  }
+
   #choice(choice: WholeChoice): string {
     const { output } = this.context;
     const { ids } = choice; // `message` takes them
-    const { content, reasoning, calls } = choice.message();
+    const { content, reasoning, calls, finish } = this.#message(choice);
     const called = calls.map(
       ({ id, name, arguments: given }) =>
         `{"id":${JSON.stringify(id)},"type":"function","function":{"name":${JSON.stringify(name)},"arguments":${JSON.stringify(given)}}}`,
@@ -137,14 +167,15 @@ export class TrtllmChatForm extends TrtllmForm {
     const shown = (!hidesTokens(output) && choice.logprobs()?.chat(ids, 0)) || "null";
     return (
       `{"index":${choice.index},"message":{"role":${JSON.stringify(output.role)},"content":${JSON.stringify(output.lastMessage + (content ?? ""))}` +
-      `,"reasoning_content":${JSON.stringify(reasoning ?? "")},"reasoning":null,"tool_calls":[${called}]},"logprobs":${shown}` +
-      `,"finish_reason":"${finishName(choice.finish!, calls.length > 0)}","stop_reason":${JSON.stringify(choice.stop)}` +
+      `,"reasoning_content":${JSON.stringify(reasoning)},"reasoning":null,"tool_calls":[${called}]},"logprobs":${shown}` +
+      `,"finish_reason":"${finish}","stop_reason":${JSON.stringify(choice.stop)}` +
       `,"mm_embedding_handle":null,"disaggregated_params":null,${PER_ITER}}`
     );
   }
 
   protected prefix(index: number): string {
-    return `${this.head}{"index":${index},"delta":{"content":"`;
+    const begin = this.#tool === null ? '"content":"' : this.#callHead(index);
+    return `${this.head}{"index":${index},"delta":{${begin}`;
   }
 }
 

@@ -1,11 +1,12 @@
 /** Which bodies are chat, which completions, and what form has the answer? */
 import type { BodyReader, Form } from "../answer/form.ts";
 import { type ChatValues, type CompletionValues, chatFields, completionFields } from "../dialects/openai/fields.ts";
-import { applyChatRules, applyCompletionRules } from "../dialects/openai/rules.ts";
+import { applyCompletionRules, checkChatLogprobs, checkMessages, normalizeMessages } from "../dialects/openai/rules.ts";
 import { toChat, toChatPieces, toCompletion } from "../dialects/openai/translate.ts";
 import { type BodyKind, type ReadBody, readerOf } from "../python/read-body.ts";
 import type { ChatRequest, CompletionRequest, Int, Limits } from "../python/request.ts";
 import { validator } from "../python/validate.ts";
+import { get } from "../python/value.ts";
 import { asTrtllm } from "./errors.ts";
 import { CHAT_NAMES, COMPLETION_NAMES, toVllm } from "./fields.ts";
 import { TrtllmChatForm, TrtllmCompletionForm } from "./form.ts";
@@ -14,7 +15,10 @@ const chat: BodyKind<typeof chatFields, ChatRequest> = {
   validator: validator(chatFields),
   rules(body) {
     toVllm(body, CHAT_NAMES);
-    applyChatRules(body);
+    const messages = get(body, "messages");
+    checkMessages(messages);
+    checkChatLogprobs(body);
+    normalizeMessages(messages);
   },
   translate: (values, body, limits, exact) => toChat(cut(values as ChatValues, limits), body, limits, exact),
   translatePieces: (values, body, limits, exact) =>
@@ -43,7 +47,9 @@ export function trtllmReaders(nextId: () => number): { readonly chat: BodyReader
 function formOf(request: ChatRequest | CompletionRequest, nextId: () => number): Form {
   const { model, stream } = request;
   const named = { model: model ?? "", stream, nextId };
-  return request.kind === "chat" ? new TrtllmChatForm(named) : new TrtllmCompletionForm(named);
+  if (request.kind === "completion") return new TrtllmCompletionForm(named);
+  const { toolChoice } = request;
+  return new TrtllmChatForm(named, typeof toolChoice === "object" ? toolChoice : null);
 }
 
 /** More tokens than the context has are no mistake: the answer ends there. */

@@ -17,9 +17,7 @@ async function start(line: string): Promise<RenewableApp> {
 
 let app: RenewableApp;
 beforeAll(async () => {
-  app = await start(
-    "--timing none --max-num-tokens 512 --tool-call-parser hermes --enable-auto-tool-choice --reasoning-parser deepseek_r1",
-  );
+  app = await start("--timing none --max-num-tokens 512 --tool-call-parser hermes --reasoning-parser deepseek_r1");
 });
 afterAll(() => app.close(0));
 

@@ -30,7 +30,7 @@ const MAX_CACHE_SALT = 128;
 /** The rules of `/v1/chat/completions`. Sets `tool_choice` to auto when only tools are given, and renames old names in messages. */
 export function applyChatRules(body: PythonDict, looksAtTools = true): void {
   const messages = get(body, "messages");
-  if (messages !== undefined && iterate(messages) === undefined) throw notIterable(messages);
+  checkMessages(messages);
   if (truthy(get(body, "continue_final_message")) && truthy(get(body, "add_generation_prompt")))
     throw validationRefusal("Cannot set both `continue_final_message` and `add_generation_prompt` to True.");
   if (looksAtTools) checkTools(body);
@@ -64,6 +64,11 @@ export function applyCompletionRules(body: PythonDict): void {
   checkResponseFormat(body);
   if (get(body, "max_tokens") === null) remove(body, "max_tokens");
   checkCacheSalt(get(body, "cache_salt"));
+}
+
+/** Throws `Refused`. */
+export function checkMessages(messages: PythonValue | undefined): void {
+  if (messages !== undefined && iterate(messages) === undefined) throw notIterable(messages);
 }
 
 function notIterable(value: PythonValue): Refused {
@@ -104,7 +109,8 @@ function checkLogprobTokenIds(body: PythonDict): void {
     throw validationRefusal("`logprob_token_ids` is not supported with beam search.", "logprob_token_ids");
 }
 
-function checkChatLogprobs(body: PythonDict): void {
+/** Throws `Refused`. */
+export function checkChatLogprobs(body: PythonDict): void {
   checkLogprobTokenIds(body);
   if (truthy(get(body, "logprob_token_ids")) && !truthy(get(body, "logprobs")))
     throw validationRefusal("when using `logprob_token_ids`, `logprobs` must be set to true.", "logprob_token_ids");
@@ -242,8 +248,8 @@ function item(value: PythonValue, key: string): PythonValue {
   throw new Refused(badRequest(`'${typeName(value)}' object is not subscriptable`));
 }
 
-/** `reasoning_content` is the old name of `reasoning`; tool calls become a list. */
-function normalizeMessages(messages: PythonValue | undefined): void {
+/** `reasoning_content` is the old name of `reasoning`; tool calls become a list. Changes the messages; throws `Refused`. */
+export function normalizeMessages(messages: PythonValue | undefined): void {
   if (!isList(messages)) return;
   for (const message of messages) {
     if (!isDict(message)) continue;

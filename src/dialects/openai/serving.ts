@@ -30,7 +30,8 @@ export function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adap
   };
 }
 
-export function serverOf(options: OpenAiOptions): ServerTraits {
+/** `tools`: where they are not used as in vLLM. */
+export function serverOf(options: OpenAiOptions, tools = toolsOf(options)): ServerTraits {
   const { config, vocabulary } = options;
   const { after } = options.backend;
   return {
@@ -52,7 +53,7 @@ export function serverOf(options: OpenAiOptions): ServerTraits {
     clockUs: config.wire?.perRequestMetrics ? () => options.backend.nowUs() : null,
     keepAlive: keepAliveOf(options),
     reasoning: reasoningOf(options),
-    tools: toolsOf(options),
+    tools,
     timedOut: requestTimedOut(frontLimitsOf(config).requestTimeoutS),
     waiting: options.accounting,
   };
@@ -67,7 +68,8 @@ function reasoningOf({ config, vocabulary }: OpenAiOptions): ServerTraits["reaso
   throw new UnusableFolder(`no tokens <think> and </think>, which --reasoning-parser ${name} looks for`);
 }
 
-function toolsOf({ config, vocabulary, accounting, newId }: OpenAiOptions): ServerTraits["tools"] {
+/** The parser of tool calls; null: there is none. */
+export function toolsOf({ config, vocabulary, accounting, newId }: OpenAiOptions): ServerTraits["tools"] {
   const { toolCallParser: name, autoToolChoice = false, toolHabits: habits } = config.wire ?? {};
   if (name === undefined) return null;
   const parsed: Accounting["parsed"] = (...of) => accounting.parsed?.(...of);

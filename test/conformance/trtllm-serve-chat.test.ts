@@ -1,0 +1,162 @@
+/** What of a chat does the role trtllm-serve take, refuse and show that vLLM's server does not? Tools, and the schema's validators. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
+import { createRenewableApp, type RenewableApp } from "../../src/roles/create-app.ts";
+
+setDefaultTimeout(20_000);
+
+async function start(line: string): Promise<RenewableApp> {
+  const resolved = resolveServeConfig(`--role trtllm-serve --port 0 --timing none ${line}`.split(" "), {}, () => "");
+  if (!("config" in resolved)) throw new Error(JSON.stringify(resolved));
+  return createRenewableApp(resolved.config, { log: () => {} });
+}
+
+let plain: RenewableApp;
+let parsing: RenewableApp;
+beforeAll(async () => {
+  plain = await start("--max-seq-len 2048");
+  parsing = await start("--max-seq-len 2048 --tool-call-parser hermes");
+});
+afterAll(() => Promise.all([plain.close(0), parsing.close(0)]));
+
+/** What `JSON.parse` gives: of any shape. */
+type Json = ReturnType<typeof JSON.parse>;
+const MESSAGES = [{ role: "user", content: "Say something." }];
+const chat = (more: object, app = plain) =>
+  fetch(`${app.url}/v1/chat/completions`, {
+    method: "POST",
+    body: JSON.stringify({ model: "m", messages: MESSAGES, max_tokens: 6, ignore_eos: true, ...more }),
+    headers: { "content-type": "application/json" },
+  });
+const json = async (response: Promise<Response>): Promise<Json> => (await response).json();
+const chunks = async (response: Promise<Response>): Promise<Json[]> =>
+  (await (await response).text())
+    .split("\n\n")
+    .filter((event) => event.startsWith("data: {"))
+    .map((event) => JSON.parse(event.slice(6)));
+
+const tools = [{ type: "function", function: { name: "weather", parameters: { type: "object", properties: {} } } }];
+const NAMED = { type: "function", function: { name: "weather" } };
+
+test.each([
+  { tools },
+  { tools, tool_choice: "auto" },
+  { tools, tool_choice: "required" },
+  { tools, tool_choice: null },
+  { tools: [] },
+  { tool_choice: "auto" },
+  { tools: [], tool_choice: "auto" },
+])("without a parser of tool calls the text is the content: %j", async (more) => {
+  const [{ message, finish_reason }] = (await json(chat(more))).choices;
+  expect([message.tool_calls, finish_reason]).toEqual([[], "length"]);
+  expect(message.content.length).toBeGreaterThan(0);
+});
+
+test("a parser alone finds calls, also where the choice is null", async () => {
+  for (const more of [{ tool_choice: "auto" }, { tool_choice: null }, {}]) {
+    const answers = await Promise.all(
+      Array.from({ length: 12 }, (_, seed) =>
+        json(chat({ seed, tools, max_tokens: 200, ignore_eos: false, ...more }, parsing)),
+      ),
+    );
+    const called = answers.filter(({ choices: [one] }) => one.message.tool_calls.length > 0);
+    expect(called.length).toBeGreaterThan(0);
+    expect(called[0].choices[0].finish_reason).toBe("tool_calls");
+  }
+});
+
+test("a tool that is named has the text as its arguments, with any parser", async () => {
+  for (const app of [plain, parsing]) {
+    const { choices } = await json(chat({ tools, tool_choice: NAMED, seed: 1, n: 2 }, app));
+    for (const { message, finish_reason } of choices) {
+      expect(message).toEqual({
+        ...{ role: "assistant", content: "", reasoning_content: null, reasoning: null },
+        tool_calls: [
+          {
+            id: expect.stringMatching(/^chatcmpl-tool-[0-9a-f]{32}$/),
+            type: "function",
+            function: { name: "weather", arguments: expect.any(String) },
+          },
+        ],
+      });
+      expect(finish_reason).toBe("length");
+    }
+    const whole = choices.map(({ message }: Json) => message.tool_calls[0].function.arguments);
+    expect(whole[0].length).toBeGreaterThan(0);
+    const streamed = await chunks(chat({ tools, tool_choice: NAMED, seed: 1, n: 2, stream: true }, app));
+    const said = ["", ""];
+    for (const { choices } of streamed.slice(2)) {
+      const [{ index, delta }] = choices;
+      expect(delta).toEqual({
+        tool_calls: [{ type: "function", index, function: { name: "weather", arguments: expect.any(String) } }],
+      });
+      said[index] += delta.tool_calls[0].function.arguments;
+    }
+    expect(said).toEqual(whole);
+  }
+});
+
+test("a named tool needs none of that name, and may stand beside a format", async () => {
+  const more = { tools, tool_choice: { type: "function", function: { name: "other" } } };
+  const called = async (given: object, app?: RenewableApp) =>
+    (await json(chat({ ...more, ...given }, app))).choices[0].message.tool_calls[0].function;
+  const response_format = { type: "regex", regex: "[ab]{3}" };
+  for (const [app, tool_choice, name] of [
+    [plain, more.tool_choice, "other"],
+    [parsing, NAMED, "weather"],
+  ] as const)
+    expect(await called({ tool_choice, response_format, max_tokens: 100, ignore_eos: false }, app)).toEqual({
+      name,
+      arguments: expect.stringMatching(/^[ab]{3}$/),
+    });
+  expect((await called({ ignore_eos: false }, parsing)).arguments.length).toBeGreaterThan(0);
+});
+
+const SALT = "Parameter 'cache_salt' must be a non-empty string if provided.";
+
+test.each([
+  [{ suffix: "x" }, "suffix is not supported"],
+  [{ top_logprobs: 2 }, "logprobs must be true when using top_logprobs"],
+  [{ top_logprobs: 0 }, "logprobs must be true when using top_logprobs"],
+  [{ suffix: "x", top_logprobs: 0 }, "suffix is not supported"],
+  [{ tool_choice: "required" }, "When using `tool_choice`, `tools` must be set."],
+  [{ tool_choice: null }, "When using `tool_choice`, `tools` must be set."],
+  [{ tool_choice: NAMED, tools: [] }, "When using `tool_choice`, `tools` must be set."],
+])("validators of the whole body refuse %j", async (more, message) => {
+  const response = await chat(more);
+  const { error } = (await response.json()) as Json;
+  expect(response.status).toBe(400);
+  expect(error).toStartWith(
+    `[{'type': 'value_error', 'loc': ('body',), 'msg': 'Value error, ${message}', 'input': {'model': 'm', `,
+  );
+  expect(error).toEndWith(`'ctx': {'error': ValueError('${message}')}}]`);
+});
+
+test("cache_salt: blanks are refused by the schema, all else is taken", async () => {
+  for (const cache_salt of ["", " \t"])
+    expect((await json(chat({ cache_salt }))).error).toBe(
+      `[{'type': 'value_error', 'loc': ('body', 'cache_salt'), 'msg': "Value error, ${SALT}", ` +
+        `'input': ${cache_salt === "" ? "''" : "' \\t'"}, 'ctx': {'error': ValueError("${SALT}")}}]`,
+    );
+  for (const cache_salt of ["a/b", "@\\", "s".repeat(200), null]) expect((await chat({ cache_salt })).status).toBe(200);
+});
+
+test.each([
+  ["regex", "regex"],
+  ["ebnf", "ebnf"],
+  ["json", "schema"],
+  ["json_schema", "json_schema"],
+])("response_format %s without its %s", async (type, member) => {
+  const response = await chat({ response_format: { type, [member]: null } });
+  const message = `response_format.${member} is required for response_format.type == '${type}', but got None.`;
+  const body = { object: "error", message, type: "BadRequestError", param: null, code: 400 };
+  expect([response.status, await response.json()]).toEqual([400, body]);
+});
+
+test("a JSON schema may stand alone or be wrapped", async () => {
+  const schema = { type: "object", properties: { a: { const: 1 } }, required: ["a"] };
+  for (const json_schema of [schema, { schema }, { name: "s", schema }]) {
+    const format = { response_format: { type: "json_schema", json_schema }, max_tokens: 300, ignore_eos: false };
+    expect(JSON.parse((await json(chat(format))).choices[0].message.content)).toMatchObject({ a: 1 });
+  }
+});
