@@ -23,7 +23,7 @@ import { ServeCounts } from "./counts.ts";
 import { asTrtllm, flatError } from "./errors.ts";
 import { type PageFacts, prometheusPage } from "./families.ts";
 import { lingering } from "./lingering.ts";
-import { ownHandlers, TRTLLM_VERSION } from "./own-routes.ts";
+import { modelName, ownHandlers, TRTLLM_VERSION } from "./own-routes.ts";
 import { trtllmReaders } from "./read.ts";
 
 const METHODS: Readonly<Record<string, readonly string[]>> = {
@@ -86,7 +86,7 @@ export function trtllmApp({ options: given, iterations, facts }: TrtllmParts) {
     error: (context, error) => http.error(context, asTrtllm(error)),
   };
   let requests = 0;
-  const { chat, completion } = trtllmReaders(() => ++requests);
+  const { chat, completion } = trtllmReaders(modelName(config.servedModelNames[0]!), () => ++requests);
   const handlers = ownHandlers({
     options,
     http,

@@ -3,7 +3,7 @@
  * chunk of a chat leaves out what is null, a chunk of a completion and whole answers write it.
  */
 import { ChunkedForm } from "../answer/chunked-form.ts";
-import { FINISH_NAMES, promptOf } from "../answer/context.ts";
+import { type AnswerContext, FINISH_NAMES, promptOf } from "../answer/context.ts";
 import type { ChoiceSoFar, Piece, WholeChoice } from "../answer/form.ts";
 import { escapeJson } from "../content/vocabulary.ts";
 import { Finish } from "../engine/types.ts";
@@ -30,6 +30,8 @@ export interface Named {
   /** As the request has it. */
   readonly model: string;
   readonly stream: boolean;
+  /** The model's own name. */
+  readonly served: string;
   /** The number of a request, which ids of streams carry. */
   readonly nextId: () => number;
 }
@@ -37,7 +39,8 @@ export interface Named {
 abstract class TrtllmForm extends ChunkedForm {
   readonly #kind: typeof CHAT;
   readonly #named: Named;
-  #head: string | null = null;
+  /** What the chunks of each prompt begin with: to the engine it is a request of its own. */
+  #heads: readonly string[] = [];
 
   constructor(kind: typeof CHAT, named: Named) {
     super();
@@ -51,9 +54,23 @@ abstract class TrtllmForm extends ChunkedForm {
     return `${this.#kind.idPrefix}-${stream ? nextId() : newId(16)}`;
   }
 
+  override accepted(context: AnswerContext): readonly string[] {
+    const events = super.accepted(context);
+    if (!this.#named.stream) return events;
+    this.#heads = context.prompts.map((_, prompt) => {
+      const id = prompt === 0 ? context.id : this.id(null, context.newId);
+      return `data: ${this.start(this.#kind.object, id)}`;
+    });
+    return events;
+  }
+
   ended(choices: readonly ChoiceSoFar[]): readonly string[] {
-    if (!this.context.output.includeUsage) return [DONE];
-    return [`${this.head}],"usage":${this.usageOf(choices)}}\n\n`, DONE];
+    return [...this.usageEvents(choices), DONE];
+  }
+
+  /** Those that are left for the end. */
+  protected usageEvents(choices: readonly ChoiceSoFar[]): readonly string[] {
+    return this.context.output.includeUsage ? [`${this.head(0)}],"usage":${this.usageOf(choices)}}\n\n`] : [];
   }
 
   /** The handler's task dies, and the connection with it. */
@@ -65,25 +82,26 @@ abstract class TrtllmForm extends ChunkedForm {
     return asTrtllm(error);
   }
 
-  protected get model(): string {
-    return this.#named.model;
+  /** What the chunks of a choice begin with. */
+  protected head(index: number): string {
+    return this.#heads[Math.floor(index / this.context.output.n)]!;
   }
 
-  /** What all chunks begin with. */
-  protected get head(): string {
-    this.#head ??= `data: ${this.start(this.#kind.object)}`;
-    return this.#head;
-  }
-
-  protected start(object: string): string {
-    const { id, created } = this.context;
-    return `{"id":${JSON.stringify(id)},"object":"${object}","created":${created},"model":${JSON.stringify(this.model)},"choices":[`;
+  /** `several`: answers that are put together name the model that answers, in place of the one that was asked for. */
+  protected start(object: string, id = this.context.id, several = false): string {
+    const { created } = this.context;
+    const { model, served } = this.#named;
+    const shown = JSON.stringify(several ? served : model);
+    return `{"id":${JSON.stringify(id)},"object":"${object}","created":${created},"model":${shown},"choices":[`;
   }
 
   /** All choices of an answer together. */
   protected usageOf(choices: readonly ChoiceSoFar[]): string {
     const { prompt, completion } = this.tokensOf(choices);
-    return usage(prompt, completion, choices[0]?.submission?.cachedTokens ?? 0);
+    const { n } = this.context.output;
+    const firsts = choices.filter((_, index) => index % n === 0);
+    const cached = firsts.reduce((sum, { submission }) => sum + (submission?.cachedTokens ?? 0), 0);
+    return usage(prompt, completion, cached);
   }
 
   /** With `continuous_usage_stats`, else "". */
@@ -105,11 +123,13 @@ export class TrtllmChatForm extends TrtllmForm {
   }
 
   /** One event per choice, with a blank before its end; a second one echoes the last message. */
-  opening(): readonly string[] {
+  opening([first]: readonly ChoiceSoFar[]): readonly string[] {
     const { output, prompts } = this.context;
     const indices = Array.from({ length: output.n }, (_, index) => index);
-    const more = output.continuousUsage ? `,"usage":${usage(prompts[0]!.tokens, 0, 0)}` : "";
-    const event = (index: number, delta: string) => `${this.head}{"index":${index},"delta":{${delta}}}]${more}} \n\n`;
+    const cached = first!.submission?.cachedTokens ?? 0;
+    const more = output.continuousUsage ? `,"usage":${usage(prompts[0]!.tokens, 0, cached)}` : "";
+    const event = (index: number, delta: string) =>
+      `${this.head(index)}{"index":${index},"delta":{${delta}}}]${more}} \n\n`;
     const roles = indices.map((index) => event(index, `"role":${JSON.stringify(output.role)}`));
     if (output.lastMessage === "") return roles;
     return [...roles, ...indices.map((index) => event(index, `"content":"${escapeJson(output.lastMessage)}"`))];
@@ -121,7 +141,7 @@ export class TrtllmChatForm extends TrtllmForm {
     const shown = logprobs?.chat(ids, from);
     const end = finish === null ? "" : `,"finish_reason":"${finishName(finish, choice.called)}"${stopMember(stop)}`;
     return [
-      `${this.head}{"index":${index},"delta":{${this.#delta(index, delta)}}${shown === undefined ? "" : `,"logprobs":${shown}`}${end}` +
+      `${this.head(index)}{"index":${index},"delta":{${this.#delta(index, delta)}}${shown === undefined ? "" : `,"logprobs":${shown}`}${end}` +
         `,${PER_ITER}}]${this.usageSoFar(choice)}}\n\n`,
     ];
   }
@@ -175,26 +195,62 @@ export class TrtllmChatForm extends TrtllmForm {
 
   protected prefix(index: number): string {
     const begin = this.#tool === null ? '"content":"' : this.#callHead(index);
-    return `${this.head}{"index":${index},"delta":{${begin}`;
+    return `${this.head(index)}{"index":${index},"delta":{${begin}`;
   }
 }
 
 export class TrtllmCompletionForm extends TrtllmForm {
   protected readonly suffix = COMPLETION_SUFFIX;
+  /** By prompt, its choices that have ended, of a stream that tells their usage. */
+  readonly #ended: ChoiceSoFar[][] = [];
 
   constructor(named: Named) {
     super(COMPLETION, named);
   }
 
-  piece({ choice, delta, ids, from, logprobs }: Piece): readonly string[] {
+  piece(piece: Piece): readonly string[] {
+    const { choice } = piece;
+    const event = this.#chunk(piece);
+    if (choice.finish === null || !this.#tellsPrompts) return [event];
+    const { n } = this.context.output;
+    const prompt = Math.floor(choice.index / n);
+    this.#ended[prompt] ??= [];
+    const ended = this.#ended[prompt];
+    ended.push(choice);
+    return ended.length < n ? [event] : [event, this.#usageEvent(ended)];
+  }
+
+  /** Each of several prompts tells its usage when its last choice has ended. */
+  get #tellsPrompts(): boolean {
+    return this.context.output.includeUsage && this.context.prompts.length > 1;
+  }
+
+  #usageEvent(choices: readonly ChoiceSoFar[]): string {
+    const [{ index, submission }] = choices as [ChoiceSoFar];
+    const completion = choices.reduce((sum, { tokens }) => sum + tokens, 0);
+    const told = usage(promptOf(this.context, index).tokens, completion, submission?.cachedTokens ?? 0);
+    return `${this.head(index)}],"usage":${told}}\n\n`;
+  }
+
+  /** Those of prompts with a choice that had nothing to show. */
+  protected override usageEvents(choices: readonly ChoiceSoFar[]): readonly string[] {
+    if (!this.#tellsPrompts) return super.usageEvents(choices);
+    const { output, prompts } = this.context;
+    const { n } = output;
+    return prompts.flatMap((_, prompt) =>
+      this.#ended[prompt]?.length === n ? [] : [this.#usageEvent(choices.slice(prompt * n, (prompt + 1) * n))],
+    );
+  }
+
+  #chunk({ choice, delta, ids, from, logprobs }: Piece): string {
     const { index, finish, stop } = choice;
     const echo = from === 0 ? this.#echo(index) : "";
     const shown = listed(logprobs?.completionParts(ids, from, []));
     const reason = finish === null ? "null" : `"${finishName(finish, false)}"`;
-    return [
+    return (
       `${this.prefix(index)}${this.#text(echo + (delta?.content ?? ""))}","token_ids":${this.#ids(ids)},"logprobs":${shown}` +
-        `,"finish_reason":${reason},"stop_reason":${JSON.stringify(stop)},${PER_ITER}}]${this.usageSoFar(choice) || ',"usage":null'}}\n\n`,
-    ];
+      `,"finish_reason":${reason},"stop_reason":${JSON.stringify(stop)},${PER_ITER}}]${this.usageSoFar(choice) || ',"usage":null'}}\n\n`
+    );
   }
 
   whole(choices: readonly WholeChoice[]): string {
@@ -208,7 +264,9 @@ export class TrtllmCompletionForm extends TrtllmForm {
         `,"disaggregated_params":null,${PER_ITER}}`
       );
     });
-    return `${this.start("text_completion")}${list}],"usage":${this.usageOf(choices)},"prompt_token_ids":null}`;
+    const several = this.context.prompts.length > 1;
+    const start = this.start("text_completion", this.context.id, several);
+    return `${start}${list}],"usage":${this.usageOf(choices)},"prompt_token_ids":${several ? "[]" : "null"}}`;
   }
 
   /** Without `detokenize` ids stand in the place of the text. */
@@ -224,7 +282,7 @@ export class TrtllmCompletionForm extends TrtllmForm {
   }
 
   protected prefix(index: number): string {
-    return `${this.head}{"index":${index},"text":"`;
+    return `${this.head(index)}{"index":${index},"text":"`;
   }
 }
 

@@ -112,7 +112,8 @@ const missing = (name: string) =>
   schemaErrors([{ type: "missing", loc: ["body", name], message: "Field required", input: null }]);
 
 /** A directory stands for its last part. */
-const modelName = (model: string) => (/^[./]/.test(model) ? model.replace(/\/+$/, "").split("/").at(-1)! : model);
+export const modelName = (model: string) =>
+  /^[./]/.test(model) ? model.replace(/\/+$/, "").split("/").at(-1)! : model;
 
 const modelsJson = (id: string, created: number) =>
   `{"object":"list","data":[{"id":${JSON.stringify(id)},"object":"model","created":${created},"owned_by":"tensorrt_llm"}]}`;

@@ -34,19 +34,22 @@ const completion: BodyKind<typeof completionFields, CompletionRequest> = {
     toCompletion(cut(values as CompletionValues, limits), body, limits, exact),
 };
 
-/** The two readers of a server. `nextId`: the number of a request. */
-export function trtllmReaders(nextId: () => number): { readonly chat: BodyReader; readonly completion: BodyReader } {
+/** The two readers of a server. `served`: the model's own name; `nextId`: the number of a request. */
+export function trtllmReaders(
+  served: string,
+  nextId: () => number,
+): { readonly chat: BodyReader; readonly completion: BodyReader } {
   const formed = (read: ReadBody<ChatRequest | CompletionRequest>): ReturnType<BodyReader["read"]> => {
     if ("error" in read) return { error: asTrtllm(read.error) };
     const { request } = read;
-    return { request, form: formOf(request, nextId) };
+    return { request, form: formOf(request, served, nextId) };
   };
   return { chat: readerOf(chat, formed), completion: readerOf(completion, formed) };
 }
 
-function formOf(request: ChatRequest | CompletionRequest, nextId: () => number): Form {
+function formOf(request: ChatRequest | CompletionRequest, served: string, nextId: () => number): Form {
   const { model, stream } = request;
-  const named = { model: model ?? "", stream, nextId };
+  const named = { model: model ?? "", stream, served, nextId };
   if (request.kind === "completion") return new TrtllmCompletionForm(named);
   const { toolChoice } = request;
   return new TrtllmChatForm(named, typeof toolChoice === "object" ? toolChoice : null);

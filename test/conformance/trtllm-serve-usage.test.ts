@@ -1,0 +1,81 @@
+/** What does the role trtllm-serve count, and under which names: of several prompts, and of a chat's first event? */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
+import { createRenewableApp, type RenewableApp } from "../../src/roles/create-app.ts";
+
+setDefaultTimeout(20_000);
+
+let app: RenewableApp;
+beforeAll(async () => {
+  const flags = "--role trtllm-serve --port 0 --max-seq-len 2048 --timing none".split(" ");
+  const resolved = resolveServeConfig(flags, {}, () => "");
+  if (!("config" in resolved)) throw new Error(JSON.stringify(resolved));
+  app = await createRenewableApp(resolved.config, { log: () => {} });
+});
+afterAll(() => app.close(0));
+
+const post = (path: string, more: object) =>
+  fetch(app.url + path, {
+    method: "POST",
+    body: JSON.stringify({ model: "m", max_tokens: 4, ...more }),
+    headers: { "content-type": "application/json" },
+  });
+const chat = (more: object) => post("/v1/chat/completions", more);
+const complete = (more: object) => post("/v1/completions", more);
+/** What `JSON.parse` gives: of any shape. */
+type Json = ReturnType<typeof JSON.parse>;
+const json = async (response: Promise<Response>): Promise<Json> => (await response).json();
+/** Events of a stream, each with its end. */
+const events = async (response: Promise<Response>) => (await (await response).text()).split(/(?<=\n\n)/);
+const chunk = (event: string) => JSON.parse(event.slice("data: ".length));
+
+test("answers to several prompts are put together: usage is the sum, the model its own name", async () => {
+  const prompt = Array.from({ length: 100 }, (_, i) => 100 + i);
+  await complete({ prompt });
+  const one = await json(complete({ prompt }));
+  const cached = one.usage.prompt_tokens_details.cached_tokens;
+  expect(cached).toBeGreaterThan(0);
+  expect([one.model, one.prompt_token_ids]).toEqual(["m", null]);
+  const both = await json(complete({ prompt: [prompt, prompt], n: 2 }));
+  expect([both.model, both.prompt_token_ids]).toEqual(["meta-llama/Llama-3.1-8B-Instruct", []]);
+  expect(both.usage).toMatchObject({ prompt_tokens: 200, total_tokens: 216, completion_tokens: 16 });
+  // They share blocks as they run side by side: the last one is not copied for both.
+  expect(both.usage.prompt_tokens_details.cached_tokens).toBeGreaterThan(1.9 * cached);
+});
+
+test("of several prompts each has its own id in a stream, and its usage behind its last choice", async () => {
+  const asked = { stream: true, prompt: [[5, 6, 7], [8], [9, 10]], n: 2, max_tokens: 2 };
+  const all = await events(complete({ ...asked, stream_options: {} }));
+  expect(all.at(-1)).toBe("data: [DONE]\n\n");
+  const chunks = all.slice(0, -1).map(chunk);
+  const numbers: number[] = [];
+  for (const [prompt, tokens] of [3, 1, 2].entries()) {
+    const indices = [2 * prompt, 2 * prompt + 1];
+    const [{ id }] = chunks.filter(({ choices: [one] }) => one?.index === indices[0]);
+    const own = chunks.filter((one) => one.id === id);
+    numbers.push(Number(/^cmpl-(\d+)$/.exec(id)![1]));
+    expect(own.slice(0, -1).map(({ choices: [one] }) => one.index)).toEqual(
+      expect.arrayContaining([...indices, ...indices]),
+    );
+    expect(own.slice(0, -1).every(({ usage }) => usage === null)).toBe(true);
+    const { choices, usage } = own.at(-1);
+    expect(choices).toEqual([]);
+    expect(usage).toEqual({
+      ...{ prompt_tokens: tokens, total_tokens: tokens + 4, completion_tokens: 4 },
+      prompt_tokens_details: { cached_tokens: 0 },
+    });
+  }
+  expect(numbers).toEqual([0, 1, 2].map((more) => numbers[0]! + more));
+  expect(chunks).toHaveLength(3 * (2 * 2 + 1));
+  const without = await events(complete(asked));
+  expect(without).toHaveLength(3 * 2 * 2 + 1);
+});
+
+test("continuous usage of a chat: its first event knows the cached tokens", async () => {
+  const messages = [{ role: "user", content: "word ".repeat(120) }];
+  await chat({ messages });
+  const all = await events(chat({ messages, stream: true, stream_options: { continuous_usage_stats: true } }));
+  const cached = all.slice(0, -1).map((event) => chunk(event).usage.prompt_tokens_details.cached_tokens);
+  expect(cached[0]).toBeGreaterThan(0);
+  expect(new Set(cached).size).toBe(1);
+});
