@@ -25,6 +25,7 @@ import { type PageFacts, prometheusPage } from "./families.ts";
 import { lingering } from "./lingering.ts";
 import { modelName, ownHandlers, TRTLLM_VERSION } from "./own-routes.ts";
 import { trtllmReaders } from "./read.ts";
+import { responsesHabits, useResponse } from "./responses.ts";
 
 const METHODS: Readonly<Record<string, readonly string[]>> = {
   "/health": ["GET"],
@@ -68,6 +69,7 @@ export function trtllmApp({ options: given, iterations, facts }: TrtllmParts) {
     ...(returnPerfMetrics ? { "/prometheus/metrics": ["GET"] } : {}),
     ...(config.disableFastapiDocs ? {} : DOCS),
   });
+  const served = modelName(config.servedModelNames[0]!);
   const adapters = new LoraAdapters([], config.servedModelNames);
   const limits = {
     ...limitsOf(options, adapters),
@@ -79,14 +81,17 @@ export function trtllmApp({ options: given, iterations, facts }: TrtllmParts) {
   const tools = toolsOf(options);
   const server = serverOf(options, tools && { ...tools, autoEnabled: true, namedIsText: true });
   const generator = new Generator(options, { http, server, limits, adapters, thread: null });
-  const ofVllm = dialectHost(generator, (body, exact, changes) => chatValuePieces(body, limits, exact, changes));
+  const ofVllm = dialectHost(generator, (body, exact, changes) => {
+    useResponse(body, limits);
+    return chatValuePieces(body, limits, exact, changes);
+  });
   const host: DialectHost = {
     ...ofVllm,
     answer: (context, reader) => generator.answer(context, withErrors(reader)),
     error: (context, error) => http.error(context, asTrtllm(error)),
   };
   let requests = 0;
-  const { chat, completion } = trtllmReaders(modelName(config.servedModelNames[0]!), () => ++requests);
+  const { chat, completion } = trtllmReaders(served, () => ++requests);
   const handlers = ownHandlers({
     options,
     http,
@@ -113,7 +118,7 @@ export function trtllmApp({ options: given, iterations, facts }: TrtllmParts) {
     .post("/v1/chat/completions", ({ request, server }) => generator.answer({ request, server }, chat), HOT)
     .post("/v1/completions", ({ request, server }) => generator.answer({ request, server }, completion), HOT)
     .use(routes({ ...handlers, ...(config.disableFastapiDocs ? {} : docsOf(http)) }))
-    .use(responses(RESPONSES_KEPT, notKept).routes(host));
+    .use(responses(RESPONSES_KEPT, responsesHabits(served)).routes(host));
 }
 
 /** What the routes look like to a machine: their paths and methods. */
@@ -187,10 +192,4 @@ function refuserOf({ config: { engine } }: OpenAiOptions) {
       `The sum of prompt length (${tokens}.0), query length (0) should not exceed ${over[0]} (${over[1]})`,
     );
   };
-}
-
-function notKept(id: string) {
-  if (!id.startsWith("resp"))
-    return flatError(`Invalid 'response_id': '${id}'. Expected an ID that begins with 'resp'.`, "InvalidRequestError");
-  return flatError(`Response with id '${id}' not found.`, "InvalidRequestError", 404);
 }

@@ -118,10 +118,10 @@ function checkSalt(salt: PythonValue | undefined): void {
   );
 }
 
-/** Throws `Refused`. */
-export function checkNames(body: PythonDict, known: ReadonlySet<string>, needed: readonly string[]): void {
+/** Throws `Refused`. `known` null: any may be there. */
+export function checkNames(body: PythonDict, known: ReadonlySet<string> | null, needed: readonly string[]): void {
   const missing = needed.filter((name) => get(body, name) === undefined);
-  const extra = keysOf(body).filter((name) => !known.has(name));
+  const extra = keysOf(body).filter((name) => known?.has(name) === false);
   if (missing.length + extra.length === 0) return;
   throw new Refused(
     schemaErrors([

@@ -9,46 +9,56 @@ import { readerOf } from "../../python/read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../../python/request.ts";
 import { bool, int } from "../../python/types.ts";
 import { ResponsesForm } from "./form.ts";
+import type { ResponsesHabits } from "./habits.ts";
 import { invalid, noResponse, type ResponseRead, responseKind } from "./read.ts";
 import type { RepeatedFields } from "./repeated.ts";
 import { EventLog, Store } from "./store.ts";
 
-/** `most`: responses that are kept; 0 for none. `unknown`: responses may be deleted, and what is said of one that is not kept. */
-export function responses(most: number, unknown?: (id: string) => ErrorAnswer): ApiDialect {
+/** `most`: responses that are kept; 0 for none. `habits`: of a server that is not vLLM's. */
+export function responses(most: number, habits?: ResponsesHabits): ApiDialect {
   const store = new Store(most);
   return {
     operations: async () => (await import("./operations.ts")).responsesOperations,
     routes(host: DialectHost) {
-      const reader = responsesReader(host, store);
+      const reader = responsesReader(host, store, habits);
       return routes({
         "POST /v1/responses": (context) => host.answer(context, reader),
-        "GET /v1/responses/:id": (context, { id }) => retrieve(host, store, context, id!),
-        ...(unknown
+        ...(habits
           ? {
+              "GET /v1/responses/:id": (context, { id = "" }) => {
+                const kept = store.get(id);
+                return kept === undefined
+                  ? host.error(context, habits.unknown(id))
+                  : host.json(context, kept.body(kept.status));
+              },
               "DELETE /v1/responses/:id": (context, { id = "" }) =>
                 store.delete(id)
                   ? host.json(context, `{"id":${JSON.stringify(id)},"object":"response","deleted":true}`)
-                  : host.error(context, unknown(id)),
+                  : host.error(context, habits.unknown(id)),
             }
-          : { "POST /v1/responses/:id/cancel": (context, { id }) => cancel(host, store, context, id!) }),
+          : {
+              "GET /v1/responses/:id": (context, { id }) => retrieve(host, store, context, id!),
+              "POST /v1/responses/:id/cancel": (context, { id }) => cancel(host, store, context, id!),
+            }),
       });
     },
   };
 }
 
 /** Reads bodies of `/v1/responses`. Where responses are kept, the largest are read here too: what is kept must be here. */
-export function responsesReader(host: DialectHost, store: Store): BodyReader {
+export function responsesReader(host: DialectHost, store: Store, habits?: ResponsesHabits): BodyReader {
   const formOf = (request: ChatRequest, messages: ResponseRead["messages"], repeated: RepeatedFields) => {
-    const runs = repeated.background && store.keeps;
+    const runs = repeated.background && store.keeps && habits === undefined;
     return new ResponsesForm(repeated, request, {
       store,
       messages,
       parses: host.parses,
+      habits,
       abort: runs ? new AbortController() : null,
       log: runs && request.stream ? new EventLog() : null,
     });
   };
-  const reader = readerOf(responseKind(host, store), (read): ReturnType<BodyReader["read"]> => {
+  const reader = readerOf(responseKind(host, store, habits), (read): ReturnType<BodyReader["read"]> => {
     if ("error" in read) return read;
     const { request, messages, repeated } = read.request;
     return { request, form: formOf(request, messages, repeated) };

@@ -5,8 +5,9 @@ import type { Background, ChoiceSoFar, Form, Piece, WholeChoice } from "../../an
 import { LongTexts, SHORT_CANDIDATES } from "../../answer/long-body.ts";
 import type { Ids } from "../../host/random.ts";
 import type { CallDelta } from "../../parsers/output.ts";
-import type { ChatRequest } from "../../python/request.ts";
+import type { ChatRequest, ErrorAnswer } from "../../python/request.ts";
 import type { Before } from "./convert.ts";
+import type { ResponsesHabits } from "./habits.ts";
 import {
   type BodyFacts,
   callItem,
@@ -40,6 +41,8 @@ export interface ResponseSetup {
   readonly parses: boolean;
   readonly abort: AbortController | null;
   readonly log: EventLog | null;
+  /** Those of a server that is not vLLM's. */
+  readonly habits: ResponsesHabits | undefined;
 }
 
 export class ResponsesForm implements Form {
@@ -71,7 +74,7 @@ export class ResponsesForm implements Form {
   }
 
   id(_header: string | null, newId: Ids): string {
-    return this.#repeated.requestId ?? `resp_${newId(8)}`;
+    return this.#repeated.requestId ?? `resp_${newId(this.#setup.habits?.idBytes ?? 8)}`;
   }
 
   accepted(context: AnswerContext): readonly string[] {
@@ -178,6 +181,10 @@ export class ResponsesForm implements Form {
     return this.#end(ending.finish === "length" ? "incomplete" : "completed", items, ending);
   }
 
+  refused(error: ErrorAnswer): ErrorAnswer {
+    return this.#setup.habits?.refused(error) ?? error;
+  }
+
   dropped(): void {
     this.#logprobs?.drop();
     if (this.background !== null && this.#facts !== undefined) this.#end("failed", this.#items, null);
@@ -197,7 +204,8 @@ export class ResponsesForm implements Form {
   }
 
   #body(status: Status, items: readonly Item[], ending: Ending | null): string {
-    return responseBody(this.#facts, status, items, ending);
+    const make = this.#setup.habits?.body ?? responseBody;
+    return make(this.#facts, status, items, ending);
   }
 
   /** The body at the end; a response that was cancelled stays so. */

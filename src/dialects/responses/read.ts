@@ -3,11 +3,12 @@ import type { ReadingHost } from "../../answer/dialect.ts";
 import { badRequest, errorAnswer, Refused } from "../../python/errors.ts";
 import { atOnce, type Pieces } from "../../python/pieces.ts";
 import type { BodyKind } from "../../python/read-body.ts";
-import type { ChatRequest } from "../../python/request.ts";
+import type { ChatRequest, ErrorAnswer } from "../../python/request.ts";
 import { validator } from "../../python/validate.ts";
 import { get, type PlainDict, type PythonDict, truthy } from "../../python/value.ts";
 import { inputMessages, type ResponsesValues, responseToChat } from "./convert.ts";
 import { applyResponsesRules, responsesFields } from "./fields.ts";
+import type { ResponsesHabits } from "./habits.ts";
 import { type RepeatedFields, repeatedOf } from "./repeated.ts";
 import type { Store } from "./store.ts";
 
@@ -20,19 +21,28 @@ export interface ResponseRead {
 
 const fields = validator(responsesFields);
 
-export function responseKind(host: ReadingHost, store: Store): BodyKind<typeof responsesFields, ResponseRead> {
+/** `habits`: of a server that is not vLLM's. */
+export function responseKind(
+  host: ReadingHost,
+  store: Store,
+  habits?: ResponsesHabits,
+): BodyKind<typeof responsesFields, ResponseRead> {
+  const unknown = habits?.unknown ?? noResponse;
+
   return {
     validator: fields,
-    rules: applyResponsesRules,
-    translate: (given, body, _limits, exact) => atOnce(asked(host, store, given as ResponsesValues, body, exact)),
-    translatePieces: (given, body, _limits, exact) => asked(host, store, given as ResponsesValues, body, exact),
+    rules: habits?.rules ?? applyResponsesRules,
+    translate: (given, body, _limits, exact) =>
+      atOnce(asked(host, { store, unknown }, given as ResponsesValues, body, exact)),
+    translatePieces: (given, body, _limits, exact) =>
+      asked(host, { store, unknown }, given as ResponsesValues, body, exact),
   };
 }
 
 /** Throws `Refused`. */
 function* asked(
   host: ReadingHost,
-  store: Store,
+  { store, unknown }: { readonly store: Store; readonly unknown: (id: string) => ErrorAnswer },
   values: ResponsesValues,
   body: PythonDict,
   exact: boolean,
@@ -43,7 +53,7 @@ function* asked(
   if (values.store === true && !store.keeps && background === true) throw new Refused(noBackground);
   if ((values.previous_input_messages ?? []).length > 0 && previous) throw new Refused(twoHistories);
   const kept = previous === null ? null : store.get(previous);
-  if (kept === undefined) throw new Refused(noResponse(previous!));
+  if (kept === undefined) throw new Refused(unknown(previous!));
   const messages = yield* inputMessages(values, body, kept?.before ?? null);
   const chat = yield* responseToChat(values, body, messages);
   yield;

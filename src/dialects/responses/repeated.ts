@@ -2,6 +2,7 @@
 
 import { escapeJson } from "../../content/vocabulary.ts";
 import { mapped, type Pieces } from "../../python/pieces.ts";
+import { reprFloat } from "../../python/repr.ts";
 import { get, isDict, type PythonDict, type PythonValue, toPlain, toPlainPieces } from "../../python/value.ts";
 import type { ResponsesValues } from "./convert.ts";
 
@@ -18,6 +19,10 @@ export interface RepeatedFields {
 type Field =
   | "instructions"
   | "metadata"
+  | "max_output_tokens"
+  | "temperature"
+  | "top_logprobs"
+  | "top_p"
   | "parallel_tool_calls"
   | "tool_choice"
   | "tools"
@@ -49,6 +54,10 @@ export function* repeatedOf(values: ResponsesValues): Pieces<RepeatedFields> {
     json: {
       instructions: orNull(values.instructions),
       metadata: JSON.stringify(metadata),
+      max_output_tokens: String(values.max_output_tokens),
+      temperature: floatJson(values.temperature),
+      top_logprobs: String(values.top_logprobs),
+      top_p: floatJson(values.top_p),
       parallel_tool_calls: String(values.parallel_tool_calls ?? true),
       tool_choice: choiceJson(values),
       tools: `[${tools}]`,
@@ -67,6 +76,7 @@ export function* repeatedOf(values: ResponsesValues): Pieces<RepeatedFields> {
   };
 }
 
+const floatJson = (value: number | null) => (value === null ? "null" : reprFloat(value));
 const plainJson = (value: PythonValue) => JSON.stringify(toPlain(value));
 
 /** Members of a model in their order, absent ones null. */

@@ -1,0 +1,93 @@
+/**
+ * What does `/v1/responses` take here, and what does a response say? `ResponsesRequest` and `ResponsesResponse` of
+ * `openai_protocol.py`, `openai_responses` of `openai_server.py` (1.3 line). The events of a stream, and the items of the
+ * output, are vLLM's.
+ */
+import type { Ending } from "../answer/context.ts";
+import type { ResponsesHabits } from "../dialects/responses/habits.ts";
+import type { BodyFacts, Item } from "../dialects/responses/items.ts";
+import { quotedJson } from "../dialects/responses/repeated.ts";
+import type { Status } from "../dialects/responses/store.ts";
+import { Refused } from "../python/errors.ts";
+import type { ErrorAnswer, Limits } from "../python/request.ts";
+import { get, keysOf, numberOf, type PythonDict, remove, set, truthy } from "../python/value.ts";
+import { asTrtllm, bodyError, flatError } from "./errors.ts";
+import { checkNames } from "./fields.ts";
+import { useSampling } from "./sampling.ts";
+
+const NAMES = new Set(
+  (
+    "background include input instructions max_output_tokens max_tool_calls metadata model parallel_tool_calls " +
+    "previous_response_id reasoning service_tier store stream temperature text tool_choice tools top_logprobs top_p " +
+    "truncation user request_id understudy"
+  ).split(" "),
+);
+
+/** `served`: the model's own name, which a response has in place of the one that was asked for. */
+export function responsesHabits(served: string): ResponsesHabits {
+  return {
+    rules,
+    body: (facts, status, output, ending) => responseJson(served, facts, status, output, ending),
+    unknown: notKept,
+    refused: asTrtllm,
+    idBytes: 16,
+  };
+}
+
+/** Unlike those of chats its unknown fields are ignored, and null is the same as absent. */
+function rules(body: PythonDict): void {
+  if ((get(body, "prompt") ?? null) !== null) throw new Refused(bodyError("prompt template is not supported", body));
+  const store = get(body, "store");
+  if (truthy(get(body, "background")) && store !== undefined && !truthy(store))
+    throw new Refused(bodyError("background can only be used when `store` is true", body));
+  for (const name of keysOf(body)) if (get(body, name) === null) remove(body, name);
+  checkNames(body, null, ["input", "model"]);
+  for (const name of keysOf(body)) if (!NAMES.has(name)) remove(body, name);
+  if (get(body, "parallel_tool_calls") === undefined) set(body, "parallel_tool_calls", false);
+}
+
+/** Changes the chat that was made of such a body into one of this server's. Throws `Refused`. */
+export function useResponse(chat: PythonDict, { maxModelLen }: Limits): void {
+  useSampling(chat);
+  // The response repeats it; it has no other effect.
+  remove(chat, "parallel_tool_calls");
+  if ((numberOf(get(chat, "max_tokens")) ?? 0) > maxModelLen) set(chat, "max_tokens", maxModelLen);
+}
+
+function notKept(id: string): ErrorAnswer {
+  if (!id.startsWith("resp_"))
+    return flatError(`Invalid 'response_id': '${id}'. Expected an ID that begins with 'resp'.`, "InvalidRequestError");
+  return flatError(`Response with id '${id}' not found.`, "InvalidRequestError", 404);
+}
+
+/** `ending` null: it has not ended. */
+function responseJson(
+  served: string,
+  { repeated, context }: BodyFacts,
+  status: Status,
+  output: readonly Item[],
+  ending: Ending | null,
+): string {
+  const { json, background } = repeated;
+  const orOne = (given: string) => (given === "null" ? "1.0" : given);
+  return (
+    `{"id":${quotedJson(context.id)},"created_at":${context.created},"instructions":${json.instructions}` +
+    `,"metadata":${json.metadata},"model":${quotedJson(served)},"object":"response"` +
+    `,"output":[${output.map((item) => item.json)}],"parallel_tool_calls":${json.parallel_tool_calls}` +
+    `,"temperature":${orOne(json.temperature)},"tool_choice":${json.tool_choice},"tools":${json.tools}` +
+    `,"top_p":${orOne(json.top_p)},"background":${background},"max_output_tokens":${json.max_output_tokens}` +
+    `,"max_tool_calls":${json.max_tool_calls},"previous_response_id":${json.previous_response_id},"prompt":null` +
+    `,"reasoning":${json.reasoning},"service_tier":${json.service_tier},"status":"${status}","text":${json.text}` +
+    `,"top_logprobs":${json.top_logprobs},"truncation":${json.truncation},"usage":${usage(ending)},"user":${json.user}}`
+  );
+}
+
+function usage(ending: Ending | null): string {
+  if (ending === null) return "null";
+  const { promptTokens, completionTokens, reasoningTokens, cachedTokens } = ending;
+  return (
+    `{"input_tokens":${promptTokens},"input_tokens_details":{"cached_tokens":${cachedTokens},"cache_write_tokens":0}` +
+    `,"output_tokens":${completionTokens},"output_tokens_details":{"reasoning_tokens":${reasoningTokens ?? 0}}` +
+    `,"total_tokens":${promptTokens + completionTokens}}`
+  );
+}
