@@ -79,9 +79,14 @@ export function isJson(contentType: string | null): boolean {
   return contentType === "application/json" || contentType?.toLowerCase().split(";", 1)[0] === "application/json";
 }
 
+/** Whether FastAPI parses a body of this content type, which need not be JSON's own. */
+export function namesJson(contentType: string | null): boolean {
+  return /^\s*application\/(?:json|[^;]*\+json)\s*(?:;|$)/i.test(contentType ?? "");
+}
+
 /** FastAPI parses what calls itself JSON before vLLM looks at the type. */
 function mediaTypeError(body: Body, contentType: string | null): ErrorAnswer {
-  if (!asText(body).empty && /^\s*application\/(?:json|[^;]*\+json)\s*(?:;|$)/i.test(contentType ?? "")) {
+  if (!asText(body).empty && namesJson(contentType)) {
     const parsed = parse(body);
     if ("error" in parsed) return parsed.error;
   }

@@ -29,7 +29,11 @@ export interface Validator<F extends Fields> {
   pieces(body: PythonValue, exact: boolean): Pieces<Values<F> | typeof FAIL | { readonly error: ErrorAnswer }>;
 }
 
-export function validator<F extends Fields>(fields: F): Validator<F> {
+/** `told`: the answer to what does not fit, and the count of all errors where only the first are there. */
+export function validator<F extends Fields>(
+  fields: F,
+  told: (errors: readonly LineError[], count: number) => ErrorAnswer = validationErrors,
+): Validator<F> {
   const names = Object.keys(fields);
   const byName = new Map(Object.entries(fields));
   const defaults: Record<string, unknown> = {};
@@ -82,7 +86,7 @@ export function validator<F extends Fields>(fields: F): Validator<F> {
       }
     if (state.count === 0) return values as Values<F>;
     state.prefix(0, "body");
-    return { error: validationErrors(state.errors!, state.count) };
+    return { error: told(state.errors!, state.count) };
   }
   return {
     fast,
@@ -110,14 +114,15 @@ function entry(error: LineError): string {
     ["type", error.type],
     ["loc", place(error.loc)],
     ["msg", error.message],
-    ["input", summary(error.input)],
+    ["input", inputSummary(error.input)],
   ]);
   if (error.context !== undefined) shown.set("ctx", new Map(Object.entries(error.context)));
   if (error.raised === undefined) return cut(repr(shown), MAX_ENTRY_CHARACTERS);
   return cut(`${repr(shown).slice(0, -1)}, 'ctx': {'error': ValueError(${repr(error.raised)})}}`, MAX_ENTRY_CHARACTERS);
 }
 
-function summary(value: PythonValue): string {
+/** What vLLM shows of an input: how long a list is, the beginning of a text. */
+export function inputSummary(value: PythonValue): string {
   if (isList(value)) return `<list of ${value.length} items>`;
   if (isDict(value)) return `<dict of ${sizeOf(value)} items>`;
   return cut(str(value), MAX_INPUT_CHARACTERS);

@@ -24,7 +24,7 @@ import { asTrtllm, flatError } from "./errors.ts";
 import { type PageFacts, prometheusPage } from "./families.ts";
 import { lingering } from "./lingering.ts";
 import { modelName, ownHandlers, TRTLLM_VERSION } from "./own-routes.ts";
-import { trtllmReaders } from "./read.ts";
+import { byFastApi, trtllmReaders } from "./read.ts";
 import { responsesHabits, useResponse } from "./responses.ts";
 
 const METHODS: Readonly<Record<string, readonly string[]>> = {
@@ -87,7 +87,7 @@ export function trtllmApp({ options: given, iterations, facts }: TrtllmParts) {
   });
   const host: DialectHost = {
     ...ofVllm,
-    answer: (context, reader) => generator.answer(context, withErrors(reader)),
+    answer: (context, reader) => generator.answer(context, withErrors(byFastApi(reader))),
     error: (context, error) => http.error(context, asTrtllm(error)),
   };
   let requests = 0;

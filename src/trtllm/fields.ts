@@ -52,7 +52,7 @@ const PRIORITIES = 1_000_000;
 export function toVllm(body: PythonDict, known: ReadonlySet<string>): void {
   const isChat = known === CHAT_NAMES;
   checkWhole(body, isChat);
-  checkNames(body, known, ["model", isChat ? "messages" : "prompt"]);
+  checkNames(body, known, isChat ? ["messages", "model"] : ["model", "prompt"]);
   for (const name of NOT_HERE) {
     if ((get(body, name) ?? null) !== null) throw new Refused(flatError(`${name} is not supported by this server`));
     remove(body, name);

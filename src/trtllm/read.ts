@@ -3,16 +3,17 @@ import type { BodyReader, Form } from "../answer/form.ts";
 import { type ChatValues, type CompletionValues, chatFields, completionFields } from "../dialects/openai/fields.ts";
 import { applyCompletionRules, checkChatLogprobs, checkMessages, normalizeMessages } from "../dialects/openai/rules.ts";
 import { toChat, toChatPieces, toCompletion } from "../dialects/openai/translate.ts";
-import { type BodyKind, type ReadBody, readerOf } from "../python/read-body.ts";
+import { asText } from "../python/body-text.ts";
+import { type Body, type BodyKind, namesJson, type ReadBody, readerOf } from "../python/read-body.ts";
 import type { ChatRequest, CompletionRequest, Int, Limits } from "../python/request.ts";
 import { validator } from "../python/validate.ts";
 import { get } from "../python/value.ts";
-import { asTrtllm } from "./errors.ts";
+import { asTrtllm, uncaught, wrongFields } from "./errors.ts";
 import { CHAT_NAMES, COMPLETION_NAMES, toVllm } from "./fields.ts";
 import { TrtllmChatForm, TrtllmCompletionForm } from "./form.ts";
 
 const chat: BodyKind<typeof chatFields, ChatRequest> = {
-  validator: validator(chatFields),
+  validator: validator(chatFields, wrongFields),
   rules(body) {
     toVllm(body, CHAT_NAMES);
     const messages = get(body, "messages");
@@ -25,7 +26,7 @@ const chat: BodyKind<typeof chatFields, ChatRequest> = {
     toChatPieces(cut(values as ChatValues, limits), body, limits, exact),
 };
 const completion: BodyKind<typeof completionFields, CompletionRequest> = {
-  validator: validator(completionFields),
+  validator: validator(completionFields, wrongFields),
   rules(body) {
     toVllm(body, COMPLETION_NAMES);
     applyCompletionRules(body);
@@ -44,7 +45,21 @@ export function trtllmReaders(
     const { request } = read;
     return { request, form: formOf(request, served, nextId) };
   };
-  return { chat: readerOf(chat, formed), completion: readerOf(completion, formed) };
+  return { chat: byFastApi(readerOf(chat, formed)), completion: byFastApi(readerOf(completion, formed)) };
+}
+
+/** FastAPI 0.121 reads a body without a type as JSON; where the type is another, what it has is no object. */
+export function byFastApi({ read, pieces }: BodyReader): BodyReader {
+  const isOther = (body: Body, type: string | null) => Boolean(type) && !namesJson(type) && !asText(body).empty;
+  const json = "application/json";
+  return {
+    read: (body, type, limits) => (isOther(body, type) ? { error: uncaught } : read(body, json, limits)),
+    ...(pieces && {
+      *pieces(body: Body, type: string | null, limits: Limits) {
+        return isOther(body, type) ? { error: uncaught } : yield* pieces(body, json, limits);
+      },
+    }),
+  };
 }
 
 function formOf(request: ChatRequest | CompletionRequest, served: string, nextId: () => number): Form {

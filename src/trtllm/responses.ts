@@ -11,7 +11,7 @@ import type { Status } from "../dialects/responses/store.ts";
 import { Refused } from "../python/errors.ts";
 import type { ErrorAnswer, Limits } from "../python/request.ts";
 import { get, keysOf, numberOf, type PythonDict, remove, set, truthy } from "../python/value.ts";
-import { asTrtllm, bodyError, flatError } from "./errors.ts";
+import { asTrtllm, bodyError, flatError, wrongFields } from "./errors.ts";
 import { checkNames } from "./fields.ts";
 import { useSampling } from "./sampling.ts";
 
@@ -27,6 +27,7 @@ const NAMES = new Set(
 export function responsesHabits(served: string): ResponsesHabits {
   return {
     rules,
+    wrong: wrongFields,
     body: (facts, status, output, ending) => responseJson(served, facts, status, output, ending),
     unknown: notKept,
     refused: asTrtllm,

@@ -1,5 +1,6 @@
 /** What does a server do with `/v1/responses` that is not vLLM's? Types only. */
 import type { ErrorAnswer } from "../../python/request.ts";
+import type { LineError } from "../../python/types.ts";
 import type { PythonDict } from "../../python/value.ts";
 import type { responseBody } from "./items.ts";
 
@@ -7,6 +8,8 @@ import type { responseBody } from "./items.ts";
 export interface ResponsesHabits {
   /** Looks at a body, and changes it, before its fields are checked. Throws `Refused`. */
   readonly rules: (body: PythonDict) => void;
+  /** The answer to a body whose fields do not fit. */
+  readonly wrong: (errors: readonly LineError[]) => ErrorAnswer;
   /** The body of a response. */
   readonly body: typeof responseBody;
   /** What is said of an id under which no response is kept. */

@@ -30,7 +30,7 @@ export function responseKind(
   const unknown = habits?.unknown ?? noResponse;
 
   return {
-    validator: fields,
+    validator: habits ? validator(responsesFields, habits.wrong) : fields,
     rules: habits?.rules ?? applyResponsesRules,
     translate: (given, body, _limits, exact) =>
       atOnce(asked(host, { store, unknown }, given as ResponsesValues, body, exact)),
