@@ -57,6 +57,28 @@ test.each([
   expect(verdictOf("N09", more + text, true)).toBe(verdict);
 });
 
+test.each([
+  ["as many", [5, 5, 5], "held"],
+  ["all fewer, as after a load over the loaded model", [2, 2, 2], "not checkable"],
+  ["fewer successes alone", [2, 5, 5], "violated"],
+  ["all more", [6, 6, 6], "violated"],
+] as const)(
+  "N11: the statistics tell %s than five on the page: %s",
+  (_, [success, inferences, executions], verdict) => {
+    const M = 'model="m",version="1"';
+    const text = page(`
+    nv_inference_request_success{${M}} 5
+    nv_inference_count{${M}} 5
+    nv_inference_exec_count{${M}} 5
+    nv_inference_request_duration_us{${M}} 50
+  `);
+    const inferenceStats = { success: { count: success, ns: 1e6 } };
+    const counts = { inference_count: inferences, execution_count: executions, inference_stats: inferenceStats };
+    const tritonStats = { model_stats: [{ name: "m", version: "1", ...counts }] };
+    expect(checkScrapes([{ text, rest: true, tritonStats }], { only: ["N11"] }).laws[0]!.verdict).toBe(verdict);
+  },
+);
+
 const parts = (model: string, us: number) =>
   page(`
     nv_inference_request_success{model="${model}",version="1"} 1

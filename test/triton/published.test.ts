@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { eventually } from "../server.ts";
 import { hostTriton, type TritonHosted } from "./child.ts";
 
 const FOLDERS: Readonly<Record<string, readonly [config: string, file: string]>> = {
@@ -75,6 +76,7 @@ beforeAll(async () => {
     "--model-control-mode=explicit",
     "--load-model=*",
     "--load-time=0",
+    "--unload-time=0",
     "--metrics-config=histogram_latencies=true",
   ]);
 });
@@ -137,6 +139,7 @@ test("a model has its own buckets of times to the first response; other ones com
   await order("load");
   expect(await bounds()).toBe("1 2.5 4000 +Inf");
   await order("unload");
+  await eventually(async () => (await bounds()) === "");
   await order("load");
   expect(await bounds()).toBe("7 9 +Inf");
 });

@@ -246,7 +246,7 @@ async function served(folders: Readonly<Record<string, string>>, ...flags: strin
     const fields = { id: "", inputs: [x], outputs: [], parameters: [], priority: 0, timeoutUs: 0 };
     server.infer(name, -1, fields, { respond: () => {} });
   };
-  const pending = (name: string) => server.find(name, -1).statistics.pending;
+  const pending = (name: string) => server.find(name, -1).statistics.reporter.pending;
   const pass = async (us: number) => {
     clock.advanceTo(clock.now() + us);
     for (let left = 20; left > 0; left--) await Promise.resolve();

@@ -10,12 +10,11 @@ import { HELP } from "../../metrics/triton/help.ts";
 import { FAILURE_REASONS, SPANS } from "../../metrics/triton/model-numbers.ts";
 import { prometheusCpp } from "../../metrics/triton/style.ts";
 import { histogramSamples, uuidOf } from "../../metrics/triton/table.ts";
-import { isCached } from "../../repository/config/model-config.ts";
 import type { LlmCounts } from "../llm/counts.ts";
 import type { CacheCounts } from "../server/cache.ts";
 import type { CountedModel } from "../server/counted.ts";
+import type { ModelReporter } from "../server/reporter.ts";
 import type { TritonServer } from "../server/server.ts";
-import type { ModelCounts } from "../server/statistics.ts";
 import { type GpuFacts, gpuRows } from "./gpus.ts";
 import { executorFamilies, latenessRows, llmRows, type PrintedFamily, type ShownModel } from "./llm.ts";
 import type { PolledValues } from "./polled.ts";
@@ -38,8 +37,7 @@ export interface PageSettings {
 }
 
 interface Shown extends ShownModel {
-  readonly cached: boolean;
-  readonly statistics: ModelCounts;
+  readonly reporter: ModelReporter;
 }
 
 type Row = readonly [
@@ -53,18 +51,15 @@ export function metricsPage(server: TritonServer, polled: PolledValues, settings
   const { metrics, llm } = settings;
   llm.settle();
   const models = server.counted.map((model) => [model, labelsOf(model, settings.namespacing)] as const);
-  const loaded = models.flatMap(([{ served, folder }, labels]): Shown[] => {
+  const loaded = models.flatMap(([{ served }, labels]): Shown[] => {
     if (served === null) return [];
     const { name, version, statistics } = served;
-    return [{ ...{ name, version, labels }, cached: isCached(folder.config), statistics: statistics.ofCore }];
+    return [{ name, version, labels, reporter: statistics.reporter }];
   });
-  const onGpus = models.flatMap(([{ served, folder }, labels]): Shown[] => {
+  const onGpus = models.flatMap(([{ served }, labels]): Shown[] => {
     if (served === null) return [];
     const { name, version, statistics } = served;
-    const cached = isCached(folder.config);
-    return [...statistics.shares].map(([gpu, share]) => ({
-      ...{ name, version, cached, labels: onGpu(labels, gpu), statistics: share },
-    }));
+    return [...statistics.onGpus].map(([gpu, reporter]) => ({ name, version, labels: onGpu(labels, gpu), reporter }));
   });
   const shown = [...loaded, ...onGpus];
   const { facts } = server;
@@ -109,9 +104,9 @@ const onGpu = (labels: Labels, gpu: number): Labels => {
 };
 
 type Named = keyof typeof HELP;
-type ReadNumber = (statistics: ModelCounts) => number;
+type ReadNumber = (reporter: ModelReporter) => number;
 const each = (shown: readonly Shown[], read: ReadNumber) =>
-  shown.map(({ labels, statistics }) => ({ labels, value: read(statistics) }));
+  shown.map(({ labels, reporter }) => ({ labels, value: read(reporter) }));
 
 const gauge = (name: Named, shown: readonly Shown[], read: ReadNumber): Row => [
   name,
@@ -126,17 +121,16 @@ function counters(models: readonly (readonly [CountedModel, Labels])[], shown: r
     name,
     "counter",
     HELP[name],
-    each(shown, (statistics) => (on ? read(statistics) : 0)),
+    each(shown, (reporter) => (on ? read(reporter) : 0)),
   ];
   const failures = models.flatMap(([{ failures, failuresOn }, labels]) =>
     FAILURE_REASONS.flatMap((reason) => {
       const sample = (of: Labels, value: number) => ({ labels: { ...of, reason }, value: on ? value : 0 });
-      const gpus = [...failuresOn].map(([gpu, own]) => [gpu, own[reason]] as const);
-      const ofCore = gpus.reduce((rest, [, own]) => rest - own, failures[reason]);
-      return [sample(labels, ofCore), ...gpus.map(([gpu, own]) => sample(onGpu(labels, gpu), own))];
+      const gpus = [...failuresOn].map(([gpu, own]) => sample(onGpu(labels, gpu), own[reason]));
+      return [sample(labels, failures[reason]), ...gpus];
     }),
   );
-  const cached = shown.filter((one) => one.cached);
+  const cached = shown.filter(({ reporter }) => reporter.cached);
   const ofCache = (name: string, help: string, read: ReadNumber): Row => [name, "counter", help, each(cached, read)];
   return [
     number("nv_inference_request_success", ({ success }) => success.count),
@@ -200,7 +194,7 @@ function cacheGauges(cache: CacheCounts): Row[] {
 
 function firstResponse(shown: readonly Shown[]): Row {
   const name = "nv_inference_first_response_histogram_ms";
-  const values = shown.flatMap(({ labels, statistics: { firstResponse: numbers, firstResponseMs: bounds } }) =>
+  const values = shown.flatMap(({ labels, reporter: { firstResponse: numbers, firstResponseMs: bounds } }) =>
     histogramSamples(name, labels, bounds, [...numbers].slice(0, -1), numbers.at(-1)!),
   );
   return [name, "histogram", HELP[name], values];
@@ -208,7 +202,7 @@ function firstResponse(shown: readonly Shown[]): Row {
 
 /** A model with a cache has none of whole requests. */
 function summaries(shown: readonly Shown[], { metrics, nowUs }: PageSettings): Row[] {
-  const cached = shown.filter((one) => one.cached);
+  const cached = shown.filter(({ reporter }) => reporter.cached);
   const row = (
     name: string,
     help: string,
@@ -217,12 +211,12 @@ function summaries(shown: readonly Shown[], { metrics, nowUs }: PageSettings): R
     count: ReadNumber,
     sum: ReadNumber,
   ): Row => {
-    const values = of.flatMap(({ labels, statistics }): Sample[] => {
-      const quantiles = statistics.quantiles[span]!;
+    const values = of.flatMap(({ labels, reporter }): Sample[] => {
+      const quantiles = reporter.quantiles[span]!;
       quantiles.rotate(nowUs);
       return [
-        { metricName: `${name}_count`, labels, value: count(statistics) },
-        { metricName: `${name}_sum`, labels, value: sum(statistics) },
+        { metricName: `${name}_count`, labels, value: count(reporter) },
+        { metricName: `${name}_sum`, labels, value: sum(reporter) },
         ...metrics.quantiles.map(({ quantile }) => ({
           labels: { ...labels, quantile },
           value: quantiles.get(quantile),
@@ -232,7 +226,7 @@ function summaries(shown: readonly Shown[], { metrics, nowUs }: PageSettings): R
     return [name, "summary", help, values];
   };
   const executed: ReadNumber = ({ success, cacheHit }) => success.count - cacheHit.count;
-  const uncached = shown.filter((one) => !one.cached);
+  const uncached = shown.filter(({ reporter }) => !reporter.cached);
   return [
     ...SPANS.map((span, at) => {
       const name = `nv_inference_${span}_summary_us` as const;

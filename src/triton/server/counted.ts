@@ -1,40 +1,80 @@
-/** What is counted of a version, from its first load on? Failures outlive an unload, also those of each GPU. */
+/**
+ * What is counted of the versions that were ever loaded? What the metrics page shows belongs to a set of labels and goes on
+ * while a model with these is there, so through a load that replaces one; failures outlive the last of them, also those of
+ * each GPU: `MetricModelReporter::Create` (2026).
+ */
 import type { QuantileTarget } from "../../metrics/triton/quantiles.ts";
-import { gpusOf } from "../../repository/config/model-config.ts";
+import { gpusOf, isCached, type ModelConfig } from "../../repository/config/model-config.ts";
 import type { FoundModel } from "../../repository/models/repository.ts";
+import { type FailureCounts, firstResponseMs, ModelReporter, noFailures } from "./reporter.ts";
 import type { Served } from "./served.ts";
-import { type FailureCounts, ModelStatistics, noFailures } from "./statistics.ts";
+import { ModelStatistics } from "./statistics.ts";
 
-/** What metrics show of a version that was ever loaded. */
+/** What metrics show of a version with its tags. */
 export interface CountedModel {
   readonly name: string;
   readonly version: number;
+  /** Those that no instance on a GPU reported. */
   readonly failures: FailureCounts;
-  /** Those of them that instances on a GPU reported. */
+  /** Those that instances on a GPU reported. */
   readonly failuresOn: Map<number, FailureCounts>;
   /** null: it is not loaded. */
   served: Served | null;
   folder: FoundModel;
 }
 
-export const neverLoaded = (folder: FoundModel, version: number): CountedModel => ({
-  ...{ name: folder.name, version, failures: noFailures(), failuresOn: new Map(), served: null, folder },
-});
+interface CountedOptions {
+  /** What instances on GPUs report is counted by GPU. */
+  readonly byGpu: boolean;
+  readonly targets: readonly QuantileTarget[];
+  readonly log: (line: string) => void;
+}
 
-/** Statistics of one load. `byGpu`: what instances on GPUs report is counted by GPU, too. */
-export function newStatistics(
-  { failures, failuresOn }: CountedModel,
-  { config }: FoundModel,
-  byGpu: boolean,
-  targets: readonly QuantileTarget[],
-  nowUs: number,
-  firstResponseMs: readonly number[],
-): ModelStatistics {
-  const onGpus = new Map<number, FailureCounts>();
-  for (const gpu of byGpu ? gpusOf(config) : []) {
-    const own = failuresOn.get(gpu) ?? noFailures();
-    failuresOn.set(gpu, own);
-    onGpus.set(gpu, own);
+/** Differs where labels do. */
+const keyOf = ({ name, metric_tags: tags = {} }: ModelConfig, version: number): string =>
+  JSON.stringify([name, version, Object.entries(tags).sort(([a], [b]) => (a < b ? -1 : 1))]);
+
+export class CountedModels {
+  readonly #all = new Map<string, CountedModel>();
+  readonly #options: CountedOptions;
+
+  constructor(options: CountedOptions) {
+    this.#options = options;
   }
-  return new ModelStatistics(failures, targets, nowUs, firstResponseMs, onGpus);
+
+  get all(): readonly CountedModel[] {
+    return [...this.#all.values()];
+  }
+
+  /** What a load counts in; `going`: that of the version before, which goes on. */
+  statistics({ config }: FoundModel, version: number, nowUs: number, going: ModelStatistics | null): ModelStatistics {
+    const { byGpu, targets, log } = this.#options;
+    const counted = this.#all.get(keyOf(config, version));
+    const before = counted?.served?.statistics;
+    const make = (failures = noFailures(), bounds = firstResponseMs(config, log)) =>
+      new ModelReporter(failures, isCached(config), targets, nowUs, bounds);
+    const reporter = before?.reporter ?? make(counted?.failures);
+    const onGpus = new Map<number, ModelReporter>();
+    for (const gpu of byGpu ? gpusOf(config) : [])
+      onGpus.set(gpu, before?.onGpus.get(gpu) ?? make(counted?.failuresOn.get(gpu), reporter.firstResponseMs));
+    if (going === null) return new ModelStatistics(reporter, onGpus);
+    going.onGpus = onGpus;
+    return going;
+  }
+
+  /** What serves from now on. */
+  serves(served: Served, folder: FoundModel): void {
+    const { name, version, statistics } = served;
+    const { failures } = statistics.reporter;
+    const key = keyOf(folder.config, version);
+    const counted = this.#all.get(key) ?? { name, version, failures, failuresOn: new Map(), served, folder };
+    for (const [gpu, own] of statistics.onGpus) counted.failuresOn.set(gpu, own.failures);
+    this.#all.set(key, Object.assign(counted, { served, folder }));
+  }
+
+  /** Failures are left of a model that has ended, unless another has taken its place. */
+  ended(served: Served): void {
+    const counted = this.#all.get(keyOf(served.config, served.version));
+    if (counted?.served === served) counted.served = null;
+  }
 }

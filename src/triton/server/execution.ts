@@ -1,16 +1,16 @@
 /** What is one execution of a batch, and where did the time of its requests go? */
 import type { ModelHost } from "../../repository/behaviours/behaviour.ts";
 import type { Granted } from "../../repository/scheduling/rate-limiter.ts";
+import type { ComputeTimes, ModelReporter, RequestSpans } from "./reporter.ts";
 import type { InferRequest } from "./request.ts";
-import type { ComputeTimes, ModelStatistics, RequestSpans } from "./statistics.ts";
 
 export interface Instance {
   readonly name: string;
   readonly host: ModelHost;
   /** null: it is on none. */
   readonly gpu: number | null;
-  /** What the instances on its GPU have counted; null: nothing is counted by GPU. */
-  readonly share: ModelStatistics | null;
+  /** Where it counts what it reports. */
+  readonly reporter: ModelReporter;
   dead: boolean;
 }
 

@@ -13,6 +13,7 @@ import { computeTimesOf, type Execution, grant, type Instance, miscounted, raise
 import { awaitedResults, checkedResponse, incomplete, inferencesIn, isIn } from "./fitting.ts";
 import type { ImplicitStates } from "./implicit-state.ts";
 import { OrderedResponses } from "./ordered.ts";
+import type { ModelReporter } from "./reporter.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 import { RequestView } from "./request-view.ts";
 import { sequenceInputs } from "./sequence-inputs.ts";
@@ -69,8 +70,8 @@ export class Runner implements Served {
     this.#shared = shared;
     this.#instances = instancesOf(config).map(({ name, group, device }) => {
       const gpu = group.kind === "KIND_GPU" ? device : null;
-      const share = (gpu !== null && statistics.shares.get(gpu)) || null;
-      const instance: Instance = { name, gpu, share, dead: false, host: host(() => (instance.dead = true)) };
+      const reporter = (gpu !== null && statistics.onGpus.get(gpu)) || statistics.reporter;
+      const instance: Instance = { name, gpu, reporter, dead: false, host: host(() => (instance.dead = true)) };
       return instance;
     });
     this.#idle = [...this.#instances];
@@ -98,7 +99,7 @@ export class Runner implements Served {
       throw new TritonError("UNAVAILABLE", `${request.logged}Exceeds maximum queue size`);
     if (key !== null) this.#keys.set(request, key);
     if (this.#orders.length > 0 && !this.config.sequence_batching) this.#order(request, 0);
-    this.statistics.pending++;
+    this.statistics.reporter.pending++;
     this.live++;
     this.#pump(nowUs);
   }
@@ -158,7 +159,7 @@ export class Runner implements Served {
   }
 
   #refuse(request: InferRequest, reason: "REJECTED" | "CANCELED", error: TritonError): void {
-    this.statistics.pending--;
+    this.statistics.reporter.pending--;
     this.statistics.failed(reason, this.#shared.clock.now() - request.startUs);
     this.#last(request, error);
   }
@@ -166,7 +167,7 @@ export class Runner implements Served {
   /** `placed`: the batch with its slots, some of which may have no request; null: it has none. */
   #execute(instance: Instance, given: readonly InferRequest[], placed: readonly BatchRow<InferRequest>[] | null): void {
     const startUs = this.#shared.clock.now();
-    this.statistics.pending -= given.length;
+    this.statistics.reporter.pending -= given.length;
     const batch = this.#sound(instance, given);
     if (batch.length === 0 || instance.dead) {
       if (instance.dead) this.#bury(instance, batch);
@@ -233,22 +234,22 @@ export class Runner implements Served {
   }
 
   /** Those that the backend can read; the others are answered. */
-  #sound({ share }: Instance, given: readonly InferRequest[]): readonly InferRequest[] {
+  #sound({ reporter }: Instance, given: readonly InferRequest[]): readonly InferRequest[] {
     let sound: InferRequest[] | null = null;
     for (let at = 0; at < given.length; at++) {
       const request = given[at]!;
-      if (!this.#readable(request, share)) sound ??= given.slice(0, at);
+      if (!this.#readable(request, reporter)) sound ??= given.slice(0, at);
       else sound?.push(request);
     }
     return sound ?? given;
   }
 
   /** Texts whose length points beyond the tensor the backend finds out, not the core. */
-  #readable(request: InferRequest, share: ModelStatistics | null): boolean {
+  #readable(request: InferRequest, reporter: ModelReporter): boolean {
     let wrong: string | undefined;
     for (const input of request.fields.inputs) wrong ??= incomplete(input);
     if (wrong === undefined) return true;
-    this.#failed(request, share, this.#shared.clock.now());
+    this.#failed(request, reporter, this.#shared.clock.now());
     this.#last(request, invalidArg(wrong));
     return false;
   }
@@ -273,7 +274,7 @@ export class Runner implements Served {
     const nowUs = answers === null ? inferToUs : this.#shared.clock.now();
     const times = computeTimesOf(run, inferToUs, nowUs);
     this.#computed(instance);
-    this.statistics.executed(inferencesIn(batch), times, instance.share);
+    this.statistics.executed(inferencesIn(batch), times, instance.reporter);
     for (let at = 0; at < batch.length; at++) {
       const request = batch[at]!;
       const answer = answers?.[at];
@@ -281,7 +282,7 @@ export class Runner implements Served {
       const endUs = this.#shared.clock.now();
       const cacheUs = key === undefined || answer === undefined ? null : keep(key, answer, request, this.#shared);
       const spans = spansOf(request, startUs, times, endUs, cacheUs ?? 0);
-      this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs(), instance.share);
+      this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs(), instance.reporter);
       if (cacheUs !== null) this.statistics.missed(cacheUs, nowUs);
       request.reported?.(times);
     }
@@ -305,9 +306,9 @@ export class Runner implements Served {
     const of = `${this.#shared.facts.instanceWord} '${instance.name}'`;
     const said = internal(`Failed to process the request(s) for ${of}, message: ${message}`);
     this.#computed(instance);
-    this.statistics.executed(inferencesIn(batch), computeTimesOf(run, nowUs, nowUs), instance.share);
+    this.statistics.executed(inferencesIn(batch), computeTimesOf(run, nowUs, nowUs), instance.reporter);
     for (const request of batch) {
-      this.#failed(request, instance.share, nowUs);
+      this.#failed(request, instance.reporter, nowUs);
       if (this.#keys.has(request)) this.statistics.missed(request.cacheUs, nowUs);
       this.#last(request, said);
     }
@@ -318,7 +319,7 @@ export class Runner implements Served {
   #bury(instance: Instance, batch: readonly InferRequest[]): void {
     this.#shared.clock.at(this.#shared.clock.now() + DEAD_US, () => {
       for (const request of batch) {
-        this.#failed(request, instance.share, this.#shared.clock.now());
+        this.#failed(request, instance.reporter, this.#shared.clock.now());
         this.#last(request, internal(`Stub process '${instance.name}' is not healthy.`));
       }
       this.#free(instance);
@@ -326,8 +327,8 @@ export class Runner implements Served {
   }
 
   /** Told by the backend. */
-  #failed({ startUs }: InferRequest, share: ModelStatistics | null, nowUs: number): void {
-    this.statistics.failed("BACKEND", nowUs - startUs, 1, share);
+  #failed({ startUs }: InferRequest, reporter: ModelReporter, nowUs: number): void {
+    this.statistics.failed("BACKEND", nowUs - startUs, 1, reporter);
   }
 
   #computed({ gpu }: Instance): void {
@@ -357,10 +358,10 @@ export class Runner implements Served {
     const nowUs = this.#shared.clock.now();
     const times = computeTimesOf(run, nowUs, nowUs);
     const spans = spansOf(request, run.startUs, times, nowUs, 0);
-    const { share } = run.instance;
-    this.statistics.executed(1, times, share);
-    if (answer instanceof TritonError || request.broken) this.#failed(request, share, nowUs);
-    else this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs(), share);
+    const { reporter } = run.instance;
+    this.statistics.executed(1, times, reporter);
+    if (answer instanceof TritonError || request.broken) this.#failed(request, reporter, nowUs);
+    else this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs(), reporter);
     request.reported?.(times);
   }
 

@@ -47,7 +47,7 @@ export function passOn(
 ): void {
   if (answer !== null && !request.responded) {
     request.responded = true;
-    statistics.responded(clock.now() - request.startUs);
+    statistics.reporter.responded(clock.now() - request.startUs);
   }
   request.receiver.respond(answer, final);
 }

@@ -20,7 +20,7 @@ import { type IndexEntry, ModelTable, servingOf, UNLOADED } from "../../reposito
 import { RateLimiter } from "../../repository/scheduling/rate-limiter.ts";
 import { askModel } from "./asking.ts";
 import { ResponseCache } from "./cache.ts";
-import { type CountedModel, neverLoaded, newStatistics } from "./counted.ts";
+import { type CountedModel, CountedModels } from "./counted.ts";
 import { DeviceMemory, type MemoryHold } from "./device-memory.ts";
 import { Gpus } from "./gpus.ts";
 import { isOfEngine, type LoadAround, type LoadedModel, loadSeconds, loadVersion, takeMemory } from "./load.ts";
@@ -28,7 +28,6 @@ import { Naps } from "./naps.ts";
 import type { TritonOptions } from "./options.ts";
 import { type InferReceiver, InferRequest, type RequestFields } from "./request.ts";
 import type { Served, Shared } from "./served.ts";
-import { firstResponseMs } from "./statistics.ts";
 
 const SHORT_MS = 5;
 /** How a reason begins, where it is not as of a bad argument. */
@@ -43,7 +42,7 @@ export class TritonServer {
   readonly #table: ModelTable<Served>;
   /** As they were read when they were loaded. */
   readonly #folders = new Map<string, FoundModel>();
-  readonly #counted = new Map<string, CountedModel>();
+  readonly #counted: CountedModels;
   readonly #around: LoadAround;
   readonly #memory: DeviceMemory;
   /** What each loaded version has of it. */
@@ -60,9 +59,10 @@ export class TritonServer {
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(options: TritonOptions) {
-    const { config, clock, epochMs, random, backends, turns } = options;
+    const { config, clock, epochMs, random, backends, turns, targets, log, countsByGpu: byGpu = false } = options;
     this.#options = options;
     this.#naps = new Naps(clock);
+    this.#counted = new CountedModels({ byGpu, targets, log });
     this.#memory = new DeviceMemory(options.memory);
     this.facts = TRITON_VERSIONS[config.version];
     this.id = config.id;
@@ -90,7 +90,7 @@ export class TritonServer {
   }
 
   get counted(): readonly CountedModel[] {
-    return [...this.#counted.values()];
+    return this.#counted.all;
   }
 
   /** The GPUs that models have asked for. */
@@ -310,7 +310,7 @@ export class TritonServer {
       const { model, from } = await this.#loaded(given, version, fromUs, before, inPlace);
       this.#holds.set(model, hold);
       Object.assign(entry, { state: "READY", reason: "", model });
-      if (before !== null) void this.#drained(before);
+      if (before !== null) void this.#drained(before).then(() => this.#counted.ended(before));
       this.#options.log(`model ${name} version ${version}: ${from}${hold.text}`);
       return null;
     } catch (error) {
@@ -318,7 +318,6 @@ export class TritonServer {
       if (!(error instanceof TritonError)) throw error;
       const reason = `${CODES[error.code] ?? "Invalid argument"}: ${error.message}`;
       if (before === null) Object.assign(entry, { state: "UNAVAILABLE", reason });
-      if (this.#counted.get(`${name}/${version}`)?.served === null) this.#counted.delete(`${name}/${version}`);
       return reason;
     }
   }
@@ -331,16 +330,11 @@ export class TritonServer {
     before: Served | null,
     inPlace: boolean,
   ): Promise<LoadedModel> {
-    const { name } = folder;
-    const { clock, log, targets, countsByGpu = false } = this.#options;
-    const counted = this.#counted.get(`${name}/${version}`) ?? neverLoaded(folder, version);
-    this.#counted.set(`${name}/${version}`, counted);
-    const bounds = before?.statistics.firstResponseMs ?? firstResponseMs(folder.config, log);
-    const fresh = () => newStatistics(counted, folder, countsByGpu, targets, clock.now(), bounds);
-    const statistics = before !== null && inPlace ? before.statistics : fresh();
+    const { clock } = this.#options;
+    const statistics = this.#counted.statistics(folder, version, clock.now(), inPlace ? before!.statistics : null);
     const loaded = await loadVersion(folder, version, statistics, this.#around);
-    statistics.loadS = (clock.now() - fromUs) / 1e6;
-    Object.assign(counted, { served: loaded.model, folder });
+    statistics.reporter.loadS = (clock.now() - fromUs) / 1e6;
+    this.#counted.serves(loaded.model, folder);
     return loaded;
   }
 
@@ -365,8 +359,7 @@ export class TritonServer {
     entry.state = "UNLOADING";
     await this.#drained(model);
     if (!isEnsemble(model.config)) await this.#sleep(instanceCount(model.config) * this.#options.config.unloadS * 1000);
-    const counted = this.#counted.get(`${name}/${version}`);
-    if (counted?.served === model) counted.served = null;
+    this.#counted.ended(model);
     if (entry.model === model) Object.assign(entry, { state: "UNAVAILABLE", reason: UNLOADED, model: null });
   }
 

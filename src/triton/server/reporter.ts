@@ -1,0 +1,134 @@
+/**
+ * What does the metrics page show of one version of a model under one set of labels? `metric_model_reporter.cc` (2026); what
+ * each event moves: docs/triton.md. Times are whole microseconds.
+ */
+import { FAILURE_REASONS, FIRST_RESPONSE_MS, type Reason, SPANS } from "../../metrics/triton/model-numbers.ts";
+import { Quantiles, type QuantileTarget } from "../../metrics/triton/quantiles.ts";
+import type { ModelConfig } from "../../repository/config/model-config.ts";
+
+export interface CountedTime {
+  count: number;
+  us: number;
+}
+
+export const noTime = (): CountedTime => ({ count: 0, us: 0 });
+
+/** Where the time of an execution went. */
+export interface ComputeTimes {
+  readonly inputUs: number;
+  readonly inferUs: number;
+  readonly outputUs: number;
+}
+
+/** Where one request's time went. */
+export interface RequestSpans extends ComputeTimes {
+  readonly requestUs: number;
+  readonly queueUs: number;
+}
+
+export type FailureCounts = Record<Reason, number>;
+export const noFailures = (): FailureCounts =>
+  Object.fromEntries(FAILURE_REASONS.map((reason) => [reason, 0])) as FailureCounts;
+
+const CUSTOMIZABLE = "nv_inference_first_response_histogram_ms";
+
+/** Bounds of `model_metrics`; of one family only, as in the real core, whose words on others are these. */
+export function firstResponseMs({ model_metrics }: ModelConfig, log: (line: string) => void): readonly number[] {
+  let bounds = FIRST_RESPONSE_MS;
+  for (const { metric_identifier, histogram_options } of model_metrics?.metric_control ?? []) {
+    const family = metric_identifier?.family ?? "";
+    if (family === CUSTOMIZABLE) bounds = histogram_options?.buckets ?? [];
+    else log(`Metric family '${family}' in 'metric_identifier' is not a customizable metric in Triton core.`);
+  }
+  return bounds;
+}
+
+/** Adds a request's time to sums by `SPANS`. */
+export function addSpans(sums: number[], { requestUs, queueUs, inputUs, inferUs, outputUs }: RequestSpans): void {
+  sums[0]! += requestUs;
+  sums[1]! += queueUs;
+  sums[2]! += inputUs;
+  sums[3]! += inferUs;
+  sums[4]! += outputUs;
+}
+
+export class ModelReporter {
+  /** They outlive it. */
+  readonly failures: FailureCounts;
+  /** There was a response cache for the model: its families are shown. */
+  readonly cached: boolean;
+  /** Taken in, and not yet being executed. */
+  pending = 0;
+  loadS = 0;
+  inferences = 0;
+  executions = 0;
+  readonly success = noTime();
+  readonly cacheHit = noTime();
+  readonly cacheMiss = noTime();
+  /** By `SPANS`: sums; how many are in them follows from the rest. */
+  readonly spans = SPANS.map(() => 0);
+  /** Buckets, not cumulative, one more than bounds; then the sum. */
+  readonly firstResponse: Float64Array;
+  readonly firstResponseMs: readonly number[];
+  /** By `SPANS`, then of hits and of misses; none where summaries are off. */
+  readonly quantiles: readonly Quantiles[];
+
+  /** `firstResponseMs`: bounds, rising. */
+  constructor(
+    failures: FailureCounts,
+    cached: boolean,
+    targets: readonly QuantileTarget[],
+    nowUs: number,
+    firstResponseMs: readonly number[],
+  ) {
+    this.failures = failures;
+    this.cached = cached;
+    this.firstResponseMs = firstResponseMs;
+    this.firstResponse = new Float64Array(firstResponseMs.length + 2);
+    this.quantiles =
+      targets.length === 0 ? [] : Array.from({ length: SPANS.length + 2 }, () => new Quantiles(targets, nowUs));
+  }
+
+  succeeded(inferences: number, spans: RequestSpans, nowUs: number): void {
+    this.inferences += inferences;
+    this.success.count++;
+    this.success.us += spans.requestUs;
+    addSpans(this.spans, spans);
+    if (this.quantiles.length === 0) return;
+    const { requestUs, queueUs, inputUs, inferUs, outputUs } = spans;
+    // In the order of `SPANS`.
+    this.quantiles[0]!.insert(requestUs, nowUs);
+    this.quantiles[1]!.insert(queueUs, nowUs);
+    this.quantiles[2]!.insert(inputUs, nowUs);
+    this.quantiles[3]!.insert(inferUs, nowUs);
+    this.quantiles[4]!.insert(outputUs, nowUs);
+  }
+
+  /** As `ModelStatistics.hit`. */
+  hit(requestUs: number, queueUs: number, lookupUs: number, nowUs: number): void {
+    this.success.count++;
+    this.success.us += requestUs;
+    this.cacheHit.count++;
+    this.cacheHit.us += lookupUs;
+    this.spans[0]! += requestUs;
+    this.spans[1]! += queueUs;
+    this.quantiles[0]?.insert(requestUs, nowUs);
+    this.quantiles[1]?.insert(queueUs, nowUs);
+    this.quantiles[SPANS.length]?.insert(lookupUs, nowUs);
+  }
+
+  missed(us: number, nowUs: number): void {
+    this.cacheMiss.count++;
+    this.cacheMiss.us += us;
+    this.quantiles[SPANS.length + 1]?.insert(us, nowUs);
+  }
+
+  responded(us: number): void {
+    const ms = Math.floor(us / 1000);
+    const bounds = this.firstResponseMs;
+    let bucket = 0;
+    while (bucket < bounds.length && ms > bounds[bucket]!) bucket++;
+    this.firstResponse[bucket]!++;
+    this.firstResponse[bounds.length + 1]! += ms;
+  }
+}
