@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eventually } from "../server.ts";
 import { hostTriton, startTriton, type TritonHosted } from "./child.ts";
+import { TritonClient } from "./grpc-client.ts";
 
 const base = mkdtempSync(join(tmpdir(), "triton-test-"));
 const children: TritonHosted[] = [];
@@ -45,7 +46,7 @@ const model = (more: string, output = "TYPE_FP32") => `
 const X = { name: "x", shape: [2], datatype: "FP32", data: [1, 2] };
 
 test("2.73 where it differs from 2.51", async () => {
-  const { url, metrics } = await started(
+  const { url, metrics, grpc } = await started(
     repository({}, ["plain", "tokens", "types"]),
     "--metrics-config=histogram_latencies=true",
   );
@@ -82,7 +83,11 @@ test("2.73 where it differs from 2.51", async () => {
   expect(page).toContain("# TYPE nv_model_load_duration_secs gauge");
   const kill = { ...mode, data: ["kill"] };
   await fetch(`${url}/v2/models/plain/infer`, ask([TEXT, kill]));
-  expect((await fetch(`${url}/v2/health/ready`)).status).toBe(400);
+  const ready = async (path: string) => (await fetch(`${url}/v2/${path}/ready`)).status;
+  expect([await ready("health"), await ready("models/plain"), await ready("models/types")]).toEqual([400, 400, 200]);
+  const client = new TritonClient(grpc);
+  expect(await client.call("ModelReady", { name: "plain" })).toEqual({});
+  client.client.close();
 });
 
 test("a user's folders as they are: drawn tensors, which repeat with the seed; the start says so", async () => {

@@ -19,7 +19,7 @@ export interface VersionFacts {
   readonly loadDuration: boolean;
   /** A header length that is no number is refused, else read as 0. */
   readonly readsHeaderLength: boolean;
-  /** A model whose process has died makes the server not ready. */
+  /** A model whose process has died is not ready, nor is the server. */
   readonly deadIsUnready: boolean;
   /** What a region of CUDA's memory is refused with. */
   readonly cudaRefusal: (region: string) => string;
