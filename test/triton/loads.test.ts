@@ -304,8 +304,14 @@ test("a model that two repositories have: the start fails; with namespaces the n
   });
   const two = repository({ "m/1/model.plan": "", "m/config.pbtxt": model("") });
   const flags = [`--model-repository=${one}`, `--model-repository=${two}`];
-  expect(await pureServer(flags, new VirtualClock()).start()).toEqual([
-    "m: failed to poll model 'm': not unique across all model repositories",
+  const listed = (server: ReturnType<typeof pureServer>, readyOnly = false) => [...server.index(readyOnly)];
+  const plain = pureServer(flags, new VirtualClock());
+  expect(await plain.start()).toEqual(["m: failed to poll model 'm': not unique across all model repositories"]);
+  const m = { name: "m", state: "UNAVAILABLE" as const, reason: "model appears in two or more repositories" };
+  const n = { name: "n", version: "1", state: "READY" as const };
+  expect([listed(plain), listed(plain, true)]).toEqual([
+    [m, n],
+    [m, n],
   ]);
   expect(await pureServer([...flags, "--model-control-mode=explicit"], new VirtualClock()).start()).toEqual([]);
   const namespaced = pureServer([...flags, "--model-namespacing=true"], new VirtualClock());
@@ -314,5 +320,11 @@ test("a model that two repositories have: the start fails; with namespaces the n
   expect(() => namespaced.find("m", -1)).toThrow(
     "There are 2 identifiers of model 'm' in global map, model namespace must be provided to resolve ambiguity.",
   );
+  expect([listed(namespaced), listed(namespaced, true)]).toEqual([
+    one < two ? [{ name: "m" }, n, { name: "m" }] : [{ name: "m" }, { name: "m" }, n],
+    [n],
+  ]);
+  const again = pureServer([...flags.slice(0, 1), ...flags.slice(0, 1)], new VirtualClock());
+  expect([await again.start(), listed(again).length]).toEqual([[], 2]);
   expect(() => namespaced.statistics(null, -1)).toThrow(`Request for unknown model: '${one}::n' is not found`);
 });

@@ -12,6 +12,7 @@ import { ROOT } from "../config/schema.ts";
 import { signatureOf } from "../config/signature.ts";
 import { internal } from "../config/status.ts";
 import { wrongConfig } from "../config/validate.ts";
+import type { ListedModel } from "./table.ts";
 
 export interface FoundModel {
   readonly name: string;
@@ -41,9 +42,9 @@ export class Repository {
   readonly #paths: readonly string[];
   readonly #later: boolean;
 
-  /** `later`: configurations may have fields that came after 2.51. */
+  /** `paths`: one that is given twice is one; `later`: configurations may have fields that came after 2.51. */
   constructor(paths: readonly string[], later: boolean) {
-    this.#paths = paths;
+    this.#paths = [...new Set(paths)].sort();
     this.#later = later;
   }
 
@@ -55,6 +56,20 @@ export class Repository {
   /** How many repositories have a folder of that name, where several do. Throws where a repository is no folder. */
   namesakes(): ReadonlyMap<string, number> {
     return new Map([...this.#counts()].filter(([, count]) => count > 1));
+  }
+
+  /** All folders in the order of the index; with `namespacing` each stands for itself. Throws where a repository is no folder. */
+  listed(namespacing: boolean): ListedModel[] {
+    const found = this.#paths.flatMap((repository) =>
+      foldersIn(repository)
+        .sort()
+        .map((name) => ({ name, repository })),
+    );
+    if (namespacing) return found;
+    const models = new Map<string, ListedModel>();
+    for (const { name, repository } of found)
+      models.set(name, { name, repository: models.has(name) ? null : repository });
+    return [...models.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
   #counts(): Map<string, number> {

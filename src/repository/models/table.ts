@@ -21,12 +21,21 @@ export interface IndexEntry {
 
 /** The repositories of models, by their names. */
 export interface Namespaces {
+  /** "": none is loaded. */
   readonly of: (name: string) => string;
   /** How many repositories have one of that name. */
   readonly count: (name: string) => number;
 }
 
+/** A folder of a model. */
+export interface ListedModel {
+  readonly name: string;
+  /** null: several repositories have one of that name. */
+  readonly repository: string | null;
+}
+
 export const UNLOADED = "unloaded";
+const DUPLICATE = "model appears in two or more repositories";
 
 /** What requests of the version are given to; null: nothing. */
 export const servingOf = <M>({ state, model }: VersionEntry<M>): M | null => (state === "READY" ? model : null);
@@ -132,10 +141,18 @@ export class ModelTable<M> {
     );
   }
 
-  /** `names`: of all folders, sorted, those that were never loaded included; what has none (a load brought its files) is left out. */
-  *index(names: readonly string[], readyOnly: boolean): Generator<IndexEntry, void> {
-    for (const name of names) {
-      const versions = this.versions(name);
+  /**
+   * `listed`: all folders, in order, those that were never loaded included; what has none (a load brought its files) is left
+   * out. A name of several is there whatever is asked for. `RepositoryIndex` of `model_repository_manager.cc` (2026).
+   */
+  *index(listed: readonly ListedModel[], readyOnly: boolean): Generator<IndexEntry, void> {
+    for (const { name, repository } of listed) {
+      if (repository === null) {
+        yield { name, state: "UNAVAILABLE", reason: DUPLICATE };
+        continue;
+      }
+      const isOther = this.#namespaces !== null && ![repository, ""].includes(this.#namespaces.of(name));
+      const versions = isOther ? [] : this.versions(name);
       if (versions.length === 0 && !readyOnly) yield { name };
       for (const [version, { state, reason }] of versions)
         if (!readyOnly || state === "READY")

@@ -171,7 +171,7 @@ export class TritonServer {
 
   /** One by one, each as it is then. */
   index(readyOnly: boolean): Iterable<IndexEntry> {
-    return this.#table.index(this.#repository.names(), readyOnly);
+    return this.#table.index(this.#repository.listed(this.#options.config.namespacing), readyOnly);
   }
 
   /** Throws a `TritonError` where the request is refused before it is taken in. */
