@@ -127,7 +127,7 @@ const MARK = "\u007f\u007f";
 
 /** Takes the responses, and the client's leaving. */
 class Writer {
-  /** What is cancelled when the client leaves. */
+  /** What is cancelled when the client of a stream leaves. */
   request: InferRequest | null = null;
   readonly #call: HttpCall;
   readonly #streams: boolean;
@@ -145,7 +145,10 @@ class Writer {
     this.#model = model;
     this.#events = new EventQueue(
       (owner, waiting) => call.open(owner, waiting),
-      (broken) => this.request?.leave(broken),
+      // The real server reads nothing of a connection whose answer is to come, and notices a leaving as it writes.
+      (broken) => {
+        if (streams || broken) this.request?.leave(broken);
+      },
       call.around.waiting,
     );
   }
