@@ -119,7 +119,7 @@ export class TritonReplay {
       this.#submit(served);
       this.#advance();
     }
-    counts.pendingPeak = Math.max(counts.pendingPeak, served.statistics.pending);
+    counts.pendingPeak = Math.max(counts.pendingPeak, served.statistics.reporter.pending);
   }
 
   #advance(): void {

@@ -1,6 +1,7 @@
 /** What came of a replay of a repository's model? Plain numbers, which the table and `--json` show. */
-import { SPANS } from "../../metrics/triton/model-numbers.ts";
+import { FAILURE_REASONS, type Reason, SPANS } from "../../metrics/triton/model-numbers.ts";
 import type { TritonServer } from "../../triton/server/server.ts";
+import type { ModelStatistics } from "../../triton/server/statistics.ts";
 import type { TritonReplay } from "./replay.ts";
 
 export interface ReplayedModel {
@@ -71,14 +72,14 @@ export function tritonResults(
     pending_peak: counts.pendingPeak,
     latency_ms: { mean: ratio(sum / 1000, latenciesUs.length), p50: at(0.5), p90: at(0.9), p99: at(0.99) },
     models: server.served.map(({ name, version, statistics }): ReplayedModel => {
-      const { failures, inferences, executions, success, spans, cacheHit, cacheMiss } = statistics;
+      const { inferences, executions, success, spans, cacheHit, cacheMiss } = statistics;
       const us = (span: (typeof SPANS)[number]) => spans[SPANS.indexOf(span)]!;
       const computeUs = us("compute_input") + us("compute_infer") + us("compute_output");
       return {
         name,
         version,
         success: success.count,
-        failures: Object.fromEntries(Object.entries(failures).filter(([, count]) => count > 0)),
+        failures: failuresOf(statistics),
         inferences,
         executions,
         batch: ratio(inferences, executions),
@@ -89,6 +90,15 @@ export function tritonResults(
       };
     }),
   };
+}
+
+/** Those that instances on GPUs reported stand apart. */
+function failuresOf({ reporter, onGpus }: ModelStatistics): Readonly<Record<string, number>> {
+  const all = [reporter, ...onGpus.values()];
+  const count = (reason: Reason) => all.reduce((sum, { failures }) => sum + failures[reason], 0);
+  return Object.fromEntries(
+    FAILURE_REASONS.map((reason) => [reason, count(reason)] as const).filter(([, of]) => of > 0),
+  );
 }
 
 const ratio = (of: number, by: number): number | null => (by === 0 ? null : of / by);
