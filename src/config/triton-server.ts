@@ -73,6 +73,7 @@ export interface TritonServerConfig {
   /** At least one folder. */
   readonly repositories: readonly string[];
   readonly control: "none" | "explicit" | "poll";
+  /** 0: never. */
   readonly pollS: number;
   /** With `explicit`: what is loaded at the start; "*": all. */
   readonly loadModels: readonly string[];

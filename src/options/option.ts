@@ -80,6 +80,12 @@ export function choice<const T extends string>(...values: readonly T[]): Option<
   return one(`{${values.join(",")}}`, values.join(" or "), (text) => values.find((value) => value === text));
 }
 
+/** Capital letters are as good as small ones. */
+export const choiceOfAnyCase = <const T extends string>(...values: readonly T[]): Option<T> => {
+  const option = choice(...values);
+  return { ...option, read: (texts) => option.read(texts.map((text) => text.toLowerCase())) };
+};
+
 /** One or more of some names. */
 export function namesOf<const T extends string>(values: readonly T[]): Option<readonly T[]> {
   return {

@@ -1,5 +1,10 @@
 /** What is `serve --role triton` to do? Its flags, read as `tritonserver` reads them; every error is one line. */
-import { TRITON_VERSION_NAMES, type TritonServerConfig, type TritonVersion } from "../config/triton-server.ts";
+import {
+  TRITON_VERSION_NAMES,
+  type TritonLogSettings,
+  type TritonServerConfig,
+  type TritonVersion,
+} from "../config/triton-server.ts";
 import type { ServeConfig } from "../config/types.ts";
 import type { UsageError } from "./given.ts";
 import { nearest } from "./lookup.ts";
@@ -10,6 +15,7 @@ import { loneOpenAiFlag, openAiConfig } from "./triton-openai-options.ts";
 import {
   readResource,
   readRestricted,
+  TRITON_ALIASES,
   TRITON_IGNORED,
   TRITON_IGNORED_SWITCHES,
   type TritonServerValues,
@@ -71,7 +77,8 @@ function readArgv(argv: readonly string[]) {
   const version = versionIn(argv);
   for (let at = 0; at < argv.length; at++) {
     const token = argv[at]!;
-    const [, name = "", attached] = /^--?([^=]*)(?:=(.*))?$/s.exec(token) ?? [];
+    const [, written = "", attached] = /^--?([^=]*)(?:=(.*))?$/s.exec(token) ?? [];
+    const name = TRITON_ALIASES.get(written) ?? written;
     if (name === "") return { error: `Unexpected argument: ${token}` };
     const known = Object.hasOwn(rows, name) && !rows[name]!.notIn?.includes(version);
     if (!known && !TRITON_IGNORED.includes(name)) return unrecognized(name);
@@ -165,22 +172,26 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
     pinnedBytes: values["pinned-memory-pool-byte-size"] ?? DEFAULTS.pinnedBytes,
     deviceBytes: values["device-memory"] ?? null,
     loadLimits: values["model-load-gpu-limit"] ?? new Map(),
-    log: {
-      info: values["log-info"] ?? true,
-      warning: values["log-warning"] ?? true,
-      error: values["log-error"] ?? true,
-      verbose: values["log-verbose"] ?? 0,
-      format: values["log-format"] ?? "default",
-      file: values["log-file"] ?? "",
-    },
+    log: logOf(values),
   };
-  return { config: { ...made.config, role: "triton", tritonServer }, notices: made.notices };
+  const unwritten =
+    values["log-file"] === undefined ? [] : ["--log-file: only /v2/logging shows it, nothing is written"];
+  return { config: { ...made.config, role: "triton", tritonServer }, notices: [...made.notices, ...unwritten] };
 }
 
 function inputLimits(values: TritonServerValues, version: TritonVersion) {
   const maxInputBytes = version === "2.51" ? null : (values["http-max-input-size"] ?? DEFAULTS.inputBytes);
   return { maxInputBytes, maxBodyBytes: Math.max(DEFAULTS.bodyBytes, maxInputBytes ?? 0) };
 }
+
+const logOf = (values: TritonServerValues): TritonLogSettings => ({
+  info: values["log-info"] ?? true,
+  warning: values["log-warning"] ?? true,
+  error: values["log-error"] ?? true,
+  verbose: values["log-verbose"] ?? 0,
+  format: values["log-format"] ?? "default",
+  file: values["log-file"] ?? "",
+});
 
 function restrictedBy(values: TritonServerValues, flag: "http-restricted-api" | "grpc-restricted-protocol") {
   const read = (values[flag] ?? []).map(readRestricted);

@@ -3,7 +3,17 @@
 import type { RestrictedApis, TritonLoadTime, TritonResource, TritonVersion } from "../config/triton-server.ts";
 import { TRITON_VERSION_NAMES } from "../config/triton-server.ts";
 import { SIZE_FORMS, sizeIn } from "../repository/config/sizes.ts";
-import { choice, freeText, inGroup, integer, type Option, type OptionRow, one, texts } from "./option.ts";
+import {
+  choice,
+  choiceOfAnyCase,
+  freeText,
+  inGroup,
+  integer,
+  type Option,
+  type OptionRow,
+  one,
+  texts,
+} from "./option.ts";
 import { tritonEngineOptions } from "./triton-engine-options.ts";
 import { tritonOpenAiOptions } from "./triton-openai-options.ts";
 import { tritonBoolean, tritonOptions } from "./triton-options.ts";
@@ -23,6 +33,20 @@ const row = <T>(option: Option<T>, group: string, byDefault: string, about: stri
 const ours = <T>(one: Row<T>): Row<T> => ({ ...one, ours: true });
 const port = integer(0, 65535);
 const several = (metavar: string, accepts: string): Option<readonly string[]> => texts(metavar, accepts);
+
+/** 64 bits, as `ParseOption<int64_t>`; what lies beyond the integers of a double is the largest of these. */
+const int64 = (min: number): Option<number> =>
+  one("N", `a whole number of 64 bits from ${min}`, (text) => {
+    const value = /^[+-]?\d+$/.test(text) ? Number(text) : Number.NaN;
+    const fits = value >= min && BigInt(text.replace("+", "")) < 2n ** 63n;
+    return fits ? Math.min(value, Number.MAX_SAFE_INTEGER) : undefined;
+  });
+
+/** `ParseIntBoolOption`. */
+const verbosity: Option<number> = one("N", "a whole number from 0 to 2147483647, true or false", (text) => {
+  const lower = text.toLowerCase();
+  return lower === "true" ? 1 : lower === "false" ? 0 : integer(0).read([text]);
+});
 
 const LOAD_TIME_FORMS = "seconds from 0 to 3600, also as base=1.3,per_gib=0.4";
 const LONGEST_S = 3600;
@@ -111,12 +135,12 @@ export const tritonServerOptions = {
     "A folder of models; several times for several.",
   ),
   "model-control-mode": row(
-    choice("none", "explicit", "poll"),
+    choiceOfAnyCase("none", "explicit", "poll"),
     MODELS,
     "none",
     "Who loads models: the start alone, requests, or changes in the repository.",
   ),
-  "repository-poll-secs": row(integer(1), MODELS, "15", "How often the repository is looked at, with poll."),
+  "repository-poll-secs": row(integer(0), MODELS, "15", "How often the repository is looked at, with poll; 0: never."),
   "load-model": row(
     several("NAME", "models"),
     MODELS,
@@ -170,14 +194,9 @@ export const tritonServerOptions = {
     "no cache",
     "The response cache: local,size=BYTES.",
   ),
-  "response-cache-byte-size": row(
-    integer(0),
-    MODELS,
-    "no cache",
-    "Former spelling of --cache-config=local,size=BYTES.",
-  ),
+  "response-cache-byte-size": row(int64(0), MODELS, "no cache", "Former spelling of --cache-config=local,size=BYTES."),
   "rate-limit": row(
-    choice("off", "execution_count"),
+    choiceOfAnyCase("off", "execution_count"),
     MODELS,
     "off",
     "Instances wait for resources too, with execution_count.",
@@ -202,7 +221,7 @@ export const tritonServerOptions = {
   ),
   "http-max-input-size": {
     ...row(
-      integer(1),
+      int64(1),
       HTTP,
       "67108864",
       "Largest input, bytes: JSON, raw, unpacked, made from JSON. Binary tensors are as large as the body, at most 512 MiB or this.",
@@ -240,7 +259,7 @@ export const tritonServerOptions = {
   "grpc-server-key": row(freeText("PATH", "a file"), GRPC, "none", "Its private key, PEM."),
   "grpc-root-cert": row(freeText("PATH", "a file"), GRPC, "none", "Who signed the clients' certificates, PEM."),
   "grpc-infer-response-compression-level": row(
-    choice("none", "low", "medium", "high"),
+    choiceOfAnyCase("none", "low", "medium", "high"),
     GRPC,
     "none",
     "How answers of inference are packed for clients that accept it: low gzip, else deflate.",
@@ -273,7 +292,7 @@ export const tritonServerOptions = {
   ...tritonEngineOptions,
   ...tritonOptions,
   "pinned-memory-pool-byte-size": row(
-    integer(0),
+    int64(0),
     "Triton's metrics",
     "268435456",
     "Size of the pool of pinned memory, of which nothing is taken here.",
@@ -288,9 +307,14 @@ export const tritonServerOptions = {
   "log-info": row(tritonBoolean, LOGGING, "true", "What /v2/logging says of it."),
   "log-warning": row(tritonBoolean, LOGGING, "true", "What /v2/logging says of it."),
   "log-error": row(tritonBoolean, LOGGING, "true", "What /v2/logging says of it."),
-  "log-verbose": row(integer(0), LOGGING, "0", "What /v2/logging says of it."),
+  "log-verbose": row(verbosity, LOGGING, "0", "What /v2/logging says of it."),
   "log-format": row(choice("default", "ISO8601"), LOGGING, "default", "What /v2/logging says of it."),
-  "log-file": row(freeText("PATH", "a file"), LOGGING, "none", "What /v2/logging says of it."),
+  "log-file": row(
+    freeText("PATH", "a file"),
+    LOGGING,
+    "none",
+    "What /v2/logging says of it; nothing is written there.",
+  ),
   "triton-version": ours(
     row(
       choice(...TRITON_VERSION_NAMES),
@@ -327,16 +351,31 @@ export const TRITON_IGNORED: readonly string[] = [
   "host-policy",
   "http-thread-count",
   "min-supported-compute-capability",
+  "model-config-name",
   "model-load-retry-count",
   "model-load-thread-count",
   "repoagent-directory",
   "reuse-grpc-port",
   "reuse-http-port",
+  "sagemaker-port",
+  "sagemaker-safe-port-range",
+  "sagemaker-thread-count",
   "strict-model-config",
   "trace-config",
+  "trace-count",
+  "trace-file",
+  "trace-level",
+  "trace-log-frequency",
+  "trace-rate",
   "tritonserver-log-verbose-level",
   "uvicorn-log-level",
+  "vertex-ai-default-model",
+  "vertex-ai-port",
+  "vertex-ai-thread-count",
 ];
+
+/** Second names. */
+export const TRITON_ALIASES: ReadonlyMap<string, string> = new Map([["model-store", "model-repository"]]);
 
 /** Ignored ones that have no value. */
 export const TRITON_IGNORED_SWITCHES: readonly string[] = ["disable-auto-complete-config"];

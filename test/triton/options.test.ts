@@ -68,6 +68,54 @@ test("flags in both forms, several times where that means something", () => {
   });
 });
 
+/** Those of `command_line_parser.cc` that mean nothing here. */
+const WITHOUT_EFFECT = `
+  allow-sagemaker allow-vertex-ai backend-config backend-directory buffer-manager-thread-count cache-directory
+  cuda-memory-pool-byte-size cuda-virtual-address-size enable-peer-access grpc-infer-allocation-pool-size
+  grpc-infer-thread-count grpc-max-response-pool-size host-policy http-thread-count min-supported-compute-capability
+  model-config-name model-load-retry-count model-load-thread-count repoagent-directory reuse-grpc-port reuse-http-port
+  sagemaker-port sagemaker-safe-port-range sagemaker-thread-count strict-model-config trace-config trace-count trace-file
+  trace-level trace-log-frequency trace-rate vertex-ai-default-model vertex-ai-port vertex-ai-thread-count
+`
+  .trim()
+  .split(/\s+/);
+
+test("all flags of tritonserver without an effect are taken, and named", () => {
+  const { ignored } = tritonOf(WITHOUT_EFFECT.map((name) => `--${name}=1`));
+  expect(ignored).toEqual(WITHOUT_EFFECT.map((name) => `--${name}`));
+});
+
+test("values in every form that tritonserver takes", () => {
+  const { config } = tritonOf([
+    "--model-store=a",
+    "--model-control-mode=Explicit",
+    "--rate-limit=EXECUTION_COUNT",
+    "--grpc-infer-response-compression-level=HIGH",
+    "--log-verbose=True",
+    "--http-max-input-size=4294967296",
+    "--pinned-memory-pool-byte-size=9223372036854775807",
+    "--repository-poll-secs=0",
+  ]);
+  expect(config.tritonServer).toMatchObject({
+    repositories: ["a"],
+    control: "explicit",
+    rateLimit: [],
+    grpcCompression: "high",
+    maxInputBytes: 2 ** 32,
+    pinnedBytes: Number.MAX_SAFE_INTEGER,
+    pollS: 0,
+    log: { verbose: 1 },
+  });
+  expect(tritonOf(["--log-verbose=false"]).config.tritonServer?.log.verbose).toBe(0);
+  expect(tritonOf(["--log-verbose=3"]).config.tritonServer?.log.verbose).toBe(3);
+});
+
+test("a file of the log, which only /v2/logging shows, is named", () => {
+  const { config, notices } = tritonOf(["--log-file=x.log"]);
+  expect(config.tritonServer?.log.file).toBe("x.log");
+  expect(notices).toEqual(["--log-file: only /v2/logging shows it, nothing is written"]);
+});
+
 test("the former spelling of the response cache", () => {
   expect(tritonOf(["--response-cache-byte-size=4096"]).config.tritonServer?.cacheBytes).toBe(4096);
 });
@@ -89,7 +137,7 @@ test.each([
   [["--cache-config=local"], "--cache-config option format is '<cache name>,<setting>=<value>'. Got local"],
   [["--cache-config=redis,host=x"], "--cache-config redis,host=x: local,size=BYTES is accepted"],
   [["--cache-config=local,size=4096", "--response-cache-byte-size=4096"], "Error: Incompatible flags"],
-  [["--response-cache-byte-size=x"], "--response-cache-byte-size: takes a whole number from 0"],
+  [["--response-cache-byte-size=x"], "--response-cache-byte-size: takes a whole number of 64 bits from 0"],
   [["--http-port=0", "--http-port=70000"], 'not "70000"'],
   [
     ["--http-restricted-api=health:a=b", "--http-restricted-api=metadata,health:c=d"],
@@ -100,6 +148,10 @@ test.each([
     "--grpc-restricted-protocol: restricted protocol 'health' can not be specified in multiple config groups",
   ],
   [["--http-restricted-api=nope:a=b"], "unknown restricted api 'nope'"],
+  [["--http-max-input-size=0"], '--http-max-input-size: takes a whole number of 64 bits from 1, not "0"'],
+  [["--http-max-input-size=9223372036854775808"], "--http-max-input-size: takes a whole number of 64 bits from 1"],
+  [["--log-verbose=yes"], '--log-verbose: takes a whole number from 0 to 2147483647, true or false, not "yes"'],
+  [["--constructor=1"], "unrecognized option '--constructor'"],
   [["--rate-limit=fast"], '--rate-limit: takes off or execution_count, not "fast"'],
   [
     ["--rate-limit-resource=R1"],

@@ -113,7 +113,7 @@ export class TritonServer {
 
   /** Loads what is to be there from the start; gives why some are not. Throws where a repository is no folder. */
   async start(): Promise<string[]> {
-    const { control, loadModels, namespacing } = this.#options.config;
+    const { control, loadModels, namespacing, pollS } = this.#options.config;
     this.#namesakes = this.#repository.namesakes();
     const wanted = control === "explicit" && !loadModels.includes("*") ? loadModels : this.#repository.names();
     const twice = control === "explicit" || namespacing ? [] : [...this.#namesakes.keys()];
@@ -126,7 +126,7 @@ export class TritonServer {
       failures.push(...why.map((one) => `${name}: ${one}`));
     }
     if (typeof engine === "object") engine?.give();
-    if (control === "poll") this.#poll();
+    if (control === "poll" && pollS > 0) this.#poll();
     return failures;
   }
 
