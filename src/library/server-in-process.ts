@@ -46,7 +46,7 @@ async function start({ config }: ServerSetup, given: ServerOptions): Promise<Run
     throw Object.assign(new Error(withOption(refused), { cause: error }), codeOf(error));
   });
   const ended = deferred<Error | null>();
-  let closing: Promise<void> | null = null;
+  let closing: Promise<unknown> | null = null;
   const close = (graceS: number) => {
     closing ??= app.close(graceS);
     return closing;

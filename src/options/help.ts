@@ -3,7 +3,8 @@ import { environmentName } from "./environment.ts";
 import { ignoredOptions } from "./ignored-flags.ts";
 import type { OptionRow } from "./option.ts";
 import { serveOptions } from "./serve-options.ts";
-import { TRITON_IGNORED, tritonServerOptions } from "./triton-server-options.ts";
+import { TRITON_IGNORED } from "./triton-ignored.ts";
+import { tritonServerOptions } from "./triton-server-options.ts";
 
 const rows: readonly (readonly [string, OptionRow])[] = Object.entries<OptionRow>(serveOptions);
 const WIDTH = 100;

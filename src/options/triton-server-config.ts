@@ -11,16 +11,9 @@ import { nearest } from "./lookup.ts";
 import type { OptionRow } from "./option.ts";
 import { serveConfig } from "./serve-config.ts";
 import { isEngineOption } from "./triton-engine-options.ts";
+import { TRITON_ALIASES, TRITON_IGNORED, TRITON_IGNORED_SWITCHES } from "./triton-ignored.ts";
 import { loneOpenAiFlag, openAiConfig } from "./triton-openai-options.ts";
-import {
-  readResource,
-  readRestricted,
-  TRITON_ALIASES,
-  TRITON_IGNORED,
-  TRITON_IGNORED_SWITCHES,
-  type TritonServerValues,
-  tritonServerOptions,
-} from "./triton-server-options.ts";
+import { readResource, readRestricted, type TritonServerValues, tritonServerOptions } from "./triton-server-options.ts";
 
 const DEFAULTS = {
   host: "127.0.0.1",

@@ -97,7 +97,7 @@ const STARTING = {
       freeText("FILE", "the path of a file"),
       STAND_IN,
       "none",
-      "JSON with the URLs of all listeners and the pid, written when requests are taken: complete, or not there.",
+      "JSON with the URLs of all listeners (null: off) and the pid, written when requests are taken: complete, or not there.",
     ),
   ),
   "exit-with-parent": ours(
@@ -209,7 +209,12 @@ export const tritonServerOptions = {
   ),
   "exit-on-error": row(tritonBoolean, SERVER, "true", "No start where a model does not load."),
   id: row(freeText("NAME", "a name"), SERVER, "triton", "Name of the server in its metadata."),
-  "exit-timeout-secs": row(integer(0), SERVER, "30", "How long requests may go on at the end."),
+  "exit-timeout-secs": row(
+    integer(0),
+    SERVER,
+    "30",
+    "How long requests may go on at the end; where some still do then, the exit code is 1.",
+  ),
   "strict-readiness": row(tritonBoolean, SERVER, "true", "The server is ready only when all models are."),
   "allow-http": row(tritonBoolean, HTTP, "true", "HTTP."),
   "http-port": row(port, HTTP, "8000", "Port of HTTP. 0 takes a free one."),
@@ -331,54 +336,6 @@ export const tritonServerOptions = {
 
 type Table = typeof tritonServerOptions;
 export type TritonServerValues = { readonly [K in keyof Table]?: Table[K] extends Option<infer T> ? T : never };
-
-/** Triton's, with an effect on nothing here. */
-export const TRITON_IGNORED: readonly string[] = [
-  "allow-sagemaker",
-  "allow-vertex-ai",
-  "backend-config",
-  "backend-directory",
-  "buffer-manager-thread-count",
-  "cache-directory",
-  "chat-template",
-  "cuda-memory-pool-byte-size",
-  "cuda-virtual-address-size",
-  "disable-auto-complete-config",
-  "enable-peer-access",
-  "grpc-infer-allocation-pool-size",
-  "grpc-infer-thread-count",
-  "grpc-max-response-pool-size",
-  "host-policy",
-  "http-thread-count",
-  "min-supported-compute-capability",
-  "model-config-name",
-  "model-load-retry-count",
-  "model-load-thread-count",
-  "repoagent-directory",
-  "reuse-grpc-port",
-  "reuse-http-port",
-  "sagemaker-port",
-  "sagemaker-safe-port-range",
-  "sagemaker-thread-count",
-  "strict-model-config",
-  "trace-config",
-  "trace-count",
-  "trace-file",
-  "trace-level",
-  "trace-log-frequency",
-  "trace-rate",
-  "tritonserver-log-verbose-level",
-  "uvicorn-log-level",
-  "vertex-ai-default-model",
-  "vertex-ai-port",
-  "vertex-ai-thread-count",
-];
-
-/** Second names. */
-export const TRITON_ALIASES: ReadonlyMap<string, string> = new Map([["model-store", "model-repository"]]);
-
-/** Ignored ones that have no value. */
-export const TRITON_IGNORED_SWITCHES: readonly string[] = ["disable-auto-complete-config"];
 
 /** `APIS:KEY=VALUE`; an error ends in what is accepted. */
 export function readRestricted(text: string): RestrictedApis | { readonly error: string } {

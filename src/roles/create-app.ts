@@ -14,8 +14,8 @@ export interface App
   /** The end-of-sequence id, and by engine what its core was told last: with the configuration, all that repeating it takes. */
   readonly eosId: number;
   journals(): JournalText[];
-  /** Ends in order: waits up to `graceS` for those that run, then ends them with reason abort. */
-  close(graceS: number): Promise<void>;
+  /** Ends in order: waits up to `graceS` for those that run, then ends them with reason abort. Gives why the process is to end with an error, if so. */
+  close(graceS: number): Promise<string | undefined>;
 }
 
 /** An app that can begin anew behind its listeners. */
@@ -88,11 +88,13 @@ async function appOf(config: ServeConfig, options: AppOptions, lasting: Lasting 
       const { clock } = parts;
       const stopped = stop();
       const untilUs = clock.now() + graceS * 1e6;
-      await Promise.all([parts.drain(untilUs), drain?.(untilUs)]);
+      // What the parts end when the time is over is still seen running.
+      const [why] = await Promise.all([drain?.(untilUs), parts.drain(untilUs)]);
       await Promise.race([stopped, pause(clock, FLUSH_US)]);
       await stop(true);
       await parts.close();
       lasting?.close();
+      return why;
     },
   };
 }

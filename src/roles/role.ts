@@ -2,6 +2,7 @@
 import type { Parts } from "../app/parts.ts";
 
 export interface Listeners {
+  /** "": there is no HTTP. */
   readonly url: string;
   /** Where Triton's metrics have a port of their own. */
   readonly tritonUrl: string | null;
@@ -11,8 +12,8 @@ export interface Listeners {
   readonly otherUrls?: Readonly<Record<string, string | null>>;
   /** What the start says instead of vLLM's lines: after so many milliseconds. */
   readonly banner?: (startedMs: number) => string;
-  /** Settles when nothing runs any more that the parts do not know of, at the latest at that time. */
-  readonly drain?: (untilUs: number) => Promise<void>;
+  /** Settles when nothing runs any more that the parts do not know of, at the latest at that time; gives why the end is none in order, if so. */
+  readonly drain?: (untilUs: number) => Promise<string | undefined>;
   /** Answers a request as a client on the socket gets it answered; a stream is the body of the `Response`. */
   handle(request: Request): Promise<Response>;
   /** Requests go to these parts from now on; streams of those before end with their engines. */

@@ -41,6 +41,8 @@ class UnusableModels extends Error {
 }
 
 const LOOK_US = 10_000;
+/** `InferenceServer::Stop` of `server.cc`, as `main.cc` tells it before it exits with 1. */
+const EXPIRED = "failed to stop server: Internal - Exit timeout expired. Exiting immediately.";
 
 async function listen(parts: Parts): Promise<Listeners> {
   const config = parts.config.tritonServer!;
@@ -107,7 +109,11 @@ async function listen(parts: Parts): Promise<Listeners> {
     handle: (request) => app.handle(request),
     turnTo: () => Promise.reject(new Error("a Triton server does not begin anew behind its listeners")),
     async drain(untilUs) {
-      while (server.live > 0 && parts.clock.now() < untilUs) await pause(parts.clock, LOOK_US);
+      while (server.live > 0) {
+        if (parts.clock.now() < untilUs) await pause(parts.clock, LOOK_US);
+        if (parts.clock.now() >= untilUs) return EXPIRED;
+      }
+      return undefined;
     },
     async stop(cut = false) {
       if (cut) await Promise.all([closed(), metrics?.stop(true)]);

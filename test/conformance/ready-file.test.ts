@@ -23,17 +23,30 @@ test("the file is complete or not there, an old one does not speak for this run;
   await eventually(() => !existsSync(`/proc/${pid}`), 1000);
 });
 
-test("a Triton server's file says where each of its listeners is", async () => {
-  const file = join(folder, "triton.json");
+async function tritonsFile(file: string, ...more: string[]) {
   const flags = "--role triton --http-port 0 --grpc-port 0 --metrics-port 0 --exit-with-parent true".split(" ");
-  const command = [process.execPath, main, "serve", ...flags, "--ready-file", file];
+  const command = [process.execPath, main, "serve", ...flags, ...more, "--ready-file", file];
   const server = Bun.spawn(command, { stdout: "ignore", stderr: "ignore" });
   await eventually(() => existsSync(file), 3000);
-  const { url, metricsUrl, grpcUrl, openaiUrl, pid } = JSON.parse(readFileSync(file, "utf8"));
+  return { server, said: JSON.parse(readFileSync(file, "utf8")) };
+}
+
+test("a Triton server's file says where each of its listeners is", async () => {
+  const { server, said } = await tritonsFile(join(folder, "triton.json"));
+  const { url, metricsUrl, grpcUrl, openaiUrl, pid } = said;
   expect([(await fetch(`${url}/v2/health/ready`)).status, (await fetch(`${metricsUrl}/metrics`)).status]).toEqual([
     200, 200,
   ]);
   expect([new URL(grpcUrl).port === "", openaiUrl, pid]).toEqual([false, null, server.pid]);
+  server.kill();
+  await server.exited;
+});
+
+test("a listener that is off is null there, HTTP too", async () => {
+  const off = ["--allow-http=false", "--allow-grpc=false"];
+  const { server, said } = await tritonsFile(join(folder, "off.json"), ...off);
+  const { url, http2Url, grpcUrl, openaiUrl } = said;
+  expect({ url, http2Url, grpcUrl, openaiUrl }).toEqual({ url: null, http2Url: null, grpcUrl: null, openaiUrl: null });
   server.kill();
   await server.exited;
 });

@@ -150,6 +150,37 @@ test("the end of 2.73: what runs is answered, nobody new is; then the process en
   asked.close();
 });
 
+test("an end that --exit-timeout-secs breaks off says so, and the process ends with 1", async () => {
+  const ending = await startTriton([
+    "--exit-timeout-secs=0",
+    `--model-repository=${MODELS}`,
+    "--model-control-mode=explicit",
+    "--load-model=tokens",
+  ]);
+  const asked = new TritonClient(ending.grpc);
+  const stream = asked.stream();
+  const first = new Promise((resolve) => stream.once("data", resolve));
+  stream.on("error", () => {});
+  stream.write(encoded("ModelInferRequest", tokens("a b c d", 10_000)));
+  await first;
+  expect(await ending.stop("SIGTERM")).toBe(1);
+  expect(ending.output()).toEndWith(
+    "understudy serve: failed to stop server: Internal - Exit timeout expired. Exiting immediately.\n",
+  );
+  asked.close();
+});
+
+test.each(["0", "1"])("so it is where the engine generates, after %s s", async (seconds) => {
+  const ending = await startTriton([`--exit-timeout-secs=${seconds}`, "--timing=constant:ttft=20ms,itl=20ms"]);
+  const body = JSON.stringify({ text_input: "Hello", stream: true, max_tokens: 1000, ignore_eos: true });
+  const answer = await fetch(`${ending.url}/v2/models/vllm_model/generate_stream`, { method: "POST", body });
+  const reader = answer.body!.getReader();
+  await reader.read();
+  const ended = ending.stop("SIGTERM");
+  while (!(await reader.read().catch(() => ({ done: true }))).done);
+  expect(await ended).toBe(1);
+});
+
 test("a port that is taken is one line", async () => {
   const wrong = await startTriton([`--grpc-port=${server.grpc}`]).catch(({ message }: Error) => message);
   expect(wrong).toContain(`--grpc-port ${server.grpc}: 127.0.0.1:${server.grpc} is in use; choose another port`);

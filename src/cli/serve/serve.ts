@@ -25,6 +25,7 @@ import { resolveServeConfig } from "./resolve.ts";
 const refuse = refuser("serve");
 export const CORE_TRAPPED = 70;
 const ENGINE_DEAD = 1;
+const NOT_IN_ORDER = 1;
 /** Ctrl-C reaches `bin/understudy` as well, which passes it on: what comes so soon is no second signal. */
 export const SAME_SIGNAL_US = 200_000;
 
@@ -73,7 +74,7 @@ export async function runServe(argv: readonly string[], platform: string = proce
   onTrap(config, app);
   endOnSignal(config, app);
   console.log(app.banner?.(startedMs()) ?? describe(config, app, startedMs(), app.streamWrites));
-  ready({ url: app.url, metricsUrl: app.tritonUrl, http2Url: app.http2Url, ...app.otherUrls });
+  ready({ url: app.url || null, metricsUrl: app.tritonUrl, http2Url: app.http2Url, ...app.otherUrls });
   void app.died.then(async () => {
     console.error("understudy serve: the engine is dead, as its script wanted");
     await app.close(0);
@@ -212,9 +213,10 @@ function endOnSignal(config: ServeConfig, app: App): void {
     }
     sinceUs = wallUs();
     const open = app.engines.live;
-    await app.close(config.shutdownTimeoutS);
+    const why = await app.close(config.shutdownTimeoutS);
     if (open > 0) console.log(`ended with ${open} requests open, after ${((wallUs() - sinceUs) / 1e6).toFixed(1)} s`);
-    process.exit(0);
+    if (why !== undefined) warn(why);
+    process.exit(why === undefined ? 0 : NOT_IN_ORDER);
   };
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => void end(signal));
 }
