@@ -20,7 +20,6 @@ export interface TritonKeepAlive {
   readonly timeMs: number;
   readonly timeoutMs: number;
   readonly withoutCalls: boolean;
-  readonly pingsWithoutDataMost: number;
   readonly leastIntervalMs: number;
   readonly strikesMost: number;
   readonly ageMs: number;

@@ -20,7 +20,6 @@ const DEAF: StreamReceiver = { data() {}, ended() {}, gone() {} };
 export const apiKeepAlive = (idleS: number): KeepAlive => ({
   timeMs: 0,
   timeoutMs: 0,
-  pingsWithoutDataMost: 0,
   idleMs: idleS * 1000,
   ageMs: 0,
   graceMs: 0,

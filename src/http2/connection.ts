@@ -336,7 +336,10 @@ export class Http2Connection implements Http2Line {
 
   #onPing(flags: number, payload: Buffer): void {
     if (payload.length !== 8) throw new ConnectionError(Http2Code.FrameSize, "PING has another length");
-    if (flags & FrameFlag.Ack) return;
+    if (flags & FrameFlag.Ack) {
+      this.#side.acknowledged();
+      return;
+    }
     if (this.#side.pings.tooMany(this.#writer.sentSince(), this.streams === 0))
       throw new ConnectionError(Http2Code.Calm, "too_many_pings");
     this.#writer.pong(payload);

@@ -26,6 +26,8 @@ export interface ConnectionSide extends FrameWriterEnds, Pick<Http2Line, "addres
   readonly pings: PingRules;
   /** Something came. */
   heard(): void;
+  /** The client answered a ping of ours. */
+  acknowledged(): void;
   /** The client has introduced itself. */
   settled(): void;
   /** There is no stream any more, or one again. */

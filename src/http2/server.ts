@@ -14,8 +14,6 @@ export interface KeepAlive extends PingLimits {
   readonly timeMs: number;
   /** Silence after that which ends the connection. */
   readonly timeoutMs: number;
-  /** Pings that are sent though nothing else was; 0: any number. */
-  readonly pingsWithoutDataMost: number;
   /** Without a stream. */
   readonly idleMs: number;
   readonly ageMs: number;
@@ -144,8 +142,8 @@ class Client implements ConnectionSide {
   readonly #watched: readonly (readonly [Watch, Expiring])[];
   readonly #answer: Expiring = { expire: () => this.cut() };
   readonly #idle: Expiring = { expire: () => this.connection.retire() };
-  #awaits = false;
-  #pinged = 0;
+  /** A ping has not been acknowledged. */
+  #pinged = false;
 
   constructor(socket: Socket, server: Http2Server) {
     const { keepAlive, clock } = server.options;
@@ -192,12 +190,19 @@ class Client implements ConnectionSide {
   }
 
   heard(): void {
-    this.#heard = true;
-    if (!this.#awaits) return;
-    this.#awaits = false;
-    this.#server.unanswered?.forget(this.#answer);
+    const { silent, unanswered } = this.#server;
+    if (this.#pinged) unanswered?.forget(this.#answer);
+    else {
+      silent?.forget(this.#silence);
+      silent?.watch(this.#silence);
+    }
   }
-  #heard = false;
+
+  acknowledged(): void {
+    if (!this.#pinged) return;
+    this.#pinged = false;
+    this.#server.silent?.watch(this.#silence);
+  }
 
   settled(): void {
     this.#server.nameless?.forget(this.#watched.at(-1)![1]);
@@ -233,19 +238,17 @@ class Client implements ConnectionSide {
     this.connection.lost();
   }
 
+  /** As gRPC's core: any number of pings, one at a time (`chttp2_transport.cc`). */
   readonly #silence: Expiring = {
     expire: () => {
-      const { keepAlive } = this.#server.options;
-      const most = keepAlive.pingsWithoutDataMost;
-      const may = keepAlive.withoutCalls || this.connection.streams > 0;
-      if (!this.#heard && may && (most === 0 || this.#pinged < most)) {
-        this.#pinged++;
-        this.#awaits = true;
-        this.connection.ping();
-        this.#server.unanswered?.watch(this.#answer);
-      } else if (this.#heard) this.#pinged = 0;
-      this.#heard = false;
-      this.#server.silent?.watch(this.#silence);
+      const { options, silent, unanswered } = this.#server;
+      if (!options.keepAlive.withoutCalls && this.connection.streams === 0) {
+        silent?.watch(this.#silence);
+        return;
+      }
+      this.#pinged = true;
+      this.connection.ping();
+      unanswered?.watch(this.#answer);
     },
   };
 }

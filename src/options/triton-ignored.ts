@@ -13,6 +13,8 @@ export const TRITON_IGNORED: readonly string[] = [
   "cuda-virtual-address-size",
   "disable-auto-complete-config",
   "enable-peer-access",
+  // gRPC's core holds it against clients alone: `ping_rate_policy.cc`.
+  "grpc-http2-max-pings-without-data",
   "grpc-infer-allocation-pool-size",
   "grpc-infer-thread-count",
   "grpc-max-response-pool-size",

@@ -226,7 +226,6 @@ function grpcOf(values: TritonServerValues): GrpcConfig | UsageError {
       timeMs: values["grpc-keepalive-time"] ?? 7_200_000,
       timeoutMs: values["grpc-keepalive-timeout"] ?? 20_000,
       withoutCalls: values["grpc-keepalive-permit-without-calls"] ?? false,
-      pingsWithoutDataMost: values["grpc-http2-max-pings-without-data"] ?? 2,
       leastIntervalMs: values["grpc-http2-min-recv-ping-interval-without-data"] ?? 300_000,
       strikesMost: values["grpc-http2-max-ping-strikes"] ?? 2,
       ageMs: values["grpc-max-connection-age"] ?? 0,

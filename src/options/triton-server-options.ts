@@ -278,7 +278,6 @@ export const tritonServerOptions = {
   "grpc-keepalive-time": row(integer(0), GRPC, "7200000", "Silence in milliseconds after which a client is pinged."),
   "grpc-keepalive-timeout": row(integer(0), GRPC, "20000", "What its answer may take; then the connection ends."),
   "grpc-keepalive-permit-without-calls": row(tritonBoolean, GRPC, "false", "Pings without a call, both ways."),
-  "grpc-http2-max-pings-without-data": row(integer(0), GRPC, "2", "Pings while nothing else is sent; 0 is any number."),
   "grpc-http2-min-recv-ping-interval-without-data": row(
     integer(0),
     GRPC,

@@ -125,6 +125,7 @@ export class Peer {
       later: (run) => this.#soon.push(run),
       failed: () => {},
       heard: () => {},
+      acknowledged: () => {},
       settled: () => {},
       address: "127.0.0.1",
       port: 1,

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { credentials } from "@grpc/grpc-js";
 import { selfSigned } from "../../src/config/self-signed.ts";
-import { FrameType, Http2Code } from "../../src/http2/frames.ts";
+import { FrameFlag, FrameType, Http2Code } from "../../src/http2/frames.ts";
 import { frame, headers } from "../http2/peer.ts";
 import { hostTriton, startTriton, type TritonHosted } from "./child.ts";
 import {
@@ -88,6 +88,28 @@ test("keep-alive: who does not answer a ping is cut off; an old connection takes
   for (let at = 0; at < 5; at++) eager.send(frame(FrameType.Ping, 0, 0, Buffer.alloc(8)));
   await eager.until("the end", () => eager.closed);
   expect(eager.of(FrameType.GoAway)[0]!.payload.toString("latin1")).toContain("too_many_pings");
+});
+
+test("one ping at a time: who does not answer is left however long it may take, who does is pinged again and again", async () => {
+  const kept = await hostTriton([
+    "--grpc-keepalive-time=100",
+    "--grpc-keepalive-timeout=400",
+    "--grpc-keepalive-permit-without-calls=true",
+  ]);
+  const silent = new RawClient(kept.grpc).greet();
+  const alive = new RawClient(kept.grpc).greet();
+  let answered = 0;
+  await alive.until("four pings", () => {
+    for (const { flags, payload } of alive.of(FrameType.Ping).slice(answered)) {
+      answered++;
+      alive.send(frame(FrameType.Ping, flags | FrameFlag.Ack, 0, payload));
+    }
+    return answered >= 4;
+  });
+  await silent.until("the end", () => silent.closed);
+  expect([silent.of(FrameType.Ping).length, alive.closed]).toEqual([1, false]);
+  alive.close();
+  await kept.stop(0);
 });
 
 test("restricted protocols have headers of their own, packed answers are packed, and gRPC may be left out", async () => {

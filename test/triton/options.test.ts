@@ -71,7 +71,7 @@ test("flags in both forms, several times where that means something", () => {
 /** Those of `command_line_parser.cc` that mean nothing here. */
 const WITHOUT_EFFECT = `
   allow-sagemaker allow-vertex-ai backend-config backend-directory buffer-manager-thread-count cache-directory
-  cuda-memory-pool-byte-size cuda-virtual-address-size enable-peer-access grpc-infer-allocation-pool-size
+  cuda-memory-pool-byte-size cuda-virtual-address-size enable-peer-access grpc-http2-max-pings-without-data grpc-infer-allocation-pool-size
   grpc-infer-thread-count grpc-max-response-pool-size host-policy http-thread-count min-supported-compute-capability
   model-config-name model-load-retry-count model-load-thread-count repoagent-directory reuse-grpc-port reuse-http-port
   sagemaker-port sagemaker-safe-port-range sagemaker-thread-count strict-model-config trace-config trace-count trace-file
