@@ -15,6 +15,7 @@ import { HttpServer, type ListenOptions } from "../http/socket/server.ts";
 import { WaitingBytes } from "../http/waiting-bytes.ts";
 import { Http2Server } from "../http2/server.ts";
 import { EVHTP_LIMITS, metricsListener } from "../metrics/triton/listener.ts";
+import { isDecoupled } from "../repository/config/model-config.ts";
 import { tritonMethods } from "../triton/grpc/methods.ts";
 import { tritonApp } from "../triton/http/app.ts";
 import type { LlmAround } from "../triton/llm/around.ts";
@@ -297,6 +298,7 @@ function tryOut(server: TritonServer, url: string): string {
   const [ensemble, vllm] = [takes("max_tokens"), takes("sampling_parameters")];
   const one = ensemble ?? vllm;
   if (one === undefined) return at(all[0]!.name);
-  const body = JSON.stringify({ text_input: "Hello", max_tokens: 20, stream: true });
-  return `-N ${at(one.name)}/generate_stream -d '${body}'`;
+  const asked = { text_input: "Hello", max_tokens: 20 };
+  if (!isDecoupled(one.config)) return `${at(one.name)}/generate -d '${JSON.stringify(asked)}'`;
+  return `-N ${at(one.name)}/generate_stream -d '${JSON.stringify({ ...asked, stream: true })}'`;
 }

@@ -1,8 +1,13 @@
 /** What do TensorRT-LLM's models answer? The classic ensemble, its parts, BLS and the LLM API, over HTTP, as their repository. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { loadMetrics } from "../../src/triton/http/load-metrics.ts";
 import { hostTriton, type TritonHosted } from "./child.ts";
 import { bytesText, decoded, encoded, int32, TritonClient } from "./grpc-client.ts";
 
+const SHIPPED = new URL("../../src/triton/shipped", import.meta.url).pathname;
 let child: TritonHosted;
 beforeAll(async () => {
   child = await hostTriton([
@@ -207,6 +212,37 @@ test("metrics have the executor, and what each backend counts of its requests", 
   const told = await fetch(`${child.url}/v2/models/ensemble/generate`, { method: "POST", body, headers: asked });
   const load = JSON.parse(told.headers.get("endpoint-load-metrics")!.slice("JSON ".length));
   expect(load.named_metrics.max_token_capacity).toBe(blocks("max") * blocks("tokens_per"));
+});
+
+test.each([
+  [0, "0.0"],
+  [25, "0.25"],
+  [100, "1.0"],
+])("how full the KV cache is is a double, as RapidJSON writes it: %d of 100 blocks", (usedBlocks, written) => {
+  const cache = { usedBlocks, blocks: 100, tokensPerBlock: 32 };
+  expect(loadMetrics("json", cache)).toEqual({
+    "endpoint-load-metrics": `JSON {"named_metrics":{"kv_cache_utilization":${written},"max_token_capacity":3200}}`,
+  });
+});
+
+test("the start tells how to ask a repository that cannot stream", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "trtllm-whole-"));
+  for (const name of ["ensemble", "preprocessing", "tensorrt_llm", "postprocessing"]) {
+    cpSync(join(SHIPPED, name), join(folder, name), { recursive: true });
+    const config = join(folder, name, "config.pbtxt");
+    writeFileSync(config, readFileSync(config, "utf8").replace("decoupled: true", "decoupled: false"));
+  }
+  const whole = await hostTriton([`--model-repository=${folder}`]);
+  const [, url = "", body] = /^ {2}try +curl (\S+) -d '(.+)'$/m.exec(whole.output())!;
+  const told = await fetch(url, { method: "POST", body });
+  expect([told.status, url.replace(whole.url, ""), await told.json()]).toEqual([
+    200,
+    "/v2/models/ensemble/generate",
+    expect.objectContaining({ text_output: expect.any(String) }),
+  ]);
+  expect(child.output()).toContain("/v2/models/ensemble/generate_stream -d '");
+  await whole.stop(0);
+  rmSync(folder, { recursive: true });
 });
 
 test("what is wrong has the backend's words", async () => {

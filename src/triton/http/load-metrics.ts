@@ -1,4 +1,5 @@
 /** How full is TensorRT-LLM's KV cache, as an answer of `generate` says where it is asked? `orca_http.cc` (2026). */
+import { doubleText } from "../../repository/tensors/double-text.ts";
 import type { KvCache } from "../server/around.ts";
 
 /** `format`: of the header `endpoint-load-metrics-format`; nothing for others, and where there is no such cache. */
@@ -9,6 +10,6 @@ export function loadMetrics(format: string | null, cache: KvCache | null): Reado
   const value =
     format === "text"
       ? `TEXT named_metrics.kv_cache_utilization=${used.toFixed(6)}, named_metrics.max_token_capacity=${tokens}`
-      : `JSON ${JSON.stringify({ named_metrics: { kv_cache_utilization: used, max_token_capacity: tokens } })}`;
+      : `JSON {"named_metrics":{"kv_cache_utilization":${doubleText(used)},"max_token_capacity":${tokens}}}`;
   return { "endpoint-load-metrics": value };
 }
