@@ -107,7 +107,7 @@ export interface TritonServerConfig {
   readonly restrictedHttp: readonly RestrictedApis[];
   /** `--http-header-forward-pattern`; null: none. */
   readonly httpForward: string | null;
-  /** What the load of a model takes that is asked for while the server runs. */
+  /** What the load of a model takes that is asked for, or found by a poll, while the server runs. */
   readonly loadTime: TritonLoadTime;
   /** How long each instance of a model is unloading, seconds, when its last request has been answered. */
   readonly unloadS: number;

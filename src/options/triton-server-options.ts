@@ -158,7 +158,7 @@ export const tritonServerOptions = {
       one("SECONDS", LOAD_TIME_FORMS, loadTimeIn),
       MODELS,
       "1.3",
-      "Seconds that the load of a model takes that is asked for while the server runs; base=1.3,per_gib=0.4: and so many more for each GiB of weights.",
+      "Seconds that the load of a model takes that is asked for, or found by a poll, while the server runs; base=1.3,per_gib=0.4: and so many more for each GiB of weights.",
     ),
   ),
   "unload-time": ours(

@@ -328,3 +328,43 @@ test("a model that two repositories have: the start fails; with namespaces the n
   expect([await again.start(), listed(again).length]).toEqual([[], 2]);
   expect(() => namespaced.statistics(null, -1)).toThrow(`Request for unknown model: '${one}::n' is not found`);
 });
+
+test("with poll a new model is LOADING for its time, one that failed is tried again at once; a period of 0 is no poll", async () => {
+  const folder = repository({ "a/config.pbtxt": model(""), "a/1/none": "" });
+  const flags = [`--model-repository=${folder}`, "--model-control-mode=poll", "--load-time=3"];
+  const polled = async (...more: string[]) => {
+    const clock = new VirtualClock();
+    const server = pureServer([...flags, ...more], clock);
+    await server.start();
+    const states = () => [server.ready, ...Array.from(server.index(false), ({ name, state }) => `${name} ${state}`)];
+    /** As it is after so many seconds. */
+    const after = async (seconds: number) => {
+      for (let left = seconds * 10; left > 0; left--) {
+        clock.advanceBy(1e5);
+        for (let turns = 0; turns < 20; turns++) await new Promise(setImmediate);
+      }
+      return states();
+    };
+    return { states, after };
+  };
+  const { states, after } = await polled("--repository-poll-secs=10");
+  const never = await polled("--repository-poll-secs=0");
+  expect(states()).toEqual([true, "a READY"]);
+  mkdirSync(join(folder, "b/1"), { recursive: true });
+  writeFileSync(join(folder, "b/config.pbtxt"), model(""));
+  expect(await after(11)).toEqual([false, "a READY", "b LOADING"]);
+  expect(await after(3)).toEqual([true, "a READY", "b READY"]);
+  writeFileSync(join(folder, "b/config.pbtxt"), model(weighs("much")));
+  expect(await after(10)).toEqual([true, "a READY", "b READY"]);
+  mkdirSync(join(folder, "c/1"), { recursive: true });
+  writeFileSync(join(folder, "c/config.pbtxt"), model(""));
+  writeFileSync(
+    join(folder, "c/model.ts"),
+    'export default { initialize() { throw new Error("no"); }, execute: () => [] };',
+  );
+  expect(await after(10)).toEqual([false, "a READY", "b READY", "c LOADING"]);
+  await after(3);
+  await eventually(() => states().at(-1) === "c UNAVAILABLE");
+  expect(await after(11)).toEqual([false, "a READY", "b READY", "c UNAVAILABLE"]);
+  expect((await never.after(30)).slice(0, 2)).toEqual([true, "a READY"]);
+});

@@ -16,7 +16,7 @@ import {
   type SequenceBatching,
   type Warmup,
 } from "../../repository/config/model-config.ts";
-import { internal, invalidArg, TritonError } from "../../repository/config/status.ts";
+import { internal, invalidArg, type StatusCode, TritonError } from "../../repository/config/status.ts";
 import { wrongGroups, wrongTensors } from "../../repository/config/validate-tensors.ts";
 import type { FoundModel } from "../../repository/models/repository.ts";
 import { versionWeightBytes, weightsSaid } from "../../repository/models/weights.ts";
@@ -55,6 +55,13 @@ export interface LoadedModel {
 }
 
 const GIB = 2 ** 30;
+
+/** How a reason begins, where it is not as of a bad argument. */
+const CODES: Readonly<Partial<Record<StatusCode, string>>> = { INTERNAL: "Internal", UNAVAILABLE: "Unavailable" };
+
+/** Why a version is not available, as the index has it. */
+export const unavailableReason = ({ code, message }: TritonError): string =>
+  `${CODES[code] ?? "Invalid argument"}: ${message}`;
 
 export const loadSeconds = ({ baseS, perGibS }: TritonLoadTime, weightBytes: number): number =>
   baseS + (perGibS * weightBytes) / GIB;

@@ -5,7 +5,7 @@
 import type { TritonLoadTime } from "../../config/triton-server.ts";
 import { inTurns, Stops } from "../../python/pieces.ts";
 import { alikeBesideInstances, instanceCount, isEnsemble } from "../../repository/config/model-config.ts";
-import { internal, type StatusCode, TritonError } from "../../repository/config/status.ts";
+import { internal, TritonError } from "../../repository/config/status.ts";
 import { stepShapes } from "../../repository/config/step-shapes.ts";
 import { wrongSteps } from "../../repository/config/validate-steps.ts";
 import { TRITON_VERSIONS, type VersionFacts } from "../../repository/config/versions.ts";
@@ -23,15 +23,22 @@ import { ResponseCache } from "./cache.ts";
 import { type CountedModel, CountedModels } from "./counted.ts";
 import { DeviceMemory, type MemoryHold } from "./device-memory.ts";
 import { Gpus } from "./gpus.ts";
-import { isOfEngine, type LoadAround, type LoadedModel, loadSeconds, loadVersion, takeMemory } from "./load.ts";
+import {
+  isOfEngine,
+  type LoadAround,
+  type LoadedModel,
+  loadSeconds,
+  loadVersion,
+  takeMemory,
+  unavailableReason,
+} from "./load.ts";
 import { Naps } from "./naps.ts";
 import type { TritonOptions } from "./options.ts";
+import { pollEvery } from "./polls.ts";
 import { type InferReceiver, InferRequest, type RequestFields } from "./request.ts";
 import type { Served, Shared } from "./served.ts";
 
 const SHORT_MS = 5;
-/** How a reason begins, where it is not as of a bad argument. */
-const CODES: Readonly<Partial<Record<StatusCode, string>>> = { INTERNAL: "Internal", UNAVAILABLE: "Unavailable" };
 
 export class TritonServer {
   readonly facts: VersionFacts;
@@ -54,6 +61,8 @@ export class TritonServer {
   readonly #asked = new Set<string>();
   /** Names that several repositories had at the start. */
   #namesakes: ReadonlyMap<string, number> = new Map();
+  /** Signatures of folders that failed: a poll that tries one again takes no time for it. */
+  readonly #failed = new Map<string, string>();
   /** Ensembles that went with a step of theirs; they come back with it. */
   readonly #broken = new Set<string>();
   #turn: Promise<unknown> = Promise.resolve();
@@ -113,7 +122,7 @@ export class TritonServer {
 
   /** Loads what is to be there from the start; gives why some are not. Throws where a repository is no folder. */
   async start(): Promise<string[]> {
-    const { control, loadModels, namespacing, pollS } = this.#options.config;
+    const { control, loadModels, namespacing, loadTime } = this.#options.config;
     this.#namesakes = this.#repository.namesakes();
     const wanted = control === "explicit" && !loadModels.includes("*") ? loadModels : this.#repository.names();
     const twice = control === "explicit" || namespacing ? [] : [...this.#namesakes.keys()];
@@ -126,7 +135,14 @@ export class TritonServer {
       failures.push(...why.map((one) => `${name}: ${one}`));
     }
     if (typeof engine === "object") engine?.give();
-    if (control === "poll" && pollS > 0) this.#poll();
+    if (control === "poll")
+      pollEvery(this.#options, {
+        names: () => this.#repository.names(),
+        known: () => this.#folders.keys(),
+        bring: (name) => this.#bring(name, NO_OVERRIDE, loadTime),
+        unload: (name) => this.#unload(name),
+        next: (act) => this.#next(act),
+      });
     return failures;
   }
 
@@ -273,12 +289,14 @@ export class TritonServer {
     if (folder.versions.length === 0)
       return [`at least one version must be available under the version policy of model '${name}'\n`];
     const failures: string[] = [];
+    const asBefore = this.#options.config.control === "poll" && this.#failed.get(name) === folder.signature;
     for (const version of folder.versions) {
-      const why = await this.#version(folder, version, time);
+      const why = await this.#version(folder, version, asBefore ? null : time);
       if (why === null) continue;
       const state = this.#changesInPlace(folder, version) ? "READY" : "UNAVAILABLE";
       failures.push(`version ${version} is at ${state} state: ${why};\n`);
     }
+    this.#failed.set(name, failures.length === 0 ? "" : folder.signature);
     if (failures.length === 0 || before === undefined) this.#folders.set(name, folder);
     for (const version of this.versions(name)) if (!folder.versions.includes(version)) void this.#retire(name, version);
     return failures;
@@ -321,7 +339,7 @@ export class TritonServer {
     } catch (error) {
       hold?.give();
       if (!(error instanceof TritonError)) throw error;
-      const reason = `${CODES[error.code] ?? "Invalid argument"}: ${error.message}`;
+      const reason = unavailableReason(error);
       if (before === null) Object.assign(entry, { state: "UNAVAILABLE", reason });
       return reason;
     }
@@ -372,24 +390,6 @@ export class TritonServer {
     while (model.live > 0) await this.#sleep(SHORT_MS);
     model.unloaded?.();
     this.#holds.get(model)?.give();
-  }
-
-  #poll(): void {
-    const { clock, config } = this.#options;
-    clock.at(clock.now() + config.pollS * 1e6, () => {
-      void this.#next(async () => {
-        const names = new Set(this.#repository.names());
-        for (const name of this.#folders.keys()) if (!names.has(name)) this.#unload(name);
-        const stops = new Stops(this.#options.turns);
-        for (const name of names) {
-          await stops.look();
-          await this.#bring(name, NO_OVERRIDE, null).catch((error: Error) => {
-            this.#options.log(`poll failed for model directory '${name}': ${error.message}`);
-          });
-        }
-      }).catch((error: Error) => this.#options.log(`failed to poll: ${error.message}`));
-      this.#poll();
-    });
   }
 
   #sleep(ms: number): Promise<void> {
