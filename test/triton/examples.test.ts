@@ -1,5 +1,8 @@
 /** Do the repositories under examples/ load and answer: a classifier in batches, speech as an ensemble, LLM models? */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { hostTriton, type TritonHosted } from "./child.ts";
 
 setDefaultTimeout(30_000);
@@ -74,4 +77,22 @@ test("the writer knows its adapters; the summarizer answers once, and so by /inf
     sampling_param_seed: 3,
   });
   expect(outputs[0]!.data).toEqual([whole.text_output!]);
+});
+
+test("the model of docs/triton.md is one: its configuration, its code, its request", async () => {
+  const docs = readFileSync(new URL("../../docs/triton.md", import.meta.url), "utf8");
+  const block = (kind: string, holding: string) =>
+    [...docs.matchAll(new RegExp(`^  \`\`\`${kind}\\n([^\`]*?)^  \`\`\`$`, "gm"))]
+      .map(([, text]) => text!)
+      .find((text) => text.includes(holding))!;
+  const folder = mkdtempSync(join(tmpdir(), "triton-docs-"));
+  mkdirSync(join(folder, "copy/1"), { recursive: true });
+  writeFileSync(join(folder, "copy/config.pbtxt"), block("", "INPUT0"));
+  writeFileSync(join(folder, "copy/model.ts"), block("ts", "INPUT0"));
+  const own = await hostTriton([`--model-repository=${folder}`]);
+  const [, path, body] = /curl localhost:8000(\S+)[\s\\]+-d '(.*)'/.exec(block("sh", "INPUT0"))!;
+  const told = await fetch(`${own.url}${path}`, { method: "POST", body: body! });
+  expect([told.status, await told.json()]).toMatchObject([200, { outputs: [{ name: "OUTPUT0", data: [1, 2] }] }]);
+  await own.stop(0);
+  rmSync(folder, { recursive: true });
 });
