@@ -14,6 +14,17 @@ export class PythonJsonError {
   ) {}
 }
 
+/** Where in a text, as Python's messages say it; `position` counts code points. */
+export function placeIn(text: string, position: number): string {
+  let [line, column, seen] = [1, 1, 0];
+  for (const character of text) {
+    if (seen++ === position) break;
+    column++;
+    if (character === "\n") [line, column] = [line + 1, 1];
+  }
+  return `line ${line} column ${column} (char ${position})`;
+}
+
 /** Any other failure of `json.loads`: bytes that are no text, nesting that is too deep, an int of more than 4,300 digits. */
 export class PythonJsonFailure {}
 

@@ -16,6 +16,7 @@ import { WaitingBytes } from "../http/waiting-bytes.ts";
 import { Http2Server } from "../http2/server.ts";
 import { EVHTP_LIMITS, metricsListener } from "../metrics/triton/listener.ts";
 import { isDecoupled } from "../repository/config/model-config.ts";
+import { TRITON_VERSIONS } from "../repository/config/versions.ts";
 import { tritonMethods } from "../triton/grpc/methods.ts";
 import { tritonApp } from "../triton/http/app.ts";
 import type { LlmAround } from "../triton/llm/around.ts";
@@ -141,7 +142,7 @@ function kvCacheOf({ engines, config }: Parts): KvCache {
 }
 
 /** All LLM models are served by the one engine: on one device their steps add up. */
-const llmAround = ({ backend, text, naturalLength, nextSeed, config }: Parts): LlmAround => ({
+const llmAround = ({ backend, text, naturalLength, nextSeed, config, log }: Parts): LlmAround => ({
   backend,
   text,
   naturalLength,
@@ -151,6 +152,8 @@ const llmAround = ({ backend, text, naturalLength, nextSeed, config }: Parts): L
   blockSize: config.engine.blockSize,
   embeddingSize: config.wire?.embeddingDimensions ?? null,
   imageTokens: config.wire?.imageTokens ?? null,
+  losesSamplingErrors: TRITON_VERSIONS[config.tritonServer!.version].losesSamplingErrors,
+  log,
 });
 
 async function loaded(server: TritonServer, config: TritonServerConfig, log: (line: string) => void): Promise<void> {

@@ -5,8 +5,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { FrameType } from "../../src/http2/frames.ts";
 import { atOnce } from "../../src/python/pieces.ts";
+import type { ModelRequest } from "../../src/repository/behaviours/behaviour.ts";
 import { normalized } from "../../src/repository/config/normalize.ts";
+import { samplingOf, samplingSaid } from "../../src/triton/llm/vllm-sampling.ts";
 import { windowUpdate } from "../http2/peer.ts";
+import { eventually } from "../server.ts";
 import { startTriton, type TritonChild } from "./child.ts";
 import { bytesText, data, decoded, encoded, framed, input, RawClient } from "./grpc-client.ts";
 
@@ -114,10 +117,8 @@ test("adapters are those of multi_lora.json, images are tokens, embeddings stand
   const asked = { text_input: "Hello", max_tokens: 2, exclude_input_in_output: true };
   const adapted = async (model: string, name: string) => (await generated({ ...asked, lora_name: name }, model)).error;
   expect(await adapted("adapted", "chat")).toBeUndefined();
-  expect(await adapted("adapted", "nope")).toBe(
-    "Error generating stream: LoRA nope is not supported, we currently support ['sql', 'chat']",
-  );
-  expect(await adapted("vllm_model", "sql")).toBe("Error generating stream: LoRA feature is not enabled.");
+  expect(await adapted("adapted", "nope")).toBe("LoRA nope is not supported, we currently support ['sql', 'chat']");
+  expect(await adapted("vllm_model", "sql")).toBe("LoRA feature is not enabled.");
   const seen = await generated({ ...asked, image: ["aGk=", "aG8="], return_num_input_tokens: true });
   expect(seen.num_input_tokens).toBe(7);
   const vector = await generated({ text_input: "", embedding_request: '{"input":"Hello"}' });
@@ -125,22 +126,83 @@ test("adapters are those of multi_lora.json, images are tokens, embeddings stand
 });
 
 test.each([
-  [{ max_tokens: 0 }, "max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)"],
-  [{ min_tokens: -1 }, "min_tokens must be greater than or equal to 0, got -1."],
-  [{ min_tokens: 9, max_tokens: 3 }, "min_tokens must be less than or equal to max_tokens=3, got 9."],
   [{ text_input: "" }, "The decoder prompt cannot be empty"],
-  [{ n: 2, temperature: 0 }, "n must be 1 when using greedy sampling, got 2."],
-  [
-    { n: 2 ** 31 },
-    "n must be at most 16384, got 2147483648. To increase this limit, set the VLLM_MAX_N_SEQUENCES environment variable.",
-  ],
   [
     { logprobs: 30 },
     "Requested sample logprobs of 30, which is greater than max allowed: 20 (parameter=logprobs, value=30)",
   ],
-])("%p is refused as vLLM refuses it", async (more, why) => {
+])("%p is refused as vLLM's engine refuses it", async (more, why) => {
   const refused = await ask("generate", { text_input: "x", ...more });
   expect(await refused.json()).toEqual({ error: `Error generating stream: ${why}` });
+});
+
+const WRONG: readonly (readonly [string, string])[] = [
+  ['{"max_tokens": 0}', "max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)"],
+  ['{"min_tokens": -1}', "min_tokens must be greater than or equal to 0, got -1."],
+  ['{"min_tokens": "9", "max_tokens": 3.7}', "min_tokens must be less than or equal to max_tokens=3, got 9."],
+  ['{"n": 2, "temperature": 0}', "n must be 1 when using greedy sampling, got 2."],
+  [
+    '{"n": 2147483648}',
+    "n must be at most 16384, got 2147483648. To increase this limit, set the VLLM_MAX_N_SEQUENCES environment variable.",
+  ],
+  ['{"temperature": 3}', "temperature must be in [0, 2], got 3. (parameter=temperature, value=3)"],
+  ['{"temperature": NaN}', "temperature must be a finite number, got NaN. (parameter=temperature, value=NaN)"],
+  ['{"top_p": "0"}', "top_p must be in (0, 1], got 0. (parameter=top_p, value=0)"],
+  ['{"top_k": -2}', "top_k must be 0 (disable), or at least 1, got -2."],
+  ['{"presence_penalty": -3}', "presence_penalty must be in [-2, 2], got -3."],
+  ['{"logprobs": -2}', "logprobs must be non-negative or -1, got -2. (parameter=logprobs, value=-2)"],
+  ['{"stop": ["a", ""]}', "stop cannot contain an empty string."],
+  ['{"n": "two"}', "int() does not take 'two'"],
+  ['{"seed": null}', "int() does not take null"],
+  ['{"temperature": [1]}', "float() does not take [1]"],
+  ['{"max_token": 5}', "Unexpected keyword argument 'max_token'"],
+  ['{"guided_decoding": "{}"}', "Unexpected keyword argument 'guided_decoding'"],
+  ['{"structured_outputs": {"choice": ["a"]}}', "the JSON object must be str, bytes or bytearray, not dict"],
+];
+
+test.each(WRONG)(
+  "sampling parameters %s: 2.51 tells what is wrong, 2.73 what comes of having none",
+  async (text, why) => {
+    const lines: string[] = [];
+    const log = (line: string) => lines.push(line);
+    const request = { inputs: new Map(), parameters: text } as unknown as ModelRequest;
+    const said = samplingSaid(request);
+    expect(() => samplingOf(said, "m", { losesSamplingErrors: false, log })).toThrow(why);
+    expect(lines).toEqual([]);
+    const none = "'NoneType' object has no attribute 'lora_name'";
+    expect(() => samplingOf(said, "m", { losesSamplingErrors: true, log })).toThrow(none);
+    expect(lines).toEqual([`m: sampling parameters are refused: ${why}`]);
+  },
+);
+
+test("sampling parameters that are none of vLLM's fail as the real backend has it; the log says why", async () => {
+  const asked = (text: string) => ask("generate", { text_input: "x", sampling_parameters: text });
+  const none = await asked('{"max_token": 5}');
+  expect([none.status, await none.json()]).toEqual([
+    400,
+    { error: "Error generating stream: 'NoneType' object has no attribute 'lora_name'" },
+  ]);
+  await eventually(() =>
+    child.output().includes("vllm_model: sampling parameters are refused: Unexpected keyword argument 'max_token'\n"),
+  );
+  const broken = async (text: string) => ((await (await asked(text)).json()) as { error: string }).error;
+  const failed = "Failed to process the request(s) for model instance 'vllm_model_0_0', message: ";
+  expect(await broken('{"n":')).toBe(`${failed}JSONDecodeError: Expecting value: line 1 column 6 (char 5)`);
+  expect(await broken("[]")).toBe(`${failed}TypeError: pop expected at most 1 argument, got 2`);
+  expect(await broken("7")).toBe(`${failed}AttributeError: 'int' object has no attribute 'pop'`);
+});
+
+test("values are made what the backend makes of them", () => {
+  const of = (text: string) => {
+    const said = samplingSaid({ inputs: new Map(), parameters: text } as unknown as ModelRequest);
+    return samplingOf(said, "m", { losesSamplingErrors: true, log: () => {} });
+  };
+  expect(of('{"n": " 2 ", "max_tokens": 7.9, "temperature": "1e-1", "ignore_eos": "false", "logprobs": true}')).toEqual(
+    expect.objectContaining({ n: 2, maxTokens: 7, temperature: 0.1, ignoreEos: true, logprobs: 1 }),
+  );
+  expect(of('{"seed": -1, "stop": "x", "bad_words": null}')).toMatchObject({ seed: null, stop: ["x"], badWords: [] });
+  const structure = JSON.stringify({ structured_outputs: JSON.stringify({ regex: "a+", json: null }) });
+  expect(of(structure).structure).toEqual({ kind: "regex", pattern: "a+" });
 });
 
 test("tokens that go straight to the client are counted one by one, also while they come", async () => {
@@ -166,7 +228,7 @@ test("tokens that go straight to the client are counted one by one, also while t
 
 test("over gRPC each token is a response, whatever its text, and all are the whole answer; also past a window that is full", async () => {
   const said = '"a\\"\t\u0007é 漢字 🦙🦙 <b>\n'.repeat(3);
-  const parameters = { structured_outputs: { choice: [said] }, max_tokens: 200, seed: 5 };
+  const parameters = { structured_outputs: JSON.stringify({ choice: [said] }), max_tokens: 200, seed: 5 };
   const request = encoded("ModelInferRequest", {
     model_name: "vllm_model",
     id: "one",

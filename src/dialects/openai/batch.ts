@@ -7,6 +7,7 @@
 import type { BodyReader } from "../../answer/form.ts";
 import { asText } from "../../python/body-text.ts";
 import { badRequest, errorAnswer, validationError } from "../../python/errors.ts";
+import { placeIn } from "../../python/json.ts";
 import { type Body, isJson, jsonFailure, type ReadBody } from "../../python/read-body.ts";
 import type { ChatMessage, ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../../python/request.ts";
 import type { LineError } from "../../python/types.ts";
@@ -105,17 +106,6 @@ function unreadable(body: Body, contentType: string | null, limits: Limits): Rea
   if (failure === null || !("error" in other) || !other.error.body.includes("json_invalid")) return other;
   const where = placeIn(asText(body).python ?? "", failure.position);
   return { error: errorAnswer(`JSON decode error: ${failure.message}: ${where}`, "Bad Request", null, 400) };
-}
-
-/** As Python says it; `position` counts code points. */
-function placeIn(text: string, position: number): string {
-  let [line, column, seen] = [1, 1, 0];
-  for (const character of text) {
-    if (seen++ === position) break;
-    column++;
-    if (character === "\n") [line, column] = [line + 1, 1];
-  }
-  return `line ${line} column ${column} (char ${position})`;
 }
 
 const noHandler = badRequest(

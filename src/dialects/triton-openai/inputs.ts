@@ -45,7 +45,7 @@ function vllmInputs({ prompt, body, adapter, maxTokens, logprobs, schema }: Wish
     max_tokens: maxTokens,
     ...(logprobs === null ? {} : { logprobs }),
     ...(adapter === null ? {} : { lora_name: adapter }),
-    ...(schema === null ? {} : { guided_decoding: JSON.stringify({ json: schema }) }),
+    ...(schema === null ? {} : { structured_outputs: JSON.stringify({ json: schema }) }),
   };
   const printed = JSON.stringify(sampling, (_, value) => (typeof value === "bigint" ? Number(value) : value));
   const flag = (name: string, value: boolean) => flagTensor(name, [1], value);

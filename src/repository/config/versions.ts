@@ -39,6 +39,8 @@ export interface VersionFacts {
   readonly checksSequenceId: boolean;
   /** A header that is to be forwarded and has the name of a parameter of Triton's own is refused. */
   readonly refusesForwarded: boolean;
+  /** What is wrong with sampling parameters for vLLM's backend stands in its log alone. */
+  readonly losesSamplingErrors: boolean;
   /** What is said of JSON with fewer elements than its tensor has. */
   readonly missingElements: string;
 }
@@ -62,6 +64,7 @@ export const TRITON_VERSIONS: Readonly<Record<TritonVersion, VersionFacts>> = {
     readsUnload: false,
     checksSequenceId: false,
     refusesForwarded: false,
+    losesSamplingErrors: false,
     missingElements: "Unable to parse 'data': Shape does not match true shape of 'data' field",
   },
   "2.73": {
@@ -82,6 +85,7 @@ export const TRITON_VERSIONS: Readonly<Record<TritonVersion, VersionFacts>> = {
     readsUnload: true,
     checksSequenceId: true,
     refusesForwarded: true,
+    losesSamplingErrors: true,
     missingElements: "Failed to parse 'data' field: shape does not match true shape",
   },
 };

@@ -21,6 +21,9 @@ export interface LlmAround {
   readonly embeddingSize: number | null;
   /** Tokens that stand for an image; null: images are refused. */
   readonly imageTokens: number | null;
+  /** As the version stood in for: `VersionFacts`. */
+  readonly losesSamplingErrors: boolean;
+  readonly log: (line: string) => void;
 }
 
 /** One sequence that the engine is to make. */

@@ -2,8 +2,6 @@
  * What does a model of the `vllm` backend answer? Text of the server's one engine, in the tensors of the backend's `model.py`
  * (vllm_backend, January 2026): decoupled, `execute` hands each request over and returns at once.
  */
-import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { AnswerText } from "../../answer/text.ts";
 import { embedding } from "../../content/embedding.ts";
 import type { Vocabulary } from "../../content/types.ts";
@@ -11,7 +9,6 @@ import type { Lane } from "../../engine/lanes.ts";
 import { Finish, type Receiver, type Submission } from "../../engine/types.ts";
 import { imageIds } from "../../generation/images.ts";
 import { choiceSeeds, seedOf } from "../../generation/seeds.ts";
-import { reprString } from "../../python/repr.ts";
 import type { Behaviour, ModelHost, ModelRequest, PlainText } from "../../repository/behaviours/behaviour.ts";
 import {
   firstNumber,
@@ -25,8 +22,9 @@ import { bytesOf, fromBytesText, type Tensor, toBytesText } from "../../reposito
 import { constrained, generateSequence, type LlmAround, StepNews } from "./around.ts";
 import type { LlmCounts, LlmWatch } from "./counts.ts";
 import { wordRules } from "./steered.ts";
+import { wrongAdapter } from "./vllm-adapters.ts";
 import { logprobsText } from "./vllm-logprobs.ts";
-import { type VllmSampling, vllmSampling } from "./vllm-sampling.ts";
+import { type SamplingSaid, samplingOf, samplingSaid, tooManyLogprobs, type VllmSampling } from "./vllm-sampling.ts";
 
 const FINISHES: Readonly<Record<Finish, string>> = {
   [Finish.Stop]: "stop",
@@ -39,10 +37,16 @@ const FINISHES: Readonly<Record<Finish, string>> = {
 export const vllmBehaviour = (around: LlmAround, counts: LlmCounts): Behaviour => ({
   initialize: (host) => counts.loaded(host, "vllm"),
   execute(requests, host) {
-    for (const request of requests) {
+    const read = requests.map((request) => [request, samplingSaid(request)] as const);
+    for (const [request, said] of read) {
+      const missing = wrongAdapter(said.lora_name ?? null, host);
+      if (missing !== null) {
+        request.send({ error: { message: missing } }, true);
+        continue;
+      }
       const answering = request.inputs.has("embedding_request")
         ? embed(request, around)
-        : answer(request, host, around, counts);
+        : answer(request, said, host, around, counts);
       answering.catch(({ message }: Error) => {
         request.send({ error: { message: `Error generating stream: ${message}` } }, true);
       });
@@ -51,14 +55,21 @@ export const vllmBehaviour = (around: LlmAround, counts: LlmCounts): Behaviour =
   },
 });
 
-async function answer(request: ModelRequest, host: ModelHost, around: LlmAround, counts: LlmCounts): Promise<void> {
+async function answer(
+  request: ModelRequest,
+  said: SamplingSaid,
+  host: ModelHost,
+  around: LlmAround,
+  counts: LlmCounts,
+): Promise<void> {
   const { text } = around;
   const streams = firstNumber(request, "stream", 0) !== 0;
   const echoes = firstNumber(request, "exclude_input_in_output", streams ? 1 : 0) === 0;
   const images = imagesOf(request, around);
   if (streams && echoes) throw new Error("When streaming, `exclude_input_in_output` = False is not allowed.");
-  const sampling = vllmSampling(request, text.vocabulary.size);
-  checkAdapter(sampling.lora, host);
+  const sampling = samplingOf(said, host.name, around);
+  const tooMany = tooManyLogprobs(sampling, text.vocabulary.size);
+  if (tooMany !== null) throw new Error(tooMany);
   const arrivalUs = around.backend.nowUs();
   const prompt = fromBytesText(firstText(request, "text_input"));
   const promptIds = await text.encoder.encode([...images, prompt], true, true);
@@ -136,19 +147,6 @@ function imagesOf(request: ModelRequest, { imageTokens, text }: LlmAround): numb
   const broken = images.find((image) => !/^[A-Za-z0-9+/\s]+={0,2}\s*$/.test(image));
   if (broken !== undefined) throw new Error("Incorrect padding");
   return images.flatMap((image) => imageIds(image, imageTokens, text.vocabulary));
-}
-
-/** `model.json` switches adapters on, `multi_lora.json` names them. */
-function checkAdapter(name: string | null, { folder }: ModelHost): void {
-  if (name === null) return;
-  const read = (file: string): Readonly<Record<string, unknown>> => {
-    const path = join(folder, file);
-    return existsSync(path) ? JSON.parse(readFileSync(path, "utf8")) : {};
-  };
-  if (String(read("model.json").enable_lora).toLowerCase() !== "true") throw new Error("LoRA feature is not enabled.");
-  const names = Object.keys(read("multi_lora.json"));
-  if (names.includes(name)) return;
-  throw new Error(`LoRA ${name} is not supported, we currently support [${names.map(reprString).join(", ")}]`);
 }
 
 interface HowShown {
