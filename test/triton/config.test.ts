@@ -29,6 +29,8 @@ test.each([
   ['input [ { name: "a" data_type: TYPE_X } ]', '1:32: Unknown enumeration value of "TYPE_X" for field "data_type".'],
   ['name: "a"\n  name: "b"', '2:3: Non-repeated field "name" is specified multiple times.'],
   ["input {", "1:8: Expected identifier, got: "],
+  ['input [ { name: "a" dims: [ 1, 2', '1:33: Expected ",", found "".'],
+  ["input { dims: [ 1 2 ] }", '1:19: Expected ",", found "2".'],
   ['platform "x"', '1:10: Expected ":", found ""x"".'],
   ['name: "a', "1:7: String literals cannot cross line boundaries."],
   [

@@ -92,11 +92,12 @@ class Reader {
     if (list && this.#take("[")) {
       this.#add(field, into, null);
       if (this.#take("]")) return;
-      do {
+      for (;;) {
         if (++this.#values % VALUES_OF_A_PIECE === 0) yield;
         this.#add(field, into, yield* this.#value(field, depth));
-      } while (this.#take(","));
-      this.#sign("]");
+        if (this.#take("]")) break;
+        this.#comma();
+      }
     } else {
       const value = isMessage ? yield* this.#value(field, depth) : this.#single(field.type, field.name);
       if (list) this.#add(field, into, value);
@@ -205,8 +206,9 @@ class Reader {
     return token;
   }
 
-  #sign(text: string): void {
-    if (!this.#take(text)) this.#fail(`Expected "${text}", found "${this.#token.text}".`);
+  /** Between two items of a list: what else stands there, also the text's end, is not what the parser waited for. */
+  #comma(): void {
+    if (!this.#take(",")) this.#fail(`Expected ",", found "${this.#token.text}".`);
   }
 
   #take(text: string): boolean {
