@@ -13,7 +13,7 @@ import { wrongGroups, wrongTensors } from "../../src/repository/config/validate-
 import { Repository } from "../../src/repository/models/repository.ts";
 
 const parse = (text: string, later = true) => parsePbtxt(text, ROOT, later);
-const model = (text: string) => atOnce(normalized(parse(text), "m", []));
+const model = (text: string, folder = "m") => atOnce(normalized(parse(text), folder, []));
 const wrong = (text: string) => {
   const config = model(text);
   return atOnce(wrongConfig(config)) ?? atOnce(wrongGroups(config)) ?? atOnce(wrongTensors(config));
@@ -71,7 +71,11 @@ test("lists and maps in all their forms, comments, strings side by side", () => 
 const TENSORS = 'input { name: "x" data_type: TYPE_INT32 dims: 1 } output { name: "y" data_type: TYPE_INT32 dims: 1 }';
 
 test.each([
-  ["", "unexpected platform type '' for m"],
+  [
+    "",
+    "Invalid model name: Could not determine backend for model 'm' with no backend in model configuration. Expected model name of the form 'model.<backend_name>'.",
+  ],
+  ['default_model_filename: "weights"', "unexpected platform type '' for m"],
   ['platform: "nope"', "unexpected platform type 'nope' for m"],
   [
     'backend: "onnxruntime" platform: "tensorrt_plan"',
@@ -120,8 +124,30 @@ test.each([
       { model_name: "b" input_map { key: "i" value: "b" } output_map { key: "o" value: "c" } output_map { key: "p" value: "y" } } ] }`,
     "output 'y' for ensemble 'm' is not written: at least one of its depending tensors, 'c', is not connected",
   ],
+  ...(
+    [
+      ["{}", "metric control must specify 'metric_identifier'"],
+      ["{ metric_identifier {} }", "metric identifier must specify non-empty 'family'"],
+      ['{ metric_identifier { family: "f" } }', "metric control must specify 'histogram_options'"],
+      [
+        '{ metric_identifier { family: "f" } histogram_options {} }',
+        "histogram options must specify non-empty 'buckets'",
+      ],
+    ] as const
+  ).map(([control, why]): [string, string] => [`backend: "python" model_metrics { metric_control ${control} }`, why]),
 ])("wrong in Triton's words: %s", (text, why) => {
   expect(wrong(text)).toBe(why);
+});
+
+test("a folder's name tells the backend where nothing else does", () => {
+  const { backend, platform, default_model_filename: file } = model("", "some.identity");
+  expect([backend, platform, file]).toEqual(["identity", undefined, "model.identity"]);
+  expect(atOnce(wrongConfig(model("", "some.identity")))).toBeUndefined();
+  expect(atOnce(wrongConfig(model("", "some.onnxruntime")))).toBe(
+    "unexpected 'platform' and 'backend' pair, got:, onnxruntime",
+  );
+  expect(atOnce(wrongConfig(model("", "some.")))).toBe("unexpected platform type '' for some.");
+  expect(model('backend: "python"', "some.identity").backend).toBe("python");
 });
 
 test("defaults: version policy, preferred size, instances, file, pinned memory", () => {

@@ -43,7 +43,8 @@ const FOLDERS: Readonly<Record<string, readonly [config: string, file: string]>>
      output [ { name: "text" data_type: TYPE_STRING dims: [ 1 ] } ]
      instance_group [ { count: 1 kind: KIND_CPU } ]
      model_metrics { metric_control: [ { metric_identifier: { family: "nv_inference_first_response_histogram_ms" }
-       histogram_options: { buckets: [ 1, 2.5, 4000 ] } }, { metric_identifier: { family: "nv_other" } } ] }
+       histogram_options: { buckets: [ 1, 2.5, 4000 ] } }, { metric_identifier: { family: "nv_other" }
+       histogram_options: { buckets: 1 } } ] }
      parameters: { key: "EXECUTION_ENV_PATH", value: { string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" } }`,
     "model.py",
   ],

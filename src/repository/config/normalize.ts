@@ -13,7 +13,7 @@ const IDLE_US = 1_000_000;
 /** `folder`: the model's name; `files`: what lies in its first version's folder. */
 export function* normalized(read: ConfigMessage, folder: string, files: readonly string[]): Pieces<ModelConfig> {
   const said = read as unknown as Partial<ModelConfig>;
-  const { backend, platform, file } = backendFields(said, files);
+  const { backend, platform, file } = backendFields(said, files, folder);
   const given = backend === "vllm" ? withVllmTensors(said) : said;
   const batching = given.dynamic_batching;
   const preferred = (sizes: readonly number[] | undefined) => ({
@@ -55,7 +55,8 @@ export function* normalized(read: ConfigMessage, folder: string, files: readonly
   };
 }
 
-function backendFields(given: Partial<ModelConfig>, files: readonly string[]) {
+/** As `AutoCompleteBackendFields` fills them in. */
+function backendFields(given: Partial<ModelConfig>, files: readonly string[], folder: string) {
   const { platform = "", backend = "", default_model_filename: named = "" } = given;
   if (platform === "ensemble") return { backend, platform, file: named };
   // A model called model.NAME.EXTENSION or the like tells its backend.
@@ -64,8 +65,15 @@ function backendFields(given: Partial<ModelConfig>, files: readonly string[]) {
     backendOfPlatform(platform) ||
     (platform === "" ? backendOfFile(named) || files.map(backendOfFile).find((one) => one !== undefined) : "") ||
     "";
+  if (found === "" && platform === "" && named === "") return { ...fieldsOfName(folder), platform };
   const facts = BACKENDS[found];
   return { backend: found, platform: platform || (facts?.platform ?? ""), file: named || (facts?.file ?? "") };
+}
+
+/** Where nothing else tells it, a folder called `model.BACKEND` does; it says no platform, which some backends must have. */
+function fieldsOfName(folder: string): { readonly backend: string; readonly file: string } {
+  const [, backend] = /^[^.]*\.(.*)$/s.exec(folder) ?? [];
+  return backend === undefined ? { backend: "", file: "" } : { backend, file: `model.${backend}` };
 }
 
 /** Whichever GPU a group names is there, and GPU 0; who names none is on the processor. */

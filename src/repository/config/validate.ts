@@ -1,6 +1,6 @@
 /**
- * What is wrong with a configuration? In Triton's words: `ValidateModelConfig`, `ValidateModelIOConfig` and
- * `ValidateInstanceGroup` of `model_config_utils.cc` (2026). Ensembles: `validate-ensemble.ts`, sequences'
+ * What is wrong with a configuration? In Triton's words: `AutoCompleteBackendFields`, `ValidateModelConfig` and
+ * `ValidateModelMetrics` of `model_config_utils.cc` (2026). Ensembles: `validate-ensemble.ts`, sequences'
  * controls: `validate-sequences.ts`.
  */
 import { firstOf, type Pieces } from "../../python/pieces.ts";
@@ -14,6 +14,8 @@ import { wrongControls } from "./validate-sequences.ts";
 export function* wrongConfig(config: ModelConfig): Pieces<string | undefined> {
   const { name, platform = "", backend = "" } = config;
   const most = maxBatchSize(config);
+  if (backend === "" && platform === "" && !config.default_model_filename)
+    return `Invalid model name: Could not determine backend for model '${name}' with no backend in model configuration. Expected model name of the form 'model.<backend_name>'.`;
   if (backend === "" && platform !== "ensemble") return `unexpected platform type '${platform}' for ${name}`;
   if (backend !== "" && platform === "ensemble")
     return `Ensemble model '${name}' must have platform type 'ensemble' and empty backend type`;
@@ -38,8 +40,17 @@ export function* wrongConfig(config: ModelConfig): Pieces<string | undefined> {
     return `ensemble scheduling must be set for ensemble ${name} whose platform is ensemble`;
   if (cached && config.model_transaction_policy?.decoupled)
     return `Response Cache does not currently support model ${name} with 'decoupled' transaction policy. Please disable the response cache.`;
-  return undefined;
+  return yield* wrongMetrics(config);
 }
+
+/** As `ValidateModelMetrics` has it. */
+const wrongMetrics = ({ model_metrics: metrics }: ModelConfig): Pieces<string | undefined> =>
+  firstOf(metrics?.metric_control ?? [], ({ metric_identifier: identifier, histogram_options: options }) => {
+    if (identifier === undefined) return "metric control must specify 'metric_identifier'";
+    if (!identifier.family) return "metric identifier must specify non-empty 'family'";
+    if (options === undefined) return "metric control must specify 'histogram_options'";
+    return options.buckets?.length ? undefined : "histogram options must specify non-empty 'buckets'";
+  });
 
 function wrongSizes(sizes: readonly number[], most: number, what: string): string | undefined {
   if (sizes.some((size) => size <= 0)) return `${what} must be positive`;
