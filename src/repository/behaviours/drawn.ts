@@ -5,6 +5,7 @@
  */
 import type { ModelConfig } from "../config/model-config.ts";
 import { maxBatchSize } from "../config/model-config.ts";
+import { modelShape } from "../config/reshape.ts";
 import {
   bytesOf,
   datatypeOf,
@@ -68,10 +69,12 @@ const batchOf = ({ inputs }: ModelRequest, config: ModelConfig): number =>
 export function drawnOutputs(request: ModelRequest, host: ModelHost): ModelResponse {
   const { config } = host;
   const batch = maxBatchSize(config) === 0 ? [] : [batchOf(request, config)];
-  const outputs = (config.output ?? []).map(({ name, data_type: type, dims }): Tensor => {
+  const outputs = (config.output ?? []).map((output): Tensor => {
+    const { name, data_type: type, dims } = output;
     const next = host.shapeFor(name);
     const fits = next?.length === dims.length ? next : [];
-    const shape = [...batch, ...dims.map((dim, at) => (dim === -1 ? Math.max(ANY_SIZE, fits[at] ?? 0) : dim))];
+    const sizes = dims.map((dim, at) => (dim === -1 ? Math.max(ANY_SIZE, fits[at] ?? 0) : dim));
+    const shape = [...batch, ...modelShape(sizes, output, 0)];
     const datatype = datatypeOf(type);
     const count = elementCount(shape);
     if (count * (datatype === "BYTES" ? TEXT_BYTES : ELEMENT_BYTES[datatype]) > DRAWN_BYTES_MOST)

@@ -7,19 +7,21 @@ export interface BackendFacts {
   readonly file: string;
   /** Instances where nothing is said, on a processor. */
   readonly instances: number;
+  /** What a model gives beside the outputs that it was asked for is left out; with other backends the core refuses it. */
+  readonly prunes: boolean;
 }
 
-const plain: BackendFacts = { platform: "", file: "", instances: 1 };
+const plain: BackendFacts = { platform: "", file: "", instances: 1, prunes: false };
 
 export const BACKENDS: Readonly<Record<string, BackendFacts>> = {
   tensorrt: { ...plain, platform: "tensorrt_plan", file: "model.plan" },
-  onnxruntime: { platform: "onnxruntime_onnx", file: "model.onnx", instances: 2 },
+  onnxruntime: { ...plain, platform: "onnxruntime_onnx", file: "model.onnx", instances: 2 },
   pytorch: { ...plain, platform: "pytorch_libtorch", file: "model.pt" },
   tensorflow: { ...plain, platform: "tensorflow_savedmodel", file: "model.savedmodel", instances: 2 },
   openvino: { ...plain, file: "model.xml" },
-  python: { ...plain, file: "model.py" },
-  vllm: { ...plain, file: "model.json" },
-  tensorrtllm: plain,
+  python: { ...plain, file: "model.py", prunes: true },
+  vllm: { ...plain, file: "model.json", prunes: true },
+  tensorrtllm: { ...plain, prunes: true },
   dali: plain,
   fil: plain,
   identity: plain,

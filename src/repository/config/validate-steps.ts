@@ -32,7 +32,8 @@ export function* wrongSteps(
   const most = maxBatchSize(ensemble);
   const own = yield* mapped(
     [...(ensemble.input ?? []), ...(ensemble.output ?? [])],
-    (one) => [one.name, known(name, most > 0, one.data_type, one.reshape?.shape ?? one.dims)] as const,
+    (one) =>
+      [one.name, known(name, most > 0, one.data_type, one.reshape ? (one.reshape.shape ?? []) : one.dims)] as const,
   );
   const tensors = new Map(own);
   for (const step of ensemble.ensemble_scheduling?.step ?? []) {

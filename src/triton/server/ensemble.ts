@@ -6,6 +6,7 @@ import type { EnsembleStep, ModelConfig } from "../../repository/config/model-co
 import { internal, TritonError } from "../../repository/config/status.ts";
 import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import { HIT, keep, lookUp, wanted } from "./cached.ts";
+import { AnswerFit } from "./fitting.ts";
 import { type InferAnswer, type InferInput, type InferParameters, InferRequest } from "./request.ts";
 import { passOn, type Served, type Shared } from "./served.ts";
 import type { ModelStatistics } from "./statistics.ts";
@@ -37,6 +38,7 @@ export class EnsembleModel implements Served {
   readonly statistics: ModelStatistics;
   readonly dead = false;
   live = 0;
+  readonly fit: AnswerFit;
   readonly #options: EnsembleOptions;
 
   constructor(options: EnsembleOptions) {
@@ -44,6 +46,7 @@ export class EnsembleModel implements Served {
     this.version = options.version;
     this.config = options.config;
     this.statistics = options.statistics;
+    this.fit = new AnswerFit(options.config, null);
     this.#options = options;
   }
 
@@ -201,7 +204,9 @@ class Passage {
     branch.answered = true;
     if (this.#held !== null) this.#send(this.#held, false);
     const outputs = names.flatMap((name) => branch.tensors.get(name) ?? []);
-    this.#held = { outputs, parameters: sequenceOf(this.#request) };
+    const answer = this.#ensemble.fit.fitted({ outputs, parameters: sequenceOf(this.#request) });
+    if (answer instanceof TritonError) this.#fail(answer);
+    else this.#held = answer;
   }
 
   #look(): void {

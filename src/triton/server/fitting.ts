@@ -1,15 +1,20 @@
 /** Can what comes to a behaviour be read by it, and what it gives be sent? */
 import type { ModelResponse, ModelResults } from "../../repository/behaviours/behaviour.ts";
-import type { ModelConfig } from "../../repository/config/model-config.ts";
-import { internal, TritonError } from "../../repository/config/status.ts";
+import { BACKENDS } from "../../repository/config/backends.ts";
+import { type ModelConfig, maxBatchSize, type TensorConfig } from "../../repository/config/model-config.ts";
+import { clientShape } from "../../repository/config/reshape.ts";
+import { internal, invalidArg, TritonError } from "../../repository/config/status.ts";
+import { byName } from "../../repository/config/step-shapes.ts";
 import type { BatchRow } from "../../repository/scheduling/scheduler.ts";
 import {
   countedTexts,
   ELEMENT_BYTES,
   elementCount,
   isDatatype,
+  shapeText,
   type Tensor,
 } from "../../repository/tensors/datatypes.ts";
+import type { ImplicitStates } from "./implicit-state.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 
 /** Nobody waits for what a slot without a request gives; `rows` null: there is none. */
@@ -18,17 +23,74 @@ export function awaitedResults(rows: readonly BatchRow<InferRequest>[] | null, r
   return results.filter((_, at) => rows[at]!.ready);
 }
 
-/** A response of the wrong shape is an error of the model. */
-export function checkedResponse(response: ModelResponse, { name }: ModelConfig): InferAnswer | TritonError {
-  if (typeof response !== "object" || response === null) return internal(`model '${name}' gave no response`);
-  if ("error" in response) return new TritonError(response.error.code ?? "INTERNAL", response.error.message);
-  if (!Array.isArray(response.outputs)) return internal(`model '${name}' gave a response without outputs`);
-  for (const output of response.outputs)
-    if (!isTensor(output))
-      return internal(
-        `model '${name}' gave an output '${String((output as Tensor | undefined)?.name)}' whose data do not fit its type and shape`,
-      );
-  return { outputs: response.outputs, parameters: NO_PARAMETERS };
+/**
+ * Answers of a model against its configuration: `AddOutput` of `infer_response.cc` (2026). What Python models give beside its outputs
+ * their backend leaves out (`PruneOutputTensors`, `infer_response.cc` of the Python backend). A configuration without outputs has
+ * them from the model's file, which is not read here: all are taken.
+ */
+export class AnswerFit {
+  readonly #model: string;
+  readonly #outputs: ReadonlyMap<string, TensorConfig>;
+  readonly #prunes: boolean;
+  readonly #from: 0 | 1;
+  readonly #states: ImplicitStates | null;
+
+  constructor(config: ModelConfig, states: ImplicitStates | null) {
+    this.#model = config.name;
+    this.#outputs = byName(config.output ?? []);
+    this.#prunes = BACKENDS[config.backend ?? ""]?.prunes === true;
+    this.#from = maxBatchSize(config) === 0 ? 0 : 1;
+    this.#states = states;
+  }
+
+  allChecked(batch: readonly InferRequest[], results: readonly ModelResponse[]): (InferAnswer | TritonError)[] {
+    const answers: (InferAnswer | TritonError)[] = [];
+    for (let at = 0; at < batch.length; at++) answers.push(this.checked(batch[at]!, results[at]!));
+    return answers;
+  }
+
+  /** A response of the wrong shape is an error of the model. */
+  checked(request: InferRequest, response: ModelResponse): InferAnswer | TritonError {
+    const model = `model '${this.#model}'`;
+    if (typeof response !== "object" || response === null) return internal(`${model} gave no response`);
+    if ("error" in response) return new TritonError(response.error.code ?? "INTERNAL", response.error.message);
+    if (!Array.isArray(response.outputs)) return internal(`${model} gave a response without outputs`);
+    for (const output of response.outputs)
+      if (!isTensor(output))
+        return internal(
+          `${model} gave an output '${String((output as Tensor | undefined)?.name)}' whose data do not fit its type and shape`,
+        );
+    const answer = { outputs: response.outputs, parameters: NO_PARAMETERS };
+    return this.fitted(this.#states === null ? answer : this.#states.taken(request, answer));
+  }
+
+  /** The outputs of the configuration, each in the client's shape. */
+  fitted(answer: InferAnswer): InferAnswer | TritonError {
+    if (this.#outputs.size === 0 || this.#fits(answer.outputs)) return answer;
+    const outputs: Tensor[] = [];
+    for (const output of answer.outputs) {
+      const { name, shape } = output;
+      const config = this.#outputs.get(name);
+      if (config === undefined && this.#prunes) continue;
+      if (config === undefined) return invalidArg(`unexpected inference output '${name}' for model '${this.#model}'`);
+      const shown = clientShape(shape, config, this.#from);
+      if (shown === undefined || elementCount(shown) !== elementCount(shape))
+        return internal(
+          `model '${this.#model}' gave an output '${name}' of shape ${shapeText(shape)}, which does not fit its reshape`,
+        );
+      outputs.push({ ...output, shape: shown });
+    }
+    return { ...answer, outputs };
+  }
+
+  /** Whether they are as the client is to have them. */
+  #fits(outputs: readonly Tensor[]): boolean {
+    for (const { name } of outputs) {
+      const config = this.#outputs.get(name);
+      if (config === undefined || config.reshape !== undefined) return false;
+    }
+    return true;
+  }
 }
 
 const NO_PARAMETERS: InferAnswer["parameters"] = [];

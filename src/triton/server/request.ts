@@ -5,6 +5,7 @@
 import type { PlainText } from "../../repository/behaviours/behaviour.ts";
 import type { ModelConfig, TensorConfig } from "../../repository/config/model-config.ts";
 import { controlOf, maxBatchSize } from "../../repository/config/model-config.ts";
+import { modelShape } from "../../repository/config/reshape.ts";
 import { invalidArg, type TritonError } from "../../repository/config/status.ts";
 import type { Sequencing } from "../../repository/scheduling/sequence-batcher.ts";
 import type { SequenceId } from "../../repository/scheduling/sequences.ts";
@@ -70,7 +71,7 @@ export class InferRequest implements Sequencing {
   readonly receiver: InferReceiver;
   readonly priority: number;
   readonly timeoutUs: number;
-  /** By name, in the order in which they came. */
+  /** As the model sees them: by name, in the order in which they came, reshaped where its configuration says so. */
   readonly inputs: ReadonlyMap<string, Tensor>;
   /** 0: the model has no batches. */
   readonly batch: number;
@@ -100,7 +101,7 @@ export class InferRequest implements Sequencing {
     const given = fields.raw === undefined ? fields.inputs : [checker.raw(fields.raw)];
     this.batch = checker.check(given, fields.outputs);
     const inputs = new Map<string, Tensor>();
-    for (const input of given) inputs.set(input.name, input);
+    for (const input of checker.seen) inputs.set(input.name, input);
     this.inputs = inputs;
     const batched = config.dynamic_batching || config.sequence_batching;
     this.likeness = batched ? likenessOf(config, given, this.batch) : "";
@@ -186,6 +187,8 @@ class Checker {
   readonly #config: ModelConfig;
   readonly #most: number;
   readonly #request: { readonly logged: string };
+  /** The inputs that were checked, as the model sees them. */
+  seen: readonly Tensor[] = [];
 
   constructor(config: ModelConfig, request: { readonly logged: string }) {
     this.#config = config;
@@ -227,16 +230,23 @@ class Checker {
         throw invalidArg(`unexpected inference output '${wanted}' for model '${name}'`);
     this.#count(inputs);
     const configs: TensorConfig[] = [];
+    let reshapes = false;
     for (let at = inputs.length - 1; at >= 0; at--) {
       const given = inputs[at]!;
       const config = named(input, given.name);
       if (config === undefined) throw invalidArg(`unexpected inference input '${given.name}' for model '${name}'`);
       configs[at] = config;
+      reshapes ||= config.reshape !== undefined;
     }
     const batch = this.#most === 0 ? 0 : this.#batch(inputs, configs);
     if (batch > this.#most) throw this.#wrong(`inference request batch-size must be <= ${this.#most} for '${name}'`);
     for (let at = inputs.length - 1; at >= 0; at--) this.#tensor(inputs[at]!, configs[at]!, batch);
+    this.seen = reshapes ? inputs.map((one, at) => this.#reshaped(one, configs[at]!)) : inputs;
     return batch;
+  }
+
+  #reshaped(input: InferInput, config: TensorConfig): Tensor {
+    return { ...input, shape: modelShape(input.shape, config, this.#most === 0 ? 0 : 1) };
   }
 
   #count(inputs: readonly InferInput[]): void {

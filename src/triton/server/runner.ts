@@ -10,7 +10,7 @@ import type { BatchRow, PlacedBatch, Scheduler } from "../../repository/scheduli
 import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import { chosen, HIT, keep, lookUp } from "./cached.ts";
 import { computeTimesOf, type Execution, grant, type Instance, miscounted, raised, spansOf } from "./execution.ts";
-import { awaitedResults, checkedResponse, incomplete, inferencesIn, isIn } from "./fitting.ts";
+import { AnswerFit, awaitedResults, incomplete, inferencesIn, isIn } from "./fitting.ts";
 import type { ImplicitStates } from "./implicit-state.ts";
 import { OrderedResponses } from "./ordered.ts";
 import type { ModelReporter } from "./reporter.ts";
@@ -48,6 +48,7 @@ export class Runner implements Served {
   live = 0;
   readonly #options: RunnerOptions;
   readonly #shared: Shared;
+  readonly #fit: AnswerFit;
   readonly #instances: readonly Instance[];
   readonly #idle: Instance[];
   readonly #keys = new Map<InferRequest, string>();
@@ -68,6 +69,7 @@ export class Runner implements Served {
     this.statistics = statistics;
     this.#options = options;
     this.#shared = shared;
+    this.#fit = new AnswerFit(config, options.states);
     this.#instances = instancesOf(config).map(({ name, group, device }) => {
       const gpu = group.kind === "KIND_GPU" ? device : null;
       const reporter = (gpu !== null && statistics.onGpus.get(gpu)) || statistics.reporter;
@@ -227,12 +229,6 @@ export class Runner implements Served {
     return this.#options.states?.addTo(inputs, this.#instances.indexOf(instance), row) ?? inputs;
   }
 
-  #checked(request: InferRequest, response: ModelResponse): InferAnswer | TritonError {
-    const answer = checkedResponse(response, this.config);
-    const { states } = this.#options;
-    return states === null || answer instanceof TritonError ? answer : states.taken(request, answer);
-  }
-
   /** Those that the backend can read; the others are answered. */
   #sound({ reporter }: Instance, given: readonly InferRequest[]): readonly InferRequest[] {
     let sound: InferRequest[] | null = null;
@@ -270,7 +266,7 @@ export class Runner implements Served {
       this.#failedBatch(run, batch, miscounted(batch.length, results.length));
       return;
     }
-    const answers = results === null ? null : this.#answersOf(batch, results);
+    const answers = results === null ? null : this.#fit.allChecked(batch, results);
     const nowUs = answers === null ? inferToUs : this.#shared.clock.now();
     const times = computeTimesOf(run, inferToUs, nowUs);
     this.#computed(instance);
@@ -288,12 +284,6 @@ export class Runner implements Served {
     }
     if (answers !== null) for (let at = 0; at < batch.length; at++) this.#last(batch[at]!, answers[at]!);
     this.#free(instance);
-  }
-
-  #answersOf(batch: readonly InferRequest[], results: readonly ModelResponse[]): (InferAnswer | TritonError)[] {
-    const answers: (InferAnswer | TritonError)[] = [];
-    for (let at = 0; at < batch.length; at++) answers.push(this.#checked(batch[at]!, results[at]!));
-    return answers;
   }
 
   #raised(run: Execution, batch: readonly InferRequest[], error: unknown): void {
@@ -345,7 +335,7 @@ export class Runner implements Served {
   }
 
   readonly #send = (request: InferRequest, response: ModelResponse | null, final: boolean): void => {
-    const answer = response === null ? null : this.#checked(request, response);
+    const answer = response === null ? null : this.#fit.checked(request, response);
     if (final && response?.uncounted !== true) this.#countAtEnd(request, answer);
     if (final) this.#last(request, answer);
     else this.#pass(request, answer, false);
