@@ -44,10 +44,14 @@ const FOLDERS: Readonly<Record<string, Folder>> = {
   ],
   warm: [
     `${IO} model_warmup { name: "w" batch_size: 4000000000 inputs { key: "x" value { data_type: TYPE_INT32 dims: 9 } } }`,
+    "has 4000000000 requests in warm-up w: a stand-in takes 100000",
+  ],
+  "warm-large": [
+    `${IO} model_warmup { name: "w" batch_size: 1 inputs { key: "x" value { data_type: TYPE_INT32 dims: 9000000 } } }`,
     "bytes in a tensor of warm-up w",
   ],
   stranger: [
-    `${IO} model_warmup { name: "w" inputs { key: "x" value { data_type: TYPE_INT32 dims: 1 } } }`,
+    `${IO} model_warmup { name: "w" batch_size: 1 inputs { key: "x" value { data_type: TYPE_INT32 dims: 1 } } }`,
     "[request id: <id_unknown>] warmup setting expects input 'x' to have input_data_type set",
   ],
   "no-input": [

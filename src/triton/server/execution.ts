@@ -12,6 +12,8 @@ export interface Instance {
   /** Where it counts what it reports. */
   readonly reporter: ModelReporter;
   dead: boolean;
+  /** Told when it is free again, in place of the scheduler, which did not give it what it computes: a warm-up; null: there is none. */
+  freed: (() => void) | null;
 }
 
 export interface Execution {

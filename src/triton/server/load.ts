@@ -1,5 +1,4 @@
 /** How does a folder become a model that serves? Its behaviour, its scheduler, its instances, its warm-up. */
-import { existsSync } from "node:fs";
 import type { TritonLoadTime } from "../../config/triton-server.ts";
 import { type EventLoopTurns, inTurns, type Pieces } from "../../python/pieces.ts";
 import type { ModelHost } from "../../repository/behaviours/behaviour.ts";
@@ -14,7 +13,6 @@ import {
   maxBatchSize,
   type QueuePolicy,
   type SequenceBatching,
-  type Warmup,
 } from "../../repository/config/model-config.ts";
 import { internal, invalidArg, type StatusCode, TritonError } from "../../repository/config/status.ts";
 import { wrongGroups, wrongTensors } from "../../repository/config/validate-tensors.ts";
@@ -26,14 +24,15 @@ import type { LimitedInstance } from "../../repository/scheduling/rate-limiter.t
 import { DefaultScheduler, type Scheduler } from "../../repository/scheduling/scheduler.ts";
 import { SequenceBatcher } from "../../repository/scheduling/sequence-batcher.ts";
 import type { SequenceRules } from "../../repository/scheduling/sequences.ts";
-import { datatypeOf, ELEMENT_BYTES, elementCount, packTexts } from "../../repository/tensors/datatypes.ts";
+import { elementCount } from "../../repository/tensors/datatypes.ts";
 import type { DeviceMemory, MemoryHold } from "./device-memory.ts";
 import { EnsembleModel } from "./ensemble.ts";
 import { ImplicitStates } from "./implicit-state.ts";
-import { type InferInput, InferRequest } from "./request.ts";
+import type { InferRequest } from "./request.ts";
 import { Runner } from "./runner.ts";
 import type { Served, Shared } from "./served.ts";
 import type { ModelStatistics } from "./statistics.ts";
+import { warmUp } from "./warm-up.ts";
 
 export interface LoadAround {
   readonly shared: Shared;
@@ -143,7 +142,13 @@ export async function loadVersion(
     shared,
     states: config.sequence_batching?.state?.length ? new ImplicitStates(config, path) : null,
   });
-  for (const one of config.model_warmup ?? []) await warmUp(model, one, path);
+  const { random, turns } = around;
+  try {
+    await warmUp(model, { path, random, turns, checksSequenceId: shared.facts.checksSequenceId });
+  } catch (error) {
+    model.unloaded();
+    throw error;
+  }
   return { model, from: found.from };
 }
 
@@ -174,9 +179,9 @@ function checkSize(config: ModelConfig): void {
     most("slots of sequences", slots * instances, MOST.slots);
   }
   for (const { name = "", count = 0, batch_size: batch = 0, inputs = {} } of config.model_warmup ?? []) {
-    most(`requests in warm-up ${name}`, count, MOST.warmups);
+    most(`requests in warm-up ${name}`, Math.max(1, count) * batch, MOST.warmups);
     for (const { dims = [] } of Object.values(inputs))
-      most(`bytes in a tensor of warm-up ${name}`, Math.max(1, batch) * 8 * elementCount(dims), MOST.warmupBytes);
+      most(`bytes in a tensor of warm-up ${name}`, 8 * elementCount(dims), MOST.warmupBytes);
   }
 }
 
@@ -248,41 +253,3 @@ const policyOf = (policy: QueuePolicy): WaitPolicy => ({
   mayOverride: policy.allow_timeout_override ?? false,
   mostWaiting: policy.max_queue_size ?? 0,
 });
-
-/** Throws a `TritonError` where an input has no data: `GenerateWarmupData` of `backend_model_instance.cc`. */
-function checkWarmup({ inputs = {} }: Warmup, folder: string): void {
-  for (const [name, { zero_data: zero, random_data: random, input_data_file: file }] of Object.entries(inputs)) {
-    if (zero === undefined && random === undefined && file === undefined)
-      throw invalidArg(`[request id: <id_unknown>] warmup setting expects input '${name}' to have input_data_type set`);
-    const path = `${folder}/warmup/${file}`;
-    if (file !== undefined && !existsSync(path))
-      throw internal(`failed to open text file for read ${path}: No such file or directory`);
-  }
-}
-
-/** Requests that count as any other does, one after the other; those that the model would not take come to nothing. */
-async function warmUp(model: Served, warmup: Warmup, folder: string): Promise<void> {
-  checkWarmup(warmup, folder);
-  const batch = maxBatchSize(model.config) === 0 ? [] : [warmup.batch_size || 1];
-  const inputs = Object.entries(warmup.inputs ?? {}).map(
-    ([name, { data_type: type = "TYPE_FP32", dims = [] }]): InferInput => {
-      const datatype = datatypeOf(type);
-      const shape = [...batch, ...dims.map((dim) => Math.max(1, dim))];
-      const count = elementCount(shape);
-      const data =
-        datatype === "BYTES" ? packTexts(new Array(count).fill("")) : new Uint8Array(count * ELEMENT_BYTES[datatype]);
-      return { name, datatype, shape, data };
-    },
-  );
-  const fields = { id: "", inputs, outputs: [], parameters: [], priority: 0, timeoutUs: 0 };
-  for (let left = warmup.count || 1; left > 0; left--) {
-    const done = Promise.withResolvers<void>();
-    try {
-      model.submit(new InferRequest(model.config, fields, { respond: (_, final) => final && done.resolve() }));
-    } catch (error) {
-      if (!(error instanceof TritonError)) throw error;
-      return;
-    }
-    await done.promise;
-  }
-}

@@ -55,6 +55,8 @@ export const NO_SEQUENCE: SequenceFields = { id: 0n, start: false, end: false };
 export interface RequestFields {
   readonly id: string;
   readonly inputs: readonly InferInput[];
+  /** Those that the configuration does not name, unchecked: of a warm-up alone. */
+  readonly overrides?: readonly Tensor[];
   /** Names of outputs; none: all. */
   readonly outputs: readonly string[];
   readonly parameters: InferParameters;
@@ -102,6 +104,7 @@ export class InferRequest implements Sequencing {
     this.batch = checker.check(given, fields.outputs);
     const inputs = new Map<string, Tensor>();
     for (const input of checker.seen) inputs.set(input.name, input);
+    if (fields.overrides !== undefined) for (const input of fields.overrides) inputs.set(input.name, input);
     this.inputs = inputs;
     const batched = config.dynamic_batching || config.sequence_batching;
     this.likeness = batched ? likenessOf(config, given, this.batch) : "";

@@ -12,7 +12,7 @@ import { chosen, HIT, keep, lookUp } from "./cached.ts";
 import { computeTimesOf, type Execution, grant, type Instance, miscounted, raised, spansOf } from "./execution.ts";
 import { AnswerFit, awaitedResults, incomplete, inferencesIn, isIn } from "./fitting.ts";
 import type { ImplicitStates } from "./implicit-state.ts";
-import { OrderedResponses } from "./ordered.ts";
+import { type OrderedResponses, ResponseOrders } from "./ordered.ts";
 import type { ModelReporter } from "./reporter.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 import { RequestView } from "./request-view.ts";
@@ -54,9 +54,7 @@ export class Runner implements Served {
   readonly #keys = new Map<InferRequest, string>();
   /** When each began, of a behaviour that counts at the end. */
   readonly #began = new Map<InferRequest, Execution>();
-  /** Whose responses leave in order: of all requests, or of those of each instance's sequences; none: as they come. */
-  readonly #orders: readonly OrderedResponses<InferRequest>[];
-  readonly #orderOf = new Map<InferRequest, OrderedResponses<InferRequest>>();
+  readonly #orders: ResponseOrders<InferRequest>;
   #pumping = false;
   #again = false;
   #unwake: (() => void) | null = null;
@@ -73,13 +71,12 @@ export class Runner implements Served {
     this.#instances = instancesOf(config).map(({ name, group, device }) => {
       const gpu = group.kind === "KIND_GPU" ? device : null;
       const reporter = (gpu !== null && statistics.onGpus.get(gpu)) || statistics.reporter;
-      const instance: Instance = { name, gpu, reporter, dead: false, host: host(() => (instance.dead = true)) };
+      const dies = () => (instance.dead = true);
+      const instance: Instance = { name, gpu, reporter, dead: false, freed: null, host: host(dies) };
       return instance;
     });
     this.#idle = [...this.#instances];
-    const { dynamic_batching: batching, sequence_batching: sequences } = config;
-    const orders = sequences?.oldest?.preserve_ordering ? this.#instances.length : batching?.preserve_ordering ? 1 : 0;
-    this.#orders = Array.from({ length: orders }, () => new OrderedResponses());
+    this.#orders = new ResponseOrders(config, this.#instances.length);
   }
 
   get dead(): boolean {
@@ -100,10 +97,23 @@ export class Runner implements Served {
     if (!scheduler.enqueue(request, nowUs))
       throw new TritonError("UNAVAILABLE", `${request.logged}Exceeds maximum queue size`);
     if (key !== null) this.#keys.set(request, key);
-    if (this.#orders.length > 0 && !this.config.sequence_batching) this.#order(request, 0);
+    if (this.#orders.any && !this.config.sequence_batching) this.#orders.enter(request, 0);
     this.statistics.reporter.pending++;
     this.live++;
     this.#pump(nowUs);
+  }
+
+  /** Has an instance compute a batch that no scheduler gave it; until it is free again nothing else may be submitted. */
+  warmUp(at: number, batch: readonly InferRequest[]): Promise<void> {
+    const instance = this.#instances[at]!;
+    const nowUs = this.#shared.clock.now();
+    for (const request of batch) Object.assign(request, { startUs: nowUs, queuedUs: nowUs });
+    this.statistics.reporter.pending += batch.length;
+    this.live += batch.length;
+    return new Promise((resolve) => {
+      instance.freed = resolve;
+      this.#execute(instance, batch, null);
+    });
   }
 
   /** Has the scheduler say what is to be done now. What is done at once may come here again. */
@@ -145,16 +155,10 @@ export class Runner implements Served {
     this.#execute(instance, batch, null);
   }
 
-  #order(request: InferRequest, at: number): void {
-    const order = this.#orders[at]!;
-    order.enter(request);
-    this.#orderOf.set(request, order);
-  }
-
   #place({ instance, rows }: PlacedBatch<InferRequest>): void {
     const { limited } = this.#options;
     const batch = rows.filter(({ ready }) => ready).map(({ request }) => request);
-    if (this.#orders.length > 0) for (const request of batch) this.#order(request, instance);
+    if (this.#orders.any) for (const request of batch) this.#orders.enter(request, instance);
     const execute = () => this.#execute(this.#instances[instance]!, batch, rows);
     if (limited === null) execute();
     else grant(limited.ask(execute, instance));
@@ -326,6 +330,12 @@ export class Runner implements Served {
   }
 
   #free(instance: Instance): void {
+    const { freed } = instance;
+    if (freed !== null) {
+      instance.freed = null;
+      freed();
+      return;
+    }
     const { scheduler, limited } = this.#options;
     const at = this.#instances.indexOf(instance);
     if (limited !== null) grant(limited.released(at));
@@ -368,8 +378,7 @@ export class Runner implements Served {
   }
 
   #pass(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
-    const order = this.#orderOf.size === 0 ? undefined : this.#orderOf.get(request);
-    if (final && order !== undefined) this.#orderOf.delete(request);
+    const order = this.#orders.of(request, final);
     if (order === undefined) this.#passNow(request, answer, final);
     else this.#passInOrder(order, request, answer, final);
   }
