@@ -2,7 +2,7 @@
 import { engineMemory } from "../config/defaults.ts";
 import { findPreset } from "../config/timing/presets.ts";
 import type { ServeConfig } from "../config/types.ts";
-import type { DeviceMemoryOptions } from "../triton/server/device-memory.ts";
+import type { DeviceMemoryOptions } from "../repository/devices/device-memory.ts";
 
 /** A preset's GPU is as large as what the engine was told to have there; one of a stated size is not. */
 export function deviceMemory({ engine, preset, tritonServer }: ServeConfig): DeviceMemoryOptions {

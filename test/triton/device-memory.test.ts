@@ -6,7 +6,7 @@ import { profiles } from "../../src/config/profiles/index.ts";
 import { findPreset } from "../../src/config/timing/presets.ts";
 import { tritonServerConfig } from "../../src/options/triton-server-config.ts";
 import { sizeIn, sizeText } from "../../src/repository/config/sizes.ts";
-import { DeviceMemory, type MemoryHold } from "../../src/triton/server/device-memory.ts";
+import { DeviceMemory, type MemoryHold } from "../../src/repository/devices/device-memory.ts";
 
 const GIB = 2 ** 30;
 const held = (taken: MemoryHold | string): MemoryHold => {

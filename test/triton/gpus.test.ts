@@ -3,8 +3,8 @@ import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Gpus } from "../../src/repository/devices/gpus.ts";
 import { gpuFacts, gpuRows, pollGpus } from "../../src/triton/metrics/gpus.ts";
-import { Gpus } from "../../src/triton/server/gpus.ts";
 import { eventually } from "../server.ts";
 import { hostTriton, type TritonHosted } from "./child.ts";
 

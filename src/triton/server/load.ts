@@ -16,6 +16,7 @@ import {
 } from "../../repository/config/model-config.ts";
 import { internal, invalidArg, type StatusCode, TritonError } from "../../repository/config/status.ts";
 import { wrongGroups, wrongTensors } from "../../repository/config/validate-tensors.ts";
+import type { DeviceMemory, MemoryHold } from "../../repository/devices/device-memory.ts";
 import type { FoundModel } from "../../repository/models/repository.ts";
 import { versionWeightBytes, weightsSaid } from "../../repository/models/weights.ts";
 import { DynamicBatcher } from "../../repository/scheduling/dynamic-batcher.ts";
@@ -25,7 +26,6 @@ import { DefaultScheduler, type Scheduler } from "../../repository/scheduling/sc
 import { SequenceBatcher } from "../../repository/scheduling/sequence-batcher.ts";
 import type { SequenceRules } from "../../repository/scheduling/sequences.ts";
 import { elementCount } from "../../repository/tensors/datatypes.ts";
-import type { DeviceMemory, MemoryHold } from "./device-memory.ts";
 import { EnsembleModel } from "./ensemble.ts";
 import { ImplicitStates } from "./implicit-state.ts";
 import type { InferRequest } from "./request.ts";

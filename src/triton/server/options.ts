@@ -3,7 +3,7 @@ import type { TritonServerConfig } from "../../config/triton-server.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { QuantileTarget } from "../../metrics/triton/quantiles.ts";
 import type { EventLoopTurns } from "../../python/pieces.ts";
-import type { DeviceMemoryOptions } from "./device-memory.ts";
+import type { DeviceMemoryOptions } from "../../repository/devices/device-memory.ts";
 import type { LoadAround } from "./load.ts";
 
 export interface TritonOptions {

@@ -5,6 +5,7 @@
 import type { Behaviour, ModelHost, ModelResponse, ModelResults } from "../../repository/behaviours/behaviour.ts";
 import { instancesOf, isDecoupled, type ModelConfig } from "../../repository/config/model-config.ts";
 import { internal, invalidArg, TritonError } from "../../repository/config/status.ts";
+import { type OrderedResponses, ResponseOrders } from "../../repository/scheduling/ordered.ts";
 import type { LimitedModel } from "../../repository/scheduling/rate-limiter.ts";
 import type { BatchRow, PlacedBatch, Scheduler } from "../../repository/scheduling/scheduler.ts";
 import type { Tensor } from "../../repository/tensors/datatypes.ts";
@@ -12,7 +13,6 @@ import { chosen, HIT, keep, lookUp } from "./cached.ts";
 import { computeTimesOf, type Execution, grant, type Instance, miscounted, raised, spansOf } from "./execution.ts";
 import { AnswerFit, awaitedResults, incomplete, inferencesIn, isIn } from "./fitting.ts";
 import type { ImplicitStates } from "./implicit-state.ts";
-import { type OrderedResponses, ResponseOrders } from "./ordered.ts";
 import type { ModelReporter } from "./reporter.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 import { RequestView } from "./request-view.ts";

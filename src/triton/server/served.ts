@@ -4,9 +4,9 @@ import type { Clock } from "../../host/clock.ts";
 import type { ModelConfig } from "../../repository/config/model-config.ts";
 import type { TritonError } from "../../repository/config/status.ts";
 import type { VersionFacts } from "../../repository/config/versions.ts";
+import type { Gpus } from "../../repository/devices/gpus.ts";
 import type { RateLimiter } from "../../repository/scheduling/rate-limiter.ts";
 import type { ResponseCache } from "./cache.ts";
-import type { Gpus } from "./gpus.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
 import type { ModelStatistics } from "./statistics.ts";
 

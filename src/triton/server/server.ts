@@ -3,12 +3,15 @@
  * `model_repository_manager.cc` and `server.cc` (2026). Loads and unloads come one after the other.
  */
 import type { TritonLoadTime } from "../../config/triton-server.ts";
+import { Naps } from "../../host/naps.ts";
 import { inTurns, Stops } from "../../python/pieces.ts";
 import { alikeBesideInstances, instanceCount, isEnsemble } from "../../repository/config/model-config.ts";
 import { internal, TritonError } from "../../repository/config/status.ts";
 import { stepShapes } from "../../repository/config/step-shapes.ts";
 import { wrongSteps } from "../../repository/config/validate-steps.ts";
 import { TRITON_VERSIONS, type VersionFacts } from "../../repository/config/versions.ts";
+import { DeviceMemory, type MemoryHold } from "../../repository/devices/device-memory.ts";
+import { Gpus } from "../../repository/devices/gpus.ts";
 import {
   type FoundModel,
   type LoadOverride,
@@ -21,8 +24,6 @@ import { RateLimiter } from "../../repository/scheduling/rate-limiter.ts";
 import { askModel } from "./asking.ts";
 import { ResponseCache } from "./cache.ts";
 import { type CountedModel, CountedModels } from "./counted.ts";
-import { DeviceMemory, type MemoryHold } from "./device-memory.ts";
-import { Gpus } from "./gpus.ts";
 import {
   isOfEngine,
   type LoadAround,
@@ -32,7 +33,6 @@ import {
   takeMemory,
   unavailableReason,
 } from "./load.ts";
-import { Naps } from "./naps.ts";
 import type { TritonOptions } from "./options.ts";
 import { pollEvery } from "./polls.ts";
 import { type InferReceiver, InferRequest, type RequestFields } from "./request.ts";

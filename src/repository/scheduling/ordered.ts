@@ -1,5 +1,5 @@
 /** In which order do responses leave where it is that of their requests, whatever is ready first? */
-import type { ModelConfig } from "../../repository/config/model-config.ts";
+import type { ModelConfig } from "../config/model-config.ts";
 
 interface Held<R> {
   readonly request: R;

@@ -1,5 +1,5 @@
 /** Who has how much of the GPUs' memory? A ledger: what does not fit is refused, with the sizes. Pure. */
-import { sizeText } from "../../repository/config/sizes.ts";
+import { sizeText } from "../config/sizes.ts";
 
 /** What the engine of LLM models holds, all of its GPUs together; those are the first ones. */
 export interface EngineShare {
