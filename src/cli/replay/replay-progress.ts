@@ -1,6 +1,7 @@
 /** How far is the replay? One line on a terminal, rewritten a few times a second. */
 import { wallUs } from "../../host/clock.ts";
-import type { TerminalLine } from "../terminal-line.ts";
+import type { Trace } from "../../traces/trace.ts";
+import { TerminalLine } from "../terminal-line.ts";
 
 /** Requests so far. */
 export interface ShownCounts {
@@ -12,7 +13,7 @@ const EVERY_US = 200_000;
 const WIDTH = 24;
 
 /** `share` is 0 to 1, or null where nobody knows. */
-export class ProgressBar {
+class ProgressBar {
   #nextUs = wallUs() + EVERY_US;
 
   constructor(
@@ -35,4 +36,14 @@ export class ProgressBar {
   clear(): void {
     this.line.clear();
   }
+}
+
+/** How far a run is: by its time or by its requests, whichever is further. */
+export function progressOf(trace: Trace, limit: number, untilUs: number): ProgressBar {
+  return new ProgressBar(new TerminalLine(), (atUs, { arrived, finished }) => {
+    const read = trace.bytes > 0 ? trace.bytesRead() / trace.bytes : 0;
+    const all = Math.min(limit, trace.total ?? (read > 0 ? arrived / read : Number.POSITIVE_INFINITY));
+    const share = Math.max(finished / all, atUs / untilUs);
+    return share > 0 ? Math.min(1, share) : null;
+  });
 }

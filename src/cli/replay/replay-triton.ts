@@ -19,10 +19,9 @@ import { TritonServer } from "../../triton/server/server.ts";
 import { OutFile, overwritten } from "../out-file.ts";
 import { refuser } from "../refuse.ts";
 import { SHIPPED_MODELS } from "../serve/resolve.ts";
-import { TerminalLine } from "../terminal-line.ts";
-import { BadLines } from "./bad-lines.ts";
 import { type ReplayValues, takeReplayOptions } from "./replay-options.ts";
-import { ProgressBar } from "./replay-progress.ts";
+import { progressOf } from "./replay-progress.ts";
+import { BadLines, selectionOf, untilUsOf } from "./selection.ts";
 
 /** Options of replay's own that mean something here. */
 const TAKEN: readonly string[] = ["format", "limit", "rate-scale", "until", "skip-bad", "json", "metrics"];
@@ -84,20 +83,9 @@ async function runTrace({ trace, name, model, values, config }: TritonRun): Prom
   const clock = new VirtualClock();
   const server = serverOf(config, clock);
   const bad = new BadLines();
-  const wanted = {
-    seed: config.engine.seed,
-    limit: values.limit ?? Number.POSITIVE_INFINITY,
-    rateScale: values["rate-scale"] ?? 1,
-    onBad: values["skip-bad"] ? bad.add : null,
-  };
-  const untilUs = values.until === undefined ? Number.POSITIVE_INFINITY : Math.round(values.until * 1e6);
-  const progress = new ProgressBar(new TerminalLine(), (atUs, { arrived, finished }) => {
-    const all = Math.min(
-      wanted.limit,
-      trace.total ?? (trace.bytesRead() > 0 ? (arrived * trace.bytes) / trace.bytesRead() : Number.POSITIVE_INFINITY),
-    );
-    return Math.min(1, Math.max(finished / all, atUs / untilUs));
-  });
+  const wanted = selectionOf(values, config.engine.seed, bad);
+  const untilUs = untilUsOf(values);
+  const progress = progressOf(trace, wanted.limit, untilUs);
   const wall = new WallClock();
   const replay = new TritonReplay({
     ...{ server, clock, wall, model, untilUs, pace: trace.pace, requests: requests(trace, name, wanted) },

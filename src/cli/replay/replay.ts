@@ -35,11 +35,10 @@ import { OutFile, overwritten } from "../out-file.ts";
 import { refuser } from "../refuse.ts";
 import { readCrash, repeatCrash } from "../serve/crash.ts";
 import { resolveFlags, takeFlag } from "../serve/resolve.ts";
-import { TerminalLine } from "../terminal-line.ts";
-import { BadLines } from "./bad-lines.ts";
 import { REPLAY, type ReplayValues, replayHelp, takeReplayOptions } from "./replay-options.ts";
-import { ProgressBar } from "./replay-progress.ts";
+import { progressOf } from "./replay-progress.ts";
 import { SCRAPE_INTERVAL_S, Scrapes } from "./replay-scrapes.ts";
+import { BadLines, selectionOf, untilUsOf } from "./selection.ts";
 
 const CORES = {
   core: { release: wasm, debug: debugWasm },
@@ -140,13 +139,8 @@ async function runTrace(given: TraceRun): Promise<void> {
       : new Scrapes(values.openmetrics, config, values.dialects ?? dialectNames, startS);
   let pages: ReplayPages | null = null;
   const bad = new BadLines();
-  const wanted = {
-    seed: config.engine.seed,
-    limit: values.limit ?? Number.POSITIVE_INFINITY,
-    rateScale: values["rate-scale"] ?? 1,
-    onBad: values["skip-bad"] ? bad.add : null,
-  };
-  const untilUs = values.until === undefined ? Number.POSITIVE_INFINITY : Math.round(values.until * 1e6);
+  const wanted = selectionOf(values, config.engine.seed, bad);
+  const untilUs = untilUsOf(values);
   const progress = progressOf(trace, wanted.limit, untilUs);
   const engines = values.engines ?? config.dataParallelSize;
   const truth = truthOf(config, engines);
@@ -205,16 +199,6 @@ async function runTrace(given: TraceRun): Promise<void> {
 function openFiles({ json, html, metrics, series }: ReplayValues) {
   const open = (path: string | undefined) => (path === undefined ? null : new OutFile(path));
   return { json: open(json), html: open(html), metrics: open(metrics), series: open(series) };
-}
-
-/** How far a run is: by its time or by its requests, whichever is further. */
-function progressOf(trace: Trace, limit: number, untilUs: number): ProgressBar {
-  return new ProgressBar(new TerminalLine(), (atUs, { arrived, finished }) => {
-    const read = trace.bytes > 0 ? trace.bytesRead() / trace.bytes : 0;
-    const all = Math.min(limit, trace.total ?? (read > 0 ? arrived / read : Number.POSITIVE_INFINITY));
-    const share = Math.max(finished / all, atUs / untilUs);
-    return share > 0 ? Math.min(1, share) : null;
-  });
 }
 
 function aboutOf({ trace, name, config }: TraceRun, badLines: number) {

@@ -1,0 +1,30 @@
+/** Which requests of the trace are sent, until when, and which lines are passed over (`--skip-bad`)? */
+import type { RequestSelection } from "../../traces/requests.ts";
+import type { BadLine } from "../../traces/trace.ts";
+import type { ReplayValues } from "./replay-options.ts";
+
+export class BadLines {
+  count = 0;
+  first: BadLine | null = null;
+
+  readonly add = (line: BadLine): void => {
+    this.count++;
+    this.first ??= line;
+  };
+
+  /** Where the first one is, of the trace that is called so. */
+  tell(name: string): void {
+    if (this.first) console.log(`first bad line: ${name}:${this.first.line}: expected ${this.first.expected}`);
+  }
+}
+
+export const selectionOf = (values: ReplayValues, seed: number, bad: BadLines): RequestSelection => ({
+  seed,
+  limit: values.limit ?? Number.POSITIVE_INFINITY,
+  rateScale: values["rate-scale"] ?? 1,
+  onBad: values["skip-bad"] ? bad.add : null,
+});
+
+/** Simulated; Infinity: until all is done. */
+export const untilUsOf = ({ until }: ReplayValues): number =>
+  until === undefined ? Number.POSITIVE_INFINITY : Math.round(until * 1e6);
