@@ -1,4 +1,4 @@
-/** How many bytes of answers may wait for clients that do not read, of all streams of a server together? */
+/** How many bytes may wait of all streams of a server together, as answers for clients that do not read? */
 import type { HeldBytes } from "./sink.ts";
 
 export class WaitingBytes implements HeldBytes {
@@ -14,7 +14,7 @@ export class WaitingBytes implements HeldBytes {
     return this.#bytes;
   }
 
-  /** More wait than may: whoever adds to them has its answer broken off. */
+  /** More wait than may: whoever adds to them is broken off. */
   get exceeded(): boolean {
     return this.#bytes > this.#most;
   }

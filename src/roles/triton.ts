@@ -68,6 +68,7 @@ async function listen(parts: Parts): Promise<Listeners> {
     config,
     memory: new SharedMemory(),
     waiting: new WaitingBytes(WAITING_BYTES),
+    coming: new WaitingBytes(Math.max(WAITING_BYTES, 2 * config.maxBodyBytes)),
     turns: parts.backend,
     traces: new TraceSettings(),
     logging: { now: config.log },

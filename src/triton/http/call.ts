@@ -2,7 +2,7 @@
 import { Gate, sendParts } from "../../front/send-parts.ts";
 import { frontOf } from "../../http/front-of.ts";
 import type { Context, EventSink, FaultOrder, HeldBytes, HttpFront, SinkEvents } from "../../http/sink.ts";
-import { HTTP_STATUS, invalidArg, type TritonError } from "../../repository/config/status.ts";
+import { HTTP_STATUS, invalidArg, TritonError } from "../../repository/config/status.ts";
 import { isAscii, toBytesText } from "../../repository/tensors/datatypes.ts";
 import { rapidText } from "../../repository/tensors/tensor-json.ts";
 import type { ServerAround } from "../server/around.ts";
@@ -136,11 +136,18 @@ export class SocketCall implements HttpCall {
     const said = Number(this.header("content-length") ?? 0);
     // A large one is put where it belongs as it comes: putting it together at the end would hold others up.
     const whole = said > LARGE_BYTES ? new Gathered(said) : null;
-    for await (const part of this.#request.body ?? []) {
-      bytes += part.length;
-      if (bytes > most) throw tooLarge(most);
-      if (whole === null) parts.push(part);
-      else whole.add(part);
+    const { coming } = this.around;
+    try {
+      for await (const part of this.#request.body ?? []) {
+        bytes += part.length;
+        coming.held(part.length);
+        if (bytes > most) throw tooLarge(most);
+        if (coming.exceeded) throw new TritonError("UNAVAILABLE", "too many bytes of bodies come at once");
+        if (whole === null) parts.push(part);
+        else whole.add(part);
+      }
+    } finally {
+      coming.held(-bytes);
     }
     if (whole !== null) return whole.bytes;
     return parts.length === 1 ? parts[0]! : Buffer.concat(parts);

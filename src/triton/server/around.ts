@@ -30,6 +30,8 @@ export interface ServerAround {
   readonly forwards: ForwardPattern | null;
   /** Answers that their clients do not read, over HTTP and gRPC. */
   readonly waiting: WaitingBytes;
+  /** Bodies over HTTP that have not come whole. */
+  readonly coming: WaitingBytes;
   /** Between pieces of what is large. */
   readonly turns: Pick<Backend, "nowUs" | "after" | "consumed">;
   /** null: no model of TensorRT-LLM's backend is loaded, or the version does not tell. */
