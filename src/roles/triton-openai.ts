@@ -9,7 +9,7 @@ import type { ServerAround } from "../triton/server/around.ts";
 /** Rejects with `PortError` where the port is in use. */
 export function openAiServer(
   parts: Parts,
-  { server, waiting }: Pick<ServerAround, "server" | "waiting">,
+  { server, waiting, coming }: Pick<ServerAround, "server" | "waiting" | "coming">,
   metrics: () => Promise<string>,
 ): HttpServer {
   const { openai, maxInputBytes, maxBodyBytes } = parts.config.tritonServer!;
@@ -19,6 +19,7 @@ export function openAiServer(
     ...openai!,
     server,
     waiting,
+    coming,
     renderChat,
     vocabulary,
     maxInputBytes: maxInputBytes ?? maxBodyBytes,

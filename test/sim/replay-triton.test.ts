@@ -26,6 +26,7 @@ const CONFIGS: Readonly<Record<string, string>> = {
   sequence: `backend: "onnxruntime" max_batch_size: 4 ${X} ${CPU(1)} ${taking("base=1000")} sequence_batching { oldest { max_candidate_sequences: 4 } }`,
   coded: `backend: "python" ${X} ${CPU(1)}`,
   failing: `backend: "python" ${X} ${CPU(1)}`,
+  warm: `backend: "onnxruntime" ${X} ${CPU(1)} ${taking("base=1000,first=20000")} model_warmup { name: "w" batch_size: 1 inputs { key: "x" value { data_type: TYPE_FP32 dims: 4 zero_data: true } } }`,
   llm: `backend: "vllm"`,
 };
 for (const [name, config] of Object.entries(CONFIGS)) {
@@ -127,4 +128,9 @@ test.each([
   const { exitCode, stderr } = run(...argv);
   expect([exitCode, stderr.split("\n").length]).toEqual([2, 2]);
   expect(stderr).toContain(said);
+});
+
+test("a warm-up takes no time of the replay, which ends at the second that was asked for", () => {
+  const cut = results(trace(50, "concurrency=1"), "warm", "--until", "0.0105");
+  expect([cut.duration_s, cut.requests.finished, cut.models[0]!.success]).toEqual([0.0105, 10, 11]);
 });

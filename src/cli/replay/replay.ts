@@ -51,7 +51,7 @@ const CORE_TRAPPED = 70;
 const PAGE_INTERVAL_S = 0.2;
 
 export async function runReplay(argv: readonly string[]): Promise<void> {
-  const role = takeFlag(argv, "role", process.env.UNDERSTUDY_ROLE);
+  const role = takeFlag(argv, "role", undefined);
   try {
     if (role.value === "triton") await (await import("./replay-triton.ts")).replayTriton(role.rest);
     else await replay(argv);

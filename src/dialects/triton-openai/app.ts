@@ -5,6 +5,7 @@
 import { Elysia } from "elysia";
 import type { TritonOpenAiConfig } from "../../config/triton-server.ts";
 import { frontOf } from "../../http/front-of.ts";
+import { gatheredBody } from "../../http/gathered-body.ts";
 import { type Handler, routes } from "../../http/routes.ts";
 import type { Context } from "../../http/sink.ts";
 import type { WaitingBytes } from "../../http/waiting-bytes.ts";
@@ -22,6 +23,8 @@ export interface OpenAiFront extends FrontSettings, Omit<TritonOpenAiConfig, "ho
   readonly server: TritonServer;
   /** Answers that their clients do not read. */
   readonly waiting: WaitingBytes;
+  /** Bodies that have not come whole. */
+  readonly coming: WaitingBytes;
   readonly maxInputBytes: number;
   readonly metrics: () => Promise<string | Uint8Array>;
   /** Seconds since 1970. */
@@ -103,7 +106,7 @@ class TooLarge {
 }
 
 /** Rejects with `TooLarge`. */
-async function bodyOf(context: Context, { maxInputBytes }: OpenAiFront): Promise<Uint8Array> {
+async function bodyOf(context: Context, { maxInputBytes, coming }: OpenAiFront): Promise<Uint8Array> {
   const { request } = context;
   const tooLarge = () =>
     new TooLarge(
@@ -113,15 +116,10 @@ async function bodyOf(context: Context, { maxInputBytes }: OpenAiFront): Promise
   if (said > maxInputBytes) throw tooLarge();
   const whole = frontOf(context).body(request);
   if (whole !== null) return whole;
-  const parts: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const part of request.body ?? []) {
-    bytes += part.length;
-    if (bytes > maxInputBytes) throw tooLarge();
-    parts.push(part);
-  }
-  return Buffer.concat(parts);
+  return gatheredBody(request, coming, maxInputBytes, { tooLarge, tooMany });
 }
+
+const tooMany = () => new Error("too many bytes of bodies come at once");
 
 /** What is thrown becomes an answer: client errors 400, errors of the schema 422, all else 500. */
 function guarded(handle: Handler): Handler {

@@ -85,6 +85,7 @@ export class TritonReplay {
     const most = pace.kind === "closed" ? pace.concurrency : Number.POSITIVE_INFINITY;
     const { counts } = this;
     this.#fromUs = clock.now();
+    this.#lastEndUs = this.#fromUs;
     const endUs = this.#fromUs + untilUs;
     this.#advance();
     this.#fill(served, most);
@@ -102,11 +103,11 @@ export class TritonReplay {
         if (!(await this.#restsUntil(goesOn))) break;
         continue;
       }
-      if (nextUs > endUs) break;
+      if (nextUs > endUs) return untilUs;
       clock.advanceTo(nextUs);
       onProgress?.(clock.now() - this.#fromUs, counts);
     }
-    return Math.min(untilUs, this.#lastEndUs - this.#fromUs);
+    return this.#lastEndUs - this.#fromUs;
   }
 
   /** Submits what is due: in a closed loop as many as there is room for, in an open one all that has arrived by now. */

@@ -1,6 +1,7 @@
 /** What does a handler of Triton's HTTP have before it, and what does it give? */
 import { Gate, sendParts } from "../../front/send-parts.ts";
 import { frontOf } from "../../http/front-of.ts";
+import { gatheredBody } from "../../http/gathered-body.ts";
 import type { Context, EventSink, FaultOrder, HeldBytes, HttpFront, SinkEvents } from "../../http/sink.ts";
 import { HTTP_STATUS, invalidArg, TritonError } from "../../repository/config/status.ts";
 import { isAscii, toBytesText } from "../../repository/tensors/datatypes.ts";
@@ -60,9 +61,7 @@ export interface HttpCall {
 
 const tooLarge = (most: number) => invalidArg(`request body exceeds the ${most} bytes that are taken here`);
 
-const LARGE_BYTES = 65_536;
-const FIRST_BYTES = 1_048_576;
-const GROWTH = 4;
+const refused = { tooLarge, tooMany: () => new TritonError("UNAVAILABLE", "too many bytes of bodies come at once") };
 /** A text up to here leaves as it is; more are better looked at as bytes. */
 const SHORT = 16_384;
 
@@ -127,30 +126,7 @@ export class SocketCall implements HttpCall {
   body(): Uint8Array | Promise<Uint8Array> {
     const most = this.around.config.maxBodyBytes;
     if (Number(this.header("content-length") ?? 0) > most) throw tooLarge(most);
-    return this.#front.body(this.#request) ?? this.#gathered(most);
-  }
-
-  async #gathered(most: number): Promise<Uint8Array> {
-    const parts: Uint8Array[] = [];
-    let bytes = 0;
-    const said = Number(this.header("content-length") ?? 0);
-    // A large one is put where it belongs as it comes: putting it together at the end would hold others up.
-    const whole = said > LARGE_BYTES ? new Gathered(said) : null;
-    const { coming } = this.around;
-    try {
-      for await (const part of this.#request.body ?? []) {
-        bytes += part.length;
-        coming.held(part.length);
-        if (bytes > most) throw tooLarge(most);
-        if (coming.exceeded) throw new TritonError("UNAVAILABLE", "too many bytes of bodies come at once");
-        if (whole === null) parts.push(part);
-        else whole.add(part);
-      }
-    } finally {
-      coming.held(-bytes);
-    }
-    if (whole !== null) return whole.bytes;
-    return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
+    return this.#front.body(this.#request) ?? gatheredBody(this.#request, this.around.coming, most, refused);
   }
 
   answer({ status, headers, body }: HttpAnswer): void {
@@ -177,32 +153,5 @@ export class SocketCall implements HttpCall {
   #begun(response: Response): void {
     this.#response = response;
     this.#taken?.resolve(response);
-  }
-}
-
-/** Grows fourfold up to what was said: what was said may never come. */
-class Gathered {
-  readonly #said: number;
-  #whole: Buffer;
-  #length = 0;
-
-  constructor(said: number) {
-    this.#said = said;
-    this.#whole = Buffer.allocUnsafeSlow(Math.min(said, FIRST_BYTES));
-  }
-
-  get bytes(): Buffer {
-    return this.#whole.subarray(0, this.#length);
-  }
-
-  add(part: Uint8Array): void {
-    const needed = this.#length + part.length;
-    if (needed > this.#whole.length) {
-      const larger = Buffer.allocUnsafeSlow(Math.max(needed, Math.min(this.#said, GROWTH * needed)));
-      larger.set(this.bytes);
-      this.#whole = larger;
-    }
-    this.#whole.set(part, this.#length);
-    this.#length = needed;
   }
 }
