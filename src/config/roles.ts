@@ -17,6 +17,7 @@ export const ROLES = {
 } as const satisfies Readonly<Record<string, RoleFacts>>;
 
 export type RoleName = keyof typeof ROLES;
+export const TRTLLM_SERVE = "trtllm-serve" satisfies RoleName;
 export const ROLE_NAMES = Object.keys(ROLES) as readonly RoleName[];
 
 /** As help and docs name them. */

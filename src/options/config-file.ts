@@ -41,7 +41,7 @@ export function parseConfigFile(text: string, path: string, command: Command = S
   function optionOf({ key, value }: Pair, names: Readonly<Record<string, string>>): readonly Given[] | UsageError {
     const name = String(isScalar(key) ? key.value : key);
     const where = `${lineAt((key as Node).range![0])}: ${name}`;
-    const found = lookup(names[name] ?? name);
+    const found = lookup(names[name] ?? name, command.names);
     if (!found || name.includes(".")) return unknown(where, "key", name, command);
     if (found.name === "config") return { error: `${where}: a configuration file cannot name another one` };
     const texts = found.ignored ? [] : textsOf(found, value as Node | null);

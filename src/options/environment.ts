@@ -1,7 +1,6 @@
 /** What does the environment say? `UNDERSTUDY_MAX_NUM_SEQS` is --max-num-seqs. */
 import { type Given, given, type UsageError, wrongValue } from "./given.ts";
 import { lookup, nearNames } from "./lookup.ts";
-import { trtllmIgnored } from "./trtllm-names.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -33,7 +32,7 @@ export function fromEnvironment(env: Environment): FromEnvironment | UsageError 
     if (!variable.startsWith(PREFIX) || text === undefined) continue;
     const name = variable.slice(PREFIX.length).toLowerCase();
     const found = lookup(name);
-    if (!found || Object.hasOwn(trtllmIgnored, found.name)) {
+    if (!found) {
       const near = nearNames(name).map(environmentName);
       if (near.length > 0)
         notices.push(`${variable} is no option and was not used; did you mean ${near.join(" or ")}?`);

@@ -28,7 +28,7 @@ export function parseFlags(argv: readonly string[], command: Command = SERVE): F
     const [written, attached] = split(token);
     if (written === "--help" || written === "-h") return { given: said, positional, help: attached ?? "" };
 
-    const found = findFlag(written);
+    const found = findFlag(written, command);
     if (!found) return unknown(written, "flag", written.replace(/^-+/, ""), command);
     const rest = attached === undefined ? valuesFrom(argv, at, found) : [];
     const texts = textsOf(found, attached, rest);
@@ -59,8 +59,8 @@ function split(token: string): [written: string, attached: string | undefined] {
   return equals < 0 ? [token, undefined] : [token.slice(0, equals), token.slice(equals + 1)];
 }
 
-function findFlag(written: string): FoundOption | undefined {
-  if (written.startsWith("--")) return lookup(written.slice(2));
+function findFlag(written: string, { names }: Command): FoundOption | undefined {
+  if (written.startsWith("--")) return lookup(written.slice(2), names);
   const name = shortFlags[written.split(".")[0]!];
   return name === undefined ? undefined : lookup(name);
 }

@@ -3,7 +3,6 @@
  * Names and arities as `vllm/engine/arg_utils.py` and `vllm/entrypoints/common/cli_args.py` register them.
  */
 import type { Option } from "./option.ts";
-import { trtllmAliases } from "./trtllm-names.ts";
 
 /** One value. */
 const ONE = `
@@ -116,7 +115,11 @@ export const shortFlags: Readonly<Record<string, string>> = {
 /** Second names. */
 export const aliases: Readonly<Record<string, string>> = {
   "device-memory-utilization": "gpu-memory-utilization",
-  ...trtllmAliases,
+  "extra-llm-api-options": "config",
+  "free-gpu-memory-fraction": "kv-cache-free-gpu-mem-fraction",
+  "kv-cache-free-gpu-memory-fraction": "kv-cache-free-gpu-mem-fraction",
+  "tool-parser": "tool-call-parser",
+  "tp-size": "tensor-parallel-size",
 };
 
 export const ignoredOptions: Readonly<Record<string, Option>> = Object.fromEntries([

@@ -1,8 +1,7 @@
 /** Which option carries this name, as a flag without its dashes or as a key of the file? */
 import { aliases, ignoredOptions } from "./ignored-flags.ts";
-import type { Option, OptionRow } from "./option.ts";
+import { type Option, type OptionRow, ownValue } from "./option.ts";
 import { serveOptions } from "./serve-options.ts";
-import { trtllmIgnored } from "./trtllm-names.ts";
 
 export interface FoundOption {
   /** The option's own name. */
@@ -14,29 +13,39 @@ export interface FoundOption {
   readonly sets: boolean;
 }
 
+/** What one role's command line and file have beside the options that all roles have. */
+export interface RoleNames {
+  /** Second names. */
+  readonly aliases: Readonly<Record<string, string>>;
+  /** Options that mean nothing here. */
+  readonly ignored: Readonly<Record<string, Option>>;
+}
+
+const NONE: RoleNames = { aliases: {}, ignored: {} };
+
 const rows: Readonly<Record<string, OptionRow>> = serveOptions;
 
 /** `a_b` and `a-b` are the same name. What follows a dot is a key inside a JSON value, which only ignored options have. */
-export function lookup(written: string): FoundOption | undefined {
+export function lookup(written: string, more: RoleNames = NONE): FoundOption | undefined {
   const [head = "", ...keys] = written.split(".");
   const name = head.replaceAll("_", "-");
-  const found = named(name) ?? negated(name);
+  const found = named(name, more) ?? negated(name, more);
   return keys.length > 0 && !found?.ignored ? undefined : found;
 }
 
-function named(name: string, sets = true): FoundOption | undefined {
-  const own = aliases[name] ?? name;
+function named(name: string, more: RoleNames, sets = true): FoundOption | undefined {
+  const own = ownValue(aliases, name) ?? ownValue(more.aliases, name) ?? name;
   if (Object.hasOwn(rows, own)) return { name: own, option: rows[own]!, ignored: false, sets };
   if (Object.hasOwn(ignoredOptions, own)) return { name: own, option: ignoredOptions[own]!, ignored: true, sets };
-  if (Object.hasOwn(trtllmIgnored, own)) return { name: own, option: trtllmIgnored[own]!, ignored: true, sets };
+  if (Object.hasOwn(more.ignored, own)) return { name: own, option: more.ignored[own]!, ignored: true, sets };
   return undefined;
 }
 
 /** vLLM (`utils/argparse_utils.py`) pairs --enable-x with --disable-x besides --no-…. */
-function negated(name: string): FoundOption | undefined {
+function negated(name: string, more: RoleNames): FoundOption | undefined {
   const [, prefix = "", rest = ""] = /^(no-|enable-|disable-)(.*)$/.exec(name) ?? [];
   const inverse = { "no-": rest, "enable-": `disable-${rest}`, "disable-": `enable-${rest}` }[prefix];
-  const found = inverse === undefined ? undefined : named(inverse, false);
+  const found = inverse === undefined ? undefined : named(inverse, more, false);
   return found?.option.arity === "toggle" ? found : undefined;
 }
 

@@ -25,6 +25,11 @@ export type OptionRow<T = unknown> = Option<T> & {
   readonly ours?: true;
 };
 
+/** What a table has under a name that somebody wrote: `constructor` is in none. */
+export function ownValue<T>(table: Readonly<Record<string, T>>, name: string): T | undefined {
+  return Object.hasOwn(table, name) ? table[name] : undefined;
+}
+
 type Rows = Readonly<Record<string, Omit<OptionRow, "group">>>;
 type Grouped<R extends Rows, Shared> = { readonly [Name in keyof R]: R[Name] & Shared };
 

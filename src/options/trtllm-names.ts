@@ -2,10 +2,8 @@
  * What has another name on trtllm-serve's command line and in its file, and which of its options mean nothing here? Names and
  * arities as `tensorrt_llm/commands/serve.py` (1.3) has them, keys of the file as `TorchLlmArgs` (`llmapi/llm_args.py`).
  */
-import type { Given, UsageError } from "./given.ts";
+import type { RoleNames } from "./lookup.ts";
 import type { Option } from "./option.ts";
-
-export const TRTLLM_SERVE = "trtllm-serve";
 
 /** One value; those that only the file has may have any. */
 const ONE = `
@@ -21,24 +19,16 @@ const SWITCH = `
   enable-attention-dp fail-fast-on-attention-window-too-large
 `;
 
-/** Options of its own that mean nothing here, beside those that vLLM's server has too. */
-export const trtllmIgnored: Readonly<Record<string, Option>> = Object.fromEntries([
-  ...named(ONE, "one"),
-  ...named(SWITCH, "switch"),
-]);
-
-/** Second names of its options, and its own for what is there by vLLM's. */
-export const trtllmAliases: Readonly<Record<string, string>> = {
-  "cluster-size": "moe-cluster-parallel-size",
-  "cp-size": "context-parallel-size",
-  "ep-size": "moe-expert-parallel-size",
-  "extra-llm-api-options": "config",
-  "free-gpu-memory-fraction": "kv-cache-free-gpu-mem-fraction",
-  "hf-revision": "revision",
-  "kv-cache-free-gpu-memory-fraction": "kv-cache-free-gpu-mem-fraction",
-  "pp-size": "pipeline-parallel-size",
-  "tool-parser": "tool-call-parser",
-  "tp-size": "tensor-parallel-size",
+export const trtllmNames: RoleNames = {
+  // Names of its own for what is there by vLLM's, and second names of its options.
+  aliases: {
+    "cluster-size": "moe-cluster-parallel-size",
+    "cp-size": "context-parallel-size",
+    "ep-size": "moe-expert-parallel-size",
+    "hf-revision": "revision",
+    "pp-size": "pipeline-parallel-size",
+  },
+  ignored: Object.fromEntries([...named(ONE, "one"), ...named(SWITCH, "switch")]),
 };
 
 /** Parsers that it has, by the names of those of vLLM that read the same format: `tool_parser/qwen3_tool_parser.py`, `llmapi/reasoning_parser.py`. */
@@ -56,12 +46,6 @@ export function parserByVllm(name: string, text: string): string {
 export function acceptsAs(name: string, accepts: string): string {
   const own = Object.keys(PARSERS[name] ?? {});
   return own.length === 0 ? accepts : `${own.join(" or ")} or ${accepts}`;
-}
-
-/** One line where an option of trtllm-serve alone stands before another server. */
-export function loneTrtllmName(all: Iterable<Given>): UsageError | undefined {
-  const lone = [...all].find(({ name }) => Object.hasOwn(trtllmIgnored, name));
-  return lone && { error: `${lone.where}: needs --role ${TRTLLM_SERVE}` };
 }
 
 function named(names: string, arity: Option["arity"]): [string, Option][] {

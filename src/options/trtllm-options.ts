@@ -1,5 +1,6 @@
 /** Which options of TensorRT-LLM's schedulers are there, and what comes of them? Names as in its configuration and `trtllm-serve`. */
 import { REQUESTS_MOST } from "../config/core-limits.ts";
+import { TRTLLM_SERVE as ROLE } from "../config/roles.ts";
 import type { Profile } from "../config/timing/profile.ts";
 import {
   CAPACITY_POLICIES,
@@ -12,7 +13,6 @@ import type { EngineConfig } from "../config/types.ts";
 import type { UsageError } from "./given.ts";
 import { choice, humanInteger, integer, number, onlyOn, ourGroup, toggle } from "./option.ts";
 import type { ServeValues } from "./serve-options.ts";
-import { TRTLLM_SERVE as ROLE } from "./trtllm-names.ts";
 
 const group = "TensorRT-LLM's scheduler";
 

@@ -90,6 +90,15 @@ test("options of trtllm-serve alone: parsers by its names, those that mean nothi
     return "error" in resolved ? resolved.error : resolved;
   };
   expect(said("--backend pytorch")).toBe("--backend: needs --role trtllm-serve");
+  for (const flag of ["--pp-size", "--hf-revision", "--ep-size", "--attn-backend"])
+    expect(said(`m ${flag} 2`)).toBe(`${flag}: needs --role trtllm-serve`);
+  expect(said("m --backen 2 --ep_size 2")).toStartWith("--backen: unknown flag;");
+  expect(
+    said("m --tp_size 1 --free_gpu_memory_fraction 0.5 --capacity-scheduler-policy MAX_UTILIZATION"),
+  ).toMatchObject({
+    config: { model: "m" },
+  });
+  expect(said("m --config f.yaml", "pp_size: 2\n")).toBe("f.yaml:1: pp_size: needs --role trtllm-serve");
   expect(said("--tool-call-parser qwen3")).toBe(
     '--tool-call-parser: takes hermes or llama3_json or mistral or qwen3_coder, not "qwen3"',
   );

@@ -16,7 +16,7 @@ import { whyNotShown } from "../../metrics/bugs/shown.ts";
 import { dialectNames } from "../../metrics/dialect-names.ts";
 import { Ensemble } from "../../metrics/triton/ensemble.ts";
 import { parseFlags } from "../../options/flags.ts";
-import { type Given, given } from "../../options/given.ts";
+import { type Given, given, inRole } from "../../options/given.ts";
 import { lookup } from "../../options/lookup.ts";
 import type { TracedClientOptions } from "../../replay/clients.ts";
 import { ReplayPages } from "../../replay/page.ts";
@@ -54,7 +54,7 @@ export async function runReplay(argv: readonly string[]): Promise<void> {
   const role = takeFlag(argv, "role", undefined);
   try {
     if (role.value === "triton") await (await import("./replay-triton.ts")).replayTriton(role.rest);
-    else await replay(argv);
+    else await replay(argv, role.value);
   } catch (failure) {
     if (failure instanceof TraceError || failure instanceof CoreTooLarge) refuse(failure.message);
     else if (failure instanceof CoreTrap || failure instanceof WebAssembly.RuntimeError) {
@@ -64,10 +64,10 @@ export async function runReplay(argv: readonly string[]): Promise<void> {
   }
 }
 
-async function replay(argv: readonly string[]): Promise<void> {
+async function replay(argv: readonly string[], role: string | undefined): Promise<void> {
   const own = takeReplayOptions(argv);
   if ("error" in own) return refuse(own.error);
-  const flags = parseFlags(own.rest, REPLAY);
+  const flags = parseFlags(own.rest, inRole(REPLAY, role));
   if ("error" in flags) return refuse(flags.error);
   if (flags.help !== undefined) return console.log(replayHelp());
   const [path = null, second] = flags.positional;

@@ -2,19 +2,19 @@
 
 import { fromLlmD, LLM_D } from "../../compat/llm-d.ts";
 import type { Latencies } from "../../compat/llm-d-live.ts";
-import { ROLE_NAMES } from "../../config/roles.ts";
+import { ROLE_NAMES, TRTLLM_SERVE } from "../../config/roles.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { parseConfigFile } from "../../options/config-file.ts";
 import { type Environment, fromEnvironment } from "../../options/environment.ts";
 import { type Flags, parseFlags } from "../../options/flags.ts";
-import { type Given, given, SERVE, SERVE_TRTLLM, type UsageError, wrongValue } from "../../options/given.ts";
+import { type Given, given, inRole, SERVE, type UsageError, wrongValue } from "../../options/given.ts";
 import { serveHelp, tritonHelp } from "../../options/help.ts";
 import { lookup } from "../../options/lookup.ts";
 import type { Option } from "../../options/option.ts";
 import { serveConfig } from "../../options/serve-config.ts";
 import { type ServeValues, serveOptions } from "../../options/serve-options.ts";
 import { tritonServerConfig } from "../../options/triton-server-config.ts";
-import { acceptsAs, loneTrtllmName, parserByVllm, TRTLLM_SERVE } from "../../options/trtllm-names.ts";
+import { acceptsAs, parserByVllm } from "../../options/trtllm-names.ts";
 
 export type Resolved =
   | {
@@ -42,7 +42,7 @@ export function resolveServeConfig(
   if (role.value === "triton") return resolveTriton(role.rest);
   if (role.value !== undefined && !ROLE_NAMES.some((name) => name === role.value))
     return wrongValue(role.given ? "--role" : "UNDERSTUDY_ROLE", ROLE_NAMES.join(" or "), role.value);
-  const flags = parseFlags(argv, role.value === TRTLLM_SERVE ? SERVE_TRTLLM : SERVE);
+  const flags = parseFlags(argv, inRole(SERVE, role.value));
   if ("error" in flags) return flags;
   if (flags.help !== undefined) return { help: serveHelp(flags.help) };
   return resolveFlags(flags, env, readFile);
@@ -132,8 +132,6 @@ export function resolveFlags(
 
   const values = readValues(all);
   if ("error" in values) return values;
-  const lone = values.values.role === TRTLLM_SERVE ? undefined : loneTrtllmName(all.values());
-  if (lone !== undefined) return lone;
   const made = serveConfig(values.values, all);
   if ("error" in made) return made;
   if (environment.runtimeLora && made.config.workers > 1)
@@ -187,7 +185,7 @@ function readConfigFile(
   const path = config?.texts[0];
   if (config === undefined || path === undefined) return [];
   try {
-    return parseConfigFile(readFile(path), path, role === TRTLLM_SERVE ? SERVE_TRTLLM : SERVE);
+    return parseConfigFile(readFile(path), path, inRole(SERVE, role));
   } catch (failure) {
     const why = failure instanceof Error && "code" in failure ? String(failure.code) : String(failure);
     return { error: `${config.where}: cannot read "${path}" (${why})` };

@@ -7,10 +7,11 @@ import { UNKNOWNS, type Unknown } from "../../fit/equations.ts";
 import { readRuns } from "../../fit/read.ts";
 import type { FitRun } from "../../fit/run.ts";
 import { parseFlags } from "../../options/flags.ts";
+import { inRole } from "../../options/given.ts";
 import { takeOptions } from "../../options/take-options.ts";
 import { TraceError } from "../../traces/trace.ts";
 import { refuser } from "../refuse.ts";
-import { resolveFlags } from "../serve/resolve.ts";
+import { resolveFlags, takeFlag } from "../serve/resolve.ts";
 import { type Fitted, fitRuns, type Linear, type Replayed, replay, type Times } from "./fit-replay.ts";
 import { timingOptions } from "./timing-options.ts";
 import { textTable } from "./timing-show.ts";
@@ -39,7 +40,8 @@ async function runsOf(file: string, config: ServeConfig): Promise<FitRun[]> {
 async function fit(argv: readonly string[]): Promise<void> {
   const own = takeOptions(timingOptions, argv);
   if ("error" in own) return refuse(own.error);
-  const flags = parseFlags(own.rest, { name: "timing", own: Object.keys(timingOptions) });
+  const role = takeFlag(own.rest, "role", process.env.UNDERSTUDY_ROLE).value;
+  const flags = parseFlags(own.rest, inRole({ name: "timing", own: Object.keys(timingOptions) }, role));
   if ("error" in flags) return refuse(flags.error);
   const files = flags.positional;
   if (files.length === 0) return refuse("fit what? One or more results of a benchmark (understudy timing --help)");
