@@ -1,7 +1,8 @@
 /** What does the file of --config say? The keys of `vllm serve --config`: options without the dashes in front. */
 import type { Node, Pair, Scalar, YAMLMap } from "yaml";
-import { type Command, type Given, given, SERVE, type UsageError, unknown, wrongValue } from "./given.ts";
+import { type Given, given, inRole, SERVE, type UsageError, unknown, wrongValue } from "./given.ts";
 import { type FoundOption, lookup } from "./lookup.ts";
+import { ownValue } from "./option.ts";
 
 /** Parts of TensorRT-LLM's files (`--extra_llm_api_options`): what stands in them are options here, some by another name. */
 const SECTIONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -9,8 +10,8 @@ const SECTIONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   scheduler_config: {},
 };
 
-/** `path` is only for messages. */
-export function parseConfigFile(text: string, path: string, command: Command = SERVE): readonly Given[] | UsageError {
+/** `path` is only for messages. `role`: the one that the command line names; else the file may. */
+export function parseConfigFile(text: string, path: string, role?: string): readonly Given[] | UsageError {
   // Here and not above: loading the package takes longer than all the rest of the configuration.
   const { LineCounter, isMap, isScalar, parseDocument } = require("yaml") as typeof import("yaml");
   const lines = new LineCounter();
@@ -22,6 +23,8 @@ export function parseConfigFile(text: string, path: string, command: Command = S
   if (document.contents === null) return [];
   if (!isMap(document.contents)) return { error: `${path}:1: takes a mapping of options, as in "port: 8000"` };
 
+  const ownRole = document.contents.get("role");
+  const command = inRole(SERVE, role ?? (typeof ownRole === "string" ? ownRole : undefined));
   return optionsIn(document.contents.items);
 
   function optionsIn(
@@ -30,7 +33,7 @@ export function parseConfigFile(text: string, path: string, command: Command = S
   ): readonly Given[] | UsageError {
     const said: Given[] = [];
     for (const item of items) {
-      const section = isScalar(item.key) && isMap(item.value) ? SECTIONS[String(item.key.value)] : undefined;
+      const section = isScalar(item.key) && isMap(item.value) ? ownValue(SECTIONS, String(item.key.value)) : undefined;
       const found = section ? optionsIn((item.value as YAMLMap).items, section) : optionOf(item, names);
       if ("error" in found) return found;
       said.push(...found);
@@ -41,7 +44,7 @@ export function parseConfigFile(text: string, path: string, command: Command = S
   function optionOf({ key, value }: Pair, names: Readonly<Record<string, string>>): readonly Given[] | UsageError {
     const name = String(isScalar(key) ? key.value : key);
     const where = `${lineAt((key as Node).range![0])}: ${name}`;
-    const found = lookup(names[name] ?? name, command.names);
+    const found = lookup(ownValue(names, name) ?? name, command.names);
     if (!found || name.includes(".")) return unknown(where, "key", name, command);
     if (found.name === "config") return { error: `${where}: a configuration file cannot name another one` };
     const texts = found.ignored ? [] : textsOf(found, value as Node | null);

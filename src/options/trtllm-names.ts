@@ -3,7 +3,7 @@
  * arities as `tensorrt_llm/commands/serve.py` (1.3) has them, keys of the file as `TorchLlmArgs` (`llmapi/llm_args.py`).
  */
 import type { RoleNames } from "./lookup.ts";
-import type { Option } from "./option.ts";
+import { type Option, ownValue } from "./option.ts";
 
 /** One value; those that only the file has may have any. */
 const ONE = `
@@ -39,7 +39,7 @@ const PARSERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 
 /** What a parser is called here. */
 export function parserByVllm(name: string, text: string): string {
-  return PARSERS[name]?.[text] ?? text;
+  return ownValue(PARSERS[name] ?? {}, text) ?? text;
 }
 
 /** Ends "takes …" where trtllm-serve has names of its own for values of the option. */

@@ -185,4 +185,23 @@ max_seq_len: 4096
   });
   const wrong = read("kv_cache_config:\n  tokens: 3\n");
   expect("error" in wrong && wrong.error).toStartWith("extra.yaml:2: tokens: unknown key");
+  for (const key of ["constructor: 1", "toString: {a: 1}", "kv_cache_config: {constructor: 1}"]) {
+    const odd = read(`port: 1\n${key}\n`);
+    expect("error" in odd && odd.error).toMatch(/^extra\.yaml:2: (constructor|toString): unknown key; /);
+  }
+  const parser = read("tool_parser: constructor\n");
+  expect("error" in parser && parser.error).toContain('not "constructor"');
+});
+
+test("a role that only the file names is the one whose keys are read, wherever it stands", () => {
+  const read = (file: string, line = "m --config f.yaml") => resolveServeConfig(line.split(" "), {}, () => file);
+  expect(read("pp_size: 2\nrole: trtllm-serve\n")).toMatchObject({ ignored: ["--pipeline-parallel-size"] });
+  const said = (file: string, line?: string) => {
+    const resolved = read(file, line);
+    return "error" in resolved ? resolved.error : resolved;
+  };
+  expect(said("role: trtllm-serve\nbogus_key: 1\n")).toContain("it is no option of trtllm-serve either");
+  expect(said("role: trtllm-serve\npp_size: 2\n", "m --config f.yaml --role vllm")).toBe(
+    "f.yaml:2: pp_size: needs --role trtllm-serve",
+  );
 });

@@ -185,7 +185,7 @@ function readConfigFile(
   const path = config?.texts[0];
   if (config === undefined || path === undefined) return [];
   try {
-    return parseConfigFile(readFile(path), path, inRole(SERVE, role));
+    return parseConfigFile(readFile(path), path, role);
   } catch (failure) {
     const why = failure instanceof Error && "code" in failure ? String(failure.code) : String(failure);
     return { error: `${config.where}: cannot read "${path}" (${why})` };
