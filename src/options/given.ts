@@ -40,7 +40,12 @@ export function inRole(command: Command, role: string | undefined): Command {
 }
 
 /** Options of trtllm-serve that would change what is served, and are not built. */
-const NO_DISAGGREGATION = ["disagg-cluster-uri", "metadata-server-config-file", "server-role"];
+const NO_DISAGGREGATION = [
+  "cache-transceiver-config",
+  "disagg-cluster-uri",
+  "metadata-server-config-file",
+  "server-role",
+];
 
 /** Options that this program had, and what there is in their place. */
 const GONE: Readonly<Record<string, string>> = {

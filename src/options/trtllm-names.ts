@@ -7,11 +7,14 @@ import { type Option, ownValue } from "./option.ts";
 
 /** One value; those that only the file has may have any. */
 const ONE = `
-  allreduce-strategy attention-dp-config attn-backend backend checkpoint-format context-parallel-size cp-config
-  cuda-graph-config custom-module-dirs custom-tokenizer enable-autotuner enable-layerwise-nvtx-marker
-  extra-visual-gen-options garbage-collection-gen0-threshold gpus-per-node guided-decoding-backend max-beam-width
-  model-kwargs moe-cluster-parallel-size moe-config moe-expert-parallel-size moe-tensor-parallel-size
-  num-postprocess-workers pp-partition print-iter-log quant-config sampler-type torch-compile-config
+  allreduce-strategy attention-dp-config attention-dp-enable-balance attn-backend backend batch-wait-timeout-iters
+  batch-wait-timeout-ms checkpoint-format context-parallel-size cp-config cuda-graph-config custom-module-dirs
+  custom-tokenizer disable-mm-encoder enable-autotuner enable-layerwise-nvtx-marker enable-min-latency env-overrides
+  extra-visual-gen-options force-dynamic-quantization garbage-collection-gen0-threshold gpus-per-node
+  guided-decoding-backend kv-connector-config max-beam-width max-stats-len model-kwargs moe-cluster-parallel-size
+  moe-config moe-expert-parallel-size moe-tensor-parallel-size num-postprocess-workers orchestrator-type
+  peft-cache-config postprocess-tokenizer-dir pp-partition print-iter-log quant-config sampler-type
+  sparse-attention-config torch-compile-config
 `;
 
 /** Only --x. */

@@ -108,6 +108,14 @@ test("options of trtllm-serve alone: parsers by its names, those that mean nothi
   const file = "cuda_graph_config:\n  enable_padding: true\nspeculative_config:\n  decoding_type: Eagle\n";
   const extra = "--role trtllm-serve --extra_llm_api_options extra.yaml";
   expect(said(extra, file)).toMatchObject({ ignored: ["--cuda-graph-config", "--speculative-config"] });
+  const devices = ["peft_cache_config", "sparse_attention_config", "force_dynamic_quantization", "enable_min_latency"];
+  const others = ["batch_wait_timeout_ms", "batch_wait_timeout_iters", "kv_connector_config", "orchestrator_type"];
+  const rest = ["env_overrides", "postprocess_tokenizer_dir", "attention_dp_enable_balance", "max_stats_len"];
+  for (const key of [...devices, ...others, ...rest, "disable_mm_encoder"])
+    expect(said(extra, `${key}: 1\n`)).toMatchObject({ ignored: [`--${key.replaceAll("_", "-")}`] });
+  expect(said(extra, "cache_transceiver_config: {backend: UCX}\n")).toBe(
+    "extra.yaml:1: cache_transceiver_config: disaggregated serving is not built",
+  );
   expect(said(extra, "host_pool: 1\n")).toContain(
     "extra.yaml:1: host_pool: unknown key; it is no option of trtllm-serve",
   );
