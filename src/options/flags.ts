@@ -41,7 +41,7 @@ export function parseFlags(argv: readonly string[], command: Command = SERVE): F
 }
 
 /** What a switch might be given. */
-const TRUTHS = /^(true|false|0|1)$/i;
+const TRUTHS = /^(true|false|on|off|yes|no|0|1)$/i;
 
 function isSwitch({ option: { arity } }: FoundOption): boolean {
   return arity === "toggle" || arity === "switch";

@@ -8,6 +8,10 @@ test.each([
   ["--enable-prefix-caching false", 'not "false"; write --enable-prefix-caching or --no-enable-prefix-caching'],
   ["m --disable-log-stats 1", '--disable-log-stats: takes no value, not "1"; write --disable-log-stats'],
   ["m --no_enable_chunked_prefill True --port 1", "write --enable-chunked-prefill or --no-enable-chunked-prefill"],
+  ["--enable-partial-reuse off", 'takes no value, not "off"'],
+  ["--enable-partial-reuse ON", 'takes no value, not "ON"'],
+  ["m --trust-remote-code yes", 'takes no value, not "yes"'],
+  ["m --trust-remote-code no", 'takes no value, not "no"'],
   ["m --trust-remote-code true", 'takes no value, not "true"'],
 ])("refused: %s", (line, why) => {
   const said = read(line);
