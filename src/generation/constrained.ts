@@ -13,7 +13,7 @@ import { BrokenStructure } from "../structured/broken.ts";
 import type { CallPlan } from "../structured/calls.ts";
 import type { Structure } from "../structured/structure.ts";
 import type { ServerTraits } from "./server-traits.ts";
-import { toolUseOf } from "./tool-use.ts";
+import { namedIsText, toolUseOf } from "./tool-use.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 
@@ -99,7 +99,7 @@ function planner(
   const free = use.choice === "auto" && use.autoEnabled;
   if (use.tools.length === 0 || !(free || forced(use))) return null;
   // The text of a named one is shown as it is: a format decides what it looks like.
-  if (tools.namedIsText && forced(use) && use.choice !== "required" && request.sampling.structure) return null;
+  if (namedIsText(request, tools) && request.sampling.structure) return null;
   // Who has been told what a tool gave says so, rather than ask again.
   const answered = request.messages.at(-1)?.role === "tool";
   return (seed) => {

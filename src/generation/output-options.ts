@@ -4,7 +4,7 @@ import type { ParserSetup } from "../parsers/answer-parser.ts";
 import { OutputParser } from "../parsers/output-parser.ts";
 import type { ChatRequest, CompletionRequest } from "../python/request.ts";
 import type { ServerTraits } from "./server-traits.ts";
-import { toolUseOf } from "./tool-use.ts";
+import { apiOf, isNamed, namedIsText, toolUseOf } from "./tool-use.ts";
 
 /** Fields of a request that shape its answer. Thousands of answers run at a time, so the rest of the request is let go. */
 export interface OutputOptions {
@@ -75,10 +75,6 @@ export function outputOptions(request: ChatRequest | CompletionRequest, server: 
   };
 }
 
-function isNamed({ toolChoice }: ChatRequest): boolean {
-  return typeof toolChoice === "object" && toolChoice !== null;
-}
-
 /** What a parser reads is part of the text, special tokens too (`adjust_request` of the parsers). */
 function skipsSpecials(request: ChatRequest | CompletionRequest, { reasoning, tools }: ServerTraits): boolean {
   if (!request.skipSpecialTokens || request.kind !== "chat") return request.skipSpecialTokens;
@@ -101,9 +97,8 @@ function parserOf(request: ChatRequest | CompletionRequest, server: ServerTraits
 function callsOf(request: ChatRequest, { tools }: ServerTraits): ParserSetup["tools"] {
   if (!tools) return null;
   const use = toolUseOf(request, tools.autoEnabled);
-  // Only /v1/responses has this field.
-  const api = request.sampling.maxTokensParam === "max_output_tokens" ? "Responses" : "Chat";
-  if (tools.namedIsText && api === "Chat" && isNamed(request)) return null;
+  if (namedIsText(request, tools)) return null;
+  const api = apiOf(request);
   return () => new OutputParser(use, tools.kind.make(use), (how, called) => tools.parsed?.(how, called, api));
 }
 

@@ -1,6 +1,7 @@
 /** Which tools may an answer call? From a request to what its parsers and its plan must know. */
 import type { ToolShape, ToolUse } from "../parsers/output.ts";
 import type { ChatRequest } from "../python/request.ts";
+import type { ServerTraits } from "./server-traits.ts";
 
 /** `autoEnabled`: `--enable-auto-tool-choice`. */
 export function toolUseOf(
@@ -19,4 +20,19 @@ function shapesOf(tools: readonly unknown[] | null): ToolShape[] {
     const { function: shape } = tool as { readonly function: { readonly name: string; readonly parameters?: unknown } };
     return { name: shape.name, parameters: shape.parameters ?? null };
   });
+}
+
+/** `tool_choice` names one. */
+export function isNamed({ toolChoice }: ChatRequest): boolean {
+  return typeof toolChoice === "object" && toolChoice !== null;
+}
+
+export function apiOf({ sampling }: ChatRequest): "Responses" | "Chat" {
+  // Only /v1/responses has this field.
+  return sampling.maxTokensParam === "max_output_tokens" ? "Responses" : "Chat";
+}
+
+/** The text is shown as it is: the form of a chat makes a call of it, that of a response does not. */
+export function namedIsText(request: ChatRequest, tools: NonNullable<ServerTraits["tools"]>): boolean {
+  return tools.namedIsText === true && apiOf(request) === "Chat" && isNamed(request);
 }

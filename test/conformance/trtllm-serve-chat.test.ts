@@ -112,6 +112,22 @@ test("a named tool needs none of that name, and may stand beside a format", asyn
   expect((await called({ ignore_eos: false }, parsing)).arguments.length).toBeGreaterThan(0);
 });
 
+test("/v1/responses: a named tool is a call, also beside a format", async () => {
+  const schema = { type: "object", properties: { a: { const: 1 } }, required: ["a"] };
+  const text = { format: { type: "json_schema", name: "s", schema } };
+  const named = { tools: [{ type: "function", name: "weather", parameters: { type: "object", properties: {} } }] };
+  const asked = { ...named, tool_choice: { type: "function", name: "weather" }, model: "m", input: "Hello" };
+  for (const more of [{}, { text }]) {
+    const response = await fetch(`${parsing.url}/v1/responses`, {
+      method: "POST",
+      body: JSON.stringify({ ...asked, ...more, max_output_tokens: 300 }),
+      headers: { "content-type": "application/json" },
+    });
+    const { output } = (await response.json()) as Json;
+    expect(output).toMatchObject([{ type: "function_call", name: "weather" }]);
+  }
+});
+
 const SALT = "Parameter 'cache_salt' must be a non-empty string if provided.";
 
 test.each([
