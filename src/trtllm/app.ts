@@ -79,7 +79,7 @@ export function trtllmApp({ options: given, iterations, facts }: TrtllmParts) {
     parsesTools: true,
   };
   const tools = toolsOf(options);
-  const server = serverOf(options, tools && { ...tools, autoEnabled: true, namedIsText: true });
+  const server = serverOf(options, tools && { ...tools, namedIsText: true });
   const generator = new Generator(options, { http, server, limits, adapters, thread: null });
   const ofVllm = dialectHost(generator, (body, exact, changes) => {
     useResponse(body, limits);

@@ -65,6 +65,15 @@ test("a parser alone finds calls, also where the choice is null", async () => {
   }
 });
 
+test("--no-enable-auto-tool-choice: no call is looked for, parser or not", async () => {
+  const app = await start("--max-seq-len 2048 --tool-call-parser hermes --no-enable-auto-tool-choice");
+  const answers = await Promise.all(
+    Array.from({ length: 12 }, (_, seed) => json(chat({ seed, tools, max_tokens: 200, ignore_eos: false }, app))),
+  );
+  for (const { choices } of answers) expect(choices[0].message.tool_calls).toEqual([]);
+  await app.close(0);
+});
+
 test("a tool that is named has the text as its arguments, with any parser", async () => {
   for (const app of [plain, parsing]) {
     const { choices } = await json(chat({ tools, tool_choice: NAMED, seed: 1, n: 2 }, app));
