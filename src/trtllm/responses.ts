@@ -11,7 +11,7 @@ import type { Status } from "../dialects/responses/store.ts";
 import { Refused } from "../python/errors.ts";
 import type { ErrorAnswer, Limits } from "../python/request.ts";
 import { get, keysOf, numberOf, type PythonDict, remove, set, truthy } from "../python/value.ts";
-import { asTrtllm, bodyError, flatError, wrongFields } from "./errors.ts";
+import { asTrtllm, bodyError, flatError, uncaught, wrongFields } from "./errors.ts";
 import { checkNames } from "./fields.ts";
 import { useSampling } from "./sampling.ts";
 
@@ -49,7 +49,10 @@ function rules(body: PythonDict): void {
 
 /** Changes the chat that was made of such a body into one of this server's. Throws `Refused`. */
 export function useResponse(chat: PythonDict, { maxModelLen }: Limits): void {
+  const repeated = ["temperature", "top_p"].map((name) => numberOf(get(chat, name)) ?? 0);
   useSampling(chat);
+  // The response repeats them, and what writes it as JSON fails where nobody catches that.
+  if (!repeated.every(Number.isFinite)) throw new Refused(uncaught);
   // The response repeats it; it has no other effect.
   remove(chat, "parallel_tool_calls");
   if ((numberOf(get(chat, "max_tokens")) ?? 0) > maxModelLen) set(chat, "max_tokens", maxModelLen);

@@ -75,6 +75,23 @@ test.each([
   expect(await answered(respond({ ...more, stream: true }))).toEqual(flat(message));
 });
 
+test("numbers that JSON does not have are never repeated", async () => {
+  const said = async (member: string) => {
+    const response = await fetch(`${app.url}/v1/responses`, {
+      method: "POST",
+      body: `{"model":"m","input":"a","max_output_tokens":2,${member}}`,
+      headers: { "content-type": "application/json" },
+    });
+    return [response.status, await response.text()];
+  };
+  for (const member of ['"temperature":Infinity', '"temperature":NaN', '"top_p":NaN', '"temperature":1e999'])
+    expect(await said(member)).toEqual([500, "Internal Server Error"]);
+  expect(await said('"top_p":Infinity')).toEqual([
+    400,
+    JSON.stringify(flat("require 0 <= top_p <= 1, got top_p=inf")[1]),
+  ]);
+});
+
 test("a prompt that is too long is refused flat", async () => {
   const [status, body] = await answered(respond({ input: "word ".repeat(900) }));
   expect([status, body]).toEqual(flat(body.message));
