@@ -3,6 +3,7 @@
  * are forbidden; most mean what they mean for vLLM, whose tables check them. `toVllm` makes such a body of one.
  */
 import { Refused } from "../python/errors.ts";
+import type { ErrorAnswer } from "../python/request.ts";
 import {
   get,
   isDict,
@@ -173,11 +174,20 @@ function useFormat(body: PythonDict): void {
     throw new Refused(
       flatError(`response_format.${member} is required for response_format.type == '${type}', but got None.`),
     );
+  if (!structured && !isDict(value)) throw new Refused(noDict(member, value));
   if (structured) {
     remove(body, "response_format");
     set(body, "structured_outputs", { [structured]: value });
   } else
-    set(body, "response_format", { type: "json_schema", json_schema: { name: "schema", schema: schemaOf(value) } });
+    set(body, "response_format", {
+      type: "json_schema",
+      json_schema: { name: "schema", schema: type === "json" ? value : schemaOf(value) },
+    });
+}
+
+function noDict(member: string, input: PythonValue): ErrorAnswer {
+  const loc = ["body", "response_format", member];
+  return schemaErrors([{ type: "dict_type", loc, message: "Input should be a valid dictionary", input }]);
 }
 
 /** OpenAI's API wraps a schema; alone it is taken, too. */

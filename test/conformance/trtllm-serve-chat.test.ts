@@ -185,3 +185,25 @@ test("a JSON schema may stand alone or be wrapped", async () => {
     expect(JSON.parse((await json(chat(format))).choices[0].message.content)).toMatchObject({ a: 1 });
   }
 });
+
+test("type json has no wrapper: a schema with a key of that name stays whole", async () => {
+  const schema = { type: "object", properties: { a: { const: 1 } }, required: ["a"], schema: { const: 2 } };
+  const format = { response_format: { type: "json", schema }, max_tokens: 300, ignore_eos: false };
+  expect(JSON.parse((await json(chat(format))).choices[0].message.content)).toMatchObject({ a: 1 });
+});
+
+test.each([
+  ["json", "schema", "abc", "'abc'"],
+  ["json_schema", "json_schema", "abc", "'abc'"],
+  ["json_schema", "json_schema", [1], "[1]"],
+])("response_format %s whose %s is no dictionary: %j", async (type, member, value, shown) => {
+  const response = await chat({ response_format: { type, [member]: value } });
+  expect([response.status, (await response.json()) as Json]).toEqual([
+    400,
+    {
+      error:
+        `[{'type': 'dict_type', 'loc': ('body', 'response_format', '${member}'), ` +
+        `'msg': 'Input should be a valid dictionary', 'input': ${shown}}]`,
+    },
+  ]);
+});
