@@ -252,6 +252,7 @@ export const tritonLaws = [
       if (pairs.every(([told, shown]) => told.value < shown.value))
         throw new NotCheckable(
           `all metrics of ${c.now.group.model} are ahead of its statistics, which begin anew where it is loaded over itself`,
+          "told",
         );
       const outcomes: LawOutcome[] = [
         ...pairs.map(([told, shown]) => equal(told, shown)),
