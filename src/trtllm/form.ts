@@ -226,7 +226,9 @@ export class TrtllmCompletionForm extends TrtllmForm {
   }
 
   #usageEvent(choices: readonly ChoiceSoFar[]): string {
-    const [{ index, submission }] = choices as [ChoiceSoFar];
+    const { n } = this.context.output;
+    // As in a whole answer, whichever ended first.
+    const { index, submission } = choices.find((one) => one.index % n === 0)!;
     const completion = choices.reduce((sum, { tokens }) => sum + tokens, 0);
     const told = usage(promptOf(this.context, index).tokens, completion, submission?.cachedTokens ?? 0);
     return `${this.head(index)}],"usage":${told}}\n\n`;

@@ -5,17 +5,21 @@ import { createRenewableApp, type RenewableApp } from "../../src/roles/create-ap
 
 setDefaultTimeout(20_000);
 
-let app: RenewableApp;
-beforeAll(async () => {
-  const flags = "--role trtllm-serve --port 0 --max-seq-len 2048 --timing none".split(" ");
+async function start(line: string): Promise<RenewableApp> {
+  const flags = `--role trtllm-serve --port 0 --timing none ${line}`.split(" ");
   const resolved = resolveServeConfig(flags, {}, () => "");
   if (!("config" in resolved)) throw new Error(JSON.stringify(resolved));
-  app = await createRenewableApp(resolved.config, { log: () => {} });
+  return createRenewableApp(resolved.config, { log: () => {} });
+}
+
+let app: RenewableApp;
+beforeAll(async () => {
+  app = await start("--max-seq-len 2048");
 });
 afterAll(() => app.close(0));
 
-const post = (path: string, more: object) =>
-  fetch(app.url + path, {
+const post = (path: string, more: object, to = app) =>
+  fetch(to.url + path, {
     method: "POST",
     body: JSON.stringify({ model: "m", max_tokens: 4, ...more }),
     headers: { "content-type": "application/json" },
@@ -69,6 +73,19 @@ test("of several prompts each has its own id in a stream, and its usage behind i
   expect(chunks).toHaveLength(3 * (2 * 2 + 1));
   const without = await events(complete(asked));
   expect(without).toHaveLength(3 * 2 * 2 + 1);
+});
+
+test("cached tokens of a prompt in a stream are those of its first choice, whichever ends first", async () => {
+  // Requests wait for others: a second choice may begin with what the first has cached.
+  const narrow = await start("--max-seq-len 200 --max-num-tokens 200 --max-batch-size 2");
+  for (let seed = 0; seed < 12; seed++) {
+    const prompt = [0, 1, 2, 3].map((at) => Array.from({ length: 150 }, (_, i) => 1000 + 800 * seed + 200 * at + i));
+    const asked = { prompt, n: 2, seed, max_tokens: 50, stream: true, stream_options: {} };
+    const told = (await events(post("/v1/completions", asked, narrow))).slice(0, -1).map(chunk);
+    const cached = told.flatMap(({ usage }) => (usage ? [usage.prompt_tokens_details.cached_tokens] : []));
+    expect(cached).toEqual([0, 0, 0, 0]);
+  }
+  await narrow.close(0);
 });
 
 test("continuous usage of a chat: its first event knows the cached tokens", async () => {
