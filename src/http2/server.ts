@@ -140,10 +140,18 @@ class Client implements ConnectionSide {
   readonly #socket: Socket;
   readonly #server: Http2Server;
   readonly #watched: readonly (readonly [Watch, Expiring])[];
-  readonly #answer: Expiring = { expire: () => this.cut() };
+  /** A ping waits for its answer: whoever sends other things meanwhile is there. */
+  readonly #answer: Expiring = {
+    expire: () => {
+      if (this.#heard) this.#watchAnew(this.#server.unanswered, this.#answer);
+      else this.cut();
+    },
+  };
   readonly #idle: Expiring = { expire: () => this.connection.retire() };
   /** A ping has not been acknowledged. */
   #pinged = false;
+  /** Something came since silence, or the wait for an answer, was last looked at. */
+  #heard = false;
 
   constructor(socket: Socket, server: Http2Server) {
     const { keepAlive, clock } = server.options;
@@ -189,19 +197,22 @@ class Client implements ConnectionSide {
     queueMicrotask(() => this.cut());
   }
 
+  /** For each read: what is watched looks at it when its time is over. */
   heard(): void {
-    const { silent, unanswered } = this.#server;
-    if (this.#pinged) unanswered?.forget(this.#answer);
-    else {
-      silent?.forget(this.#silence);
-      silent?.watch(this.#silence);
-    }
+    this.#heard = true;
   }
 
   acknowledged(): void {
     if (!this.#pinged) return;
     this.#pinged = false;
-    this.#server.silent?.watch(this.#silence);
+    const { silent, unanswered } = this.#server;
+    unanswered?.forget(this.#answer);
+    this.#watchAnew(silent, this.#silence);
+  }
+
+  #watchAnew(watch: Watch, one: Expiring): void {
+    this.#heard = false;
+    watch?.watch(one);
   }
 
   settled(): void {
@@ -242,13 +253,13 @@ class Client implements ConnectionSide {
   readonly #silence: Expiring = {
     expire: () => {
       const { options, silent, unanswered } = this.#server;
-      if (!options.keepAlive.withoutCalls && this.connection.streams === 0) {
-        silent?.watch(this.#silence);
+      if (this.#heard || (!options.keepAlive.withoutCalls && this.connection.streams === 0)) {
+        this.#watchAnew(silent, this.#silence);
         return;
       }
       this.#pinged = true;
       this.connection.ping();
-      unanswered?.watch(this.#answer);
+      this.#watchAnew(unanswered, this.#answer);
     },
   };
 }

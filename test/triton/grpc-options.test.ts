@@ -112,6 +112,20 @@ test("one ping at a time: who does not answer is left however long it may take, 
   await kept.stop(0);
 });
 
+test("who sends something else after a ping, but no answer, is left, too", async () => {
+  const kept = await hostTriton([
+    "--grpc-keepalive-time=200",
+    "--grpc-keepalive-timeout=200",
+    "--grpc-keepalive-permit-without-calls=true",
+  ]);
+  const mute = new RawClient(kept.grpc).greet();
+  await mute.until("a ping", () => mute.of(FrameType.Ping).length > 0);
+  mute.send(frame(FrameType.WindowUpdate, 0, 0, Buffer.from([0, 0, 0, 1])));
+  await mute.until("the end", () => mute.closed);
+  expect(mute.of(FrameType.Ping).length).toBe(1);
+  await kept.stop(0);
+});
+
 test("restricted protocols have headers of their own, packed answers are packed, and gRPC may be left out", async () => {
   const flags = ["--grpc-restricted-protocol=health,logging:k=v", "--grpc-infer-response-compression-level=low"];
   const other = await hostTriton([
