@@ -99,7 +99,7 @@ test("other tags are other series: the former ones go, but for failures", async 
   expect(Object.keys(await series("nv_inference_request_failure")).length).toBe(8);
 });
 
-test("instances on another GPU: the series of the former one goes, that of the core goes on", async () => {
+test("instances on another GPU: the series of the former one goes, that of the core goes on; a load that fails changes neither", async () => {
   const on = (gpus: string) => `instance_group { kind: KIND_GPU gpus: [ ${gpus} ] }`;
   await control("load", on("0, 1"));
   for (let left = 4; left > 0; left--) await ask();
@@ -113,4 +113,17 @@ test("instances on another GPU: the series of the former one goes, that of the c
   expect([...now.keys()]).toEqual(["", "1", "2"]);
   expect(now.get("")).toBe(before.get("")!);
   expect(now.get("1")! + now.get("2")!).toBe(before.get("1")! + 1);
+
+  await control("load", on("0"));
+  await ask();
+  const kept = new Map((await byGpu()) as [string, number][]);
+  write("instance_group { kind: KIND_GPU gpus: [ 1 ] count: 20000 }");
+  const failed = await fetch(`${child.url}/v2/repository/models/m/load`, { method: "POST" });
+  expect([failed.status, await failed.text()]).toEqual([400, expect.stringContaining("20000 instances")]);
+  await ask();
+  const after = new Map((await byGpu()) as [string, number][]);
+  expect([...after]).toEqual([
+    ["", kept.get("")!],
+    ["0", kept.get("0")! + 1],
+  ]);
 });

@@ -23,6 +23,13 @@ export interface CountedModel {
   folder: FoundModel;
 }
 
+/** What a load counts in. */
+export interface LoadCounts {
+  readonly statistics: ModelStatistics;
+  /** What instances on each GPU are to report to; the statistics have it once the load has succeeded. */
+  readonly onGpus: ReadonlyMap<number, ModelReporter>;
+}
+
 interface CountedOptions {
   /** What instances on GPUs report is counted by GPU. */
   readonly byGpu: boolean;
@@ -47,7 +54,7 @@ export class CountedModels {
   }
 
   /** What a load counts in; `going`: that of the version before, which goes on. */
-  statistics({ config }: FoundModel, version: number, nowUs: number, going: ModelStatistics | null): ModelStatistics {
+  forLoad({ config }: FoundModel, version: number, nowUs: number, going: ModelStatistics | null): LoadCounts {
     const { byGpu, targets, log } = this.#options;
     const counted = this.#all.get(keyOf(config, version));
     const before = counted?.served?.statistics;
@@ -57,18 +64,17 @@ export class CountedModels {
     const onGpus = new Map<number, ModelReporter>();
     for (const gpu of byGpu ? gpusOf(config) : [])
       onGpus.set(gpu, before?.onGpus.get(gpu) ?? make(counted?.failuresOn.get(gpu), reporter.firstResponseMs));
-    if (going === null) return new ModelStatistics(reporter, onGpus);
-    going.onGpus = onGpus;
-    return going;
+    return { statistics: going ?? new ModelStatistics(reporter), onGpus };
   }
 
   /** What serves from now on. */
-  serves(served: Served, folder: FoundModel): void {
+  serves(served: Served, folder: FoundModel, onGpus: LoadCounts["onGpus"]): void {
     const { name, version, statistics } = served;
     const { failures } = statistics.reporter;
     const key = keyOf(folder.config, version);
     const counted = this.#all.get(key) ?? { name, version, failures, failuresOn: new Map(), served, folder };
-    for (const [gpu, own] of statistics.onGpus) counted.failuresOn.set(gpu, own.failures);
+    statistics.onGpus = onGpus;
+    for (const [gpu, own] of onGpus) counted.failuresOn.set(gpu, own.failures);
     this.#all.set(key, Object.assign(counted, { served, folder }));
   }
 

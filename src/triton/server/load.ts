@@ -26,12 +26,12 @@ import { DefaultScheduler, type Scheduler } from "../../repository/scheduling/sc
 import { SequenceBatcher } from "../../repository/scheduling/sequence-batcher.ts";
 import type { SequenceRules } from "../../repository/scheduling/sequences.ts";
 import { elementCount } from "../../repository/tensors/datatypes.ts";
+import type { LoadCounts } from "./counted.ts";
 import { EnsembleModel } from "./ensemble.ts";
 import { ImplicitStates } from "./implicit-state.ts";
 import type { InferRequest } from "./request.ts";
 import { Runner } from "./runner.ts";
 import type { Served, Shared } from "./served.ts";
-import type { ModelStatistics } from "./statistics.ts";
 import { warmUp } from "./warm-up.ts";
 
 export interface LoadAround {
@@ -104,7 +104,7 @@ function beyondLimit({ instance_group: groups = [] }: ModelConfig, memory: Devic
 export async function loadVersion(
   folder: FoundModel,
   version: number,
-  statistics: ModelStatistics,
+  { statistics, onGpus }: LoadCounts,
   around: LoadAround,
 ): Promise<LoadedModel> {
   const { config, path } = folder;
@@ -135,6 +135,7 @@ export async function loadVersion(
     version,
     behaviour: found.behaviour,
     statistics,
+    onGpus,
     scheduler,
     limited,
     file,

@@ -28,6 +28,8 @@ export interface RunnerOptions {
   readonly version: number;
   readonly behaviour: Behaviour;
   readonly statistics: ModelStatistics;
+  /** What instances on each GPU report to. */
+  readonly onGpus: ReadonlyMap<number, ModelReporter>;
   readonly scheduler: Scheduler<InferRequest>;
   /** null: instances wait for no resources. */
   readonly limited: LimitedModel | null;
@@ -60,7 +62,7 @@ export class Runner implements Served {
   #unwake: (() => void) | null = null;
 
   constructor(options: RunnerOptions) {
-    const { config, version, statistics, host, shared } = options;
+    const { config, version, statistics, onGpus, host, shared } = options;
     this.name = config.name;
     this.version = version;
     this.config = config;
@@ -70,7 +72,7 @@ export class Runner implements Served {
     this.#fit = new AnswerFit(config, options.states);
     this.#instances = instancesOf(config).map(({ name, group, device }) => {
       const gpu = group.kind === "KIND_GPU" ? device : null;
-      const reporter = (gpu !== null && statistics.onGpus.get(gpu)) || statistics.reporter;
+      const reporter = (gpu !== null && onGpus.get(gpu)) || statistics.reporter;
       const dies = () => (instance.dead = true);
       const instance: Instance = { name, gpu, reporter, dead: false, freed: null, host: host(dies) };
       return instance;

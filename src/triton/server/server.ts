@@ -354,10 +354,10 @@ export class TritonServer {
     inPlace: boolean,
   ): Promise<LoadedModel> {
     const { clock } = this.#options;
-    const statistics = this.#counted.statistics(folder, version, clock.now(), inPlace ? before!.statistics : null);
-    const loaded = await loadVersion(folder, version, statistics, this.#around);
-    statistics.reporter.loadS = (clock.now() - fromUs) / 1e6;
-    this.#counted.serves(loaded.model, folder);
+    const counts = this.#counted.forLoad(folder, version, clock.now(), inPlace ? before!.statistics : null);
+    const loaded = await loadVersion(folder, version, counts, this.#around);
+    counts.statistics.reporter.loadS = (clock.now() - fromUs) / 1e6;
+    this.#counted.serves(loaded.model, folder, counts.onGpus);
     return loaded;
   }
 

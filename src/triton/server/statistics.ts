@@ -9,7 +9,7 @@ export class ModelStatistics {
   /** What no instance on a GPU reports. */
   readonly reporter: ModelReporter;
   /** What instances on each GPU report; none where that is not told apart. */
-  onGpus: ReadonlyMap<number, ModelReporter>;
+  onGpus: ReadonlyMap<number, ModelReporter> = new Map();
   lastInferenceMs = 0;
   inferences = 0;
   executions = 0;
@@ -21,9 +21,8 @@ export class ModelStatistics {
   readonly spans = SPANS.map(() => 0);
   readonly batches = new Map<number, { input: number; infer: number; output: number; count: number }>();
 
-  constructor(reporter: ModelReporter, onGpus: ReadonlyMap<number, ModelReporter> = new Map()) {
+  constructor(reporter: ModelReporter) {
     this.reporter = reporter;
-    this.onGpus = onGpus;
   }
 
   /** A batch was executed, whatever came of it. */
