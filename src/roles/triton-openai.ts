@@ -9,7 +9,7 @@ import type { ServerAround } from "../triton/server/around.ts";
 /** Rejects with `PortError` where the port is in use. */
 export function openAiServer(
   parts: Parts,
-  { server, waiting, coming }: Pick<ServerAround, "server" | "waiting" | "coming">,
+  { server, waiting, coming, turns }: Pick<ServerAround, "server" | "waiting" | "coming" | "turns">,
   metrics: () => Promise<string>,
 ): HttpServer {
   const { openai, maxInputBytes, maxBodyBytes } = parts.config.tritonServer!;
@@ -20,6 +20,7 @@ export function openAiServer(
     server,
     waiting,
     coming,
+    turns,
     renderChat,
     vocabulary,
     maxInputBytes: maxInputBytes ?? maxBodyBytes,

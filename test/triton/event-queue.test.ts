@@ -11,6 +11,7 @@ function stalled(all = new WaitingBytes(2 ** 30)) {
   const told: string[] = [];
   let full = false;
   let owner: SinkEvents | null = null;
+  const waking: (() => void)[] = [];
   const sink = {
     get full() {
       return full;
@@ -24,6 +25,10 @@ function stalled(all = new WaitingBytes(2 ** 30)) {
     end: () => void told.push("end"),
     reset: () => void told.push("reset"),
   } satisfies EventSink;
+  const after = (_: number, act: () => void) => {
+    waking.push(act);
+    return () => {};
+  };
   const queue = new EventQueue(
     (events) => {
       owner = events;
@@ -31,26 +36,52 @@ function stalled(all = new WaitingBytes(2 ** 30)) {
     },
     () => void told.push("gone"),
     all,
+    { nowUs: () => 0, after },
   );
+  const turn = async () => {
+    for (const act of waking.splice(0)) act();
+    await Promise.resolve();
+  };
   const drain = () => {
     full = false;
     owner!.onDrain();
   };
-  return { queue, told, all, drain, leave: () => owner!.onGone() };
+  return { queue, told, all, drain, turn, leave: () => owner!.onGone() };
 }
 
 test.each([
   ["bytes", MIB, 16],
   ["events", 10, 4096],
-])("with more %s than may wait the request is cancelled and the stream broken off", (_, bytes, most) => {
-  const { queue, told, all } = stalled();
+])("with more %s than may wait the request is cancelled and the stream broken off", async (_, bytes, most) => {
+  const { queue, told, all, turn } = stalled();
   const event = new Uint8Array(bytes);
   for (let sent = 0; sent <= most; sent++) queue.write(event);
+  await turn();
   expect([told, all.bytes]).toEqual([[`event of ${bytes}`], most * bytes]);
   queue.write(event);
+  await turn();
   queue.write(event);
   queue.end();
   expect([told, all.bytes]).toEqual([[`event of ${bytes}`, "gone", "reset", "end"], 0]);
+});
+
+test("a burst of one turn, however large, waits for a client that reads", async () => {
+  const { queue, told, all, drain, turn } = stalled();
+  const event = new Uint8Array(16 * MIB);
+  for (let sent = 0; sent < 4; sent++) queue.write(event);
+  expect(all.bytes).toBe(3 * event.length);
+  queue.end();
+  await turn();
+  for (let read = 0; read < 3; read++) drain();
+  expect([told, all.bytes]).toEqual([[...Array(4).fill(`event of ${event.length}`), "end"], 0]);
+});
+
+test("nothing is counted of what comes behind a break", () => {
+  const { queue, told, all } = stalled();
+  queue.write(new Uint8Array(10));
+  queue.reset();
+  queue.write(new Uint8Array(10));
+  expect([told, all.bytes]).toEqual([["event of 10", "reset"], 0]);
 });
 
 test("a stream that would wait beyond what all may is broken off; one that leaves, or is read, makes room", () => {

@@ -9,6 +9,7 @@ import { gatheredBody } from "../../http/gathered-body.ts";
 import { type Handler, routes } from "../../http/routes.ts";
 import type { Context } from "../../http/sink.ts";
 import type { WaitingBytes } from "../../http/waiting-bytes.ts";
+import type { EventLoopTurns } from "../../python/pieces.ts";
 import { TritonError } from "../../repository/config/status.ts";
 import { EventQueue } from "../../triton/server/event-queue.ts";
 import type { InferAnswer, InferInput, InferRequest } from "../../triton/server/request.ts";
@@ -25,6 +26,7 @@ export interface OpenAiFront extends FrontSettings, Omit<TritonOpenAiConfig, "ho
   readonly waiting: WaitingBytes;
   /** Bodies that have not come whole. */
   readonly coming: WaitingBytes;
+  readonly turns: EventLoopTurns;
   readonly maxInputBytes: number;
   readonly metrics: () => Promise<string | Uint8Array>;
   /** Seconds since 1970. */
@@ -191,6 +193,7 @@ function streamed(
     (owner, waiting) => http.open(http1, owner, waiting),
     (broken) => asked?.leave(broken),
     front.waiting,
+    front.turns,
   );
   const write = (text: string) => text !== "" && events.write(Buffer.from(text));
   const begun = http.begin(http1, 200, SSE);

@@ -150,6 +150,7 @@ class Writer {
         if (streams || broken) this.request?.leave(broken);
       },
       call.around.waiting,
+      call.around.turns,
     );
   }
 

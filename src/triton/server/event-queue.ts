@@ -1,9 +1,10 @@
 /** Where do events of a stream wait whose client does not keep up? At most so many: with more its request is cancelled, the stream broken off. */
 import type { EventSink, HeldBytes, SinkEvents } from "../../http/sink.ts";
 import type { WaitingBytes } from "../../http/waiting-bytes.ts";
+import { type EventLoopTurns, turn } from "../../python/pieces.ts";
 import type { PlainText } from "../../repository/behaviours/behaviour.ts";
 
-/** Events, and bytes of them. */
+/** Events, and bytes of those that have waited for a turn of the event loop: before that no client could have read them. */
 const WAITING_MOST = 4096;
 const WAITING_BYTES_MOST = 16 * 2 ** 20;
 const NOTHING = new Uint8Array();
@@ -14,6 +15,9 @@ export class EventQueue {
   readonly #all: WaitingBytes;
   readonly #waiting: Uint8Array[] = [];
   #bytes = 0;
+  readonly #turns: EventLoopTurns;
+  /** The part of `#bytes` that has come in this turn of the event loop. */
+  #newBytes = 0;
   #ends = false;
   /** Nobody is there for what comes. */
   #left = false;
@@ -26,9 +30,11 @@ export class EventQueue {
     open: (owner: SinkEvents, waiting: HeldBytes) => EventSink,
     gone: (broken: boolean) => void,
     all: WaitingBytes,
+    turns: EventLoopTurns,
   ) {
     this.#gone = gone;
     this.#all = all;
+    this.#turns = turns;
     const owner = {
       onDrain: () => this.#drain(),
       onGone: () => this.#leave(),
@@ -43,15 +49,21 @@ export class EventQueue {
     else {
       this.#waiting.push(event);
       this.#count(event.length);
+      this.#came(event.length);
     }
     if (!this.#isTooMuch) return;
     this.#leave();
     this.#sink.reset();
   }
 
+  #came(bytes: number): void {
+    if (this.#newBytes === 0) void turn(this.#turns).then(() => (this.#newBytes = 0));
+    this.#newBytes += bytes;
+  }
+
   /** Where too much waits for all clients, a stream that adds to it gives way; others go on. */
   get #isTooMuch(): boolean {
-    if (this.#waiting.length > WAITING_MOST || this.#bytes > WAITING_BYTES_MOST) return true;
+    if (this.#waiting.length > WAITING_MOST || this.#bytes - this.#newBytes > WAITING_BYTES_MOST) return true;
     return this.#all.exceeded && this.#sink.full;
   }
 
@@ -75,6 +87,7 @@ export class EventQueue {
 
   /** Breaks the stream off. */
   reset(): void {
+    this.#left = true;
     this.#drop();
     this.#sink.reset();
   }
