@@ -1,7 +1,6 @@
 /** Which listeners has a Triton server? HTTP with its routes, gRPC, and metrics, each on a port of its own. */
 import { version } from "../../package.json";
 import type { Parts } from "../app/parts.ts";
-import { pause } from "../app/parts.ts";
 import { readTls } from "../config/certificates.ts";
 import { requestOrdersOf } from "../config/request-orders.ts";
 import { PortError, UnusableOption } from "../config/start-errors.ts";
@@ -17,6 +16,7 @@ import { Http2Server } from "../http2/server.ts";
 import { EVHTP_LIMITS, metricsListener } from "../metrics/triton/listener.ts";
 import { isDecoupled } from "../repository/config/model-config.ts";
 import { TRITON_VERSIONS } from "../repository/config/versions.ts";
+import { endsBy } from "../repository/models/draining.ts";
 import { tritonMethods } from "../triton/grpc/methods.ts";
 import { tritonApp } from "../triton/http/app.ts";
 import type { LlmAround } from "../triton/llm/around.ts";
@@ -42,7 +42,6 @@ class UnusableModels extends Error {
   override readonly name = "UnusableModels";
 }
 
-const LOOK_US = 10_000;
 /** `InferenceServer::Stop` of `server.cc`, as `main.cc` tells it before it exits with 1. */
 const EXPIRED = "failed to stop server: Internal - Exit timeout expired. Exiting immediately.";
 
@@ -112,11 +111,7 @@ async function listen(parts: Parts): Promise<Listeners> {
     handle: (request) => app.handle(request),
     turnTo: () => Promise.reject(new Error("a Triton server does not begin anew behind its listeners")),
     async drain(untilUs) {
-      while (server.live > 0) {
-        if (parts.clock.now() < untilUs) await pause(parts.clock, LOOK_US);
-        if (parts.clock.now() >= untilUs) return EXPIRED;
-      }
-      return undefined;
+      return (await endsBy(untilUs, server, parts.clock)) ? undefined : EXPIRED;
     },
     async stop(cut = false) {
       if (cut) await Promise.all([closed(), metrics?.stop(true)]);

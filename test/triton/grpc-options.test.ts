@@ -186,25 +186,29 @@ test("the end of 2.73: what runs is answered, nobody new is; then the process en
   asked.close();
 });
 
-test("an end that --exit-timeout-secs breaks off says so, and the process ends with 1", async () => {
-  const ending = await startTriton([
-    "--exit-timeout-secs=0",
-    `--model-repository=${MODELS}`,
-    "--model-control-mode=explicit",
-    "--load-model=tokens",
-  ]);
-  const asked = new TritonClient(ending.grpc);
-  const stream = asked.stream();
-  const first = new Promise((resolve) => stream.once("data", resolve));
-  stream.on("error", () => {});
-  stream.write(encoded("ModelInferRequest", tokens("a b c d", 10_000)));
-  await first;
-  expect(await ending.stop("SIGTERM")).toBe(1);
-  expect(ending.output()).toEndWith(
-    "understudy serve: failed to stop server: Internal - Exit timeout expired. Exiting immediately.\n",
-  );
-  asked.close();
-});
+test.each([false, true])(
+  "an end that --exit-timeout-secs breaks off says so, and the process ends with 1; the model unloads: %p",
+  async (unloads) => {
+    const ending = await startTriton([
+      "--exit-timeout-secs=0",
+      `--model-repository=${MODELS}`,
+      "--model-control-mode=explicit",
+      "--load-model=tokens",
+    ]);
+    const asked = new TritonClient(ending.grpc);
+    const stream = asked.stream();
+    const first = new Promise((resolve) => stream.once("data", resolve));
+    stream.on("error", () => {});
+    stream.write(encoded("ModelInferRequest", tokens("a b c d", 1000)));
+    await first;
+    if (unloads) await fetch(`${ending.url}/v2/repository/models/tokens/unload`, { method: "POST" });
+    expect(await ending.stop("SIGTERM")).toBe(1);
+    expect(ending.output()).toEndWith(
+      "understudy serve: failed to stop server: Internal - Exit timeout expired. Exiting immediately.\n",
+    );
+    asked.close();
+  },
+);
 
 test.each(["0", "1"])("so it is where the engine generates, after %s s", async (seconds) => {
   const ending = await startTriton([`--exit-timeout-secs=${seconds}`, "--timing=constant:ttft=20ms,itl=20ms"]);

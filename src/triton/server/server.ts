@@ -12,6 +12,7 @@ import { wrongSteps } from "../../repository/config/validate-steps.ts";
 import { TRITON_VERSIONS, type VersionFacts } from "../../repository/config/versions.ts";
 import { DeviceMemory, type MemoryHold } from "../../repository/devices/device-memory.ts";
 import { Gpus } from "../../repository/devices/gpus.ts";
+import { Draining, liveOf } from "../../repository/models/draining.ts";
 import {
   type FoundModel,
   type LoadOverride,
@@ -38,8 +39,6 @@ import { pollEvery } from "./polls.ts";
 import { type InferReceiver, InferRequest, type RequestFields } from "./request.ts";
 import type { Served, Shared } from "./served.ts";
 
-const SHORT_MS = 5;
-
 export class TritonServer {
   readonly facts: VersionFacts;
   readonly id: string;
@@ -55,6 +54,7 @@ export class TritonServer {
   /** What each loaded version has of it. */
   readonly #holds = new WeakMap<Served, MemoryHold>();
   readonly #naps: Naps;
+  readonly #draining = new Draining((ms) => this.#sleep(ms));
   /** What ensembles put outputs into, by model and output. */
   readonly #shapes = new Map<string, readonly number[]>();
   /** Loaded by their own name, and not as a step of an ensemble alone. */
@@ -111,7 +111,7 @@ export class TritonServer {
 
   /** Requests that have not had their last response. */
   get live(): number {
-    return this.#table.ready().reduce((all, { live }) => all + live, 0);
+    return liveOf(this.#table.ready()) + this.#draining.live;
   }
 
   get ready(): boolean {
@@ -387,7 +387,7 @@ export class TritonServer {
   }
 
   async #drained(model: Served): Promise<void> {
-    while (model.live > 0) await this.#sleep(SHORT_MS);
+    await this.#draining.drained(model);
     model.unloaded?.();
     this.#holds.get(model)?.give();
   }
