@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { VirtualClock } from "../../src/host/clock.ts";
 import type { LoadOverride } from "../../src/repository/models/repository.ts";
+import { NO_OVERRIDE } from "../../src/repository/models/repository.ts";
 import { eventually } from "../server.ts";
 import { hostTriton, type TritonHosted } from "./child.ts";
 import { pureServer } from "./pure-server.ts";
@@ -324,6 +325,20 @@ test("a model that two repositories have: the start fails; with namespaces the n
     one < two ? [{ name: "m" }, n, { name: "m" }] : [{ name: "m" }, { name: "m" }, n],
     [n],
   ]);
+
+  // One of the two goes, the other is loaded: the name still leads to none, but the model is ready.
+  const explicit = [...flags, "--model-namespacing=true", "--model-control-mode=explicit", "--load-time=0"];
+  const controlled = pureServer([...explicit, "--triton-version=2.73"], new VirtualClock());
+  await controlled.start();
+  rmSync(join(two, "m"), { recursive: true });
+  await controlled.load("m", NO_OVERRIDE);
+  expect(() => controlled.find("m", -1)).toThrow("There are 2 identifiers");
+  expect([controlled.isReady("m", -1), controlled.isReady("m", 1), controlled.isReady("m", 2)]).toEqual([
+    true,
+    true,
+    false,
+  ]);
+
   const again = pureServer([...flags.slice(0, 1), ...flags.slice(0, 1)], new VirtualClock());
   expect([await again.start(), listed(again).length]).toEqual([[], 2]);
   expect(() => namespaced.statistics(null, -1)).toThrow(`Request for unknown model: '${one}::n' is not found`);

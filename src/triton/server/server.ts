@@ -173,11 +173,12 @@ export class TritonServer {
 
   /** `version` -1: the highest that serves. */
   isReady(name: string, version: number): boolean {
-    return this.#serves(name, version) && !(this.facts.deadIsUnready && this.find(name, version).dead);
+    const model = this.#serving(name, version);
+    return model !== undefined && !(this.facts.deadIsUnready && model.dead);
   }
 
-  #serves(name: string, version: number): boolean {
-    return this.#table.readyOf(name).some((model) => version === -1 || model.version === version);
+  #serving(name: string, version: number): Served | undefined {
+    return this.#table.readyOf(name).findLast((model) => version === -1 || model.version === version);
   }
 
   /** Versions of a model that are ready, rising. */
@@ -234,7 +235,7 @@ export class TritonServer {
     this.#broken.delete(name);
     for (const ensemble of [...this.#broken]) {
       const steps = this.#stepsOf(ensemble);
-      if (!steps.includes(name) || !steps.every((step) => this.#serves(step, -1))) continue;
+      if (!steps.includes(name) || !steps.every((step) => this.#serving(step, -1))) continue;
       const why = await this.#bring(ensemble, NO_OVERRIDE, null).catch((error: Error) => [error.message]);
       if (why.length === 0) await this.#rejoin(ensemble);
     }
@@ -272,7 +273,7 @@ export class TritonServer {
         );
     }
     for (const { model_name: step = "", model_version: version = -1 } of read.config.ensemble_scheduling?.step ?? [])
-      if (version > 0 && !this.#serves(step, version))
+      if (version > 0 && !this.#serving(step, version))
         return this.#refuse(
           read,
           `Invalid argument: ensemble '${name}' depends on '${step}' whose required version ${version} is not loaded.`,
@@ -285,7 +286,7 @@ export class TritonServer {
     const folder = this.#repository.withSteps(read, configOf);
     const before = this.#folders.get(name);
     const same = before?.signature === folder.signature;
-    if (same && folder.versions.every((version) => this.#serves(name, version))) return [];
+    if (same && folder.versions.every((version) => this.#serving(name, version))) return [];
     if (folder.versions.length === 0)
       return [`at least one version must be available under the version policy of model '${name}'\n`];
     const failures: string[] = [];
@@ -366,7 +367,7 @@ export class TritonServer {
     const above = [...this.#folders.values()].filter(
       ({ config }) =>
         config.ensemble_scheduling?.step?.some(({ model_name: step }) => step === name) &&
-        this.#serves(config.name, -1),
+        this.#serving(config.name, -1),
     );
     for (const ensemble of above) {
       this.#unload(ensemble.name);
