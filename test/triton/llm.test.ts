@@ -5,8 +5,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { FrameType } from "../../src/http2/frames.ts";
 import { atOnce } from "../../src/python/pieces.ts";
-import type { ModelRequest } from "../../src/repository/behaviours/behaviour.ts";
+import type { ModelHost, ModelRequest } from "../../src/repository/behaviours/behaviour.ts";
 import { normalized } from "../../src/repository/config/normalize.ts";
+import type { LlmAround } from "../../src/triton/llm/around.ts";
+import type { LlmCounts } from "../../src/triton/llm/counts.ts";
+import { vllmBehaviour } from "../../src/triton/llm/vllm.ts";
 import { samplingOf, samplingSaid } from "../../src/triton/llm/vllm-sampling.ts";
 import { windowUpdate } from "../http2/peer.ts";
 import { eventually } from "../server.ts";
@@ -123,6 +126,19 @@ test("adapters are those of multi_lora.json, images are tokens, embeddings stand
   expect(seen.num_input_tokens).toBe(7);
   const vector = await generated({ text_input: "", embedding_request: '{"input":"Hello"}' });
   expect(JSON.parse(vector.text_output)).toHaveLength(4);
+});
+
+test("adapters' files that cannot be read fail a batch of which nothing is begun", async () => {
+  const folder = mkdtempSync(join(own, "broken-"));
+  writeFileSync(join(folder, "model.json"), '{"enable_lora": "true"}');
+  writeFileSync(join(folder, "multi_lora.json"), "{");
+  const sent: unknown[] = [];
+  const request = (parameters: string) => ({ inputs: new Map(), parameters, send: (one: unknown) => sent.push(one) });
+  const batch = [request("{}"), request('{"lora_name": "sql"}')] as unknown as ModelRequest[];
+  const behaviour = vllmBehaviour({} as LlmAround, {} as LlmCounts);
+  expect(() => behaviour.execute(batch, { folder } as ModelHost)).toThrow(SyntaxError);
+  await Bun.sleep(1);
+  expect(sent).toEqual([]);
 });
 
 test.each([

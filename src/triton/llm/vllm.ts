@@ -37,9 +37,12 @@ const FINISHES: Readonly<Record<Finish, string>> = {
 export const vllmBehaviour = (around: LlmAround, counts: LlmCounts): Behaviour => ({
   initialize: (host) => counts.loaded(host, "vllm"),
   execute(requests, host) {
-    const read = requests.map((request) => [request, samplingSaid(request)] as const);
-    for (const [request, said] of read) {
-      const missing = wrongAdapter(said.lora_name ?? null, host);
+    // What cannot be read fails the batch: before any of it is begun or answered.
+    const read = requests.map((request) => {
+      const said = samplingSaid(request);
+      return [request, said, wrongAdapter(said.lora_name ?? null, host)] as const;
+    });
+    for (const [request, said, missing] of read) {
       if (missing !== null) {
         request.send({ error: { message: missing } }, true);
         continue;
