@@ -46,6 +46,10 @@ const FOLDERS: Readonly<Record<string, Folder>> = {
     `${IO} model_warmup { name: "w" batch_size: 4000000000 inputs { key: "x" value { data_type: TYPE_INT32 dims: 9 } } }`,
     "has 4000000000 requests in warm-up w: a stand-in takes 100000",
   ],
+  "warm-many": [
+    `${IO} instance_group { count: 300 } model_warmup { name: "w" batch_size: 1 count: 500 inputs { key: "x" value { data_type: TYPE_INT32 dims: 9 } } }`,
+    "has 150000 requests in warm-up w: a stand-in takes 100000",
+  ],
   "warm-large": [
     `${IO} model_warmup { name: "w" batch_size: 1 inputs { key: "x" value { data_type: TYPE_INT32 dims: 9000000 } } }`,
     "bytes in a tensor of warm-up w",

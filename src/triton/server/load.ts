@@ -180,7 +180,7 @@ function checkSize(config: ModelConfig): void {
     most("slots of sequences", slots * instances, MOST.slots);
   }
   for (const { name = "", count = 0, batch_size: batch = 0, inputs = {} } of config.model_warmup ?? []) {
-    most(`requests in warm-up ${name}`, Math.max(1, count) * batch, MOST.warmups);
+    most(`requests in warm-up ${name}`, Math.max(1, count) * batch * instances, MOST.warmups);
     for (const { dims = [] } of Object.values(inputs))
       most(`bytes in a tensor of warm-up ${name}`, 8 * elementCount(dims), MOST.warmupBytes);
   }

@@ -3,7 +3,7 @@
  * (2026): requests that go past scheduler, queue and cache, and count as any other. All instances are warmed at the same time.
  */
 import { readFileSync, statSync } from "node:fs";
-import { type EventLoopTurns, Stops } from "../../python/pieces.ts";
+import { byRuns, type EventLoopTurns, inTurns, type Pieces, Stops } from "../../python/pieces.ts";
 import { instancesOf, type ModelConfig, maxBatchSize, type WarmupInput } from "../../repository/config/model-config.ts";
 import { internal, invalidArg, TritonError } from "../../repository/config/status.ts";
 import {
@@ -37,13 +37,15 @@ interface Sample {
 
 /** Bytes of a file of data, at most. */
 const FILE_BYTES_MOST = 64 * 2 ** 20;
+/** So often an error is said that all requests of a batch have; the real server says it for each. */
+const SAID_MOST = 100;
 /** Stands before what is wrong with a request that has no id. */
 const LOGGED = "[request id: <id_unknown>] ";
 const NOBODY: InferReceiver = { respond() {} };
 
 /** Rejects with a `TritonError` where data are missing or wrong, or a response is an error. */
 export async function warmUp(model: Runner, around: WarmupAround): Promise<void> {
-  const samples = samplesOf(model.config, around);
+  const samples = await inTurns(samplesOf(model.config, around), around.turns);
   if (samples.length === 0) return;
   const instances = instancesOf(model.config);
   const ends = await Promise.allSettled(instances.map(({ name }, at) => warmed(model, at, name, samples, around)));
@@ -51,28 +53,32 @@ export async function warmUp(model: Runner, around: WarmupAround): Promise<void>
 }
 
 /** Throws a `TritonError` where the model would not take a request of one. A batch of none is left out. */
-function samplesOf(config: ModelConfig, around: WarmupAround): Sample[] {
-  return (config.model_warmup ?? []).flatMap(({ name = "", batch_size: batch = 0, count = 0, inputs = {} }) => {
-    if (batch === 0) return [];
+function* samplesOf(config: ModelConfig, around: WarmupAround): Pieces<Sample[]> {
+  const samples: Sample[] = [];
+  for (const { name = "", batch_size: batch = 0, count = 0, inputs = {} } of config.model_warmup ?? []) {
+    if (batch === 0) continue;
     for (const [of, input] of Object.entries(inputs)) checkDims(of, input);
-    const fields = fieldsOf(config, inputs, around);
+    const fields = yield* fieldsOf(config, inputs, around);
     const request = (receiver: InferReceiver) => new InferRequest(config, fields, receiver, around.checksSequenceId);
     request(NOBODY);
-    return [{ name, count: Math.max(1, count), batch, request }];
-  });
+    samples.push({ name, count: Math.max(1, count), batch, request });
+  }
+  return samples;
 }
 
-function fieldsOf(
+function* fieldsOf(
   config: ModelConfig,
   inputs: Readonly<Record<string, WarmupInput>>,
   around: WarmupAround,
-): RequestFields {
+): Pieces<RequestFields> {
   const own = new Set((config.input ?? []).map(({ name }) => name));
   const batch = maxBatchSize(config) === 0 ? [] : [1];
-  const made = Object.entries(inputs).map(([name, input]): InferInput => {
+  const made: InferInput[] = [];
+  for (const [name, input] of Object.entries(inputs)) {
     const { data_type: type = "", dims = [] } = input;
-    return { name, datatype: datatypeOf(type), shape: [...batch, ...dims], data: dataOf(name, input, around) };
-  });
+    const data = yield* dataOf(name, input, around);
+    made.push({ name, datatype: datatypeOf(type), shape: [...batch, ...dims], data });
+  }
   return {
     id: "",
     inputs: made.filter(({ name }) => own.has(name)),
@@ -101,7 +107,7 @@ function checkDims(name: string, input: WarmupInput): void {
     throw invalidArg(`warmup setting expects all variable-size dimensions are specified for input '${name}'`);
 }
 
-function dataOf(name: string, input: WarmupInput, { path, random }: WarmupAround): Uint8Array {
+function* dataOf(name: string, input: WarmupInput, { path, random }: WarmupAround): Pieces<Uint8Array> {
   const { data_type: type, zero_data: zero, random_data: drawn, input_data_file: file } = input;
   const bytes = bytesIn(input);
   const isText = type === "TYPE_STRING";
@@ -118,7 +124,11 @@ function dataOf(name: string, input: WarmupInput, { path, random }: WarmupAround
   if (zero === undefined && drawn === undefined)
     throw invalidArg(`${LOGGED}warmup setting expects input '${name}' to have input_data_type set`);
   const data = new Uint8Array(bytes);
-  return zero === undefined && !isText ? data.map(() => Math.floor(random() * 256)) : data;
+  if (zero !== undefined || isText) return data;
+  yield* byRuns(bytes, (from, to) => {
+    for (let at = from; at < to; at++) data[at] = Math.floor(random() * 256);
+  });
+  return data;
 }
 
 function readData(file: string): Uint8Array {
@@ -152,7 +162,7 @@ async function run(
   const most = maxBatchSize(model.config);
   // So backends refuse a batch; a model without batches takes one request.
   if (batch > Math.max(1, most))
-    return new Array(batch).fill(`batch size ${batch} for '${instance}', max allowed is ${most}`);
+    return new Array(Math.min(batch, SAID_MOST)).fill(`batch size ${batch} for '${instance}', max allowed is ${most}`);
   const errors: string[] = [];
   const ended: Promise<void>[] = [];
   const requests = Array.from({ length: batch }, () => {
