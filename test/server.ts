@@ -14,6 +14,8 @@ export interface Server extends Listening {
   stop(signal?: NodeJS.Signals): Promise<number>;
 }
 
+const BREAKS = ["SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGTRAP"];
+
 /** `understudy serve` with these flags on a free port; resolves when it listens. */
 export async function serve(flags: readonly string[] = [], env: Record<string, string> = {}): Promise<Server> {
   const child = Bun.spawn([process.execPath, main, "serve", "--port", "0", ...flags], {
@@ -36,6 +38,8 @@ export async function serve(flags: readonly string[] = [], env: Record<string, s
   void child.exited.then(async (code) => {
     await said;
     ready.reject(new Error(`the server ended with ${code}:\n${text}`));
+    // Nobody sees what a runtime says that breaks in the middle of a test.
+    if (BREAKS.includes(String(child.signalCode))) console.error(`the server broke (${child.signalCode}):\n${text}`);
   });
   return {
     url: await ready.promise,
