@@ -123,14 +123,15 @@ export const aliases: Readonly<Record<string, string>> = {
 };
 
 export const ignoredOptions: Readonly<Record<string, Option>> = Object.fromEntries([
-  ...options(ONE, "one"),
-  ...options(LIST, "list"),
-  ...options(OPTIONAL, "optional"),
-  ...options(TOGGLE, "toggle"),
-  ...options(SWITCH, "switch"),
+  ...anyValued(ONE, "one"),
+  ...anyValued(LIST, "list"),
+  ...anyValued(OPTIONAL, "optional"),
+  ...anyValued(TOGGLE, "toggle"),
+  ...anyValued(SWITCH, "switch"),
 ]);
 
-function options(names: string, arity: Option["arity"]): [string, Option][] {
+/** Options by the names in a text, which mean nothing here and take whatever is given. */
+export function anyValued(names: string, arity: Option["arity"]): [string, Option][] {
   const option: Option = { arity, accepts: "any value", metavar: "", read: (texts) => texts };
   return names
     .trim()

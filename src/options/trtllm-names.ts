@@ -2,8 +2,9 @@
  * What has another name on trtllm-serve's command line and in its file, and which of its options mean nothing here? Names and
  * arities as `tensorrt_llm/commands/serve.py` (1.3) has them, keys of the file as `TorchLlmArgs` (`llmapi/llm_args.py`).
  */
+import { anyValued } from "./ignored-flags.ts";
 import type { RoleNames } from "./lookup.ts";
-import { type Option, ownValue } from "./option.ts";
+import { ownValue } from "./option.ts";
 
 /** One value; those that only the file has may have any. */
 const ONE = `
@@ -31,7 +32,7 @@ export const trtllmNames: RoleNames = {
     "hf-revision": "revision",
     "pp-size": "pipeline-parallel-size",
   },
-  ignored: Object.fromEntries([...named(ONE, "one"), ...named(SWITCH, "switch")]),
+  ignored: Object.fromEntries([...anyValued(ONE, "one"), ...anyValued(SWITCH, "switch")]),
 };
 
 /** Parsers that it has, by the names of those of vLLM that read the same format: `tool_parser/qwen3_tool_parser.py`, `llmapi/reasoning_parser.py`. */
@@ -49,12 +50,4 @@ export function parserByVllm(name: string, text: string): string {
 export function acceptsAs(name: string, accepts: string): string {
   const own = Object.keys(PARSERS[name] ?? {});
   return own.length === 0 ? accepts : `${own.join(" or ")} or ${accepts}`;
-}
-
-function named(names: string, arity: Option["arity"]): [string, Option][] {
-  const option: Option = { arity, accepts: "any value", metavar: "", read: (texts) => texts };
-  return names
-    .trim()
-    .split(/\s+/)
-    .map((name) => [name, option]);
 }
