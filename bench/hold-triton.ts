@@ -8,7 +8,7 @@
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { encoded, TritonClient } from "../test/triton/grpc-client.ts";
 import { known, number, text } from "./lib/options.ts";
-import { freePort, pinned, residentBytes, SERVER_CORE } from "./lib/process.ts";
+import { freePort, onOneProcessor, pinned, residentBytes, SERVER_CORE } from "./lib/process.ts";
 import { read } from "./lib/reader.ts";
 import { bar, progress, table } from "./lib/report.ts";
 import { root, save } from "./lib/results.ts";
@@ -59,6 +59,7 @@ const loaded = Object.keys(MODELS).map((name) => `--load-model=${name}`);
 const command = [process.execPath, "src/main.ts", "serve", "--role", "triton", `--model-repository=${repository}`];
 const server = Bun.spawn(pinned(SERVER_CORE, [...command, "--model-control-mode=explicit", ...flags, ...loaded]), {
   cwd: root,
+  env: onOneProcessor(),
   stdout: "ignore",
   stderr: "inherit",
 });

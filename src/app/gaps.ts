@@ -28,12 +28,22 @@ export function gapsOf(clock: Clock, marks: Marks): Gaps {
   const long = new SpareTime(clock, LONG_WORK_US, LONG_WORK_PATIENCE_US);
   const collect = (how: () => unknown) => marks.timed(Cause.Collection, () => void how());
   const whole = () => collect(() => Bun.gc(true));
+  let youngWaits = false;
+  const young = () => {
+    youngWaits = false;
+    collect(edenGC);
+  };
   const garbage = new Garbage(new SpareTime(clock, COLLECTION_US, COLLECTION_PATIENCE_US), (what) => {
     if (what === "whole") whole();
-    // A burst of requests comes in few turns of the event loop: behind this one there would be nothing left to keep small.
-    else if (what === "young" && long.isThere) collect(edenGC);
-    // Bodies are young when they become garbage: a collection of what is new finds them, and takes a tenth of the time.
-    else void long.pass().then(what === "young" ? () => collect(edenGC) : whole);
+    else if (what !== "young") void long.pass().then(whole);
+    // Bodies are young when they become garbage: a collection of what is new finds them, and takes a tenth of the time. It
+    // takes longer the more is new, so it does not wait longer than until the next one. A burst of requests comes in few
+    // turns of the event loop: behind this one there would be nothing left to keep small.
+    else if (youngWaits || long.isThere) young();
+    else {
+      youngWaits = true;
+      void long.pass().then(() => youngWaits && young());
+    }
   });
   return { long, pieces: new SpareTime(clock, PIECE_US, PIECE_PATIENCE_US), garbage };
 }

@@ -177,4 +177,12 @@ test("what is new is collected at once where no step is due for a while, in a ga
   clock.advanceTo(clock.now() + 1000);
   await Promise.resolve();
   expect(collections).toBe(2);
+  // One waits for a gap, and does not wait any longer when the next is asked for: the two are one.
+  clock.at(clock.now() + 1000, () => {});
+  burst();
+  expect(collections).toBe(2);
+  expect(burst()).toBe(3);
+  clock.advanceTo(clock.now() + 1000);
+  await Promise.resolve();
+  expect(collections).toBe(3);
 });
