@@ -1,12 +1,15 @@
 /**
  * Can one client of a Triton server hold up the others? The longest gap in fifty streams of a response every 20 ms while somebody
  * sends what is large or many, less the longest gap of as long a time in which nobody does. RSS at most, and how long the one
- * who sends waits.
+ * who sends waits. Rows that missed are measured twice more, and the middle one of the three counts; beside each stands the
+ * longest pause of a collection of garbage, by the runtime's own log: a gap may be 25 ms longer where one is in it.
  *
  *   bun run bench:hold-triton [--rows WORDS] [--streams 50] [--no-save]
  */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { encoded, TritonClient } from "../test/triton/grpc-client.ts";
+import { Collections } from "./lib/collections.ts";
+import { type Gaps, isMissed, judged } from "./lib/gaps.ts";
 import { known, number, text } from "./lib/options.ts";
 import { freePort, onOneProcessor, pinned, residentBytes, SERVER_CORE } from "./lib/process.ts";
 import { read } from "./lib/reader.ts";
@@ -19,7 +22,7 @@ const wanted = text("--rows", "").split(";");
 const PERIOD_MS = 20;
 const AROUND_MS = 700;
 const LONGEST_MS = 15_000;
-const GAP_BAR_MS = 10;
+const MORE_RUNS = 2;
 const MOST_BAR_MB = 1200;
 
 const repository = `${root}build/bench/hold-triton`;
@@ -57,11 +60,13 @@ const url = `http://127.0.0.1:${httpPort}/v2`;
 const flags = [`--http-port=${httpPort}`, `--grpc-port=${grpcPort}`, `--metrics-port=${metricsPort}`, "--load-time=0"];
 const loaded = Object.keys(MODELS).map((name) => `--load-model=${name}`);
 const command = [process.execPath, "src/main.ts", "serve", "--role", "triton", `--model-repository=${repository}`];
+const collections = new Collections("hold-triton");
+const { env, complaints } = collections.start;
 const server = Bun.spawn(pinned(SERVER_CORE, [...command, "--model-control-mode=explicit", ...flags, ...loaded]), {
   cwd: root,
-  env: onOneProcessor(),
+  env: { ...onOneProcessor(), ...env },
   stdout: "ignore",
-  stderr: "inherit",
+  stderr: Bun.file(complaints),
 });
 while (
   !(await fetch(`${url}/health/ready`).then(
@@ -173,35 +178,49 @@ async function gapMs(durationMs: number): Promise<number> {
   return seen.gapUs!.max / 1000;
 }
 
-const found: { name: string; aloneMs: number; besideMs: number; gapMs: number; quietMs: number; mostMb: number }[] = [];
+async function measure(name: string) {
+  progress(`hold-triton: ${name}`);
+  const took = async () => {
+    const from = performance.now();
+    await ROWS[name]!();
+    return performance.now() - from;
+  };
+  const aloneMs = await took();
+  const durationMs = Math.min(LONGEST_MS, Math.ceil(2 * AROUND_MS + 3 * aloneMs));
+  const controlMs = await gapMs(durationMs);
+  let most = 0;
+  const watch = setInterval(() => (most = Math.max(most, residentBytes(server.pid))), 20);
+  collections.longestMs();
+  const reading = gapMs(durationMs);
+  await Bun.sleep(AROUND_MS);
+  const besideMs = await took();
+  const gaps: Gaps = { gapMs: await reading, controlMs, collectionMs: collections.longestMs() };
+  clearInterval(watch);
+  return { name, aloneMs, besideMs, ...gaps, mostMb: most / 1e6 };
+}
+
+const found: Awaited<ReturnType<typeof measure>>[] = [];
+const again = new Map<string, Gaps[]>();
 try {
-  for (const [name, send] of Object.entries(ROWS)) {
-    if (!wanted.some((word) => name.includes(word))) continue;
-    progress(`hold-triton: ${name}`);
-    const took = async () => {
-      const from = performance.now();
-      await send();
-      return performance.now() - from;
-    };
-    const aloneMs = await took();
-    const durationMs = Math.min(LONGEST_MS, Math.ceil(2 * AROUND_MS + 3 * aloneMs));
-    const quietMs = await gapMs(durationMs);
-    let most = 0;
-    const watch = setInterval(() => (most = Math.max(most, residentBytes(server.pid))), 20);
-    const reading = gapMs(durationMs);
-    await Bun.sleep(AROUND_MS);
-    const besideMs = await took();
-    found.push({ name, aloneMs, besideMs, gapMs: await reading, quietMs, mostMb: most / 1e6 });
-    clearInterval(watch);
+  for (const name of Object.keys(ROWS)) if (wanted.some((word) => name.includes(word))) found.push(await measure(name));
+  for (const { name } of found.filter(isMissed)) {
+    const runs: Gaps[] = [];
+    while (runs.length < MORE_RUNS) {
+      const { gapMs, controlMs, collectionMs } = await measure(name);
+      runs.push({ gapMs, controlMs, collectionMs });
+    }
+    again.set(name, runs);
   }
 } finally {
   server.kill();
   await server.exited;
 }
 table(`beside ${STREAMS} streams of a response every ${PERIOD_MS} ms`, [
-  ["", "alone ms", "beside ms", "gap ms", "quiet", "RSS at most"],
-  ...found.map((one) => [one.name, one.aloneMs, one.besideMs, one.gapMs, one.quietMs, one.mostMb]),
+  ["", "alone ms", "beside ms", "gap ms", "quiet", "pause ms", "RSS at most"],
+  ...found.map(({ name, aloneMs, besideMs, gapMs, controlMs, collectionMs, mostMb }) => [
+    ...[name, aloneMs, besideMs, gapMs, controlMs, collectionMs, mostMb],
+  ]),
 ]);
-for (const one of found) console.log(`  ${bar(one.name, one.gapMs - one.quietMs, GAP_BAR_MS, "ms")}`);
+for (const row of found) console.log(`  ${judged(row.name, [row, ...(again.get(row.name) ?? [])])}`);
 console.log(`  ${bar("RSS at most", Math.max(...found.map(({ mostMb }) => mostMb)), MOST_BAR_MB, "MB")}`);
-save("hold-triton", { streams: STREAMS, periodMs: PERIOD_MS, rows: found });
+save("hold-triton", { streams: STREAMS, periodMs: PERIOD_MS, rows: found, again: Object.fromEntries(again) });

@@ -13,20 +13,19 @@
  */
 import { connect } from "node:net";
 import { Collections } from "./lib/collections.ts";
+import { type Gaps, isMissed, judged } from "./lib/gaps.ts";
 import { AT_ONCE, HOLD_ROWS, type HoldRow } from "./lib/hold-rows.ts";
 import { known, number, text } from "./lib/options.ts";
 import { program, type Running, residentBytes, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
 import { chat } from "./lib/prompt.ts";
 import { read } from "./lib/reader.ts";
-import { bar, figure, progress, table } from "./lib/report.ts";
+import { bar, progress, table } from "./lib/report.ts";
 import { root, save } from "./lib/results.ts";
 import { capture } from "./stream/capture.ts";
 
 known(["--rows", "--streams", "--no-save", "--server", "--before"]);
 
 const PERIOD_MS = 20;
-const GAP_BAR_MS = 10;
-const COLLECTION_BAR_MS = 25;
 const MORE_RUNS = 2;
 const STREAMS = number("--streams", 50);
 const wanted = text("--rows", "").split(";");
@@ -181,21 +180,6 @@ async function measureAtOnce(held: Watched, anchor: Running, found: readonly { n
   return beside(held, anchor, aloneMs, () => Promise.all(those.map(({ row, body }) => send(held.server, row, body))));
 }
 
-interface Gaps {
-  readonly gapMs: number;
-  readonly controlMs: number;
-  readonly collectionMs: number;
-}
-
-const beyond = ({ gapMs, controlMs }: Gaps) => gapMs - controlMs;
-/** Whether a collection is what it missed by. */
-const isCollected = (one: Gaps) => beyond(one) > GAP_BAR_MS && beyond(one) - one.collectionMs <= GAP_BAR_MS;
-const barOf = (one: Gaps) => (isCollected(one) ? COLLECTION_BAR_MS : GAP_BAR_MS);
-const judged = (name: string, one: Gaps) => {
-  const why = isCollected(one) ? `, a collection of ${one.collectionMs.toFixed(1)} ms in it` : "";
-  return bar(`${name}${why}`, beyond(one), barOf(one), "ms");
-};
-
 const common = await watched("hold", []);
 /** With the server that the row needs. */
 async function on<T>({ flags: more = [] }: HoldRow, act: (held: Watched) => Promise<T>): Promise<T> {
@@ -220,7 +204,7 @@ try {
     if (AT_ONCE.every((name) => found.some((row) => row.name === name)))
       atOnce = await measureAtOnce(common, anchor, found);
     for (const [at, row] of rows.entries()) {
-      if (beyond(found[at]!) <= barOf(found[at]!)) continue;
+      if (!isMissed(found[at]!)) continue;
       const runs: Gaps[] = [];
       while (runs.length < MORE_RUNS) {
         const { gapMs, controlMs, collectionMs } = await on(row, (held) => measure(held, anchor, row, true));
@@ -254,15 +238,11 @@ table(`beside ${STREAMS} streams of a token every ${PERIOD_MS} ms`, [
     ...[collectionMs, beforeMb, mostMb, afterMb],
   ]),
 ]);
-for (const row of found) {
-  const runs = [row, ...(again.get(row.name) ?? [])].sort((a, b) => beyond(a) - beyond(b));
-  const note = runs.length > 1 ? `; the middle one of ${runs.map((one) => figure(beyond(one))).join(", ")}` : "";
-  console.log(`  ${judged(row.name, runs[runs.length >> 1]!)}${note}`);
-}
+for (const row of found) console.log(`  ${judged(row.name, [row, ...(again.get(row.name) ?? [])])}`);
 for (const { name, alone, earlierMs } of found)
   if (earlierMs !== null) console.log(`  ${bar(`${name}: alone / before`, alone.ms / earlierMs, SLOWER_BAR, "x")}`);
 const all = atOnce === null ? found : [...found, atOnce];
-if (atOnce !== null) console.log(`  ${judged("ten at once", atOnce)}`);
+if (atOnce !== null) console.log(`  ${judged("ten at once", [atOnce])}`);
 console.log(`  ${bar("RSS at most", Math.max(...all.map(({ mostMb }) => mostMb)), MOST_BAR_MB, "MB")}`);
 console.log(
   `  ${bar("RSS then, above that before", Math.max(...all.map((one) => one.afterMb - one.beforeMb)), BACK_BAR_MB, "MB")}`,
