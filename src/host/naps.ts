@@ -2,7 +2,7 @@
 import type { Clock } from "./clock.ts";
 
 /** More go on in the turn after: what else is due has its own in between. */
-const WOKEN_MOST = 256;
+const WOKEN_MOST = 64;
 
 interface Nap {
   readonly dueUs: number;

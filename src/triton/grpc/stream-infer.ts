@@ -48,6 +48,7 @@ class StreamInfer implements CallHandler {
     this.#inference = inference;
     this.#writer = writer;
     this.#strict = call.metadata("triton_grpc_error") === "true";
+    inference.around.turns.opened?.();
   }
 
   message(bytes: Uint8Array): void {

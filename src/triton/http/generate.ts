@@ -143,6 +143,7 @@ class Writer {
     this.#streams = streams;
     this.#id = id;
     this.#model = model;
+    if (streams) call.around.turns.opened?.();
     this.#events = new EventQueue(
       (owner, waiting) => call.open(owner, waiting),
       // The real server reads nothing of a connection whose answer is to come, and notices a leaving as it writes.

@@ -32,8 +32,8 @@ export interface ServerAround {
   readonly waiting: WaitingBytes;
   /** Bodies over HTTP that have not come whole. */
   readonly coming: WaitingBytes;
-  /** Between pieces of what is large. */
-  readonly turns: Pick<Backend, "nowUs" | "after" | "consumed">;
+  /** Between pieces of what is large; told of each stream that begins. */
+  readonly turns: Pick<Backend, "nowUs" | "after" | "consumed" | "opened">;
   /** null: no model of TensorRT-LLM's backend is loaded, or the version does not tell. */
   readonly kvCache: () => KvCache | null;
 }
