@@ -2,7 +2,7 @@
 import { SPANS } from "../../metrics/triton/model-numbers.ts";
 import { maxBatchSize, type TensorConfig } from "../../repository/config/model-config.ts";
 import { datatypeOf } from "../../repository/tensors/datatypes.ts";
-import type { CountedTime } from "./reporter.ts";
+import type { CountedTime } from "./infer-counts.ts";
 import type { Served } from "./served.ts";
 import type { TritonServer } from "./server.ts";
 import type { ModelStatistics } from "./statistics.ts";

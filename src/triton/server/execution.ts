@@ -1,7 +1,8 @@
 /** What is one execution of a batch, and where did the time of its requests go? */
 import type { ModelHost } from "../../repository/behaviours/behaviour.ts";
 import type { Granted } from "../../repository/scheduling/rate-limiter.ts";
-import type { ComputeTimes, ModelReporter, RequestSpans } from "./reporter.ts";
+import type { ComputeTimes, RequestSpans } from "./infer-counts.ts";
+import type { ModelReporter } from "./reporter.ts";
 import type { InferRequest } from "./request.ts";
 
 export interface Instance {

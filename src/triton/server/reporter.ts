@@ -5,26 +5,7 @@
 import { FAILURE_REASONS, FIRST_RESPONSE_MS, type Reason, SPANS } from "../../metrics/triton/model-numbers.ts";
 import { Quantiles, type QuantileTarget } from "../../metrics/triton/quantiles.ts";
 import type { ModelConfig } from "../../repository/config/model-config.ts";
-
-export interface CountedTime {
-  count: number;
-  us: number;
-}
-
-export const noTime = (): CountedTime => ({ count: 0, us: 0 });
-
-/** Where the time of an execution went. */
-export interface ComputeTimes {
-  readonly inputUs: number;
-  readonly inferUs: number;
-  readonly outputUs: number;
-}
-
-/** Where one request's time went. */
-export interface RequestSpans extends ComputeTimes {
-  readonly requestUs: number;
-  readonly queueUs: number;
-}
+import { InferCounts, type RequestSpans } from "./infer-counts.ts";
 
 export type FailureCounts = Record<Reason, number>;
 export const noFailures = (): FailureCounts =>
@@ -43,16 +24,7 @@ export function firstResponseMs({ model_metrics }: ModelConfig, log: (line: stri
   return bounds;
 }
 
-/** Adds a request's time to sums by `SPANS`. */
-export function addSpans(sums: number[], { requestUs, queueUs, inputUs, inferUs, outputUs }: RequestSpans): void {
-  sums[0]! += requestUs;
-  sums[1]! += queueUs;
-  sums[2]! += inputUs;
-  sums[3]! += inferUs;
-  sums[4]! += outputUs;
-}
-
-export class ModelReporter {
+export class ModelReporter extends InferCounts {
   /** They outlive it. */
   readonly failures: FailureCounts;
   /** There was a response cache for the model: its families are shown. */
@@ -60,13 +32,6 @@ export class ModelReporter {
   /** Taken in, and not yet being executed. */
   pending = 0;
   loadS = 0;
-  inferences = 0;
-  executions = 0;
-  readonly success = noTime();
-  readonly cacheHit = noTime();
-  readonly cacheMiss = noTime();
-  /** By `SPANS`: sums; how many are in them follows from the rest. */
-  readonly spans = SPANS.map(() => 0);
   /** Buckets, not cumulative, one more than bounds; then the sum. */
   readonly firstResponse: Float64Array;
   readonly firstResponseMs: readonly number[];
@@ -81,6 +46,7 @@ export class ModelReporter {
     nowUs: number,
     firstResponseMs: readonly number[],
   ) {
+    super();
     this.failures = failures;
     this.cached = cached;
     this.firstResponseMs = firstResponseMs;
@@ -90,10 +56,7 @@ export class ModelReporter {
   }
 
   succeeded(inferences: number, spans: RequestSpans, nowUs: number): void {
-    this.inferences += inferences;
-    this.success.count++;
-    this.success.us += spans.requestUs;
-    addSpans(this.spans, spans);
+    this.countSuccess(inferences, spans);
     if (this.quantiles.length === 0) return;
     const { requestUs, queueUs, inputUs, inferUs, outputUs } = spans;
     // In the order of `SPANS`.
@@ -104,22 +67,15 @@ export class ModelReporter {
     this.quantiles[4]!.insert(outputUs, nowUs);
   }
 
-  /** As `ModelStatistics.hit`. */
   hit(requestUs: number, queueUs: number, lookupUs: number, nowUs: number): void {
-    this.success.count++;
-    this.success.us += requestUs;
-    this.cacheHit.count++;
-    this.cacheHit.us += lookupUs;
-    this.spans[0]! += requestUs;
-    this.spans[1]! += queueUs;
+    this.countHit(requestUs, queueUs, lookupUs);
     this.quantiles[0]?.insert(requestUs, nowUs);
     this.quantiles[1]?.insert(queueUs, nowUs);
     this.quantiles[SPANS.length]?.insert(lookupUs, nowUs);
   }
 
   missed(us: number, nowUs: number): void {
-    this.cacheMiss.count++;
-    this.cacheMiss.us += us;
+    this.countMiss(us);
     this.quantiles[SPANS.length + 1]?.insert(us, nowUs);
   }
 

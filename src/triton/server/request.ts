@@ -21,7 +21,7 @@ import {
 import { doubleText } from "../../repository/tensors/double-text.ts";
 import { Real } from "../../repository/tensors/json-nodes.ts";
 import { rapidText } from "../../repository/tensors/tensor-json.ts";
-import type { ComputeTimes } from "./reporter.ts";
+import type { ComputeTimes } from "./infer-counts.ts";
 
 /** Texts are texts of bytes. */
 export type ParameterValue = string | boolean | number | bigint | Real;
