@@ -16,7 +16,7 @@ import {
   set,
   truthy,
 } from "../python/value.ts";
-import { bodyError, flatError, schemaErrors } from "./errors.ts";
+import { bodyError, flatError, type SchemaError, schemaErrors } from "./errors.ts";
 import { useSampling } from "./sampling.ts";
 
 /** Those that chats and completions share under one meaning. */
@@ -54,6 +54,7 @@ export function toVllm(body: PythonDict, known: ReadonlySet<string>): void {
   const isChat = known === CHAT_NAMES;
   checkWhole(body, isChat);
   checkNames(body, known, isChat ? ["messages", "model"] : ["model", "prompt"]);
+  if (!isChat) usePrompt(body);
   for (const name of NOT_HERE) {
     if ((get(body, name) ?? null) !== null) throw new Refused(flatError(`${name} is not supported by this server`));
     remove(body, name);
@@ -61,7 +62,9 @@ export function toVllm(body: PythonDict, known: ReadonlySet<string>): void {
   useSampling(body);
   for (const name of WITHOUT_EFFECT) remove(body, name);
   const options = get(body, "stream_options");
-  if (isDict(options) && get(options, "include_usage") === undefined) set(options, "include_usage", true);
+  // Without a stream only an empty one is taken, and means nothing.
+  if (isDict(options) && get(options, "include_usage") === undefined && truthy(get(body, "stream")))
+    set(options, "include_usage", true);
   usePriority(body);
   useFormat(body);
   if (isChat) {
@@ -89,6 +92,18 @@ function checkWhole(body: PythonDict, isChat: boolean): void {
     throw new Refused(bodyError("stream_options can only be set if stream is true", body));
   if (!isChat && truthy(options))
     throw new Refused(bodyError("Stream options can only be defined when stream is true.", body));
+}
+
+/** There are no embeddings in its place: null is of a wrong type, and nobody looks whether a list has a first item. */
+function usePrompt(body: PythonDict): void {
+  const prompt = get(body, "prompt");
+  if (prompt === null) throw new Refused(schemaErrors(["list", "list", "string", "list"].map(noPrompt)));
+  if (isList(prompt) && prompt.length === 0) throw new Refused(flatError("list index out of range"));
+  if (prompt === "") set(body, "prompt", [""]);
+}
+
+function noPrompt(type: string): SchemaError {
+  return { type: `${type}_type`, loc: ["body", "prompt"], message: `Input should be a valid ${type}`, input: null };
 }
 
 /** Tools alone set their choice; one that needs tools is refused without. */

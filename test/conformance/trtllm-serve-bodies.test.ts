@@ -83,3 +83,24 @@ test("inputs are printed as Python prints them, long ones are summed up", async 
       "{'type': 'missing', 'loc': ('body', 'model'), 'msg': 'Field required', 'input': {}}]",
   );
 });
+
+test("a completion without a prompt, and stream options that are empty", async () => {
+  const answer = async (fields: object) => {
+    const body = JSON.stringify({ model: "m", prompt: "a", max_tokens: 1, ...fields });
+    const [status, , text] = await send("/v1/completions", body, "application/json");
+    return [status, JSON.parse(text)];
+  };
+  const wrong = ["list", "list", "string", "list"].map(
+    (type) =>
+      `{'type': '${type}_type', 'loc': ('body', 'prompt'), 'msg': 'Input should be a valid ${type}', 'input': None}`,
+  );
+  expect(await answer({ prompt: null })).toEqual([400, { error: `[${wrong.join(", ")}]` }]);
+  const flat = (message: string) => [
+    400,
+    { object: "error", message, type: "BadRequestError", param: null, code: 400 },
+  ];
+  expect(await answer({ prompt: [] })).toEqual(flat("list index out of range"));
+  expect(await answer({ prompt: "" })).toEqual(await answer({ prompt: [""] }));
+  const [status, whole] = await answer({ stream_options: {} });
+  expect([status, whole.usage.completion_tokens]).toEqual([200, 1]);
+});
