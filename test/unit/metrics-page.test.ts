@@ -147,6 +147,7 @@ test("OpenMetrics: the same numbers, counters named as it wants, created inside,
       expect(lines.slice(0, -1)).not.toContain("");
       let family = { name: "", type: "" };
       const seen = new Set<string>();
+      const children: string[] = [];
       for (const line of lines.slice(0, -2)) {
         const [, kind, name, rest] = /^# (HELP|TYPE) (\S+) (.*)$/.exec(line) ?? [];
         if (kind === "HELP") {
@@ -164,8 +165,13 @@ test("OpenMetrics: the same numbers, counters named as it wants, created inside,
           };
           expect(line.startsWith(family.name)).toBe(true);
           expect(allowed[family.type as keyof typeof allowed]).toContain(suffix);
+          const labels = line.slice(line.search(/[{ ]/), line.lastIndexOf(" "));
+          const child = family.name + labels.replace(/(le|quantile)="[^"]*",?/, "").replace(/,?}$|^{}$/, "");
+          if (children.at(-1) !== child) children.push(child);
         }
       }
+      // What has the same labels stands together.
+      expect(new Set(children).size).toBe(children.length);
       // Samples equal the text's, with equal values.
       const samples = (page: string) => page.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
       expect(samples(open).sort()).toEqual(samples(text).sort());
