@@ -125,7 +125,7 @@ export class Engine implements LiveOwner {
     const request = coreRequest(generation, unread, this.#submitted++);
     const live = new LiveRequest(this, request, receiver, generation.script, generation.choices);
     this.#adapters.know(live.adapter);
-    if (this.#recorder) live.timeline = this.#recorder.submitted(generation.id, request, receiver);
+    if (this.#recorder) live.timeline = this.#recorder.submitted(generation, request, receiver);
     // One reading: where a boundary lies between two, it would be planned before it was queued.
     const nowUs = this.#clock.now();
     if (this.#preQueue.hold(live, nowUs, generation.arrivalUs, generation.transferUs)) return live;

@@ -6,7 +6,7 @@ import type { Clock } from "../host/clock.ts";
 import type { CoreRequest } from "./core-request.ts";
 import type { EndingStep, LoopObserver } from "./loop-observer.ts";
 import { type Observer, PREEMPTIONS_MAX, RequestTimeline, type StepFacts, WRITTEN_PARTS } from "./observer.ts";
-import { Finish, type Receiver } from "./types.ts";
+import { Finish, type Generation, type Receiver } from "./types.ts";
 
 /** Runs and preemptions that all generations which are alive may hold together; more are counted, not kept. */
 const HELD_MAX = 1 << 20;
@@ -51,11 +51,11 @@ export class FactsRecorder implements LoopObserver {
   }
 
   submitted(
-    id: string | undefined,
+    { id, choices }: Generation,
     { order, arrivalUs, promptTokens }: CoreRequest,
     receiver: Receiver,
   ): RequestTimeline {
-    return new RequestTimeline(this, id ?? `${order}`, order, arrivalUs, promptTokens, receiver);
+    return new RequestTimeline(this, id ?? `${order}`, order, arrivalUs, promptTokens, receiver, choices);
   }
 
   /** May one more run or preemption be kept? */

@@ -10,7 +10,7 @@ import type { Core } from "../core/core.ts";
 import type { LoopObserver } from "./loop-observer.ts";
 import type { Observer, RequestTimeline } from "./observer.ts";
 import { type RequestState, RequestStates } from "./request-states.ts";
-import type { Finish } from "./types.ts";
+import type { Choices, Finish } from "./types.ts";
 
 /** Blocks of the KV cache, counted since the start. */
 export interface KvCounts {
@@ -69,6 +69,8 @@ export interface EndedRequest {
   readonly outputTokens: number;
   readonly firstIter: number;
   readonly lastIter: number;
+  /** One of several choices of its prompt. */
+  readonly several: boolean;
 }
 
 /** Numbered from 0. */
@@ -130,6 +132,8 @@ export class Iterations implements Observer {
   batchSize = 0;
   /** Told of each request that ended, in a turn behind its end: its iteration was noted before. */
   ended: ((request: EndedRequest) => void) | null = null;
+  /** How many of a prompt's choices have ended, and the first of them. */
+  readonly #choices = new WeakMap<Choices, { readonly first: EndedRequest; readonly count: number }>();
   readonly #blocksUsable: number;
   readonly #requestBlockSize: number;
   #iter = 0;
@@ -199,21 +203,20 @@ export class Iterations implements Observer {
   idle(): void {}
 
   request(timeline: RequestTimeline): void {
-    const { runs } = timeline;
-    const ended: EndedRequest = {
-      id: timeline.order + 1,
-      finish: timeline.reason,
-      arrivalUs: timeline.arrivalUs,
-      scheduledUs: timeline.scheduledUs,
-      firstTokenUs: timeline.prefillEndUs,
-      endUs: timeline.endUs,
-      promptTokens: timeline.promptTokens,
-      cachedTokens: timeline.cachedTokens,
-      outputTokens: timeline.outputTokens,
-      firstIter: runs[0] ?? 0,
-      lastIter: (runs.at(-3) ?? 0) + (runs.at(-2) ?? 1) - 1,
-    };
-    this.requests?.add(ended);
+    const { choices } = timeline;
+    const ended = endedOf(timeline);
+    if (choices === undefined) {
+      this.requests?.add(ended);
+      this.ended?.(ended);
+      return;
+    }
+    // Choices of a prompt are one request: told of when the last has ended, its times are those of the first choice.
+    const before = this.#choices.get(choices);
+    const first = before === undefined || ended.id < before.first.id ? ended : before.first;
+    const count = (before?.count ?? 0) + 1;
+    this.#choices.set(choices, { first, count });
+    if (count < choices.count) return;
+    this.requests?.add(first);
     this.ended?.(ended);
   }
 
@@ -254,6 +257,24 @@ export class Iterations implements Observer {
     flush();
     exports.drainEvents();
   }
+}
+
+function endedOf(timeline: RequestTimeline): EndedRequest {
+  const { runs } = timeline;
+  return {
+    id: timeline.order + 1,
+    finish: timeline.reason,
+    arrivalUs: timeline.arrivalUs,
+    scheduledUs: timeline.scheduledUs,
+    firstTokenUs: timeline.prefillEndUs,
+    endUs: timeline.endUs,
+    promptTokens: timeline.promptTokens,
+    cachedTokens: timeline.cachedTokens,
+    outputTokens: timeline.outputTokens,
+    firstIter: runs[0] ?? 0,
+    lastIter: (runs.at(-3) ?? 0) + (runs.at(-2) ?? 1) - 1,
+    several: timeline.choices !== undefined,
+  };
 }
 
 const minus = (now: KvCounts, before: KvCounts): KvCounts => ({

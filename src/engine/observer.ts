@@ -6,7 +6,7 @@
 
 import type { FactsRecorder } from "./facts-recorder.ts";
 import type { Cause } from "./lateness/causes.ts";
-import type { Finish, Receiver, TimelineFacts } from "./types.ts";
+import type { Choices, Finish, Receiver, TimelineFacts } from "./types.ts";
 
 /** Runs and preemptions that one generation may hold; more are counted, not kept. */
 export const RUNS_MAX = 4096;
@@ -110,6 +110,8 @@ export class RequestTimeline implements TimelineFacts {
     readonly arrivalUs: number,
     readonly promptTokens: number,
     readonly receiver: Receiver,
+    /** Shared with the others of its prompt, where there are some. */
+    readonly choices?: Choices,
   ) {
     this.#rebasedBeforeUs = recorder.rebasedUs;
   }

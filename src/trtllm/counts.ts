@@ -81,7 +81,7 @@ export class ServeCounts {
     some(this.prefillS, seconds(scheduledUs, firstTokenUs));
     some(this.decodeS, seconds(firstTokenUs, endUs));
     some(this.inferenceS, seconds(scheduledUs, endUs));
-    if (tokens > 1) some(this.perTokenS, seconds(firstTokenUs, endUs) / (tokens - 1));
+    if (tokens > 1 && !request.several) some(this.perTokenS, seconds(firstTokenUs, endUs) / (tokens - 1));
     this.promptTokens += request.promptTokens;
     this.generationTokens += tokens;
     this.cachedTokens += request.cachedTokens;

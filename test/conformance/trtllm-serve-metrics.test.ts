@@ -114,6 +114,25 @@ test("/kv_cache_events: created, what is stored with its tokens and parent, what
   expect(numbers.length).toBeLessThanOrEqual(64);
 });
 
+test("choices of a prompt are one request, told of when the last has ended", async () => {
+  const app = await start("--timing none --return-perf-metrics --perf-metrics-max-requests 9");
+  const { usage } = (await (await complete(app, { prompt: [ids(0, 5), ids(9, 5)], n: 3 })).json()) as Json;
+  expect(usage.completion_tokens).toBe(24);
+  await complete(app, { prompt: ids(0, 7) });
+  // Their numbers are those of the first choices.
+  const told = await drain(app, "/perf_metrics");
+  expect(told.map(({ request_id }: Json) => request_id).sort()).toEqual([1, 4, 7]);
+  const text = await page(app);
+  for (const [name, value] of [
+    ["e2e_request_latency_seconds_count", 3],
+    ["time_per_output_token_seconds_count", 1],
+    ["prompt_tokens_total", 17],
+    ["generation_tokens_total", 12],
+  ])
+    expect(text).toContain(`trtllm_${name}{engine_type="undefined",model_name="undefined"} ${value}.0\n`);
+  await app.close(0);
+});
+
 test("/perf_metrics: the last requests, read once, with times in seconds of a steady clock", async () => {
   for (let i = 0; i < 3; i++) await complete(prometheus, { prompt: ids(i, 40) });
   const all = await drain(prometheus, "/perf_metrics");
@@ -293,7 +312,7 @@ test("the families of iterations are those of the newest record; counters add up
     },
   };
   const ended = { id: 1, finish: 0, arrivalUs: 0, scheduledUs: 1, firstTokenUs: 2, endUs: 3, promptTokens: 4 };
-  const request = { ...ended, cachedTokens: 0, outputTokens: 2, firstIter: 1, lastIter: 2 };
+  const request = { ...ended, cachedTokens: 0, outputTokens: 2, firstIter: 1, lastIter: 2, several: false };
   iterations.records!.add({ ...record, active: 1 });
   iterations.records!.add(record);
   iterations.ended!(request);
