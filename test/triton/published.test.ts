@@ -63,6 +63,8 @@ const FOLDERS: Readonly<Record<string, readonly [config: string, file: string]>>
   ],
 };
 
+const LABELS = ["cat", "dog", "", "Käfer", "a:b", "5", "6", "7", "8", "9"];
+
 let folder: string;
 let server: TritonHosted;
 beforeAll(async () => {
@@ -72,6 +74,7 @@ beforeAll(async () => {
     writeFileSync(join(folder, name, "config.pbtxt"), config);
     writeFileSync(join(folder, name, "1", file), "");
   }
+  writeFileSync(join(folder, "classifier", "labels.txt"), LABELS.join("\n"));
   server = await hostTriton([
     `--model-repository=${folder}`,
     "--model-control-mode=explicit",
@@ -121,6 +124,50 @@ test("each is inferred and counted; in an ensemble drawn tensors fit the next st
     ["words", 1, 2],
     ["reader", 1, 2],
   ]);
+});
+
+const load = (name: string) => fetch(`${server.url}/v2/repository/models/${name}/load`, { method: "POST" });
+
+test("classes have the labels of the model's file, in an ensemble those of its step; a file that is missing is no load", async () => {
+  const put = (name: string, config: string) => {
+    mkdirSync(join(folder, name, "1"), { recursive: true });
+    writeFileSync(join(folder, name, "config.pbtxt"), config);
+  };
+  put(
+    "best",
+    `platform: "ensemble" max_batch_size: 16
+     input { name: "crop" data_type: TYPE_FP32 dims: [ 3, 32, 64 ] }
+     output { name: "best" data_type: TYPE_FP32 dims: [ 10 ] }
+     ensemble_scheduling { step { model_name: "classifier" model_version: -1
+       input_map { key: "crop" value: "crop" } output_map { key: "scores" value: "best" } } }`,
+  );
+  expect((await load("best")).status).toBe(200);
+  for (const [name, output] of [
+    ["classifier", "scores"],
+    ["best", "best"],
+  ]) {
+    const shape = [1, 3, 32, 64];
+    const inputs = [{ name: "crop", datatype: "FP32", shape, data: new Array(3 * 32 * 64).fill(0) }];
+    const body = JSON.stringify({ inputs, outputs: [{ name: output, parameters: { classification: 10 } }] });
+    const answer = await fetch(`${server.url}/v2/models/${name}/infer`, { method: "POST", body });
+    const { outputs } = (await answer.json()) as { outputs: { data: string[] }[] };
+    const classes = outputs[0]!.data.map((one) => one.replace(/^[\d.]+:/, "")).sort();
+    expect(classes).toEqual(LABELS.map((label, at) => (label === "" ? `${at}` : `${at}:${label}`)));
+  }
+  const unlabelled = (file: string) => `backend: "onnxruntime" input { name: "x" data_type: TYPE_FP32 dims: [ 1 ] }
+    output { name: "y" data_type: TYPE_FP32 dims: [ 2 ] label_filename: "${file}" }`;
+  const at = `load failed for model 'unlabelled': version 1 is at UNAVAILABLE state:`;
+  const path = join(folder, "unlabelled");
+  for (const [file, why] of [
+    ["none.txt", `Internal: failed to open text file for read ${path}/none.txt: No such file or directory;\n`],
+    [
+      "../labels.txt",
+      `Unsupported: label file path '${path}/../labels.txt' for output 'y' in model 'unlabelled' is outside model directory;\n`,
+    ],
+  ]) {
+    put("unlabelled", unlabelled(file!));
+    expect(await (await load("unlabelled")).json()).toEqual({ error: `${at} ${why}` });
+  }
 });
 
 test("a model has its own buckets of times to the first response; other ones come with an unload and a load", async () => {

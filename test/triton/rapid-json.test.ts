@@ -164,7 +164,11 @@ test("an output that comes again with another shape or type says so", () => {
   };
   const said = (datatype: Datatype, shape: number[], numbers: Parameters<typeof bytesOf>[0]) => {
     const outputs = [{ name: "OUT", datatype, shape, data: bytesOf(numbers) }];
-    return inferBody({ outputs, parameters: [] }, { id: "", name: "m", version: 1, batched: false }, wish).body;
+    return inferBody(
+      { outputs, parameters: [] },
+      { id: "", name: "m", version: 1, batched: false, labels: new Map() },
+      wish,
+    ).body;
   };
   const of = (datatype: string, shape: string, data: string) =>
     `{"model_name":"m","model_version":"1","outputs":[{"name":"OUT","datatype":"${datatype}","shape":[${shape}],"data":[${data}]}]}`;

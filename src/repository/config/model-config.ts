@@ -11,6 +11,8 @@ export interface TensorConfig extends ConfigMessage {
   readonly optional?: boolean;
   readonly allow_ragged_batch?: boolean;
   readonly is_shape_tensor?: boolean;
+  /** File in the model's folder, of an output: a line is the name of a class. */
+  readonly label_filename?: string;
 }
 
 export interface QueuePolicy extends ConfigMessage {

@@ -2,8 +2,13 @@
 import { invalidArg } from "../config/status.ts";
 import { elementCount, elementsOf, packTexts, type Tensor } from "./datatypes.ts";
 
-/** The largest values of each of the batch, as `VALUE:INDEX`. Throws a `TritonError`. */
-export function classified({ name, datatype, shape, data }: Tensor, classes: number, batched: boolean): Tensor {
+/** The largest values of each of the batch, as `VALUE:INDEX` or `VALUE:INDEX:LABEL`. Throws a `TritonError`. */
+export function classified(
+  { name, datatype, shape, data }: Tensor,
+  classes: number,
+  batched: boolean,
+  labels: readonly string[] = [],
+): Tensor {
   if (datatype === "BYTES" || datatype === "BOOL" || datatype === "FP16" || datatype === "BF16")
     throw invalidArg(`class result not available for output due to unsupported type '${datatype}'`);
   const rows = batched ? shape[0]! : 1;
@@ -15,7 +20,9 @@ export function classified({ name, datatype, shape, data }: Tensor, classes: num
     const order = Array.from({ length: width }, (_, at) => at);
     const value = (at: number) => values[row * width + at]!;
     order.sort((a, b) => (value(a) > value(b) ? -1 : value(a) < value(b) ? 1 : 0));
-    return order.slice(0, count).map((at) => `${real ? fixed(Number(value(at))) : value(at)}:${at}`);
+    const said = (at: number) =>
+      `${real ? fixed(Number(value(at))) : value(at)}:${at}${labels[at] ? `:${labels[at]}` : ""}`;
+    return order.slice(0, count).map(said);
   }).flat();
   return { name, datatype: "BYTES", shape: batched ? [rows, count] : [count], data: packTexts(texts) };
 }

@@ -1,13 +1,14 @@
 /** What do unary and streamed inference share? Model and version, how answers are sent, how many requests there may be. */
 import type { GrpcCall } from "../../grpc/call.ts";
 import type { GrpcCode, GrpcStatus } from "../../grpc/status.ts";
-import { type ModelConfig, maxBatchSize } from "../../repository/config/model-config.ts";
+import { maxBatchSize } from "../../repository/config/model-config.ts";
 import { invalidArg, type StatusCode, TritonError } from "../../repository/config/status.ts";
 import { classified } from "../../repository/tensors/classified.ts";
 import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import type { ServerAround } from "../server/around.ts";
 import { type ForwardPattern, forwardPattern } from "../server/forwarded.ts";
 import type { InferAnswer, InferParameters, InferReceiver, InferRequest } from "../server/request.ts";
+import type { Served } from "../server/served.ts";
 import { forwardedMetadata } from "./forwarded.ts";
 import type { GrpcOutput, GrpcWish } from "./infer-request.ts";
 
@@ -42,7 +43,7 @@ const MESSAGE_BYTES_MOST = 2 ** 31 - 1;
 export function sentOutputs(
   { outputs }: InferAnswer,
   wishes: ReadonlyMap<string, GrpcOutput>,
-  config: ModelConfig,
+  { config, labels }: Pick<Served, "config" | "labels">,
 ): readonly Tensor[] {
   let bytes = 0;
   for (const { data } of outputs) bytes += data.length;
@@ -52,7 +53,7 @@ export function sentOutputs(
   return outputs.map((output) => {
     const wish = wishes.get(output.name);
     if (wish === undefined) return output;
-    if (wish.put === null) return classified(output, wish.classes, maxBatchSize(config) > 0);
+    if (wish.put === null) return classified(output, wish.classes, maxBatchSize(config) > 0, labels.get(output.name));
     wish.put(output.data);
     return { ...output, data: NOTHING };
   });

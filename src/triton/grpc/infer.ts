@@ -68,8 +68,9 @@ class UnaryInfer implements CallHandler {
     });
   }
 
-  #answer(answer: InferAnswer, { name, version, config }: Served, { fields, outputs: wishes }: GrpcWish): void {
-    const outputs = caught(() => sentOutputs(answer, wishes, config));
+  #answer(answer: InferAnswer, model: Served, { fields, outputs: wishes }: GrpcWish): void {
+    const { name, version } = model;
+    const outputs = caught(() => sentOutputs(answer, wishes, model));
     if (outputs instanceof TritonError) {
       this.#call.end(statusOf(outputs));
       return;

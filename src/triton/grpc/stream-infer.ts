@@ -203,9 +203,9 @@ const headOf = (one: Streamed, { name, version }: Served): Uint8Array =>
   (one.head ??= responseHead(name, `${version}`, one.message.id));
 
 /** No function is made for it: this is done for each response. */
-function outputsToSend(answer: InferAnswer, wish: GrpcWish, { config }: Served): readonly Tensor[] | TritonError {
+function outputsToSend(answer: InferAnswer, wish: GrpcWish, model: Served): readonly Tensor[] | TritonError {
   try {
-    return sentOutputs(answer, wish.outputs, config);
+    return sentOutputs(answer, wish.outputs, model);
   } catch (error) {
     if (!(error instanceof TritonError)) throw error;
     return error;

@@ -1,5 +1,6 @@
 /** How does an answer of `/infer` look? JSON, then the tensors that are wanted as they are: `http_server.cc`, `FinalizeResponse`. */
 import type { Pieces } from "../../python/pieces.ts";
+import type { ClassLabels } from "../../repository/models/labels.ts";
 import { classified } from "../../repository/tensors/classified.ts";
 import { type Datatype, type Tensor, toBytesText } from "../../repository/tensors/datatypes.ts";
 import { elementsText, rapidText } from "../../repository/tensors/tensor-json.ts";
@@ -13,6 +14,7 @@ export interface AnsweredModel {
   readonly version: number;
   /** The first dimension is the batch's. */
   readonly batched: boolean;
+  readonly labels: ClassLabels;
 }
 
 export interface InferBody {
@@ -28,7 +30,8 @@ export function inferBody(answer: InferAnswer, model: AnsweredModel, wish: Infer
   let outputs = "";
   for (const output of answer.outputs) {
     const how = wish.outputs.get(output.name) ?? wish.otherwise;
-    const shown = how.classes > 0 ? classified(output, how.classes, model.batched) : output;
+    const shown =
+      how.classes > 0 ? classified(output, how.classes, model.batched, model.labels.get(output.name)) : output;
     outputs += `${outputs === "" ? "" : ","}${outputText(shown, how, binary)}`;
   }
   const text = `${beginning(answer, model)}${outputs}]}`;
@@ -62,7 +65,8 @@ export function* inferParts(answer: InferAnswer, model: AnsweredModel, wish: Inf
   };
   for (const [at, output] of answer.outputs.entries()) {
     const how = wish.outputs.get(output.name) ?? wish.otherwise;
-    const shown = how.classes > 0 ? classified(output, how.classes, model.batched) : output;
+    const shown =
+      how.classes > 0 ? classified(output, how.classes, model.batched, model.labels.get(output.name)) : output;
     if (at > 0) text += ",";
     if (how.kind !== "json") {
       text += outputText(shown, how, binary);

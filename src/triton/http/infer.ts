@@ -104,7 +104,7 @@ function submitted({ call, name, number, model }: Asked, wish: InferWish): typeo
         return;
       }
       const batched = maxBatchSize(model.config) > 0;
-      const of = { id: wish.fields.id, name, version: model.version, batched };
+      const of = { id: wish.fields.id, name, version: model.version, batched, labels: model.labels };
       if (isLargeAnswer(answer)) void answerInParts(call, answer, of, wish, encoding);
       else call.answer(answered(answer, of, wish, encoding));
     },

@@ -22,10 +22,7 @@ function sequenceOf({ sequence: { id, start, end } }: InferRequest): InferParame
   ];
 }
 
-export interface EnsembleOptions {
-  readonly config: ModelConfig;
-  readonly version: number;
-  readonly statistics: ModelStatistics;
+export interface EnsembleOptions extends Pick<Served, "config" | "labels" | "statistics" | "version"> {
   /** Throws a `TritonError` where there is none. */
   readonly find: (name: string, version: number) => Served;
   readonly shared: Shared;
@@ -35,6 +32,7 @@ export class EnsembleModel implements Served {
   readonly name: string;
   readonly version: number;
   readonly config: ModelConfig;
+  readonly labels: Served["labels"];
   readonly statistics: ModelStatistics;
   readonly dead = false;
   live = 0;
@@ -45,6 +43,7 @@ export class EnsembleModel implements Served {
     this.name = options.config.name;
     this.version = options.version;
     this.config = options.config;
+    this.labels = options.labels;
     this.statistics = options.statistics;
     this.fit = new AnswerFit(options.config, null);
     this.#options = options;

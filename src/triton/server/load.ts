@@ -17,6 +17,7 @@ import {
 import { internal, invalidArg, type StatusCode, TritonError } from "../../repository/config/status.ts";
 import { wrongGroups, wrongTensors } from "../../repository/config/validate-tensors.ts";
 import type { DeviceMemory, MemoryHold } from "../../repository/devices/device-memory.ts";
+import { classLabels, withLabelsOfSteps } from "../../repository/models/labels.ts";
 import type { FoundModel } from "../../repository/models/repository.ts";
 import { versionWeightBytes, weightsSaid } from "../../repository/models/weights.ts";
 import { DynamicBatcher } from "../../repository/scheduling/dynamic-batcher.ts";
@@ -56,7 +57,11 @@ export interface LoadedModel {
 const GIB = 2 ** 30;
 
 /** How a reason begins, where it is not as of a bad argument. */
-const CODES: Readonly<Partial<Record<StatusCode, string>>> = { INTERNAL: "Internal", UNAVAILABLE: "Unavailable" };
+const CODES: Readonly<Partial<Record<StatusCode, string>>> = {
+  INTERNAL: "Internal",
+  UNAVAILABLE: "Unavailable",
+  UNSUPPORTED: "Unsupported",
+};
 
 /** Why a version is not available, as the index has it. */
 export const unavailableReason = ({ code, message }: TritonError): string =>
@@ -111,8 +116,11 @@ export async function loadVersion(
   const { shared } = around;
   checkSize(config);
   await inTurns(checkConfig(config), around.turns);
+  const labels = classLabels(folder);
   if (isEnsemble(config)) {
-    const model = new EnsembleModel({ config, version, statistics, find: around.find, shared });
+    const { find } = around;
+    const named = withLabelsOfSteps(labels, config, find);
+    const model = new EnsembleModel({ config, labels: named, version, statistics, find, shared });
     return { model, from: `${config.ensemble_scheduling?.step?.length ?? 0} steps` };
   }
   const file = `${path}/${version}/${config.default_model_filename ?? "model.py"}`;
@@ -132,6 +140,7 @@ export async function loadVersion(
   const scheduler = schedulerOf(config, limited !== null);
   const model = new Runner({
     config,
+    labels,
     version,
     behaviour: found.behaviour,
     statistics,

@@ -23,11 +23,8 @@ import type { ModelStatistics } from "./statistics.ts";
 /** What the real server waits for a process that has died, each time. */
 const DEAD_US = 1_000_000;
 
-export interface RunnerOptions {
-  readonly config: ModelConfig;
-  readonly version: number;
+export interface RunnerOptions extends Pick<Served, "config" | "labels" | "statistics" | "version"> {
   readonly behaviour: Behaviour;
-  readonly statistics: ModelStatistics;
   /** What instances on each GPU report to. */
   readonly onGpus: ReadonlyMap<number, ModelReporter>;
   readonly scheduler: Scheduler<InferRequest>;
@@ -46,6 +43,7 @@ export class Runner implements Served {
   readonly name: string;
   readonly version: number;
   readonly config: ModelConfig;
+  readonly labels: Served["labels"];
   readonly statistics: ModelStatistics;
   live = 0;
   readonly #options: RunnerOptions;
@@ -66,6 +64,7 @@ export class Runner implements Served {
     this.name = config.name;
     this.version = version;
     this.config = config;
+    this.labels = options.labels;
     this.statistics = statistics;
     this.#options = options;
     this.#shared = shared;

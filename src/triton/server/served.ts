@@ -5,6 +5,7 @@ import type { ModelConfig } from "../../repository/config/model-config.ts";
 import type { TritonError } from "../../repository/config/status.ts";
 import type { VersionFacts } from "../../repository/config/versions.ts";
 import type { Gpus } from "../../repository/devices/gpus.ts";
+import type { ClassLabels } from "../../repository/models/labels.ts";
 import type { RateLimiter } from "../../repository/scheduling/rate-limiter.ts";
 import type { ResponseCache } from "./cache.ts";
 import type { InferAnswer, InferRequest } from "./request.ts";
@@ -14,6 +15,7 @@ export interface Served {
   readonly name: string;
   readonly version: number;
   readonly config: ModelConfig;
+  readonly labels: ClassLabels;
   readonly statistics: ModelStatistics;
   /** An instance of it has died. */
   readonly dead: boolean;
