@@ -16,7 +16,11 @@ beforeAll(async () => {
   const config = `backend: "python" input { name: "x" data_type: TYPE_INT64 dims: [ -1 ] } output { name: "y" data_type: TYPE_INT64 dims: [ -1 ] }`;
   writeFileSync(join(base, "same", "config.pbtxt"), config);
   writeFileSync(join(base, "same", "behaviour.yaml"), "behaviour: identity");
+  mkdirSync(join(base, "texts", "1"), { recursive: true });
+  writeFileSync(join(base, "texts", "config.pbtxt"), config.replaceAll("TYPE_INT64", "TYPE_STRING"));
+  writeFileSync(join(base, "texts", "behaviour.yaml"), "behaviour: identity");
   const flags = [`--model-repository=${base}`, "--model-control-mode=explicit", "--load-model=same"];
+  flags.push("--load-model=texts");
   child = await hostTriton([...flags, `--http-max-input-size=${MOST}`]);
   old = await hostTriton([...flags, "--triton-version=2.51"]);
 });
@@ -94,6 +98,10 @@ test("tensors that JSON declares, and those that generate makes", async () => {
   };
   for (const [shape, message] of Object.entries(cases))
     expect([shape, ...(await said(INFER, tensor(shape)))]).toEqual([shape, 400, message]);
+  const texts = (count: number) =>
+    `{"inputs":[{"name":"x","shape":[${count}],"datatype":"BYTES","data":[${new Array(count).fill('""').join(",")}]}]}`;
+  expect(await said("models/texts/infer", texts(251))).toEqual([400, json(1004)]);
+  expect((await said("models/texts/infer", texts(250)))[0]).toBe(200);
   const list = Array.from({ length: 126 }, () => 1).join(",");
   const grown = `request size of 0 bytes with input 'x' of size 1008 bytes exceeds the maximum allowed input size of ${MOST}. ${ADVICE}`;
   expect(await said("models/same/generate", `{"x":[${list}]}`)).toEqual([400, grown]);

@@ -40,7 +40,7 @@ import {
   type SequenceFields,
 } from "../server/request.ts";
 import type { SharedMemory } from "../server/shared-memory.ts";
-import { type InputLimits, mostInputBytes, tensorTooLarge } from "./input-limit.ts";
+import { type InputLimits, madeTooLarge, mostInputBytes, tensorTooLarge } from "./input-limit.ts";
 
 /** How an output is to be sent. */
 export interface OutputWish {
@@ -106,6 +106,7 @@ export function* inferWishInPieces(body: Uint8Array, head: number, limits: Limit
   for (const one of arrayIn(document, "inputs")) {
     const { data, ...input } = inputOf(one, read, limits, readElementsInPieces);
     const whole = data instanceof Uint8Array ? data : yield* data;
+    checkTexts(input, whole, one, limits);
     inputs.push({ ...input, data: whole });
     if (input.datatype === "BYTES" && countedTexts(whole) === undefined) yield* countTexts(whole);
     else if (inputs.length % ITEMS_OF_A_PIECE === 0) yield;
@@ -183,8 +184,22 @@ export function parameterIn(name: string, value: JsonNode): InferParameters[numb
   );
 }
 
-const readInput = (value: JsonNode, read: Reading, limits: Limits): InferInput =>
-  inputOf(value, read, limits, readElements);
+function readInput(value: JsonNode, read: Reading, limits: Limits): InferInput {
+  const input = inputOf(value, read, limits, readElements);
+  checkTexts(input, input.data, value, limits);
+  return input;
+}
+
+/** Throws a `TritonError` where texts of JSON make too large a tensor: each has its length before it there. */
+function checkTexts(
+  { name, datatype }: Omit<InferInput, "data">,
+  { length }: Uint8Array,
+  value: JsonNode,
+  { input }: Limits,
+) {
+  if (datatype === "BYTES" && length > mostInputBytes(input) && find(value, "data") !== undefined)
+    throw madeTooLarge(name, length, input);
+}
 
 /** Reads the elements that stand in JSON. */
 type Elements<T> = (name: string, data: JsonNode, datatype: Datatype | null, count: number, missing: string) => T;

@@ -59,13 +59,16 @@ export function tensorTooLarge(
     return invalidArg(
       `byte size overflow for input '${name}': element count (${count}) * data type size (${elementBytes}) exceeds maximum allowed size (${INT64_MAX})`,
     );
-  const bytes = count * BigInt(elementBytes);
-  return beyond(
+  return madeTooLarge(name, count * BigInt(elementBytes), limits);
+}
+
+/** A tensor that is made from JSON has too many bytes. */
+export const madeTooLarge = (name: string, bytes: bigint | number, limits: InputLimits): TritonError =>
+  beyond(
     limits,
     (most) =>
       `JSON input '${name}' has a byte_size (${bytes} bytes) that exceeds the maximum allowed value of ${most} bytes.`,
   );
-}
 
 /** As the client declares it; 0: it does not. */
 export const declaredBytes = (call: HttpCall): number => Number(call.header("content-length") ?? 0);
