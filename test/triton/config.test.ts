@@ -162,6 +162,7 @@ test("defaults: version policy, preferred size, instances, file, pinned memory",
     dynamic_batching: { preferred_batch_size: [4] },
     instance_group: [{ name: "m", kind: "KIND_CPU", count: 2 }],
   });
+  expect(model(`${text} instance_group { kind: KIND_GPU }`).instance_group).toMatchObject([{ count: 1, gpus: [0] }]);
 });
 
 test("as JSON and back it is the same", () => {

@@ -90,10 +90,10 @@ function instanceGroups(
 ): Pieces<readonly InstanceGroup[]> {
   // One that nobody named has the model's name as it is.
   const some: readonly InstanceGroup[] = groups.length > 0 ? groups : [{ name }];
-  return mapped(some, (group, at) => ({
-    ...group,
-    name: group.name || `${name}_${at}`,
-    ...devicesOf(group),
-    count: (group.count ?? 0) >= 1 ? group.count! : (BACKENDS[backend]?.instances ?? 1),
-  }));
+  return mapped(some, (group, at) => {
+    const devices = devicesOf(group);
+    const most = devices.kind === "KIND_CPU" ? (BACKENDS[backend]?.instances ?? 1) : 1;
+    const count = (group.count ?? 0) >= 1 ? group.count! : most;
+    return { ...group, name: group.name || `${name}_${at}`, ...devices, count };
+  });
 }
