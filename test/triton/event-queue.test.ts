@@ -7,7 +7,7 @@ import { EventQueue } from "../../src/triton/server/event-queue.ts";
 const MIB = 2 ** 20;
 
 /** A stream whose client reads nothing from the first event on, until it is told to. */
-function stalled(all = new WaitingBytes(2 ** 30)) {
+function stalled(all = new WaitingBytes(2 ** 30), gone = () => {}) {
   const told: string[] = [];
   let full = false;
   let owner: SinkEvents | null = null;
@@ -34,7 +34,10 @@ function stalled(all = new WaitingBytes(2 ** 30)) {
       owner = events;
       return sink;
     },
-    () => void told.push("gone"),
+    () => {
+      told.push("gone");
+      gone();
+    },
     all,
     { nowUs: () => 0, after },
   );
@@ -62,7 +65,13 @@ test.each([
   await turn();
   queue.write(event);
   queue.end();
-  expect([told, all.bytes]).toEqual([[`event of ${bytes}`, "gone", "reset", "end"], 0]);
+  expect([told, all.bytes]).toEqual([[`event of ${bytes}`, "reset", "gone", "end"], 0]);
+});
+
+test("what is cancelled by it and ends at once does not make it look whole", () => {
+  const { queue, told } = stalled(undefined, () => queue.end());
+  for (let sent = 0; sent <= 4097; sent++) queue.write(new Uint8Array(10));
+  expect(told).toEqual(["event of 10", "reset", "gone", "end"]);
 });
 
 test("a burst of one turn, however large, waits for a client that reads", async () => {
@@ -91,7 +100,7 @@ test("a stream that would wait beyond what all may is broken off; one that leave
   for (const { queue } of [one, other]) for (let sent = 0; sent < 2; sent++) queue.write(event);
   expect(all.bytes).toBe(80);
   for (let sent = 0; sent < 2; sent++) third.queue.write(event);
-  expect([third.told, all.bytes]).toEqual([["event of 40", "gone", "reset"], 80]);
+  expect([third.told, all.bytes]).toEqual([["event of 40", "reset", "gone"], 80]);
   one.drain();
   expect([one.told, all.bytes]).toEqual([["event of 40", "event of 40"], 40]);
   other.leave();

@@ -52,8 +52,9 @@ export class EventQueue {
       this.#came(event.length);
     }
     if (!this.#isTooMuch) return;
-    this.#leave();
-    this.#sink.reset();
+    // First: what is cancelled may end the stream at once, and an end would look like that of a whole answer.
+    this.reset();
+    this.#gone(false);
   }
 
   #came(bytes: number): void {
