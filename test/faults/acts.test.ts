@@ -123,7 +123,7 @@ test("T6: clients that do not read, disturbed or not: bounded bytes wait, others
   );
   for (const [at, client] of clients.entries()) {
     const order = at % 2 === 0 ? {} : { understudy: { fault: "S12@*,8KB;B4" } };
-    const body = { model: "m", prompt: "x", max_tokens: 4000, ignore_eos: true, stream: true, ...order };
+    const body = { model: "m", prompt: "x", max_tokens: 12_000, ignore_eos: true, stream: true, ...order };
     client.write(posted("/v1/completions", body, ["Connection: close"]));
   }
   await eventually(async () => (await sample(stalled.url, "understudy_streams_open")) > 0);
