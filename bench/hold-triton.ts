@@ -9,7 +9,7 @@
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { encoded, TritonClient } from "../test/triton/grpc-client.ts";
 import { Collections } from "./lib/collections.ts";
-import { type Gaps, isMissed, judged } from "./lib/gaps.ts";
+import { type Gaps, judged, moreRuns } from "./lib/gaps.ts";
 import { known, number, text } from "./lib/options.ts";
 import { freePort, onOneProcessor, pinned, residentBytes, SERVER_CORE } from "./lib/process.ts";
 import { read } from "./lib/reader.ts";
@@ -22,7 +22,6 @@ const wanted = text("--rows", "").split(";");
 const PERIOD_MS = 20;
 const AROUND_MS = 700;
 const LONGEST_MS = 15_000;
-const MORE_RUNS = 2;
 const MOST_BAR_MB = 1200;
 
 const repository = `${root}build/bench/hold-triton`;
@@ -203,13 +202,9 @@ const found: Awaited<ReturnType<typeof measure>>[] = [];
 const again = new Map<string, Gaps[]>();
 try {
   for (const name of Object.keys(ROWS)) if (wanted.some((word) => name.includes(word))) found.push(await measure(name));
-  for (const { name } of found.filter(isMissed)) {
-    const runs: Gaps[] = [];
-    while (runs.length < MORE_RUNS) {
-      const { gapMs, controlMs, collectionMs } = await measure(name);
-      runs.push({ gapMs, controlMs, collectionMs });
-    }
-    again.set(name, runs);
+  for (const row of found) {
+    const runs = await moreRuns(row, () => measure(row.name));
+    if (runs.length > 0) again.set(row.name, runs);
   }
 } finally {
   server.kill();
@@ -217,8 +212,8 @@ try {
 }
 table(`beside ${STREAMS} streams of a response every ${PERIOD_MS} ms`, [
   ["", "alone ms", "beside ms", "gap ms", "quiet", "pause ms", "RSS at most"],
-  ...found.map(({ name, aloneMs, besideMs, gapMs, controlMs, collectionMs, mostMb }) => [
-    ...[name, aloneMs, besideMs, gapMs, controlMs, collectionMs, mostMb],
+  ...found.map((one) => [
+    ...[one.name, one.aloneMs, one.besideMs, one.gapMs, one.controlMs, one.collectionMs, one.mostMb],
   ]),
 ]);
 for (const row of found) console.log(`  ${judged(row.name, [row, ...(again.get(row.name) ?? [])])}`);

@@ -13,7 +13,7 @@
  */
 import { connect } from "node:net";
 import { Collections } from "./lib/collections.ts";
-import { type Gaps, isMissed, judged } from "./lib/gaps.ts";
+import { type Gaps, judged, moreRuns } from "./lib/gaps.ts";
 import { AT_ONCE, HOLD_ROWS, type HoldRow } from "./lib/hold-rows.ts";
 import { known, number, text } from "./lib/options.ts";
 import { program, type Running, residentBytes, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
@@ -26,7 +26,6 @@ import { capture } from "./stream/capture.ts";
 known(["--rows", "--streams", "--no-save", "--server", "--before"]);
 
 const PERIOD_MS = 20;
-const MORE_RUNS = 2;
 const STREAMS = number("--streams", 50);
 const wanted = text("--rows", "").split(";");
 const before = text("--before", "");
@@ -204,13 +203,8 @@ try {
     if (AT_ONCE.every((name) => found.some((row) => row.name === name)))
       atOnce = await measureAtOnce(common, anchor, found);
     for (const [at, row] of rows.entries()) {
-      if (!isMissed(found[at]!)) continue;
-      const runs: Gaps[] = [];
-      while (runs.length < MORE_RUNS) {
-        const { gapMs, controlMs, collectionMs } = await on(row, (held) => measure(held, anchor, row, true));
-        runs.push({ gapMs, controlMs, collectionMs });
-      }
-      again.set(row.name, runs);
+      const runs = await moreRuns(found[at]!, () => on(row, (held) => measure(held, anchor, row, true)));
+      if (runs.length > 0) again.set(row.name, runs);
     }
   } finally {
     await anchor.stop();

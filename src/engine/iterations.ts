@@ -205,19 +205,22 @@ export class Iterations implements Observer {
   request(timeline: RequestTimeline): void {
     const { choices } = timeline;
     const ended = endedOf(timeline);
-    if (choices === undefined) {
-      this.requests?.add(ended);
-      this.ended?.(ended);
-      return;
-    }
+    if (choices === undefined) this.#tell(ended, ended);
+    else this.#choiceEnded(choices, ended);
+  }
+
+  #choiceEnded(choices: Choices, ended: EndedRequest): void {
     // Choices of a prompt are one request: told of when the last has ended, its times are those of the first choice.
     const before = this.#choices.get(choices);
     const first = before === undefined || ended.id < before.first.id ? ended : before.first;
     const count = (before?.count ?? 0) + 1;
     this.#choices.set(choices, { first, count });
-    if (count < choices.count) return;
+    if (count === choices.count) this.#tell(first, ended);
+  }
+
+  #tell(first: EndedRequest, last: EndedRequest): void {
     this.requests?.add(first);
-    this.ended?.(ended);
+    this.ended?.(last);
   }
 
   /** Takes what the cache has told since; consecutive removals are one event. */

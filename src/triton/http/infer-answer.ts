@@ -24,14 +24,16 @@ export interface InferBody {
   readonly head: number | null;
 }
 
+const shownOutput = (output: Tensor, { classes }: OutputWish, { batched, labels }: AnsweredModel): Tensor =>
+  classes > 0 ? classified(output, classes, batched, labels.get(output.name)) : output;
+
 /** Throws a `TritonError` where an output cannot be sent as it is wanted. */
 export function inferBody(answer: InferAnswer, model: AnsweredModel, wish: InferWish): InferBody {
   const binary: Uint8Array[] = [];
   let outputs = "";
   for (const output of answer.outputs) {
     const how = wish.outputs.get(output.name) ?? wish.otherwise;
-    const shown =
-      how.classes > 0 ? classified(output, how.classes, model.batched, model.labels.get(output.name)) : output;
+    const shown = shownOutput(output, how, model);
     outputs += `${outputs === "" ? "" : ","}${outputText(shown, how, binary)}`;
   }
   const text = `${beginning(answer, model)}${outputs}]}`;
@@ -65,8 +67,7 @@ export function* inferParts(answer: InferAnswer, model: AnsweredModel, wish: Inf
   };
   for (const [at, output] of answer.outputs.entries()) {
     const how = wish.outputs.get(output.name) ?? wish.otherwise;
-    const shown =
-      how.classes > 0 ? classified(output, how.classes, model.batched, model.labels.get(output.name)) : output;
+    const shown = shownOutput(output, how, model);
     if (at > 0) text += ",";
     if (how.kind !== "json") {
       text += outputText(shown, how, binary);
