@@ -1,6 +1,6 @@
 /**
- * How is the loop woken punctually without spinning? This thread sleeps in `Atomics.wait` until shortly before the time
- * asked for and posts one message; the loop spins the rest.
+ * Wakes the loop punctually without spinning: this thread sleeps in `Atomics.wait` until shortly before the time asked
+ * for and posts one message per order; the loop spins for the rest.
  */
 import { DueTime } from "./due-time.ts";
 import { shortenSlices } from "./short-slices.ts";

@@ -1,23 +1,25 @@
 /**
- * When is the loop due next? A page of memory that it shares with its alarm's thread, and with threads that make way for
- * it. Times are milliseconds since 1970.
+ * The time at which the loop is due next, in memory that the loop shares with its alarm's thread and with threads that
+ * leave it the core. Times are milliseconds since 1970.
  */
+import { epochMs } from "./clock.ts";
+
 const AGAIN = 0;
 
 export class DueTime {
   readonly shared: SharedArrayBuffer;
-  /** Counts orders, so that whoever waits hears of each. */
+  /** Counts orders, so that a waiting thread notices each. */
   readonly #turn: Int32Array;
   readonly #ms: Float64Array;
 
-  /** `shared`: another thread's. */
+  /** `shared`: the memory of another thread's `DueTime`. */
   constructor(shared: SharedArrayBuffer = new SharedArrayBuffer(16)) {
     this.shared = shared;
     this.#turn = new Int32Array(shared, 0, 2);
     this.#ms = new Float64Array(shared, 8, 1);
   }
 
-  /** 0: it never was. */
+  /** 0 before the first order. */
   get ms(): number {
     return this.#ms[0]!;
   }
@@ -33,8 +35,14 @@ export class DueTime {
     Atomics.notify(this.#turn, AGAIN);
   }
 
-  /** Blocks until there is another order than number `seen`, or so long; whether there is. */
+  /**
+   * Blocks until an order newer than number `seen` exists, at most `ms`. Returns false if the time ran out first. A late
+   * `notify` of order `seen` itself does not end the wait: the loop may lose its core between `add` and `notify`.
+   */
   wait(seen: number, ms = Number.POSITIVE_INFINITY): boolean {
-    return Atomics.wait(this.#turn, AGAIN, seen, ms) !== "timed-out";
+    const endMs = epochMs() + ms;
+    for (let leftMs = ms; this.turn === seen; leftMs = endMs - epochMs())
+      if (Atomics.wait(this.#turn, AGAIN, seen, Math.max(0, leftMs)) === "timed-out") return this.turn !== seen;
+    return true;
   }
 }

@@ -1,4 +1,4 @@
-/** How is a page ordered from the thread that makes it? Through shared memory: one order at a time, counted by its turn. */
+/** Orders pages from the metrics thread through shared memory: one order at a time, numbered by its turn. */
 import type { Setup } from "./identity.ts";
 
 export const PAGE_FORMATS = ["text", "openmetrics"] as const;
@@ -14,10 +14,31 @@ export const ORDER_TIMES = 2;
 /** The one message to the thread. */
 export interface RendererSetup {
   readonly setup: Setup;
-  /** Shared; the thread waits until `Turn` moves, and answers each order whose page somebody gets with a message. */
+  /** Shared. The thread waits until `Turn` moves, and answers each order whose page is wanted with a `RenderedPage`. */
   readonly order: Int32Array;
   /** Shared: the held copies, as they are to be printed; empty where they lie in the pages of several processes. */
   readonly copies: Float64Array;
   /** Shared. */
   readonly times: Float64Array;
+}
+
+/** The thread's answer to an order. */
+export interface RenderedPage {
+  /** Turn of the order that this page answers. */
+  readonly turn: number;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
+/**
+ * Blocks the calling thread until `Turn` differs from `seen`, and returns it. A wake-up alone is not a new order: the
+ * other thread may lose its core between moving `Turn` and `notify`, and its late `notify` then wakes a thread that has
+ * already taken the order.
+ */
+export function awaitTurn(order: Int32Array, seen: number): number {
+  let turn = Atomics.load(order, OrderWord.Turn);
+  while (turn === seen) {
+    Atomics.wait(order, OrderWord.Turn, seen);
+    turn = Atomics.load(order, OrderWord.Turn);
+  }
+  return turn;
 }

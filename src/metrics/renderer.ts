@@ -1,7 +1,7 @@
 /**
- * How does the loop's thread get a page without making it? It copies the held copies into memory that it shares with the
- * worker, wakes it and waits for a message with the page (an order by message took half of a scrape's time on this
- * thread). The worker starts with the first scrape: whoever never scrapes pays nothing.
+ * Gets metrics pages from a worker thread. The loop's thread copies the held copies into shared memory, wakes the worker
+ * and waits for a message with the page (ordering by message took half of a scrape's time on this thread). The worker
+ * starts with the first scrape, so that a server that is never scraped pays nothing.
  */
 import { ADAPTER_NAME_SHOWN } from "../config/adapter-places.ts";
 import type { Cancel, Clock } from "../host/clock.ts";
@@ -15,6 +15,7 @@ import {
   OrderWord,
   PAGE_FORMATS,
   type PageFormat,
+  type RenderedPage,
   type RendererSetup,
 } from "./order.ts";
 
@@ -75,6 +76,8 @@ export class Renderer {
   #readyUntilUs = 0;
   #nextSpare: Cancel | null = null;
   #running: Order | null = null;
+  /** Turn of the running order. A page with another turn does not answer it. */
+  #runningTurn = 0;
   /** The next order of each view and format. It has no numbers yet, so a scrape that joins it sees all that happened before it came. */
   readonly #next = new Map<string, Order>();
   #waiting = 0;
@@ -143,7 +146,10 @@ export class Renderer {
     if (numbers) this.#copies.set(numbers);
     this.#order[OrderWord.View] = views.indexOf(view);
     this.#order[OrderWord.Format] = PAGE_FORMATS.indexOf(format);
-    if (wanted) this.#order[OrderWord.Wanted] = this.#order[OrderWord.Turn]! + 1;
+    if (wanted) {
+      this.#order[OrderWord.Wanted] = this.#order[OrderWord.Turn]! + 1;
+      this.#runningTurn = this.#order[OrderWord.Wanted]!;
+    }
     const nowUs = this.#clock.now();
     this.#times[OrderTime.NowUs] = nowUs;
     this.#times[OrderTime.DueMs] = restDueMs(this.#clock.nextUs() - nowUs);
@@ -184,12 +190,13 @@ export class Renderer {
       if (worker === this.#worker) this.#fail(new Error(`metrics worker: ${reason}`));
     };
     worker.unref();
-    worker.onmessage = ({ data }: MessageEvent<Bytes>) => {
-      if (worker !== this.#worker) return; // one that was ended still had a page under way
-      const order = this.#running!;
+    worker.onmessage = ({ data: { turn, bytes } }: MessageEvent<RenderedPage>) => {
+      const order = this.#running;
+      // A terminated worker may still deliver a page, and a page may come twice. Neither may settle another order.
+      if (worker !== this.#worker || order === null || turn !== this.#runningTurn) return;
       this.#running = null;
       this.marks?.busy(false);
-      order.resolve(data);
+      order.resolve(bytes);
       this.#turn();
     };
     worker.onerror = ({ message }) => failed(message);

@@ -1,9 +1,12 @@
-/** The thread that collects and prints. One message with the setup; then orders through shared memory, answered in order. */
+/**
+ * Collects and prints metrics pages in a worker thread. Receives one message with the setup; after that, orders arrive
+ * through shared memory. Each order whose page is wanted is answered once, with the page and its turn.
+ */
 import { lowerPriority } from "../host/low-priority.ts";
 import { StepRest } from "../host/step-rest.ts";
 import { type View, views } from "./dialects.ts";
 import { heldReader } from "./held.ts";
-import { OrderTime, OrderWord, PAGE_FORMATS, type RendererSetup } from "./order.ts";
+import { awaitTurn, OrderTime, OrderWord, PAGE_FORMATS, type RenderedPage, type RendererSetup } from "./order.ts";
 import { Encoded, pages } from "./page.ts";
 import { AllPages } from "./shared.ts";
 
@@ -27,9 +30,8 @@ self.onmessage = async ({ data: { setup, order, copies, times } }: MessageEvent<
   let warming: Warming | null = null;
   let isWarm = false;
   for (let turn = 0; ; ) {
-    Atomics.wait(order, OrderWord.Turn, turn);
-    turn = Atomics.load(order, OrderWord.Turn);
-    // Nothing else moves `Turn` before this order is answered.
+    turn = awaitTurn(order, turn);
+    // No newer order arrives before this one is answered, unless nobody gets this one's page.
     const wait = (ms: number) => void Atomics.wait(order, OrderWord.Turn, turn, ms);
     const rest = new StepRest(times[OrderTime.DueMs]!, wait);
     // An order may come while this one is read, if nobody gets this one's page: it is taken in the next turn.
@@ -49,7 +51,7 @@ self.onmessage = async ({ data: { setup, order, copies, times } }: MessageEvent<
       rest,
     );
     const bytes = (format === "text" ? encoded[view]! : new Encoded()).of(parts);
-    if (wanted) self.postMessage(bytes, [bytes.buffer]);
+    if (wanted) self.postMessage({ turn, bytes } satisfies RenderedPage, [bytes.buffer]);
   }
 };
 
