@@ -9,6 +9,7 @@ export interface Sized {
 
 export const SIZED: Readonly<Record<string, Sized>> = {
   long: { paths: ["test/long"], options: ["inputs", "seconds"] },
+  soak: { paths: ["test/soak"], options: ["minutes"] },
   bugmodes: { paths: ["test/bugmodes"], options: [] },
   structured: { paths: ["test/structured", "test/conformance/structured.test.ts"], options: [] },
   descriptors: { paths: ["test/conformance/stream-writes.test.ts"], options: [] },

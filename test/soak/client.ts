@@ -1,0 +1,58 @@
+/** What a client of a soak run does over HTTP. */
+
+/** Faults end by themselves sooner than that. */
+const DISTURBED_MS = 5000;
+
+export class SoakClient {
+  readonly #url: string;
+  readonly #keepalive: boolean;
+
+  /** `keepalive`: connections are used again. */
+  constructor(url: string, keepalive: boolean) {
+    this.#url = url;
+    this.#keepalive = keepalive;
+  }
+
+  /** Returns the body of the answer. Throws if its status is not one of `statuses`. */
+  async post(path: string, body: unknown, statuses: readonly number[] = [200], headers: object = {}): Promise<string> {
+    const answer = await this.#send(path, body, headers);
+    return wholeBody(`POST ${path}`, answer, statuses);
+  }
+
+  async get(path: string): Promise<string> {
+    return wholeBody(`GET ${path}`, await fetch(this.#url + path, { keepalive: this.#keepalive }), [200]);
+  }
+
+  /** Reads some milliseconds of an answer, then leaves. */
+  async leave(path: string, body: unknown, afterMs: number): Promise<void> {
+    const leaving = new AbortController();
+    const timer = setTimeout(() => leaving.abort(), afterMs);
+    try {
+      await (await this.#send(path, body, {}, leaving.signal)).text();
+    } catch (error) {
+      if (!leaving.signal.aborted) throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Sends a request whose answer a fault disturbs: any outcome within some seconds is right. */
+  async disturbed(path: string, body: unknown): Promise<void> {
+    const read = async () => (await this.#send(path, body, {}, AbortSignal.timeout(DISTURBED_MS))).text();
+    await read().catch(() => {});
+  }
+
+  #send(path: string, body: unknown, headers: object, signal?: AbortSignal): Promise<Response> {
+    const sent = typeof body === "string" ? body : JSON.stringify(body);
+    const given = { "content-type": "application/json", ...headers };
+    return fetch(this.#url + path, { method: "POST", headers: given, body: sent, signal, keepalive: this.#keepalive });
+  }
+}
+
+async function wholeBody(what: string, answer: Response, statuses: readonly number[]): Promise<string> {
+  const said = await answer.text();
+  if (!statuses.includes(answer.status)) throw new Error(`${what}: ${answer.status} ${said.slice(0, 300)}`);
+  const isStream = answer.headers.get("content-type")?.startsWith("text/event-stream");
+  if (isStream && !said.endsWith("\n\n")) throw new Error(`${what}: a stream ended with ${said.slice(-200)}`);
+  return said;
+}

@@ -1,0 +1,80 @@
+/**
+ * The three roles stay up under hours of moderate load: no exit, no violated law, memory and descriptors level off.
+ * `npx bun run test:soak -- --minutes N` is the whole; its sample lasts seconds and judges all but memory.
+ */
+import { beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import fc from "fast-check";
+import { figure, seed, sized } from "../size.ts";
+import { levelOf, type Sample } from "./level.ts";
+import { type RoleOutcome, soak } from "./soak.ts";
+
+const minutes = Number(process.env.TEST_MINUTES ?? sized("soak", { sample: 0.1, whole: 120 }));
+const isWhole = sized("soak", { sample: false, whole: true });
+const GROWTH_MB = 5;
+/** Each server may use a third of a core. */
+const CORES = 1 / 3;
+
+setDefaultTimeout((minutes + 10) * 60_000);
+
+let outcomes: RoleOutcome[] = [];
+
+beforeAll(async () => {
+  outcomes = await soak({
+    seed,
+    minutes,
+    warmUpS: isWhole ? 60 : 2,
+    perSecond: isWhole ? 40 : 25,
+    sampleEveryS: isWhole ? 5 : 1,
+    keepsConnections: isWhole,
+    say: isWhole ? console.log : undefined,
+  });
+  for (const { role, samples, descriptors, cores, traffic } of outcomes) {
+    const level = isWhole ? levelOf(samples, minutes) : null;
+    figure(role, { ...level, descriptors, cores, sent: traffic.sent, leftOut: traffic.leftOut, wrong: traffic.wrong });
+  }
+});
+
+test("no server ended by itself, and SIGTERM ends each with code 0", () => {
+  expect(outcomes.map(({ role, ended, exitCode, output }) => ({ role, ended, exitCode, output }))).toEqual(
+    (["vllm", "triton", "trtllm-serve"] as const).map((role) => ({ role, ended: null, exitCode: 0, output: "" })),
+  );
+});
+
+test("every answer that no fault disturbed was right", () => {
+  expect(outcomes.map(({ traffic: { wrongCount, wrong } }) => ({ wrongCount, wrong }))).toEqual(
+    outcomes.map(() => ({ wrongCount: 0, wrong: [] })),
+  );
+  for (const { traffic } of outcomes) expect(traffic.sent).toBeGreaterThan(minutes * 60 * 10);
+});
+
+test("no law of the metrics was violated", () => {
+  for (const { check } of outcomes) expect(check).toEqual({ code: 0, said: expect.stringContaining(" 0 violated") });
+});
+
+test("descriptors at the end are as many as at the start", () => {
+  for (const { role, descriptors } of outcomes) {
+    const [start, end] = descriptors;
+    expect({ role, more: Math.max(0, end - start) }).toEqual({ role, more: 0 });
+  }
+});
+
+test.skipIf(!isWhole)("memory levels off, and no server used more than a third of a core", () => {
+  for (const { role, samples, cores } of outcomes) {
+    const { growthMb } = levelOf(samples, minutes);
+    const isLevel = growthMb <= GROWTH_MB;
+    expect({ role, growthMb, isLevel, isModerate: cores <= CORES }).toMatchObject({ isLevel: true, isModerate: true });
+  }
+});
+
+test("the verdict on memory finds any steady growth, beneath noise, and accuses no level run", () => {
+  const noisy = (perMinute: number, noise: readonly number[]): Sample[] =>
+    noise.map((mb, at) => ({ minute: at / 12, residentMb: 200 + (perMinute * at) / 12 + mb, descriptors: 20 }));
+  const noise = fc.array(fc.double({ min: -3, max: 3, noNaN: true }), { minLength: 1440, maxLength: 1440 });
+  fc.assert(
+    fc.property(noise, fc.double({ min: 0.3, max: 5, noNaN: true }), (values, perMinute) => {
+      expect(levelOf(noisy(0, values), 120).growthMb).toBeLessThanOrEqual(GROWTH_MB);
+      expect(levelOf(noisy(perMinute, values), 120).growthMb).toBeGreaterThan(GROWTH_MB);
+    }),
+    { numRuns: 20 },
+  );
+});
