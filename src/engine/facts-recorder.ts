@@ -1,4 +1,4 @@
-/** Where do the facts of one engine come from? From the calls of engine and loop, and from the plan's lists in the core. */
+/** Gathers the facts of one engine from the calls of engine and loop, and from the plan's lists in the core. */
 import { Field, SLOTS, Word } from "../../assembly/layout.ts";
 import { TrtWord } from "../../assembly/trtllm/layout.ts";
 import type { Core } from "../core/core.ts";
@@ -25,7 +25,7 @@ export class FactsRecorder implements LoopObserver {
   /** Facts of the step at hand; one object for all. */
   readonly #facts: { -readonly [Name in keyof StepFacts]: StepFacts[Name] } = {
     ...{ step: 0, plannedUs: 0, dueUs: 0, startUs: 0, endUs: 0, partsUs: NO_PARTS },
-    ...{ tokens: 0, preemptions: 0, rebasedUs: 0, cause: 0 },
+    ...{ tokens: 0, preemptions: 0, rebasedUs: 0, cause: 0, oldestStep: () => this.#oldestStep() },
   };
   readonly #partsUs = new Float64Array(WRITTEN_PARTS - 1);
   #parts = 0;
@@ -236,6 +236,13 @@ export class FactsRecorder implements LoopObserver {
     }
     this.#planned.length = 0;
     this.observer.idle();
+  }
+
+  #oldestStep(): number {
+    let first = Number.POSITIVE_INFINITY;
+    for (const timeline of this.#ended) first = Math.min(first, timeline.firstStep);
+    for (let slot = 0; slot < SLOTS; slot++) first = Math.min(first, this.trailAt(slot)?.firstStep ?? first);
+    return first;
   }
 
   /** Who it is, also when the front ended it since the last abort point. */

@@ -34,6 +34,8 @@ export interface StepFacts {
   readonly rebasedUs: number;
   /** Why it began late, as far as it did. */
   readonly cause: Cause;
+  /** First step that a generation which is alive, or not reported yet, names; Infinity if none does. Looks at all slots. */
+  readonly oldestStep: () => number;
 }
 
 /** Times in microseconds of the engine's clock. Called on the loop's thread, between two steps' writes. */
@@ -134,6 +136,11 @@ export class RequestTimeline implements TimelineFacts {
 
   get bytes(): number {
     return this.receiver.bytes ?? 0;
+  }
+
+  /** Number of the first step that gave it a token; Infinity before that. */
+  get firstStep(): number {
+    return this.runs[0] ?? (this.#width > 0 ? this.#from : Number.POSITIVE_INFINITY);
   }
 
   get stepDueUs(): number {

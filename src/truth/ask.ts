@@ -1,10 +1,11 @@
 /**
- * What do the kept rows look like to who asks for them? Text in pieces of a few rows: whoever sends them lets the steps
- * of the engine pass in between.
+ * Writes the kept rows as text, in pieces of a few rows, so that the sender can let the steps of the engine pass in
+ * between.
  */
 import { formatPage, idOf, requestIdOf } from "./format.ts";
-import { Page, REQUEST_WORDS } from "./page.ts";
+import { Page } from "./page.ts";
 import type { Recent } from "./recent.ts";
+import { eachRun, engineOf, FIELDS, type Words } from "./request-row.ts";
 import { type About, headerLine, type PageLine, SCHEMA } from "./schema.ts";
 
 /** Rows of a piece; tokens of a piece; rows looked at, which is faster. */
@@ -12,16 +13,8 @@ const ROWS = 64;
 const TOKENS = 512;
 const LOOKED_AT = 1024;
 
-/** Where a row's fields begin; places of some of them. */
-const FIELDS = 2;
-const ENGINE = FIELDS;
-const ID_WORDS = FIELDS + 15;
-const PREEMPTED = FIELDS + 16;
-const RUNS = FIELDS + 17;
 /** Places of fields in a step's row. */
 const [DUE, WRITE_START, WRITE_END] = [FIELDS + 3, FIELDS + 4, FIELDS + 5];
-
-type Words = Float64Array<ArrayBuffer>;
 
 /** From where, and how much. */
 export interface TruthQuery {
@@ -29,12 +22,6 @@ export interface TruthQuery {
   readonly since: number | "end" | null;
   readonly limit: number;
   readonly steps: boolean;
-}
-
-/** Calls `run` for each run of a request's row: first step, steps, tokens in each. */
-function eachRun(row: Words, run: (first: number, steps: number, width: number) => void): void {
-  const from = FIELDS + REQUEST_WORDS - 2 + Math.ceil(row[ID_WORDS]! / 8) + row[PREEMPTED]!;
-  for (let at = from; at < from + row[RUNS]!; at += 3) run(row[at]!, row[at + 1]!, row[at + 2]!);
 }
 
 function textOf(rows: readonly Words[]): string {
@@ -90,7 +77,7 @@ function* stepsOf(recent: Recent, rows: readonly Words[]): Generator<string, num
   const engines = new Map<number, Named>();
   for (const [i, row] of rows.entries()) {
     if (i % LOOKED_AT === LOOKED_AT - 1) yield "";
-    const engine = row[ENGINE]!;
+    const engine = engineOf(row);
     const named = engines.get(engine) ?? new Named();
     engines.set(engine, named);
     eachRun(row, (first, steps) => named.add(first, steps));
@@ -150,7 +137,7 @@ function isOf(id: string, asked: string): boolean {
 function* timesOf(recent: Recent, row: Words, name: string, at: number): Generator<string> {
   const runs: [number, number, number][] = [];
   eachRun(row, (first, steps, width) => runs.push([first, steps, width]));
-  const engine = row[ENGINE]!;
+  const engine = engineOf(row);
   let text = `"${name}":[`;
   let tokens = 0;
   for (const [first, steps, width] of runs) {

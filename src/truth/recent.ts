@@ -1,43 +1,60 @@
 /**
- * What does a running server keep of the truth? The rows of the last generations that ended and of the last steps, in
- * memory, as they lie in the pages of the truth log; they become text when somebody asks.
+ * Keeps the truth of a running server in memory: the rows of the last generations that ended, and the rows of the steps
+ * that these and the generations still alive name. Rows lie here as in the pages of the truth log and become text when a
+ * client asks.
  */
 import { bothObservers, type Observer } from "../engine/observer.ts";
 import { Page, STEP_WORDS } from "./page.ts";
+import { engineOf, firstStepOf, type Words } from "./request-row.ts";
 
-/** Steps that are kept, of all engines of the process together. */
+/** Steps that are kept at most, of all engines of the process together. */
 export const STEPS_KEPT = 2 ** 17;
-/** The ring of steps grows by so many. */
-const PART = 2 ** 12;
+/** Steps are kept and forgotten in parts of this many. */
+export const PART_STEPS = 2 ** 12;
 /** Most words in all rows of requests together. */
 export const WORDS_MOST = 2 ** 23;
 
-type Words = Float64Array<ArrayBuffer>;
-
-/** The steps of one engine: a ring by number. */
-class StepRing {
-  /** The number of the last one. */
+/** The steps of one engine, in parts by number. */
+class StepParts {
+  /** Number of the last step. */
   last = 0;
-  readonly #parts: Words[] = [];
+  readonly #capacity: number;
+  /** By the number of their first step divided by `PART_STEPS`, oldest first. */
+  readonly #parts = new Map<number, Words>();
 
-  /** `capacity`: a multiple of PART. */
-  constructor(readonly capacity: number) {}
-
-  /** Where the row of the next step is to be written. */
-  next(step: number): { readonly words: Words; readonly at: number } {
-    this.last = step;
-    const place = step % this.capacity;
-    const part = Math.floor(place / PART);
-    this.#parts[part] ??= new Float64Array(PART * STEP_WORDS);
-    return { words: this.#parts[part], at: (place % PART) * STEP_WORDS };
+  /** `capacity`: a multiple of `PART_STEPS`. */
+  constructor(capacity: number) {
+    this.#capacity = capacity;
   }
 
-  /** The row of a step; null: not kept, or not there yet. */
+  /** Place for the row of the next step. `needed` returns the first step that somebody may still ask for. */
+  next(step: number, needed: () => number): { readonly words: Words; readonly at: number } {
+    this.last = step;
+    const number = Math.floor(step / PART_STEPS);
+    let words = this.#parts.get(number);
+    if (words === undefined) {
+      words = this.#forget(Math.max(step - this.#capacity, needed())) ?? new Float64Array(PART_STEPS * STEP_WORDS);
+      this.#parts.set(number, words);
+    }
+    return { words, at: (step % PART_STEPS) * STEP_WORDS };
+  }
+
+  /** Forgets the parts that end before `step`, and returns the memory of one of them. */
+  #forget(step: number): Words | undefined {
+    let free: Words | undefined;
+    for (const [number, words] of this.#parts) {
+      if ((number + 1) * PART_STEPS > step) break;
+      this.#parts.delete(number);
+      free = words;
+    }
+    return free;
+  }
+
+  /** The row of a step; null if it is not kept, or has not come yet. */
   row(step: number): Words | null {
-    if (step < 1 || step > this.last || this.last - step >= this.capacity) return null;
-    const place = step % this.capacity;
-    const at = (place % PART) * STEP_WORDS;
-    const words = this.#parts[Math.floor(place / PART)];
+    if (step < 1 || step > this.last || this.last - step >= this.#capacity) return null;
+    const at = (step % PART_STEPS) * STEP_WORDS;
+    const words = this.#parts.get(Math.floor(step / PART_STEPS));
     return words?.subarray(at, at + words[at + 1]!) ?? null;
   }
 }
@@ -47,7 +64,7 @@ export class Recent {
   first: number;
   next: number;
   readonly #engineFirst: number;
-  readonly #steps: readonly StepRing[];
+  readonly #steps: readonly StepParts[];
   /** By number modulo `most`. */
   readonly #rows: Words[] = [];
   #words = 0;
@@ -65,18 +82,18 @@ export class Recent {
     base: number,
   ) {
     this.#engineFirst = engineFirst;
-    const each = Math.max(PART, 2 ** Math.floor(Math.log2(STEPS_KEPT / engines)));
-    this.#steps = Array.from({ length: engines }, () => new StepRing(each));
+    const each = Math.max(PART_STEPS, 2 ** Math.floor(Math.log2(STEPS_KEPT / engines)));
+    this.#steps = Array.from({ length: engines }, () => new StepParts(each));
     this.first = base;
     this.next = base;
   }
 
   /** Makes the observer of the engine with this label. */
   observer(engine: number): Observer {
-    const ring = this.#steps[engine - this.#engineFirst]!;
+    const steps = this.#steps[engine - this.#engineFirst]!;
     return {
       step: (facts) => {
-        const { words, at } = ring.next(facts.step);
+        const { words, at } = steps.next(facts.step, () => Math.min(facts.oldestStep(), this.#firstStep(engine)));
         this.#step.clear();
         this.#step.step(engine, facts);
         words.set(this.#step.words, at);
@@ -103,6 +120,16 @@ export class Recent {
   /** The last step of an engine that is there. */
   lastStep(engine: number): number {
     return this.#steps[engine - this.#engineFirst]?.last ?? 0;
+  }
+
+  /** The first step that a kept row of this engine names; Infinity if none names any. */
+  #firstStep(engine: number): number {
+    let first = Number.POSITIVE_INFINITY;
+    for (let number = this.first; number < this.next; number++) {
+      const row = this.#rows[number % this.most]!;
+      if (engineOf(row) === engine) first = Math.min(first, firstStepOf(row));
+    }
+    return first;
   }
 
   #keep(row: Words): void {

@@ -1,10 +1,10 @@
-/** Is what a running server tells of its last requests what the truth log says of them? Any run, any size of the pages. */
+/** A running server tells of its last requests what the truth log says of them, for any run and any size of the pages. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import type { FactsRecorder } from "../../src/engine/facts-recorder.ts";
 import { RequestTimeline } from "../../src/engine/observer.ts";
 import { rowsOf, rowsSince } from "../../src/truth/ask.ts";
-import { observersOf, Recent, STEPS_KEPT, WORDS_MOST } from "../../src/truth/recent.ts";
+import { observersOf, PART_STEPS, Recent, STEPS_KEPT, WORDS_MOST } from "../../src/truth/recent.ts";
 import type { About, PageLine, RequestLine, StepLine } from "../../src/truth/schema.ts";
 import { times } from "../size.ts";
 import { dueTimes, factsOf, run, small } from "./truth-run.ts";
@@ -117,7 +117,8 @@ test("a request is found by what the client called it, by its answer and by its 
   }
 });
 
-const stepOf = (n: number) => factsOf(n, { plannedUs: n, dueUs: n + 1, startUs: n + 2, endUs: n + 3 });
+const stepOf = (n: number, oldest = Number.POSITIVE_INFINITY) =>
+  factsOf(n, { plannedUs: n, dueUs: n + 1, startUs: n + 2, endUs: n + 3, oldestStep: () => oldest });
 
 test("memory has a bound: rows by number and by size, steps by number", () => {
   const recent = new Recent(100_000, 2, 4, 0);
@@ -130,7 +131,7 @@ test("memory has a bound: rows by number and by size, steps by number", () => {
   expect(recent.row(recent.first - 1)).toBeNull();
 
   const capacity = STEPS_KEPT / 2;
-  for (let n = 1; n <= capacity + 10; n++) observer.step(stepOf(n));
+  for (let n = 1; n <= capacity + 10; n++) observer.step(stepOf(n, 1));
   expect(recent.step(5, 10)).toBeNull();
   expect(recent.step(5, 11)![3]).toBe(11);
   expect(recent.step(5, capacity + 10)![3]).toBe(capacity + 10);
@@ -142,10 +143,42 @@ test("memory has a bound: rows by number and by size, steps by number", () => {
   expect(tokens.dueUs).toEqual([null, null, 13]);
 });
 
+test("steps are kept for as long as a kept or living generation names them, and not for much longer", () => {
+  const life = fc.record({ after: fc.nat(6 * PART_STEPS), tokens: fc.integer({ min: 1, max: 3 * PART_STEPS }) });
+  const property = fc.property(fc.integer({ min: 1, max: 4 }), fc.array(life, { maxLength: 12 }), (most, lives) => {
+    const recent = new Recent(most, 1, 0, 0);
+    const observer = recent.observer(0);
+    const spans = lives.map(({ after, tokens }) => ({ first: after + 1, last: after + tokens }));
+    const ends = spans.toSorted((a, b) => a.last - b.last);
+    const end = ends.at(-1)?.last ?? PART_STEPS;
+    for (let step = 1; step <= end; step++) {
+      const alive = spans.filter(({ first, last }) => first <= step && step <= last);
+      observer.step(stepOf(step, Math.min(...alive.map(({ first }) => first))));
+      for (const { first, last } of ends) {
+        if (last !== step) continue;
+        const timeline = new RequestTimeline(recorder, "a", 0, 0, 1, { onTokens() {} });
+        for (let token = first; token <= last; token++) timeline.took(token, 1);
+        timeline.closeRun();
+        observer.request(timeline);
+      }
+    }
+    const kept = ends.slice(-most);
+    for (const { first, last } of kept)
+      for (const step of [first, Math.floor((first + last) / 2), last]) expect(recent.step(0, step)?.[3]).toBe(step);
+    // Parts that nobody named when the last one began are gone.
+    const began = Math.floor(end / PART_STEPS) * PART_STEPS;
+    const then = [...ends.filter(({ last }) => last < began).slice(-most), ...ends.filter(({ last }) => last >= began)];
+    const needed = Math.min(began, ...then.map(({ first }) => first));
+    const oldest = Math.floor(needed / PART_STEPS) * PART_STEPS;
+    for (let step = 1; step < oldest; step += 97) expect(recent.step(0, step)).toBeNull();
+  });
+  fc.assert(property, { numRuns: times(40) });
+});
+
 test("pieces are short, however long the request and however many there are", () => {
   const recent = new Recent(5000, 1, 0, 0);
   const observer = recent.observer(0);
-  for (let n = 1; n <= 100_000; n++) observer.step(stepOf(n));
+  for (let n = 1; n <= 100_000; n++) observer.step(stepOf(n, 1));
   for (let i = 0; i < 5000; i++) {
     const timeline = new RequestTimeline(recorder, `chatcmpl-${i}`, i, 0, 1, { onTokens() {} });
     for (let step = 1; step <= (i === 7 ? 100_000 : 3); step++) timeline.took(step, 1);

@@ -46,7 +46,7 @@ export const plain = generationOf({ promptIds: new Uint32Array([1]), ignoreEos: 
 /** A step that was written for a microsecond, 0 of which is known but this. */
 export const factsOf = (step: number, known: Partial<StepFacts> = {}): StepFacts => ({
   ...{ step, plannedUs: 0, dueUs: 0, startUs: 0, endUs: 1, partsUs: new Float64Array(), tokens: 1 },
-  ...{ preemptions: 0, rebasedUs: 0, cause: 0 as const, ...known },
+  ...{ preemptions: 0, rebasedUs: 0, cause: 0 as const, oldestStep: () => Number.POSITIVE_INFINITY, ...known },
 });
 
 /** Requests of all kinds: some are cancelled, some end at a stop string, some are cancelled while another one is told. */
