@@ -45,6 +45,9 @@ export interface ResponseSetup {
   readonly habits: ResponsesHabits | undefined;
 }
 
+/** Characters that each token of a kept conversation counts as. */
+const CHARACTERS_PER_TOKEN = 8;
+
 export class ResponsesForm implements Form {
   readonly background: Background | null;
   readonly #repeated: RepeatedFields;
@@ -224,8 +227,17 @@ export class ResponsesForm implements Form {
       status,
       body: (now) => this.#body(now, items, ending),
       before: { messages, texts },
+      characters: this.#characters(items, texts),
       running,
     });
+  }
+
+  /** About what a kept response takes: the fields that it repeats, its conversation, its items, and its events. */
+  #characters(items: readonly Item[], texts: readonly string[]): number {
+    const { json } = this.#repeated;
+    const lengths = [...Object.values(json), ...items.map((item) => item.json), ...texts].map(({ length }) => length);
+    const prompt = this.#context.prompts[0]!.tokens * CHARACTERS_PER_TOKEN;
+    return lengths.reduce((sum, length) => sum + length, prompt + (this.#setup.log?.characters ?? 0));
   }
 
   #event(type: string, members: string): string {
