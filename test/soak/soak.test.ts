@@ -23,7 +23,7 @@ beforeAll(async () => {
     seed,
     minutes,
     warmUpS: isWhole ? 60 : 2,
-    perSecond: isWhole ? 40 : 25,
+    perSecond: 25,
     sampleEveryS: isWhole ? 5 : 1,
     keepsConnections: isWhole,
     say: isWhole ? console.log : undefined,
