@@ -73,10 +73,20 @@ const OUTPUT_CHARACTERS = 65_536;
 
 async function start(role: RoleName, flags: readonly string[], base: string): Promise<SoakServer> {
   const readyFile = join(base, `${role}.json`);
-  const child = Bun.spawn([process.execPath, main, "serve", ...flags, "--ready-file", readyFile], {
-    stdout: "pipe",
-    stderr: "pipe",
-  });
+  const child = Bun.spawn(
+    [
+      process.execPath,
+      main,
+      "serve",
+      ...flags,
+      `--ready-file=${readyFile}`,
+      ...(role === "triton" ? ["--exit-with-parent=true"] : ["--exit-with-parent"]),
+    ],
+    {
+      stdout: "pipe",
+      stderr: "pipe",
+    },
+  );
   let output = "";
   for (const stream of [child.stdout, child.stderr]) {
     void (async () => {

@@ -44,7 +44,7 @@ test("every answer that no fault disturbed was right", () => {
   expect(outcomes.map(({ traffic: { wrongCount, wrong } }) => ({ wrongCount, wrong }))).toEqual(
     outcomes.map(() => ({ wrongCount: 0, wrong: [] })),
   );
-  for (const { traffic } of outcomes) expect(traffic.sent).toBeGreaterThan(minutes * 60 * 10);
+  for (const { traffic } of outcomes) expect(traffic.sent).toBeGreaterThan(minutes * 60);
 });
 
 test("no law of the metrics was violated", () => {
