@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { builtFiles, textOf } from "../../app/text.ts";
 import { jsonObjectIn } from "../../config/json-object.ts";
 import type { ServeConfig } from "../../config/types.ts";
+import { RECORD_NAME } from "../../content/fixtures/recording.ts";
 import type { PromptPart } from "../../content/types.ts";
 import { isRecord, type PassedStream, passedStream } from "../../fit/records.ts";
 import { type FitRun, runOf } from "../../fit/run.ts";
@@ -34,6 +35,8 @@ function passedIn(folder: string): PassedStream[] {
   const records = names.toSorted().flatMap((name) => {
     const path = join(folder, name);
     const json = jsonObjectIn(readFileSync(path, "utf8"));
+    if (json === null && RECORD_NAME.test(name))
+      throw new TraceError(`"${path}": is not a complete record; delete the file, or record again`);
     return json !== null && isRecord(json) ? [{ json, path }] : [];
   });
   if (records.length === 0) throw new TraceError(`"${folder}": has no records of understudy proxy --record`);
