@@ -1,14 +1,17 @@
 /** What does a rule see of a request that passes? As fixtures see it, read from the body without any check. */
 import type { Question } from "../content/fixtures/match.ts";
-import type { Passing } from "./upstream.ts";
+import { lower } from "./fields.ts";
+import { originForm, type Passing } from "./upstream.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
-export function questionIn({ target, headers, body }: Passing): Question {
+export function questionIn({ target, fields, body }: Passing): Question {
+  // The first line of a name counts, as on a server.
+  const headers = Object.fromEntries(fields.toReversed().map(([name, value]) => [lower(name), value]));
   const json = jsonIn(body);
   const messages = messagesIn(json);
   return {
-    path: target.split("?")[0]!,
+    path: originForm(target).split("?")[0]!,
     model: typeof json.model === "string" ? json.model : null,
     user: () => messages.findLast(({ role }) => role === "user")?.content ?? promptIn(json),
     messages: () => messages,

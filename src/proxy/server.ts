@@ -1,22 +1,25 @@
-/** Who stands before a real server? Passes requests on and answers back, disturbs them by a plan, keeps them for a recorder. */
+/** Forwards requests to a real server and its answers to the client, disturbs answers by a plan, and records exchanges. */
 import { FRONT_LIMITS } from "../config/front-limits.ts";
 import type { Question } from "../content/fixtures/match.ts";
 import { insteadOf } from "../faults/instead.ts";
 import type { Plan } from "../faults/types.ts";
 import type { Clock } from "../host/clock.ts";
 import { bodyWithin } from "../http/body-within.ts";
+import type { Exchange } from "../http/socket/exchange.ts";
+import type { IncomingRequest } from "../http/socket/request.ts";
 import { HttpServer } from "../http/socket/server.ts";
-import { PassingEvents, withLineFeeds } from "./events.ts";
+import { firstValue, type HeaderLines } from "./fields.ts";
+import { Passage } from "./passage.ts";
 import { questionIn } from "./question.ts";
 import { RecordedAnswer, type Recorder } from "./recorder.ts";
-import { passedOn } from "./style.ts";
-import { type Passing, passUpstream, type UpstreamAnswer } from "./upstream.ts";
+import { failure, passedOn } from "./style.ts";
+import { type Passing, passUpstream, unknownCodings } from "./upstream.ts";
 
 export interface ProxyOptions {
   readonly to: URL;
   readonly host: string;
   readonly port: number;
-  /** Which plan disturbs the answer; null: none. `ordinal`: of the request. */
+  /** Chooses the plan that disturbs the answer; returns null to disturb nothing. null: no answer is disturbed. */
   readonly planFor: ((question: Question, key: string) => Plan | null) | null;
   readonly recorder: Recorder | null;
   readonly clock: Clock;
@@ -24,16 +27,12 @@ export interface ProxyOptions {
   readonly say: (line: string) => void;
 }
 
-/** Largest body of a request that is passed on. */
+/** Largest body of a request that is forwarded. The body is read whole first, because rules look at it. */
 const BODY_MOST = 64 * 2 ** 20;
-/** Longer answers are passed on as they come. */
-const WHOLE_MOST = 8 * 2 ** 20;
-const NOTHING = new Uint8Array();
-const NOBODY = { onDrain() {}, onGone() {} };
+const TOO_LARGE = `at most ${BODY_MOST} bytes of a body pass`;
 const JSON_TYPE = { "content-type": "application/json" };
 
-const failure = (status: number, message: string) =>
-  JSON.stringify({ error: { message, type: "ProxyError", param: null, code: status } });
+type HttpRequest = IncomingRequest<Exchange>;
 
 export class ProxyServer {
   readonly #server: HttpServer;
@@ -60,149 +59,92 @@ export class ProxyServer {
     return `http://${this.#server.hostname}:${this.#server.port}`;
   }
 
+  /** Ends all connections. */
   close(): Promise<void> {
+    this.#options.recorder?.close();
     return this.#server.stop(true);
   }
 
+  /** The answer goes to the exchange; the value returned here says so. */
   async #answer(request: Request): Promise<Response> {
-    const { to, recorder, say, planFor, clock } = this.#options;
-    const passing = await passingOf(request);
-    if (passing === null)
-      return this.#server.answer(request, 413, JSON_TYPE, failure(413, `at most ${BODY_MOST} bytes of a body pass`));
+    // The server above hands out its own requests, not those of the platform.
+    const incoming = request as unknown as HttpRequest;
+    const fields: [string, string][] = [];
+    incoming.headers.eachSent((name, value) => fields.push([name, value]));
+    const refused = refusalOf(incoming.method, fields);
+    if (refused !== null) return this.#refuse(request, ...refused);
+    const body = await bodyWithin(request, BODY_MOST);
+    if (body === null) return this.#refuse(request, 413, TOO_LARGE);
+    const passing: Passing = { method: incoming.method, target: incoming.target, fields, body };
     this.#open++;
-    const left = new AbortController();
-    request.signal.addEventListener("abort", () => left.abort());
     try {
-      const key = passing.headers["x-request-id"] ?? `${this.#ordinal++}`;
-      const plan = request.method === "POST" ? (planFor?.(questionIn(passing), key) ?? null) : null;
+      const key = firstValue(passing.fields, "x-request-id") ?? `${this.#ordinal++}`;
+      const plan = passing.method === "POST" ? (this.#options.planFor?.(questionIn(passing), key) ?? null) : null;
       const instead = plan && (await this.#disturbed(request, passing, plan, key));
       if (instead) return instead;
-      const beganUs = clock.now();
-      const answer = await passUpstream(to, passing, plan !== null || recorder !== null, left.signal);
-      const { status, headers } = answer;
-      const kept = recorder && new RecordedAnswer(status, headers, Math.round(this.#originUs + beganUs));
-      const keep = (text: string) => kept?.event(Math.round(clock.now() - beganUs), text);
-      const response = isStream(answer)
-        ? await this.#stream(request, answer, recorder !== null || plan !== null, plan !== null, keep)
-        : await this.#whole(request, answer, keep);
-      if (kept) recorder?.keep(passing, kept, response === null);
-      return response ?? new Response(null);
-    } catch (why) {
-      say(`${to.origin} does not answer: ${(why as Error).message}`);
-      return this.#server.answer(request, 502, JSON_TYPE, failure(502, `${to.origin}: ${(why as Error).message}`));
+      await this.#pass(incoming, passing, plan !== null);
+    } catch (error) {
+      this.#fail(incoming, 500, `${passing.method} could not be forwarded: ${(error as Error).message}`);
     } finally {
       this.#open--;
     }
+    return this.#server.later;
   }
 
-  /** The answer in place of the server's; null: there is none, and the plan is in its place. */
+  /** Sends the server's answer, or 502 if there is none. */
+  async #pass(incoming: HttpRequest, passing: Passing, isDisturbed: boolean): Promise<void> {
+    const { reading: exchange, signal } = incoming;
+    const { to, recorder, clock } = this.#options;
+    const left = new AbortController();
+    signal.addEventListener("abort", () => left.abort());
+    if (signal.aborted) left.abort();
+    const beganUs = clock.now();
+    const elapsedUs = () => Math.round(clock.now() - beganUs);
+    const sent = passUpstream(to, passing, {
+      plain: isDisturbed || recorder !== null,
+      signal: left.signal,
+      onInterim: (head) => exchange.inform(head),
+    });
+    const answer = await sent.catch((error: NodeJS.ErrnoException) => {
+      // For a name with several addresses Node gives an error without a message.
+      this.#fail(incoming, 502, `${to.origin}: ${error.message || error.code || error.name}`);
+      return null;
+    });
+    if (answer === null) return;
+    const arrivalUs = Math.round(this.#originUs + beganUs);
+    const record = recorder && new RecordedAnswer(answer.status, answer.fields, arrivalUs);
+    const passed = await new Passage(exchange, answer, (part) => record?.part(elapsedUs(), part)).run();
+    if (record === null || recorder === null) return;
+    record.end(elapsedUs());
+    if (passed === "left") recorder.skip(passing);
+    else recorder.keep(passing, record, passed === "broken");
+  }
+
+  /** Reports the failure and answers with it. If an answer has begun, the client must see that it is incomplete. */
+  #fail(incoming: HttpRequest, status: number, message: string): void {
+    if (incoming.signal.aborted) return;
+    this.#options.say(message);
+    if (incoming.reading.answered) incoming.reading.cut();
+    else this.#refuse(incoming as unknown as Request, status, message);
+  }
+
+  #refuse(request: Request, status: number, message: string): Response {
+    return this.#server.answer(request, status, JSON_TYPE, failure(status, message));
+  }
+
+  /** Sets the plan on the exchange. Returns the answer that the plan gives in place of the server's, or null. */
   async #disturbed(request: Request, passing: Passing, plan: Plan, key: string): Promise<Response | null> {
     await this.#server.disturb(request, { plan, key, told() {}, isBrief: true });
     const epochSeconds = this.#options.epochSeconds();
     const instead = insteadOf(plan, { before: 0, open: this.#open - 1, target: passing.target, epochSeconds });
     return instead && this.#server.answer(request, instead.status, instead.headers, instead.body);
   }
-
-  /** In one piece; null: the server broke off, and so do we. */
-  async #whole(
-    request: Request,
-    { status, headers, body }: UpstreamAnswer,
-    keep: (text: string) => void,
-  ): Promise<Response | null> {
-    const parts: Uint8Array[] = [];
-    let isBroken = false;
-    try {
-      for await (const part of body as AsyncIterable<Uint8Array>) parts.push(part);
-    } catch {
-      isBroken = true;
-    }
-    const bytes = Buffer.concat(parts);
-    keep(bytes.toString());
-    if (!isBroken) return this.#server.answer(request, status, headers, bytes);
-    const sink = this.#server.open(request, NOBODY, null);
-    this.#server.begin(request, status, headers);
-    sink.writeParts(bytes, NOTHING, NOTHING);
-    sink.reset();
-    return null;
-  }
-
-  /** As it comes; event by event where somebody looks at them. null: the server broke off, and so do we. */
-  async #stream(
-    request: Request,
-    { status, headers, body }: UpstreamAnswer,
-    isRead: boolean,
-    isDisturbed: boolean,
-    keep: (text: string) => void,
-  ): Promise<Response | null> {
-    const flow = new Flow(body);
-    const sink = this.#server.open(request, flow, null);
-    flow.sink = sink;
-    const response = this.#server.begin(request, status, headers);
-    const events = new PassingEvents();
-    const take = (event: string) => {
-      keep(event);
-      if (isDisturbed) sink.write(withLineFeeds(event));
-    };
-    const takeRest = () => {
-      const rest = isRead ? events.end() : "";
-      if (rest !== "") take(rest);
-    };
-    try {
-      for await (const bytes of body as AsyncIterable<Uint8Array>) {
-        if (isRead) for (const event of events.push(bytes)) take(event);
-        if (!isDisturbed) sink.writeParts(bytes, NOTHING, NOTHING);
-        await flow.open();
-      }
-    } catch {
-      takeRest();
-      sink.reset();
-      return null;
-    }
-    takeRest();
-    sink.end();
-    return response;
-  }
 }
 
-/** Answers of unknown length are passed on as they come, whatever they are. */
-const isStream = ({ headers, length }: UpstreamAnswer) =>
-  headers["content-type"]?.startsWith("text/event-stream") === true || length === null || length > WHOLE_MOST;
-
-/** Stops reading the server while the client does not keep up. */
-class Flow {
-  sink: { readonly full: boolean } | null = null;
-  readonly #body: { destroy(): unknown };
-  #drained: (() => void) | null = null;
-
-  constructor(body: { destroy(): unknown }) {
-    this.#body = body;
-  }
-
-  async open(): Promise<void> {
-    if (this.sink?.full !== true) return;
-    await new Promise<void>((resolve) => {
-      this.#drained = resolve;
-    });
-  }
-
-  onDrain(): void {
-    this.#drained?.();
-  }
-
-  onGone(): void {
-    this.#body.destroy();
-    this.#drained?.();
-  }
-}
-
-/** null: the body is too large. */
-async function passingOf(request: Request): Promise<Passing | null> {
-  const body = await bodyWithin(request, BODY_MOST);
-  if (body === null) return null;
-  const headers: Record<string, string> = {};
-  request.headers.forEach((value, name) => {
-    headers[name] = value;
-  });
-  const { pathname, search } = new URL(request.url);
-  return { method: request.method, target: pathname + search, headers, body };
+/** Status and message, if the request cannot be forwarded. Decided before the body is read, so that no body is asked for. */
+function refusalOf(method: string, fields: HeaderLines): [status: number, message: string] | null {
+  if (method === "CONNECT") return [501, "CONNECT is not supported: this proxy stands before one server"];
+  const [coding] = unknownCodings(fields);
+  if (coding !== undefined) return [501, `the transfer coding ${coding} is not supported, only chunked is`];
+  return Number(firstValue(fields, "content-length") ?? 0) > BODY_MOST ? [413, TOO_LARGE] : null;
 }

@@ -1,15 +1,31 @@
-/** How does a proxy write heads? With the fields of the server behind it, and nothing of its own but what frames the body. */
+/** Writes the proxy's own answers: errors, and answers that a plan gives in place of the server. */
 import { STATUS_CODES } from "node:http";
-import { CHUNKED, uvicorn, type WireStyle } from "../http/socket/head.ts";
+import { CHUNKED, type WireStyle } from "../http/socket/head.ts";
+import type { HeaderLines } from "./fields.ts";
+import { writtenHead } from "./heads.ts";
+
+const JSON_TYPE = { "content-type": "application/json" };
+
+/** Body of an error of the proxy itself. */
+export const failure = (status: number, message: string): string =>
+  JSON.stringify({ error: { message, type: "ProxyError", param: null, code: status } });
+
+const head: WireStyle["head"] = (status, headers, bytes, close) => {
+  const lines: [string, string][] = Object.entries(headers);
+  if (bytes === CHUNKED) lines.push(["transfer-encoding", "chunked"]);
+  else if (bytes !== null) lines.push(["content-length", `${bytes}`]);
+  if (close) lines.push(["connection", "close"]);
+  return writtenHead(status, STATUS_CODES[status] ?? "", lines as HeaderLines);
+};
+
+function refusal(status: number, message: string): string {
+  const body = failure(status, message);
+  return head(status, JSON_TYPE, Buffer.byteLength(body), true, "") + body;
+}
 
 export const passedOn: WireStyle = {
-  head(status, headers, bytes, close) {
-    const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-    if (bytes === CHUNKED) lines.push("transfer-encoding: chunked\r\n");
-    else if (bytes !== null) lines.push(`content-length: ${bytes}\r\n`);
-    if (close) lines.push("connection: close\r\n");
-    return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n${lines.join("")}\r\n`;
-  },
-  badRequest: uvicorn.badRequest,
-  tooLarge: uvicorn.tooLarge,
+  head,
+  badRequest: () => refusal(400, "the request is not HTTP/1.1 as RFC 9112 has it"),
+  tooLarge: refusal(431, "the request line and the header lines are too large"),
+  asSent: true,
 };

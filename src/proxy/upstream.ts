@@ -1,73 +1,126 @@
-/** How is a request sent on to the real server? As it came, but for what belongs to the connection. */
+/**
+ * Sends a request to the server behind the proxy. Node's client, because it sends and returns header lines as they are
+ * (a list, not an object), reports interim answers and trailers, and leaves bodies in their coding.
+ */
 import http from "node:http";
 import https from "node:https";
+import { FRONT_LIMITS } from "../config/front-limits.ts";
+import { endToEnd, firstValue, type HeaderLines, linePairs, listMembers, lower, withOnly, without } from "./fields.ts";
+import { writtenHead } from "./heads.ts";
 
-/** Fields of a connection, not of what passes (RFC 9110, 7.6.1); the length is written anew. */
-const OF_THE_CONNECTION = [
-  ...["connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"],
-  ...["expect", "content-length"],
-];
-
+/** A request that passes. */
 export interface Passing {
   readonly method: string;
-  /** Path and query. */
+  /** As the client sent it. */
   readonly target: string;
-  readonly headers: Readonly<Record<string, string>>;
+  readonly fields: HeaderLines;
   readonly body: Uint8Array;
 }
 
 export interface UpstreamAnswer {
   readonly status: number;
-  /** In their order, names in lower case, without those of the connection. */
-  readonly headers: Readonly<Record<string, string>>;
-  /** null: it is not said. */
-  readonly length: number | null;
-  /** Bytes as they come; rejects where the server breaks off. */
+  readonly reason: string;
+  readonly fields: HeaderLines;
+  /** Bytes as they come; fails if the server breaks off. Trailers are known at its end. */
   readonly body: http.IncomingMessage;
+}
+
+export interface UpstreamOptions {
+  /** True if the proxy reads the answer, which must then be in no content coding. */
+  readonly plain: boolean;
+  /** Takes the request back. */
+  readonly signal: AbortSignal;
+  /** Receives the heads of interim answers (1xx) other than 100 and 101. */
+  onInterim(head: string): void;
 }
 
 const agents = { "http:": new http.Agent({ keepAlive: true }), "https:": new https.Agent({ keepAlive: true }) };
 
-/** Rejects where nobody answers. `plain`: what comes is to be read here, so it must be in no coding. */
-export function passUpstream(to: URL, request: Passing, plain: boolean, signal: AbortSignal): Promise<UpstreamAnswer> {
+/** Methods that may be sent without saying that there is no body. */
+const BODILESS = ["GET", "HEAD", "DELETE", "OPTIONS", "TRACE"];
+const CONTINUE = 100;
+/** Interim answers forwarded per request, and their bytes. Later ones are dropped, because they wait in memory while the client does not read. */
+const INTERIM_MOST = 100;
+const INTERIM_BYTES = 262_144;
+
+/** Rejects if the server cannot be reached, does not speak HTTP, or answers in a way that cannot be forwarded. */
+export function passUpstream(
+  to: URL,
+  request: Passing,
+  { plain, signal, onInterim }: UpstreamOptions,
+): Promise<UpstreamAnswer> {
   const protocol = to.protocol as keyof typeof agents;
   const { promise, resolve, reject } = Promise.withResolvers<UpstreamAnswer>();
-  const sent = (protocol === "https:" ? https : http).request(
-    {
-      protocol,
-      hostname: to.hostname.replace(/^\[|\]$/g, ""),
-      port: to.port || (protocol === "https:" ? 443 : 80),
-      method: request.method,
-      path: `${to.pathname.replace(/\/$/, "")}${request.target}`,
-      headers: {
-        ...without(request.headers),
-        host: to.host,
-        ...(plain ? { "accept-encoding": "identity" } : {}),
-        ...(request.body.length > 0 ? { "content-length": `${request.body.length}` } : {}),
-      },
-      agent: agents[protocol],
-      signal,
-    },
-    (answer) => {
-      const { statusCode = 502, headers } = answer;
-      const length = headers["content-length"];
-      const all = Object.entries(headers).map(([name, value]) => [
-        name,
-        Array.isArray(value) ? value.join(", ") : value!,
-      ]);
-      resolve({
-        status: statusCode,
-        headers: without(Object.fromEntries(all)),
-        length: length === undefined ? null : Number(length),
-        body: answer,
-      });
-    },
-  );
+  const sent = (protocol === "https:" ? https : http).request({
+    protocol,
+    hostname: to.hostname.replace(/^\[|\]$/g, ""),
+    port: to.port || (protocol === "https:" ? 443 : 80),
+    method: request.method,
+    path: pathBehind(to, request.target),
+    headers: forwarded(request, to.host, plain).flat(),
+    maxHeaderSize: FRONT_LIMITS.headBytes,
+    agent: agents[protocol],
+    signal,
+  });
+  // Node drops header lines after the 2,000th unless it is told not to count them.
+  sent.maxHeadersCount = 0;
+  let interims = 0;
+  let interimBytes = 0;
+  sent.on("information", ({ statusCode, statusMessage, rawHeaders }) => {
+    if (statusCode === CONTINUE) return;
+    const head = writtenHead(statusCode, statusMessage, endToEnd(linePairs(rawHeaders)));
+    interims++;
+    interimBytes += head.length;
+    if (interims <= INTERIM_MOST && interimBytes <= INTERIM_BYTES) onInterim(head);
+  });
+  // Without this listener Node would wait for ever.
+  sent.on("upgrade", ({ statusCode, statusMessage }, socket) => {
+    socket.destroy();
+    reject(new Error(`answered ${statusCode} ${statusMessage}; the proxy does not switch protocols`));
+  });
+  sent.on("response", (answer) => {
+    const { statusCode = 0, statusMessage = "", rawHeaders } = answer;
+    const fields = linePairs(rawHeaders);
+    const [coding] = unknownCodings(fields);
+    if (coding !== undefined) {
+      answer.on("error", () => {});
+      sent.destroy();
+      reject(new Error(`answered with the transfer coding ${coding}; the proxy knows chunked only`));
+      return;
+    }
+    // Node ends a body without a stated length as if it were complete, also when the connection is reset.
+    sent.on("error", (error) => answer.complete || answer.destroy(error));
+    resolve({ status: statusCode, reason: statusMessage, fields: endToEnd(fields), body: answer });
+  });
   sent.on("error", reject);
   sent.end(request.body);
   return promise;
 }
 
-function without(headers: Readonly<Record<string, string>>): Record<string, string> {
-  return Object.fromEntries(Object.entries(headers).filter(([name]) => !OF_THE_CONNECTION.includes(name)));
+/** The target behind the path of `to`. Of an absolute form only path and query are left: `to` is its authority. */
+function pathBehind(to: URL, target: string): string {
+  return target === "*" ? target : `${to.pathname.replace(/\/$/, "")}${originForm(target)}`;
 }
+
+/** Path and query of a target as they were sent; `*` stays. */
+export function originForm(target: string): string {
+  if (target.startsWith("/") || target === "*") return target;
+  const path = target.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, "");
+  return path.startsWith("/") ? path : `/${path}`;
+}
+
+/** Header lines as the server gets them: the client's, but for those of its connection, Host, and the framing where it said none. */
+function forwarded({ method, fields }: Passing, host: string, plain: boolean): HeaderLines {
+  // Trailers are not forwarded. The body has been read, so the client's expectation has been met.
+  let lines: HeaderLines = without(endToEnd(fields), "trailer").filter(
+    ([name, value]) => lower(name) !== "expect" || lower(value) !== "100-continue",
+  );
+  lines = firstValue(lines, "host") === null ? [["Host", host], ...lines] : withOnly(lines, ["Host", host]);
+  if (plain) lines = withOnly(lines, ["Accept-Encoding", "identity"]);
+  const isFramed = firstValue(lines, "content-length") !== null || firstValue(lines, "transfer-encoding") !== null;
+  return isFramed || BODILESS.includes(method) ? lines : [...lines, ["Content-Length", "0"]];
+}
+
+/** Transfer codings other than chunked: the proxy cannot forward such a body, because it would lose the coding. */
+export const unknownCodings = (fields: HeaderLines): string[] =>
+  listMembers(fields, "transfer-encoding").filter((coding) => coding !== "chunked");

@@ -16,7 +16,11 @@ const PATIENCE_MS = 15_000;
 const LINGER_MS = 60;
 
 /** Sends the text and reads until the connection ends; one that stays open until so many bytes are there, and a moment longer. */
-export function readWire(port: number, text: string, enough = Number.POSITIVE_INFINITY): Promise<SeenWire> {
+export function readWire(
+  port: number,
+  text: string | Uint8Array,
+  enough = Number.POSITIVE_INFINITY,
+): Promise<SeenWire> {
   const parts: Buffer[] = [];
   let bytes = 0;
   const { promise, resolve } = Promise.withResolvers<SeenWire>();

@@ -18,7 +18,7 @@ interface Heard {
 const DEAF: ParserEvents = { onHead() {}, onBody() {}, onComplete: () => false, onUpgrade() {} };
 
 /** What is heard when the bytes come in these parts; nothing is fed behind a refusal. `enough`: asked behind each request. */
-function hear(parts: readonly Buffer[], headBytes = HEAD_BYTES, enough = () => false): Heard {
+function hear(parts: readonly Buffer[], headBytes = HEAD_BYTES, enough = () => false, asSent = false): Heard {
   const events: string[] = [];
   let fieldBytes = 0;
   let body = "";
@@ -41,6 +41,7 @@ function hear(parts: readonly Buffer[], headBytes = HEAD_BYTES, enough = () => f
       onUpgrade: () => events.push("upgrade"),
     },
     headBytes,
+    asSent,
   );
   try {
     for (let part of parts) {
@@ -256,4 +257,32 @@ test("llhttp's bytes are no named exports: loading the parser takes less than 14
   const bytes = Number(stdout.toString());
   expect(bytes).toBeGreaterThan(0);
   expect(bytes).toBeLessThan(14e6);
+});
+
+test("for a proxy: targets stay as they were sent, and requests with Upgrade are read with their bodies, however the bytes are cut", () => {
+  const upgrade = "connection: upgrade\r\nupgrade: h2c\r\n";
+  const sent = [
+    `GET * HTTP/1.1\r\n${upgrade}\r\n`,
+    `POST http://h/p?q#f HTTP/1.1\r\n${upgrade}content-length: 4\r\n\r\nbody`,
+    `POST /c HTTP/1.1\r\n${upgrade}transfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n`,
+    "GET /plain HTTP/1.1\r\n\r\n",
+  ];
+  const bytes = Buffer.from(sent.join("").repeat(40));
+  const expected = ["*", "http://h/p?q#f", "/c", "/plain"];
+  const cuts = fc.array(fc.integer({ min: 1, max: 400 }), { minLength: 1, maxLength: 30 });
+  fc.assert(
+    fc.property(cuts, fc.boolean(), (sizes, enough) => {
+      const parts: Buffer[] = [];
+      for (let at = 0, cut = 0; at < bytes.length; at += parts.at(-1)!.length, cut++)
+        parts.push(bytes.subarray(at, at + sizes[cut % sizes.length]!));
+      const { events, fed } = hear(parts, HEAD_BYTES, () => enough, true);
+      const targets = events.filter((one) => one.startsWith("head ")).map((one) => JSON.parse(one.slice(5))[1]);
+      expect([fed, targets]).toEqual([Fed.Fine, Array(40).fill(expected).flat()]);
+      expect(events.filter((one) => one.startsWith("body "))).toEqual(
+        Array(40).fill(["body ", "body body", "body hi", "body "]).flat(),
+      );
+      expect(events).not.toContain("upgrade");
+    }),
+    { numRuns: times(200) },
+  );
 });

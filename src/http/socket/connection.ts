@@ -95,7 +95,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     this.#server = server;
     this.address = socket.remoteAddress;
     this.port = socket.remotePort;
-    this.#parser = new Parser(this, server.headBytes);
+    this.#parser = new Parser(this, server.headBytes, server.style.asSent);
     this.#wait();
   }
 

@@ -4,6 +4,7 @@ import type { EventSink, HeldBytes, PartSink, SinkEvents } from "../sink.ts";
 import type { FaultyStream } from "./faulty.ts";
 import type { Head } from "./fields.ts";
 import { CHUNKED, type WireStyle } from "./head.ts";
+import { type RawFraming, RawStream } from "./raw-stream.ts";
 import { IncomingRequest, type ReadControl } from "./request.ts";
 import { type Drained, type Output, SocketStream } from "./stream.ts";
 import { GATHERED_MOST, GatheredParts, NO_BODY, WholeParts } from "./whole-parts.ts";
@@ -55,7 +56,7 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
   keepAlive: boolean;
   #expects: boolean;
   #state = State.Waiting;
-  #stream: SocketStream | FaultyStream | null = null;
+  #stream: SocketStream | FaultyStream | RawStream | null = null;
   /** Takes the answer where a plan disturbs it. */
   faulty: FaultyStream | null = null;
   #parts: WholeParts | null = null;
@@ -92,6 +93,12 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
     this.#obey(headers);
     const length = NO_BODY.includes(status) ? null : bytes;
     const head = this.line.style.head(status, headers, length, !this.keepAlive, this.line.date());
+    this.answerWithHead(head, length === null ? null : body);
+  }
+
+  /** Sends a whole answer. `head`: status line, header lines and the empty line, which fit the body. */
+  answerWithHead(head: string, body: string | Uint8Array | null): void {
+    if (this.#state !== State.Waiting) return;
     if (this.faulty !== null) {
       this.#state = State.Streaming;
       this.#stream = this.faulty;
@@ -99,38 +106,55 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
       return;
     }
     this.#state = State.Complete;
-    if (this.#headOnly || length === null || body === null) this.#send(head, "");
+    if (this.#headOnly || body === null) this.#send(head, "");
     else this.#send(head, body);
     this.#end();
   }
 
+  /** Sends an interim answer (1xx) before the answer. `head`: as of `answerWithHead`. HTTP/1.0 knows none. */
+  inform(head: string): void {
+    if (this.#state === State.Waiting && this.version === "1.1") this.#send(head, "");
+  }
+
   open(owner: SinkEvents, waiting: HeldBytes | null): EventSink {
-    this.#stream = this.faulty?.open(owner, waiting) ?? new SocketStream(owner, waiting, this);
-    return this.#stream;
+    const stream = this.faulty?.open(owner, waiting) ?? new SocketStream(owner, waiting, this);
+    this.#stream = stream;
+    return stream;
+  }
+
+  /** Sends the head, which says how the body is framed, and returns where the body goes. Not for answers that a plan disturbs. */
+  beginRaw(owner: SinkEvents, head: string, framing: RawFraming): RawStream {
+    const stream = new RawStream(owner, this, framing);
+    this.#stream = stream;
+    if (this.#state === State.Gone) stream.gone();
+    if (this.#state !== State.Waiting) return stream;
+    this.#state = State.Streaming;
+    this.request.forget();
+    this.#send(head, "");
+    return stream;
   }
 
   /** The stream's head, at once, and then the stream. */
   begin(status: number, headers: Readonly<Record<string, string>>): void {
-    // Between its body and its answer the request may have waited for time to spare.
+    this.#obey(headers);
+    const framing = this.#headOnly ? null : CHUNKED;
+    this.beginWithHead(this.line.style.head(status, headers, framing, !this.keepAlive, this.line.date()));
+  }
+
+  /** Sends the head of the stream that `open` returned. `head`: as of `answerWithHead`; says that chunks follow. */
+  beginWithHead(head: string): void {
+    // The client may have left while the request waited for a free moment of the event loop.
     if (this.#state === State.Gone) this.#stream?.gone();
     if (this.#state !== State.Waiting) return;
-    this.#obey(headers);
     this.#state = State.Streaming;
     this.request.forget();
-    const head = this.line.style.head(
-      status,
-      headers,
-      this.#headOnly ? null : CHUNKED,
-      !this.keepAlive,
-      this.line.date(),
-    );
     if (this.faulty === null) this.#send(head, "");
-    this.#stream!.begin(head);
+    (this.#stream as SocketStream | FaultyStream).begin(head);
   }
 
   /** The head of an answer of so many bytes, and then those. */
   beginWhole(owner: SinkEvents, status: number, headers: Readonly<Record<string, string>>, bytes: number): WholeParts {
-    if (bytes > GATHERED_MOST) this.#spared();
+    if (bytes > GATHERED_MOST) this.spare();
     const { faulty } = this;
     const gathered =
       faulty === null ? null : new GatheredParts((body) => faulty.answer(head, this.#headOnly ? null : body));
@@ -147,8 +171,8 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
     return parts;
   }
 
-  /** Too much to be kept for a plan: it leaves as it is, and the plan's witness is told. */
-  #spared(): void {
+  /** Takes the plan off the answer, because the answer is too large to be kept for it, and tells the plan's witness. */
+  spare(): void {
     this.faulty?.spare();
     this.faulty = null;
   }

@@ -39,7 +39,7 @@ export class HeaderFields {
     for (const [at, name] of this.#names.entries()) act(this.#values[at] ?? "", name);
   }
 
-  /** In their order, names in the letters in which they were sent. */
+  /** Calls `act` for each line in the order sent. Names keep the letter case in which they were sent. */
   eachSent(act: (name: string, value: string) => void): void {
     for (const [at, name] of this.#sent.entries()) act(name, this.#values[at] ?? "");
   }

@@ -20,6 +20,8 @@ export interface WireStyle {
   /** null: the connection ends without a word. `date`: as a head has it. */
   readonly badRequest: ((date: string) => string) | null;
   readonly tooLarge: string | null;
+  /** True for a proxy, which needs requests unchanged: see `Parser`. */
+  readonly asSent?: boolean;
 }
 
 /** What stands before the length and behind it, of the last head: answers in a row have one but for that. */

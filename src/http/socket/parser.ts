@@ -37,6 +37,7 @@ const PIECE_BYTES = 65_536;
 const FRONT_BYTES = 512;
 const HEAD_END = "\r\n\r\n";
 const knownHeads = new KnownHeads();
+const knownHeadsAsSent = new KnownHeads();
 
 const NOTHING = Buffer.alloc(0);
 
@@ -99,6 +100,8 @@ export class Parser {
   /** The head of the last request that was known. */
   #last: KnownHead | null = null;
   readonly #headBytesMost: number;
+  readonly #asSent: boolean;
+  readonly #known: KnownHeads;
   /** In WebAssembly; 0: freed. */
   #at: number;
   /** The piece that is being read. */
@@ -125,10 +128,16 @@ export class Parser {
   /** The last span was a name, so that more of it may come. */
   #inName = false;
 
-  /** `headBytesMost`: request line and header lines. */
-  constructor(events: ParserEvents, headBytesMost: number) {
+  /**
+   * `headBytesMost`: limit on the request line and the header lines, in bytes. `asSent`: for a proxy. Keeps the request
+   * target as it was sent (`*`, absolute form, bytes above 0x7f, fragment), and reads a request with `Upgrade` like any
+   * other, including its body and the requests after it, because the proxy does not switch protocols.
+   */
+  constructor(events: ParserEvents, headBytesMost: number, asSent = false) {
     this.#events = events;
     this.#headBytesMost = headBytesMost;
+    this.#asSent = asSent;
+    this.#known = asSent ? knownHeadsAsSent : knownHeads;
     this.#at = llhttp.llhttp_alloc(REQUEST);
     // What was sent behind a request with `Connection: close` is passed over, not refused.
     llhttp.llhttp_set_lenient_data_after_close(this.#at, 1);
@@ -177,7 +186,7 @@ export class Parser {
   #cameBefore(bytes: Buffer): KnownHead | null {
     this.#front = bytes.toString("latin1", 0, FRONT_BYTES);
     const end = this.#front.indexOf(HEAD_END);
-    return end === -1 ? null : (knownHeads.get(this.#front.substring(0, end + HEAD_END.length)) ?? null);
+    return end === -1 ? null : (this.#known.get(this.#front.substring(0, end + HEAD_END.length)) ?? null);
   }
 
   #learn(front: string, piece: Buffer): void {
@@ -186,7 +195,7 @@ export class Parser {
     if (this.#heads !== 1 || headBytes < HEAD_END.length || headBytes + this.#bodyBytes !== piece.length) return;
     const text = front.substring(0, headBytes);
     const facts = { head: this.#head!, countedBytes: this.#headBytes, bodyBytes: this.#bodyBytes };
-    knownHeads.add(text, { ...facts, bytes: Buffer.from(text, "latin1") });
+    this.#known.add(text, { ...facts, bytes: Buffer.from(text, "latin1") });
   }
 
   #feedPiece(piece: Buffer): Fed {
@@ -211,16 +220,24 @@ export class Parser {
       this.#head = null;
     }
     // What follows a request for another protocol is not looked at, in this piece.
+    if (code === PAUSED_UPGRADE || code === PAUSED) this.read = llhttp.llhttp_get_error_pos(this.#at) - pieceAt;
     if (code === PAUSED_UPGRADE) llhttp.llhttp_resume_after_upgrade(this.#at);
-    else if (code === PAUSED) {
-      this.read = llhttp.llhttp_get_error_pos(this.#at) - pieceAt;
-      llhttp.llhttp_resume(this.#at);
-    }
+    else if (code === PAUSED) llhttp.llhttp_resume(this.#at);
     if (this.#freed) this.#release();
+    if (code === PAUSED_UPGRADE && this.#asSent) return this.#feedAfter(piece);
     if (code === PAUSED_UPGRADE) this.#events.onUpgrade();
     if (code === OK || code === PAUSED_UPGRADE) return Fed.Fine;
     if (code === PAUSED) return Fed.Enough;
     return this.#tooLarge ? Fed.TooLarge : Fed.Wrong;
+  }
+
+  /** Feeds the rest of the piece, after a request with `Upgrade`. */
+  #feedAfter(piece: Buffer): Fed {
+    const before = this.read;
+    if (before >= piece.length) return Fed.Fine;
+    const fed = this.#feedPiece(piece.subarray(before));
+    this.read += before;
+    return fed;
   }
 
   /** Once; nothing is fed afterwards. */
@@ -269,7 +286,7 @@ export class Parser {
   }
 
   headComplete(upgrade: number, keepAlive: boolean): number {
-    const target = requestTarget(this.#target);
+    const target = this.#asSent ? targetAsSent(this.#target) : requestTarget(this.#target);
     if (target === null) return REFUSED;
     const [major, minor] = [llhttp.llhttp_get_http_major(this.#at), llhttp.llhttp_get_http_minor(this.#at)];
     const version = major === 1 && minor === 1 ? "1.1" : `${major}.${minor}`;
@@ -282,11 +299,12 @@ export class Parser {
     };
     this.#heads++;
     this.#inHead = false;
-    this.#goesOn = keepAlive && upgrade === 0;
+    const passesOver = upgrade !== 0 && !this.#asSent;
+    this.#goesOn = keepAlive && !passesOver;
     this.#events.onHead(this.#head);
     this.#names = [];
     this.#values = [];
-    return upgrade === 0 ? OK : 1;
+    return passesOver ? 1 : OK;
   }
 
   body(at: number, length: number): number {
@@ -317,6 +335,8 @@ export class Parser {
     return this.#tooLarge ? REFUSED : OK;
   }
 }
+
+const targetAsSent = (url: string): string | null => (url.length > URL_MOST ? null : url);
 
 /** Path and query, as `httptools.parse_url` finds them; null where it, or uvicorn over the result, fails. */
 function requestTarget(url: string): string | null {

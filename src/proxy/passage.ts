@@ -1,0 +1,143 @@
+/** Brings an answer of the server to the client: unchanged as it comes, or through the plan of faults that disturbs it. */
+
+import type { SinkEvents } from "../http/sink.ts";
+import type { Exchange } from "../http/socket/exchange.ts";
+import { PassingEvents, withLineFeeds } from "./events.ts";
+import { firstValue, linePairs, linesOf } from "./fields.ts";
+import { disturbedHead, type ForwardedAnswer, framingFor, passedHead } from "./heads.ts";
+import type { UpstreamAnswer } from "./upstream.ts";
+
+/**
+ * How an answer ended. "whole": complete. "broken": the server broke off, and the proxy with it. "left": the client left,
+ * or the plan ended the answer early.
+ */
+export type Passed = "whole" | "broken" | "left";
+
+/** Bytes of an answer without events that are kept for a plan. A longer answer is forwarded undisturbed. */
+const WHOLE_MOST = 8 * 2 ** 20;
+const NOTHING = new Uint8Array();
+
+export class Passage implements SinkEvents {
+  readonly #exchange: Exchange;
+  readonly #answer: UpstreamAnswer;
+  readonly #facts: ForwardedAnswer;
+  /** The body. Not read with `for await`, which would close the body where a loop ends early. */
+  readonly #parts: AsyncIterator<Uint8Array>;
+  readonly #onPart: (part: Uint8Array) => void;
+  #left = false;
+  #drained: (() => void) | null = null;
+
+  /** `onPart` is called with each part of the body as the server sent it. */
+  constructor(exchange: Exchange, answer: UpstreamAnswer, onPart: (part: Uint8Array) => void) {
+    this.#exchange = exchange;
+    this.#answer = answer;
+    this.#facts = { ...answer, method: exchange.request.method };
+    this.#parts = answer.body[Symbol.asyncIterator]();
+    this.#onPart = onPart;
+  }
+
+  /** Sends the answer. If a plan is set on the exchange (`faulty`), the plan disturbs it. */
+  run(): Promise<Passed> {
+    if (this.#exchange.faulty === null) return this.#forward([]);
+    return isEventStream(this.#answer) ? this.#disturbEvents() : this.#disturbWhole();
+  }
+
+  onDrain(): void {
+    this.#drained?.();
+  }
+
+  onGone(): void {
+    this.#left = true;
+    this.#answer.body.destroy();
+    this.#drained?.();
+  }
+
+  /** Sends the parts as they come. `before`: parts that have been read already. */
+  async #forward(before: readonly Uint8Array[]): Promise<Passed> {
+    const exchange = this.#exchange;
+    const framing = framingFor(this.#facts, exchange.version);
+    if (framing === "close") exchange.keepAlive = false;
+    const sink = exchange.beginRaw(this, passedHead(this.#facts, framing, !exchange.keepAlive), framing);
+    for (const part of before) sink.write(part);
+    const passed = await this.#read(sink, (part) => sink.write(part));
+    if (passed === "whole") sink.end(linesOf(linePairs(this.#answer.body.rawTrailers)));
+    else sink.reset();
+    return passed;
+  }
+
+  async #disturbEvents(): Promise<Passed> {
+    const sink = this.#exchange.open(this, null);
+    this.#exchange.beginWithHead(disturbedHead(this.#facts, null, !this.#exchange.keepAlive));
+    const events = new PassingEvents();
+    const passed = await this.#read(sink, (part) => {
+      for (const event of events.push(part)) sink.write(withLineFeeds(event));
+    });
+    const rest = events.end();
+    if (rest !== "") sink.write(withLineFeeds(rest));
+    if (passed === "whole") sink.end();
+    else sink.reset();
+    return passed;
+  }
+
+  /** Collects an answer without events, so that the plan gets its bytes in one piece. */
+  async #disturbWhole(): Promise<Passed> {
+    const exchange = this.#exchange;
+    const parts: Uint8Array[] = [];
+    let bytes = 0;
+    const isFull = () => bytes > WHOLE_MOST;
+    const take = (part: Uint8Array) => {
+      parts.push(part);
+      bytes += part.length;
+    };
+    const passed = await this.#read({ full: false }, take, isFull);
+    if (isFull()) {
+      exchange.spare();
+      return this.#forward(parts);
+    }
+    if (passed === "whole") {
+      exchange.answerWithHead(disturbedHead(this.#facts, bytes, !exchange.keepAlive), Buffer.concat(parts));
+      return passed;
+    }
+    const sink = exchange.open(this, null);
+    exchange.beginWithHead(disturbedHead(this.#facts, null, !exchange.keepAlive));
+    sink.writeParts(Buffer.concat(parts), NOTHING, NOTHING);
+    sink.reset();
+    return passed;
+  }
+
+  /** Reads the body until it ends or `isEnough`; waits while the client does not keep up. */
+  async #read(
+    sink: { readonly full: boolean },
+    take: (part: Uint8Array) => void,
+    isEnough = () => false,
+  ): Promise<Passed> {
+    try {
+      while (!isEnough()) {
+        const { done, value } = await this.#parts.next();
+        if (done === true || this.#isLeft) break;
+        this.#onPart(value);
+        take(value);
+        if (sink.full && !this.#isLeft) await this.#room();
+      }
+    } catch {
+      return this.#isLeft ? "left" : "broken";
+    }
+    return this.#isLeft ? "left" : "whole";
+  }
+
+  get #isLeft(): boolean {
+    return this.#left || this.#exchange.request.signal.aborted;
+  }
+
+  #room(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#drained = resolve;
+    });
+  }
+}
+
+/** True for events that can be read: not if they are in a content coding. */
+function isEventStream({ fields }: UpstreamAnswer): boolean {
+  const coding = firstValue(fields, "content-encoding") ?? "identity";
+  return coding === "identity" && /^text\/event-stream/i.test(firstValue(fields, "content-type") ?? "");
+}
