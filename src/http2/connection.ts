@@ -1,24 +1,21 @@
-/** What happens on one connection of HTTP/2? Frames in, streams to the application, windows, and its end: RFC 9113. */
+/** One HTTP/2 connection: takes its frames, opens streams for the application, and ends it: RFC 9113. */
 import { areRegular, type RequestHead, requestHead } from "./fields.ts";
+import { FrameReader, keepable } from "./frame-reader.ts";
 import { FrameWriter, STREAMS_MOST } from "./frame-writer.ts";
 import {
   CONNECTION_FRAMES,
   ConnectionError,
-  FRAME_BYTES_MOST,
-  FRAME_HEAD_BYTES,
   FrameFlag,
   FrameType,
   Http2Code,
-  PREFACE,
   readUint31,
-  readUint32,
-  SettingId,
   STREAM_FRAMES,
   unpadded,
   WINDOW_MOST,
 } from "./frames.ts";
 import { type HeaderField, HpackDecoder } from "./hpack.ts";
 import type { ConnectionSide, Http2Line } from "./line.ts";
+import { readSettings, windowTooLarge } from "./settings.ts";
 import type { Http2Stream, StreamReceiver } from "./stream.ts";
 
 export interface Http2Application {
@@ -26,12 +23,15 @@ export interface Http2Application {
   open(stream: Http2Stream, head: RequestHead, line: Http2Line): StreamReceiver;
 }
 
-/** So many that come at once share a turn of the event loop: each may be a request, and steps are due in between. */
-const FRAMES_IN_TURN = 64;
-
-/** Bytes of one block of headers, and frames that it may come in. */
+/** Limits of one block of headers: its bytes, and the frames that carry it. */
 const BLOCK_BYTES_MOST = 65_536;
 const BLOCK_FRAMES_MOST = 64;
+
+/** Costs beyond that of any frame, in about microseconds: of a stream that begins or is reset by the client. */
+const STREAM_COST = 15;
+/** Bytes per microsecond: of headers, coded and decoded together, and of data. */
+const HEADER_BYTES_PER_US = 128;
+const DATA_BYTES_PER_US = 512;
 
 interface HeaderBlock {
   readonly id: number;
@@ -43,11 +43,10 @@ interface HeaderBlock {
 export class Http2Connection implements Http2Line {
   readonly #side: ConnectionSide;
   readonly #writer: FrameWriter;
+  readonly #reader: FrameReader;
   readonly #decoder = new HpackDecoder();
-  #rest: Buffer | null = null;
-  /** Frames of the rest have their turn later. */
-  #more = false;
-  #prefaced = false;
+  /** The socket is not read, because frames wait for a later turn. */
+  #paused = false;
   #settled = false;
   #lastId = 0;
   #block: HeaderBlock | null = null;
@@ -57,6 +56,10 @@ export class Http2Connection implements Http2Line {
 
   constructor(side: ConnectionSide) {
     this.#side = side;
+    this.#reader = new FrameReader(
+      () => side.nowUs(),
+      (type, flags, id, payload) => this.#frame(type, flags, id, payload),
+    );
     this.#writer = new FrameWriter(side, () => this.#streamEnded());
     this.#writer.introduce();
   }
@@ -65,47 +68,61 @@ export class Http2Connection implements Http2Line {
     return this.#writer.streams.size;
   }
 
-  /** Bytes came. */
+  /** Takes bytes from the socket. */
   data(bytes: Buffer): void {
     if (this.#closing) return;
     this.#side.heard();
-    const all = this.#rest === null ? bytes : Buffer.concat([this.#rest, bytes]);
-    this.#rest = all;
-    if (!this.#more) this.#take(all);
+    this.#reader.add(bytes);
+    if (!this.#paused) this.#take();
   }
 
-  #take(all: Buffer): void {
-    this.#rest = null;
+  /** Reads on, in a turn that the connection was queued for. */
+  turn(): void {
+    if (!this.#closing) {
+      this.#take();
+      return;
+    }
+    this.#pause(false);
+    this.#abandon();
+  }
+
+  /** Ends the streams, some of them now and the others in later turns. */
+  #abandon(): void {
+    if (this.#writer.abandon()) this.#side.queue();
+  }
+
+  #take(): void {
     try {
-      const read = this.#read(all);
-      if (read < all.length && !this.#closing) this.#rest = all.subarray(read);
+      this.#reader.read();
     } catch (error) {
       if (!(error instanceof ConnectionError)) throw error;
       this.#fail(error);
     }
-    // What was answered at once need not wait.
+    // Answers made at once leave at once.
     this.#writer.flush();
-    if (!this.#more || this.#closing) return;
-    this.#side.pause();
-    this.#side.later(this.#goOn);
+    this.#pause(this.#reader.waits);
+    if (this.#paused) this.#side.queue();
   }
 
-  readonly #goOn = (): void => {
-    this.#more = false;
-    this.#side.resume();
-    if (!this.#closing) this.#take(this.#rest!);
-  };
+  /** The socket is not read while frames wait. A reset by the client is noticed nevertheless. */
+  #pause(paused: boolean): void {
+    if (paused === this.#paused) return;
+    this.#paused = paused;
+    if (paused) this.#side.pause();
+    else this.#side.resume();
+  }
 
   drain(): void {
     this.#writer.drained();
     if (this.#ending) this.#done();
   }
 
-  /** The client is gone. */
+  /** The socket is closed: nothing that the client sent is read any more. */
   lost(): void {
     this.#closing = true;
-    this.#rest = null;
+    this.#reader.close();
     this.#writer.close();
+    this.#abandon();
   }
 
   get address(): string {
@@ -131,7 +148,8 @@ export class Http2Connection implements Http2Line {
   end(): void {
     if (this.#closing) return;
     this.#closing = true;
-    this.#writer.abandon();
+    this.#reader.close();
+    this.#abandon();
     this.#done();
   }
 
@@ -156,9 +174,11 @@ export class Http2Connection implements Http2Line {
   #fail({ code, message }: ConnectionError): void {
     if (this.#closing) return;
     this.#closing = true;
+    this.#reader.close();
     this.#writer.goAway(this.#lastId, code, message);
     this.#writer.flush();
     this.#writer.close();
+    this.#abandon();
     this.#side.done();
   }
 
@@ -167,6 +187,7 @@ export class Http2Connection implements Http2Line {
     this.#side.rests(true);
     if (this.#retiredId === null) return;
     this.#closing = true;
+    this.#reader.close();
     this.#done();
   }
 
@@ -177,35 +198,6 @@ export class Http2Connection implements Http2Line {
     if (!this.#ending) this.#side.done();
   }
   #ending = false;
-
-  /** Gives how many bytes were frames. */
-  #read(bytes: Buffer): number {
-    let at = 0;
-    if (!this.#prefaced) {
-      const length = Math.min(bytes.length, PREFACE.length);
-      if (!bytes.subarray(0, length).equals(PREFACE.subarray(0, length)))
-        throw new ConnectionError(Http2Code.Protocol, "no preface of HTTP/2");
-      if (length < PREFACE.length) return 0;
-      this.#prefaced = true;
-      at = PREFACE.length;
-    }
-    for (let left = FRAMES_IN_TURN; bytes.length - at >= FRAME_HEAD_BYTES && !this.#closing; left--) {
-      const length = (bytes[at]! << 16) + (bytes[at + 1]! << 8) + bytes[at + 2]!;
-      if (length > FRAME_BYTES_MOST) throw new ConnectionError(Http2Code.FrameSize, "a frame is too large");
-      const end = at + FRAME_HEAD_BYTES + length;
-      if (bytes.length < end) break;
-      this.#more = left === 0;
-      if (this.#more) break;
-      this.#frame(
-        bytes[at + 3]!,
-        bytes[at + 4]!,
-        readUint31(bytes, at + 5),
-        bytes.subarray(at + FRAME_HEAD_BYTES, end),
-      );
-      at = end;
-    }
-    return at;
-  }
 
   #frame(type: number, flags: number, id: number, payload: Buffer): void {
     if (!this.#settled && type !== FrameType.Settings) throw broken("the first frame is not SETTINGS");
@@ -228,6 +220,7 @@ export class Http2Connection implements Http2Line {
     const { streams } = this.#writer;
     if (!this.#writer.came(payload.length))
       throw new ConnectionError(Http2Code.FlowControl, "a connection sends more than it may");
+    this.#reader.spend(payload.length / DATA_BYTES_PER_US);
     const bytes = unpadded(flags, payload);
     const stream = streams.get(id);
     if (stream === undefined || stream.remoteEnded) {
@@ -245,7 +238,7 @@ export class Http2Connection implements Http2Line {
       return;
     }
     stream.remoteEnded = ends;
-    if (bytes.length > 0) stream.receiver?.data(bytes);
+    if (bytes.length > 0) stream.receiver?.data(keepable(bytes));
     if (ends) stream.receiver?.ended();
     stream.given();
   }
@@ -256,14 +249,20 @@ export class Http2Connection implements Http2Line {
     if (hasPriority && bytes.length < 5) throw new ConnectionError(Http2Code.FrameSize, "HEADERS are too short");
     if (hasPriority && readUint31(bytes, 0) === id) throw broken("a stream depends on itself");
     const part = hasPriority ? bytes.subarray(5) : bytes;
-    this.#block = { id, ends: (flags & FrameFlag.EndStream) !== 0, parts: [part], bytes: part.length };
-    if (flags & FrameFlag.EndHeaders) this.#endBlock();
+    const ended = (flags & FrameFlag.EndHeaders) !== 0;
+    this.#block = {
+      id,
+      ends: (flags & FrameFlag.EndStream) !== 0,
+      parts: [ended ? part : keepable(part)],
+      bytes: part.length,
+    };
+    if (ended) this.#endBlock();
   }
 
   #onContinuation(flags: number, payload: Buffer): void {
     const block = this.#block;
     if (block === null) throw broken("CONTINUATION without HEADERS");
-    block.parts.push(payload);
+    block.parts.push(keepable(payload));
     block.bytes += payload.length;
     if (block.bytes > BLOCK_BYTES_MOST || block.parts.length > BLOCK_FRAMES_MOST)
       throw new ConnectionError(Http2Code.Calm, "a block of headers is too large");
@@ -271,9 +270,10 @@ export class Http2Connection implements Http2Line {
   }
 
   #endBlock(): void {
-    const { id, ends, parts } = this.#block!;
+    const { id, ends, parts, bytes } = this.#block!;
     this.#block = null;
     const fields = this.#decoder.decode(parts.length === 1 ? parts[0]! : Buffer.concat(parts));
+    this.#reader.spend((bytes + this.#decoder.listBytes) / HEADER_BYTES_PER_US);
     const { streams } = this.#writer;
     const stream = streams.get(id);
     if (stream !== undefined) this.#onTrailers(stream, fields, ends);
@@ -293,6 +293,7 @@ export class Http2Connection implements Http2Line {
 
   #open(id: number, fields: readonly HeaderField[], ends: boolean): void {
     this.#lastId = id;
+    this.#reader.spend(STREAM_COST);
     if (this.#isRefused(id)) return;
     const stream = this.#writer.open(id);
     if (this.streams === 1) this.#side.rests(false);
@@ -321,7 +322,7 @@ export class Http2Connection implements Http2Line {
     const more = readUint31(payload, 0);
     if (id === 0) {
       if (more === 0) throw broken("a window grows by nothing");
-      if (!this.#writer.widen(more)) throw new ConnectionError(Http2Code.FlowControl, "a window is too large");
+      if (!this.#writer.widen(more)) throw windowTooLarge();
       return;
     }
     const stream = this.#writer.streams.get(id);
@@ -350,30 +351,20 @@ export class Http2Connection implements Http2Line {
       if (payload.length > 0) throw new ConnectionError(Http2Code.FrameSize, "an acknowledgement with settings");
       return;
     }
-    if (payload.length % 6 !== 0) throw new ConnectionError(Http2Code.FrameSize, "SETTINGS have another length");
-    for (let at = 0; at < payload.length; at += 6)
-      this.#onSetting(payload.readUInt16BE(at), readUint32(payload, at + 2));
+    const window = readSettings(payload);
+    if (window !== null && !this.#writer.rewindow(window)) throw windowTooLarge();
     this.#writer.acknowledge();
     if (!this.#settled) this.#side.settled();
     this.#settled = true;
   }
 
-  #onSetting(id: number, value: number): void {
-    if (id === SettingId.Push && value > 1) throw broken("ENABLE_PUSH is neither 0 nor 1");
-    if (id === SettingId.Window) {
-      if (value > WINDOW_MOST || !this.#writer.rewindow(value))
-        throw new ConnectionError(Http2Code.FlowControl, "a window is too large");
-    }
-    if (id === SettingId.FrameSize) {
-      if (value < FRAME_BYTES_MOST || value >= 2 ** 24) throw broken("a size of frames that is not allowed");
-    }
-  }
-
   #onReset(id: number, payload: Buffer): void {
     if (payload.length !== 4) throw new ConnectionError(Http2Code.FrameSize, "RST_STREAM has another length");
     const stream = this.#writer.streams.get(id);
-    if (stream !== undefined) this.#writer.lose(stream);
-    else if (id > this.#lastId) throw broken("a stream that is not open is reset");
+    if (stream !== undefined) {
+      this.#reader.spend(STREAM_COST);
+      this.#writer.lose(stream);
+    } else if (id > this.#lastId) throw broken("a stream that is not open is reset");
   }
 
   #onPriority(id: number, payload: Buffer): void {

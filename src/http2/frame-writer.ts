@@ -1,4 +1,4 @@
-/** What does a connection say? Frames into its outbox, data as the client's windows let them, one frame of each stream in turn. */
+/** Writes the frames of a connection to its outbox: data as the client's windows permit, one frame of each stream in turn. */
 import {
   FIRST_WINDOW,
   FRAME_BYTES_MOST,
@@ -11,6 +11,7 @@ import {
 } from "./frames.ts";
 import { Outbox, type OutboxEnds } from "./outbox.ts";
 import { Http2Stream, type StreamSide } from "./stream.ts";
+import { WidestFirst } from "./widest-first.ts";
 
 /** Streams of one connection at a time; more are refused. */
 export const STREAMS_MOST = 16_384;
@@ -22,6 +23,9 @@ const CONNECTION_WINDOW = 16 * 2 ** 20;
 const CONTROL_BYTES_MOST = 4 * 2 ** 20;
 /** Streams that were ended here are remembered: frames of theirs may be under way. */
 const CUT_MOST = 4096;
+/** Frames that waiting streams send in one turn of the event loop, and streams that are lost in one. */
+const PUMPED_IN_TURN = 64;
+const LOST_IN_TURN = 64;
 
 export interface FrameWriterEnds extends OutboxEnds {
   /** The client does not read what it asks for. */
@@ -33,13 +37,21 @@ export class FrameWriter implements StreamSide {
   readonly #ends: FrameWriterEnds;
   readonly #outbox: Outbox;
   readonly #streamEnded: () => void;
-  /** Have something to send, and a window for it; the first one's turn is next. */
+  /** Streams with data and a window for it; the first one sends next. */
   readonly #waiting = new Set<Http2Stream>();
+  /** Streams with data whose windows are used up. */
+  readonly #shut = new WidestFirst();
+  /** Streams whose windows the client made wider than the first window. */
+  readonly #widened = new WidestFirst();
   readonly #cut = new Set<number>();
   /** What the client may send. */
   #room = CONNECTION_WINDOW;
   #window = FIRST_WINDOW;
-  #streamWindow = FIRST_WINDOW;
+  streamWindow = FIRST_WINDOW;
+  /** Waiting streams continue to send in a later turn. */
+  #pumpsLater = false;
+  /** Nothing is written any more. */
+  #abandoned = false;
   #owed = 0;
   #sent = false;
 
@@ -65,7 +77,7 @@ export class FrameWriter implements StreamSide {
   }
 
   open(id: number): Http2Stream {
-    const stream = new Http2Stream(id, this.#streamWindow, this);
+    const stream = new Http2Stream(id, this);
     this.streams.set(id, stream);
     return stream;
   }
@@ -102,14 +114,14 @@ export class FrameWriter implements StreamSide {
     const outbox = this.#outbox;
     this.#sent = true;
     let at = from;
-    while (at < to && !outbox.blocked) {
+    while (at < to && !outbox.blocked && !this.#abandoned) {
       const room = Math.min(to - at, this.#window, stream.window, FRAME_BYTES_MOST);
       if (room <= 0) break;
       const place = outbox.take(FRAME_HEAD_BYTES + room);
       writeFrameHead(outbox.buffer, place, room, FrameType.Data, 0, stream.id);
       bytes.copy(outbox.buffer, place + FRAME_HEAD_BYTES, at, at + room);
       this.#window -= room;
-      stream.window -= room;
+      stream.extra -= room;
       at += room;
       outbox.taken();
     }
@@ -117,7 +129,12 @@ export class FrameWriter implements StreamSide {
   }
 
   wait(stream: Http2Stream): void {
-    if (stream.window > 0) this.#waiting.add(stream);
+    if (this.#abandoned) return;
+    if (stream.window <= 0) this.#shut.add(stream);
+    else {
+      this.#shut.delete(stream);
+      this.#waiting.add(stream);
+    }
   }
 
   credit({ id }: Http2Stream, bytes: number): void {
@@ -151,22 +168,24 @@ export class FrameWriter implements StreamSide {
     return true;
   }
 
+  /** The client may be sent more on this stream. */
   widenStream(stream: Http2Stream, bytes: number): void {
-    stream.window += bytes;
+    stream.extra += bytes;
+    if (stream.extra > 0) this.#widened.add(stream);
     if (stream.queued === 0) return;
     this.wait(stream);
     this.#pump();
   }
 
-  /** All streams' windows are to be as if they had begun with this one. */
+  /**
+   * Changes the window with which streams begin, and with it those of all open streams: RFC 9113, section 6.9.2. Returns
+   * false if a window would become larger than allowed. It takes as long for one open stream as for thousands; those that
+   * may send now are found when they send.
+   */
   rewindow(bytes: number): boolean {
-    const more = bytes - this.#streamWindow;
-    this.#streamWindow = bytes;
-    for (const stream of this.streams.values()) {
-      stream.window += more;
-      if (stream.window > WINDOW_MOST) return false;
-      if (stream.queued > 0) this.wait(stream);
-    }
+    const extra = Math.max(0, this.#widened.first?.extra ?? 0);
+    if (bytes + extra > WINDOW_MOST) return false;
+    this.streamWindow = bytes;
     return true;
   }
 
@@ -221,25 +240,50 @@ export class FrameWriter implements StreamSide {
     return this.#outbox.blocked;
   }
 
+  /** Drops the frames that have not left. */
   close(): void {
     this.#outbox.close();
-    this.abandon();
   }
 
-  /** There is no client for streams any more; what was written still leaves. */
-  abandon(): void {
+  /**
+   * Ends some of the streams, because there is no client for them any more: each may cancel a request. Returns true if
+   * streams are left, so that it has to be called again in a later turn of the event loop. Frames written before still
+   * leave, and no others.
+   */
+  abandon(): boolean {
+    this.#abandoned = true;
     this.#waiting.clear();
-    for (const stream of [...this.streams.values()]) this.lose(stream);
+    this.#shut.clear();
+    let left = LOST_IN_TURN;
+    for (const stream of this.streams.values()) {
+      if (left-- === 0) return true;
+      this.lose(stream);
+    }
+    return false;
   }
 
   #pump(): void {
-    while (!this.#outbox.blocked && this.#window > 0) {
+    if (this.#pumpsLater) return;
+    for (let left = PUMPED_IN_TURN; !this.#outbox.blocked && this.#window > 0; left--) {
+      const widest = this.#shut.first;
+      if (widest !== undefined && widest.window > 0) this.wait(widest);
       const { value: stream } = this.#waiting.values().next();
       if (stream === undefined) return;
+      if (left === 0) {
+        this.#pumpsLater = true;
+        this.#ends.later(this.#pumpOn);
+        return;
+      }
       this.#waiting.delete(stream);
-      if (stream.pump()) this.#waiting.add(stream);
+      stream.pump();
+      if (stream.queued > 0) this.wait(stream);
     }
   }
+
+  readonly #pumpOn = (): void => {
+    this.#pumpsLater = false;
+    this.#pump();
+  };
 
   #reset(id: number, code: number): void {
     const payload = Buffer.alloc(4);
@@ -253,6 +297,8 @@ export class FrameWriter implements StreamSide {
 
   #forget(stream: Http2Stream): void {
     this.#waiting.delete(stream);
+    this.#shut.delete(stream);
+    this.#widened.delete(stream);
     if (this.streams.delete(stream.id)) this.#streamEnded();
   }
 
@@ -263,6 +309,7 @@ export class FrameWriter implements StreamSide {
   }
 
   #control(type: number, flags: number, id: number, payload: Uint8Array): void {
+    if (this.#abandoned) return;
     const outbox = this.#outbox;
     const at = outbox.take(FRAME_HEAD_BYTES + payload.length);
     writeFrameHead(outbox.buffer, at, payload.length, type, flags, id);

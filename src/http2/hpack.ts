@@ -39,16 +39,18 @@ export class HpackDecoder {
   #most = TABLE_BYTES;
   #block: Uint8Array = new Uint8Array();
   #at = 0;
+  /** Bytes of the fields decoded last, as the tables count them. */
+  listBytes = 0;
 
-  /** Throws a `ConnectionError`: afterwards nothing more can be read. */
+  /** Returns the fields of a block. Throws a `ConnectionError`; no later block can be decoded then. */
   decode(block: Uint8Array): HeaderField[] {
     this.#block = block;
     this.#at = 0;
+    this.listBytes = 0;
     const fields: HeaderField[] = [];
-    let bytes = 0;
     const take = (field: HeaderField) => {
-      bytes += costOf(field);
-      if (bytes > LIST_BYTES_MOST) throw new ConnectionError(Http2Code.Calm, "a list of headers is too large");
+      this.listBytes += costOf(field);
+      if (this.listBytes > LIST_BYTES_MOST) throw new ConnectionError(Http2Code.Calm, "a list of headers is too large");
       fields.push(field);
     };
     while (this.#at < block.length) {

@@ -34,7 +34,11 @@ export interface ConnectionSide extends FrameWriterEnds, Pick<Http2Line, "addres
   rests(idle: boolean): void;
   /** The last stream ended behind `retire`, or the connection is beyond repair. */
   done(): void;
-  /** Nothing more is to come for a while. */
+  /** Stops and continues reading of the socket. */
   pause(): void;
   resume(): void;
+  /** Calls the connection's `turn` once, in one of the next turns of the event loop. */
+  queue(): void;
+  /** The time, microseconds. */
+  nowUs(): number;
 }

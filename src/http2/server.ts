@@ -3,6 +3,7 @@ import type { TlsFiles } from "../config/certificates.ts";
 import type { Clock } from "../host/clock.ts";
 import { giveConnection, takeConnection } from "../host/descriptors.ts";
 import { deadlines, type Expiring } from "../http/deadlines.ts";
+import { TurnQueue } from "../http/turn-queue.ts";
 import { type Http2Application, Http2Connection } from "./connection.ts";
 import { Http2Code } from "./frames.ts";
 import type { ConnectionSide } from "./line.ts";
@@ -51,6 +52,8 @@ export class Http2Server {
   readonly aged: Watch;
   readonly graced: Watch;
   readonly nameless: Watch;
+  /** Connections with more frames, or streams to end, than one turn of the event loop has room for. */
+  readonly turns: TurnQueue<Client>;
   /** Connections that are still to be closed as they are opened. */
   refused = 0;
   readonly #listener: Bun.TCPSocketListener<Client>;
@@ -62,6 +65,7 @@ export class Http2Server {
     this.options = options;
     const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
     const watch = (ms: number) => deadlines(ms / 1000, timer);
+    this.turns = new TurnQueue((run) => clock.turn(run));
     this.silent = watch(keepAlive.timeMs);
     this.unanswered = watch(keepAlive.timeoutMs);
     this.idle = watch(keepAlive.idleMs);
@@ -240,12 +244,31 @@ class Client implements ConnectionSide {
     this.#socket.resume();
   }
 
+  queue(): void {
+    this.#server.turns.add(this);
+  }
+
+  /** For the server. An error of the program costs this connection alone, as in an event of its socket. */
+  turn(): void {
+    try {
+      this.connection.turn();
+    } catch (why) {
+      console.error(why);
+      this.cut();
+    }
+  }
+
+  nowUs(): number {
+    return this.#server.options.clock.now();
+  }
+
   cut(): void {
     this.#socket.terminate();
   }
 
   lost(): void {
     for (const [watch, one] of this.#watched) watch?.forget(one);
+    this.#server.turns.delete(this);
     this.connection.lost();
   }
 

@@ -15,12 +15,14 @@ export interface StreamReceiver {
 
 /** What a stream needs of its connection. */
 export interface StreamSide {
+  /** Window with which each stream begins, as the client's settings say now. */
+  readonly streamWindow: number;
   /** Gives how many of the bytes left: less where a window is used up, or the kernel takes nothing. */
   sendData(stream: Http2Stream, bytes: Buffer, from: number, to: number): number;
   sendHeaders(stream: Http2Stream, block: Uint8Array, ends: boolean): void;
   /** The end, without trailers. */
   sendEnd(stream: Http2Stream): void;
-  /** Has the stream `pump` when there is room. */
+  /** Calls the stream's `pump` when its window and the socket have room. */
   wait(stream: Http2Stream): void;
   /** Lets the client send so many bytes more. */
   credit(stream: Http2Stream, bytes: number): void;
@@ -39,8 +41,11 @@ const NO_TRAILERS = new Uint8Array();
 
 export class Http2Stream {
   readonly id: number;
-  /** What may be sent; below 0 where the client has taken some back. */
-  window: number;
+  /**
+   * Bytes that may be sent beyond the window with which streams begin: those that the client added, less those that were
+   * sent. When the client changes the first window, the windows of all streams change with it.
+   */
+  extra = 0;
   /** What the client may send. */
   room = FIRST_WINDOW;
   receiver: StreamReceiver | null = null;
@@ -66,10 +71,14 @@ export class Http2Stream {
   #unread = 0;
   #paused = false;
 
-  constructor(id: number, window: number, side: StreamSide) {
+  constructor(id: number, side: StreamSide) {
     this.id = id;
-    this.window = window;
     this.#side = side;
+  }
+
+  /** Bytes that may be sent; below 0 if the client has made the window smaller than what was sent. */
+  get window(): number {
+    return this.#side.streamWindow + this.extra;
   }
 
   /** Bytes that wait. */
@@ -148,8 +157,8 @@ export class Http2Stream {
     this.#side.credit(this, more);
   }
 
-  /** For the connection: sends one frame of what waits. Is there more that could leave? */
-  pump(): boolean {
+  /** For the connection: sends one frame of the data that waits, or the end behind it. */
+  pump(): void {
     const first = this.#queue[0];
     if (first !== undefined) {
       const to = Math.min(first.length, this.#from + FRAME_BYTES_MOST);
@@ -163,9 +172,7 @@ export class Http2Stream {
       }
       if (this.#queued === 0) this.receiver?.drained?.();
     }
-    if (this.#queued > 0) return this.window > 0;
-    if (this.#trailers !== null && !this.#localEnded) this.#close();
-    return false;
+    if (this.#queued === 0 && this.#trailers !== null && !this.#localEnded) this.#close();
   }
 
   /** For the connection: there is no client any more. */

@@ -58,7 +58,11 @@ async function listen(parts: Parts): Promise<Listeners> {
 }
 
 /** null: there is no such port. Loaded where there is one. Rejects as `Bun.listen` throws. */
-async function listenOverHttp2({ config, place, lastingClock }: Parts, server: HttpServer, tls: TlsFiles | undefined) {
+async function listenOverHttp2(
+  { config, place, lastingClock, backend }: Parts,
+  server: HttpServer,
+  tls: TlsFiles | undefined,
+) {
   if (config.http2Port === undefined) return null;
   const [{ ApiOverHttp2, apiKeepAlive }, { Http2Server }] = await Promise.all([
     import("../http2/api.ts"),
@@ -71,6 +75,7 @@ async function listenOverHttp2({ config, place, lastingClock }: Parts, server: H
     reusePort: place !== undefined,
     keepAlive: apiKeepAlive(frontLimitsOf(config).keepAliveS),
     clock: lastingClock,
+    catchUp: backend.catchUp,
   });
 }
 

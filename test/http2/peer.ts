@@ -147,6 +147,8 @@ export class Peer {
       resume: () => {
         this.paused = false;
       },
+      queue: () => this.#soon.push(() => this.connection.turn()),
+      nowUs: () => this.nowUs,
     });
   }
 
@@ -170,6 +172,11 @@ export class Peer {
   /** The end of the turn, of those that it puts off to as well, and what was written. */
   turn(): void {
     while (this.#soon.length > 0) this.oneTurn();
+    this.see();
+  }
+
+  /** Takes apart the frames that were written. */
+  see(): void {
     while (this.#bytes.length >= 9) {
       const length = this.#bytes.readUIntBE(0, 3);
       if (this.#bytes.length < 9 + length) return;

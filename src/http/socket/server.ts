@@ -9,6 +9,7 @@ import type { Clock } from "../../host/clock.ts";
 import { giveConnection, takeConnection } from "../../host/descriptors.ts";
 import { deadlines, type Expiring, pacing, type Timer } from "../deadlines.ts";
 import type { EventSink, FaultOrder, HeldBytes, HotRoutes, HttpFront, PartSink, SinkEvents } from "../sink.ts";
+import { TurnQueue } from "../turn-queue.ts";
 import { Unfinished } from "../unfinished.ts";
 import { Connection, type ServerSide, type Socket } from "./connection.ts";
 import type { ServedExchange } from "./exchange.ts";
@@ -64,10 +65,8 @@ export class HttpServer implements HttpFront, ServerSide {
   readonly #date = new DateLine();
   readonly #idle: ReturnType<typeof deadlines>;
   readonly #heads: ReturnType<typeof deadlines>;
-  readonly #clock: ListenOptions["clock"];
-  /** Have requests that were sent ahead, in the order of their turns: one of all connections in each turn of the event loop. */
-  readonly #queue = new Set<Connection>();
-  #turning = false;
+  /** Connections with requests that were sent ahead. */
+  readonly #turns: TurnQueue<Connection>;
   /** Connections that are still to be closed as they are opened. */
   #refused = 0;
   readonly #pacing: Required<Timer>;
@@ -87,7 +86,7 @@ export class HttpServer implements HttpFront, ServerSide {
     this.scheme = tls ? "https" : "http";
     this.style = options.style ?? uvicorn;
     this.headBytes = frontLimits.headBytes;
-    this.#clock = clock;
+    this.#turns = new TurnQueue((run) => clock.turn(run));
     this.warn = options.warn;
     this.#epochSeconds = options.epochSeconds;
     this.#idle = deadlines(frontLimits.keepAliveS, timer);
@@ -247,24 +246,8 @@ export class HttpServer implements HttpFront, ServerSide {
   }
 
   queue(connection: Connection): void {
-    this.#queue.add(connection);
-    this.#turn();
+    this.#turns.add(connection);
   }
-
-  #turn(): void {
-    if (this.#turning || this.#queue.size === 0) return;
-    this.#turning = true;
-    this.#clock.turn(this.#take);
-  }
-
-  readonly #take = (): void => {
-    this.#turning = false;
-    const [first] = this.#queue;
-    if (first === undefined) return;
-    this.#queue.delete(first);
-    this.#turn();
-    first.turn();
-  };
 
   #of(request: Request): ServedExchange {
     return (request as unknown as IncomingRequest<ServedExchange & ReadControl>).reading;
@@ -276,7 +259,7 @@ export class HttpServer implements HttpFront, ServerSide {
     giveConnection();
     connection.lost();
     this.#connections.delete(connection);
-    this.#queue.delete(connection);
+    this.#turns.delete(connection);
     if (this.#connections.size === 0) this.#stopped?.resolve();
   }
 }

@@ -1,0 +1,108 @@
+/**
+ * Cuts the bytes of a connection into frames, and hands on only as many in one turn of the event loop as cost about a
+ * millisecond. A client decides what its frames cost: 64 blocks of headers may take a thousand times as long as 64 PINGs,
+ * and streams have tokens due in between.
+ */
+import { ConnectionError, FRAME_BYTES_MOST, FRAME_HEAD_BYTES, Http2Code, PREFACE, readUint31 } from "./frames.ts";
+
+/** What the frames of one turn may cost, in about microseconds, and how long they may take, where they cost more. */
+const TURN_COST = 1000;
+const TURN_US = 1000;
+/** Cost of any frame. */
+const FRAME_COST = 1;
+/** A part of a read that is smaller than this fraction of it is copied if it is kept, so that it does not keep the rest. */
+const KEPT_FRACTION = 8;
+/** Parts of unread bytes beyond which they are put together, once for so many. */
+const PARTS_MOST = 64;
+
+/** Bytes that may be kept for long: those given, or a copy where they would keep a far larger buffer in memory. */
+export function keepable(bytes: Buffer): Buffer {
+  return bytes.length * KEPT_FRACTION < bytes.buffer.byteLength ? Buffer.from(new Uint8Array(bytes).buffer) : bytes;
+}
+
+export class FrameReader {
+  /** True if whole frames wait for a later turn. */
+  waits = false;
+  /** Unread bytes, in the parts in which they came, and their sum. */
+  #parts: Buffer[] = [];
+  #unread = 0;
+  /** Bytes that the first unread frame has; with fewer there is nothing to read. */
+  #needed = 0;
+  #prefaced = false;
+  #closed = false;
+  #cost = 0;
+  readonly #nowUs: () => number;
+  readonly #frame: (type: number, flags: number, id: number, payload: Buffer) => void;
+
+  /** `frame` is called for each frame, and may throw a `ConnectionError`. */
+  constructor(nowUs: () => number, frame: (type: number, flags: number, id: number, payload: Buffer) => void) {
+    this.#nowUs = nowUs;
+    this.#frame = frame;
+  }
+
+  /** Adds bytes that came behind those that are unread. */
+  add(bytes: Buffer): void {
+    this.#parts.push(bytes);
+    this.#unread += bytes.length;
+    // Parts of a few bytes take more memory than their bytes.
+    if (this.#parts.length > PARTS_MOST) this.#parts = [Buffer.concat(this.#parts)];
+  }
+
+  /** Adds to the cost of the frames of this turn, in about microseconds. */
+  spend(cost: number): void {
+    this.#cost += cost;
+  }
+
+  /** Drops the unread bytes. No frame is read afterwards. */
+  close(): void {
+    this.#closed = true;
+    this.waits = false;
+    this.#parts = [];
+  }
+
+  /** Reads one turn's frames. Throws a `ConnectionError` for bytes that are not HTTP/2. */
+  read(): void {
+    if (this.#closed || this.#unread === 0 || this.#unread < this.#needed) return;
+    const bytes = this.#parts.length === 1 ? this.#parts[0]! : Buffer.concat(this.#parts);
+    this.waits = false;
+    const read = this.#frames(bytes, this.#preface(bytes));
+    this.#unread = bytes.length - read;
+    if (this.#closed || this.#unread === 0) this.#parts = [];
+    // Frames that wait are read soon. The beginning of a frame may stay for as long as the client likes.
+    else this.#parts = [this.waits ? bytes.subarray(read) : keepable(bytes.subarray(read))];
+  }
+
+  /** Checks the preface, and returns the offset behind it; 0 if it was checked before or is not whole. */
+  #preface(bytes: Buffer): number {
+    if (this.#prefaced) return 0;
+    const length = Math.min(bytes.length, PREFACE.length);
+    if (!bytes.subarray(0, length).equals(PREFACE.subarray(0, length)))
+      throw new ConnectionError(Http2Code.Protocol, "no preface of HTTP/2");
+    this.#prefaced = length === PREFACE.length;
+    return this.#prefaced ? length : 0;
+  }
+
+  /** Hands on the frames from an offset. Returns the offset of the first frame that was not handed on. */
+  #frames(bytes: Buffer, from: number): number {
+    if (!this.#prefaced) return 0;
+    const untilUs = this.#nowUs() + TURN_US;
+    this.#cost = 0;
+    let at = from;
+    for (;;) {
+      this.#needed = FRAME_HEAD_BYTES;
+      if (bytes.length - at < FRAME_HEAD_BYTES || this.#closed) break;
+      const length = (bytes[at]! << 16) + (bytes[at + 1]! << 8) + bytes[at + 2]!;
+      if (length > FRAME_BYTES_MOST) throw new ConnectionError(Http2Code.FrameSize, "a frame is too large");
+      const payloadAt = at + FRAME_HEAD_BYTES;
+      const end = payloadAt + length;
+      this.#needed = end - at;
+      if (bytes.length < end) break;
+      this.waits = this.#cost >= TURN_COST || this.#nowUs() >= untilUs;
+      if (this.waits) break;
+      this.#cost += FRAME_COST;
+      this.#frame(bytes[at + 3]!, bytes[at + 4]!, readUint31(bytes, at + 5), bytes.subarray(payloadAt, end));
+      at = end;
+    }
+    return at;
+  }
+}
