@@ -10,6 +10,7 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { encoded, TritonClient } from "../test/triton/grpc-client.ts";
 import { Collections } from "./lib/collections.ts";
 import { type Gaps, judged, moreRuns } from "./lib/gaps.ts";
+import { attack, HTTP2_ATTACKS } from "./lib/http2-attacks.ts";
 import { known, number, text } from "./lib/options.ts";
 import { freePort, onOneProcessor, pinned, residentBytes, SERVER_CORE } from "./lib/process.ts";
 import { read } from "./lib/reader.ts";
@@ -167,6 +168,12 @@ const ROWS: Readonly<Record<string, () => Promise<unknown>>> = {
     await (await fetch(`${url}/models/wordy/config`)).arrayBuffer();
     await fetch(`${url}/repository/models/wordy/unload`, { method: "POST" });
   },
+  ...Object.fromEntries(
+    HTTP2_ATTACKS.map((one) => [
+      `${one.name}, gRPC`,
+      () => attack(one, grpcPort, "/inference.GRPCInferenceService/ModelInfer"),
+    ]),
+  ),
 };
 
 const body = { text_input: "word", max_tokens: 1_000_000, sleep_ms: PERIOD_MS };

@@ -15,6 +15,7 @@ import { connect } from "node:net";
 import { Collections } from "./lib/collections.ts";
 import { type Gaps, judged, moreRuns } from "./lib/gaps.ts";
 import { AT_ONCE, HOLD_ROWS, type HoldRow } from "./lib/hold-rows.ts";
+import { attack } from "./lib/http2-attacks.ts";
 import { known, number, text } from "./lib/options.ts";
 import { program, type Running, residentBytes, SERVER_CORE, serverCommand, start } from "./lib/process.ts";
 import { chat } from "./lib/prompt.ts";
@@ -81,9 +82,16 @@ function sendOnOne({ port }: Running, { path, count = 1, pipelined }: HoldRow): 
   return promise;
 }
 
+async function attackWith({ frames, port }: NonNullable<HoldRow["attack"]>, path: string): Promise<Sent> {
+  const from = performance.now();
+  const status = await attack(frames, port, path);
+  return { status, bytes: 0, ms: performance.now() - from };
+}
+
 /** Sends the row's requests and reads their answers. */
 async function send(server: Running, row: HoldRow, sent: string, signal: AbortSignal | null = null): Promise<Sent> {
   if (row.pipelined !== undefined) return sendOnOne(server, row);
+  if (row.attack !== undefined) return attackWith(row.attack, row.path);
   const { path, count = 1, method } = row;
   const { port } = server;
   const from = performance.now();

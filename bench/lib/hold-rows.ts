@@ -2,6 +2,8 @@
 import { messagesFields } from "../../src/dialects/anthropic/fields.ts";
 import { chatFields, completionFields } from "../../src/dialects/openai/fields.ts";
 import { responsesFields } from "../../src/dialects/responses/fields.ts";
+import { HTTP2_ATTACKS, type Http2Attack } from "./http2-attacks.ts";
+import { freePort } from "./process.ts";
 
 export interface HoldRow {
   readonly name: string;
@@ -14,6 +16,8 @@ export interface HoldRow {
   readonly method?: "GET";
   /** `count` of them on one connection, one behind the other, without waiting; `unread`: it is reset after five seconds. */
   readonly pipelined?: "read" | "unread";
+  /** Frames that are sent to the server's HTTP/2 port instead of a request. */
+  readonly attack?: { readonly frames: Http2Attack; readonly port: number };
   /** The server has these flags besides, and is one of its own. */
   readonly flags?: readonly string[];
 }
@@ -210,8 +214,15 @@ function fieldRows(path: string, fields: Readonly<Record<string, { readonly type
   });
 }
 
+function attackRow(frames: Http2Attack): HoldRow {
+  const port = freePort();
+  const flags = ["--http2-port", `${port}`];
+  return { name: `${frames.name}, h2c`, path: COMPLETIONS, body: () => "", attack: { frames, port }, flags };
+}
+
 export const HOLD_ROWS: readonly HoldRow[] = [
   ...KNOWN,
+  ...HTTP2_ATTACKS.map(attackRow),
   ...fieldRows(CHAT, chatFields),
   ...fieldRows(COMPLETIONS, completionFields),
   ...fieldRows("/v1/responses", responsesFields),
