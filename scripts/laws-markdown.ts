@@ -14,6 +14,7 @@ const TITLES: Readonly<Record<Law["of"], string>> = {
   dcgm: "DCGM",
   understudy: "Understudy",
   sglang: "SGLang",
+  "vllm-router": "The router of vLLM's production stack",
   cross: "Several dialects of one engine, and the driver's books",
 };
 

@@ -1,8 +1,9 @@
-/** What does a law get to look at? One scrape, the one before it, and what is known of server and load. */
+/** Holds what a law can look at: one scrape, the one before it, and what is known of the server and its load. */
 
 import { type CheckedDialect, type Groups, groupKey } from "./dialects.ts";
 import type { Exposition, ScrapedLabels } from "./exposition.ts";
 import { type DialectName, minus, NotCheckable, type Term } from "./law.ts";
+import type { NamedPage } from "./naming.ts";
 import { type HistogramTerms, Reading, type Where } from "./reading.ts";
 import type { ToldVersion, VersionId } from "./versions.ts";
 
@@ -60,12 +61,16 @@ export interface Truth {
 
 /** One look at the server, parsed. */
 export interface ParsedScrape {
-  /** The page. */
+  /** The page, with the names of its dialects. */
   readonly exposition: Exposition;
+  /** The page under its dialects' names, and the way back to its own. */
+  readonly page: NamedPage;
   /** Engines and models of each dialect that it speaks. */
   readonly groups: ReadonlyMap<DialectName, Groups>;
   /** Seconds, from any start. */
   readonly atS: number;
+  /** True if `atS` is the time when the scrape was taken; false if it only tells the order. */
+  readonly isTimed: boolean;
   /** For the report: a URL or a file. */
   readonly source: string;
   /** What the driver of the load knows; null: nothing was said. */
@@ -142,6 +147,17 @@ export class Case {
   /** The dialect's version, where there are several. */
   versionOf(dialect: DialectName): VersionId | null {
     return this.look.versions.get(dialect)?.id ?? null;
+  }
+
+  /** True if the page itself, or the caller, tells the version. */
+  isVersionTold(dialect: DialectName): boolean {
+    return (this.look.versions.get(dialect)?.toldBy ?? "") !== "";
+  }
+
+  /** True if the caller's mapping of names gave the dialect its families, or this family its name. */
+  isMapped(dialect: DialectName, family?: string): boolean {
+    const { mapped } = this.look.page;
+    return mapped?.name === dialect && (family === undefined || mapped.families.has(family));
   }
 
   /** For laws that something is there. */

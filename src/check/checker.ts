@@ -1,15 +1,23 @@
 /**
- * Which laws hold over these scrapes? Looks at one scrape after the other and keeps the last one only, so that a watch of
- * any length takes the same memory. No clock, no I/O: runs anywhere.
+ * Judges the laws over successive scrapes. Keeps the last scrape only, so that a watch of any length takes the same memory.
+ * No clock, no I/O: runs anywhere.
  */
 import { Case, type Parameters, type ParsedScrape, type ScrapeConditions } from "./case.ts";
-import { type CheckedDialect, groupKey, groupsOf, recognise } from "./dialects.ts";
-import type { Exposition, ScrapedLabels } from "./exposition.ts";
-import { type Broken, type DialectName, type Law, type LawOutcome, NotCheckable, type Severity } from "./law.ts";
-import { isInProgress } from "./laws/catalogue.ts";
+import { type CheckedDialect, groupKey, groupsOf } from "./dialects.ts";
+import type { ScrapedLabels } from "./exposition.ts";
+import {
+  type Broken,
+  type DialectName,
+  type Law,
+  type LawOutcome,
+  NotCheckable,
+  type Severity,
+  type Term,
+} from "./law.ts";
 import { knownBugOf, whyNotHeld } from "./laws/holds.ts";
 import { laws as allLaws } from "./laws/index.ts";
 import { isRestart, movedCounters, stoodStill } from "./laws/restart.ts";
+import { type NamedPage, type NamingOptions, namedPage } from "./naming.ts";
 import { checkedOptions, checkedScrapes } from "./options.ts";
 import { parse } from "./parse.ts";
 import type {
@@ -39,6 +47,8 @@ const DEFAULT_STEP_TOKENS = 1024;
 
 interface State {
   readonly law: Law;
+  /** True for a law of the caller's, which sees the names of the page. */
+  readonly isOwn: boolean;
   looks: number;
   violationCount: number;
   readonly violations: Violation[];
@@ -57,6 +67,9 @@ export class Checker {
   readonly #parameters: Parameters;
   readonly #clean: boolean;
   readonly #said: readonly string[];
+  readonly #naming: NamingOptions;
+  readonly #namesMissing: Set<string>;
+  #hasSeries = false;
   readonly #dialects = new Set<DialectName>();
   readonly #versions = new Map<DialectName, ToldVersion>();
   readonly #excerpts: ExcerptSeen[] = [];
@@ -76,6 +89,7 @@ export class Checker {
       .filter(({ id }) => only === undefined || only.includes(id))
       .map((law) => ({
         law,
+        isOwn: !allLaws.includes(law),
         looks: 0,
         violationCount: 0,
         violations: [],
@@ -88,30 +102,37 @@ export class Checker {
     this.#parameters = options.parameters ?? {};
     this.#clean = options.clean ?? false;
     this.#said = options.engineVersions ?? [];
+    this.#naming = { names: options.names, restGauges: options.restGauges };
+    this.#namesMissing = new Set([...Object.keys(options.names?.families ?? {}), ...(options.restGauges ?? [])]);
   }
 
-  /** False when it is no exposition. */
-  add(scrape: Scrape): boolean {
+  /** Judges the next scrape. Returns false if it is no exposition. `isTimed`: `atS` tells more than the order. */
+  add(scrape: Scrape, isTimed = scrape.atS !== undefined): boolean {
     const atS = scrape.atS ?? (this.#last === null ? 0 : this.#last.atS + 1);
     const source = scrape.source ?? `scrape ${this.#scrapes + 1}`;
-    const exposition = parse(scrape.text, scrape);
-    if ("unreadable" in exposition) {
-      this.unreadable(source, atS, exposition.unreadable);
+    const written = parse(scrape.text, scrape);
+    if ("unreadable" in written) {
+      this.unreadable(source, atS, written.unreadable);
       return false;
     }
+    const page = namedPage(written, this.#naming);
+    const { exposition, dialects: spoken } = page;
+    for (const name of page.found) this.#namesMissing.delete(name);
+    this.#hasSeries ||= [...exposition.byName.keys()].some((name) =>
+      spoken.some(({ prefix }) => name.startsWith(prefix)),
+    );
     this.#scrapes++;
     const { truth = null, tritonStats = null, rest = false } = scrape;
-    const spoken = recognise(exposition);
     const groups = new Map(spoken.map((dialect) => [dialect.name, groupsOf(exposition, dialect)]));
     const versions = new Map<DialectName, ToldVersion>();
     for (const dialect of spoken) {
-      const version = versionOf(exposition, dialect, this.#said);
+      const version = versionOf(exposition, dialect, this.#said, page.mapped?.name === dialect.name);
       if (version !== null) versions.set(dialect.name, version);
     }
     const { excerpt } = exposition;
     if (excerpt !== null && this.#excerpts.length < EXCERPTS_KEPT)
       this.#excerpts.push({ source, atS, gaps: excerpt.gaps.slice(0, GAPS_KEPT), cut: excerpt.cut });
-    const look: ParsedScrape = { exposition, groups, atS, source, truth, tritonStats, versions };
+    const look: ParsedScrape = { exposition, page, groups, atS, isTimed, source, truth, tritonStats, versions };
     this.#look(look, spoken, rest);
     this.#last = look;
     return true;
@@ -128,8 +149,8 @@ export class Checker {
     const restarted = before !== null && isRestart(exposition, before.exposition);
     if (restarted) this.#restarts++;
     const follows = before !== null && !restarted;
-    const proven = follows && look.atS - before.atS >= LATE_S && provenRest(exposition, before.exposition);
-    const wasAtRest = follows && (this.#lastAtRest || allIdle(before.exposition));
+    const proven = follows && look.atS - before.atS >= LATE_S && provenRest(look.page, before.page);
+    const wasAtRest = follows && (this.#lastAtRest || allIdle(before.page));
     const rest = saidRest || proven;
     const still = rest && wasAtRest && movedCounters(exposition, before.exposition) === 0;
     const known: ScrapeConditions = {
@@ -178,15 +199,16 @@ export class Checker {
       state.reason = notHeld;
       return;
     }
-    const c = new Case(look, before, dialect, group, known, memory, whyAlone);
+    const [now, then] = state.isOwn ? [asWritten(look), before && asWritten(before)] : [look, before];
+    const c = new Case(now, then, dialect, group, known, memory, whyAlone);
     let outcomes: readonly LawOutcome[];
     try {
       const outcome = state.law.check(c);
       outcomes = Array.isArray(outcome) ? (outcome as readonly LawOutcome[]) : [outcome as LawOutcome];
     } catch (failure) {
       if (!(failure instanceof NotCheckable)) throw failure;
-      state.reason = failure.message;
-      if (failure.isTold) state.elsewhere = failure.message;
+      state.reason = look.page.shown(failure.message);
+      if (failure.isTold) state.elsewhere = state.reason;
       return;
     }
     state.looks++;
@@ -207,7 +229,9 @@ export class Checker {
     const beforeS = before !== null && state.law.needs.includes("two scrapes") ? before.atS : null;
     const { id: law } = state.law;
     const hint = looksLike === undefined ? {} : { looksLike };
-    const violation: Violation = { law, severity, left, relation, right, source, atS, beforeS, ...hint };
+    const shown = ({ text, value }: Term): Term => ({ text: look.page.shown(text), value });
+    const sides = { left: shown(left), relation, right: shown(right) };
+    const violation: Violation = { law, severity, ...sides, source, atS, beforeS, ...hint };
     if (known !== undefined) {
       if (state.notes.length < VIOLATIONS_KEPT) state.notes.push({ ...violation, known });
       return;
@@ -226,6 +250,17 @@ export class Checker {
     return own === "E" ? "W" : own;
   }
 
+  /** Why only general laws could be judged; null if another one could be, or if the caller asked for general laws only. */
+  #generalOnly(): string | null {
+    const special = this.#states.filter(({ law, isOwn }) => isOwn || law.of !== "any");
+    if (this.#scrapes === 0 || special.some(({ looks }) => looks > 0)) return null;
+    const names = [...this.#dialects];
+    if (names.length === 0) return "the dialect of the page is not known";
+    if (!allLaws.some(({ of }) => names.some((name) => name === of))) return `${names.join(", ")}: no laws of its own`;
+    if (!this.#hasSeries) return `${names.join(", ")}: families are declared, and have no series`;
+    return special.length === 0 ? null : `${names.join(", ")}: none of its laws could be looked at (--all says why)`;
+  }
+
   /** What the laws say of the scrapes so far. */
   report(): Report {
     const laws = this.#states.map((state) => resultOf(state, this.#dialects));
@@ -238,6 +273,9 @@ export class Checker {
       restarts: this.#restarts,
       leftOut: this.#leftOut,
       unreadable: this.#unreadable,
+      applicable: laws.filter(({ verdict }) => verdict !== "not checkable").length,
+      generalOnly: this.#generalOnly(),
+      namesMissing: [...this.#namesMissing],
       laws,
       violated,
       errors: violated.filter(isError),
@@ -260,16 +298,19 @@ function resultOf(state: State, spoken: ReadonlySet<DialectName>): LawResult {
   return { id, of, sentence, severity, verdict, looks, violationCount, violations, notes, reason, means, looksLike };
 }
 
-/** Two scrapes with all gauges of what is under way at 0, and no counter moved in between. */
-function provenRest(now: Exposition, before: Exposition): boolean {
-  return allIdle(now) && allIdle(before) && stoodStill(now, before);
+/** True if all gauges of what is under way are 0 in both scrapes, and no counter moved in between. */
+function provenRest(now: NamedPage, before: NamedPage): boolean {
+  return allIdle(now) && allIdle(before) && stoodStill(now.exposition, before.exposition);
 }
 
-function allIdle({ byName }: Exposition): boolean {
+/** A law of the caller's looks for the names of the page. */
+const asWritten = (look: ParsedScrape): ParsedScrape => ({ ...look, exposition: look.page.written });
+
+function allIdle({ exposition: { byName }, isUnderWay }: NamedPage): boolean {
   let gauges = 0;
   for (const [name, samples] of byName) {
     for (const { labels, value } of samples) {
-      if (!isInProgress(name, labels)) continue;
+      if (!isUnderWay(name, labels)) continue;
       gauges++;
       if (value !== 0) return false;
     }

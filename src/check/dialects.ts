@@ -1,4 +1,7 @@
-/** Whose metrics are these? A scrape may speak several dialects at once. */
+/**
+ * Tells the dialects of a page by the prefixes of its families, and its engines or models by labels. A page may have
+ * several dialects. The names are canonical here: `naming.ts` has removed foreign prefixes and added missing ones.
+ */
 import { type Exposition, labelKey, type ScrapedLabels, type ScrapedSample } from "./exposition.ts";
 import type { DialectName } from "./law.ts";
 
@@ -6,7 +9,7 @@ import type { DialectName } from "./law.ts";
 export interface CheckedDialect {
   /** As reports have it. */
   readonly name: DialectName;
-  /** With which its families begin. */
+  /** Prefix of its families; foreign and missing prefixes count as this one. */
   readonly prefix: string;
   /** Labels that tell one engine or model from another: laws hold for each. */
   readonly groupBy: readonly string[];
@@ -26,37 +29,25 @@ export const dialects: readonly CheckedDialect[] = [
   { name: "dcgm", prefix: "DCGM_FI_", groupBy: ["UUID"] },
   { name: "understudy", prefix: "understudy_", groupBy: [] },
   { name: "sglang", prefix: "sglang:", groupBy: ["model_name", "engine_type", "tp_rank"] },
+  // On the page the prefix is vLLM's; `naming.ts` tells the two apart.
+  { name: "vllm-router", prefix: "vllm_router:", groupBy: ["server"] },
 ];
 
-/** Ray Serve shows vLLM's families under its own prefix, with labels of its own (ray#52719). */
-const THROUGH_RAY = /^ray_vllm[:_]/;
-const RAY_LABELS = ["WorkerId", "ReplicaId"];
-
-/** vLLM's own name of a family that Ray Serve shows. */
-export const withoutRay = (name: string): string =>
-  name.startsWith("ray_") ? name.replace(THROUGH_RAY, "vllm:") : name;
-
-/** Whether a family has the prefix of a server that is known here. */
-export const isOfKnownServer = (name: string): boolean =>
-  dialects.some(({ prefix }) => withoutRay(name).startsWith(prefix));
+/** Reports whether a family has the prefix of a server that is known here. */
+export const isOfKnownServer = (name: string): boolean => dialects.some(({ prefix }) => name.startsWith(prefix));
 
 /** TensorRT-LLM's families share Triton's prefix; Triton is there only with its own. */
 const TRITON = /^nv_(?!trt_llm_|llm_)/;
 
-/** Which of them speak on this page. */
-export function recognise({ byName }: Exposition): readonly CheckedDialect[] {
+/** The dialects of a page with canonical names. A family that is declared and has no series counts. */
+export function recogniseByPrefix({ byName, families }: Exposition): readonly CheckedDialect[] {
   const found = new Set<DialectName>();
-  let ray = "";
-  for (const name of byName.keys()) {
-    ray ||= THROUGH_RAY.exec(name)?.[0] ?? "";
+  for (const name of [...byName.keys(), ...families.keys()]) {
     for (const dialect of dialects) {
       if (dialect.name === "triton" ? TRITON.test(name) : name.startsWith(dialect.prefix)) found.add(dialect.name);
     }
   }
-  const spoken = dialects.filter(({ name }) => found.has(name));
-  if (ray === "" || found.has("vllm")) return spoken;
-  const [vllm] = dialects;
-  return [{ ...vllm!, prefix: ray, groupBy: [...vllm!.groupBy, ...RAY_LABELS], collected: true }, ...spoken];
+  return dialects.filter(({ name }) => found.has(name));
 }
 
 /** Engines or models of one page that are looked at, each for itself; a page with more has something else in a label. */

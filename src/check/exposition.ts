@@ -99,6 +99,8 @@ export interface Exposition {
   readonly byName: ReadonlyMap<string, readonly ScrapedSample[]>;
   /** Null: the text is whole, as far as it shows. */
   readonly excerpt: Excerpt | null;
+  /** True if somebody may have left out lines without a mark: a text without a Content-Type. */
+  readonly mayBeExcerpt: boolean;
 }
 
 /** What is no exposition at all: HTML, JSON, nothing, too much. Nothing can be said of its laws. */

@@ -2,7 +2,7 @@
 
 export type { Case, Parameters, Truth } from "./case.ts";
 export { Checker, checkScrapes } from "./checker.ts";
-export { dialects, recognise } from "./dialects.ts";
+export { dialects } from "./dialects.ts";
 export {
   type Excerpt,
   type Exposition,
@@ -30,6 +30,8 @@ export {
   term,
 } from "./law.ts";
 export { laws } from "./laws/index.ts";
+export type { NameMap } from "./name-map.ts";
+export { recognise } from "./naming.ts";
 export { DEFAULT_MAX_BYTES, type ParseOptions, parse } from "./parse.ts";
 export type {
   CheckOptions,

@@ -11,7 +11,8 @@ export type DialectName =
   | "dynamo-worker"
   | "dcgm"
   | "understudy"
-  | "sglang";
+  | "sglang"
+  | "vllm-router";
 
 /** E: a broken truth. W: suspicious, may be legal. I: for information. */
 export type Severity = "E" | "W" | "I";

@@ -1,11 +1,14 @@
-/** Which options and scrapes does the check take? A misspelt one must not make a test pass for nothing. */
+/** Checks options and scrapes. Refuses unknown ones, because a misspelt option would make a test pass for nothing. */
 import type { Parameters, Truth } from "./case.ts";
 import type { Law } from "./law.ts";
+import { readNameMap } from "./name-map.ts";
 import type { CheckOptions, Scrape } from "./verdicts.ts";
 
 type Named<T> = Readonly<Record<keyof T, true>>;
 
-const OPTIONS: Named<CheckOptions> = { parameters: true, clean: true, only: true, laws: true, engineVersions: true };
+const OPTIONS: Named<CheckOptions> = {
+  ...{ parameters: true, clean: true, only: true, laws: true, engineVersions: true, names: true, restGauges: true },
+};
 const PARAMETERS: Named<Parameters> = {
   ...{ maxNumSeqs: true, maxModelLen: true, blockSize: true, numGpuBlocks: true, enablePrefixCaching: true },
   ...{ numSpeculativeTokens: true, maxLoras: true, apiServerCount: true, minStepMs: true, decoupled: true },
@@ -24,6 +27,11 @@ const TRUTH: Named<Truth> = {
 export function checkedOptions(options: CheckOptions, laws: readonly Law[]): void {
   named("options", options, OPTIONS);
   named("parameters", options.parameters ?? {}, PARAMETERS);
+  const { names, restGauges = [] } = options;
+  const why = names === undefined ? undefined : readNameMap(names);
+  if (typeof why === "string") throw new TypeError(`names: ${why}`);
+  if (!Array.isArray(restGauges) || restGauges.some((name) => typeof name !== "string"))
+    throw new TypeError(`restGauges: a list of names, as ["my_running"], not ${shown(restGauges)}`);
   const ids = laws.map(({ id }) => id);
   const twice = ids.find((id, at) => ids.indexOf(id) < at);
   if (twice !== undefined) throw new TypeError(`laws: ${twice} is there twice; an id must be its own`);

@@ -189,6 +189,7 @@ class Reader {
       faultCount: this.#faultCount,
       byName: this.#byName,
       excerpt: this.#tears.excerpt(),
+      mayBeExcerpt: this.mayBeExcerpt,
     };
   }
 

@@ -1,4 +1,4 @@
-/** How does a report read: as a table for eyes, as JSON, as JUnit's XML? */
+/** Prints reports: a table for the terminal, JSON, and JUnit XML. */
 
 import { numberText } from "./exposition.ts";
 import type { ExcerptSeen, LawResult, Report, Verdict, Violation } from "./verdicts.ts";
@@ -16,10 +16,18 @@ const SIGNS: Readonly<Record<Verdict, string>> = {
   "not checkable": "–",
 };
 
-/** 0 fine, 1 a law of severity E is violated, 2 it could not look. */
-export function exitCode(targets: readonly CheckedTarget[]): number {
+/** What a caller demands of a check. */
+export interface CheckDemands {
+  /** True if a page of which only general laws could be judged is a failure. */
+  readonly requireDialect?: boolean;
+}
+
+/** 0: no law of severity E is violated. 1: one is. 2: the check could not look, or lacks a dialect that it requires. */
+export function exitCode(targets: readonly CheckedTarget[], { requireDialect = false }: CheckDemands = {}): number {
   if (targets.some(({ report }) => report.errors.length > 0)) return 1;
-  return targets.some(({ report }) => report.scrapes === 0 || report.unreadable.length > 0) ? 2 : 0;
+  const isFailure = ({ scrapes, unreadable, generalOnly }: Report) =>
+    scrapes === 0 || unreadable.length > 0 || (requireDialect && generalOnly !== null);
+  return targets.some(({ report }) => isFailure(report)) ? 2 : 0;
 }
 
 export interface TableOptions {
@@ -36,8 +44,8 @@ export function checkTable(targets: readonly CheckedTarget[], options: TableOpti
   return printable(parts.join("\n\n"));
 }
 
-const isWorthALine = ({ scrapes, unreadable, violated }: Report): boolean =>
-  scrapes === 0 || unreadable.length > 0 || violated.length > 0;
+const isWorthALine = ({ scrapes, unreadable, violated, generalOnly, namesMissing }: Report): boolean =>
+  scrapes === 0 || unreadable.length > 0 || violated.length > 0 || generalOnly !== null || namesMissing.length > 0;
 
 const UNPRINTABLE = /(?!\n)[\p{Cc}\p{Cf}]/gu;
 const shownChar = (char: string) => `\\u{${char.codePointAt(0)!.toString(16)}}`;
@@ -47,7 +55,11 @@ export const printable = (text: string): string => text.replace(UNPRINTABLE, sho
 
 function tableOf({ name, report }: CheckedTarget, { all = false, quiet = false }: TableOptions): string {
   const { scrapes, leftOut, unreadable, excerpts, violated } = report;
-  const lines = [name];
+  const lines = [
+    report.generalOnly === null ? name : `${name}: only general laws could be judged (${report.generalOnly})`,
+  ];
+  if (scrapes > 0 && report.namesMissing.length > 0)
+    lines.push(`  names that no page had: ${report.namesMissing.join(", ")}`);
   for (const { atS, why } of unreadable)
     lines.push(`  could not look${scrapes === 0 ? "" : ` at ${time(atS)}`}: ${why}`);
   if (scrapes === 0) return lines.join("\n");
@@ -87,7 +99,7 @@ function seen({ dialects, versions, scrapes, restarts }: Report): string {
       ? `${name} (nothing tells the version: taken for ${version.span})`
       : `${name} ${version.span} (told by ${version.toldBy})`;
   });
-  const who = spoken.length === 0 ? "unknown: the general laws only" : spoken.join(" · ");
+  const who = spoken.length === 0 ? "unknown" : spoken.join(" · ");
   const restarted = restarts > 0 ? `, ${restarts} restart${restarts > 1 ? "s" : ""}` : "";
   return `dialect   ${who}; ${scrapes} scrape${scrapes === 1 ? "" : "s"}${restarted}`;
 }
@@ -106,14 +118,17 @@ function others(report: Report): string[] {
   ];
 }
 
-export function verdictSummary({ laws }: Report): string {
+/** `51 of 110 laws applicable: 50 held, 1 violated, …`. */
+export function verdictSummary(report: Report): string {
+  const { laws } = report;
   const count = (wanted: Verdict) => laws.filter(({ verdict }) => verdict === wanted).length;
   const warnings = laws.filter(
     ({ verdict, violations }) => verdict === "violated" && violations.every(({ severity }) => severity !== "E"),
   );
   const violated = count("violated");
   const mild = warnings.length > 0 ? ` (${warnings.length} of them warnings)` : "";
-  return `${count("held")} held, ${violated} violated${mild}, ${count("note")} note${count("note") === 1 ? "" : "s"}, ${count("not checkable")} not checkable`;
+  const ids = `${report.applicable} of ${laws.length} laws applicable`;
+  return `${ids}: ${count("held")} held, ${violated} violated${mild}, ${count("note")} note${count("note") === 1 ? "" : "s"}, ${count("not checkable")} not checkable`;
 }
 
 const isAbsent = (reason: string): boolean => / metrics here$/.test(reason);
@@ -161,25 +176,34 @@ function time(atS: number): string {
   return atS > 1e9 ? new Date(atS * 1000).toISOString().slice(11, 23) : `${Math.round(atS * 1000) / 1000} s`;
 }
 
-export function json(targets: readonly CheckedTarget[]): string {
+export function json(targets: readonly CheckedTarget[], demands: CheckDemands = {}): string {
   const plain = (_: string, value: unknown) =>
     typeof value === "number" && !Number.isFinite(value) ? numberText(value) : value;
   const counted = targets.map(({ name, report }) => {
     const { errors, warnings, ...rest } = report;
     return { name, report: { ...rest, errors: errors.length, warnings: warnings.length } };
   });
-  return `${JSON.stringify({ schema: "understudy-check/1", exitCode: exitCode(targets), targets: counted }, plain, 2)}\n`;
+  return `${JSON.stringify({ schema: "understudy-check/1", exitCode: exitCode(targets, demands), targets: counted }, plain, 2)}\n`;
 }
 
 /** A suite per target, a case per law; a warning is a case that passes, with its words in system-out. */
-export function junit(targets: readonly CheckedTarget[]): string {
+export function junit(targets: readonly CheckedTarget[], { requireDialect = false }: CheckDemands = {}): string {
   const suites = targets.map(({ name, report }) => {
     const cases = report.laws.map((law) => caseOf(name, law));
+    const { generalOnly } = report;
+    const lacks = requireDialect && generalOnly !== null;
+    if (generalOnly !== null) {
+      const message = `message="${xml(`only general laws could be judged (${generalOnly})`)}"`;
+      const verdict = lacks ? `<error ${message}/>` : `<skipped ${message}/>`;
+      cases.push(`    <testcase classname="${xml(name)}" name="dialect">${verdict}</testcase>`);
+    }
     for (const { why } of report.unreadable) {
       cases.push(`    <testcase classname="${xml(name)}" name="scrape"><error message="${xml(why)}"/></testcase>`);
     }
-    const skipped = report.laws.filter(({ verdict }) => verdict === "not checkable").length;
-    const counts = `tests="${cases.length}" failures="${report.errors.length}" errors="${report.unreadable.length}" skipped="${skipped}"`;
+    const unjudged = report.laws.filter(({ verdict }) => verdict === "not checkable").length;
+    const skipped = unjudged + Number(generalOnly !== null && !lacks);
+    const errors = report.unreadable.length + Number(lacks);
+    const counts = `tests="${cases.length}" failures="${report.errors.length}" errors="${errors}" skipped="${skipped}"`;
     return [`  <testsuite name="${xml(name)}" ${counts}>`, ...cases, "  </testsuite>"].join("\n");
   });
   return ['<?xml version="1.0" encoding="UTF-8"?>', "<testsuites>", ...suites, "</testsuites>", ""].join("\n");

@@ -1,6 +1,7 @@
-/** What is asked of a check, and what does it say? Types only. */
+/** Types of a check: its scrapes, options, verdicts and report. */
 import type { Parameters, Truth } from "./case.ts";
 import type { DialectName, Law, Severity, Term } from "./law.ts";
+import type { NameMap } from "./name-map.ts";
 import type { ParseOptions } from "./parse.ts";
 import type { ToldVersion } from "./versions.ts";
 
@@ -32,6 +33,10 @@ export interface CheckOptions {
   readonly laws?: readonly Law[];
   /** Versions of the checked servers (`V0`, `0.10.2`, `24.05`), in place of what the page tells. */
   readonly engineVersions?: readonly string[];
+  /** Which families of an engine of your own stand for which of a dialect, so that the dialect's laws apply. */
+  readonly names?: NameMap;
+  /** Gauges of what is under way, by the names of the page: 0 at rest, as law G19 demands. */
+  readonly restGauges?: readonly string[];
 }
 
 /** A page that is a part of one. */
@@ -125,6 +130,12 @@ export interface Report {
   readonly excerpts: readonly ExcerptSeen[];
   /** Pages that could be read. */
   readonly scrapes: number;
+  /** Laws that could be looked at: held, violated, or with a note. */
+  readonly applicable: number;
+  /** Why only general laws could be judged, in a sentence; null if at least one law of a dialect could be. */
+  readonly generalOnly: string | null;
+  /** Families of `names` and gauges of `restGauges` that no page had. */
+  readonly namesMissing: readonly string[];
   /** How often the process began anew. */
   readonly restarts: number;
   /** Engines or models that were too many to look at each. */

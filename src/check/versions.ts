@@ -1,7 +1,7 @@
 /**
- * Which version of its server wrote this page? Told by families and labels that came or went; sources: vllm
+ * Tells which version of its server wrote a page, by families and labels that came or went. Sources: vllm
  * `engine/metrics.py` (V0) and `v1/metrics/loggers.py` (V1) of 0.6.6 to 0.33.0, Triton's core#377, the READMEs of
- * tensorrtllm_backend.
+ * tensorrtllm_backend, TensorRT-LLM#12545 (tokens, phases, and queue times of 0).
  */
 import type { CheckedDialect } from "./dialects.ts";
 import type { Exposition, ScrapedSample } from "./exposition.ts";
@@ -28,6 +28,8 @@ export type VersionId =
   | "_statistics"
   | "without waiting"
   | "with waiting"
+  | "1.0 to 1.2"
+  | "1.3"
   | "before requests_total"
   | "with requests_total";
 
@@ -75,6 +77,13 @@ const WHOLE_V1 = [
 
 const SINCE_0_12 = ["prompt_tokens_by_source_total", "num_requests_waiting_by_reason", "request_num_preemptions_count"];
 
+/** Families that came with TensorRT-LLM#12545; a finished request leaves a series in the first ones. */
+const SINCE_1_3 =
+  /^((prompt|generation)_tokens_total|request_(prefill|decode|inference)_time_seconds_\w+|prompt_cached_tokens_\w+|num_\w+|kv_cache_(max|free|used)_blocks)$/;
+/** Families of Dynamo's worker under the same prefix. */
+const OF_DYNAMO = /^num_aborted_requests_total$/;
+const isSince13 = (name: string): boolean => SINCE_1_3.test(name) && !OF_DYNAMO.test(name);
+
 const isV1 = ({ names, samples }: Page): boolean =>
   names.has("kv_cache_usage_perc") ||
   [...names].some((name) => samples(name).some(({ labels }) => labels.engine !== undefined));
@@ -89,6 +98,7 @@ function below(version: string, limit: string): boolean {
 }
 
 const isVllm = (version: string): boolean => /^[01]\.\d/.test(version);
+const isTrtllm = (version: string): boolean => /^1\.\d/.test(version);
 const isTriton = (version: string): boolean => /^(2\d\.\d\d|2\.\d+)(\.|$)/.test(version);
 /** Releases (`24.07`) and numbers of the server (`2.48`). */
 const isBeforeReasons = (version: string): boolean => below(version, /^2\./.test(version) ? "2.48" : "24.07");
@@ -152,13 +162,28 @@ const VERSIONS: readonly Row[] = [
       const isOld = requests.size > 0 && !requests.has("waiting") && !blocks.has("reused") && !blocks.has("fraction");
       return isOld && isWhole ? "no waiting, reused or fraction" : undefined;
     },
-    covers: () => false,
+    // tensorrtllm_backend#537: still so in 0.11.
+    covers: (version) => isVllm(version) && below(version, "0.12"),
   },
   {
     ...{ of: "trtllm", id: "with waiting", span: "with waiting, reused and fraction" },
     shown: ({ samples }) =>
       valuesOf(samples("request_metrics"), "request_type").has("waiting") ? "waiting" : undefined,
-    covers: () => false,
+    covers: isTrtllm,
+  },
+  {
+    ...{ of: "trtllm-serve", id: "1.0 to 1.2", span: "1.0 to 1.2" },
+    shown: (page) => {
+      const isNew = [...page.names].some(isSince13);
+      const hasEnds = page.names.has("request_success_total") || page.names.has("e2e_request_latency_seconds_count");
+      return page.isWhole && hasEnds && !isNew ? "no prompt_tokens_total" : undefined;
+    },
+    covers: (version) => isTrtllm(version) && below(version, "1.3"),
+  },
+  {
+    ...{ of: "trtllm-serve", id: "1.3", span: "1.3 or later" },
+    shown: (page) => [...page.names].find(isSince13),
+    covers: isTrtllm,
   },
   {
     ...{ of: "dynamo-frontend", id: "before requests_total", span: "before requests_total" },
@@ -172,11 +197,15 @@ const VERSIONS: readonly Row[] = [
   },
 ];
 
-/** Null for dialects of which one version is known. */
+/**
+ * Returns the version of a dialect, or null if one version of it is known. `said`: versions that the caller told.
+ * `isMapped`: the families are an engine's of somebody's own, so only the caller can tell the version.
+ */
 export function versionOf(
   exposition: Exposition,
   dialect: CheckedDialect,
   said: readonly string[],
+  isMapped = false,
 ): ToldVersion | null {
   const rows = VERSIONS.filter(({ of }) => of === dialect.name);
   const newest = rows.at(-1);
@@ -185,6 +214,7 @@ export function versionOf(
     const row = rows.find(({ covers }) => covers(plain(version)));
     if (row !== undefined) return told(row, `--engine-version ${version}`);
   }
+  if (isMapped) return told(newest, "");
   const page: Page = {
     names: new Set(
       [...exposition.byName.keys()]

@@ -74,7 +74,9 @@ test("a good page: code 0, dialect with its version, and one line", async () => 
   const { code, out, err } = await check(url);
   expect({ code, err }).toEqual({ code: 0, err: "" });
   expect(out).toStartWith(`${url}/metrics\n${DIALECT}`);
-  expect(out).toMatch(/\n {2}\d+ held, 0 violated, 0 notes, \d+ not checkable \(--all lists them\)\n$/);
+  expect(out).toMatch(
+    /\n {2}\d+ of 110 laws applicable: \d+ held, 0 violated, 0 notes, \d+ not checkable \(--all lists them\)\n$/,
+  );
   expect(out.trimEnd().split("\n")).toHaveLength(3);
   expect(await check(url, "--quiet")).toEqual({ code: 0, out: "", err: "" });
 });
@@ -204,7 +206,9 @@ test("a watch sees what falls between scrapes, and several servers are told apar
   expect(code).toBe(1);
   // While it lasts, each law once; the report says it again.
   expect(err.match(/\/falls: violated: G10 {2}a_total = /g)).toHaveLength(1);
-  expect(out).toMatch(/\/falls\n {2}VIOLATED[\s\S]*\n {2}dialect {3}unknown: the general laws only; \d+ scrapes\n/);
+  expect(out).toMatch(
+    /\/falls: only general laws could be judged [^\n]*\n {2}VIOLATED[\s\S]*\n {2}dialect {3}unknown; \d+ scrapes\n/,
+  );
   expect(out).toContain("VIOLATED  G10");
   expect(out).toMatch(/a_total = \d+, must be ≥ its value before = \d+ {2}\[.*\/falls, [\d:.]+ to [\d:.]+\]/);
   const fine = out.slice(out.indexOf(`${url}/metrics\n`));
@@ -224,8 +228,12 @@ function inGroup(...args: string[]) {
 
 test("Ctrl-C in a terminal ends a watch with what was seen so far, and the code of the report", async () => {
   for (const [path, wanted, words] of [
-    ["/grows", 0, /^.*\/grows\n {2}dialect .*; \d+ scrapes\n {2}\d+ held, 0 violated/],
-    ["/falls", 1, /\/falls\n {2}VIOLATED[\s\S]*violated: .*G10/],
+    [
+      "/grows",
+      0,
+      /^.*\/grows: only general [^\n]*\n {2}dialect .*; \d+ scrapes\n {2}\d+ of 110 laws applicable: \d+ held, 0 violated/,
+    ],
+    ["/falls", 1, /\/falls: only general [^\n]*\n {2}VIOLATED[\s\S]*violated: .*G10/],
   ] as const) {
     const before = scrapes;
     const child = inGroup(url + path, "--every", "20ms", "--for", "1h");
@@ -242,7 +250,7 @@ test("Ctrl-C while the server hangs: what was seen before, as soon as it is clea
   await eventually(() => left < 0);
   child.interrupt();
   expect(await child.ended).toBe(0);
-  expect(child.out()).toMatch(/; 3 scrapes\n {2}\d+ held, 0 violated/);
+  expect(child.out()).toMatch(/; 3 scrapes\n {2}\d+ of 110 laws applicable: \d+ held, 0 violated/);
 });
 
 test("a second Ctrl-C, later, ends it at once", async () => {
@@ -291,10 +299,56 @@ test("--json and --junit", async () => {
     violations: [{ left: { value: 165 }, right: { value: 166 } }],
   });
   const xml = readFileSync(junit, "utf8");
-  expect(xml.match(/<testcase /g)).toHaveLength(109);
+  expect(xml.match(/<testcase /g)).toHaveLength(110);
   const failures = xml.match(/<testcase [^>]*name="(\w+)[^>]*><failure/g)!.length;
   expect(Number(/failures="(\d+)"/.exec(xml)![1])).toBe(failures);
   expect(xml).toContain("must be = vllm:request_success_total");
+});
+
+test("--require-dialect: code 2 for a page that only general laws judged, 0 for others", async () => {
+  const unknown = file("unknown.txt", "# TYPE mine gauge\nmine 1\n");
+  const { code, out } = await check(unknown);
+  expect(code).toBe(0);
+  expect(out).toStartWith(`${unknown}: only general laws could be judged (the dialect of the page is not known)\n`);
+  const json = join(folder, "unknown.json");
+  expect((await check(unknown, "--require-dialect", "--json", json)).code).toBe(2);
+  expect(JSON.parse(readFileSync(json, "utf8")).exitCode).toBe(2);
+  expect((await check(file("known.txt", page), "--require-dialect")).code).toBe(0);
+});
+
+test("a file of names: mapped, refused in words, and at most 1 MiB", async () => {
+  const mine = file("mine.txt", "# TYPE mine gauge\nmine 1\n# TYPE my_hits_total counter\nmy_hits_total 7\n");
+  const families = { mine: "num_requests_running", my_hits_total: "prefix_cache_hits_total" };
+  const names = file("names.json", JSON.stringify({ dialect: "vllm", families }));
+  const stuck = await check(mine, "--names", names, "--rest");
+  expect(stuck.code).toBe(1);
+  expect(stuck.out).toContain("  E  mine = 1, must be = 0, at rest");
+  expect((await check(mine, "--rest-gauges", "mine", "--rest")).code).toBe(1);
+  const wrong = JSON.stringify({ dialect: "vllm", families: { mine: "num_request_running" } });
+  for (const [text, words] of [
+    [wrong, 'families: "mine": vllm has no family "num_request_running"'],
+    ["{", "is not JSON"],
+    [" ".repeat(2 ** 20 + 1), "--names: more than 1 MiB of text"],
+  ] as const) {
+    const { code, out, err } = await check(mine, "--names", file("wrong.json", text));
+    expect({ code, out }).toEqual({ code: 2, out: "" });
+    expect(err.trimEnd().split("\n")).toHaveLength(1);
+    expect(err).toContain(words);
+  }
+  expect((await check(mine, "--names", names, "--json", names)).err).toContain("would overwrite the file that is read");
+});
+
+test("times of files tell the order only, unless they are given", async () => {
+  const at = (ended: number, seconds: number) =>
+    file(
+      `ended-${ended}.txt`,
+      `vllm:num_requests_running 0\nvllm:num_requests_waiting 0\n# TYPE vllm:e2e_request_latency_seconds histogram
+vllm:e2e_request_latency_seconds_bucket{le="+Inf"} ${ended}
+vllm:e2e_request_latency_seconds_sum ${seconds}\nvllm:e2e_request_latency_seconds_count ${ended}\n`,
+    );
+  const [first, second] = [at(10, 50), at(15, 5050)];
+  expect((await check(first, second, "--only", "G21")).code).toBe(0);
+  expect((await check(`${first}@100`, `${second}@105`, "--only", "G21")).code).toBe(1);
 });
 
 test.each([
@@ -302,7 +356,7 @@ test.each([
   [["--evry", "1s", "x"], "--evry: unknown flag"],
   [[], "what is to be checked?"],
   [["--only", "V99", "x"], "--only: takes ids of laws"],
-  [["--engine-version", "new", "x"], "--engine-version: takes versions of vLLM or Triton"],
+  [["--engine-version", "new", "x"], "--engine-version: takes versions of vLLM, TensorRT-LLM or Triton"],
   [["x.txt", "--for", "10s"], "--for: files do not change"],
   [["http://"], "is no URL"],
   [["http://x", "--json", "/nowhere/x.json"], 'cannot write "/nowhere/x.json" (ENOENT)'],

@@ -33,8 +33,8 @@ test("every law has its example, and no example is of another", () => {
   expect(shown.size).toBe(laws.length);
 });
 
-test("109 laws, each with an id of its own, a sentence and what a violation means", () => {
-  expect(new Set(laws.map(({ id }) => id)).size).toBe(109);
+test("110 laws, each with an id of its own, a sentence and what a violation means", () => {
+  expect(new Set(laws.map(({ id }) => id)).size).toBe(110);
   for (const { sentence, means, needs, tolerance } of laws) {
     expect(sentence.length).toBeGreaterThan(10);
     expect(means).toMatch(/[.)]$/);

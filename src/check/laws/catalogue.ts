@@ -1,5 +1,4 @@
 /** Which bounds and names are those of known versions? vllm 0.33.0 `v1/metrics/{loggers,buckets}.py`, trtllm-serve 1.3's collector. */
-import { withoutRay } from "../dialects.ts";
 import type { VersionId } from "../versions.ts";
 
 const REQUEST_LATENCY = [
@@ -53,8 +52,7 @@ const FORMER_BOUNDS: Readonly<Record<string, readonly (readonly number[])[]>> = 
 const OF_CONFIGURATION_IN_V0 = "vllm:iteration_tokens_total";
 
 /** Any of these; empty where the version has none of its own. */
-export function boundsKnown(shownName: string, version: VersionId | null): readonly (readonly number[])[] {
-  const name = withoutRay(shownName);
+export function boundsKnown(name: string, version: VersionId | null): readonly (readonly number[])[] {
   if (name === OF_CONFIGURATION_IN_V0 && version === "V0") return [];
   const now = knownBounds[name];
   const former = version === "V0" || version === "V1 to 0.11" ? (FORMER_BOUNDS[name] ?? []) : [];
@@ -97,14 +95,18 @@ const AMBIENT: readonly RegExp[] = [
   /_summary_(us|per_model)$/,
   // Up to 100 ms late: T12 looks at them.
   /^nv_trt_llm_/,
+  // The router of vLLM's production stack: its host, sliding windows, and what it last scraped from its engines.
+  /^router_\w+_usage_percent$/,
+  /^vllm_router:(current_qps|avg_|healthy_pods_total$|gpu_prefix_cache_)/,
 ];
 
-export const isAmbient = (name: string): boolean => AMBIENT.some((pattern) => pattern.test(withoutRay(name)));
+export const isAmbient = (name: string): boolean => AMBIENT.some((pattern) => pattern.test(name));
 
 /** Gauges of what is under way: 0 when nothing is. */
 const IN_PROGRESS: readonly RegExp[] = [
   /^vllm:(num_requests_(running|waiting|swapped)\w*|kv_cache_usage_perc|(gpu|cpu)_cache_usage_perc)$/,
   /^vllm:avg_\w+_throughput_toks_per_s$/,
+  /^vllm_router:num_(requests_(running|waiting|swapped)|(prefill|decoding)_requests)$/,
   /^nv_inference_pending_request_count$/,
   /^trtllm_(num_(requests_(running|waiting)|(context|generation|paused|scheduled)_requests)|kv_cache_(used_blocks|utilization))$/,
   /^dynamo_frontend_(inflight|active|queued|stage)_requests$/,
@@ -116,8 +118,7 @@ const IN_PROGRESS: readonly RegExp[] = [
 ];
 
 /** `labels` tell the values of TensorRT-LLM's groups apart. */
-export function isInProgress(shownName: string, labels: Readonly<Record<string, string>>): boolean {
-  const name = withoutRay(shownName);
+export function isInProgress(name: string, labels: Readonly<Record<string, string>>): boolean {
   if (/^nv_trt_llm_request_(metrics|statistics)$/.test(name)) return labels.request_type !== "max";
   if (/^nv_trt_llm_kv_cache_block_(metrics|statistics)$/.test(name))
     return /^(used|fraction)$/.test(labels.kv_cache_block_type ?? "");

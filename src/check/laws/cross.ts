@@ -1,6 +1,5 @@
 /** Do several dialects that show one engine tell the same story? And the driver's own books. */
 import type { Case } from "../case.ts";
-import { recognise } from "../dialects.ts";
 import { atLeast, atMost, equal, type LawOutcome, lawsOf, NotCheckable, plus, type Term, term } from "../law.ts";
 
 const law = lawsOf("cross", "page");
@@ -13,9 +12,7 @@ function both(left: Term | null, right: Term | null, tolerance = 0): LawOutcome[
 }
 
 function needTwo(c: Case): void {
-  const shown = recognise(c.look.exposition).filter(({ name }) =>
-    ["vllm", "triton", "trtllm", "trtllm-serve"].includes(name),
-  );
+  const shown = c.look.page.dialects.filter(({ name }) => ["vllm", "triton", "trtllm", "trtllm-serve"].includes(name));
   if (shown.length < 2) throw new NotCheckable("one dialect");
 }
 

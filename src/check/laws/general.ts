@@ -1,6 +1,6 @@
 /** What holds for every exposition, whoever wrote it: within one scrape. G01–G09, G14, G15, G18. */
 import type { Case } from "../case.ts";
-import { isOfKnownServer, withoutRay } from "../dialects.ts";
+import { isOfKnownServer } from "../dialects.ts";
 import type { FaultKind, ScrapedFamily, ScrapedSample } from "../exposition.ts";
 import { numberText, seriesText } from "../exposition.ts";
 import { atLeast, atMost, type Broken, complaint, equal, type LawOutcome, lawsOf, term } from "../law.ts";
@@ -59,8 +59,7 @@ function isCounted({ name, labels }: ScrapedSample, { type }: ScrapedFamily): bo
 const FRACTION =
   /(^vllm:\w*cache_usage_perc|(?<!gpu_)fraction|utilization|utilisation|hit_rate|^sglang:token_usage|^nv_cache_util|dynamo_component_gpu_cache_usage_percent|reuse_rate)$/;
 
-function isFraction({ name: shownName, labels }: ScrapedSample): boolean {
-  const name = withoutRay(shownName);
+function isFraction({ name, labels }: ScrapedSample): boolean {
   if (isBlocks(name)) return labels.kv_cache_block_type === "fraction";
   return FRACTION.test(name) && !/^DCGM_/.test(name);
 }
@@ -93,6 +92,9 @@ const HIT_RATE_NOT_AVAILABLE = "vllm#7606: V0 shows -1 where no hit rate is avai
 /** `DCGM_INT64_BLANK` and the three values above it; as floats they are one. */
 const isDcgmBlank = ({ name, value }: ScrapedSample): boolean => name.startsWith("DCGM_FI_") && value === 2 ** 63;
 const DCGM_BLANK = "gpu-monitoring-tools#92: older exporters show a value that is not supported as 9223372036854775794";
+
+const ROUTER_MIRRORS =
+  "production-stack, metrics_service/__init__.py: the router shows its engines' counters, and counts of pods, as gauges";
 
 export const general = [
   law("G01", {
@@ -221,13 +223,15 @@ export const general = [
       families(c).flatMap(({ name, type, samples }): Broken[] => {
         if (c.look.exposition.format === "openmetrics") return [];
         const counter = type === "counter";
-        const total = /_total$/.test(name);
+        const total = /_total$/.test(c.look.page.shown(name));
         if (type === "untyped" || counter === total || samples.length === 0) return [];
         const known = counter
           ? countersWithoutTotal.some((pattern) => pattern.test(name))
-          : totalsThatAreNone.includes(withoutRay(name));
+          : totalsThatAreNone.includes(name);
         if (known) return [];
-        return [complaint(`${name} is a ${type}, and its name ${counter ? "does not end" : "ends"} in _total`, 1)];
+        const text = `${name} is a ${type}, and its name ${counter ? "does not end" : "ends"} in _total`;
+        const isMirror = type === "gauge" && name.startsWith("vllm_router:");
+        return [isMirror ? { ...complaint(text, 1), known: ROUTER_MIRRORS } : complaint(text, 1)];
       }),
   }),
 ];
@@ -244,27 +248,42 @@ function areCustom(name: string, own: string, c: Case): boolean {
   });
 }
 
+/** Bounds without +Inf. */
+const finiteBounds = ({ buckets }: HistogramSeries): number[] =>
+  buckets.map(({ le }) => le).filter((le) => le !== Number.POSITIVE_INFINITY);
+
+/** True if the text may leave out buckets, and these bounds are some of those of a known version, not all. */
+function areLeftOut(series: HistogramSeries, known: readonly (readonly number[])[], c: Case): boolean {
+  if (!c.look.exposition.mayBeExcerpt) return false;
+  const bounds = finiteBounds(series);
+  return known.some((version) => bounds.length < version.length && bounds.every((le) => version.includes(le)));
+}
+
 function boundsOf(family: ScrapedFamily, c: Case): LawOutcome[] {
   const [first, ...others] = histogramsOf(family);
   if (first === undefined || first.buckets.length === 0) return [];
   const text = boundsText;
   const own = text(first);
+  const isOfOwner = c.look.page.mapped?.families.has(family.name) === true;
+  const known = isOfOwner ? [] : boundsKnown(family.name, c.versionOf("vllm"));
+  // Between two series with left out buckets nothing can be compared; one that is whole makes the other a defect.
+  const isPart = areLeftOut(first, known, c);
   const differ = (what: string, severity?: "W"): Broken => ({
     ...complaint(`the bounds of ${family.name} (${own}) are not ${what}`, 1),
     ...(severity ? { severity } : {}),
   });
   const outcomes: LawOutcome[] = others
-    .filter((series) => text(series) !== own)
+    .filter((series) => text(series) !== own && !(isPart && areLeftOut(series, known, c)))
     .map((series) => differ(seriesText("those of ", series.labels)));
   const before = c.lookBefore?.exposition.families.get(family.name);
   const [firstBefore] = before ? histogramsOf(before) : [];
-  if (firstBefore && text(firstBefore) !== own) outcomes.push(differ("those before"));
-  const known = boundsKnown(family.name, c.versionOf("vllm"));
+  const wasPart = firstBefore !== undefined && areLeftOut(firstBefore, known, c);
+  if (firstBefore && text(firstBefore) !== own && !isPart && !wasPart) outcomes.push(differ("those before"));
   const isTorn = c.look.exposition.excerpt?.torn.has(family.name) === true;
-  const bounds = first.buckets.map(({ le }) => le).filter((le) => le !== Number.POSITIVE_INFINITY);
+  const bounds = finiteBounds(first);
   const isOf = (version: readonly number[]) =>
     isTorn ? bounds.every((le) => version.includes(le)) : bounds.join() === version.join();
-  if (known.length > 0 && !known.some(isOf) && !areCustom(family.name, own, c))
+  if (known.length > 0 && !isPart && !known.some(isOf) && !areCustom(family.name, own, c))
     outcomes.push(differ(`those of the known version (${known[0]!.join(" ")})`, "W"));
   return outcomes;
 }

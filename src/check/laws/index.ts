@@ -1,5 +1,6 @@
 /** All laws, in the order of the documentation. */
 import type { Law } from "../law.ts";
+import { clockLaws } from "./clock.ts";
 import { cross } from "./cross.ts";
 import { dynamo } from "./dynamo.ts";
 import { general } from "./general.ts";
@@ -15,7 +16,7 @@ const byId = (a: Law, b: Law) => a.id.localeCompare(b.id);
 
 /** All laws, in the order of docs/check.md. */
 export const laws: readonly Law[] = [
-  ...[...general, ...overTime].sort(byId),
+  ...[...general, ...overTime, ...clockLaws].sort(byId),
   ...[...gauges, ...counts, ...timeLaws, ...whole].sort(byId),
   ...trtllmLaws,
   ...trtllmServe,

@@ -26,6 +26,7 @@ const LABELS: Readonly<Partial<Record<DialectName, readonly string[]>>> = {
     ...["phase", "class", "worker_id", "dp_rank", "worker_type", "policy_class", "reason", "lora", "router_id"],
     ...["worker", "le"],
   ],
+  "vllm-router": ["server", "model", "error_type", "status", "algorithm", "decision", "reason", "le"],
   dcgm: [
     ...["gpu", "UUID", "uuid", "pci_bus_id", "device", "modelName", "Hostname", "hostname", "GPU_I_PROFILE"],
     ...["GPU_I_ID", "DCGM_FI_DRIVER_VERSION", "container", "namespace", "pod", "err_code", "err_msg", "nvlink"],

@@ -1,9 +1,8 @@
 /** What holds for every exposition from scrape to scrape and at rest. G10–G13, G16, G17, G19, G20. */
 import type { Case } from "../case.ts";
-import { recognise, withoutRay } from "../dialects.ts";
 import { type Exposition, type ScrapedFamily, type ScrapedSample, seriesKey, seriesText } from "../exposition.ts";
 import { atLeast, atMost, type Broken, complaint, equal, type LawOutcome, lawsOf, NotCheckable, term } from "../law.ts";
-import { isAmbient, isInProgress } from "./catalogue.ts";
+import { isAmbient } from "./catalogue.ts";
 import { unknownLabels } from "./labels.ts";
 import { fellTogether, startOf } from "./restart.ts";
 
@@ -48,6 +47,8 @@ const IDENTITY =
   /^(model|model_name|engine|version|engine_type|worker_id|WorkerId|ReplicaId|SessionName|NodeId|JobId|ActorId|pid|gpu|UUID|gpu_uuid|position|lora|running_lora_adapters|waiting_lora_adapters|max_lora)$/;
 /** Families whose series all exist from the start. */
 const COMPLETE = /^(vllm:|nv_trt_llm_|nv_inference_)(?!lora_|.*mooncake|.*nixl|.*kv_offload)/;
+/** The router of vLLM's production stack clears its gauges at each scrape and sets those of the servers it knows then. */
+const CLEARED = /^vllm_router:/;
 const LIKE_AN_ID =
   /^((chat)?cmpl-|req[-_]|trace[-_])?[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}|^(chat)?cmpl-/i;
 
@@ -116,7 +117,7 @@ export const overTime = [
       const gone = [...indexOf(c.before.exposition).values()].filter((sample) => !now.has(seriesKey(sample)));
       const loaded = loadedModels(c.look.exposition);
       return gone.flatMap((sample): Broken[] => {
-        if (sample.labels.pid !== undefined || isUnloaded(sample, loaded)) return [];
+        if (sample.labels.pid !== undefined || isUnloaded(sample, loaded) || CLEARED.test(sample.name)) return [];
         return [complaint(`${text(sample)} is gone; it was ${sample.value}`, 0)];
       });
     },
@@ -129,7 +130,7 @@ export const overTime = [
     looksLike: "vllm#56919 and others: a request id or free text as a label",
     check: (c) => [
       ...[...c.look.exposition.families.values()].flatMap((family) => labelsOf(family, c)),
-      ...recognise(c.look.exposition).flatMap((dialect) => unknownLabels(c, dialect)),
+      ...c.look.page.dialects.flatMap((dialect) => (c.isMapped(dialect.name) ? [] : unknownLabels(c, dialect))),
     ],
   }),
   law("G16", {
@@ -177,7 +178,7 @@ export const overTime = [
     looksLike: "vllm#22545, vllm#29928, dynamo#2576, sglang#4244: leaks and stale gauges; a router starves the pod",
     check: (c) => {
       const gauges = [...c.look.exposition.families.values()].flatMap(({ samples }) =>
-        samples.filter(({ name, labels }) => isInProgress(name, labels)),
+        samples.filter(({ name, labels }) => c.look.page.isUnderWay(name, labels)),
       );
       if (gauges.length === 0) throw new NotCheckable("no gauge of what is under way here");
       c.needRest();
@@ -233,7 +234,7 @@ function labelsOf(family: ScrapedFamily, c: Case): LawOutcome[] {
   if (id) outcomes.push(complaint(`a label of ${text(id)} looks like the id of a request`, 1));
   const before = c.lookBefore?.exposition.families.get(family.name);
   const isWhole = c.look.exposition.excerpt === null && c.lookBefore?.exposition.excerpt === null;
-  if (!before || before.samples.length === 0 || !isWhole || !COMPLETE.test(withoutRay(family.name))) return outcomes;
+  if (!before || before.samples.length === 0 || !isWhole || !COMPLETE.test(family.name)) return outcomes;
   const identities = (samples: readonly ScrapedSample[]) =>
     new Set(
       samples.map(({ labels }) =>

@@ -93,6 +93,7 @@ export const whole = [
     check: (c) => {
       const { now } = c;
       c.needWhole();
+      if (c.isMapped("vllm")) throw new NotCheckable("the engine counts reasons of its own");
       const there = now.samples("request_success_total").map(({ labels }) => labels.finished_reason!);
       if (there.length === 0) throw new NotCheckable(`no ${now.text("request_success_total")} here`);
       const reasons = c.versionOf("vllm") === "0.30" ? REASONS : FIRST_REASONS;

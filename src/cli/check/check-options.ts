@@ -1,4 +1,4 @@
-/** What can `understudy check` be told? One table; flags of the checked server have that server's names. */
+/** Defines the options of `understudy check` in one table. Flags of the checked server have that server's names. */
 import { laws } from "../../check/index.ts";
 import { isVersion } from "../../check/versions.ts";
 import {
@@ -34,7 +34,7 @@ const lawIds: Option<readonly string[]> = {
 
 const engineVersions: Option<readonly string[]> = {
   ...names,
-  accepts: "versions of vLLM or Triton with commas between them, as in V0, 0.10.2 or 23.10",
+  accepts: "versions of vLLM, TensorRT-LLM or Triton with commas between them, as in V0, 0.10.2, 1.1 or 23.10",
   metavar: "VERSION,…",
   read: (texts) => {
     const versions = names.read(texts);
@@ -71,7 +71,18 @@ export const checkOptions = {
     "engine-version": {
       ...engineVersions,
       default: "told from the page",
-      about: "Versions of vLLM (V0, 0.10.2) or Triton (23.10). Laws that are not of that version are left out.",
+      about:
+        "Versions of vLLM (V0, 0.10.2), TensorRT-LLM (1.1) or Triton (23.10). Laws of other versions are left out.",
+    },
+    names: {
+      ...freeText("FILE", "a path of a JSON file"),
+      default: "none",
+      about: "Which families of an engine of your own stand for which of a dialect, whose laws then apply.",
+    },
+    "rest-gauges": {
+      ...names,
+      default: "those of the dialect",
+      about: "More gauges of what is under way, by their names on the page: 0 at rest (law G19).",
     },
   }),
   ...inGroup("Flags of the server", {
@@ -98,6 +109,11 @@ export const checkOptions = {
     "no-evict": { ...onlyOn, default: "false", about: "TensorRT-LLM's GUARANTEED_NO_EVICT." },
   }),
   ...inGroup("Output", {
+    "require-dialect": {
+      ...onlyOn,
+      default: "false",
+      about: "Exit with code 2 if only general laws could be judged.",
+    },
     only: { ...lawIds, default: "all", about: "Look at these laws." },
     all: { ...onlyOn, default: "false", about: "List each law, not the violated ones alone." },
     quiet: { ...onlyOn, default: "false", about: "Say what is violated or could not be looked at, and nothing else." },
@@ -116,7 +132,7 @@ export function checkHelp(): string {
     "successive scrapes of one more; - is standard input. FILE@SECONDS says when a file was taken; otherwise the times",
     "are those of the files, or a second apart where these do not rise. docs/check.md lists the laws.",
     "",
-    "Exit code: 0 no law of severity E is violated, 1 one is, 2 it could not look.",
+    "Exit code: 0 no law of severity E is violated, 1 one is, 2 it could not look (or --require-dialect found none).",
     "",
     optionsHelp(checkOptions),
   ].join("\n");

@@ -2,6 +2,7 @@
 import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
 import type { Parameters } from "../../check/case.ts";
 import { Checker } from "../../check/checker.ts";
+import { type NameMap, readNameMap } from "../../check/name-map.ts";
 import { DEFAULT_MAX_BYTES } from "../../check/parse.ts";
 import {
   type CheckedTarget,
@@ -45,7 +46,10 @@ export async function runCheck(argv: readonly string[]): Promise<void> {
   for (const url of urls) if (!URL.canParse(url)) return refuse(`"${url}": is no URL`);
   if (urls.length === 0 && values.for !== undefined) return refuse("--for: files do not change; only a URL is watched");
   const inputs = files.flatMap((word) => [word, word.replace(/@[^@]*$/, "")]);
-  const why = overwritten(inputs, { "--json": values.json, "--junit": values.junit });
+  const why = overwritten(values.names === undefined ? inputs : [...inputs, values.names], {
+    "--json": values.json,
+    "--junit": values.junit,
+  });
   if (why !== undefined) return refuse(why);
   try {
     await check(urls.map(withPath), files, values);
@@ -61,12 +65,13 @@ async function check(urls: readonly string[], files: readonly string[], values: 
     junit: values.junit === undefined ? null : new OutFile(values.junit),
   };
   const options = optionsOf(values);
+  const demands = { requireDialect: values["require-dialect"] ?? false };
   const targets = [...(await scraped(urls, values, options)), ...read(files, values, options)];
   const text = checkTable(targets, { all: values.all ?? false, quiet: values.quiet ?? false });
   if (text !== "") console.log(text);
-  out.json?.end(json(targets));
-  out.junit?.end(junit(targets));
-  process.exitCode = exitCode(targets);
+  out.json?.end(json(targets, demands));
+  out.junit?.end(junit(targets, demands));
+  process.exitCode = exitCode(targets, demands);
 }
 
 const isUrl = (word: string): boolean => /^https?:\/\//i.test(word);
@@ -96,8 +101,28 @@ function optionsOf(values: CheckValues): CheckOptions {
     parameters: parameters as Parameters,
     clean: values.clean ?? false,
     ...(values.only === undefined ? {} : { only: values.only }),
+    ...(values.names === undefined ? {} : { names: readNames(values.names) }),
+    ...(values["rest-gauges"] === undefined ? {} : { restGauges: values["rest-gauges"] }),
     ...(values["engine-version"] === undefined ? {} : { engineVersions: values["engine-version"] }),
   };
+}
+
+/** Larger files are refused: a mapping has a few names. */
+const NAMES_MAX_BYTES = 1024 * 1024;
+
+/** Throws a TraceError that says what is wrong with the file. */
+function readNames(path: string): NameMap {
+  const { bytes, why } = readFile(path, NAMES_MAX_BYTES);
+  if (bytes === null) throw new TraceError(`--names: ${why.replace("; --max-mb reads more", "")}`);
+  let json: unknown;
+  try {
+    json = JSON.parse(new TextDecoder().decode(bytes));
+  } catch (failure) {
+    throw new TraceError(`--names ${path}: is not JSON (${failure instanceof Error ? failure.message : failure})`);
+  }
+  const names = readNameMap(json);
+  if (typeof names === "string") throw new TraceError(`--names ${path}: ${names}`);
+  return names;
 }
 
 const maxBytesOf = (values: CheckValues): number =>
@@ -181,11 +206,11 @@ function read(files: readonly string[], values: CheckValues, options: CheckOptio
   const maxBytes = maxBytesOf(values);
   const all = files.map((written) => readFile(written, maxBytes));
   const rising = all.every(({ atS }, i) => i === 0 || atS > all[i - 1]!.atS);
-  all.forEach(({ path, atS, bytes, why }, i) => {
+  all.forEach(({ path, atS, isTimed, bytes, why }, i) => {
     const when = rising ? atS : i;
     const rest = (values.rest ?? false) && i === all.length - 1;
     if (bytes === null) checker.unreadable(path, when, why);
-    else checker.add({ text: bytes, source: path, atS: when, rest, maxBytes });
+    else checker.add({ text: bytes, source: path, atS: when, rest, maxBytes }, isTimed && rising);
   });
   const [first] = all;
   return [
@@ -196,6 +221,8 @@ function read(files: readonly string[], values: CheckValues, options: CheckOptio
 interface FileRead {
   readonly path: string;
   readonly atS: number;
+  /** True if the caller told the time; times of files may be those of a copy. */
+  readonly isTimed: boolean;
   readonly bytes: Uint8Array | null;
   readonly why: string;
 }
@@ -213,13 +240,20 @@ function readFile(written: string, maxBytes: number): FileRead {
     for (let more = 1; more > 0 && length < bytes.length; length += more)
       more = readSync(file, bytes, length, bytes.length - length, null);
     closeSync(file);
-    const atS = path === written ? stat.mtimeMs / 1000 : Number(seconds);
+    const isTimed = path !== written;
+    const atS = isTimed ? Number(seconds) : stat.mtimeMs / 1000;
     if (length > maxBytes)
-      return { path, atS, bytes: null, why: `more than ${maxBytes / 2 ** 20} MiB of text; --max-mb reads more` };
-    return { path, atS, bytes: bytes.subarray(0, length), why: "" };
+      return {
+        path,
+        atS,
+        isTimed,
+        bytes: null,
+        why: `more than ${maxBytes / 2 ** 20} MiB of text; --max-mb reads more`,
+      };
+    return { path, atS, isTimed, bytes: bytes.subarray(0, length), why: "" };
   } catch (failure) {
     const why = `cannot read "${path}" (${(failure as { code?: string }).code ?? failure})`;
-    return { path, atS: 0, bytes: null, why };
+    return { path, atS: 0, isTimed: false, bytes: null, why };
   }
 }
 

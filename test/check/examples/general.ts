@@ -16,6 +16,8 @@ const EMPTY = page(`
   h_count 0
 `);
 const counter = (value: number) => `# TYPE x_total counter\nx_total ${value}\n`;
+const triton = (requests: number, us: number) =>
+  `nv_inference_request_success{model="m"} ${requests}\nnv_inference_request_duration_us{model="m"} ${us}\n`;
 const started = (start: number, x: number, y: number) =>
   `${counter(x)}# TYPE y_total counter\ny_total ${y}\nprocess_start_time_seconds ${start}\n`;
 const idle = (drifting: number) =>
@@ -36,6 +38,13 @@ export const general: readonly Example[] = [
     law: "G09",
     pages: [HISTOGRAM, HISTOGRAM],
     change: ['le="5"', 'le="6"'],
+  },
+  { law: "G21", pages: [counter(5)], change: ["total 5", "total 18446744073709551000"] },
+  {
+    law: "G21",
+    // Over all its requests the mean is three minutes; over the two of this second it is centuries.
+    pages: [triton(100_000_000, 9e12), triton(100_000_002, 9_000_000_130_000)],
+    change: ["9000000130000", "18455744073709412"],
   },
   { law: "G10", pages: [counter(5), counter(6)], change: ["total 6", "total 4"] },
   {

@@ -189,6 +189,39 @@ const DCGM = (() => {
   return `${heads.join("")}...\n${samples.join("")}...\n`;
 })();
 
+/** The five families of trtllm-serve 1.0 to 1.2; two of three requests did not wait, so only one has a queue time. */
+function trtllmServe(prefix: string): string {
+  const own = { engine_type: "trtllm", model_name: "m" };
+  return [
+    family("counter", `${prefix}request_success_total`, [{ ...own, finished_reason: "stop" }, 3]),
+    histogram(`${prefix}e2e_request_latency_seconds`, own, WHOLE, TOTALS),
+    histogram(`${prefix}time_to_first_token_seconds`, own, FIRST, FIRSTS),
+    histogram(`${prefix}time_per_output_token_seconds`, own, GAPS, [0.02, 0.03, 0.06]),
+    histogram(`${prefix}request_queue_time_seconds`, own, WHOLE, [0.01]),
+  ].join("");
+}
+
+/** The router of vLLM's production stack before its second engine got a request. */
+const ROUTER = (() => {
+  const first = { server: "http://10.1.0.1:8000" };
+  const both = [first, { server: "http://10.1.0.2:8000" }] as const;
+  const perServer = (name: string, ...values: readonly number[]) =>
+    family("gauge", `vllm:${name}`, ...values.map((value, i) => [both[i]!, value] as const));
+  return [
+    perServer("num_requests_running", 3, 2),
+    perServer("gpu_prefix_cache_hit_rate", 0.25, 0.5),
+    perServer("gpu_prefix_cache_hits_total", 500, 250),
+    perServer("current_qps", 1.25),
+    perServer("avg_latency", 0.75),
+    counter("vllm:num_incoming_requests_total", { model: "m" }, 40),
+    counter("vllm:request_errors_total", { ...first, model: "m", error_type: "timeout" }, 1),
+    histogram("vllm:request_latency_seconds", { ...first, model: "m", status: "success" }, [0.5, 1, 60], TOTALS),
+    gauge("router_cpu_usage_percent", {}, 12.5),
+  ].join("");
+})();
+
+const V1_TO_0_29 = vllmV1(["stop", "length", "abort", "error"], "");
+
 export interface VersionPage {
   readonly name: string;
   readonly text: string;
@@ -227,8 +260,23 @@ export const versionPages: readonly VersionPage[] = [
   },
   { ...plain, name: "vLLM V1 up to 0.11", dialects: ["vllm"], versions: ["V1 to 0.11"], text: V1_TO_0_11 },
   {
-    ...{ ...plain, name: "vLLM 0.14", dialects: ["vllm"], versions: ["0.12 to 0.29"] },
-    text: vllmV1(["stop", "length", "abort", "error"], ""),
+    ...{ ...plain, name: "vLLM 0.14", dialects: ["vllm"], versions: ["0.12 to 0.29"], text: V1_TO_0_29 },
+  },
+  ...[
+    ["vLLM in NIM, without its prefix", ""],
+    ["vLLM behind a relay, its prefix behind another", "relay_vllm:"],
+    ["vLLM behind a collector without colons", "edge_vllm_"],
+  ].map(([name, prefix]) => ({
+    ...{ ...plain, name: name!, dialects: ["vllm"], versions: ["0.12 to 0.29"] },
+    text: V1_TO_0_29.replaceAll("vllm:", prefix!),
+  })),
+  ...["", "trtllm:", "trtllm_"].map((prefix) => ({
+    ...{ ...plain, name: `trtllm-serve 1.1, prefix "${prefix}"`, dialects: ["trtllm-serve"] },
+    ...{ versions: ["1.0 to 1.2"], text: trtllmServe(prefix) },
+  })),
+  {
+    ...{ name: "the router of vLLM's production stack", dialects: ["vllm-router"], versions: [], isExcerpt: false },
+    ...{ notes: [["G18", "production-stack"]], text: ROUTER },
   },
   {
     ...{ ...plain, name: "Triton 21.05", dialects: ["triton"], versions: ["before 24.07"] },

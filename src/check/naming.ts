@@ -1,0 +1,285 @@
+/**
+ * Gives the families of a page their dialect's own names, so that its laws and tables apply: removes a foreign prefix
+ * (`ray_vllm:`), adds a missing one (NIM, trtllm-serve before 1.3), and applies the caller's own mapping (`--names`).
+ * Reports show the names of the page again. Sources: ray#52719 (Ray Serve), NVIDIA's NIM documentation ("Observability"),
+ * TensorRT-LLM `tensorrt_llm/metrics/collector.py` (no prefix before #11243), dynamo#3676 (`trtllm:`, later `trtllm_`).
+ */
+import { type CheckedDialect, recogniseByPrefix } from "./dialects.ts";
+import type { Exposition, ScrapedFamily, ScrapedLabels, ScrapedSample } from "./exposition.ts";
+import { baseName, baseNames, routerOnly } from "./families.ts";
+import type { DialectName } from "./law.ts";
+import { isInProgress } from "./laws/catalogue.ts";
+import { type MappedName, mappedName, type NameMap } from "./name-map.ts";
+
+/** A page under the names that the laws use. */
+export interface NamedPage {
+  /** The page with the names of its dialects. */
+  readonly exposition: Exposition;
+  /** The page as it was read. */
+  readonly written: Exposition;
+  /** The dialects of the page. */
+  readonly dialects: readonly CheckedDialect[];
+  /** The dialect whose names the caller mapped, and the canonical families that stand for families of the page. */
+  readonly mapped: MappedDialect | null;
+  /** Replaces canonical names in a text by those of the page. */
+  readonly shown: (text: string) => string;
+  /** True if the gauge counts what is under way: 0 when nothing is. */
+  readonly isUnderWay: (name: string, labels: ScrapedLabels) => boolean;
+  /** Names of the caller's mapping and rest gauges that the page has. */
+  readonly found: readonly string[];
+}
+
+/** The families that a mapping of names gave to a dialect. */
+export interface MappedDialect {
+  readonly name: DialectName;
+  /** Canonical family names. */
+  readonly families: ReadonlySet<string>;
+}
+
+/** What the caller says about names; both may be absent. */
+export interface NamingOptions {
+  readonly names?: NameMap | undefined;
+  /** Gauges of what is under way, by the names of the page. */
+  readonly restGauges?: readonly string[] | undefined;
+}
+
+interface PrefixRule {
+  /** Prefix on the page; "" if it is missing. */
+  readonly written: string;
+  /** Prefix of the dialect. */
+  readonly own: string;
+  /** Base names to which the rule applies; null for all. */
+  readonly only: ReadonlySet<string> | null;
+}
+
+interface Marker {
+  readonly pattern: RegExp;
+  readonly own: string;
+  readonly of: readonly DialectName[];
+}
+
+const marker = (text: string, own: string, ...of: readonly DialectName[]): Marker => ({
+  pattern: new RegExp(`^((?:[\\w:]*?[_:])?${text})(.+)$`),
+  own,
+  of,
+});
+const MARKERS: readonly Marker[] = [
+  marker("vllm[:_]", "vllm:", "vllm", "vllm-router"),
+  marker("trtllm[:_]", "trtllm_", "trtllm-serve"),
+  marker("nv_", "nv_", "triton", "trtllm"),
+  marker("dynamo_frontend_", "dynamo_frontend_", "dynamo-frontend"),
+];
+const ROUTER = "vllm_router:";
+/** Known families that a page needs under a foreign prefix, and without any. Some engines of their own have one or two. */
+const FOREIGN_LEAST = 2;
+const BARE_LEAST = { vllm: 3, "trtllm-serve": 2 } as const;
+/** Labels that the server's own series have. */
+const BARE_LABELS = { vllm: ["model_name", "engine"], "trtllm-serve": ["engine_type"] } as const;
+
+/** Ray Serve collects the families one by one. */
+const THROUGH_RAY = /^ray_/;
+const RAY_LABELS = ["WorkerId", "ReplicaId"];
+
+const namesOf = ({ families, byName }: Exposition): ReadonlySet<string> =>
+  new Set([...families.keys(), ...byName.keys()]);
+
+/** The page under its dialects' own names. A page that has them already is returned as it is. */
+export function namedPage(written: Exposition, { names, restGauges = [] }: NamingOptions = {}): NamedPage {
+  const rules = prefixRules(written);
+  const renamed = new Renaming(written, rules, names);
+  const { exposition } = renamed;
+  const isCollected = rules.some(({ written: prefix }) => THROUGH_RAY.test(prefix));
+  const spoken = recogniseByPrefix(exposition).map((dialect): CheckedDialect => {
+    if (dialect.name !== "vllm" || !isCollected) return dialect;
+    return { ...dialect, groupBy: [...dialect.groupBy, ...RAY_LABELS], collected: true };
+  });
+  const gauges = new Set(restGauges.map((name) => renamed.nameOf(name)));
+  return {
+    exposition,
+    written,
+    dialects: spoken,
+    mapped: names === undefined ? null : { name: names.dialect, families: renamed.mapped },
+    shown: (text) => renamed.shown(text),
+    isUnderWay: (name, labels) => gauges.has(name) || isInProgress(name, labels),
+    found: [...renamed.found, ...restGauges.filter((name) => written.byName.has(name))],
+  };
+}
+
+/** Dialects of a page, whatever its prefixes. */
+export const recognise = (exposition: Exposition): readonly CheckedDialect[] => namedPage(exposition).dialects;
+
+function prefixRules(page: Exposition): PrefixRule[] {
+  const all = namesOf(page);
+  const rules: PrefixRule[] = [];
+  const isThere = (own: string) => rules.some((rule) => rule.own === own);
+  for (const one of MARKERS) {
+    const rule = foreignPrefix(all, one);
+    if (rule !== null) rules.push(rule);
+  }
+  if (![...all].some((name) => name.startsWith("trtllm_")) && !isThere("trtllm_")) {
+    const rule = barePrefix(page, all, "trtllm-serve", "trtllm_");
+    if (rule !== null) return [...rules, rule];
+  }
+  if (![...all].some((name) => name.startsWith("vllm:")) && !isThere("vllm:")) {
+    const rule = barePrefix(page, all, "vllm", "vllm:");
+    if (rule !== null) rules.push(rule);
+  }
+  return withRouter(page, all, rules);
+}
+
+/** The prefix in front of a server's own, if several known families have it together and none has the own prefix. */
+function foreignPrefix(all: ReadonlySet<string>, { pattern, own, of }: Marker): PrefixRule | null {
+  const found = new Map<string, Set<string>>();
+  for (const name of all) {
+    const [, prefix, rest] = pattern.exec(name) ?? [];
+    if (prefix === undefined || rest === undefined) continue;
+    const base = baseName(rest);
+    if (!of.some((dialect) => baseNames[dialect]!.has(base))) continue;
+    if (prefix === own) return null;
+    found.set(prefix, (found.get(prefix) ?? new Set()).add(base));
+  }
+  const [most] = [...found].sort(([, a], [, b]) => b.size - a.size);
+  if (most === undefined) return null;
+  const [prefix, bases] = most;
+  const least = prefix.endsWith(":") || THROUGH_RAY.test(prefix) ? 1 : FOREIGN_LEAST;
+  return bases.size < least ? null : { written: prefix, own, only: null };
+}
+
+/** Known families without any prefix, with a label that only this server writes. */
+function barePrefix(
+  page: Exposition,
+  all: ReadonlySet<string>,
+  dialect: "vllm" | "trtllm-serve",
+  own: string,
+): PrefixRule | null {
+  const known = baseNames[dialect]!;
+  const bases = new Set([...all].map(baseName).filter((base) => known.has(base)));
+  if (bases.size < BARE_LEAST[dialect]) return null;
+  const isLabelled = [...page.byName].some(
+    ([name, samples]) =>
+      known.has(baseName(name)) &&
+      samples.some(({ labels }) => BARE_LABELS[dialect].some((label) => labels[label] !== undefined)),
+  );
+  return isLabelled ? { written: "", own, only: known } : null;
+}
+
+/**
+ * The router of vLLM's production stack shows numbers about its engines under the prefix `vllm:`, with a label `server`.
+ * Its families have other types and meanings, so they get a prefix of their own.
+ */
+function withRouter(page: Exposition, all: ReadonlySet<string>, rules: PrefixRule[]): PrefixRule[] {
+  const at = rules.findIndex(({ own }) => own === "vllm:");
+  const prefix = rules[at]?.written ?? "vllm:";
+  const own = [...all].filter((name) => name.startsWith(prefix));
+  if (own.length === 0 || rules[at]?.written === "") return rules;
+  const bases = new Set(own.map((name) => baseName(name.slice(prefix.length))));
+  const hasEngine = [...bases].some((base) => baseNames.vllm!.has(base) && !baseNames["vllm-router"]!.has(base));
+  if (hasEngine) return rules;
+  const only = [...bases].filter((base) => routerOnly.has(base)).length;
+  const samples = own.flatMap((name) => page.byName.get(name) ?? []);
+  const perServer = samples.filter(
+    ({ labels }) => labels.server !== undefined && labels.engine === undefined && labels.model_name === undefined,
+  );
+  if (only < 2 && (perServer.length === 0 || perServer.length < samples.length)) return rules;
+  const rule = { written: prefix, own: ROUTER, only: null };
+  return at < 0 ? [...rules, rule] : rules.with(at, rule);
+}
+
+/** A page under other names, and the way back. */
+class Renaming {
+  readonly exposition: Exposition;
+  /** Canonical families that the caller's mapping named. */
+  readonly mapped = new Set<string>();
+  /** Keys of the caller's mapping that the page has. */
+  readonly found: readonly string[];
+  readonly #written = new Map<string, Set<string>>();
+  readonly #labels: ReadonlyMap<string, string>;
+  readonly #found = new Set<string>();
+
+  constructor(
+    page: Exposition,
+    readonly rules: readonly PrefixRule[],
+    readonly names: NameMap | undefined,
+  ) {
+    const labels = Object.entries(names?.labels ?? {});
+    this.#labels = new Map(labels.map(([written, own]) => [own, written]));
+    this.exposition = rules.length === 0 && names === undefined ? page : this.#rename(page);
+    this.found = [...this.#found];
+  }
+
+  /** The canonical name of a family or sample of the page. */
+  nameOf(written: string): string {
+    return this.#target(written)?.name ?? written;
+  }
+
+  /** The text with names and labels as the page has them. */
+  shown(text: string): string {
+    if (this.rules.length === 0 && this.names === undefined) return text;
+    const named = text.replace(/[a-zA-Z_:][\w:]*/g, (token) => this.#shownName(token));
+    if (this.#labels.size === 0) return named;
+    return named.replace(/([{,])(\w+)(?==")/g, (_, before: string, label: string) => {
+      return before + (this.#labels.get(label) ?? label);
+    });
+  }
+
+  #shownName(token: string): string {
+    const written = this.#written.get(token);
+    if (written !== undefined) return [...written].join("|");
+    const rule = this.rules.find(({ own }) => token.startsWith(own));
+    return rule === undefined ? token : rule.written + token.slice(rule.own.length);
+  }
+
+  #target(family: string): MappedName | null {
+    const mapped = this.names === undefined ? null : mappedName(this.names, family);
+    if (mapped !== null) return mapped;
+    for (const { written, own, only } of this.rules) {
+      if (!family.startsWith(written)) continue;
+      const rest = family.slice(written.length);
+      if (only === null || only.has(baseName(rest))) return { name: own + rest, labels: {}, key: null };
+    }
+    return null;
+  }
+
+  #rename(page: Exposition): Exposition {
+    const families = new Map<string, ScrapedFamily>();
+    const byName = new Map<string, ScrapedSample[]>();
+    const torn = new Set<string>();
+    for (const family of page.families.values()) {
+      const target = this.#target(family.name);
+      const name = target?.name ?? family.name;
+      if (page.excerpt?.torn.has(family.name) === true) torn.add(name);
+      if (target !== null) this.#note(name, family.name, target.key);
+      let own = families.get(name);
+      if (own === undefined) {
+        own = { ...family, name, samples: [] };
+        families.set(name, own);
+      }
+      for (const sample of family.samples) {
+        const moved = target === null ? sample : this.#moved(sample, family.name, target);
+        own.samples.push(moved);
+        const same = byName.get(moved.name);
+        if (same) same.push(moved);
+        else byName.set(moved.name, [moved]);
+      }
+    }
+    const excerpt = page.excerpt === null ? null : { ...page.excerpt, torn };
+    return { ...page, families, byName, excerpt };
+  }
+
+  #moved(sample: ScrapedSample, family: string, { name, labels: more, key }: MappedName): ScrapedSample {
+    const moved = name + sample.name.slice(family.length);
+    this.#note(moved, sample.name, null);
+    if (key === null) return { ...sample, name: moved };
+    const labels: Record<string, string> = { ...more };
+    for (const [label, value] of Object.entries(sample.labels)) labels[this.names?.labels?.[label] ?? label] = value;
+    return { ...sample, name: moved, labels };
+  }
+
+  /** `key`: the entry of the caller's mapping; null for a prefix. */
+  #note(name: string, written: string, key: string | null): void {
+    this.#written.set(name, (this.#written.get(name) ?? new Set()).add(written));
+    if (key === null) return;
+    this.mapped.add(name);
+    this.#found.add(key);
+  }
+}
