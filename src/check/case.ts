@@ -160,6 +160,11 @@ export class Case {
     return mapped?.name === dialect && (family === undefined || mapped.families.has(family));
   }
 
+  /** A sum that is 0 before its first event. Not checkable if a pasted text has none of its series: they may be left out. */
+  orZero(name: string): Term {
+    return this.look.exposition.mayBeExcerpt ? this.now.get(name) : this.now.orZero(name);
+  }
+
   /** For laws that something is there. */
   needWhole(): void {
     if (this.look.exposition.excerpt !== null) throw new NotCheckable("an excerpt: what it lacks may be left out");

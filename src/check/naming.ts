@@ -175,12 +175,12 @@ function withRouter(page: Exposition, all: ReadonlySet<string>, rules: PrefixRul
   const bases = new Set(own.map((name) => baseName(name.slice(prefix.length))));
   const hasEngine = [...bases].some((base) => baseNames.vllm!.has(base) && !baseNames["vllm-router"]!.has(base));
   if (hasEngine) return rules;
-  const only = [...bases].filter((base) => routerOnly.has(base)).length;
+  const isRouters = [...bases].some((base) => routerOnly.has(base));
   const samples = own.flatMap((name) => page.byName.get(name) ?? []);
   const perServer = samples.filter(
     ({ labels }) => labels.server !== undefined && labels.engine === undefined && labels.model_name === undefined,
   );
-  if (only < 2 && (perServer.length === 0 || perServer.length < samples.length)) return rules;
+  if (!isRouters && (perServer.length === 0 || perServer.length < samples.length)) return rules;
   const rule = { written: prefix, own: ROUTER, only: null };
   return at < 0 ? [...rules, rule] : rules.with(at, rule);
 }

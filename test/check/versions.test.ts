@@ -49,7 +49,7 @@ test("the newest pages, spoiled in the same ways, are found out too", () => {
       expect({ how, found: any.some((id) => broken.includes(id)), broken }).toMatchObject({ found: true });
     }
   }
-});
+}, 30_000);
 
 test("a series that stands twice is one complaint: the second one is not added to sums", () => {
   const line = /^vllm:prompt_tokens_total\{.*\n/m.exec(page)![0];

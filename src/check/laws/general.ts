@@ -238,9 +238,10 @@ export const general = [
 
 const boundsText = (series: HistogramSeries) => series.buckets.map(({ le }) => numberText(le)).join(" ");
 
-/** vLLM's `--custom-histogram-buckets` gives all histograms that share a list of bounds the same new one. */
+/** `--custom-histogram-buckets` of newer vLLM gives all histograms that share a list of bounds the same new one. */
 function areCustom(name: string, own: string, c: Case): boolean {
-  if (!name.startsWith("vllm:")) return false;
+  const version = c.versionOf("vllm");
+  if (!name.startsWith("vllm:") || version === "V0" || version === "V1 to 0.11") return false;
   return sharingBounds(name).every((other) => {
     const family = c.look.exposition.families.get(other);
     const [first] = family ? histogramsOf(family) : [];
@@ -259,26 +260,30 @@ function areLeftOut(series: HistogramSeries, known: readonly (readonly number[])
   return known.some((version) => bounds.length < version.length && bounds.every((le) => version.includes(le)));
 }
 
+/** True if the bounds differ otherwise than by left out buckets: in a pasted text fewer bounds say nothing. */
+function areOther(a: HistogramSeries, b: HistogramSeries, known: readonly (readonly number[])[], c: Case): boolean {
+  if (boundsText(a) === boundsText(b)) return false;
+  if (!c.look.exposition.mayBeExcerpt) return true;
+  return a.buckets.length === b.buckets.length && !(areLeftOut(a, known, c) && areLeftOut(b, known, c));
+}
+
 function boundsOf(family: ScrapedFamily, c: Case): LawOutcome[] {
   const [first, ...others] = histogramsOf(family);
   if (first === undefined || first.buckets.length === 0) return [];
-  const text = boundsText;
-  const own = text(first);
+  const own = boundsText(first);
   const isOfOwner = c.look.page.mapped?.families.has(family.name) === true;
   const known = isOfOwner ? [] : boundsKnown(family.name, c.versionOf("vllm"));
-  // Between two series with left out buckets nothing can be compared; one that is whole makes the other a defect.
   const isPart = areLeftOut(first, known, c);
   const differ = (what: string, severity?: "W"): Broken => ({
     ...complaint(`the bounds of ${family.name} (${own}) are not ${what}`, 1),
     ...(severity ? { severity } : {}),
   });
   const outcomes: LawOutcome[] = others
-    .filter((series) => text(series) !== own && !(isPart && areLeftOut(series, known, c)))
+    .filter((series) => areOther(first, series, known, c))
     .map((series) => differ(seriesText("those of ", series.labels)));
   const before = c.lookBefore?.exposition.families.get(family.name);
   const [firstBefore] = before ? histogramsOf(before) : [];
-  const wasPart = firstBefore !== undefined && areLeftOut(firstBefore, known, c);
-  if (firstBefore && text(firstBefore) !== own && !isPart && !wasPart) outcomes.push(differ("those before"));
+  if (firstBefore && areOther(first, firstBefore, known, c)) outcomes.push(differ("those before"));
   const isTorn = c.look.exposition.excerpt?.torn.has(family.name) === true;
   const bounds = finiteBounds(first);
   const isOf = (version: readonly number[]) =>

@@ -20,7 +20,12 @@ const summaryOf = (counter: string): string => counter.replace("_duration_us", "
 /** Absent once the model is unloaded. */
 const successes = ({ now }: Case): Term => now.get("inference_request_success");
 const failures = ({ now }: Case): Term => now.orZero("inference_request_failure");
-const hits = ({ now }: Case): Term => now.orZero("cache_num_hits_per_model");
+/** Models without a response cache have no series of it. A pasted text may leave out this one beside the others. */
+const hits = ({ now }: Case): Term => {
+  const isCached = CACHE.some((name) => now.samples(`cache_${name}_per_model`).length > 0);
+  return isCached ? now.get("cache_num_hits_per_model") : now.orZero("cache_num_hits_per_model");
+};
+const CACHE = ["num_misses", "hit_duration", "miss_duration", "hit_summary", "miss_summary"];
 
 function isDecoupled({ now, known }: Case): boolean {
   const { decoupled } = known.parameters;

@@ -35,7 +35,9 @@ const GROUPS: readonly (readonly [name: string, label: string, values: readonly 
 /** The first versions of the groups lack these. */
 const CAME_LATER = ["waiting", "reused", "fraction"];
 
-const isNewest = (c: Case): boolean => c.versionOf("trtllm") === "with waiting";
+/** A pasted text may leave out the series that tell the version. */
+const isNewest = (c: Case): boolean =>
+  c.versionOf("trtllm") === "with waiting" && (c.isVersionTold("trtllm") || !c.look.exposition.mayBeExcerpt);
 
 const FIRST_REPORT =
   "tensorrtllm_backend's README of 2023 and 2024 shows such a page: at iteration 0 a block in use still counts as free, and the first context has no tokens yet";
@@ -43,7 +45,8 @@ const FIRST_REPORT =
 /** The first report of an older version, before an iteration has ended, is known to be off by a block and by the tokens. */
 function knownAtStart(c: Case, broken: LawOutcome): LawOutcome {
   const iterations = c.now.maybe("general_metrics", general("iteration_counter"));
-  if (broken === null || isNewest(c) || iterations?.value !== 0) return broken;
+  const isFirst = iterations === null ? c.look.exposition.mayBeExcerpt : iterations.value === 0;
+  if (broken === null || isNewest(c) || !isFirst) return broken;
   return { ...broken, known: FIRST_REPORT };
 }
 
@@ -118,10 +121,10 @@ export const trtllmLaws = [
       // An engine whose number comes late on the page may have iterated before the latest one did.
       const several = c.page.samples("vllm:kv_cache_usage_perc").length > 1;
       // Versions without `waiting` show seconds, which may stand still for many iterations (`convertTimestampToSeconds`).
-      const isCoarse = !isNewest(c);
+      const now = c.now.get("general_metrics", general("timestamp"));
+      const isCoarse = !isNewest(c) && now.value < 1e12;
       const together = iterations.value > 0 === timestamp.value > 0 || ((several || isCoarse) && iterations.value > 0);
       // A time in seconds is near 1.8e9, in µs near 1.8e15.
-      const now = c.now.get("general_metrics", general("timestamp"));
       return [
         atLeast(iterations, term("0", 0)),
         atLeast(timestamp, term("0", 0)),

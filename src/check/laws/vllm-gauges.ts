@@ -107,7 +107,8 @@ export const gauges = [
       for (const which of ["", "external_"]) {
         const hits =
           which === "" ? c.now.get("prefix_cache_hits_total") : c.now.orZero("external_prefix_cache_hits_total");
-        const queries = c.now.orZero(`${which}prefix_cache_queries_total`);
+        if (which !== "" && hits.value === 0) continue;
+        const queries = c.orZero(`${which}prefix_cache_queries_total`);
         outcomes.push(atMost(hits, queries));
         const size = blockSizeOrNull(c);
         if (size === null) continue;
