@@ -121,7 +121,7 @@ function readNames(path: string): NameMap {
     throw new TraceError(`--names ${path}: is not JSON (${failure instanceof Error ? failure.message : failure})`);
   }
   const names = readNameMap(json);
-  if (typeof names === "string") throw new TraceError(`--names ${path}: ${names}`);
+  if (typeof names === "string") throw new TraceError(printable(`--names ${path}: ${names}`));
   return names;
 }
 

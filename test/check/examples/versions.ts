@@ -270,6 +270,10 @@ export const versionPages: readonly VersionPage[] = [
     ...{ ...plain, name: name!, dialects: ["vllm"], versions: ["0.12 to 0.29"] },
     text: V1_TO_0_29.replaceAll("vllm:", prefix!),
   })),
+  {
+    ...{ name: "an early NIM", dialects: ["vllm"], versions: ["V0"], isExcerpt: false, notes: NOT_AVAILABLE },
+    text: vllmV0("", { model_name: "m" }, GAPS),
+  },
   ...["", "trtllm:", "trtllm_"].map((prefix) => ({
     ...{ ...plain, name: `trtllm-serve 1.1, prefix "${prefix}"`, dialects: ["trtllm-serve"] },
     ...{ versions: ["1.0 to 1.2"], text: trtllmServe(prefix) },
