@@ -1,5 +1,6 @@
 /** What does a server answer to a scrape? Always something: the page, or in one sentence why there is none. */
 import type { Clock } from "../host/clock.ts";
+import { bodyAtMost } from "../host/read-at-most.ts";
 
 export interface PageFetchOptions {
   readonly timeoutS: number;
@@ -49,7 +50,7 @@ export async function fetchPage(
     const response = await fetch(url, { headers: { accept }, signal: stop.signal });
     answered = true;
     if (!response.ok) return { why: `it answered ${response.status} ${response.statusText}`.trimEnd() };
-    const bytes = await readAtMost(response, maxBytes);
+    const bytes = await bodyAtMost(response, maxBytes);
     if (bytes === null) return { why: `more than ${maxBytes / 2 ** 20} MiB of text; --max-mb reads more` };
     return { bytes, contentType: response.headers.get("content-type") };
   } catch (failure) {
@@ -74,31 +75,6 @@ function onceStopped(clock: Clock, stopped: () => boolean, act: () => void): () 
   };
   look();
   return () => cancel();
-}
-
-async function readAtMost(response: Response, maxBytes: number): Promise<Uint8Array | null> {
-  const pieces: Uint8Array[] = [];
-  let size = 0;
-  if (response.body !== null) {
-    const reader = response.body.getReader();
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) break;
-      size += value.length;
-      if (size > maxBytes) {
-        void reader.cancel().catch(() => undefined);
-        return null;
-      }
-      pieces.push(value);
-    }
-  }
-  const bytes = new Uint8Array(size);
-  let at = 0;
-  for (const piece of pieces) {
-    bytes.set(piece, at);
-    at += piece.length;
-  }
-  return bytes;
 }
 
 /** Bun has the code on the error, Node on its cause. */

@@ -1,5 +1,6 @@
 /** Prints reports: a table for the terminal, JSON, and JUnit XML. */
 
+import { printableJson, printableLines } from "../host/printable.ts";
 import { numberText } from "./exposition.ts";
 import type { ExcerptSeen, LawResult, Report, Verdict, Violation } from "./verdicts.ts";
 
@@ -41,17 +42,12 @@ export interface TableOptions {
 export function checkTable(targets: readonly CheckedTarget[], options: TableOptions = {}): string {
   const shownOf = options.quiet ? targets.filter(({ report }) => isWorthALine(report)) : targets;
   const parts = shownOf.map((target) => tableOf(target, options));
-  return printable(parts.join("\n\n"));
+  // Labels and names are the server's text.
+  return printableLines(parts.join("\n\n"));
 }
 
 const isWorthALine = ({ scrapes, unreadable, violated, generalOnly, namesMissing }: Report): boolean =>
   scrapes === 0 || unreadable.length > 0 || violated.length > 0 || generalOnly !== null || namesMissing.length > 0;
-
-const UNPRINTABLE = /(?!\n)[\p{Cc}\p{Cf}]/gu;
-const shownChar = (char: string) => `\\u{${char.codePointAt(0)!.toString(16)}}`;
-
-/** Labels are somebody else's text: no control character of theirs reaches the terminal. */
-export const printable = (text: string): string => text.replace(UNPRINTABLE, shownChar);
 
 function tableOf({ name, report }: CheckedTarget, { all = false, quiet = false }: TableOptions): string {
   const { scrapes, leftOut, unreadable, excerpts, violated } = report;
@@ -176,14 +172,17 @@ function time(atS: number): string {
   return atS > 1e9 ? new Date(atS * 1000).toISOString().slice(11, 23) : `${Math.round(atS * 1000) / 1000} s`;
 }
 
+/** JSON has no number for NaN and the infinities. */
+const finiteOrText = (_: string, value: unknown): unknown =>
+  typeof value === "number" && !Number.isFinite(value) ? numberText(value) : value;
+
 export function json(targets: readonly CheckedTarget[], demands: CheckDemands = {}): string {
-  const plain = (_: string, value: unknown) =>
-    typeof value === "number" && !Number.isFinite(value) ? numberText(value) : value;
   const counted = targets.map(({ name, report }) => {
     const { errors, warnings, ...rest } = report;
     return { name, report: { ...rest, errors: errors.length, warnings: warnings.length } };
   });
-  return `${JSON.stringify({ schema: "understudy-check/1", exitCode: exitCode(targets, demands), targets: counted }, plain, 2)}\n`;
+  const report = { schema: "understudy-check/1", exitCode: exitCode(targets, demands), targets: counted };
+  return `${printableJson(report, 2, finiteOrText)}\n`;
 }
 
 /** A suite per target, a case per law; a warning is a case that passes, with its words in system-out. */
@@ -230,6 +229,8 @@ function xml(text: string): string {
     text
       .replace(/[&<>"]/g, (char) => escapes[char]!)
       // biome-ignore lint/suspicious/noControlCharactersInRegex: XML 1.0 has no way to write them
-      .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "\ufffd")
+      .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]|\p{Cs}/gu, "\ufffd")
+      // A terminal obeys these, if the file is one.
+      .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}](?<![\t\n\r])/gu, (char) => `&#x${char.codePointAt(0)!.toString(16)};`)
   );
 }

@@ -1,4 +1,6 @@
-/** A line on a terminal that is written again and again, and is gone at the end; nothing where standard error is none. */
+/** Rewrites one line of a terminal again and again and clears it at the end. Writes nothing if standard error is no terminal. */
+import { printable } from "../host/printable.ts";
+
 export class TerminalLine {
   readonly isTerminal: boolean;
   readonly #write: (text: string) => void;
@@ -12,10 +14,11 @@ export class TerminalLine {
     this.#write = write;
   }
 
+  /** Replaces the line; characters that a terminal obeys are escaped. */
   show(line: string): void {
     if (!this.isTerminal) return;
     this.#shown = true;
-    this.#write(`\r\x1b[K${line}`);
+    this.#write(`\r\x1b[K${printable(line)}`);
   }
 
   clear(): void {

@@ -1,4 +1,5 @@
 /** Which listeners has a Triton server? HTTP with its routes, gRPC, and metrics, each on a port of its own. */
+
 import { version } from "../../package.json";
 import type { Parts } from "../app/parts.ts";
 import { readTls } from "../config/certificates.ts";
@@ -9,6 +10,7 @@ import type { TritonServerConfig } from "../config/triton-server.ts";
 import type { EngineView } from "../engine/types.ts";
 import { seededLogprobs } from "../generation/logprobs.ts";
 import { GrpcServer } from "../grpc/server.ts";
+import { printableLines } from "../host/printable.ts";
 import { evhtp } from "../http/socket/evhtp.ts";
 import { HttpServer, type ListenOptions } from "../http/socket/server.ts";
 import { WaitingBytes } from "../http/waiting-bytes.ts";
@@ -185,7 +187,7 @@ function grpcServer(parts: Parts, around: ServerAround): Http2Server {
     messageBytes: MESSAGE_BYTES,
     heldBytes: HELD_BYTES,
     waiting: around.waiting,
-    broken: console.error,
+    broken: (why: unknown) => console.error(printableLines(Bun.inspect(why))),
   };
   const application = new GrpcServer(tritonMethods(around, clock), limits);
   try {

@@ -36,4 +36,6 @@ export const markupText = (text: string): string =>
   text
     // biome-ignore lint/suspicious/noControlCharactersInRegex: those that XML 1.0 does not take.
     .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ud800-\udfff\ufffe\uffff]/gu, "·")
-    .replace(/[<>&"']/g, (one) => ENTITIES[one]!);
+    .replace(/[<>&"']/g, (one) => ENTITIES[one]!)
+    // A terminal obeys these, if the file is one.
+    .replace(/[\u007f-\u009f\p{Cf}\p{Zl}\p{Zp}]/gu, (one) => `&#x${one.codePointAt(0)!.toString(16)};`);

@@ -1,6 +1,10 @@
 /** How does a report of a stress run look? */
+import { printable } from "../host/printable.ts";
 import type { CaseResult } from "./result.ts";
 import { isRed, VERDICTS } from "./verdict.ts";
+
+/** Characters of a reason in the table. */
+const WHY_MOST = 200;
 
 /** What is left of a red plan, and in how many runs that was found. */
 export interface ShrunkCase {
@@ -16,7 +20,7 @@ export function stressTable(results: readonly CaseResult[], shrunk: readonly Shr
   const wide = Math.max(0, ...red.map(({ verdict }) => verdict.length));
   const wider = Math.max(0, ...red.map(({ plan }) => plan.length));
   const lines = red.map(
-    ({ verdict, plan, why }) => `${verdict.padEnd(wide)}  ${plan.padEnd(wider)}  ${printable(why)}`,
+    ({ verdict, plan, why }) => `${verdict.padEnd(wide)}  ${plan.padEnd(wider)}  ${printable(why.slice(0, WHY_MOST))}`,
   );
   const counts = VERDICTS.map((name) => [name, results.filter(({ verdict }) => verdict === name).length] as const);
   const sum = counts.flatMap(([name, count]) => (count === 0 ? [] : [`${count} ${name}`])).join(", ");
@@ -45,10 +49,3 @@ export function unexpected(results: readonly CaseResult[], expected: ReadonlyMap
     return [`${plan}: ${verdict}, expected ${known === undefined ? "nothing, it is new" : `was ${known}`}`];
   });
 }
-
-/** What a client says may hold anything: one line, and nothing that a terminal obeys. */
-const printable = (text: string) =>
-  [...text]
-    .map((one) => (one >= " " && one !== "\u007f" ? one : "·"))
-    .join("")
-    .slice(0, 200);

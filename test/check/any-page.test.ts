@@ -86,7 +86,7 @@ test("control characters of a label do not reach the terminal", () => {
   const report = checkScrapes([`# TYPE x_total counter\n${sample}${sample}`]);
   expect(report.errors).toHaveLength(1);
   const text = checkTable([{ name: "a\u001bb", report }]);
-  expect(text).toContain("a\\u{1b}b");
-  expect(text).toContain("\\u{1b}[2J\\u{7}\\u{202e}");
+  expect(text).toContain("a\\x1bb");
+  expect(text).toContain("\\x1b[2J\\x07\\u202e");
   expect(/(?!\n)[\p{Cc}\p{Cf}]/u.test(text)).toBe(false);
 });

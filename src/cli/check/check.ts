@@ -1,26 +1,19 @@
 /** `understudy check`: scrapes servers or reads files, looks at the laws, prints the table, writes the files. */
-import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import type { Parameters } from "../../check/case.ts";
 import { Checker } from "../../check/checker.ts";
 import { type NameMap, readNameMap } from "../../check/name-map.ts";
 import { DEFAULT_MAX_BYTES } from "../../check/parse.ts";
-import {
-  type CheckedTarget,
-  checkTable,
-  comparison,
-  exitCode,
-  json,
-  junit,
-  printable,
-  shortly,
-} from "../../check/report.ts";
+import { type CheckedTarget, checkTable, comparison, exitCode, json, junit, shortly } from "../../check/report.ts";
 import type { CheckOptions, Report } from "../../check/verdicts.ts";
 import { watch } from "../../check/watch.ts";
 import { WallClock } from "../../host/clock.ts";
+import { fileAtMost } from "../../host/read-at-most.ts";
 import { takeOptions } from "../../options/take-options.ts";
 import { TraceError } from "../../traces/trace.ts";
 import { onInterrupt } from "../interrupt.ts";
 import { OutFile, overwritten } from "../out-file.ts";
+import { printErrorLine, printText } from "../print.ts";
 import { refuser } from "../refuse.ts";
 import { TerminalLine } from "../terminal-line.ts";
 import { type CheckValues, checkHelp, checkOptions } from "./check-options.ts";
@@ -37,7 +30,7 @@ export async function runCheck(argv: readonly string[]): Promise<void> {
   const taken = takeOptions(checkOptions, argv);
   if ("error" in taken) return refuse(taken.error);
   const { values, rest } = taken;
-  if (rest.some((word) => word === "--help" || word === "-h")) return console.log(checkHelp());
+  if (rest.some((word) => word === "--help" || word === "-h")) return printText(checkHelp());
   const flag = rest.find((word) => word.startsWith("-") && word !== "-");
   if (flag !== undefined) return refuse(`${flag}: unknown flag (understudy check --help lists what is accepted)`);
   if (rest.length === 0) return refuse("what is to be checked? A URL, or one or more files (understudy check --help)");
@@ -68,7 +61,7 @@ async function check(urls: readonly string[], files: readonly string[], values: 
   const demands = { requireDialect: values["require-dialect"] ?? false };
   const targets = [...(await scraped(urls, values, options)), ...read(files, values, options)];
   const text = checkTable(targets, { all: values.all ?? false, quiet: values.quiet ?? false });
-  if (text !== "") console.log(text);
+  if (text !== "") printText(text);
   out.json?.end(json(targets, demands));
   out.junit?.end(junit(targets, demands));
   process.exitCode = exitCode(targets, demands);
@@ -121,7 +114,7 @@ function readNames(path: string): NameMap {
     throw new TraceError(`--names ${path}: is not JSON (${failure instanceof Error ? failure.message : failure})`);
   }
   const names = readNameMap(json);
-  if (typeof names === "string") throw new TraceError(printable(`--names ${path}: ${names}`));
+  if (typeof names === "string") throw new TraceError(`--names ${path}: ${names}`);
   return names;
 }
 
@@ -183,7 +176,7 @@ class StatusLine {
       if (this.#told.has(key)) continue;
       this.#told.add(key);
       this.end();
-      process.stderr.write(`${printable(`${name}: violated: ${shortly(law)}  ${comparison(law.violations[0]!)}`)}\n`);
+      printErrorLine(`${name}: violated: ${shortly(law)}  ${comparison(law.violations[0]!)}`);
     }
   }
 
@@ -232,25 +225,11 @@ function readFile(written: string, maxBytes: number): FileRead {
   const [, named, seconds] = /^(.*)@(\d+(?:\.\d+)?)$/.exec(written) ?? [];
   const path = named !== undefined && !exists(written) ? named : written;
   try {
-    const file = openSync(path === "-" ? "/dev/stdin" : path, "r");
-    const stat = fstatSync(file);
-    // A pipe does not know its size.
-    const bytes = new Uint8Array(stat.isFile() ? Math.min(stat.size, maxBytes + 1) : maxBytes + 1);
-    let length = 0;
-    for (let more = 1; more > 0 && length < bytes.length; length += more)
-      more = readSync(file, bytes, length, bytes.length - length, null);
-    closeSync(file);
+    const { bytes, mtimeMs } = fileAtMost(path === "-" ? "/dev/stdin" : path, maxBytes);
     const isTimed = path !== written;
-    const atS = isTimed ? Number(seconds) : stat.mtimeMs / 1000;
-    if (length > maxBytes)
-      return {
-        path,
-        atS,
-        isTimed,
-        bytes: null,
-        why: `more than ${maxBytes / 2 ** 20} MiB of text; --max-mb reads more`,
-      };
-    return { path, atS, isTimed, bytes: bytes.subarray(0, length), why: "" };
+    const atS = isTimed ? Number(seconds) : mtimeMs / 1000;
+    const why = bytes === null ? `more than ${maxBytes / 2 ** 20} MiB of text; --max-mb reads more` : "";
+    return { path, atS, isTimed, bytes, why };
   } catch (failure) {
     const why = `cannot read "${path}" (${(failure as { code?: string }).code ?? failure})`;
     return { path, atS: 0, isTimed: false, bytes: null, why };

@@ -1,6 +1,7 @@
 /** Where do the results of `understudy load` go? Files are opened before the run, so that nobody waits for what cannot be written. */
 import { appendFileSync, existsSync, mkdirSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { printableJson } from "../../host/printable.ts";
 import { stamp } from "../../load/result.ts";
 import type { Settings } from "../../load/settings.ts";
 import type { RequestRecord } from "../../load/types.ts";
@@ -46,10 +47,10 @@ export class LoadFiles {
   }
 
   write(result: Result, records: readonly RequestRecord[]): void {
-    this.#json?.end(`${JSON.stringify(result)}\n`);
-    this.#saved?.end(JSON.stringify(result));
+    this.#json?.end(`${printableJson(result)}\n`);
+    this.#saved?.end(printableJson(result));
     if (!this.#hasAppended) this.append(result);
-    for (const record of records) this.#rows?.write(`${JSON.stringify(rowOf(record))}\n`);
+    for (const record of records) this.#rows?.write(`${printableJson(rowOf(record))}\n`);
     this.#rows?.end("");
     this.#html?.end(html(result, records));
   }
@@ -61,7 +62,7 @@ export class LoadFiles {
     this.#hasAppended = true;
     tried(path, () => {
       const isFirst = !existsSync(path) || statSync(path).size === 0;
-      appendFileSync(path, `${isFirst ? "" : "\n"}${JSON.stringify(result)}`);
+      appendFileSync(path, `${isFirst ? "" : "\n"}${printableJson(result)}`);
     });
   }
 }

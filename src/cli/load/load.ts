@@ -1,8 +1,9 @@
 /** `understudy load`: reads the options, runs the load, or a sweep of loads, prints the table, writes the files. */
-import { accessSync, constants, readFileSync } from "node:fs";
+import { accessSync, constants } from "node:fs";
 import { version } from "../../../package.json";
 import { createAlarm } from "../../host/alarm.ts";
 import { epochSeconds, WallClock } from "../../host/clock.ts";
+import { textAtMost } from "../../host/read-at-most.ts";
 import { Load, type Loaded, withModel } from "../../load/load.ts";
 import { Unmeasured } from "../../load/server.ts";
 import type { Settings } from "../../load/settings.ts";
@@ -11,6 +12,7 @@ import { ourTable, vllmTable } from "../../load/table.ts";
 import { type TruthResult, truthLines } from "../../load/truth.ts";
 import { TraceError } from "../../traces/trace.ts";
 import { onInterrupt } from "../interrupt.ts";
+import { printError, printText } from "../print.ts";
 import { refuser, USAGE_ERROR } from "../refuse.ts";
 import { TerminalLine } from "../terminal-line.ts";
 import { takeLoadArguments } from "./load-args.ts";
@@ -19,12 +21,14 @@ import { type LoadValues, loadHelp } from "./load-options.ts";
 import { settingsOf } from "./load-settings.ts";
 
 const NOTHING_MEASURED = 1;
+/** Most bytes of a file that an option names; a larger one counts as unreadable. */
+const TEXT_MOST = 1 << 24;
 const refuse = refuser("load");
 
 export async function runLoad(argv: readonly string[]): Promise<void> {
   const taken = takeLoadArguments(argv);
   if ("error" in taken) return refuse(taken.error);
-  if (taken.help) return console.log(loadHelp());
+  if (taken.help) return printText(loadHelp());
   const { values } = taken;
   const command = ["understudy load", ...withoutSecrets(argv).map(quoted)].join(" ");
   const settings = settingsOf(values, { env: process.env, command, version, read: textOf });
@@ -34,7 +38,7 @@ export async function runLoad(argv: readonly string[]): Promise<void> {
     await load(values, settings, clock);
   } catch (failure) {
     if (!(failure instanceof TraceError)) throw failure;
-    console.error(`understudy load: ${failure.message}`);
+    printError(`understudy load: ${failure.message}`);
     process.exitCode = failure instanceof Unmeasured ? NOTHING_MEASURED : USAGE_ERROR;
   } finally {
     clock.close();
@@ -68,7 +72,7 @@ async function load(values: LoadValues, given: Settings, clock: WallClock): Prom
   const swept = await sweep.run((result) => files.append(result)).finally(cleared);
   stopped();
   finish(swept.settings, swept.loaded, files);
-  console.log(`\n${sweepLines(swept, plan).join("\n")}`);
+  printText(`\n${sweepLines(swept, plan).join("\n")}`);
 }
 
 const width = (): number => (process.stderr.columns || 80) - 1;
@@ -77,16 +81,16 @@ const width = (): number => (process.stderr.columns || 80) - 1;
 function finish(settings: Settings, loaded: Loaded, files: LoadFiles): void {
   show(settings, loaded);
   files.write(loaded.result, loaded.records);
-  if (files.report !== undefined) console.log(`report: ${files.report}`);
+  if (files.report !== undefined) printText(`report: ${files.report}`);
   if (loaded.nothing !== null) throw new Unmeasured(loaded.nothing);
 }
 
 function show(settings: Settings, { result }: Loaded): void {
-  console.log(vllmTable(settings, result).join("\n"));
-  console.log(`\n${ourTable(settings, result, settings.metrics).join("\n")}`);
+  printText(vllmTable(settings, result).join("\n"));
+  printText(`\n${ourTable(settings, result, settings.metrics).join("\n")}`);
   const { truth, warnings = [] } = result.understudy;
-  if (truth) console.log(`\n${truthLines(truth as TruthResult).join("\n")}`);
-  for (const warning of warnings) console.log(`warning: ${warning}`);
+  if (truth) printText(`\n${truthLines(truth as TruthResult).join("\n")}`);
+  for (const warning of warnings) printText(`warning: ${warning}`);
 }
 
 function mustBeReadable(path: string | undefined): void {
@@ -99,7 +103,7 @@ function mustBeReadable(path: string | undefined): void {
 
 function textOf(path: string): string {
   try {
-    return readFileSync(path, "utf8");
+    return textAtMost(path, TEXT_MOST);
   } catch {
     return "";
   }

@@ -9,6 +9,7 @@ import { takeOptions } from "../../options/take-options.ts";
 import { Recorder } from "../../proxy/recorder.ts";
 import { ProxyServer } from "../../proxy/server.ts";
 import { onInterrupt } from "../interrupt.ts";
+import { printErrorLine, printText } from "../print.ts";
 import { takeBackReady, writeReady } from "../ready-file.ts";
 import { refuser } from "../refuse.ts";
 import { type ProxyValues, proxyHelp, proxyOptions } from "./proxy-options.ts";
@@ -19,7 +20,7 @@ export async function runProxy(argv: readonly string[]): Promise<void> {
   const taken = takeOptions(proxyOptions, argv);
   if ("error" in taken) return refuse(taken.error);
   const { values, rest } = taken;
-  if (rest.some((word) => word === "--help" || word === "-h")) return console.log(proxyHelp());
+  if (rest.some((word) => word === "--help" || word === "-h")) return printText(proxyHelp());
   if (rest.length > 0) return refuse(`${rest[0]}: unknown (understudy proxy --help)`);
   if (values.to === undefined) return refuse("--to URL is missing: which server? (understudy proxy --help)");
   try {
@@ -40,7 +41,7 @@ export async function runProxy(argv: readonly string[]): Promise<void> {
 async function proxy(to: URL, values: ProxyValues): Promise<void> {
   const { host = "127.0.0.1", port = 8080, record } = values;
   const clock = new WallClock();
-  const say = (line: string) => console.error(`understudy proxy: ${line}`);
+  const say = (line: string) => printErrorLine(`understudy proxy: ${line}`);
   const planFor = planForOf(values, () => clock.now(), say);
   const ready = values["ready-file"];
   if (ready !== undefined) takeBackReady(ready);
@@ -54,7 +55,7 @@ async function proxy(to: URL, values: ProxyValues): Promise<void> {
   // Before it says that it listens: who reads that may end it at once.
   onInterrupt(end);
   if (values["exit-with-parent"]) whenOrphaned(clock, end);
-  console.log(`understudy proxy: ${server.url} passes on to ${to.href}`);
+  printText(`understudy proxy: ${server.url} passes on to ${to.href}`);
   if (ready !== undefined) writeReady(ready, { url: server.url, pid: process.pid });
 }
 

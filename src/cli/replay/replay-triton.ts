@@ -1,7 +1,9 @@
 /** `understudy replay --role triton`: a trace's arrivals at a model of a repository, through Triton's schedulers in simulated time. */
+
 import { findPreset } from "../../config/timing/presets.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { VirtualClock, WallClock, wallUs } from "../../host/clock.ts";
+import { printableJson } from "../../host/printable.ts";
 import { seeded } from "../../host/random.ts";
 import { freeText, inGroup } from "../../options/option.ts";
 import { takeOptions } from "../../options/take-options.ts";
@@ -17,6 +19,7 @@ import { requests } from "../../traces/requests.ts";
 import type { Trace } from "../../traces/trace.ts";
 import { TritonServer } from "../../triton/server/server.ts";
 import { OutFile, overwritten } from "../out-file.ts";
+import { printText } from "../print.ts";
 import { refuser } from "../refuse.ts";
 import { SHIPPED_MODELS } from "../serve/resolve.ts";
 import { type ReplayValues, takeReplayOptions } from "./replay-options.ts";
@@ -39,7 +42,7 @@ const refuse = refuser("replay");
 
 /** `argv`: what follows `replay`, without `--role`. Rejects with a TraceError. */
 export async function replayTriton(argv: readonly string[]): Promise<void> {
-  if (argv.some((token) => token === "--help" || token === "-h")) return console.log(HELP);
+  if (argv.some((token) => token === "--help" || token === "-h")) return printText(HELP);
   const read = readTritonReplay(argv);
   if ("error" in read) return refuse(read.error);
   const { path, values } = read;
@@ -104,9 +107,9 @@ async function runTrace({ trace, name, model, values, config }: TritonRun): Prom
   trace.close();
   const about = { trace: { name, format: trace.format }, model, badLines: bad.count };
   const results = tritonResults(replay, server, durationUs, about);
-  console.log(tritonTable(results, wallUs() - startUs));
+  printText(tritonTable(results, wallUs() - startUs));
   bad.tell(name);
-  json?.end(`${JSON.stringify(results, null, 2)}\n`);
+  json?.end(`${printableJson(results, 2)}\n`);
   metrics?.end(replayPage(server, shownOf(config), clock.now()));
 }
 

@@ -1,5 +1,5 @@
 /** `understudy replay`: resolves the options, runs the trace, prints the table, writes the files. */
-import { readFileSync } from "node:fs";
+
 import answersBin from "../../../build/answers.bin" with { type: "file" };
 import debugWasm from "../../../build/core.debug.wasm" with { type: "file" };
 import wasm from "../../../build/core.wasm" with { type: "file" };
@@ -12,6 +12,8 @@ import { CoreTooLarge, CoreTrap } from "../../core/core.ts";
 import { bothObservers } from "../../engine/observer.ts";
 import { coreName } from "../../engine/trtllm-setup.ts";
 import { wallUs } from "../../host/clock.ts";
+import { printableJson } from "../../host/printable.ts";
+import { textAtMost } from "../../host/read-at-most.ts";
 import { whyNotShown } from "../../metrics/bugs/shown.ts";
 import { dialectNames } from "../../metrics/dialect-names.ts";
 import { Ensemble } from "../../metrics/triton/ensemble.ts";
@@ -32,6 +34,7 @@ import { requests } from "../../traces/requests.ts";
 import { TRACE_BLOCK, type Trace, TraceError } from "../../traces/trace.ts";
 import { createInlineTruthLog, type TruthLog, unwritable } from "../../truth/log.ts";
 import { OutFile, overwritten } from "../out-file.ts";
+import { printError, printText } from "../print.ts";
 import { refuser } from "../refuse.ts";
 import { readCrash, repeatCrash } from "../serve/crash.ts";
 import { resolveFlags, takeFlag } from "../serve/resolve.ts";
@@ -58,7 +61,7 @@ export async function runReplay(argv: readonly string[]): Promise<void> {
   } catch (failure) {
     if (failure instanceof TraceError || failure instanceof CoreTooLarge) refuse(failure.message);
     else if (failure instanceof CoreTrap || failure instanceof WebAssembly.RuntimeError) {
-      console.error(`understudy replay: the core trapped: ${failure.message}`);
+      printError(`understudy replay: the core trapped: ${failure.message}`);
       process.exitCode = CORE_TRAPPED;
     } else throw failure;
   }
@@ -69,7 +72,7 @@ async function replay(argv: readonly string[], role: string | undefined): Promis
   if ("error" in own) return refuse(own.error);
   const flags = parseFlags(own.rest, inRole(REPLAY, role));
   if ("error" in flags) return refuse(flags.error);
-  if (flags.help !== undefined) return console.log(replayHelp());
+  if (flags.help !== undefined) return printText(replayHelp());
   const [path = null, second] = flags.positional;
   if (second !== undefined) return refuse(`"${second}": unexpected; one trace is replayed, and "${path}" is it`);
 
@@ -78,7 +81,7 @@ async function replay(argv: readonly string[], role: string | undefined): Promis
   const trace = openTrace(path, values.format ?? null);
   const resolved = resolveFlags({ ...flags, positional: [] }, process.env, readText, defaultsOf(trace));
   if ("error" in resolved) return refuse(resolved.error);
-  for (const notice of resolved.notices) console.error(`understudy replay: ${notice}`);
+  for (const notice of resolved.notices) printError(`understudy replay: ${notice}`);
   const { config } = resolved;
   const { blockSize } = config.engine;
   if (trace.format === "mooncake" && TRACE_BLOCK % blockSize !== 0) {
@@ -115,7 +118,7 @@ async function replayCrash(path: string, words: number): Promise<void> {
     Bun.file(answersBin).bytes(),
   ]);
   const { lines, trapped } = repeatCrash(crash, version, new WebAssembly.Module(core), loadAnswers(answers));
-  console.log(lines.join("\n"));
+  printText(lines.join("\n"));
   if (trapped) process.exitCode = CORE_TRAPPED;
 }
 
@@ -182,10 +185,10 @@ async function runTrace(given: TraceRun): Promise<void> {
   progress.clear();
   trace.close();
   const results = resultsOf(replay, durationUs, aboutOf(given, bad.count));
-  console.log(replayTable(results, tookUs));
+  printText(replayTable(results, tookUs));
   printLost(truth);
   bad.tell(name);
-  files.json?.end(`${JSON.stringify(results, null, 2)}\n`);
+  files.json?.end(`${printableJson(results, 2)}\n`);
   files.metrics?.end(await pages!.text("role"));
   files.series?.end("");
   if (files.html !== null && shown !== null) {
@@ -209,7 +212,7 @@ function aboutOf({ trace, name, config }: TraceRun, badLines: number) {
 function printLost(truth: TruthLog | null): void {
   const lost = truth?.dropped();
   if (lost && lost.run + lost.step + lost.request > 0) {
-    console.log(`truth log: lost ${lost.request} requests, ${lost.step} steps, ${lost.run} runs`);
+    printText(`truth log: lost ${lost.request} requests, ${lost.step} steps, ${lost.run} runs`);
   }
 }
 
@@ -229,7 +232,7 @@ function truthOf({ truthLog, engine }: ServeConfig, engines: number): TruthLog |
   if (truthLog === null) return null;
   const why = unwritable(truthLog.file);
   if (why !== undefined) throw new TraceError(`--truth-log: cannot write "${truthLog.file}" (${why})`);
-  const warn = (line: string) => console.error(`understudy replay: ${line}`);
+  const warn = (line: string) => printError(`understudy replay: ${line}`);
   return createInlineTruthLog(truthLog, { engine, engines, epochUs: null }, warn);
 }
 
@@ -255,6 +258,9 @@ function rowsInto(file: OutFile | null, moments: Moments | null, seconds: number
   return { series: { intervalUs: Math.round((seconds ?? (file === null ? PAGE_INTERVAL_S : 1)) * 1e6), onRow } };
 }
 
+/** Most bytes of a configuration that an option names. */
+const CONFIG_MOST = 2 ** 24;
+
 function readText(path: string): string {
-  return readFileSync(path, "utf8");
+  return textAtMost(path, CONFIG_MOST);
 }

@@ -1,6 +1,7 @@
 /** Which requests of the trace are sent, until when, and which lines are passed over (`--skip-bad`)? */
 import type { RequestSelection } from "../../traces/requests.ts";
 import type { BadLine } from "../../traces/trace.ts";
+import { printText } from "../print.ts";
 import type { ReplayValues } from "./replay-options.ts";
 
 export class BadLines {
@@ -14,7 +15,7 @@ export class BadLines {
 
   /** Where the first one is, of the trace that is called so. */
   tell(name: string): void {
-    if (this.first) console.log(`first bad line: ${name}:${this.first.line}: expected ${this.first.expected}`);
+    if (this.first) printText(`first bad line: ${name}:${this.first.line}: expected ${this.first.expected}`);
   }
 }
 

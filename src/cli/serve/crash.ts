@@ -2,13 +2,14 @@
  * What is kept of a broken invariant, and does it break again? The core's words, seed and configuration, the last counters
  * and commands, in a file beside the process. The file's commands run in a new core, in Bun or Node.
  */
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import type { EngineConfig } from "../../config/types.ts";
 import type { AnswerTables } from "../../content/answers.ts";
 import { REQUEST_NUMBERS, SUBMIT_NAMES } from "../../engine/core-request.ts";
 import type { CoreCommand, JournalText } from "../../engine/journal.ts";
 import { repeat } from "../../engine/repeat.ts";
 import type { EngineSnapshot } from "../../engine/types.ts";
+import { textAtMost } from "../../host/read-at-most.ts";
 
 const SCHEMA = 1;
 /** Left out of a line where it is so. */
@@ -60,10 +61,13 @@ function lineOf({ call, numbers, words, handle }: CoreCommand): string {
   return JSON.stringify(short);
 }
 
+/** Most bytes of a crash file. */
+const CRASH_MOST = 2 ** 28;
+
 /** The file's content, or one line that says what is wrong with it. */
 export function readCrash(path: string): Crash | { readonly wrong: string } {
   try {
-    const crash = JSON.parse(readFileSync(path, "utf8")) as Crash;
+    const crash = JSON.parse(textAtMost(path, CRASH_MOST)) as Crash;
     if (crash.crash === SCHEMA && Array.isArray(crash.journals)) {
       const whole = (one: Partial<CoreCommand>) => ({ ...USUAL, ...one }) as CoreCommand;
       const journals = crash.journals.map((text) => ({ ...text, commands: text.commands.map(whole) }));

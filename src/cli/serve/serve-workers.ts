@@ -14,6 +14,7 @@ import { fileOfWorker } from "../../truth/worker-file.ts";
 import { Ledger } from "../../workers/ledger.ts";
 import { type Reservation, reservePort } from "../../workers/port.ts";
 import { StartRefused, Supervisor } from "../../workers/supervisor.ts";
+import { printText } from "../print.ts";
 import { describe } from "./banner.ts";
 import { refusalOf, SAME_SIGNAL_US, startedMs, unwritableTruth } from "./serve.ts";
 
@@ -78,7 +79,7 @@ export async function serveWorkers(
       const pids = supervisor.pids.filter((pid) => pid !== null);
       // They have found the same: it is the same machine.
       const at = { url, tritonUrl: tritonUrl(config), http2Url: http2Url(url, ports.http2Port) };
-      console.log(describe(config, at, startedMs(), await streamWritesOf(config), pids));
+      printText(describe(config, at, startedMs(), await streamWritesOf(config), pids));
       ready({ url, metricsUrl: at.tritonUrl, http2Url: at.http2Url });
       break;
     } catch (error) {
@@ -146,7 +147,7 @@ function endOnSignal(config: ServeConfig, supervisor: () => Supervisor) {
     received: null as NodeJS.Signals | null,
     sinceUs: 0,
     done(open: number) {
-      if (open > 0) console.log(`ended with ${open} requests open, after ${seconds(state.sinceUs)} s`);
+      if (open > 0) printText(`ended with ${open} requests open, after ${seconds(state.sinceUs)} s`);
     },
   };
   for (const signal of ["SIGINT", "SIGTERM"] as const) {

@@ -15,6 +15,7 @@ import { whenOrphaned } from "../../host/parent.ts";
 import type { ServeValues } from "../../options/serve-options.ts";
 import type { App } from "../../roles/create-app.ts";
 import { unwritable } from "../../truth/log.ts";
+import { printError, printText } from "../print.ts";
 import { takeBackReady, writeReady } from "../ready-file.ts";
 import { refuser } from "../refuse.ts";
 import { describe } from "./banner.ts";
@@ -33,7 +34,7 @@ export const SAME_SIGNAL_US = 200_000;
 export async function runServe(argv: readonly string[], platform: string = process.platform): Promise<void> {
   const resolved = resolveServeConfig(argv, process.env, (path) => readFileSync(path, "utf8"));
   if ("help" in resolved) {
-    console.log(resolved.help);
+    printText(resolved.help);
     return;
   }
   if ("error" in resolved) return refuse(resolved.error);
@@ -73,10 +74,10 @@ export async function runServe(argv: readonly string[], platform: string = proce
   // Before it says that it listens: who reads that may end it at once.
   onTrap(config, app);
   endOnSignal(config, app);
-  console.log(app.banner?.(startedMs()) ?? describe(config, app, startedMs(), app.streamWrites));
+  printText(app.banner?.(startedMs()) ?? describe(config, app, startedMs(), app.streamWrites));
   ready({ url: app.url || null, metricsUrl: app.tritonUrl, http2Url: app.http2Url, ...app.otherUrls });
   void app.died.then(async () => {
-    console.error("understudy serve: the engine is dead, as its script wanted");
+    printError("understudy serve: the engine is dead, as its script wanted");
     await app.close(0);
     process.exit(ENGINE_DEAD);
   });
@@ -163,7 +164,7 @@ export function startedMs(): number {
 }
 
 function warn(what: string): void {
-  console.error(`understudy serve: ${what}`);
+  printError(`understudy serve: ${what}`);
 }
 
 /** Each stream holds one descriptor. */
@@ -179,12 +180,12 @@ function warnOfFileLimit({ engine }: ServeConfig): void {
 export function onTrap(config: ServeConfig, app: App): void {
   const end = (error: Error) => {
     if (!(error instanceof CoreTrap || error instanceof WebAssembly.RuntimeError)) {
-      console.error(error);
+      printError(Bun.inspect(error));
       process.exit(1);
     }
     const file = writeCrash(version, error, config.engine, app.eosId, app.engines.snapshots(), app.journals());
-    console.error(`understudy serve: the core trapped: ${error.message}; written to ${file}`);
-    console.error(`understudy serve: understudy replay --crash ${file} repeats it`);
+    printError(`understudy serve: the core trapped: ${error.message}; written to ${file}`);
+    printError(`understudy serve: understudy replay --crash ${file} repeats it`);
     process.exit(CORE_TRAPPED);
   };
   process.on("uncaughtException", (error) => isOfModel(config, error) || end(error));
@@ -214,7 +215,7 @@ function endOnSignal(config: ServeConfig, app: App): void {
     sinceUs = wallUs();
     const open = app.engines.live;
     const why = await app.close(config.shutdownTimeoutS);
-    if (open > 0) console.log(`ended with ${open} requests open, after ${((wallUs() - sinceUs) / 1e6).toFixed(1)} s`);
+    if (open > 0) printText(`ended with ${open} requests open, after ${((wallUs() - sinceUs) / 1e6).toFixed(1)} s`);
     if (why !== undefined) warn(why);
     process.exit(why === undefined ? 0 : NOT_IN_ORDER);
   };

@@ -1,8 +1,10 @@
 /** `understudy stress`: a client goes through disturbed answers; the table says which it does not bear. */
-import { readFileSync } from "node:fs";
+
 import { BrokenPlan } from "../../faults/parse.ts";
 import { epochSeconds, WallClock } from "../../host/clock.ts";
 import { whenOrphaned } from "../../host/parent.ts";
+import { printableJson } from "../../host/printable.ts";
+import { textAtMost } from "../../host/read-at-most.ts";
 import { takeOptions } from "../../options/take-options.ts";
 import { type StressCase, stressCase, stressCases } from "../../stress/cases.ts";
 import { junitOf } from "../../stress/junit.ts";
@@ -17,6 +19,7 @@ import { stressWait } from "../../stress/wait.ts";
 import { TraceError } from "../../traces/trace.ts";
 import { onInterrupt } from "../interrupt.ts";
 import { OutFile } from "../out-file.ts";
+import { printText } from "../print.ts";
 import { takeBackReady, writeReady } from "../ready-file.ts";
 import { refuser } from "../refuse.ts";
 import { TerminalLine } from "../terminal-line.ts";
@@ -26,6 +29,8 @@ import { StressProgress } from "./stress-progress.ts";
 
 const refuse = refuser("stress");
 const HANG_S = 4;
+/** Most bytes of the file of --expect. */
+const EXPECTED_MOST = 2 ** 26;
 const CONCURRENCY = 4;
 /** Faults of a plan that is drawn by chance. */
 const RANDOM_FAULTS = 6;
@@ -41,8 +46,8 @@ export async function runStress(argv: readonly string[]): Promise<void> {
   const taken = takeOptions(stressOptions, split === -1 ? argv : argv.slice(0, split));
   if ("error" in taken) return refuse(taken.error);
   const { values, rest } = taken;
-  if (rest.some((word) => word === "--help" || word === "-h")) return console.log(stressHelp());
-  if (values.client === "list") return console.log(["reference", ...Object.keys(drivers())].join("\n"));
+  if (rest.some((word) => word === "--help" || word === "-h")) return printText(stressHelp());
+  if (values.client === "list") return printText(["reference", ...Object.keys(drivers())].join("\n"));
   if (rest.length > 0) return refuse(`${rest[0]}: unknown (understudy stress --help); the command stands behind --`);
   const ways = [command.length > 0, values.client !== undefined, values.wait !== undefined].filter(Boolean).length;
   if (ways !== 1)
@@ -93,12 +98,12 @@ function report(
   outs: readonly (OutFile | null)[],
 ): void {
   const [json, junit, html] = outs;
-  json?.end(`${JSON.stringify({ client: name, results, shrunk, notCalled }, null, 1)}\n`);
+  json?.end(`${printableJson({ client: name, results, shrunk, notCalled }, 1)}\n`);
   junit?.end(junitOf(results, expected));
   html?.end(stressPage(results, `understudy stress: ${name}`));
-  console.log(stressTable(results, shrunk, notCalled));
+  printText(stressTable(results, shrunk, notCalled));
   const news = expected === null ? [] : unexpected(results, expected);
-  for (const line of news) console.log(line);
+  for (const line of news) printText(line);
   const neverRan = results.every(({ verdict }) => verdict === "never-called");
   const isRedRun = expected === null ? results.some(({ verdict }) => isRed(verdict)) : news.length > 0;
   process.exitCode = neverRan ? 2 : isRedRun ? 1 : 0;
@@ -140,7 +145,7 @@ async function waited(
   const takeOff = onInterrupt(() => over.abort());
   if (values["exit-with-parent"]) whenOrphaned(settings.clock, () => over.abort());
   const listening = (url: string) => {
-    console.log(`understudy stress: ${settings.cases.length} cases on ${url}; GET /cases lists them (docs/stress.md)`);
+    printText(`understudy stress: ${settings.cases.length} cases on ${url}; GET /cases lists them (docs/stress.md)`);
     const ready = values["ready-file"];
     if (ready !== undefined) writeReady(ready, { url, pid: process.pid, cases: `${url}/cases` });
   };
@@ -168,7 +173,7 @@ type Expected = ReadonlyMap<string, string> | null;
 
 function expectations(file: string): ReadonlyMap<string, string> {
   try {
-    const { results } = JSON.parse(readFileSync(file, "utf8")) as { readonly results: readonly CaseResult[] };
+    const { results } = JSON.parse(textAtMost(file, EXPECTED_MOST)) as { readonly results: readonly CaseResult[] };
     return new Map(results.map(({ plan, verdict }) => [plan, verdict]));
   } catch (error) {
     throw new BrokenExpectation(`cannot be read (${(error as Error).message}); what --json writes is taken`);

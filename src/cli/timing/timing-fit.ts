@@ -6,10 +6,12 @@ import { CoreTooLarge } from "../../core/core.ts";
 import { UNKNOWNS, type Unknown } from "../../fit/equations.ts";
 import { readRuns } from "../../fit/read.ts";
 import type { FitRun } from "../../fit/run.ts";
+import { fileAtMost } from "../../host/read-at-most.ts";
 import { parseFlags } from "../../options/flags.ts";
 import { inRole } from "../../options/given.ts";
 import { takeOptions } from "../../options/take-options.ts";
 import { TraceError } from "../../traces/trace.ts";
+import { printError, printJson, printText } from "../print.ts";
 import { refuser } from "../refuse.ts";
 import { resolveFlags, takeFlag } from "../serve/resolve.ts";
 import { type Fitted, fitRuns, type Linear, type Replayed, replay, type Times } from "./fit-replay.ts";
@@ -57,16 +59,16 @@ async function fit(argv: readonly string[]): Promise<void> {
     return refuse(`${files.join(", ")}: no request has two tokens, so nothing tells how long a step is`);
   const text = textOf(fitted.timing);
   const results = runs.map((one) => ({ run: one, replayed: replayed(one, fitted.timing) }));
-  if (own.values.json) return console.log(JSON.stringify(asJson(text, fitted, results), null, 2));
-  console.error(report(fitted, results));
-  console.log(text);
+  if (own.values.json) return printJson(asJson(text, fitted, results), 2);
+  printError(report(fitted, results));
+  printText(text);
 }
 
 function contentOf(file: string): string {
   try {
-    const mib = statSync(file).size / 2 ** 20;
-    if (mib > MIB_MOST) throw new TraceError(`"${file}": has ${Math.ceil(mib)} MiB; at most ${MIB_MOST} are read`);
-    return readFileSync(file, "utf8");
+    const { bytes } = fileAtMost(file, MIB_MOST * 2 ** 20);
+    if (bytes === null) throw new TraceError(`"${file}": has more than ${MIB_MOST} MiB, which are not read`);
+    return new TextDecoder().decode(bytes);
   } catch (error) {
     if (error instanceof TraceError) throw error;
     throw new TraceError(`"${file}": cannot be read (${(error as NodeJS.ErrnoException).code})`);

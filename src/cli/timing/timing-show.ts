@@ -1,9 +1,11 @@
 /** What do the presets say? `understudy timing list` and `show`: tables and plots for eyes, or JSON. */
+
 import { betweenTokensUs, firstToken } from "../../config/timing/curves.ts";
 import { findPreset, presetNames } from "../../config/timing/presets.ts";
 import type { Profile } from "../../config/timing/profile.ts";
 import { holdUs } from "../../config/timing/timing.ts";
 import type { EngineConfig } from "../../config/types.ts";
+import { printableJson } from "../../host/printable.ts";
 import { plot } from "../plot.ts";
 
 const SCHEMA = "understudy-timing/1";
@@ -33,7 +35,7 @@ export function listText(configs: ReadonlyMap<string, EngineConfig>, json: boole
       itl_32x1024_ms: ms(betweenTokensUs(timing, 32, 1024)),
     };
   });
-  if (json) return JSON.stringify({ schema: SCHEMA, presets: rows }, null, 2);
+  if (json) return printableJson({ schema: SCHEMA, presets: rows }, 2);
   const head = ["preset", "pool, tokens", "overhead, ms", "TTFT of 1,024, ms", "ITL of 32 × 1,024, ms"];
   const cells = rows.map((row) => [
     row.name,
@@ -61,7 +63,7 @@ export function showText(text: string, profile: Profile | undefined, engine: Eng
     );
     const ttft = firsts.map(({ tokens, us, steps }) => ({ prompt_tokens: tokens, steps, ms: ms(us) }));
     const { timing: _, ...about } = profile ?? { timing };
-    return JSON.stringify({ schema: SCHEMA, timing: text, ...about, step: timing, ttft, itl }, null, 2);
+    return printableJson({ schema: SCHEMA, timing: text, ...about, step: timing, ttft, itl }, 2);
   }
   const first = firsts.map(({ tokens, us, overheadUs, steps }) =>
     [tokens.toLocaleString("en"), decimal(us), decimal(overheadUs), String(steps)].map(String),

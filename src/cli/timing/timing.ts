@@ -5,6 +5,7 @@ import type { EngineConfig } from "../../config/types.ts";
 import type { UsageError } from "../../options/given.ts";
 import { serveConfig } from "../../options/serve-config.ts";
 import { takeOptions } from "../../options/take-options.ts";
+import { printText } from "../print.ts";
 import { refuser } from "../refuse.ts";
 import { timingHelp, timingOptions } from "./timing-options.ts";
 import { listText, showText } from "./timing-show.ts";
@@ -13,18 +14,18 @@ const refuse = refuser("timing");
 
 export async function runTiming(argv: readonly string[]): Promise<void> {
   const [command, ...words] = argv;
-  if (words.concat(command ?? []).some((word) => word === "--help" || word === "-h")) return console.log(timingHelp());
+  if (words.concat(command ?? []).some((word) => word === "--help" || word === "-h")) return printText(timingHelp());
   if (command === "fit") return (await import("./timing-fit.ts")).runTimingFit(words);
   const taken = takeOptions(timingOptions, words);
   if ("error" in taken) return refuse(taken.error);
   const { values, rest } = taken;
   const flag = rest.find((word) => word.startsWith("-"));
   if (flag !== undefined) return refuse(`${flag}: unknown flag (understudy timing --help lists what is accepted)`);
-  if (command === "list" && rest.length === 0) return console.log(listText(presets(), values.json ?? false));
+  if (command === "list" && rest.length === 0) return printText(listText(presets(), values.json ?? false));
   if (command === "list") return refuse(`"${rest[0]}": unexpected; timing list takes no name`);
   if (command === "show" && rest.length === 1) {
     const shown = show(rest[0]!, values.json ?? false);
-    return typeof shown === "string" ? console.log(shown) : refuse(shown.error);
+    return typeof shown === "string" ? printText(shown) : refuse(shown.error);
   }
   if (command === "show") return refuse("timing show takes one timing, as a preset's name (understudy timing list)");
   const what = command === undefined ? "what is asked?" : `"${command}" is no command of timing;`;

@@ -7,6 +7,7 @@ import type { TlsFiles } from "../../config/certificates.ts";
 import type { FrontLimits } from "../../config/front-limits.ts";
 import type { Clock } from "../../host/clock.ts";
 import { giveConnection, takeConnection } from "../../host/descriptors.ts";
+import { printableLines } from "../../host/printable.ts";
 import { deadlines, type Expiring, pacing, type Timer } from "../deadlines.ts";
 import type { EventSink, FaultOrder, HeldBytes, HotRoutes, HttpFront, PartSink, SinkEvents } from "../sink.ts";
 import { TurnQueue } from "../turn-queue.ts";
@@ -123,7 +124,7 @@ export class HttpServer implements HttpFront, ServerSide {
         close: (socket) => this.#closed(socket.data),
         // Something here failed: it costs its connection alone.
         error: (socket, why) => {
-          console.error(why);
+          console.error(printableLines(Bun.inspect(why)));
           socket.data?.shut();
           socket.terminate();
         },

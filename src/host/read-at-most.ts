@@ -1,0 +1,74 @@
+/**
+ * Reads a response's body or a file, up to a limit. `Response.text()` and `readFileSync` hold whatever comes: an endless
+ * answer, a packed one that unpacks to gigabytes, or `/dev/zero` would grow until the process is killed.
+ */
+import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+
+/** Returns the body, or null if it has more than `maxBytes`; then the rest is not read. Rejects if the answer breaks off. */
+export async function bodyAtMost(
+  { body }: Pick<Response, "body">,
+  maxBytes: number,
+): Promise<Uint8Array<ArrayBuffer> | null> {
+  const pieces: Uint8Array[] = [];
+  let size = 0;
+  if (body !== null) {
+    const reader = body.getReader();
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      size += value.length;
+      if (size > maxBytes) {
+        void reader.cancel().catch(() => undefined);
+        return null;
+      }
+      pieces.push(value);
+    }
+  }
+  const bytes = new Uint8Array(size);
+  let at = 0;
+  for (const piece of pieces) {
+    bytes.set(piece, at);
+    at += piece.length;
+  }
+  return bytes;
+}
+
+/** A file's bytes, or null if it has more than `maxBytes`. */
+export interface FileAtMost {
+  readonly bytes: Uint8Array<ArrayBuffer> | null;
+  readonly mtimeMs: number;
+}
+
+/** Bytes of the first buffer for a pipe or a device, whose size is not known. */
+const UNKNOWN_SIZE = 1 << 16;
+
+/** Reads at most one byte more than allowed. Throws the system's error if the file cannot be read. */
+export function fileAtMost(path: string, maxBytes: number): FileAtMost {
+  const file = openSync(path, "r");
+  try {
+    const stat = fstatSync(file);
+    let bytes = new Uint8Array(Math.min(stat.isFile() ? stat.size : UNKNOWN_SIZE, maxBytes + 1));
+    let length = 0;
+    for (;;) {
+      if (length === bytes.length) {
+        if (length > maxBytes || stat.isFile()) break;
+        const larger = new Uint8Array(Math.min(2 * length, maxBytes + 1));
+        larger.set(bytes);
+        bytes = larger;
+      }
+      const count = readSync(file, bytes, length, bytes.length - length, null);
+      if (count === 0) break;
+      length += count;
+    }
+    return { bytes: length > maxBytes ? null : bytes.subarray(0, length), mtimeMs: stat.mtimeMs };
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** A file as text. Throws the system's error if it cannot be read, and an Error if it has more than `maxBytes`. */
+export function textAtMost(path: string, maxBytes: number): string {
+  const { bytes } = fileAtMost(path, maxBytes);
+  if (bytes === null) throw new Error(`it has more than ${maxBytes / 2 ** 20} MiB, which are not read`);
+  return new TextDecoder().decode(bytes);
+}
