@@ -4,7 +4,7 @@ import type { Exemplar, Format, ScrapedLabels, ScrapedSample } from "./expositio
 const NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
 const LABEL_NAME = /^[a-zA-Z_][a-zA-Z0-9_]*$/;
 /** Go's ParseFloat as the Prometheus parsers use it: decimal, no hexadecimal, no underscores; names in any case. */
-const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+const NUMBER = /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i;
 const INFINITE = /^([+-]?)inf(inity)?$/i;
 const NOT_A_NUMBER = /^[+-]?nan$/i;
 /** OpenMetrics 1.0: names and values of an exemplar's labels together. */

@@ -1,5 +1,6 @@
 /** Sends a mix to any server with OpenAI's completions, as its clients would, and says what became of it. */
 import { WallClock } from "../host/clock.ts";
+import { bodyAtMost } from "../host/read-at-most.ts";
 import type { Mix, MixRequest } from "./request-mixes.ts";
 
 /** How `sendMix` asks. */
@@ -46,6 +47,10 @@ export async function sendMix(url: string, mix: Mix, options: SendOptions = {}):
 type End = "finished" | "left" | "refused";
 
 const DEFAULT_TIMEOUT_S = 60;
+/** Bytes of a refusal, and of what follows [DONE], that are read. */
+const REFUSAL_MOST = 1 << 20;
+/** Most characters of an event. */
+const EVENT_MOST = 1 << 22;
 
 async function send(url: string, request: MixRequest, options: SendOptions, clock: WallClock): Promise<End> {
   const { prompt, maxTokens, leavesAfter, priority } = request;
@@ -65,7 +70,7 @@ async function send(url: string, request: MixRequest, options: SendOptions, cloc
       signal: stop.signal,
     });
     if (response.status !== 200 || response.body === null) {
-      await response.arrayBuffer();
+      await bodyAtMost(response, REFUSAL_MOST);
       return "refused";
     }
     if (leavesAfter === 0) return "left";
@@ -83,12 +88,23 @@ async function readStream(stream: ReadableStream<Uint8Array>, leavesAfter: numbe
   for (;;) {
     const { done, value } = await reader.read();
     if (done) throw new Error("the stream ended without [DONE]");
-    const events = (tail + decoder.decode(value, { stream: true })).split("\n\n");
+    // Only the end of what was there before can be half of an empty line.
+    const from = Math.max(0, tail.length - 1);
+    tail += decoder.decode(value, { stream: true });
+    if (tail.indexOf("\n\n", from) < 0) {
+      if (tail.length > EVENT_MOST) throw new Error(`an event of more than ${EVENT_MOST} characters`);
+      continue;
+    }
+    const events = tail.split("\n\n");
     tail = events.pop()!;
     for (const event of events) {
       if (event === "data: [DONE]") {
         // The end of the body too, so that the server has counted the request.
-        while (!(await reader.read()).done);
+        for (let bytes = 0; bytes < REFUSAL_MOST; ) {
+          const rest = await reader.read();
+          if (rest.done) break;
+          bytes += rest.value.length;
+        }
         return "finished";
       }
       if (event.startsWith("data:") && ++chunks === leavesAfter) return "left";

@@ -1,13 +1,28 @@
-/** Is this text a JSON object? What somebody else wrote may be anything. */
+/** Reads JSON that somebody else wrote, whose members may be anything. */
 
 // biome-ignore lint/suspicious/noExplicitAny: its members may be anything, and are looked at one by one
 export type LooseObject = Record<string, any>;
 
-/** Null: it is no JSON, or no object. */
+/** Returns the value if it is an object, null if it is a list, null, a text, a number or a boolean. */
+export const looseObject = (value: unknown): LooseObject | null =>
+  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as LooseObject) : null;
+
+/** Returns the elements of a list; an empty list if the value is none. */
+export const looseList = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+
+/** Returns a value's JSON; a remark for lists that stand within each other more deeply than the runtime writes them. */
+export function shownJson(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? String(value);
+  } catch {
+    return "JSON that cannot be shown";
+  }
+}
+
+/** Returns the object in a JSON text, or null if the text is not JSON, or not an object. */
 export function jsonObjectIn(text: string | null): LooseObject | null {
   try {
-    const value: unknown = JSON.parse(text ?? "");
-    return typeof value === "object" && !Array.isArray(value) ? value : null;
+    return looseObject(JSON.parse(text ?? ""));
   } catch {
     return null;
   }

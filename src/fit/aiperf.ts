@@ -1,17 +1,22 @@
 /** What stands in `profile_export_aiperf.json` (means) and `profile_export.jsonl` (a record per request) of aiperf 0.13? */
+import { shownJson } from "../config/json-object.ts";
 import { type Answered, type FitRun, runOf } from "./run.ts";
-import type { JsonRecord } from "./vllm.ts";
+import { type JsonRecord, numberIn } from "./vllm.ts";
 
 const US: Readonly<Record<string, number>> = { ns: 0.001, us: 1, ms: 1000, sec: 1e6, s: 1e6, seconds: 1e6 };
 
 const objectAt = (json: JsonRecord, key: string): JsonRecord | undefined =>
   typeof json[key] === "object" && json[key] !== null ? (json[key] as JsonRecord) : undefined;
 
+/** Microseconds of a metric's unit; undefined: it is not a unit of time. */
+const unitOf = ({ unit }: JsonRecord): number | undefined =>
+  typeof unit === "string" && Object.hasOwn(US, unit) ? US[unit] : undefined;
+
 /** In microseconds where the metric has a unit of time. */
 function metric(json: JsonRecord, tag: string, key: "avg" | "std" | "value"): number {
   const found = objectAt(json, tag);
   const value = found?.[key];
-  return typeof value === "number" ? value * (US[String(found!.unit)] ?? 1) : Number.NaN;
+  return typeof value === "number" ? value * (unitOf(found!) ?? 1) : Number.NaN;
 }
 
 export function isAiperf(json: JsonRecord): boolean {
@@ -40,7 +45,7 @@ export function aiperfRun(json: JsonRecord, source: string): FitRun | string {
 
 /** Wherever in the configuration it stands; null where there is a rate. */
 function concurrencyOf(json: JsonRecord): number | null {
-  const config = JSON.stringify(json.input_config ?? {});
+  const config = shownJson(json.input_config ?? {});
   if (/"request_rate":\s*\d/.test(config)) return null;
   const [, found] = /"concurrency":\s*(\d+)/.exec(config) ?? [];
   return found === undefined ? null : Number(found);
@@ -58,7 +63,7 @@ export function aiperfRecords(records: readonly JsonRecord[], source: string): F
     const metrics = objectAt(record, "metrics")!;
     if (metadata.benchmark_phase === "warmup" || metadata.was_cancelled === true || record.error) continue;
     const value = (tag: string) => metric(metrics, tag, "value");
-    const sentUs = Number(metadata.request_start_ns) / 1000;
+    const sentUs = numberIn(metadata.request_start_ns) / 1000;
     const firstUs = sentUs + value("time_to_first_token");
     const lastUs = sentUs + value("request_latency");
     const [inputTokens, outputTokens] = [value("input_sequence_length"), value("output_sequence_length")];
@@ -74,10 +79,10 @@ export function aiperfRecords(records: readonly JsonRecord[], source: string): F
 function later(metrics: JsonRecord, firstUs: number, outputTokens: number): number[] | null {
   const gaps = objectAt(metrics, "inter_chunk_latency");
   if (!Array.isArray(gaps?.value) || gaps.value.length !== outputTokens - 1) return null;
-  const unit = US[String(gaps.unit)] ?? 1000;
+  const unit = unitOf(gaps) ?? 1000;
   let us = firstUs;
-  return gaps.value.map((gap: number) => {
-    us += gap * unit;
+  return gaps.value.map((gap: unknown) => {
+    us += numberIn(gap) * unit;
     return us;
   });
 }

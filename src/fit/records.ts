@@ -2,8 +2,9 @@
  * What stands in a folder of `understudy proxy --record DIR` (docs/proxies.md)? Each file has a request and its answer's
  * events with their times. Streams alone tell of steps; counts of tokens are those of the answer's usage.
  */
+import { looseList, looseObject } from "../config/json-object.ts";
 import { dataIn, isStreamed, type Recording, recordingIn } from "../content/fixtures/recording.ts";
-import { TraceError } from "../traces/trace.ts";
+import { isCount, TraceError } from "../traces/trace.ts";
 import type { Answered } from "./run.ts";
 import type { JsonRecord } from "./vllm.ts";
 
@@ -63,15 +64,16 @@ function readEvents({ events }: Recording): Read | null {
   let [endUs, inputTokens, outputTokens]: [number, number | null, number | null] = [0, null, null];
   for (const [us, text] of events) {
     for (const json of dataIn(text)) {
-      const [choice, other] = json.choices ?? [];
+      const [first, other] = looseList(json.choices);
+      const choice = looseObject(first) as Json;
       if (other !== undefined || (choice?.index ?? 0) !== 0) return null;
       // The first chunk of a chat says who speaks, and no token.
       const speaks = choice?.delta?.role !== undefined && !choice.delta.content && !choice.finish_reason;
-      if ((choice !== undefined && !speaks) || DELTAS.test(json.type)) tokensUs.push(us);
+      if ((choice !== null && !speaks) || DELTAS.test(textOf(json.type))) tokensUs.push(us);
       if (choice?.finish_reason || ENDS.includes(json.type)) endUs = us;
       const usage = json.usage ?? json.message?.usage ?? json.response?.usage ?? {};
-      inputTokens = usage.prompt_tokens ?? usage.input_tokens ?? inputTokens;
-      outputTokens = usage.completion_tokens ?? usage.output_tokens ?? outputTokens;
+      inputTokens = countIn(usage.prompt_tokens ?? usage.input_tokens) ?? inputTokens;
+      outputTokens = countIn(usage.completion_tokens ?? usage.output_tokens) ?? outputTokens;
     }
   }
   return { tokensUs, endUs, inputTokens, outputTokens };
@@ -81,11 +83,22 @@ function readEvents({ events }: Recording): Read | null {
 function promptOf(body: Json): string | number {
   const prompt = body.prompt?.equals;
   if (Array.isArray(prompt) && typeof prompt[0] === "number") return prompt.length;
-  return [body.system, body.messages, body.input, body.prompt].map((field) => textsIn(field?.equals)).join("");
+  return [body.system, body.messages, body.input, body.prompt]
+    .map((field) => textsIn(looseObject(field)?.equals))
+    .join("");
 }
 
-function textsIn(value: Json): string {
+/** Lists and objects within each other beyond this depth hold no text of a prompt. */
+const DEPTH_MOST = 64;
+
+function textsIn(value: Json, depth = 0): string {
   if (typeof value === "string") return value;
-  if (Array.isArray(value)) return value.map(textsIn).join("");
-  return typeof value === "object" && value !== null ? textsIn(value.content ?? value.text ?? "") : "";
+  if (depth === DEPTH_MOST) return "";
+  if (Array.isArray(value)) return value.map((part) => textsIn(part, depth + 1)).join("");
+  const fields = looseObject(value);
+  return fields === null ? "" : textsIn(fields.content ?? fields.text ?? "", depth + 1);
 }
+
+const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
+/** Null: it is not a number of tokens. */
+const countIn = (value: unknown): number | null => (isCount(value, 0) ? value : null);

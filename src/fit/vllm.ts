@@ -6,6 +6,12 @@ import { type Answered, type FitRun, runOf } from "./run.ts";
 
 export type JsonRecord = Readonly<Record<string, unknown>>;
 
+/** A number, or a text that is one; NaN for any other JSON. */
+export function numberIn(value: unknown): number {
+  if (typeof value === "number") return value;
+  return typeof value === "string" ? Number(value) : Number.NaN;
+}
+
 export function isVllm(json: JsonRecord): boolean {
   return "mean_ttft_ms" in json && "total_input_tokens" in json;
 }
@@ -45,7 +51,7 @@ function answered(json: JsonRecord): Answered[] | null | string {
   const found: Answered[] = [];
   for (const [i, gaps] of (itls as unknown[]).entries()) {
     const [inputTokens, outputTokens, ttft, start] = [inputs, outputs, ttfts, starts].map((list) =>
-      Number((list as unknown[])[i]),
+      numberIn((list as unknown[])[i]),
     ) as [number, number, number, number];
     if (!Array.isArray(gaps) || !gaps.every((gap) => typeof gap === "number")) return "numbers under itls";
     // Failed ones have no first token.

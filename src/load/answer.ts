@@ -1,11 +1,13 @@
 /**
- * What has a server answered, and when did which piece of it come? Reads the events of one answer in one of three
- * dialects and keeps the moments of those with generated output. What counts as output follows vllm 0.33.0,
- * `benchmarks/lib/endpoint_request_func.py`: in chat non-empty content, reasoning or calls, or empty content without
- * `role`; in completions every event with a choice.
+ * Reads the events of one answer in one of several dialects and keeps the times of those with generated output. Any JSON
+ * may stand in any place of an answer: it becomes a failed request with a reason, never an error of ours. What counts as
+ * output follows vllm 0.33.0, `benchmarks/lib/endpoint_request_func.py`: in chat non-empty content, reasoning or calls, or
+ * empty content without `role`; in completions every event with a choice.
  */
-import { jsonObjectIn, type LooseObject } from "../config/json-object.ts";
-import type { EventReceiver } from "./event-stream.ts";
+import { jsonObjectIn, type LooseObject, looseList, looseObject, shownJson } from "../config/json-object.ts";
+import { ByteBudget } from "../host/growing-bytes.ts";
+import { printable } from "../host/printable.ts";
+import { EVENT_LIMIT, type EventReceiver } from "./event-stream.ts";
 import { EventPattern } from "./pattern.ts";
 import type { FailureClass, RequestRecord, Turn } from "./types.ts";
 
@@ -35,8 +37,26 @@ export interface Failure {
   readonly message: string;
 }
 
+/** Most bytes of unfinished events, answers in one piece and errors that the answers under way hold in sum. */
+export const ANSWERS_HELD_MOST = 1 << 26;
+/** Most bytes of texts and times of chunks that the answers under way hold in sum, and that one of them holds. */
+const OUTPUTS_MOST = 1 << 28;
+export const OUTPUT_MOST = 1 << 24;
+/** Most lists and objects, and most commas, of an answer's JSON: they take many times the memory of their bytes. */
+const JSON_PARTS_MOST = { lists: 500_000, commas: 3_000_000 };
+/** A shorter text is not counted. */
+const COUNTED_LEAST = 1 << 18;
+/** A chunk's time and its number of tokens. */
+const CHUNK_BYTES = 12;
+/** What a piece of text takes beside its characters. */
+const PIECE_BYTES = 16;
+/** A larger number of tokens is not believed: the chunks of an answer are counted instead. */
+const TOKENS_MOST = 2 ** 31 - 1;
+
 /** What the answers of one run share. Patterns are tried in order; the last that matched stands first. */
 export class Patterns {
+  readonly held = new ByteBudget(ANSWERS_HELD_MOST);
+  readonly heldOutputs = new ByteBudget(OUTPUTS_MOST);
   /** Events with output, of all answers of the run. */
   outputs = 0;
   readonly #known: EventPattern[] = [];
@@ -98,6 +118,8 @@ export class Answer implements EventReceiver {
   readonly #patterns: Patterns;
   readonly #keepText: boolean;
   #tokensSaid = 0;
+  /** Bytes of text and times that count in what all answers hold. */
+  #held = 0;
 
   /** `expected`: how many chunks may come, for the first size of the arrays. */
   constructor(dialect: LoadDialect, patterns: Patterns, expected: number, keepText: boolean) {
@@ -127,23 +149,34 @@ export class Answer implements EventReceiver {
       return;
     }
     const text = decoder.decode(data);
-    const value = jsonObjectIn(text);
+    const value = answerIn(text);
     if (value === null) {
-      this.fail("malformed", `an event that is no JSON object: ${quoted(text)}`);
+      this.fail("malformed", `an event that is ${noObject(text)}: ${quoted(text)}`);
       return;
     }
     if (this.#take(value) && !this.#keepText) this.#patterns.learn(data);
   }
 
   tooLong(): void {
-    this.fail("malformed", "an event that does not end");
+    this.fail("malformed", `an event that does not end: ${tooMuch(EVENT_LIMIT)}`);
+  }
+
+  /** True if nothing that follows can make this a good answer. */
+  get isMalformed(): boolean {
+    return this.failure?.kind === "malformed";
+  }
+
+  /** Nothing more comes: what was held counts no longer. */
+  release(): void {
+    this.#patterns.heldOutputs.give(this.#held);
+    this.#held = 0;
   }
 
   /** A whole answer in one piece. */
   whole(text: string): void {
-    const value = jsonObjectIn(text);
+    const value = answerIn(text);
     if (value === null) {
-      this.fail("malformed", `an answer that is no JSON object: ${quoted(text)}`);
+      this.fail("malformed", `an answer that is ${noObject(text)}: ${quoted(text)}`);
       return;
     }
     if (value.error !== undefined && value.error !== null) {
@@ -151,28 +184,29 @@ export class Answer implements EventReceiver {
       return;
     }
     if (this.#dialect === "triton-http" && Array.isArray(value.outputs)) {
-      const told = value.outputs.find((one: LooseObject | null) => one?.name === "text_output");
+      const output = value.outputs.map(looseObject).find((one) => one?.name === "text_output");
       this.finished = true;
-      if (value.outputs.length > 0) this.output(String(told?.data?.[0] ?? ""));
+      if (value.outputs.length > 0) this.output(textOf(looseList(output?.data)[0]));
       else this.fail("no token", "an answer without outputs");
       return;
     }
-    const [choice] = Array.isArray(value.choices) ? value.choices : [];
-    const message = choice?.message ?? choice;
+    const [choice] = looseList(value.choices);
+    const fields = looseObject(choice);
+    const message = looseObject(fields?.message) ?? fields;
     const output = this.#dialect === "triton-generate" ? value.text_output : (message?.content ?? message?.text);
     this.#usage(value.usage);
     this.finished = true;
-    if (output === undefined && choice === undefined) {
+    if (output === undefined && fields === null) {
       this.fail("malformed", `an answer without output: ${quoted(text)}`);
       return;
     }
-    if (this.#keepText && typeof output === "string") this.text = output;
+    if (this.#keepText) this.#keep(textOf(output));
     this.#chunk(this.outputTokens);
   }
 
   /** A piece of an answer that no JSON is. */
   output(text: string): void {
-    if (this.#keepText) this.text += text;
+    if (this.#keepText) this.#keep(text);
     this.#chunk(-1);
   }
 
@@ -208,10 +242,10 @@ export class Answer implements EventReceiver {
 
   /** The first reason stands. */
   fail(kind: FailureClass, message: string): void {
-    this.failure ??= { kind, message: message.slice(0, MESSAGE_MOST) };
+    this.failure ??= { kind, message: copied(message.slice(0, MESSAGE_MOST)) };
   }
 
-  /** True: a plain token's event, such as will come again. */
+  /** Returns true for a plain token's event, whose like will come again. */
   #take(event: LooseObject): boolean {
     if (event.error !== undefined && event.error !== null) {
       this.fail("error event", messageOf(event.error));
@@ -220,35 +254,54 @@ export class Answer implements EventReceiver {
     this.#usage(event.usage);
     if (this.#dialect === "triton-generate") {
       if (typeof event.text_output !== "string") return false;
-      if (this.#keepText) this.text += event.text_output;
-      this.#chunk(-1);
+      this.output(event.text_output);
       return true;
     }
-    const [choice] = Array.isArray(event.choices) ? (event.choices as LooseObject[]) : [];
-    if (choice === undefined) return false;
+    const choices = looseList(event.choices);
+    if (choices.length === 0) return false;
+    const choice = looseObject(choices[0]);
+    if (choice === null) {
+      this.fail("malformed", `an event whose choice is no JSON object: ${quoted(shownJson(choices[0]))}`);
+      return false;
+    }
     const ended = choice.finish_reason !== undefined && choice.finish_reason !== null;
     if (ended) this.finished = true;
-    const delta = this.#dialect === "openai" ? choice : choice.delta;
-    if (this.#dialect === "openai-chat" && !hasOutput(delta)) return false;
-    const output = delta.text ?? delta.content;
-    if (this.#keepText && typeof output === "string") this.text += output;
-    this.#chunk((event.usage as LooseObject | undefined)?.completion_tokens ?? -1);
+    const delta = this.#dialect === "openai" ? choice : looseObject(choice.delta);
+    if (delta === null || (this.#dialect === "openai-chat" && !hasOutput(delta))) return false;
+    const output: unknown = delta.text ?? delta.content;
+    if (this.#keepText) this.#keep(textOf(output));
+    this.#chunk(countIn(looseObject(event.usage)?.completion_tokens));
     const plain = typeof output === "string" && !("role" in delta) && !delta.tool_calls && !delta.function_call;
     return plain && !ended && !delta.reasoning && !delta.reasoning_content;
   }
 
-  #usage(usage: unknown): void {
-    if (typeof usage !== "object" || usage === null) return;
-    const { prompt_tokens: prompt, completion_tokens: output, prompt_tokens_details: details } = usage as LooseObject;
-    if (Number.isSafeInteger(prompt) && prompt >= 0) this.promptTokens = prompt;
-    if (Number.isSafeInteger(output) && output >= 0) this.outputTokens = output;
-    const cached = details?.cached_tokens;
-    if (Number.isSafeInteger(cached) && cached >= 0) this.cachedTokens = cached;
+  #usage(value: unknown): void {
+    const usage = looseObject(value);
+    if (usage === null) return;
+    const [prompt, output] = [countIn(usage.prompt_tokens), countIn(usage.completion_tokens)];
+    if (prompt >= 0) this.promptTokens = prompt;
+    if (output >= 0) this.outputTokens = output;
+    const cached = countIn(looseObject(usage.prompt_tokens_details)?.cached_tokens);
+    if (cached >= 0) this.cachedTokens = cached;
   }
 
-  /** `tokens` so far, or -1. */
+  #keep(text: string): void {
+    if (this.#hold(2 * text.length + PIECE_BYTES)) this.text += text;
+  }
+
+  /** Counts bytes of this answer that will be held. Fails the answer, and returns false, if they are too many. */
+  #hold(bytes: number): boolean {
+    if (this.#held + bytes > OUTPUT_MOST || !this.#patterns.heldOutputs.take(bytes)) {
+      this.fail("malformed", `an answer that does not end: ${tooMuch(OUTPUT_MOST, OUTPUTS_MOST)}`);
+      return false;
+    }
+    this.#held += bytes;
+    return true;
+  }
+
+  /** `tokens`: of the answer so far, or -1 if the server does not say. */
   #chunk(tokens: number): void {
-    if (this.chunks === this.chunkUs.length) this.#grow();
+    if (this.chunks === this.chunkUs.length && !this.#grow()) return;
     let carried = 0;
     if (tokens >= 0) {
       carried = Math.max(0, tokens - this.#tokensSaid);
@@ -260,36 +313,68 @@ export class Answer implements EventReceiver {
     this.chunkUs[this.chunks++] = this.nowUs;
   }
 
-  #grow(): void {
+  #grow(): boolean {
+    if (!this.#hold(CHUNK_BYTES * this.chunks)) return false;
     const [us, tokens] = [new Float64Array(2 * this.chunks), new Int32Array(2 * this.chunks)];
     us.set(this.chunkUs);
     tokens.set(this.chunkTokens);
     this.chunkUs = us;
     this.chunkTokens = tokens;
+    return true;
   }
 }
 
-function hasOutput(delta: unknown): delta is LooseObject {
-  if (typeof delta !== "object" || delta === null) return false;
-  const {
-    content,
-    reasoning,
-    reasoning_content: thought,
-    tool_calls: calls,
-    function_call: call,
-  } = delta as LooseObject;
+function hasOutput(delta: LooseObject): boolean {
+  const { content, reasoning, reasoning_content: thought, tool_calls: calls, function_call: call } = delta;
   if (content || reasoning || thought || (Array.isArray(calls) ? calls.length > 0 : calls) || call) return true;
   return content === "" && !("role" in delta);
 }
 
-/** An error as a server words it: text, or an object with a message. */
+const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
+
+/** A number of tokens; -1 if it is none. */
+const countIn = (value: unknown): number =>
+  Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= TOKENS_MOST ? (value as number) : -1;
+
+/** Returns an error as a server words it: a text, the message of an object, or its JSON. */
 export function messageOf(error: unknown): string {
-  if (typeof error === "string") return error;
-  const message = (error as LooseObject | null)?.message;
-  return typeof message === "string" ? message : (JSON.stringify(error) ?? String(error));
+  if (typeof error === "string") return error || "no text";
+  const message = looseObject(error)?.message;
+  return typeof message === "string" && message !== "" ? message : shownJson(error);
 }
 
+const QUOTED_MOST = 120;
+
+/** The beginning of a text on one line, without control characters. */
 export function quoted(text: string): string {
-  const line = text.replace(/\s+/g, " ").trim();
-  return line.length > 120 ? `${line.slice(0, 120)}…` : line;
+  const line = text
+    .slice(0, 4 * QUOTED_MOST)
+    .replace(/\s+/g, " ")
+    .trim();
+  return printable(line.length > QUOTED_MOST ? `${line.slice(0, QUOTED_MOST)}…` : line);
+}
+
+/** A copy of a text: a part of one keeps the whole of it in memory, and records are kept to the end of the run. */
+const copied = (text: string): string => Buffer.from(text, "utf16le").toString("utf16le");
+
+/** `most`: bytes of one answer; `sum`: of all. */
+export const tooMuch = (most: number, sum = ANSWERS_HELD_MOST): string =>
+  `it has more than ${most / 2 ** 20} MiB, or all answers under way have more than ${sum / 2 ** 20} MiB`;
+
+/** Null: the text is no JSON, no object, or of more parts than an answer has. */
+function answerIn(text: string): LooseObject | null {
+  return text.length >= COUNTED_LEAST && hasManyParts(text) ? null : jsonObjectIn(text);
+}
+
+const noObject = (text: string): string =>
+  text.length < COUNTED_LEAST ? "no JSON object" : "no JSON object, or one of too many parts";
+
+function hasManyParts(text: string): boolean {
+  let [lists, commas] = [0, 0];
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code === 44) commas++;
+    else if (code === 123 || code === 91) lists++;
+  }
+  return lists > JSON_PARTS_MOST.lists || commas > JSON_PARTS_MOST.commas;
 }

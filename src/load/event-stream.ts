@@ -1,17 +1,19 @@
 /**
- * Which events are in these bytes? Server-sent events as the HTML standard has them (section 9.2.6): lines end with LF,
- * CRLF or CR, `data` fields of an event are joined, comments and other fields are passed over. Pushed in pieces of any
- * size; an event that lies whole in a piece is not copied.
+ * Reads server-sent events as the HTML standard describes them (section 9.2.6): lines end with LF, CRLF or CR, the `data`
+ * fields of an event are joined, comments and other fields are ignored. Takes pieces of any size. An event that lies whole
+ * in a piece is not copied; of others at most `EVENT_LIMIT` bytes are held.
  */
+import { type ByteBudget, GrowingBytes } from "../host/growing-bytes.ts";
 
-/** A longer event is no event of an answer. */
-export const EVENT_LIMIT = 1 << 24;
+/** Most bytes of a line, and of the data of one event. */
+export const EVENT_LIMIT = 1 << 22;
 
 export interface EventReceiver {
   /** A whole event whose form is known by heart begins at `at`: where it ends, behind its blank line; -1: it is another. */
   match(bytes: Uint8Array, at: number, end: number): number;
   /** The data of an event; the bytes are the caller's again afterwards. */
   event(bytes: Uint8Array, from: number, to: number): void;
+  /** The event is longer than `EVENT_LIMIT`, or all answers together hold too much. Nothing more is read. */
   tooLong(): void;
 }
 
@@ -25,17 +27,21 @@ const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 export class EventStream {
   readonly #sink: EventReceiver;
   /** The beginning of a line whose end has not come. */
-  #line: Buffer[] = [];
-  #lineBytes = 0;
-  /** Data fields of an event whose blank line has not come. */
-  #data: Buffer[] = [];
-  #dataBytes = 0;
+  readonly #line: GrowingBytes;
+  /** Data fields of an event whose blank line has not come, joined by LF. */
+  readonly #data: GrowingBytes;
+  /** True if the event has a data field, which may be empty. */
+  #hasData = false;
+  #isOver = false;
   #afterCr = false;
   /** Bytes of the mark that came; as many as it has: it was there, or is not to come. */
   #mark = 0;
 
-  constructor(sink: EventReceiver) {
+  /** `held`: counts what all answers hold. */
+  constructor(sink: EventReceiver, held: ByteBudget) {
     this.#sink = sink;
+    this.#line = new GrowingBytes(EVENT_LIMIT, held);
+    this.#data = new GrowingBytes(EVENT_LIMIT, held);
   }
 
   push(bytes: Uint8Array, from: number, to: number): void {
@@ -44,8 +50,8 @@ export class EventStream {
       this.#afterCr = false;
       if (bytes[at] === LF) at++;
     }
-    while (at < to) {
-      if (this.#lineBytes === 0 && this.#data.length === 0) {
+    while (at < to && !this.#isOver) {
+      if (this.#line.length === 0 && !this.#hasData) {
         const behind = this.#sink.match(bytes, at, to);
         if (behind > at) {
           at = behind;
@@ -59,13 +65,10 @@ export class EventStream {
         return;
       }
       const next = this.#behind(bytes, end, to);
-      if (this.#lineBytes > 0) {
+      if (this.#line.length > 0) {
         this.#hold(bytes, at, end);
-        const line = Buffer.concat(this.#line);
-        this.#line = [];
-        this.#lineBytes = 0;
-        this.#take(line, 0, line.length);
-      } else if (this.#data.length === 0 && isData(bytes, at, end) && next < to && isEnd(bytes[next]!)) {
+        this.#takeLine();
+      } else if (!this.#hasData && isData(bytes, at, end) && next < to && isEnd(bytes[next]!)) {
         this.#sink.event(bytes, valueAt(bytes, at, end), end);
         at = this.#behind(bytes, next, to);
         continue;
@@ -76,12 +79,15 @@ export class EventStream {
 
   /** The body has ended: an event without its blank line counts, as the usual clients have it. */
   end(): void {
-    if (this.#lineBytes > 0) {
-      const line = Buffer.concat(this.#line);
-      this.#lineBytes = 0;
-      this.#take(line, 0, line.length);
-    }
+    if (this.#line.length > 0) this.#takeLine();
     this.#dispatch();
+  }
+
+  /** Nothing more is read, and nothing is held. */
+  stop(): void {
+    this.#isOver = true;
+    this.#line.release();
+    this.#data.release();
   }
 
   #behindMark(bytes: Uint8Array, from: number, to: number): number {
@@ -103,30 +109,39 @@ export class EventStream {
     return end + 1 < to && bytes[end + 1] === LF ? end + 2 : end + 1;
   }
 
+  /** Takes the line that came in pieces. */
+  #takeLine(): void {
+    if (this.#isOver) return;
+    const line = this.#line.bytes();
+    this.#take(line, 0, line.length);
+    this.#line.clear();
+  }
+
   #take(bytes: Uint8Array, from: number, to: number): void {
     if (from === to) this.#dispatch();
     else if (isData(bytes, from, to)) {
-      const value = Buffer.from(bytes.subarray(valueAt(bytes, from, to), to));
-      this.#data.push(value);
-      this.#dataBytes += value.length;
-      if (this.#dataBytes > EVENT_LIMIT) this.#sink.tooLong();
+      const isHeld = !this.#hasData || this.#data.append(LINE_FEED, 0, 1);
+      this.#hasData = true;
+      if (!isHeld || !this.#data.append(bytes, valueAt(bytes, from, to), to)) this.#tooLong();
     }
   }
 
   #dispatch(): void {
-    if (this.#data.length === 0) return;
-    const parts = this.#data.flatMap((part, i) => (i === 0 ? [part] : [LINE_FEED, part]));
-    this.#data = [];
-    this.#dataBytes = 0;
-    const data = parts.length === 1 ? parts[0]! : Buffer.concat(parts);
+    if (!this.#hasData) return;
+    const data = this.#data.bytes();
+    this.#hasData = false;
     this.#sink.event(data, 0, data.length);
+    this.#data.clear();
   }
 
   #hold(bytes: Uint8Array, from: number, to: number): void {
-    if (from === to) return;
-    this.#line.push(Buffer.from(bytes.subarray(from, to)));
-    this.#lineBytes += to - from;
-    if (this.#lineBytes > EVENT_LIMIT) this.#sink.tooLong();
+    if (!this.#line.append(bytes, from, to)) this.#tooLong();
+  }
+
+  #tooLong(): void {
+    this.stop();
+    this.#hasData = false;
+    this.#sink.tooLong();
   }
 }
 

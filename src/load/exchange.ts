@@ -1,13 +1,17 @@
-/** How did one request fare, from its first byte to the last byte of its answer? */
-import { Answer, isTriton, type LoadDialect, messageOf, type Patterns, quoted } from "./answer.ts";
+/** Follows one request from its first byte to the last byte of its answer. */
+import { looseObject } from "../config/json-object.ts";
+import { GrowingBytes } from "../host/growing-bytes.ts";
+import { Answer, isTriton, type LoadDialect, messageOf, type Patterns, quoted, tooMuch } from "./answer.ts";
 import type { ResponseReceiver } from "./connections.ts";
 import { EventStream } from "./event-stream.ts";
 import { ResponseParser, type ResponseSink } from "./http-response.ts";
 import type { FailureClass } from "./types.ts";
 
-/** Largest answer in one piece, or error text; bytes. */
-const WHOLE_LIMIT = 1 << 26;
-const ERROR_LIMIT = 1 << 14;
+/** Most bytes of an answer in one piece. */
+export const WHOLE_LIMIT = 1 << 24;
+/** Bytes of an error's text that are kept, and after which its end is not awaited. */
+const ERROR_KEPT = 1 << 14;
+export const ERROR_LIMIT = 1 << 20;
 
 const NO_HEADERS: ReadonlyMap<string, string> = new Map();
 
@@ -34,8 +38,9 @@ export class ClientExchange implements ResponseReceiver, ResponseSink {
   readonly #ended: (exchange: ClientExchange) => void;
   /** Null: the body is kept whole. */
   #events: EventStream | null = null;
-  #whole: Buffer[] = [];
-  #wholeBytes = 0;
+  readonly #whole: GrowingBytes;
+  /** Bytes of the body, kept or not. */
+  #bodyBytes = 0;
   #isOver = false;
   #isSettled = false;
 
@@ -44,6 +49,7 @@ export class ClientExchange implements ResponseReceiver, ResponseSink {
     this.#options = options;
     this.#ended = ended;
     this.#parser = new ResponseParser(this);
+    this.#whole = new GrowingBytes(WHOLE_LIMIT, options.patterns.held);
     this.answer = new Answer(options.dialect, options.patterns, options.expected, options.keepText);
   }
 
@@ -65,12 +71,26 @@ export class ClientExchange implements ResponseReceiver, ResponseSink {
 
   data(bytes: Uint8Array, nowUs: number): void {
     this.answer.nowUs = nowUs;
-    this.#parser.push(bytes);
+    try {
+      this.#parser.push(bytes);
+    } catch (failure) {
+      this.#unreadable(failure);
+    }
+  }
+
+  /** An answer that we cannot read is a failed request, not the end of the run. */
+  #unreadable(failure: unknown): void {
+    this.stop("malformed", `it cannot be read: ${quoted(String(failure))}`, this.answer.nowUs);
   }
 
   lost(nowUs: number, why: string): void {
     this.answer.nowUs = nowUs;
-    if (this.#parser.closed()) return;
+    try {
+      if (this.#parser.closed()) return;
+    } catch (failure) {
+      this.#unreadable(failure);
+      return;
+    }
     const where = this.#parser.begun ? "in the middle of the answer" : "before any answer";
     this.stop("mid-stream end", `${why} ${where}`, nowUs);
   }
@@ -99,32 +119,49 @@ export class ClientExchange implements ResponseReceiver, ResponseSink {
     this.headers = headers;
     if (status !== 200) return;
     const type = headers.get("content-type")?.toLowerCase() ?? "";
-    if (type.startsWith("text/html")) this.answer.fail("malformed", `an answer of type ${type}`);
-    else if (this.#options.stream) this.#events = new EventStream(this.answer);
+    if (type.startsWith("text/html")) this.answer.fail("malformed", `an answer of type ${quoted(type)}`);
+    else if (this.#options.stream) this.#events = new EventStream(this.answer, this.#options.patterns.held);
   }
 
   body(bytes: Uint8Array, from: number, to: number): void {
     if (this.#events !== null) {
       this.#events.push(bytes, from, to);
+      // Nothing behind it can make it a good answer, and it may have no end.
+      if (this.answer.isMalformed) this.#leave();
       return;
     }
-    const room = (this.status === 200 ? WHOLE_LIMIT : ERROR_LIMIT) - this.#wholeBytes;
-    if (room <= 0) return;
-    const kept = Buffer.from(bytes.subarray(from, Math.min(to, from + room)));
-    this.#whole.push(kept);
-    this.#wholeBytes += kept.length;
+    this.#bodyBytes += to - from;
+    if (this.status !== 200) {
+      this.#whole.append(bytes, from, Math.min(to, from + ERROR_KEPT - this.#whole.length));
+      if (this.#bodyBytes > ERROR_LIMIT) {
+        this.#refused(this.#text());
+        this.#leave();
+      }
+    } else if (!this.#whole.append(bytes, from, to)) {
+      this.answer.fail("malformed", tooMuch(WHOLE_LIMIT));
+      this.#leave();
+    }
   }
 
   end(): void {
-    const text = () => Buffer.concat(this.#whole).toString("utf8");
     if (this.#events !== null) this.#streamEnded(this.#events);
-    else if (this.status === 200) this.answer.whole(text());
-    else this.#refused(text());
+    else if (this.status === 200) this.answer.whole(this.#text());
+    else this.#refused(this.#text());
     this.#over();
   }
 
   broken(why: string): void {
     this.answer.fail("malformed", why);
+    this.#over();
+  }
+
+  #text(): string {
+    return this.#whole.bytes().toString("utf8");
+  }
+
+  /** Ends the exchange although the answer goes on: its connection is closed. */
+  #leave(): void {
+    this.#parser.stop();
     this.#over();
   }
 
@@ -141,22 +178,31 @@ export class ClientExchange implements ResponseReceiver, ResponseSink {
   #refused(text: string): void {
     this.errorText = text;
     const retryAfter = this.headers.get("retry-after");
-    const after = retryAfter === undefined ? "" : ` (Retry-After: ${retryAfter})`;
+    const after = retryAfter === undefined ? "" : ` (Retry-After: ${quoted(retryAfter)})`;
     this.answer.fail("status", `HTTP ${this.status}${after}: ${wordsOf(text)}`);
   }
 
   #over(): void {
     this.#isOver = true;
+    this.#events?.stop();
+    this.#whole.release();
+    this.answer.release();
     this.endUs = this.answer.nowUs;
   }
 }
 
-/** The message in an error's JSON, or the beginning of its text. */
+/** Returns the message in an error's JSON, or the beginning of its text. */
 function wordsOf(text: string): string {
+  const value = parsedJson(text);
+  if (value === undefined) return quoted(text) || "no text";
+  const { error, message, detail } = looseObject(value) ?? {};
+  return quoted(messageOf(error ?? message ?? detail ?? value));
+}
+
+function parsedJson(text: string): unknown {
   try {
-    const value = JSON.parse(text);
-    return quoted(messageOf(value?.error ?? value?.message ?? value?.detail ?? value));
+    return JSON.parse(text);
   } catch {
-    return quoted(text) || "no text";
+    return undefined;
   }
 }

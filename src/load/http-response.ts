@@ -1,10 +1,14 @@
 /**
- * Where does an HTTP/1.1 response end, and which bytes are its body? A push parser over the bytes as they come: nothing
- * is copied but a head that came in pieces, nothing is allocated per chunk. RFC 9112: sections 6.3 and 7.1.
+ * Finds the body of an HTTP/1.1 response and its end. A push parser over the bytes as they come: it copies a head that came
+ * in pieces and nothing else, allocates nothing per chunk, and ends a response whose head, chunk sizes or trailer do not
+ * end. RFC 9112: sections 6.3 and 7.1.
  */
+import { GrowingBytes } from "../host/growing-bytes.ts";
 
-/** A longer head is no head. */
+/** Most bytes of a head, of the line of a chunk's size with its extensions, and of a trailer. */
 const HEAD_LIMIT = 1 << 16;
+/** Most answers with a status below 200 before the response. */
+const INTERIM_MOST = 100;
 const SIZE_DIGITS_MOST = 8;
 
 export interface ResponseSink {
@@ -39,9 +43,15 @@ export class ResponseParser {
   keepAlive = true;
   readonly #sink: ResponseSink;
   #state = State.Head;
-  #held: Buffer | null = null;
+  /** A head that has not ended. */
+  readonly #held = new GrowingBytes(HEAD_LIMIT);
+  #begun = false;
+  #interims = 0;
   #left = 0;
   #digits = 0;
+  /** Bytes of the size's line, or of the trailer. */
+  #bytes = 0;
+  /** Bytes of the trailer's line. */
   #lineLength = 0;
 
   constructor(sink: ResponseSink) {
@@ -54,10 +64,11 @@ export class ResponseParser {
 
   /** Whether any byte of the response has come. */
   get begun(): boolean {
-    return this.#state !== State.Head || this.#held !== null;
+    return this.#begun;
   }
 
   push(bytes: Uint8Array): void {
+    this.#begun ||= bytes.length > 0;
     let at = 0;
     const end = bytes.length;
     while (at < end && this.#state !== State.Over) {
@@ -84,14 +95,14 @@ export class ResponseParser {
           return;
         case State.DataEnd:
           if (bytes[at] === LF) this.#state = State.Size;
-          else if (bytes[at] !== CR) {
+          else if (bytes[at] !== CR || ++this.#bytes > 1) {
             this.#broken("a chunk of the body is longer than its size says");
             return;
           }
           at++;
           break;
         case State.Extension:
-          if (bytes[at++] === LF) this.#sized();
+          at = this.#takeExtension(bytes, at);
           break;
         case State.Trailer:
           at = this.#takeTrailer(bytes, at);
@@ -114,19 +125,30 @@ export class ResponseParser {
   }
 
   #takeHead(bytes: Uint8Array, at: number): number {
-    const before = this.#held?.length ?? 0;
-    const seen = bytes.subarray(at, at + HEAD_LIMIT);
-    const all =
-      this.#held === null ? Buffer.from(seen.buffer, seen.byteOffset, seen.length) : Buffer.concat([this.#held, seen]);
-    const found = endOfHead(all);
-    if (found < 0) {
-      if (all.length >= HEAD_LIMIT) this.#broken(`the head of the response has more than ${HEAD_LIMIT} bytes`);
-      else this.#held = before === 0 ? Buffer.from(all) : all;
-      return bytes.length;
+    const held = this.#held;
+    const before = held.length;
+    const to = Math.min(bytes.length, at + HEAD_LIMIT - before);
+    let found: number;
+    if (before === 0) {
+      found = endOfHead(bytes, at, to);
+      if (found >= 0) {
+        this.#begin(latin1(bytes, at, found));
+        return found;
+      }
+      held.append(bytes, at, to);
+    } else {
+      held.append(bytes, at, to);
+      // The empty line may have begun in the piece before.
+      found = endOfHead(held.bytes(), Math.max(0, before - 3), held.length);
+      if (found >= 0) {
+        const head = latin1(held.bytes(), 0, found);
+        held.clear();
+        this.#begin(head);
+        return at + found - before;
+      }
     }
-    this.#held = null;
-    this.#begin(all.toString("latin1", 0, found));
-    return at + found - before;
+    if (held.length >= HEAD_LIMIT) this.#broken(`the head of the response has more than ${HEAD_LIMIT} bytes`);
+    return bytes.length;
   }
 
   #begin(head: string): void {
@@ -146,7 +168,11 @@ export class ResponseParser {
       headers.set(name, other === undefined ? value : `${other}, ${value}`);
     }
     const status = Number(code);
-    if (status < 200) return;
+    if (status < 200) {
+      if (status === 101) this.#broken("HTTP 101: the server changes to a protocol that was not asked for");
+      else if (++this.#interims > INTERIM_MOST) this.#broken(`more than ${INTERIM_MOST} interim answers`);
+      return;
+    }
     const connection = headers.get("connection")?.toLowerCase() ?? "";
     this.keepAlive = minor === "1" ? !connection.includes("close") : connection.includes("keep-alive");
     const length = headers.get("content-length");
@@ -166,6 +192,7 @@ export class ResponseParser {
     let at = from;
     for (; at < bytes.length; at++) {
       const byte = bytes[at]!;
+      if (++this.#bytes > HEAD_LIMIT) break;
       const digit = hex(byte);
       if (digit >= 0) {
         this.#left = this.#left * 16 + digit;
@@ -186,8 +213,23 @@ export class ResponseParser {
     return at;
   }
 
+  #takeExtension(bytes: Uint8Array, from: number): number {
+    for (let at = from; at < bytes.length; at++) {
+      if (bytes[at] === LF) {
+        this.#sized();
+        return at + 1;
+      }
+      if (++this.#bytes > HEAD_LIMIT) {
+        this.#broken(`a chunk's size and its extensions have more than ${HEAD_LIMIT} bytes`);
+        return at;
+      }
+    }
+    return bytes.length;
+  }
+
   #sized(): void {
     this.#digits = 0;
+    this.#bytes = 0;
     this.#lineLength = 0;
     this.#state = this.#left === 0 ? State.Trailer : State.Data;
   }
@@ -200,8 +242,9 @@ export class ResponseParser {
           return at + 1;
         }
         this.#lineLength = 0;
-      } else if (bytes[at] !== CR && ++this.#lineLength > HEAD_LIMIT) {
-        this.#broken("the trailer of the response does not end");
+      } else if (bytes[at] !== CR) this.#lineLength++;
+      if (++this.#bytes > HEAD_LIMIT) {
+        this.#broken(`the trailer of the response has more than ${HEAD_LIMIT} bytes`);
         return bytes.length;
       }
     }
@@ -219,14 +262,17 @@ export class ResponseParser {
   }
 }
 
-/** Behind the empty line; -1: it has not come. */
-function endOfHead(bytes: Buffer): number {
-  for (let at = bytes.indexOf(LF); at >= 0; at = bytes.indexOf(LF, at + 1)) {
-    if (bytes[at + 1] === LF) return at + 2;
-    if (bytes[at + 1] === CR && bytes[at + 2] === LF) return at + 3;
+/** Returns the end of the empty line at or after `from`, or -1 if it has not come before `to`. */
+function endOfHead(bytes: Uint8Array, from: number, to: number): number {
+  for (let at = bytes.indexOf(LF, from); at >= 0 && at < to; at = bytes.indexOf(LF, at + 1)) {
+    if (at + 1 < to && bytes[at + 1] === LF) return at + 2;
+    if (at + 2 < to && bytes[at + 1] === CR && bytes[at + 2] === LF) return at + 3;
   }
   return -1;
 }
+
+const latin1 = (bytes: Uint8Array, from: number, to: number): string =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1", from, to);
 
 function hex(byte: number): number {
   if (byte >= 48 && byte <= 57) return byte - 48;

@@ -3,7 +3,7 @@
  * the gaps are counted in buckets, 0.2 % wide: a long run takes no more memory than a shorter one.
  */
 import type { Distribution } from "../report/result.ts";
-import { chunkGaps, isGoodAnswer, tokenGaps } from "./measures.ts";
+import { chunkGaps, isGoodAnswer, saysTokens } from "./measures.ts";
 import type { RequestRecord } from "./types.ts";
 
 /** Chunks whose times are kept: 12 bytes each. */
@@ -24,12 +24,12 @@ export class GapCounts {
   #min = Number.POSITIVE_INFINITY;
   #max = Number.NEGATIVE_INFINITY;
 
-  add(ms: number): void {
+  add(ms: number, times = 1): void {
     const bucket = ms < LEAST_MS ? 0 : 1 + Math.floor(Math.log10(ms / LEAST_MS) * PER_DECADE + 1e-9);
-    this.#counts[Math.min(bucket, this.#counts.length - 1)]!++;
-    this.#count++;
-    this.#sum += ms;
-    this.#squares += ms * ms;
+    this.#counts[Math.min(bucket, this.#counts.length - 1)]! += times;
+    this.#count += times;
+    this.#sum += ms * times;
+    this.#squares += ms * ms * times;
     this.#min = Math.min(this.#min, ms);
     this.#max = Math.max(this.#max, ms);
   }
@@ -85,7 +85,7 @@ export class ChunkKeeper {
 
   /** The record to keep. */
   keep(record: RequestRecord): RequestRecord {
-    this.#kept += record.chunkUs.length;
+    this.#kept += gapsOf(record);
     if (this.#kept <= this.#most) return record;
     this.#itl ??= new GapCounts();
     this.#icl ??= new GapCounts();
@@ -106,7 +106,16 @@ export class ChunkKeeper {
 
   #count(record: RequestRecord): void {
     if (!isGoodAnswer(record)) return;
-    for (const gap of tokenGaps(record)) this.#itl!.add(gap);
     for (const gap of chunkGaps(record)) this.#icl!.add(gap);
+    for (const gap of chunkGaps(record)) this.#itl!.add(gap);
+    const more = saysTokens(record) ? gapsOf(record) - record.chunkUs.length : 0;
+    if (more > 0) this.#itl!.add(0, more);
   }
+}
+
+/** Gaps between tokens that a record stands for, and one: a server may claim any number of tokens in a chunk. */
+function gapsOf({ chunkUs, chunkTokens }: RequestRecord): number {
+  let tokens = 0;
+  for (let i = 0; i < chunkUs.length; i++) tokens += Math.max(1, chunkTokens[i]!);
+  return tokens;
 }

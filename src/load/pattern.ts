@@ -31,6 +31,8 @@ const QUOTE = 34;
 const BACKSLASH = 92;
 const COLON = 58;
 const MOST_DIGITS = 15;
+/** A larger number of tokens is judged by the reader of the JSON. */
+const TOKENS_DIGITS_MOST = 9;
 /** From so many bytes on a call of native code compares faster than a loop. */
 const NATIVE_LEAST = 24;
 
@@ -114,7 +116,10 @@ export class EventPattern {
         const from = at;
         for (; at < end && isDigit(bytes[at]); at++) value = value * 10 + bytes[at]! - 48;
         if (at === from || at - from > MOST_DIGITS) return -1;
-        if (kind === Hole.Tokens) this.tokens = value;
+        if (kind === Hole.Tokens) {
+          if (at - from > TOKENS_DIGITS_MOST) return -1;
+          this.tokens = value;
+        }
       }
     }
   }

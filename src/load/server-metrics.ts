@@ -1,10 +1,8 @@
-/** What did the server say of itself before, during and after the run? Scrapes of its Prometheus page. */
+/** Scrapes the server's Prometheus page before, during and after the run. */
 import type { Cancel, Clock } from "../host/clock.ts";
 import type { ServerMoment, UnderstudyPart } from "../report/result.ts";
 import { type FetchOptions, fetched } from "./server.ts";
 
-/** A larger page is not read. */
-const PAGE_MOST = 1 << 24;
 const SERIES_MOST = 5000;
 /** Kept scrapes of the run; then every other one is given up, and half as many are taken. */
 const MOMENTS_MOST = 7200;
@@ -38,6 +36,7 @@ export class ServerMetrics {
   #after: Page | null = null;
   #next: Cancel | null = null;
   #startUs = 0;
+  #isScraping = false;
 
   constructor(url: string, intervalS: number, options: FetchOptions, clock: Clock) {
     this.#url = url;
@@ -77,9 +76,11 @@ export class ServerMetrics {
   #again(): void {
     this.#next = this.#clock.at(this.#clock.now() + this.#intervalUs, () => {
       const t = (this.#clock.now() - this.#startUs) / 1e6;
-      void this.#scrape().then((text) => {
-        if (text !== null) this.#keep({ t, ...momentOf(text) });
-      });
+      // A server that answers late is not asked again meanwhile: each answer is held until it is complete.
+      if (!this.#isScraping)
+        void this.#scrape().then((text) => {
+          if (text !== null) this.#keep({ t, ...momentOf(text) });
+        });
       this.#again();
     });
   }
@@ -92,9 +93,11 @@ export class ServerMetrics {
   }
 
   async #scrape(): Promise<string | null> {
+    this.#isScraping = true;
     const { status, text, why } = await fetched(this.#url, this.#options, this.#clock);
-    if (status === 200 && text.length <= PAGE_MOST) return text;
-    this.missing ??= why ?? (status === 200 ? `a page of ${text.length} bytes` : `HTTP ${status}`);
+    this.#isScraping = false;
+    if (status === 200) return text;
+    this.missing ??= why ?? `HTTP ${status}`;
     return null;
   }
 }
@@ -133,20 +136,19 @@ const nameOf = (series: string): string => series.split("{", 1)[0]!;
 
 /** Looks for the few series alone: it happens while tokens come in. */
 function momentOf(text: string): Partial<Record<Name, number>> {
-  const found: Partial<Record<Name, number[]>> = {};
+  const found: Partial<Record<Name, { sum: number; count: number }>> = {};
   for (const [beginning, name] of Object.entries(SERIES)) {
     for (let at = text.indexOf(`\n${beginning}`); at >= 0; at = text.indexOf(`\n${beginning}`, at + 1)) {
       const end = text.indexOf("\n", at + 1);
       const [, , written] = SAMPLE.exec(text.slice(at + 1, end < 0 ? undefined : end)) ?? [];
       const value = Number(written);
       const isIt = beginning.includes("{") || /^[\s{]/.test(text[at + 1 + beginning.length] ?? "");
-      if (isIt && Number.isFinite(value)) found[name] = [...(found[name] ?? []), value];
+      if (!isIt || !Number.isFinite(value)) continue;
+      const { sum, count } = found[name] ?? { sum: 0, count: 0 };
+      found[name] = { sum: sum + value, count: count + 1 };
     }
   }
   return Object.fromEntries(
-    Object.entries(found).map(([name, values]) => {
-      const sum = values.reduce((a, b) => a + b, 0);
-      return [name, name === "kv_usage" ? sum / values.length : sum];
-    }),
+    Object.entries(found).map(([name, { sum, count }]) => [name, name === "kv_usage" ? sum / count : sum]),
   );
 }

@@ -1,8 +1,9 @@
-/** What does the server say of itself before anything is measured? Its models, and how it counts tokens. */
-import { jsonObjectIn, type LooseObject } from "../config/json-object.ts";
+/** Asks the server before anything is measured: for its models, and how it counts tokens. */
+import { jsonObjectIn, looseList, looseObject } from "../config/json-object.ts";
 import type { Clock } from "../host/clock.ts";
+import { bodyAtMost } from "../host/read-at-most.ts";
 import { TraceError } from "../traces/trace.ts";
-import { isTriton, type LoadDialect } from "./answer.ts";
+import { isTriton, type LoadDialect, messageOf, quoted } from "./answer.ts";
 import type { Count } from "./datasets/index.ts";
 import { inputOf, type TritonInputs } from "./triton/tensors.ts";
 
@@ -15,6 +16,10 @@ export class Unmeasured extends TraceError {}
 
 /** Models beyond these are counted. */
 const NAMED_MODELS_MOST = 8;
+/** A longer name of a model is ignored: it would stand in each request. */
+const MODEL_NAME_MOST = 1024;
+/** Most bytes of an answer, unpacked. */
+export const FETCHED_MOST = 1 << 24;
 
 export class ServerTalk {
   readonly #base: string;
@@ -42,15 +47,22 @@ export class ServerTalk {
   async tritonModel(name: string): Promise<TritonInputs> {
     const { status, text, why } = await this.#ask(`/v2/models/${encodeURIComponent(name)}/config`);
     const config = status === 200 ? jsonObjectIn(text) : null;
-    if (config === null) throw new TraceError(`${this.#base}/v2/models/${name}/config: ${why ?? text}`);
-    const batched = Number(config.max_batch_size ?? 0) > 0;
-    const inputs = Array.isArray(config.input) ? (config.input as LooseObject[]) : [];
+    const where = `${this.#base}/v2/models/${name}/config`;
+    if (config === null) throw new TraceError(`${where}: ${why ?? (quoted(text) || `HTTP ${status}`)}`);
+    const batched = typeof config.max_batch_size === "number" && config.max_batch_size > 0;
     return {
       name,
-      decoupled: config.model_transaction_policy?.decoupled === true,
-      inputs: inputs.map(({ name: of, data_type: type, dims, optional }) =>
-        inputOf(String(of), String(type), (dims as number[]).map(Number), optional === true, batched),
-      ),
+      decoupled: looseObject(config.model_transaction_policy)?.decoupled === true,
+      inputs: looseList(config.input).map((input) => {
+        const { name: of, data_type: type, dims, optional } = looseObject(input) ?? {};
+        const sizes = looseList(dims).map((size) => (typeof size === "string" ? Number(size) : size));
+        const isWhole = sizes.every((size): size is number => Number.isSafeInteger(size));
+        if (typeof of !== "string" || typeof type !== "string" || !isWhole)
+          throw new TraceError(
+            `${where}: an input must have a name, a data_type and dims: ${quoted(messageOf(input))}`,
+          );
+        return inputOf(of, type, sizes, optional === true, batched);
+      }),
     };
   }
 
@@ -65,7 +77,7 @@ export class ServerTalk {
     const first = await ask("a");
     if (first.count === null) {
       // A gateway may serve models that it does not list, so both must say so: the list and the refusal.
-      const refused = first.status === 404 && /model/i.test(String(jsonObjectIn(first.text)?.error?.message));
+      const refused = first.status === 404 && /model/i.test(quoted(messageOf(jsonObjectIn(first.text)?.error)));
       const unknown = refused ? await this.unknown(model) : null;
       if (unknown !== null) throw new TraceError(unknown);
       return null;
@@ -86,7 +98,7 @@ export class ServerTalk {
     const { names } = await this.#served().catch(() => ({ names: [] as readonly string[] }));
     if (names.length === 0 || names.includes(model)) return null;
     const more = names.length - NAMED_MODELS_MOST;
-    const shown = names.slice(0, NAMED_MODELS_MOST).join(", ") + (more > 0 ? ` and ${more} more` : "");
+    const shown = names.slice(0, NAMED_MODELS_MOST).map(quoted).join(", ") + (more > 0 ? ` and ${more} more` : "");
     return `the server does not know the model "${model}"; it serves ${shown}`;
   }
 
@@ -94,9 +106,11 @@ export class ServerTalk {
   async #served(): Promise<{ readonly status: number; readonly names: readonly string[] }> {
     const { status, text, why } = await this.#ask("/v1/models");
     if (why !== null) throw new TraceError(`cannot reach ${this.#base}/v1/models: ${await this.#whyNot(why)}`);
-    const list: unknown = status === 200 ? jsonObjectIn(text)?.data : null;
-    const ids = Array.isArray(list) ? list.map((one) => one?.id) : [];
-    return { status, names: ids.filter((id): id is string => typeof id === "string") };
+    const ids = looseList(status === 200 ? jsonObjectIn(text)?.data : null).map((model) => looseObject(model)?.id);
+    // A name with half of a character can stand in no URL.
+    const isName = (id: unknown): id is string =>
+      typeof id === "string" && id.length <= MODEL_NAME_MOST && id.isWellFormed();
+    return { status, names: ids.filter(isName) };
   }
 
   /** A code alone helps nobody: what it means, and whether the other scheme is the right one. */
@@ -122,14 +136,14 @@ export interface FetchOptions {
   readonly tls: { readonly rejectUnauthorized: boolean; readonly ca?: string };
 }
 
-/** `status` 0: there was no answer, and `why` says the reason. */
+/** `status` 0: there was no answer, or it was too long, and `why` says the reason. */
 export interface Fetched {
   readonly status: number;
   readonly text: string;
   readonly why: string | null;
 }
 
-/** One call beside the load: GET, or POST of a JSON body. */
+/** Makes one call beside the load: GET, or POST of a JSON body. Never rejects; holds at most `FETCHED_MOST` bytes. */
 export async function fetched(url: string, options: FetchOptions, clock: Clock, body?: string): Promise<Fetched> {
   const { headers, tls } = options;
   const stop = new AbortController();
@@ -139,12 +153,15 @@ export async function fetched(url: string, options: FetchOptions, clock: Clock, 
     const type = body === undefined ? [] : [["Content-Type", "application/json"] as const];
     const all = Object.fromEntries([...type, ...Object.entries(headers)]);
     const response = await fetch(url, { ...post, headers: all, tls, signal: stop.signal });
-    return { status: response.status, text: await response.text(), why: null };
+    const bytes = await bodyAtMost(response, FETCHED_MOST);
+    if (bytes === null) return { status: 0, text: "", why: `an answer of more than ${FETCHED_MOST / 2 ** 20} MiB` };
+    return { status: response.status, text: new TextDecoder().decode(bytes), why: null };
   } catch (failure) {
     const { code, message } = failure as { code?: string; message?: string };
-    const why = stop.signal.aborted ? `no answer within ${ANSWER_S} s` : (code ?? message ?? String(failure));
+    const why = stop.signal.aborted ? `no answer within ${ANSWER_S} s` : quoted(code ?? message ?? String(failure));
     return { status: 0, text: "", why };
   } finally {
     late();
+    stop.abort();
   }
 }

@@ -45,8 +45,9 @@ export class TokenTimes {
 
   /** All steps come before any request. */
   add({ engine, step, dueUs, writeStartUs: startUs, writeEndUs, tokens, writtenUs = [] }: StepTimes): void {
-    if (typeof startUs !== "number" || typeof dueUs !== "number") return;
+    if (typeof startUs !== "number" || typeof dueUs !== "number" || !Array.isArray(writtenUs)) return;
     const partsUs = [startUs, ...writtenUs, writeEndUs ?? startUs];
+    if (typeof tokens !== "number" || !partsUs.every((us) => typeof us === "number")) return;
     this.#steps.set(`${engine}/${step}`, { dueUs, partsUs, tokens, placed: 0 });
   }
 

@@ -7,6 +7,7 @@ import type { Cancel, Clock } from "../host/clock.ts";
 import { distributionOf } from "../report/distribution.ts";
 import type { UnderstudyPart } from "../report/result.ts";
 import { TraceFile } from "../traces/lines.ts";
+import { isCount } from "../traces/trace.ts";
 import { isGoodAnswer, saysTokens } from "./measures.ts";
 import { type FetchOptions, fetched } from "./server.ts";
 import { type RunsLine, type StepTimes, TokenTimes } from "./token-times.ts";
@@ -19,8 +20,12 @@ import type { RequestRecord } from "./types.ts";
 const ASKED_AGAIN_AT = 0.4;
 const ASKED_AGAIN_US = 120_000_000;
 const LOOK_US = 200_000;
-/** What a run's truth may take until it is read. */
-const KEPT_MOST = 1 << 28;
+/** Most characters of a run's truth; then the server is asked no more. */
+const KEPT_MOST = 1 << 27;
+/** Most pages that are read in one go: a server may say each time that there is more. */
+const PAGES_MOST = 1000;
+/** Most tokens whose times are looked up, of all requests: a server may claim any number in a short row. */
+const TOKENS_MOST = 1 << 27;
 const PERCENTILES = [0, 1, 5, 25, 50, 75, 95, 99, 99.9, 100];
 /** Rows reach a log within half a second; then it is read again, so often. */
 const FILE_TRIES = 10;
@@ -96,7 +101,7 @@ export class AskedTruth implements TruthSource {
   }
 
   async #askAll(): Promise<void> {
-    while (await this.#ask());
+    for (let pages = 0; pages < PAGES_MOST && (await this.#ask()); pages++);
   }
 
   /** Whether there is more. */
@@ -105,7 +110,7 @@ export class AskedTruth implements TruthSource {
     const url = `${this.#url}?since=${encodeURIComponent(this.#cursor)}&limit=10000`;
     const { status, text } = await fetched(url, this.#options, this.#clock);
     const page = status === 200 ? lastLine(text) : null;
-    if (typeof page?.next !== "string") return false;
+    if (typeof page?.next !== "string" || page.next === this.#cursor) return false;
     this.#cursor = page.next;
     this.#texts.push(text);
     this.#kept += text.length;
@@ -166,15 +171,31 @@ function lastLine(text: string): LooseObject | null {
   return jsonObjectIn(end.slice(end.lastIndexOf("\n") + 1));
 }
 
+/** Counts the tokens of `[first step, steps, tokens of each]`; null if the value is no list of them. */
+function tokensIn(value: unknown): number | null {
+  if (!Array.isArray(value)) return null;
+  let tokens = 0;
+  for (const run of value as readonly unknown[]) {
+    if (!Array.isArray(run) || run.length < 2 || !run.every((count) => isCount(count, 0))) return null;
+    const [, steps, width = 1] = run as readonly number[];
+    tokens += steps! * Math.max(1, width);
+  }
+  return tokens;
+}
+
 /** Measured minus true, in milliseconds. Records learn when they were scheduled. */
 export function compareWithTruth(records: readonly RequestRecord[], lines: Iterable<string>): TruthResult {
   const steps = new TokenTimes();
   const rows: LooseObject[] = [];
   const told = new Map<string, number>();
+  let tokens = 0;
   for (const text of lines) {
     const line = text === "" ? null : jsonObjectIn(text);
     if (line?.type === "step") steps.add(line as StepTimes);
-    else if (line?.type === "request" && Array.isArray(line.runs)) {
+    else if (line?.type === "request") {
+      const more = tokensIn(line.runs);
+      if (more === null || tokens + more > TOKENS_MOST) continue;
+      tokens += more;
       rows.push(line);
       const id = requestIdOf(line);
       if (typeof id === "string") told.set(id, (told.get(id) ?? 0) + 1);

@@ -1,4 +1,4 @@
-/** Which events are in what passes? Whole ones, each with its empty line, in the server's own line ends. */
+/** Cuts what passes into whole events, each with its empty line, in the server's own line ends. */
 
 /** Text without an empty line that is waited for; what is longer is taken for an event as it stands. */
 const EVENT_MOST = 8 * 2 ** 20;
@@ -10,20 +10,28 @@ const END_BEGUN = 3;
 
 export class PassingEvents {
   readonly #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-  #rest = "";
+  /** The text behind the last event, as it came: joining it with each piece would cost its square. */
+  #rest: string[] = [];
+  #restLength = 0;
+  /** The end of that text, where an empty line may have begun. */
+  #tail = "";
 
   /** Events that are complete with these bytes. */
   push(bytes: Uint8Array): string[] {
     const events: string[] = [];
-    EVENT_END.lastIndex = Math.max(0, this.#rest.length - END_BEGUN);
-    this.#rest += this.#decoder.decode(bytes, { stream: true });
-    let begin = 0;
-    while (EVENT_END.test(this.#rest)) {
-      events.push(this.#rest.slice(begin, EVENT_END.lastIndex));
+    const before = this.#tail.length;
+    const text = this.#tail + this.#decoder.decode(bytes, { stream: true });
+    let begin = before;
+    EVENT_END.lastIndex = 0;
+    while (EVENT_END.test(text)) {
+      this.#rest.push(text.slice(begin, EVENT_END.lastIndex));
+      events.push(this.#take());
       begin = EVENT_END.lastIndex;
     }
-    this.#rest = this.#rest.slice(begin);
-    if (this.#rest.length > EVENT_MOST) events.push(this.#take());
+    this.#rest.push(text.slice(begin));
+    this.#restLength += text.length - begin;
+    this.#tail = text.slice(events.length > 0 ? Math.max(begin, text.length - END_BEGUN) : -END_BEGUN);
+    if (this.#restLength > EVENT_MOST) events.push(this.#take());
     return events;
   }
 
@@ -33,8 +41,10 @@ export class PassingEvents {
   }
 
   #take(): string {
-    const rest = this.#rest;
-    this.#rest = "";
+    const rest = this.#rest.join("");
+    this.#rest = [];
+    this.#restLength = 0;
+    this.#tail = "";
     return rest;
   }
 }

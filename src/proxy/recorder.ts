@@ -11,6 +11,8 @@ import { originForm, type Passing } from "./upstream.ts";
 
 /** Limits of a folder of fixtures (docs/fixtures.md). */
 const FILE_BYTES = 1_048_576;
+/** Characters around an event's text in a record, at least. */
+const EVENT_CHARACTERS = 6;
 const FOLDER_BYTES = 16 * 2 ** 20;
 const FILES_MOST = 1000;
 const TOO_LONG = `more than ${FILE_BYTES} bytes`;
@@ -73,7 +75,7 @@ export class RecordedAnswer {
 
   /** False: more than a record holds. */
   #counts(text: string): boolean {
-    this.#characters += text.length;
+    this.#characters += text.length + EVENT_CHARACTERS;
     if (this.#characters > FILE_BYTES) this.#drop(TOO_LONG);
     return this.unfit === null;
   }

@@ -1,10 +1,14 @@
-/** What does a correct client make of an event stream? Lines and fields by the standard (WHATWG HTML, 9.2), chunks by the APIs' references. */
+/** Reads an event stream as a correct client does: lines and fields by the standard (WHATWG HTML, 9.2), chunks by the APIs' references. */
+
+import { looseList, looseObject } from "../config/json-object.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: JSON of four dialects, looked into by their names.
 type Json = any;
 
-/** Bytes of an event that are kept; beyond them it is an error. */
+/** Characters of an event that are kept; beyond them it is an error. */
 const EVENT_MOST = 16 * 2 ** 20;
+/** What a line of data takes beside its characters. */
+const DATA_LINE = 16;
 const LAST_TYPES = ["message_stop", "response.completed", "response.incomplete"];
 
 export class EventsReader {
@@ -21,7 +25,8 @@ export class EventsReader {
   #skipsLf = false;
   #data: string[] = [];
   #name = "";
-  #held = 0;
+  /** Characters of the event's data. */
+  #dataLength = 0;
 
   push(bytes: Uint8Array): void {
     this.#lines(this.#decoder.decode(bytes, { stream: true }));
@@ -57,22 +62,24 @@ export class EventsReader {
       } else this.#skipsLf = false;
     }
     this.#line += text.slice(from);
-    this.#held = this.#line.length;
-    if (this.#held > EVENT_MOST) this.error = "an event without an end";
+    if (this.#line.length + this.#dataLength > EVENT_MOST) this.error = "an event without an end";
   }
 
   #field(line: string): void {
     if (line === "") {
       if (this.#data.length > 0) this.#event(this.#data.join("\n"));
       this.#data = [];
+      this.#dataLength = 0;
       this.#name = "";
       return;
     }
     const colon = line.indexOf(":");
     const name = colon === -1 ? line : line.slice(0, colon);
     const value = colon === -1 ? "" : line.slice(line[colon + 1] === " " ? colon + 2 : colon + 1);
-    if (name === "data") this.#data.push(value);
-    else if (name === "event") this.#name = value;
+    if (name === "data") {
+      this.#data.push(value);
+      this.#dataLength += value.length + DATA_LINE;
+    } else if (name === "event") this.#name = value;
   }
 
   #event(data: string): void {
@@ -90,13 +97,15 @@ export class EventsReader {
   }
 
   #chunk(json: Json): void {
-    const [choice] = Array.isArray(json.choices) ? json.choices.filter((one: Json) => (one?.index ?? 0) === 0) : [];
+    const choice = looseList(json.choices)
+      .map(looseObject)
+      .find((one) => one !== null && (one.index ?? 0) === 0);
     const delta =
       choice?.delta?.content ?? choice?.text ?? (json.type === "content_block_delta" ? json.delta?.text : null);
     if (choice?.delta?.tool_calls) this.calls = true;
     if (typeof delta === "string") this.text += delta;
     else if (json.type === "response.output_text.delta" && typeof json.delta === "string") this.text += json.delta;
-    this.#reason(choice?.finish_reason || json.delta?.stop_reason || null);
+    this.#reason(choice?.finish_reason || json.delta?.stop_reason);
     this.#counted(json.usage ?? json.response?.usage);
     if (!LAST_TYPES.includes(json.type)) return;
     if (json.response) this.#reason(json.response.status);
@@ -105,30 +114,36 @@ export class EventsReader {
   }
 
   #wholeAnswer(json: Json): void {
-    const choice = json.choices?.[0];
-    const parts = json.content ?? json.output?.flatMap((item: Json) => item.content ?? []) ?? [];
-    this.text = choice?.message?.content ?? choice?.text ?? parts.map((part: Json) => part.text ?? "").join("");
-    this.#reason(choice?.finish_reason ?? json.stop_reason ?? json.status ?? null);
+    const choice = looseObject(looseList(json.choices)[0]);
+    const items = Array.isArray(json.content) ? [json] : looseList(json.output);
+    const parts = items.flatMap((item) => looseList(looseObject(item)?.content)).map((part) => looseObject(part)?.text);
+    const said: unknown = choice?.message?.content ?? choice?.text;
+    this.text = typeof said === "string" ? said : parts.filter((part) => typeof part === "string").join("");
+    this.#reason(choice?.finish_reason ?? json.stop_reason ?? json.status);
     this.#counted(json.usage);
     if (this.finish === null) this.error = "no finish reason";
   }
 
-  #reason(reason: string | null): void {
-    this.finish ??= reason;
+  #reason(reason: unknown): void {
+    if (typeof reason === "string") this.finish ??= reason;
   }
 
   #counted(usage: Json): void {
     if (!usage) return;
-    const prompt = usage.prompt_tokens ?? usage.input_tokens;
-    const completion = usage.completion_tokens ?? usage.output_tokens;
+    const [prompt, completion] = [
+      countIn(usage.prompt_tokens ?? usage.input_tokens),
+      countIn(usage.completion_tokens ?? usage.output_tokens),
+    ];
     this.usage = { prompt: prompt ?? this.usage?.prompt ?? 0, completion: completion ?? 0 };
   }
 }
 
+const countIn = (value: unknown): number | undefined => (typeof value === "number" ? value : undefined);
+
 function parsed(text: string): Json | null {
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === "object" ? value : null;
+    return looseObject(value);
   } catch {
     return null;
   }

@@ -1,8 +1,22 @@
-/** What does a correct client make of the bytes of an answer? RFC 9112 with its framing, RFC 9110 with its codings. */
+/** Reads the bytes of an answer as a correct client does: RFC 9112 with its framing, RFC 9110 with its codings. */
 import { brotliDecompressSync, constants, gunzipSync } from "node:zlib";
+import { GrowingBytes } from "../host/growing-bytes.ts";
 import { EventsReader } from "./events-reader.ts";
 
+/** Most bytes of a head, of a line between chunks and of a trailer. */
 const HEAD_MOST = 2 ** 20;
+/** Most bytes of a body, packed and unpacked. */
+const BODY_MOST = 2 ** 26;
+const LF = 10;
+const HEAD_END = "\r\n\r\n";
+const NOTHING = Buffer.alloc(0);
+const INTERIM_MOST = 100;
+/** How an event stream begins, within so many bytes. */
+const STREAM = /^\ufeff?(data|event|id|retry|:|x-|nothing)/;
+const BEGIN_BYTES = 40;
+/** A packed body of at most so many bytes is unpacked with each piece, a longer one when it has grown by an eighth. */
+const UNPACKED_EACH_TIME = 1 << 16;
+const UNPACKED_AGAIN = 1.125;
 
 export class WireReader {
   readonly events = new EventsReader();
@@ -13,19 +27,36 @@ export class WireReader {
   error: string | null = null;
   /** Any byte of an answer came. */
   any = false;
-  #rest: Buffer = Buffer.alloc(0);
+  /** A head or a line whose end has not come. */
+  readonly #pending = new GrowingBytes(HEAD_MOST);
+  /** Bytes that are being read. */
+  #rest: Buffer = NOTHING;
   #framing: "head" | "size" | "chunk" | "line" | "trailers" | "length" | "close" = "head";
   #left = 0;
   #body: Buffer[] = [];
-  /** Bytes of the decoded body that were handed on. */
+  #bodyBytes = 0;
+  #trailerBytes = 0;
+  #interims = 0;
+  /** The decoded body so far, of how many bytes, and how many of it were handed on. */
+  #unpacked: Buffer = Buffer.alloc(0);
+  #unpackedBytes = 0;
   #told = 0;
   #streams = false;
+  /** The body has begun as no event stream begins. */
+  #isWhole = false;
 
   push(bytes: Uint8Array): void {
     if (this.complete || this.error !== null) return;
     this.any = true;
-    this.#rest = Buffer.concat([this.#rest, bytes]);
+    if (!this.#mayStep(bytes)) {
+      this.#wait(bytes);
+      return;
+    }
+    this.#rest = Buffer.concat([this.#pending.bytes(), bytes]);
+    this.#pending.clear();
     while (this.#step());
+    this.#wait(this.#rest);
+    this.#rest = NOTHING;
     if (this.events.done || this.events.error !== null) this.complete = true;
   }
 
@@ -40,6 +71,20 @@ export class WireReader {
   get failure(): string | null {
     if (this.status >= 300) return `status ${this.status}`;
     return this.events.done && this.events.error === null ? null : (this.error ?? this.events.error);
+  }
+
+  /** False while the end of a head or a line is missing: reading it from its beginning each time would cost its square. */
+  #mayStep(bytes: Uint8Array): boolean {
+    const isLine = this.#framing === "size" || this.#framing === "trailers";
+    if (isLine) return bytes.includes(LF);
+    if (this.#framing !== "head") return true;
+    const end = Buffer.concat([this.#pending.bytes().subarray(-3), bytes]);
+    return end.includes(HEAD_END);
+  }
+
+  #wait(bytes: Uint8Array): void {
+    if (this.complete || this.error !== null || this.#pending.append(bytes, 0, bytes.length)) return;
+    this.error = this.#framing === "head" ? "a head without an end" : "a line without an end";
   }
 
   #step(): boolean {
@@ -62,6 +107,8 @@ export class WireReader {
       }
       case "trailers": {
         const line = this.#nextLine();
+        if (line !== null) this.#trailerBytes += line.length + 2;
+        if (this.#trailerBytes > HEAD_MOST) this.error = "a trailer without an end";
         if (line === "") this.#end();
         return line !== null && line !== "";
       }
@@ -69,16 +116,16 @@ export class WireReader {
   }
 
   #head(): boolean {
-    const end = this.#rest.indexOf("\r\n\r\n");
-    if (end === -1) {
-      if (this.#rest.length > HEAD_MOST) this.error = "a head without an end";
-      return false;
-    }
+    const end = this.#rest.indexOf(HEAD_END);
+    if (end === -1) return false;
     const [line = "", ...fields] = this.#rest.toString("latin1", 0, end).split("\r\n");
     this.#rest = this.#rest.subarray(end + 4);
     this.status = Number(/^HTTP\/1\.[01] (\d{3})/.exec(line)?.[1] ?? 0);
     if (this.status === 0) this.error = "no HTTP";
-    if (this.status < 200) return this.error === null;
+    if (this.status < 200) {
+      if (++this.#interims > INTERIM_MOST) this.error = "interim answers without an end";
+      return this.error === null;
+    }
     const pairs = fields.map(
       (one) => [one.slice(0, one.indexOf(":")).toLowerCase(), one.slice(one.indexOf(":") + 1).trim()] as const,
     );
@@ -109,6 +156,12 @@ export class WireReader {
   #take(): boolean {
     const most = this.#framing === "close" ? this.#rest.length : Math.min(this.#left, this.#rest.length);
     if (most === 0) return false;
+    this.#bodyBytes += most;
+    if (this.#bodyBytes > BODY_MOST) {
+      this.error = `more than ${BODY_MOST} bytes`;
+      this.#body = [];
+      return false;
+    }
     this.#body.push(this.#rest.subarray(0, most));
     this.#rest = this.#rest.subarray(most);
     this.#left -= most;
@@ -121,10 +174,7 @@ export class WireReader {
 
   #nextLine(): string | null {
     const end = this.#rest.indexOf("\r\n");
-    if (end === -1) {
-      if (this.#rest.length > HEAD_MOST) this.error = "a line without an end";
-      return null;
-    }
+    if (end === -1) return null;
     const line = this.#rest.toString("latin1", 0, end);
     this.#rest = this.#rest.subarray(end + 2);
     return line;
@@ -135,27 +185,52 @@ export class WireReader {
     this.complete = true;
     if (this.error !== null) return;
     if (this.#streams) this.events.end();
-    else this.events.whole(this.#decoded(true).toString());
+    else
+      this.events.whole((this.headers.has("content-encoding") ? this.#unpacked : Buffer.concat(this.#body)).toString());
   }
 
+  /** Hands on what has come of an event stream. An answer in one piece waits for its end. */
   #tell(last: boolean): void {
-    const body = this.#decoded(last);
-    // A server may say one type and send the other: the first character decides.
-    this.#streams ||= /^\ufeff?(data|event|id|retry|:|x-|nothing)/.test(body.toString("utf8", 0, 40));
-    if (!this.#streams || body.length <= this.#told) return;
-    this.events.push(body.subarray(this.#told));
-    this.#told = body.length;
+    const coding = this.headers.get("content-encoding");
+    if (coding !== undefined) {
+      this.#tellCoded(coding, last);
+      return;
+    }
+    // A server may say one type and send the other: the first characters decide.
+    if (!this.#streams && !this.#isWhole) {
+      const begin = Buffer.concat(this.#body);
+      this.#body = [begin];
+      this.#streams = STREAM.test(begin.toString("utf8", 0, BEGIN_BYTES));
+      this.#isWhole = !this.#streams && begin.length >= BEGIN_BYTES;
+    }
+    if (!this.#streams) return;
+    for (const part of this.#body) this.events.push(part);
+    this.#body = [];
   }
 
-  #decoded(last: boolean): Buffer {
-    if (this.#body.length > 1) this.#body = [Buffer.concat(this.#body)];
-    const body = this.#body[0] ?? Buffer.alloc(0);
-    const coding = this.headers.get("content-encoding");
-    if (coding === undefined || body.length === 0) return body;
+  /** The runtime unpacks a body from its beginning each time, so a long one is unpacked again when it has grown by a part. */
+  #tellCoded(coding: string, last: boolean): void {
+    if (!last && this.#bodyBytes > UNPACKED_EACH_TIME && this.#bodyBytes < this.#unpackedBytes * UNPACKED_AGAIN) return;
+    this.#unpackedBytes = this.#bodyBytes;
+    this.#unpacked = this.#unpack(coding, last);
+    this.#streams ||= STREAM.test(this.#unpacked.toString("utf8", 0, BEGIN_BYTES));
+    if (!this.#streams || this.#unpacked.length <= this.#told) return;
+    this.events.push(this.#unpacked.subarray(this.#told));
+    this.#told = this.#unpacked.length;
+  }
+
+  #unpack(coding: string, last: boolean): Buffer {
+    const body = Buffer.concat(this.#body);
+    this.#body = [body];
+    if (body.length === 0) return body;
+    const limit = { maxOutputLength: BODY_MOST };
     try {
       if (coding === "br")
-        return brotliDecompressSync(body, last ? {} : { finishFlush: constants.BROTLI_OPERATION_FLUSH });
-      return gunzipSync(body, last ? {} : { finishFlush: constants.Z_SYNC_FLUSH });
+        return brotliDecompressSync(body, {
+          ...limit,
+          ...(last ? {} : { finishFlush: constants.BROTLI_OPERATION_FLUSH }),
+        });
+      return gunzipSync(body, { ...limit, ...(last ? {} : { finishFlush: constants.Z_SYNC_FLUSH }) });
     } catch {
       if (last) this.error = `${coding} that breaks off`;
       return Buffer.alloc(0);

@@ -1,4 +1,5 @@
-/** How is a JSON array of any size read element by element? Objects are cut out by their braces; strings are respected. */
+/** Reads a JSON array of any size element by element. Objects are cut out by their braces; braces in strings do not count. */
+import { GrowingBytes } from "../host/growing-bytes.ts";
 import { LINE_LIMIT } from "./lines.ts";
 
 export interface Element {
@@ -26,8 +27,8 @@ export function* elements(pieces: Iterable<Buffer>): Generator<Element> {
   let escaped = false;
   /** Inside something that is no object and was told. */
   let junk = false;
-  let held: Buffer[] = [];
-  let heldBytes = 0;
+  const held = new GrowingBytes(LINE_LIMIT);
+  let isTooLong = false;
   for (const piece of pieces) {
     let from = depth > 0 ? 0 : -1;
     for (let at = 0; at < piece.length; at++) {
@@ -52,17 +53,16 @@ export function* elements(pieces: Iterable<Buffer>): Generator<Element> {
       } else if (byte === QUOTE) {
         inString = true;
       } else if (byte === CLOSE && --depth === 0) {
-        const last = piece.subarray(from, at + 1);
-        const tooLong = heldBytes + last.length > LINE_LIMIT;
-        yield { line: startLine, text: tooLong ? null : Buffer.concat([...held, last]).toString() };
-        held = [];
-        heldBytes = 0;
+        const isWhole = !isTooLong && held.append(piece, from, at + 1);
+        yield { line: startLine, text: isWhole ? held.bytes().toString() : null };
+        held.clear();
+        isTooLong = false;
         from = -1;
       }
     }
-    if (from >= 0) {
-      heldBytes += piece.length - from;
-      if (heldBytes <= LINE_LIMIT) held.push(Buffer.from(piece.subarray(from)));
+    if (from >= 0 && !isTooLong && !held.append(piece, from, piece.length)) {
+      isTooLong = true;
+      held.release();
     }
   }
   if (depth > 0) yield { line: startLine, text: null };

@@ -1,5 +1,6 @@
-/** How is a file of any size read line by line? In pieces of a fixed size, so that memory holds one piece and one line. */
+/** Reads a file of any size line by line, in pieces of a fixed size, so that memory holds one piece and one line. */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { GrowingBytes } from "../host/growing-bytes.ts";
 import { TraceError } from "./trace.ts";
 
 const PIECE = 1 << 18;
@@ -56,16 +57,17 @@ export class TraceFile {
 
   /** Lines without their ends (LF or CRLF), blank ones left out. */
   *lines(): Generator<Line> {
-    let held: Buffer[] = [];
-    let heldBytes = 0;
+    const held = new GrowingBytes(LINE_LIMIT);
+    let isTooLong = false;
     let number = 0;
     const take = (last: Buffer): Line => {
       number++;
-      const tooLong = heldBytes + last.length > LINE_LIMIT;
-      const whole = held.length === 0 || tooLong ? last : Buffer.concat([...held, last]);
-      held = [];
-      heldBytes = 0;
-      return { number, text: tooLong ? null : textOf(whole, number) };
+      const isWhole = !isTooLong && (held.length === 0 || held.append(last, 0, last.length));
+      const text =
+        isWhole && last.length <= LINE_LIMIT ? textOf(held.length === 0 ? last : held.bytes(), number) : null;
+      held.clear();
+      isTooLong = false;
+      return { number, text };
     };
     for (const piece of this.pieces()) {
       let from = 0;
@@ -74,12 +76,12 @@ export class TraceFile {
         from = end + 1;
         if (line.text !== "") yield line;
       }
-      if (from < piece.length) {
-        heldBytes += piece.length - from;
-        if (heldBytes <= LINE_LIMIT) held.push(Buffer.from(piece.subarray(from)));
+      if (!isTooLong && !held.append(piece, from, piece.length)) {
+        isTooLong = true;
+        held.release();
       }
     }
-    if (heldBytes > 0) {
+    if (isTooLong || held.length > 0) {
       const line = take(Buffer.alloc(0));
       if (line.text !== "") yield line;
     }

@@ -2,30 +2,33 @@
  * Which requests does our own truth log hold? Its rows come in order of their ends, so all are read first and sorted by
  * arrival: 32 bytes a request. What the prompts held is not in the log, so no two share a block.
  */
-import { jsonObjectIn } from "../config/json-object.ts";
+import { jsonObjectIn, shownJson } from "../config/json-object.ts";
 import type { Line } from "./lines.ts";
-import { isCount, type TraceItem } from "./trace.ts";
+import { isCount, TraceError, type TraceItem } from "./trace.ts";
 
 const SCHEMA = 1;
 const EXPECTED = 'a line of a truth log, such as {"type":"request","arrivalUs":0,"promptTokens":7,"outputTokens":20,…}';
 /** Arrival, prompt, output, line: numbers per row, in the order in which rows are compared after their arrival. */
 const WIDTH = 4;
+/** Most requests: all are held until they are sorted, in 256 MiB. */
+export const TRUTH_ROWS_MOST = 1 << 23;
 
-/** `passOver` is told of each request without output: it ended before its first token. */
-export function* truth(lines: Iterable<Line>, passOver: () => void): Generator<TraceItem> {
+/** Throws a TraceError for more requests than fit. `passOver` is called for each request that ended before its first token. */
+export function* truth(lines: Iterable<Line>, passOver: () => void, most = TRUTH_ROWS_MOST): Generator<TraceItem> {
   let rows = new Float64Array(1024 * WIDTH);
   let count = 0;
   for (const { number, text } of lines) {
     const line = jsonObjectIn(text);
     if (line === null || typeof line.type !== "string") yield { line: number, expected: EXPECTED };
     else if (line.type === "header" && line.schema !== SCHEMA) {
-      yield { line: number, expected: `a truth log of schema ${SCHEMA}, not ${String(line.schema)}` };
+      yield { line: number, expected: `a truth log of schema ${SCHEMA}, not ${shownJson(line.schema).slice(0, 40)}` };
     } else if (line.type === "request") {
       const { arrivalUs, promptTokens, outputTokens } = line;
       if (!isCount(arrivalUs, 0) || !isCount(promptTokens, 1) || !isCount(outputTokens, 0)) {
         yield { line: number, expected: EXPECTED };
       } else if (outputTokens === 0) passOver();
       else {
+        if (count === most) throw new TraceError(`line ${number}: more than ${most} requests in a truth log`);
         if ((count + 1) * WIDTH > rows.length) rows = grown(rows);
         rows.set([arrivalUs, promptTokens, outputTokens, number], WIDTH * count++);
       }

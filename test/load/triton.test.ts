@@ -1,4 +1,5 @@
 /** Is a Triton server loaded over gRPC and over HTTP: unary, in pieces, cancelled, refused, and held against its truth? */
+
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -6,6 +7,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { settingsOf } from "../../src/cli/load/load-settings.ts";
 import { WallClock } from "../../src/host/clock.ts";
+import { ByteBudget } from "../../src/host/growing-bytes.ts";
 import { Load } from "../../src/load/load.ts";
 import type { Settings } from "../../src/load/settings.ts";
 import { answerIn, framedMessage, inferRequest, MessageReader, modelIn } from "../../src/load/triton/grpc-wire.ts";
@@ -163,7 +165,7 @@ test("messages as the library reads and writes them, however they are cut", () =
   ]);
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 1, max: 30 }), { maxLength: 20 }), (cuts) => {
-      const reader = new MessageReader(1000);
+      const reader = new MessageReader(1000, new ByteBudget(10_000));
       const seen: unknown[] = [];
       let at = 0;
       for (const length of [...cuts, sent.length]) {

@@ -1,11 +1,11 @@
 /**
- * Who calls a Triton server over gRPC? `ModelStreamInfer` where answers come piece by piece, else `ModelInfer`; streams of few
+ * Calls a Triton server over gRPC: `ModelStreamInfer` if answers come piece by piece, else `ModelInfer`, on streams of few
  * connections of `node:http2`. Records are those of `client.ts`.
  */
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:http2";
 import type { Cancel, Clock } from "../../host/clock.ts";
 import { TraceError } from "../../traces/trace.ts";
-import { Answer, Patterns } from "../answer.ts";
+import { Answer, Patterns, quoted } from "../answer.ts";
 import { turnText, UsageAsked } from "../body.ts";
 import type { ClientOptions, LoadClient, PendingRequest, Prepared } from "../client.ts";
 import type { FailureClass, RequestRecord } from "../types.ts";
@@ -15,7 +15,10 @@ import { type TritonInputs, takesLength, tensorsOf } from "./tensors.ts";
 const SERVICE = "/inference.GRPCInferenceService/";
 /** Streams of one connection; the next one is opened beside it. */
 const STREAMS_MOST = 64;
-const ANSWER_MOST = 64 * 2 ** 20;
+/** Most bytes of a message. */
+const ANSWER_MOST = 16 * 2 ** 20;
+/** The code of RST_STREAM. */
+const CANCEL = 8;
 const CODES = ["OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND"].concat(
   ["ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE"],
   ["UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED"],
@@ -46,6 +49,7 @@ export class GrpcClient implements LoadClient {
   readonly #clock: Clock;
   readonly #lines: Line[] = [];
   readonly #calls = new Set<Call>();
+  readonly #patterns = new Patterns();
   #model: TritonInputs | null = null;
   #originUs = 0;
 
@@ -62,7 +66,7 @@ export class GrpcClient implements LoadClient {
   async learn(): Promise<void> {
     const { model, stream } = this.#options.body;
     const call = this.#open("ModelConfig");
-    const reader = new MessageReader(ANSWER_MOST);
+    const reader = new MessageReader(ANSWER_MOST, this.#patterns.held);
     const found: TritonInputs[] = [];
     const why = await new Promise<string | null>((done) => {
       const late = this.#clock.at(this.#clock.now() + this.#options.timeoutUs, () => done("no answer"));
@@ -70,7 +74,16 @@ export class GrpcClient implements LoadClient {
         late();
         done(why);
       };
-      call.on("data", (bytes: Buffer) => reader.push(bytes, (message) => void found.push(modelIn(model, message))));
+      call.on("data", (bytes: Buffer) => {
+        try {
+          reader.push(bytes, (message) => {
+            if (found.length === 0) found.push(modelIn(model, message));
+          });
+        } catch (error) {
+          over(`it cannot be read: ${quoted(String(error))}`);
+          call.close(CANCEL);
+        }
+      });
       const said = (headers: Record<string, unknown>) => {
         if ((headers["grpc-status"] ?? "0") !== "0") over(statusText(headers));
       };
@@ -79,6 +92,7 @@ export class GrpcClient implements LoadClient {
       call.end(framedMessage(modelConfigRequest(model)));
     });
     call.close();
+    reader.stop();
     const [first] = found;
     if (first === undefined)
       throw new TraceError(`cannot ask ${this.#authority} for model ${model}: ${why ?? "no answer"}`);
@@ -108,7 +122,7 @@ export class GrpcClient implements LoadClient {
       tensorsOf(model, turnText(order.turn, order.history), order.turn, body),
       body.stream && model.decoupled,
     );
-    const answer = new Answer("triton-grpc", new Patterns(), order.turn.outputTokens ?? 64, order.keepText);
+    const answer = new Answer("triton-grpc", this.#patterns, order.turn.outputTokens ?? 64, order.keepText);
     const startUs = this.#clock.now();
     const stream = this.#open(body.stream ? "ModelStreamInfer" : "ModelInfer");
     const call: Call = { order, answer, stream, ended, startUs, cancels: [], sendUs: startUs, status: 0 };
@@ -177,7 +191,7 @@ export class GrpcClient implements LoadClient {
   #listen(call: Call): void {
     const { stream, answer } = call;
     const streams = this.#options.body.stream;
-    const reader = new MessageReader(ANSWER_MOST);
+    const reader = new MessageReader(ANSWER_MOST, this.#patterns.held);
     let told: Record<string, unknown> | null = null;
     const headers = (came: Record<string, unknown>) => {
       call.status = Number(came[":status"] ?? call.status);
@@ -189,14 +203,15 @@ export class GrpcClient implements LoadClient {
       try {
         reader.push(bytes, (message) => this.#take(call, message, streams));
       } catch (error) {
-        answer.fail("malformed", (error as Error).message);
-        stream.close();
+        answer.fail("malformed", `it cannot be read: ${quoted(String(error))}`);
       }
+      if (answer.isMalformed) stream.close(CANCEL);
     });
     let why = "";
     stream.on("error", (error) => (why = error.message));
     stream.on("close", () => {
       answer.nowUs = this.#clock.now();
+      reader.stop();
       const lost = call.status === 0 ? ("connect" as const) : ("mid-stream end" as const);
       if (told === null) answer.fail(lost, why || "the call ended without a status");
       else if (told["grpc-status"] !== "0") answer.fail("status", statusText(told));
@@ -219,7 +234,7 @@ export class GrpcClient implements LoadClient {
     if (!this.#calls.has(call)) return;
     call.answer.fail(kind, why);
     call.answer.nowUs = this.#clock.now();
-    call.stream.close(8);
+    call.stream.close(CANCEL);
     this.#finish(call);
   }
 
@@ -239,6 +254,7 @@ export class GrpcClient implements LoadClient {
   #finish(call: Call): void {
     if (!this.#calls.delete(call)) return;
     for (const cancel of call.cancels) cancel();
+    call.answer.release();
     const { answer, order, ended, sendUs, status } = call;
     ended(
       answer.record({
@@ -256,5 +272,14 @@ export class GrpcClient implements LoadClient {
 
 function statusText(headers: Record<string, unknown>): string {
   const code = Number(headers["grpc-status"]);
-  return `${CODES[code] ?? code}: ${decodeURIComponent(`${headers["grpc-message"] ?? ""}`)}`;
+  return `${CODES[code] ?? code}: ${quoted(messageIn(`${headers["grpc-message"] ?? ""}`))}`;
+}
+
+/** A status message, percent-encoded as gRPC has it; as it stands if it is not. */
+function messageIn(encoded: string): string {
+  try {
+    return decodeURIComponent(encoded);
+  } catch {
+    return encoded;
+  }
 }

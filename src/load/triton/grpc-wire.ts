@@ -1,5 +1,6 @@
-/** What of `inference.GRPCInferenceService` is written and read here? By the numbers of its fields, with protobuf's own reader. */
+/** Writes and reads messages of `inference.GRPCInferenceService` by the numbers of their fields, with protobuf's own reader. */
 import { BinaryReader, BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
+import { type ByteBudget, GrowingBytes } from "../../host/growing-bytes.ts";
 import { bytesOfTensor, type FilledTensor, inputOf, type TritonInput, type TritonInputs } from "./tensors.ts";
 
 const HEAD_BYTES = 5;
@@ -12,28 +13,43 @@ export function framedMessage(message: Uint8Array): Buffer {
   return all;
 }
 
-/** Takes bytes as they come, gives whole messages. Throws an Error for one that is packed, or too large. */
+/** Takes bytes as they come and hands out whole messages. Throws an Error for a packed or too large message. */
 export class MessageReader {
-  #held: Buffer = Buffer.alloc(0);
+  /** The head and the beginning of a message whose end has not come. */
+  readonly #held: GrowingBytes;
   readonly #most: number;
 
-  constructor(most: number) {
+  /** `most`: bytes of a message; `held`: counts what all calls hold. */
+  constructor(most: number, held: ByteBudget) {
     this.#most = most;
+    this.#held = new GrowingBytes(HEAD_BYTES + most, held);
   }
 
   push(bytes: Uint8Array, take: (message: Uint8Array) => void): void {
-    let all = this.#held.length === 0 ? Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length) : null;
-    all ??= Buffer.concat([this.#held, bytes]);
-    let at = 0;
-    while (all.length - at >= HEAD_BYTES) {
-      const length = all.readUInt32BE(at + 1);
-      if (all[at] !== 0) throw new Error("a message that is packed, which was not asked for");
-      if (length > this.#most) throw new Error(`a message of ${length} bytes`);
-      if (all.length - at - HEAD_BYTES < length) break;
-      take(all.subarray(at + HEAD_BYTES, at + HEAD_BYTES + length));
-      at += HEAD_BYTES + length;
+    for (let at = 0; at < bytes.length; ) {
+      const wanted = this.#wanted();
+      const to = Math.min(bytes.length, at + wanted - this.#held.length);
+      if (!this.#held.append(bytes, at, to)) throw new Error("all answers under way hold too much");
+      at = to;
+      if (this.#held.length < wanted || this.#wanted() > this.#held.length) continue;
+      take(this.#held.bytes().subarray(HEAD_BYTES));
+      this.#held.clear();
     }
-    this.#held = Buffer.from(all.subarray(at));
+  }
+
+  /** Nothing more comes: nothing is held. */
+  stop(): void {
+    this.#held.release();
+  }
+
+  /** Bytes of the message with its head; as many as the head has while that is not complete. */
+  #wanted(): number {
+    if (this.#held.length < HEAD_BYTES) return HEAD_BYTES;
+    const head = this.#held.bytes();
+    const length = head.readUInt32BE(1);
+    if (head[0] !== 0) throw new Error("a message that is packed, which was not asked for");
+    if (length > this.#most) throw new Error(`a message of ${length} bytes, more than ${this.#most}`);
+    return HEAD_BYTES + length;
   }
 }
 
@@ -89,7 +105,10 @@ const TYPES = ["INVALID", "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8",
   "BF16",
 ]);
 
-/** What `ModelConfigResponse` says of a model. */
+/** Most dimensions of an input. */
+const DIMS_MOST = 64;
+
+/** Reads what a `ModelConfigResponse` says of a model. Throws an Error for bytes that are no such message. */
 export function modelIn(name: string, message: Uint8Array): TritonInputs {
   const reader = new BinaryReader(message);
   let [batched, decoupled] = [false, false];
@@ -101,7 +120,10 @@ export function modelIn(name: string, message: Uint8Array): TritonInputs {
       else if (field === 2) one.type = TYPES[reader.int32()] ?? "INVALID";
       else if (field === 4) {
         const end = reader.uint32() + reader.pos;
-        while (reader.pos < end) one.dims.push(Number(reader.int64()));
+        while (reader.pos < end) {
+          if (one.dims.length === DIMS_MOST) throw new Error(`an input of more than ${DIMS_MOST} dimensions`);
+          one.dims.push(Number(reader.int64()));
+        }
       } else if (field === 8) one.optional = reader.bool();
       else return false;
     });
@@ -133,7 +155,7 @@ export interface InferAnswered {
   text: string;
 }
 
-/** `ModelInferResponse`, or, in a stream, `ModelStreamInferResponse`. */
+/** Reads a `ModelInferResponse` or, in a stream, a `ModelStreamInferResponse`. Throws an Error for other bytes. */
 export function answerIn(message: Uint8Array, streamed: boolean): InferAnswered {
   const reader = new BinaryReader(message);
   const found: InferAnswered = { error: "", outputs: 0, final: null, text: "" };

@@ -1,8 +1,9 @@
 /**
- * What is a request to a model of a Triton server? Tensors by what its configuration names: a text, its length and its sampling
+ * Makes the tensors of a request to a model of a Triton server by what its configuration names: a text, its length and its sampling
  * in the names of the vLLM backend and of TensorRT-LLM's models; whatever else is required is filled with zeros.
  */
 import { TraceError } from "../../traces/trace.ts";
+import { quoted } from "../answer.ts";
 import type { BodyOptions } from "../body.ts";
 import type { Turn } from "../types.ts";
 
@@ -46,7 +47,10 @@ export const takesLength = ({ inputs }: TritonInputs): boolean => inputs.some(({
 
 type Value = string | number | boolean | null;
 
-/** `text`: the turn's, behind what was said before. */
+/** Most elements of an input: its dimensions are the server's word. */
+const ELEMENTS_MOST = 1 << 20;
+
+/** Throws a TraceError for an input that is too large. `text`: the turn's, behind what was said before. */
 export function tensorsOf(model: TritonInputs, text: string, turn: Turn, options: BodyOptions): FilledTensor[] {
   const { ignoreEos, minTokens, temperature, extraBody } = options;
   // A model that is not decoupled answers once, and refuses to be asked for pieces.
@@ -77,6 +81,10 @@ export function tensorsOf(model: TritonInputs, text: string, turn: Turn, options
     const value = known[input.name] ?? null;
     if (value === null && input.optional) return [];
     const length = input.shape.reduce((all, size) => all * size, 1);
+    if (!(length <= ELEMENTS_MOST)) {
+      const most = `at most ${ELEMENTS_MOST} are sent`;
+      throw new TraceError(`input ${quoted(input.name)} has ${length} elements by the model's configuration; ${most}`);
+    }
     const zero = input.datatype === "BYTES" ? "" : input.datatype === "BOOL" ? false : 0;
     return [{ ...input, data: new Array(length).fill(value ?? zero) }];
   });
@@ -95,10 +103,13 @@ const WRITERS: Readonly<Record<string, readonly [bytes: number, write: (view: Da
   UINT32: [4, (view, value) => view.setUint32(0, value, true)],
   INT32: [4, (view, value) => view.setInt32(0, value, true)],
   FP32: [4, (view, value) => view.setFloat32(0, value, true)],
-  UINT64: [8, (view, value) => view.setBigUint64(0, BigInt(value), true)],
-  INT64: [8, (view, value) => view.setBigInt64(0, BigInt(value), true)],
+  UINT64: [8, (view, value) => view.setBigUint64(0, wholeOf(value), true)],
+  INT64: [8, (view, value) => view.setBigInt64(0, wholeOf(value), true)],
   FP64: [8, (view, value) => view.setFloat64(0, value, true)],
 };
+
+/** The type of an input is the server's word, and a temperature may be sent as a whole number. */
+const wholeOf = (value: number): bigint => BigInt(Number.isFinite(value) ? Math.trunc(value) : 0);
 
 /** The tensor's bytes, little endian; texts behind their lengths. */
 export function bytesOfTensor({ name, datatype, data }: FilledTensor): Uint8Array {
@@ -112,7 +123,8 @@ export function bytesOfTensor({ name, datatype, data }: FilledTensor): Uint8Arra
       }),
     );
   const writer = WRITERS[datatype];
-  if (writer === undefined) throw new TraceError(`input ${name} is of type ${datatype}, which is not sent`);
+  if (writer === undefined)
+    throw new TraceError(`input ${quoted(name)} is of type ${quoted(datatype)}, which is not sent`);
   const [size, write] = writer;
   const bytes = new Uint8Array(size * data.length);
   for (const [at, value] of data.entries()) write(new DataView(bytes.buffer, at * size, size), Number(value));
