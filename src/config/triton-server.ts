@@ -87,6 +87,8 @@ export interface TritonServerConfig {
   readonly grpcCompression: "none" | "low" | "medium" | "high";
   /** `--grpc-header-forward-pattern`; null: none. */
   readonly grpcForward: string | null;
+  /** Most fields of one message over gRPC. */
+  readonly grpcMessageFields: number;
   readonly keepAlive: TritonKeepAlive;
   readonly restrictedGrpc: readonly RestrictedApis[];
   /** Name in the metadata. */

@@ -1,40 +1,37 @@
-/** What happens in one call? Messages in and out, each behind five bytes, until it is ended here, by the client or by its time. */
+/** One call: messages in and out until the call is ended here, by the client or by its deadline. */
 import type { Expiring } from "../http/deadlines.ts";
 import type { HeldBytes } from "../http/sink.ts";
 import type { WaitingBytes } from "../http/waiting-bytes.ts";
 import type { RequestHead } from "../http2/fields.ts";
-import { Http2Code, readUint32, writeUint32 } from "../http2/frames.ts";
+import { Http2Code, writeUint32 } from "../http2/frames.ts";
 import { encodeFields, type HeaderField } from "../http2/hpack.ts";
 import type { Http2Line } from "../http2/line.ts";
 import type { Http2Stream, StreamReceiver } from "../http2/stream.ts";
-import { ACCEPTED, type GrpcEncoding, packedMessage, unpackedMessage } from "./compression.ts";
+import { ACCEPTED, type GrpcEncoding, packedMessage } from "./compression.ts";
 import type { CallDeadlines } from "./deadlines.ts";
+import { IncomingMessages, type IncomingReceiver, type IncomingShared, MESSAGE_HEAD_BYTES } from "./incoming.ts";
 import { GRPC_OK, type GrpcStatus, headOf, onlyTrailers, trailersOf } from "./status.ts";
 
 /** What a call brings to the one who answers it. Nothing comes after `cancelled`, or after the call was ended. */
 export interface CallHandler {
-  /** The bytes are the handler's to keep. */
-  message(bytes: Uint8Array): void;
+  /**
+   * The bytes are the handler's to keep. The next message, or the end of the messages, follows when a promise has settled;
+   * meanwhile the client is not let send more.
+   */
+  message(bytes: Uint8Array): void | Promise<void>;
   halfClosed(): void;
   /** The client is gone, wants no more, or its time is over. */
   cancelled(): void;
 }
 
 /** What all calls of a server share. */
-export interface CallAround {
+export interface CallAround extends IncomingShared {
   readonly deadlines: CallDeadlines;
-  /** Largest message, bytes. */
-  readonly messageBytes: number;
-  /** Bytes of messages that have not come whole, of all calls, and how many there may be. */
-  readonly held: { bytes: number; readonly most: number };
   /** Bytes of answers that wait for clients, of all calls. */
   readonly waiting: WaitingBytes;
-  /** Told of what was thrown. */
+  /** Receives errors that were thrown and that nobody expects. */
   readonly broken: (why: unknown) => void;
 }
-
-/** Before each message: whether it is packed, and its length. Whoever makes one leaves this room. */
-export const MESSAGE_HEAD_BYTES = 5;
 
 const headFields = (encoding: GrpcEncoding | null): HeaderField[] => [
   ...(encoding === null ? [] : [["grpc-encoding", encoding] as const]),
@@ -56,28 +53,24 @@ export interface CallFaults {
   gone(): void;
 }
 
-/** Parts of so many bytes are put together when the last has come. */
-const TOGETHER_BYTES = 262_144;
-const GROWTH = 4;
-
-export class GrpcCall implements StreamReceiver, Expiring {
+export class GrpcCall implements StreamReceiver, Expiring, IncomingReceiver {
   /** How answers are packed; to be said before the first one. */
   encoding: GrpcEncoding | null = null;
   readonly #stream: Http2Stream;
   readonly #head: RequestHead;
   readonly #around: CallAround;
-  readonly #given: GrpcEncoding | null;
+  readonly #incoming: IncomingMessages;
   /** The connection that it came over. */
   readonly line: Http2Line;
   #handler: CallHandler | null = null;
   #forget: (() => void) | null = null;
-  #parts: Uint8Array[] = [];
-  /** In place of the parts, where they are many bytes; more than have come. */
-  #large: Buffer | null = null;
-  #bytes = 0;
   #begun = false;
   #over = false;
   #faults: CallFaults | null = null;
+  /** The handler wants no more for now. */
+  #pausedByHandler = false;
+  /** The next bytes are to wait until a message is read. */
+  #pausedByReading = false;
 
   /** `given`: how requests that are packed are packed. */
   constructor(stream: Http2Stream, head: RequestHead, given: GrpcEncoding | null, around: CallAround, line: Http2Line) {
@@ -85,8 +78,8 @@ export class GrpcCall implements StreamReceiver, Expiring {
     this.#stream = stream;
     stream.held = around.waiting;
     this.#head = head;
-    this.#given = given;
     this.#around = around;
+    this.#incoming = new IncomingMessages(around, given, this);
   }
 
   get path(): string {
@@ -202,7 +195,28 @@ export class GrpcCall implements StreamReceiver, Expiring {
     else this.#stream.head(onlyTrailers(status), true);
   }
 
-  /** Something here threw that nobody knows. */
+  deliver(bytes: Uint8Array): void | Promise<void> {
+    return this.#handler?.message(bytes);
+  }
+
+  allDelivered(): void {
+    this.#handler?.halfClosed();
+  }
+
+  waits(isWaiting: boolean): void {
+    this.#pausedByReading = isWaiting;
+    if (isWaiting) this.#stream.pause();
+    else this.#goOn();
+  }
+
+  /** Ends the call, and tells the handler that it is over. */
+  refuse(status: GrpcStatus): void {
+    const handler = this.#handler;
+    this.end(status);
+    handler?.cancelled();
+  }
+
+  /** Ends the call after something threw that nobody expects. */
   fail(why: unknown): void {
     this.#around.broken(why);
     this.end({ code: "UNKNOWN", message: "Unexpected error in RPC handling" });
@@ -216,13 +230,19 @@ export class GrpcCall implements StreamReceiver, Expiring {
     this.#stream.reset(Http2Code.Calm);
   }
 
-  /** The client may send no more for a while, but what it was allowed to before. */
+  /** The client may send no more for a while, except what it was allowed to before. */
   pause(): void {
+    this.#pausedByHandler = true;
     this.#stream.pause();
   }
 
   resume(): void {
-    this.#stream.resume();
+    this.#pausedByHandler = false;
+    this.#goOn();
+  }
+
+  #goOn(): void {
+    if (!this.#pausedByHandler && !this.#pausedByReading) this.#stream.resume();
   }
 
   expire(): void {
@@ -234,21 +254,11 @@ export class GrpcCall implements StreamReceiver, Expiring {
   }
 
   data(bytes: Uint8Array): void {
-    if (this.#over) return;
-    if (this.#bytes > 0) {
-      this.#hold(bytes);
-      if (this.#over || !this.#isWhole() || this.#over) return;
-      const all = this.#large ?? Buffer.concat(this.#parts);
-      const held = this.#bytes;
-      this.#release();
-      this.#read(all.subarray(0, held));
-    } else this.#read(bytes);
+    this.#incoming.data(bytes);
   }
 
   ended(): void {
-    if (this.#over) return;
-    if (this.#bytes > 0) this.end({ code: "INTERNAL", message: "Incomplete message" });
-    else this.#told(() => this.#handler?.halfClosed());
+    this.#incoming.end();
   }
 
   drained(): void {
@@ -263,106 +273,11 @@ export class GrpcCall implements StreamReceiver, Expiring {
     handler?.cancelled();
   }
 
-  /** Messages, and the beginning of one. */
-  #read(bytes: Uint8Array): void {
-    let at = 0;
-    while (!this.#over && bytes.length - at >= MESSAGE_HEAD_BYTES) {
-      const length = lengthAt(bytes, at);
-      if (length > this.#around.messageBytes) {
-        this.#tooLarge(length);
-        return;
-      }
-      const end = at + MESSAGE_HEAD_BYTES + length;
-      if (end > bytes.length) break;
-      this.#message(bytes[at]!, bytes.subarray(at + MESSAGE_HEAD_BYTES, end));
-      at = end;
-    }
-    if (!this.#over && at < bytes.length) this.#hold(bytes.subarray(at));
-  }
-
-  /** Whether what is held has a whole message in it. One that is too large is refused. */
-  #isWhole(): boolean {
-    if (this.#bytes < MESSAGE_HEAD_BYTES) return false;
-    if (this.#large === null && this.#parts[0]!.length < MESSAGE_HEAD_BYTES) this.#parts = [Buffer.concat(this.#parts)];
-    const length = lengthAt(this.#large ?? this.#parts[0]!, 0);
-    if (length > this.#around.messageBytes) this.#tooLarge(length);
-    return this.#bytes >= MESSAGE_HEAD_BYTES + length;
-  }
-
-  #message(flag: number, bytes: Uint8Array): void {
-    if (flag === 0) {
-      this.#told(() => this.#handler?.message(bytes));
-      return;
-    }
-    if (flag !== 1 || this.#given === null) {
-      this.end({ code: "INTERNAL", message: "Compressed message without a known grpc-encoding" });
-      return;
-    }
-    const plain = unpackedMessage(bytes, this.#given, this.#around.messageBytes);
-    if (plain === "large") this.#tooLarge(this.#around.messageBytes + 1);
-    else if (plain === null) this.end({ code: "INTERNAL", message: "Failed to decompress message" });
-    else this.#told(() => this.#handler?.message(plain));
-  }
-
-  #tooLarge(bytes: number): void {
-    const message = `Received message larger than max (${bytes} vs. ${this.#around.messageBytes})`;
-    const handler = this.#handler;
-    this.end({ code: "RESOURCE_EXHAUSTED", message });
-    handler?.cancelled();
-  }
-
-  #told(tell: () => void): void {
-    try {
-      tell();
-    } catch (error) {
-      this.fail(error);
-    }
-  }
-
-  #hold(bytes: Uint8Array): void {
-    const { held } = this.#around;
-    if (this.#large === null && this.#bytes + bytes.length <= TOGETHER_BYTES) this.#parts.push(bytes);
-    else this.#gather(bytes);
-    this.#bytes += bytes.length;
-    held.bytes += bytes.length;
-    if (held.bytes <= held.most) return;
-    const handler = this.#handler;
-    this.end({ code: "RESOURCE_EXHAUSTED", message: `messages of more than ${held.most} bytes are under way` });
-    handler?.cancelled();
-  }
-
-  /** A large message is put together as it comes: in one go at its end that would hold others up. */
-  #gather(bytes: Uint8Array): void {
-    const needed = this.#bytes + bytes.length;
-    const before = this.#large;
-    if (before === null || before.length < needed) {
-      // No more than what has come, four times: what was said may never come.
-      const first = before ?? this.#parts[0] ?? bytes;
-      const said = first.length < MESSAGE_HEAD_BYTES ? needed : MESSAGE_HEAD_BYTES + lengthAt(first, 0);
-      const larger = Buffer.allocUnsafeSlow(Math.max(needed, Math.min(said, GROWTH * needed)));
-      let at = 0;
-      for (const part of before === null ? this.#parts : [before.subarray(0, this.#bytes)]) {
-        larger.set(part, at);
-        at += part.length;
-      }
-      this.#parts = [];
-      this.#large = larger;
-    }
-    this.#large!.set(bytes, this.#bytes);
-  }
-
-  #release(): void {
-    this.#around.held.bytes -= this.#bytes;
-    this.#parts = [];
-    this.#large = null;
-    this.#bytes = 0;
-  }
-
   #close(): void {
     this.#over = true;
     this.#handler = null;
     this.#forget?.();
-    this.#release();
+    this.#incoming.close();
   }
 }
 
@@ -370,6 +285,3 @@ function writeHead(into: Uint8Array, length: number): void {
   into[0] = 0;
   writeUint32(into, 1, length);
 }
-
-/** What the head of a message says that follows it. */
-const lengthAt = (bytes: Uint8Array, at: number): number => readUint32(bytes, at + 1);

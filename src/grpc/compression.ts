@@ -1,20 +1,11 @@
-/** In which way are messages packed? Each says whether it is; the call says how. */
-import { deflateSync, gunzipSync, gzipSync, inflateSync } from "node:zlib";
+/** Names the encodings of messages, packs answers, and chooses the encoding of answers. Each message says whether it is packed. */
+import { deflateSync, gzipSync } from "node:zlib";
 
 export type GrpcEncoding = "gzip" | "deflate";
 /** As an answer tells what a request may use. */
 export const ACCEPTED = "identity, deflate, gzip";
 
 export const isEncoding = (name: string): name is GrpcEncoding => name === "gzip" || name === "deflate";
-
-/** null: it cannot be unpacked; "large": it would be larger than that. */
-export function unpackedMessage(bytes: Uint8Array, encoding: GrpcEncoding, most: number): Uint8Array | "large" | null {
-  try {
-    return (encoding === "gzip" ? gunzipSync : inflateSync)(bytes, { maxOutputLength: most });
-  } catch (error) {
-    return (error as { code?: string }).code === "ERR_BUFFER_TOO_LARGE" ? "large" : null;
-  }
-}
 
 export const packedMessage = (bytes: Uint8Array, encoding: GrpcEncoding): Buffer =>
   (encoding === "gzip" ? gzipSync : deflateSync)(bytes);

@@ -1,4 +1,4 @@
-/** Whose is a call? The method's by its path; what is no call of gRPC is refused as HTTP. */
+/** Routes gRPC calls by path. Refuses other requests with HTTP 405 or 415. */
 import type { Clock } from "../host/clock.ts";
 import type { WaitingBytes } from "../http/waiting-bytes.ts";
 import type { Http2Application } from "../http2/connection.ts";
@@ -7,19 +7,24 @@ import { HEADER_LIST_BYTES } from "../http2/frame-writer.ts";
 import { encodeFields } from "../http2/hpack.ts";
 import type { Http2Line } from "../http2/line.ts";
 import type { Http2Stream, StreamReceiver } from "../http2/stream.ts";
+import type { EventLoopTurns } from "../python/pieces.ts";
 import { type CallAround, type CallHandler, GrpcCall } from "./call.ts";
 import { ACCEPTED, isEncoding } from "./compression.ts";
 import { CallDeadlines, timeoutUs } from "./deadlines.ts";
+import type { HeldMessages } from "./held-messages.ts";
+import { TurnShare } from "./incoming.ts";
 import { type GrpcStatus, onlyTrailers } from "./status.ts";
+import { Unpacking } from "./unpacking.ts";
 
 export type GrpcMethod = (call: GrpcCall) => CallHandler;
 
 export interface GrpcLimits {
   readonly clock: Pick<Clock, "now" | "at">;
-  /** Largest message, bytes. */
+  /** Turns of the event loop between pieces of reading. */
+  readonly turns: EventLoopTurns;
+  /** Largest message, in bytes, packed or not. */
   readonly messageBytes: number;
-  /** Messages that have not come whole, bytes of all of them. */
-  readonly heldBytes: number;
+  readonly held: HeldMessages;
   /** Answers that their clients do not read. */
   readonly waiting: WaitingBytes;
   readonly broken: (why: unknown) => void;
@@ -48,13 +53,16 @@ export class GrpcServer implements Http2Application {
   /** `methods`: by path, as `/package.Service/Method`. */
   constructor(
     methods: ReadonlyMap<string, GrpcMethod>,
-    { clock, messageBytes, heldBytes, waiting, broken }: GrpcLimits,
+    { clock, turns, messageBytes, held, waiting, broken }: GrpcLimits,
   ) {
     this.#methods = methods;
     this.#around = {
       deadlines: new CallDeadlines(clock),
       messageBytes,
-      held: { bytes: 0, most: heldBytes },
+      held,
+      unpacking: new Unpacking(messageBytes, held),
+      turns,
+      share: new TurnShare(turns),
       waiting,
       broken,
     };

@@ -29,9 +29,12 @@ export interface GrpcStatus {
 
 export const GRPC_OK: GrpcStatus = { code: "OK", message: "" };
 
+/** Characters of a message: more would fit no client's limit of metadata, and may be megabytes that a request quotes. */
+const MESSAGE_CHARACTERS_MOST = 16_384;
+
 /** UTF-8, in which all but printable ASCII stands as `%` and two digits, and blanks where HTTP/2 lets none stand. */
 const escaped = (message: string): string =>
-  Buffer.from(message)
+  Buffer.from(message.slice(0, MESSAGE_CHARACTERS_MOST))
     .toString("latin1")
     .replaceAll(/[^ -$&-~]|^ | $/g, (one) => `%${one.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}`);
 

@@ -19,6 +19,7 @@ const DEFAULTS = {
   host: "127.0.0.1",
   http: 8000,
   grpc: 8001,
+  grpcMessageFields: 16_384,
   metrics: 8002,
   pollS: 15,
   exitS: 30,
@@ -201,7 +202,7 @@ function restrictedBy(values: TritonServerValues, flag: "http-restricted-api" | 
 
 type GrpcConfig = Pick<
   TritonServerConfig,
-  "grpc" | "grpcTls" | "grpcCompression" | "grpcForward" | "keepAlive" | "restrictedGrpc"
+  "grpc" | "grpcTls" | "grpcCompression" | "grpcForward" | "grpcMessageFields" | "keepAlive" | "restrictedGrpc"
 >;
 
 function grpcOf(values: TritonServerValues): GrpcConfig | UsageError {
@@ -221,6 +222,7 @@ function grpcOf(values: TritonServerValues): GrpcConfig | UsageError {
     grpcTls: tls ? { cert: cert!, key: key!, root: mutual ? root! : null } : null,
     grpcCompression: values["grpc-infer-response-compression-level"] ?? "none",
     grpcForward: values["grpc-header-forward-pattern"] ?? null,
+    grpcMessageFields: values["grpc-max-message-fields"] ?? DEFAULTS.grpcMessageFields,
     restrictedGrpc,
     keepAlive: {
       timeMs: values["grpc-keepalive-time"] ?? 7_200_000,

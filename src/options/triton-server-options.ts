@@ -275,6 +275,14 @@ export const tritonServerOptions = {
     "none",
     "Metadata of a call whose names match become parameters of its requests.",
   ),
+  "grpc-max-message-fields": ours(
+    row(
+      integer(1),
+      GRPC,
+      "16384",
+      "Most fields of one message: tensors, parameters, texts and raw contents, not numbers of lists. docs/limits.md says how they are counted.",
+    ),
+  ),
   "grpc-keepalive-time": row(integer(0), GRPC, "7200000", "Silence in milliseconds after which a client is pinged."),
   "grpc-keepalive-timeout": row(integer(0), GRPC, "20000", "What its answer may take; then the connection ends."),
   "grpc-keepalive-permit-without-calls": row(tritonBoolean, GRPC, "false", "Pings without a call, both ways."),

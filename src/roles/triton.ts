@@ -64,12 +64,13 @@ async function listen(parts: Parts): Promise<Listeners> {
   });
   const forwards = forwardPattern("http", config.httpForward, server.facts);
   await loaded(server, config, parts.log);
-  const around = {
+  const around: ServerAround = {
     server,
     config,
     memory: new SharedMemory(),
     waiting: new WaitingBytes(WAITING_BYTES),
     coming: new WaitingBytes(Math.max(WAITING_BYTES, 2 * config.maxBodyBytes)),
+    messages: { bytes: 0, most: HELD_BYTES },
     turns: parts.backend,
     traces: new TraceSettings(),
     logging: { now: config.log },
@@ -170,8 +171,8 @@ async function loaded(server: TritonServer, config: TritonServerConfig, log: (li
 
 /** What a server here holds of one message; the real one takes 2 GiB. */
 const MESSAGE_BYTES = 512 * 2 ** 20;
-/** All calls together may hold so much of messages that have not come whole. */
-const HELD_BYTES = 2 ** 30;
+/** Memory of messages in all calls: those that have not come whole, are read, or are not answered yet. */
+const HELD_BYTES = 640 * 2 ** 20;
 /** Answers that wait for clients which do not read: so much of all calls and streams together. */
 const WAITING_BYTES = 2 ** 30;
 
@@ -184,8 +185,9 @@ function grpcServer(parts: Parts, around: ServerAround): Http2Server {
     throw new UnusableOption(tls.error.replace(/^--ssl-[a-z-]+/, (flag) => TLS_FLAGS[flag] ?? flag));
   const limits = {
     clock,
+    turns: around.turns,
     messageBytes: MESSAGE_BYTES,
-    heldBytes: HELD_BYTES,
+    held: around.messages,
     waiting: around.waiting,
     broken: (why: unknown) => console.error(printableLines(Bun.inspect(why))),
   };

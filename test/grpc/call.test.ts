@@ -3,10 +3,11 @@ import { expect, test } from "bun:test";
 import { deflateSync, gunzipSync, gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { parsePlan } from "../../src/faults/parse.ts";
-import { type CallHandler, type GrpcCall, MESSAGE_HEAD_BYTES } from "../../src/grpc/call.ts";
+import type { CallHandler, GrpcCall } from "../../src/grpc/call.ts";
 import { encodingOf } from "../../src/grpc/compression.ts";
 import { timeoutUs } from "../../src/grpc/deadlines.ts";
 import { FaultyMessages } from "../../src/grpc/faulty.ts";
+import { MESSAGE_HEAD_BYTES } from "../../src/grpc/incoming.ts";
 import { GrpcServer } from "../../src/grpc/server.ts";
 import { VirtualClock } from "../../src/host/clock.ts";
 import { pacing } from "../../src/http/deadlines.ts";
@@ -55,7 +56,8 @@ function served(window?: number) {
     clock,
     waiting,
     messageBytes: MESSAGE_BYTES,
-    heldBytes: HELD_BYTES,
+    turns: { nowUs: () => clock.now() },
+    held: { bytes: 0, most: HELD_BYTES },
     broken: (why: unknown) => broken.push(why),
   };
   const peer = new Peer(new GrpcServer(new Map([["/t.T/Echo", echo]]), limits));

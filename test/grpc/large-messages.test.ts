@@ -1,8 +1,10 @@
 /** Do large messages come and leave whole, however they are cut, without being put together at the end? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { GrpcCall, MESSAGE_HEAD_BYTES } from "../../src/grpc/call.ts";
+import { GrpcCall } from "../../src/grpc/call.ts";
 import { CallDeadlines } from "../../src/grpc/deadlines.ts";
+import { MESSAGE_HEAD_BYTES, TurnShare } from "../../src/grpc/incoming.ts";
+import { Unpacking } from "../../src/grpc/unpacking.ts";
 import { VirtualClock } from "../../src/host/clock.ts";
 import { WaitingBytes } from "../../src/http/waiting-bytes.ts";
 import type { Http2Line } from "../../src/http2/line.ts";
@@ -22,10 +24,14 @@ function called(message: (bytes: Uint8Array, call: GrpcCall) => void) {
     end() {},
   };
   const held = { bytes: 0, most: HELD_BYTES };
+  const turns = { nowUs: () => 0 };
   const around = {
     deadlines: new CallDeadlines(new VirtualClock()),
     messageBytes: 2 ** 22,
     held,
+    unpacking: new Unpacking(2 ** 22, held),
+    turns,
+    share: new TurnShare(turns),
     waiting: new WaitingBytes(2 ** 30),
     broken: () => {},
   };

@@ -2,17 +2,19 @@
 import { expect, test } from "bun:test";
 import { create, toBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
+import { atOnce } from "../../src/python/pieces.ts";
 import { invalidArg } from "../../src/repository/config/status.ts";
 import { type Datatype, ELEMENT_BYTES, packTexts, toBytesText } from "../../src/repository/tensors/datatypes.ts";
 import { Real } from "../../src/repository/tensors/json-nodes.ts";
 import { AlikeResponses } from "../../src/triton/grpc/alike-responses.ts";
-import { messageNamed } from "../../src/triton/grpc/descriptor.ts";
 import { type InferMessage, readInfer, wishOf } from "../../src/triton/grpc/infer-request.ts";
 import { ResponseWriter, responseHead } from "../../src/triton/grpc/infer-response.ts";
+import { MessageRoom } from "../../src/triton/grpc/message-room.ts";
 import { ruleBody } from "../../src/triton/grpc/rule-body.ts";
 import type { InferParameters, ParameterValue } from "../../src/triton/server/request.ts";
 import { SharedMemory } from "../../src/triton/server/shared-memory.ts";
 import { times } from "../size.ts";
+import { messageNamed } from "./descriptor.ts";
 
 const text = fc.oneof(
   fc.string({ unit: "grapheme", maxLength: 12 }),
@@ -172,7 +174,8 @@ test("a large answer does not stay, and the next one is right", () => {
 
 const request = (init: object): InferMessage => {
   const type = messageNamed("ModelInferRequest");
-  return readInfer(toBinary(type, create(type, { modelName: "m", ...init } as never)));
+  const bytes = toBinary(type, create(type, { modelName: "m", ...init } as never));
+  return atOnce(readInfer(bytes, new MessageRoom(1000, { bytes: 0, most: 1e6 })));
 };
 const input = (more: object) => request({ inputs: [{ name: "i", datatype: "INT32", shape: [1n], ...more }] });
 const parameter = (kind: string, given: unknown) => ({ parameterChoice: { case: kind, value: given } });

@@ -13,8 +13,8 @@ import {
 } from "@grpc/grpc-js";
 import { FrameFlag, FrameType, PREFACE } from "../../src/http2/frames.ts";
 import type { HeaderField } from "../../src/http2/hpack.ts";
-import { messageNamed } from "../../src/triton/grpc/descriptor.ts";
 import { frame, headers, settings } from "../http2/peer.ts";
+import { messageNamed } from "./descriptor.ts";
 
 export const SERVICE = "/inference.GRPCInferenceService/";
 type Dict = { readonly [key: string]: unknown };

@@ -1,7 +1,7 @@
 /** Does gRPC hold against what clients do? A live server: bad input, floods, clients that do not read or go away. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
-import { FrameFlag, FrameType, Http2Code } from "../../src/http2/frames.ts";
+import { FIRST_WINDOW, FrameFlag, FrameType, Http2Code } from "../../src/http2/frames.ts";
 import { frame, windowUpdate } from "../http2/peer.ts";
 import { figure, sized } from "../size.ts";
 import { startTriton, type TritonChild } from "./child.ts";
@@ -166,14 +166,16 @@ test("a client that does not read: its stream is reset when 16 MiB wait, others 
   const one = new RawClient(server.grpc).greet([4, 100]);
   one.open(1, "ModelStreamInfer");
   const request = framed(encoded("ModelInferRequest", identity(MIB, 1)));
+  const bytes = data(1, Buffer.concat(Array.from({ length: 24 }, () => request)));
+  const credit = () =>
+    one.of(FrameType.WindowUpdate, 1).reduce((sum, { payload }) => sum + payload.readUInt32BE(0), FIRST_WINDOW);
   // No more than the client may send ahead.
-  for (let sent = 0; sent < 24 && one.resetOf(1) === undefined; sent++) {
-    const before = one.of(FrameType.WindowUpdate, 1).length;
-    one.send(data(1, request));
-    await one.until(
-      "room, or the end",
-      () => one.of(FrameType.WindowUpdate, 1).length > before || one.resetOf(1) !== undefined,
-    );
+  for (let at = 0, sent = 0; at < bytes.length && one.resetOf(1) === undefined; ) {
+    const length = bytes.readUIntBE(at, 3);
+    await one.until("room, or the end", () => credit() >= sent + length || one.resetOf(1) !== undefined);
+    one.send(bytes.subarray(at, at + 9 + length));
+    at += 9 + length;
+    sent += length;
   }
   await one.until("the reset", () => one.resetOf(1) !== undefined);
   expect([one.resetOf(1), one.closed]).toEqual([Http2Code.Calm, false]);

@@ -1,4 +1,4 @@
-/** What do unary and streamed inference share? Model and version, how answers are sent, how many requests there may be. */
+/** Shared by unary and streamed inference: reads requests, hands them to the server, counts them, and prepares their outputs. */
 import type { GrpcCall } from "../../grpc/call.ts";
 import type { GrpcCode, GrpcStatus } from "../../grpc/status.ts";
 import { maxBatchSize } from "../../repository/config/model-config.ts";
@@ -10,7 +10,9 @@ import { type ForwardPattern, forwardPattern } from "../server/forwarded.ts";
 import type { InferAnswer, InferParameters, InferReceiver, InferRequest } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
 import { forwardedMetadata } from "./forwarded.ts";
-import type { GrpcOutput, GrpcWish } from "./infer-request.ts";
+import { type GrpcOutput, type GrpcWish, type InferMessage, readInfer } from "./infer-request.ts";
+import type { MessageRoom } from "./message-room.ts";
+import { readWith, roomOf } from "./reading.ts";
 
 const CODES: Readonly<Record<StatusCode, GrpcCode>> = {
   UNKNOWN: "UNKNOWN",
@@ -24,7 +26,6 @@ const CODES: Readonly<Record<StatusCode, GrpcCode>> = {
 };
 
 export const statusOf = ({ code, message }: TritonError): GrpcStatus => ({ code: CODES[code] ?? "UNKNOWN", message });
-export const UNREADABLE: GrpcStatus = { code: "INTERNAL", message: "Unable to parse request" };
 
 /** Runs it; what it throws as a `TritonError` is its result. */
 export function caught<T>(run: () => T): T | TritonError {
@@ -35,6 +36,9 @@ export function caught<T>(run: () => T): T | TritonError {
     return error;
   }
 }
+
+const asRead = (made: InferMessage | GrpcStatus, room: MessageRoom): InferRead | GrpcStatus =>
+  "code" in made ? made : { message: made, room };
 
 /** Largest message of gRPC. */
 const MESSAGE_BYTES_MOST = 2 ** 31 - 1;
@@ -63,6 +67,12 @@ const NOTHING = new Uint8Array();
 /** Requests of all calls that have not had their last response, those whose clients are gone among them. */
 const UNFINISHED_MOST = 65_536;
 
+/** A request that was read. Its room is to be freed when the request is over. */
+export interface InferRead {
+  readonly message: InferMessage;
+  readonly room: MessageRoom;
+}
+
 /** Hands requests to the server and counts those that run. */
 export class Inference {
   readonly around: ServerAround;
@@ -74,20 +84,31 @@ export class Inference {
     this.#forwards = forwardPattern("grpc", around.config.grpcForward, around.server.facts);
   }
 
+  /** The request, or the status with which it is refused. A short one is read at once. */
+  read(bytes: Uint8Array): InferRead | GrpcStatus | Promise<InferRead | GrpcStatus> {
+    const { around } = this;
+    const room = roomOf(around);
+    const made = readWith(readInfer(bytes, room), room, bytes.length, around.turns);
+    return made instanceof Promise ? made.then((one) => asRead(one, room)) : asRead(made, room);
+  }
+
   /** Metadata that become parameters. Throws a `TritonError` where a name is Triton's own. */
   forwarded(call: GrpcCall): InferParameters {
     return forwardedMetadata(this.#forwards, call);
   }
 
-  /** Throws a `TritonError` where the request is refused before it is taken in. */
-  begin(model: string, version: number, { fields }: GrpcWish, receiver: InferReceiver): InferRequest {
+  /** Throws a `TritonError` where the request is refused before it is accepted. Frees its room when it is over. */
+  begin(version: number, { message, room }: InferRead, { fields }: GrpcWish, receiver: InferReceiver): InferRequest {
     if (this.#unfinished >= UNFINISHED_MOST)
       throw new TritonError("UNAVAILABLE", `more than ${UNFINISHED_MOST} requests are under way`);
     this.#unfinished++;
     try {
-      return this.around.server.infer(model, version, fields, {
+      return this.around.server.infer(message.model_name ?? "", version, fields, {
         respond: (answer, final) => {
-          if (final) this.#unfinished--;
+          if (final) {
+            this.#unfinished--;
+            room.free();
+          }
           receiver.respond(answer, final);
         },
         plainText: (output) => receiver.plainText?.(output) ?? null,

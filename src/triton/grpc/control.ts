@@ -1,4 +1,4 @@
-/** What do the methods beside inference do? Each takes a message and gives one, both in protobuf's JSON: `grpc_server.cc` (2026). */
+/** Answers the methods besides inference. Each takes a message as it was read and returns one in protobuf's JSON: `grpc_server.cc` (2026). */
 
 import { invalidArg, TritonError } from "../../repository/config/status.ts";
 import type { LogSettings, ServerAround } from "../server/around.ts";
@@ -6,13 +6,14 @@ import { modelMetadataOf, serverMetadataOf, statisticsOfAll } from "../server/de
 import { DISABLED_MEMORY } from "../server/shared-memory.ts";
 import { TRACE_NAMES, traceChanges } from "../server/trace-settings.ts";
 import { versionNumber } from "../server/version-number.ts";
+import type { Choice } from "./message-reader.ts";
 
 type JsonNode = string | number | boolean | null | readonly JsonNode[] | JsonDict;
 interface JsonDict {
   readonly [key: string]: JsonNode;
 }
 
-/** Fields that are at their default are absent; whole numbers of 64 bits are texts. */
+/** As `readMessage` reads it. Fields that did not come are missing. */
 export interface ControlRequest {
   readonly name?: string;
   readonly version?: string;
@@ -20,20 +21,28 @@ export interface ControlRequest {
   readonly repository_name?: string;
   readonly model_name?: string;
   readonly key?: string;
-  readonly offset?: string;
-  readonly byte_size?: string;
-  readonly parameters?: Readonly<Record<string, SettingValue>>;
-  readonly settings?: Readonly<Record<string, SettingValue>>;
-  /** Sizes of the values of kind `bytes_param`, which are empty there. */
-  readonly fileBytes: ReadonlyMap<string, number>;
+  readonly offset?: bigint;
+  readonly byte_size?: bigint;
+  readonly parameters?: ReadonlyMap<string, SettingValue>;
+  readonly settings?: ReadonlyMap<string, SettingValue>;
 }
 interface SettingValue {
   readonly value?: readonly string[];
-  readonly bool_param?: boolean;
-  readonly uint32_param?: number;
-  readonly string_param?: string;
-  readonly bytes_param?: string;
+  readonly parameter_choice?: Choice;
 }
+interface Kinds {
+  readonly bool_param: boolean;
+  readonly uint32_param: number;
+  readonly string_param: string;
+  readonly bytes_param: Uint8Array;
+}
+const NO_SETTINGS: ReadonlyMap<string, SettingValue> = new Map();
+
+/** Undefined: the value is of another kind. */
+const valueOfKind = <K extends keyof Kinds>(
+  { parameter_choice: choice }: SettingValue,
+  kind: K,
+): Kinds[K] | undefined => (choice?.case === kind ? (choice.value as Kinds[K]) : undefined);
 
 export interface ControlMethod {
   /** As `--grpc-restricted-protocol` names it. */
@@ -72,7 +81,7 @@ export const CONTROL: Readonly<Record<string, ControlMethod>> = {
   RepositoryModelLoad: repository(load),
   RepositoryModelUnload: repository(unload),
   SystemSharedMemoryStatus: memory(memoryStatus),
-  SystemSharedMemoryRegister: memory(({ name = "", key = "", offset = "0", byte_size: bytes = "0" }, around) => {
+  SystemSharedMemoryRegister: memory(({ name = "", key = "", offset = 0n, byte_size: bytes = 0n }, around) => {
     allowed(around);
     around.memory.register(name, key, Number(offset), Number(bytes));
     return {};
@@ -113,41 +122,47 @@ function memoryStatus({ name = "" }: ControlRequest, around: ServerAround): Json
   return { regions: Object.fromEntries(regions) };
 }
 
-async function load({ model_name: name = "", parameters = {}, fileBytes }: ControlRequest, { server }: ServerAround) {
+async function load(request: ControlRequest, { server }: ServerAround) {
+  const { model_name: name = "", parameters = NO_SETTINGS } = request;
   let config: string | null = null;
   const files = new Map<string, number>();
-  for (const [key, value] of Object.entries(parameters)) {
+  for (const [key, value] of parameters) {
     const wrong = (expected: string) =>
       invalidArg(`invalid value type for load parameter '${key}', expected ${expected}.`);
     if (key === "config") {
-      if (value.string_param === undefined) throw wrong("string_param");
-      config = value.string_param;
+      const text = valueOfKind(value, "string_param");
+      if (text === undefined) throw wrong("string_param");
+      config = text;
     } else if (key.startsWith("file:")) {
-      if (value.bytes_param === undefined) throw wrong("bytes_param");
-      files.set(key.slice(5), fileBytes.get(key)!);
+      const bytes = valueOfKind(value, "bytes_param");
+      if (bytes === undefined) throw wrong("bytes_param");
+      files.set(key.slice(5), bytes.length);
     } else throw invalidArg(`unrecognized load parameter '${key}'.`);
   }
   await server.load(name, { config, files });
   return {};
 }
 
-function unload({ model_name: name = "", parameters = {} }: ControlRequest, { server }: ServerAround): JsonDict {
-  const dependents = parameters.unload_dependents;
-  if (dependents !== undefined && dependents.bool_param === undefined)
+function unload(request: ControlRequest, { server }: ServerAround): JsonDict {
+  const { model_name: name = "", parameters = NO_SETTINGS } = request;
+  const asked = parameters.get("unload_dependents");
+  const dependents = asked && valueOfKind(asked, "bool_param");
+  if (asked !== undefined && dependents === undefined)
     throw invalidArg("invalid value type for 'unload_dependents' parameter, expected bool_param.");
-  server.unload(name, dependents?.bool_param ?? false);
+  server.unload(name, dependents ?? false);
   return {};
 }
 
-function traceSetting({ model_name: model = "", settings = {} }: ControlRequest, { server, traces }: ServerAround) {
+function traceSetting(request: ControlRequest, { server, traces }: ServerAround) {
+  const { model_name: model = "", settings = NO_SETTINGS } = request;
   const name = model === "" ? null : model;
   if (name !== null && server.versions(name).length === 0) throw invalidArg(`Request for unknown model : ${name}`);
   const changes = traceChanges({
-    file: settings.trace_file !== undefined,
+    file: settings.has("trace_file"),
     gap: " ",
-    levels: settings.trace_level?.value ?? [],
+    levels: settings.get("trace_level")?.value ?? [],
     value(setting) {
-      const given = settings[setting];
+      const given = settings.get(setting);
       const [first, ...more] = given?.value ?? [];
       if (more.length > 0) throw invalidArg(`expect only 1 value for '${setting}'`);
       return given === undefined ? undefined : (first ?? null);
@@ -174,13 +189,13 @@ const LOG_FIELDS = [
 ] as const;
 
 /** One after the other: what stands before a wrong value has been set. */
-function logSettings({ settings = {} }: ControlRequest, { logging }: ServerAround): JsonDict {
-  if (settings.log_file !== undefined)
+function logSettings({ settings = NO_SETTINGS }: ControlRequest, { logging }: ServerAround): JsonDict {
+  if (settings.has("log_file"))
     throw new TritonError("UNSUPPORTED", "log file location can not be updated through network protocol");
   for (const [name, field, kind, expected] of LOG_FIELDS) {
-    const given = settings[name];
+    const given = settings.get(name);
     if (given === undefined) continue;
-    const value = given[kind];
+    const value = valueOfKind(given, kind);
     if (value === undefined) throw invalidArg(`expect ${expected} for '${name}'`);
     if (name === "log_format" && value !== "default" && value !== "ISO8601")
       throw invalidArg(`invalid argument for log_format, got: ${value}`);

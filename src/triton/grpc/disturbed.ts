@@ -9,7 +9,8 @@ import { pacing } from "../../http/deadlines.ts";
 import type { ChosenFaults } from "../../orders/fault-orders.ts";
 import type { ServerAround } from "../server/around.ts";
 import type { RefusedOrder } from "../server/faults.ts";
-import { type InferMessage, readInfer } from "./infer-request.ts";
+import { readInfer } from "./infer-request.ts";
+import { readWith, roomOf } from "./reading.ts";
 import { ruleBody } from "./rule-body.ts";
 
 const REFUSED: Readonly<Record<RefusedOrder["status"], GrpcCode>> = {
@@ -27,10 +28,8 @@ class Disturbable implements CallHandler {
   readonly #around: ServerAround;
   readonly #clock: Pick<Clock, "now" | "at" | "about">;
   readonly #method: GrpcMethod;
-  /** null: it is not yet known. */
+  /** Null: it is not known yet whether the answers are disturbed. */
   #handler: CallHandler | null = null;
-  readonly #held: ((handler: CallHandler) => void)[] = [];
-  #asked = false;
 
   constructor(call: GrpcCall, around: ServerAround, clock: Pick<Clock, "now" | "at" | "about">, method: GrpcMethod) {
     this.#call = call;
@@ -39,34 +38,35 @@ class Disturbable implements CallHandler {
     this.#method = method;
   }
 
-  message(bytes: Uint8Array): void {
-    this.#later((handler) => handler.message(bytes));
-    if (this.#asked) return;
-    this.#asked = true;
-    this.#choose(bytes).catch((why) => this.#call.fail(why));
+  message(bytes: Uint8Array): void | Promise<void> {
+    return this.#handler === null ? this.#first(bytes) : this.#handler.message(bytes);
   }
 
   halfClosed(): void {
-    this.#later((handler) => handler.halfClosed());
-    if (!this.#asked) this.#go();
+    this.#handler ??= this.#method(this.#call);
+    this.#handler.halfClosed();
   }
 
   cancelled(): void {
-    this.#held.length = 0;
     this.#handler?.cancelled();
   }
 
-  #later(act: (handler: CallHandler) => void): void {
-    if (this.#handler === null) this.#held.push(act);
-    else act(this.#handler);
+  /** The next messages come when this one was handed on. */
+  async #first(bytes: Uint8Array): Promise<void> {
+    await this.#choose(bytes);
+    if (this.#call.over) return;
+    this.#handler = this.#method(this.#call);
+    await this.#handler.message(bytes);
   }
 
   async #choose(bytes: Uint8Array): Promise<void> {
     const call = this.#call;
-    const { faults, server } = this.#around;
-    const message = messageIn(bytes);
+    const { faults, server, turns } = this.#around;
+    const room = roomOf(this.#around);
+    const read = await readWith(readInfer(bytes, room), room, bytes.length, turns);
+    const message = "code" in read ? undefined : read;
     const found = await faults.of({
-      model: message?.modelName ?? "",
+      model: message?.model_name ?? "",
       path: call.path,
       over: "grpc",
       open: server.live,
@@ -74,9 +74,9 @@ class Disturbable implements CallHandler {
       headers: () => Object.fromEntries(call.allMetadata),
       body: () => message && ruleBody(message),
     });
-    if (call.over) return;
-    if (found === null) this.#go();
-    else if ("message" in found) call.end({ code: REFUSED[found.status], message: found.message });
+    room.free();
+    if (call.over || found === null) return;
+    if ("message" in found) call.end({ code: REFUSED[found.status], message: found.message });
     else if (found.instead !== null) this.#instead(found.instead);
     else await this.#disturb(found);
   }
@@ -92,21 +92,5 @@ class Disturbable implements CallHandler {
     const call = this.#call;
     const timer = pacing(this.#clock);
     call.disturb((stream, held, lost) => new FaultyMessages(order, timer, { stream, line: call.line, held }, lost));
-    if (!call.over) this.#go();
-  }
-
-  #go(): void {
-    const handler = this.#method(this.#call);
-    this.#handler = handler;
-    for (const act of this.#held.splice(0)) if (!this.#call.over) act(handler);
-  }
-}
-
-/** Undefined: the bytes are none. */
-function messageIn(bytes: Uint8Array): InferMessage | undefined {
-  try {
-    return readInfer(bytes);
-  } catch {
-    return undefined;
   }
 }

@@ -2,10 +2,9 @@
  * What does a `ModelInferRequest` ask for? Tensors raw or as lists, parameters of a kind each: `infer_handler.cc` (2026), in its
  * words and its order.
  */
-import { fromBinary } from "@bufbuild/protobuf";
+import type { Pieces } from "../../python/pieces.ts";
 import { invalidArg } from "../../repository/config/status.ts";
 import {
-  bytesOf,
   type Datatype,
   isDatatype,
   type Numbers,
@@ -21,43 +20,44 @@ import {
   type RequestFields,
 } from "../server/request.ts";
 import type { SharedMemory } from "../server/shared-memory.ts";
-import { messageNamed } from "./descriptor.ts";
+import { readMessage } from "./message-reader.ts";
+import type { MessageRoom } from "./message-room.ts";
+import type { NumberArray, NumberList } from "./number-list.ts";
 
 type Choice =
-  | { readonly case: "boolParam"; readonly value: boolean }
-  | { readonly case: "int64Param" | "uint64Param"; readonly value: bigint }
-  | { readonly case: "stringParam"; readonly value: string }
-  | { readonly case: "doubleParam"; readonly value: number }
-  | { readonly case: undefined; readonly value?: undefined };
-type Parameters = Readonly<Record<string, { readonly parameterChoice: Choice }>>;
+  | { readonly case: "bool_param"; readonly value: boolean }
+  | { readonly case: "int64_param" | "uint64_param"; readonly value: bigint }
+  | { readonly case: "string_param"; readonly value: string }
+  | { readonly case: "double_param"; readonly value: number };
+type Parameters = ReadonlyMap<string, { readonly parameter_choice?: Choice }>;
 
-/** As the library reads it, by the table of fields. */
+/** As `readMessage` reads it. Fields that did not come are missing. */
 export interface InferMessage {
-  readonly modelName: string;
-  readonly modelVersion: string;
-  readonly id: string;
-  readonly parameters: Parameters;
-  readonly inputs: readonly {
-    readonly name: string;
-    readonly datatype: string;
-    readonly shape: readonly bigint[];
-    readonly parameters: Parameters;
+  readonly model_name?: string;
+  readonly model_version?: string;
+  readonly id?: string;
+  readonly parameters?: Parameters;
+  readonly inputs?: readonly {
+    readonly name?: string;
+    readonly datatype?: string;
+    readonly shape?: NumberList;
+    readonly parameters?: Parameters;
     readonly contents?: Contents;
   }[];
-  readonly outputs: readonly { readonly name: string; readonly parameters: Parameters }[];
-  readonly rawInputContents: readonly Uint8Array[];
+  readonly outputs?: readonly { readonly name?: string; readonly parameters?: Parameters }[];
+  readonly raw_input_contents?: readonly Uint8Array[];
 }
 
-interface Contents {
-  readonly boolContents: readonly boolean[];
-  readonly intContents: readonly number[];
-  readonly int64Contents: readonly bigint[];
-  readonly uintContents: readonly number[];
-  readonly uint64Contents: readonly bigint[];
-  readonly fp32Contents: readonly number[];
-  readonly fp64Contents: readonly number[];
-  readonly bytesContents: readonly Uint8Array[];
-}
+type ContentsField =
+  | "bool_contents"
+  | "int_contents"
+  | "int64_contents"
+  | "uint_contents"
+  | "uint64_contents"
+  | "fp32_contents"
+  | "fp64_contents"
+  | "bytes_contents";
+type Contents = Readonly<Partial<Record<ContentsField, NumberList>>>;
 
 /** How an output is to be sent. */
 export interface GrpcOutput {
@@ -75,24 +75,26 @@ export interface GrpcWish {
   readonly emptyFinal: boolean;
 }
 
-const REQUEST = messageNamed("ModelInferRequest");
+/** Throws as `readMessage`. */
+export const readInfer = (bytes: Uint8Array, room: MessageRoom) =>
+  readMessage("ModelInferRequest", bytes, room) as Pieces<InferMessage>;
 
-/** Throws where the bytes are no message. */
-export const readInfer = (bytes: Uint8Array): InferMessage => fromBinary(REQUEST, bytes) as unknown as InferMessage;
+const NO_PARAMETERS: Parameters = new Map();
+const NONE = [] as const;
 
 const EMPTY_FINAL = "triton_enable_empty_final_response";
 
 /** Throws a `TritonError`. */
 export function wishOf(message: InferMessage, memory: SharedMemory, forwarded: InferParameters = []): GrpcWish {
-  const { id } = message;
-  const asked = readParameters(message.parameters);
+  const { id = "" } = message;
+  const asked = readParameters(message.parameters ?? NO_PARAMETERS);
   const seen = new Set<string>();
-  for (const { name } of message.inputs) {
+  for (const { name = "" } of message.inputs ?? NONE) {
     if (seen.has(name))
       throw invalidArg(`[request id: ${id || "<id_unknown>"}] input '${name}' already exists in request`);
     seen.add(name);
   }
-  const names = message.outputs.map(({ name }) => name);
+  const names = (message.outputs ?? NONE).map(({ name = "" }) => name);
   const inputs = readInputs(message, memory);
   const outputs = readOutputs(message, memory);
   const { emptyFinal, ...more } = asked;
@@ -108,49 +110,51 @@ function readParameters(given: Parameters) {
     sequence: NO_SEQUENCE,
     emptyFinal: false,
   };
-  for (const [name, { parameterChoice: choice }] of Object.entries(given)) {
+  for (const [name, { parameter_choice: choice }] of given) {
     const wrong = (expected: string) => invalidArg(`invalid value type for '${name}' parameter, expected ${expected}.`);
     if (name === "sequence_id") {
-      if (choice.case !== "int64Param" && choice.case !== "stringParam") throw wrong("int64_param or string_param");
+      if (choice?.case !== "int64_param" && choice?.case !== "string_param") throw wrong("int64_param or string_param");
       const id = typeof choice.value === "string" ? toBytesText(choice.value) : BigInt.asUintN(64, choice.value);
       read.sequence = { ...read.sequence, id };
     } else if (name === "sequence_start" || name === "sequence_end") {
-      if (choice.case !== "boolParam") throw wrong("bool_param");
+      if (choice?.case !== "bool_param") throw wrong("bool_param");
       read.sequence = { ...read.sequence, [name === "sequence_start" ? "start" : "end"]: choice.value };
     } else if (name === "priority") {
-      if (choice.case !== "int64Param" && choice.case !== "uint64Param") throw wrong("int64_param or uint64_param");
+      if (choice?.case !== "int64_param" && choice?.case !== "uint64_param") throw wrong("int64_param or uint64_param");
       if (choice.value < 0n) throw invalidArg("invalid value for 'priority', expected value >= 0.");
       read.priority = Number(choice.value);
     } else if (name === "timeout") {
-      if (choice.case !== "int64Param") throw wrong("int64_param");
+      if (choice?.case !== "int64_param") throw wrong("int64_param");
       read.timeoutUs = Number(BigInt.asUintN(64, choice.value));
     } else if (name === EMPTY_FINAL) {
-      if (choice.case !== "boolParam") throw wrong("bool_param");
+      if (choice?.case !== "bool_param") throw wrong("bool_param");
       read.emptyFinal = choice.value;
     } else if (name.startsWith("triton_"))
       throw invalidArg(
         `parameter keys starting with 'triton_' are reserved for Triton usage. Only the following keys starting with 'triton_' are allowed: ${EMPTY_FINAL}`,
       );
-    else if (choice.case === undefined || choice.case === "uint64Param")
+    else if (choice === undefined || choice.case === "uint64_param")
       throw wrong("int64_param, bool_param, or string_param");
     else read.parameters.push([toBytesText(name), parameterValue(choice)]);
   }
   return read;
 }
 
-function parameterValue(choice: Exclude<Choice, { case: undefined }>): ParameterValue {
-  if (choice.case === "boolParam") return choice.value;
-  if (choice.case === "stringParam") return toBytesText(choice.value);
-  if (choice.case === "doubleParam") return new Real(choice.value);
+function parameterValue(choice: Choice): ParameterValue {
+  if (choice?.case === "bool_param") return choice.value;
+  if (choice?.case === "string_param") return toBytesText(choice.value);
+  if (choice?.case === "double_param") return new Real(choice.value);
   const number = Number(choice.value);
   return Number.isSafeInteger(number) ? number : choice.value;
 }
 
-function readInputs({ inputs, rawInputContents: raw, modelName: model }: InferMessage, memory: SharedMemory) {
+function readInputs(message: InferMessage, memory: SharedMemory) {
+  const { inputs = NONE, raw_input_contents: raw = NONE, model_name: model = "" } = message;
   let next = 0;
-  return inputs.map(({ name, datatype, shape: sizes, parameters, contents }): InferInput => {
+  return inputs.map((input): InferInput => {
+    const { name = "", datatype = "", shape: sizes, parameters = NO_PARAMETERS, contents } = input;
     const type = (isDatatype(datatype) ? datatype : "<invalid>") as Datatype;
-    const shape = sizes.map(Number);
+    const shape = sizes === undefined ? [] : Array.from(sizes.numbers as BigInt64Array, Number);
     const of = (data: Uint8Array) => ({ name, datatype: type, shape, data });
     const region = regionOf(parameters, name);
     if (region !== null) {
@@ -173,52 +177,41 @@ function readInputs({ inputs, rawInputContents: raw, modelName: model }: InferMe
 }
 
 /** Which field of lists holds which types; the first is what messages call it. */
-const LISTS: readonly (readonly [keyof Contents, readonly Datatype[]])[] = [
-  ["boolContents", ["BOOL"]],
-  ["intContents", ["INT32", "INT8", "INT16"]],
-  ["int64Contents", ["INT64"]],
-  ["uintContents", ["UINT32", "UINT8", "UINT16"]],
-  ["uint64Contents", ["UINT64"]],
-  ["fp32Contents", ["FP32"]],
-  ["fp64Contents", ["FP64"]],
-  ["bytesContents", ["BYTES"]],
+const LISTS: readonly (readonly [ContentsField, readonly Datatype[]])[] = [
+  ["bool_contents", ["BOOL"]],
+  ["int_contents", ["INT32", "INT8", "INT16"]],
+  ["int64_contents", ["INT64"]],
+  ["uint_contents", ["UINT32", "UINT8", "UINT16"]],
+  ["uint64_contents", ["UINT64"]],
+  ["fp32_contents", ["FP32"]],
+  ["fp64_contents", ["FP64"]],
+  ["bytes_contents", ["BYTES"]],
 ];
 
 /** Elements of lists as a tensor holds them. Throws a `TritonError` where they are not of the type, or stand in two lists. */
 export function contentBytes(contents: Contents, datatype: Datatype, name: string, model: string): Uint8Array {
   let made: Uint8Array = new Uint8Array();
   for (const [field, types] of LISTS) {
-    const values = contents[field];
-    if (values.length === 0) continue;
+    const numbers = contents[field]?.numbers;
+    if (numbers === undefined || numbers.length === 0) continue;
     const unexpected = `unexpected explicit tensor data for input tensor '${name}' for model '${model}'`;
     if (made.length > 0) throw invalidArg(`${unexpected}, binary data was already supplied.`);
     if (!types.includes(datatype))
       throw invalidArg(`${unexpected} of type '${types[0]}', expected datatype '${datatype}'`);
-    if (datatype === "BYTES") {
-      made = packBytes(values as readonly Uint8Array[]);
-      continue;
-    }
-    const into = newNumbers(datatype, values.length) as unknown as (number | bigint)[];
-    for (let at = 0; at < values.length; at++) into[at] = values[at] as number | bigint;
-    made = bytesOf(into as unknown as Numbers);
+    made = datatype === types[0] ? inBytes(numbers) : inBytes(newNumbers(datatype as "INT8", numbers.length), numbers);
   }
   return made;
 }
 
-function packBytes(elements: readonly Uint8Array[]): Uint8Array {
-  const made = Buffer.allocUnsafe(elements.reduce((all, { length }) => all + 4 + length, 0));
-  let at = 0;
-  for (const element of elements) {
-    at = made.writeUInt32LE(element.length, at);
-    made.set(element, at);
-    at += element.length;
-  }
-  return made;
+/** `from`: what the numbers are to become first, cut to their size. */
+function inBytes(numbers: NumberArray | Numbers, from?: NumberArray): Uint8Array {
+  if (from !== undefined) (numbers as Int8Array).set(from as Int32Array);
+  return new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
 }
 
-function readOutputs({ outputs }: InferMessage, memory: SharedMemory): Map<string, GrpcOutput> {
+function readOutputs({ outputs = NONE }: InferMessage, memory: SharedMemory): Map<string, GrpcOutput> {
   const made = new Map<string, GrpcOutput>();
-  for (const { name, parameters } of outputs) {
+  for (const { name = "", parameters = NO_PARAMETERS } of outputs) {
     const region = regionOf(parameters, name);
     const classes = classesOf(parameters);
     if (region !== null && classes > 0)
@@ -235,9 +228,9 @@ function readOutputs({ outputs }: InferMessage, memory: SharedMemory): Map<strin
 }
 
 function classesOf(parameters: Parameters): number {
-  const choice = parameters.classification?.parameterChoice;
+  const choice = parameters.get("classification")?.parameter_choice;
   if (choice === undefined) return 0;
-  if (choice.case !== "int64Param")
+  if (choice?.case !== "int64_param")
     throw invalidArg("invalid value type for 'classification' parameter, expected int64_param");
   if (choice.value <= 0n) throw invalidArg("invalid value for 'classification' parameter, expected >= 0");
   return Number(choice.value);
@@ -245,11 +238,11 @@ function classesOf(parameters: Parameters): number {
 
 /** null: it is in none. */
 function regionOf(parameters: Parameters, tensor: string) {
-  const choice = (name: string) => parameters[name]?.parameterChoice;
+  const choice = (name: string) => parameters.get(name)?.parameter_choice;
   const wrong = (name: string, expected: string) =>
     invalidArg(`invalid value type for '${name}' parameter for tensor '${tensor}', expected ${expected}.`);
   const region = choice("shared_memory_region");
-  if (region !== undefined && region.case !== "stringParam") throw wrong("shared_memory_region", "string_param");
+  if (region !== undefined && region.case !== "string_param") throw wrong("shared_memory_region", "string_param");
   const number = (name: string): number | undefined => {
     const given = choice(name);
     if (given === undefined) return undefined;
@@ -257,7 +250,7 @@ function regionOf(parameters: Parameters, tensor: string) {
       throw invalidArg(
         `'${name}' can not be specified without 'shared_memory_region' parameter for tensor '${tensor}'`,
       );
-    if (given.case !== "int64Param") throw wrong(name, "int64_param");
+    if (given.case !== "int64_param") throw wrong(name, "int64_param");
     return Number(BigInt.asUintN(64, given.value));
   };
   const offset = number("shared_memory_offset") ?? 0;

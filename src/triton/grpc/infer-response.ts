@@ -2,7 +2,7 @@
  * How does an answer look on the wire? `ModelInferResponse` and `ModelStreamInferResponse` by hand, since a stream has one per
  * token: what the library would write, byte for byte.
  */
-import { MESSAGE_HEAD_BYTES } from "../../grpc/call.ts";
+import { MESSAGE_HEAD_BYTES } from "../../grpc/incoming.ts";
 import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import { Real } from "../../repository/tensors/json-nodes.ts";
 import type { InferParameters, ParameterValue } from "../server/request.ts";

@@ -1,14 +1,16 @@
-/** What does `ModelInfer` do? One request, one answer: `infer_handler.cc` (2026). */
+/** `ModelInfer`: one request, one answer, as in `infer_handler.cc` (2026). */
 import type { CallHandler, GrpcCall } from "../../grpc/call.ts";
 import type { GrpcMethod } from "../../grpc/server.ts";
+import type { GrpcStatus } from "../../grpc/status.ts";
 import { isDecoupled } from "../../repository/config/model-config.ts";
 import { TritonError } from "../../repository/config/status.ts";
 import type { InferAnswer, InferRequest } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
 import { versionNumber } from "../server/version-number.ts";
-import { caught, type Inference, sentOutputs, statusOf, UNREADABLE } from "./answers.ts";
-import { type GrpcWish, type InferMessage, readInfer, wishOf } from "./infer-request.ts";
+import { caught, type Inference, type InferRead, sentOutputs, statusOf } from "./answers.ts";
+import { type GrpcWish, wishOf } from "./infer-request.ts";
 import { ResponseWriter, responseHead } from "./infer-response.ts";
+import { UNREADABLE } from "./reading.ts";
 
 export const inferMethod = (inference: Inference): GrpcMethod => {
   const writer = new ResponseWriter();
@@ -31,18 +33,12 @@ class UnaryInfer implements CallHandler {
     this.#writer = writer;
   }
 
-  message(bytes: Uint8Array): void {
+  message(bytes: Uint8Array): void | Promise<void> {
     if (this.#asked) return;
     this.#asked = true;
-    let message: InferMessage;
-    try {
-      message = readInfer(bytes);
-    } catch {
-      this.#call.end(UNREADABLE);
-      return;
-    }
-    const failed = caught(() => this.#begin(message));
-    if (failed) this.#call.end(statusOf(failed));
+    const read = this.#inference.read(bytes);
+    if (read instanceof Promise) return read.then((one) => this.#begin(one));
+    this.#begin(read);
   }
 
   halfClosed(): void {
@@ -53,14 +49,25 @@ class UnaryInfer implements CallHandler {
     if (this.#request !== null) this.#request.cancelled = true;
   }
 
-  #begin(message: InferMessage): void {
+  #begin(read: InferRead | GrpcStatus): void {
+    if ("code" in read) {
+      this.#call.end(read);
+      return;
+    }
+    const failed = this.#call.over ? null : caught(() => this.#submit(read));
+    if (failed) this.#call.end(statusOf(failed));
+    if (this.#request === null) read.room.free();
+  }
+
+  #submit(read: InferRead): void {
+    const { message } = read;
     const { around } = this.#inference;
-    const version = versionNumber(message.modelVersion);
-    const model = around.server.find(message.modelName, version);
+    const version = versionNumber(message.model_version ?? "");
+    const model = around.server.find(message.model_name ?? "", version);
     if (isDecoupled(model.config))
       throw new TritonError("UNSUPPORTED", "ModelInfer RPC doesn't support models with decoupled transaction policy");
     const wish = wishOf(message, around.memory, this.#inference.forwarded(this.#call));
-    this.#request = this.#inference.begin(message.modelName, version, wish, {
+    this.#request = this.#inference.begin(version, read, wish, {
       respond: (answer) => {
         if (answer instanceof TritonError) this.#call.end(statusOf(answer));
         else if (answer !== null && !this.#call.over) this.#answer(answer, model, wish);

@@ -1,19 +1,21 @@
-/** Which methods has port 8001? Those of `inference.GRPCInferenceService` and `grpc.health.v1.Health`, by their paths. */
-import { fromBinary, toJson } from "@bufbuild/protobuf";
-import { type CallHandler, type GrpcCall, MESSAGE_HEAD_BYTES } from "../../grpc/call.ts";
+/** The methods of port 8001 by their paths: those of `inference.GRPCInferenceService` and `grpc.health.v1.Health`. */
+import type { CallHandler, GrpcCall } from "../../grpc/call.ts";
 import { encodingOf } from "../../grpc/compression.ts";
+import { MESSAGE_HEAD_BYTES } from "../../grpc/incoming.ts";
 import type { GrpcMethod } from "../../grpc/server.ts";
+import type { GrpcStatus } from "../../grpc/status.ts";
 import type { Clock } from "../../host/clock.ts";
 import { inTurns } from "../../python/pieces.ts";
 import { TritonError } from "../../repository/config/status.ts";
 import type { ServerAround } from "../server/around.ts";
-import { Inference, statusOf, UNREADABLE } from "./answers.ts";
+import { Inference, statusOf } from "./answers.ts";
 import { CONTROL, type ControlMethod, type ControlRequest } from "./control.ts";
-import { messageNamed } from "./descriptor.ts";
 import { disturbable } from "./disturbed.ts";
 import { inferMethod } from "./infer.ts";
-import { takeFiles } from "./load-files.ts";
 import { type MessageJson, messageParts } from "./message-parts.ts";
+import { readMessage } from "./message-reader.ts";
+import type { MessageRoom } from "./message-room.ts";
+import { readWith, roomOf, UNREADABLE } from "./reading.ts";
 import { streamInferMethod } from "./stream-infer.ts";
 
 /** Where the header stands that opens a restricted protocol. */
@@ -36,7 +38,10 @@ export function tritonMethods(around: ServerAround, clock: Pick<Clock, "now" | "
   const state = () => health(around.server.ready);
   const probe = (name: string, answer: (call: GrpcCall) => void) =>
     add(`/grpc.health.v1.Health/${name}`, "health", (call) =>
-      once(call, (bytes) => (isServiceName(bytes) ? answer(call) : call.end(UNREADABLE))),
+      onceRead(call, HEALTH_REQUEST, around, (_, room) => {
+        room.free();
+        answer(call);
+      }),
     );
   probe("Check", (call) => answered(call, state()));
   if (around.server.facts.watchesHealth) probe("Watch", (call) => watch(call, around, clock));
@@ -65,13 +70,14 @@ const packed =
     return method(call);
   };
 
-/** One message, and the answer to it; whatever else comes is nobody's. */
-function once(call: GrpcCall, answer: (bytes: Uint8Array) => void): CallHandler {
+/** Answers the first message; whatever else comes is ignored. The next one waits for a promise. */
+function once(call: GrpcCall, answer: (bytes: Uint8Array) => void | Promise<void>): CallHandler {
   let asked = false;
   return {
     message(bytes) {
-      if (!asked) answer(bytes);
+      if (asked) return;
       asked = true;
+      return answer(bytes);
     },
     halfClosed() {
       if (!asked) call.end(UNREADABLE);
@@ -80,53 +86,48 @@ function once(call: GrpcCall, answer: (bytes: Uint8Array) => void): CallHandler 
   };
 }
 
+/** Answers with what is read of the first message, unless that is refused. */
+function onceRead(
+  call: GrpcCall,
+  type: string,
+  around: ServerAround,
+  answer: (message: object, room: MessageRoom) => void | Promise<void>,
+): CallHandler {
+  return once(call, (bytes) => {
+    const room = roomOf(around);
+    const take = (read: object): void | Promise<void> => {
+      if ("code" in read) call.end(read as GrpcStatus);
+      else if (call.over) room.free();
+      else return answer(read, room);
+    };
+    const read = readWith(readMessage(type, bytes, room), room, bytes.length, around.turns);
+    return read instanceof Promise ? read.then(take) : take(read);
+  });
+}
+
 function answered(call: GrpcCall, message: Uint8Array): void {
   call.send(Buffer.concat([Buffer.alloc(MESSAGE_HEAD_BYTES), message]));
   call.end();
 }
 
 function controlMethod(name: string, { answer }: ControlMethod, around: ServerAround): GrpcMethod {
-  const given = messageNamed(`${name}Request`);
-  const read = (bytes: Uint8Array): ControlRequest | null => {
-    try {
-      const message = fromBinary(given, bytes);
-      const fileBytes = name === LOAD ? takeFiles(message) : NO_FILES;
-      const json = toJson(given, message, { useProtoFieldName: true }) as Omit<ControlRequest, "fileBytes">;
-      return { ...json, fileBytes };
-    } catch {
-      return null;
-    }
-  };
   return (call) =>
-    once(call, async (bytes) => {
-      const request = read(bytes);
-      if (request === null) {
-        call.end(UNREADABLE);
-        return;
-      }
+    onceRead(call, `${name}Request`, around, async (request, room) => {
       try {
-        const json = (await answer(request, around)) as MessageJson;
+        const json = (await answer(request as ControlRequest, around)) as MessageJson;
         call.sendParts(await inTurns(messageParts(`${name}Response`, json), around.turns));
         call.end();
       } catch (error) {
         if (error instanceof TritonError) call.end(statusOf(error));
         else call.fail(error);
+      } finally {
+        room.free();
       }
     });
 }
 
-const LOAD = "RepositoryModelLoad";
-const NO_FILES: ReadonlyMap<string, number> = new Map();
-
-/** `HealthCheckRequest` has one field, a text, as a region's is; which service it names makes no difference. */
-function isServiceName(bytes: Uint8Array): boolean {
-  try {
-    fromBinary(messageNamed("SystemSharedMemoryStatusRequest"), bytes);
-    return true;
-  } catch {
-    return false;
-  }
-}
+/** `HealthCheckRequest` has one field, a text, as this one has; which service it names makes no difference. */
+const HEALTH_REQUEST = "SystemSharedMemoryStatusRequest";
 
 /** `HealthCheckResponse`: SERVING or NOT_SERVING. */
 const health = (ready: boolean): Uint8Array => Uint8Array.of(8, ready ? 1 : 2);

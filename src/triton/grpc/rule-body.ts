@@ -16,16 +16,15 @@ const DIGITS = { least: 6, most: 9 };
 
 /** An input of one element is that value, another one a flat list of them. Whatever cannot be read is left out. */
 export function ruleBody(message: InferMessage): Readonly<Record<string, unknown>> {
-  const { id, modelName, parameters, inputs, rawInputContents } = message;
-  const members: [string, unknown][] = Object.entries(parameters).map(([name, { parameterChoice: choice }]) => [
-    name,
-    typeof choice.value === "bigint" ? Number(choice.value) : choice.value,
-  ]);
+  const { id = "", model_name: model = "", parameters = [], inputs = [], raw_input_contents: raw = [] } = message;
+  const members: [string, unknown][] = [];
+  for (const [name, { parameter_choice: choice }] of parameters)
+    members.push([name, typeof choice?.value === "bigint" ? Number(choice.value) : choice?.value]);
   if (id !== "") members.push(["id", id]);
   let next = 0;
-  for (const { name, datatype, contents, parameters: own } of inputs) {
-    if (!isDatatype(datatype) || own.shared_memory_region) continue;
-    const data = contents ? caught(() => contentBytes(contents, datatype, name, modelName)) : rawInputContents[next++];
+  for (const { name = "", datatype = "", contents, parameters: own } of inputs) {
+    if (!isDatatype(datatype) || own?.has("shared_memory_region")) continue;
+    const data = contents ? caught(() => contentBytes(contents, datatype, name, model)) : raw[next++];
     if (!(data instanceof Uint8Array) || data.length > SHOWN_BYTES_MOST) continue;
     const values = valuesOf(datatype, data);
     if (values !== null) members.push([name, values.length === 1 ? values[0] : values]);

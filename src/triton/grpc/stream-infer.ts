@@ -4,6 +4,7 @@
  */
 import type { CallHandler, GrpcCall } from "../../grpc/call.ts";
 import type { GrpcMethod } from "../../grpc/server.ts";
+import type { GrpcStatus } from "../../grpc/status.ts";
 import type { PlainText } from "../../repository/behaviours/behaviour.ts";
 import { isDecoupled } from "../../repository/config/model-config.ts";
 import { TritonError } from "../../repository/config/status.ts";
@@ -13,9 +14,10 @@ import type { InferAnswer, InferRequest } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
 import { versionNumber } from "../server/version-number.ts";
 import { AlikeResponses } from "./alike-responses.ts";
-import { caught, type Inference, sentOutputs, statusOf } from "./answers.ts";
-import { type GrpcWish, type InferMessage, readInfer, wishOf } from "./infer-request.ts";
+import { caught, type Inference, type InferRead, sentOutputs, statusOf } from "./answers.ts";
+import { type GrpcWish, wishOf } from "./infer-request.ts";
 import { ResponseWriter, responseHead } from "./infer-response.ts";
+import { UNREADABLE } from "./reading.ts";
 
 /** Requests of one stream that run; with as many the client is not let send more. */
 const RUNNING_MOST = 1024;
@@ -51,15 +53,17 @@ class StreamInfer implements CallHandler {
     inference.around.turns.opened?.();
   }
 
-  message(bytes: Uint8Array): void {
+  message(bytes: Uint8Array): void | Promise<void> {
     if (this.#halfClosed) return;
     this.#later.push(bytes);
-    this.#laterBytes += bytes.length;
-    this.#next();
+    this.#waits(bytes.length);
+    const reading = this.#next();
     if (this.#later.length > 0) this.#call.pause();
-    if (this.#laterBytes <= LATER_BYTES_MOST) return;
-    const message = `more than ${LATER_BYTES_MOST} bytes of requests wait on one stream`;
-    this.#stop(() => this.#call.end({ code: "RESOURCE_EXHAUSTED", message }));
+    if (this.#laterBytes > LATER_BYTES_MOST) {
+      const message = `more than ${LATER_BYTES_MOST} bytes of requests wait on one stream`;
+      this.#stop(() => this.#call.end({ code: "RESOURCE_EXHAUSTED", message }));
+    }
+    return reading;
   }
 
   halfClosed(): void {
@@ -68,40 +72,65 @@ class StreamInfer implements CallHandler {
   }
 
   cancelled(): void {
-    this.#later.length = 0;
-    this.#laterBytes = 0;
+    this.#dropLater();
     for (const { request } of this.#running) if (request !== null) request.cancelled = true;
   }
 
-  /** What is done at once may come here again. */
-  #next(): void {
+  /** Counts bytes of requests that wait, here and among those of all calls. */
+  #waits(bytes: number): void {
+    this.#laterBytes += bytes;
+    this.#inference.around.messages.bytes += bytes;
+  }
+
+  #dropLater(): void {
+    this.#later.length = 0;
+    this.#waits(-this.#laterBytes);
+  }
+
+  /** Takes the requests that may run. A nested call makes the outer one go on; a promise: one of them is being read. */
+  #next(): void | Promise<void> {
     if (this.#taking) return;
     this.#taking = true;
     while (this.#running.size < RUNNING_MOST && this.#later.length > 0) {
       const bytes = this.#later.shift()!;
-      this.#laterBytes -= bytes.length;
-      this.#take(bytes);
+      this.#waits(-bytes.length);
+      const read = this.#inference.read(bytes);
+      if (read instanceof Promise) return read.then((one) => this.#goOn(one));
+      this.#take(read);
     }
     this.#taking = false;
+    this.#look();
   }
 
-  #take(bytes: Uint8Array): void {
-    let message: InferMessage;
-    try {
-      message = readInfer(bytes);
-    } catch {
-      // What is no message is the end of the requests, as to the real server: those before it are answered.
+  #goOn(read: InferRead | GrpcStatus): void | Promise<void> {
+    this.#take(read);
+    this.#taking = false;
+    const reading = this.#next();
+    this.#afterTaking();
+    return reading;
+  }
+
+  #take(read: InferRead | GrpcStatus): void {
+    if (read === UNREADABLE) {
+      // Bytes that are no message end the requests, as in the real server: those before them are answered.
       this.#halfClosed = true;
-      this.#later.length = 0;
-      this.#laterBytes = 0;
-      this.#look();
+      this.#dropLater();
       return;
     }
-    const one = new Streamed(message);
+    if ("code" in read) {
+      this.#stop(() => this.#call.end(read));
+      return;
+    }
+    if (this.#call.over) {
+      read.room.free();
+      return;
+    }
+    const one = new Streamed(read);
     this.#running.add(one);
     const failed = caught(() => this.#begin(one));
+    if (one.request === null) read.room.free();
     if (failed) {
-      const error = () => this.#send(failed.message, responseHead("", "", message.id), null);
+      const error = () => this.#send(failed.message, responseHead("", "", one.id), null);
       if (one.decoupled) error();
       else this.#inOrder(one, error, true);
       this.#ended(one);
@@ -109,16 +138,15 @@ class StreamInfer implements CallHandler {
   }
 
   #begin(one: Streamed): void {
-    const { message } = one;
+    const { message } = one.read;
     const { around } = this.#inference;
-    const version = caught(() => versionNumber(message.modelVersion));
-    const found =
-      version instanceof TritonError ? version : caught(() => around.server.find(message.modelName, version));
+    const version = caught(() => versionNumber(one.version));
+    const found = version instanceof TritonError ? version : caught(() => around.server.find(one.model, version));
     one.decoupled = !(found instanceof TritonError) && isDecoupled(found.config);
     if (!one.decoupled) this.#ordered.enter(one);
     if (found instanceof TritonError) throw found;
     const wish = wishOf(message, around.memory, this.#inference.forwarded(this.#call));
-    one.request = this.#inference.begin(message.modelName, version as number, wish, {
+    one.request = this.#inference.begin(version as number, one.read, wish, {
       respond: (answer, final) => this.#came(one, found, wish, answer, final),
       plainText: (output) => (one.decoupled ? this.#plain(one, found, output) : null),
     });
@@ -150,13 +178,12 @@ class StreamInfer implements CallHandler {
 
   #answer(one: Streamed, model: Served, wish: GrpcWish, given: InferAnswer | TritonError | null, final: boolean): void {
     if (this.#call.over) return;
-    const { message } = one;
     const outputs = given === null || given instanceof TritonError ? given : outputsToSend(given, wish, model);
     if (outputs instanceof TritonError && this.#strict) {
       this.#stop(() => this.#call.end(statusOf(outputs)));
     } else if (outputs === null || outputs instanceof TritonError) {
       if (outputs === null && !(wish.emptyFinal && one.decoupled && final)) return;
-      const head = responseHead(message.modelName, message.modelVersion, message.id);
+      const head = responseHead(one.model, one.version, one.id);
       this.#send(outputs?.message ?? "", head, final);
     } else {
       const { parameters } = given as InferAnswer;
@@ -187,20 +214,23 @@ class StreamInfer implements CallHandler {
 
   #ended(one: Streamed): void {
     this.#running.delete(one);
-    if (this.#later.length > 0) {
-      this.#next();
-      if (this.#later.length === 0) this.#call.resume();
-    }
+    if (this.#later.length > 0) void this.#next()?.catch((why) => this.#call.fail(why));
+    this.#afterTaking();
+  }
+
+  #afterTaking(): void {
+    if (this.#later.length === 0 && !this.#taking) this.#call.resume();
     this.#look();
   }
 
   #look(): void {
-    if (this.#halfClosed && this.#running.size === 0 && this.#later.length === 0) this.#call.end();
+    const isIdle = this.#running.size === 0 && this.#later.length === 0 && !this.#taking;
+    if (this.#halfClosed && isIdle) this.#call.end();
   }
 }
 
 const headOf = (one: Streamed, { name, version }: Served): Uint8Array =>
-  (one.head ??= responseHead(name, `${version}`, one.message.id));
+  (one.head ??= responseHead(name, `${version}`, one.id));
 
 /** No function is made for it: this is done for each response. */
 function outputsToSend(answer: InferAnswer, wish: GrpcWish, model: Served): readonly Tensor[] | TritonError {
@@ -214,14 +244,21 @@ function outputsToSend(answer: InferAnswer, wish: GrpcWish, model: Served): read
 
 /** A request of a stream. */
 class Streamed {
-  readonly message: InferMessage;
+  readonly read: InferRead;
+  readonly model: string;
+  readonly version: string;
+  readonly id: string;
   request: InferRequest | null = null;
   decoupled = false;
-  /** What its answers begin with. */
+  /** The beginning of its answers. */
   head: Uint8Array | null = null;
   responses: AlikeResponses | null = null;
 
-  constructor(message: InferMessage) {
-    this.message = message;
+  constructor(read: InferRead) {
+    const { model_name: model = "", model_version: version = "", id = "" } = read.message;
+    this.read = read;
+    this.model = model;
+    this.version = version;
+    this.id = id;
   }
 }

@@ -1,6 +1,7 @@
 /** What do the handlers of HTTP and gRPC share? */
 import type { TritonLogSettings, TritonServerConfig } from "../../config/triton-server.ts";
 import type { Backend } from "../../front/front.ts";
+import type { HeldMessages } from "../../grpc/held-messages.ts";
 import type { WaitingBytes } from "../../http/waiting-bytes.ts";
 import type { TritonFaults } from "./faults.ts";
 import type { ForwardPattern } from "./forwarded.ts";
@@ -32,6 +33,8 @@ export interface ServerAround {
   readonly waiting: WaitingBytes;
   /** Bodies over HTTP that have not come whole. */
   readonly coming: WaitingBytes;
+  /** Memory of messages over gRPC. */
+  readonly messages: HeldMessages;
   /** Between pieces of what is large; told of each stream that begins. */
   readonly turns: Pick<Backend, "nowUs" | "after" | "consumed" | "opened">;
   /** null: no model of TensorRT-LLM's backend is loaded, or the version does not tell. */

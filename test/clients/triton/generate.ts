@@ -6,7 +6,7 @@ import {
   CodeGeneratorResponseSchema,
   FileDescriptorSetSchema,
 } from "@bufbuild/protobuf/wkt";
-import { messageNamed } from "../../../src/triton/grpc/descriptor.ts";
+import { messageNamed } from "../../triton/descriptor.ts";
 
 /** All messages of port 8001 but those of its health. */
 export const protocolFile = messageNamed("ModelInferRequest").file.proto;

@@ -1,7 +1,7 @@
 /** How does one call of gRPC go, and what comes back? By a client that shares nothing with the server; messages in protobuf's JSON. */
 import { fromBinary, fromJson, type JsonValue, toBinary, toJson } from "@bufbuild/protobuf";
 import { Client, credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
-import { messageNamed } from "../../../src/triton/grpc/descriptor.ts";
+import { messageNamed } from "../descriptor.ts";
 import type { Dict, Json } from "./recordings.ts";
 
 export interface GrpcCallStep {

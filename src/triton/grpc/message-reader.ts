@@ -1,0 +1,352 @@
+/**
+ * Reads a message of `inference.GRPCInferenceService` by the table of fields, in pieces, as protobuf's C++ reads it: a field
+ * that the table does not have, or that has another wire type, is passed over and not kept.
+ */
+import type { Pieces } from "../../python/pieces.ts";
+import type { ConfigField } from "../../repository/config/schema.ts";
+import { serviceMessages } from "./fields.ts";
+import type { MessageRoom } from "./message-room.ts";
+import { isListType, type ListType, type NumberArray, NumberList } from "./number-list.ts";
+import { Unreadable, Wire, WireCursor } from "./wire.ts";
+
+/**
+ * A message that was read: a field is missing that has no presence of its own and did not come. A map is a `Map`, a list
+ * of numbers a `NumberList`, numbers of 64 bits are bigints. Fields of a choice stand under its name: see `Choice`.
+ */
+export type ReadMessage = Readonly<Record<string, unknown>>;
+type Making = Record<string, unknown>;
+
+/** The field of a choice that came last. */
+export interface Choice {
+  readonly case: string;
+  readonly value: unknown;
+}
+
+/** Fields or numbers between two stops. */
+const FIELDS_OF_A_PIECE = 64;
+const NUMBERS_OF_A_PIECE = 4096;
+/** Bytes between two stops, where they are copied or become text. */
+const BYTES_OF_A_PIECE = 262_144;
+/** As protobuf's C++ allows. */
+const DEPTH_MOST = 100;
+/** Lists of bytes that are read into one memory: their elements become a tensor. */
+const PACKED_TEXTS = "bytes_contents";
+
+interface FieldPlan {
+  readonly name: string;
+  readonly type: string;
+  readonly choice: string | null;
+  readonly wire: number;
+  readonly list: "numbers" | "values" | null;
+  /** Of a field that holds messages; entries of a map have a key and a value. */
+  readonly message: MessagePlan | null;
+  readonly isMap: boolean;
+}
+interface MessagePlan {
+  readonly fields: Map<number, FieldPlan>;
+}
+
+const plans = new Map<string, MessagePlan>();
+
+function planOf(type: string): MessagePlan | null {
+  const fields = serviceMessages.get(type);
+  if (fields === undefined) return null;
+  let plan = plans.get(type);
+  if (plan === undefined) {
+    plan = { fields: new Map() };
+    plans.set(type, plan);
+    for (const field of fields) plan.fields.set(field.number, fieldPlan(field));
+  }
+  return plan;
+}
+
+const WIRES: Readonly<Record<string, number>> = {
+  double: Wire.Bit64,
+  float: Wire.Bit32,
+  string: Wire.Bytes,
+  bytes: Wire.Bytes,
+};
+
+function fieldPlan({ name, type, repeated, keys, choice }: ConfigField): FieldPlan {
+  const isMap = keys !== null;
+  const message = isMap ? entryPlan(keys, type) : planOf(type);
+  const isNumbers = repeated && message === null && (type === "bytes" ? name === PACKED_TEXTS : isListType(type));
+  return {
+    name,
+    type,
+    choice,
+    wire: message === null ? (WIRES[type] ?? Wire.Varint) : Wire.Bytes,
+    list: isNumbers ? "numbers" : repeated ? "values" : null,
+    message,
+    isMap,
+  };
+}
+
+function entryPlan(keys: string, type: string): MessagePlan {
+  const part = (name: string, of: string) =>
+    fieldPlan({ name, number: 0, type: of, repeated: false, keys: null, choice: null, later: false });
+  return {
+    fields: new Map([
+      [1, part("key", keys)],
+      [2, part("value", type)],
+    ]),
+  };
+}
+
+/** Throws `Unreadable`, or a `MessageRefused` where it would take more than the room. */
+export function* readMessage(type: string, bytes: Uint8Array, room: MessageRoom): Pieces<ReadMessage> {
+  return yield* new MessageReader(bytes, room).message(planOf(type)!, bytes.length);
+}
+
+class MessageReader {
+  readonly #from: WireCursor;
+  readonly #room: MessageRoom;
+  #fields = 0;
+
+  constructor(bytes: Uint8Array, room: MessageRoom) {
+    this.#from = new WireCursor(bytes);
+    this.#room = room;
+  }
+
+  /** What ends there, added to `made`. */
+  *message(plan: MessagePlan, end: number, made: Making = {}): Pieces<Making> {
+    const from = this.#from;
+    while (from.at < end) {
+      if (++this.#fields % FIELDS_OF_A_PIECE === 0) yield;
+      const start = from.at;
+      const tag = from.tag(end);
+      const field = plan.fields.get(tag >>> 3);
+      const wire = tag & 7;
+      if (field === undefined || (wire !== field.wire && !(field.list === "numbers" && wire === Wire.Bytes))) {
+        if (wire === Wire.StartGroup || wire === Wire.EndGroup) yield* this.#skipGroup(tag, end);
+        else from.skip(wire, end);
+      } else if (field.list === "numbers") yield* this.#numbers(field, made, start, wire, end);
+      else if (field.message !== null) yield* this.#inner(field, field.message, made, end);
+      else set(made, field, yield* this.#scalar(field.type, end));
+    }
+    return made;
+  }
+
+  *#inner(field: FieldPlan, plan: MessagePlan, made: Making, end: number): Pieces<void> {
+    const innerEnd = this.#from.endOfBytes(end);
+    this.#room.field();
+    if (field.isMap) {
+      const { key = "", value = EMPTY } = yield* this.message(plan, innerEnd);
+      existing(made, field.name, () => new Map<unknown, unknown>()).set(key, value);
+    } else if (field.list !== null) set(made, field, yield* this.message(plan, innerEnd));
+    else made[field.name] = yield* this.message(plan, innerEnd, made[field.name] as Making | undefined);
+  }
+
+  *#scalar(type: string, end: number): Pieces<unknown> {
+    const from = this.#from;
+    if (type === "string") return yield* this.#text(from.endOfBytes(end));
+    if (type === "bytes") {
+      this.#room.field();
+      const to = from.endOfBytes(end);
+      const bytes = from.bytes.subarray(from.at, to);
+      from.at = to;
+      return bytes;
+    }
+    if (type === "double") return from.view.getFloat64(from.forward(8, end), true);
+    if (type === "float") return from.view.getFloat32(from.forward(4, end), true);
+    from.varint(end);
+    return integerOf(type, from);
+  }
+
+  *#text(to: number): Pieces<string> {
+    const from = this.#from;
+    this.#room.text(to - from.at);
+    const decoder = to - from.at > BYTES_OF_A_PIECE ? new TextDecoder("utf-8", UTF8) : SHORT_TEXTS;
+    let text = "";
+    try {
+      while (to - from.at > BYTES_OF_A_PIECE) {
+        text += decoder.decode(from.bytes.subarray(from.at, from.at + BYTES_OF_A_PIECE), { stream: true });
+        from.at += BYTES_OF_A_PIECE;
+        yield;
+      }
+      text += decoder.decode(from.bytes.subarray(from.at, to));
+      from.at = to;
+      return text;
+    } catch {
+      throw new Unreadable();
+    }
+  }
+
+  /** Passes over a group, however many others stand in it. */
+  *#skipGroup(tag: number, end: number): Pieces<void> {
+    const from = this.#from;
+    const open: number[] = [];
+    for (let next = tag; ; next = from.tag(end)) {
+      const wire = next & 7;
+      if (wire === Wire.StartGroup) {
+        if (open.push(next >>> 3) > DEPTH_MOST) throw new Unreadable();
+      } else if (wire !== Wire.EndGroup) from.skip(wire, end);
+      else if (open.pop() !== next >>> 3) throw new Unreadable();
+      if (open.length === 0) return;
+      if (++this.#fields % FIELDS_OF_A_PIECE === 0) yield;
+    }
+  }
+
+  /** Numbers of a list: in a row, or a run of fields of one number each, the first of which begins at `start`. */
+  *#numbers(
+    { name, type, wire: own }: FieldPlan,
+    made: Making,
+    start: number,
+    wire: number,
+    end: number,
+  ): Pieces<void> {
+    const from = this.#from;
+    const list = existing(made, name, () => new NumberList(type as ListType));
+    if (type === "bytes") yield* this.#packedTexts(list, start, end);
+    else if (wire !== Wire.Bytes) yield* this.#run(list, start, own, end);
+    else {
+      const listEnd = from.endOfBytes(end);
+      const bytes = listEnd - from.at;
+      if (own !== Wire.Varint) yield* this.#copied(list, bytes);
+      else {
+        const count = yield* this.#varintsIn(listEnd);
+        const into = wordsOf(list.withRoom(count, bytes, this.#room));
+        for (let left = count; left > 0; left--) {
+          from.varint(listEnd);
+          put(into, list.length++, list.type, from);
+          if (left % NUMBERS_OF_A_PIECE === 0) yield;
+        }
+      }
+    }
+  }
+
+  *#varintsIn(end: number): Pieces<number> {
+    const { bytes, at } = this.#from;
+    let count = 0;
+    for (let place = at; place < end; place++) {
+      if (bytes[place]! < 128) count++;
+      if (place % (4 * NUMBERS_OF_A_PIECE) === 0) yield;
+    }
+    if (end > at && bytes[end - 1]! >= 128) throw new Unreadable();
+    return count;
+  }
+
+  /** Numbers in floating point stand in memory as they stand in the message. */
+  *#copied(list: NumberList, bytes: number): Pieces<void> {
+    const from = this.#from;
+    const size = list.type === "float" ? 4 : 8;
+    if (bytes % size !== 0) throw new Unreadable();
+    const into = list.withRoom(bytes / size, bytes, this.#room);
+    const memory = new Uint8Array(into.buffer, into.byteOffset, into.byteLength);
+    for (let left = bytes; left > 0; ) {
+      const part = Math.min(left, BYTES_OF_A_PIECE);
+      memory.set(from.bytes.subarray(from.at, from.at + part), list.length * size);
+      from.at += part;
+      list.length += part / size;
+      left -= part;
+      if (left > 0) yield;
+    }
+  }
+
+  *#run(list: NumberList, start: number, wire: number, end: number): Pieces<void> {
+    const from = this.#from;
+    const { type } = list;
+    const tagBytes = from.at - start;
+    const { count, to } = yield* this.#runFrom(start, tagBytes, wire, end);
+    const into = list.withRoom(count, to - start, this.#room);
+    const words = wordsOf(into);
+    from.at = start;
+    for (let left = count; left > 0; left--) {
+      from.at += tagBytes;
+      if (type === "float") (into as Float32Array)[list.length++] = from.view.getFloat32(from.forward(4, end), true);
+      else if (type === "double")
+        (into as Float64Array)[list.length++] = from.view.getFloat64(from.forward(8, end), true);
+      else {
+        from.varint(end);
+        put(words, list.length++, type, from);
+      }
+      if (left % NUMBERS_OF_A_PIECE === 0) yield;
+    }
+  }
+
+  *#packedTexts(list: NumberList, start: number, end: number): Pieces<void> {
+    const from = this.#from;
+    const tagBytes = from.at - start;
+    const { count, to } = yield* this.#runFrom(start, tagBytes, Wire.Bytes, end);
+    const into = list.withRoom(this.#runBytes + 4 * count, to - start, this.#room) as Uint8Array;
+    const view = new DataView(into.buffer);
+    from.at = start;
+    for (let left = count; left > 0; left--) {
+      from.at += tagBytes;
+      const textEnd = from.endOfBytes(end);
+      view.setUint32(list.length, textEnd - from.at, true);
+      list.length += 4;
+      while (from.at < textEnd) {
+        const part = from.bytes.subarray(from.at, Math.min(textEnd, from.at + BYTES_OF_A_PIECE));
+        into.set(part, list.length);
+        list.length += part.length;
+        from.at += part.length;
+        if (from.at < textEnd) yield;
+      }
+      if (left % FIELDS_OF_A_PIECE === 0) yield;
+    }
+  }
+
+  /** Bytes of the values of the last run, where these are bytes. */
+  #runBytes = 0;
+
+  /** How many fields with the same tag follow each other from `start`, and where they end. */
+  *#runFrom(start: number, tagBytes: number, wire: number, end: number): Pieces<{ count: number; to: number }> {
+    const from = this.#from;
+    const { bytes } = from;
+    this.#runBytes = 0;
+    from.at = start;
+    for (let count = 0; ; ) {
+      for (let byte = 0; byte < tagBytes; byte++)
+        if (from.at + byte >= end || bytes[from.at + byte] !== bytes[start + byte]) return { count, to: from.at };
+      from.at += tagBytes;
+      if (wire === Wire.Bytes) {
+        const to = from.endOfBytes(end);
+        this.#runBytes += to - from.at;
+        from.at = to;
+      } else from.skip(wire, end);
+      if (++count % NUMBERS_OF_A_PIECE === 0) yield;
+    }
+  }
+}
+
+const EMPTY: ReadMessage = {};
+const UTF8 = { fatal: true, ignoreBOM: true };
+const SHORT_TEXTS = new TextDecoder("utf-8", UTF8);
+
+/** The value of the field, which is made if there is none yet. */
+function existing<T>(made: Making, name: string, make: () => T): T {
+  const found = made[name] as T | undefined;
+  if (found !== undefined) return found;
+  const value = make();
+  made[name] = value;
+  return value;
+}
+
+function set(made: Making, { name, choice, list }: FieldPlan, value: unknown): void {
+  if (choice !== null) made[choice] = { case: name, value } satisfies Choice;
+  else if (list === null) made[name] = value;
+  else existing(made, name, (): unknown[] => []).push(value);
+}
+
+function integerOf(type: string, { low, high }: WireCursor): boolean | number | bigint {
+  if (type === "bool") return low !== 0 || high !== 0;
+  if (type === "int32") return low;
+  if (type === "uint32") return low >>> 0;
+  const value = (BigInt(high >>> 0) << 32n) | BigInt(low >>> 0);
+  return type === "int64" ? BigInt.asIntN(64, value) : value;
+}
+
+/** The same memory in words of 32 bits, the low one of a number of 64 bits first; in bytes, where the numbers are bytes. */
+const wordsOf = (numbers: NumberArray): Int32Array | Uint8Array =>
+  numbers instanceof Uint8Array ? numbers : new Int32Array(numbers.buffer, numbers.byteOffset, numbers.byteLength >> 2);
+
+/** Writes the last varint. */
+function put(words: Int32Array | Uint8Array, at: number, type: ListType, { low, high }: WireCursor): void {
+  if (type === "bool") words[at] = low !== 0 || high !== 0 ? 1 : 0;
+  else if (type === "int32" || type === "uint32") words[at] = low;
+  else {
+    words[2 * at] = low;
+    words[2 * at + 1] = high;
+  }
+}

@@ -1,0 +1,55 @@
+/** The numbers of a repeated field, or the texts of `bytes_contents`, in the memory of a tensor: no object for each. */
+import type { MessageRoom } from "./message-room.ts";
+
+export type NumberArray =
+  | Uint8Array
+  | Int32Array
+  | Uint32Array
+  | BigInt64Array
+  | BigUint64Array
+  | Float32Array
+  | Float64Array;
+
+const ARRAYS = {
+  bool: Uint8Array,
+  int32: Int32Array,
+  uint32: Uint32Array,
+  int64: BigInt64Array,
+  uint64: BigUint64Array,
+  float: Float32Array,
+  double: Float64Array,
+  /** Elements of BYTES: each behind its length. */
+  bytes: Uint8Array,
+} as const;
+export type ListType = keyof typeof ARRAYS;
+export const isListType = (type: string): type is ListType => type in ARRAYS;
+
+export class NumberList {
+  readonly type: ListType;
+  length = 0;
+  #array: NumberArray;
+
+  constructor(type: ListType) {
+    this.type = type;
+    this.#array = new ARRAYS[type]();
+  }
+
+  /** The numbers; bytes, where they are texts. */
+  get numbers(): NumberArray {
+    return this.#array.subarray(0, this.length);
+  }
+
+  /** The memory, with room for so many more, which stand in so many bytes of the message. Throws a `MessageRefused`. */
+  withRoom(more: number, wireBytes: number, room: MessageRoom): NumberArray {
+    const needed = this.length + more;
+    const before = this.#array;
+    if (needed <= before.length) room.list(0, wireBytes);
+    else {
+      const length = Math.max(needed, Math.ceil(1.5 * before.length));
+      room.list(length * before.BYTES_PER_ELEMENT, wireBytes);
+      this.#array = new ARRAYS[this.type](length);
+      (this.#array as Uint8Array).set(before as Uint8Array);
+    }
+    return this.#array;
+  }
+}

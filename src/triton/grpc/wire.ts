@@ -1,0 +1,86 @@
+/** Reads single values of protobuf's wire format. Throws `Unreadable` where the bytes are none. */
+
+export const Wire = { Varint: 0, Bit64: 1, Bytes: 2, StartGroup: 3, EndGroup: 4, Bit32: 5 } as const;
+
+/** The bytes are no message of the type. */
+export class Unreadable extends Error {}
+
+/** As C++'s `CodedInputStream` allows. */
+const LENGTH_MOST = 2 ** 31 - 1;
+
+export class WireCursor {
+  readonly bytes: Uint8Array;
+  readonly view: DataView;
+  at = 0;
+  /** Of the last varint. */
+  low = 0;
+  high = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.bytes = bytes;
+    this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  }
+
+  /** Into `low` and `high`, as 64 bits. */
+  varint(end: number): void {
+    const { bytes } = this;
+    let at = this.at;
+    const first = bytes[at]!;
+    if (at < end && first < 128) {
+      this.low = first;
+      this.high = 0;
+      this.at = at + 1;
+      return;
+    }
+    let [low, high] = [0, 0];
+    for (let shift = 0; shift < 70; shift += 7) {
+      if (at >= end) throw new Unreadable();
+      const byte = bytes[at++]!;
+      const bits = byte & 127;
+      if (shift < 28) low |= bits << shift;
+      else if (shift === 28) {
+        low |= bits << 28;
+        high = bits >> 4;
+      } else high |= bits << (shift - 32);
+      if (byte < 128) {
+        this.low = low;
+        this.high = high;
+        this.at = at;
+        return;
+      }
+    }
+    throw new Unreadable();
+  }
+
+  /** The number of a field, and its wire type in the three lowest bits. */
+  tag(end: number): number {
+    const from = this.at;
+    this.varint(end);
+    const tag = this.low >>> 0;
+    if (this.high !== 0 || this.at - from > 5 || tag < 8 || (tag & 7) > Wire.Bit32) throw new Unreadable();
+    return tag;
+  }
+
+  /** Where bytes end that begin behind their length. */
+  endOfBytes(end: number): number {
+    this.varint(end);
+    const length = this.low >>> 0;
+    if (this.high !== 0 || length > LENGTH_MOST || length > end - this.at) throw new Unreadable();
+    return this.at + length;
+  }
+
+  /** Passes over a value that is no group. */
+  skip(wire: number, end: number): void {
+    if (wire === Wire.Varint) this.varint(end);
+    else if (wire === Wire.Bytes) this.at = this.endOfBytes(end);
+    else this.forward(wire === Wire.Bit64 ? 8 : 4, end);
+  }
+
+  /** Gives the place before, and goes on by so many bytes. */
+  forward(bytes: number, end: number): number {
+    const from = this.at;
+    if (bytes > end - from) throw new Unreadable();
+    this.at = from + bytes;
+    return from;
+  }
+}
