@@ -7,8 +7,11 @@
 const TOGETHER_BYTES = 262_144;
 /** More parts are joined earlier: a part of one byte takes a hundred bytes of memory. */
 const PARTS_MOST = 64;
-/** How much more memory is taken each time, up to what is expected in all. */
-const GROWTH = 4;
+/**
+ * How much more memory is taken each time, up to all that is expected. Pages that nothing was written to take none, so
+ * that large steps cost little, and only a small part is copied when memory is taken anew.
+ */
+const GROWTH = 64;
 /** Bytes may keep a memory of this size alive, however few they are. */
 const PINNED_BYTES_MOST = 4096;
 
@@ -29,12 +32,14 @@ export class GatheredBytes {
       this.#parts = [Buffer.concat(this.#parts)];
   }
 
-  /** `expected`: bytes that are said to come in all; 0: unknown. Keeps `bytes`, or a copy. */
-  add(bytes: Uint8Array, expected: number): void {
+  /** `expected`: bytes that are said to come in all; 0: unknown. Keeps `bytes`, or a copy: true. */
+  add(bytes: Uint8Array, expected: number): boolean {
     const fits = this.bytes + bytes.length <= TOGETHER_BYTES && this.#parts.length < PARTS_MOST;
-    if (this.#large === null && (this.bytes === 0 || fits)) this.#parts.push(unpinned(bytes));
-    else this.#gather(bytes, expected);
+    const isCopied = this.#large !== null || (this.bytes > 0 && !fits);
+    if (isCopied) this.#gather(bytes, expected);
+    else this.#parts.push(unpinned(bytes));
     this.bytes += bytes.length;
+    return isCopied;
   }
 
   /** All bytes. Nothing is held then. */
@@ -63,7 +68,8 @@ export class GatheredBytes {
     const needed = this.bytes + bytes.length;
     const before = this.#large;
     if (before === null || before.length < needed) {
-      const larger = Buffer.allocUnsafeSlow(expected > needed ? Math.min(expected, GROWTH * needed) : 2 * needed);
+      const larger = Buffer.allocUnsafeSlow(stepFor(needed, expected));
+      own.add(larger.buffer);
       let at = 0;
       for (const part of before === null ? this.#parts : [before.subarray(0, this.bytes)]) {
         larger.set(part, at);
@@ -77,8 +83,26 @@ export class GatheredBytes {
   }
 }
 
+/** Memory that was taken here for one message each. */
+const own = new WeakSet<ArrayBufferLike>();
+/** Shorter messages are left to the collection of garbage. Bytes that came behind a longer one were copied. */
+const FREED_BYTES_LEAST = 4 * 2 ** 20;
+
+/** Gives the memory of a large message back at once. Nobody may read the message from then on. */
+export function freeMessage(message: Uint8Array): void {
+  if (message.length >= FREED_BYTES_LEAST && own.has(message.buffer)) freed(message as Buffer<ArrayBuffer>);
+}
+
+/** The least of `expected`, or a whole number of growths below it, that has room for the bytes needed. */
+function stepFor(needed: number, expected: number): number {
+  if (expected < needed) return 2 * needed;
+  let step = expected;
+  while (step / GROWTH >= needed) step /= GROWTH;
+  return Math.ceil(step);
+}
+
 /** Frees the memory of a buffer that has it alone. Nobody may read it from then on. */
-function freed(buffer: Buffer<ArrayBuffer>): void {
+export function freed(buffer: Buffer<ArrayBuffer>): void {
   buffer.buffer.transfer(0);
 }
 

@@ -97,7 +97,8 @@ export class IncomingMessages {
   #hold(bytes: Uint8Array): void {
     const { held } = this.#shared;
     const head = this.#gathered.first ?? bytes;
-    this.#gathered.add(bytes, head.length < MESSAGE_HEAD_BYTES ? 0 : MESSAGE_HEAD_BYTES + lengthAt(head, 0));
+    const expected = head.length < MESSAGE_HEAD_BYTES ? 0 : MESSAGE_HEAD_BYTES + lengthAt(head, 0);
+    if (this.#gathered.add(bytes, expected)) this.#shared.turns.consumed?.(bytes.length);
     held.bytes += bytes.length;
     if (held.bytes > held.most) this.#receiver.refuse(tooMuchHeld(held));
   }

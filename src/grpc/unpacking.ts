@@ -4,8 +4,9 @@
  * takes more memory than the limit, however small its packed bytes are.
  */
 import { createGunzip, createInflate, gunzipSync, inflateSync } from "node:zlib";
+import { AtATime } from "./at-a-time.ts";
 import type { GrpcEncoding } from "./compression.ts";
-import { GatheredBytes } from "./gathered-bytes.ts";
+import { freed, GatheredBytes } from "./gathered-bytes.ts";
 import type { HeldMessages } from "./held-messages.ts";
 
 /** Packed bytes of a message that is unpacked at once, if no more than `AT_ONCE_BYTES` come of it. */
@@ -13,8 +14,6 @@ const SHORT_BYTES = 4096;
 const AT_ONCE_BYTES = 65_536;
 /** Bytes that the thread unpacks before the event loop takes them: 0.1 ms of copying. */
 const PART_BYTES = 262_144;
-/** Messages of all calls that are unpacked at the same time. Each takes a part and the state of zlib. */
-const AT_A_TIME = 4;
 
 /** "large": more than the limit. "held": all calls hold too much. "broken": not of this encoding, or cut off. */
 export type NotUnpacked = "large" | "held" | "broken";
@@ -22,8 +21,8 @@ export type NotUnpacked = "large" | "held" | "broken";
 export class Unpacking {
   readonly #most: number;
   readonly #held: HeldMessages;
-  #running = 0;
-  readonly #waiting: (() => void)[] = [];
+  /** One at a time: each may take as much as the largest message before it turns out to be too large. */
+  readonly #line = new AtATime(1);
 
   /** `most`: largest message, unpacked, in bytes. */
   constructor(most: number, held: HeldMessages) {
@@ -45,24 +44,13 @@ export class Unpacking {
       const plain = unpackedAtOnce(bytes, encoding, most);
       if (plain !== "large" || most === this.#most) return plain;
     }
-    return this.#inTurn(() => this.#inParts(bytes, encoding, isOver));
-  }
-
-  async #inTurn<T>(unpack: () => Promise<T>): Promise<T> {
-    if (this.#running >= AT_A_TIME) await new Promise<void>((go) => this.#waiting.push(go));
-    else this.#running++;
-    try {
-      return await unpack();
-    } finally {
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#running--;
-      else next();
-    }
+    return this.#line.run(() => this.#inParts(bytes, encoding, isOver));
   }
 
   #inParts(bytes: Uint8Array, encoding: GrpcEncoding, isOver: () => boolean): Promise<Buffer | NotUnpacked> {
     if (isOver()) return Promise.resolve("broken");
     const gathered = new GatheredBytes();
+    const expected = Math.min(this.#most, encoding === "gzip" ? lengthSaid(bytes) : this.#most);
     const held = this.#held;
     return new Promise((settle) => {
       const unpacker = (encoding === "gzip" ? createGunzip : createInflate)({ chunkSize: PART_BYTES });
@@ -75,15 +63,18 @@ export class Unpacking {
         gathered.free();
         settle(why);
       };
-      unpacker.on("data", (part: Buffer) => {
+      const add = (part: Buffer<ArrayBuffer>) => {
+        const isCopied = gathered.add(part, expected > gathered.bytes ? expected : this.#most);
+        held.bytes += part.length;
+        // zlib is done with a part that it has filled. Hundreds of megabytes of them would be collected too late.
+        if (isCopied && part.length === part.buffer.byteLength) freed(part);
+      };
+      unpacker.on("data", (part: Buffer<ArrayBuffer>) => {
         if (isSettled) return;
         if (isOver()) fail("broken");
         else if (gathered.bytes + part.length > this.#most) fail("large");
         else if (held.bytes + part.length > held.most) fail("held");
-        else {
-          gathered.add(part, 0);
-          held.bytes += part.length;
-        }
+        else add(part);
       });
       unpacker.on("error", () => fail("broken"));
       unpacker.on("end", () => {
@@ -95,6 +86,10 @@ export class Unpacking {
     });
   }
 }
+
+/** The last four bytes of gzip: how long it is when it is unpacked. */
+const lengthSaid = (bytes: Uint8Array): number =>
+  bytes.length < 4 ? 0 : new DataView(bytes.buffer, bytes.byteOffset + bytes.length - 4, 4).getUint32(0, true);
 
 function unpackedAtOnce(bytes: Uint8Array, encoding: GrpcEncoding, most: number): Buffer | "large" | "broken" {
   try {

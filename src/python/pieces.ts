@@ -105,12 +105,25 @@ export async function turn({ after }: EventLoopTurns): Promise<void> {
   });
 }
 
-/** As `inTurns`; what takes no more than one piece is there at once. */
-export function atOnceOrInTurns<R>(work: Pieces<R>, turns: EventLoopTurns): R | Promise<R> {
+/** Runs work when others in a line leave it room. */
+export interface WorkLine {
+  /** Others wait, or would. */
+  readonly isFull: boolean;
+  run<T>(work: () => Promise<T>): Promise<T>;
+}
+
+/**
+ * As `inTurns`, but work that takes no more than one piece is done at once, unless the line is full. What is left then waits in
+ * the line.
+ */
+export function atOnceOrInTurns<R>(work: Pieces<R>, turns: EventLoopTurns, line?: WorkLine): R | Promise<R> {
+  if (line?.isFull) return line.run(() => inTurns(work, turns));
   for (const untilUs = turns.nowUs() + PIECE_US; ; ) {
     const { done, value } = work.next();
     if (done) return value;
-    if (turns.nowUs() >= untilUs) return turn(turns).then(() => inTurns(work, turns));
+    if (turns.nowUs() < untilUs) continue;
+    const rest = () => turn(turns).then(() => inTurns(work, turns));
+    return line === undefined ? rest() : line.run(rest);
   }
 }
 

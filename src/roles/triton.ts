@@ -9,6 +9,7 @@ import { findPreset } from "../config/timing/presets.ts";
 import type { TritonServerConfig } from "../config/triton-server.ts";
 import type { EngineView } from "../engine/types.ts";
 import { seededLogprobs } from "../generation/logprobs.ts";
+import { HeldMessages } from "../grpc/held-messages.ts";
 import { GrpcServer } from "../grpc/server.ts";
 import { printableLines } from "../host/printable.ts";
 import { evhtp } from "../http/socket/evhtp.ts";
@@ -70,7 +71,7 @@ async function listen(parts: Parts): Promise<Listeners> {
     memory: new SharedMemory(),
     waiting: new WaitingBytes(WAITING_BYTES),
     coming: new WaitingBytes(Math.max(WAITING_BYTES, 2 * config.maxBodyBytes)),
-    messages: { bytes: 0, most: HELD_BYTES },
+    messages: new HeldMessages(HELD_BYTES),
     turns: parts.backend,
     traces: new TraceSettings(),
     logging: { now: config.log },

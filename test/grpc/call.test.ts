@@ -7,6 +7,7 @@ import type { CallHandler, GrpcCall } from "../../src/grpc/call.ts";
 import { encodingOf } from "../../src/grpc/compression.ts";
 import { timeoutUs } from "../../src/grpc/deadlines.ts";
 import { FaultyMessages } from "../../src/grpc/faulty.ts";
+import { HeldMessages } from "../../src/grpc/held-messages.ts";
 import { MESSAGE_HEAD_BYTES } from "../../src/grpc/incoming.ts";
 import { GrpcServer } from "../../src/grpc/server.ts";
 import { VirtualClock } from "../../src/host/clock.ts";
@@ -57,7 +58,7 @@ function served(window?: number) {
     waiting,
     messageBytes: MESSAGE_BYTES,
     turns: { nowUs: () => clock.now() },
-    held: { bytes: 0, most: HELD_BYTES },
+    held: new HeldMessages(HELD_BYTES),
     broken: (why: unknown) => broken.push(why),
   };
   const peer = new Peer(new GrpcServer(new Map([["/t.T/Echo", echo]]), limits));

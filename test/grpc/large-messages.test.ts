@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { GrpcCall } from "../../src/grpc/call.ts";
 import { CallDeadlines } from "../../src/grpc/deadlines.ts";
+import { HeldMessages } from "../../src/grpc/held-messages.ts";
 import { MESSAGE_HEAD_BYTES, TurnShare } from "../../src/grpc/incoming.ts";
 import { Unpacking } from "../../src/grpc/unpacking.ts";
 import { VirtualClock } from "../../src/host/clock.ts";
@@ -23,7 +24,7 @@ function called(message: (bytes: Uint8Array, call: GrpcCall) => void) {
     write: (bytes: Buffer, length = bytes.length) => void sent.push(Buffer.from(bytes.subarray(0, length))),
     end() {},
   };
-  const held = { bytes: 0, most: HELD_BYTES };
+  const held = new HeldMessages(HELD_BYTES);
   const turns = { nowUs: () => 0 };
   const around = {
     deadlines: new CallDeadlines(new VirtualClock()),

@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test";
 import { create, toBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
+import { HeldMessages } from "../../src/grpc/held-messages.ts";
 import { atOnce } from "../../src/python/pieces.ts";
 import { invalidArg } from "../../src/repository/config/status.ts";
 import { type Datatype, ELEMENT_BYTES, packTexts, toBytesText } from "../../src/repository/tensors/datatypes.ts";
@@ -175,7 +176,7 @@ test("a large answer does not stay, and the next one is right", () => {
 const request = (init: object): InferMessage => {
   const type = messageNamed("ModelInferRequest");
   const bytes = toBinary(type, create(type, { modelName: "m", ...init } as never));
-  return atOnce(readInfer(bytes, new MessageRoom(1000, { bytes: 0, most: 1e6 })));
+  return atOnce(readInfer(bytes, new MessageRoom(1000, new HeldMessages(1e6))));
 };
 const input = (more: object) => request({ inputs: [{ name: "i", datatype: "INT32", shape: [1n], ...more }] });
 const parameter = (kind: string, given: unknown) => ({ parameterChoice: { case: kind, value: given } });

@@ -88,7 +88,7 @@ export class Inference {
   read(bytes: Uint8Array): InferRead | GrpcStatus | Promise<InferRead | GrpcStatus> {
     const { around } = this;
     const room = roomOf(around);
-    const made = readWith(readInfer(bytes, room), room, bytes.length, around.turns);
+    const made = readWith(readInfer(bytes, room), bytes, room, around);
     return made instanceof Promise ? made.then((one) => asRead(one, room)) : asRead(made, room);
   }
 

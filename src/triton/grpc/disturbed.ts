@@ -61,9 +61,10 @@ class Disturbable implements CallHandler {
 
   async #choose(bytes: Uint8Array): Promise<void> {
     const call = this.#call;
-    const { faults, server, turns } = this.#around;
+    const { faults, server } = this.#around;
     const room = roomOf(this.#around);
-    const read = await readWith(readInfer(bytes, room), room, bytes.length, turns);
+    // The bytes are read once more by the method: they are not to be freed.
+    const read = await readWith(readInfer(bytes, room), bytes.subarray(0, 0), room, this.#around);
     const message = "code" in read ? undefined : read;
     const found = await faults.of({
       model: message?.model_name ?? "",

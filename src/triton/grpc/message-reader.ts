@@ -27,6 +27,8 @@ const FIELDS_OF_A_PIECE = 64;
 const NUMBERS_OF_A_PIECE = 4096;
 /** Bytes between two stops, where they are copied or become text. */
 const BYTES_OF_A_PIECE = 262_144;
+/** Fields of longer messages are counted before anything is made of them, so that a refused message leaves no garbage. */
+const SCANNED_BYTES = 4096;
 /** As protobuf's C++ allows. */
 const DEPTH_MOST = 100;
 /** Lists of bytes that are read into one memory: their elements become a tensor. */
@@ -95,7 +97,12 @@ function entryPlan(keys: string, type: string): MessagePlan {
 
 /** Throws `Unreadable`, or a `MessageRefused` where it would take more than the room. */
 export function* readMessage(type: string, bytes: Uint8Array, room: MessageRoom): Pieces<ReadMessage> {
-  return yield* new MessageReader(bytes, room).message(planOf(type)!, bytes.length);
+  const plan = planOf(type)!;
+  if (bytes.length > SCANNED_BYTES) {
+    yield* new MessageReader(bytes, room).scan(plan);
+    room.free();
+  }
+  return yield* new MessageReader(bytes, room).message(plan, bytes.length);
 }
 
 class MessageReader {
@@ -106,6 +113,42 @@ class MessageReader {
   constructor(bytes: Uint8Array, room: MessageRoom) {
     this.#from = new WireCursor(bytes);
     this.#room = room;
+  }
+
+  /** Counts all fields in the room. Makes nothing of them. */
+  *scan(outermost: MessagePlan): Pieces<void> {
+    const from = this.#from;
+    const plans = [outermost];
+    const ends = [from.bytes.length];
+    while (plans.length > 0) {
+      const end = ends.at(-1)!;
+      if (from.at >= end) {
+        plans.pop();
+        ends.pop();
+        continue;
+      }
+      if (++this.#fields % FIELDS_OF_A_PIECE === 0) yield;
+      const tag = from.tag(end);
+      const wire = tag & 7;
+      const field = plans.at(-1)!.fields.get(tag >>> 3);
+      if (wire === Wire.StartGroup || wire === Wire.EndGroup) yield* this.#skipGroup(tag, end);
+      else if (field === undefined || wire !== Wire.Bytes || field.wire !== wire || field.list === "numbers")
+        from.skip(wire, end);
+      else if (field.message === null) this.#room.text(this.#passed(field.type, end));
+      else {
+        this.#room.field();
+        plans.push(field.message);
+        ends.push(from.endOfBytes(end));
+      }
+    }
+  }
+
+  /** Passes over a text and gives its bytes; 0 for bytes, which stay where they are. */
+  #passed(type: string, end: number): number {
+    const from = this.#from;
+    const start = from.at;
+    from.at = from.endOfBytes(end);
+    return type === "string" ? from.at - start : 0;
   }
 
   /** What ends there, added to `made`. */
@@ -141,7 +184,7 @@ class MessageReader {
     const from = this.#from;
     if (type === "string") return yield* this.#text(from.endOfBytes(end));
     if (type === "bytes") {
-      this.#room.field();
+      this.#room.view();
       const to = from.endOfBytes(end);
       const bytes = from.bytes.subarray(from.at, to);
       from.at = to;

@@ -16,10 +16,11 @@ export class MessageRefused extends Error {
 }
 
 /** Memory of what is made of one field, in bytes, about. */
-const FIELD_BYTES = 256;
+const FIELD_BYTES = 128;
 /** A text counts as one more field for each so many bytes. */
 const TEXT_BYTES_OF_A_FIELD = 1024;
-/** A list of numbers counts as a field for each `FIELD_BYTES` of memory beyond so many times its bytes in the message. */
+/** A list of numbers counts as a field for each so many bytes of memory beyond `LIST_GROWTH` times its bytes in the message. */
+const LIST_BYTES_OF_A_FIELD = 256;
 const LIST_GROWTH = 4;
 
 export class MessageRoom {
@@ -30,14 +31,22 @@ export class MessageRoom {
   #listWireBytes = 0;
   /** Bytes that count in those that are held. */
   #counted = 0;
+  /** Whether something that was read is a part of the message's own memory. */
+  hasViews = false;
 
   constructor(fieldsMost: number, held: HeldMessages) {
     this.#fieldsMost = fieldsMost;
     this.#held = held;
   }
 
-  /** A message in the message, an entry of a map, or bytes. Throws a `MessageRefused`. */
+  /** A message in the message, or an entry of a map. Throws a `MessageRefused`. */
   field(): void {
+    this.#add(1);
+  }
+
+  /** Bytes that stay where they are in the message. Throws a `MessageRefused`. */
+  view(): void {
+    this.hasViews = true;
     this.#add(1);
   }
 
@@ -54,21 +63,25 @@ export class MessageRoom {
     this.#count(bytes);
   }
 
-  /** Counts what was made of so many bytes of a message until `free`, besides its lists. Throws a `MessageRefused`. */
-  keep(messageBytes: number): void {
-    this.#count(messageBytes + this.#fields * FIELD_BYTES);
+  /** Counts so many bytes of a message's own memory, until `free`. Throws a `MessageRefused`. */
+  keep(bytes: number): void {
+    this.#count(bytes);
   }
 
-  /** The message is no longer needed. */
+  /** The message is no longer needed: counts from the beginning. */
   free(): void {
     this.#held.bytes -= this.#counted;
     this.#counted = 0;
+    this.#fields = 0;
+    this.#listBytes = 0;
+    this.#listWireBytes = 0;
   }
 
   #add(fields: number): void {
     this.#fields += fields;
+    this.#count(fields * FIELD_BYTES);
     const beyond = Math.max(0, this.#listBytes - LIST_GROWTH * this.#listWireBytes);
-    if (this.#fields + beyond / FIELD_BYTES <= this.#fieldsMost) return;
+    if (this.#fields + beyond / LIST_BYTES_OF_A_FIELD <= this.#fieldsMost) return;
     throw new MessageRefused({
       code: "RESOURCE_EXHAUSTED",
       message: `Received message with more fields than max (${this.#fieldsMost}); --grpc-max-message-fields allows more`,

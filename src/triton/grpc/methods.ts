@@ -100,7 +100,7 @@ function onceRead(
       else if (call.over) room.free();
       else return answer(read, room);
     };
-    const read = readWith(readMessage(type, bytes, room), room, bytes.length, around.turns);
+    const read = readWith(readMessage(type, bytes, room), bytes, room, around);
     return read instanceof Promise ? read.then(take) : take(read);
   });
 }

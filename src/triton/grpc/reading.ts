@@ -1,4 +1,6 @@
 /** Reads messages of clients: a short one at once, a longer one in pieces, between which the event loop turns. */
+
+import { freeMessage } from "../../grpc/gathered-bytes.ts";
 import type { GrpcStatus } from "../../grpc/status.ts";
 import { atOnceOrInTurns, type Pieces } from "../../python/pieces.ts";
 import type { ServerAround } from "../server/around.ts";
@@ -7,32 +9,38 @@ import { Unreadable } from "./wire.ts";
 
 export const UNREADABLE: GrpcStatus = { code: "INTERNAL", message: "Unable to parse request" };
 
+/** Shorter messages are read before others that wait: little can be in them. */
+const SHORT_BYTES = 4096;
+
 export const roomOf = ({ config, messages }: ServerAround): MessageRoom =>
   new MessageRoom(config.grpcMessageFields, messages);
 
-/** What the work reads, or the status with which it is refused. What was read counts in the room, unless it is refused. */
+/**
+ * What the work reads of the bytes, or the status with which they are refused. What was read counts in the room, unless
+ * it is refused. The bytes are the reader's: large ones that nothing is kept of are freed.
+ */
 export function readWith<T extends object>(
   work: Pieces<T>,
+  bytes: Uint8Array,
   room: MessageRoom,
-  bytes: number,
-  turns: ServerAround["turns"],
+  { turns, messages }: Pick<ServerAround, "turns" | "messages">,
 ): T | GrpcStatus | Promise<T | GrpcStatus> {
   const kept = (read: T): T => {
-    room.keep(bytes);
+    if (room.hasViews) room.keep(bytes.length);
+    else freeMessage(bytes);
     return read;
   };
+  const refused = (why: unknown): GrpcStatus => {
+    room.free();
+    freeMessage(bytes);
+    if (why instanceof MessageRefused) return why.status;
+    if (why instanceof Unreadable) return UNREADABLE;
+    throw why;
+  };
   try {
-    const read = atOnceOrInTurns(work, turns);
-    if (!(read instanceof Promise)) return kept(read);
-    return read.then(kept).catch((why) => refusal(why, room));
+    const read = atOnceOrInTurns(work, turns, bytes.length > SHORT_BYTES ? messages.reading : undefined);
+    return read instanceof Promise ? read.then(kept).catch(refused) : kept(read);
   } catch (why) {
-    return refusal(why, room);
+    return refused(why);
   }
-}
-
-function refusal(why: unknown, room: MessageRoom): GrpcStatus {
-  room.free();
-  if (why instanceof MessageRefused) return why.status;
-  if (why instanceof Unreadable) return UNREADABLE;
-  throw why;
 }

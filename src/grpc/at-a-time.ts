@@ -1,0 +1,26 @@
+/** Does work in the order in which it comes, so much of it at the same time: what is under way of the rest takes no memory. */
+export class AtATime {
+  readonly #most: number;
+  #running = 0;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  get isFull(): boolean {
+    return this.#running >= this.#most;
+  }
+
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.isFull) await new Promise<void>((go) => this.#waiting.push(go));
+    else this.#running++;
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#running--;
+      else next();
+    }
+  }
+}
