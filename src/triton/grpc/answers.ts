@@ -1,6 +1,7 @@
 /** Shared by unary and streamed inference: reads requests, hands them to the server, counts them, and prepares their outputs. */
 import type { GrpcCall } from "../../grpc/call.ts";
 import type { GrpcCode, GrpcStatus } from "../../grpc/status.ts";
+import type { MessageRoom } from "../../protobuf/message-room.ts";
 import { maxBatchSize } from "../../repository/config/model-config.ts";
 import { invalidArg, type StatusCode, TritonError } from "../../repository/config/status.ts";
 import { classified } from "../../repository/tensors/classified.ts";
@@ -11,7 +12,6 @@ import type { InferAnswer, InferParameters, InferReceiver, InferRequest } from "
 import type { Served } from "../server/served.ts";
 import { forwardedMetadata } from "./forwarded.ts";
 import { type GrpcOutput, type GrpcWish, type InferMessage, readInfer } from "./infer-request.ts";
-import type { MessageRoom } from "./message-room.ts";
 import { readWith, roomOf } from "./reading.ts";
 
 const CODES: Readonly<Record<StatusCode, GrpcCode>> = {

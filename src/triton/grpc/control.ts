@@ -1,12 +1,12 @@
 /** Answers the methods besides inference. Each takes a message as it was read and returns one in protobuf's JSON: `grpc_server.cc` (2026). */
 
+import type { Choice } from "../../protobuf/message-reader.ts";
 import { invalidArg, TritonError } from "../../repository/config/status.ts";
 import type { LogSettings, ServerAround } from "../server/around.ts";
 import { modelMetadataOf, serverMetadataOf, statisticsOfAll } from "../server/described.ts";
 import { DISABLED_MEMORY } from "../server/shared-memory.ts";
 import { TRACE_NAMES, traceChanges } from "../server/trace-settings.ts";
 import { versionNumber } from "../server/version-number.ts";
-import type { Choice } from "./message-reader.ts";
 
 type JsonNode = string | number | boolean | null | readonly JsonNode[] | JsonDict;
 interface JsonDict {

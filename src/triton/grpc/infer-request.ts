@@ -2,6 +2,9 @@
  * What does a `ModelInferRequest` ask for? Tensors raw or as lists, parameters of a kind each: `infer_handler.cc` (2026), in its
  * words and its order.
  */
+
+import type { MessageRoom } from "../../protobuf/message-room.ts";
+import type { NumberArray, NumberList } from "../../protobuf/number-list.ts";
 import type { Pieces } from "../../python/pieces.ts";
 import { invalidArg } from "../../repository/config/status.ts";
 import {
@@ -20,9 +23,7 @@ import {
   type RequestFields,
 } from "../server/request.ts";
 import type { SharedMemory } from "../server/shared-memory.ts";
-import { readMessage } from "./message-reader.ts";
-import type { MessageRoom } from "./message-room.ts";
-import type { NumberArray, NumberList } from "./number-list.ts";
+import { readMessage } from "./reading.ts";
 
 type Choice =
   | { readonly case: "bool_param"; readonly value: boolean }

@@ -5,6 +5,7 @@ import { MESSAGE_HEAD_BYTES } from "../../grpc/incoming.ts";
 import type { GrpcMethod } from "../../grpc/server.ts";
 import type { GrpcStatus } from "../../grpc/status.ts";
 import type { Clock } from "../../host/clock.ts";
+import type { MessageRoom } from "../../protobuf/message-room.ts";
 import { inTurns } from "../../python/pieces.ts";
 import { TritonError } from "../../repository/config/status.ts";
 import type { ServerAround } from "../server/around.ts";
@@ -13,9 +14,7 @@ import { CONTROL, type ControlMethod, type ControlRequest } from "./control.ts";
 import { disturbable } from "./disturbed.ts";
 import { inferMethod } from "./infer.ts";
 import { type MessageJson, messageParts } from "./message-parts.ts";
-import { readMessage } from "./message-reader.ts";
-import type { MessageRoom } from "./message-room.ts";
-import { readWith, roomOf, UNREADABLE } from "./reading.ts";
+import { readMessage, readWith, roomOf, UNREADABLE } from "./reading.ts";
 import { streamInferMethod } from "./stream-infer.ts";
 
 /** Where the header stands that opens a restricted protocol. */

@@ -2,12 +2,16 @@
 
 import { freeMessage } from "../../grpc/gathered-bytes.ts";
 import type { GrpcStatus } from "../../grpc/status.ts";
+import { messageReader } from "../../protobuf/message-reader.ts";
+import { MessageRefused, MessageRoom } from "../../protobuf/message-room.ts";
+import { NotProtobuf } from "../../protobuf/wire.ts";
 import { atOnceOrInTurns, type Pieces } from "../../python/pieces.ts";
 import type { ServerAround } from "../server/around.ts";
-import { MessageRefused, MessageRoom } from "./message-room.ts";
-import { Unreadable } from "./wire.ts";
+import { serviceMessages } from "./fields.ts";
 
 export const UNREADABLE: GrpcStatus = { code: "INTERNAL", message: "Unable to parse request" };
+
+export const readMessage = messageReader(serviceMessages);
 
 /** Shorter messages are read before others that wait: little can be in them. */
 const SHORT_BYTES = 4096;
@@ -34,7 +38,7 @@ export function readWith<T extends object>(
     room.free();
     freeMessage(bytes);
     if (why instanceof MessageRefused) return why.status;
-    if (why instanceof Unreadable) return UNREADABLE;
+    if (why instanceof NotProtobuf) return UNREADABLE;
     throw why;
   };
   try {

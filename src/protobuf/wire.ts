@@ -1,9 +1,9 @@
-/** Reads single values of protobuf's wire format. Throws `Unreadable` where the bytes are none. */
+/** Reads single values of protobuf's wire format. Throws `NotProtobuf` where the bytes are none. */
 
 export const Wire = { Varint: 0, Bit64: 1, Bytes: 2, StartGroup: 3, EndGroup: 4, Bit32: 5 } as const;
 
 /** The bytes are no message of the type. */
-export class Unreadable extends Error {}
+export class NotProtobuf extends Error {}
 
 /** As C++'s `CodedInputStream` allows. */
 const LENGTH_MOST = 2 ** 31 - 1;
@@ -12,8 +12,9 @@ export class WireCursor {
   readonly bytes: Uint8Array;
   readonly view: DataView;
   at = 0;
-  /** Of the last varint. */
+  /** Low 32 bits of the last varint. */
   low = 0;
+  /** High 32 bits of the last varint. */
   high = 0;
 
   constructor(bytes: Uint8Array) {
@@ -34,7 +35,7 @@ export class WireCursor {
     }
     let [low, high] = [0, 0];
     for (let shift = 0; shift < 70; shift += 7) {
-      if (at >= end) throw new Unreadable();
+      if (at >= end) throw new NotProtobuf();
       const byte = bytes[at++]!;
       const bits = byte & 127;
       if (shift < 28) low |= bits << shift;
@@ -49,7 +50,7 @@ export class WireCursor {
         return;
       }
     }
-    throw new Unreadable();
+    throw new NotProtobuf();
   }
 
   /** The number of a field, and its wire type in the three lowest bits. */
@@ -57,7 +58,7 @@ export class WireCursor {
     const from = this.at;
     this.varint(end);
     const tag = this.low >>> 0;
-    if (this.high !== 0 || this.at - from > 5 || tag < 8 || (tag & 7) > Wire.Bit32) throw new Unreadable();
+    if (this.high !== 0 || this.at - from > 5 || tag < 8 || (tag & 7) > Wire.Bit32) throw new NotProtobuf();
     return tag;
   }
 
@@ -65,7 +66,7 @@ export class WireCursor {
   endOfBytes(end: number): number {
     this.varint(end);
     const length = this.low >>> 0;
-    if (this.high !== 0 || length > LENGTH_MOST || length > end - this.at) throw new Unreadable();
+    if (this.high !== 0 || length > LENGTH_MOST || length > end - this.at) throw new NotProtobuf();
     return this.at + length;
   }
 
@@ -79,7 +80,7 @@ export class WireCursor {
   /** Gives the place before, and goes on by so many bytes. */
   forward(bytes: number, end: number): number {
     const from = this.at;
-    if (bytes > end - from) throw new Unreadable();
+    if (bytes > end - from) throw new NotProtobuf();
     this.at = from + bytes;
     return from;
   }

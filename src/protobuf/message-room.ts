@@ -2,8 +2,8 @@
  * Counts what one message takes in memory while it is read, and refuses it at a limit. A field of two bytes may become an
  * object of hundreds, and a list of numbers may take eight times its bytes.
  */
-import { type HeldMessages, tooMuchHeld } from "../../grpc/held-messages.ts";
-import type { GrpcStatus } from "../../grpc/status.ts";
+import { type HeldMessages, tooMuchHeld } from "../grpc/held-messages.ts";
+import type { GrpcStatus } from "../grpc/status.ts";
 
 /** Why a message is not read. */
 export class MessageRefused extends Error {

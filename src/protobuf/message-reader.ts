@@ -1,13 +1,12 @@
 /**
- * Reads a message of `inference.GRPCInferenceService` by the table of fields, in pieces, as protobuf's C++ reads it: a field
+ * Reads messages of protobuf by a table of fields, in pieces, as protobuf's C++ reads it: a field
  * that the table does not have, or that has another wire type, is passed over and not kept.
  */
-import type { Pieces } from "../../python/pieces.ts";
-import type { ConfigField } from "../../repository/config/schema.ts";
-import { serviceMessages } from "./fields.ts";
+import type { Pieces } from "../python/pieces.ts";
 import type { MessageRoom } from "./message-room.ts";
-import { isListType, type ListType, type NumberArray, NumberList } from "./number-list.ts";
-import { Unreadable, Wire, WireCursor } from "./wire.ts";
+import { type ListType, type NumberArray, NumberList } from "./number-list.ts";
+import { type FieldPlan, type MessagePlan, Plans, type WireField } from "./plans.ts";
+import { NotProtobuf, Wire, WireCursor } from "./wire.ts";
 
 /**
  * A message that was read: a field is missing that has no presence of its own and did not come. A map is a `Map`, a list
@@ -31,78 +30,21 @@ const BYTES_OF_A_PIECE = 262_144;
 const SCANNED_BYTES = 4096;
 /** As protobuf's C++ allows. */
 const DEPTH_MOST = 100;
-/** Lists of bytes that are read into one memory: their elements become a tensor. */
-const PACKED_TEXTS = "bytes_contents";
 
-interface FieldPlan {
-  readonly name: string;
-  readonly type: string;
-  readonly choice: string | null;
-  readonly wire: number;
-  readonly list: "numbers" | "values" | null;
-  /** Of a field that holds messages; entries of a map have a key and a value. */
-  readonly message: MessagePlan | null;
-  readonly isMap: boolean;
-}
-interface MessagePlan {
-  readonly fields: Map<number, FieldPlan>;
-}
+/** Throws `NotProtobuf`, or a `MessageRefused` where it would take more than the room. */
+export type ReadsMessages = (type: string, bytes: Uint8Array, room: MessageRoom) => Pieces<ReadMessage>;
 
-const plans = new Map<string, MessagePlan>();
-
-function planOf(type: string): MessagePlan | null {
-  const fields = serviceMessages.get(type);
-  if (fields === undefined) return null;
-  let plan = plans.get(type);
-  if (plan === undefined) {
-    plan = { fields: new Map() };
-    plans.set(type, plan);
-    for (const field of fields) plan.fields.set(field.number, fieldPlan(field));
-  }
-  return plan;
-}
-
-const WIRES: Readonly<Record<string, number>> = {
-  double: Wire.Bit64,
-  float: Wire.Bit32,
-  string: Wire.Bytes,
-  bytes: Wire.Bytes,
-};
-
-function fieldPlan({ name, type, repeated, keys, choice }: ConfigField): FieldPlan {
-  const isMap = keys !== null;
-  const message = isMap ? entryPlan(keys, type) : planOf(type);
-  const isNumbers = repeated && message === null && (type === "bytes" ? name === PACKED_TEXTS : isListType(type));
-  return {
-    name,
-    type,
-    choice,
-    wire: message === null ? (WIRES[type] ?? Wire.Varint) : Wire.Bytes,
-    list: isNumbers ? "numbers" : repeated ? "values" : null,
-    message,
-    isMap,
+/** Reads the messages of a table. */
+export function messageReader(messages: ReadonlyMap<string, readonly WireField[]>): ReadsMessages {
+  const plans = new Plans(messages);
+  return function* (type, bytes, room) {
+    const plan = plans.of(type)!;
+    if (bytes.length > SCANNED_BYTES) {
+      yield* new MessageReader(bytes, room).scan(plan);
+      room.free();
+    }
+    return yield* new MessageReader(bytes, room).message(plan, bytes.length);
   };
-}
-
-function entryPlan(keys: string, type: string): MessagePlan {
-  const part = (name: string, of: string) =>
-    fieldPlan({ name, number: 0, type: of, repeated: false, keys: null, choice: null, later: false });
-  return {
-    fields: new Map([
-      [1, part("key", keys)],
-      [2, part("value", type)],
-    ]),
-  };
-}
-
-/** Throws `Unreadable`, or a `MessageRefused` where it would take more than the room. */
-export function* readMessage(type: string, bytes: Uint8Array, room: MessageRoom): Pieces<ReadMessage> {
-  const plan = planOf(type)!;
-  if (bytes.length > SCANNED_BYTES) {
-    yield* new MessageReader(bytes, room).scan(plan);
-    room.free();
-  }
-  return yield* new MessageReader(bytes, room).message(plan, bytes.length);
 }
 
 class MessageReader {
@@ -146,9 +88,10 @@ class MessageReader {
   /** Passes over a text and gives its bytes; 0 for bytes, which stay where they are. */
   #passed(type: string, end: number): number {
     const from = this.#from;
-    const start = from.at;
-    from.at = from.endOfBytes(end);
-    return type === "string" ? from.at - start : 0;
+    const to = from.endOfBytes(end);
+    const bytes = to - from.at;
+    from.at = to;
+    return type === "string" ? bytes : 0;
   }
 
   /** What ends there, added to `made`. */
@@ -211,7 +154,7 @@ class MessageReader {
       from.at = to;
       return text;
     } catch {
-      throw new Unreadable();
+      throw new NotProtobuf();
     }
   }
 
@@ -222,9 +165,9 @@ class MessageReader {
     for (let next = tag; ; next = from.tag(end)) {
       const wire = next & 7;
       if (wire === Wire.StartGroup) {
-        if (open.push(next >>> 3) > DEPTH_MOST) throw new Unreadable();
+        if (open.push(next >>> 3) > DEPTH_MOST) throw new NotProtobuf();
       } else if (wire !== Wire.EndGroup) from.skip(wire, end);
-      else if (open.pop() !== next >>> 3) throw new Unreadable();
+      else if (open.pop() !== next >>> 3) throw new NotProtobuf();
       if (open.length === 0) return;
       if (++this.#fields % FIELDS_OF_A_PIECE === 0) yield;
     }
@@ -265,7 +208,7 @@ class MessageReader {
       if (bytes[place]! < 128) count++;
       if (place % (4 * NUMBERS_OF_A_PIECE) === 0) yield;
     }
-    if (end > at && bytes[end - 1]! >= 128) throw new Unreadable();
+    if (end > at && bytes[end - 1]! >= 128) throw new NotProtobuf();
     return count;
   }
 
@@ -273,7 +216,7 @@ class MessageReader {
   *#copied(list: NumberList, bytes: number): Pieces<void> {
     const from = this.#from;
     const size = list.type === "float" ? 4 : 8;
-    if (bytes % size !== 0) throw new Unreadable();
+    if (bytes % size !== 0) throw new NotProtobuf();
     const into = list.withRoom(bytes / size, bytes, this.#room);
     const memory = new Uint8Array(into.buffer, into.byteOffset, into.byteLength);
     for (let left = bytes; left > 0; ) {
@@ -380,7 +323,7 @@ function integerOf(type: string, { low, high }: WireCursor): boolean | number | 
   return type === "int64" ? BigInt.asIntN(64, value) : value;
 }
 
-/** The same memory in words of 32 bits, the low one of a number of 64 bits first; in bytes, where the numbers are bytes. */
+/** Words of 32 bits over the same memory, the low one of a number of 64 bits first. Numbers of one byte are given back. */
 const wordsOf = (numbers: NumberArray): Int32Array | Uint8Array =>
   numbers instanceof Uint8Array ? numbers : new Int32Array(numbers.buffer, numbers.byteOffset, numbers.byteLength >> 2);
 

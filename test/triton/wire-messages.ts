@@ -1,0 +1,88 @@
+/** Makes messages of gRPC that no client would send: of many small fields, long lists, packed bytes. */
+
+const varint = (value: number): number[] =>
+  value < 128 ? [value] : [(value & 127) | 128, ...varint(Math.floor(value / 128))];
+
+/** A field of bytes. */
+export const field = (number: number, bytes: Uint8Array | string): Buffer => {
+  const value = Buffer.from(bytes as string);
+  return Buffer.concat([Buffer.from([...varint(number * 8 + 2), ...varint(value.length)]), value]);
+};
+/** The bytes again and again, up to a length. */
+export const filled = (unit: readonly number[], length: number): Buffer =>
+  Buffer.alloc(length - (length % unit.length), Buffer.from(unit));
+
+/** A request for a model with one input `x`, whose contents are these bytes. */
+export const withContents = (model: string, datatype: string, count: number, contents: Uint8Array): Buffer => {
+  const shape = field(3, Buffer.from(varint(count)));
+  return Buffer.concat([
+    field(1, model),
+    field(5, Buffer.concat([field(1, "x"), field(2, datatype), shape, field(5, contents)])),
+  ]);
+};
+export const withRaw = (model: string, datatype: string, count: number, raw: Uint8Array): Buffer => {
+  const shape = field(3, Buffer.from(varint(count)));
+  const input = field(5, Buffer.concat([field(1, "x"), field(2, datatype), shape]));
+  return Buffer.concat([field(1, model), input, field(7, raw)]);
+};
+/** Entries of a map, each a key and `true`. */
+export const entries = (number: number, count: number): Buffer =>
+  Buffer.concat(
+    Array.from({ length: count }, (_, at) =>
+      field(number, Buffer.concat([field(1, `k${at}`), field(2, Buffer.from([8, 1]))])),
+    ),
+  );
+
+const MIB = 2 ** 20;
+
+export interface Attack {
+  readonly method: string;
+  readonly body: () => Buffer;
+  /** Whether the message is within the limits. */
+  readonly isRead: boolean;
+}
+const infer = (body: () => Buffer, isRead = false): Attack => ({ method: "ModelInfer", body, isRead });
+
+/** By name; each of some megabytes. */
+export const ATTACKS: Readonly<Record<string, Attack>> = {
+  "empty inputs": infer(() => filled([0x2a, 0], 16 * MIB)),
+  "empty outputs": infer(() => filled([0x32, 0], 16 * MIB)),
+  "empty raw contents": infer(() => filled([0x3a, 0], 16 * MIB)),
+  "empty parameters": infer(() => filled([0x22, 0], 16 * MIB)),
+  parameters: infer(() => entries(4, 300_000)),
+  "numbers of 64 bits in a byte each": infer(() =>
+    withContents("INT64", "INT64", 8 * MIB, field(3, filled([1], 8 * MIB))),
+  ),
+  "numbers of 32 bits in a byte each": infer(
+    () => withContents("INT32", "INT32", 8 * MIB, field(2, filled([1], 8 * MIB))),
+    true,
+  ),
+  "numbers as a field each": infer(() => withContents("INT32", "INT32", 4 * MIB, filled([0x10, 1], 8 * MIB)), true),
+  "two lists in turn, a field each": infer(() =>
+    withContents("INT64", "INT64", 1, filled([0x18, 1, 0x28, 1], 16 * MIB)),
+  ),
+  "empty texts of a tensor": infer(() => withContents("STRING", "BYTES", 4 * MIB, filled([0x42, 0], 8 * MIB)), true),
+  floats: infer(() => withContents("FP32", "FP32", 4 * MIB, field(6, filled([0], 16 * MIB))), true),
+  sizes: infer(() => Buffer.concat([field(1, "INT32"), field(5, field(3, filled([1], 8 * MIB)))])),
+  "unknown fields": infer(() => filled([0xf8, 1, 0], 16 * MIB), true),
+  "a name": infer(() => field(1, filled([97], 32 * MIB))),
+  "a name beyond ASCII": infer(() => field(1, filled([0xc3, 0xa9], 32 * MIB))),
+  "groups in groups": infer(() => Buffer.concat([filled([0xbb, 3], 8 * MIB), filled([0xbc, 3], 8 * MIB)])),
+  "settings of a trace": {
+    method: "TraceSetting",
+    body: () => filled([...field(1, field(2, Buffer.from([10, 0])))], 8 * MIB),
+    isRead: false,
+  },
+  "values of one setting": {
+    method: "TraceSetting",
+    body: () => field(1, Buffer.concat([field(1, "trace_level"), field(2, filled([10, 0], 8 * MIB))])),
+    isRead: false,
+  },
+  "fields that ServerLive does not have": { method: "ServerLive", body: () => filled([10, 0], 16 * MIB), isRead: true },
+  "fields that Check does not have": {
+    method: "/grpc.health.v1.Health/Check",
+    body: () => filled([0x12, 0], 16 * MIB),
+    isRead: true,
+  },
+  "parameters of a load": { method: "RepositoryModelLoad", body: () => entries(3, 300_000), isRead: false },
+};
