@@ -7,7 +7,9 @@
  *   bun run bench:hold-triton [--rows WORDS] [--streams 50] [--no-save]
  */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
-import { encoded, TritonClient } from "../test/triton/grpc-client.ts";
+import { gzipSync } from "node:zlib";
+import { encoded, packedCall, SERVICE, TritonClient } from "../test/triton/grpc-client.ts";
+import { ATTACKS } from "../test/triton/wire-messages.ts";
 import { Collections } from "./lib/collections.ts";
 import { type Gaps, judged, moreRuns } from "./lib/gaps.ts";
 import { attack, HTTP2_ATTACKS } from "./lib/http2-attacks.ts";
@@ -35,7 +37,7 @@ const MODELS: Readonly<Record<string, readonly [config: string, behaviour: strin
     "decoupled_repeat",
   ],
   ...Object.fromEntries(
-    ["INT32", "FP32", "STRING"].map((type) => [
+    ["INT32", "INT64", "FP32", "STRING"].map((type) => [
       type,
       [`input ${tensor("x", `TYPE_${type}`)} output ${tensor("y", `TYPE_${type}`)}`, "identity"] as const,
     ]),
@@ -132,7 +134,27 @@ const streamed = (client: TritonClient, resets: boolean) =>
   });
 const many = <T>(count: number, one: () => Promise<T>) => Promise.all(Array.from({ length: count }, one));
 
+/** Sends bytes that are ready. Most are refused. */
+const sent = (method: string, body: Buffer) =>
+  overGrpc(
+    ({ client }) =>
+      new Promise<void>((done) => {
+        const raw = (bytes: Buffer) => bytes;
+        const path = method.startsWith("/") ? method : SERVICE + method;
+        client.makeUnaryRequest(path, raw, raw, body, () => done());
+      }),
+  );
+const zeros = gzipSync(Buffer.alloc(500_000_000), { level: 1 });
+
 const ROWS: Readonly<Record<string, () => Promise<unknown>>> = {
+  ...Object.fromEntries(
+    Object.entries(ATTACKS).map(([name, { method, body }]) => [
+      `fields over gRPC: ${name}`,
+      () => sent(method, body()),
+    ]),
+  ),
+  "500 MB of zeros over gRPC, packed": () => packedCall(grpcPort, zeros),
+  "eight times 500 MB of zeros over gRPC, packed": () => many(8, () => packedCall(grpcPort, zeros)),
   "1,000,000 INT32 in JSON, there and back": () =>
     json(
       "INT32",

@@ -1,4 +1,5 @@
 /** What do tests of gRPC ask with? grpc-js for calls, a socket for what no client would send. */
+import { connect as connectHttp2 } from "node:http2";
 import { connect, type Socket } from "node:net";
 import { fromBinary, fromJson, type JsonValue, toBinary, toJson } from "@bufbuild/protobuf";
 import {
@@ -67,6 +68,35 @@ export class TritonClient {
   close(): void {
     this.client.close();
   }
+}
+
+/** Calls ModelInfer with a message that is packed by gzip already. Resolves with how the call ended. */
+export async function packedCall(port: number, packed: Uint8Array): Promise<string> {
+  const session = connectHttp2(`http://127.0.0.1:${port}`);
+  session.on("error", () => {});
+  const call = session.request({
+    ":method": "POST",
+    ":path": `${SERVICE}ModelInfer`,
+    "content-type": "application/grpc",
+    te: "trailers",
+    "grpc-encoding": "gzip",
+  });
+  const head = Buffer.from([1, 0, 0, 0, 0]);
+  head.writeUInt32BE(packed.length, 1);
+  const told = Promise.withResolvers<string>();
+  const take = (headers: Record<string, unknown>) => {
+    const code = headers["grpc-status"];
+    if (code === undefined) return;
+    const message = decodeURIComponent(`${headers["grpc-message"] ?? ""}`);
+    told.resolve(Number(code) === 0 ? "OK" : `${status[Number(code)]}: ${message}`);
+  };
+  call.on("response", take).on("trailers", take);
+  call.on("data", () => {});
+  call.on("error", (error) => told.resolve(`${error}`)).on("close", () => told.resolve("closed"));
+  call.end(Buffer.concat([head, packed]));
+  const ended = await told.promise;
+  session.destroy();
+  return ended;
 }
 
 export const grpcHead = (method: string, more: readonly HeaderField[] = []): readonly HeaderField[] => [

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { Metadata, status } from "@grpc/grpc-js";
 import { hostTriton, startTriton, type TritonChild } from "./child.ts";
-import { SERVICE, TritonClient } from "./grpc-client.ts";
+import { packedCall, SERVICE, TritonClient } from "./grpc-client.ts";
 import { ATTACKS, entries, field, withContents, withRaw } from "./wire-messages.ts";
 
 setDefaultTimeout(120_000);
@@ -112,54 +112,20 @@ test("packed messages are unpacked within the limit, one after the other", async
     const before = server.residentMib;
     const zeros = Buffer.alloc(300 * MIB);
     const packed = gzipSync(zeros, { level: 1 });
-    const all = await Promise.all(Array.from({ length: 4 }, () => sendPacked(server, packed)));
+    const all = await Promise.all(Array.from({ length: 4 }, () => packedCall(server.child.grpc, packed)));
     for (const ended of all)
       expect(ended).toMatch(/^INTERNAL: Unable to parse|^RESOURCE_EXHAUSTED: messages of more than/);
-    expect(await sendPacked(server, gzipSync(Buffer.alloc(513 * MIB), { level: 1 }))).toBe(
+    expect(await packedCall(server.child.grpc, gzipSync(Buffer.alloc(513 * MIB), { level: 1 }))).toBe(
       `RESOURCE_EXHAUSTED: Received message larger than max (${512 * MIB + 1} vs. ${512 * MIB})`,
     );
     expect(await server.isHealthy()).toBe(true);
     expect(server.mostMib - before).toBeLessThan(700);
     const numbers = withRaw("FP32", "FP32", 4 * MIB, Buffer.alloc(16 * MIB));
-    expect(await sendPacked(server, gzipSync(numbers))).toBe("OK");
+    expect(await packedCall(server.child.grpc, gzipSync(numbers))).toBe("OK");
   } finally {
     await server.stop();
   }
 });
-
-/** A message that is packed already: the flag before it says so. */
-async function sendPacked(server: Watched, packed: Buffer): Promise<string> {
-  const { connect } = await import("node:http2");
-  const session = connect(`http://127.0.0.1:${server.child.grpc}`);
-  session.on("error", () => {});
-  const path = `${SERVICE}ModelInfer`;
-  const call = session.request({
-    ":method": "POST",
-    ":path": path,
-    "content-type": "application/grpc",
-    te: "trailers",
-    "grpc-encoding": "gzip",
-  });
-  const head = Buffer.alloc(5);
-  head[0] = 1;
-  head.writeUInt32BE(packed.length, 1);
-  const told = Promise.withResolvers<string>();
-  const take = (headers: Record<string, unknown>) => {
-    const code = headers["grpc-status"];
-    if (code === undefined) return;
-    const message = decodeURIComponent(`${headers["grpc-message"] ?? ""}`);
-    told.resolve(Number(code) === 0 ? "OK" : `${status[Number(code)]}: ${message}`);
-  };
-  call
-    .on("response", take)
-    .on("trailers", take)
-    .on("data", () => {});
-  call.on("error", (error) => told.resolve(`${error}`)).on("close", () => told.resolve("closed"));
-  call.end(Buffer.concat([head, packed]));
-  const ended = await told.promise;
-  session.destroy();
-  return ended;
-}
 
 test("many calls with many parameters, and many large messages at once", async () => {
   const server = await Watched.start();
