@@ -1,6 +1,6 @@
 /** What does a request's body say? One table of fields per dialect, from a turn, what was said before it, and the options. */
 import { TraceError } from "../traces/trace.ts";
-import { isTriton, type LoadDialect } from "./answer.ts";
+import { isTriton, type LoadDialect } from "./answers/answer.ts";
 import type { Settings } from "./settings.ts";
 import { type TritonInputs, tensorsOf } from "./triton/tensors.ts";
 import type { ConversationMessage, Turn } from "./types.ts";

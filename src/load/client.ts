@@ -1,7 +1,7 @@
 /** Who sends requests and keeps their deadlines? Builds each one's bytes, gives it to a connection, makes its record. */
 import type { Cancel, Clock } from "../host/clock.ts";
 import { type Random, seeded } from "../host/random.ts";
-import { Patterns } from "./answer.ts";
+import { Patterns } from "./answers/answer.ts";
 import { type BodyOptions, bodyOf, UsageAsked } from "./body.ts";
 import { Connections, type Sending, type ServerAddress } from "./connections.ts";
 import { ClientExchange } from "./exchange.ts";

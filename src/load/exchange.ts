@@ -1,9 +1,10 @@
 /** Follows one request from its first byte to the last byte of its answer. */
 import { looseObject } from "../config/json-object.ts";
 import { GrowingBytes } from "../host/growing-bytes.ts";
-import { Answer, isTriton, type LoadDialect, messageOf, type Patterns, quoted, tooMuch } from "./answer.ts";
+import { Answer, isTriton, type LoadDialect, type Patterns, quoted, tooMuch } from "./answers/answer.ts";
+import { messageOf } from "./answers/error-forms.ts";
+import { EventStream } from "./answers/event-stream.ts";
 import type { ResponseReceiver } from "./connections.ts";
-import { EventStream } from "./event-stream.ts";
 import { ResponseParser, type ResponseSink } from "./http-response.ts";
 import type { FailureClass } from "./types.ts";
 
@@ -170,9 +171,9 @@ export class ClientExchange implements ResponseReceiver, ResponseSink {
     const { answer } = this;
     const { dialect } = this.#options;
     if (answer.chunks === 0) answer.fail("no token", "the answer ended before its first token");
-    else if (!isTriton(dialect) && !answer.done && !answer.finished) {
-      answer.fail("mid-stream end", "the answer ended without finish_reason and [DONE]");
-    }
+    else if (isTriton(dialect) || answer.finished) return;
+    else if (answer.done) answer.fail("incomplete", "the stream ended with [DONE], but without a finish_reason");
+    else answer.fail("mid-stream end", "the answer ended without finish_reason and [DONE]");
   }
 
   #refused(text: string): void {

@@ -4,7 +4,7 @@ import { epochSeconds } from "../host/clock.ts";
 import { randomHex } from "../host/random.ts";
 import type { Result } from "../report/result.ts";
 import { TraceError } from "../traces/trace.ts";
-import { isTriton, type LoadDialect } from "./answer.ts";
+import { isTriton, type LoadDialect } from "./answers/answer.ts";
 import { arrivals } from "./arrivals.ts";
 import { Client, type ClientOptions, type LoadClient } from "./client.ts";
 import { dataset, type LoadDataset } from "./datasets/index.ts";

@@ -8,9 +8,16 @@ export type Slo = Partial<Record<"ttft" | "tpot" | "itl" | "e2el", number>>;
 
 export const isGoodAnswer = ({ failure, disturbed }: RequestRecord): boolean => failure === null && disturbed === null;
 
-/** Requests that count as failed: what was cut on purpose, or by the run's end, is neither complete nor failed. */
-export const isFailed = ({ failure, disturbed }: RequestRecord): boolean =>
-  failure !== null && disturbed === null && failure.kind !== "unfinished";
+/** True for a stream that ended in order but without a finish reason: it counts as neither complete nor failed. */
+export const isIncomplete = ({ failure, disturbed }: RequestRecord): boolean =>
+  disturbed === null && failure?.kind === "incomplete";
+
+/** True for a request that failed. A request that was cut on purpose, or by the run's end, is neither complete nor failed. */
+export const isFailed = (record: RequestRecord): boolean =>
+  record.failure !== null &&
+  record.disturbed === null &&
+  record.failure.kind !== "unfinished" &&
+  !isIncomplete(record);
 
 const ms = (us: number): number => us / 1000;
 

@@ -3,7 +3,8 @@ import { jsonObjectIn, looseList, looseObject } from "../config/json-object.ts";
 import type { Clock } from "../host/clock.ts";
 import { bodyAtMost } from "../host/read-at-most.ts";
 import { TraceError } from "../traces/trace.ts";
-import { isTriton, type LoadDialect, messageOf, quoted } from "./answer.ts";
+import { isTriton, type LoadDialect, quoted } from "./answers/answer.ts";
+import { messageOf } from "./answers/error-forms.ts";
 import type { Count } from "./datasets/index.ts";
 import { inputOf, type TritonInputs } from "./triton/tensors.ts";
 

@@ -1,4 +1,4 @@
-/** What is sent, and what came of it? The types that datasets, client, measures and reports share. */
+/** Describes what is sent, and what came of it: the types that datasets, client, measures and reports share. */
 import type { ReportRecord } from "../report/result.ts";
 import type { BadLine } from "../traces/trace.ts";
 
@@ -43,6 +43,8 @@ export type FailureClass =
   | "error event"
   | "malformed"
   | "no token"
+  /** The stream ended in order, but no choice has a finish reason. */
+  | "incomplete"
   | "cancelled"
   /** The run ended first. */
   | "unfinished";

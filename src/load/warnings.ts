@@ -1,7 +1,7 @@
-/** What must a reader of the numbers know? Each warning is printed as well as written. */
+/** Finds what a reader of the numbers must know. Each warning is printed as well as written. */
 import { lateSends, type SendPacing } from "./late-sends.ts";
 import { CHUNKS_KEPT } from "./many-gaps.ts";
-import { isGoodAnswer, saysTokens } from "./measures.ts";
+import { isGoodAnswer, isIncomplete, saysTokens } from "./measures.ts";
 import type { RequestRecord } from "./types.ts";
 
 export interface Evidence {
@@ -72,6 +72,11 @@ export function warningsOf(evidence: Evidence): string[] {
   if (other > OTHER_LENGTH_MOST * asked.length) {
     found.push(`${other} of ${asked.length} answers are not as long as asked for; --ignore-eos asks for full length`);
   }
+  const incomplete = records.filter(isIncomplete).length;
+  if (incomplete > 0)
+    found.push(
+      `${incomplete} streams ended without a finish_reason: they count as incomplete, and their times are in no latency`,
+    );
   const noDone = good.filter((r) => !r.done).length;
   if (stream && hasUsage && noDone > 0) found.push(`${noDone} streams ended without [DONE]`);
   if (warmUp.some((r) => r.cachedTokens > 0)) {

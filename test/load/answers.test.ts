@@ -1,7 +1,7 @@
-/** Does the client read from an answer what is in it, whatever the pieces in which it comes? */
+/** The client reads from an answer what is in it, whatever the pieces in which it comes. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { Patterns } from "../../src/load/answer.ts";
+import { Patterns } from "../../src/load/answers/answer.ts";
 import { adjusted, distributions, tpotMs } from "../../src/load/measures.ts";
 import { flatKeys } from "../../src/load/vllm-keys.ts";
 import { bytesOf, chatEvent, chunk, END, event, HEAD, read, recordOf, usageEvent, workedExample } from "./played.ts";
@@ -197,7 +197,7 @@ describe("what has misled other tools", () => {
       read([
         [0, bytesOf(HEAD)],
         ...said.map(([ms, value]) => [ms * 1000, bytesOf(chunk(event(value)))] as const),
-        [900_000, bytesOf(chunk(event("[DONE]")) + END)],
+        [900_000, bytesOf(chunk(event(chatEvent({ finish: "stop" })) + event("[DONE]")) + END)],
       ]).exchange,
     );
   const token = (content: string, so?: number) =>

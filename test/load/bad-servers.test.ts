@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { WallClock } from "../../src/host/clock.ts";
-import type { LoadDialect } from "../../src/load/answer.ts";
+import type { LoadDialect } from "../../src/load/answers/answer.ts";
 import { ServerTalk, Unmeasured } from "../../src/load/server.ts";
 import { TraceError } from "../../src/traces/trace.ts";
 import { main } from "../program.ts";

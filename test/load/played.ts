@@ -1,5 +1,5 @@
 /** Answers as a server would send them, byte by byte: for tests of who reads them. */
-import { Patterns } from "../../src/load/answer.ts";
+import { Patterns } from "../../src/load/answers/answer.ts";
 import { ClientExchange } from "../../src/load/exchange.ts";
 import type { RequestRecord } from "../../src/load/types.ts";
 

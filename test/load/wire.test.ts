@@ -298,7 +298,14 @@ test("metrics that are not there are missed, not waited for", async () => {
 test("usage alone tells the tokens where chunks do not: the gaps are said to be per chunk", async () => {
   const { result } = await load((_, wire) =>
     wire.send(
-      HEAD + chunk(event(chatEvent({ delta: { content: "ABCDE" } })) + event(usageEvent(5)) + event("[DONE]")) + END,
+      HEAD +
+        chunk(
+          event(chatEvent({ delta: { content: "ABCDE" } })) +
+            event(chatEvent({ finish: "stop" })) +
+            event(usageEvent(5)) +
+            event("[DONE]"),
+        ) +
+        END,
     ),
   );
   expect(result.understudy.warnings!.join("\n")).toContain("ITL is per chunk");

@@ -5,7 +5,7 @@
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:http2";
 import type { Cancel, Clock } from "../../host/clock.ts";
 import { TraceError } from "../../traces/trace.ts";
-import { Answer, Patterns, quoted } from "../answer.ts";
+import { Answer, Patterns, quoted } from "../answers/answer.ts";
 import { turnText, UsageAsked } from "../body.ts";
 import type { ClientOptions, LoadClient, PendingRequest, Prepared } from "../client.ts";
 import type { FailureClass, RequestRecord } from "../types.ts";

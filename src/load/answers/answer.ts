@@ -4,12 +4,13 @@
  * output follows vllm 0.33.0, `benchmarks/lib/endpoint_request_func.py`: in chat non-empty content, reasoning or calls, or
  * empty content without `role`; in completions every event with a choice.
  */
-import { jsonObjectIn, type LooseObject, looseList, looseObject, shownJson } from "../config/json-object.ts";
-import { ByteBudget } from "../host/growing-bytes.ts";
-import { printable } from "../host/printable.ts";
+import { jsonObjectIn, type LooseObject, looseList, looseObject, shownJson } from "../../config/json-object.ts";
+import { ByteBudget } from "../../host/growing-bytes.ts";
+import { printable } from "../../host/printable.ts";
+import type { FailureClass, RequestRecord, Turn } from "../types.ts";
+import { errorIn } from "./error-forms.ts";
 import { EVENT_LIMIT, type EventReceiver } from "./event-stream.ts";
 import { EventPattern } from "./pattern.ts";
-import type { FailureClass, RequestRecord, Turn } from "./types.ts";
 
 export type LoadDialect = "openai-chat" | "openai" | "triton-generate" | "triton-http" | "triton-grpc";
 
@@ -106,7 +107,7 @@ export class Answer implements EventReceiver {
   promptTokens = -1;
   outputTokens = -1;
   cachedTokens = 0;
-  /** `[DONE]` came; a `finish_reason` came. */
+  /** `[DONE]` came; a `finish_reason` of any choice came. */
   done = false;
   finished = false;
   failure: Failure | null = null;
@@ -140,7 +141,7 @@ export class Answer implements EventReceiver {
     return found[1];
   }
 
-  event(bytes: Uint8Array, from: number, to: number): void {
+  event(bytes: Uint8Array, from: number, to: number, isError: boolean): void {
     // An empty event is none (WHATWG HTML, 9.2.6), and nothing counts behind the end.
     if (this.done || from === to) return;
     const data = bytes.subarray(from, to);
@@ -150,6 +151,10 @@ export class Answer implements EventReceiver {
     }
     const text = decoder.decode(data);
     const value = answerIn(text);
+    if (isError) {
+      this.fail("error event", value === null ? quoted(text) : (errorIn(value) ?? shownJson(value)));
+      return;
+    }
     if (value === null) {
       this.fail("malformed", `an event that is ${noObject(text)}: ${quoted(text)}`);
       return;
@@ -179,8 +184,9 @@ export class Answer implements EventReceiver {
       this.fail("malformed", `an answer that is ${noObject(text)}: ${quoted(text)}`);
       return;
     }
-    if (value.error !== undefined && value.error !== null) {
-      this.fail("error event", messageOf(value.error));
+    const error = errorIn(value);
+    if (error !== null) {
+      this.fail("error event", error);
       return;
     }
     if (this.#dialect === "triton-http" && Array.isArray(value.outputs)) {
@@ -247,8 +253,9 @@ export class Answer implements EventReceiver {
 
   /** Returns true for a plain token's event, whose like will come again. */
   #take(event: LooseObject): boolean {
-    if (event.error !== undefined && event.error !== null) {
-      this.fail("error event", messageOf(event.error));
+    const error = errorIn(event);
+    if (error !== null) {
+      this.fail("error event", error);
       return false;
     }
     this.#usage(event.usage);
@@ -264,7 +271,7 @@ export class Answer implements EventReceiver {
       this.fail("malformed", `an event whose choice is no JSON object: ${quoted(shownJson(choices[0]))}`);
       return false;
     }
-    const ended = choice.finish_reason !== undefined && choice.finish_reason !== null;
+    const ended = choices.some(hasFinishReason);
     if (ended) this.finished = true;
     const delta = this.#dialect === "openai" ? choice : looseObject(choice.delta);
     if (delta === null || (this.#dialect === "openai-chat" && !hasOutput(delta))) return false;
@@ -330,18 +337,16 @@ function hasOutput(delta: LooseObject): boolean {
   return content === "" && !("role" in delta);
 }
 
+function hasFinishReason(choice: unknown): boolean {
+  const reason = looseObject(choice)?.finish_reason;
+  return reason !== undefined && reason !== null;
+}
+
 const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
 
 /** A number of tokens; -1 if it is none. */
 const countIn = (value: unknown): number =>
   Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= TOKENS_MOST ? (value as number) : -1;
-
-/** Returns an error as a server words it: a text, the message of an object, or its JSON. */
-export function messageOf(error: unknown): string {
-  if (typeof error === "string") return error || "no text";
-  const message = looseObject(error)?.message;
-  return typeof message === "string" && message !== "" ? message : shownJson(error);
-}
 
 const QUOTED_MOST = 120;
 

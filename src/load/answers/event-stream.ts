@@ -1,9 +1,9 @@
 /**
  * Reads server-sent events as the HTML standard describes them (section 9.2.6): lines end with LF, CRLF or CR, the `data`
- * fields of an event are joined, comments and other fields are ignored. Takes pieces of any size. An event that lies whole
+ * fields of an event are joined, comments and other fields are ignored. Of an event's type only `error` counts. Takes pieces of any size. An event that lies whole
  * in a piece is not copied; of others at most `EVENT_LIMIT` bytes are held.
  */
-import { type ByteBudget, GrowingBytes } from "../host/growing-bytes.ts";
+import { type ByteBudget, GrowingBytes } from "../../host/growing-bytes.ts";
 
 /** Most bytes of a line, and of the data of one event. */
 export const EVENT_LIMIT = 1 << 22;
@@ -11,8 +11,8 @@ export const EVENT_LIMIT = 1 << 22;
 export interface EventReceiver {
   /** A whole event whose form is known by heart begins at `at`: where it ends, behind its blank line; -1: it is another. */
   match(bytes: Uint8Array, at: number, end: number): number;
-  /** The data of an event; the bytes are the caller's again afterwards. */
-  event(bytes: Uint8Array, from: number, to: number): void;
+  /** The data of an event; the bytes are the caller's again afterwards. `isError`: its type is `error`. */
+  event(bytes: Uint8Array, from: number, to: number, isError: boolean): void;
   /** The event is longer than `EVENT_LIMIT`, or all answers together hold too much. Nothing more is read. */
   tooLong(): void;
 }
@@ -21,6 +21,9 @@ const LF = 10;
 const CR = 13;
 const SPACE = 32;
 const DATA = Buffer.from("data:");
+const ERROR_TYPE = /^event: ?error$/;
+/** Longest line that may be the type of an error. */
+const ERROR_TYPE_BYTES = "event: error".length;
 /** May stand before the first line, and is none of it. */
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 
@@ -32,6 +35,8 @@ export class EventStream {
   readonly #data: GrowingBytes;
   /** True if the event has a data field, which may be empty. */
   #hasData = false;
+  /** True if the event's type is `error`. */
+  #isError = false;
   #isOver = false;
   #afterCr = false;
   /** Bytes of the mark that came; as many as it has: it was there, or is not to come. */
@@ -51,7 +56,7 @@ export class EventStream {
       if (bytes[at] === LF) at++;
     }
     while (at < to && !this.#isOver) {
-      if (this.#line.length === 0 && !this.#hasData) {
+      if (this.#line.length === 0 && !this.#hasData && !this.#isError) {
         const behind = this.#sink.match(bytes, at, to);
         if (behind > at) {
           at = behind;
@@ -69,7 +74,8 @@ export class EventStream {
         this.#hold(bytes, at, end);
         this.#takeLine();
       } else if (!this.#hasData && isData(bytes, at, end) && next < to && isEnd(bytes[next]!)) {
-        this.#sink.event(bytes, valueAt(bytes, at, end), end);
+        this.#sink.event(bytes, valueAt(bytes, at, end), end, this.#isError);
+        this.#isError = false;
         at = this.#behind(bytes, next, to);
         continue;
       } else this.#take(bytes, at, end);
@@ -123,14 +129,17 @@ export class EventStream {
       const isHeld = !this.#hasData || this.#data.append(LINE_FEED, 0, 1);
       this.#hasData = true;
       if (!isHeld || !this.#data.append(bytes, valueAt(bytes, from, to), to)) this.#tooLong();
-    }
+    } else if (to - from <= ERROR_TYPE_BYTES && bytes[from] === FIRST_OF_EVENT)
+      this.#isError = ERROR_TYPE.test(decoder.decode(bytes.subarray(from, to)));
   }
 
   #dispatch(): void {
+    const isError = this.#isError;
+    this.#isError = false;
     if (!this.#hasData) return;
     const data = this.#data.bytes();
     this.#hasData = false;
-    this.#sink.event(data, 0, data.length);
+    this.#sink.event(data, 0, data.length, isError);
     this.#data.clear();
   }
 
@@ -146,6 +155,8 @@ export class EventStream {
 }
 
 const LINE_FEED = Buffer.from("\n");
+const FIRST_OF_EVENT = "e".charCodeAt(0);
+const decoder = new TextDecoder();
 
 const isEnd = (byte: number): boolean => byte === LF || byte === CR;
 
