@@ -14,10 +14,7 @@ export const isIncomplete = ({ failure, disturbed }: RequestRecord): boolean =>
 
 /** True for a request that failed. A request that was cut on purpose, or by the run's end, is neither complete nor failed. */
 export const isFailed = (record: RequestRecord): boolean =>
-  record.failure !== null &&
-  record.disturbed === null &&
-  record.failure.kind !== "unfinished" &&
-  !isIncomplete(record);
+  record.failure !== null && record.disturbed === null && record.failure.kind !== "unfinished" && !isIncomplete(record);
 
 const ms = (us: number): number => us / 1000;
 

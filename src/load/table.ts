@@ -141,7 +141,8 @@ export function ourTable(settings: Settings, { understudy }: Result, metrics: re
 
 function summary(counts: Readonly<Record<string, number>>): string {
   const parts = [`${counts.completed} of ${counts.sent} complete`];
-  for (const kind of ["failed", "incomplete", "unfinished", "disturbed"]) if (counts[kind]) parts.push(`${counts[kind]} ${kind}`);
+  for (const kind of ["failed", "incomplete", "unfinished", "disturbed"])
+    if (counts[kind]) parts.push(`${counts[kind]} ${kind}`);
   if (counts.warm_up) parts.push(`${counts.warm_up} for warming up before`);
   if (counts.cached_tokens) parts.push(`${counts.cached_tokens} of ${counts.input_tokens} prompt tokens from a cache`);
   return parts.join(", ");

@@ -254,7 +254,7 @@ function lastTokens(record: RequestRecord): number[] | null {
   });
 }
 
-/** What the table says of it. */
+/** Returns the lines of the table. */
 export function truthLines(truth: TruthResult): string[] {
   const cells = (metric: string) => {
     const error = truth.errors?.[metric];
@@ -267,8 +267,12 @@ export function truthLines(truth: TruthResult): string[] {
     row("TTFT", cells("ttft")),
     row("gaps between chunks", cells("itl")),
     row("E2EL", cells("e2el")),
-    `of ${truth.requests} requests that the server knew; ${truth.missing} it did not`,
+    `of ${truth.requests} requests that the server knew`,
   ];
+  if (truth.missing > 0)
+    lines.push(
+      `${truth.missing} requests were unknown to the server that was asked for the truth: the address may be several servers, of which each knows only its own requests`,
+    );
   if (truth.without_gaps > 0)
     lines.push(`${truth.without_gaps} answers had chunks of several tokens that were not counted: no gaps`);
   if (truth.steps_lost > 0) lines.push(`${truth.steps_lost} tokens came in steps of which the server no longer knew`);

@@ -224,7 +224,8 @@ describe("against our own server", () => {
   test("the truth from the server's log", async () => {
     const flags = "--num-prompts 5 --input-len 5 --output-len 6 --check-truth-log truth.jsonl --json l.json";
     const { code, out } = await run("--url", server.url, ...flags.split(" "));
-    expect([code, out]).toEqual([0, expect.stringContaining("of 5 requests that the server knew; 0 it did not")]);
+    expect([code, out]).toEqual([0, expect.stringContaining("of 5 requests that the server knew\n")]);
+    expect(out).not.toContain("unknown to the server");
     const { truth } = JSON.parse(readFileSync(join(folder, "l.json"), "utf8")).understudy;
     expect(truth).toMatchObject({ requests: 5, missing: 0, errors: { itl: { count: 25 }, ttft: { count: 5 } } });
   });
@@ -238,6 +239,37 @@ describe("against our own server", () => {
       expect(truth).toMatchObject({ requests: 400, missing: 0, errors: { ttft: { count: 400 } } });
     } finally {
       await forgetful.stop();
+    }
+  });
+
+  test("requests that another server behind the address answered are said to be unknown, and why", async () => {
+    const servers = [await hosted(["--timing", "none"]), await hosted(["--timing", "none"])];
+    const isTruth = (path: string) => path.startsWith("/understudy/");
+    let next = 0;
+    const balancer = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: (request) => {
+        const { pathname, search } = new URL(request.url);
+        const { url } = servers[isTruth(pathname) ? 0 : next++ % 2]!;
+        return fetch(`${url}${pathname}${search}`, {
+          method: request.method,
+          headers: request.headers,
+          body: request.body,
+        });
+      },
+    });
+    try {
+      const flags = "--num-prompts 20 --input-len 5 --output-len 3 --check-truth --no-server-metrics --json b.json";
+      const { code, out } = await run("--url", `http://127.0.0.1:${balancer.port}`, ...flags.split(" "));
+      const { truth } = JSON.parse(readFileSync(join(folder, "b.json"), "utf8")).understudy;
+      expect([code, truth.requests + truth.missing]).toEqual([0, 20]);
+      expect(truth.missing).toBeGreaterThan(0);
+      expect(out).toContain(`${truth.missing} requests were unknown to the server that was asked for the truth`);
+      expect(out).toContain("the address may be several servers");
+    } finally {
+      await balancer.stop(true);
+      for (const one of servers) await one.stop();
     }
   });
 
