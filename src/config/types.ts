@@ -7,7 +7,7 @@ import type { FrontLimits, TlsConfig } from "./front-limits.ts";
 import type { KvCacheDtype } from "./kv-cache-dtypes.ts";
 import type { MetricsProfile } from "./metrics-profiles.ts";
 import type { OutputLengths } from "./output-lengths.ts";
-import type { ReasoningName, ToolParserName } from "./parsers.ts";
+import type { ReasoningField, ReasoningFormat, ToolFormat } from "./parsers.ts";
 import type { RequestOrders } from "./request-orders.ts";
 import type { RoleName } from "./roles.ts";
 import type { StreamWritesOrder } from "./stream-writes.ts";
@@ -106,7 +106,7 @@ export interface StepNoise {
 }
 
 /** Known defects of the real server's metrics, each of which `--fix` repairs. */
-export const FIX_NAMES = ["abort-counted", "abort-times", "preemptions-at-once"] as const;
+export const FIX_NAMES = ["abort-counted", "abort-times", "preemptions-at-once", "responses-counted"] as const;
 export type FixName = (typeof FIX_NAMES)[number];
 
 /** Documented defects of other versions and servers, each of which `--bug` brings back: `metrics/bugs/`. */
@@ -218,8 +218,12 @@ export interface WireConfig {
   readonly script?: string;
   /** Whoever orders nothing gets back what was said last. */
   readonly echo?: boolean;
-  readonly reasoningParser?: ReasoningName;
-  readonly toolCallParser?: ToolParserName;
+  /** The format of reasoning; absent: no reasoning parser. */
+  readonly reasoningParser?: ReasoningFormat;
+  /** The field that holds reasoning; absent: as the real server of the role names it. */
+  readonly reasoningField?: ReasoningField;
+  /** The format of tool calls; absent: no tool parser. */
+  readonly toolCallParser?: ToolFormat;
   /** `--enable-auto-tool-choice`. */
   readonly autoToolChoice?: boolean;
   /** So many of a hundred requests fail; absent: none. Absent types: any. */
@@ -335,6 +339,8 @@ export interface ServeConfig {
   readonly preset: string;
   /** Where the model's name chose the preset: those measured for it, `preset` first; empty: none, `preset` is the default one. */
   readonly presetsOfModel?: readonly string[];
+  /** Blocks of the default preset's pool, which was enlarged to hold one request of full length; absent: it was not. */
+  readonly poolGrownFrom?: number;
   /** 0 to 1, as given; the pool's size already follows it. Shown in `cache_config_info`. */
   readonly gpuMemoryUtilization: number;
   /** As given; the pool's size already follows it. Shown in `cache_config_info`. Absent: auto. */

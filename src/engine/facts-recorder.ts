@@ -51,11 +51,12 @@ export class FactsRecorder implements LoopObserver {
   }
 
   submitted(
-    { id, choices }: Generation,
+    { id, choices, ofResponses }: Generation,
     { order, arrivalUs, promptTokens }: CoreRequest,
     receiver: Receiver,
   ): RequestTimeline {
-    return new RequestTimeline(this, id ?? `${order}`, order, arrivalUs, promptTokens, receiver, choices);
+    const name = id ?? `${order}`;
+    return new RequestTimeline(this, name, order, arrivalUs, promptTokens, receiver, choices, ofResponses);
   }
 
   /** May one more run or preemption be kept? */

@@ -135,6 +135,8 @@ export class Iterations implements Observer {
   /** How many of a prompt's choices have ended, and the first of them. */
   readonly #choices = new WeakMap<Choices, { readonly first: EndedRequest; readonly count: number }>();
   readonly #blocksUsable: number;
+  /** Requests to `/v1/responses` count as others do. */
+  readonly #countsResponses: boolean;
   readonly #requestBlockSize: number;
   #iter = 0;
   #eventId = 0;
@@ -142,6 +144,7 @@ export class Iterations implements Observer {
   constructor({ engine, trtllmServe }: ServeConfig) {
     const given = trtllmServe!;
     this.#blocksUsable = engine.numGpuBlocks - 1;
+    this.#countsResponses = engine.fixes?.includes("responses-counted") === true;
     this.#requestBlockSize = given.enableIterPerfStats && given.enableIterReqStats ? engine.blockSize : 0;
     const keeps = given.returnPerfMetrics && given.perfMetricsMaxRequests > 0;
     this.records = given.enableIterPerfStats ? new Backlog(given.iterStatsMaxIterations) : null;
@@ -202,8 +205,10 @@ export class Iterations implements Observer {
   step(): void {}
   idle(): void {}
 
+  /** The product's `openai_responses` extracts no metrics of a request (`openai_server.py`, TensorRT-LLM#13949). */
   request(timeline: RequestTimeline): void {
-    const { choices } = timeline;
+    const { choices, ofResponses } = timeline;
+    if (ofResponses && !this.#countsResponses) return;
     const ended = endedOf(timeline);
     if (choices === undefined) this.#tell(ended, ended);
     else this.#choiceEnded(choices, ended);

@@ -114,6 +114,8 @@ export class RequestTimeline implements TimelineFacts {
     readonly receiver: Receiver,
     /** Shared with the others of its prompt, where there are some. */
     readonly choices?: Choices,
+    /** `/v1/responses` asked for it. */
+    readonly ofResponses: boolean = false,
   ) {
     this.#rebasedBeforeUs = recorder.rebasedUs;
   }

@@ -64,6 +64,8 @@ export interface Generation {
   readonly rank?: number;
   /** Where the prompt has several choices. */
   readonly choices?: Choices;
+  /** True if `/v1/responses` asked for it; absent: another route did. */
+  readonly ofResponses?: true;
   /** When the request reached the server; its TTFT counts from here. */
   readonly arrivalUs: number;
   /** When making its prompt into ids began; absent: at its arrival. */

@@ -102,13 +102,15 @@ function planner(
   if (namedIsText(request, tools) && request.sampling.structure) return null;
   // Who has been told what a tool gave says so, rather than ask again.
   const answered = request.messages.at(-1)?.role === "tool";
+  const callsBefore = request.messages.reduce((sum, { toolCalls }) => sum + (toolCalls?.length ?? 0), 0);
   return (seed) => {
     const wanted = calls === null ? !answered && drawn(seed, CALLS) < share : calls !== false;
     if (free && !wanted) return null;
     const { habits, kind } = tools;
     const called = calledOf(use, seed, calls, habits?.another);
     if (called.length === 0) return null;
-    return { form: kind.name, text: "", spaced: free, calls: called.map(planned), ...(habits ? { habits } : {}) };
+    const plan = { form: kind.name, text: "", spaced: free, calls: called.map(planned), callsBefore };
+    return { ...plan, ...(habits ? { habits } : {}) };
   };
 }
 

@@ -8,6 +8,7 @@ import { promptLogprobCount } from "./output-options.ts";
 import type { ServerTraits } from "./server-traits.ts";
 import { steeredLength } from "./steering.ts";
 import { thinkingOf, thoughtfulAnswer, thoughtsBefore } from "./thinking.ts";
+import { apiOf } from "./tool-use.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 
@@ -60,6 +61,7 @@ export function generationOf(plan: RequestPlan, choice: ChoicePlan): Generation 
     adapter: plan.adapter,
     rank: plan.rank,
     choices: choice.siblings,
+    ...(request.kind === "chat" && apiOf(request) === "Responses" ? { ofResponses: true } : {}),
     arrivalUs: plan.arrivalUs,
     encodedFromUs: plan.encodedFromUs,
     transferUs: cut.transferUs,

@@ -80,7 +80,7 @@ function skipsSpecials(request: ChatRequest | CompletionRequest, { reasoning, to
   if (!request.skipSpecialTokens || request.kind !== "chat") return request.skipSpecialTokens;
   if (reasoning?.name === "qwen3") return false;
   if (!tools?.kind.showsSpecial || request.toolChoice === "none") return true;
-  return request.tools === null && tools.kind.name !== "qwen3_coder";
+  return request.tools === null && !tools.kind.alwaysShowsSpecial;
 }
 
 function parserOf(request: ChatRequest | CompletionRequest, server: ServerTraits): ParserSetup | null {

@@ -155,9 +155,9 @@ export function outsideError(name: string, shown: string, size: number): ErrorAn
   return validationError(message, name, shown);
 }
 
-function checkEngineFeatures({ sampling }: ChatRequest | CompletionRequest, { reasons }: Limits): ErrorAnswer | null {
+function checkEngineFeatures({ sampling }: ChatRequest | CompletionRequest, { reasoning }: Limits): ErrorAnswer | null {
   if (sampling.constraintError !== null) return badRequest(sampling.constraintError);
-  if (sampling.thinkingTokenBudget === null || reasons === true) return null;
+  if (sampling.thinkingTokenBudget === null || reasoning !== undefined) return null;
   return badRequest(
     "thinking_token_budget is set but reasoning_config is not configured. " +
       "Please set --reasoning-parser and/or --reasoning-config to use thinking_token_budget.",

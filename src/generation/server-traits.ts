@@ -1,4 +1,5 @@
 /** What do all answers of one server share? Its vocabulary, its parsers, what it says of itself. Types only. */
+import type { ReasoningField } from "../config/parsers.ts";
 import type { ToolHabits } from "../config/tool-habits.ts";
 import type { Vocabulary } from "../content/types.ts";
 import type { Accounting, LogprobSource } from "../front/front.ts";
@@ -27,6 +28,8 @@ export interface ServerTraits {
   readonly cacheBlockTokens: number;
   /** `--reasoning-parser`; null or absent: none. */
   readonly reasoning?: ReasoningSetup | null;
+  /** The field of messages and deltas that holds reasoning; absent: the role's own. */
+  readonly reasoningField?: ReasoningField;
   /** `--tool-call-parser`; null or absent: none. */
   readonly tools?: {
     readonly kind: ToolParserKind;

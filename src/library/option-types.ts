@@ -131,7 +131,7 @@ export interface ServerOptions extends EngineOptions, ForeignOptions {
     | "vllm-0.33"
     | undefined;
   /** Known defects of the real server's metrics to repair: docs/metrics.md. Default: none. */
-  readonly fix?: readonly ("abort-counted" | "abort-times" | "preemptions-at-once")[] | undefined;
+  readonly fix?: readonly ("abort-counted" | "abort-times" | "preemptions-at-once" | "responses-counted")[] | undefined;
   /** Defects that the metrics get on purpose, so that a checker finds them: docs/bug-modes.md. Default: none. */
   readonly bug?:
     | readonly (
@@ -171,16 +171,18 @@ export interface ServerOptions extends EngineOptions, ForeignOptions {
   readonly overrideGenerationConfig?: GenerationConfig | undefined;
   /** Answers on order: docs/scripts.md. Default: none. */
   readonly script?: string | undefined;
-  /** Answers begin with thinking, which is split off as this parser does: docs/reasoning.md. Default: none. */
-  readonly reasoningParser?: "deepseek_r1" | "qwen3" | undefined;
-  /** How the model writes tool calls, and how they are found in its text: docs/tools.md. Default: none. */
-  readonly toolCallParser?: "hermes" | "llama3_json" | "mistral" | "qwen3_coder" | undefined;
+  /** Chat answers begin with reasoning, which this parser splits off. Any name of vLLM's: docs/reasoning.md. Default: none. */
+  readonly reasoningParser?: string | undefined;
+  /** The parser that finds tool calls in the generated text. Any name of vLLM's: docs/tools.md. Default: none. */
+  readonly toolCallParser?: string | undefined;
   /** Requests may leave open whether a tool is called; needs --tool-call-parser. Default: false. */
   readonly enableAutoToolChoice?: boolean | undefined;
   /** Share of the answers that call a tool where the request leaves that open. Default: 0.5. */
   readonly toolCallShare?: number | undefined;
   /** What arguments of tool calls are drawn from where their schema leaves it open: docs/tools.md. Default: none. */
   readonly toolArguments?: string | undefined;
+  /** Field of chat messages and deltas that holds reasoning, as clients of older versions expect it: docs/reasoning.md. Default: reasoning; with --role trtllm-serve reasoning_content. */
+  readonly reasoningField?: "reasoning" | "reasoning_content" | "both" | undefined;
   /** A request that finds less of its prompt in the prefix cache, from 0 to 1, ends without a token: docs/migrating.md. Default: none: nor do requests name one. */
   readonly cacheHitThreshold?: number | undefined;
   /** How long a prompt with do_remote_prefill takes to come from elsewhere; answers to do_remote_decode say that they go on elsewhere: docs/migrating.md. Default: none: kv_transfer_params mean nothing. */

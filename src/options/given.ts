@@ -30,13 +30,16 @@ export interface Command {
   readonly like?: string;
   /** What that one has beside the options of all roles. */
   readonly names?: RoleNames;
+  /** True if unambiguous prefixes of vLLM's flags are accepted, as by its argparse; absent: false. */
+  readonly abbreviates?: boolean;
 }
 
 export const SERVE: Command = { name: "serve", own: [] };
 
-/** The command as a role has it. */
+/** Returns the command as a role has it. trtllm-serve reads its flags with click, which has no abbreviations. */
 export function inRole(command: Command, role: string | undefined): Command {
-  return role === TRTLLM_SERVE ? { ...command, like: TRTLLM_SERVE, names: trtllmNames } : command;
+  if (role !== TRTLLM_SERVE) return command;
+  return { ...command, like: TRTLLM_SERVE, names: trtllmNames, abbreviates: false };
 }
 
 /** Options of trtllm-serve that would change what is served, and are not built. */
@@ -53,6 +56,9 @@ const GONE: Readonly<Record<string, string>> = {
   "early-head": "the head of a stream leaves at once",
 };
 
+/** Flags that vLLM had, although trtllm-serve still has options of these names. */
+const REMOVED_FROM_VLLM = ["guided-decoding-backend"];
+
 export function unknown(where: string, what: "flag" | "key", written: string, command: Command = SERVE): UsageError {
   const { name, own, like = "vllm serve 0.33" } = command;
   const plain = written.replaceAll("_", "-");
@@ -62,7 +68,8 @@ export function unknown(where: string, what: "flag" | "key", written: string, co
     return { error: `${where}: disaggregated serving is not built` };
   const dashes = what === "flag" ? "--" : "";
   const near = nearNames(written, own).map((candidate) => dashes + candidate);
-  if (near.length === 0 && like !== TRTLLM_SERVE && lookup(written, trtllmNames))
+  const isTrtllms = !REMOVED_FROM_VLLM.includes(plain) && lookup(written, trtllmNames) !== undefined;
+  if (near.length === 0 && like !== TRTLLM_SERVE && isTrtllms)
     return { error: `${where}: needs --role ${TRTLLM_SERVE}` };
   const hint = near.length > 0 ? `did you mean ${near.join(" or ")}?` : `it is no option of ${like} either`;
   return { error: `${where}: unknown ${what}; ${hint} (understudy ${name} --help lists what is accepted)` };

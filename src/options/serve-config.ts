@@ -1,10 +1,16 @@
 /** From what was said to a complete configuration: defaults of vLLM 0.33, of the preset's model and of its GPU. */
-import { BLOCK_SIZE, batchDefaults, GPU_MEMORY_UTILIZATION, poolBlocks, TRUTH_REQUESTS } from "../config/defaults.ts";
+import {
+  type BatchDefaults,
+  BLOCK_SIZE,
+  batchDefaults,
+  GPU_MEMORY_UTILIZATION,
+  poolBlocks,
+  TRUTH_REQUESTS,
+} from "../config/defaults.ts";
 import { parseFakeMetrics } from "../config/fake-metrics.ts";
 import { type KvCacheDtype, moreTokens } from "../config/kv-cache-dtypes.ts";
 import { CURRENT, PROFILES, profileName, showsHidden } from "../config/metrics-profiles.ts";
 import { models } from "../config/models.ts";
-import { TOOL_PARSERS } from "../config/parsers.ts";
 import { brokenRule, doubtful } from "../config/rules.ts";
 import { parseTiming, TIMING_FORMS } from "../config/timing/parse-timing.ts";
 import { DEFAULT_PRESET, findPreset, presetNames, presetsFor } from "../config/timing/presets.ts";
@@ -15,6 +21,7 @@ import { frontLimitsConfig, tlsConfig } from "./front-limit-options.ts";
 import type { Given, UsageError } from "./given.ts";
 import { outputLengthsOf } from "./length-options.ts";
 import { brokenLora, readLoraModules } from "./lora-modules.ts";
+import { chosenParsers } from "./parser-options.ts";
 import type { ServeValues } from "./serve-options.ts";
 import { stepConfig } from "./step-options.ts";
 import { tritonMetrics } from "./triton-options.ts";
@@ -37,20 +44,16 @@ export function serveConfig(given: ServeValues, said: ReadonlyMap<string, Given>
   const ofRole = trtllmServeConfig(values, at);
   if (ofRole !== null && "error" in ofRole) return ofRole;
 
-  const named = values.model === undefined ? [] : presetsFor(values.model, values["tensor-parallel-size"]);
-  const byName = named[0]?.name ?? DEFAULT_PRESET;
-  const timing = parseTiming(values.timing ?? byName);
-  if ("error" in timing) {
-    const accepted = `it takes ${TIMING_FORMS} (${presetNames.join(", ")})`;
-    return { error: `${at("timing")}: "${values.timing}": ${timing.error}; ${accepted}` };
-  }
-  const profile = findPreset(timing.kind === "table" ? timing.name : byName)!;
+  const chosen = chosenProfile(values, at);
+  if ("error" in chosen) return chosen;
+  const { named, timing, profile } = chosen;
   const model = models[profile.model]!;
   const steps = stepConfig(values, timing.kind !== "none", at);
   if ("error" in steps) return steps;
   const mixed = mixedSchedulers(values, at);
   if (mixed !== undefined) return { error: mixed };
-  const engine = { ...engineConfig(values, timing, profile, model.maxModelLen), ...steps };
+  const sized = engineConfig(values, timing, profile, model.maxModelLen, isPresetAssumed(values, named));
+  const engine = { ...sized.engine, ...steps };
   const lone = oneProcess(values, at);
   if (lone !== undefined) return { error: lone };
   const buckets = wrongBuckets(values["custom-histogram-buckets"]);
@@ -59,8 +62,8 @@ export function serveConfig(given: ServeValues, said: ReadonlyMap<string, Given>
   if ("error" in lengths) return lengths;
   const broken = brokenRule(engine, at, ofRole !== null);
   if (broken !== undefined) return { error: broken };
-  if (values["enable-auto-tool-choice"] && values["tool-call-parser"] === undefined)
-    return { error: `${at("enable-auto-tool-choice")}: needs --tool-call-parser (${TOOL_PARSERS.join(", ")})` };
+  const parsers = chosenParsers(values, said);
+  if ("error" in parsers) return parsers;
 
   const triton = tritonMetrics(
     values,
@@ -84,6 +87,7 @@ export function serveConfig(given: ServeValues, said: ReadonlyMap<string, Given>
   if (fakes !== null && "error" in fakes) return { error: `${at("fake-metrics")}: ${fakes.error}` };
   const notices = [
     ...triton.notices,
+    ...parsers.notices,
     otherSize(values, profile),
     unknownPool(values),
     values["enable-scale-out"] ? SCALE_OUT : undefined,
@@ -96,14 +100,33 @@ export function serveConfig(given: ServeValues, said: ReadonlyMap<string, Given>
       seed: values.seed ?? null,
       ...served,
       ...ofRole,
-      ...wireConfig(values),
+      ...wireConfig(values, parsers),
       ...fakes,
       engine,
       triton: triton.config,
       ...pool(values, profile, named),
+      ...(sized.grownFrom === null ? {} : { poolGrownFrom: sized.grownFrom }),
     },
     notices: notices.filter((one) => one !== undefined),
   };
+}
+
+/** The presets measured for the model, the step times, and the preset that gives all other defaults. */
+interface ChosenProfile {
+  readonly named: readonly Profile[];
+  readonly timing: Timing;
+  readonly profile: Profile;
+}
+
+function chosenProfile(values: ServeValues, at: (option: string) => string): ChosenProfile | UsageError {
+  const named = values.model === undefined ? [] : presetsFor(values.model, values["tensor-parallel-size"]);
+  const byName = named[0]?.name ?? DEFAULT_PRESET;
+  const timing = parseTiming(values.timing ?? byName);
+  if ("error" in timing) {
+    const accepted = `it takes ${TIMING_FORMS} (${presetNames.join(", ")})`;
+    return { error: `${at("timing")}: "${values.timing}": ${timing.error}; ${accepted}` };
+  }
+  return { named, timing, profile: findPreset(timing.kind === "table" ? timing.name : byName)! };
 }
 
 /** Why an option that is about one process cannot stand here, where there are several. */
@@ -123,17 +146,36 @@ function unknownPool(values: ServeValues): string | undefined {
   return `--kv-cache-dtype ${dtype}: how much smaller it makes the KV cache depends on what no preset tells; the pool stays that of 16 bits (--num-gpu-blocks-override sets it)`;
 }
 
-function engineConfig(values: ServeValues, timing: Timing, profile: Profile, modelLen: number): EngineConfig {
+/** True if neither the user nor the model's name chose the preset: its pool, GPU and length are then another model's. */
+function isPresetAssumed({ model, timing }: ServeValues, named: readonly Profile[]): boolean {
+  return model !== undefined && named.length === 0 && findPreset(timing?.split(":")[0] ?? "") === undefined;
+}
+
+/** `grownFrom`: the blocks of an assumed preset's pool that was too small for one request of full length; null: it is kept. */
+interface SizedEngine {
+  readonly engine: EngineConfig;
+  readonly grownFrom: number | null;
+}
+
+/** `modelLen`: tokens of the preset's model. `isAssumed`: see `isPresetAssumed`; no refusal may rest on such a value. */
+function engineConfig(
+  values: ServeValues,
+  timing: Timing,
+  profile: Profile,
+  modelLen: number,
+  isAssumed: boolean,
+): SizedEngine {
   const blockSize = values["block-size"] ?? BLOCK_SIZE;
   const utilization = values["gpu-memory-utilization"] ?? GPU_MEMORY_UTILIZATION;
   const numGpuBlocks =
     values["num-gpu-blocks-override"] ?? poolBlocks(profile, utilization, blockSize, moreTokens(dtypeOf(values)) ?? 1);
-  const asked = values["max-model-len"] ?? modelLen;
-  // auto: what the pool holds beside the null block, at most what the model can do.
-  const maxModelLen = asked === -1 ? Math.max(1, Math.min(modelLen, (numGpuBlocks - 1) * blockSize)) : asked;
   const enableChunkedPrefill = values["enable-chunked-prefill"] ?? true;
-  const batch = batchSizes(values, profile, maxModelLen, enableChunkedPrefill);
-  return {
+  const ownLen = isAssumed ? assumedLength(values, modelLen, blockSize) : modelLen;
+  const asked = values["max-model-len"] ?? ownLen;
+  // auto: what the pool holds beside the null block, at most what the model can do.
+  const maxModelLen = asked === -1 ? Math.max(1, Math.min(ownLen, (numGpuBlocks - 1) * blockSize)) : asked;
+  const batch = batchSizes(values, gpuDefaults(values, profile, isAssumed), maxModelLen, enableChunkedPrefill);
+  const engine: EngineConfig = {
     ...batch,
     maxModelLen,
     maxNumActiveSeqs: values["max-num-active-seqs"] ?? batch.maxNumSeqs,
@@ -154,13 +196,42 @@ function engineConfig(values: ServeValues, timing: Timing, profile: Profile, mod
     timing,
     ...bucketsOf(values["custom-histogram-buckets"]),
     ...(values.fix ? { fixes: values.fix } : {}),
-    ...trtllmEngine(values, profile, modelLen, moreTokens(dtypeOf(values)) ?? 1),
+    ...trtllmEngine(values, profile, ownLen, moreTokens(dtypeOf(values)) ?? 1),
   };
+  const needed = blocksFor(engine);
+  const isChosen = !isAssumed || values["num-gpu-blocks-override"] !== undefined;
+  if (isChosen || engine.numGpuBlocks >= needed) return { engine, grownFrom: null };
+  return { engine: { ...engine, numGpuBlocks: needed }, grownFrom: engine.numGpuBlocks };
+}
+
+/** Blocks that one request of full length needs, and the null block. */
+function blocksFor({ maxModelLen, blockSize }: EngineConfig): number {
+  return Math.ceil(maxModelLen / blockSize) + 1;
+}
+
+/** Tokens that a model of unknown length can do: as the assumed preset's model, unless a chosen limit says more or less. */
+function assumedLength(values: ServeValues, modelLen: number, blockSize: number): number {
+  const blocks = values["num-gpu-blocks-override"];
+  const batched = values["enable-chunked-prefill"] === false ? values["max-num-batched-tokens"] : undefined;
+  const most = Math.min(
+    blocks === undefined ? Number.POSITIVE_INFINITY : Math.max(1, (blocks - 1) * blockSize),
+    batched ?? Number.POSITIVE_INFINITY,
+  );
+  return Math.min(most, Math.max(modelLen, values["long-prefill-token-threshold"] ?? 0));
+}
+
+/** vLLM's defaults on the preset's GPU; on an assumed one they are raised to what chosen limits need. */
+function gpuDefaults(values: ServeValues, profile: Profile, isAssumed: boolean): BatchDefaults {
+  const byGpu = batchDefaults(profile);
+  if (!isAssumed) return byGpu;
+  const maxNumSeqs = Math.max(byGpu.maxNumSeqs, values["max-num-active-seqs"] ?? 0);
+  const seqs = values["max-num-seqs"] ?? values["max-num-active-seqs"] ?? 0;
+  const tokens = values["max-num-scheduled-tokens"] ?? 0;
+  return { maxNumSeqs, maxNumBatchedTokens: Math.max(byGpu.maxNumBatchedTokens, seqs, tokens) };
 }
 
 /** The order matters and is vLLM's (`EngineArgs._set_default_max_num_seqs_and_batched_tokens_args`). */
-function batchSizes(values: ServeValues, profile: Profile, maxModelLen: number, chunked: boolean) {
-  const byGpu = batchDefaults(profile);
+function batchSizes(values: ServeValues, byGpu: BatchDefaults, maxModelLen: number, chunked: boolean): BatchDefaults {
   const seqs = values["max-num-seqs"] ?? byGpu.maxNumSeqs;
   const roomy = chunked ? byGpu.maxNumBatchedTokens : Math.max(byGpu.maxNumBatchedTokens, maxModelLen);
   const maxNumBatchedTokens = values["max-num-batched-tokens"] ?? Math.min(roomy, seqs * maxModelLen);

@@ -4,7 +4,6 @@
  */
 import { anyValued } from "./ignored-flags.ts";
 import type { RoleNames } from "./lookup.ts";
-import { ownValue } from "./option.ts";
 
 /** One value; those that only the file has may have any. */
 const ONE = `
@@ -34,20 +33,3 @@ export const trtllmNames: RoleNames = {
   },
   ignored: Object.fromEntries([...anyValued(ONE, "one"), ...anyValued(SWITCH, "switch")]),
 };
-
-/** Parsers that it has, by the names of those of vLLM that read the same format: `tool_parser/qwen3_tool_parser.py`, `llmapi/reasoning_parser.py`. */
-const PARSERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  "tool-call-parser": { qwen3: "hermes" },
-  "reasoning-parser": { "deepseek-r1": "deepseek_r1" },
-};
-
-/** What a parser is called here. */
-export function parserByVllm(name: string, text: string): string {
-  return ownValue(PARSERS[name] ?? {}, text) ?? text;
-}
-
-/** Ends "takes …" where trtllm-serve has names of its own for values of the option. */
-export function acceptsAs(name: string, accepts: string): string {
-  const own = Object.keys(PARSERS[name] ?? {});
-  return own.length === 0 ? accepts : `${own.join(" or ")} or ${accepts}`;
-}

@@ -1,17 +1,22 @@
 /** From the options of the wire to their configuration: what was not said stays away. */
 import type { CorsConfig, WireConfig } from "../config/types.ts";
+import type { ChosenParsers } from "./parser-options.ts";
 import type { ServeValues } from "./serve-options.ts";
 
 const ALL = ["*"];
 /** As the tool that makes such files names it. */
 const DATASET_TABLE = "llmd";
 
-export function wireConfig(values: ServeValues): { readonly wire?: WireConfig } {
+export function wireConfig(
+  values: ServeValues,
+  { toolFormat, reasoningFormat }: Pick<ChosenParsers, "toolFormat" | "reasoningFormat">,
+): { readonly wire?: WireConfig } {
   const config = {
     tokenizer: values.tokenizer,
     script: values.script,
-    reasoningParser: values["reasoning-parser"],
-    toolCallParser: values["tool-call-parser"],
+    reasoningParser: reasoningFormat,
+    reasoningField: values["reasoning-field"],
+    toolCallParser: toolFormat,
     autoToolChoice: values["enable-auto-tool-choice"],
     failureRate: values["failure-injection-rate"],
     failureTypes: values["failure-types"]?.length ? values["failure-types"] : undefined,

@@ -1,7 +1,7 @@
 /** Which options shape what stands on the wire: tokenizer, content on order, CORS, queue limits, what answers carry. */
 import { FAILURE_TYPES } from "../config/failures.ts";
 import { isFaultName } from "../config/faults.ts";
-import { REASONING_PARSERS, TOOL_PARSERS } from "../config/parsers.ts";
+import { REASONING_FIELDS } from "../config/parsers.ts";
 import { DEFAULT_REQUEST_ORDERS, REQUEST_ORDERS } from "../config/request-orders.ts";
 import { SAMPLING_DEFAULTS, soundDefaults } from "../config/sampling-defaults.ts";
 import { durations } from "../config/timing/parse-timing.ts";
@@ -83,14 +83,14 @@ export const wireOptions = {
   }),
   ...inGroup("Server", {
     "reasoning-parser": {
-      ...choice(...REASONING_PARSERS),
+      ...freeText("NAME", "a reasoning parser of vLLM"),
       default: "none",
-      about: "Answers begin with thinking, which is split off as this parser does: docs/reasoning.md.",
+      about: "Chat answers begin with reasoning, which this parser splits off. Any name of vLLM's: docs/reasoning.md.",
     },
     "tool-call-parser": {
-      ...choice(...TOOL_PARSERS),
+      ...freeText("NAME", "a tool parser of vLLM"),
       default: "none",
-      about: "How the model writes tool calls, and how they are found in its text: docs/tools.md.",
+      about: "The parser that finds tool calls in the generated text. Any name of vLLM's: docs/tools.md.",
     },
     "enable-auto-tool-choice": {
       ...toggle,
@@ -108,6 +108,13 @@ export const wireOptions = {
       ...toolHabits,
       default: "none",
       about: "What arguments of tool calls are drawn from where their schema leaves it open: docs/tools.md.",
+    },
+    "reasoning-field": {
+      ...choice(...REASONING_FIELDS),
+      metavar: "NAME",
+      default: "reasoning; with --role trtllm-serve reasoning_content",
+      about:
+        "Field of chat messages and deltas that holds reasoning, as clients of older versions expect it: docs/reasoning.md.",
     },
     "cache-hit-threshold": {
       ...number(0, 1),

@@ -2,8 +2,9 @@
  * Which type has an argument that a model wrote as plain text? Told by the tool's schema, as vLLM 0.33 does
  * (`tool_parsers/utils.py`, `extract_types_from_schema` and `coerce_to_schema_type`).
  */
+import { pythonDumps } from "../python/dumps.ts";
 import { parsePython } from "../python/json.ts";
-import { isDict, isList, PythonFloat, type PythonValue, toInt } from "../python/value.ts";
+import { get, isDict, isList, keysOf, PythonFloat, type PythonValue, toInt } from "../python/value.ts";
 
 /** Schemas by property. */
 export type Properties = Readonly<Record<string, unknown>>;
@@ -26,7 +27,7 @@ const FLOAT = /^\s*[+-]?(?:\d+(?:_\d+)*\.?(?:\d+(?:_\d+)*)?|\.\d+)(?:[eE][+-]?\d
 export function streamsAsText(name: string, properties: Properties): boolean {
   if (Object.keys(properties).length === 0) return true;
   if (!Object.hasOwn(properties, name)) return false;
-  const types = typesOf(properties[name]);
+  const types = schemaTypes(properties[name]);
   return types.size === 1 && types.has("string");
 }
 
@@ -34,7 +35,7 @@ export function streamsAsText(name: string, properties: Properties): boolean {
 export function coerced(text: string, schema: unknown): PythonValue {
   if (typeof schema !== "object" || schema === null || Array.isArray(schema)) return text;
   const types = new Set(
-    [...typesOf(schema)].map((type) => ALIASES[type.trim().toLowerCase()] ?? type.trim().toLowerCase()),
+    [...schemaTypes(schema)].map((type) => ALIASES[type.trim().toLowerCase()] ?? type.trim().toLowerCase()),
   );
   for (const type of ORDER) {
     if (!types.has(type)) continue;
@@ -42,6 +43,17 @@ export function coerced(text: string, schema: unknown): PythonValue {
     if (value !== undefined) return value;
   }
   return json(text) ?? text;
+}
+
+/** Fits a value to its schema, inside lists and objects as well (`ParserEngine._coerce_value`). No schema: it stays. */
+export function fitted(value: PythonValue, schema: unknown): PythonValue {
+  if (typeof schema !== "object" || schema === null || Array.isArray(schema)) return value;
+  if (typeof value === "string") return coerced(value, schema);
+  const { items, properties } = schema as { readonly items?: unknown; readonly properties?: Properties };
+  if (isList(value)) return typeof items === "object" ? value.map((item) => fitted(item, items)) : value;
+  if (!isDict(value)) return coerced(pythonDumps(value), schema);
+  if (typeof properties !== "object" || properties === null) return value;
+  return new Map(keysOf(value).map((key) => [key, fitted(get(value, key)!, properties[key])]));
 }
 
 function as(type: string, text: string): PythonValue | undefined {
@@ -89,7 +101,8 @@ function allFinite(value: PythonValue): boolean {
   return !isDict(value) || (value instanceof Map ? [...value.values()] : Object.values(value)).every(allFinite);
 }
 
-function typesOf(schema: unknown): Set<string> {
+/** Names of the types that a JSON schema allows; "string" if it names none. */
+export function schemaTypes(schema: unknown): Set<string> {
   const types = new Set<string>();
   if (typeof schema !== "object" || schema === null || Array.isArray(schema)) return new Set(["string"]);
   const given = schema as Properties;
@@ -97,7 +110,7 @@ function typesOf(schema: unknown): Set<string> {
   if (Array.isArray(given.enum)) for (const value of given.enum) types.add(typeOf(value));
   for (const field of ["anyOf", "oneOf", "allOf"])
     if (Array.isArray(given[field]))
-      for (const one of given[field] as unknown[]) for (const type of typesOf(one)) types.add(type);
+      for (const one of given[field] as unknown[]) for (const type of schemaTypes(one)) types.add(type);
   return types.size > 0 ? types : new Set(["string"]);
 }
 

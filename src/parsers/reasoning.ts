@@ -1,59 +1,75 @@
 /**
- * Which part of an answer is thinking? The parsers `deepseek_r1` and `qwen3` of vLLM 0.33: `reasoning/basic_parsers.py`,
- * `reasoning/deepseek_r1_reasoning_parser.py`, `parser/qwen3.py` over `parser/engine/`. Both look for the tokens `<think>`
- * and `</think>`; they differ in how they cut a step of several tokens, and in what they count.
+ * Splits reasoning from an answer, as the parsers of vLLM 0.33 do: `reasoning/basic_parsers.py` with
+ * `reasoning/deepseek_r1_reasoning_parser.py`, or `parser/` over `parser/engine/`. All look for a token where reasoning begins
+ * and one where it ends; they differ in how they cut a step of several tokens, in what they hold back, and in what they count.
  */
-import type { ReasoningName } from "../config/parsers.ts";
+import type { ReasoningFormat } from "../config/parsers.ts";
 import type { Vocabulary } from "../content/types.ts";
 import type { Delta, ReasoningParser } from "./output.ts";
+import { isText, type ReasoningRules, rulesOf } from "./reasoning-rules.ts";
 import { tokensOf } from "./tokens.ts";
 
-const START = "<think>";
-const END = "</think>";
-const TOOL_START = "<tool_call>";
-const TURNS = ["<|im_start|>", "<|im_end|>"];
+/** Tokens around reasoning: the first pair that the vocabulary has. `<think>` is what the built-in vocabulary has. */
+const TAGS: readonly (readonly [start: string, end: string])[] = [
+  ["<think>", "</think>"],
+  ["<|channel>", "<channel|>"],
+  ["<mm:think>", "</mm:think>"],
+  ["<seed:think>", "</seed:think>"],
+];
 
 /** A parser ready for a vocabulary. */
 export interface ReasoningSetup {
-  readonly name: ReasoningName;
+  readonly name: ReasoningFormat;
+  readonly rules: ReasoningRules;
+  readonly start: string;
+  readonly end: string;
   readonly startId: number;
   readonly endId: number;
-  /** A token that ends thinking without `</think>` for qwen3; -1: the vocabulary has none. */
+  /** A token that begins a tool call, and so ends reasoning for an engine's parser; -1: the vocabulary has none. */
   readonly toolStartId: number;
   readonly eosId: number;
-  /** Where a turn of the prompt begins or ends, for qwen3. */
+  /** Tokens where a turn of the prompt begins or ends; empty: turns are not told apart. */
   readonly turnIds: ReadonlySet<number>;
 }
 
-/** The parser's tokens in a vocabulary; null: it lacks one. */
-export function reasoningSetup(name: ReasoningName, vocabulary: Vocabulary): ReasoningSetup | null {
-  const found = tokensOf(vocabulary, [START, END, TOOL_START, ...TURNS]);
+/** Finds the parser's tokens in a vocabulary. Returns null if it lacks one. */
+export function reasoningSetup(name: ReasoningFormat, vocabulary: Vocabulary): ReasoningSetup | null {
+  const rules = rulesOf(name);
+  const found = tokensOf(vocabulary, [...TAGS.flat(), rules.toolStart, ...rules.turns].filter(isText));
   const ids = new Map([...found].map(([id, text]) => [text, id]));
-  const [startId, endId, toolStartId = -1] = [START, END, TOOL_START].map((text) => ids.get(text));
-  if (startId === undefined || endId === undefined) return null;
-  const turnIds = new Set([...found.keys()].filter((id) => TURNS.includes(found.get(id)!)));
-  return { name, startId, endId, toolStartId, eosId: vocabulary.eosId, turnIds };
+  const tags = TAGS.find((pair) => pair.every((tag) => ids.has(tag)));
+  if (tags === undefined) return null;
+  const [start, end] = tags;
+  return {
+    ...{ name, rules, start, end },
+    startId: ids.get(start)!,
+    endId: ids.get(end)!,
+    toolStartId: ids.get(rules.toolStart ?? "") ?? -1,
+    eosId: vocabulary.eosId,
+    turnIds: new Set(rules.turns.flatMap((text) => ids.get(text) ?? [])),
+  };
 }
 
-/** Whether the prompt leaves no thinking to be done: it ends it itself, or the request switches it off. */
+/** Reports whether the prompt leaves no reasoning to be done: it closes it, or the request switches it off. */
 export function thinkingIsOver(
-  { name, startId, endId, toolStartId, turnIds }: ReasoningSetup,
+  { rules, startId, endId, toolStartId, turnIds }: ReasoningSetup,
   promptIds: ArrayLike<number>,
   thinks: boolean,
 ): boolean {
-  const qwen = name === "qwen3";
+  const { isEngine, isSwitched } = rules;
+  if (isSwitched && !thinks) return true;
   for (let i = promptIds.length - 1; i >= 0; i--) {
     const id = promptIds[i]!;
-    if (id === endId || (qwen && id === toolStartId)) return true;
-    if (id === startId) return qwen && !thinks;
-    if (qwen && turnIds.has(id)) break;
+    if (id === endId || (isEngine && id === toolStartId)) return true;
+    if (id === startId) return isEngine && !thinks;
+    if (isEngine && turnIds.has(id)) break;
   }
-  return qwen && !thinks;
+  return isEngine && !thinks;
 }
 
-/** `over`: nothing of the answer is thinking. */
+/** `over`: no part of the answer is reasoning. */
 export function reasoningParser(setup: ReasoningSetup, thinks: boolean, over: boolean): ReasoningParser {
-  return setup.name === "qwen3" ? new Qwen3(setup, thinks, over) : new DeepSeekR1(setup, over);
+  return setup.rules.isEngine ? new EngineReasoning(setup, thinks, over) : new DeepSeekR1(setup, over);
 }
 
 class DeepSeekR1 implements ReasoningParser {
@@ -79,7 +95,7 @@ class DeepSeekR1 implements ReasoningParser {
   }
 
   push(text: string, ids: readonly number[]): Delta | null {
-    const { startId, endId } = this.#setup;
+    const { start, end: endTag, startId, endId } = this.#setup;
     const starts = ids.includes(startId);
     const ends = ids.includes(endId);
     const startedBefore = this.#started;
@@ -88,38 +104,42 @@ class DeepSeekR1 implements ReasoningParser {
     if (ids.length === 1 && (starts || ends)) return null;
     if (!ends) return { reasoning: text, calls: [] };
     // Python's slices count -1, for what was not found, from the end; so do these.
-    const end = text.indexOf(END);
-    const from = starts && !startedBefore ? text.indexOf(START) + START.length : 0;
-    const content = text.slice(end + END.length);
+    const end = text.indexOf(endTag);
+    const from = starts && !startedBefore ? text.indexOf(start) + start.length : 0;
+    const content = text.slice(end + endTag.length);
     return { content: content === "" ? null : content, reasoning: text.slice(from, end), calls: [] };
   }
 
   extract(text: string) {
-    const start = text.indexOf(START);
-    const output = start < 0 ? text : text.slice(start + START.length);
-    const end = output.indexOf(END);
+    const { start: startTag, end: endTag } = this.#setup;
+    const start = text.indexOf(startTag);
+    const output = start < 0 ? text : text.slice(start + startTag.length);
+    const end = output.indexOf(endTag);
     if (end < 0) return { reasoning: output, content: null };
-    return { reasoning: output.slice(0, end), content: output.slice(end + END.length) || null };
+    return { reasoning: output.slice(0, end), content: output.slice(end + endTag.length) || null };
   }
 }
 
-/** What the lexer waits for: text that may be the beginning of one of these is kept back. */
-const LITERALS = [START, END, TOOL_START, "</tool_call>", "<function=", "</function>", "<parameter=", "</parameter>"];
-
-class Qwen3 implements ReasoningParser {
+/** The reasoning of the declarative engine. */
+class EngineReasoning implements ReasoningParser {
   ended: boolean;
   reasoningTokens = 0;
   readonly #setup: ReasoningSetup;
   readonly #thinks: boolean;
   readonly #closed: boolean;
+  /** Text that may be the beginning of one of these is held back. */
+  readonly #marks: readonly string[];
   #counts: boolean;
   #held = "";
+  /** White space at the end of what was shown, until more follows. */
+  #blanks = "";
   /** Tags that came as tokens, and whose text is still to be passed over. */
   #tags: string[] = [];
 
   constructor(setup: ReasoningSetup, thinks: boolean, over: boolean) {
     this.#setup = setup;
     this.#thinks = thinks;
+    this.#marks = [setup.start, setup.end, ...setup.rules.marks];
     this.ended = over;
     // Without marks of turns a closed block may be of an earlier one.
     this.#closed = over && setup.turnIds.size > 0;
@@ -135,11 +155,11 @@ class Qwen3 implements ReasoningParser {
   }
 
   push(text: string, ids: readonly number[]): Delta | null {
-    const { startId, endId, toolStartId } = this.#setup;
+    const { start, end, startId, endId, toolStartId, rules } = this.#setup;
     for (const id of ids) {
-      if (id === startId) this.#tags.push(START);
-      else if (id === endId) this.#tags.push(END);
-      else if (id === toolStartId) this.#tags.push(TOOL_START);
+      if (id === startId) this.#tags.push(start);
+      else if (id === endId) this.#tags.push(end);
+      else if (id === toolStartId) this.#tags.push(rules.toolStart!);
     }
     let left = this.#held + text;
     let reasoning = "";
@@ -149,47 +169,61 @@ class Qwen3 implements ReasoningParser {
       if (at < 0) {
         // Text that lags behind its tokens waits for the whole tag.
         this.#held = left;
-        return piece(reasoning, "");
+        return this.#shown(reasoning, "");
       }
       reasoning += left.slice(0, at);
       left = left.slice(at + tag.length);
       this.#tags.shift();
-      if (tag === START) continue;
+      if (tag === start) continue;
       this.ended = true;
       this.#held = "";
-      // The call begins what follows the thinking.
-      return piece(reasoning, tag === TOOL_START ? tag + left : left);
+      // The call begins what follows the reasoning.
+      return this.#shown(reasoning, tag === rules.toolStart ? tag + left : left);
     }
-    const kept = keptBack(left);
+    const kept = this.#keptBack(left);
     this.#held = left.slice(left.length - kept);
-    return piece(reasoning + left.slice(0, left.length - kept), "");
+    return this.#shown(reasoning + left.slice(0, left.length - kept), "");
   }
 
   finish(): Delta | null {
     const held = this.#held;
     this.#held = "";
+    // As there: white space in front of it that waited is dropped.
     return piece(held, "");
   }
 
+  /** White space at the end waits for more, and is dropped where reasoning ends (`_strip_trailing_reasoning`). */
+  #shown(reasoning: string, content: string): Delta | null {
+    if (!this.#setup.rules.strips || reasoning === "") return piece(reasoning, content);
+    const whole = this.#blanks + reasoning;
+    const trimmed = whole.trimEnd();
+    this.#blanks = whole.slice(trimmed.length);
+    return piece(trimmed, content);
+  }
+
   extract(text: string) {
+    const { start, end: endTag, rules } = this.#setup;
     if (!this.#thinks) return { reasoning: null, content: text };
-    if (this.#closed) return { reasoning: null, content: text.replaceAll(END, "") || null };
-    const end = text.search(/<\/think>|<tool_call>/);
-    const thought = end < 0 ? text : text.slice(0, end);
-    const after = end < 0 ? "" : text.slice(end);
-    return { reasoning: thought.replaceAll(START, "") || null, content: after.replaceAll(END, "") || null };
+    if (this.#closed) return { reasoning: null, content: text.replaceAll(endTag, "") || null };
+    const ends = [endTag, rules.toolStart].filter(isText).map((tag) => text.indexOf(tag));
+    const end = Math.min(...ends.map((at) => (at < 0 ? text.length : at)));
+    const thought = text.slice(0, end).replaceAll(start, "");
+    const reasoning = rules.strips ? thought.trimEnd() : thought;
+    return { reasoning: reasoning || null, content: text.slice(end).replaceAll(endTag, "") || null };
+  }
+
+  /** Counts characters at the end of a text that may be the beginning of a mark. */
+  #keptBack(text: string): number {
+    const longest = Math.max(...this.#marks.map((mark) => mark.length - 1));
+    for (let at = Math.max(0, text.length - longest); at < text.length; at++) {
+      const tail = text.slice(at);
+      if (this.#marks.some((mark) => mark.length > tail.length && mark.startsWith(tail))) return tail.length;
+    }
+    return 0;
   }
 }
 
 function piece(reasoning: string, content: string): Delta | null {
   if (reasoning === "" && content === "") return null;
   return { ...(content === "" ? {} : { content }), ...(reasoning === "" ? {} : { reasoning }), calls: [] };
-}
-
-/** How much of a text's end may be the beginning of a tag. */
-function keptBack(text: string): number {
-  const at = text.lastIndexOf("<");
-  if (at < 0) return 0;
-  const tail = text.slice(at);
-  return LITERALS.some((literal) => literal.length > tail.length && literal.startsWith(tail)) ? tail.length : 0;
 }

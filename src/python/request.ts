@@ -1,5 +1,6 @@
 /** A request after validation: every field with its default, nothing left to check but what needs the prompt's length. Types only. */
 
+import type { ReasoningFormat } from "../config/parsers.ts";
 import type { SamplingDefaults } from "../config/sampling-defaults.ts";
 import type { Order } from "../content/script.ts";
 import type { Structure } from "../structured/structure.ts";
@@ -155,7 +156,7 @@ export interface ChatRequest extends CommonRequest {
   readonly continueFinalMessage: boolean;
   /** What a model's template may read: `chat_template_kwargs`, `documents`, `reasoning_effort`; null: nothing. */
   readonly templateNames: Readonly<Record<string, unknown>> | null;
-  /** `enable_thinking` of the template is not off. */
+  /** The request leaves reasoning on, as the reasoning parser reads `chat_template_kwargs`. */
   readonly thinks: boolean;
   readonly includeReasoning: boolean;
   /** Tokens of thinking that are ordered; absent: drawn. */
@@ -194,8 +195,8 @@ export interface Limits extends SamplingDefaults {
   readonly servedModelNames: readonly string[];
   /** Names of LoRA adapters, which stand for a model as well; an adapter's number is its place, from 1. */
   readonly loraNames: readonly string[];
-  /** There is a reasoning parser. */
-  readonly reasons?: boolean;
+  /** The format of the reasoning parser; absent: there is none. */
+  readonly reasoning?: ReasoningFormat;
   /** Images are taken, and counted. */
   readonly takesImages?: boolean;
   /** There is a parser of tool calls. */

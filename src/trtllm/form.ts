@@ -5,6 +5,7 @@
 import { ChunkedForm } from "../answer/chunked-form.ts";
 import { type AnswerContext, FINISH_NAMES, promptOf } from "../answer/context.ts";
 import type { ChoiceSoFar, Piece, WholeChoice } from "../answer/form.ts";
+import type { ReasoningField } from "../config/parsers.ts";
 import { escapeJson } from "../content/vocabulary.ts";
 import { Finish } from "../engine/types.ts";
 import type { TextParts } from "../generation/logprobs.ts";
@@ -20,7 +21,20 @@ const CHAT = { idPrefix: "chatcmpl", object: "chat.completion.chunk" };
 const COMPLETION = { idPrefix: "cmpl", object: "text_completion" };
 /** Nothing is decoded ahead here. */
 const PER_ITER = '"avg_decoded_tokens_per_iter":1.0';
-const CHAT_SUFFIX = encoder.encode(`","reasoning_content":""},${PER_ITER}}]}\n\n`);
+const FIELDS: Readonly<Record<ReasoningField, readonly string[]>> = {
+  reasoning: ["reasoning"],
+  reasoning_content: ["reasoning_content"],
+  both: ["reasoning_content", "reasoning"],
+};
+/** Without a parser of reasoning, what it would have found is "". */
+const reasoningMembers = (field: ReasoningField, text: string) =>
+  FIELDS[field].map((name) => `"${name}":"${escapeJson(text)}"`).join(",");
+const suffixOf = (field: ReasoningField) => encoder.encode(`",${reasoningMembers(field, "")}},${PER_ITER}}]}\n\n`);
+const CHAT_SUFFIXES = {
+  reasoning: suffixOf("reasoning"),
+  reasoning_content: suffixOf("reasoning_content"),
+  both: suffixOf("both"),
+};
 const CALL_SUFFIX = encoder.encode(`"}}]},${PER_ITER}}]}\n\n`);
 const COMPLETION_SUFFIX = encoder.encode(
   `","token_ids":null,"logprobs":null,"finish_reason":null,"stop_reason":null,${PER_ITER}}],"usage":null}\n\n`,
@@ -112,14 +126,21 @@ abstract class TrtllmForm extends ChunkedForm {
 }
 
 export class TrtllmChatForm extends TrtllmForm {
-  protected readonly suffix: Uint8Array;
   /** The tool that the request named: the text is its arguments. */
   readonly #tool: { readonly name: string } | null;
 
   constructor(named: Named, tool: { readonly name: string } | null) {
     super(CHAT, named);
     this.#tool = tool;
-    this.suffix = tool === null ? CHAT_SUFFIX : CALL_SUFFIX;
+  }
+
+  protected get suffix(): Uint8Array {
+    return this.#tool === null ? CHAT_SUFFIXES[this.#field] : CALL_SUFFIX;
+  }
+
+  /** The field of reasoning. */
+  get #field(): ReasoningField {
+    return this.context.server.reasoningField ?? "reasoning_content";
   }
 
   /** One event per choice, with a blank before its end; a second one echoes the last message. */
@@ -153,7 +174,7 @@ export class TrtllmChatForm extends TrtllmForm {
 
   #delta(index: number, delta: Delta | null): string {
     return this.#tool === null
-      ? deltaMembers(delta)
+      ? deltaMembers(delta, this.#field)
       : `${this.#callHead(index)}${escapeJson(delta?.content ?? "")}"}}]`;
   }
 
@@ -187,10 +208,16 @@ export class TrtllmChatForm extends TrtllmForm {
     const shown = (!hidesTokens(output) && choice.logprobs()?.chat(ids, 0)) || "null";
     return (
       `{"index":${choice.index},"message":{"role":${JSON.stringify(output.role)},"content":${JSON.stringify(output.lastMessage + (content ?? ""))}` +
-      `,"reasoning_content":${JSON.stringify(reasoning)},"reasoning":null,"tool_calls":[${called}]},"logprobs":${shown}` +
+      `,${this.#messageReasoning(reasoning)},"tool_calls":[${called}]},"logprobs":${shown}` +
       `,"finish_reason":"${finish}","stop_reason":${JSON.stringify(choice.stop)}` +
       `,"mm_embedding_handle":null,"disaggregated_params":null,${PER_ITER}}`
     );
+  }
+
+  /** Both fields are there; the one that is not used is null. */
+  #messageReasoning(reasoning: string | null): string {
+    const used = FIELDS[this.#field];
+    return FIELDS.both.map((name) => `"${name}":${used.includes(name) ? JSON.stringify(reasoning) : "null"}`).join(",");
   }
 
   protected prefix(index: number): string {
@@ -301,10 +328,9 @@ function finishName(finish: Finish, called: boolean): string {
 
 const stopMember = (stop: ChoiceSoFar["stop"]) => (stop === null ? "" : `,"stop_reason":${JSON.stringify(stop)}`);
 
-/** Without a parser of reasoning, what it would have found is "". */
-function deltaMembers(delta: Delta | null): string {
+function deltaMembers(delta: Delta | null, field: ReasoningField): string {
   const { content, reasoning, calls = [] } = delta ?? {};
-  const members = [`"content":"${escapeJson(content ?? "")}"`, `"reasoning_content":"${escapeJson(reasoning ?? "")}"`];
+  const members = [`"content":"${escapeJson(content ?? "")}"`, reasoningMembers(field, reasoning ?? "")];
   if (calls.length > 0) {
     const list = calls.map(({ id, index, name, arguments: more }) => {
       const called = [

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { DEFAULT_OUTPUT_LENGTHS } from "../../src/config/output-lengths.ts";
-import { TOOL_PARSERS } from "../../src/config/parsers.ts";
+import { TOOL_FORMATS } from "../../src/config/parsers.ts";
 import { naturalLength } from "../../src/content/output-lengths.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 import { eventually } from "../server.ts";
@@ -254,7 +254,7 @@ row("tools: refused without a parser, called by the seed with one", async () => 
   expect(told.json.usage.prompt_tokens).toBeGreaterThan(plain.json.usage.prompt_tokens);
   // test/conformance/structured.test.ts counts how many call.
   const document = read("docs/tools.md");
-  for (const parser of TOOL_PARSERS) expect(document).toContain(`| \`${parser}\` |`);
+  for (const parser of TOOL_FORMATS) expect(document).toContain(`| \`${parser}\` |`);
 });
 
 row("beam search gives independent answers", async () => {

@@ -327,8 +327,8 @@ test.each([
 
 test.each([
   [
-    ["--tool-call-parser", "pythonic"],
-    /--tool-call-parser: takes hermes or llama3_json or mistral or qwen3_coder, not "pythonic"/,
+    ["--tool-call-parser", "nope"],
+    /--tool-call-parser: takes apertus, .* or xlam, not "nope"/,
   ],
   [["--enable-auto-tool-choice"], /enable-auto-tool-choice: needs --tool-call-parser/],
   [["--tool-call-share", "2"], /tool-call-share.*from 0 to 1/],

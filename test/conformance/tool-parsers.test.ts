@@ -4,7 +4,7 @@
  */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import type { ToolParserName } from "../../src/config/parsers.ts";
+import type { ToolFormat } from "../../src/config/parsers.ts";
 import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import { idsOf } from "../../src/host/random.ts";
 import type { Delta, ToolUse } from "../../src/parsers/output.ts";
@@ -12,7 +12,7 @@ import { OutputParser } from "../../src/parsers/output-parser.ts";
 import { toolParserKind } from "../../src/parsers/tool-parsers.ts";
 
 interface Recorded {
-  readonly parser: ToolParserName;
+  readonly parser: ToolFormat;
   readonly choice: "auto" | "required" | "none" | { readonly function: { readonly name: string } };
   readonly parallel: boolean;
   readonly auto: boolean;
@@ -103,7 +103,7 @@ for (const parser of ["hermes", "llama3_json", "mistral", "qwen3_coder"] as cons
 
 test("ids: prefix and sixteen digits, or nine characters for mistral, all different", () => {
   const use: ToolUse = { tools: TOOLS, choice: "auto", parallel: true, autoEnabled: true };
-  const idsOf = (parser: ToolParserName, text: string) =>
+  const idsOf = (parser: ToolFormat, text: string) =>
     new OutputParser(use, toolParserKind(parser, vocabulary, randomIds).make(use))
       .message(text)
       .calls.map(({ id }) => id);

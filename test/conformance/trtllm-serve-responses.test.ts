@@ -5,12 +5,16 @@ import { createRenewableApp, type RenewableApp } from "../../src/roles/create-ap
 
 setDefaultTimeout(20_000);
 
-let app: RenewableApp;
-beforeAll(async () => {
-  const flags = "--role trtllm-serve --port 0 --max-seq-len 2048 --max-num-tokens 512 --timing none".split(" ");
+async function start(line: string): Promise<RenewableApp> {
+  const flags = `--role trtllm-serve --port 0 --max-seq-len 2048 ${line}`.split(" ");
   const resolved = resolveServeConfig(flags, {}, () => "");
   if (!("config" in resolved)) throw new Error(JSON.stringify(resolved));
-  app = await createRenewableApp(resolved.config, { log: () => {}, epochSeconds: () => 1_700_000_000 });
+  return createRenewableApp(resolved.config, { log: () => {}, epochSeconds: () => 1_700_000_000 });
+}
+
+let app: RenewableApp;
+beforeAll(async () => {
+  app = await start("--max-num-tokens 512 --timing none");
 });
 afterAll(() => app.close(0));
 
@@ -157,4 +161,33 @@ test("tools are taken without a parser; which of them is wanted is not checked",
     const [status, { output }] = await answered(respond(more));
     expect([status, output.map(({ type }: Json) => type)]).toEqual([200, ["message"]]);
   }
+});
+
+test.each([
+  ["", 2],
+  [" --fix responses-counted", 4],
+])("requests to /v1/responses count nowhere, as in the product%s", async (fix, requests) => {
+  const flags = "--timing none --return-perf-metrics --perf-metrics-max-requests 9 --enable-iter-perf-stats";
+  const counting = await start(flags + fix);
+  const post = async (path: string, more: object) => {
+    const body = JSON.stringify({ model: "m", ...more });
+    const headers = { "content-type": "application/json" };
+    const response = await fetch(counting.url + path, { method: "POST", body, headers });
+    expect([response.status, (await response.text()).length > 0]).toEqual([200, true]);
+  };
+  const told = async (path: string) => (await (await fetch(counting.url + path)).json()) as Json[];
+  await post("/v1/completions", { prompt: "One", max_tokens: 4 });
+  for (const stream of [false, true]) await post("/v1/responses", { input: "Two", max_output_tokens: 4, stream });
+  await post("/v1/chat/completions", { messages: [{ role: "user", content: "Three" }], max_tokens: 4 });
+  expect((await told("/perf_metrics")).length).toBe(requests);
+  const text = await (await fetch(`${counting.url}/prometheus/metrics`)).text();
+  const sumOf = (name: string) =>
+    [...text.matchAll(new RegExp(`^trtllm_${name}\\{[^}]*\\} (\\S+)$`, "gm"))].reduce(
+      (sum, [, n]) => sum + Number(n),
+      0,
+    );
+  expect([sumOf("request_success_total"), sumOf("e2e_request_latency_seconds_count")]).toEqual([requests, requests]);
+  // Iterations count whoever asked for them.
+  expect((await told("/metrics")).length + sumOf("num_requests_completed_total")).toBeGreaterThan(0);
+  await counting.close(0);
 });

@@ -70,7 +70,15 @@ const POOL = [
     "priority",
     "echo",
   ],
-  ...["stuck-requests", "abort-counted", "histogram_latencies=true", '{"running-requests":1}', "hermes", "deepseek_r1"],
+  ...[
+    "stuck-requests",
+    "abort-counted",
+    "histogram_latencies=true",
+    '{"running-requests":1}',
+    "hermes",
+    "deepseek_r1",
+    "both",
+  ],
   ...[
     "429",
     "date",

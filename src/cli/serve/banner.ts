@@ -33,7 +33,7 @@ export function describe(
   return [
     `understudy ${version} stands in for vLLM 0.33.0 serving ${servedModelNames.join(", ")}`,
     `  scheduling  ${schedulingText(engine)}, max_model_len ${engine.maxModelLen}`,
-    `  KV cache    ${engine.numGpuBlocks} blocks of ${engine.blockSize} tokens${each}`,
+    `  KV cache    ${engine.numGpuBlocks} blocks of ${engine.blockSize} tokens${each}${grownText(config)}`,
     `  timing      ${timingText(engine)}`,
     ...presetText(config),
     `  answers     ${outputLengthsText(config.outputTokens)} tokens, cut by max_tokens`,
@@ -44,6 +44,12 @@ export function describe(
     ...(tritonUrl === null ? [] : [`  metrics     Triton's metrics on ${tritonUrl}`]),
     `  try         curl -N ${url}/v1/chat/completions -H 'Content-Type: application/json'${auth(config)} -d '${body}'`,
   ].join("\n");
+}
+
+/** Why the pool is larger than the default preset's, if it is. */
+function grownText({ poolGrownFrom: from, preset, engine }: ServeConfig): string {
+  if (from === undefined) return "";
+  return `; ${preset} has ${Math.max(0, from)}, too few for one request of max_model_len ${engine.maxModelLen}`;
 }
 
 /** Kind and limits, by the names of whose scheduler it is. */

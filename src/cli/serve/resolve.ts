@@ -2,7 +2,7 @@
 
 import { fromLlmD, LLM_D } from "../../compat/llm-d.ts";
 import type { Latencies } from "../../compat/llm-d-live.ts";
-import { ROLE_NAMES, TRTLLM_SERVE } from "../../config/roles.ts";
+import { ROLE_NAMES } from "../../config/roles.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { parseConfigFile } from "../../options/config-file.ts";
 import { type Environment, fromEnvironment } from "../../options/environment.ts";
@@ -14,7 +14,6 @@ import type { Option } from "../../options/option.ts";
 import { serveConfig } from "../../options/serve-config.ts";
 import { type ServeValues, serveOptions } from "../../options/serve-options.ts";
 import { tritonServerConfig } from "../../options/triton-server-config.ts";
-import { acceptsAs, parserByVllm } from "../../options/trtllm-names.ts";
 
 export type Resolved =
   | {
@@ -42,7 +41,7 @@ export function resolveServeConfig(
   if (role.value === "triton") return resolveTriton(role.rest);
   if (role.value !== undefined && !ROLE_NAMES.some((name) => name === role.value))
     return wrongValue(role.given ? "--role" : "UNDERSTUDY_ROLE", ROLE_NAMES.join(" or "), role.value);
-  const flags = parseFlags(argv, inRole(SERVE, role.value));
+  const flags = parseFlags(argv, inRole({ ...SERVE, abbreviates: true }, role.value));
   if ("error" in flags) return flags;
   if (flags.help !== undefined) return { help: serveHelp(flags.help) };
   return resolveFlags(flags, env, readFile);
@@ -194,13 +193,11 @@ function readConfigFile(
 
 function readValues(all: ReadonlyMap<string, Given>): { readonly values: ServeValues } | UsageError {
   const values: Record<string, unknown> = {};
-  const trtllm = all.get("role")?.texts[0] === TRTLLM_SERVE;
   for (const [name, option] of Object.entries<Option>(serveOptions)) {
     const one = all.get(name);
     if (one === undefined) continue;
-    const value = option.read(trtllm ? one.texts.map((text) => parserByVllm(name, text)) : one.texts);
-    const accepts = trtllm ? acceptsAs(name, option.accepts) : option.accepts;
-    if (value === undefined) return wrongValue(one.where, accepts, one.texts.join(" "));
+    const value = option.read(one.texts);
+    if (value === undefined) return wrongValue(one.where, option.accepts, one.texts.join(" "));
     values[name] = value;
   }
   return { values };

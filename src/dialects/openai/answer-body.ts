@@ -7,6 +7,7 @@ import { CACHE_THRESHOLD } from "../../answer/cache-threshold.ts";
 import { type AnswerContext, cacheUse, FINISH_NAMES, type Prompt, promptOf } from "../../answer/context.ts";
 import type { ChoiceSoFar, WholeChoice } from "../../answer/form.ts";
 import type { LongTexts } from "../../answer/long-body.ts";
+import type { ReasoningField } from "../../config/parsers.ts";
 import { Finish } from "../../engine/types.ts";
 import { REMOTE_DECODE, REMOTE_PARAMS } from "../../generation/kv-transfer.ts";
 import { Logprobs, type TextParts } from "../../generation/logprobs.ts";
@@ -38,7 +39,8 @@ export function completionDetails(reasoningTokens: number | null): string {
 /** What most answers have between their numbers, in one piece: putting a text together costs by the piece. */
 const NO_USAGE_DETAILS = ',"prompt_tokens_details":null,"completion_tokens_details":null}';
 const NO_PROMPT_FIELDS = ',"prompt_logprobs":null,"prompt_token_ids":null,"prompt_text":null';
-const NO_MORE_MESSAGE = ',"refusal":null,"annotations":null,"audio":null,"function_call":null,"reasoning":null}';
+const NO_MORE = ',"refusal":null,"annotations":null,"audio":null,"function_call":null';
+const NO_MORE_MESSAGE = `${NO_MORE},"reasoning":null}`;
 const NO_TRANSFER = ',"kv_transfer_params":null,"ec_transfer_params":null,"metrics":';
 const TRANSFER = NO_TRANSFER.replace("null", REMOTE_PARAMS);
 
@@ -133,15 +135,18 @@ function chatChoice(context: AnswerContext, choice: WholeChoice, long: LongTexts
   const { content, reasoning, calls } = choice.message();
   const logprobs = logprobsText(context, ids.length, long, () => choice.logprobs()?.chatParts(ids, 0));
   const said = content === null && !echo ? "null" : JSON.stringify(lastMessage + (content ?? ""));
-  const more = calls.length === 0 && reasoning === null ? NO_MORE_MESSAGE : moreOf(calls, reasoning);
+  const field = context.server.reasoningField ?? "reasoning";
+  const isPlain = calls.length === 0 && reasoning === null && field === "reasoning";
+  const more = isPlain ? NO_MORE_MESSAGE : moreOf(calls, reasoning, field);
   const tokenIds = returnTokenIds && !hidden ? JSON.stringify(ids) : "null";
   const end = ending(context, choice, logprobs, tokenIds, "", calls.length > 0);
   return `{"index":${choice.index},"message":{"role":${JSON.stringify(role)},"content":${said}${more}${end}`;
 }
 
-function moreOf(calls: readonly ToolCall[], reasoning: string | null): string {
+function moreOf(calls: readonly ToolCall[], reasoning: string | null, field: ReasoningField): string {
   const called = calls.length === 0 ? "" : `,"tool_calls":[${calls.map(callJson)}]`;
-  return `,"refusal":null,"annotations":null,"audio":null,"function_call":null${called},"reasoning":${JSON.stringify(reasoning)}}`;
+  const names = field === "both" ? ["reasoning", "reasoning_content"] : [field];
+  return `${NO_MORE}${called}${names.map((name) => `,"${name}":${JSON.stringify(reasoning)}`).join("")}}`;
 }
 
 const NO_IDS: readonly number[] = [];

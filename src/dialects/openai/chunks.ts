@@ -1,4 +1,5 @@
 /** What do a chunk's parts look like that chats and completions do not write alike: deltas, errors, the end. */
+import type { ReasoningField } from "../../config/parsers.ts";
 import { escapeJson } from "../../content/vocabulary.ts";
 import type { CallDelta, Delta } from "../../parsers/output.ts";
 import { pythonDumps } from "../../python/dumps.ts";
@@ -17,12 +18,17 @@ export function completionStreamError({ body }: ErrorAnswer): string {
   return `data: ${pythonDumps(JSON.parse(body)).replace(/[\u0080-\uffff]/g, ascii)}\n\n`;
 }
 
+/** Behind each delta of a version that writes both names: it copies one to the other, which is null in most deltas. */
+export const COPIED_NULL = ',"reasoning_content":null';
+
 /** JSON of what a parser made of a text. */
-export function deltaJson({ content, reasoning, calls }: Delta): string {
+export function deltaJson({ content, reasoning, calls }: Delta, field: ReasoningField = "reasoning"): string {
   const members: string[] = [];
   const text = (value: string | null) => (value === null ? "null" : `"${escapeJson(value)}"`);
   if (content !== undefined) members.push(`"content":${text(content)}`);
-  if (reasoning !== undefined) members.push(`"reasoning":${text(reasoning)}`);
+  if (reasoning !== undefined && field !== "reasoning_content") members.push(`"reasoning":${text(reasoning)}`);
+  if (field === "both" || (reasoning !== undefined && field === "reasoning_content"))
+    members.push(`"reasoning_content":${text(reasoning ?? null)}`);
   if (calls.length > 0) members.push(`"tool_calls":[${calls.map(callJson)}]`);
   return `{${members}}`;
 }

@@ -12,6 +12,7 @@ import type { Finish } from "../../engine/types.ts";
 import type { TextParts } from "../../generation/logprobs.ts";
 import { hidesTokens } from "../../generation/output-options.ts";
 import type { Ids } from "../../host/random.ts";
+import type { Delta } from "../../parsers/output.ts";
 import { paused, pausedInChatStream } from "../../python/errors.ts";
 import type { CommonRequest, ErrorAnswer } from "../../python/request.ts";
 import {
@@ -23,15 +24,16 @@ import {
   stopReason,
   weightVersions,
 } from "./answer-body.ts";
-import { chatStreamError, completionStreamError, DONE, deltaJson } from "./chunks.ts";
+import { COPIED_NULL, chatStreamError, completionStreamError, DONE, deltaJson } from "./chunks.ts";
 import { idParts, weightOfIds } from "./prompt-ids.ts";
 
 const encoder = new TextEncoder();
 const CHAT = { idPrefix: "chatcmpl", object: "chat.completion.chunk" };
 const COMPLETION = { idPrefix: "cmpl", object: "text_completion" };
-const CHAT_SUFFIX = encoder.encode(
-  `"},"logprobs":null,"finish_reason":null,"token_ids":null}],"kv_transfer_params":null}\n\n`,
-);
+const CHAT_TAIL = `},"logprobs":null,"finish_reason":null,"token_ids":null}],"kv_transfer_params":null}\n\n`;
+const CHAT_SUFFIX = encoder.encode(`"${CHAT_TAIL}`);
+const COPIED_SUFFIX = encoder.encode(`"${COPIED_NULL}${CHAT_TAIL}`);
+const NO_TEXT: Delta = { calls: [] };
 const COMPLETION_SUFFIX = encoder.encode(
   `","logprobs":null,"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":null,"weight_versions":null}],"kv_transfer_params":null}\n\n`,
 );
@@ -141,10 +143,17 @@ abstract class OpenAiForm extends ChunkedForm {
 }
 
 export class ChatForm extends OpenAiForm {
-  protected readonly suffix = CHAT_SUFFIX;
-
   constructor(request: Pick<CommonRequest, "requestId">) {
     super(CHAT, request);
+  }
+
+  protected get suffix(): Uint8Array {
+    return this.context.server.reasoningField === "both" ? COPIED_SUFFIX : CHAT_SUFFIX;
+  }
+
+  /** Ends the delta of a plain text. */
+  get #copied(): string {
+    return this.context.server.reasoningField === "both" ? COPIED_NULL : "";
   }
 
   opening(): readonly string[] {
@@ -157,18 +166,18 @@ export class ChatForm extends OpenAiForm {
     const indices = Array.from({ length: prompts.length * output.n }, (_, index) => index);
     const roles = indices.map(
       (index) =>
-        `${this.head}{"index":${index},"delta":{"role":${role},"content":""},"logprobs":null,"finish_reason":null}]${usage},"prompt_token_ids":${ids},"prompt_text":${text}}\n\n`,
+        `${this.head}{"index":${index},"delta":{"role":${role},"content":""${this.#copied}},"logprobs":null,"finish_reason":null}]${usage},"prompt_token_ids":${ids},"prompt_text":${text}}\n\n`,
     );
     if (output.lastMessage === "") return roles;
     const echo = escapeJson(output.lastMessage);
     const echoOf = (index: number) =>
-      `${this.prefix(index)}${echo}"},"logprobs":null,"finish_reason":null}]${usage}}\n\n`;
+      `${this.prefix(index)}${echo}"${this.#copied}},"logprobs":null,"finish_reason":null}]${usage}}\n\n`;
     return [...roles, ...indices.map(echoOf)];
   }
 
   protected parts({ choice, delta, ids, from, logprobs }: Piece): EventParts | null {
     const { index, finish, stop, tokens, reasoningTokens } = choice;
-    const { output } = this.context;
+    const { output, server } = this.context;
     const showsIds = output.returnTokenIds && !hidesTokens(output);
     if (delta === null && finish === null && logprobs === null && !showsIds) return null;
     const usage = this.#usage(promptOf(this.context, index).tokens, tokens, reasoningTokens);
@@ -176,7 +185,7 @@ export class ChatForm extends OpenAiForm {
     const end = finish === null ? "" : `,"stop_reason":${stopReason(finish, stop)}`;
     const versions = finish === null ? "" : `,"weight_versions":${weightVersions(output, tokens)}`;
     return [
-      `${this.head}{"index":${index},"delta":${delta === null ? "{}" : deltaJson(delta)},"logprobs":`,
+      `${this.head}{"index":${index},"delta":${deltaJson(delta ?? NO_TEXT, server.reasoningField)},"logprobs":`,
       logprobs?.chatParts(ids, from) ?? "null",
       `,"finish_reason":${this.reason(choice)}${end}${more}${versions}}${this.foot(usage, finish)}`,
     ];

@@ -22,7 +22,7 @@ export function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adap
     maxTokenCharacters: vocabulary.maxTokenBytes,
     servedModelNames: config.servedModelNames,
     loraNames: adapters.names,
-    reasons: config.wire?.reasoningParser !== undefined,
+    ...(config.wire?.reasoningParser === undefined ? {} : { reasoning: config.wire.reasoningParser }),
     takesImages: config.wire?.imageTokens !== undefined,
     parsesTools: config.wire?.toolCallParser !== undefined,
     judgesCache: config.wire?.cacheHitThreshold !== undefined,
@@ -53,6 +53,7 @@ export function serverOf(options: OpenAiOptions, tools = toolsOf(options)): Serv
     clockUs: config.wire?.perRequestMetrics ? () => options.backend.nowUs() : null,
     keepAlive: keepAliveOf(options),
     reasoning: reasoningOf(options),
+    ...(config.wire?.reasoningField === undefined ? {} : { reasoningField: config.wire.reasoningField }),
     tools,
     timedOut: requestTimedOut(frontLimitsOf(config).requestTimeoutS),
     waiting: options.accounting,
@@ -65,7 +66,7 @@ function reasoningOf({ config, vocabulary }: OpenAiOptions): ServerTraits["reaso
   if (name === undefined) return null;
   const setup = reasoningSetup(name, vocabulary);
   if (setup !== null) return setup;
-  throw new UnusableFolder(`no tokens <think> and </think>, which --reasoning-parser ${name} looks for`);
+  throw new UnusableFolder(`no tokens <think> and </think>, which reasoning in the format of ${name} stands between`);
 }
 
 /** The parser of tool calls; null: there is none. */

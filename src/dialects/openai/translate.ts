@@ -16,6 +16,7 @@ import { kvTransferOf } from "../../generation/kv-transfer.ts";
 import { checkContext } from "../../generation/limits.ts";
 import { badWordsOf } from "../../generation/lists.ts";
 import { orderOf, repetitionOf } from "../../generation/told.ts";
+import { thinksWith } from "../../parsers/reasoning-rules.ts";
 import { badRequest, Refused, validationRefusal } from "../../python/errors.ts";
 import type { Pieces } from "../../python/pieces.ts";
 import type {
@@ -85,7 +86,7 @@ function chatOf(before: MadeBefore, ...[values, body, limits, exact, changes = {
   request.addGenerationPrompt = values.add_generation_prompt;
   request.continueFinalMessage = values.continue_final_message;
   request.templateNames = names;
-  request.thinks = names === null || !("enable_thinking" in names) || truthyPlain(names.enable_thinking);
+  request.thinks = thinksWith(limits.reasoning ?? null, names);
   request.includeReasoning = values.include_reasoning;
   request.returnPromptText = values.return_prompt_text === true;
   return request;
@@ -97,12 +98,6 @@ type Writable<R> = { -readonly [K in keyof R]: R[K] };
 /** Items of a response are no chat that was checked: their calls stand in another order. */
 function made(messages: readonly ChatMessage[], { tools }: ChatChanges): readonly ChatMessage[] {
   return tools === "free" ? messages.map((message) => ({ ...message, callsAsMade: true })) : messages;
-}
-
-/** Python's truth of a JSON value. */
-function truthyPlain(value: unknown): boolean {
-  if (typeof value !== "object" || value === null) return Boolean(value);
-  return Array.isArray(value) ? value.length > 0 : Object.keys(value).length > 0;
 }
 
 function toolChoiceOf(choice: ChatValues["tool_choice"]): ChatRequest["toolChoice"] {

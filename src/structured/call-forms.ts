@@ -1,0 +1,142 @@
+/**
+ * Writes tool calls as model families do, a form per parser. Sources: the docstrings of vLLM 0.33's parsers (`parser/`,
+ * `tool_parsers/`), which `src/parsers/` reads back.
+ */
+import type { ToolFormat } from "../config/parsers.ts";
+import { type Json, jsonText } from "./json-text.ts";
+
+export interface WrittenCall {
+  readonly name: string;
+  readonly given: ReadonlyMap<string, Json>;
+}
+
+/** The text around calls. */
+export interface CallText {
+  /** In front of the first call; "": nothing. */
+  readonly text: string;
+  /** True if calls of a free answer stand apart. */
+  readonly spaced: boolean;
+  /** Calls of the conversation so far; absent: none. */
+  readonly callsBefore?: number;
+}
+
+type Form = (plan: CallText, calls: readonly WrittenCall[]) => string;
+
+/** One block per call. */
+const blocks =
+  (write: (call: WrittenCall) => string): Form =>
+  ({ text, spaced }, calls) =>
+    text + calls.map(write).join(spaced ? "\n" : "");
+
+/** One block around all calls. */
+const wrapped =
+  (opens: string, write: (call: WrittenCall, number: number) => string, closes: string, between = "\n"): Form =>
+  ({ text, callsBefore = 0 }, calls) =>
+    text + opens + calls.map((call, index) => write(call, callsBefore + index)).join(between) + closes;
+
+const named = ({ name, given }: WrittenCall, key: string) =>
+  `{"name": ${JSON.stringify(name)}, "${key}": ${jsonText(given)}}`;
+
+/** A text as it is, another value as JSON. */
+const plain = (value: Json) => (typeof value === "string" ? value : jsonText(value));
+
+const members = ({ given }: WrittenCall, write: (key: string, value: Json) => string) =>
+  [...given].map(([key, value]) => write(key, value)).join("");
+
+export const CALL_FORMS: Readonly<Record<ToolFormat, Form>> = {
+  hermes: blocks((call) => `<tool_call>\n${named(call, "arguments")}\n</tool_call>`),
+  llama3_json: (_, calls) => calls.map((call) => named(call, "parameters")).join("; "),
+  mistral: ({ text }, calls) => `${text}[TOOL_CALLS][${calls.map((call) => named(call, "arguments")).join(", ")}]`,
+  qwen3_coder: blocks((call) => {
+    const parameters = members(call, (key, value) => `<parameter=${key}>\n${plain(value)}\n</parameter>\n`);
+    return `<tool_call>\n<function=${call.name}>\n${parameters}</function>\n</tool_call>`;
+  }),
+  minimax_m2: wrapped(
+    "<minimax:tool_call>\n",
+    (call) => {
+      const parameters = members(call, (key, value) => `<parameter name="${key}">${plain(value)}</parameter>\n`);
+      return `<invoke name="${call.name}">\n${parameters}</invoke>\n`;
+    },
+    "</minimax:tool_call>",
+    "",
+  ),
+  minimax_m3: wrapped(
+    "]<]minimax[>[<tool_call>\n",
+    (call) => `]<]minimax[>[<invoke name="${call.name}">${members(call, element)}]<]minimax[>[</invoke>\n`,
+    "]<]minimax[>[</tool_call>",
+    "",
+  ),
+  glm47: blocks((call) => `<tool_call>${call.name}${members(call, keyAndValue)}</tool_call>`),
+  poolside_v1: blocks((call) => {
+    const pairs = members(call, (key, value) => `${keyAndValue(key, value)}\n`);
+    return `<tool_call>${call.name}\n${pairs}</tool_call>`;
+  }),
+  hy_v3: wrapped(
+    "<tool_calls>\n",
+    (call) =>
+      `<tool_call>${call.name}<tool_sep>\n${members(call, (key, value) => `${keyAndValue(key, value)}\n`)}</tool_call>`,
+    "\n</tool_calls>",
+  ),
+  kimi_k2: wrapped(
+    "<|tool_calls_section_begin|>",
+    ({ name, given }, number) =>
+      `<|tool_call_begin|>functions.${name}:${number}<|tool_call_argument_begin|>${jsonText(given)}<|tool_call_end|>`,
+    "<|tool_calls_section_end|>",
+    "",
+  ),
+  deepseek_v4: wrapped(
+    "<｜DSML｜tool_calls>\n",
+    (call) => {
+      const parameters = members(call, (key, value) => {
+        const isText = typeof value === "string";
+        return `<｜DSML｜parameter name="${key}" string="${isText}">${plain(value)}</｜DSML｜parameter>\n`;
+      });
+      return `<｜DSML｜invoke name="${call.name}">\n${parameters}</｜DSML｜invoke>\n`;
+    },
+    "</｜DSML｜tool_calls>",
+    "",
+  ),
+  gemma4: wrapped("", ({ name, given }) => `<|tool_call>call:${name}{${gemmaMembers(given)}}<tool_call|>`, "", ""),
+  lfm2: wrapped("<|tool_call_start|>[", pythonCall, "]<|tool_call_end|>", ", "),
+  openai: wrapped(
+    "",
+    ({ name, given }) =>
+      `<|channel|>commentary to=functions.${name} <|constrain|>json<|message|>${jsonText(given)}<|call|>`,
+    "",
+    "",
+  ),
+};
+
+const keyAndValue = (key: string, value: Json) => `<arg_key>${key}</arg_key><arg_value>${plain(value)}</arg_value>`;
+
+function element(name: string, value: Json): string {
+  return `]<]minimax[>[<${name}>${inside(value)}]<]minimax[>[</${name}>`;
+}
+
+function inside(value: Json): string {
+  if (Array.isArray(value)) return value.map((item) => element("item", item)).join("");
+  if (value instanceof Map) return [...value].map(([key, item]) => element(key, item)).join("");
+  return plain(value);
+}
+
+function gemmaMembers(given: ReadonlyMap<string, Json>): string {
+  return [...given].map(([key, value]) => `${key}:${gemmaValue(value)}`).join(",");
+}
+
+function gemmaValue(value: Json): string {
+  if (typeof value === "string") return `<|"|>${value}<|"|>`;
+  if (Array.isArray(value)) return `[${value.map(gemmaValue).join(",")}]`;
+  return value instanceof Map ? `{${gemmaMembers(value)}}` : jsonText(value);
+}
+
+function pythonCall({ name, given }: WrittenCall): string {
+  return `${name}(${[...given].map(([key, value]) => `${key}=${pythonValue(value)}`).join(", ")})`;
+}
+
+function pythonValue(value: Json): string {
+  if (value === null) return "None";
+  if (typeof value === "boolean") return value ? "True" : "False";
+  if (Array.isArray(value)) return `[${value.map(pythonValue).join(", ")}]`;
+  if (!(value instanceof Map)) return JSON.stringify(value);
+  return `{${[...value].map(([key, item]) => `${JSON.stringify(key)}: ${pythonValue(item)}`).join(", ")}}`;
+}

@@ -1,0 +1,81 @@
+/** Does `--reasoning-field` give reasoning the name that a version of the server used, in messages, deltas and their nulls? */
+import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { type Hosted, hosted } from "../hosted.ts";
+
+setDefaultTimeout(30_000);
+
+const servers: Hosted[] = [];
+afterAll(async () => {
+  for (const server of servers) await server.stop();
+});
+
+type Members = Readonly<Record<string, unknown>>;
+
+async function served(line: string) {
+  const server = await hosted(`--timing none --served-model-name m --mean-reasoning-tokens 4 ${line}`.split(" "));
+  servers.push(server);
+  const ask = (body: object) =>
+    fetch(`${server.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({
+        model: "m",
+        messages: [{ role: "user", content: "Hi" }],
+        max_tokens: 30,
+        seed: 3,
+        ...body,
+      }),
+    });
+  const message = async (): Promise<Members> => {
+    const { choices } = (await (await ask({})).json()) as { choices: [{ message: Members }] };
+    return choices[0].message;
+  };
+  const deltas = async (): Promise<Members[]> => {
+    const lines = (await (await ask({ stream: true })).text()).split("\n").filter((text) => text.startsWith("data: {"));
+    return lines.flatMap((text) =>
+      (JSON.parse(text.slice(6)).choices as { delta: Members }[]).map(({ delta }) => delta),
+    );
+  };
+  return { message: await message(), deltas: await deltas() };
+}
+
+const names = (members: Members) => Object.keys(members).filter((name) => name.startsWith("reasoning"));
+const said = (deltas: readonly Members[], name: string) => deltas.map((delta) => delta[name] ?? "").join("");
+
+test.each([
+  ["reasoning", "--reasoning-parser deepseek_r1", ["reasoning"]],
+  ["reasoning", "--reasoning-parser qwen3 --reasoning-field reasoning", ["reasoning"]],
+  ["reasoning_content", "--reasoning-parser deepseek_r1 --reasoning-field reasoning_content", ["reasoning_content"]],
+  ["reasoning_content", "--reasoning-parser qwen3 --reasoning-field both", ["reasoning", "reasoning_content"]],
+] as const)("%s: %s", async (name, line, wanted) => {
+  const { message, deltas } = await served(line);
+  expect(names(message)).toEqual([...wanted]);
+  expect(message[name]).toBeString();
+  for (const one of wanted) expect([message[one], said(deltas, one)]).toEqual([message[name], message[name] as string]);
+  // As exclude_unset writes them: the version with both copies a null into every other delta.
+  const others = deltas.filter((delta) => !("reasoning" in delta) && (delta.reasoning_content ?? null) === null);
+  expect(others.length).toBeGreaterThan(2);
+  for (const delta of others) expect(names(delta)).toEqual(line.endsWith("both") ? ["reasoning_content"] : []);
+});
+
+test("without a parser the message has a null by the name, and plain tokens keep the one that both copies", async () => {
+  const { message, deltas } = await served("--reasoning-field both");
+  expect([message.reasoning, message.reasoning_content]).toEqual([null, null]);
+  for (const delta of deltas) expect(delta.reasoning_content).toBeNull();
+  const old = await served("--reasoning-field reasoning_content");
+  expect(names(old.message)).toEqual(["reasoning_content"]);
+  for (const delta of old.deltas) expect(names(delta)).toEqual([]);
+});
+
+test.each([
+  ["", ["reasoning_content"], { reasoning: null }],
+  [" --reasoning-field reasoning", ["reasoning"], { reasoning_content: null }],
+  [" --reasoning-field both", ["reasoning_content", "reasoning"], {}],
+] as const)("trtllm-serve%s", async (field, wanted, nulls) => {
+  const { message, deltas } = await served(`--role trtllm-serve --reasoning_parser deepseek-r1${field}`);
+  expect(message).toMatchObject(nulls);
+  for (const name of wanted)
+    expect([message[name] !== "", said(deltas, name)]).toEqual([true, message[name] as string]);
+  // Each delta with content has them, as "" where there is no reasoning.
+  for (const delta of deltas.filter((one) => "content" in one)) expect(names(delta)).toEqual([...wanted]);
+});
