@@ -1,4 +1,5 @@
-/** What does the command line say? The rules are those of vLLM's parser, without its abbreviations of flags. */
+/** Reads a command line by the rules of vLLM's parser. Abbreviated flags are accepted where the command says so. */
+import { ambiguous, type Completion, completionsOf } from "./abbreviations.ts";
 import { type Command, type Given, given, SERVE, type UsageError, unknown } from "./given.ts";
 import { shortFlags } from "./ignored-flags.ts";
 import { type FoundOption, lookup } from "./lookup.ts";
@@ -25,7 +26,9 @@ export function parseFlags(argv: readonly string[], command: Command = SERVE): F
       positional.push(token);
       continue;
     }
-    const [written, attached] = split(token);
+    const spelled = completed(token, command);
+    if (typeof spelled === "object" && "error" in spelled) return spelled;
+    const [written, attached] = spelled;
     if (written === "--help" || written === "-h") return { given: said, positional, help: attached ?? "" };
 
     const found = findFlag(written, command);
@@ -57,6 +60,20 @@ function split(token: string): [written: string, attached: string | undefined] {
   if (/^-O\d$/.test(token)) return ["-O", token.slice(2)];
   const equals = token.indexOf("=");
   return equals < 0 ? [token, undefined] : [token.slice(0, equals), token.slice(equals + 1)];
+}
+
+/** Splits a flag from its value and completes it if it is an abbreviation. A name that exists as it stands always wins. */
+function completed(token: string, command: Command): [written: string, attached: string | undefined] | UsageError {
+  const [written, attached] = split(token);
+  if (!command.abbreviates || written === "--help" || findFlag(written, command)) return [written, attached];
+  // What follows a dot is a key inside a JSON value.
+  const [head = "", ...keys] = written.split(".");
+  const found = completionsOf(written.startsWith("--") ? head : token);
+  if (found.length > 1) return { error: ambiguous(token, found) };
+  const only: Completion | undefined = found[0];
+  if (only === undefined) return [written, attached];
+  if (only.attached !== undefined) return [only.flag, only.attached];
+  return [[only.flag, ...keys].join("."), attached];
 }
 
 function findFlag(written: string, { names }: Command): FoundOption | undefined {

@@ -49,3 +49,10 @@ export const TRITON_ALIASES: ReadonlyMap<string, string> = new Map([["model-stor
 
 /** Ignored ones that have no value. */
 export const TRITON_IGNORED_SWITCHES: readonly string[] = ["disable-auto-complete-config"];
+
+/** Ignored ones of the OpenAI front end. */
+export const TRITON_FRONT_END_IGNORED: readonly string[] = [
+  "chat-template",
+  "tritonserver-log-verbose-level",
+  "uvicorn-log-level",
+];

@@ -8,11 +8,11 @@ import {
 import type { ServeConfig } from "../config/types.ts";
 import type { UsageError } from "./given.ts";
 import { nearest } from "./lookup.ts";
-import type { OptionRow } from "./option.ts";
+import { type OptionRow, ownValue } from "./option.ts";
 import { serveConfig } from "./serve-config.ts";
 import { isEngineOption } from "./triton-engine-options.ts";
-import { TRITON_ALIASES, TRITON_IGNORED, TRITON_IGNORED_SWITCHES } from "./triton-ignored.ts";
-import { loneOpenAiFlag, openAiConfig } from "./triton-openai-options.ts";
+import { TRITON_ALIASES, TRITON_FRONT_END_IGNORED, TRITON_IGNORED, TRITON_IGNORED_SWITCHES } from "./triton-ignored.ts";
+import { loneOpenAiFlag, openAiConfig, tritonOpenAiOptions } from "./triton-openai-options.ts";
 import { readResource, readRestricted, type TritonServerValues, tritonServerOptions } from "./triton-server-options.ts";
 
 const DEFAULTS = {
@@ -72,10 +72,12 @@ function readArgv(argv: readonly string[]) {
   for (let at = 0; at < argv.length; at++) {
     const token = argv[at]!;
     const [, written = "", attached] = /^--?([^=]*)(?:=(.*))?$/s.exec(token) ?? [];
-    const name = TRITON_ALIASES.get(written) ?? written;
+    const spelled = token.startsWith("--") ? completed(written, version, argv) : written;
+    if (typeof spelled === "object") return spelled;
+    const name = TRITON_ALIASES.get(spelled) ?? spelled;
     if (name === "") return { error: `Unexpected argument: ${token}` };
     const known = Object.hasOwn(rows, name) && !rows[name]!.notIn?.includes(version);
-    if (!known && !TRITON_IGNORED.includes(name)) return unrecognized(name);
+    if (!known && !TRITON_IGNORED.includes(name)) return unrecognized(name, argv);
     const isSwitch = rows[name]?.arity === "switch" || TRITON_IGNORED_SWITCHES.includes(name);
     const value = attached ?? (isSwitch ? "true" : argv[++at]);
     if (value === undefined) return { error: `option '--${name}' requires an argument` };
@@ -91,9 +93,43 @@ function versionIn(argv: readonly string[]): TritonVersion {
   return TRITON_VERSION_NAMES.find((one) => one === said) ?? "2.73";
 }
 
-/** As getopt words it, and what was perhaps meant. */
-function unrecognized(name: string): UsageError {
-  const near = nearest(name, [...Object.keys(rows), ...TRITON_IGNORED]).map((one) => `--${one}`);
+/**
+ * Completes a flag as getopt_long does, with which tritonserver reads its flags (`command_line_parser.cc`, `TritonParser::Parse`):
+ * an exact name wins, and so does a prefix that a single option has. Our own flags are not completed.
+ */
+function completed(written: string, version: TritonVersion, argv: readonly string[]): string | UsageError {
+  const isKnown = Object.hasOwn(rows, written) || TRITON_IGNORED.includes(written) || TRITON_ALIASES.has(written);
+  if (isKnown || written === "") return written;
+  const own = Object.keys(rows).filter((name) => !rows[name]!.ours && !rows[name]!.notIn?.includes(version));
+  const found = [...own, ...TRITON_IGNORED, ...TRITON_ALIASES.keys()]
+    .filter((name) => !isFrontEnds(name) || hasFrontEnd(argv))
+    .filter((name) => name.startsWith(written));
+  const options = new Set(found.map((name) => TRITON_ALIASES.get(name) ?? name));
+  if (options.size <= 1) return found[0] ?? written;
+  const possibilities = found.map((name) => `'--${name}'`).join(" ");
+  return { error: `option '--${written}' is ambiguous; possibilities: ${possibilities}` };
+}
+
+/** Flags of the OpenAI front end, a program of its own. */
+function isFrontEnds(name: string): boolean {
+  return Object.hasOwn(tritonOpenAiOptions, name) || TRITON_FRONT_END_IGNORED.includes(name);
+}
+
+const hasFrontEnd = (argv: readonly string[]) => argv.some((token) => /^--openai(=|$)/.test(token));
+
+/** Flags of other servers, and the flag of tritonserver that means the same. */
+const MEANT: Readonly<Record<string, string>> = {
+  address: "http-address",
+  host: "http-address",
+  model: "model-repository",
+  port: "http-port",
+};
+
+/** Words the refusal as getopt does, and adds the flag that was perhaps meant. */
+function unrecognized(name: string, argv: readonly string[]): UsageError {
+  const meant = name === "port" && hasFrontEnd(argv) ? "openai-port" : ownValue(MEANT, name);
+  const names = meant === undefined ? nearest(name, [...Object.keys(rows), ...TRITON_IGNORED]) : [meant];
+  const near = names.map((one) => `--${one}`);
   const hint = Object.hasOwn(rows, name)
     ? " (another --triton-version has it)"
     : near.length > 0
@@ -119,7 +155,10 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
   const grpc = grpcOf(values);
   if ("error" in grpc) return grpc;
   const lone = loneOpenAiFlag(values);
-  if (lone !== undefined) return { error: `--${lone}: needs --openai` };
+  if (lone !== undefined) {
+    const meant = ownValue(MEANT, lone);
+    return { error: `--${lone}: needs --openai${meant === undefined ? "" : `; without it, use --${meant}`}` };
+  }
   const host = values["http-address"] ?? values.host ?? DEFAULTS.host;
   const openai = openAiConfig(values, host);
   const closed = openai !== null && values["enable-kserve-frontends"] !== true;

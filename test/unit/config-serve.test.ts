@@ -218,7 +218,7 @@ test("the tables agree: no option twice, every short flag names one", () => {
 });
 
 test.each([
-  ["--max-num-seq 4", "--max-num-seq: unknown flag; did you mean --max-num-seqs"],
+  ["--max-num-sequ 4", "--max-num-sequ: unknown flag; did you mean --max-num-seqs"],
   ["--frobnicate", "--frobnicate: unknown flag; it is no option of vllm serve 0.33 either"],
   ["-x", "-x: unknown flag"],
   ["--port.x 1", "--port.x: unknown flag"],
