@@ -4,7 +4,6 @@
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { OWN_PATHS } from "../config/http-counts.ts";
-import { requestOrdersOf } from "../config/request-orders.ts";
 import { frontOf } from "../http/front-of.ts";
 import type { Context, EventSink, HeldBytes, PartSink, SinkEvents } from "../http/sink.ts";
 import { methodNotAllowed, notFound, unauthorized } from "../python/errors.ts";
@@ -12,7 +11,7 @@ import type { ErrorAnswer } from "../python/request.ts";
 import { type BodyRoom, bodyRoomOf } from "./body-room.ts";
 import { Cors } from "./cors.ts";
 import type { HttpVisit, OpenAiOptions } from "./front.ts";
-import { ORDER_HEADER } from "./order-header.ts";
+import { mayRelease, ORDER_HEADER, releasesEngine } from "./order-header.ts";
 import { Gate, type JsonParts, partsOf, sendParts } from "./send-parts.ts";
 import { routeOf } from "./served.ts";
 
@@ -54,9 +53,7 @@ export class Http {
   /** `methods`: what is served under each path. */
   constructor(options: OpenAiOptions, methods: Readonly<Record<string, readonly string[]>>) {
     this.#options = options;
-    const allowed = requestOrdersOf(options.config);
-    const ours = options.plays !== undefined || options.fixtures !== undefined;
-    this.#releases = allowed === "all" || (allowed === "answers" && ours);
+    this.#releases = mayRelease(options);
     this.#adds =
       options.config.enableRequestIdHeaders || options.config.podHeaders !== undefined || options.withoutCors === true;
     this.#keys = options.config.apiKeys.map(digest);
@@ -246,10 +243,10 @@ export class Http {
     return more;
   }
 
-  /** An engine that a script made stand still goes on after the answer to a request that wants it. */
+  /** Lets an engine that a script stopped go on, if the request that is answered orders it. */
   #release({ request }: Context): void {
-    const { backend } = this.#options;
-    if (request.headers.get(ORDER_HEADER)?.includes('"release":true')) backend.standStill?.(false);
+    const order = request.headers.get(ORDER_HEADER);
+    if (order !== null && releasesEngine(order)) this.#options.backend.standStill?.(false);
   }
 
   #log(context: Context, status: number, log: NonNullable<OpenAiOptions["accessLog"]>): void {

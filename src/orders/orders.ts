@@ -11,7 +11,6 @@ import {
   NO_PLAYS,
   type Order,
   type Plays,
-  parseOrder,
   plainScript,
   type Script,
   SILENT,
@@ -21,7 +20,7 @@ import {
 } from "../content/script.ts";
 import type { Generation, Receiver } from "../engine/types.ts";
 import type { LogprobSource, OpenAiOptions } from "../front/front.ts";
-import { ORDER_HEADER } from "../front/order-header.ts";
+import { mayRelease, ORDER_HEADER, orderInHeader } from "../front/order-header.ts";
 import { thinkingOf, thoughtsBefore } from "../generation/thinking.ts";
 import { forced } from "../parsers/output.ts";
 import { type ReasoningSetup, reasoningSetup } from "../parsers/reasoning.ts";
@@ -66,6 +65,8 @@ export class Orders {
   /** What clients may order. */
   readonly #allowed: RequestOrders;
   readonly #stage: Stage;
+  /** Something may have made the engine stand still. */
+  readonly #mayRelease: boolean;
   #next = 0;
 
   constructor(options: OpenAiOptions) {
@@ -76,6 +77,7 @@ export class Orders {
     this.#plays = plays;
     this.#failures = new Failures(options.config);
     this.#allowed = requestOrdersOf(options.config);
+    this.#mayRelease = mayRelease(options);
     this.#stage = {
       standStill: (still) => backend.standStill?.(still),
       releaseIn: (seconds) => void backend.after?.(seconds * 1e6, () => backend.standStill?.(false)),
@@ -107,7 +109,9 @@ export class Orders {
     if (header === null && (request.order === null || this.#allowed === "none"))
       return this.#unasked(http, request, body);
     try {
-      const order = header === null ? orderIn(request) : parseOrder(header);
+      const order = header === null ? orderIn(request) : orderInHeader(header);
+      // At once, because the answer to this request needs the engine.
+      if (order.releases && this.#mayRelease) this.#stage.standStill(false);
       const { fault } = order;
       const own = fault === undefined ? {} : { fault, trusted: this.#allowed === "all" };
       if (order.kind === "none") return { ...this.#unasked(http, request, body), ...own };
@@ -139,7 +143,7 @@ export class Orders {
     const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
     if (header === null && (request.order === null || this.#allowed === "none")) return null;
     try {
-      return header === null ? orderIn(request) : parseOrder(header);
+      return header === null ? orderIn(request) : orderInHeader(header);
     } catch {
       return null;
     }

@@ -4,7 +4,6 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Hosted, hosted } from "../hosted.ts";
-import { eventually } from "../server.ts";
 
 setDefaultTimeout(30_000);
 
@@ -150,21 +149,35 @@ test.each([
   await server.stop();
 });
 
-test("with all, an engine that a request made stand still goes on when another asks for it", async () => {
+test.each([
+  ["in the header of any request", '{"release":true}', null],
+  ["in the header as Python's json.dumps writes it", '{"release": true}', null],
+  ["in the header with blanks and other members", '{ "echo" : false,\t"release" :\ttrue }', null],
+  ["in the body of a request for an answer", null, { release: true }],
+] as const)("with all, an engine that a request stopped goes on by the order release %s", async (_, header, order) => {
   const server = await hosted(["--timing", "none", "--allow-request-orders", "all"]);
+  const post = (body: object, headers: object = {}) =>
+    fetch(`${server.url}/v1/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json", ...headers },
+      body: JSON.stringify(body),
+    });
   const script = { sequences: [{ steps: [[2375], [2375]] }], hold_after: 1 };
-  const headers = { "content-type": "application/json" };
-  const body = JSON.stringify({ prompt: "x", understudy: { script } });
-  const held = fetch(`${server.url}/v1/completions`, { method: "POST", headers, body });
-  let done = false;
-  void held.then(() => {
-    done = true;
-  });
-  await eventually(async () => {
-    await fetch(`${server.url}/health`, { headers: { "x-understudy": '{"release":true}' } });
-    return done;
-  });
-  expect((await held).status).toBe(200);
+  const held = await post({ prompt: "x", stream: true, understudy: { script } });
+  const reader = held.body!.getReader();
+  await reader.read();
+  // The engine stands still behind the first token, and these do not order that it goes on.
+  let ended = false;
+  const rest = (async () => {
+    while (!(await reader.read()).done);
+    ended = true;
+  })();
+  const other = ['{"release": false}', '{"echo": true, "comment": "\\"release\\":true"}', "release:true"];
+  for (const text of other) await fetch(`${server.url}/health`, { headers: { "x-understudy": text } });
+  expect(ended).toBe(false);
+  if (header !== null) await fetch(`${server.url}/health`, { headers: { "x-understudy": header } });
+  else expect((await post({ prompt: "y", max_tokens: 2, understudy: order })).status).toBe(200);
+  await rest;
   await server.stop();
 });
 

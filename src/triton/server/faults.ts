@@ -1,9 +1,9 @@
 /** Which answers of inference are disturbed, and how (docs/faults.md)? By the request's own order, a rule, or chance. */
 import type { RequestOrders } from "../../config/request-orders.ts";
 import type { Question } from "../../content/fixtures/match.ts";
-import { BrokenScript, parseOrder } from "../../content/script.ts";
+import { BrokenScript } from "../../content/script.ts";
 import type { FaultCarrier } from "../../faults/types.ts";
-import { ORDER_HEADER } from "../../front/order-header.ts";
+import { ORDER_HEADER, orderInHeader } from "../../front/order-header.ts";
 import { type ChosenFaults, type FaultHost, FaultOrders } from "../../orders/fault-orders.ts";
 
 /** A request for inference, whichever protocol brought it. */
@@ -70,7 +70,7 @@ export class TritonFaults {
 
 function faultIn(order: string): string | RefusedOrder {
   try {
-    const { kind, fault = "" } = parseOrder(order);
+    const { kind, fault = "" } = orderInHeader(order);
     if (kind === "none") return fault;
     return { status: 400, message: 'understudy: a Triton server takes orders of "fault" alone' };
   } catch (error) {
