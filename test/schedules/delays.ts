@@ -1,0 +1,124 @@
+/**
+ * Preloaded into each thread of a program under test (`bun --preload`): makes the thread lose its core before and after
+ * each `Atomics` operation, posted message and write, for times that the seed in the shared page draws. A thread loses
+ * its core for real, as it sleeps in `Atomics.wait`. Also makes one thread fail on order.
+ */
+import { basename } from "node:path";
+import { isMainThread } from "node:worker_threads";
+import { FAILURES, hashOf, mapPage, mix, PAGE_PATH, Word } from "./page.ts";
+
+// Bun types `Atomics` by overloads, which a wrapper for any of its functions cannot name.
+// biome-ignore lint/suspicious/noExplicitAny: see above
+type AnyFunction = (...args: any[]) => any;
+
+const SEED_BUDGET_MS = 200;
+const OFTEN_OF_64 = 10;
+const LONG_MS = 60;
+
+const { load, sub, store, add, wait } = Atomics;
+const page = mapPage(process.env[PAGE_PATH]!);
+const asleep = new Int32Array(new SharedArrayBuffer(4));
+
+/** The main thread, or the file of a worker's program without its ending. */
+const name = isMainThread ? "loop" : basename(process.argv[1] ?? "", ".ts");
+const thread = hashOf(name);
+
+let seed = 0;
+/** Draws since this thread saw the seed. */
+let count = 0;
+let leftMs = SEED_BUDGET_MS;
+
+/** Milliseconds that this thread sleeps at a point of this kind; 0 for most. */
+function delayMs(kind: number): number {
+  const now = load(page, Word.Seed);
+  if (now === 0) return 0;
+  if (now !== seed) {
+    seed = now;
+    count = 0;
+    leftMs = SEED_BUDGET_MS;
+  }
+  count++;
+  // In each seed some kinds of points delay often: a fault may take several equal delays one after the other.
+  const often = mix(seed, thread, kind) % 64 < OFTEN_OF_64;
+  const drawn = mix(seed, thread ^ kind, count);
+  if (drawn % 256 >= (often ? 96 : 4)) return 0;
+  const share = (drawn >>> 8) / 2 ** 24;
+  // 50 us to 5 ms, each order of magnitude as often as the other; 60 ms for 15 of 100.
+  const ms = Math.min(leftMs, share > 0.85 ? LONG_MS : 0.05 * 100 ** (share / 0.85));
+  leftMs -= ms;
+  return ms;
+}
+
+function failIfOrdered(): void {
+  if (load(page, Word.Victim) !== thread || sub(page, Word.Left, 1) > 0) return;
+  store(page, Word.Victim, 0);
+  add(page, Word.Failed, 1);
+  fail();
+}
+
+function fail(): void {
+  const error = new Error(`planted in ${name}`);
+  const failure = FAILURES[load(page, Word.Failure)];
+  if (failure === "exit") process.exit(3);
+  else if (failure === "reject") void Promise.reject(error);
+  else if (failure === "timer") {
+    setTimeout(() => {
+      throw error;
+    });
+  } else throw error;
+}
+
+function point(kind: number): void {
+  const ms = delayMs(kind);
+  if (ms > 0) wait(asleep, 0, 0, ms);
+}
+
+/** `original` with a point before and one after it. */
+function delayed<F extends AnyFunction>(called: string, original: F): F {
+  const before = hashOf(`before ${called}`);
+  const after = hashOf(`after ${called}`);
+  const wrapper = function (this: unknown, ...args: unknown[]) {
+    failIfOrdered();
+    point(before);
+    const result = original.apply(this, args);
+    point(after);
+    return result;
+  };
+  return wrapper as F;
+}
+
+function replace(owner: object, key: string, called = key): void {
+  const functions = owner as Record<string, AnyFunction>;
+  functions[key] = delayed(called, functions[key]!);
+}
+
+for (const key of ["add", "sub", "store", "load", "exchange", "compareExchange", "notify", "wait"])
+  replace(Atomics, key);
+replace(process.stdout, "write", "stdout");
+if (!isMainThread) replace(globalThis, "postMessage");
+
+const NativeWorker = globalThis.Worker;
+globalThis.Worker = class extends NativeWorker {
+  constructor(script: string | URL, options: WorkerOptions = {}) {
+    super(script, { ...options, preload: [import.meta.path] });
+  }
+} as typeof Worker;
+replace(NativeWorker.prototype, "postMessage", "Worker.postMessage");
+
+// Sockets of all listeners share a prototype, which only a socket leads to.
+const listen = Bun.listen;
+let replaced = false;
+Bun.listen = ((options: { socket: { open?: (socket: object) => void } }) => {
+  const { open } = options.socket;
+  options.socket.open = (socket) => {
+    if (!replaced) replace(Object.getPrototypeOf(socket), "write", "socket");
+    replaced = true;
+    open?.(socket);
+  };
+  return (listen as AnyFunction)(options);
+}) as typeof Bun.listen;
+
+if (load(page, Word.Victim) === thread && FAILURES[load(page, Word.Failure)] === "start") {
+  add(page, Word.Failed, 1);
+  throw new Error(`planted at the start of ${name}`);
+}

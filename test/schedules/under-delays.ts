@@ -1,0 +1,176 @@
+/** Runs programs whose threads read a shared page: each thread is delayed as the page's seed says, and fails on order. */
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { flagsIn, Load, Wrong, writeFixture } from "./load.ts";
+import { Page } from "./page.ts";
+
+const PRELOAD = new URL("./delays.ts", import.meta.url).pathname;
+const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
+
+/** Work that takes longer has stopped. */
+const HANGS_MS = 30_000;
+/** A connection may break before the end of its process is known. */
+const END_IS_KNOWN_MS = 1000;
+
+type Child = Bun.Subprocess<"ignore", "pipe", "pipe">;
+
+/** A program that serves at `url`. */
+export class DelayedProgram {
+  readonly page: Page;
+  readonly url: string;
+  readonly exited: Promise<number>;
+  readonly #child: Child;
+  readonly #output: () => string;
+
+  private constructor(page: Page, url: string, child: Child, output: () => string) {
+    this.page = page;
+    this.url = url;
+    this.exited = child.exited;
+    this.#child = child;
+    this.#output = output;
+  }
+
+  /** Starts `command` and waits until it prints a URL. Rejects with its output if it ends before. */
+  static async start(page: Page, command: readonly string[], env: object = {}): Promise<DelayedProgram> {
+    const child = Bun.spawn([process.execPath, "--preload", PRELOAD, ...command], {
+      env: { ...process.env, ...env, ...page.env },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    let output = "";
+    const listening = Promise.withResolvers<string>();
+    const read = async (stream: ReadableStream<Uint8Array>) => {
+      const decoder = new TextDecoder();
+      for await (const bytes of stream) {
+        output += decoder.decode(bytes, { stream: true });
+        const url = /http:\/\/127\.0\.0\.1:\d+/.exec(output)?.[0];
+        if (url) listening.resolve(url);
+      }
+    };
+    const wholeOutput = Promise.all([read(child.stdout), read(child.stderr)]);
+    void child.exited.then(async (code) => {
+      await wholeOutput;
+      listening.reject(new Error(`ended with ${code} before it listened:\n${output}`));
+    });
+    return new DelayedProgram(page, await listening.promise, child, () => output);
+  }
+
+  /** Everything that the program has printed. */
+  get output(): string {
+    return this.#output();
+  }
+
+  /** Rejects with `Wrong` if the program ends before `work` does, or if `work` takes too long. */
+  async during(work: Promise<void>): Promise<void> {
+    const ended = this.exited.then((code) => {
+      throw new Wrong(`the program ended with ${code}:\n${this.output.slice(-1500)}`);
+    });
+    const hangs = Promise.withResolvers<never>();
+    const timer = setTimeout(() => hangs.reject(new Wrong(`no end after ${HANGS_MS / 1000} s`)), HANGS_MS);
+    for (const promise of [work, ended, hangs.promise]) promise.catch(() => {});
+    try {
+      await Promise.race([work, ended, hangs.promise]);
+    } catch (error) {
+      if (!(error instanceof Wrong)) await Promise.race([ended, Bun.sleep(END_IS_KNOWN_MS)]);
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Ends the program with SIGTERM, without delays, and returns its exit code. */
+  async stop(): Promise<number> {
+    this.page.seed = 0;
+    this.#child.kill("SIGTERM");
+    const code = await this.exited;
+    this.page.remove();
+    return code;
+  }
+}
+
+/** Flags of the servers that the seeds are shared out to. */
+export const SERVERS: readonly (readonly string[])[] = [
+  ["--enable-lora"],
+  ["--enable-lora", "--stream-writes", "single"],
+  ["--workers", "2"],
+];
+
+/** Printed where something failed; fixtures that were read and steps that were late are no errors. */
+const ERROR_LINE = /^.*(?:error|exception|failed|understudy serve:).*$/im;
+
+/** A server, and a load that checks its pages and answers. */
+export class DelayedServer {
+  readonly program: DelayedProgram;
+  readonly load: Load;
+
+  private constructor(program: DelayedProgram, load: Load) {
+    this.program = program;
+    this.load = load;
+  }
+
+  static async start(flags: readonly string[]): Promise<DelayedServer> {
+    const page = new Page();
+    mkdirSync(join(page.folder, "fixtures"));
+    writeFixture(page.folder, 0);
+    const isOneProcess = !flags.includes("--workers");
+    const program = await DelayedProgram.start(
+      page,
+      [MAIN, "serve", "--port", "0", ...flagsIn(page.folder), ...flags],
+      isOneProcess ? { VLLM_ALLOW_RUNTIME_LORA_UPDATING: "1" } : {},
+    );
+    const load = new Load(program.url, page.folder, isOneProcess);
+    await load.learn();
+    return new DelayedServer(program, load);
+  }
+
+  /** Rejects with `Wrong`, also where the server prints an error. */
+  async run(seed: number): Promise<void> {
+    const printed = this.program.output.length;
+    this.program.page.seed = seed;
+    await this.program.during(this.load.run(seed));
+    const error = ERROR_LINE.exec(this.program.output.slice(printed));
+    if (error) throw new Wrong(`the server printed: ${error[0]}`);
+  }
+}
+
+export interface Find {
+  readonly seed: number;
+  readonly what: string;
+  /** Runs of the seed on further servers that found something, and all of them. */
+  readonly again: number;
+  readonly of: number;
+}
+
+/** Runs of each seed that found something. */
+const AGAIN = 10;
+
+/** Runs `seeds` in order on a server with these flags, and on a new one after each find. Ends after `findsMax` finds. */
+export async function findsOf(seeds: Iterable<number>, flags: readonly string[], findsMax = 3): Promise<Find[]> {
+  const finds: Find[] = [];
+  let server = await DelayedServer.start(flags);
+  const found = async (seed: number): Promise<string | null> => {
+    try {
+      await server.run(seed);
+      return null;
+    } catch (error) {
+      await server.program.stop();
+      server = await DelayedServer.start(flags);
+      return String(error);
+    }
+  };
+  for (const seed of seeds) {
+    const what = await found(seed);
+    if (what === null) continue;
+    let again = 0;
+    for (let run = 0; run < AGAIN; run++) if ((await found(seed)) !== null) again++;
+    finds.push({ seed, what, again, of: AGAIN });
+    if (finds.length === findsMax) break;
+  }
+  const code = await server.program.stop();
+  if (code !== 0) finds.push({ seed: 0, what: `after SIGTERM the server ended with ${code}`, again: 0, of: 0 });
+  return finds;
+}
+
+/** How to see a find again. */
+export function describeFind({ seed, what, again, of }: Find): string {
+  return `seed ${seed}, again in ${again} of ${of} runs (npx bun run test:schedules -- --from ${seed} --seeds 1): ${what}`;
+}
