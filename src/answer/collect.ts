@@ -81,6 +81,11 @@ export class CollectedAnswer {
     this.#settle(null, "abort");
   }
 
+  /** Ends the answer with an error: a choice failed. */
+  fail(): void {
+    if (!this.#settled) this.#settle(engineError(this.context.server), "error");
+  }
+
   /** Ends the answer with an error: its time is over. */
   expire(): void {
     if (!this.#settled) this.#settle(this.context.server.timedOut, "error");
@@ -125,6 +130,11 @@ class CollectedChoice extends AnswerChoice implements WholeChoice {
     if (this.parser === null) return { content: this.text.take(this.finish), reasoning: null, calls: [] };
     const { ids } = this;
     return this.parser.extract(this.text.take(this.finish), ids);
+  }
+
+  broken(): void {
+    this.finish ??= Finish.Error;
+    this.#answer.fail();
   }
 
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {

@@ -11,6 +11,7 @@ import { Queue } from "../front/queue.ts";
 import type { CountedOnce, Ticket } from "../front/ticket.ts";
 import { Transfers } from "../generation/kv-transfer.ts";
 import type { Encoding } from "../generation/prompts.ts";
+import { logUnexpected } from "../host/unexpected.ts";
 import { frontOf } from "../http/front-of.ts";
 import { FaultOrders } from "../orders/fault-orders.ts";
 import { questionOf } from "../orders/fixtures.ts";
@@ -128,15 +129,16 @@ export class Generator {
     const exchange = { context, ticket, form: null };
     try {
       const answered = this.#read(exchange, reader);
-      return answered instanceof Promise ? answered.catch(() => this.#failed(exchange)) : answered;
-    } catch {
-      return this.#failed(exchange);
+      return answered instanceof Promise ? answered.catch((error) => this.#failed(exchange, error)) : answered;
+    } catch (error) {
+      return this.#failed(exchange, error);
     }
   }
 
-  #failed({ context, ticket }: Exchange): Response {
+  #failed({ context, ticket }: Exchange, error: unknown): Response {
     const { http } = this.serving;
     const left = context.request.signal.aborted; // reading the body fails then
+    if (!left) logUnexpected("a request failed and is answered with 500", error);
     ticket.settle(left ? "abort" : "error");
     if (left) http.visitOf(context)?.done(500, 0);
     return left ? new Response(null, { status: CLIENT_GONE }) : http.error(context, internalError);
@@ -296,9 +298,9 @@ export class Generator {
   readonly #give = (exchange: Exchange, answer: CollectedAnswer, body: WholeAnswer): Answered => {
     try {
       const given = this.#gave(exchange, answer, body);
-      return given instanceof Promise ? given.catch(() => this.#failed(exchange)) : given;
-    } catch {
-      return this.#failed(exchange);
+      return given instanceof Promise ? given.catch((error) => this.#failed(exchange, error)) : given;
+    } catch (error) {
+      return this.#failed(exchange, error);
     }
   };
 

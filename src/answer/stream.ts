@@ -3,8 +3,9 @@
  * and leave as one piece. What the events look like is the form's.
  */
 import type { Lane } from "../engine/lanes.ts";
-import type { Finish, Submission } from "../engine/types.ts";
+import { Finish, type Submission } from "../engine/types.ts";
 import type { Logprobs } from "../generation/logprobs.ts";
+import { logUnexpected } from "../host/unexpected.ts";
 import type { EventSink, SinkEvents } from "../http/sink.ts";
 import type { ErrorAnswer } from "../python/request.ts";
 import { AnswerChoice, takeBack } from "./choice.ts";
@@ -12,12 +13,11 @@ import { type AnswerContext, answerParser, engineError, logprobsOf, outcomeOf } 
 import type { Piece } from "./form.ts";
 import { HELD_ID_BYTES } from "./held-ids.ts";
 import { logAborted } from "./request-log.ts";
+import { watchSilence } from "./silence.ts";
 import { truthComment, truthSummary } from "./truth-summary.ts";
 import { EVENTS_OF_A_TURN, shareEnd } from "./turn-shares.ts";
 
 const NOTHING = new Uint8Array();
-/** How often a silent stream is looked at in the time after which it gets a comment. */
-const LOOKS = 20;
 
 /** One stream: its choices write through it. Give it the sink, then a submission to each choice, then call `accepted`. */
 export class StreamedAnswer implements SinkEvents {
@@ -42,7 +42,7 @@ export class StreamedAnswer implements SinkEvents {
     this.#running = context.prompts.length * context.output.n;
     this.choices = Array.from({ length: this.#running }, (_, index) => new StreamedChoice(this, index));
     const { keepAlive } = context.server;
-    if (keepAlive && context.form.keepAlive) this.#watchSilence(keepAlive, context.form.keepAlive);
+    if (keepAlive && context.form.keepAlive) watchSilence(this, keepAlive, context.form.keepAlive);
   }
 
   /** The engine has all choices. */
@@ -105,7 +105,7 @@ export class StreamedAnswer implements SinkEvents {
     let hasTurn = false;
     const go = (): void => {
       hasTurn = false;
-      write();
+      this.#attempt(write);
     };
     const write = (): void => {
       if (hasTurn || this.#over || this.sink.full) return;
@@ -163,16 +163,32 @@ export class StreamedAnswer implements SinkEvents {
   /** Ends the stream whose time is over: with an error, or broken off where nobody would read that. */
   expire(): void {
     if (this.#over) return;
-    const { sink, choices, context } = this;
+    const { choices, context } = this;
     const running = choices.find(({ done }) => !done);
     if (running !== undefined && !this.busy) {
       this.fail(running, context.server.timedOut);
       return;
     }
+    this.breakOff();
+  }
+
+  /** Ends the stream without an end that its client could take for a good one. */
+  breakOff(): void {
+    if (this.#over) return;
     this.#takeBack();
-    context.ticket.settle("error");
-    sink.reset();
-    context.form.dropped?.();
+    this.context.ticket.settle("error");
+    this.sink.reset();
+    this.context.form.dropped?.();
+  }
+
+  /** Runs `act` in a turn of its own. After an error the stream would wait for ever. */
+  #attempt(act: () => void): void {
+    try {
+      act();
+    } catch (error) {
+      logUnexpected("a stream failed and is broken off", error);
+      this.breakOff();
+    }
   }
 
   /** Somebody wants it to end before its time. */
@@ -194,7 +210,7 @@ export class StreamedAnswer implements SinkEvents {
     const until = turn === undefined ? this.choices.length : Math.min(from + EVENTS_OF_A_TURN, this.choices.length);
     for (let at = from; at < until && !this.busy; at++) this.choices[at]!.send();
     this.#drains = until < this.choices.length && !this.busy && !this.#over;
-    if (this.#drains) turn!(() => this.#drain(until));
+    if (this.#drains) turn!(() => this.#attempt(() => this.#drain(until)));
     else if (this.#drainsAgain) {
       this.#drainsAgain = false;
       this.#drain(0);
@@ -220,28 +236,6 @@ export class StreamedAnswer implements SinkEvents {
   #takeBack(): void {
     this.#over = true;
     takeBack(this.choices, this.context.server);
-  }
-
-  /** Looks now and then, so that a token costs nothing; a comment comes up to a look later than it might. */
-  #watchSilence({ us, after }: NonNullable<AnswerContext["server"]["keepAlive"]>, comment: string): void {
-    let bytes = -1;
-    let silent = 0;
-    const look = () => {
-      if (this.choices.every(({ done }) => done)) return;
-      let sent = 0;
-      for (const choice of this.choices) {
-        choice.submission?.settle?.();
-        sent += choice.bytes;
-      }
-      silent = sent === bytes ? silent + 1 : 0;
-      bytes = sent;
-      if (silent >= LOOKS) {
-        silent = 0;
-        if (!this.busy) this.sink.write(comment);
-      }
-      after(us / LOOKS, look);
-    };
-    look();
   }
 }
 
@@ -296,6 +290,11 @@ class StreamedChoice extends AnswerChoice {
     if (this.finish !== null || !this.take(ids, at, count, finish, stopTokenId)) return;
     if (this.failed) this.#fail();
     else this.send();
+  }
+
+  broken(): void {
+    this.finish ??= Finish.Error;
+    this.#answer.breakOff();
   }
 
   went(tokens: number, bytes: number): void {

@@ -11,11 +11,13 @@ import { Cause } from "../engine/lateness/causes.ts";
 import type { Punctuality } from "../engine/lateness/punctuality.ts";
 import type { LoopObserver } from "../engine/loop-observer.ts";
 import type { Marks } from "../front/marks.ts";
+import { logUnexpected } from "../host/unexpected.ts";
 import { Ensemble } from "../metrics/triton/ensemble.ts";
 import { createTruthLog, type TruthLog } from "../truth/log.ts";
 import { observersOf, Recent } from "../truth/recent.ts";
 import { RING } from "../truth/ring.ts";
 import type { About } from "../truth/schema.ts";
+import { EngineBroken, EngineClock, isBroken } from "./broken-engine.ts";
 import type { Place } from "./place.ts";
 import { StepLog } from "./step-log.ts";
 
@@ -47,6 +49,8 @@ export interface EnginePartsOptions {
   readonly epochUs: number;
   /** Makes what plain tokens take to their streams; null: their receivers write them. */
   readonly lanes: (() => Lanes) | null;
+  /** Called when an engine cannot go on. */
+  readonly broke: (error: Error) => void;
   /** Who else is told of the steps. */
   readonly loopObservers: readonly LoopObserver[];
   /** Keeps iterations and requests for the role trtllm-serve; null: another role. */
@@ -65,6 +69,7 @@ function compiled(core: ArrayBuffer): WebAssembly.Module {
 export function enginePartsOf(options: EnginePartsOptions): FleetParts {
   const { config, text, marks, place, epochUs, iterations } = options;
   const { clock } = marks;
+  const broke = (error: unknown) => options.broke(isBroken(error) ? error : new EngineBroken(error));
   const { dataParallelSize, truthRequests, truthLog, triton } = config;
   const engineFirst = (place?.index ?? 0) * dataParallelSize;
   const truth = truthLog
@@ -84,7 +89,11 @@ export function enginePartsOf(options: EnginePartsOptions): FleetParts {
     rank: engineFirst,
     journal: (rank) => journals[rank]!,
     config: config.engine,
-    clock,
+    clock: new EngineClock(clock, broke),
+    faults: {
+      broke,
+      receiverFailed: (error) => (isBroken(error) ? broke(error) : logUnexpected("an answer failed", error)),
+    },
     module: compiled(options.core),
     eosId: text.vocabulary.eosId,
     answers: text.answers,

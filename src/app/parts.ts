@@ -16,10 +16,13 @@ import { Marks, sampleEventLoop, thisHost } from "../front/marks.ts";
 import { RequestHistory } from "../front/request-history.ts";
 import { countedBy } from "../front/served.ts";
 import { createAlarm } from "../host/alarm.ts";
-import { type Clock, epochSeconds, epochUsOf, LeasedClock, WallClock } from "../host/clock.ts";
+import { type Clock, epochSeconds, epochUsOf, WallClock } from "../host/clock.ts";
 import { DueTime } from "../host/due-time.ts";
+import { LeasedClock } from "../host/leased-clock.ts";
 import { type Ids, idsOf, mix, type Random, randomSeed, seeded } from "../host/random.ts";
+import { logUnexpected } from "../host/unexpected.ts";
 import { logStatistics } from "../metrics/log-line.ts";
+import { throwUncaught } from "./broken-engine.ts";
 import { enginePartsOf, type FleetParts } from "./engines.ts";
 import { type Gaps, gapsOf } from "./gaps.ts";
 import { type PageParts, pagePartsOf } from "./pages.ts";
@@ -50,6 +53,11 @@ export interface AppOptions {
   readonly rules?: OpenAiOptions["rules"];
   /** Keeps what clients send. Absent: only with `--keep-bodies` anything is kept. */
   readonly history?: RequestHistory;
+  /**
+   * Called when an engine cannot go on: a `CoreTrap`, a `WebAssembly.RuntimeError` or an `EngineBroken`. Absent: it is
+   * thrown as an uncaught error of the process.
+   */
+  readonly broke?: ((error: Error) => void) | undefined;
 }
 
 /** What stays where a server begins anew: its clock with the alarm, its text with the encoder's thread, its files. */
@@ -65,7 +73,7 @@ export interface Lasting {
 export async function lastingOf(config: ServeConfig, options: AppOptions): Promise<Lasting> {
   const built = await builtFiles(config.engine);
   const due = new DueTime();
-  const clock = options.clock ?? new WallClock((ring) => createAlarm(ring, due));
+  const clock = options.clock ?? new WallClock((ring, died) => createAlarm(ring, died, due), timerFailed);
   const text = await textOf(config.wire ?? {}, built, due);
   const streamWrites = await streamWritesOf(config);
   return {
@@ -79,6 +87,8 @@ export async function lastingOf(config: ServeConfig, options: AppOptions): Promi
     },
   };
 }
+
+const timerFailed = (error: unknown) => logUnexpected("a timer failed", error);
 
 export interface Parts extends FleetParts, PageParts {
   /** `frontLimits` and `wire` of it change while the server runs. */
@@ -153,6 +163,7 @@ export async function createParts(given: ServeConfig, options: AppOptions, kept?
     place,
     epochUs,
     lanes: streamWrites.lanes,
+    broke: options.broke ?? throwUncaught,
     loopObservers: [
       { updating: (nowUs) => pages.beforeUpdate(nowUs) },
       ...(place ? [{ moved: (idle: boolean) => pages.shown?.moved(idle) }] : []),
@@ -278,9 +289,9 @@ function backendOf({
   die,
 }: Pick<Parts, "clock" | "marks" | "gaps" | "engines"> & { die: () => void }): Backend {
   return {
-    submit: (generation, receiver) => fatal(() => engines.submit(generation, receiver)),
+    submit: (generation, receiver) => engines.submit(generation, receiver),
     nowUs: () => clock.now(),
-    catchUp: () => fatal(() => clock.catchUp?.()),
+    catchUp: () => clock.catchUp?.(),
     spare: () => marks.beforeLongPrompt(() => gaps.long.pass()),
     consumed: gaps.garbage.add,
     read: gaps.garbage.read,
@@ -295,18 +306,6 @@ function backendOf({
     die: () => clock.soon(die),
     after: (us, act) => clock.at(clock.now() + us, act),
   };
-}
-
-/** A core that trapped is unusable: that must end the process, and not one request with an error. */
-function fatal<T>(act: () => T): T {
-  try {
-    return act();
-  } catch (error) {
-    queueMicrotask(() => {
-      throw error;
-    });
-    throw error;
-  }
 }
 
 export const pause = (clock: Clock, us: number) => new Promise<void>((done) => clock.at(clock.now() + us, done));

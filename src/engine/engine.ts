@@ -15,7 +15,7 @@ import type { Lanes } from "./lanes.ts";
 import { Lateness } from "./lateness/lateness.ts";
 import { type LiveOwner, LiveRequest } from "./live.ts";
 import { Loop } from "./loop.ts";
-import { type EngineOptions, isAlone, type PauseMode } from "./options.ts";
+import { type EngineFaults, type EngineOptions, isAlone, type PauseMode } from "./options.ts";
 import { PreQueue } from "./pre-queue.ts";
 import { Receivers } from "./receivers.ts";
 import type { RequestMeters } from "./request-meter.ts";
@@ -47,6 +47,7 @@ export class Engine implements LiveOwner {
   readonly #adapters: Adapters;
   readonly #boundary: Boundary;
   readonly #receivers: Receivers;
+  readonly #faults: EngineFaults | null;
   readonly lanes: Lanes | null;
   #submitted = 0;
   #refuses = false;
@@ -58,6 +59,7 @@ export class Engine implements LiveOwner {
     const { config, clock, module, loopObservers = [] } = options;
     this.config = config;
     this.#clock = clock;
+    this.#faults = options.faults ?? null;
     const core = startCore(module, coreSetup(config, options));
     this.#batch = new Batch(core, options.journal);
     this.#meters = options.meters ?? null;
@@ -70,6 +72,7 @@ export class Engine implements LiveOwner {
     this.#receivers = new Receivers({
       ...{ batch: this.#batch, clock, adapters: this.#adapters, recorder: this.#recorder, lanes: this.lanes },
       metered: this.#meters !== null,
+      failed: this.#faults && ((live, error) => this.#receiverFailed(live, error)),
     });
     const { timing } = config;
     const nextUs = () => this.#loop.nextUs;
@@ -221,7 +224,7 @@ export class Engine implements LiveOwner {
       if (!live || live.ended) continue;
       live.settle();
       this.end(live, why, live.tokens, why === Finish.Abort ? Reason.EngineAbort : Reason.Error);
-      live.receiver.onTokens(ids, 0, 0, why, NONE);
+      this.#receivers.guarded(live, () => live.receiver.onTokens(ids, 0, 0, why, NONE));
     }
   }
 
@@ -247,6 +250,10 @@ export class Engine implements LiveOwner {
       this.#preQueue.drop(live);
       return;
     }
+    this.#fatal(() => this.#close(live, tokens, how));
+  }
+
+  #close(live: LiveRequest, tokens: number, how: Reason): void {
     this.#receivers.forget(live);
     this.#batch.close(live.handle, how, tokens, this.#loop.boundaryUs);
     if (how !== Reason.Abort || this.config.fixes?.includes("abort-counted")) live.counted(this.#batch, tokens);
@@ -266,9 +273,30 @@ export class Engine implements LiveOwner {
     else this.#batch.unblock(live.handle);
   }
 
+  /** Runs `act`, which calls the core. After an error the core's state is unknown. */
+  #fatal<T>(act: () => T): T {
+    try {
+      return act();
+    } catch (error) {
+      this.#faults?.broke(error);
+      throw error;
+    }
+  }
+
+  #receiverFailed(live: LiveRequest, error: unknown): void {
+    this.#faults!.receiverFailed(error);
+    this.end(live, Finish.Error, live.tokens, Reason.Error);
+    try {
+      if (live.receiver.broken) live.receiver.broken();
+      else live.receiver.onTokens(this.#batch.core.views.tokens, 0, 0, Finish.Error, NONE);
+    } catch (again) {
+      this.#faults!.receiverFailed(again);
+    }
+  }
+
   /** Into the queue; false when the core is full. */
   #enqueue(live: LiveRequest, queuedUs: number): boolean {
-    const handle = this.#batch.add(live.request!, queuedUs);
+    const handle = this.#fatal(() => this.#batch.add(live.request!, queuedUs));
     live.request = null;
     if (handle === NONE) return false;
     live.handle = handle;

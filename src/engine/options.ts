@@ -12,6 +12,14 @@ import type { RequestMeters } from "./request-meter.ts";
 import type { SetupExtras } from "./setup.ts";
 import type { EngineSnapshot } from "./types.ts";
 
+/** Where errors go that are thrown while an engine works. */
+export interface EngineFaults {
+  /** The engine is in an unknown state: it must not be used any more. The error is thrown, too. */
+  broke(error: unknown): void;
+  /** A receiver threw. Its generation is ended with reason error, and the engine continues. */
+  receiverFailed(error: unknown): void;
+}
+
 export interface EngineOptions extends SetupExtras {
   readonly config: EngineConfig;
   readonly clock: Clock;
@@ -35,6 +43,8 @@ export interface EngineOptions extends SetupExtras {
   readonly journal?: Journal;
   /** What its snapshot says of sleep; absent: awake. */
   readonly sleep?: Pick<EngineSnapshot, "sleep">;
+  /** Absent: errors of receivers and of the core reach the caller. */
+  readonly faults?: EngineFaults;
   /** Shared by engines that count together. */
   readonly lateness?: Lateness;
 }

@@ -21,6 +21,8 @@ export interface ReceiversOptions {
   readonly lanes: Lanes | null;
   /** Somebody counts generations as they begin and end. */
   readonly metered: boolean;
+  /** Called with what a receiver threw; null: that is thrown to the caller of `deliver`, and the rest is not handed out. */
+  readonly failed: ((live: LiveRequest, error: unknown) => void) | null;
 }
 
 export class Receivers {
@@ -86,7 +88,7 @@ export class Receivers {
         }
       }
       given += out[row + 2]!;
-      this.#hand(this.#rows[i], row);
+      this.#handOver(this.#rows[i], row);
     }
     this.#release(rows);
   }
@@ -113,7 +115,28 @@ export class Receivers {
     }
   }
 
-  /** A row for its receiver. */
+  /** Hands a row to its receiver. An error costs that receiver alone. */
+  #handOver(live: LiveRequest | undefined, row: number): void {
+    const { failed } = this.#options;
+    try {
+      this.#hand(live, row);
+    } catch (error) {
+      if (failed === null || live === undefined) throw error;
+      failed(live, error);
+    }
+  }
+
+  /** Runs `call`, which calls the receiver of `live`; an error costs that receiver alone. */
+  guarded(live: LiveRequest, call: () => void): void {
+    const { failed } = this.#options;
+    try {
+      call();
+    } catch (error) {
+      if (failed === null) throw error;
+      failed(live, error);
+    }
+  }
+
   #hand(live: LiveRequest | undefined, row: number): void {
     const { batch, recorder } = this.#options;
     const { out, tokens } = batch.core.views;
@@ -162,7 +185,7 @@ export class Receivers {
       if (live === undefined || live.ended) continue;
       live.ended = true;
       this.forget(live);
-      this.#tell(live, outEnds[i]! * OUT_WORDS);
+      this.guarded(live, () => this.#tell(live, outEnds[i]! * OUT_WORDS));
     }
     this.#release(count);
   }

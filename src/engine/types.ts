@@ -112,6 +112,11 @@ export interface Receiver {
    * After a call with `finish` the receiver is not called again.
    */
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void;
+  /**
+   * `onTokens` threw, and the generation has ended: breaks the answer off. Not called again after that. Absent: `onTokens`
+   * is called once more, with an error as finish.
+   */
+  broken?(): void;
   /** So many plain tokens went by its lane, and so many bytes with them. */
   went?(tokens: number, bytes: number): void;
 }

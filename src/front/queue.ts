@@ -88,6 +88,11 @@ class Waiting extends ReceiverBefore implements Submission {
     this.next.onTokens(ids, at, count, finish, stopTokenId);
   }
 
+  override broken(): void {
+    this.over();
+    super.broken();
+  }
+
   cancel(): void {
     this.over();
     this.submission.cancel();

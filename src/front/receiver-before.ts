@@ -1,5 +1,7 @@
 /** How does something stand between the engine and a receiver? It hears first, and hands on what it does not change. */
-import type { Finish, Receiver } from "../engine/types.ts";
+import { Finish, type Receiver } from "../engine/types.ts";
+
+const NO_IDS = new Int32Array();
 
 export abstract class ReceiverBefore implements Receiver {
   protected readonly next: Receiver;
@@ -14,6 +16,11 @@ export abstract class ReceiverBefore implements Receiver {
 
   get bytes(): number {
     return this.next.bytes ?? 0;
+  }
+
+  broken(): void {
+    if (this.next.broken) this.next.broken();
+    else this.next.onTokens(NO_IDS, 0, 0, Finish.Error, -1);
   }
 
   abstract onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void;

@@ -4,6 +4,7 @@
  */
 
 import { ClosedByUsing } from "./disposal.ts";
+import { logUnexpected } from "./unexpected.ts";
 import { Waits } from "./waits.ts";
 
 /** Takes a wake-up back; harmless afterwards. */
@@ -48,6 +49,9 @@ export interface Alarm {
   order(dueUs: number): void;
   close(): void;
 }
+
+/** Makes an alarm. `died` is called once if its thread ends by itself: the alarm does not ring any more. */
+export type MakeAlarm = (ring: () => void, died: (why: string) => void) => Alarm;
 
 interface Entry {
   readonly dueUs: number;
@@ -98,24 +102,38 @@ const ABOUT_US = 300;
 /** Who is overdue by less is left to the end of the turn. */
 const OVERDUE_US = 1000;
 
+/** After so many alarm threads have died, the clock uses timers instead. */
+export const ALARMS_MAX = 3;
+
+/** The process decides what an error in a callback means (`uncaughtException`). */
+function throwUncaught(error: unknown): void {
+  queueMicrotask(() => {
+    throw error;
+  });
+}
+
 /**
  * Real time. With an alarm thread a wait costs no spinning but its last 0.2 ms; without one the last millisecond spins.
- * Several waits may be pending; the earliest is armed.
+ * Several waits may be pending; the earliest is armed. An error in one callback does not keep the others waiting.
  */
 export class WallClock extends ClosedByUsing implements Clock {
   readonly #pending = new Waits();
   readonly #about = new Waits();
-  readonly #makeAlarm: ((ring: () => void) => Alarm) | undefined;
+  readonly #failed: (error: unknown) => void;
+  #makeAlarm: MakeAlarm | undefined;
   #alarm: Alarm | undefined;
+  #alarmDeaths = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #armedUs = Number.POSITIVE_INFINITY;
   #spinning = false;
   #waking = false;
   #closed = false;
 
-  constructor(makeAlarm?: (ring: () => void) => Alarm) {
+  /** `failed` gets what callbacks throw; without it, that is thrown as an uncaught error of the process. */
+  constructor(makeAlarm?: MakeAlarm, failed: (error: unknown) => void = throwUncaught) {
     super();
     this.#makeAlarm = makeAlarm;
+    this.#failed = failed;
   }
 
   now(): number {
@@ -144,11 +162,11 @@ export class WallClock extends ClosedByUsing implements Clock {
   }
 
   turn(run: () => void): void {
-    setImmediate(run);
+    setImmediate(this.#attempt, run);
   }
 
   soon(run: () => void): void {
-    queueMicrotask(run);
+    queueMicrotask(() => this.#attempt(run));
   }
 
   close(): void {
@@ -172,7 +190,7 @@ export class WallClock extends ClosedByUsing implements Clock {
     if (dueUs >= this.#armedUs) return;
     this.#armedUs = dueUs;
     if (this.#makeAlarm && leftUs < 1_000_000) {
-      this.#alarm ??= this.#makeAlarm(this.#ring);
+      this.#alarm ??= this.#makeAlarm(this.#ring, this.#alarmDied);
       this.#alarm.order(dueUs);
     } else {
       clearTimeout(this.#timer);
@@ -188,17 +206,42 @@ export class WallClock extends ClosedByUsing implements Clock {
 
   #wakeFirst(): void {
     this.#waking = true;
+    this.#wake(this.#pending);
+    this.#waking = false;
+  }
+
+  #wake(waits: Waits): void {
     try {
-      this.#pending.wakeFirst();
-    } finally {
-      this.#waking = false;
+      waits.wakeFirst();
+    } catch (error) {
+      this.#failed(error);
     }
   }
 
   #wakeAbout(nowUs: number): void {
     const untilUs = Math.min(nowUs + ABOUT_US, this.#pending.dueUs);
-    for (let us = nowUs; us < untilUs && this.#about.dueUs <= us; us = wallUs()) this.#about.wakeFirst();
+    for (let us = nowUs; us < untilUs && this.#about.dueUs <= us; us = wallUs()) this.#wake(this.#about);
   }
+
+  readonly #attempt = (run: () => void): void => {
+    try {
+      run();
+    } catch (error) {
+      this.#failed(error);
+    }
+  };
+
+  /** Whatever the thread was asked for is asked for again, of a new thread or of a timer. */
+  readonly #alarmDied = (why: string): void => {
+    if (this.#closed) return;
+    this.#alarm = undefined;
+    this.#alarmDeaths++;
+    if (this.#alarmDeaths === ALARMS_MAX) this.#makeAlarm = undefined;
+    const follows = this.#makeAlarm ? "it is started again" : "timers take its place";
+    logUnexpected(`the alarm thread ended, ${follows}`, why);
+    this.#armedUs = Number.POSITIVE_INFINITY;
+    this.#arm();
+  };
 
   readonly #ring = (): void => {
     this.#armedUs = Number.POSITIVE_INFINITY;
@@ -218,55 +261,6 @@ export class WallClock extends ClosedByUsing implements Clock {
     this.#spinning = false;
     this.#arm();
   };
-}
-
-/** A clock that ends before the one that it is part of: nobody who waits on it is woken after that. */
-export class LeasedClock implements Clock {
-  readonly #whole: Clock;
-  #open = true;
-
-  constructor(whole: Clock) {
-    this.#whole = whole;
-  }
-
-  now(): number {
-    return this.#whole.now();
-  }
-
-  at(dueUs: number, wake: () => void): Cancel {
-    return this.#whole.at(dueUs, this.#whileOpen(wake));
-  }
-
-  about(dueUs: number, wake: () => void): Cancel {
-    const act = this.#whileOpen(wake);
-    return this.#whole.about?.(dueUs, act) ?? this.#whole.at(dueUs, act);
-  }
-
-  nextUs(): number {
-    return this.#whole.nextUs();
-  }
-
-  catchUp(): void {
-    this.#whole.catchUp?.();
-  }
-
-  turn(run: () => void): void {
-    this.#whole.turn(this.#whileOpen(run));
-  }
-
-  soon(run: () => void): void {
-    this.#whole.soon(this.#whileOpen(run));
-  }
-
-  close(): void {
-    this.#open = false;
-  }
-
-  #whileOpen(act: () => void): () => void {
-    return () => {
-      if (this.#open) act();
-    };
-  }
 }
 
 /** Time that moves only when asked: the next wake-up is the next moment. For tests and replay. */

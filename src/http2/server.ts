@@ -3,7 +3,7 @@
 import type { TlsFiles } from "../config/certificates.ts";
 import type { Clock } from "../host/clock.ts";
 import { giveConnection, takeConnection } from "../host/descriptors.ts";
-import { printableLines } from "../host/printable.ts";
+import { logUnexpected } from "../host/unexpected.ts";
 import { deadlines, type Expiring } from "../http/deadlines.ts";
 import { TurnQueue } from "../http/turn-queue.ts";
 import { type Http2Application, Http2Connection } from "./connection.ts";
@@ -103,7 +103,7 @@ export class Http2Server {
         close: (socket) => this.#closed(socket.data),
         // Something here failed: it costs its connection alone.
         error: (socket, why) => {
-          console.error(printableLines(Bun.inspect(why)));
+          logUnexpected("a connection failed and is closed", why);
           socket.terminate();
         },
       },

@@ -5,6 +5,7 @@ import { Rules } from "../content/fixtures/rules.ts";
 import type { EngineSnapshot } from "../engine/types.ts";
 import { RequestHistory } from "../front/request-history.ts";
 import { epochSeconds, epochUsOf } from "../host/clock.ts";
+import { logUnexpected } from "../host/unexpected.ts";
 import { whyNotShown } from "../metrics/bugs/shown.ts";
 import { createRenewableApp, type RenewableApp } from "../roles/create-app.ts";
 import { unwritable } from "../truth/log.ts";
@@ -37,7 +38,13 @@ async function start({ config }: ServerSetup, given: ServerOptions): Promise<Run
     () => epochSeconds() * 1000,
     (us) => epochUsOf(us) / 1000,
   );
-  const options = () => ({ log: () => {}, rules, history, admin: serverSetup(given).admin });
+  const ended = deferred<Error | null>();
+  // The process is the user's: it must not end, as that of the command does.
+  const broke = (cause: Error) => {
+    ended.resolve(new Error(`the server has ended: its engine broke: ${cause.message}`, { cause }));
+    void close(0).catch((error) => logUnexpected("a server whose engine broke did not close", error));
+  };
+  const options = () => ({ log: () => {}, rules, history, admin: serverSetup(given).admin, broke });
   const app = await createRenewableApp(config, options()).catch((error) => {
     // As the command says it, which names the option.
     const { message } = error as Error;
@@ -45,7 +52,6 @@ async function start({ config }: ServerSetup, given: ServerOptions): Promise<Run
     if (refused === undefined) throw error;
     throw Object.assign(new Error(withOption(refused), { cause: error }), codeOf(error));
   });
-  const ended = deferred<Error | null>();
   let closing: Promise<unknown> | null = null;
   const close = (graceS: number) => {
     closing ??= app.close(graceS);

@@ -2,16 +2,18 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { version } from "../../../package.json";
+import { isBroken } from "../../app/broken-engine.ts";
 import type { Place } from "../../app/place.ts";
 import type { Latencies } from "../../compat/llm-d-live.ts";
 import { readTls } from "../../config/certificates.ts";
 import { PortError } from "../../config/start-errors.ts";
 import type { ServeConfig } from "../../config/types.ts";
-import { CoreTooLarge, CoreTrap } from "../../core/core.ts";
+import { CoreTooLarge } from "../../core/core.ts";
 import type { Admin } from "../../front/live-settings.ts";
 import { WallClock, wallUs } from "../../host/clock.ts";
 import { OWN_DESCRIPTORS, openFileLimit } from "../../host/descriptors.ts";
 import { whenOrphaned } from "../../host/parent.ts";
+import { logUnexpected } from "../../host/unexpected.ts";
 import type { ServeValues } from "../../options/serve-options.ts";
 import type { App } from "../../roles/create-app.ts";
 import { unwritable } from "../../truth/log.ts";
@@ -176,23 +178,23 @@ function warnOfFileLimit({ engine }: ServeConfig): void {
   );
 }
 
-/** A broken invariant: streams are cut, what is needed to look into it is written down, the process ends with 70. */
+/**
+ * Decides what an uncaught error means. A broken engine ends the process with 70: streams are cut, and a file with all that
+ * reproducing it takes is written. Any other error is logged, and the process continues (docs/crash.md).
+ */
 export function onTrap(config: ServeConfig, app: App): void {
   const end = (error: Error) => {
-    if (!(error instanceof CoreTrap || error instanceof WebAssembly.RuntimeError)) {
-      printError(Bun.inspect(error));
-      process.exit(1);
-    }
     const file = writeCrash(version, error, config.engine, app.eosId, app.engines.snapshots(), app.journals());
-    printError(`understudy serve: the core trapped: ${error.message}; written to ${file}`);
+    printError(`understudy serve: the engine broke: ${error.message}; written to ${file}`);
     printError(`understudy serve: understudy replay --crash ${file} repeats it`);
     process.exit(CORE_TRAPPED);
   };
-  process.on("uncaughtException", (error) => isOfModel(config, error) || end(error));
-  process.on("unhandledRejection", (reason) => {
-    const error = reason instanceof Error ? reason : new Error(String(reason));
-    if (!isOfModel(config, reason)) end(error);
-  });
+  const decide = (error: unknown) => {
+    if (isBroken(error)) end(error);
+    else if (!isOfModel(config, error)) logUnexpected("an error that nothing waited for", error);
+  };
+  process.on("uncaughtException", decide);
+  process.on("unhandledRejection", decide);
 }
 
 /** A user's `model.ts` threw where nobody waits for it: it is named, and all goes on. What is no `Error` is nobody else's. */

@@ -13,7 +13,7 @@ import type { FaultyOutput } from "./wire-player.ts";
 /** A request with its answer, as the server hands it out; `Exchange` says what each part does. */
 export interface ServedExchange
   extends FaultyOutput,
-    Pick<Exchange, "version" | "faulty" | "answered" | "answer" | "open" | "begin"> {
+    Pick<Exchange, "version" | "faulty" | "answered" | "answer" | "broken" | "open" | "begin"> {
   readonly request: IncomingRequest<ServedExchange & ReadControl>;
   /** The client. */
   readonly line: { readonly address: string; readonly port: number };
@@ -208,7 +208,7 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
   }
 
   broken(): void {
-    this.line.broken();
+    if (!this.over) this.line.broken();
   }
 
   /** For an answer that was disturbed. */

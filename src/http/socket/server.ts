@@ -7,7 +7,7 @@ import type { TlsFiles } from "../../config/certificates.ts";
 import type { FrontLimits } from "../../config/front-limits.ts";
 import type { Clock } from "../../host/clock.ts";
 import { giveConnection, takeConnection } from "../../host/descriptors.ts";
-import { printableLines } from "../../host/printable.ts";
+import { logUnexpected } from "../../host/unexpected.ts";
 import { deadlines, type Expiring, pacing, type Timer } from "../deadlines.ts";
 import type { EventSink, FaultOrder, HeldBytes, HotRoutes, HttpFront, PartSink, SinkEvents } from "../sink.ts";
 import { TurnQueue } from "../turn-queue.ts";
@@ -124,7 +124,7 @@ export class HttpServer implements HttpFront, ServerSide {
         close: (socket) => this.#closed(socket.data),
         // Something here failed: it costs its connection alone.
         error: (socket, why) => {
-          console.error(printableLines(Bun.inspect(why)));
+          logUnexpected("a connection failed and is closed", why);
           socket.data?.shut();
           socket.terminate();
         },
@@ -213,13 +213,17 @@ export class HttpServer implements HttpFront, ServerSide {
     const { method, target } = exchange.request;
     const request = exchange.request as unknown as Request;
     const hot = this.#hot.of(method, target);
-    const made = hot === undefined ? this.#app.fetch(request) : hot({ request, server: this });
-    if (!(made instanceof Promise)) send(exchange, made);
-    else
-      made.then(
-        (response) => send(exchange, response),
-        () => broken(exchange),
-      );
+    try {
+      const made = hot === undefined ? this.#app.fetch(request) : hot({ request, server: this });
+      if (!(made instanceof Promise)) send(exchange, made);
+      else
+        made.then(
+          (response) => send(exchange, response),
+          (error) => broken(exchange, error),
+        );
+    } catch (error) {
+      broken(exchange, error);
+    }
   }
 
   date(): string {
@@ -267,10 +271,15 @@ export class HttpServer implements HttpFront, ServerSide {
 
 /** What was not answered directly. */
 function send(exchange: ServedExchange, response: Response): void {
-  if (response !== TAKEN) respond(exchange, response).catch(() => broken(exchange));
+  if (response !== TAKEN) respond(exchange, response).catch((error) => broken(exchange, error));
 }
 
-const broken = (exchange: ServedExchange) => exchange.answer(500, FAILED, "Internal Server Error");
+/** Answers with 500, or breaks off an answer that has begun. */
+function broken(exchange: ServedExchange, error: unknown): void {
+  logUnexpected("a request failed", error);
+  if (!exchange.answered) exchange.answer(500, FAILED, "Internal Server Error");
+  else exchange.broken();
+}
 
 /** As uvicorn's answer for an application that fails. */
 const FAILED = { "content-type": "text/plain; charset=utf-8", connection: "close" };
