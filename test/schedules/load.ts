@@ -27,7 +27,7 @@ export function flagsIn(folder: string): string[] {
   return [
     ...["--timing", "constant:ttft=2ms,itl=1ms", "--disable-uvicorn-access-log"],
     // A client that is delayed must not find a connection closed that it was about to use.
-    ...["--timeout-keep-alive", "600"],
+    ...["--timeout-keep-alive", "255"],
     ...["--fixtures", join(folder, "fixtures"), "--truth-log", join(folder, "truth.jsonl")],
   ];
 }
