@@ -1,4 +1,7 @@
-/** The encoder's thread: first message the vocabulary or a model's folder, then prompts; one answer to each, in order. */
+/**
+ * The encoder's thread. The first message holds the vocabulary or the path of a model's folder; then come prompts and
+ * constraints. Each order has a number and is answered once, with that number, in the order of the calls.
+ */
 import { DueTime } from "../host/due-time.ts";
 import { lowerPriority } from "../host/low-priority.ts";
 import { MakingWay } from "../host/making-way.ts";
@@ -9,31 +12,37 @@ import { type PackedParts, unpacked } from "./packed-parts.ts";
 import type { TokenIndex } from "./token-ids.ts";
 import type { PromptPart } from "./types.ts";
 
-/**
- * The packed vocabulary, with the page of the loop that it makes way for, or the path of a folder, whose answer is what it
- * says.
- */
-export type EncoderStart = BuiltIn | { readonly folder: string };
+/** The first message. Only a folder is answered, with its content. */
+export type EncoderStart = BuiltIn | FolderOrder;
+export interface FolderOrder {
+  readonly id: number;
+  readonly folder: string;
+}
+/** The packed vocabulary, and the memory in which its loop says when it is due. */
 export interface BuiltIn {
   readonly vocabulary: Uint8Array;
   readonly due: SharedArrayBuffer | null;
 }
 /** Flat, because an array of text and numbers is posted four times faster than anything nested (Bun 1.4.5: 0.05 ms for 500 KB). */
-export type EncoderRequest = readonly [allowSpecial: boolean, addSpecial: boolean, ...parts: PromptPart[]];
+export type EncoderRequest = readonly [id: number, allowSpecial: boolean, addSpecial: boolean, ...parts: PromptPart[]];
 export interface PackedRequest {
+  readonly id: number;
   readonly parts: PackedParts;
   readonly allowSpecial: boolean;
   readonly addSpecial: boolean;
 }
-/** The index of a vocabulary comes unasked, once. */
-export type EncoderReply =
-  | Uint32Array
-  | ModelFolder
-  | TokenIndex
+/** An answer, or the index of a vocabulary, which is sent once without an order. */
+export type EncoderReply = TokenIndex | EncoderAnswer;
+export type EncoderAnswer = { readonly id: number } & (
+  | { readonly ids: Uint32Array }
+  | { readonly folder: ModelFolder }
   | { readonly written: readonly Uint32Array[] }
-  | { readonly failed: string; readonly broken?: boolean };
+  /** `broken`: the constraint cannot be fulfilled. */
+  | { readonly failed: string; readonly broken?: boolean }
+);
 /** Texts of a constraint, one for each seed. */
 export interface EncoderOrder {
+  readonly id: number;
   readonly structure: Structure;
   readonly seeds: readonly number[];
 }
@@ -65,7 +74,7 @@ function take(data: Message): void {
     return;
   }
   if ("folder" in data) {
-    void open(data.folder);
+    void open(data);
     return;
   }
   if ("structure" in data) {
@@ -73,19 +82,19 @@ function take(data: Message): void {
     return;
   }
   if ("parts" in data) {
-    reply(unpacked(data.parts), data.allowSpecial, data.addSpecial);
+    reply(data.id, unpacked(data.parts), data.allowSpecial, data.addSpecial);
     return;
   }
-  const [allowSpecial, addSpecial, ...parts] = data;
-  reply(parts, allowSpecial, addSpecial);
+  const [id, allowSpecial, addSpecial, ...parts] = data;
+  reply(id, parts, allowSpecial, addSpecial);
 }
 
-function reply(...[parts, allowSpecial, addSpecial]: Parameters<Encode>): void {
+function reply(id: number, ...[parts, allowSpecial, addSpecial]: Parameters<Encode>): void {
   try {
     const ids = encode!(parts, allowSpecial, addSpecial);
-    self.postMessage(ids satisfies EncoderReply, [ids.buffer]);
+    self.postMessage({ id, ids } satisfies EncoderReply, [ids.buffer]);
   } catch (error) {
-    self.postMessage({ failed: String(error) } satisfies EncoderReply);
+    self.postMessage({ id, failed: String(error) } satisfies EncoderReply);
   }
 }
 
@@ -106,25 +115,25 @@ function write(order: EncoderOrder): void {
   });
 }
 
-function answer({ structure, seeds }: EncoderOrder, { writerOf }: NonNullable<typeof writers>): EncoderReply {
+function answer({ id, structure, seeds }: EncoderOrder, { writerOf }: NonNullable<typeof writers>): EncoderReply {
   try {
     const text = writerOf(structure);
     const allowSpecial = structure.kind === "calls" || structure.kind === "tags";
-    return { written: seeds.map((seed, index) => encode!([text(seed, index)], allowSpecial, false)) };
+    return { id, written: seeds.map((seed, index) => encode!([text(seed, index)], allowSpecial, false)) };
   } catch (error) {
     const broken = (error as Error).name === "BrokenStructure";
-    return { failed: (error as Error).message, broken };
+    return { id, failed: (error as Error).message, broken };
   }
 }
 
 /** Only a server that was given a folder loads what reads it. */
-async function open(path: string): Promise<void> {
+async function open({ id, folder: path }: FolderOrder): Promise<void> {
   try {
     const { openModel } = await import("./model-tokenizer.ts");
     const { folder, encode: made } = openModel(path);
     encode = made;
-    self.postMessage(folder satisfies EncoderReply, [folder.vocabulary.buffer]);
+    self.postMessage({ id, folder } satisfies EncoderReply, [folder.vocabulary.buffer]);
   } catch (error) {
-    self.postMessage({ failed: (error as Error).message } satisfies EncoderReply);
+    self.postMessage({ id, failed: (error as Error).message } satisfies EncoderReply);
   }
 }

@@ -7,20 +7,22 @@
  * Short texts cost less than the two messages: once the thread is there and has lent its index, they are encoded here.
  */
 
+import { onThreadEnd } from "../host/thread-end.ts";
+import { logUnexpected } from "../host/unexpected.ts";
 import { BrokenStructure } from "../structured/broken.ts";
 import type { Structure } from "../structured/structure.ts";
 import { BpeEncoder } from "./bpe.ts";
 import type {
   BuiltIn,
+  EncoderAnswer,
   EncoderOrder,
   EncoderReply,
   EncoderRequest,
-  EncoderStart,
+  FolderOrder,
   PackedRequest,
 } from "./encoder-worker.ts";
 import type { ModelFolder } from "./model-folder.ts";
 import type { PackedParts } from "./packed-parts.ts";
-import type { TokenIndex } from "./token-ids.ts";
 import type { Encoder, PromptPart } from "./types.ts";
 
 /**
@@ -50,9 +52,13 @@ export async function openFolder(path: string): Promise<{ readonly encoder: Enco
 }
 
 interface Waiting {
-  resolve(ids: never): void;
+  resolve(answer: EncoderAnswer): void;
   reject(error: Error): void;
 }
+
+/** The first message to each thread; of a folder without its number. */
+type First = BuiltIn | Omit<FolderOrder, "id">;
+type Order = EncoderRequest | PackedRequest | FolderOrder | EncoderOrder;
 
 /** Characters whose encoding takes about as long as a message to the thread: 5 us. */
 const SHORT_CHARACTERS = 256;
@@ -63,38 +69,46 @@ export class EncoderFailure extends Error {
 }
 
 class WorkerEncoder implements Encoder {
-  readonly #first: EncoderStart;
+  readonly #first: First;
   readonly #script: URL;
   #worker: Worker | undefined;
   #closed = false;
   #near: BpeEncoder | null = null;
   front = 0;
-  /** In order of the calls; the worker answers in that order. */
-  #waiting: Waiting[] = [];
-  #answered = 0;
+  /** Orders without an answer, by their numbers. */
+  readonly #waiting = new Map<number, Waiting>();
+  #orders = 0;
+  #forgetThread = () => {};
 
-  constructor(first: EncoderStart, script: URL) {
+  constructor(first: First, script: URL) {
     this.#first = first;
     this.#script = script;
   }
 
   async encode(parts: readonly PromptPart[], allowSpecial: boolean, addSpecial = false): Promise<Uint32Array> {
-    return this.#ask<Uint32Array>(this.#running(), [allowSpecial, addSpecial, ...parts] satisfies EncoderRequest);
+    return this.#ids((id) => [id, allowSpecial, addSpecial, ...parts]);
   }
 
   async encodePacked(parts: PackedParts, allowSpecial: boolean, addSpecial: boolean): Promise<Uint32Array> {
-    return this.#ask<Uint32Array>(this.#running(), { parts, allowSpecial, addSpecial });
+    return this.#ids((id) => ({ id, parts, allowSpecial, addSpecial }));
+  }
+
+  async #ids(order: (id: number) => EncoderRequest | PackedRequest): Promise<Uint32Array> {
+    const answer = await this.#ask(this.#running(), order);
+    return (answer as { readonly ids: Uint32Array }).ids;
   }
 
   async write(structure: Structure, seeds: readonly number[]): Promise<Uint32Array[]> {
-    const { written } = await this.#ask<{ written: Uint32Array[] }>(this.#running(), { structure, seeds });
-    return written;
+    const answer = await this.#ask(this.#running(), (id) => ({ id, structure, seeds }));
+    return [...(answer as { readonly written: readonly Uint32Array[] }).written];
   }
 
   #running(): Worker {
     if (this.#closed) throw new Error("the encoder is closed");
-    // A thread that takes the place of a dead one reads the folder again; its answer comes before this one's.
-    if (this.#worker === undefined && "folder" in this.#first) void this.open().catch(() => {});
+    // A thread that takes the place of a dead one reads the folder again before its first prompt. If it cannot, the next
+    // call tries again with another.
+    if (this.#worker === undefined && "folder" in this.#first)
+      void this.open().catch((error: Error) => this.#fail(error));
     this.#worker ??= this.#start();
     return this.#worker;
   }
@@ -106,25 +120,28 @@ class WorkerEncoder implements Encoder {
     return characters > SHORT_CHARACTERS ? null : this.#near.encode(parts, allowSpecial);
   }
 
-  /** For a folder: starts the thread, and says what it read. */
+  /** For a folder: starts the thread, and returns what it read. */
   async open(): Promise<ModelFolder> {
+    const { folder: path } = this.#first as Omit<FolderOrder, "id">;
     this.#worker = this.#start();
-    const folder = await this.#ask<ModelFolder>(this.#worker, this.#first);
+    const answer = await this.#ask(this.#worker, (id) => ({ id, folder: path }));
+    const { folder } = answer as { readonly folder: ModelFolder };
     this.front = folder.front;
     return folder;
   }
 
-  #ask<T>(worker: Worker, message: EncoderRequest | PackedRequest | EncoderStart | EncoderOrder): Promise<T> {
-    const { promise, resolve, reject } = Promise.withResolvers<T>();
-    if (this.#answered === this.#waiting.length) worker.ref(); // the process stays while an answer is due
-    this.#waiting.push({ resolve, reject });
-    worker.postMessage(message);
+  #ask(worker: Worker, order: (id: number) => Order): Promise<EncoderAnswer> {
+    const { promise, resolve, reject } = Promise.withResolvers<EncoderAnswer>();
+    if (this.#waiting.size === 0) worker.ref(); // the process stays while an answer is due
+    const id = this.#orders++;
+    this.#waiting.set(id, { resolve, reject });
+    worker.postMessage(order(id));
     return promise;
   }
 
   close(): void {
     this.#closed = true;
-    this.#fail("the encoder was closed");
+    this.#fail(new Error("the encoder was closed"));
   }
 
   #start(): Worker {
@@ -134,33 +151,31 @@ class WorkerEncoder implements Encoder {
       if ("slots" in data) this.#near ??= new BpeEncoder((this.#first as BuiltIn).vocabulary, data);
       else this.#answer(worker, data);
     };
-    // The next call starts a new thread.
-    const died = (why: string) => {
-      if (worker === this.#worker) this.#fail(why);
-    };
-    worker.onerror = ({ message }) => died(`the encoder thread failed: ${message}`);
-    worker.addEventListener("close", () => died("the encoder thread ended"));
+    this.#forgetThread = onThreadEnd(worker, (why) => {
+      const error = new Error(`the encoder thread ended: ${why}`);
+      logUnexpected("prompts that were being encoded get 500, and the next one starts a new thread", error);
+      this.#fail(error);
+    });
     if ("vocabulary" in this.#first) worker.postMessage(this.#first);
     return worker;
   }
 
-  #answer(worker: Worker, reply: Exclude<EncoderReply, TokenIndex>): void {
-    const { resolve, reject } = this.#waiting[this.#answered++]!;
-    if (this.#answered === this.#waiting.length) {
-      this.#waiting = [];
-      this.#answered = 0;
-      worker.unref();
-    }
-    if ("failed" in reply) reject(reply.broken ? new BrokenStructure(reply.failed) : new EncoderFailure(reply.failed));
-    else resolve(reply as never);
+  #answer(worker: Worker, answer: EncoderAnswer): void {
+    const waiting = this.#waiting.get(answer.id);
+    if (waiting === undefined) return; // a second answer, or one that nobody asked for
+    this.#waiting.delete(answer.id);
+    if (this.#waiting.size === 0) worker.unref();
+    if ("failed" in answer)
+      waiting.reject(answer.broken ? new BrokenStructure(answer.failed) : new EncoderFailure(answer.failed));
+    else waiting.resolve(answer);
   }
 
-  #fail(why: string): void {
-    const lost = this.#waiting.slice(this.#answered);
-    this.#waiting = [];
-    this.#answered = 0;
+  #fail(error: Error): void {
+    const lost = [...this.#waiting.values()];
+    this.#waiting.clear();
+    this.#forgetThread();
     this.#worker?.terminate();
     this.#worker = undefined;
-    for (const { reject } of lost) reject(new Error(why));
+    for (const { reject } of lost) reject(error);
   }
 }

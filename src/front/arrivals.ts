@@ -2,6 +2,7 @@
  * In which order do requests reach the engine? As they arrived, although prompts are encoded elsewhere and token-id
  * prompts need no encoding at all.
  */
+import { logUnexpected } from "../host/unexpected.ts";
 
 const NOBODY = Promise.resolve();
 
@@ -23,7 +24,9 @@ export class ArrivalOrder {
     const passed = Promise.allSettled([ready, this.#last]).then(([settled]) => {
       // Kept until the next one came, it would keep what it gives: all prompts of a request.
       if (--this.#waiting === 0) this.#last = NOBODY;
-      return settled.status === "fulfilled" ? settled.value : null;
+      if (settled.status === "fulfilled") return settled.value;
+      logUnexpected("a request failed and is answered with 500", settled.reason);
+      return null;
     });
     this.#last = passed;
     return passed;

@@ -6,6 +6,8 @@
 import { ADAPTER_NAME_SHOWN } from "../config/adapter-places.ts";
 import type { Cancel, Clock } from "../host/clock.ts";
 import { restDueMs } from "../host/step-rest.ts";
+import { onThreadEnd } from "../host/thread-end.ts";
+import { logUnexpected } from "../host/unexpected.ts";
 import { type View, views } from "./dialects.ts";
 import type { Setup } from "./identity.ts";
 import {
@@ -186,9 +188,12 @@ export class Renderer {
     this.#times = new Float64Array(new SharedArrayBuffer(ORDER_TIMES * Float64Array.BYTES_PER_ELEMENT));
     this.#spares = 0;
     const worker = new Worker(new URL("./worker.ts", import.meta.url), { smol: true });
-    const failed = (reason: string) => {
-      if (worker === this.#worker) this.#fail(new Error(`metrics worker: ${reason}`));
-    };
+    onThreadEnd(worker, (why) => {
+      if (worker !== this.#worker) return;
+      const error = new Error(`the metrics thread ended: ${why}`);
+      logUnexpected("scrapes that wait get 500, and the next one starts a new thread", error);
+      this.#fail(error);
+    });
     worker.unref();
     worker.onmessage = ({ data: { turn, bytes } }: MessageEvent<RenderedPage>) => {
       const order = this.#running;
@@ -199,8 +204,6 @@ export class Renderer {
       order.resolve(bytes);
       this.#turn();
     };
-    worker.onerror = ({ message }) => failed(message);
-    worker.addEventListener("close", () => failed("ended"));
     const message: RendererSetup = { setup: this.#setup, order: this.#order, copies: this.#copies, times: this.#times };
     worker.postMessage(message);
     return worker;

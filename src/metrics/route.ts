@@ -5,6 +5,7 @@
  * asks anywhere.
  */
 import { Elysia } from "elysia";
+import { logUnexpected } from "../host/unexpected.ts";
 import { frontOf } from "../http/front-of.ts";
 import { type Context, HOT } from "../http/sink.ts";
 import { dialectNames } from "./dialect-names.ts";
@@ -44,8 +45,10 @@ export function metrics(renderer: Renderer, identity: Identity, paths: readonly 
       const headers = { "content-type": format === "text" ? contentType : OPENMETRICS };
       return frontOf(context).answer(request, 200, headers, page);
     } catch (reason) {
-      if (!(reason instanceof TooManyScrapes)) throw reason;
-      return new Response("too many scrapes at once\n", { status: 503, headers: { "retry-after": "1" } });
+      if (reason instanceof TooManyScrapes)
+        return new Response("too many scrapes at once\n", { status: 503, headers: { "retry-after": "1" } });
+      logUnexpected("a scrape failed and is answered with 500", reason);
+      return new Response("Internal Server Error", { status: 500 });
     }
   };
   for (const path of paths) {

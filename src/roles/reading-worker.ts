@@ -66,7 +66,8 @@ lowerPriority();
 self.onmessage = ({ data }: MessageEvent<ToThread>) => {
   if ("template" in data) start = data;
   else if ("kind" in data) coming.set(data.id, { order: data, parts: [] });
-  else if ("part" in data) coming.get(data.id)!.parts.push(data.part);
+  // A body that a thread before this one began to read: `answer` says that it failed.
+  else if ("part" in data) coming.get(data.id)?.parts.push(data.part);
   else if (!data.ended) coming.delete(data.id);
   else void answer(data.id);
 };

@@ -2,6 +2,7 @@
  * Which routes has trtllm-serve, and who answers them? `openai_server.py` of the 1.3 line. Drains are read once: two readers
  * share what there is.
  */
+
 import { Elysia } from "elysia";
 import type { DialectHost } from "../answer/dialect.ts";
 import type { BodyReader } from "../answer/form.ts";
@@ -16,6 +17,7 @@ import type { OpenAiOptions } from "../front/front.ts";
 import { type Context, Http } from "../front/http.ts";
 import { JsonParts } from "../front/send-parts.ts";
 import { withImages } from "../generation/images.ts";
+import { logUnexpected } from "../host/unexpected.ts";
 import { type Handler, routes } from "../http/routes.ts";
 import { HOT } from "../http/sink.ts";
 import { internalError } from "../python/errors.ts";
@@ -110,11 +112,11 @@ export function trtllmApp({ options: given, iterations, facts }: TrtllmParts) {
       if (refused === undefined) http.came(context);
       return refused ?? (request.method === "HEAD" ? http.fallback(context) : undefined);
     })
-    .onError({ as: "global" }, ({ code, request, server }) =>
-      code === "NOT_FOUND"
-        ? http.fallback({ request, server })
-        : http.error({ request, server }, asTrtllm(internalError)),
-    )
+    .onError({ as: "global" }, ({ code, error, request, server }) => {
+      if (code === "NOT_FOUND") return http.fallback({ request, server });
+      logUnexpected("a request failed and is answered with 500", error);
+      return http.error({ request, server }, asTrtllm(internalError));
+    })
     .post("/v1/chat/completions", ({ request, server }) => generator.answer({ request, server }, chat), HOT)
     .post("/v1/completions", ({ request, server }) => generator.answer({ request, server }, completion), HOT)
     .use(routes({ ...handlers, ...(config.disableFastapiDocs ? {} : docsOf(http)) }))

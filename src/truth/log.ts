@@ -7,6 +7,7 @@ import { dirname } from "node:path";
 import type { TruthLogConfig } from "../config/types.ts";
 import type { Observer } from "../engine/observer.ts";
 import type { TruthDropped } from "../engine/types.ts";
+import { onThreadEnd } from "../host/thread-end.ts";
 import { TruthFile } from "./file.ts";
 import { formatPage } from "./format.ts";
 import { Page } from "./page.ts";
@@ -99,8 +100,7 @@ class WorkerLog implements TruthLog {
     this.#worker = new Worker(new URL("./worker.ts", import.meta.url));
     this.#worker.unref();
     this.#worker.onmessage = ({ data }: MessageEvent<TruthReply>) => this.#take(data);
-    this.#worker.onerror = ({ message }) => this.#died(message);
-    this.#worker.addEventListener("close", () => this.#died("the writing thread ended"));
+    onThreadEnd(this.#worker, (why) => this.#died(`the writing thread ended (${why})`));
     this.#post({ config, about });
   }
 

@@ -3,7 +3,6 @@
  * each `Atomics` operation, posted message and write, for times that the seed in the shared page draws. A thread loses
  * its core for real, as it sleeps in `Atomics.wait`. Also makes one thread fail on order.
  */
-import { basename } from "node:path";
 import { isMainThread } from "node:worker_threads";
 import { FAILURES, hashOf, mapPage, mix, PAGE_PATH, Word } from "./page.ts";
 
@@ -19,8 +18,8 @@ const { load, sub, store, add, wait } = Atomics;
 const page = mapPage(process.env[PAGE_PATH]!);
 const asleep = new Int32Array(new SharedArrayBuffer(4));
 
-/** The main thread, or the file of a worker's program without its ending. */
-const name = isMainThread ? "loop" : basename(process.argv[1] ?? "", ".ts");
+/** `loop`, or a worker's program by its folder and its file, as `metrics/worker`. */
+const name = isMainThread ? "loop" : (/([^/]+\/[^/]+)\.ts$/.exec(process.argv[1] ?? "")?.[1] ?? "");
 const thread = hashOf(name);
 
 let seed = 0;

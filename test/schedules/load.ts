@@ -36,6 +36,9 @@ export function writeFixture(folder: string, version: number): void {
   writeFileSync(join(folder, "fixtures", "a.yaml"), `match: { user: fixture }\nanswer: version ${version}\n`);
 }
 
+/** Seeds whose load has everything in it are multiples of this. */
+export const WHOLE_LOAD_EVERY = RENAME_EVERY;
+
 /** A page that a view shows, and the sums in it that count completed requests. */
 interface Scrape {
   readonly path: string;
@@ -119,8 +122,13 @@ export class Load {
     for (const one of [...CHATS, LARGE_CHAT]) this.#expected.set(one.name, await this.#answer(one));
   }
 
-  /** Throws `Wrong`, or the connection's error if the server has ended. */
+  /** Rejects with `Wrong`, or the connection's error if the server has ended. */
   async run(seed: number): Promise<void> {
+    for (const reason of await this.failures(seed)) throw reason;
+  }
+
+  /** What `run` would reject with, of all parts of the load. */
+  async failures(seed: number): Promise<unknown[]> {
     this.#completedBefore = [this.completed, this.#completedBefore[0]];
     const tasks: (() => Promise<void>)[] = CHATS.map((one) => () => this.#chat(one));
     for (let at = 0; at < SCRAPES; at++) {
@@ -135,7 +143,7 @@ export class Load {
     }
     if (seed % RENAME_EVERY === 0 && this.#isOneProcess) tasks.push(() => this.#rename(`a${seed}`));
     const settled = await Promise.allSettled(tasks.map((task, at) => Bun.sleep(at % 4).then(task)));
-    for (const one of settled) if (one.status === "rejected") throw one.reason;
+    return settled.flatMap((one) => (one.status === "rejected" ? [one.reason] : []));
   }
 
   async #chat(one: Chat): Promise<void> {

@@ -107,8 +107,10 @@ export class DelayedServer {
     this.load = load;
   }
 
-  static async start(flags: readonly string[]): Promise<DelayedServer> {
-    const page = new Page();
+  /** `page`: one that already has an order to fail; the load then has to `learn` by itself. */
+  static async start(flags: readonly string[], page?: Page): Promise<DelayedServer> {
+    const hasLearned = page === undefined;
+    page ??= new Page();
     mkdirSync(join(page.folder, "fixtures"));
     writeFixture(page.folder, 0);
     const isOneProcess = !flags.includes("--workers");
@@ -118,7 +120,7 @@ export class DelayedServer {
       isOneProcess ? { VLLM_ALLOW_RUNTIME_LORA_UPDATING: "1" } : {},
     );
     const load = new Load(program.url, page.folder, isOneProcess);
-    await load.learn();
+    if (hasLearned) await load.learn();
     return new DelayedServer(program, load);
   }
 

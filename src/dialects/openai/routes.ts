@@ -1,4 +1,5 @@
 /** Which routes does the OpenAI dialect of vLLM 0.33 have, and who answers them? */
+
 import { Elysia } from "elysia";
 import type { ApiDialect } from "../../answer/dialect.ts";
 import type { BodyReader } from "../../answer/form.ts";
@@ -13,6 +14,7 @@ import { modelList } from "../../front/models.ts";
 import { ReadingThread } from "../../front/reading/thread.ts";
 import { countedBy, SCALE_OUT, VLLM_VERSION } from "../../front/served.ts";
 import { withImages } from "../../generation/images.ts";
+import { logUnexpected } from "../../host/unexpected.ts";
 import { type Handler, routes } from "../../http/routes.ts";
 import { HOT } from "../../http/sink.ts";
 import { internalError, scaleOutDisabled, scaleOutNotBuilt } from "../../python/errors.ts";
@@ -67,9 +69,11 @@ export function openai(given: OpenAiOptions, dialects: readonly ApiDialect[] = [
     new Elysia({ strictPath: true })
       // Looked at before anything else, for unknown paths as well.
       .onRequest(({ request, server }) => first({ request, server }))
-      .onError({ as: "global" }, ({ code, request, server }) =>
-        code === "NOT_FOUND" ? http.fallback({ request, server }) : http.error({ request, server }, internalError),
-      )
+      .onError({ as: "global" }, ({ code, error, request, server }) => {
+        if (code === "NOT_FOUND") return http.fallback({ request, server });
+        logUnexpected("a request failed and is answered with 500", error);
+        return http.error({ request, server }, internalError);
+      })
       .post("/v1/chat/completions", ({ request, server }) => generator.answer({ request, server }, chatReader), HOT)
       .post("/v1/completions", ({ request, server }) => generator.answer({ request, server }, completionReader), HOT)
       .use(

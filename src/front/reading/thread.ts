@@ -3,6 +3,8 @@
  * neither work nor garbage of the loop's, and goes with the thread when that has had nothing to do for a while. It is given
  * a body as it comes, and answers with a refusal, or with what the loop needs of it: ids, and texts in one piece.
  */
+import { onThreadEnd } from "../../host/thread-end.ts";
+import { logUnexpected } from "../../host/unexpected.ts";
 import type { Backend } from "../front.ts";
 import type { FromThread, ThreadAnswer, ThreadOrder, ThreadStart, ToThread } from "./messages.ts";
 
@@ -12,6 +14,9 @@ const IDLE_US = 5_000_000;
 const RETIRES_BYTES = 64 * 2 ** 20;
 /** Likewise where so much of its heap is not given up: some two megabytes are its code. */
 const KEPT_BYTES = 16 * 2 ** 20;
+
+/** Reason of an end while no body is being read. */
+const RETIRED = new Error("the reading thread was ended");
 
 export class ReadingThread {
   readonly #script: URL;
@@ -62,14 +67,14 @@ export class ReadingThread {
   left(bytes: number): void {
     this.#bytes += bytes;
     if (--this.#open > 0) return;
-    if (this.#bytes >= RETIRES_BYTES) this.#end("retired");
-    else this.#idle = this.#backend.after?.(IDLE_US, () => this.#end("idle")) ?? null;
+    if (this.#bytes >= RETIRES_BYTES) this.#end(RETIRED);
+    else this.#idle = this.#backend.after?.(IDLE_US, () => this.#end(RETIRED)) ?? null;
   }
 
   /** Ends it when it has nothing to do. */
   #retire(): void {
     this.#bytes = RETIRES_BYTES;
-    if (this.#open === 0) this.#end("retired");
+    if (this.#open === 0) this.#end(RETIRED);
   }
 
   #started(): Worker {
@@ -86,16 +91,17 @@ export class ReadingThread {
       if ("failed" in data) waiting?.reject(new Error(data.failed));
       else waiting?.resolve(data);
     };
-    const died = (why: string) => {
-      if (worker === this.#worker) this.#end(why);
-    };
-    worker.onerror = ({ message }) => died(`the reading thread failed: ${message}`);
-    worker.addEventListener("close", () => died("the reading thread ended"));
+    onThreadEnd(worker, (why) => {
+      if (worker !== this.#worker) return;
+      const error = new Error(`the reading thread ended: ${why}`);
+      logUnexpected("bodies that it was reading get 500, and the next one starts a new thread", error);
+      this.#end(error);
+    });
     worker.postMessage(this.#start satisfies ToThread);
     return worker;
   }
 
-  #end(why: string): void {
+  #end(why: Error): void {
     const worker = this.#worker;
     this.#worker = null;
     this.#bytes = 0;
@@ -104,7 +110,7 @@ export class ReadingThread {
     worker?.terminate();
     const lost = [...this.#waiting.values()];
     this.#waiting.clear();
-    for (const { reject } of lost) reject(new Error(why));
+    for (const { reject } of lost) reject(why);
   }
 }
 

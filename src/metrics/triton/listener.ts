@@ -5,6 +5,7 @@
 import { Elysia } from "elysia";
 import type { FrontLimits } from "../../config/front-limits.ts";
 import { FRONT_LIMITS } from "../../config/front-limits.ts";
+import { logUnexpected } from "../../host/unexpected.ts";
 import { frontOf } from "../../http/front-of.ts";
 import type { Context } from "../../http/sink.ts";
 import { evhtp } from "../../http/socket/evhtp.ts";
@@ -30,8 +31,10 @@ export function metricsListener(page: () => Promise<string | Uint8Array>, around
     try {
       return give(200, TYPE, await page());
     } catch (reason) {
-      if (!(reason instanceof TooManyScrapes)) throw reason;
-      return give(503, { ...PLAIN, "Retry-After": "1" }, "too many scrapes at once\n");
+      if (reason instanceof TooManyScrapes)
+        return give(503, { ...PLAIN, "Retry-After": "1" }, "too many scrapes at once\n");
+      logUnexpected("a scrape failed and is answered with 500", reason);
+      return give(500, PLAIN, "Internal Server Error");
     }
   };
   const app = new Elysia({ strictPath: true }).all("/*", ({ request, server }) => answer({ request, server }), {
