@@ -2,12 +2,13 @@
 import { type Alarm, epochUsOf } from "./clock.ts";
 import { DueTime } from "./due-time.ts";
 import { onThreadEnd } from "./thread-end.ts";
+import { logUnexpected } from "./unexpected.ts";
 
 /** `due`: memory in which other threads may see when the loop is due next. `died`: see `MakeAlarm`. */
-export function createAlarm(ring: () => void, died: (why: string) => void, due = new DueTime()): Alarm {
+export function createAlarm(ring: () => void, died: () => string, due = new DueTime()): Alarm {
   const worker = new Worker(new URL("./clock-worker.ts", import.meta.url));
   worker.onmessage = ring;
-  const forget = onThreadEnd(worker, died);
+  const forget = onThreadEnd(worker, (why) => logUnexpected(`the alarm thread ended, ${died()}`, why));
   worker.postMessage(due.shared);
   worker.unref();
   return {

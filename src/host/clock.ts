@@ -4,7 +4,6 @@
  */
 
 import { ClosedByUsing } from "./disposal.ts";
-import { logUnexpected } from "./unexpected.ts";
 import { Waits } from "./waits.ts";
 
 /** Takes a wake-up back; harmless afterwards. */
@@ -50,8 +49,11 @@ export interface Alarm {
   close(): void;
 }
 
-/** Makes an alarm. `died` is called once if its thread ends by itself: the alarm does not ring any more. */
-export type MakeAlarm = (ring: () => void, died: (why: string) => void) => Alarm;
+/**
+ * Makes an alarm. `died` is to be called once if the alarm's thread ends by itself, so that it does not ring any more; it
+ * returns what follows, in words.
+ */
+export type MakeAlarm = (ring: () => void, died: () => string) => Alarm;
 
 interface Entry {
   readonly dueUs: number;
@@ -232,15 +234,13 @@ export class WallClock extends ClosedByUsing implements Clock {
   };
 
   /** Whatever the thread was asked for is asked for again, of a new thread or of a timer. */
-  readonly #alarmDied = (why: string): void => {
-    if (this.#closed) return;
+  readonly #alarmDied = (): string => {
     this.#alarm = undefined;
     this.#alarmDeaths++;
     if (this.#alarmDeaths === ALARMS_MAX) this.#makeAlarm = undefined;
-    const follows = this.#makeAlarm ? "it is started again" : "timers take its place";
-    logUnexpected(`the alarm thread ended, ${follows}`, why);
     this.#armedUs = Number.POSITIVE_INFINITY;
     this.#arm();
+    return this.#makeAlarm ? "it is started again" : "timers take its place";
   };
 
   readonly #ring = (): void => {

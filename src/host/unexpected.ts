@@ -3,9 +3,11 @@
  * logged once, with its stack. The number of lines is limited, because a broken timer or client may repeat its error
  * for ever.
  */
+import { epochMs } from "./clock.ts";
 
-/** Errors logged with their stacks. Later ones are only counted. */
+/** Errors logged with their stacks in `WINDOW_MS`. Later ones are only counted. */
 export const LOGGED_ERRORS_MAX = 20;
+export const WINDOW_MS = 600_000;
 /** Lines of a stack that are logged. */
 export const STACK_LINES_MAX = 20;
 
@@ -13,12 +15,16 @@ type Print = (line: string) => void;
 
 export class UnexpectedErrors {
   readonly #print: Print;
+  readonly #nowMs: () => number;
   /** Several requests may fail by the same error. */
   readonly #known = new WeakSet<object>();
+  #windowMs = Number.NEGATIVE_INFINITY;
+  /** Errors in this window. */
   #count = 0;
 
-  constructor(print: Print) {
+  constructor(print: Print, nowMs: () => number) {
     this.#print = print;
+    this.#nowMs = nowMs;
   }
 
   /** `what`: what failed and what follows, as the beginning of a line. */
@@ -27,12 +33,15 @@ export class UnexpectedErrors {
       if (this.#known.has(error)) return;
       this.#known.add(error);
     }
+    const nowMs = this.#nowMs();
+    if (nowMs - this.#windowMs > WINDOW_MS) {
+      this.#windowMs = nowMs;
+      this.#count = 0;
+    }
     this.#count++;
     if (this.#count <= LOGGED_ERRORS_MAX) this.#print(`understudy: ${what}: ${shown(error)}`);
     else if (isRound(this.#count))
-      this.#print(
-        `understudy: ${this.#count} unexpected errors; those after the first ${LOGGED_ERRORS_MAX} are not shown`,
-      );
+      this.#print(`understudy: ${this.#count} unexpected errors within 10 minutes; ${LOGGED_ERRORS_MAX} were shown`);
   }
 }
 
@@ -47,7 +56,7 @@ function shown(error: unknown): string {
 /** 100, 1000, 10,000 … */
 const isRound = (count: number) => count >= 100 && Number.isInteger(Math.log10(count));
 
-const errors = new UnexpectedErrors((line) => console.error(line));
+const errors = new UnexpectedErrors((line) => console.error(line), epochMs);
 
 /** Logs on stderr, for all servers of the process. See `UnexpectedErrors.log`. */
 export function logUnexpected(what: string, error: unknown): void {

@@ -12,7 +12,7 @@ const RENAME_EVERY = 16;
 const FIXTURE_EVERY = 4;
 const SCRAPES = 6;
 
-const MODEL = "meta-llama/Llama-3.1-8B-Instruct";
+export const MODEL = "meta-llama/Llama-3.1-8B-Instruct";
 /** Longer than the prompts that the loop's thread encodes by itself. */
 const LONG = "A long prompt is encoded by a thread of its own. ".repeat(12);
 const LARGE = "The reading thread gets this. ".repeat(9_500);

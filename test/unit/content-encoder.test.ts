@@ -199,6 +199,22 @@ describe("thread", () => {
     mortal.close();
   });
 
+  test("a second answer, and one that nobody asked for, settle no other prompt", async () => {
+    const twice = createEncoder(
+      file,
+      null,
+      script(`self.onmessage = ({ data }) => {
+        if (!Array.isArray(data)) return;
+        const [id, , , text] = data;
+        for (const answered of [id, id, 99]) postMessage({ id: answered, ids: Uint32Array.of(text.length) });
+      };`),
+    );
+    for (const text of ["a", "bb", "ccc"]) expect([...(await twice.encode([text], false))]).toEqual([text.length]);
+    const both = await Promise.all([twice.encode(["dddd"], false), twice.encode(["eeeee"], false)]);
+    expect(both.map(([length]) => length)).toEqual([4, 5]);
+    twice.close();
+  });
+
   test("a thread that fails to load or throws rejects too", async () => {
     for (const source of ["throw new Error('no')", "self.onmessage = () => { throw new Error('no') }"]) {
       const broken = createEncoder(file, null, script(source));

@@ -1,0 +1,14 @@
+/** Preloaded: the core traps when a request is aborted. */
+const Native = WebAssembly.Instance;
+
+WebAssembly.Instance = class {
+  readonly exports: Readonly<Record<string, unknown>>;
+
+  constructor(...given: ConstructorParameters<typeof Native>) {
+    const exports = { ...new Native(...given).exports };
+    const close = () => {
+      throw new WebAssembly.RuntimeError("planted in the core");
+    };
+    this.exports = "schedule" in exports ? { ...exports, close } : exports;
+  }
+} as typeof WebAssembly.Instance;

@@ -1,0 +1,92 @@
+/** Errors that nobody expected: how many lines they take, and that a clock outlives those of its callbacks and its alarm. */
+import { expect, test } from "bun:test";
+import { EngineBroken, EngineClock, isBroken } from "../../src/app/broken-engine.ts";
+import { CoreTrap } from "../../src/core/core.ts";
+import { ALARMS_MAX, type Alarm, VirtualClock, WallClock } from "../../src/host/clock.ts";
+import { LOGGED_ERRORS_MAX, STACK_LINES_MAX, UnexpectedErrors, WINDOW_MS } from "../../src/host/unexpected.ts";
+
+test("an error is logged once with its stack, and a storm of errors takes few lines", () => {
+  const lines: string[] = [];
+  let nowMs = 0;
+  const errors = new UnexpectedErrors(
+    (line) => lines.push(line),
+    () => nowMs,
+  );
+  const error = new Error("planted");
+  for (let i = 0; i < 3; i++) errors.log("a timer failed", error);
+  expect(lines).toHaveLength(1);
+  expect(lines[0]).toStartWith("understudy: a timer failed: ");
+  expect(lines[0]).toContain("planted");
+  expect(lines[0]).toContain("unexpected.test.ts");
+  for (let i = 1; i < 100_000; i++) errors.log("a timer failed", new Error(`number ${i}`));
+  expect(lines).toHaveLength(LOGGED_ERRORS_MAX + 4); // and at 100, 1000, 10,000, 100,000
+  expect(lines.at(-1)).toContain("100000 unexpected errors");
+  nowMs += WINDOW_MS + 1;
+  errors.log("a timer failed", new Error("later"));
+  expect(lines.at(-1)).toContain("later");
+});
+
+test("a long stack is cut, and a reason that is no Error is shown as text", () => {
+  const lines: string[] = [];
+  const errors = new UnexpectedErrors(
+    (line) => lines.push(line),
+    () => 0,
+  );
+  const long = new Error("planted");
+  long.stack = `Error: planted\n${"    at f (a.ts:1:1)\n".repeat(1000)}`;
+  errors.log("x", long);
+  expect(lines[0]!.split("\n")).toHaveLength(STACK_LINES_MAX);
+  errors.log("x", undefined);
+  expect(lines[1]).toBe("understudy: x: undefined");
+});
+
+test("a callback that throws is reported, and all others are still called", async () => {
+  const failed: string[] = [];
+  using clock = new WallClock(undefined, (error) => failed.push(String(error)));
+  const called: string[] = [];
+  const done = Promise.withResolvers<void>();
+  const throws = (where: string) => () => {
+    called.push(where);
+    throw new Error(where);
+  };
+  clock.at(clock.now(), throws("at"));
+  clock.about(clock.now(), throws("about"));
+  clock.turn(throws("turn"));
+  clock.soon(throws("soon"));
+  clock.at(clock.now() + 3000, () => done.resolve());
+  await done.promise;
+  expect(called.sort()).toEqual(["about", "at", "soon", "turn"]);
+  expect(failed.sort()).toEqual(["Error: about", "Error: at", "Error: soon", "Error: turn"]);
+});
+
+test("an alarm that dies is made again for the time that is asked for, and timers take its place in the end", async () => {
+  let made = 0;
+  const dies = (_ring: () => void, died: () => string): Alarm => {
+    made++;
+    return { order: () => queueMicrotask(() => died()), close() {} };
+  };
+  using clock = new WallClock(dies);
+  for (let i = 0; i < 3; i++) {
+    const dueUs = clock.now() + 5000;
+    await new Promise<void>((wake) => clock.at(dueUs, wake));
+    expect(clock.now()).toBeGreaterThanOrEqual(dueUs);
+  }
+  expect(made).toBe(ALARMS_MAX);
+});
+
+test("what an engine's callback throws is reported as broken, and does not reach the owner of the clock", () => {
+  const broke: unknown[] = [];
+  const whole = new VirtualClock();
+  const clock = new EngineClock(whole, (error) => broke.push(error));
+  const trap = new CoreTrap("planted");
+  clock.at(1, () => {
+    throw trap;
+  });
+  clock.turn(() => {
+    throw new TypeError("planted");
+  });
+  whole.drain();
+  expect(broke.map(String)).toEqual(["TypeError: planted", "CoreTrap: planted"]);
+  expect([trap, new EngineBroken("x"), new WebAssembly.RuntimeError("x")].every(isBroken)).toBe(true);
+  expect([new TypeError("x"), "x", null].some(isBroken)).toBe(false);
+});
