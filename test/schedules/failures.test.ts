@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { ALARMS_MAX } from "../../src/host/clock.ts";
 import { main } from "../program.ts";
 import { figure, sampled, seed, sized } from "../size.ts";
-import { MODEL, WHOLE_LOAD_EVERY } from "./load.ts";
+import { MODEL, seedOfOneThread } from "./load.ts";
 import { type Failure, mix, Page } from "./page.ts";
 import { DelayedServer } from "./under-delays.ts";
 
@@ -118,7 +118,7 @@ async function failIn(
   const ended = program.exited.then(() => ["ended"]);
   for (let at = 1; page.failed === before; at++) {
     expect(at).toBeLessThan(LOADS_MOST);
-    const seed = (firstLoad + at) * WHOLE_LOAD_EVERY;
+    const seed = seedOfOneThread(firstLoad + at);
     page.seed = seed;
     const failures = await Promise.race([load.failures(seed), ended]);
     const unexpected = failures.map(String).filter((what) => allowed === null || !allowed.test(what));
@@ -128,7 +128,7 @@ async function failIn(
   // An answer may come before the news of a thread's end, and the end of the process after that of its connections.
   const exit = await Promise.race([program.exited, Bun.sleep(200).then(() => null)]);
   expect(program.output.slice(printed)).toMatch(says);
-  if (exit === null) await program.during(load.run(firstLoad * WHOLE_LOAD_EVERY));
+  if (exit === null) await program.during(load.run(seedOfOneThread(firstLoad)));
   return exit;
 }
 
@@ -141,10 +141,10 @@ test.each(sampled("schedules", STARTED, 2))(
     const page = new Page();
     page.fail(thread, "start", 0);
     const { program, load } = await DelayedServer.start(FLAGS, page);
-    await program.during(load.failures(WHOLE_LOAD_EVERY).then(() => {}));
+    await program.during(load.failures(seedOfOneThread(1)).then(() => {}));
     page.failNone();
     await load.learn();
-    await program.during(load.run(WHOLE_LOAD_EVERY));
+    await program.during(load.run(seedOfOneThread(1)));
     expect(page.failed).toBeGreaterThan(0);
     expect(program.output).toMatch(says);
     expect(await program.stop()).toBe(0);

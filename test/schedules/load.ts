@@ -36,8 +36,8 @@ export function writeFixture(folder: string, version: number): void {
   writeFileSync(join(folder, "fixtures", "a.yaml"), `match: { user: fixture }\nanswer: version ${version}\n`);
 }
 
-/** Seeds whose load has everything in it are multiples of this. */
-export const WHOLE_LOAD_EVERY = RENAME_EVERY;
+/** Seed number `n` of those whose load has everything but a renamed adapter, which replaces the metrics thread. */
+export const seedOfOneThread = (n: number): number => (n * RENAME_EVERY + LARGE_BODY_EVERY) >>> 0;
 
 /** A page that a view shows, and the sums in it that count completed requests. */
 interface Scrape {
