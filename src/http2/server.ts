@@ -128,9 +128,12 @@ export class Http2Server {
   #closed(client: Client | undefined): void {
     if (client === undefined) return;
     giveConnection();
-    client.lost();
     this.clients.delete(client);
-    if (this.clients.size === 0) this.#stopped?.resolve();
+    try {
+      client.lost();
+    } finally {
+      if (this.clients.size === 0) this.#stopped?.resolve();
+    }
   }
 }
 

@@ -152,31 +152,46 @@ test.each(sampled("schedules", STARTED, 2))(
   30_000,
 );
 
+const TRAP = new URL("./trap-on-abort.ts", import.meta.url).pathname;
+const body = JSON.stringify({ model: MODEL, prompt: "a", max_tokens: 1000, ignore_eos: true, stream: true });
+
+/** Leaves a stream that has begun. */
+async function leave(url: string): Promise<void> {
+  const leaves = new AbortController();
+  const headers = { "content-type": "application/json" };
+  const stream = await fetch(`${url}/v1/completions`, { method: "POST", headers, body, signal: leaves.signal });
+  await stream.body!.getReader().read();
+  leaves.abort();
+}
+
 test("a core that traps when a client leaves ends the process with 70 and a crash file", async () => {
-  const preload = new URL("./trap-on-abort.ts", import.meta.url).pathname;
   const cwd = mkdtempSync(join(tmpdir(), "trap-"));
   const flags = ["serve", "--port", "0", "--timing", "constant:ttft=1ms,itl=50ms"];
-  const child = Bun.spawn([process.execPath, "--preload", preload, main, ...flags], {
-    cwd,
-    stdout: "pipe",
-    stderr: "pipe",
-  });
+  const command = [process.execPath, "--preload", TRAP, main, ...flags];
+  const child = Bun.spawn(command, { cwd, stdout: "pipe", stderr: "pipe" });
   let output = "";
   for await (const bytes of child.stdout) {
     output += Buffer.from(bytes).toString();
     if (output.includes("\n  try")) break;
   }
-  const leaves = new AbortController();
-  const { body } = await fetch(`${/http:\/\/127\.0\.0\.1:\d+/.exec(output)![0]}/v1/completions`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ model: MODEL, prompt: "a", max_tokens: 1000, ignore_eos: true, stream: true }),
-    signal: leaves.signal,
-  });
-  await body!.getReader().read();
-  leaves.abort();
+  await leave(/http:\/\/127\.0\.0\.1:\d+/.exec(output)![0]);
   expect(await child.exited).toBe(ENGINE_BROKE);
   expect(await new Response(child.stderr).text()).toContain("planted in the core");
   expect(readdirSync(cwd)).toEqual([`understudy-crash-${child.pid}.json`]);
   rmSync(cwd, { recursive: true });
+});
+
+test("in the library a core that traps ends the server, not the process that embeds it", async () => {
+  const library = new URL("../../src/library/bun.ts", import.meta.url).href;
+  const program = `
+    import { createServer } from ${JSON.stringify(library)};
+    const leave = ${leave};
+    const body = ${JSON.stringify(body)};
+    const server = createServer({ model: ${JSON.stringify(MODEL)}, timing: "constant:ttft=1ms,itl=50ms" });
+    await server.ready;
+    await leave(server.url);
+    console.log(String(await server.ended));`;
+  const child = Bun.spawn([process.execPath, "--preload", TRAP, "-e", program], { stdout: "pipe", stderr: "inherit" });
+  expect(await new Response(child.stdout).text()).toContain("its engine broke: planted in the core");
+  expect(await child.exited).toBe(0);
 });

@@ -9,6 +9,7 @@ import { PortError } from "../../config/start-errors.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { countedBy } from "../../front/served.ts";
 import { epochUsOf, WallClock, wallUs } from "../../host/clock.ts";
+import { logUnexpected } from "../../host/unexpected.ts";
 import { setupOf } from "../../metrics/setup.ts";
 import { fileOfWorker } from "../../truth/worker-file.ts";
 import { Ledger } from "../../workers/ledger.ts";
@@ -95,6 +96,9 @@ export async function serveWorkers(
       return refuse(line);
     }
   }
+  // The workers serve without this process's help: an error here must not end them.
+  for (const event of ["uncaughtException", "unhandledRejection"])
+    process.on(event, (error: unknown) => logUnexpected("an error in the parent of the workers", error));
   const code = await supervisor.exited;
   signals.done(supervisor.open);
   process.exit(code);

@@ -262,10 +262,13 @@ export class HttpServer implements HttpFront, ServerSide {
   #closed(connection: Connection | undefined): void {
     if (connection === undefined) return;
     giveConnection();
-    connection.lost();
     this.#connections.delete(connection);
     this.#turns.delete(connection);
-    if (this.#connections.size === 0) this.#stopped?.resolve();
+    try {
+      connection.lost();
+    } finally {
+      if (this.#connections.size === 0) this.#stopped?.resolve();
+    }
   }
 }
 
