@@ -192,8 +192,14 @@ export class WallClock extends ClosedByUsing implements Clock {
     if (dueUs >= this.#armedUs) return;
     this.#armedUs = dueUs;
     if (this.#makeAlarm && leftUs < 1_000_000) {
-      this.#alarm ??= this.#makeAlarm(this.#ring, this.#alarmDied);
-      this.#alarm.order(dueUs);
+      try {
+        this.#alarm ??= this.#makeAlarm(this.#ring, this.#alarmDied);
+        this.#alarm.order(dueUs);
+      } catch (error) {
+        this.#failed(error);
+        this.#alarm?.close();
+        this.#alarmDied();
+      }
     } else {
       clearTimeout(this.#timer);
       this.#timer = setTimeout(this.#ring, Math.max(0, Math.floor(leftUs / 1000) - 1));

@@ -1,6 +1,7 @@
 /** What has taken too long? All that is watched gets the same time, so the oldest is due first and one alarm is enough. */
 
 import type { Clock } from "../host/clock.ts";
+import { logUnexpected } from "../host/unexpected.ts";
 
 /** Time, and what may happen later. */
 export interface Timer {
@@ -59,7 +60,11 @@ export class Deadlines {
     for (const [one, dueUs] of this.#watched) {
       if (dueUs > nowUs) break;
       this.#watched.delete(one);
-      one.expire();
+      try {
+        one.expire();
+      } catch (error) {
+        logUnexpected("the end of a connection or request that took too long failed", error);
+      }
     }
     this.#arm();
   };

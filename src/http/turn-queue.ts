@@ -1,9 +1,16 @@
 /**
- * Gives those who have more to do one turn of the event loop each, in the order in which they asked. Sockets are served
- * between two of them, so that a thousand clients with much to read hold nobody up longer than one does.
+ * Gives connections that have more to do one turn of the event loop each, in the order in which they asked. Sockets are
+ * served between two of them, so that a thousand clients with much to read hold nobody up longer than one does.
  */
+import { logUnexpected } from "../host/unexpected.ts";
 
-export class TurnQueue<T extends { turn(): void }> {
+/** An error in its turn costs a connection alone: it is cut. */
+interface TurnTaker {
+  turn(): void;
+  cut(): void;
+}
+
+export class TurnQueue<T extends TurnTaker> {
   readonly #waiting = new Set<T>();
   readonly #later: (run: () => void) => void;
   #ordered = false;
@@ -36,6 +43,11 @@ export class TurnQueue<T extends { turn(): void }> {
     if (first === undefined) return;
     this.#waiting.delete(first);
     this.#order();
-    first.turn();
+    try {
+      first.turn();
+    } catch (error) {
+      logUnexpected("a connection failed and is closed", error);
+      first.cut();
+    }
   };
 }

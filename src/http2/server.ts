@@ -194,11 +194,23 @@ class Client implements ConnectionSide {
   }
 
   write(bytes: Uint8Array, from: number, length: number): number {
-    return this.#socket.write(bytes, from, length);
+    try {
+      return this.#socket.write(bytes, from, length);
+    } catch (error) {
+      logUnexpected("a connection failed and is closed", error);
+      return -1;
+    }
   }
 
   later(run: () => void): void {
-    this.#server.options.clock.turn(run);
+    this.#server.options.clock.turn(() => {
+      try {
+        run();
+      } catch (error) {
+        logUnexpected("a connection failed and is closed", error);
+        this.cut();
+      }
+    });
   }
 
   failed(): void {
@@ -253,14 +265,8 @@ class Client implements ConnectionSide {
     this.#server.turns.add(this);
   }
 
-  /** For the server. An error of the program costs this connection alone, as in an event of its socket. */
   turn(): void {
-    try {
-      this.connection.turn();
-    } catch (why) {
-      console.error(why);
-      this.cut();
-    }
+    this.connection.turn();
   }
 
   nowUs(): number {

@@ -176,8 +176,9 @@ export class Renderer {
     this.#spares++;
     try {
       if (this.#running === null) this.#begin(this.#view, "text", false);
-    } catch {
-      return; // who scrapes next is told
+    } catch (error) {
+      logUnexpected("a page that nobody asked for failed; the next scrape makes the next one", error);
+      return;
     }
     this.#orderSpare();
   };

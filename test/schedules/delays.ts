@@ -22,21 +22,22 @@ const asleep = new Int32Array(new SharedArrayBuffer(4));
 const name = isMainThread ? "loop" : (/([^/]+\/[^/]+)\.ts$/.exec(process.argv[1] ?? "")?.[1] ?? "");
 const thread = hashOf(name);
 
-let seed = 0;
-/** Draws since this thread saw the seed. */
-let count = 0;
+let run = 0;
+/** Draws of this thread since the run began, by kind of point: a draw then does not depend on how kinds alternate. */
+const counts = new Map<number, number>();
 let leftMs = SEED_BUDGET_MS;
 
 /** Milliseconds that this thread sleeps at a point of this kind; 0 for most. */
 function delayMs(kind: number): number {
-  const now = load(page, Word.Seed);
-  if (now === 0) return 0;
-  if (now !== seed) {
-    seed = now;
-    count = 0;
+  const seed = load(page, Word.Seed);
+  if (seed === 0) return 0;
+  if (load(page, Word.Run) !== run) {
+    run = load(page, Word.Run);
+    counts.clear();
     leftMs = SEED_BUDGET_MS;
   }
-  count++;
+  const count = (counts.get(kind) ?? 0) + 1;
+  counts.set(kind, count);
   // In each seed some kinds of points delay often: a fault may take several equal delays one after the other.
   const often = mix(seed, thread, kind) % 64 < OFTEN_OF_64;
   const drawn = mix(seed, thread ^ kind, count);
@@ -78,9 +79,12 @@ function delayed<F extends AnyFunction>(called: string, original: F): F {
   const after = hashOf(`after ${called}`);
   const wrapper = function (this: unknown, ...args: unknown[]) {
     failIfOrdered();
-    point(before);
+    // Shared memory for different purposes differs in its length.
+    const [memory] = args;
+    const purpose = memory instanceof Int32Array ? memory.length : 0;
+    point(mix(before, purpose));
     const result = original.apply(this, args);
-    point(after);
+    point(mix(after, purpose));
     return result;
   };
   return wrapper as F;

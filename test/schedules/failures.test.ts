@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ALARMS_MAX } from "../../src/host/clock.ts";
 import { main } from "../program.ts";
+import { eventually } from "../server.ts";
 import { figure, sampled, seed, sized } from "../size.ts";
 import { MODEL, seedOfOneThread } from "./load.ts";
 import { type Failure, mix, Page } from "./page.ts";
@@ -126,8 +127,9 @@ async function failIn(
   }
   page.seed = 0;
   // An answer may come before the news of a thread's end, and the end of the process after that of its connections.
-  const exit = await Promise.race([program.exited, Bun.sleep(200).then(() => null)]);
-  expect(program.output.slice(printed)).toMatch(says);
+  const exit = await Promise.race([program.exited, Bun.sleep(50).then(() => null)]);
+  if (exit === null) await eventually(() => says.test(program.output.slice(printed))).catch(() => {});
+  expect(program.output.slice(printed), `${failure} after ${points} points`).toMatch(says);
   if (exit === null) await program.during(load.run(seedOfOneThread(firstLoad)));
   return exit;
 }

@@ -18,6 +18,8 @@ export const Word = {
   Failure: 3,
   /** Failures so far. */
   Failed: 4,
+  /** Counts the seeds that were set, equal ones too: with each the delays begin anew. */
+  Run: 5,
 } as const;
 
 const WORDS = 16;
@@ -63,6 +65,7 @@ export class Page {
 
   set seed(seed: number) {
     Atomics.store(this.#words, Word.Seed, seed);
+    Atomics.add(this.#words, Word.Run, 1);
   }
 
   get failed(): number {

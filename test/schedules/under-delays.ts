@@ -143,7 +143,7 @@ export interface Find {
 }
 
 /** Runs of each seed that found something. */
-const AGAIN = 10;
+const AGAIN = 20;
 
 /** Runs `seeds` in order on a server with these flags, and on a new one after each find. Ends after `findsMax` finds. */
 export async function findsOf(seeds: Iterable<number>, flags: readonly string[], findsMax = 3): Promise<Find[]> {

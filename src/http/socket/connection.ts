@@ -3,6 +3,7 @@
  * as uvicorn 0.54 does it (`protocols/http/httptools_impl.py`).
  */
 import type { Aftermath } from "../../faults/types.ts";
+import { logUnexpected } from "../../host/unexpected.ts";
 import { PART_BYTES, type Unfinished, type Unfinishing } from "../unfinished.ts";
 import { Exchange, type ExchangeConnection } from "./exchange.ts";
 import type { Head } from "./fields.ts";
@@ -146,7 +147,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     while (this.#backlog.length > 0) {
       const first = this.#backlog[0]!;
       const wanted = first.length - this.#backlogFrom;
-      const taken = this.#socket.write(first, this.#backlogFrom, wanted);
+      const taken = this.#write(first, this.#backlogFrom, wanted);
       if (taken < 0) {
         this.#failed();
         return;
@@ -233,7 +234,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     if (this.#closing) return 0;
     let taken = 0;
     if (this.#backlog.length === 0) {
-      taken = this.#socket.write(bytes, 0, length);
+      taken = this.#write(bytes, 0, length);
       if (taken === length) return 0;
     }
     if (taken < 0) this.#failed();
@@ -242,6 +243,16 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     if (taken >= 0) this.#backlog.push(Buffer.from(bytes.subarray(taken, length)));
     if (then !== null && !this.#drained.includes(then)) this.#drained.push(then);
     return left;
+  }
+
+  /** As `Socket.write`. An error is the connection's alone: whoever writes has no answer left to give. */
+  #write(bytes: Uint8Array, from: number, length: number): number {
+    try {
+      return this.#socket.write(bytes, from, length);
+    } catch (error) {
+      logUnexpected("a connection failed and is closed", error);
+      return -1;
+    }
   }
 
   get fd(): number {

@@ -208,7 +208,7 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
   }
 
   broken(): void {
-    if (!this.over) this.line.broken();
+    this.line.broken();
   }
 
   /** For an answer that was disturbed. */
