@@ -11,7 +11,7 @@ import { FAILURES, hashOf, mapPage, mix, PAGE_PATH, Word } from "./page.ts";
 type AnyFunction = (...args: any[]) => any;
 
 const SEED_BUDGET_MS = 200;
-const OFTEN_OF_64 = 10;
+const OFTEN_OF_64 = 16;
 const LONG_MS = 60;
 
 const { load, sub, store, add, wait } = Atomics;
