@@ -33,6 +33,6 @@ export const SIZED: Readonly<Record<string, Sized>> = {
   pack: { paths: ["test/pack.test.ts"], options: [] },
   workers: { paths: ["test/conformance/workers.test.ts"], options: [] },
   prometheus: { paths: ["test/prometheus"], options: [] },
-  schedules: { paths: ["test/schedules"], options: ["seeds", "from"] },
+  schedules: { paths: ["test/schedules"], options: ["seeds", "from", "failures"] },
   managers: { paths: ["test/managers"], options: [] },
 };

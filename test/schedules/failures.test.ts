@@ -1,6 +1,7 @@
 /**
  * Each thread of a server is made to fail at a random time under load. Requests fail as docs/crash.md says, the rest is as
- * without the failure, and afterwards everything is answered again.
+ * without the failure, and afterwards everything is answered again. `npx bun run test:schedules -- --failures N` makes each
+ * thread fail N times.
  */
 import { describe, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
@@ -14,7 +15,8 @@ import { MODEL, seedOfOneThread } from "./load.ts";
 import { type Failure, mix, Page } from "./page.ts";
 import { DelayedServer } from "./under-delays.ts";
 
-const TRIALS = sized("schedules", { sample: 1, whole: 200 });
+/** Failures of each thread. */
+const TRIALS = Number(process.env.TEST_FAILURES ?? sized("schedules", { sample: 1, whole: 200 }));
 const FLAGS = ["--enable-lora"];
 /** Fewer than what a server prints of its errors (`LOGGED_ERRORS_MAX`). */
 const FAILURES_OF_A_SERVER = 10;
