@@ -10,7 +10,7 @@ import { mix } from "./page.ts";
 const LARGE_BODY_EVERY = 8;
 const RENAME_EVERY = 16;
 const FIXTURE_EVERY = 4;
-const SCRAPES = 6;
+const SCRAPES = 12;
 
 export const MODEL = "meta-llama/Llama-3.1-8B-Instruct";
 /** Longer than the prompts that the loop's thread encodes by itself. */
