@@ -15,9 +15,6 @@ const RETIRES_BYTES = 64 * 2 ** 20;
 /** Likewise where so much of its heap is not given up: some two megabytes are its code. */
 const KEPT_BYTES = 16 * 2 ** 20;
 
-/** Reason of an end while no body is being read. */
-const RETIRED = new Error("the reading thread was ended");
-
 export class ReadingThread {
   readonly #script: URL;
   readonly #start: ThreadStart;
@@ -67,14 +64,14 @@ export class ReadingThread {
   left(bytes: number): void {
     this.#bytes += bytes;
     if (--this.#open > 0) return;
-    if (this.#bytes >= RETIRES_BYTES) this.#end(RETIRED);
-    else this.#idle = this.#backend.after?.(IDLE_US, () => this.#end(RETIRED)) ?? null;
+    if (this.#bytes >= RETIRES_BYTES) this.#end(new Error("retired"));
+    else this.#idle = this.#backend.after?.(IDLE_US, () => this.#end(new Error("idle"))) ?? null;
   }
 
   /** Ends it when it has nothing to do. */
   #retire(): void {
     this.#bytes = RETIRES_BYTES;
-    if (this.#open === 0) this.#end(RETIRED);
+    if (this.#open === 0) this.#end(new Error("retired"));
   }
 
   #started(): Worker {
