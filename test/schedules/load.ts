@@ -25,7 +25,7 @@ const SCHEMA = {
 /** Flags of a server that this load can be put on. `folder` holds its files. */
 export function flagsIn(folder: string): string[] {
   return [
-    ...["--timing", "constant:ttft=2ms,itl=1ms", "--disable-uvicorn-access-log"],
+    ...["--timing", "constant:ttft=2ms,itl=1ms", "--disable-uvicorn-access-log", "--exit-with-parent"],
     // A client that is delayed must not find a connection closed that it was about to use.
     ...["--timeout-keep-alive", "255"],
     ...["--fixtures", join(folder, "fixtures"), "--truth-log", join(folder, "truth.jsonl")],
