@@ -4,6 +4,7 @@
  * for ever.
  */
 import { epochMs } from "./clock.ts";
+import { printableLines } from "./printable.ts";
 
 /** Errors logged with their stacks in `WINDOW_MS`. Later ones are only counted. */
 export const LOGGED_ERRORS_MAX = 20;
@@ -56,7 +57,7 @@ function shown(error: unknown): string {
 /** 100, 1000, 10,000 … */
 const isRound = (count: number) => count >= 100 && Number.isInteger(Math.log10(count));
 
-const errors = new UnexpectedErrors((line) => console.error(line), epochMs);
+const errors = new UnexpectedErrors((text) => console.error(printableLines(text)), epochMs);
 
 /** Logs on stderr, for all servers of the process. See `UnexpectedErrors.log`. */
 export function logUnexpected(what: string, error: unknown): void {
