@@ -210,6 +210,8 @@ export const FRONT_NUMBERS = {
   rejectedByTokens: COUNTER,
   /** Worker processes that were started in the place of dead ones; 0 in a process of its own. */
   workerRestarts: COUNTER,
+  /** Log lines that this process dropped because nothing read them. */
+  logLinesDropped: COUNTER,
 } as const;
 export const FRONT_NAMES = namesIn(FRONT_NUMBERS);
 

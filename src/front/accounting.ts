@@ -11,6 +11,7 @@ import {
   toolLook,
 } from "../engine/numbers.ts";
 import type { FrontSnapshot, FrontView, HttpView, Outcome } from "../engine/types.ts";
+import { droppedLogLines } from "../host/line-writer.ts";
 
 const NO_HTTP: HttpView = {
   routes: [],
@@ -30,6 +31,11 @@ export class Accounts implements FrontView {
 
   /** `http`: what is counted per route, where there is HTTP. */
   constructor(readonly http: HttpView = NO_HTTP) {}
+
+  /** Counts lines of the whole process, because all of its servers share standard output. */
+  get logLinesDropped(): number {
+    return droppedLogLines();
+  }
 
   opened(): void {
     this.requestsOpen++;

@@ -87,6 +87,11 @@ export function epochMs(): number {
   return timeOrigin + performance.now();
 }
 
+/** Calls `run` in the next turn of the event loop. For code that has no clock, because it is not of a server's engine. */
+export function nextTurn(run: () => void): void {
+  setImmediate(run);
+}
+
 /** The epoch time in microseconds of a time of the wall clock. */
 export function epochUsOf(us: number): number {
   return originMs * 1000 + us;

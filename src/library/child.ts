@@ -1,5 +1,6 @@
 /** The child of `child-link.ts`, on Bun: serves what the lines of its input ask for, until the input ends. */
 
+import { ignoreClosedOutput } from "../host/line-writer.ts";
 import type { AskedRequest } from "./answers.ts";
 import { type Deferred, deferred, type Running, type ServerCall } from "./server.ts";
 import type { ChildReport, ChildRequest } from "./server-child.ts";
@@ -68,6 +69,8 @@ async function serve(line: string): Promise<void> {
   }
 }
 
+// A parent that has died closes the input too, which ends this process.
+ignoreClosedOutput();
 process.chdir(process.argv[2]!);
 for await (const line of console) void serve(line);
 process.exit(0);

@@ -31,6 +31,12 @@ export const LATENESS = [
   ],
 ] as const;
 
+/** Also on the page of a Triton server. */
+export const LOG_LINES_DROPPED = {
+  name: "understudy_log_lines_dropped_total",
+  help: "Log lines that were dropped because nothing read standard output or standard error.",
+} as const;
+
 export const understudy: readonly Row[] = [
   counter(
     "now",
@@ -68,6 +74,9 @@ export const understudy: readonly Row[] = [
     ({ front }) => [[{}, front.workerRestarts]],
     { moves: "test/unit/metrics-shared.test.ts" },
   ),
+  counter("now", LOG_LINES_DROPPED.name, LOG_LINES_DROPPED.help, ({ front }) => [[{}, front.logLinesDropped]], {
+    moves: "test/conformance/unread-output.test.ts",
+  }),
   counter("now", "understudy_steps_total", "Engine steps that ended.", each("steps"), BY_REQUESTS),
   ...LATENESS.map(([name, help, key]) => loopHistogram(name, help, key)),
   loopHistogram("understudy_step_write_seconds", "How long writing the rows of a step took.", "stepWriteDuration"),

@@ -11,6 +11,7 @@ import type { EngineView } from "../engine/types.ts";
 import { seededLogprobs } from "../generation/logprobs.ts";
 import { HeldMessages } from "../grpc/held-messages.ts";
 import { GrpcServer } from "../grpc/server.ts";
+import { droppedLogLines } from "../host/line-writer.ts";
 import { printableLines } from "../host/printable.ts";
 import { evhtp } from "../http/socket/evhtp.ts";
 import { HttpServer, type ListenOptions } from "../http/socket/server.ts";
@@ -263,7 +264,7 @@ function pageOf(
     const loop = engines.latenessView();
     const gpus = metrics.gpu ? uses.map(({ gpu }) => gpu) : null;
     const told = { metrics, namespacing, pinnedBytes, llm, executor, loop, gpus, gpuFacts: facts };
-    const around = { ...told, nowUs, faults: faults.acted };
+    const around = { ...told, nowUs, faults: faults.acted, logLinesDropped: droppedLogLines() };
     return metricsPage(server, polled, around);
   };
 }

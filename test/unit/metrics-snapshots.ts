@@ -201,6 +201,7 @@ const withoutTruth = fc.record({
     bytesHeld: count,
     http: fc.record({ routes: httpNumbers, duration: histogram(ALL_SECONDS) }),
     workerRestarts: count,
+    logLinesDropped: count,
     rejectedByRequests: count,
     rejectedByTokens: count,
   }),

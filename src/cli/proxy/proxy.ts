@@ -4,6 +4,7 @@ import type { Question } from "../../content/fixtures/match.ts";
 import { BrokenPlan, parsePlan, planByChance } from "../../faults/order.ts";
 import type { Plan } from "../../faults/types.ts";
 import { epochSeconds, WallClock } from "../../host/clock.ts";
+import { takeOverOutput } from "../../host/line-writer.ts";
 import { whenOrphaned } from "../../host/parent.ts";
 import { takeOptions } from "../../options/take-options.ts";
 import { Recorder } from "../../proxy/recorder.ts";
@@ -39,6 +40,7 @@ export async function runProxy(argv: readonly string[]): Promise<void> {
 }
 
 async function proxy(to: URL, values: ProxyValues): Promise<void> {
+  takeOverOutput("understudy proxy");
   const { host = "127.0.0.1", port = 8080, record } = values;
   const clock = new WallClock();
   const say = (line: string) => printErrorLine(`understudy proxy: ${line}`);

@@ -3,12 +3,14 @@ import { rmSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Place } from "../../app/place.ts";
 import { countFrom } from "../../host/clock.ts";
+import { takeOverOutput } from "../../host/line-writer.ts";
 import type { App } from "../../roles/create-app.ts";
 import { Link } from "../../workers/link.ts";
 import type { WorkerSetup } from "../../workers/messages.ts";
 import { USAGE_ERROR } from "../refuse.ts";
 import { onTrap, start } from "./serve.ts";
 
+takeOverOutput("understudy serve");
 const link = new Link({ start: serve, end, orphaned });
 let app: App | null = null;
 let graceS = 0;

@@ -12,6 +12,7 @@ import { CoreTooLarge } from "../../core/core.ts";
 import type { Admin } from "../../front/live-settings.ts";
 import { WallClock, wallUs } from "../../host/clock.ts";
 import { OWN_DESCRIPTORS, openFileLimit } from "../../host/descriptors.ts";
+import { takeOverOutput } from "../../host/line-writer.ts";
 import { whenOrphaned } from "../../host/parent.ts";
 import { logUnexpected } from "../../host/unexpected.ts";
 import type { ServeValues } from "../../options/serve-options.ts";
@@ -41,6 +42,7 @@ export async function runServe(argv: readonly string[], platform: string = proce
   }
   if ("error" in resolved) return refuse(resolved.error);
   const { config, ignored, notices } = resolved;
+  takeOverOutput("understudy serve");
   for (const notice of notices) warn(notice);
   if (ignored.length > 0) warn(`ignored, they mean nothing here: ${ignored.join(" ")}`);
   warnOfFileLimit(config);

@@ -25,6 +25,7 @@ export function replayPage(server: TritonServer, shown: ShownReplay, nowUs: numb
   return metricsPage(server, polled, {
     ...{ metrics: { ...metrics, cpu: false }, namespacing: false, pinnedBytes, nowUs, gpuFacts, executor: "" },
     faults: new Map(),
+    logLinesDropped: 0,
     llm: new LlmCounts(() => nowUs, 0),
     gpus: metrics.gpu ? uses.map((use) => use.gpu) : null,
     loop: new Lateness(),

@@ -10,6 +10,7 @@ import { HELP } from "../../metrics/triton/help.ts";
 import { FAILURE_REASONS, SPANS } from "../../metrics/triton/model-numbers.ts";
 import { prometheusCpp } from "../../metrics/triton/style.ts";
 import { histogramSamples, uuidOf } from "../../metrics/triton/table.ts";
+import { LOG_LINES_DROPPED } from "../../metrics/understudy.ts";
 import type { LlmCounts } from "../llm/counts.ts";
 import type { CacheCounts } from "../server/cache.ts";
 import type { CountedModel } from "../server/counted.ts";
@@ -26,6 +27,8 @@ export interface PageSettings {
   readonly nowUs: number;
   /** Answers that a fault acted on, by its id. */
   readonly faults: ReadonlyMap<string, number>;
+  /** Log lines that this process has dropped. */
+  readonly logLinesDropped: number;
   readonly llm: LlmCounts;
   /** Those that are there; null where they are not shown. */
   readonly gpus: readonly number[] | null;
@@ -73,6 +76,7 @@ export function metricsPage(server: TritonServer, polled: PolledValues, settings
     ...(metrics.histograms && facts.firstResponse ? [firstResponse(shown)] : []),
     ...(metrics.quantiles.length > 0 ? summaries(shown, settings) : []),
     ["understudy_faults_total", "counter", "Answers that a fault acted on", faultSamples(settings.faults)],
+    [LOG_LINES_DROPPED.name, "counter", LOG_LINES_DROPPED.help, ifAny(settings.logLinesDropped)],
     ...llmRows(loaded, llm),
     ...latenessRows(settings.loop),
   ];
@@ -83,6 +87,9 @@ export function metricsPage(server: TritonServer, polled: PolledValues, settings
   return TYPES.flatMap((type) => all.flatMap((one) => (one.type === type ? one.text : []))).join("");
 }
 const TYPES = ["counter", "gauge", "histogram", "summary"];
+
+/** Families of ours appear once they have counted something, so that the page is otherwise a real server's. */
+const ifAny = (value: number): Sample[] => (value > 0 ? [{ labels: {}, value }] : []);
 
 const faultSamples = (faults: PageSettings["faults"]): Sample[] =>
   [...faults].sort(([a], [b]) => (a < b ? -1 : 1)).map(([fault, value]) => ({ labels: { fault }, value }));

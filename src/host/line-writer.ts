@@ -1,0 +1,207 @@
+/**
+ * Writes log lines to standard output and standard error without blocking, within a limit on the lines that wait.
+ * A pipe that is closed, or that nobody reads, must not end or stop a server. Bun 1.4.5 helps with neither:
+ * `process.stdout.write` raises an uncaught error after EPIPE and keeps unread text without limit, and `console.log`
+ * blocks the thread while a pipe is full.
+ */
+import { Console } from "node:console";
+import { writeSync } from "node:fs";
+import { nextTurn } from "./clock.ts";
+
+/** Bytes of text that wait for a reader, per stream. Lines beyond are dropped and counted. */
+const MAX_WAITING_BYTES = 1 << 20;
+
+/** A write of at most this many bytes to a pipe is not mixed with writes of other processes (PIPE_BUF of Linux). */
+const MAX_WRITE_BYTES = 4096;
+
+/** How long the end of the process waits for a slow reader. */
+const MAX_EXIT_WAIT_MS = 100;
+const EXIT_RETRY_MS = 5;
+
+/** The part of a writable stream that the writer uses. `write` returns false if the text has not left yet. */
+export interface LineStream {
+  write(text: string, done: (error?: Error | null) => void): boolean;
+}
+
+interface Waiting {
+  readonly text: string;
+  readonly bytes: number;
+}
+
+/** Lines that were dropped by all writers of this process since it started. */
+let droppedInProcess = 0;
+
+/** Returns the number of log lines that this process has dropped since it started. */
+export const droppedLogLines = (): number => droppedInProcess;
+
+/** Text of whole lines in the order of `add`. The lines of one turn of the event loop leave together. */
+export class LineWriter {
+  #waiting: Waiting[] = [];
+  #waitingBytes = 0;
+  #scheduled = false;
+  /** The text of a write whose callback has not come. Null if no write is under way. */
+  #writing: { readonly text: string; readonly left: boolean } | null = null;
+  /** True from the first dropped line until all waiting lines have left, so that the notice stands where lines are missing. */
+  #full = false;
+  /** Dropped lines that no notice has reported. */
+  #unreported = 0;
+
+  /** `notice` words the line that reports dropped lines. */
+  constructor(
+    private readonly stream: LineStream,
+    private readonly notice: (dropped: number) => string,
+  ) {}
+
+  /** Takes text that ends with a newline. Drops it if more than 1 MiB waits. Never blocks, never throws. */
+  add(text: string): void {
+    const bytes = Buffer.byteLength(text);
+    if (this.#full || this.#waitingBytes + bytes > MAX_WAITING_BYTES) {
+      this.#full = true;
+      this.#drop(text);
+    } else {
+      this.#push(text, bytes);
+    }
+    this.#schedule();
+  }
+
+  /**
+   * Writes the waiting lines before the process ends. Waits at most 100 ms for a reader of a full pipe.
+   * `write` writes bytes at once and returns how many were taken; it throws EAGAIN if there is no room.
+   */
+  finish(write: (bytes: Uint8Array) => number): void {
+    const unwritten = this.#writing?.left === false ? this.#writing.text : "";
+    if (this.#full) this.#endFull();
+    let rest: Uint8Array = Buffer.from(unwritten + this.#waiting.map(({ text }) => text).join(""));
+    this.#waiting = [];
+    this.#waitingBytes = 0;
+    let waitMs = MAX_EXIT_WAIT_MS;
+    while (rest.length > 0) {
+      try {
+        rest = rest.subarray(write(rest.subarray(0, MAX_WRITE_BYTES)));
+      } catch (error) {
+        if ((error as { code?: string }).code !== "EAGAIN" || waitMs <= 0) return;
+        waitMs -= EXIT_RETRY_MS;
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, EXIT_RETRY_MS);
+      }
+    }
+  }
+
+  #push(text: string, bytes: number): void {
+    this.#waiting.push({ text, bytes });
+    this.#waitingBytes += bytes;
+  }
+
+  #drop(text: string): void {
+    const lines = Math.max(1, text.split("\n").length - 1);
+    this.#unreported += lines;
+    droppedInProcess += lines;
+  }
+
+  #schedule(): void {
+    if (this.#scheduled || this.#writing !== null || this.#waiting.length === 0) return;
+    this.#scheduled = true;
+    nextTurn(() => {
+      this.#scheduled = false;
+      this.#writeNext();
+    });
+  }
+
+  /** Takes whole texts of at most 4 KiB together, or one longer text. */
+  #take(): string {
+    let count = 0;
+    let bytes = 0;
+    for (const waiting of this.#waiting) {
+      if (count > 0 && bytes + waiting.bytes > MAX_WRITE_BYTES) break;
+      bytes += waiting.bytes;
+      count++;
+    }
+    this.#waitingBytes -= bytes;
+    const taken = this.#waiting.splice(0, count);
+    return taken.length === 1 ? taken[0]!.text : taken.map(({ text }) => text).join("");
+  }
+
+  #writeNext(): void {
+    if (this.#writing !== null || this.#waiting.length === 0) return;
+    const text = this.#take();
+    // After a failed write the first line that leaves is the notice. It is written with the line that follows it.
+    const reported = this.#full ? 0 : this.#unreported;
+    const whole = reported > 0 ? `${this.notice(reported)}\n${text}` : text;
+    this.#unreported -= reported;
+    this.#writing = { text: whole, left: false };
+    const left = this.stream.write(whole, (error) => this.#written(text, reported, error ?? null));
+    if (this.#writing !== null) this.#writing = { text: whole, left };
+  }
+
+  #written(text: string, reported: number, error: Error | null): void {
+    this.#writing = null;
+    if (error !== null) {
+      this.#unreported += reported;
+      this.#failed(text);
+    } else if (this.#waiting.length === 0 && this.#full) {
+      this.#endFull();
+      this.#schedule();
+    } else {
+      this.#writeNext();
+    }
+  }
+
+  /** Nothing reads this stream: drops the waiting lines too. The next line tries again. */
+  #failed(text: string): void {
+    this.#drop(text);
+    for (const waiting of this.#waiting) this.#drop(waiting.text);
+    this.#waiting = [];
+    this.#waitingBytes = 0;
+    this.#full = false;
+  }
+
+  /** Puts the notice after the last line before the gap. */
+  #endFull(): void {
+    this.#full = false;
+    const notice = `${this.notice(this.#unreported)}\n`;
+    this.#unreported = 0;
+    this.#push(notice, Buffer.byteLength(notice));
+  }
+}
+
+/** What the console and `process.stdout` need of a stream. */
+function writeTo(writer: LineWriter) {
+  return (chunk: string | Uint8Array, encoding?: unknown, done?: unknown): boolean => {
+    writer.add(typeof chunk === "string" ? chunk : Buffer.from(chunk).toString());
+    const callback = typeof encoding === "function" ? encoding : done;
+    if (typeof callback === "function") queueMicrotask(() => callback(null));
+    return true;
+  };
+}
+
+/**
+ * Makes everything that this thread prints pass through a `LineWriter`: `console`, `process.stdout.write` and
+ * `process.stderr.write`, of our own code and of a user's `model.ts`. Call once, before the first line.
+ * `name` begins the notice of dropped lines. Returns the writer of standard output.
+ */
+export function takeOverOutput(name: string): LineWriter {
+  const notice = (dropped: number) =>
+    `${name}: ${dropped} log ${dropped === 1 ? "line was" : "lines were"} dropped because nothing read them`;
+  const take = (stream: NodeJS.WriteStream, fd: number) => {
+    const write = stream.write.bind(stream);
+    // The callback of each write receives the same error.
+    stream.on("error", () => {});
+    const writer = new LineWriter({ write: (text, done) => write(text, done) }, notice);
+    stream.write = writeTo(writer) as typeof stream.write;
+    process.on("exit", () => writer.finish((bytes) => writeSync(fd, bytes)));
+    return writer;
+  };
+  const out = take(process.stdout, 1);
+  take(process.stderr, 2);
+  // Without `console.write` and reading by `for await`, which are only of Bun.
+  globalThis.console = new Console({ stdout: process.stdout, stderr: process.stderr }) as typeof console;
+  return out;
+}
+
+/** Makes a command go on without its output if the reader has gone, as after `| head -1`: it ends as usual, without a stack trace. */
+export function ignoreClosedOutput(): void {
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on("error", (error: Error & { code?: string }) => {
+      if (error.code !== "EPIPE") throw error;
+    });
+  }
+}
