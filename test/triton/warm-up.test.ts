@@ -1,6 +1,6 @@
 /** Is each instance warmed with the data of `model_warmup` before a client comes, and does a load fail where that fails? */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { VirtualClock } from "../../src/host/clock.ts";
@@ -64,6 +64,14 @@ const INVALID = "Invalid argument: ";
 const LOGGED = `${INVALID}[request id: <id_unknown>] `;
 const cold = (name: string, instance: string) =>
   `Failed to process the request(s) for model instance '${instance}', message: Error: cold\n\nAt:\n  ${base}/${name}/1/model.py(1): execute\n; `;
+/** A file that is not in the folder `warmup`. Whether it exists and how large it is does not change the error. */
+const elsewhere = (name: string, file: string) => ({
+  [name]: [
+    `${model(4)} ${warmup(1, 1, input(`input_data_file: "${file}"`))}`,
+    SEES,
+    `Internal: failed to open text file for read ${base}/${name}/warmup/${file}: No such file or directory`,
+  ] as const,
+});
 const BAD: Readonly<Record<string, readonly [...folder: Folder, said: string]>> = {
   raises: [
     `${model(4, 2)} ${warmup(2, 1, ZERO)}`,
@@ -116,6 +124,12 @@ const BAD: Readonly<Record<string, readonly [...folder: Folder, said: string]>> 
     SEES,
     `Internal: failed to open text file for read ${base}/absent/warmup/none: No such file or directory`,
   ],
+  ...elsewhere("escapes", "../../four"),
+  ...elsewhere("escapes-in-vain", "../../no-such-file"),
+  ...elsewhere("beside-warmup", "../config.pbtxt"),
+  ...elsewhere("absolute", "/../../../../../../../../etc/hostname"),
+  ...elsewhere("linked", "link"),
+  ...elsewhere("linked-within", "folder/hostname"),
   "cut-text": [
     `${model(0, 1, "", "TYPE_STRING")} ${warmup(1, 1, input('input_data_file: "text"', { type: "TYPE_STRING", dims: "9" }))}`,
     SEES,
@@ -141,6 +155,8 @@ beforeAll(async () => {
     writeFileSync(join(base, name, "config.pbtxt"), config);
     if (code !== undefined) writeFileSync(join(base, name, "model.ts"), code);
     writeFileSync(join(base, name, "warmup", "four"), new Uint8Array(Int32Array.of(1, 2, 3, 4).buffer));
+    symlinkSync("/etc/hostname", join(base, name, "warmup", "link"));
+    symlinkSync("/etc", join(base, name, "warmup", "folder"));
     writeFileSync(join(base, name, "warmup", "text"), "\u0002\0\0\0hi");
   }
   server = pureServer([`--model-repository=${base}`, "--exit-on-error=false"], clock, { random: () => 0.5 });

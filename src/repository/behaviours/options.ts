@@ -2,6 +2,8 @@
 import { parse } from "yaml";
 
 export interface BehaviourOptions {
+  /** True if a request may end the model by `mode: kill`. */
+  readonly kill?: boolean;
   readonly refuse_negative?: boolean;
   readonly suffix?: string;
   readonly ms?: number;
@@ -14,6 +16,7 @@ export interface BehaviourOptions {
 }
 
 const KINDS: Readonly<Record<keyof BehaviourOptions, (value: unknown) => boolean>> = {
+  kill: (value) => typeof value === "boolean",
   refuse_negative: (value) => typeof value === "boolean",
   suffix: (value) => typeof value === "string",
   ms: (value) => typeof value === "number" && value >= 0,

@@ -20,17 +20,21 @@ function afterNap<T>(requests: readonly ModelRequest[], host: ModelHost, act: ()
 }
 
 /**
- * `text_output` is `text_input` in capitals after `sleep_ms`. What `mode` asks for instead: `raise`, `error`, `error:CODE`,
- * `kill`, `where` (model and version), `params` (the request's parameters).
+ * Answers `text_input` in capitals as `text_output`, after `sleep_ms`. The input `mode` changes that: `raise`, `error`,
+ * `error:CODE`, `where` (model and version) and `params` (the request's parameters). With `options.kill` there is also
+ * `kill`, which ends the model as the crash of a Python model does. Without the option a client could make the server
+ * unready.
  */
-export const echo: Behaviour = {
-  execute: (requests, host) => afterNap(requests, host, () => requests.map((request) => echoed(request, host))),
-};
+export function echo({ kill = false }: BehaviourOptions): Behaviour {
+  return {
+    execute: (requests, host) => afterNap(requests, host, () => requests.map((request) => echoed(request, host, kill))),
+  };
+}
 
-function echoed(request: ModelRequest, host: ModelHost): ModelResponse {
+function echoed(request: ModelRequest, host: ModelHost, mayKill: boolean): ModelResponse {
   const mode = firstText(request, "mode");
   if (mode === "raise") throw new PythonError("RuntimeError", "boom from execute");
-  if (mode === "kill") host.die();
+  if (mode === "kill" && mayKill) host.die();
   if (mode.startsWith("error")) {
     return {
       error: { message: "soft failure", ...(mode.includes(":") ? { code: codeOf(mode.slice(6).toUpperCase()) } : {}) },

@@ -9,7 +9,7 @@ import { addSub, call, echo, fail, identity, sleep } from "./plain.ts";
 import { llm, repeatWords } from "./streams.ts";
 
 export const BUILT_IN: Readonly<Record<string, (options: BehaviourOptions) => Behaviour>> = {
-  echo: () => echo,
+  echo,
   add_sub: addSub,
   identity,
   sleep,

@@ -2,7 +2,7 @@
  * Which regions of shared memory have clients registered? POSIX ones are files below /dev/shm, which are read and written in
  * place; CUDA's there are none. `shared_memory_manager.cc` (2026), in its words.
  */
-import { closeSync, fstatSync, openSync, readSync, writeSync } from "node:fs";
+import { closeSync, constants, fstatSync, openSync, readSync, writeSync } from "node:fs";
 import { internal, invalidArg, TritonError } from "../../repository/config/status.ts";
 
 export interface MemoryRegion {
@@ -37,8 +37,8 @@ export class SharedMemory {
     if (this.#regions.has(name))
       throw new TritonError("ALREADY_EXISTS", `shared memory region '${name}' already in manager`);
     if (this.#regions.size >= REGIONS_MOST) throw invalidArg(`more than ${REGIONS_MOST} shared memory regions`);
-    const file = opened(key);
-    if (fstatSync(file).size < offset + bytes) {
+    const file = openKey(key);
+    if (sizeOf(file) < offset + bytes) {
       closeSync(file);
       throw invalidArg(`failed to register shared memory region '${name}': invalid args`);
     }
@@ -66,7 +66,7 @@ export class SharedMemory {
   read(name: string, offset: number, bytes: number): Uint8Array {
     const region = this.check(name, offset, bytes);
     const data = new Uint8Array(bytes);
-    readSync(region.file, data, 0, bytes, region.offset + offset);
+    if (readSync(region.file, data, 0, bytes, region.offset + offset) < bytes) throw truncated(name);
     return data;
   }
 
@@ -77,14 +77,38 @@ export class SharedMemory {
       throw internal(
         `shared memory size specified with the request for output '${output}' (${bytes} bytes) should be at least ${data.length} bytes to hold the results`,
       );
-    writeSync(region.file, data, 0, data.length, region.offset + offset);
+    const from = region.offset + offset;
+    // A write beyond the end would make the file longer, which a mapping does not do.
+    if (sizeOf(region.file) < from + data.length) throw truncated(name);
+    try {
+      for (let at = 0; at < data.length; ) at += writeSync(region.file, data, at, data.length - at, from + at);
+    } catch (error) {
+      throw internal(`failed to write shared memory region '${name}': ${(error as { code?: string }).code}`);
+    }
   }
 }
 
-function opened(key: string): number {
+/** The real server ends with SIGBUS if a client shortens a file that the server has mapped. */
+const truncated = (name: string): TritonError => internal(`shared memory region '${name}' is shorter than registered`);
+
+/** Size in bytes, or -1 for anything but a regular file, such as a FIFO, which cannot be mapped. */
+function sizeOf(file: number): number {
+  const found = fstatSync(file);
+  return found.isFile() ? found.size : -1;
+}
+
+/** Bytes that a file's name may have (NAME_MAX). */
+const NAME_BYTES_MOST = 255;
+
+/**
+ * Opens the file of a key as glibc's `shm_open` does (2.39, `shm-directory.c`): leading slashes do not count, the rest is one
+ * name in /dev/shm, and a symbolic link is not followed. A FIFO does not block. Throws a `TritonError`.
+ */
+function openKey(key: string): number {
+  const name = key.replace(/^\/+/, "");
   try {
-    if (/\/.*\/|\.\./.test(key)) throw new Error("no key");
-    return openSync(FOLDER + key.replace(/^\//, ""), "r+");
+    if (name === "" || name.includes("/") || Buffer.byteLength(name) > NAME_BYTES_MOST) throw new Error("EINVAL");
+    return openSync(FOLDER + name, constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   } catch {
     throw new TritonError("INTERNAL", `Unable to open shared memory region: '${key}'`);
   }

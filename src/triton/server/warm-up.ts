@@ -2,7 +2,8 @@
  * What does each instance of a model compute before a client comes? `GenerateWarmupData` and `WarmUp` of `backend_model_instance.cc`
  * (2026): requests that go past scheduler, queue and cache, and count as any other. All instances are warmed at the same time.
  */
-import { readFileSync, statSync } from "node:fs";
+import { readFileSync, realpathSync, statSync } from "node:fs";
+import { resolve, sep } from "node:path";
 import { byRuns, type EventLoopTurns, inTurns, type Pieces, Stops } from "../../python/pieces.ts";
 import { instancesOf, type ModelConfig, maxBatchSize, type WarmupInput } from "../../repository/config/model-config.ts";
 import { internal, invalidArg, TritonError } from "../../repository/config/status.ts";
@@ -112,7 +113,7 @@ function* dataOf(name: string, input: WarmupInput, { path, random }: WarmupAroun
   const bytes = bytesIn(input);
   const isText = type === "TYPE_STRING";
   if (file !== undefined) {
-    const read = readData(`${path}/warmup/${file}`);
+    const read = readData(path, file);
     if (isText) return read;
     // Two words stand together in the real server, too.
     if (read.length < bytes)
@@ -131,13 +132,22 @@ function* dataOf(name: string, input: WarmupInput, { path, random }: WarmupAroun
   return data;
 }
 
-function readData(file: string): Uint8Array {
-  const found = statSync(file, { throwIfNoEntry: false });
-  if (!found?.isFile()) throw internal(`failed to open text file for read ${file}: No such file or directory`);
+/**
+ * Reads a file of the folder `warmup`. A file elsewhere is an error like a missing one, so that a configuration which a client
+ * sends cannot find out which files this machine has.
+ */
+function readData(model: string, name: string): Uint8Array {
+  const folder = `${model}/warmup`;
+  const file = `${folder}/${name}`;
+  const found = isWithin(folder, file) ? statSync(file, { throwIfNoEntry: false }) : undefined;
+  if (!found?.isFile() || !isWithin(realpathSync(model), realpathSync(file)))
+    throw internal(`failed to open text file for read ${file}: No such file or directory`);
   if (found.size > FILE_BYTES_MOST)
     throw invalidArg(`${file} has ${found.size} bytes: a stand-in takes ${FILE_BYTES_MOST}`);
   return new Uint8Array(readFileSync(file));
 }
+
+const isWithin = (folder: string, file: string): boolean => resolve(file).startsWith(resolve(folder) + sep);
 
 async function warmed(model: Runner, at: number, instance: string, samples: readonly Sample[], around: WarmupAround) {
   const stops = new Stops(around.turns);
