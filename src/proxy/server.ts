@@ -4,6 +4,7 @@ import type { Question } from "../content/fixtures/match.ts";
 import { insteadOf } from "../faults/instead.ts";
 import type { Plan } from "../faults/types.ts";
 import type { Clock } from "../host/clock.ts";
+import { listenUrl } from "../host/listen-url.ts";
 import { bodyWithin } from "../http/body-within.ts";
 import type { Exchange } from "../http/socket/exchange.ts";
 import type { IncomingRequest } from "../http/socket/request.ts";
@@ -56,7 +57,7 @@ export class ProxyServer {
   }
 
   get url(): string {
-    return `http://${this.#server.hostname}:${this.#server.port}`;
+    return listenUrl(this.#server);
   }
 
   /** Ends all connections. */

@@ -3,6 +3,7 @@ import type { AnyElysia } from "elysia";
 import type { Parts } from "../app/parts.ts";
 import { readTls, type TlsFiles } from "../config/certificates.ts";
 import { frontLimitsOf } from "../config/front-limits.ts";
+import { listenUrl } from "../host/listen-url.ts";
 import type { HotRoutes } from "../http/sink.ts";
 import { hotRoutes } from "../http/socket/hot.ts";
 import { HttpServer } from "../http/socket/server.ts";
@@ -40,7 +41,7 @@ export function onePort(parts: Parts, routesOf: (parts: Parts) => AnyElysia): On
   return {
     server,
     tls,
-    url: `${tls ? "https" : "http"}://${server.hostname}:${server.port}`,
+    url: listenUrl(server, tls),
     handle: (request) => mounted.handle(request),
     async turnTo(next) {
       mounted = mount(next, routesOf);

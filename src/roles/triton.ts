@@ -12,6 +12,7 @@ import { seededLogprobs } from "../generation/logprobs.ts";
 import { HeldMessages } from "../grpc/held-messages.ts";
 import { GrpcServer } from "../grpc/server.ts";
 import { droppedLogLines } from "../host/line-writer.ts";
+import { hostAndPort, listenUrl } from "../host/listen-url.ts";
 import { printableLines } from "../host/printable.ts";
 import { evhtp } from "../http/socket/evhtp.ts";
 import { HttpServer, type ListenOptions } from "../http/socket/server.ts";
@@ -102,8 +103,7 @@ async function listen(parts: Parts): Promise<Listeners> {
     await closed();
     throw why;
   }
-  const urlOf = (one: { readonly hostname: string; readonly port: number } | null) =>
-    one && `http://${one.hostname}:${one.port}`;
+  const urlOf = (one: { readonly hostname: string; readonly port: number } | null) => one && listenUrl(one);
   const tritonUrl = urlOf(metrics);
   const url = urlOf(http) ?? urlOf(openai) ?? "";
   return {
@@ -287,7 +287,7 @@ function bannerOf(
     `  repository  ${repositories.join(", ")}`,
     `  models      ${models.length > 0 ? models.join(", ") : "none"}`,
     `  listening   ${url || openai || "nowhere"} after ${Math.round(startedMs)} ms`,
-    ...(grpc === null ? [] : [`  grpc        ${grpc.hostname}:${grpc.port}`]),
+    ...(grpc === null ? [] : [`  grpc        ${hostAndPort(grpc)}`]),
     ...(metrics === null ? [] : [`  metrics     ${metrics}/metrics`]),
     ...(openai === null ? [] : [`  openai      ${openai}/v1`]),
     ...(url === "" || models.length === 0 ? [] : [`  try         curl ${tryOut(server, url)}`]),

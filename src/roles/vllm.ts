@@ -10,6 +10,7 @@ import { openai, openaiDescription } from "../dialects/openai/routes.ts";
 import { responses } from "../dialects/responses/dialect.ts";
 import { adminRoutes } from "../front/admin-routes.ts";
 import { devRoutes } from "../front/dev-routes.ts";
+import { listenUrl } from "../host/listen-url.ts";
 import type { HttpServer } from "../http/socket/server.ts";
 import type { Http2Server } from "../http2/server.ts";
 import { metrics } from "../metrics/route.ts";
@@ -37,8 +38,8 @@ async function listen(parts: Parts): Promise<Listeners> {
   const triton = await listenAsTriton().catch((why) => closed(why, "metrics"));
   return {
     url,
-    tritonUrl: triton && `http://${triton.hostname}:${triton.port}`,
-    http2Url: http2 && `${tls ? "https" : "http"}://${server.hostname}:${http2.port}`,
+    tritonUrl: triton && listenUrl(triton),
+    http2Url: http2 && listenUrl({ hostname: server.hostname, port: http2.port }, tls),
     handle,
     async turnTo(next) {
       await turnTo(next);

@@ -9,6 +9,7 @@ import { PortError } from "../../config/start-errors.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { countedBy } from "../../front/served.ts";
 import { epochUsOf, WallClock, wallUs } from "../../host/clock.ts";
+import { listenUrl } from "../../host/listen-url.ts";
 import { logUnexpected } from "../../host/unexpected.ts";
 import { setupOf } from "../../metrics/setup.ts";
 import { fileOfWorker } from "../../truth/worker-file.ts";
@@ -105,7 +106,7 @@ export async function serveWorkers(
 }
 
 function tritonUrl({ triton: { listen } }: ServeConfig): string | null {
-  return listen && `http://${listen.host}:${listen.port}`;
+  return listen && listenUrl({ hostname: listen.host, port: listen.port });
 }
 
 /** On the address of the other. */

@@ -13,6 +13,7 @@ import type { Admin } from "../../front/live-settings.ts";
 import { WallClock, wallUs } from "../../host/clock.ts";
 import { OWN_DESCRIPTORS, openFileLimit } from "../../host/descriptors.ts";
 import { takeOverOutput } from "../../host/line-writer.ts";
+import { hostAndPort } from "../../host/listen-url.ts";
 import { whenOrphaned } from "../../host/parent.ts";
 import { logUnexpected } from "../../host/unexpected.ts";
 import type { ServeValues } from "../../options/serve-options.ts";
@@ -146,7 +147,8 @@ export function refusalOf(config: ServeConfig, error: unknown): string | undefin
     : of === "http2"
       ? ["--http2-port", "--host", { host, port: http2Port }]
       : [`${prefix}port`, role === "triton" ? "--http-address" : "--host", { host, port }];
-  if (code === "EADDRINUSE") return `${flag} ${at.port}: ${at.host}:${at.port} is in use; choose another port`;
+  if (code === "EADDRINUSE")
+    return `${flag} ${at.port}: ${hostAndPort({ hostname: at.host, port: at.port })} is in use; choose another port`;
   if (code === "EACCES") return `${flag} ${at.port}: not allowed to listen there; ports above 1023 are free to use`;
   const { name, message } = error instanceof Error ? error : { name: "", message: "" };
   if (name === "UnusableFolder") return `--tokenizer ${wire?.tokenizer}: ${message}`;

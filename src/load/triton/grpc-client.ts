@@ -4,6 +4,7 @@
  */
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:http2";
 import type { Cancel, Clock } from "../../host/clock.ts";
+import { listenUrl } from "../../host/listen-url.ts";
 import { TraceError } from "../../traces/trace.ts";
 import { Answer, Patterns, quoted } from "../answers/answer.ts";
 import { turnText, UsageAsked } from "../body.ts";
@@ -147,8 +148,7 @@ export class GrpcClient implements LoadClient {
   }
 
   get #authority(): string {
-    const { hostname, port, tls } = this.#options.target;
-    return `${tls ? "https" : "http"}://${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`;
+    return listenUrl(this.#options.target, this.#options.target.tls);
   }
 
   #line(): Line {
