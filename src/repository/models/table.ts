@@ -40,6 +40,9 @@ const DUPLICATE = "model appears in two or more repositories";
 /** What requests of the version are given to; null: nothing. */
 export const servingOf = <M>({ state, model }: VersionEntry<M>): M | null => (state === "READY" ? model : null);
 
+/** A version as a client asks for it; -1 is the highest. A bigint is beyond 2^53, which no version reaches, for the text of its error. */
+export type VersionNumber = number | bigint;
+
 /** `M`: a version that is loaded. */
 export class ModelTable<M> {
   readonly #models = new Map<string, Map<number, VersionEntry<M>>>();
@@ -78,7 +81,7 @@ export class ModelTable<M> {
   }
 
   /** `version` -1: the highest that is ready. Throws a `TritonError`. */
-  find(name: string, version: number): M {
+  find(name: string, version: VersionNumber): M {
     const versions = this.#models.get(name);
     if (this.#namespaces !== null) this.#mustBeOne(name, this.#namespaces);
     if (versions === undefined) throw this.#unknown(name);
@@ -89,7 +92,7 @@ export class ModelTable<M> {
       if (model !== null) return model;
       throw new TritonError("NOT_FOUND", `Request for unknown model: '${name}' has no available versions`);
     }
-    const entry = versions.get(version);
+    const entry = typeof version === "bigint" ? undefined : versions.get(version);
     if (entry === undefined)
       throw new TritonError(
         "NOT_FOUND",

@@ -41,7 +41,28 @@ export function elementCount(shape: readonly number[]): number {
 }
 
 /** `[1,-1]`, as messages show a shape. */
-export const shapeText = (shape: readonly number[]): string => `[${shape.join(",")}]`;
+export const shapeText = (shape: readonly (number | bigint)[]): string => `[${shape.join(",")}]`;
+
+/**
+ * The dimensions as the real server's int64, for errors. Undefined if each is a safe integer, so that the numbers are exact.
+ */
+export function exactShape(shape: readonly (number | bigint)[]): readonly bigint[] | undefined {
+  if (shape.every((size) => Number.isSafeInteger(Number(size)))) return undefined;
+  return shape.map((size) => BigInt.asIntN(64, BigInt(size)));
+}
+
+interface SizedInput {
+  readonly shape: readonly number[];
+  readonly exactShape?: readonly bigint[];
+  readonly datatype: Datatype;
+}
+
+/** The bytes that an input should have, or the elements if it has texts, exact beyond 2^53 too. `batch` counts if `batched`. */
+export function expectedSize({ shape, exactShape, datatype }: SizedInput, batched: boolean, batch: number): string {
+  const sizes: readonly (number | bigint)[] = exactShape ?? shape;
+  const each = (datatype === "BYTES" ? 1 : ELEMENT_BYTES[datatype]) * (batched ? Math.max(1, batch) : 1);
+  return (batched ? sizes.slice(1) : sizes).reduce<bigint>((all, size) => all * BigInt(size), BigInt(each)).toString();
+}
 
 export const LENGTH_BYTES = 4;
 /** Up to here a loop costs less than an expression, or than a call of native code. */

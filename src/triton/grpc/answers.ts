@@ -4,6 +4,7 @@ import type { GrpcCode, GrpcStatus } from "../../grpc/status.ts";
 import type { MessageRoom } from "../../protobuf/message-room.ts";
 import { maxBatchSize } from "../../repository/config/model-config.ts";
 import { invalidArg, type StatusCode, TritonError } from "../../repository/config/status.ts";
+import type { VersionNumber } from "../../repository/models/table.ts";
 import { classified } from "../../repository/tensors/classified.ts";
 import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import type { ServerAround } from "../server/around.ts";
@@ -98,7 +99,12 @@ export class Inference {
   }
 
   /** Throws a `TritonError` where the request is refused before it is accepted. Frees its room when it is over. */
-  begin(version: number, { message, room }: InferRead, { fields }: GrpcWish, receiver: InferReceiver): InferRequest {
+  begin(
+    version: VersionNumber,
+    { message, room }: InferRead,
+    { fields }: GrpcWish,
+    receiver: InferReceiver,
+  ): InferRequest {
     if (this.#unfinished >= UNFINISHED_MOST)
       throw new TritonError("UNAVAILABLE", `more than ${UNFINISHED_MOST} requests are under way`);
     this.#unfinished++;

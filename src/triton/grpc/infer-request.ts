@@ -9,6 +9,7 @@ import type { Pieces } from "../../python/pieces.ts";
 import { invalidArg } from "../../repository/config/status.ts";
 import {
   type Datatype,
+  exactShape,
   isDatatype,
   type Numbers,
   newNumbers,
@@ -155,8 +156,12 @@ function readInputs(message: InferMessage, memory: SharedMemory) {
   return inputs.map((input): InferInput => {
     const { name = "", datatype = "", shape: sizes, parameters = NO_PARAMETERS, contents } = input;
     const type = (isDatatype(datatype) ? datatype : "<invalid>") as Datatype;
-    const shape = sizes === undefined ? [] : Array.from(sizes.numbers as BigInt64Array, Number);
-    const of = (data: Uint8Array) => ({ name, datatype: type, shape, data });
+    const dims = sizes === undefined ? [] : Array.from(sizes.numbers as BigInt64Array);
+    const exact = exactShape(dims);
+    const of = (data: Uint8Array) => ({
+      ...{ name, datatype: type, shape: dims.map(Number), data },
+      ...(exact && { exactShape: exact }),
+    });
     const region = regionOf(parameters, name);
     if (region !== null) {
       if (contents)

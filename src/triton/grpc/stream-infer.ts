@@ -8,6 +8,7 @@ import type { GrpcStatus } from "../../grpc/status.ts";
 import type { PlainText } from "../../repository/behaviours/behaviour.ts";
 import { isDecoupled } from "../../repository/config/model-config.ts";
 import { TritonError } from "../../repository/config/status.ts";
+import type { VersionNumber } from "../../repository/models/table.ts";
 import { OrderedResponses } from "../../repository/scheduling/ordered.ts";
 import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import type { InferAnswer, InferRequest } from "../server/request.ts";
@@ -146,7 +147,7 @@ class StreamInfer implements CallHandler {
     if (!one.decoupled) this.#ordered.enter(one);
     if (found instanceof TritonError) throw found;
     const wish = wishOf(message, around.memory, this.#inference.forwarded(this.#call));
-    one.request = this.#inference.begin(version as number, one.read, wish, {
+    one.request = this.#inference.begin(version as VersionNumber, one.read, wish, {
       respond: (answer, final) => this.#came(one, found, wish, answer, final),
       plainText: (output) => (one.decoupled ? this.#plain(one, found, output) : null),
     });

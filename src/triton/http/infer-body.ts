@@ -26,6 +26,7 @@ import {
   type Datatype,
   ELEMENT_BYTES,
   elementCount,
+  exactShape,
   fromBytesText,
   isDatatype,
 } from "../../repository/tensors/datatypes.ts";
@@ -153,7 +154,7 @@ function readParameters(value: JsonNode): Asked {
     binary: false,
   };
   for (const [name, one] of within("failed to get request params.", membersOf, value)) {
-    const unsigned = () => unsignedOf(one, name);
+    const unsigned = () => Number(unsignedOf(one, name));
     const boolean = () => within(`Unable to parse '${name}'`, asBoolean, one);
     if (name === "sequence_id") {
       const isText = !isJsonNumber(one) || one instanceof Real || one < 0;
@@ -209,21 +210,25 @@ function inputOf<T>(value: JsonNode, read: Reading, limits: Limits, elements: El
   oneSource(value, parameters ?? null);
   const name = stringIn(value, "name");
   const type = stringIn(value, "datatype");
-  const shape = shapeOf(arrayIn(value, "shape"));
+  const [shape, exact] = shapesOf(arrayIn(value, "shape"));
   if (isTaken(name, read))
     throw invalidArg(`[request id: ${read.id || "<id_unknown>"}] input '${name}' already exists in request`);
   const datatype = (isDatatype(type) ? type : "<invalid>") as Datatype;
-  return { name, datatype, shape, data: inputData(value, parameters, { name, type, shape }, read, limits, elements) };
+  const data = inputData(value, parameters, { name, type, shape }, read, limits, elements);
+  return { name, datatype, shape, data, ...(exact && { exactShape: exact }) };
 }
 
-function shapeOf(list: readonly JsonNode[]): readonly number[] {
+/** The dimensions as numbers, and as `exactShape` has them. */
+function shapesOf(list: readonly JsonNode[]): [readonly number[], readonly bigint[] | undefined] {
   let plain = true;
   for (const size of list) plain &&= typeof size === "number" && size >= 0;
-  return plain ? (list as readonly number[]) : list.map((size) => unsignedOf(size, "shape"));
+  if (plain) return [list as readonly number[], undefined];
+  const sizes = list.map((size) => unsignedOf(size, "shape"));
+  return [sizes.map(Number), exactShape(sizes)];
 }
 
-const unsignedOf = (value: JsonNode, name: string): number =>
-  Number(within(`Unable to parse '${name}'`, asUnsigned, value));
+const unsignedOf = (value: JsonNode, name: string): number | bigint =>
+  within(`Unable to parse '${name}'`, asUnsigned, value);
 
 /** Inputs up to which their names are looked through one by one. */
 const FEW = 8;
@@ -269,12 +274,14 @@ function inputData<T>(
 ): Uint8Array | T {
   const binary = find(parameters ?? null, "binary_data_size");
   if (binary !== undefined) {
-    const bytes = unsignedOf(binary, "binary_data_size");
-    const missing = bytes - read.rest.length;
-    if (missing > 0)
+    const size = unsignedOf(binary, "binary_data_size");
+    const bytes = Number(size);
+    if (bytes > read.rest.length) {
+      const missing = BigInt(size) - BigInt(read.rest.length);
       throw invalidArg(
         `unexpected size for input '${name}', expecting ${missing} additional bytes for model '${model}'`,
       );
+    }
     const data = read.rest.subarray(0, bytes);
     read.rest = read.rest.subarray(bytes);
     return data;
@@ -304,7 +311,7 @@ function memoryOf(parameters: JsonNode | undefined) {
 
 function numberIn(parameters: JsonNode, name: string): number {
   const value = find(parameters, name);
-  return value === undefined ? 0 : unsignedOf(value, name);
+  return value === undefined ? 0 : Number(unsignedOf(value, name));
 }
 
 function readOutputs(value: JsonNode, memory: SharedMemory): Map<string, OutputWish> {

@@ -1,10 +1,10 @@
 /** What does `POST /v2/models/M/infer` do? `http_server.cc`, `HandleInfer` (2026), and what 2.51 was seen to answer. */
 import { Readable } from "node:stream";
-import { promisify } from "node:util";
-import { constants, createDeflate, createGzip, deflateSync, gzipSync, unzip, unzipSync } from "node:zlib";
+import { createDeflate, createGzip, deflateSync, gzipSync } from "node:zlib";
 import { inTurns, isLarge, type Pieces } from "../../python/pieces.ts";
 import { isDecoupled, maxBatchSize } from "../../repository/config/model-config.ts";
 import { HTTP_STATUS, internal, invalidArg, TritonError } from "../../repository/config/status.ts";
+import type { VersionNumber } from "../../repository/models/table.ts";
 import type { InferAnswer, RequestFields } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
 import { versionNumber } from "../server/version-number.ts";
@@ -22,7 +22,8 @@ import {
 import { disturbed } from "./disturbed.ts";
 import { type AnsweredModel, inferBody, inferParts, isLargeAnswer } from "./infer-answer.ts";
 import { type InferWish, inferWish, inferWishInPieces, rawWish } from "./infer-body.ts";
-import { beyond, declaredBytes, type InputLimits, jsonTooLarge, mostInputBytes, rawTooLarge } from "./input-limit.ts";
+import { declaredBytes, jsonTooLarge, rawTooLarge } from "./input-limit.ts";
+import { unpackedBody } from "./unpacked-body.ts";
 
 const HEAD_LENGTH = "inference-header-content-length";
 const INT_MAX = 2 ** 31 - 1;
@@ -46,7 +47,7 @@ interface Asked {
   readonly call: HttpCall;
   readonly name: string;
   /** -1: the latest version. */
-  readonly number: number;
+  readonly number: VersionNumber;
   readonly model: Served;
 }
 
@@ -56,9 +57,14 @@ function isJsonAlone(call: HttpCall): boolean {
 
 function unlessDisturbed(asked: Asked, given: Uint8Array): HandlerAnswer | Promise<HandlerAnswer> {
   const { call } = asked;
-  const body = unpacked(call.header("content-encoding") ?? "identity", given, call.around.config);
-  if (body instanceof Promise) return body.then((whole) => withBody(asked, whole));
-  return body instanceof Uint8Array ? withBody(asked, body) : body;
+  const encoding = call.header("content-encoding") ?? "identity";
+  if (encoding !== "identity" && encoding !== "gzip" && encoding !== "deflate") {
+    const headers = { "Accept-Encoding": "gzip, deflate", "Content-Type": "text/plain" };
+    return { ...plain(errorText("Unsupported compression type"), HTTP_STATUS.UNSUPPORTED), headers };
+  }
+  if (encoding !== "identity" && given.length === 0) return plainError(invalidArg("nothing to be decompressed"));
+  const body = encoding === "identity" ? given : unpackedBody(given, call.around.config);
+  return body instanceof Promise ? body.then((whole) => withBody(asked, whole)) : withBody(asked, body);
 }
 
 function withBody(asked: Asked, body: Uint8Array): HandlerAnswer | Promise<HandlerAnswer> {
@@ -147,40 +153,6 @@ async function packedParts(parts: readonly Uint8Array[], encoding: NonNullable<E
   const packed: Uint8Array[] = [];
   for await (const part of Readable.from(parts).pipe(packer)) packed.push(part);
   return packed;
-}
-
-/** More may become megabytes, which are unpacked in a thread of the runtime's. */
-const UNPACKED_AT_ONCE_BYTES = 4096;
-const unzipped = promisify(unzip);
-
-/**
- * Whichever of the two it is, what is there of it: `data_compressor.h` looks at the bytes, and not whether they end. What cannot
- * be unpacked is empty.
- */
-function unpacked(
-  encoding: string,
-  body: Uint8Array,
-  limits: InputLimits,
-): Uint8Array | HttpAnswer | Promise<Uint8Array> {
-  if (encoding === "identity") return body;
-  if (encoding !== "gzip" && encoding !== "deflate") {
-    const headers = { "Accept-Encoding": "gzip, deflate", "Content-Type": "text/plain" };
-    return { ...plain(errorText("Unsupported compression type"), HTTP_STATUS.UNSUPPORTED), headers };
-  }
-  if (body.length === 0) return plainError(invalidArg("nothing to be decompressed"));
-  const how = { maxOutputLength: mostInputBytes(limits), finishFlush: constants.Z_SYNC_FLUSH };
-  const instead = (error: unknown) => unlessTooLarge(error, limits);
-  if (body.length > UNPACKED_AT_ONCE_BYTES) return unzipped(body, how).catch(instead);
-  try {
-    return unzipSync(body, how);
-  } catch (error) {
-    return instead(error);
-  }
-}
-
-function unlessTooLarge(error: unknown, limits: InputLimits): Uint8Array {
-  if (!(error instanceof RangeError)) return new Uint8Array();
-  throw beyond(limits, (most) => `Decompressed data size exceeds the maximum allowed value of ${most} bytes.`);
 }
 
 /** Throws a `TritonError`. */

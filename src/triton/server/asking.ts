@@ -4,13 +4,14 @@
  */
 import type { ModelResponse, StreamFor } from "../../repository/behaviours/behaviour.ts";
 import { TritonError } from "../../repository/config/status.ts";
+import type { VersionNumber } from "../../repository/models/table.ts";
 import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import type { InferReceiver, InferRequest, RequestFields } from "./request.ts";
 
 interface Asked {
   /** Throws a `TritonError` where the request is refused. */
-  infer(name: string, version: number, fields: RequestFields, receiver: InferReceiver): InferRequest;
-  isReady(name: string, version: number): boolean;
+  infer(name: string, version: VersionNumber, fields: RequestFields, receiver: InferReceiver): InferRequest;
+  isReady(name: string, version: VersionNumber): boolean;
 }
 
 /** Whoever stops reading cancels it, as `asking` does. */

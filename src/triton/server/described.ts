@@ -1,6 +1,7 @@
 /** What do server and models tell of themselves? The same over HTTP and gRPC, as JSON has it. */
 import { SPANS } from "../../metrics/triton/model-numbers.ts";
 import { maxBatchSize, type TensorConfig } from "../../repository/config/model-config.ts";
+import type { VersionNumber } from "../../repository/models/table.ts";
 import { datatypeOf } from "../../repository/tensors/datatypes.ts";
 import type { CountedTime } from "./infer-counts.ts";
 import type { Served } from "./served.ts";
@@ -31,7 +32,7 @@ export const serverMetadataOf = ({ facts, id }: TritonServer) => ({
 });
 
 /** `version` -1: of all that are ready. Throws a `TritonError` where there is none. */
-export function modelMetadataOf(server: TritonServer, name: string, version: number) {
+export function modelMetadataOf(server: TritonServer, name: string, version: VersionNumber) {
   const { config, ...model } = server.find(name, version);
   const batch = maxBatchSize(config) > 0 ? [-1] : [];
   // One by one: there may be many.

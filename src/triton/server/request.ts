@@ -3,8 +3,7 @@
  * is wrong with it: `InferenceRequest::Normalize` of `infer_request.cc` (2026), in its words and its order.
  */
 import type { PlainText } from "../../repository/behaviours/behaviour.ts";
-import type { ModelConfig, TensorConfig } from "../../repository/config/model-config.ts";
-import { controlOf, maxBatchSize } from "../../repository/config/model-config.ts";
+import { controlOf, type ModelConfig, maxBatchSize, type TensorConfig } from "../../repository/config/model-config.ts";
 import { modelShape } from "../../repository/config/reshape.ts";
 import { invalidArg, type TritonError } from "../../repository/config/status.ts";
 import type { Sequencing } from "../../repository/scheduling/sequence-batcher.ts";
@@ -15,6 +14,7 @@ import {
   datatypeOf,
   ELEMENT_BYTES,
   elementCount,
+  expectedSize,
   shapeText,
   type Tensor,
 } from "../../repository/tensors/datatypes.ts";
@@ -42,6 +42,8 @@ export interface InferReceiver {
 /** Given as they are parsed; a tensor's `datatype` null: its name was none. */
 export interface InferInput extends Omit<Tensor, "datatype"> {
   readonly datatype: Datatype;
+  /** The dimensions for errors, if one is beyond 2^53. */
+  readonly exactShape?: readonly bigint[];
 }
 
 /** Which sequence a request belongs to; 0 or "": to none. */
@@ -285,7 +287,8 @@ class Checker {
     return batch;
   }
 
-  #tensor({ name, datatype, shape, data }: InferInput, { data_type: type, dims }: TensorConfig, batch: number): void {
+  #tensor(input: InferInput, { data_type: type, dims }: TensorConfig, batch: number): void {
+    const { name, datatype, shape, exactShape = shape, data } = input;
     const model = this.#config.name;
     const wanted = datatypeOf(type);
     if (datatype !== wanted)
@@ -295,25 +298,26 @@ class Checker {
     const from = this.#most === 0 ? 0 : 1;
     if (leavesOpen(shape, from, dims))
       throw this.#wrong(
-        `All input dimensions should be specified for input '${name}' for model '${model}', got ${shapeText(shape)}`,
+        `All input dimensions should be specified for input '${name}' for model '${model}', got ${shapeText(exactShape)}`,
       );
     if (!fits(shape, from, dims)) {
       const note = this.#most === 0 ? "" : SHAPE_NOTE;
       const expected = shapeText(this.#most === 0 ? dims : [-1, ...dims]);
       throw this.#wrong(
-        `unexpected shape for input '${name}' for model '${model}'. Expected ${expected}, got ${shapeText(shape)}. ${note}`,
+        `unexpected shape for input '${name}' for model '${model}'. Expected ${expected}, got ${shapeText(exactShape)}. ${note}`,
       );
     }
     // By the size of the batch, whatever the shape says; a batch of none is taken for a request without one.
     const count = this.#most === 0 ? elementCount(shape) : Math.max(1, batch) * elementCount(shape.slice(1));
-    if (datatype === "BYTES") this.#texts(name, data, count);
+    if (datatype === "BYTES") this.#texts(input, batch, count);
     else if (data.length !== count * ELEMENT_BYTES[datatype])
       throw this.#wrong(
-        `input byte size mismatch for input '${name}' for model '${model}'. Expected ${count * ELEMENT_BYTES[datatype]}, got ${data.length}`,
+        `input byte size mismatch for input '${name}' for model '${model}'. Expected ${expectedSize(input, this.#most > 0, batch)}, got ${data.length}`,
       );
   }
 
-  #texts(name: string, data: Uint8Array, count: number): void {
+  #texts(input: InferInput, batch: number, count: number): void {
+    const { name, data } = input;
     if (countedTexts(data) === count) return;
     const of = `for inference input '${name}' for model '${this.#config.name}'`;
     const view = new DataView(data.buffer, data.byteOffset, data.length);
@@ -323,10 +327,14 @@ class Checker {
         throw this.#wrong(
           `incomplete string length indicator ${of}, expecting 4 bytes but only ${data.length - at} bytes available. Please make sure the string length indicator is in one buffer.`,
         );
-      if (++seen > count) throw this.#wrong(`unexpected number of string elements ${seen} ${of}, expecting ${count}`);
+      if (++seen > count)
+        throw this.#wrong(
+          `unexpected number of string elements ${seen} ${of}, expecting ${expectedSize(input, this.#most > 0, batch)}`,
+        );
       at += 4 + view.getUint32(at, true);
     }
-    if (seen !== count) throw this.#wrong(`expected ${count} string elements ${of}, got ${seen}`);
+    if (seen !== count)
+      throw this.#wrong(`expected ${expectedSize(input, this.#most > 0, batch)} string elements ${of}, got ${seen}`);
   }
 
   #batched(shape: readonly number[]): readonly number[] {

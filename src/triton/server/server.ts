@@ -20,7 +20,7 @@ import {
   notUnique,
   Repository,
 } from "../../repository/models/repository.ts";
-import { type IndexEntry, ModelTable, servingOf, UNLOADED } from "../../repository/models/table.ts";
+import { type IndexEntry, ModelTable, servingOf, UNLOADED, type VersionNumber } from "../../repository/models/table.ts";
 import { RateLimiter } from "../../repository/scheduling/rate-limiter.ts";
 import { askModel } from "./asking.ts";
 import { ResponseCache } from "./cache.ts";
@@ -155,12 +155,12 @@ export class TritonServer {
     }
   }
 
-  find(name: string, version: number): Served {
+  find(name: string, version: VersionNumber): Served {
     return this.#table.find(name, version);
   }
 
   /** All that are ready; of one model, or of one version of it. Throws a `TritonError` where there is none. */
-  statistics(name: string | null, version: number): readonly Served[] {
+  statistics(name: string | null, version: VersionNumber): readonly Served[] {
     if (name === null) return this.#table.readyByName();
     const found = this.#table.readyOf(name).filter((model) => version === -1 || model.version === version);
     if (found.length > 0) return found;
@@ -172,12 +172,12 @@ export class TritonServer {
   }
 
   /** `version` -1: the highest that serves. */
-  isReady(name: string, version: number): boolean {
+  isReady(name: string, version: VersionNumber): boolean {
     const model = this.#serving(name, version);
     return model !== undefined && !(this.facts.deadIsUnready && model.dead);
   }
 
-  #serving(name: string, version: number): Served | undefined {
+  #serving(name: string, version: VersionNumber): Served | undefined {
     return this.#table.readyOf(name).findLast((model) => version === -1 || model.version === version);
   }
 
@@ -192,7 +192,7 @@ export class TritonServer {
   }
 
   /** Throws a `TritonError` where the request is refused before it is taken in. */
-  infer(name: string, version: number, fields: RequestFields, receiver: InferReceiver): InferRequest {
+  infer(name: string, version: VersionNumber, fields: RequestFields, receiver: InferReceiver): InferRequest {
     const model = this.find(name, version);
     const startUs = this.#options.clock.now();
     const request = new InferRequest(model.config, fields, receiver, this.facts.checksSequenceId);
