@@ -6,7 +6,7 @@
  *
  *   bun run bench:hold-triton [--rows WORDS] [--streams 50] [--no-save]
  */
-import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 import { encoded, packedCall, SERVICE, TritonClient } from "../test/triton/grpc-client.ts";
 import { ATTACKS } from "../test/triton/wire-messages.ts";
@@ -49,6 +49,9 @@ for (const [name, [config, behaviour]] of Object.entries(MODELS)) {
   writeFileSync(`${repository}/${name}/config.pbtxt`, `backend: "python" ${config}`);
   writeFileSync(`${repository}/${name}/behaviour.yaml`, `behaviour: ${behaviour}`);
 }
+const LLM_MODELS = ["ensemble", "preprocessing", "tensorrt_llm", "postprocessing", "tensorrt_llm_bls", "vllm_model"];
+for (const name of LLM_MODELS)
+  cpSync(`${root}src/triton/shipped/${name}`, `${repository}/${name}`, { recursive: true });
 // A configuration of many fields.
 mkdirSync(`${repository}/wordy/1`, { recursive: true });
 const parameters = Array.from(
@@ -60,7 +63,7 @@ writeFileSync(`${repository}/wordy/config.pbtxt`, `backend: "python" ${MODELS.IN
 const [httpPort, grpcPort, metricsPort] = [freePort(), freePort(), freePort()];
 const url = `http://127.0.0.1:${httpPort}/v2`;
 const flags = [`--http-port=${httpPort}`, `--grpc-port=${grpcPort}`, `--metrics-port=${metricsPort}`, "--load-time=0"];
-const loaded = Object.keys(MODELS).map((name) => `--load-model=${name}`);
+const loaded = [...Object.keys(MODELS), ...LLM_MODELS].map((name) => `--load-model=${name}`);
 const command = [process.execPath, "src/main.ts", "serve", "--role", "triton", `--model-repository=${repository}`];
 const collections = new Collections("hold-triton");
 const { env, complaints } = collections.start;
@@ -89,6 +92,13 @@ const infer = async (model: string, body: string | Uint8Array, headers: Record<s
 };
 const json = (type: string, datatype: string, data: string, count = COUNT) =>
   infer(type, `{"inputs":[{"name":"x","shape":[${count}],"datatype":"${datatype}","data":${data}}]}`);
+/** An answer of 5 tokens, or the refusal of a prompt that is too long. */
+const generated = async (model: string, fields: object) => {
+  const body = JSON.stringify({ max_tokens: 5, ...fields });
+  await (await fetch(`${url}/models/${model}/generate`, { method: "POST", body })).arrayBuffer();
+};
+const BAD_WORDS = Array.from({ length: 500_000 }, (_, at) => `word ${at}`);
+const LONG_TEXT = "word ".repeat(12_000_000);
 const words = { name: "text_input", shape: [1], datatype: "BYTES", data: ["one two"] };
 
 function binary(): Promise<void> {
@@ -176,6 +186,15 @@ const ROWS: Readonly<Record<string, () => Promise<unknown>>> = {
     ),
   "60 MiB of binary, there and back": binary,
   "60 MiB over gRPC, there and back": () => overGrpc(large),
+  ...Object.fromEntries(
+    ["ensemble", "tensorrt_llm_bls", "vllm_model"].map((model) => [
+      `text_input of 60 MB on /generate of ${model}`,
+      () => generated(model, { text_input: LONG_TEXT }),
+    ]),
+  ),
+  "500,000 bad_words on /generate of ensemble": () => generated("ensemble", { text_input: "a", bad_words: BAD_WORDS }),
+  "500,000 bad_words on /generate of tensorrt_llm_bls": () =>
+    generated("tensorrt_llm_bls", { text_input: "a", bad_words: BAD_WORDS }),
   "2,000 requests at once": () =>
     many(2000, () => infer("INT32", '{"inputs":[{"name":"x","shape":[1],"datatype":"INT32","data":[1]}]}')),
   "500 streams at once": () =>

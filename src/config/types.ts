@@ -358,6 +358,8 @@ export interface ServeConfig {
   readonly tritonServer?: TritonServerConfig;
   /** What the role trtllm-serve alone has. */
   readonly trtllmServe?: TrtllmServeConfig;
+  /** Hosts whose requests are answered, on every HTTP port. Absent: all. */
+  readonly allowedHosts?: readonly string[];
   /** Routes that change how the server runs: pause, resume, cache resets. */
   readonly devMode: boolean;
   /** Adapters may be loaded and unloaded by request. */

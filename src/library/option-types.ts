@@ -45,6 +45,8 @@ export interface ServerOptions extends EngineOptions, ForeignOptions {
   readonly port?: number | undefined;
   /** Port for HTTP/2, beside the other: without upgrade, or by ALPN with --ssl-certfile; 0 takes a free one. Default: none. */
   readonly http2Port?: number | undefined;
+  /** Answer 400 to requests whose Host header names another host, on every HTTP port, against DNS rebinding: docs/admin.md. Default: *: any. */
+  readonly allowedHosts?: readonly string[] | undefined;
   /** Requests to /v1 and the like must carry one of these keys. Also taken from VLLM_API_KEY. Default: none. */
   readonly apiKey?: readonly string[] | undefined;
   /** Private key of --ssl-certfile. Default: none. */

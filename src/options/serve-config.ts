@@ -271,6 +271,7 @@ function server(values: ServeValues, model: string) {
     truthLog: truthLog(values),
     truthRequests: values["truth-requests"] ?? TRUTH_REQUESTS,
     keepBodies: values["keep-bodies"] ?? false,
+    ...(values["allowed-hosts"] === undefined ? {} : { allowedHosts: values["allowed-hosts"] }),
     devMode: false,
     ignoredFlags: [],
   };

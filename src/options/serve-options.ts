@@ -1,10 +1,12 @@
 /** What can `understudy serve` be told? The one table behind flags, environment, file, help and documentation. */
+
 import { ADAPTERS_MOST, REQUESTS_MOST } from "../config/core-limits.ts";
 import { TRUTH_REQUESTS } from "../config/defaults.ts";
 import { CURRENT, PROFILES, profileName } from "../config/metrics-profiles.ts";
 import { rolesText } from "../config/roles.ts";
 import { STREAM_WRITES } from "../config/stream-writes.ts";
 import { BUG_NAMES, FIX_NAMES } from "../config/types.ts";
+import { allowedHosts } from "./allowed-hosts-option.ts";
 import { deploymentOptions } from "./deployment-options.ts";
 import { frontLimitOptions } from "./front-limit-options.ts";
 import { lengthOptions } from "./length-options.ts";
@@ -87,6 +89,7 @@ export const serveOptions = {
       about: "Port for HTTP/2, beside the other: without upgrade, or by ALPN with --ssl-certfile; 0 takes a free one.",
       ours: true,
     },
+    "allowed-hosts": { ...allowedHosts, ours: true },
     "ready-file": {
       ...freeText("FILE", "the path of a file"),
       default: "none",

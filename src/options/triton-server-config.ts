@@ -173,6 +173,7 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
       "disable-log-stats": true,
       "shutdown-timeout": values["exit-timeout-secs"] ?? DEFAULTS.exitS,
       ...sharedOf(values),
+      ...(values["allowed-hosts"] === undefined ? {} : { "allowed-hosts": values["allowed-hosts"] }),
       ...(values.seed === undefined ? {} : { seed: values.seed }),
       ...engine,
     },

@@ -3,6 +3,7 @@
 import type { RestrictedApis, TritonLoadTime, TritonResource, TritonVersion } from "../config/triton-server.ts";
 import { TRITON_VERSION_NAMES } from "../config/triton-server.ts";
 import { SIZE_FORMS, sizeIn } from "../repository/config/sizes.ts";
+import { allowedHosts } from "./allowed-hosts-option.ts";
 import {
   choice,
   choiceOfAnyCase,
@@ -92,6 +93,7 @@ const LOGGING = "Logging";
 const STAND_IN = "Stand-in";
 
 const STARTING = {
+  "allowed-hosts": ours(row(allowedHosts, STAND_IN, allowedHosts.default, allowedHosts.about)),
   "ready-file": ours(
     row(
       freeText("FILE", "the path of a file"),

@@ -28,6 +28,7 @@ export function onePort(parts: Parts, routesOf: (parts: Parts) => AnyElysia): On
       port: config.port,
       tls,
       reusePort: place !== undefined,
+      allowedHosts: config.allowedHosts,
       frontLimits: frontLimitsOf(config),
       clock: parts.lastingClock,
       warn: parts.live.warning(parts.log),

@@ -34,6 +34,7 @@ export function openAiServer(
       port: openai!.port,
       tls: undefined,
       reusePort: false,
+      allowedHosts: parts.config.allowedHosts,
       frontLimits: FRONT_LIMITS,
       clock: parts.clock,
       catchUp: parts.backend.catchUp,

@@ -222,6 +222,7 @@ function listenOptions(parts: Parts, at: { host: string; port: number }, hot: Li
     port: at.port,
     tls: undefined,
     reusePort: false,
+    allowedHosts: parts.config.allowedHosts,
     frontLimits: EVHTP_LIMITS,
     clock: parts.clock,
     catchUp: parts.backend.catchUp,
@@ -237,7 +238,15 @@ function metricsServer({ config, clock, epochSeconds }: Parts, page: () => Promi
   const { listen: at } = config.triton;
   if (at === null) return null;
   try {
-    return metricsListener(page, { hostname: at.host, port: at.port, reusePort: false, clock, epochSeconds });
+    const { allowedHosts } = config;
+    return metricsListener(page, {
+      hostname: at.host,
+      port: at.port,
+      reusePort: false,
+      allowedHosts,
+      clock,
+      epochSeconds,
+    });
   } catch (why) {
     throw new PortError(why);
   }

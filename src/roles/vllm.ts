@@ -54,7 +54,8 @@ async function listen(parts: Parts): Promise<Listeners> {
     const { host: hostname, port } = config.triton.listen;
     const { lastingClock: clock, epochSeconds } = parts;
     const reusePort = place !== undefined;
-    return metricsListener(() => renderer.page("tritonserver"), { hostname, port, reusePort, clock, epochSeconds });
+    const around = { hostname, port, reusePort, allowedHosts: config.allowedHosts, clock, epochSeconds };
+    return metricsListener(() => renderer.page("tritonserver"), around);
   }
 }
 

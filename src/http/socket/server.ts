@@ -9,6 +9,7 @@ import type { Clock } from "../../host/clock.ts";
 import { giveConnection, takeConnection } from "../../host/descriptors.ts";
 import { logUnexpected } from "../../host/unexpected.ts";
 import { deadlines, type Expiring, pacing, type Timer } from "../deadlines.ts";
+import { hostCheck, INVALID_HOST } from "../host-check.ts";
 import type { EventSink, FaultOrder, HeldBytes, HotRoutes, HttpFront, PartSink, SinkEvents } from "../sink.ts";
 import { TurnQueue } from "../turn-queue.ts";
 import { Unfinished } from "../unfinished.ts";
@@ -38,6 +39,8 @@ export interface ListenOptions {
   readonly consumed?: (bytes: number) => void;
   /** Absent: all requests go through the application. */
   readonly hot?: HotRoutes;
+  /** Hosts whose requests are answered, as `isHostPattern` has them. Absent: all. */
+  readonly allowedHosts?: readonly string[] | undefined;
   /** Absent: uvicorn's. */
   readonly style?: WireStyle;
 }
@@ -60,6 +63,7 @@ export class HttpServer implements HttpFront, ServerSide {
   readonly headBytes: number;
   readonly #app: Application;
   readonly #hot: HotRoutes;
+  readonly #isAllowed: ReturnType<typeof hostCheck>;
   readonly #listener: Bun.TCPSocketListener<Connection>;
   readonly #connections = new Set<Connection>();
   readonly #epochSeconds: () => number;
@@ -83,6 +87,7 @@ export class HttpServer implements HttpFront, ServerSide {
     this.#app = app;
     this.#pacing = pacing(clock);
     this.unfinished = new Unfinished(this.#pacing, options);
+    this.#isAllowed = options.allowedHosts ? hostCheck(options.allowedHosts) : null;
     this.#hot = options.hot ?? { of: () => undefined };
     this.scheme = tls ? "https" : "http";
     this.style = options.style ?? uvicorn;
@@ -212,6 +217,10 @@ export class HttpServer implements HttpFront, ServerSide {
   handle(exchange: ServedExchange): void {
     const { method, target } = exchange.request;
     const request = exchange.request as unknown as Request;
+    if (this.#isAllowed !== null && !this.#isAllowed(request.headers.get("host"))) {
+      exchange.answer(INVALID_HOST.status, INVALID_HOST.headers, INVALID_HOST.body);
+      return;
+    }
     const hot = this.#hot.of(method, target);
     try {
       const made = hot === undefined ? this.#app.fetch(request) : hot({ request, server: this });

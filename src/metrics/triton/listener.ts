@@ -18,7 +18,7 @@ const PLAIN = { "Content-Type": "text/plain" };
 /** libevhtp ends no connection by itself. */
 export const EVHTP_LIMITS: FrontLimits = { ...FRONT_LIMITS, headBytes: 65_536, bodyTimeoutS: 0, keepAliveS: 0 };
 
-type Around = Pick<ListenOptions, "hostname" | "port" | "reusePort" | "clock" | "epochSeconds">;
+type Around = Pick<ListenOptions, "hostname" | "port" | "reusePort" | "allowedHosts" | "clock" | "epochSeconds">;
 
 /** Listens. Throws as `Bun.listen` does when the port is in use. */
 export function metricsListener(page: () => Promise<string | Uint8Array>, around: Around): HttpServer {
