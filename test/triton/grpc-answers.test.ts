@@ -8,12 +8,12 @@ import { atOnce } from "../../src/python/pieces.ts";
 import { invalidArg } from "../../src/repository/config/status.ts";
 import { type Datatype, ELEMENT_BYTES, packTexts, toBytesText } from "../../src/repository/tensors/datatypes.ts";
 import { Real } from "../../src/repository/tensors/json-nodes.ts";
+import { SharedMemory } from "../../src/repository/tensors/shared-memory.ts";
 import { AlikeResponses } from "../../src/triton/grpc/alike-responses.ts";
 import { type InferMessage, readInfer, wishOf } from "../../src/triton/grpc/infer-request.ts";
 import { ResponseWriter, responseHead } from "../../src/triton/grpc/infer-response.ts";
 import { ruleBody } from "../../src/triton/grpc/rule-body.ts";
 import type { InferParameters, ParameterValue } from "../../src/triton/server/request.ts";
-import { SharedMemory } from "../../src/triton/server/shared-memory.ts";
 import { times } from "../size.ts";
 import { messageNamed } from "./descriptor.ts";
 

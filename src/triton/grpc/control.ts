@@ -2,9 +2,9 @@
 
 import type { Choice } from "../../protobuf/message-reader.ts";
 import { invalidArg, TritonError } from "../../repository/config/status.ts";
+import { DISABLED_MEMORY } from "../../repository/tensors/shared-memory.ts";
 import type { LogSettings, ServerAround } from "../server/around.ts";
 import { modelMetadataOf, serverMetadataOf, statisticsOfAll } from "../server/described.ts";
-import { DISABLED_MEMORY } from "../server/shared-memory.ts";
 import { TRACE_NAMES, traceChanges } from "../server/trace-settings.ts";
 import { versionNumber } from "../server/version-number.ts";
 

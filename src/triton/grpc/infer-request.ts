@@ -16,6 +16,7 @@ import {
   toBytesText,
 } from "../../repository/tensors/datatypes.ts";
 import { Real } from "../../repository/tensors/json-nodes.ts";
+import type { SharedMemory } from "../../repository/tensors/shared-memory.ts";
 import {
   type InferInput,
   type InferParameters,
@@ -23,7 +24,6 @@ import {
   type ParameterValue,
   type RequestFields,
 } from "../server/request.ts";
-import type { SharedMemory } from "../server/shared-memory.ts";
 import { readMessage } from "./reading.ts";
 
 type Choice =

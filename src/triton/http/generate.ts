@@ -2,14 +2,24 @@
  * What do `/generate` and `/generate_stream` do? A flat JSON object becomes tensors and parameters, each response an object or
  * an event: `http_server.cc`, `HandleGenerate` (2026). Errors of an accepted request are 400 whatever their code, as in 2.51.
  */
+import { atOnce, ITEMS_OF_A_PIECE, inTurns, isLarge, type Pieces } from "../../python/pieces.ts";
 import type { PlainText } from "../../repository/behaviours/behaviour.ts";
 import { maxBatchSize } from "../../repository/config/model-config.ts";
 import { invalidArg, TritonError } from "../../repository/config/status.ts";
 import type { VersionFacts } from "../../repository/config/versions.ts";
-import { asObject, asString, documentOf, find, membersOf, within } from "../../repository/tensors/access.ts";
+import {
+  asObject,
+  asString,
+  documentInPieces,
+  documentOf,
+  find,
+  membersOf,
+  within,
+} from "../../repository/tensors/access.ts";
 import { datatypeOf, fromBytesText, packTexts, type Tensor, toBytesText } from "../../repository/tensors/datatypes.ts";
-import type { JsonNode } from "../../repository/tensors/json-nodes.ts";
+import { type JsonNode, LongList } from "../../repository/tensors/json-nodes.ts";
 import { rapidText, readElements, writeElements } from "../../repository/tensors/tensor-json.ts";
+import { readElementsInPieces } from "../../repository/tensors/tensor-json-pieces.ts";
 import { EventQueue } from "../server/event-queue.ts";
 import {
   type InferAnswer,
@@ -31,7 +41,7 @@ export const generateStream = (call: HttpCall): Promise<HandlerAnswer> => handle
 
 async function handle(call: HttpCall, streams: boolean): Promise<HandlerAnswer> {
   const [name = "", version] = call.found;
-  const { server, config } = call.around;
+  const { server } = call.around;
   try {
     const model = server.find(name, versionNumber(version));
     if ((call.header("content-encoding") ?? "identity") !== "identity")
@@ -39,7 +49,7 @@ async function handle(call: HttpCall, streams: boolean): Promise<HandlerAnswer> 
     const body = await jsonBody(call);
     const instead = await disturbed(call, body);
     if (instead !== null) return instead;
-    const fields = readGenerate(documentOf(body), model, server.facts, config);
+    const fields = await read(body, model, call);
     const writer = new Writer(call, streams, fields.id, model);
     writer.request = server.infer(name, model.version, fields, writer);
     return LATER;
@@ -49,27 +59,47 @@ async function handle(call: HttpCall, streams: boolean): Promise<HandlerAnswer> 
   }
 }
 
-function readGenerate(document: JsonNode, model: Served, facts: VersionFacts, limits: InputLimits): RequestFields {
+/** Reads large bodies in pieces. */
+async function read(body: Uint8Array, model: Served, { around: { server, config, turns } }: HttpCall) {
+  if (!isLarge(body)) return atOnce(readGenerate(documentOf(body), model, server.facts, config));
+  const document = await inTurns(documentInPieces(body), turns);
+  return inTurns(readGenerate(document, model, server.facts, config), turns);
+}
+
+/** Parameters of a request, at most: what is done with them later is done in one go. */
+const PARAMETERS_MOST = 10_000;
+
+/** Reads a body of /generate. Throws a `TritonError`. */
+function* readGenerate(
+  document: JsonNode,
+  model: Served,
+  facts: VersionFacts,
+  limits: InputLimits,
+): Pieces<RequestFields> {
   const id = find(document, "id");
   const own = id === undefined ? "" : within("Unable to parse 'id'", asString, id);
   const inputs: InferInput[] = [];
   let consumed = 0;
   const parameters: RequestFields["parameters"][number][] = [];
-  const add = (value: JsonNode, nested: boolean) => {
-    for (const [name, one] of membersOf(value)) {
+  function* add(value: JsonNode, nested: boolean): Pieces<void> {
+    const members = membersOf(value);
+    for (const [at, [name, one]] of members.entries()) {
+      if ((at + 1) % ITEMS_OF_A_PIECE === 0) yield;
       const readable = fromBytesText(name);
       if (!nested && name === "parameters") {
         const object = within("Expected JSON object for keyword: 'parameters'", asObject, one);
-        within("Converting keyword: 'parameters'", (members) => add(members, true), object);
+        yield* withinPieces("Converting keyword: 'parameters'", add(object, true));
         continue;
       }
       const config = model.config.input?.find((input) => input.name === readable);
       if (config === undefined) {
+        if (parameters.length === PARAMETERS_MOST)
+          throw invalidArg(`more than ${PARAMETERS_MOST} parameters: a stand-in takes no more`);
         parameters.push([name, parameterIn(name, one)]);
         continue;
       }
       const datatype = datatypeOf(config.data_type);
-      const tensor = tensorOf(readable, datatype, one, [...batchOf(model), ...config.dims], facts);
+      const tensor = yield* tensorOf(readable, datatype, one, [...batchOf(model), ...config.dims], facts);
       const bytes = tensor.data.length;
       if (consumed + bytes > mostInputBytes(limits))
         throw beyond(
@@ -82,23 +112,43 @@ function readGenerate(document: JsonNode, model: Served, facts: VersionFacts, li
         throw invalidArg(`[request id: ${own || "<id_unknown>"}] input '${readable}' already exists in request`);
       inputs.push(tensor);
     }
-  };
-  add(document, false);
+  }
+  yield* add(document, false);
   return { id: own, inputs, outputs: [], parameters, priority: 0, timeoutUs: 0 };
+}
+
+/** As `within`, for work in pieces. */
+function* withinPieces<R>(prefix: string, work: Pieces<R>): Pieces<R> {
+  try {
+    return yield* work;
+  } catch (error) {
+    return within(
+      prefix,
+      () => {
+        throw error;
+      },
+      null,
+    );
+  }
 }
 
 const batchOf = ({ config }: Served): readonly number[] => (maxBatchSize(config) > 0 ? [-1] : []);
 
-function tensorOf(
+function* tensorOf(
   name: string,
   datatype: Tensor["datatype"],
   value: JsonNode,
   dims: readonly number[],
   { emptyTensors, missingElements }: VersionFacts,
-): InferInput {
-  const count = Array.isArray(value) ? value.length : 1;
+): Pieces<InferInput> {
+  const count = Array.isArray(value) || value instanceof LongList ? value.length : 1;
   if (count === 0 && !emptyTensors) return { name, datatype, shape: [], data: new Uint8Array() };
-  if (datatype === "BYTES") readElements(name, value, datatype, count, missingElements);
+  const read = (): Pieces<Uint8Array> | Uint8Array =>
+    count > ITEMS_OF_A_PIECE || isLongText(value)
+      ? readElementsInPieces(name, value, datatype, count, missingElements)
+      : readElements(name, value, datatype, count, missingElements);
+  // The real server finds out about wrong texts before it looks at the shape.
+  const texts = datatype === "BYTES" ? yield* whole(read()) : null;
   const shape = [...dims];
   let left = count;
   const unfit = () => invalidArg(`The schema can not convert input '${name}' to tensor with proper shape`);
@@ -113,7 +163,14 @@ function tensorOf(
     left = 1;
   }
   if (left !== 1) throw unfit();
-  return { name, datatype, shape, data: readElements(name, value, datatype, count, missingElements) };
+  return { name, datatype, shape, data: texts ?? (yield* whole(read())) };
+}
+
+const LONG_TEXT_BYTES = 65_536;
+const isLongText = (value: JsonNode): boolean => typeof value === "string" && value.length > LONG_TEXT_BYTES;
+
+function* whole(data: Pieces<Uint8Array> | Uint8Array): Pieces<Uint8Array> {
+  return data instanceof Uint8Array ? data : yield* data;
 }
 
 const STREAM = { "Content-Type": "text/event-stream; charset=utf-8" };

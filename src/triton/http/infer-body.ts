@@ -31,6 +31,7 @@ import {
   isDatatype,
 } from "../../repository/tensors/datatypes.ts";
 import { type JsonNode, LongList, Real } from "../../repository/tensors/json-nodes.ts";
+import type { SharedMemory } from "../../repository/tensors/shared-memory.ts";
 import { readElements } from "../../repository/tensors/tensor-json.ts";
 import { countTexts, readElementsInPieces } from "../../repository/tensors/tensor-json-pieces.ts";
 import {
@@ -40,7 +41,6 @@ import {
   type RequestFields,
   type SequenceFields,
 } from "../server/request.ts";
-import type { SharedMemory } from "../server/shared-memory.ts";
 import { type InputLimits, madeTooLarge, mostInputBytes, tensorTooLarge } from "./input-limit.ts";
 
 /** How an output is to be sent. */

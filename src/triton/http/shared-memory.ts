@@ -2,8 +2,8 @@
 import { invalidArg, TritonError } from "../../repository/config/status.ts";
 import { asString, asUnsigned, documentOf, find, member } from "../../repository/tensors/access.ts";
 import { toBytesText } from "../../repository/tensors/datatypes.ts";
+import { DISABLED_MEMORY, type SharedMemory } from "../../repository/tensors/shared-memory.ts";
 import { rapidText } from "../../repository/tensors/tensor-json.ts";
-import { DISABLED_MEMORY, type SharedMemory } from "../server/shared-memory.ts";
 import { type HandlerAnswer, type HttpCall, jsonAnswer } from "./call.ts";
 import { jsonBody } from "./input-limit.ts";
 

@@ -5,7 +5,7 @@
 import type { Vocabulary } from "../../content/types.ts";
 import type { Behaviour, ModelHost, ModelRequest, ModelResponse } from "../../repository/behaviours/behaviour.ts";
 import { numbersIn, numberTensor, textsIn, textTensor } from "../../repository/behaviours/values.ts";
-import { fromBytesText, type Tensor } from "../../repository/tensors/datatypes.ts";
+import { bytesOf, elementCount, fromBytesText, type Tensor } from "../../repository/tensors/datatypes.ts";
 import type { LlmAround } from "./around.ts";
 
 /** The outputs that the model's configuration names. */
@@ -34,14 +34,17 @@ export function preprocessing(around: LlmAround): Behaviour {
 
 async function tensorsOf(request: ModelRequest, around: LlmAround, pad: number): Promise<Tensor[]> {
   const { encoder, vocabulary } = around.text;
-  const encode = async (text: string) => [...(await encoder.encode([fromBytesText(text)], true, true))];
+  const encode = (text: string) => encoder.encode([fromBytesText(text)], true, true);
+  const [bad, stop, biased] = ["BAD_WORDS_DICT", "STOP_WORDS_DICT", "EMBEDDING_BIAS_WORDS"].map((name) =>
+    fewWords(request, name),
+  );
   const queries = textsIn(request, "QUERY") ?? [];
   const batch = queries.length;
   const single = (name: string, values: readonly number[]) => numberTensor(name, "INT32", [batch, 1], values);
   const row = (otherwise: number) => new Array(batch).fill(otherwise);
   const ids = await Promise.all(queries.map(encode));
   const decoder = textsIn(request, "DECODER_QUERY");
-  const decoderIds = decoder === null ? row(0).map(() => [pad]) : await Promise.all(decoder.map(encode));
+  const decoderIds = decoder === null ? row(0).map(() => Uint32Array.of(pad)) : await Promise.all(decoder.map(encode));
   const given = (name: string) => (request.inputs.has(name) ? numbersIn(request, name) : null);
   const wanted = given("REQUEST_OUTPUT_LEN") ?? [];
   const extra = request.inputs.get("PROMPT_TABLE_EXTRA_ID");
@@ -56,9 +59,9 @@ async function tensorsOf(request: ModelRequest, around: LlmAround, pad: number):
       "REQUEST_DECODER_INPUT_LEN",
       decoderIds.map(({ length }) => length),
     ),
-    await wordLists("BAD_WORDS_IDS", textsIn(request, "BAD_WORDS_DICT"), batch, encoder),
-    await wordLists("STOP_WORDS_IDS", textsIn(request, "STOP_WORDS_DICT"), batch, encoder),
-    await biasOf(request, batch, around),
+    await wordLists("BAD_WORDS_IDS", bad!, batch, encoder),
+    await wordLists("STOP_WORDS_IDS", stop!, batch, encoder),
+    await biasOf(request, biased!, batch, around),
     numberTensor("REQUEST_OUTPUT_LEN", "INT32", [batch, wanted.length / batch], wanted),
     single("OUT_END_ID", given("END_ID") ?? row(vocabulary.eosId)),
     single("OUT_PAD_ID", given("PAD_ID") ?? row(pad)),
@@ -66,11 +69,35 @@ async function tensorsOf(request: ModelRequest, around: LlmAround, pad: number):
   ];
 }
 
-/** Rows of one length, filled up at their end. */
-function padded(name: string, rows: readonly (readonly number[])[], pad: number): Tensor {
+/** Rows of one length, filled up at their end. A row alone is taken as it is, because it may have millions of ids. */
+function padded(name: string, rows: readonly Uint32Array[], pad: number): Tensor {
   const most = Math.max(0, ...rows.map(({ length }) => length));
-  const values = rows.flatMap((row) => [...row, ...new Array(most - row.length).fill(pad)]);
-  return numberTensor(name, "INT32", [rows.length, most], values);
+  const shape = [rows.length, most];
+  if (rows.length === 1) return { name, datatype: "INT32", shape, data: bytesOf(rows[0]!) };
+  const values = new Int32Array(rows.length * most).fill(pad);
+  for (const [at, row] of rows.entries()) values.set(row, at * most);
+  return { name, datatype: "INT32", shape, data: bytesOf(values) };
+}
+
+/** Words of a list of a request, at most. */
+const WORDS_MOST = 4096;
+/** Words that are with the encoder at once: the event loop turns while it answers. */
+const WORDS_AT_ONCE = 64;
+
+/** Throws if there are too many, before they become texts. */
+function fewWords(request: ModelRequest, name: string): readonly string[] | null {
+  const count = elementCount(request.inputs.get(name)?.shape ?? []);
+  if (count > WORDS_MOST) throw new Error(`${name} has ${count} words: a stand-in takes ${WORDS_MOST}`);
+  return textsIn(request, name);
+}
+
+async function idsOf(words: readonly string[], encoder: Encoder): Promise<Uint32Array[]> {
+  const ids: Uint32Array[] = [];
+  for (let from = 0; from < words.length; from += WORDS_AT_ONCE) {
+    const some = words.slice(from, from + WORDS_AT_ONCE);
+    ids.push(...(await Promise.all(some.map((word) => encoder.encode([fromBytesText(word)], true)))));
+  }
+  return ids;
 }
 
 type Encoder = LlmAround["text"]["encoder"];
@@ -83,7 +110,7 @@ async function wordLists(
   encoder: Encoder,
 ): Promise<Tensor> {
   if (words === null) return numberTensor(name, "INT32", [batch, 2, 0], []);
-  const ids = await Promise.all(words.map((word) => encoder.encode([fromBytesText(word)], true)));
+  const ids = await idsOf(words, encoder);
   const each = words.length / batch;
   const rows = Array.from({ length: batch }, (_, at) => {
     const own = ids.slice(at * each, (at + 1) * each).filter(({ length }) => length > 0);
@@ -100,20 +127,29 @@ async function wordLists(
   );
 }
 
-/** The words of such lists: of one row, its ids and ends one behind the other. */
-export function wordsIn(list: readonly number[]): Uint32Array[] {
-  const [ids, ends] = [list.slice(0, list.length / 2), list.slice(list.length / 2)];
+/** Splits such a list of one row, whose ids and ends stand one after the other, into its words. Throws if there are too many. */
+export function wordsIn(name: string, list: ArrayLike<number>): Uint32Array[] {
+  const count = Math.floor(list.length / 2);
+  const words: Uint32Array[] = [];
   let from = 0;
-  return ends.flatMap((end) => {
-    if (end <= from) return [];
-    const word = Uint32Array.from(ids.slice(from, end));
+  for (let at = 0; at < count; at++) {
+    const end = list[count + at]!;
+    if (end <= from) continue;
+    if (words.length === WORDS_MOST)
+      throw new Error(`${name} has more words than the ${WORDS_MOST} that a stand-in takes`);
+    const ids = Math.min(end, count) - Math.min(from, count);
+    words.push(Uint32Array.from({ length: ids }, (_, id) => list[from + id]!));
     from = end;
-    return [word];
-  });
+  }
+  return words;
 }
 
-async function biasOf(request: ModelRequest, batch: number, { text }: LlmAround): Promise<Tensor> {
-  const words = textsIn(request, "EMBEDDING_BIAS_WORDS");
+async function biasOf(
+  request: ModelRequest,
+  words: readonly string[] | null,
+  batch: number,
+  { text }: LlmAround,
+): Promise<Tensor> {
   const weights = numbersIn(request, "EMBEDDING_BIAS_WEIGHTS");
   if (words === null || weights.length === 0) return numberTensor("EMBEDDING_BIAS", "FP32", [batch, 0], []);
   if (words.length !== weights.length)
@@ -121,9 +157,8 @@ async function biasOf(request: ModelRequest, batch: number, { text }: LlmAround)
   const { size } = text.vocabulary;
   const bias: number[] = new Array(batch * size).fill(0);
   const each = words.length / batch;
-  for (const [at, word] of words.entries())
-    for (const id of await text.encoder.encode([fromBytesText(word)], true))
-      bias[Math.floor(at / each) * size + id]! += weights[at]!;
+  for (const [at, ids] of (await idsOf(words, text.encoder)).entries())
+    for (const id of ids) bias[Math.floor(at / each) * size + id]! += weights[at]!;
   return numberTensor("EMBEDDING_BIAS", "FP32", [batch, size], bias);
 }
 

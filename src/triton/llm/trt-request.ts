@@ -91,7 +91,7 @@ export function wishesOf(request: ModelRequest, host: ModelHost, around: LlmArou
 function wishOf(inputs: Rows, row: number, around: LlmAround): TrtWish {
   const all = inputs.row("input_ids", row);
   const length = inputs.one("input_lengths", row, all.length);
-  const promptIds = Uint32Array.from(all.slice(0, length));
+  const promptIds = idsIn(all, length);
   const maxTokens = inputs.one("request_output_len", row, 0);
   if (promptIds.length === 0) throw new Error("Assertion failed: !mInputTokenIds.empty()");
   if (maxTokens <= 0) throw new Error("Assertion failed: mMaxNewTokens > 0");
@@ -99,11 +99,17 @@ function wishOf(inputs: Rows, row: number, around: LlmAround): TrtWish {
   const endId = inputs.one("end_id", row, -1);
   const seed = inputs.one("seed", row, -1);
   // Where nobody says a seed the executor's is always the same one.
-  const first = seed < 0 ? greedySeed(promptIds) : seedOf({ seed, temperature: 1 }, promptIds, around.nextSeed);
+  // The seed of a prompt that is refused is not looked for: it depends on all ids, which may be millions.
+  const isRefused = promptIds.length >= around.maxModelLen;
+  const first = isRefused
+    ? 0
+    : seed < 0
+      ? greedySeed(promptIds)
+      : seedOf({ seed, temperature: 1 }, promptIds, around.nextSeed);
   const beams = Math.max(1, inputs.one("beam_width", row, 1));
   const sequences = Math.max(1, inputs.one("num_return_sequences", row, 1));
   const limits = { minTokens, ignoreEos: endId < 0, stopTokenIds: endId < 0 ? [] : [endId] };
-  const bad = wordsIn(inputs.row("bad_words_list", row));
+  const bad = wordsIn("bad_words_list", inputs.row("bad_words_list", row));
   return {
     row,
     promptIds,
@@ -113,10 +119,17 @@ function wishOf(inputs: Rows, row: number, around: LlmAround): TrtWish {
     seeds: choiceSeeds(first, Math.min(beams * sequences, REQUESTS_MOST)),
     beams,
     sequences,
-    stopWords: wordsIn(inputs.row("stop_words_list", row)),
+    stopWords: wordsIn("stop_words_list", inputs.row("stop_words_list", row)),
     steering: steeringBy(around, bad, inputs.row("embedding_bias", row), limits),
     structure: inputs.guide(row),
   };
+}
+
+/** The first `length` ids, without a copy if they are INT32. */
+function idsIn(all: Int32Array | Float32Array | number[], length: number): Uint32Array {
+  if (!(all instanceof Int32Array)) return Uint32Array.from(all.slice(0, length));
+  const ids = all.subarray(0, length);
+  return new Uint32Array(ids.buffer, ids.byteOffset, ids.length);
 }
 
 function checkLimits({ promptIds, endId, beams, sequences }: TrtWish, config: ModelConfig, around: LlmAround): void {
@@ -152,7 +165,7 @@ function checkLogits({ promptIds, maxTokens, beams }: TrtWish, shown: TrtShown, 
 class Rows {
   readonly batch: number;
   readonly #request: ModelRequest;
-  readonly #read = new Map<string, ArrayLike<number>>();
+  readonly #read = new Map<string, Int32Array | Float32Array | number[]>();
 
   constructor(request: ModelRequest) {
     this.#request = request;
@@ -163,11 +176,18 @@ class Rows {
     return this.row(name, row)[0] ?? otherwise;
   }
 
-  row(name: string, row: number): number[] {
-    const all = this.#read.get(name) ?? numbersIn(this.#request, name);
-    this.#read.set(name, all);
-    const each = all.length / this.batch;
-    return Array.from({ length: each }, (_, at) => all[row * each + at]!);
+  /** Numbers of 32 bits are a view of the tensor, because there may be millions. */
+  row(name: string, row: number): Int32Array | Float32Array | number[] {
+    const read = this.#read.get(name) ?? this.#numbers(name);
+    this.#read.set(name, read);
+    const each = read.length / this.batch;
+    return "subarray" in read ? read.subarray(row * each, (row + 1) * each) : read.slice(row * each, (row + 1) * each);
+  }
+
+  #numbers(name: string): Int32Array | Float32Array | number[] {
+    const elements = elementsIn(this.#request, name);
+    if (elements instanceof Int32Array || elements instanceof Float32Array) return elements;
+    return [...numbersIn(this.#request, name)];
   }
 
   /** `guided_decoding_*`; kinds that nobody knows say nothing. */

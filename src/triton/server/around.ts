@@ -3,10 +3,10 @@ import type { TritonLogSettings, TritonServerConfig } from "../../config/triton-
 import type { Backend } from "../../front/front.ts";
 import type { HeldMessages } from "../../grpc/held-messages.ts";
 import type { WaitingBytes } from "../../http/waiting-bytes.ts";
+import type { SharedMemory } from "../../repository/tensors/shared-memory.ts";
 import type { TritonFaults } from "./faults.ts";
 import type { ForwardPattern } from "./forwarded.ts";
 import type { TritonServer } from "./server.ts";
-import type { SharedMemory } from "./shared-memory.ts";
 import type { TraceSettings } from "./trace-settings.ts";
 
 export interface LogSettings {

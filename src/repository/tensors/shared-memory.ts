@@ -3,7 +3,7 @@
  * place; CUDA's there are none. `shared_memory_manager.cc` (2026), in its words.
  */
 import { closeSync, constants, fstatSync, openSync, readSync, writeSync } from "node:fs";
-import { internal, invalidArg, TritonError } from "../../repository/config/status.ts";
+import { internal, invalidArg, TritonError } from "../config/status.ts";
 
 export interface MemoryRegion {
   readonly name: string;
