@@ -1,6 +1,7 @@
 /** How does a body become a request, and may it come in? What needs no prompt's ids: size, JSON, fields, queue limits, orders. */
 
 import { BodyReading } from "../front/reading/thread.ts";
+import { toolShapes } from "../generation/tool-use.ts";
 import type { Context } from "../http/sink.ts";
 import type { Ordered, Ordering } from "../orders/orders.ts";
 import type { BodyText } from "../python/body-text.ts";
@@ -102,7 +103,9 @@ async function readElsewhere(
 }
 
 async function toolsIn(text: string, backend: Serving["options"]["backend"]): Promise<ChatRequest["tools"]> {
-  return (await inTurns(plainPieces(text), backend)) as unknown[];
+  const tools = (await inTurns(plainPieces(text), backend)) as unknown[];
+  await inTurns(toolShapes(tools), backend);
+  return tools;
 }
 
 /** Stands for a body that the reading thread has read. */

@@ -1,5 +1,6 @@
 /** Which tools may an answer call? From a request to what its parsers and its plan must know. */
 import type { ToolShape, ToolUse } from "../parsers/output.ts";
+import { atOnce, mapped, type Pieces } from "../python/pieces.ts";
 import type { ChatRequest } from "../python/request.ts";
 import type { ServerTraits } from "./server-traits.ts";
 
@@ -15,11 +16,25 @@ export function toolUseOf(
   return { tools: shapesOf(tools), choice, parallel, autoEnabled };
 }
 
-function shapesOf(tools: readonly unknown[] | null): ToolShape[] {
-  return (tools ?? []).map((tool) => {
-    const { function: shape } = tool as { readonly function: { readonly name: string; readonly parameters?: unknown } };
-    return { name: shape.name, parameters: shape.parameters ?? null };
-  });
+type Tools = readonly unknown[];
+
+/** Shapes of the tools of a request, which its parser, its constraint and its plan ask for in turn. */
+const shapes = new WeakMap<Tools, readonly ToolShape[]>();
+
+function shapesOf(tools: Tools | null): readonly ToolShape[] {
+  return tools === null ? [] : atOnce(toolShapes(tools));
+}
+
+/** Makes the shapes of tools, of which there may be a hundred thousand, or returns those that were made before. */
+export function* toolShapes(tools: Tools): Pieces<readonly ToolShape[]> {
+  const made = shapes.get(tools) ?? (yield* mapped(tools, shapeOf));
+  shapes.set(tools, made);
+  return made;
+}
+
+function shapeOf(tool: unknown): ToolShape {
+  const { function: shape } = tool as { readonly function: { readonly name: string; readonly parameters?: unknown } };
+  return { name: shape.name, parameters: shape.parameters ?? null };
 }
 
 /** `tool_choice` names one. */
