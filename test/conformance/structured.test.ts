@@ -326,10 +326,7 @@ test.each([
 });
 
 test.each([
-  [
-    ["--tool-call-parser", "nope"],
-    /--tool-call-parser: takes apertus, .* or xlam, not "nope"/,
-  ],
+  [["--tool-call-parser", "nope"], /--tool-call-parser: takes apertus, .* or xlam, not "nope"/],
   [["--enable-auto-tool-choice"], /enable-auto-tool-choice: needs --tool-call-parser/],
   [["--tool-call-share", "2"], /tool-call-share.*from 0 to 1/],
 ])("%j ends the command with one line", (flags, line) => {

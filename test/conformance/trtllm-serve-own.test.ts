@@ -99,8 +99,12 @@ test("options of trtllm-serve alone: parsers by its names, those that mean nothi
     config: { model: "m" },
   });
   expect(said("m --config f.yaml", "pp_size: 2\n")).toBe("f.yaml:1: pp_size: needs --role trtllm-serve");
-  expect(said("--tool-call-parser qwen3")).toMatch(/^--tool-call-parser: takes apertus, beam, .* or xlam, not "qwen3"$/);
-  expect(said("--role trtllm-serve --tool_parser nope")).toStartWith("--tool_parser: takes deepseek_v3, deepseek_v31, ");
+  expect(said("--tool-call-parser qwen3")).toMatch(
+    /^--tool-call-parser: takes apertus, beam, .* or xlam, not "qwen3"$/,
+  );
+  expect(said("--role trtllm-serve --tool_parser nope")).toStartWith(
+    "--tool_parser: takes deepseek_v3, deepseek_v31, ",
+  );
   expect(said("--role trtllm-serve --frobnicate")).toContain("it is no option of trtllm-serve either");
   expect(said("--role trtllm-serve --server_role CONTEXT")).toBe("--server_role: disaggregated serving is not built");
   const file = "cuda_graph_config:\n  enable_padding: true\nspeculative_config:\n  decoding_type: Eagle\n";

@@ -1,5 +1,5 @@
 /** Servers whose standard output is closed or unread continue to serve, drop lines within a limit, and count them. */
-import { afterAll, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -52,7 +52,9 @@ const CLOSED = [
   ["both streams are closed before the start", ">&- 2>&-"],
 ] as const;
 
-for (const flags of ["--port 0", "--port 0 --workers 2", "--role trtllm-serve --port 0"]) {
+const SERVERS = ["--port 0", "--port 0 --workers 2", "--role trtllm-serve --port 0"];
+
+for (const flags of SERVERS) {
   for (const [what, rest] of CLOSED) {
     test(`serve ${flags} continues to serve if ${what}`, async () => {
       const server = await startInShell(flags, rest);
@@ -64,8 +66,10 @@ for (const flags of ["--port 0", "--port 0 --workers 2", "--role trtllm-serve --
       await hangUp(server);
     });
   }
+}
 
-  test(`serve ${flags} continues to serve if its reader stops, within a limit, and says how much is missing`, async () => {
+describe.each(SERVERS)("serve %s", (flags) => {
+  test("a server whose reader stops continues within a limit, and says how much is missing", async () => {
     const [go, read] = [join(folder, `go-${started}`), join(folder, `read-${started}`)];
     const server = await startInShell(flags, `2>&1 | (while [ ! -e ${go} ]; do sleep 0.02; done; cat >${read})`);
     await get(server.url, LONG, 400);
@@ -84,7 +88,7 @@ for (const flags of ["--port 0", "--port 0 --workers 2", "--role trtllm-serve --
     expect(kept).toBeGreaterThan(100);
     await hangUp(server);
   });
-}
+});
 
 /** Prints 64 KB per request by each way that a program has. */
 const TALKATIVE = `export default { async execute(requests) {
