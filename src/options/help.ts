@@ -1,4 +1,4 @@
-/** What does `understudy serve --help` say, and what the table in the documentation? Both come from the options table. */
+/** The help of `understudy serve` and the option tables of the docs, both made from the option rows. */
 import { environmentName } from "./environment.ts";
 import { ignoredOptions } from "./ignored-flags.ts";
 import type { OptionRow } from "./option.ts";
@@ -9,36 +9,100 @@ import { tritonServerOptions } from "./triton-server-options.ts";
 const rows: readonly (readonly [string, OptionRow])[] = Object.entries<OptionRow>(serveOptions);
 const WIDTH = 100;
 
-/** `word`: only options whose name has it, as in `vllm serve --help=WORD`; "" and "all" give everything. */
+/** Without `word` the first screen, with "all" every option, else the options whose name or group has the word. */
 export function serveHelp(word = ""): string {
+  if (word === "") return firstScreen(SERVE_INTRO, SERVE_COMMANDS, rows, "understudy serve");
   const wanted = word.toLowerCase().replaceAll("_", "-");
-  const shown =
-    wanted === "all" ? rows : rows.filter(([name, row]) => name.includes(wanted) || row.group.toLowerCase() === wanted);
+  const all = wanted === "all";
+  const shown = all ? rows : found(rows, wanted);
   if (shown.length === 0) {
     const other = Object.keys(ignoredOptions).filter((name) => name.includes(wanted));
     return other.length > 0
       ? `Accepted and ignored, since they mean nothing here: ${other.map((name) => `--${name}`).join(", ")}`
-      : `No option has "${word}" in its name; understudy serve --help lists all.`;
+      : `No option has "${word}" in its name; understudy serve --help=all lists all.`;
   }
-  const parts = groupsOf(shown).map(([group, members]) => `${group}\n${members.map(helpOf).join("\n")}`);
-  return [...(wanted === "" ? [intro()] : []), ...parts, ...(wanted === "" ? [outro()] : [])].join("\n\n");
+  return [...(all ? [SERVE_INTRO] : []), ...partsOf(shown, helpOf), ...(all ? [outro()] : [])].join("\n\n");
 }
 
 /** `word`: as in `serveHelp`. */
 export function tritonHelp(word = ""): string {
-  const all = Object.entries<OptionRow>(tritonServerOptions);
-  const shown = all.filter(([name, row]) => name.includes(word) || row.group.toLowerCase() === word.toLowerCase());
-  if (shown.length === 0)
-    return `No option has "${word}" in its name; understudy serve --role triton --help lists all.`;
-  const parts = groupsOf(shown).map(([group, members]) => `${group}\n${members.map(helpOfTriton).join("\n")}`);
-  const intro = [
-    "understudy serve --role triton [options]",
-    "",
-    "Serves models as Triton Inference Server does: docs/triton.md.",
-  ].join("\n");
-  const outro = `Accepted and ignored, since they mean nothing here: ${TRITON_IGNORED.map((name) => `--${name}`).join(", ")}`;
-  return [...(word === "" ? [intro] : []), ...parts, ...(word === "" ? [wrapped(outro, "")] : [])].join("\n\n");
+  const options = Object.entries<OptionRow>(tritonServerOptions);
+  const command = "understudy serve --role triton";
+  if (word === "") return firstScreen(TRITON_INTRO, TRITON_COMMANDS, options, command);
+  const all = word === "all";
+  const shown = all ? options : found(options, word.toLowerCase());
+  if (shown.length === 0) return `No option has "${word}" in its name; ${command} --help=all lists all.`;
+  const ignored = `Accepted and ignored, since they mean nothing here: ${TRITON_IGNORED.map((name) => `--${name}`).join(", ")}`;
+  const parts = partsOf(shown, helpOfTriton);
+  return [...(all ? [TRITON_INTRO] : []), ...parts, ...(all ? [wrapped(ignored, "")] : [])].join("\n\n");
 }
+
+const SERVE_INTRO = [
+  "usage: understudy serve [MODEL] [options]",
+  "",
+  "Serves the OpenAI API as vLLM 0.33 does, without a GPU: real scheduling, measured step times, made-up text.",
+  "Listens on 127.0.0.1 unless --host says otherwise.",
+].join("\n");
+const TRITON_INTRO = [
+  "usage: understudy serve --role triton [options]",
+  "",
+  "Serves models as Triton Inference Server does: docs/triton.md.",
+].join("\n");
+
+type Commands = readonly (readonly [command: string, effect: string])[];
+const SERVE_COMMANDS: Commands = [
+  ["understudy serve", "a model of 8B on one H100, at http://127.0.0.1:8000/v1"],
+  ["understudy serve meta-llama/Llama-3.1-70B-Instruct", "that model, with the step times measured for it"],
+  ["understudy serve --fixtures DIR", "your own answers: docs/fixtures.md"],
+  ["understudy serve --role trtllm-serve", "TensorRT-LLM's server"],
+  ["understudy serve --role triton", "Triton Inference Server, with its own --help"],
+];
+const TRITON_COMMANDS: Commands = [
+  ["understudy serve --role triton", "shipped models; HTTP 8000, gRPC 8001, metrics 8002"],
+  ["understudy serve --role triton --model-repository=DIR", "your models"],
+  ["understudy serve --role triton --model-control-mode=explicit", "models are loaded by request"],
+  ["understudy serve --role triton --openai", "Triton's OpenAI front end on port 9000"],
+  ["understudy serve --role triton --triton-version=2.51", "as that version answers"],
+];
+
+/** Usage, commands to try, and the groups of options. */
+function firstScreen(
+  intro: string,
+  commands: Commands,
+  options: readonly (readonly [string, OptionRow])[],
+  command: string,
+): string {
+  const groups = groupsOf(options).map(
+    ([group, members]) => [`--help=${wordOf(group)}`, `${group}: ${members.length} options`] as const,
+  );
+  return [
+    intro,
+    `Commands to start with\n${columns(commands)}`,
+    `Groups of options\n${columns(groups)}`,
+    `${command} --help=all lists every option, --help=WORD those with the word in their name.`,
+  ].join("\n\n");
+}
+
+function columns(lines: Commands): string {
+  const width = Math.max(...lines.map(([left]) => left.length));
+  return lines.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`).join("\n");
+}
+
+/** The name of a group as one word: kv-cache. */
+const wordOf = (group: string): string =>
+  group
+    .replace(/ \(.*\)$/, "")
+    .replaceAll("'", "")
+    .replaceAll(" ", "-")
+    .toLowerCase();
+
+const found = (options: readonly (readonly [string, OptionRow])[], word: string) =>
+  options.filter(([name, { group }]) => name.includes(word) || wordOf(group) === word || group.toLowerCase() === word);
+
+const partsOf = (
+  shown: readonly (readonly [string, OptionRow])[],
+  lineOf: (option: readonly [string, OptionRow]) => string,
+): string[] => groupsOf(shown).map(([group, members]) => `${group}\n${members.map(lineOf).join("\n")}`);
 
 /** A command's options as Markdown tables, one per group. Of `serve` `UNDERSTUDY_…` and YAML keys follow from the names. */
 export function optionsMarkdown(table: Readonly<Record<string, OptionRow>> = serveOptions): string {
@@ -82,15 +146,6 @@ function wrapped(text: string, indent: string): string {
     else lines[lines.length - 1] = line === "" ? word : `${line} ${word}`;
   }
   return lines.map((line) => indent + line).join("\n");
-}
-
-function intro(): string {
-  return [
-    "understudy serve [MODEL] [options]",
-    "",
-    "Serves the OpenAI API as vLLM 0.33 does, without a GPU: real scheduling, measured step times, made-up text.",
-    "Listens on 127.0.0.1 unless --host says otherwise.",
-  ].join("\n");
 }
 
 function outro(): string {

@@ -37,7 +37,7 @@ export const tritonOptions = ourGroup("Triton's metrics", {
     ...texts("SETTING=VALUE", "settings, each as SETTING=VALUE"),
     default: "none",
     about:
-      "One setting per value, as tritonserver takes them: counter_latencies=false, histogram_latencies=true, summary_latencies=true or summary_quantiles=0.5:0.05,0.9:0.01.",
+      "One setting; give the option again for another, as with tritonserver: counter_latencies=false, histogram_latencies=true, summary_latencies=true or summary_quantiles=0.5:0.05,0.9:0.01.",
   },
 });
 

@@ -35,6 +35,7 @@ const rules: fc.Arbitrary<BatchingRules> = fc
     levels: fc.constantFrom(0, 0, 1, 3),
     policy: fc.oneof(fc.constant(NO_POLICY), policy),
     own: fc.array(policy, { maxLength: 2 }),
+    looksAtEach: fc.boolean(),
   })
   .map(({ sizes, own, ...more }) => ({
     ...more,
@@ -70,7 +71,13 @@ const comes: fc.Arbitrary<Event> = fc.record({
 const event: fc.Arbitrary<Event> = fc.oneof(
   { arbitrary: comes, weight: 5 },
   { arbitrary: fc.constant({ kind: "freed" as const }), weight: 3 },
-  { arbitrary: fc.record({ kind: fc.constant("passes" as const), us: fc.integer({ min: 0, max: 120 }) }), weight: 2 },
+  {
+    arbitrary: fc.record({
+      kind: fc.constant("passes" as const),
+      us: fc.oneof(fc.integer({ min: 0, max: 120 }), fc.integer({ max: 1_200_000, min: 0 })),
+    }),
+    weight: 2,
+  },
   { arbitrary: fc.constant({ kind: "wakes" as const }), weight: 2 },
   { arbitrary: fc.record({ kind: fc.constant("cancelled" as const), which: fc.nat(20) }), weight: 1 },
 );
@@ -192,4 +199,72 @@ test("more instances shorten the wait; larger batches do so too", () => {
   const batched = waited(of({}));
   expect(two).toBeLessThan(alone);
   expect(batched).toBeLessThan(two);
+});
+
+/** Milliseconds in arrivals, run time and result. */
+const playedMs = (rules: Partial<BatchingRules>, arrivalsMs: readonly number[], runMs: number) =>
+  played(
+    of(rules),
+    arrivalsMs.map((ms) => ms * 1000),
+    runMs * 1000,
+  ).map(([us, ids]) => [us / 1000, ids] as const);
+const PAIRS = { preferred: [2], delayUs: 400_000 };
+
+test("a request below the noted preferred size does not join the batch that waits, and waits out its delay alone", () => {
+  expect(playedMs(PAIRS, [0, 10, 20, 30, 40], 300)).toEqual([
+    [10, [0, 1]],
+    [310, [2, 3]],
+    [610, [4]],
+  ]);
+  // The instance is free, and still request 4 waits for 400 ms.
+  expect(playedMs(PAIRS, [0, 10, 20, 30, 40], 100)).toEqual([
+    [10, [0, 1]],
+    [110, [2, 3]],
+    [440, [4]],
+  ]);
+});
+
+test("requests that reach the noted preferred size join the batch that waits", () => {
+  expect(playedMs(PAIRS, [0, 10, 20, 30, 40, 50], 300)).toEqual([
+    [10, [0, 1]],
+    [310, [2, 3, 4]],
+    [610, [5]],
+  ]);
+  expect(playedMs({ preferred: [2, 4], delayUs: 400_000 }, [0, 10, 20, 30, 40, 50], 300)).toEqual([
+    [10, [0, 1]],
+    [310, [2, 3, 4, 5]],
+  ]);
+});
+
+test("a batch whose delay is over does not grow until the preferred size is reached", () => {
+  expect(playedMs({ delayUs: 100_000 }, [0, 150, 300, 310], 400)).toEqual([
+    [100, [0]],
+    [500, [1]],
+    [900, [2, 3]],
+  ]);
+});
+
+test("every arrival is looked at if shapes may differ, or without a delay", () => {
+  expect(playedMs({ ...PAIRS, looksAtEach: true }, [0, 10, 20, 30, 40], 300)[1]).toEqual([310, [2, 3, 4]]);
+  expect(playedMs({ preferred: [2] }, [0, 10, 20, 30, 40], 300)).toEqual([
+    [0, [0]],
+    [300, [1, 2]],
+    [600, [3, 4]],
+  ]);
+});
+
+test("half a second after its last look the batcher looks by itself", () => {
+  expect(playedMs(PAIRS, [0, 10, 20, 30, 40], 519)[1]).toEqual([529, [2, 3]]);
+  expect(playedMs(PAIRS, [0, 10, 20, 30, 40], 521)[1]).toEqual([531, [2, 3, 4]]);
+});
+
+test("batches that waited longer than the delay run together, up to the largest batch", () => {
+  const pairs = { preferred: [2], delayUs: 50_000 };
+  const arrivals = [0, 1, 2, 3, 4, 5, 6];
+  expect(playedMs(pairs, arrivals, 300)).toEqual([
+    [1, [0, 1]],
+    [301, [2, 3, 4, 5, 6]],
+  ]);
+  expect(playedMs({ ...pairs, maxBatchSize: 3 }, arrivals, 300).map(([, ids]) => ids.length)).toEqual([2, 3, 2]);
+  expect(playedMs({ preferred: [2], delayUs: 400_000 }, arrivals, 300).map(([, ids]) => ids.length)).toEqual([2, 3, 2]);
 });

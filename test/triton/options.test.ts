@@ -157,6 +157,10 @@ test.each([
     ["--rate-limit-resource=R1"],
     "--rate-limit-resource option format is '<resource_name>:<count>:<device>' or '<resource_name>:<count>'. Got R1",
   ],
+  [
+    ["--metrics-config", "summary_latencies=true", "histogram_latencies=true"],
+    "Unexpected argument: histogram_latencies=true",
+  ],
   [["--metrics-config=x"], "--metrics-config option format is <setting>=<value>. Got x"],
   [["--metrics-port=8000"], "8000 is the server's own port"],
 ])("refused in one line: %p", (flags, why) => {
@@ -169,7 +173,7 @@ test.each([
 test("the role is told as a flag or in the environment, and its help is its own", () => {
   const byEnvironment = resolveServeConfig([], { UNDERSTUDY_ROLE: "triton" }, () => "");
   expect("config" in byEnvironment && byEnvironment.config.role).toBe("triton");
-  const help = resolve(["--help"]);
+  const help = resolve(["--help=all"]);
   expect("help" in help && help.help).toContain("--model-repository=PATH");
   const word = resolve(["--help=http"]);
   expect("help" in word && word.help).not.toContain("--model-repository");

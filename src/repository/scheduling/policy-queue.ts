@@ -1,14 +1,14 @@
-/** Who waits at one level of priority, and for how long at most? `PriorityQueue::PolicyQueue` of `scheduler_utils.cc` (2026). */
+/** The requests that wait at one priority level, under its queue policy: `PriorityQueue::PolicyQueue` of `scheduler_utils.cc` (core r24.10 to r26.06). */
 import type { Schedulable } from "./scheduler.ts";
 
 export interface WaitPolicy {
-  /** What becomes of a request whose time is over: it is answered so, or waits behind those whose time is not. */
+  /** Effect of a timeout: the request is answered with an error, or waits after the requests that have time left. */
   readonly action: "REJECT" | "DELAY";
-  /** 0: no limit. */
+  /** Microseconds; 0: no limit. */
   readonly timeoutUs: number;
-  /** A request may ask for less, where there is a limit. */
+  /** True if a request may ask for a shorter timeout. Without a `timeoutUs` it may not. */
   readonly mayOverride: boolean;
-  /** 0: no limit. */
+  /** Most requests that wait; 0: no limit. */
   readonly mostWaiting: number;
 }
 
@@ -17,23 +17,25 @@ export const NO_POLICY: WaitPolicy = { action: "REJECT", timeoutUs: 0, mayOverri
 export interface Waiting<R> {
   readonly request: R;
   readonly sinceUs: number;
-  /** When its time is over; 0: never. */
+  /** Time of the timeout; 0: none. */
   readonly untilUs: number;
 }
 
-/** Takes those that are no longer to be run. */
+/** Requests that left a queue and will not run. */
 export interface Skipped<R> {
   readonly rejected: R[];
   readonly cancelled: R[];
+  /** Sum of their batch sizes. */
+  size: number;
 }
 
-/** No batcher wakes up sooner: whoever waits no longer is not reached in time (a timeout of 1 was rejected by a 2.51 at rest). */
+/** Shorter timeouts end before the batcher looks, so they reject: a 2.51 at rest rejected a timeout of 1 µs. */
 const WAKE_US = 10;
 
 export class PolicyQueue<R extends Schedulable> {
   readonly #policy: WaitPolicy;
   readonly #queue: Waiting<R>[] = [];
-  /** Their time is over, and they wait on. */
+  /** Requests that wait on after their timeout (DELAY). */
   readonly #delayed: Waiting<R>[] = [];
 
   constructor(policy: WaitPolicy) {
@@ -44,6 +46,17 @@ export class PolicyQueue<R extends Schedulable> {
     return this.#queue.length + this.#delayed.length;
   }
 
+  /** Number of requests whose timeout has not been noticed. */
+  get unexpired(): number {
+    return this.#queue.length;
+  }
+
+  /** True if a waiting request may be rejected by its timeout. */
+  get mayReject(): boolean {
+    return this.#policy.action === "REJECT" && this.#policy.timeoutUs > 0 && this.#queue.length > 0;
+  }
+
+  /** Returns false if the queue is full. */
   enqueue(request: R, nowUs: number): boolean {
     const { mostWaiting, timeoutUs, mayOverride } = this.#policy;
     if (mostWaiting !== 0 && this.size >= mostWaiting) return false;
@@ -54,28 +67,43 @@ export class PolicyQueue<R extends Schedulable> {
     return true;
   }
 
-  /** Sorts out at place `at` whom nobody waits for and whose time is over; is there somebody then? */
+  /** Moves cancelled and timed-out requests away from place `at`. Returns true if a request stands there then. */
   applyPolicy(at: number, nowUs: number, skipped: Skipped<R>): boolean {
     let end = at;
     for (; end < this.#queue.length; end++) {
-      const one = this.#queue[end]!;
-      // The first was picked when it came; nobody looks again (recorded of 2.51).
-      if (one.request.cancelled && end > 0) skipped.cancelled.push(one.request);
-      else if (!isOver(one, nowUs)) break;
-      else if (this.#policy.action === "DELAY") this.#delayed.push({ ...one, untilUs: 0 });
-      else skipped.rejected.push(one.request);
+      const entry = this.#queue[end]!;
+      if (entry.request.cancelled) skip(entry.request, skipped.cancelled, skipped);
+      else if (!isOver(entry, nowUs)) break;
+      else if (this.#policy.action === "DELAY") this.#delayed.push({ ...entry, untilUs: 0 });
+      else skip(entry.request, skipped.rejected, skipped);
     }
     if (end > at) this.#queue.splice(at, end - at);
     return at < this.size;
+  }
+
+  /** Rejects every request whose timeout is over, cancelled or not. Returns their number. */
+  rejectOverdue(nowUs: number, skipped: Skipped<R>): number {
+    if (!this.mayReject) return 0;
+    const overdue = this.#queue.filter((entry) => isOver(entry, nowUs));
+    for (const entry of overdue) {
+      this.#queue.splice(this.#queue.indexOf(entry), 1);
+      skip(entry.request, skipped.rejected, skipped);
+    }
+    return overdue.length;
   }
 
   at(place: number): Waiting<R> {
     return this.#queue[place] ?? this.#delayed[place - this.#queue.length]!;
   }
 
-  dequeue(): R {
-    return (this.#queue.shift() ?? this.#delayed.shift()!).request;
+  dequeue(): Waiting<R> {
+    return this.#queue.shift() ?? this.#delayed.shift()!;
   }
 }
 
 const isOver = ({ untilUs }: Waiting<unknown>, nowUs: number) => untilUs !== 0 && nowUs > untilUs;
+
+function skip<R extends Schedulable>(request: R, list: R[], skipped: Skipped<R>): void {
+  list.push(request);
+  skipped.size += request.batchSize;
+}

@@ -51,7 +51,7 @@ export interface Scheduler<R extends Schedulable> {
   enqueue(request: R, nowUs: number): boolean;
   /** An instance has become free. */
   freed(instance: number): void;
-  /** A batch that waited for more than an instance begins: it grows no more. */
+  /** A batch that waited for more than an instance begins, and grows no more. Call `orders` afterwards. */
   began?(batch: readonly R[]): void;
   /** A request has had its last response. */
   completed?(request: R, nowUs: number): void;

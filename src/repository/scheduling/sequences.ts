@@ -39,6 +39,8 @@ export interface OldestRules {
   readonly maxBatchSize: number;
   readonly preferred: readonly number[];
   readonly delayUs: number;
+  /** As in `BatchingRules`. */
+  readonly looksAtEach?: boolean;
 }
 
 /** null: the sequence was idle for too long and is over. */
@@ -143,7 +145,7 @@ export class OldestSequences<R extends Sequenced> implements InstanceSequences<R
   readonly #slotOf = new Map<R, number>();
 
   constructor(at: number, { slots }: SequenceRules, rules: OldestRules, releases: Releases<R>) {
-    const { maxBatchSize, preferred, delayUs } = rules;
+    const { maxBatchSize, preferred, delayUs, looksAtEach } = rules;
     this.#at = at;
     this.#releases = releases;
     this.#slots = Array.from({ length: slots }, () => ({ queue: [], inFlight: false }));
@@ -152,6 +154,7 @@ export class OldestSequences<R extends Sequenced> implements InstanceSequences<R
       maxBatchSize,
       preferred,
       delayUs,
+      looksAtEach,
       levels: 0,
       defaultLevel: 0,
       policy: NO_POLICY,

@@ -230,6 +230,7 @@ function schedulerOf(config: ModelConfig, limited: boolean): Scheduler<InferRequ
     maxBatchSize: maxBatchSize(config),
     preferred: [...(batching.preferred_batch_size ?? [])].sort((a, b) => a - b),
     delayUs: batching.max_queue_delay_microseconds ?? 0,
+    looksAtEach: comparesShapes(config),
     levels: batching.priority_levels ?? 0,
     defaultLevel: batching.default_priority_level ?? 0,
     policy: policyOf(batching.default_queue_policy ?? {}),
@@ -254,8 +255,16 @@ function sequenceRules(config: ModelConfig, sequences: SequenceBatching, instanc
   const preferred = [...(oldest.preferred_batch_size ?? [])].sort((a, b) => a - b);
   const delayUs = oldest.max_queue_delay_microseconds ?? 0;
   const slots = oldest.max_candidate_sequences || Math.max(1, most);
-  return { ...more, slots, strategy: { kind: "oldest", maxBatchSize: most, preferred, delayUs } };
+  return {
+    ...more,
+    slots,
+    strategy: { kind: "oldest", maxBatchSize: most, preferred, delayUs, looksAtEach: comparesShapes(config) },
+  };
 }
+
+/** True if requests may be too different to share a batch (`TritonModel::SetConfiguredScheduler` of `backend_model.cc`). */
+const comparesShapes = ({ input = [] }: ModelConfig): boolean =>
+  input.some((one) => one.is_shape_tensor === true || (one.allow_ragged_batch !== true && one.dims.includes(-1)));
 
 const policyOf = (policy: QueuePolicy): WaitPolicy => ({
   action: policy.timeout_action ?? "REJECT",

@@ -143,17 +143,18 @@ export class Runner implements Served {
   readonly #woken = (): void => this.#pump();
 
   #begin(batch: readonly InferRequest[]): void {
-    if (this.#options.limited === null) this.#beginOn(this.#idle.pop()!, batch);
-    else this.#beginGranted(this.#options.limited, batch);
+    const { limited } = this.#options;
+    if (limited === null) this.#execute(this.#idle.pop()!, batch, null);
+    else this.#beginGranted(limited, batch);
   }
 
   #beginGranted(limited: LimitedModel, batch: readonly InferRequest[]): void {
-    grant(limited.ask((at) => this.#beginOn(this.#instances[at]!, batch), null));
-  }
-
-  #beginOn(instance: Instance, batch: readonly InferRequest[]): void {
-    this.#options.scheduler.began?.(batch);
-    this.#execute(instance, batch, null);
+    const begin = (at: number) => {
+      this.#options.scheduler.began?.(batch);
+      this.#execute(this.#instances[at]!, batch, null);
+      this.#pump();
+    };
+    grant(limited.ask(begin, null));
   }
 
   #place({ instance, rows }: PlacedBatch<InferRequest>): void {
