@@ -1,4 +1,4 @@
-/** How does one call of gRPC go, and what comes back? By a client that shares nothing with the server; messages in protobuf's JSON. */
+/** Makes one recorded gRPC call with grpc-js, which shares nothing with the server, and returns what came back in protobuf's JSON. */
 import { fromBinary, fromJson, type JsonValue, toBinary, toJson } from "@bufbuild/protobuf";
 import { Client, credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import { messageNamed } from "../descriptor.ts";
@@ -82,11 +82,28 @@ async function stream(client: Client, call: GrpcCallStep): Promise<Dict> {
     ended.resolve(failure({ code, details }, call.cancel_after_ms !== undefined)),
   );
   if (call.cancel_after_ms !== undefined) setTimeout(() => made.cancel(), call.cancel_after_ms);
-  for (const { after_ms: afterMs = 0, message } of call.requests ?? []) {
-    if (afterMs > 0) await Bun.sleep(afterMs);
+  const status = await Promise.race([ended.promise, sendAll(call, made, ended.promise)]);
+  const { code, details } = status ?? (await ended.promise);
+  return { responses, code: code!, details: details! };
+}
+
+/** Sends each message when it is due. Returns after the last one, or when the call has ended before. */
+async function sendAll(
+  { requests = [], cancel_after_ms: cancelMs }: GrpcCallStep,
+  made: { write(bytes: Buffer): void; end(): void },
+  ended: Promise<Dict>,
+): Promise<null> {
+  let over = false;
+  let timer: NodeJS.Timeout | undefined;
+  void ended.then(() => {
+    over = true;
+    clearTimeout(timer);
+  });
+  for (const { after_ms: afterMs = 0, message } of requests) {
+    if (afterMs > 0) await new Promise<void>((due) => (timer = setTimeout(due, afterMs)));
+    if (over) return null;
     made.write(bytesOf("ModelInferRequest", message));
   }
-  if (call.cancel_after_ms === undefined) made.end();
-  const { code, details } = await ended.promise;
-  return { responses, code: code!, details: details! };
+  if (cancelMs === undefined) made.end();
+  return null;
 }
