@@ -1,10 +1,13 @@
 /**
- * What does Triton's HTTP cost? A request to `/infer` (add_sub, 16 values) beside one that the same front answers at once, and a
+ * What does Triton's HTTP cost? A request to `/infer` (16 integers) beside one that the same front answers at once, and a
  * token of `generate_stream` beside one of our own OpenAI stream, in turns in the same run; the median of the turns. Who asks
  * for whole answers never sleeps: to wake a client costs a server half of a bare answer, and the more often the slower it is.
  *
  *   bun run bench:triton [--rounds 40] [--requests 1000] [--tokens 250] [--realtime] [--no-save]
  */
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { median } from "./lib/numbers.ts";
 import { known, number } from "./lib/options.ts";
 import { finelyOf, onOneProcessor, pinned, SERVER_CORE } from "./lib/process.ts";
@@ -67,6 +70,15 @@ const DATA = Array.from({ length: 16 }, (_, at) => at);
 const INFER = {
   inputs: ["INPUT0", "INPUT1"].map((name) => ({ name, shape: [1, 16], datatype: "INT32", data: DATA })),
 };
+/** Triton's model `simple`: 16 integers, in batches of up to 8. */
+const SIMPLE = `backend: "python" max_batch_size: 8 dynamic_batching { } instance_group [ { kind: KIND_CPU } ]
+input [ { name: "INPUT0" data_type: TYPE_INT32 dims: [ 16 ] }, { name: "INPUT1" data_type: TYPE_INT32 dims: [ 16 ] } ]
+output [ { name: "OUTPUT0" data_type: TYPE_INT32 dims: [ 16 ] }, { name: "OUTPUT1" data_type: TYPE_INT32 dims: [ 16 ] } ]`;
+const repository = mkdtempSync(join(tmpdir(), "bench-triton-"));
+mkdirSync(join(repository, "simple/1"), { recursive: true });
+writeFileSync(join(repository, "simple/config.pbtxt"), SIMPLE);
+writeFileSync(join(repository, "simple/behaviour.yaml"), "behaviour: add_sub\n");
+const models = ["src/triton/shipped", repository].map((path) => `--model-repository=${path}`);
 const common = { max_tokens: tokens, ignore_eos: true, stream: true };
 const GENERATE = { text_input: "Is this a stream?", ...common };
 const COMPLETION = { model: "m", prompt: "Is this a stream?", ...common };
@@ -85,12 +97,20 @@ const costs: Record<"bare" | "infer" | "openai" | "generate", number[]> = {
   generate: [],
 };
 try {
-  const triton = await run(["--role", "triton", ...ports, "--allow-client-shm=true", TIMING, "--max-num-seqs=256"]);
+  const triton = await run([
+    "--role",
+    "triton",
+    ...models,
+    ...ports,
+    "--allow-client-shm=true",
+    TIMING,
+    "--max-num-seqs=256",
+  ]);
   const openai = await run(["--port", "0", "--served-model-name", "m", TIMING, "--disable-uvicorn-access-log"]);
   const each = requests / CONNECTIONS;
   const works = {
     bare: () => costOf(triton, "/v2/systemsharedmemory/unregister", INFER, CONNECTIONS, each, requests),
-    infer: () => costOf(triton, "/v2/models/add_sub/infer", INFER, CONNECTIONS, each, requests),
+    infer: () => costOf(triton, "/v2/models/simple/infer", INFER, CONNECTIONS, each, requests),
     openai: () => costOf(openai, "/v1/completions", COMPLETION, STREAMS, 1, STREAMS * tokens),
     generate: () => costOf(triton, "/v2/models/vllm_model/generate_stream", GENERATE, STREAMS, 1, STREAMS * tokens),
   };
@@ -107,6 +127,7 @@ try {
   await turns(["openai", "generate"], 2, Math.ceil(rounds / 8));
 } finally {
   for (const server of servers) await server.stop();
+  rmSync(repository, { recursive: true, force: true });
 }
 
 const times = (name: keyof typeof costs, beside: keyof typeof costs) =>
@@ -116,7 +137,7 @@ const stream = times("generate", "openai");
 table(`${requests} requests on ${CONNECTIONS} connections; ${STREAMS} streams of ${tokens} tokens`, [
   ["CPU of the server", "us", "times"],
   ["a bare answer of the front", median(costs.bare), 1],
-  ["/infer, add_sub", median(costs.infer), infer],
+  ["/infer, 16 integers", median(costs.infer), infer],
   ["a token of our OpenAI stream", median(costs.openai), 1],
   ["a token of generate_stream", median(costs.generate), stream],
 ]);

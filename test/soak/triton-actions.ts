@@ -10,12 +10,12 @@ const BAD_BODIES = ["{", '{"inputs":1}', '{"inputs":[]}'];
 const LEAVE_AFTER_MS = 100;
 
 export function tritonActions(client: SoakClient, grpc: TritonClient): Weighted[] {
-  const numbers = (draw: Draw) => Array.from({ length: 16 }, () => draw.below(1000));
-  const input = { datatype: "INT32", shape: [1, 16] };
+  const numbers = (draw: Draw) => Array.from({ length: 4 }, () => draw.below(1000));
+  const input = { datatype: "FP32", shape: [4] };
   const json = (draw: Draw) => ({ inputs: ADDENDS.map((name) => ({ name, ...input, data: numbers(draw) })) });
   const message = (draw: Draw) => ({
     model_name: "add_sub",
-    inputs: ADDENDS.map((name) => ({ name, ...input, contents: { int_contents: numbers(draw) } })),
+    inputs: ADDENDS.map((name) => ({ name, ...input, contents: { fp32_contents: numbers(draw) } })),
   });
   const generate = (draw: Draw, more: object = {}) => ({
     ...{ text_input: prompt(draw), max_tokens: 1 + draw.below(60), ...more },
