@@ -3,10 +3,13 @@ import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { VirtualClock } from "../../src/host/clock.ts";
+import { GpuTime } from "../../src/repository/devices/gpu-time.ts";
 import { Gpus } from "../../src/repository/devices/gpus.ts";
 import { gpuFacts, gpuRows, pollGpus } from "../../src/triton/metrics/gpus.ts";
 import { eventually } from "../server.ts";
 import { hostTriton, type TritonHosted } from "./child.ts";
+import { pureServer } from "./pure-server.ts";
 
 const GIB = 2 ** 30;
 const base = mkdtempSync(join(tmpdir(), "triton-gpus-"));
@@ -17,7 +20,7 @@ afterAll(async () => {
 });
 
 test("a GPU computes while any batch on it does, and a batch that runs counts so far", () => {
-  const gpus = new Gpus();
+  const gpus = new Gpus(new VirtualClock());
   gpus.asked([1, 0]);
   gpus.asked([0]);
   expect(gpus.all).toEqual([0, 1]);
@@ -28,6 +31,68 @@ test("a GPU computes while any batch on it does, and a batch that runs counts so
   gpus.ended(1, 300);
   gpus.began(1, 400);
   expect([gpus.busyUs(0, 450), gpus.busyUs(1, 450)]).toEqual([0, 250]);
+});
+
+test("jobs on a GPU share its time equally: their ends, of any arrivals, are those of a simulation in small steps", async () => {
+  const jobs = [
+    [0, 100],
+    [20, 30],
+    [20, 500],
+    [30, 0],
+    [400, 90],
+    [2000, 50],
+  ] as const;
+  const clock = new VirtualClock();
+  const time = new GpuTime(clock);
+  const ends: number[] = [];
+  for (const [at, [fromUs, us]] of jobs.entries())
+    clock.at(fromUs * 1000, () => void time.compute(us * 1000).then(() => (ends[at] = clock.now() / 1000)));
+  while (clock.next()) for (let turn = 0; turn < 3; turn++) await Promise.resolve();
+
+  const left: number[] = jobs.map(([, ms]) => ms);
+  const wanted: number[] = [];
+  for (let step = 0; wanted.filter(Number.isFinite).length < jobs.length; step++) {
+    const running = jobs.flatMap(([from], at) => (from <= step / 100 && wanted[at] === undefined ? [at] : []));
+    for (const at of running) left[at]! -= 1 / 100 / running.length;
+    for (const at of running) if (left[at]! <= 0) wanted[at] = step / 100;
+  }
+  for (const [at, end] of ends.entries()) expect(Math.abs(end - wanted[at]!)).toBeLessThan(1);
+  // The first is alone for 20 of its 100 ms, then one of two, one of three, one of two.
+  expect(ends.map(Math.round)).toEqual([210, 110, 720, 30, 580, 2050]);
+});
+
+test("built-in compute times add up on one GPU, and neither on two nor on the processor", async () => {
+  const folder = join(base, "shared-gpu");
+  const on = { a: "KIND_GPU gpus: 0", b: "KIND_GPU gpus: 0", c: "KIND_GPU gpus: 1", d: "KIND_CPU", e: "KIND_CPU" };
+  for (const [name, kind] of Object.entries(on)) {
+    mkdirSync(join(folder, name, "1"), { recursive: true });
+    const text = `platform: "tensorrt_plan" instance_group { kind: ${kind} }
+      input { name: "x" data_type: TYPE_FP32 dims: 1 } output { name: "y" data_type: TYPE_FP32 dims: 1 }
+      parameters { key: "understudy_us" value { string_value: "base=10000" } }`;
+    writeFileSync(join(folder, name, "config.pbtxt"), text);
+  }
+  const clock = new VirtualClock();
+  const server = pureServer([`--model-repository=${folder}`], clock);
+  const pass = async (until: () => boolean) => {
+    for (; !until(); clock.next()) for (let turn = 0; turn < 3; turn++) await new Promise((done) => setImmediate(done));
+  };
+  let started = false;
+  void server.start().then(() => (started = true));
+  await pass(() => started);
+  const x = { name: "x", datatype: "FP32" as const, shape: [1], data: new Uint8Array(4) };
+  const fields = { id: "", inputs: [x], outputs: [], parameters: [], priority: 0, timeoutUs: 0 };
+  const took = async (...names: readonly string[]) => {
+    const fromUs = clock.now();
+    const ends = new Map<string, number>();
+    for (const name of names)
+      server.infer(name, -1, fields, { respond: (_, final) => final && ends.set(name, (clock.now() - fromUs) / 1000) });
+    await pass(() => ends.size === names.length);
+    return names.map((name) => ends.get(name));
+  };
+  expect(await took("a")).toEqual([10]);
+  expect(await took("a", "b")).toEqual([20, 20]);
+  expect(await took("a", "c")).toEqual([10, 10]);
+  expect(await took("d", "e", "a")).toEqual([10, 10, 10]);
 });
 
 test("a poll tells shares of the time since the one before, and energy is watts times seconds", () => {

@@ -73,6 +73,8 @@ export interface ModelHost {
   /** Where the version's files are. */
   readonly folder: string;
   sleep(ms: number): Promise<void>;
+  /** Resolves after `ms` milliseconds of computation, which take longer while others compute on the instance's GPU. */
+  compute(ms: number): Promise<void>;
   /** Dimensions of the input into which an ensemble puts this output, without the batch's; undefined: none does. */
   shapeFor(output: string): readonly number[] | undefined;
   /** Drawn from the server's seed: from 0 to below 1. */

@@ -54,7 +54,7 @@ export function drawnBehaviour(time: ComputeTime): Behaviour {
       const items = requests.reduce((all, request) => all + batchOf(request, host.config), 0);
       const firstUs = warm.has(host) ? 0 : time.firstUs;
       warm.add(host);
-      await host.sleep((time.baseUs + items * time.perItemUs + firstUs) / 1000);
+      await host.compute((time.baseUs + items * time.perItemUs + firstUs) / 1000);
       const made = requests.map((request) => drawnOutputs(request, host));
       if (!host.config.model_transaction_policy?.decoupled) return made;
       for (const [at, request] of requests.entries()) request.send(made[at]!, true);

@@ -113,7 +113,7 @@ export function identity({ suffix }: BehaviourOptions): Behaviour {
 export function sleep({ ms = 0 }: BehaviourOptions): Behaviour {
   return {
     async execute(requests, host) {
-      await host.sleep(ms);
+      await host.compute(ms);
       return requests.map((request) => drawnOutputs(request, host));
     },
   };

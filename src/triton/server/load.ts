@@ -129,7 +129,10 @@ export async function loadVersion(
       throw internal(error.message);
     },
   );
-  const host = (die: () => void): ModelHost => ({ ...hostOf(folder, version, around), die });
+  const host = (die: () => void, gpu: number | null = null): ModelHost => {
+    const own = hostOf(folder, version, around);
+    return gpu === null ? { ...own, die } : { ...own, die, compute: (ms) => shared.gpus.compute(gpu, ms * 1000) };
+  };
   try {
     await found.behaviour.initialize?.(host(() => {}));
   } catch (error) {
@@ -170,7 +173,18 @@ function hostOf({ config, path }: FoundModel, version: number, around: LoadAroun
   };
   const { name } = config;
   const folder = `${path}/${version}`;
-  return { name, version, config, folder, random, sleep, infer, stream, shapeFor: (output) => shapeFor(name, output) };
+  return {
+    name,
+    version,
+    config,
+    folder,
+    random,
+    sleep,
+    compute: sleep,
+    infer,
+    stream,
+    shapeFor: (output) => shapeFor(name, output),
+  };
 }
 
 /** Beyond these a model does not load; the real server would try. */

@@ -32,8 +32,8 @@ export interface RunnerOptions extends Pick<Served, "config" | "labels" | "stati
   readonly limited: LimitedModel | null;
   /** Stands in what a Python model raised as the place where. */
   readonly file: string;
-  /** `dies` is called where a model ends its instance. */
-  readonly host: (dies: () => void) => ModelHost;
+  /** Makes the host of an instance on `gpu` (null: on the processor). `dies` is called if the model ends its instance. */
+  readonly host: (dies: () => void, gpu: number | null) => ModelHost;
   readonly shared: Shared;
   /** What sequences leave for their next requests; null: nothing. */
   readonly states: ImplicitStates | null;
@@ -73,7 +73,7 @@ export class Runner implements Served {
       const gpu = group.kind === "KIND_GPU" ? device : null;
       const reporter = (gpu !== null && onGpus.get(gpu)) || statistics.reporter;
       const dies = () => (instance.dead = true);
-      const instance: Instance = { name, gpu, reporter, dead: false, freed: null, host: host(dies) };
+      const instance: Instance = { name, gpu, reporter, dead: false, freed: null, host: host(dies, gpu) };
       return instance;
     });
     this.#idle = [...this.#instances];

@@ -81,7 +81,7 @@ export class TritonServer {
     const count = (name: string) => this.#namesakes.get(name) ?? 1;
     this.#table = new ModelTable(this.facts, config.namespacing ? { of, count } : null);
     const limiter = config.rateLimit && new RateLimiter(config.rateLimit);
-    const shared: Shared = { clock, epochMs, facts: this.facts, cache: this.cache, limiter, gpus: new Gpus() };
+    const shared: Shared = { clock, epochMs, facts: this.facts, cache: this.cache, limiter, gpus: new Gpus(clock) };
     this.#around = {
       shared,
       backends,
