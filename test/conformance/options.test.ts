@@ -207,6 +207,8 @@ describe("-dp 3", () => {
     await eventually(async () => (await running(0)) + (await running(1)) === 2);
     expect(await server.stop()).toBe(0);
     expect((await Promise.all(open)).map(({ choices }) => choices[0]!.finish_reason)).toEqual(["abort", "abort"]);
-    expect(server.output()).toContain("ended with 2 requests open");
+    expect(server.output()).toMatch(
+      /^INFO \d\d-\d\d \d\d:\d\d:\d\d \[understudy\] ended with 2 requests open at the signal, after /m,
+    );
   });
 });

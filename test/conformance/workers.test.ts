@@ -149,7 +149,7 @@ describe("one server", () => {
     await eventually(async () => sum(by(await scrape(server), "vllm:num_requests_running")) === 1);
     expect(await server.stop()).toBe(0);
     expect(((await (await answer).json()) as { usage: object }).usage).toMatchObject({ completion_tokens: 2000 });
-    expect(server.output()).toContain("ended with 1 requests open");
+    expect(server.output()).toContain("ended with 1 request open at the signal");
     expect(pidsOf(server).filter(lives)).toEqual([]);
     expect([...mine].filter((folder) => existsSync(folder))).toEqual([]);
   });

@@ -18,7 +18,7 @@ import { type Reservation, reservePort } from "../../workers/port.ts";
 import { StartRefused, Supervisor } from "../../workers/supervisor.ts";
 import { printText } from "../print.ts";
 import { describe } from "./banner.ts";
-import { refusalOf, SAME_SIGNAL_US, startedMs, unwritableTruth } from "./serve.ts";
+import { endedLine, refusalOf, SAME_SIGNAL_US, startedMs, unwritableTruth } from "./serve.ts";
 
 /** A free port may be taken by another program before the first worker listens there. */
 const PORT_TRIES = 5;
@@ -152,7 +152,7 @@ function endOnSignal(config: ServeConfig, supervisor: () => Supervisor) {
     received: null as NodeJS.Signals | null,
     sinceUs: 0,
     done(open: number) {
-      if (open > 0) printText(`ended with ${open} requests open, after ${seconds(state.sinceUs)} s`);
+      if (open > 0) printText(endedLine(config, open, state.sinceUs));
     },
   };
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
@@ -168,8 +168,4 @@ function endOnSignal(config: ServeConfig, supervisor: () => Supervisor) {
     });
   }
   return state;
-}
-
-function seconds(sinceUs: number): string {
-  return ((wallUs() - sinceUs) / 1e6).toFixed(1);
 }

@@ -14,6 +14,7 @@ import { WallClock, wallUs } from "../../host/clock.ts";
 import { OWN_DESCRIPTORS, openFileLimit } from "../../host/descriptors.ts";
 import { takeOverOutput } from "../../host/line-writer.ts";
 import { hostAndPort } from "../../host/listen-url.ts";
+import { timedLine } from "../../host/log-time.ts";
 import { whenOrphaned } from "../../host/parent.ts";
 import { logUnexpected } from "../../host/unexpected.ts";
 import type { ServeValues } from "../../options/serve-options.ts";
@@ -118,7 +119,7 @@ export async function start(
   const stepLog = process.env.UNDERSTUDY_STEP_LOG;
   try {
     const app = await createApp(config, {
-      log: (line) => process.stdout.write(`${line}\n`),
+      log: (line) => process.stdout.write(`${timedLine(line, config.role)}\n`),
       stepLog: stepLog && place ? `${stepLog}.w${place.index}` : stepLog,
       place,
       admin,
@@ -211,6 +212,15 @@ function isOfModel({ tritonServer }: ServeConfig, error: unknown): boolean {
   return true;
 }
 
+/** The log line of a shutdown whose signal came at `sinceUs`, when `open` requests were running. */
+export function endedLine({ role }: Pick<ServeConfig, "role">, open: number, sinceUs: number): string {
+  const requests = open === 1 ? "1 request" : `${open} requests`;
+  return timedLine(
+    `ended with ${requests} open at the signal, after ${((wallUs() - sinceUs) / 1e6).toFixed(1)} s`,
+    role,
+  );
+}
+
 function endOnSignal(config: ServeConfig, app: App): void {
   let sinceUs: number | null = null;
   const end = async (signal: NodeJS.Signals) => {
@@ -221,7 +231,7 @@ function endOnSignal(config: ServeConfig, app: App): void {
     sinceUs = wallUs();
     const open = app.engines.live;
     const why = await app.close(config.shutdownTimeoutS);
-    if (open > 0) printText(`ended with ${open} requests open, after ${((wallUs() - sinceUs) / 1e6).toFixed(1)} s`);
+    if (open > 0) printText(endedLine(config, open, sinceUs));
     if (why !== undefined) warn(why);
     process.exit(why === undefined ? 0 : NOT_IN_ORDER);
   };
