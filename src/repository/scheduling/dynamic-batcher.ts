@@ -95,7 +95,10 @@ export class DynamicBatcher<R extends Schedulable> implements Scheduler<R> {
   #batch: Batch<R> = newBatch();
   #saturated = false;
   #cursor: Cursor = { ...START };
-  /** Sum of the batch sizes that arrived and were not taken. As in the real server, requests that a full queue refuses or that time out during a wait for a slot stay counted. */
+  /**
+   * Sum of the batch sizes that arrived and were not taken. As in the real server, requests that a full queue refuses or that
+   * time out during a wait for a slot stay counted.
+   */
   #queuedSize = 0;
   /** Queued size from which an arrival wakes the thread. */
   #nextSize = 0;

@@ -84,12 +84,14 @@ export class PolicyQueue<R extends Schedulable> {
   /** Rejects every request whose timeout is over, cancelled or not. Returns their number. */
   rejectOverdue(nowUs: number, skipped: Skipped<R>): number {
     if (!this.mayReject) return 0;
-    const overdue = this.#queue.filter((entry) => isOver(entry, nowUs));
-    for (const entry of overdue) {
-      this.#queue.splice(this.#queue.indexOf(entry), 1);
-      skip(entry.request, skipped.rejected, skipped);
+    let kept = 0;
+    for (const entry of this.#queue) {
+      if (isOver(entry, nowUs)) skip(entry.request, skipped.rejected, skipped);
+      else this.#queue[kept++] = entry;
     }
-    return overdue.length;
+    const rejected = this.#queue.length - kept;
+    this.#queue.length = kept;
+    return rejected;
   }
 
   at(place: number): Waiting<R> {
