@@ -266,7 +266,7 @@ export interface ServerOptions extends EngineOptions, ForeignOptions {
   readonly metricsAddress?: string | undefined;
   /** Values of GPUs and machine change every half of this. Default: 2000. */
   readonly metricsIntervalMs?: number | undefined;
-  /** One setting per value, as tritonserver takes them: counter_latencies=false, histogram_latencies=true, summary_latencies=true or summary_quantiles=0.5:0.05,0.9:0.01. Default: none. */
+  /** One setting; give the option again for another, as with tritonserver: counter_latencies=false, histogram_latencies=true, summary_latencies=true or summary_quantiles=0.5:0.05,0.9:0.01. Default: none. */
   readonly metricsConfig?: readonly string[] | undefined;
   /** TensorRT-LLM's schedulers in place of vLLM's: GUARANTEED_NO_EVICT (its default), MAX_UTILIZATION, STATIC_BATCH, or MAX_REQUESTS, which looks at no memory. docs/trtllm.md. Default: none: vLLM's scheduler. */
   readonly capacitySchedulerPolicy?:
