@@ -1,10 +1,12 @@
 /** Servers whose standard output is closed or unread continue to serve, drop lines within a limit, and count them. */
-import { afterAll, describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { main } from "../program.ts";
 import { eventually, sample } from "../server.ts";
+
+setDefaultTimeout(30_000);
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-output-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -1,5 +1,5 @@
 /** Fuzzes the readers of HTTP/2 and HPACK: each input ends, and takes CPU time and memory in proportion to its bytes. */
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { Http2Connection } from "../../src/http2/connection.ts";
 import { ConnectionError, FrameFlag, FrameType, PREFACE } from "../../src/http2/frames.ts";
@@ -8,6 +8,9 @@ import { PingRules } from "../../src/http2/pings.ts";
 import type { Http2Stream } from "../../src/http2/stream.ts";
 import { fuzz, mutated } from "../fuzz.ts";
 import { frame, headers, REQUEST, settings, windowUpdate } from "./peer.ts";
+
+// Collecting the heap of a process that other tests share takes long.
+setDefaultTimeout(60_000);
 
 const HEAD = encodeFields([[":status", "200"]]);
 const TURNS_MOST = 100_000;
