@@ -119,14 +119,15 @@ export function unpackTexts(data: Uint8Array): string[] | null {
   return texts;
 }
 
-/** A text of bytes, one character each, from one of characters; and back. */
-const ASCII = /^[\0-\x7f]*$/;
+/** Reports whether every character is below 0x80. Only such characters take one byte in UTF-8, whose length native code counts. */
 export function isAscii(text: string): boolean {
-  if (text.length > SHORT) return ASCII.test(text);
+  if (text.length > SHORT) return Buffer.byteLength(text) === text.length;
   for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) > 127) return false;
   return true;
 }
+/** Makes a text of bytes, one character each, from a text of characters. */
 export const toBytesText = (text: string): string => (isAscii(text) ? text : Buffer.from(text).toString("latin1"));
+/** Makes a text of characters from a text of bytes. */
 export const fromBytesText = (text: string): string => (isAscii(text) ? text : Buffer.from(text, "latin1").toString());
 
 export type Numbers =
