@@ -11,6 +11,7 @@ const USAGE = `understudy ${version}: stands in for an LLM inference server
   understudy check URL-or-FILE...      do anybody's metrics keep their laws? understudy check --help
   understudy stress -- COMMAND         which faults of a stream does a client not bear? understudy stress --help
   understudy proxy --to URL [options]  faults before a real server, and a record of what passes; understudy proxy --help
+  understudy truth URL-or-FILE         what each request really experienced, for any load tool; understudy truth --help
   understudy fault explain PLAN        what a plan of faults does, in words and bytes
   understudy timing list|show|fit      how long steps take: presets, their curves, a fit of one's own; understudy timing --help
   understudy help [COMMAND]            this, or the options of a command; also --help
@@ -43,13 +44,14 @@ else if (command === "load") await (await import("./cli/load/load.ts")).runLoad(
 else if (command === "check") await (await import("./cli/check/check.ts")).runCheck(rest);
 else if (command === "stress") await (await import("./cli/stress/stress.ts")).runStress(rest);
 else if (command === "proxy") await (await import("./cli/proxy/proxy.ts")).runProxy(rest);
+else if (command === "truth") await (await import("./cli/truth/truth.ts")).runTruth(rest);
 else if (command === "fault") (await import("./cli/fault/fault.ts")).runFault(rest);
 else if (command === "timing") await (await import("./cli/timing/timing.ts")).runTiming(rest);
 else if (command === "version" || command === "--version" || command === "-V") console.log(version);
 else if (command === undefined || command === "help" || command === "--help" || command === "-h") console.log(USAGE);
 else {
   console.error(
-    `understudy: "${command}" is no command; there are serve, replay, load, check, stress, proxy, fault and timing (understudy --help)`,
+    `understudy: "${command}" is no command; there are serve, replay, load, check, stress, proxy, truth, fault and timing (understudy --help)`,
   );
   process.exitCode = 2;
 }

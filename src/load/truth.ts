@@ -1,6 +1,6 @@
 /**
- * How wrong were our own numbers? Understudy says what each request really experienced (docs/truth-log.md): asked while it
- * runs, or read from its truth log, joined by `X-Request-Id`. Durations are compared, so no clocks are.
+ * Finds how wrong our own numbers were. Understudy says what each request really experienced (docs/truth-log.md): it is asked
+ * while it runs, or its truth log is read, and rows are joined by `X-Request-Id`. Durations are compared, so no clocks are.
  */
 import { jsonObjectIn, type LooseObject } from "../config/json-object.ts";
 import type { Cancel, Clock } from "../host/clock.ts";
@@ -8,6 +8,7 @@ import { distributionOf } from "../report/distribution.ts";
 import type { UnderstudyPart } from "../report/result.ts";
 import { TraceFile } from "../traces/lines.ts";
 import { isCount } from "../traces/trace.ts";
+import { quoted } from "./answers/answer.ts";
 import { isGoodAnswer, saysTokens } from "./measures.ts";
 import { type FetchOptions, fetched } from "./server.ts";
 import { type RunsLine, type StepTimes, TokenTimes } from "./token-times.ts";
@@ -25,7 +26,7 @@ const KEPT_MOST = 1 << 27;
 /** Most pages that are read in one go: a server may say each time that there is more. */
 const PAGES_MOST = 1000;
 /** Most tokens whose times are looked up, of all requests: a server may claim any number in a short row. */
-const TOKENS_MOST = 1 << 27;
+export const TOKENS_MOST = 1 << 27;
 const PERCENTILES = [0, 1, 5, 25, 50, 75, 95, 99, 99.9, 100];
 /** Rows reach a log within half a second; then it is read again, so often. */
 const FILE_TRIES = 10;
@@ -47,6 +48,13 @@ export interface TruthSource {
   follow(ended: () => number): void;
   /** All lines, one JSON object each. */
   end(wanted: ReadonlySet<string>): Promise<Iterable<string>>;
+}
+
+/** Rows of a running server. */
+export interface TruthPages {
+  readonly lines: Iterable<string>;
+  readonly next: string;
+  readonly missed: number;
 }
 
 /** `GET /understudy/requests`. */
@@ -98,6 +106,26 @@ export class AskedTruth implements TruthSource {
     await this.#asking;
     await this.#askAll();
     return linesOf(this.#texts);
+  }
+
+  /**
+   * Reads the rows from a cursor on; null: all that the server keeps. Returns the cursor for the next call and how many rows
+   * the server has dropped since; or why it cannot be read.
+   */
+  async since(cursor: string | null): Promise<TruthPages | { readonly why: string }> {
+    let [next, missed] = [cursor, 0];
+    for (let pages = 0; pages < PAGES_MOST && this.#kept <= KEPT_MOST; pages++) {
+      const from = next === null ? "" : `since=${encodeURIComponent(next)}&`;
+      const { status, text, why } = await fetched(`${this.#url}?${from}limit=10000`, this.#options, this.#clock);
+      const page = status === 200 ? lastLine(text) : null;
+      if (typeof page?.next !== "string") return { why: why ?? `HTTP ${status}: ${quoted(text) || "no text"}` };
+      this.#texts.push(text);
+      this.#kept += text.length;
+      missed += isCount(page.missed, 0) ? page.missed : 0;
+      if (page.more !== true || page.next === next) return { lines: linesOf(this.#texts), next: page.next, missed };
+      next = page.next;
+    }
+    return { lines: linesOf(this.#texts), next: next ?? "", missed };
   }
 
   async #askAll(): Promise<void> {
@@ -160,7 +188,7 @@ const requestIdIn = (line: string): string | undefined =>
   line.startsWith('{"type":"request"')
     ? (/"requestId":"([^"]*)"/.exec(line) ?? /"id":"([^"]*)"/.exec(line))?.[1]
     : undefined;
-const requestIdOf = ({ requestId, id }: LooseObject): unknown => requestId ?? id;
+export const truthRequestIdOf = ({ requestId, id }: LooseObject): unknown => requestId ?? id;
 
 function* linesOf(texts: readonly string[]): Generator<string> {
   for (const text of texts) yield* text.split("\n");
@@ -172,7 +200,7 @@ function lastLine(text: string): LooseObject | null {
 }
 
 /** Counts the tokens of `[first step, steps, tokens of each]`; null if the value is no list of them. */
-function tokensIn(value: unknown): number | null {
+export function tokensIn(value: unknown): number | null {
   if (!Array.isArray(value)) return null;
   let tokens = 0;
   for (const run of value as readonly unknown[]) {
@@ -197,7 +225,7 @@ export function compareWithTruth(records: readonly RequestRecord[], lines: Itera
       if (more === null || tokens + more > TOKENS_MOST) continue;
       tokens += more;
       rows.push(line);
-      const id = requestIdOf(line);
+      const id = truthRequestIdOf(line);
       if (typeof id === "string") told.set(id, (told.get(id) ?? 0) + 1);
     }
   }
@@ -209,7 +237,7 @@ export function compareWithTruth(records: readonly RequestRecord[], lines: Itera
   let withoutGaps = 0;
   let stepsLost = 0;
   for (const [row, times] of steps.of(rows as (LooseObject & RunsLine)[])) {
-    const record = byId.get(requestIdOf(row) as string);
+    const record = byId.get(truthRequestIdOf(row) as string);
     if (record === undefined || typeof row.firstWrittenUs !== "number") continue;
     joined++;
     if (typeof row.scheduledUs === "number") record.scheduledUs = record.sendUs + row.scheduledUs - row.arrivalUs;

@@ -9,6 +9,7 @@ import { readTritonReplay } from "../../src/cli/replay/replay-triton.ts";
 import { resolveServeConfig, takeFlag } from "../../src/cli/serve/resolve.ts";
 import { stressHelp } from "../../src/cli/stress/stress-options.ts";
 import { timingHelp } from "../../src/cli/timing/timing-options.ts";
+import { truthHelp } from "../../src/cli/truth/truth-options.ts";
 import { serveHelp } from "../../src/options/help.ts";
 
 const root = new URL("../../", import.meta.url);
@@ -112,6 +113,7 @@ const HELP: Readonly<Record<string, () => string>> = {
   timing: timingHelp,
   stress: stressHelp,
   proxy: proxyHelp,
+  truth: truthHelp,
 };
 
 /** Why the command does not take the words. Of those whose options are not read apart from a run, names are looked up. */
