@@ -91,7 +91,8 @@ test("the tarballs hold what runs, and nothing else", () => {
   expect(strangers).toEqual([]);
   expect(statSync(packages.server).size).toBeLessThan(4_000_000);
   const bytes = engine.map((path) => statSync(join(folder, "node_modules/llm-understudy-engine", path)).size);
-  expect(bytes.reduce((sum, size) => sum + size, 0)).toBeLessThan(500_000);
+  // The engine's options come with the whole table of serve's, twice (ESM and CommonJS): each parser name of vLLM counts four times.
+  expect(bytes.reduce((sum, size) => sum + size, 0)).toBeLessThan(525_000);
 });
 
 test.each(["llm-understudy", "llm-understudy-engine"])(
@@ -300,9 +301,9 @@ test.each(sampled("pack", ["server", "engine"] as const, 1))(
 );
 
 test("a wrong flag is one line and exit code 2", async () => {
-  const { code, err } = await understudy("serve", "--max-num-seq", "4");
+  const { code, err } = await understudy("serve", "--max-num-seqz", "4");
   expect(code).toBe(2);
   const lines = err.split("\n").filter((line) => line !== "");
   expect(lines).toHaveLength(1);
-  expect(err).toContain("--max-num-seq: unknown flag; did you mean --max-num-seqs?");
+  expect(err).toContain("--max-num-seqz: unknown flag; did you mean --max-num-seqs?");
 }, 30_000);

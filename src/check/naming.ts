@@ -31,6 +31,7 @@ export interface NamedPage {
 
 /** The families that a mapping of names gave to a dialect. */
 export interface MappedDialect {
+  /** The dialect whose laws apply to these families. */
   readonly name: DialectName;
   /** Canonical family names. */
   readonly families: ReadonlySet<string>;

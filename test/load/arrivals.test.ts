@@ -129,7 +129,13 @@ function play(
         if (!open.delete(order)) return;
         const failure = fails(order.index) ? { kind: "status" as const, message: "no" } : null;
         ended(
-          { index: order.index, failure, disturbed: null, chunkUs: new Float64Array(1) } as RequestRecord,
+          {
+            index: order.index,
+            failure,
+            disturbed: null,
+            chunkUs: new Float64Array(1),
+            chunkTokens: new Int32Array(1),
+          } as RequestRecord,
           `answer ${order.index}`,
         );
       };
