@@ -89,14 +89,22 @@ const GROWING: readonly (readonly [large: string, small: string, clean: string])
   ],
 ];
 
-/** `names`: ids, `B*`, or whole plans; none: every fault in each of its ways. */
+/**
+ * Returns the cases of `names`: ids, `B*`, or whole plans; all faults in each of their ways if the list is empty. A case that
+ * is named twice is returned once.
+ */
 export function stressCases(names: readonly string[], seed: number): StressCase[] {
   const plans = names.filter((name) => /[@,;#]/.test(name));
   const ids = names.filter((name) => !plans.includes(name));
   const rows = names.length === 0 ? allRows() : rowsNamed(ids);
   const grown = GROWING.filter(([large]) => names.length === 0 || ids.includes(large.split("@")[0]!));
   const lines = [...rows.flatMap(linesOf), ...grown.map(([large]) => large), ...plans];
-  return lines.map((line) => stressCase(line, seed));
+  return distinct(lines.map((line) => stressCase(line, seed)));
+}
+
+/** Removes later cases with the same id: two of them would share one address. */
+export function distinct(cases: readonly StressCase[]): StressCase[] {
+  return [...new Map(cases.map((one) => [one.id, one])).values()];
 }
 
 /** Whether the texts leave it open what a client does with it, whichever way it acts. */
@@ -114,25 +122,33 @@ function linesOf(row: FaultRow): string[] {
   return usable.map((way) => [`${row.id}${place}`, way, SHORT[row.id] ?? ""].filter(Boolean).join(",") + more);
 }
 
-/** A case's name in an address: as much of its line as can be read, and a number of it. */
-function idOf(line: string, seed: number): string {
-  const number = new FaultDraws(seed, line).below(0, 0, 36 ** 5);
-  return `${line.replace(/[^A-Za-z0-9]+/g, "-").slice(0, ID_CHARACTERS)}-${seed}-${number.toString(36)}`;
+/**
+ * Returns a case's name in an address: the readable part of its faults, its seed, and a hash of both. Draws follow from the
+ * name, so it depends on the faults, the seed and the key only, not on how the line spells them.
+ */
+function idOf(faults: string, { seed, key }: Plan): string {
+  const text = key === null ? faults : `${faults}#key=${key}`;
+  const number = new FaultDraws(seed, text).below(0, 0, 36 ** 5);
+  return `${faults.replace(/[^A-Za-z0-9]+/g, "-").slice(0, ID_CHARACTERS)}-${seed}-${number.toString(36)}`;
 }
 
+/** Returns the case of a plan's line. `seed` holds if the line states none. Throws `BrokenPlan`. */
 export function stressCase(line: string, seed: number): StressCase {
+  const [faults = "", options] = line.split("#");
+  const statesSeed = options !== undefined && /(^|,)seed=/.test(options);
   const read = parsePlan(line);
-  const plan = line.includes("#") ? read : { ...read, seed };
+  const plan = statesSeed ? read : { ...read, seed };
+  const key = plan.key === null ? "" : `,key=${encodeURIComponent(plan.key)}`;
   const ids = plan.faults.map(({ row }) => row.id);
   const named = (list: readonly string[]) =>
     plan.faults.some(({ row, values }) => list.includes(row.id) || list.includes(`${row.id},${values.how}`));
   const passes = ids.some((id) => PASSING.includes(id));
   const meeting = ids.map((id) => MEETING[id]).find((one) => one !== undefined);
-  const grown = GROWING.find(([large]) => large === line.split("#")[0]);
+  const grown = GROWING.find(([large]) => large === faults);
   return {
-    id: idOf(line, plan.seed),
+    id: idOf(faults, plan),
     plan,
-    line: line.includes("#") ? line : `${line}#seed=${seed}`,
+    line: `${faults}#seed=${plan.seed}${key}`,
     disturbed: passes || ids.includes("E9") ? 1 : Number.POSITIVE_INFINITY,
     allowance: named(POLICY) ? "policy" : named(EITHER) ? "either" : null,
     asks: meeting?.asks ?? 1,

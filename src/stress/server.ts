@@ -22,6 +22,8 @@ const WAIT_MOST_S = 10;
 const REQUESTS_MOST = 100;
 /** Bytes of a body, of a request or of what a client has seen. */
 const BODY_MOST = 32 * 2 ** 20;
+/** `created` of every answer, Unix seconds: a constant, so that a repeated case has the same bytes. */
+const CREATED = 1_700_000_000;
 const PATHS: readonly AnswerPath[] = ["/chat/completions", "/completions", "/messages", "/responses"];
 const STREAM = { "content-type": "text/event-stream; charset=utf-8" };
 const JSON_TYPE = { "content-type": "application/json" };
@@ -153,9 +155,8 @@ export class StressServer {
     const asked = askedIn(body);
     if (asked === null) return server.answer(request, 400, JSON_TYPE, NO_JSON);
     const withUsage = asked.stream_options?.include_usage === true;
-    const created = Math.floor(this.#epochSeconds());
     const { id, withTools } = run.one;
-    const answer = cannedAnswer(path, { id: `answer-${id}`, created, withUsage, withTools });
+    const answer = cannedAnswer(path, { id: `answer-${id}`, created: CREATED, withUsage, withTools });
     const before = run.requests.length;
     const { port } = server.requestIP(request)!;
     const kept: CaseRequest = { atUs: this.#clock.now(), status: 200, port, toldText: false, retryAfterS: null };

@@ -6,7 +6,7 @@ import { whenOrphaned } from "../../host/parent.ts";
 import { printableJson } from "../../host/printable.ts";
 import { textAtMost } from "../../host/read-at-most.ts";
 import { takeOptions } from "../../options/take-options.ts";
-import { type StressCase, stressCase, stressCases } from "../../stress/cases.ts";
+import { distinct, type StressCase, stressCase, stressCases } from "../../stress/cases.ts";
 import { junitOf } from "../../stress/junit.ts";
 import { stressPage } from "../../stress/page.ts";
 import { randomPlan } from "../../stress/random-plans.ts";
@@ -162,8 +162,10 @@ async function waited(
 function casesOf({ faults, replay, random, seed = 1, seeds = 1 }: StressValues): StressCase[] {
   if (replay !== undefined) return [stressCase(replay, seed)];
   if (random !== undefined)
-    return Array.from({ length: random }, (_, i) =>
-      stressCase(randomPlan((seed * 1_000_003 + i) % SEEDS, 1, RANDOM_FAULTS), seed),
+    return distinct(
+      Array.from({ length: random }, (_, i) =>
+        stressCase(randomPlan((seed * 1_000_003 + i) % SEEDS, 1, RANDOM_FAULTS), seed),
+      ),
     );
   return Array.from({ length: seeds }, (_, i) => stressCases(faults ?? [], seed + i)).flat();
 }
