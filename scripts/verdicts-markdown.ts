@@ -1,5 +1,7 @@
 /** How does docs/client-verdicts.md show what clients came to? */
 import { parsePlan } from "../src/faults/parse.ts";
+import { plannedRule } from "../src/faults/rows/row.ts";
+import type { PlannedFault } from "../src/faults/types.ts";
 import { isRed, type StressVerdict } from "../src/stress/verdict.ts";
 import { driverPackages } from "../test/clients/drivers/packages.ts";
 
@@ -111,10 +113,11 @@ function casesTable(known: readonly ClientVerdicts[]): string[] {
           : `unstable (${[...new Set(all)].map((one) => SHORT[one] ?? one).join(", ")})`;
         by.set(said, [...(by.get(said) ?? []), client]);
       }
-      const { row } = parsePlan(plan).faults[0]!;
+      const [fault] = parsePlan(plan).faults as [PlannedFault];
+      const rule = plannedRule(fault);
       const who = [...by].map(([verdict, names]) => `**${verdict}**: ${names.join(", ")}`).join("; ");
-      const threads = THREADS[row.id] ?? "";
-      return `| \`${shortPlan(plan)}\` | ${cell(row.what)} | ${cell(row.oracle)} | ${cell(row.text)} | ${who} | ${threads} |`;
+      const threads = THREADS[fault.row.id] ?? "";
+      return `| \`${shortPlan(plan)}\` | ${cell(rule.what)} | ${cell(rule.oracle)} | ${cell(rule.text)} | ${who} | ${threads} |`;
     });
   const head = ["Case", "On the wire", "A correct client", "By", "Who does not", "Threads of the like"];
   return [`| ${head.join(" | ")} |`, "|---|---|---|---|---|---|", ...rows];

@@ -65,15 +65,19 @@ export function dialectOf(json: EventJson): AnswerDialect | null {
       : null;
 }
 
-/** Where the text of a delta stands; null: it has none. */
+/** The text of a delta. */
 export interface TextPlace {
+  /** Name of its field. */
+  readonly name: string;
   readonly text: string;
   put(text: string | null): void;
 }
 
+/** Returns the first field of a delta that has text; null if none has. */
 export function textIn(json: EventJson): TextPlace | null {
   const first = json?.choices?.[0];
-  if (first !== undefined) return firstText(first.delta ?? first, ["content", "reasoning", "text"]);
+  if (first !== undefined)
+    return firstText(first.delta ?? first, ["content", "reasoning", "reasoning_content", "text"]);
   if (typeof json?.text_output === "string") return firstText(json, ["text_output"]);
   if (typeof json?.type !== "string") return null;
   if (json.type === "content_block_delta") return firstText(json.delta, ["text", "thinking"]);
@@ -85,6 +89,7 @@ function firstText(holder: EventJson, names: readonly string[]): TextPlace | nul
   return name === undefined
     ? null
     : {
+        name,
         text: holder[name],
         put: (text) => {
           holder[name] = text;

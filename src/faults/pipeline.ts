@@ -66,7 +66,7 @@ export class FaultPipeline {
     closes = () => this.#http.closes;
     this.#coding = new CodingStage(possible, this.#http);
     this.#text = new TextStage(possible, this.#coding, room);
-    this.#events = new EventStage(possible, this.#fates);
+    this.#events = new EventStage(possible, this.#fates, room);
     const swap = possible.find(({ id }) => id === "H5");
     this.#swap = swap?.word() === "swap" ? swap : null;
   }

@@ -1,7 +1,9 @@
-/** Which faults are there? A row each, by its id: docs/faults.md is made from them. */
+/** The table of all faults, by id. docs/faults.md is generated from it. */
+import { admissionRows, clientRows } from "./rows/admission.ts";
 import { byteRows } from "./rows/bytes.ts";
+import { endRows } from "./rows/ends.ts";
 import { grpcRows } from "./rows/grpc.ts";
-import { admissionRows, clientRows, endRows, httpRows } from "./rows/http.ts";
+import { httpRows } from "./rows/http.ts";
 import { jsonRows } from "./rows/json.ts";
 import { sseRows, timingRows } from "./rows/sse.ts";
 import type { FaultRow } from "./types.ts";

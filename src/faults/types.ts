@@ -35,13 +35,28 @@ export type FaultParameter =
       readonly most: number;
     };
 
-/** One kind of fault. */
-export interface FaultRow {
+/** What a fault writes, and how `stress` judges a client that reads it. */
+export interface FaultRule {
+  /** What is on the wire: a noun phrase, which stands alone in tables. */
+  readonly what: string;
+  /** What a correct client does. */
+  readonly oracle: string;
+  /** The text that says so. "our rule": no text does, and we judge by a rule of ours. "policy": nobody is judged. */
+  readonly text: string;
+  /**
+   * "policy": any behaviour but a crash is right. "either": the text, or an error. null: what a correct reader makes of the
+   * bytes, which is the text or an error.
+   */
+  readonly allows: "either" | "policy" | null;
+}
+
+/** One kind of fault. Its rule holds for each way that has none of its own. */
+export interface FaultRow extends FaultRule {
   /** As in the list of faults; stable. */
   readonly id: string;
   readonly stage: FaultStage;
-  /** What is on the wire. */
-  readonly what: string;
+  /** The fault's ways, by a word of its first parameter of words, with the parts of the rule that differ. */
+  readonly ways: Readonly<Record<string, Partial<FaultRule>>>;
   readonly parameters: readonly FaultParameter[];
   readonly positions: readonly PositionKind[];
   /** Whether a byte inside an event can be named. */
@@ -49,10 +64,6 @@ export interface FaultRow {
   /** The position where none is named. */
   readonly position: string;
   readonly dialects: readonly AnswerDialect[];
-  /** What a correct client does. */
-  readonly oracle: string;
-  /** The text that says so; "policy": none does. */
-  readonly text: string;
   /** Reaches connections and other requests too. */
   readonly reaches: "answer" | "others";
   /** Where it can be; elsewhere it does nothing. */

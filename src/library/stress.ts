@@ -44,6 +44,8 @@ export interface StressSeen {
   readonly usage?: SeenUsage | null;
   /** In their order. */
   readonly toolCalls?: readonly SeenToolCall[] | null;
+  /** Reasoning, which is not part of `text`; null or absent: the client does not know. */
+  readonly reasoning?: string | null;
   /** Null or absent: it saw none. */
   readonly error?: SeenError | null;
 }
@@ -74,6 +76,8 @@ export interface StressOptions {
 export interface StressResult {
   /** Orders the case again. */
   readonly plan: string;
+  /** What the plan's faults write, in words. */
+  readonly fault: string;
   /** One of docs/stress.md's. */
   readonly verdict: string;
   /** In a sentence. */
@@ -87,6 +91,7 @@ export interface StressResult {
 interface Listed {
   readonly id: string;
   readonly plan: string;
+  readonly fault: string;
   readonly url: string;
   readonly asks: number;
   readonly atOnce: boolean;
@@ -119,7 +124,7 @@ interface Asking {
   readonly clock: WallClock;
 }
 
-async function throughCase(asking: Asking, { plan, url, asks, atOnce }: Listed): Promise<StressResult> {
+async function throughCase(asking: Asking, { plan, fault, url, asks, atOnce }: Listed): Promise<StressResult> {
   const over = new AbortController();
   const ask = () => asked(asking, url, over);
   const seen: object[] = [];
@@ -132,7 +137,7 @@ async function throughCase(asking: Asking, { plan, url, asks, atOnce }: Listed):
     if (!answer.ok) throw new TypeError(`the client's answer is ${JSON.stringify(judged)}`);
   }
   over.abort();
-  return { plan, ...judged };
+  return { plan, fault, ...judged };
 }
 
 async function asked({ client, caseMs, clock }: Asking, url: string, over: AbortController): Promise<object> {

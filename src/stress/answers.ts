@@ -11,6 +11,9 @@ export interface CannedAnswer {
   readonly whole: string;
 }
 
+/** Reasoning of an answer that has some. */
+export const REASONED = "First, the umlauts. Then the hedgehog 🦔.";
+
 /** Path behind the base URL; the last one counts where several fit. */
 export type AnswerPath = "/chat/completions" | "/completions" | "/messages" | "/responses";
 
@@ -19,8 +22,8 @@ const named = (type: string, value: object) => `event: ${type}\n${json({ type, .
 const DONE = "data: [DONE]\n\n";
 
 /** Pieces of a few characters, never inside one. */
-function pieces(): string[] {
-  const all = [...SAID];
+function pieces(text = SAID): string[] {
+  const all = [...text];
   return Array.from({ length: Math.ceil(all.length / PIECES) }, (_, i) =>
     all.slice(i * PIECES, (i + 1) * PIECES).join(""),
   );
@@ -37,10 +40,22 @@ export const TOOLS = CALLED.map(({ name, arguments: args }) => {
   return { type: "function", function: { name, parameters: { type: "object", properties } } };
 });
 
-/** `id`: of the answer; `created`: Unix seconds. */
+export interface AnswerOptions {
+  readonly id: string;
+  /** Unix seconds. */
+  readonly created: number;
+  /** Adds a chunk with usage to a stream. */
+  readonly withUsage: boolean;
+  /** Calls tools, in the chat dialect. */
+  readonly withTools: boolean;
+  /** Begins with reasoning, in the chat dialect. */
+  readonly withReasoning: boolean;
+}
+
+/** Returns the answer of a path, as a stream and in one piece. */
 export function cannedAnswer(
   path: AnswerPath,
-  { id, created, withUsage, withTools }: { id: string; created: number; withUsage: boolean; withTools: boolean },
+  { id, created, withUsage, withTools, withReasoning }: AnswerOptions,
 ): CannedAnswer {
   if (path === "/messages") return message(id);
   if (path === "/responses") return response(id, created);
@@ -57,12 +72,17 @@ export function cannedAnswer(
     : chunk([choice(first, null)]);
   const usage = withUsage ? [chunk([], { usage: USAGE })] : [];
   const said = others.map((piece) => chunk([choice(piece, null)]));
+  const reasons = withReasoning && isChat;
+  const reasoned = (reasons ? pieces(REASONED) : []).map((reasoning) =>
+    chunk([{ index: 0, delta: { role: "assistant", reasoning }, finish_reason: null }]),
+  );
+  const wholeMessage = { role: "assistant", content: SAID, ...(reasons ? { reasoning: REASONED } : {}) };
   const wholeChoice = isChat
-    ? { index: 0, message: { role: "assistant", content: SAID }, finish_reason: "stop" }
+    ? { index: 0, message: wholeMessage, finish_reason: "stop" }
     : { index: 0, text: SAID, finish_reason: "stop" };
   const object = isChat ? "chat.completion" : "text_completion";
   return {
-    events: [opening, ...said, chunk([choice("", "stop")]), ...usage, DONE],
+    events: [...reasoned, opening, ...said, chunk([choice("", "stop")]), ...usage, DONE],
     whole: JSON.stringify({ ...head, object, choices: [wholeChoice], usage: USAGE }),
   };
 }

@@ -1,36 +1,29 @@
-/** Which cases does a client go through, and what is right in each? */
+/** The cases of a stress run: a plan each, and what a client may do with it. */
 import { FaultDraws } from "../faults/draws.ts";
 import { rowsNamed } from "../faults/order.ts";
 import { parsePlan, plainFault } from "../faults/parse.ts";
-import { actsOn } from "../faults/rows/row.ts";
+import { actsOn, plannedRule, rulesOf } from "../faults/rows/row.ts";
 import { FAULT_ROWS } from "../faults/table.ts";
-import type { FaultRow, Plan } from "../faults/types.ts";
-
-/** What a client may make of a disturbed answer. */
-export type Allowance =
-  /** The text as it was sent, and no error. */
-  | "same"
-  /** An error. */
-  | "error"
-  /** The text without an error, or an error. */
-  | "either"
-  /** The texts leave it open: nothing is wrong. */
-  | "policy";
+import type { FaultRow, FaultRule, Plan } from "../faults/types.ts";
 
 export interface StressCase {
   readonly id: string;
   readonly plan: Plan;
   /** The line of the plan. */
   readonly line: string;
+  /** What the plan's faults write: noun phrases with semicolons between them. */
+  readonly what: string;
   /** So many requests of the case are disturbed; those behind are clean, so that trying again helps. */
   readonly disturbed: number;
-  /** What the plan leaves open whatever was read of it; null: what a correct reader finds decides. */
-  readonly allowance: Allowance | null;
+  /** What the client may do, by the rules of the plan's faults: the loosest of them. */
+  readonly allows: FaultRule["allows"];
   /** So many times the client asks, one behind the other over the same connections, or all at once. */
   readonly asks: number;
   readonly atOnce: boolean;
-  /** The answer is two tool calls, where the dialect is chat. */
+  /** True if the answer is two tool calls, in the chat dialect. */
   readonly withTools: boolean;
+  /** True if the answer begins with reasoning, in the chat dialect. */
+  readonly withReasoning: boolean;
   /** Cases with less of the same, and with nothing of it: work may not grow faster than bytes. null: that is not looked at. */
   readonly less: { readonly small: StressCase; readonly clean: StressCase } | null;
 }
@@ -49,32 +42,10 @@ const SHORT: Readonly<Record<string, string>> = {
   H7: "bytes=700",
 };
 
+/** Faults that need tool calls to act on. */
+const TOOL_FAULTS = ["J7", "J16"];
 /** Faults from which trying again helps. */
 const PASSING = ["A1", "A2", "A5", "E8"];
-const POLICY = ["S5", "S11", "T1", "T2", "T3", "T7", "J12", "H9", "J11"];
-const EITHER = [
-  "A3",
-  "E9",
-  "B3",
-  "B9",
-  "S8",
-  "S9,single",
-  "S12",
-  "H3",
-  "H5",
-  "H10",
-  "J4",
-  "J7",
-  "J8",
-  "E1,bare",
-  "S14",
-  "H6",
-  "S7",
-  "E5",
-  "J6",
-  "H2,cut",
-  "H1,garbage",
-];
 /** What one answer cannot show: a connection that is used again; requests that meet, each a while under way. */
 const MEETING: Readonly<Record<string, { readonly more: string; readonly asks: number; readonly atOnce: boolean }>> = {
   E9: { more: "", asks: 2, atOnce: false },
@@ -107,16 +78,15 @@ export function distinct(cases: readonly StressCase[]): StressCase[] {
   return [...new Map(cases.map((one) => [one.id, one])).values()];
 }
 
-/** Whether the texts leave it open what a client does with it, whichever way it acts. */
-export const isOpenRow = ({ id }: FaultRow): boolean => POLICY.includes(id);
+/** Reports whether a client is judged in no way of the fault. */
+export const isOpenRow = (row: FaultRow): boolean => rulesOf(row).every(({ rule }) => rule.allows === "policy");
 
 const ID_CHARACTERS = 60;
 const allRows = () => [...FAULT_ROWS.values()].filter((row) => row.stage !== "client" && actsOn(row, "1.1"));
 
 function linesOf(row: FaultRow): string[] {
-  const first = row.parameters.find(({ type }) => type === "word");
-  const ways = first?.type === "word" ? first.words : [""];
   const place = plainFault(row).position.kind === "drawn" ? "@?12" : "";
+  const ways = rulesOf(row).map(({ way }) => way);
   const usable = ways.filter((way) => !(row.id === "E8" && way === "accept"));
   const more = MEETING[row.id]?.more ?? "";
   return usable.map((way) => [`${row.id}${place}`, way, SHORT[row.id] ?? ""].filter(Boolean).join(",") + more);
@@ -140,8 +110,7 @@ export function stressCase(line: string, seed: number): StressCase {
   const plan = statesSeed ? read : { ...read, seed };
   const key = plan.key === null ? "" : `,key=${encodeURIComponent(plan.key)}`;
   const ids = plan.faults.map(({ row }) => row.id);
-  const named = (list: readonly string[]) =>
-    plan.faults.some(({ row, values }) => list.includes(row.id) || list.includes(`${row.id},${values.how}`));
+  const allowed = plan.faults.map((fault) => plannedRule(fault).allows);
   const passes = ids.some((id) => PASSING.includes(id));
   const meeting = ids.map((id) => MEETING[id]).find((one) => one !== undefined);
   const grown = GROWING.find(([large]) => large === faults);
@@ -150,10 +119,12 @@ export function stressCase(line: string, seed: number): StressCase {
     plan,
     line: `${faults}#seed=${plan.seed}${key}`,
     disturbed: passes || ids.includes("E9") ? 1 : Number.POSITIVE_INFINITY,
-    allowance: named(POLICY) ? "policy" : named(EITHER) ? "either" : null,
+    what: plan.faults.map((fault) => plannedRule(fault).what).join("; "),
+    allows: (["policy", "either"] as const).find((one) => allowed.includes(one)) ?? null,
     asks: meeting?.asks ?? 1,
     atOnce: meeting?.atOnce ?? false,
-    withTools: ids.includes("J7"),
+    withTools: ids.some((id) => TOOL_FAULTS.includes(id)),
+    withReasoning: ids.includes("J19"),
     less:
       grown === undefined ? null : { small: stressCase(grown[1], plan.seed), clean: stressCase(grown[2], plan.seed) },
   };

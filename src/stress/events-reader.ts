@@ -16,6 +16,8 @@ export class EventsReader {
   finish: string | null = null;
   usage: { prompt: number; completion: number } | null = null;
   error: string | null = null;
+  /** Reasoning of the first choice, whichever of its two fields it came in. */
+  reasoning = "";
   /** There were deltas of tool calls. */
   calls = false;
   /** The stream's last event was there. */
@@ -41,8 +43,8 @@ export class EventsReader {
   /** JSON in one piece. */
   whole(text: string): void {
     const json = parsed(text);
-    if (json === null) this.error = "no JSON";
-    else if (json.error) this.error = "an error as answer";
+    if (json === null) this.error = "the body is not JSON";
+    else if (json.error) this.error = "the body is an error";
     else this.#wholeAnswer(json);
     this.done = true;
   }
@@ -62,7 +64,7 @@ export class EventsReader {
       } else this.#skipsLf = false;
     }
     this.#line += text.slice(from);
-    if (this.#line.length + this.#dataLength > EVENT_MOST) this.error = "an event without an end";
+    if (this.#line.length + this.#dataLength > EVENT_MOST) this.error = "an event has no end within 16 MiB";
   }
 
   #field(line: string): void {
@@ -86,13 +88,13 @@ export class EventsReader {
     if (this.done || data === "") return;
     if (data === "[DONE]" || data === '"[DONE]"') {
       this.done = true;
-      if (this.finish === null) this.error = "the end without a finish reason";
+      if (this.finish === null) this.error = "the last event came without a finish reason";
       return;
     }
     const json = parsed(data);
     if (json === null || this.#name === "error" || json.error || json.type === "error") {
       // A comment that came as data says nothing.
-      if (!data.startsWith(":")) this.error = json === null ? "an event that is no JSON" : "an error in the stream";
+      if (!data.startsWith(":")) this.error = json === null ? "an event is not JSON" : "the stream contains an error";
     } else this.#chunk(json);
   }
 
@@ -103,6 +105,8 @@ export class EventsReader {
     const delta =
       choice?.delta?.content ?? choice?.text ?? (json.type === "content_block_delta" ? json.delta?.text : null);
     if (choice?.delta?.tool_calls) this.calls = true;
+    const reasoning = choice?.delta?.reasoning ?? choice?.delta?.reasoning_content;
+    if (typeof reasoning === "string") this.reasoning += reasoning;
     if (typeof delta === "string") this.text += delta;
     else if (json.type === "response.output_text.delta" && typeof json.delta === "string") this.text += json.delta;
     this.#reason(choice?.finish_reason || json.delta?.stop_reason);
@@ -110,7 +114,7 @@ export class EventsReader {
     if (!LAST_TYPES.includes(json.type)) return;
     if (json.response) this.#reason(json.response.status);
     this.done = true;
-    if (this.finish === null) this.error = "the end without a finish reason";
+    if (this.finish === null) this.error = "the last event came without a finish reason";
   }
 
   #wholeAnswer(json: Json): void {
@@ -121,7 +125,7 @@ export class EventsReader {
     this.text = typeof said === "string" ? said : parts.filter((part) => typeof part === "string").join("");
     this.#reason(choice?.finish_reason ?? json.stop_reason ?? json.status);
     this.#counted(json.usage);
-    if (this.finish === null) this.error = "no finish reason";
+    if (this.finish === null) this.error = "the answer has no finish reason";
   }
 
   #reason(reason: unknown): void {

@@ -29,7 +29,7 @@ export interface FaultKnown {
   readonly what: string;
   /** What a correct client does. */
   readonly oracle: string;
-  /** Which text says so: a standard, a reference; `policy` where it is the client's own choice. */
+  /** The text that says so. "our rule": no text does, and a rule of ours decides. "policy": nobody is judged. */
   readonly text: string;
 }
 

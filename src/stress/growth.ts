@@ -25,11 +25,16 @@ export function growthVerdict(
   if (clean.cost === null || small.cost === null || large.cost === null) return null;
   const more = large.cost.peakBytes - clean.cost.peakBytes;
   if (more > MEMORY_BASE + MEMORY_TIMES * large.bytes)
-    return ["memory", `${mib(more)} more for ${mib(large.bytes)} that were sent`];
+    return ["memory", `The client took ${mib(more)} more memory for an answer of ${mib(large.bytes)}.`];
   const [some, much] = [small.cost.cpuMs - clean.cost.cpuMs, large.cost.cpuMs - clean.cost.cpuMs];
   const times = (large.bytes - clean.bytes) / (small.bytes - clean.bytes);
   const isSlow = much > CPU_LEAST_MS && much > SLACK * times * Math.max(some, NOISE_MS);
-  return isSlow ? ["slow", `${ms(much)} of CPU, ${ms(some)} for a ${times.toFixed(1)}th of the bytes`] : null;
+  return isSlow
+    ? [
+        "slow",
+        `The client took ${ms(much)} of CPU, and ${ms(some)} for an answer that is ${times.toFixed(1)} times smaller.`,
+      ]
+    : null;
 }
 
 const mib = (bytes: number) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;

@@ -1,4 +1,4 @@
-/** How does CI show a run? JUnit's XML: a test per case, a failure where it is red, or other than expected. */
+/** The report of a stress run as JUnit's XML: a test per case, a failure where it is red, or differs from what was expected. */
 import type { CaseResult } from "./result.ts";
 import { isRed } from "./verdict.ts";
 
@@ -11,7 +11,7 @@ export function junitOf(results: readonly CaseResult[], expected: ReadonlyMap<st
   const cases = results.map((one) => {
     const name = `name="${markupText(one.plan)}" classname="understudy.stress" time="${(one.ms / 1000).toFixed(3)}"`;
     if (failed(one))
-      return `  <testcase ${name}><failure type="${one.verdict}" message="${markupText(one.why)}"/></testcase>`;
+      return `  <testcase ${name}><failure type="${one.verdict}" message="${markupText(`${one.fault}. ${one.why}`)}"/></testcase>`;
     return skipped(one) ? `  <testcase ${name}><skipped/></testcase>` : `  <testcase ${name}/>`;
   });
   const counts = `tests="${results.length}" failures="${count(failed)}" skipped="${count((one) => skipped(one) && !failed(one))}"`;

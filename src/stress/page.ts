@@ -1,4 +1,4 @@
-/** How does a run look in a browser? One file without any script: what was red, what left and when, beside what the client said. */
+/** The report of a stress run as a page of HTML without scripts: red cases with the bytes sent and what the client reported. */
 import { markupText } from "./junit.ts";
 import type { CaseResult } from "./result.ts";
 import type { TimelineAnswer } from "./timeline.ts";
@@ -14,15 +14,16 @@ li { overflow-wrap: anywhere } li span { color: #777 } .ok { color: #1b6e2d } .o
 @media (prefers-color-scheme: dark) { body { color: #ddd; background: #1b1b1b } summary b { color: #ff8a80 } .ok { color: #7bd88f } }
 @media (max-width: 60em) { .two { grid-template-columns: 1fr } }`;
 
-export function stressPage(results: readonly CaseResult[], title: string): string {
+/** Returns the page. `again` returns the command that repeats a plan. */
+export function stressPage(results: readonly CaseResult[], title: string, again: (plan: string) => string): string {
   const red = results.filter(({ verdict }) => isRed(verdict));
   const counts = VERDICTS.map((name) => [name, results.filter(({ verdict }) => verdict === name).length] as const);
   const rows = counts.flatMap(([name, count]) => (count === 0 ? [] : [`<tr><td>${name}</td><td>${count}</td></tr>`]));
   const others = results
     .filter(({ verdict }) => !isRed(verdict))
-    .map(({ plan, verdict, why }) => {
+    .map(({ plan, fault, verdict, why }) => {
       const tone = verdict === "ok" ? "ok" : "open";
-      return `<tr><td class="${tone}">${verdict}</td><td><code>${markupText(plan)}</code></td><td>${markupText(why)}</td></tr>`;
+      return `<tr><td class="${tone}">${verdict}</td><td><code>${markupText(plan)}</code></td><td>${markupText(fault)}</td><td>${markupText(why)}</td></tr>`;
     });
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -30,25 +31,28 @@ export function stressPage(results: readonly CaseResult[], title: string): strin
 <h1>${markupText(title)}</h1>
 <table>${rows.join("")}<tr><th>cases</th><th>${results.length}</th></tr></table>
 <h2>${red.length === 0 ? "Nothing is red" : `Red: ${red.length}`}</h2>
-${red.map(redCase).join("\n")}
+${red.map((one) => redCase(one, again(one.plan))).join("\n")}
 <h2>The others</h2>
 <table>${others.join("\n")}</table>
 </body></html>
 `;
 }
 
-function redCase({ plan, verdict, why, said, wire, requests, gapsMs, connections }: CaseResult): string {
+function redCase(
+  { plan, fault, verdict, why, said, wire, requests, gapsMs, connections }: CaseResult,
+  command: string,
+): string {
   const heard =
     said === null
-      ? "<p>It says nothing: the wire alone was judged.</p>"
+      ? "<p>The client reported nothing: the wire alone was judged.</p>"
       : `<table>${Object.entries(said)
           .filter(([, value]) => value !== null)
           .map(([name, value]) => `<tr><th>${name}</th><td><pre>${markupText(shown(value))}</pre></td></tr>`)
           .join("")}</table>`;
   const seen = `${requests} requests${gapsMs.length > 0 ? `, ${gapsMs.join(", ")} ms apart` : ""}; ${connections.opened} connections, ${connections.open} open at the end`;
-  return `<details><summary><b>${verdict}</b> <code>${markupText(plan)}</code> ${markupText(why)}</summary>
-<p>Again: <code>understudy stress --replay '${markupText(plan)}' …</code></p>
-<div class="two"><div><h3>What left</h3>${wire.map(answerList).join("")}<p>${seen}</p></div><div><h3>What the client said</h3>${heard}</div></div>
+  return `<details><summary><b>${verdict}</b> <code>${markupText(plan)}</code> ${markupText(fault)}. ${markupText(why)}</summary>
+<p>To repeat it: <code>${markupText(command)}</code></p>
+<div class="two"><div><h3>What was sent</h3>${wire.map(answerList).join("")}<p>${seen}</p></div><div><h3>What the client reported</h3>${heard}</div></div>
 </details>`;
 }
 

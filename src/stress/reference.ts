@@ -20,8 +20,8 @@ export function referenceClient(timer: Required<Timer>, timeoutMs: number, retri
       const again = (!any && failure !== null) || (failure !== null && PASSING.includes(status));
       const waitS = again && attempt < retries ? waitOf(reader) : null;
       if (waitS === null) {
-        const { text, finish, usage } = events;
-        return seenAnswer({ text, finish, usage, error: failure, own: failure === null ? null : true });
+        const { text, finish, usage, reasoning } = events;
+        return seenAnswer({ text, finish, usage, reasoning, error: failure, own: failure === null ? null : true });
       }
       await pause(waitS * 1e6);
     }
@@ -59,7 +59,7 @@ function once({ hostname, port, pathname }: URL, timer: Required<Timer>, timeout
   const wait = () => {
     takeBack();
     takeBack = timer.after(timeoutMs * 1000, () => {
-      reader.error ??= "nothing came in time";
+      reader.error ??= "no byte came before the timeout";
       over();
     });
   };

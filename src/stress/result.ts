@@ -4,13 +4,16 @@ import type { StressCase } from "./cases.ts";
 import type { SeenAnswer } from "./seen.ts";
 import type { CaseRun, StressServer } from "./server.ts";
 import type { TimelineAnswer } from "./timeline.ts";
-import { isRed, type StressVerdict, verdictOf } from "./verdict.ts";
+import { isRed, NOTHING_READ, type StressVerdict, verdictOf } from "./verdict.ts";
 
 export interface CaseResult {
   readonly id: string;
   /** Orders the case again. */
   readonly plan: string;
+  /** What the plan's faults write. */
+  readonly fault: string;
   readonly verdict: StressVerdict;
+  /** Why, in sentences. */
   readonly why: string;
   /** Who says what was seen; "wire": nobody, the wire alone was judged. */
   readonly by: "client" | "wire";
@@ -20,7 +23,7 @@ export interface CaseResult {
   readonly connections: { readonly opened: number; readonly open: number };
   readonly ms: number;
   /** The last of what the client said; null: nothing. */
-  readonly said: Pick<SeenAnswer, "text" | "finish" | "usage" | "toolCalls" | "error" | "cost"> | null;
+  readonly said: Pick<SeenAnswer, "text" | "finish" | "usage" | "toolCalls" | "reasoning" | "error" | "cost"> | null;
   /** What left, in red cases. */
   readonly wire: readonly TimelineAnswer[];
 }
@@ -49,13 +52,14 @@ export async function caseResult(
 ): Promise<CaseResult> {
   if (server.wireOf(run).unfinished > 0) await stressPause(clock, LEAK_US);
   const wire = server.wireOf(run);
-  const reading = run.reading ?? { text: "", failure: null, usage: null, calls: false };
+  const reading = run.reading ?? NOTHING_READ;
   const judged = verdictOf({ one, reading, reached: run.reached ?? true, seen, wire, retries, growth });
   const { requests } = wire;
   const last = seen?.at(-1);
   return {
     id: one.id,
     plan: one.line,
+    fault: one.what,
     ...judged,
     by: seen === null ? "wire" : "client",
     requests: requests.length,
@@ -67,8 +71,16 @@ export async function caseResult(
   };
 }
 
-function saidOf({ text, finish, usage, toolCalls, error, cost }: SeenAnswer): NonNullable<CaseResult["said"]> {
-  return { text: text.slice(0, TEXT_MOST), finish, usage, toolCalls, error, cost };
+function saidOf({
+  text,
+  finish,
+  usage,
+  toolCalls,
+  reasoning,
+  error,
+  cost,
+}: SeenAnswer): NonNullable<CaseResult["said"]> {
+  return { text: text.slice(0, TEXT_MOST), finish, usage, toolCalls, reasoning, error, cost };
 }
 
 export const stressPause = (clock: Clock, us: number) =>

@@ -12,6 +12,8 @@ export interface SeenAnswer {
   readonly finish: string | null;
   readonly usage: { readonly prompt: number; readonly completion: number } | null;
   readonly toolCalls: readonly SeenCall[] | null;
+  /** Reasoning, which is not part of `text`; "": none. */
+  readonly reasoning: string | null;
   /** What kind of error it saw; null: none. */
   readonly error: string | null;
   /** The error is of a kind that is the client's own; null: it does not say. */
@@ -53,6 +55,7 @@ const NOTHING: SeenAnswer = {
   finish: null,
   usage: null,
   toolCalls: null,
+  reasoning: null,
   error: null,
   own: null,
   ended: "answered",
@@ -63,13 +66,14 @@ const NOTHING: SeenAnswer = {
 export const seenAnswer = (known: Partial<SeenAnswer>): SeenAnswer => ({ ...NOTHING, ...known });
 
 export const SEEN_SHAPE =
-  '{"text": TEXT, "finish": TEXT or null, "usage": {"prompt": N, "completion": N} or null, "toolCalls": [{"name": TEXT, "arguments": TEXT}] or null, "error": null or {"kind": TEXT, "message": TEXT, "own": true or false}}';
+  '{"text": TEXT, "finish": TEXT or null, "usage": {"prompt": N, "completion": N} or null, "toolCalls": [{"name": TEXT, "arguments": TEXT}] or null, "reasoning": TEXT or null, "error": null or {"kind": TEXT, "message": TEXT, "own": true or false}}';
 
 /** What a client says of a case; null: it is not of that shape. Only `text` has to be there. */
 export function seenIn(json: unknown): SeenAnswer | null {
   if (!isRecord(json) || typeof json.text !== "string") return null;
-  const { finish = null, usage = null, toolCalls = null, error = null } = json;
+  const { finish = null, usage = null, toolCalls = null, reasoning = null, error = null } = json;
   if (finish !== null && typeof finish !== "string") return null;
+  if (reasoning !== null && typeof reasoning !== "string") return null;
   if (usage !== null && !(isRecord(usage) && isCount(usage.prompt) && isCount(usage.completion))) return null;
   if (!["answered", "crashed", "hung"].includes((json.ended as string | undefined) ?? "answered")) return null;
   const isCall = (one: unknown) => isRecord(one) && typeof one.name === "string" && typeof one.arguments === "string";
@@ -81,6 +85,7 @@ export function seenIn(json: unknown): SeenAnswer | null {
     finish,
     usage: usage as SeenAnswer["usage"],
     toolCalls: toolCalls as SeenAnswer["toolCalls"],
+    reasoning,
     error: said,
     own: isRecord(error) && typeof error.own === "boolean" ? error.own : null,
     ended: (json.ended as SeenAnswer["ended"] | undefined) ?? "answered",

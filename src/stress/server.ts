@@ -9,11 +9,11 @@ import type { Clock } from "../host/clock.ts";
 import { bodyWithin } from "../http/body-within.ts";
 import type { DisturbedAnswer, EventSink } from "../http/sink.ts";
 import { HttpServer } from "../http/socket/server.ts";
-import { type AnswerPath, cannedAnswer, SAID } from "./answers.ts";
+import { type AnswerPath, cannedAnswer, REASONED, SAID } from "./answers.ts";
 import type { StressCase } from "./cases.ts";
 import type { SeenRequest, SeenRequests } from "./seen.ts";
 import { Timeline, type TimelineAnswer } from "./timeline.ts";
-import type { WireReading } from "./verdict.ts";
+import { NOTHING_READ, type WireReading } from "./verdict.ts";
 import { WireReader } from "./wire-reader.ts";
 
 /** Longest wait before another attempt that is waited for. */
@@ -155,8 +155,8 @@ export class StressServer {
     const asked = askedIn(body);
     if (asked === null) return server.answer(request, 400, JSON_TYPE, NO_JSON);
     const withUsage = asked.stream_options?.include_usage === true;
-    const { id, withTools } = run.one;
-    const answer = cannedAnswer(path, { id: `answer-${id}`, created: CREATED, withUsage, withTools });
+    const { id, withTools, withReasoning } = run.one;
+    const answer = cannedAnswer(path, { id: `answer-${id}`, created: CREATED, withUsage, withTools, withReasoning });
     const before = run.requests.length;
     const { port } = server.requestIP(request)!;
     const kept: CaseRequest = { atUs: this.#clock.now(), status: 200, port, toldText: false, retryAfterS: null };
@@ -178,7 +178,7 @@ export class StressServer {
         kept.retryAfterS = retryAfterOf(instead.headers, this.#epochSeconds());
         // Whoever waits as long as it is told is not hanging.
         run.lastUs = this.#clock.now() + Math.min(WAIT_MOST_S, (kept.retryAfterS ?? 0) + 1) * 1e6;
-        const refused = { text: "", failure: `status ${instead.status}`, usage: null, calls: false };
+        const refused = { ...NOTHING_READ, failure: `the server answered with status ${instead.status}` };
         // Where requests meet, some are answered.
         if (run.reading === null || !run.one.atOnce) run.reading = refused;
         return server.answer(request, instead.status, instead.headers, instead.body);
@@ -186,7 +186,12 @@ export class StressServer {
       run.reading = readingOf(run.one, key, asked.stream === true ? answer.events : answer.whole);
     } else {
       kept.toldText = true;
-      run.reading = { text: withTools ? "" : SAID, failure: null, usage: null, calls: withTools };
+      run.reading = {
+        ...NOTHING_READ,
+        text: withTools ? "" : SAID,
+        calls: withTools,
+        reasoning: withReasoning ? REASONED : "",
+      };
     }
     if (asked.stream !== true) return server.answer(request, 200, JSON_TYPE, answer.whole);
     const sink: EventSink = server.open(request, { onDrain() {}, onGone() {} }, null);
@@ -238,10 +243,9 @@ function askedIn(body: Uint8Array): AskedFor | null {
   }
 }
 
-/** Seconds; null: it does not say, or it says nothing that can be. */
+/** Returns the seconds of Retry-After; null if it is missing or invalid. `retry-after-ms` is in no standard: nobody is held to it. */
 function retryAfterOf(headers: Readonly<Record<string, string>>, epochSeconds: number): number | null {
   const after = headers["retry-after"];
-  if (headers["retry-after-ms"] !== undefined) return Number(headers["retry-after-ms"]) / 1000;
   if (after === undefined || after.startsWith("-")) return null;
   // A date has whole seconds.
   return /^\d+$/.test(after) ? Number(after) : Math.max(0, Math.floor(Date.parse(after) / 1000 - epochSeconds));
@@ -270,7 +274,7 @@ export function readingOf({ plan }: StressCase, key: string, answer: readonly st
     if (one.kind === "bytes") reader.push(one.bytes);
     else if (one.kind === "end" && (one.how === "fin" || one.how === "rst")) reader.ended(one.how);
   }
-  const { text, usage } = reader.events;
+  const { text, usage, calls, reasoning } = reader.events;
   const failure = reader.failure ?? (reader.complete ? null : "the answer did not end");
-  return { text, failure, usage, calls: reader.events.calls };
+  return { text, failure, usage, calls, reasoning };
 }

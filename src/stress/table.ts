@@ -1,10 +1,10 @@
-/** How does a report of a stress run look? */
+/** The report of a stress run, as text. */
 import { printable } from "../host/printable.ts";
 import type { CaseResult } from "./result.ts";
 import { isRed, VERDICTS } from "./verdict.ts";
 
 /** Characters of a reason in the table. */
-const WHY_MOST = 200;
+const WHY_MOST = 400;
 
 /** What is left of a red plan, and in how many runs that was found. */
 export interface ShrunkCase {
@@ -14,31 +14,50 @@ export interface ShrunkCase {
   readonly runs: number;
 }
 
-/** The red cases, each with the line that orders it again, and how many there are of each verdict. */
-export function stressTable(results: readonly CaseResult[], shrunk: readonly ShrunkCase[] = [], notCalled = 0): string {
+/**
+ * Returns the report of a run: a line for each red case, with its plan, its fault and why it is red; then the counts of the
+ * verdicts, and the command that repeats the first red case. `again` returns that command for a plan.
+ */
+export function stressTable(
+  results: readonly CaseResult[],
+  again: (plan: string) => string,
+  shrunk: readonly ShrunkCase[] = [],
+  notCalled = 0,
+): string {
   const red = results.filter(({ verdict }) => isRed(verdict));
+  const seed = commonSeed(red);
+  const named = (plan: string) => (seed === null ? plan : plan.slice(0, -seed.length));
   const wide = Math.max(0, ...red.map(({ verdict }) => verdict.length));
-  const wider = Math.max(0, ...red.map(({ plan }) => plan.length));
   const lines = red.map(
-    ({ verdict, plan, why }) => `${verdict.padEnd(wide)}  ${plan.padEnd(wider)}  ${printable(why.slice(0, WHY_MOST))}`,
+    ({ verdict, plan, fault, why }) =>
+      `${verdict.padEnd(wide)}  ${named(plan)} ${printable(`${fault}. ${why}`.slice(0, WHY_MOST))}`,
   );
   const counts = VERDICTS.map((name) => [name, results.filter(({ verdict }) => verdict === name).length] as const);
   const sum = counts.flatMap(([name, count]) => (count === 0 ? [] : [`${count} ${name}`])).join(", ");
   const smaller = shrunk.map(
-    ({ plan, verdict, line, runs }) => `${verdict}: ${plan} comes down to ${line} (${runs} runs)`,
+    ({ plan, verdict, line, runs }) => `${verdict}: ${plan} was reduced to ${line} in ${runs} runs.`,
   );
   const onWire = results.filter(({ by }) => by === "wire").length;
-  const by = onWire === 0 ? [] : [`${onWire} of them by the wire alone: nobody posted what was seen`];
-  const left = notCalled === 0 ? [] : [`${notCalled} cases were not called`];
-  const again = red.length === 0 ? [] : [`one of them again, as the first: --replay '${red[0]!.plan}'`];
+  const by = onWire === 0 ? [] : [`${onWire} judged by the wire alone: nobody reported what the client saw.`];
+  const left = notCalled === 0 ? [] : [`${notCalled} cases were not called.`];
+  const others = red.length < 2 ? "" : ` (of another, put its plan there${seed === null ? "" : `, with ${seed}`})`;
+  const repeat = red.length === 0 ? [] : [`To repeat the first red case${others}:`];
   return [
     ...lines,
     ...smaller,
     `${results.length} ${results.length === 1 ? "case" : "cases"}: ${sum}`,
     ...by,
     ...left,
-    ...again,
+    ...repeat,
+    ...red.slice(0, 1).map(({ plan }) => `  ${again(plan)}`),
   ].join("\n");
+}
+
+/** Returns `#seed=…` if all plans end with the same one; else null. */
+function commonSeed(results: readonly CaseResult[]): string | null {
+  const ends = new Set(results.map(({ plan }) => plan.slice(plan.indexOf("#"))));
+  const [end] = ends;
+  return ends.size === 1 ? end! : null;
 }
 
 /** What is not as it was expected, a line each. */

@@ -52,6 +52,7 @@ export async function stressWait(settings: WaitSettings): Promise<Waited> {
   const listed = ({ one }: Open) => ({
     id: one.id,
     plan: one.line,
+    fault: one.what,
     url: server.urlOf(one),
     asks: one.asks,
     atOnce: one.atOnce,

@@ -69,7 +69,7 @@ export class WireReader {
 
   /** The first error; null: none. */
   get failure(): string | null {
-    if (this.status >= 300) return `status ${this.status}`;
+    if (this.status >= 300) return `the server answered with status ${this.status}`;
     return this.events.done && this.events.error === null ? null : (this.error ?? this.events.error);
   }
 
@@ -100,7 +100,7 @@ export class WireReader {
         return this.#take();
       case "line": {
         if (this.#rest.length < 2) return false;
-        if (this.#rest[0] !== 13 || this.#rest[1] !== 10) this.error = "a chunk without its end";
+        if (this.#rest[0] !== 13 || this.#rest[1] !== 10) this.error = "a chunk has no line end";
         this.#rest = this.#rest.subarray(2);
         this.#framing = "size";
         return true;
@@ -121,9 +121,9 @@ export class WireReader {
     const [line = "", ...fields] = this.#rest.toString("latin1", 0, end).split("\r\n");
     this.#rest = this.#rest.subarray(end + 4);
     this.status = Number(/^HTTP\/1\.[01] (\d{3})/.exec(line)?.[1] ?? 0);
-    if (this.status === 0) this.error = "no HTTP";
+    if (this.status === 0) this.error = "the answer is not HTTP/1";
     if (this.status < 200) {
-      if (++this.#interims > INTERIM_MOST) this.error = "interim answers without an end";
+      if (++this.#interims > INTERIM_MOST) this.error = "interim answers have no end";
       return this.error === null;
     }
     const pairs = fields.map(
@@ -144,7 +144,7 @@ export class WireReader {
     const line = this.#nextLine();
     if (line === null) return false;
     const digits = /^([0-9a-fA-F]{1,8})(?:[ \t]*;.*)?$/.exec(line)?.[1];
-    if (digits === undefined) this.error = "a chunk size that is none";
+    if (digits === undefined) this.error = "a chunk size is not a number";
     else if (Number.parseInt(digits, 16) === 0) this.#framing = "trailers";
     else {
       this.#left = Number.parseInt(digits, 16);
@@ -232,7 +232,7 @@ export class WireReader {
         });
       return gunzipSync(body, { ...limit, ...(last ? {} : { finishFlush: constants.Z_SYNC_FLUSH }) });
     } catch {
-      if (last) this.error = `${coding} that breaks off`;
+      if (last) this.error = `the ${coding} stream is cut off`;
       return Buffer.alloc(0);
     }
   }

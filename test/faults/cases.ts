@@ -72,7 +72,9 @@ function placeFor({ id, position }: FaultRow, way: string): string {
 }
 
 function asked({ id, stage, dialects }: FaultRow): FaultCase["asked"][] {
-  if (id === "J7") return ["calls"];
+  if (id === "J7" || id === "J16") return ["calls"];
+  // Reasoning needs a parser, which these servers have not.
+  if (id === "J19") return [];
   if (stage === "events") return dialects.filter((one) => one !== "generate");
   return ["chat"];
 }

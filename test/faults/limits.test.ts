@@ -78,6 +78,15 @@ test("12 MiB are added to an answer, and no more", () => {
   expect(fired).toEqual([1]);
   expect(bytes.length - clean).toBeGreaterThan(6 * MIB);
   expect(bytes.length - clean).toBeLessThan(ADDED_MOST);
+  // Each chunk holds the text of all before it.
+  const delta = { index: 0, delta: { content: "x".repeat(MIB) }, finish_reason: null };
+  const many = Array.from(
+    { length: 12 },
+    () => `data: ${JSON.stringify({ object: "chat.completion.chunk", choices: [delta] })}\n\n`,
+  );
+  const whole = account("J17@*", many).bytes.length - account("B4@done", many).bytes.length;
+  expect(whole).toBeGreaterThan(8 * MIB);
+  expect(whole).toBeLessThan(ADDED_MOST + MIB);
 });
 
 test("8 MiB of a stream wait for its length; beyond them it has none, and the plan has not acted", () => {

@@ -21,12 +21,16 @@ export interface Way {
   readonly doneAnywhere?: boolean;
   readonly knownFieldsOnly?: boolean;
   readonly dataLines?: "each";
-  readonly emptyData?: "error";
+  /** An event without data is dispatched, and is not JSON. */
+  readonly emptyEvents?: "error";
   readonly noJson?: "ignored" | "crash";
   readonly lineMost?: number;
   readonly trims?: boolean;
   readonly leavesOpen?: boolean;
-  readonly calls?: "by index";
+  readonly calls?: "names added" | "with function";
+  /** A chunk replaces the text before it. */
+  readonly chunks?: "whole text";
+  readonly reasoning?: "text" | "both";
   readonly usage?: "wrong";
   /** Tries again so often: after everything, without waiting, after a failure that passes. */
   readonly retries?: { readonly times: number; readonly after: "everything" | "passing"; readonly waits: boolean };
@@ -49,6 +53,7 @@ export function client(way: Way): StressClient {
 /** State of an answer that is read. */
 class Stream {
   text = "";
+  reasoning = "";
   finish: string | null = null;
   error: string | null = null;
   done = false;
@@ -85,12 +90,13 @@ class Stream {
     const some = this.#data.length > 0;
     this.#data = [];
     if (some) this.#take(data);
+    else if (this.#event !== "" && this.way.emptyEvents === "error") this.error = "no JSON";
     this.#event = "";
   }
 
   #take(data: string): void {
     const { way } = this;
-    if (data === "" && way.emptyData !== "error") return;
+    if (data === "") return;
     if (this.done && way.afterDone !== "read") return;
     if (/^"?\[DONE\]"?$/.test(data) || (way.doneAnywhere && data.includes("[DONE]"))) {
       this.done = true;
@@ -125,21 +131,29 @@ class Stream {
       for (const call of choice.delta?.tool_calls ?? []) this.#call(call);
       const said: string = choice.delta?.content ?? choice.text ?? "";
       const piece = way.trims ? said.trim() : said;
+      const { reasoning, reasoning_content: old } = choice.delta ?? {};
+      this.reasoning += way.reasoning === "both" ? (reasoning ?? "") + (old ?? "") : (reasoning ?? old ?? "");
+      if (way.reasoning === "text") this.text += reasoning ?? "";
+      if (way.chunks === "whole text" && piece !== "") this.text = "";
       if (!(way.dropsRepeated && piece !== "" && this.#last.endsWith(piece))) this.text += piece;
       if (piece !== "") this.#last = piece;
       this.finish = choice.finish_reason || this.finish;
     }
   }
 
-  /** By its index; a right one looks at the id, too, and gives up where there is no telling. */
+  /** By its index. A right client looks at the id as well, and gives up if two calls cannot be told apart. */
   #call(call: ReturnType<typeof JSON.parse>): void {
+    const { way } = this;
     const known = this.calls.get(call.index);
-    const { name = "", arguments: args = "" } = call.function;
-    if (this.way.calls !== "by index" && (call.index === undefined || (known && call.id && known.id !== call.id)))
+    if (way.calls === "with function" && call.function === undefined) this.error = "no function";
+    const name: string = call.function?.name ?? "";
+    const said = call.function?.arguments ?? "";
+    const args = typeof said === "string" ? said : JSON.stringify(said);
+    if (call.index === undefined || (known && call.id && known.id !== call.id))
       this.error = "calls that cannot be told apart";
     if (known === undefined) this.calls.set(call.index, { id: call.id, name, arguments: args });
     else {
-      known.name += name;
+      if (way.calls === "names added" || name !== known.name) known.name += name;
       known.arguments += args;
     }
   }
@@ -167,9 +181,16 @@ async function once(url: string, way: Way, signal: AbortSignal) {
     if ((error as Error).message === "unexpected token") throw error;
     stream.error ??= (error as Error).message;
   }
-  const { text, finish, usage, error } = stream;
+  const { text, finish, usage, reasoning, error } = stream;
   const toolCalls = [...stream.calls.values()].map((call) => ({ name: call.name, arguments: call.arguments }));
-  const seen = seenAnswer({ text, finish, usage, error, toolCalls: toolCalls.length > 0 ? toolCalls : null });
+  const seen = seenAnswer({
+    text,
+    finish,
+    usage,
+    reasoning,
+    error,
+    toolCalls: toolCalls.length > 0 ? toolCalls : null,
+  });
   return { seen, status, retryAfter };
 }
 

@@ -71,7 +71,7 @@ test("faultPlans: what one fault breaks shrinks to that fault alone, wherever it
 });
 
 test("faultPlans: each is a plan, ids are those wanted; FAULTS names all", () => {
-  expect(Object.keys(FAULTS).length).toBe(76);
+  expect(Object.keys(FAULTS).length).toBe(82);
   expect(FAULTS.B8!.oracle).toBe("the mark is ignored");
   const runs = sized("stress", { sample: 100, whole: 5000 });
   fc.assert(

@@ -1,10 +1,15 @@
 /** A case of a full run, and the line that the report prints for it: the same bytes, the same verdict. */
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import net from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { epochSeconds, WallClock } from "../../src/host/clock.ts";
 import { type StressCase, stressCase, stressCases } from "../../src/stress/cases.ts";
+import { markupText } from "../../src/stress/junit.ts";
 import { stressRun } from "../../src/stress/run.ts";
 import { seenAnswer } from "../../src/stress/seen.ts";
+import { main } from "../program.ts";
 import { sampled, seed } from "../size.ts";
 
 setDefaultTimeout(600_000);
@@ -79,4 +84,49 @@ test("bytes on the wire and verdicts: a run of all faults, and its printed lines
     const again = await wire([...first.keys()].map((line) => stressCase(line, 99)));
     for (const [plan, seen] of first) expect([plan, ...again.get(plan)!]).toEqual([plan, ...seen]);
   }
+});
+
+const folder = mkdtempSync(join(tmpdir(), "understudy-replay-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+test("the command that the report prints, as a shell runs it: the same verdict, three times; in JSON and HTML, too", async () => {
+  // Reports a missing finish reason only after some text: red only where the fault is drawn before the first text.
+  const client = join(folder, "it's a client.ts");
+  writeFileSync(
+    client,
+    `const r = await fetch(process.env.OPENAI_BASE_URL + "/chat/completions", { method: "POST", body: '{"stream":true}' });
+    let [text, finish] = ["", null];
+    for (const line of (await r.text()).split("\\n")) {
+      if (!line.startsWith("data: {")) continue;
+      const [choice] = JSON.parse(line.slice(6)).choices;
+      text += choice?.delta.content ?? "";
+      finish ??= choice?.finish_reason ?? null;
+    }
+    console.log(text);
+    process.exit(r.status !== 200 || (text !== "" && finish === null) ? 1 : 0);`,
+  );
+  const run = async (command: readonly string[]) => {
+    const child = Bun.spawn([...command], { stdout: "pipe", stderr: "pipe" });
+    const [out, code] = await Promise.all([child.stdout.text(), child.exited]);
+    return { out, code };
+  };
+  const [json, html] = [join(folder, "x.json"), join(folder, "x.html")];
+  const options = ["--faults", "H8", "--timeout", "1500ms", "--retries", "0", "--json", json, "--html", html];
+  const words = [process.execPath, main, "stress", ...options, "--", process.execPath, client, "$HOME"];
+  const first = await run(words);
+  expect(first.code).toBe(1);
+  expect(first.out).toMatch(/^error-swallowed +H8@\?12,inject an HTML page inside the body/m);
+  const command = first.out.trim().split("\n").at(-1)!.trim();
+  expect(command).toStartWith("understudy stress --retries 0 --timeout 1.5s --replay 'H8@?12,inject#seed=1' -- ");
+  for (let time = 0; time < 3; time++) {
+    const again = await run(["sh", "-c", `understudy() { '${process.execPath}' '${main}' "$@"; }; ${command}`]);
+    expect([again.code, again.out.split("\n")[0]]).toEqual([1, first.out.split("\n")[0]]);
+  }
+  const { results } = JSON.parse(readFileSync(json, "utf8"));
+  const [red] = results.filter(({ verdict }: { verdict: string }) => verdict === "error-swallowed");
+  expect([red.replay, red.fault]).toEqual([command, "an HTML page inside the body, which it ends"]);
+  expect(red.why).toMatch(/^The client reported no error, but .*\.$/);
+  const page = readFileSync(html, "utf8");
+  expect(page).toContain("an HTML page inside the body, which it ends");
+  expect(page).toContain(markupText(command));
 });

@@ -189,7 +189,7 @@ const SHOWN: readonly (readonly [way: Way, fault: string])[] = [
   [{ lines: /\n/ }, "S1@*,whole"],
   [{ dataPrefix: "data: ", needsFinish: false }, "S3@*"],
   [{ comments: "data" }, "S4@e3x2,ping"],
-  [{ needsFinish: false }, "E2@*"],
+  [{ reasoning: "text" }, "J18@*"],
   [{ errors: "ignored", needsFinish: false }, "J1@e7,own"],
   [{ allChoices: true }, "J10@*"],
   [{ dropsRepeated: true }, "J9@e9x3"],
@@ -259,7 +259,7 @@ test("the command: JUnit, a page, a plan by chance that is shrunk, a suite's rea
   expect(readFileSync(xml, "utf8")).toContain('<failure type="text-lost"');
   const html = readFileSync(page, "utf8");
   expect(html).toContain("\\xef\\xbb\\xbfdata:");
-  expect(html).toContain("--replay 'B8#seed=1'");
+  expect(html).toContain("--replay &apos;B8#seed=1&apos; -- ");
   expect(html).not.toContain("<script");
   const { results } = JSON.parse(readFileSync(json, "utf8")) as { results: CaseResult[] };
   expect(results.map(({ verdict, wire }) => `${verdict} ${wire.length}`)).toEqual(["text-lost 1", "ok 0"]);

@@ -23,6 +23,7 @@ import { printText } from "../print.ts";
 import { takeBackReady, writeReady } from "../ready-file.ts";
 import { refuser } from "../refuse.ts";
 import { TerminalLine } from "../terminal-line.ts";
+import { replayCommand } from "./replay-command.ts";
 import { type ChosenClient, chosenClient, drivers } from "./stress-clients.ts";
 import { type StressValues, stressHelp, stressOptions } from "./stress-options.ts";
 import { StressProgress } from "./stress-progress.ts";
@@ -82,7 +83,7 @@ async function stress(command: readonly string[], values: StressValues): Promise
     chosen.close();
   }
   clock.close();
-  report(found, expected, outs);
+  report(found, expected, outs, (plan) => replayCommand(values, command, plan));
 }
 
 interface Found {
@@ -96,12 +97,14 @@ function report(
   { name, results, shrunk, notCalled }: Found,
   expected: Expected,
   outs: readonly (OutFile | null)[],
+  again: (plan: string) => string,
 ): void {
   const [json, junit, html] = outs;
-  json?.end(`${printableJson({ client: name, results, shrunk, notCalled }, 1)}\n`);
+  const repeatable = results.map((one) => ({ ...one, replay: again(one.plan) }));
+  json?.end(`${printableJson({ client: name, results: repeatable, shrunk, notCalled }, 1)}\n`);
   junit?.end(junitOf(results, expected));
-  html?.end(stressPage(results, `understudy stress: ${name}`));
-  printText(stressTable(results, shrunk, notCalled));
+  html?.end(stressPage(results, `understudy stress: ${name}`, again));
+  printText(stressTable(results, again, shrunk, notCalled));
   const news = expected === null ? [] : unexpected(results, expected);
   for (const line of news) printText(line);
   const neverRan = results.every(({ verdict }) => verdict === "never-called");

@@ -1,7 +1,7 @@
-/** Which faults are of calls of gRPC? */
-import { AT_ONCE, faultRow, oneOf } from "./row.ts";
+/** Faults of gRPC calls. */
+import { AT_ONCE, faultRow } from "./row.ts";
 
-/** Why a call ends: gRPC's codes. */
+/** Status codes of gRPC with which a call can end. */
 export const CALL_CODES: Readonly<Record<string, number>> = {
   unavailable: 14,
   cancelled: 1,
@@ -22,19 +22,25 @@ export const grpcRows = [
     id: "G1",
     stage: "grpc",
     http: "grpc",
-    what: "the call ends with such a status, in place of the answer or of what follows",
-    parameters: [oneOf(...Object.keys(CALL_CODES))],
+    what: "an error status instead of the rest of the call",
+    ways: Object.fromEntries(
+      Object.entries(CALL_CODES).map(([word, code]) => [word, `status ${code} instead of the rest of the call`]),
+    ),
     positions: PLACES,
     position: "head",
-    oracle: "an error of its kind; tried again where that is safe",
+    oracle: "an error, or another attempt where that is safe",
     text: WIRE,
   }),
   faultRow({
     id: "G2",
     stage: "grpc",
     http: "grpc",
-    what: "the trailers are lost: the stream ends behind the last message; with `bare` they have no status, with `odd` one that is no number",
-    parameters: [oneOf("lost", "bare", "odd")],
+    what: "broken trailers",
+    ways: {
+      lost: "no trailers: the stream ends after the last message",
+      bare: "trailers without a status",
+      odd: "trailers whose status is not a number",
+    },
     positions: ["done"],
     position: "done",
     oracle: "an error",
@@ -44,8 +50,12 @@ export const grpcRows = [
     id: "G3",
     stage: "grpc",
     http: "grpc",
-    what: "a message whose length says more than comes, or less; one that says it is packed and is not; the trailers follow at once",
-    parameters: [oneOf("long", "short", "packed")],
+    what: "a broken message, and the trailers at once",
+    ways: {
+      long: "a message whose length is too long",
+      short: "a message whose length is too short",
+      packed: "a message that says that it is compressed and is not",
+    },
     positions: PLACES,
     position: "?",
     oracle: "an error",

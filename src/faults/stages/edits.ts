@@ -13,7 +13,7 @@ import {
   withoutReason,
 } from "./editing.ts";
 import type { Edit } from "./events.ts";
-import { toolEdit } from "./tool-edits.ts";
+import { toolEdit, toolFieldsEdit } from "./tool-edits.ts";
 
 const LINE_SEPARATORS = "\u2028\u0085";
 const HIGH = "\ud83e";
@@ -60,6 +60,7 @@ export const EDITS: Readonly<Record<string, Edit>> = {
   J1(event, { firing, dialect, stop }) {
     if (event.done) return null;
     stop("error");
+    if (firing.word() === "bare") return [{ ...added(event, bareError()), text: `{"error":${bareError()}}\n\n` }];
     const error = firing.word() === "own" ? errorEvent(event, dialect) : added(event, bareError(), "error");
     return dialect === "chat" || dialect === "completions" ? [error, added(event, "[DONE]", null)] : [error];
   },
@@ -194,6 +195,38 @@ export const EDITS: Readonly<Record<string, Edit>> = {
     return blank || reasonOf(json) !== null ? only(retold(event, () => (blank ? " " : ""))) : [];
   },
   J15: (event) => only(retold(event, (text) => text + TRICKY)),
+  J16: toolFieldsEdit,
+  J17(event, { kept, room }) {
+    const json = jsonOf(event);
+    const place = textIn(json);
+    if (place === null) return null;
+    const before = (kept[place.name] as string | undefined) ?? "";
+    kept[place.name] = before + place.text;
+    if (before === "" || !room(Buffer.byteLength(before))) return null;
+    place.put(before + place.text);
+    return [withData(event, JSON.stringify(json))];
+  },
+  J18(event, { kept }) {
+    if (!choiceOf(jsonOf(event))?.delta?.content) return null;
+    const step = ((kept.step as number | undefined) ?? 0) + 1;
+    kept.step = step;
+    return before(
+      copied(event, (json) => {
+        choiceOf(json).delta = { reasoning: `Step ${step}. ` };
+        choiceOf(json).finish_reason = null;
+      }),
+      event,
+    );
+  },
+  J19: (event, { firing }) =>
+    only(
+      changed(event, (json) => {
+        const delta = choiceOf(json)?.delta;
+        if (typeof delta?.reasoning !== "string") return false;
+        delta.reasoning_content = delta.reasoning;
+        if (firing.word() === "old") delete delta.reasoning;
+      }),
+    ),
 };
 
 const untold = (json: EventJson) => void textIn(json)?.put("");

@@ -15,14 +15,16 @@ export interface Editing {
   readonly lastData: string;
   /** The edit's own, for the answer. */
   readonly kept: Record<string, unknown>;
-  /** Nothing of the answer follows: its engine failed, or nobody is there for it. */
+  /** Drops all later events: the engine failed, or the client has gone. */
   stop(how: StoppedBy): void;
+  /** Reserves bytes that a plan may add to an answer. Returns false if too few are left. */
+  room(bytes: number): boolean;
 }
 
 /** These know the events before: each is looked at. */
 const LOOK_BACK = ["E4", "J9"];
 /** These change ends of answers and calls of tools, never a piece of text. */
-const NO_TEXT = ["E1", "E2", "E5", "J3", "J7"];
+const NO_TEXT = ["E1", "E2", "E5", "J3", "J7", "J16"];
 
 function nextEdit(firing: Firing, event: number): number {
   const { id } = firing;
@@ -41,6 +43,7 @@ export type Edit = (event: StreamEvent, editing: Editing) => readonly StreamEven
 export class EventStage {
   readonly #fates: Fates;
   readonly #firings: readonly Firing[];
+  readonly #room: (bytes: number) => boolean;
   /** A fault wants to know what came before. */
   readonly #looksBack: boolean;
   readonly #kept = new Map<Firing, Record<string, unknown>>();
@@ -52,8 +55,9 @@ export class EventStage {
   /** What a fault holds back until the next event. */
   #late: StreamEvent[] = [];
 
-  constructor(firings: readonly Firing[], fates: Fates) {
+  constructor(firings: readonly Firing[], fates: Fates, room: (bytes: number) => boolean) {
     this.#fates = fates;
+    this.#room = room;
     this.#firings = firings.filter(({ id }) => id in EDITS);
     this.#looksBack = this.#firings.some(({ id }) => LOOK_BACK.includes(id));
   }
@@ -145,6 +149,7 @@ export class EventStage {
       lastData: this.#lastData,
       kept,
       stop,
+      room: this.#room,
     });
     if (edited === null) return [event];
     firing.fired++;

@@ -16,6 +16,8 @@ const FIELDS: Readonly<Record<string, string>> = {
   bare: "nothing\n",
 };
 const FILLER = 65_536;
+/** S15 cuts an event within so many bytes of its JSON. */
+const CUT_BEFORE = 40;
 
 /** What an event has become so far, and where it goes. */
 interface Writing {
@@ -150,6 +152,14 @@ const WRITES: Readonly<Record<string, Write>> = {
     writing.text =
       writing.text.slice(0, offset) + (firing.word() === "ff" ? "\xff" : "\xe2\x82") + writing.text.slice(offset);
   },
+  S15(writing, firing) {
+    if (!isJson(writing)) return false;
+    const from = dataAt(writing.text) + 1;
+    const offset = firing.fault.position.offset ?? from + firing.below(writing.event.index, CUT_BEFORE);
+    if (offset < from || offset >= writing.text.length - 2) return false;
+    writing.text = writing.text.slice(0, offset);
+  },
+  S16: ({ event, stage }) => stage.extra("event: ping\n\n", event),
   S6: ({ event, stage }, firing) => stage.extra(firing.word() === "colon" ? "data:\n\n" : "data\n\n", event),
   S8: ({ event, stage }) => stage.extra("data: : ping\n\n", event),
   S4(writing, firing) {

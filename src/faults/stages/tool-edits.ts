@@ -1,6 +1,6 @@
 /** What do faults do to the deltas of tool calls? */
-import { added, type EventJson, jsonOf, type StreamEvent } from "../event.ts";
-import { before, changed, choiceOf, copied, only } from "./editing.ts";
+import { added, type EventJson, jsonOf, type StreamEvent, withData } from "../event.ts";
+import { before, changed, choiceOf, copied, only, reasonOf } from "./editing.ts";
 import type { Edit } from "./events.ts";
 
 const callsOf = (json: EventJson): EventJson[] | null => {
@@ -84,4 +84,93 @@ function inTurn(event: StreamEvent, first: EventJson, kept: Record<string, unkno
   choiceOf(json).delta = { tool_calls: [{ index: last, function: { arguments: "" } }] };
   choiceOf(json).finish_reason = null;
   return [event, added(event, JSON.stringify(json), null)];
+}
+
+/** A call that arrives in pieces. */
+interface PartialCall {
+  readonly opening: EventJson;
+  arguments: string;
+  sent: boolean;
+}
+
+/** J16: deltas of tool calls with fields that are missing, repeated or of another type. */
+export const toolFieldsEdit: Edit = (event, { firing, kept }) => {
+  const json = jsonOf(event);
+  const calls = callsOf(json) ?? [];
+  kept.calls ??= new Map<number, PartialCall>();
+  const known = kept.calls as Map<number, PartialCall>;
+  const how = firing.word();
+  if (how === "object") return withObjects(event, json, calls, known);
+  if (calls.length === 0) return null;
+  if (how === "no-function") return functionLater(event, calls);
+  remember(calls, known);
+  return eachCall(event, (call) => {
+    const opening = known.get(call.index)?.opening;
+    if (call.function?.name || opening === undefined) return false;
+    const empty = how === "null" ? null : "";
+    const { id, type, name } =
+      how === "each" ? { ...opening, name: opening.function.name } : { id: empty, type: empty, name: empty };
+    Object.assign(call, { id, type, function: { name, ...withoutName(call.function ?? {}) } });
+  });
+};
+
+const withoutName = ({ name: _, ...rest }: EventJson): EventJson => rest;
+
+/** Adds the calls that begin here. */
+function remember(calls: readonly EventJson[], known: Map<number, PartialCall>): void {
+  for (const call of calls)
+    if (call.function?.name) known.set(call.index, { opening: call, arguments: "", sent: false });
+}
+
+/** The id and the type come first, and `function` in a delta of its own. */
+function functionLater(event: StreamEvent, calls: readonly EventJson[]): readonly StreamEvent[] | null {
+  if (!calls.some((call) => call.id && call.function)) return null;
+  const opening = copied(event, (json) => {
+    choiceOf(json).delta.tool_calls = calls.map(({ function: _, ...call }) => call);
+    choiceOf(json).finish_reason = null;
+  });
+  const rest = eachCall(event, (call) => {
+    delete call.id;
+    delete call.type;
+  });
+  return opening && rest && [opening, ...rest];
+}
+
+/** Holds the deltas of a call back until its arguments are whole, then sends the call in one delta, with an object. */
+function withObjects(
+  event: StreamEvent,
+  json: EventJson,
+  calls: readonly EventJson[],
+  known: Map<number, PartialCall>,
+): readonly StreamEvent[] | null {
+  const choice = choiceOf(json);
+  if (choice === undefined) return null;
+  remember(calls, known);
+  for (const call of calls) {
+    const partial = known.get(call.index);
+    if (partial !== undefined) partial.arguments += call.function?.arguments ?? "";
+  }
+  const ends = reasonOf(json) !== null;
+  const whole: EventJson[] = [];
+  for (const partial of known.values()) {
+    const value = partial.sent ? null : (objectIn(partial.arguments) ?? (ends ? {} : null));
+    if (value === null) continue;
+    partial.sent = true;
+    whole.push({ ...partial.opening, function: { name: partial.opening.function.name, arguments: value } });
+  }
+  if (calls.length === 0 && whole.length === 0) return null;
+  const { tool_calls: _, ...delta } = choice.delta ?? {};
+  if (whole.length === 0 && Object.keys(delta).length === 0 && !ends) return [];
+  choice.delta = whole.length === 0 ? delta : { ...delta, tool_calls: whole };
+  return [withData(event, JSON.stringify(json))];
+}
+
+/** Returns the object that the text is; null if it is not a whole one. */
+function objectIn(text: string): object | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" ? value : null;
+  } catch {
+    return null;
+  }
 }

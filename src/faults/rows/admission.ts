@@ -1,0 +1,96 @@
+/** Answers in place of the server's, and acts of clients. */
+import type { FaultParameter } from "../types.ts";
+import { INSTEAD } from "./http.ts";
+import { count, faultRow, OUR_RULE, RFC9110, RFC9112 } from "./row.ts";
+
+/** A client that states its retries (`--retries`) is held to them. */
+const RETRIED = "an error, or as many more attempts as it says";
+const statuses = (...words: readonly string[]) =>
+  Object.fromEntries(words.map((status) => [status, `status ${status}`]));
+const words = (name: string, ...all: readonly string[]): FaultParameter => ({ name, type: "word", words: all });
+
+export const admissionRows = [
+  faultRow({
+    id: "A1",
+    stage: "instead",
+    what: "status 429 with Retry-After",
+    ways: {
+      seconds: "status 429 with Retry-After in seconds",
+      date: "status 429 with a date as Retry-After",
+      ms: { what: "status 429 with retry-after-ms", text: OUR_RULE },
+      zero: "status 429 with Retry-After: 0",
+      negative: { what: "status 429 with a Retry-After below 0", text: OUR_RULE },
+      absent: { what: "status 429 without Retry-After", text: OUR_RULE },
+      day: { what: "status 429 with a Retry-After of a day", oracle: "an error: nobody waits so long", text: OUR_RULE },
+    },
+    oracle: "an error, or another attempt after that time",
+    text: `${RFC9110}, 10.2.3`,
+    excludes: INSTEAD,
+  }),
+  faultRow({
+    id: "A2",
+    stage: "instead",
+    what: "a status that may pass, with JSON, text or no body",
+    ways: statuses("503", "529", "408", "409"),
+    parameters: [words("how", "503", "529", "408", "409"), words("body", "json", "text", "empty")],
+    oracle: RETRIED,
+    text: `${RFC9110}, 15.5 and 15.6`,
+    excludes: INSTEAD,
+  }),
+  faultRow({
+    id: "A3",
+    stage: "instead",
+    what: "status 429 while too many requests are open",
+    parameters: [count("open", 2, 65_536)],
+    oracle: RETRIED,
+    text: OUR_RULE,
+    allows: "either",
+    excludes: INSTEAD,
+  }),
+  faultRow({
+    id: "A4",
+    stage: "instead",
+    what: "a status that does not pass, with an object, a text or a list as error",
+    ways: statuses("401", "403", "404", "413", "422"),
+    parameters: [words("error", "object", "text", "list")],
+    oracle: "an error",
+    text: `${RFC9110}, 15.5`,
+    excludes: INSTEAD,
+  }),
+  faultRow({
+    id: "A5",
+    stage: "instead",
+    what: "the first attempts of a request fail, then one succeeds",
+    ways: Object.fromEntries(
+      ["500", "503", "429"].map((status) => [status, `the first attempt fails with status ${status}`]),
+    ),
+    parameters: [count("times", 1, 100), words("status", "500", "503", "429")],
+    oracle: RETRIED,
+    text: OUR_RULE,
+    excludes: INSTEAD,
+  }),
+];
+
+export const clientRows = [
+  faultRow({
+    id: "C1",
+    stage: "client",
+    what: "a client that leaves at a token",
+    oracle: "its blocks are free within a step, and an abort is counted",
+    text: OUR_RULE,
+  }),
+  faultRow({
+    id: "C2",
+    stage: "client",
+    what: "a client that sends FIN and continues to read",
+    oracle: "as the real server does",
+    text: `${RFC9112}, 9.6`,
+  }),
+  faultRow({
+    id: "C3",
+    stage: "client",
+    what: "a client that sends requests ahead, or uses the connection early",
+    oracle: "answers in their order",
+    text: `${RFC9112}, 9.3.2`,
+  }),
+];
