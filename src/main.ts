@@ -12,6 +12,7 @@ const USAGE = `understudy ${version}: stands in for an LLM inference server
   understudy stress -- COMMAND         which faults of a stream does a client not bear? understudy stress --help
   understudy proxy --to URL [options]  faults before a real server, and a record of what passes; understudy proxy --help
   understudy truth URL-or-FILE         what each request really experienced, for any load tool; understudy truth --help
+  understudy fault list                the faults that answers can have
   understudy fault explain PLAN        what a plan of faults does, in words and bytes
   understudy timing list|show|fit      how long steps take: presets, their curves, a fit of one's own; understudy timing --help
   understudy help [COMMAND]            this, or the options of a command; also --help

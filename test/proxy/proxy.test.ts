@@ -152,10 +152,10 @@ test("what passed is kept, a file each: events with their times, no keys", async
 test("fault explain: a plan in words and bytes; what is none", () => {
   const explain = (plan: string) => Bun.spawnSync([process.execPath, main, "fault", "explain", plan]);
   const told = explain("B8;E7@e2+10#seed=7").stdout.toString();
-  expect(told).toContain("B8, text: a byte order mark at the start");
+  expect(told).toContain("B8, stage text: byte order mark at the start");
   expect(told).toContain("\\xef\\xbb\\xbfdata:");
   expect(told).toContain("before event 2, byte 10; after=50000");
-  expect(told).toMatch(/waits 50000 us\n {2}ends: rst/);
+  expect(told).toMatch(/waits 50000 us\n> ends: rst/);
   const wrong = explain("B99");
   expect([wrong.exitCode, wrong.stderr.toString()]).toEqual([
     2,

@@ -1,20 +1,44 @@
-/** `understudy fault explain PLAN`: a plan in words, and the bytes that it makes of an example. */
-import { explained } from "../../faults/explain.ts";
+/** `understudy fault`: the list of faults; a plan in words, and the bytes that it makes of an example. */
+import { explained, type ListedFault, listedFaults } from "../../faults/explain.ts";
 import { BrokenPlan, parsePlan } from "../../faults/parse.ts";
-import { printText } from "../print.ts";
+import { FAULT_ROWS } from "../../faults/table.ts";
+import { printJson, printText } from "../print.ts";
 import { refuser } from "../refuse.ts";
 
 const refuse = refuser("fault");
-const HELP = `understudy fault explain PLAN
+const HELP = `understudy fault list [--json] [NAME…]
+understudy fault explain PLAN
 
-Says what a plan of faults (docs/faults.md) does, and shows the bytes that it makes of a short answer of chat.`;
+list     Prints all faults (docs/faults.md), each of their ways on a line. NAME: an id (J7), or a letter (J*).
+explain  Prints what a plan of faults does, and the bytes that it makes of a short answer of chat.`;
 
 export function runFault(argv: readonly string[]): void {
-  const [verb, plan, ...more] = argv;
+  const [verb, ...words] = argv;
   if (argv.some((word) => word === "--help" || word === "-h")) printText(HELP);
-  else if (verb !== "explain" || plan === undefined || more.length > 0)
-    refuse("explain PLAN is all that it takes (understudy fault --help)");
-  else explain(plan);
+  else if (verb === "list") list(words);
+  else if (verb === "explain" && words.length === 1) explain(words[0]!);
+  else refuse("accepts list [NAME…] or explain PLAN (understudy fault --help)");
+}
+
+function list(words: readonly string[]): void {
+  const names = words.filter((word) => word !== "--json");
+  const rows = [...FAULT_ROWS.values()];
+  const isNamed = (id: string, name: string) => id === name || (/^[A-Z]\*$/.test(name) && id[0] === name[0]);
+  const unknown = names.find((name) => !rows.some(({ id }) => isNamed(id, name)));
+  if (unknown !== undefined) {
+    refuse(`${unknown}: not a fault; accepted are ids (J7) and letters (J*)`);
+    return;
+  }
+  const chosen = rows.filter(({ id }) => names.length === 0 || names.some((name) => isNamed(id, name)));
+  const faults = listedFaults(chosen);
+  if (words.includes("--json")) printJson(faults, 1);
+  else printText(faultLines(faults).join("\n"));
+}
+
+function faultLines(faults: readonly ListedFault[]): string[] {
+  const wide = Math.max(...faults.map(({ fault }) => fault.length));
+  const note = (ordered: boolean) => (ordered ? "" : " (an act of a client, which no plan can order)");
+  return faults.map(({ fault, what, ordered }) => `${fault.padEnd(wide)}  ${what}${note(ordered)}`);
 }
 
 function explain(plan: string): void {
