@@ -1,5 +1,6 @@
 /** What is known of a request when it goes to the engine? Its prompts, its name, what its answer carries. */
 
+import type { AnswerPart } from "../content/answer-parts.ts";
 import type { Vocabulary } from "../content/types.ts";
 import type { Ticket } from "../front/ticket.ts";
 import type { Cut } from "../generation/generation.ts";
@@ -23,6 +24,8 @@ export interface Beginning {
   readonly echoes: readonly (string | null)[] | null;
   /** A script's own, by choice. */
   readonly logprobs: AnswerContext["logprobs"];
+  /** Parts of an ordered answer; null: the parsers decide what is reasoning. */
+  readonly parts: readonly AnswerPart[] | null;
   /** The engine's clock. */
   readonly queuedUs: number;
 }
@@ -41,7 +44,7 @@ function echoOf(
 }
 
 export function answerContext({ options, server, limits }: Serving, beginning: Beginning): AnswerContext {
-  const { received, cut, ticket, seeds, echoes, logprobs, queuedUs } = beginning;
+  const { received, cut, ticket, seeds, echoes, logprobs, parts, queuedUs } = beginning;
   const { request, form, http } = received;
   const isEchoed = request.kind === "completion" && request.echo;
   const keepIds = request.returnTokenIds || isEchoed || promptLogprobCount(request) !== null;
@@ -58,7 +61,7 @@ export function answerContext({ options, server, limits }: Serving, beginning: B
   }
   return {
     server,
-    output: outputOptions(request, server),
+    output: outputOptions(request, server, parts),
     prompts,
     id: form.id(http.headers.get("x-request-id"), options.newId),
     newId: options.newId,

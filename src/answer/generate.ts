@@ -236,7 +236,8 @@ export class Generator {
     const { options, orders } = this.serving;
     const logprobs = (script && orders.logprobs(script)) ?? null;
     const queuedUs = options.backend.nowUs();
-    return answerContext(this.serving, { received, cut, ticket, seeds, echoes, logprobs, queuedUs });
+    const parts = script?.parts ?? null;
+    return answerContext(this.serving, { received, cut, ticket, seeds, echoes, logprobs, parts, queuedUs });
   }
 
   #stream(exchange: Exchange, job: Job): Answered {
@@ -341,7 +342,16 @@ export class Generator {
     const { context, ticket } = exchange;
     const { form } = received;
     ticket.settle("refused");
-    const facts = { received, cut, ticket, seeds: cut.map(() => 0), echoes: null, logprobs: null, queuedUs: 0 };
+    const facts = {
+      received,
+      cut,
+      ticket,
+      seeds: cut.map(() => 0),
+      echoes: null,
+      logprobs: null,
+      parts: null,
+      queuedUs: 0,
+    };
     const first = form.accepted(answerContext(this.serving, facts));
     const last = form.failed(error);
     const sink = http.open(context, NOBODY);

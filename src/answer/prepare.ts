@@ -10,7 +10,7 @@ import { checkDataParallelRank, checkIds, checkSampling } from "../generation/sa
 import { choiceSeeds, isByPrompt, seedPieces } from "../generation/seeds.ts";
 import { checkBadWords, encodeBadWords, steeringOf } from "../generation/steering.ts";
 import { fromDataset } from "../orders/dataset.ts";
-import { type Ordered, sayableText } from "../orders/orders.ts";
+import { type Ordered, sayableParts } from "../orders/orders.ts";
 import { engineBusy } from "../python/errors.ts";
 import { atOnce, inTurns, isLarge } from "../python/pieces.ts";
 import type { ErrorAnswer } from "../python/request.ts";
@@ -68,8 +68,8 @@ export function prepare(
 ): PreparedRequest | Promise<PreparedRequest | null> {
   const { request } = received;
   const { encoder } = serving.options;
-  const orderedText = ordered === null ? null : ordered.text;
-  const orderedIds = orderedText === null ? null : encoder.encode([sayable(serving, request, orderedText)], false);
+  const isText = ordered !== null && ordered.text !== null;
+  const orderedIds = isText ? encoder.encode(sayable(serving, request, ordered), false) : null;
   const badWords = encodeBadWords(request, encoder);
   const writing = ordered === null ? writingFor(serving, received) : checkingOf(request, encoder);
   const isHeld = ordered !== null && isByToken(ordered) && hasGrammar(request);
@@ -100,10 +100,10 @@ const hasGrammar = (request: Received["request"]) =>
 function sayable(
   { options: { config, vocabulary } }: Serving,
   { maxTokens }: Received["request"],
-  text: string,
-): string {
+  ordered: Ordered,
+): string[] {
   const tokensMost = Math.min(Number(maxTokens ?? Number.POSITIVE_INFINITY), config.engine.maxModelLen);
-  return sayableText(text, tokensMost, vocabulary.maxTokenBytes);
+  return sayableParts(ordered, tokensMost, vocabulary.maxTokenBytes);
 }
 
 const isLong = (prompts: readonly Uint32Array[]) =>

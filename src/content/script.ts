@@ -4,6 +4,7 @@
  */
 
 import { SAME_STEP, STEP_IDS_MOST } from "../config/core-limits.ts";
+import { type AnswerPart, answerPartsIn, textOfParts } from "./answer-parts.ts";
 
 /** What one generation says. */
 export interface Sequence {
@@ -36,6 +37,11 @@ export interface Script {
   readonly diesAtStep: number | null;
   /** Log probabilities by the formula of docs/scripts.md, in place of made-up ones. */
   readonly ranked: boolean;
+  /**
+   * The answer in parts of reasoning and content. Its tokens are those of the parts' text, and the first sequence says how
+   * they are played. Absent: the sequences have the tokens.
+   */
+  readonly parts?: readonly AnswerPart[];
 }
 
 /** What a request asks for. */
@@ -126,7 +132,15 @@ export function readOrder(value: unknown): Order {
   if (script === undefined) return { ...none, kind: "none" };
   if (typeof script === "string") return { ...none, kind: "text", text: script };
   const whole = Array.isArray(script) ? { sequences: [{ steps: script }] } : script;
-  return { ...none, kind: "script", script: readScript(whole, "script") };
+  return { ...none, ...playedScript(readScript(whole, "script")) };
+}
+
+/** Returns the order of a script, which is one of a text if the script has parts. */
+export function playedScript(script: Script): Pick<Order, "kind" | "text" | "script"> {
+  const { parts } = script;
+  return parts === undefined
+    ? { kind: "script", text: "", script }
+    : { kind: "text", text: textOfParts(parts), script };
 }
 
 function readCalls(value: unknown): Pick<Order, "calls"> {
@@ -182,6 +196,7 @@ export const touchesEngine = ({ holdAfter, diesAtStep }: Script): boolean => hol
 
 export const SCRIPT_KEYS = [
   "sequences",
+  "parts",
   "expected",
   "burst",
   "hold_after",
@@ -192,8 +207,15 @@ export const SCRIPT_KEYS = [
 
 /** A script; `where` it stands, for messages. Throws `BrokenScript`. */
 export function readScript(value: unknown, where: string): Script {
-  const given = object(value, where, SCRIPT_KEYS);
-  const { sequences, logprobs } = given;
+  const hasParts = typeof value === "object" && value !== null && "parts" in value;
+  const given = object(value, where, hasParts ? [...SCRIPT_KEYS, ...SEQUENCE_KEYS] : SCRIPT_KEYS);
+  const { parts: givenParts, logprobs } = given;
+  const parts = givenParts === undefined ? undefined : answerPartsIn(givenParts);
+  if (typeof parts === "string") throw new BrokenScript(`${where}.parts${parts.startsWith("[") ? "" : ": "}${parts}`);
+  if (parts !== undefined && given.sequences !== undefined)
+    throw new BrokenScript(`${where}: only one of "parts" and "sequences" can be ordered`);
+  const shape = Object.fromEntries(SEQUENCE_KEYS.flatMap((key) => (key in given ? [[key, given[key]]] : [])));
+  const sequences = parts === undefined ? given.sequences : [{ steps: [], ...shape }];
   if (!Array.isArray(sequences)) throw new BrokenScript(`${where}.sequences must be a list`);
   if (logprobs !== undefined && logprobs !== "ranked") throw new BrokenScript(`${where}.logprobs takes "ranked"`);
   const whole = (name: string) => count(given[name], `${where}.${name}`);
@@ -211,6 +233,7 @@ export function readScript(value: unknown, where: string): Script {
     releaseAfterS: (release as number | undefined) ?? null,
     diesAtStep: whole("engine_dies_at_step"),
     ranked: logprobs === "ranked",
+    ...(parts === undefined ? {} : { parts }),
   };
 }
 

@@ -1,5 +1,6 @@
 /** Which fields of a request shape its answer? Read once, before the engine gets the request. */
 
+import type { AnswerPart } from "../content/answer-parts.ts";
 import type { ParserSetup } from "../parsers/answer-parser.ts";
 import { OutputParser } from "../parsers/output-parser.ts";
 import type { ChatRequest, CompletionRequest } from "../python/request.ts";
@@ -45,7 +46,12 @@ export interface TextOptions {
   readonly minTokens: number;
 }
 
-export function outputOptions(request: ChatRequest | CompletionRequest, server: ServerTraits): OutputOptions {
+/** `parts`: of an ordered answer; null: the server's parsers decide what is reasoning. */
+export function outputOptions(
+  request: ChatRequest | CompletionRequest,
+  server: ServerTraits,
+  parts: readonly AnswerPart[] | null = null,
+): OutputOptions {
   const { n, stop, includeStopStrInOutput, minTokens } = request;
   const chat = request.kind === "chat";
   const includeUsage = request.includeUsage || server.forceIncludeUsage;
@@ -71,7 +77,7 @@ export function outputOptions(request: ChatRequest | CompletionRequest, server: 
     returnTokensAsTokenIds: request.returnTokensAsTokenIds ?? server.tokensAsIds === true,
     text: { skipSpecialTokens: skipsSpecials(request, server), includeStopStrInOutput, stop, minTokens },
     namedTool: chat && isNamed(request),
-    parser: parserOf(request, server),
+    parser: parserOf(request, server, parts),
   };
 }
 
@@ -83,14 +89,19 @@ function skipsSpecials(request: ChatRequest | CompletionRequest, { reasoning, to
   return request.tools === null && !tools.kind.alwaysShowsSpecial;
 }
 
-function parserOf(request: ChatRequest | CompletionRequest, server: ServerTraits): ParserSetup | null {
+function parserOf(
+  request: ChatRequest | CompletionRequest,
+  server: ServerTraits,
+  parts: readonly AnswerPart[] | null,
+): ParserSetup | null {
   const { reasoning = null } = server;
-  if (request.kind !== "chat" || (reasoning === null && !server.tools)) return null;
+  if (request.kind !== "chat" || (reasoning === null && !server.tools && parts === null)) return null;
   return {
     reasoning,
     thinks: request.thinks,
     includeReasoning: request.includeReasoning,
     tools: callsOf(request, server),
+    parts,
   };
 }
 

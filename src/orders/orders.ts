@@ -4,6 +4,7 @@
  */
 
 import { type RequestOrders, requestOrdersOf } from "../config/request-orders.ts";
+import { countedParts } from "../content/answer-parts.ts";
 import type { FixtureAnswer } from "../content/fixtures/fixture.ts";
 import { type Recording, saidIn } from "../content/fixtures/recording.ts";
 import {
@@ -12,6 +13,7 @@ import {
   type Order,
   type Plays,
   plainScript,
+  playedScript,
   type Script,
   SILENT,
   shapedScript,
@@ -153,9 +155,16 @@ export class Orders {
   script({ order, text }: Ordered, ids: Uint32Array | null, prompts: readonly Uint32Array[], request: Asking): Script {
     if (order.kind === "script" || order.kind === "play") return order.script!;
     const { n } = request;
+    if (ids !== null && order.script?.parts !== undefined) return this.#inParts(ids, order.script, prompts.length * n);
     const said = ids === null ? null : this.#thoughtful(ids, prompts[0]!, request);
     const plain = text === null ? this.#repeated(prompts, n) : plainScript(said!, prompts.length * n);
     return order.script === null ? plain : shapedScript(plain, order.script);
+  }
+
+  #inParts(ids: Uint32Array, shape: Script, choices: number): Script {
+    const { vocabulary } = this.#options;
+    const parts = countedParts(shape.parts!, ids.length, (at) => vocabulary.bytesOf(ids[at]!).length);
+    return { ...shapedScript(plainScript(ids, choices), shape), parts };
   }
 
   /** Behind its thinking, where the server's answers think: without an end of it a text would be taken for thinking. */
@@ -214,7 +223,7 @@ export class Orders {
   }
 
   #ordered(order: Order, request: Asking): Ordered {
-    if (order.kind === "play") return { order: { ...order, script: this.#named(order.text) }, text: null };
+    if (order.kind === "play") return played(this.#named(order.text), order);
     if (order.kind === "echo") return { order, text: request.kind === "chat" ? lastContent(request) : null };
     return { order, text: order.kind === "text" ? order.text : null };
   }
@@ -258,7 +267,7 @@ export class Orders {
     const script = this.#plays.queue[this.#next];
     if (script === undefined) return null;
     this.#next++;
-    return { order: { kind: "script", text: "", script, releases: false }, text: null };
+    return played(script, ECHO);
   }
 
   #named(name: string): Script {
@@ -274,6 +283,12 @@ export class Orders {
   }
 }
 
+/** The order `of` a request, answered by a script. */
+function played(script: Script, of: Order): Ordered {
+  const order = { ...of, ...playedScript(script) };
+  return { order, text: script.parts === undefined ? null : order.text };
+}
+
 /** Throws `BrokenScript`. */
 function orderIn({ order }: Asking): Order {
   if ("broken" in order!) throw new BrokenScript(order.broken);
@@ -282,6 +297,18 @@ function orderIn({ order }: Asking): Order {
 
 /** What stands behind a text decides how its last words become tokens: so much more is encoded than is said. */
 const BEHIND_CHARACTERS = 4096;
+
+/** Cuts the texts of an order, as one text, to what can be said: those after the cut are dropped. */
+export function sayableParts({ order, text }: Ordered, tokens: number, maxTokenBytes: number): string[] {
+  const texts = order.script?.parts?.map((part) => part.text) ?? [text ?? ""];
+  let left = sayableText(texts.join(""), tokens, maxTokenBytes).length;
+  const sayable: string[] = [];
+  for (const one of texts) {
+    if (left > 0) sayable.push(one.slice(0, left));
+    left -= one.length;
+  }
+  return sayable;
+}
 
 /** As much of a text as so many tokens can say at most, and some more: nobody waits for what no answer says. */
 export function sayableText(text: string, tokens: number, maxTokenBytes: number): string {

@@ -2,7 +2,9 @@
  * What of an answer is thinking, what text, what calls? One parser per choice, fed with each chunk as it would be sent: first
  * thinking, then, where the server has a tool parser, calls. vLLM 0.33: `parser/abstract_parser.py`, DelegatingParser.
  */
+import type { AnswerPart } from "../content/answer-parts.ts";
 import type { Delta, Message, ReasoningParser } from "./output.ts";
+import { PartFinder } from "./part-finder.ts";
 import { type ReasoningSetup, reasoningParser } from "./reasoning.ts";
 
 /** What takes apart the text behind the thinking: calls, as `output-parser.ts` finds them. */
@@ -21,23 +23,28 @@ export interface ParserSetup {
   readonly includeReasoning: boolean;
   /** One for each choice; null: the server has no tool parser. */
   readonly tools: (() => CallFinder) | null;
+  /** Parts of an ordered answer, which no parser looks for; null: the parsers decide. */
+  readonly parts: readonly AnswerPart[] | null;
 }
 
 export class AnswerParser {
   readonly #setup: ParserSetup;
   readonly #reasoning: ReasoningParser | null;
   readonly #tools: CallFinder | null;
+  readonly #parts: PartFinder | null;
 
   /** `thinkingIsOver`: the prompt ends the thinking itself. */
   constructor(setup: ParserSetup, thinkingIsOver: boolean) {
-    const { reasoning, thinks, tools } = setup;
+    const { reasoning, thinks, tools, parts } = setup;
     this.#setup = setup;
+    this.#parts = parts && new PartFinder(parts);
     this.#reasoning = reasoning && reasoningParser(reasoning, thinks, thinkingIsOver);
     this.#tools = tools?.() ?? null;
   }
 
   /** Tokens of thinking so far; null: the server has no reasoning parser. */
   get reasoningTokens(): number | null {
+    if (this.#parts !== null) return this.#setup.reasoning && this.#parts.reasoningTokens;
     return this.#reasoning?.reasoningTokens ?? null;
   }
 
@@ -49,6 +56,7 @@ export class AnswerParser {
   }
 
   #parse(text: string, ids: readonly number[], finished: boolean): Delta | null {
+    if (this.#parts !== null) return this.#parts.push(text, ids);
     const reasoning = this.#reasoning;
     if (reasoning === null || reasoning.ended) return this.#behind(text, ids, finished);
     const thoughts = reasoning.push(text, ids);
@@ -64,6 +72,10 @@ export class AnswerParser {
 
   /** A whole answer. */
   extract(text: string, ids: readonly number[]): Message {
+    if (this.#parts !== null) {
+      const message = this.#parts.extract(text, ids);
+      return this.#setup.includeReasoning ? message : { ...message, reasoning: null };
+    }
     this.#reasoning?.count(ids);
     const { reasoning, content } = this.#reasoning?.extract(text) ?? { reasoning: null, content: text };
     const shown = this.#setup.includeReasoning ? reasoning : null;

@@ -21,6 +21,11 @@ export const ASKED: Readonly<Record<string, { readonly path: string; readonly bo
       body: { messages: [said], tools, seed: 4 },
       order: { call: ["first", "second"] },
     },
+    reasoned: {
+      path: "/v1/chat/completions",
+      body: { messages: [said] },
+      order: { script: { parts: [{ reasoning: "First, the umlauts." }, { content: SAID }] } },
+    },
     completions: { path: "/v1/completions", body: { prompt: "Say it", max_tokens: 60 }, order: { script: SAID } },
     messages: { path: "/v1/messages", body: { messages: [said], max_tokens: 60 }, order: { script: SAID } },
     responses: { path: "/v1/responses", body: { input: "Say it" }, order: { script: SAID } },
@@ -73,8 +78,7 @@ function placeFor({ id, position }: FaultRow, way: string): string {
 
 function asked({ id, stage, dialects }: FaultRow): FaultCase["asked"][] {
   if (id === "J7" || id === "J16") return ["calls"];
-  // Reasoning needs a parser, which these servers have not.
-  if (id === "J19") return [];
+  if (id === "J19") return ["reasoned"];
   if (stage === "events") return dialects.filter((one) => one !== "generate");
   return ["chat"];
 }

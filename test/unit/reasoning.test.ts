@@ -19,7 +19,7 @@ const small = vocabularyOf(
 );
 const setup = (name: "qwen3" | "deepseek_r1") => reasoningSetup(name, small)!;
 const parser = (name: "qwen3" | "deepseek_r1", over = false, includeReasoning = true) =>
-  new AnswerParser({ reasoning: setup(name), thinks: true, includeReasoning, tools: null }, over);
+  new AnswerParser({ reasoning: setup(name), thinks: true, includeReasoning, tools: null, parts: null }, over);
 
 /** What a stream of these steps says in all. */
 function streamed(one: AnswerParser, steps: readonly (readonly number[])[]) {

@@ -1,0 +1,42 @@
+/** An answer as a list of parts, each reasoning or content (docs/scripts.md). */
+
+export interface AnswerPart {
+  readonly kind: "reasoning" | "content";
+  readonly text: string;
+  /** Tokens of the text; absent until it is encoded. */
+  readonly tokens?: number;
+}
+
+export const PARTS_MOST = 1000;
+
+/** Returns the parts of a list of `{"reasoning": TEXT}` and `{"content": TEXT}`; a text that says what is wrong. */
+export function answerPartsIn(value: unknown): AnswerPart[] | string {
+  if (!Array.isArray(value) || value.length === 0 || value.length > PARTS_MOST)
+    return `must be a list of 1 to ${PARTS_MOST} parts`;
+  const parts: AnswerPart[] = [];
+  for (const [at, part] of value.entries()) {
+    const [entry, ...more] = typeof part === "object" && part !== null ? Object.entries(part) : [];
+    const [kind, text] = entry ?? [];
+    if ((kind !== "reasoning" && kind !== "content") || typeof text !== "string" || text === "" || more.length > 0)
+      return `[${at}] must be {"reasoning": TEXT} or {"content": TEXT}, not empty`;
+    parts.push({ kind, text });
+  }
+  return parts;
+}
+
+export const textOfParts = (parts: readonly AnswerPart[]): string => parts.map(({ text }) => text).join("");
+
+/** Returns the parts with their tokens. `bytesOf`: bytes of the n-th of `count` tokens of the whole text. */
+export function countedParts(
+  parts: readonly AnswerPart[],
+  count: number,
+  bytesOf: (n: number) => number,
+): AnswerPart[] {
+  let at = 0;
+  return parts.map((part) => {
+    const from = at;
+    let left = Buffer.byteLength(part.text);
+    while (left > 0 && at < count) left -= bytesOf(at++);
+    return { ...part, tokens: at - from };
+  });
+}
