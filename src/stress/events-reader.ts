@@ -43,7 +43,7 @@ export class EventsReader {
   /** JSON in one piece. */
   whole(text: string): void {
     const json = parsed(text);
-    if (json === null) this.error = "the body is not JSON";
+    if (json === null) this.error = "the body is neither an event stream nor JSON";
     else if (json.error) this.error = "the body is an error";
     else this.#wholeAnswer(json);
     this.done = true;

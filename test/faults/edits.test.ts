@@ -93,5 +93,9 @@ test("J18: reasoning before each piece of the text; J19: the old name of its fie
   expect(kinds).toEqual(["content", "reasoning", "content", "reasoning", "content", "reasoning", "content", undefined]);
   expect(deltasOf(bodyOf("J19,old", REASONED))[0]).toEqual({ reasoning_content: "Be" });
   expect(deltasOf(bodyOf("J19,both", REASONED))[1]).toEqual({ reasoning: " brief.", reasoning_content: " brief." });
+  const old = [chunk({ content: "", reasoning_content: "Be" }), chunk({ content: "Say", reasoning_content: "" }), DONE];
+  expect(deltasOf(bodyOf("J19,both", old))[0]).toEqual({ content: "", reasoning: "Be", reasoning_content: "Be" });
+  expect(bodyOf("J19,old", old)).toBe(old.join(""));
+  expect(deltasOf(bodyOf("J18", old))[1]).toEqual({ reasoning_content: "Step 1. " });
   expect(deltasOf(bodyOf("J19,both", REASONED))[3]).toEqual({ content: "Say" });
 });

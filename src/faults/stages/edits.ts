@@ -207,12 +207,15 @@ export const EDITS: Readonly<Record<string, Edit>> = {
     return [withData(event, JSON.stringify(json))];
   },
   J18(event, { kept }) {
-    if (!choiceOf(jsonOf(event))?.delta?.content) return null;
+    const delta = choiceOf(jsonOf(event))?.delta;
+    if (!delta?.content) return null;
+    // As the server names the field: TensorRT-LLM's has the old name.
+    const field = "reasoning_content" in delta ? "reasoning_content" : "reasoning";
     const step = ((kept.step as number | undefined) ?? 0) + 1;
     kept.step = step;
     return before(
       copied(event, (json) => {
-        choiceOf(json).delta = { reasoning: `Step ${step}. ` };
+        choiceOf(json).delta = { [field]: `Step ${step}. ` };
         choiceOf(json).finish_reason = null;
       }),
       event,
@@ -222,9 +225,12 @@ export const EDITS: Readonly<Record<string, Edit>> = {
     only(
       changed(event, (json) => {
         const delta = choiceOf(json)?.delta;
-        if (typeof delta?.reasoning !== "string") return false;
-        delta.reasoning_content = delta.reasoning;
-        if (firing.word() === "old") delete delta.reasoning;
+        const text = delta?.reasoning ?? delta?.reasoning_content;
+        const fields = firing.word() === "old" ? ["reasoning_content"] : ["reasoning", "reasoning_content"];
+        const present = ["reasoning", "reasoning_content"].filter((name) => delta?.[name] !== undefined);
+        if (typeof text !== "string" || present.join() === fields.join()) return false;
+        for (const name of present) delete delta[name];
+        for (const name of fields) delta[name] = text;
       }),
     ),
 };
