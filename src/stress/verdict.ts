@@ -115,8 +115,9 @@ function retryVerdict({ one, wire: { requests }, retries, seen }: Judged): Found
   if (told >= 0) return ["retried-after-tokens", `Request ${told + 2} came although text had arrived.`];
   if (retries === null) return null;
   const promise = `and the client says that it tries again ${retries === 1 ? "once" : `${retries} times`}.`;
-  if (requests.length > one.asks * (retries + 1))
-    return ["retry-storm", `${counted(requests.length, "request")} came, ${promise}`];
+  // To follow a redirect is not to try again.
+  const attempts = requests.filter(({ status }) => status < 300 || status >= 400).length;
+  if (attempts > one.asks * (retries + 1)) return ["retry-storm", `${counted(attempts, "attempt")} came, ${promise}`];
   for (const [at, { retryAfterS, atUs }] of one.atOnce ? [] : requests.slice(0, -1).entries()) {
     const waitedS = (requests[at + 1]!.atUs - atUs) / 1e6;
     if (retryAfterS !== null && retryAfterS <= LONG_WAIT_S && waitedS < EARLY_SHARE * retryAfterS)

@@ -123,6 +123,12 @@ test("no client is accused of behaviour that no text forbids", async () => {
   // A POST may have been served, a conflict does not pass: a client that promises retries need not try again.
   const single = ["E8,fin", "E8,rst", "A2,409"];
   expect((await run(client({}), single, 2)).map(({ verdict }) => verdict)).toEqual(["ok", "ok", "ok"]);
+  // fetch follows a redirect, which is no retry.
+  const redirects = ["H9,307", "H9,308"];
+  expect((await run(client({}), redirects, 0)).map(({ verdict, requests }) => [verdict, requests])).toEqual([
+    ["ok", 2],
+    ["ok", 2],
+  ]);
   const either = ["E1,done", "E4,error", "J5,empty", "J13@e5,deep", "S8@e5"];
   for (const one of [client({}), refuses])
     expect((await run(one, either, null)).map(({ verdict }) => verdict)).toEqual(either.map(() => "ok"));
