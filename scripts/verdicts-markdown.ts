@@ -48,6 +48,7 @@ const THREADS: Readonly<Record<string, string>> = {
   J7: "openai-python#3241, vercel/ai#15879",
   J8: "vllm#10234, sglang#4097",
   J11: "openai-openapi#539",
+  J17: "TensorRT-LLM#3280",
   A1: "openai-node#1840, openai-python#3555",
 };
 

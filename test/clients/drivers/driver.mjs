@@ -22,9 +22,12 @@ class Seen {
     }
   }
 
-  call(index, name = "", args = "") {
+  /** A piece of a call. A name that comes again is the same name; arguments may be an object. */
+  call(index, name, args) {
     const known = this.#calls.get(index) ?? { name: "", arguments: "" };
-    this.#calls.set(index, { name: known.name + name, arguments: known.arguments + args });
+    const more = typeof args === "object" && args !== null ? JSON.stringify(args) : (args ?? "");
+    const whole = name === known.name ? name : known.name + (name ?? "");
+    this.#calls.set(index, { name: whole, arguments: known.arguments + more });
   }
 
   /** `isOwn`: whether an error is of the client's own kind. */

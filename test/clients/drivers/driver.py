@@ -31,13 +31,16 @@ class Seen:
             if delta is not None:
                 self.text += delta.content or ""
                 for call in getattr(delta, "tool_calls", None) or []:
-                    self.call(call.index, call.function.name, call.function.arguments)
+                    function = call.function
+                    self.call(call.index, getattr(function, "name", None), getattr(function, "arguments", None))
             self.finish = choice.finish_reason or self.finish
 
     def call(self, index, name, arguments):
+        """A piece of a call. A name that comes again is the same name; arguments may be an object."""
         known = self.calls.setdefault(index, {"name": "", "arguments": ""})
-        known["name"] += name or ""
-        known["arguments"] += arguments or ""
+        if name != known["name"]:
+            known["name"] += name or ""
+        known["arguments"] += arguments if isinstance(arguments, str) else json.dumps(arguments) if arguments else ""
 
     def line(self, error, own):
         calls = list(self.calls.values()) or None

@@ -38,7 +38,8 @@ def take(chunk, seen):
             delta = choice.get("delta") or {}
             seen.text += delta.get("content") or ""
             for call in delta.get("tool_calls") or []:
-                seen.call(call.get("index"), call["function"].get("name"), call["function"].get("arguments"))
+                function = call.get("function") or {}
+                seen.call(call.get("index"), function.get("name"), function.get("arguments"))
             seen.finish = choice.get("finish_reason") or seen.finish
     usage = chunk.get("usage")
     if usage:

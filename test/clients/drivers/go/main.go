@@ -49,7 +49,10 @@ func (s *seen) call(index int64, name, arguments string) {
 	if s.byID[index] == nil {
 		s.byID[index] = &call{}
 	}
-	s.byID[index].Name += name
+	// A name that comes again is the same name.
+	if name != s.byID[index].Name {
+		s.byID[index].Name += name
+	}
 	s.byID[index].Arguments += arguments
 }
 

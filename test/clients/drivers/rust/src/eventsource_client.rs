@@ -65,6 +65,7 @@ async fn read(source: &mut EventSource, seen: &mut Seen) -> Result<(), Failure> 
 
 fn take(chunk: &Value, seen: &mut Seen) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let arguments = |value: &Value| if value.is_object() { value.to_string() } else { text(value) };
     if let (Some(prompt), Some(completion)) =
         (chunk["usage"]["prompt_tokens"].as_u64(), chunk["usage"]["completion_tokens"].as_u64())
     {
@@ -78,7 +79,7 @@ fn take(chunk: &Value, seen: &mut Seen) {
         seen.text.push_str(&text(&delta["content"]));
         for call in delta["tool_calls"].as_array().into_iter().flatten() {
             let function = &call["function"];
-            seen.call(call["index"].as_u64().unwrap_or(0), &text(&function["name"]), &text(&function["arguments"]));
+            seen.call(call["index"].as_u64().unwrap_or(0), &text(&function["name"]), &arguments(&function["arguments"]));
         }
         if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
             seen.finish = Some(reason.to_owned());

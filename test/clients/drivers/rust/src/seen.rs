@@ -48,7 +48,10 @@ pub struct Seen {
 impl Seen {
     pub fn call(&mut self, index: u64, name: &str, arguments: &str) {
         let known = self.calls.entry(index).or_default();
-        known.0.push_str(name);
+        // A name that comes again is the same name.
+        if known.0 != name {
+            known.0.push_str(name);
+        }
         known.1.push_str(arguments);
     }
 
