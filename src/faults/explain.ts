@@ -1,7 +1,7 @@
 /** A plan in words, and what it makes of an example; the list of all faults. */
 import { exampleOf } from "./example.ts";
 import { takes } from "./parse.ts";
-import { plannedRule, rulesOf } from "./rows/row.ts";
+import { faultRulesOf, plannedRule } from "./rows/row.ts";
 import type { FaultRow, Plan, PlannedFault, Position } from "./types.ts";
 
 /** Returns the text of `understudy fault explain`. A `>` marks lines that the answer does not have without the plan. */
@@ -57,7 +57,7 @@ export interface ListedFault {
 /** Returns the faults of the rows, an entry for each way. */
 export function listedFaults(rows: Iterable<FaultRow>): ListedFault[] {
   return [...rows].flatMap((row) =>
-    rulesOf(row).map(({ way, rule: { what, oracle, text } }) => ({
+    faultRulesOf(row).map(({ way, rule: { what, oracle, text } }) => ({
       fault: way === "" ? row.id : `${row.id},${way}`,
       stage: row.stage,
       what,

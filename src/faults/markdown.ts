@@ -1,6 +1,6 @@
 /** The table of docs/faults.md. */
 import { takes } from "./parse.ts";
-import { rulesOf } from "./rows/row.ts";
+import { faultRulesOf } from "./rows/row.ts";
 import { FAULT_ROWS } from "./table.ts";
 import { ANSWER_DIALECTS, type FaultRow } from "./types.ts";
 
@@ -18,7 +18,7 @@ export function faultsMarkdown(): string {
 function lineOf(row: FaultRow): string {
   const { id, stage, what, position, dialects, reaches } = row;
   const ordered = stage !== "client";
-  const rules = rulesOf(row);
+  const rules = faultRulesOf(row);
   const where = dialects.length === ANSWER_DIALECTS.length ? "" : ` (${dialects.join(", ")})`;
   const ways = rules.length < 2 ? "" : `: ${rules.map(({ way, rule }) => `\`${way}\` ${rule.what}`).join("; ")}`;
   const others = reaches === "others" ? "; reaches others" : "";
@@ -35,7 +35,7 @@ function lineOf(row: FaultRow): string {
 }
 
 /** Returns what the rules say; if they differ, the words of the ways before it. */
-function byWay(rules: ReturnType<typeof rulesOf>, name: "oracle" | "text"): string {
+function byWay(rules: ReturnType<typeof faultRulesOf>, name: "oracle" | "text"): string {
   const said = Map.groupBy(rules, ({ rule }) => rule[name]);
   if (said.size === 1) return rules[0]!.rule[name];
   return [...said].map(([text, some]) => `${some.map(({ way }) => `\`${way}\``).join(", ")}: ${text}`).join("; ");

@@ -2,7 +2,7 @@
 import { FaultDraws } from "../faults/draws.ts";
 import { rowsNamed } from "../faults/order.ts";
 import { parsePlan, plainFault } from "../faults/parse.ts";
-import { actsOn, plannedRule, rulesOf } from "../faults/rows/row.ts";
+import { actsOn, faultRulesOf, plannedRule } from "../faults/rows/row.ts";
 import { FAULT_ROWS } from "../faults/table.ts";
 import type { FaultRow, FaultRule, Plan } from "../faults/types.ts";
 
@@ -79,14 +79,14 @@ export function distinct(cases: readonly StressCase[]): StressCase[] {
 }
 
 /** Reports whether a client is judged in no way of the fault. */
-export const isOpenRow = (row: FaultRow): boolean => rulesOf(row).every(({ rule }) => rule.allows === "policy");
+export const isOpenRow = (row: FaultRow): boolean => faultRulesOf(row).every(({ rule }) => rule.allows === "policy");
 
 const ID_CHARACTERS = 60;
 const allRows = () => [...FAULT_ROWS.values()].filter((row) => row.stage !== "client" && actsOn(row, "1.1"));
 
 function linesOf(row: FaultRow): string[] {
   const place = plainFault(row).position.kind === "drawn" ? "@?12" : "";
-  const ways = rulesOf(row).map(({ way }) => way);
+  const ways = faultRulesOf(row).map(({ way }) => way);
   const usable = ways.filter((way) => !(row.id === "E8" && way === "accept"));
   const more = MEETING[row.id]?.more ?? "";
   return usable.map((way) => [`${row.id}${place}`, way, SHORT[row.id] ?? ""].filter(Boolean).join(",") + more);

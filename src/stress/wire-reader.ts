@@ -84,7 +84,7 @@ export class WireReader {
 
   #wait(bytes: Uint8Array): void {
     if (this.complete || this.error !== null || this.#pending.append(bytes, 0, bytes.length)) return;
-    this.error = this.#framing === "head" ? "a head without an end" : "a line without an end";
+    this.error = this.#framing === "head" ? "the head has no end within 1 MiB" : "a line has no end within 1 MiB";
   }
 
   #step(): boolean {
@@ -108,7 +108,7 @@ export class WireReader {
       case "trailers": {
         const line = this.#nextLine();
         if (line !== null) this.#trailerBytes += line.length + 2;
-        if (this.#trailerBytes > HEAD_MOST) this.error = "a trailer without an end";
+        if (this.#trailerBytes > HEAD_MOST) this.error = "the trailers have no end within 1 MiB";
         if (line === "") this.#end();
         return line !== null && line !== "";
       }

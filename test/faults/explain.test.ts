@@ -3,7 +3,7 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { exampleOf } from "../../src/faults/example.ts";
 import { explained } from "../../src/faults/explain.ts";
 import { parsePlan } from "../../src/faults/parse.ts";
-import { POLICY, rulesOf } from "../../src/faults/rows/row.ts";
+import { faultRulesOf, POLICY } from "../../src/faults/rows/row.ts";
 import { FAULT_ROWS } from "../../src/faults/table.ts";
 import type { FaultParameter, FaultRow } from "../../src/faults/types.ts";
 import { main } from "../program.ts";
@@ -42,7 +42,7 @@ test("explain reaches the place that a plan names, and marks the lines that diff
 
 test("policy names the verdict alone: as a source it stands exactly where nobody is judged", () => {
   for (const row of FAULT_ROWS.values())
-    for (const { way, rule } of rulesOf(row))
+    for (const { way, rule } of faultRulesOf(row))
       expect([row.id, way, rule.text === POLICY]).toEqual([row.id, way, rule.allows === "policy"]);
 });
 
@@ -52,7 +52,7 @@ test("the list: a line for each way, JSON, by name; an unknown name is refused",
     return { out: stdout.toString(), err: stderr.toString(), exitCode };
   };
   const all = fault("list").out.trim().split("\n");
-  expect(all.length).toBe([...FAULT_ROWS.values()].flatMap(rulesOf).length);
+  expect(all.length).toBe([...FAULT_ROWS.values()].flatMap(faultRulesOf).length);
   expect(all.find((line) => line.startsWith("B8 "))).toMatch(/^B8 +byte order mark at the start$/);
   expect(fault("list", "S1*").exitCode).toBe(2);
   expect(fault("list", "J7", "T*").out.trim().split("\n").length).toBe(6 + 1 + 1 + 1 + 1 + 3 + 1 + 2);

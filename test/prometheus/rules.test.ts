@@ -12,7 +12,7 @@ interface Rule {
   readonly expr: string;
   readonly labels?: Readonly<Record<string, string>>;
 }
-const rulesOf = (path: string): Rule[] =>
+const faultRulesOf = (path: string): Rule[] =>
   parse(read(path)).groups.flatMap(({ rules }: { rules: readonly Rule[] }) => rules);
 
 interface Shown {
@@ -40,7 +40,7 @@ test("each alert is shown silent and firing", () => {
   const shown = tests.flatMap(({ alert_rule_test }) => alert_rule_test);
   const names = (fires: boolean) =>
     new Set(shown.filter(({ exp_alerts }) => exp_alerts.length > 0 === fires).map(({ alertname }) => alertname));
-  const alerts = rulesOf("rules/alerts.yml").map(({ alert }) => alert!);
+  const alerts = faultRulesOf("rules/alerts.yml").map(({ alert }) => alert!);
   expect(alerts.filter((name) => !names(false).has(name))).toEqual([]);
   expect(alerts.filter((name) => !names(true).has(name))).toEqual([]);
   expect([...names(true)].filter((name) => !alerts.includes(name))).toEqual([]);
@@ -55,12 +55,12 @@ test("each recorded series is shown with a value", () => {
       promql_expr_test.flatMap(({ exp_samples }) => exp_samples.map(({ labels }) => labels.replace(/\{.*/, ""))),
     ),
   );
-  const records = new Set(rulesOf("rules/recording.yml").map(({ record }) => record!));
+  const records = new Set(faultRulesOf("rules/recording.yml").map(({ record }) => record!));
   expect([...records].filter((name) => !shown.has(name))).toEqual([]);
 });
 
 test("every rule has a severity or records, and every alert a summary", () => {
-  for (const { alert, record, labels, ...rest } of rulesOf("rules/alerts.yml")) {
+  for (const { alert, record, labels, ...rest } of faultRulesOf("rules/alerts.yml")) {
     expect([alert, record]).toEqual([expect.any(String), undefined]);
     expect([alert, labels?.severity]).toEqual([alert, expect.stringMatching(/^(info|warning|critical)$/)]);
     expect([alert, (rest as { annotations?: { summary?: string } }).annotations?.summary]).toEqual([

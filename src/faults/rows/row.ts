@@ -93,7 +93,7 @@ export function plannedRule({ row, values }: PlannedFault): FaultRule {
 }
 
 /** Returns the rules of all ways, in the order of their words; the row's own rule if it has one way. */
-export function rulesOf(row: FaultRow): { readonly way: string; readonly rule: FaultRule }[] {
+export function faultRulesOf(row: FaultRow): { readonly way: string; readonly rule: FaultRule }[] {
   const words = wayParameter(row)?.words ?? [""];
   return words.map((way) => ({ way, rule: ruleOf(row, way) }));
 }
