@@ -3,6 +3,7 @@ import type { Cancel, Clock } from "../host/clock.ts";
 import { epochSeconds } from "../host/clock.ts";
 import { randomHex } from "../host/random.ts";
 import type { Result } from "../report/result.ts";
+import type { Timestamps, TraceSpan } from "../traces/timestamps.ts";
 import { TraceError } from "../traces/trace.ts";
 import { isTriton, type LoadDialect } from "./answers/answer.ts";
 import { arrivals } from "./arrivals.ts";
@@ -45,6 +46,8 @@ export interface Loaded {
   readonly records: readonly RequestRecord[];
   /** Why nothing could be measured; null: something was. */
   readonly nothing: string | null;
+  /** Time between the first and the last request that was read of the dataset; null: it has no times of its own. */
+  readonly span: TraceSpan | null;
 }
 
 /** Where and how the server is asked beside the load. */
@@ -143,6 +146,7 @@ export class Load {
         metricsMissing: metrics?.missing ?? null,
         gaps: run.keeper.distributions(outcome.records, settings.percentiles),
         folded: run.keeper.folded,
+        times: data.times(),
         truth: truth && (await compared(truth, outcome.records)),
       });
     } finally {
@@ -329,6 +333,7 @@ export class Load {
       readonly metricsMissing: string | null;
       readonly folded: number;
       readonly nothing: string | null;
+      readonly times: Timestamps | null;
     },
   ): Loaded {
     const settings = this.#settings;
@@ -342,8 +347,10 @@ export class Load {
       badLines: seen.turns.bad.count,
       droppedTurns: seen.turns.dropped,
     });
+    const unit = seen.times?.warning() ?? null;
+    if (unit !== null) warnings.push(unit);
     const result = { ...bare, understudy: { ...bare.understudy, warnings } };
-    return { result, records, nothing: seen.nothing };
+    return { result, records, nothing: seen.nothing, span: seen.times?.span() ?? null };
   }
 }
 

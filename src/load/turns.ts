@@ -93,7 +93,8 @@ export class Turns {
       return null;
     }
     if (turn.whole) conversation.messages.length = 0;
-    conversation.messages.push(...messagesOf(turn), { role: "assistant", content: text });
+    // Token ids come only in turns that are whole prompts, which no other turn follows.
+    if (!hasIds(turn)) conversation.messages.push(...messagesOf(turn), { role: "assistant", content: text });
     conversation.endUs = endUs;
     const next = conversation.held.shift();
     conversation.busy = next !== undefined;
@@ -148,8 +149,7 @@ export class Turns {
         this.bad.first ??= value;
         continue;
       }
-      const { conversation, prompt } = value;
-      if (conversation !== null && typeof prompt !== "string" && typeof prompt[0] === "number") {
+      if (value.conversation !== null && !value.whole && hasIds(value)) {
         throw new TraceError(
           `${this.#where}: turns of a conversation cannot follow each other as token ids; take a chat backend`,
         );
@@ -159,6 +159,9 @@ export class Turns {
     }
   }
 }
+
+/** Reports whether a prompt is token ids. */
+const hasIds = ({ prompt }: Turn): boolean => typeof prompt !== "string" && typeof prompt[0] === "number";
 
 /** What was said before a turn, unless the turn says it all. */
 const before = (turn: Turn, { messages }: Conversation): ConversationMessage[] => (turn.whole ? [] : [...messages]);

@@ -23,14 +23,19 @@ import { PromptHashes } from "./hashes.ts";
 /** What became of a request that was not taken. */
 export type ArrivalRefusal = "tooLong" | "busy";
 
+/** Receives the end of a request that arrived at `arrivalUs`, and the name of its conversation, if it has one. */
+type RequestEnd = (reason: Finish, arrivalUs: number, conversation: string | undefined) => void;
+
 export interface TracedFleetOptions {
   readonly config: EngineConfig;
   readonly clock: VirtualClock;
   readonly module: WebAssembly.Module;
   readonly engines: number;
   readonly clients: TracedClientOptions;
+  /** Prompt tokens per hash id of the trace; absent: 512. */
+  readonly hashBlockTokens?: number;
   /** A request ended: error when the engine had no room for it after all, abort when its client left. */
-  readonly onEnd: (reason: Finish, arrivalUs: number) => void;
+  readonly onEnd: RequestEnd;
   /** A step's outcome is handed out and the next is not planned yet: what is submitted now belongs to that one. */
   readonly onStep: () => void;
   /** Observer of the engine with this index, where somebody keeps the truth. */
@@ -45,7 +50,7 @@ export class TracedFleet {
   readonly #ranks: Ranks;
   readonly #config: EngineConfig;
   readonly #clock: VirtualClock;
-  readonly #onEnd: (reason: Finish, arrivalUs: number) => void;
+  readonly #onEnd: RequestEnd;
   readonly #client: () => TracedClient;
   readonly #hashes: PromptHashes;
   /** Requests are held back before the queue, and with them their prompts. */
@@ -57,7 +62,7 @@ export class TracedFleet {
     const { config, clock, module, engines, onEnd, onStep, observer, meters, beforeUpdate } = options;
     this.#config = config;
     this.#clock = clock;
-    this.#hashes = new PromptHashes(config.blockSize);
+    this.#hashes = new PromptHashes(config.blockSize, options.hashBlockTokens);
     this.#keeps = holdUs(config.timing) > 0;
     // Drawn ids stay clear of 0, so nothing ends before its traced length.
     const common = { engines, config, clock, module, eosId: 0, free: false };
@@ -95,7 +100,7 @@ export class TracedFleet {
     const { stops, leavesAfterUs } = this.#client();
     const ends = stops && outputTokens <= room;
     const arrivalUs = this.#clock.now();
-    const stream = new Stream(this.#ended, arrivalUs);
+    const stream = new Stream(this.#ended, arrivalUs, request.conversation);
     const answer = this.#ranks.submit(
       {
         promptIds: this.#keeps ? words.slice() : words,
@@ -134,9 +139,9 @@ export class TracedFleet {
     return this.#ranks.views(fresh);
   }
 
-  readonly #ended = (reason: Finish, arrivalUs: number): void => {
+  readonly #ended: RequestEnd = (reason, arrivalUs, conversation) => {
     this.#live--;
-    this.#onEnd(reason, arrivalUs);
+    this.#onEnd(reason, arrivalUs, conversation);
   };
 }
 
@@ -144,25 +149,27 @@ export class TracedFleet {
 class Stream implements Receiver {
   readonly endsOnly = true;
   readonly streams = true;
-  readonly #ended: (reason: Finish, arrivalUs: number) => void;
+  readonly #ended: RequestEnd;
   readonly #arrivalUs: number;
+  readonly #conversation: string | undefined;
   #stay: Cancel | null = null;
 
-  constructor(ended: (reason: Finish, arrivalUs: number) => void, arrivalUs: number) {
+  constructor(ended: RequestEnd, arrivalUs: number, conversation: string | undefined) {
     this.#ended = ended;
     this.#arrivalUs = arrivalUs;
+    this.#conversation = conversation;
   }
 
   /** Unless it ends before. */
   leaveAt(dueUs: number, answer: Submission, clock: VirtualClock): void {
     this.#stay = clock.at(dueUs, () => {
       answer.cancel();
-      this.#ended(Finish.Abort, this.#arrivalUs);
+      this.#ended(Finish.Abort, this.#arrivalUs, this.#conversation);
     });
   }
 
   onTokens(_ids: Int32Array, _at: number, _count: number, finish: Finish | null): void {
     this.#stay?.();
-    this.#ended(finish!, this.#arrivalUs);
+    this.#ended(finish!, this.#arrivalUs, this.#conversation);
   }
 }

@@ -1,18 +1,19 @@
-/** What identifies the blocks of a traced prompt? Two words per full engine block, made from the trace's ids, or from nothing. */
+/** Makes the words that identify the blocks of a traced prompt: two per full engine block, from the trace's ids or unique. */
 import { TRACE_BLOCK, type TraceRequest } from "../traces/trace.ts";
 
 export class PromptHashes {
-  readonly #perId: number;
   #words = new Uint32Array(1024);
 
-  /** `blockSize` divides the 512 tokens of a trace's block wherever the trace has ids. */
-  constructor(readonly blockSize: number) {
-    this.#perId = TRACE_BLOCK / blockSize;
-  }
+  /** `blockSize`: tokens of an engine's block; `idTokens`: tokens per id of a trace. Neither need divide the other. */
+  constructor(
+    readonly blockSize: number,
+    readonly idTokens = TRACE_BLOCK,
+  ) {}
 
   /**
-   * Low and high word per full block; a view of a buffer that the next call uses again. A block's words follow from the ids
-   * up to it and from its place in the last one. What no id stands for is the request's own: `order` is its number.
+   * Returns low and high word per full block, in a buffer that the next call overwrites. A block's words follow from the ids
+   * of all tokens up to its end, and from its place. Blocks that ids do not cover wholly are the request's own: `order` is
+   * its number.
    */
   of({ promptTokens, blockIds }: TraceRequest, order: number): Uint32Array {
     const full = Math.floor(promptTokens / this.blockSize);
@@ -26,17 +27,22 @@ export class PromptHashes {
     return words.subarray(0, 2 * full);
   }
 
-  /** Chained over the blocks, as an engine chains them; gives the number of blocks that ids stand for. */
+  /** Chains ids over the blocks, as an engine chains its blocks. Returns the number of blocks that ids cover. */
   #shared(ids: readonly number[], full: number): number {
+    const { blockSize, idTokens } = this;
     const words = this.#words;
-    const known = Math.min(ids.length * this.#perId, full);
+    const known = Math.min(Math.floor((ids.length * idTokens) / blockSize), full);
     let lo = 0x243f6a88;
     let hi = 0x85a308d3;
-    for (let at = 0, block = 0; block < known; at++) {
-      const id = ids[at]!;
-      hi ^= Math.floor(id / 2 ** 32);
-      for (let part = 0; part < this.#perId && block < known; part++, block++) {
+    for (let block = 0, at = 0, part = 0; block < known; block++) {
+      const end = (block + 1) * blockSize;
+      part = at * idTokens < end ? 0 : part + 1;
+      // At least one id per block: that of its last token, if the block holds no first token of an id.
+      at = Math.min(at, Math.ceil(end / idTokens) - 1);
+      for (; at * idTokens < end; at++) {
+        const id = ids[at]!;
         // One to one in (lo, hi) for each id, so that different beginnings stay different.
+        hi ^= Math.floor(id / 2 ** 32);
         lo = Math.imul(lo ^ id, 0x85ebca6b);
         lo = Math.imul(lo ^ (lo >>> 13), 0xc2b2ae35);
         lo ^= lo >>> 16;
@@ -44,9 +50,9 @@ export class PromptHashes {
         hi ^= hi >>> 15;
         hi = Math.imul(hi, 0x2c1b3c6d) + part;
         lo = (lo + hi) | 0;
-        words[2 * block] = lo;
-        words[2 * block + 1] = hi;
       }
+      words[2 * block] = lo;
+      words[2 * block + 1] = hi;
     }
     return known;
   }

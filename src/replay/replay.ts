@@ -12,6 +12,7 @@ import { Accounts } from "../front/accounting.ts";
 import { HttpAccounts } from "../front/http-accounts.ts";
 import { VirtualClock } from "../host/clock.ts";
 import type { Pace, TraceRequest } from "../traces/trace.ts";
+import { TraceArrivals } from "./arrivals.ts";
 import { PATIENT, type TracedClientOptions } from "./clients.ts";
 import { TracedFleet } from "./fleet.ts";
 
@@ -47,6 +48,8 @@ export interface ReplayOptions {
   readonly engines: number;
   readonly requests: Iterator<TraceRequest>;
   readonly pace: Pace;
+  /** Prompt tokens per hash id of the trace; absent: 512. */
+  readonly hashBlockTokens?: number;
   /** The replay ends at this time, with what runs then unfinished; Infinity: when all is done. */
   readonly untilUs: number;
   /** Absent: they set the traced length as their limit and wait for it. */
@@ -92,7 +95,7 @@ export class Replay {
   readonly #http = new HttpAccounts(HTTP_ROUTES, () => this.#clock.now());
   /** Concurrency of a closed loop; Infinity in an open one. */
   readonly #most: number;
-  #next: TraceRequest | undefined;
+  readonly #arrivals: TraceArrivals;
   #live = 0;
   #lastEndUs = 0;
   #steps = 0;
@@ -110,6 +113,7 @@ export class Replay {
     const { config, module, engines, clients = PATIENT, observer = null, meters, beforeUpdate = null } = options;
     this.fleet = new TracedFleet({
       config,
+      ...(options.hashBlockTokens !== undefined && { hashBlockTokens: options.hashBlockTokens }),
       clock: this.#clock,
       module,
       engines,
@@ -120,7 +124,9 @@ export class Replay {
       meters: meters ? () => meters(() => this.#clock.now()) : null,
       beforeUpdate,
     });
-    this.#advance();
+    const send = (request: TraceRequest) => this.#submit(request);
+    this.#arrivals = new TraceArrivals({ requests: options.requests, clock: this.#clock, send });
+    this.#arrivals.advance();
   }
 
   /** Runs to the end; simulated microseconds until the last request ended, or until `untilUs`. Throws what the trace throws. */
@@ -152,15 +158,15 @@ export class Replay {
   }
 
   get #goesOn(): boolean {
-    return (this.#next !== undefined || this.#live > 0) && this.#clock.now() < this.#options.untilUs;
+    return (this.#arrivals.hasMore || this.#live > 0) && this.#clock.now() < this.#options.untilUs;
   }
 
   /** As far as nothing comes from outside. */
   #slice(): void {
     const { untilUs } = this.#options;
     const clock = this.#clock;
-    const arrivalUs =
-      this.#next !== undefined && this.#live < this.#most ? this.#next.arrivalUs : Number.POSITIVE_INFINITY;
+    const { next } = this.#arrivals;
+    const arrivalUs = next !== undefined && this.#live < this.#most ? next.arrivalUs : Number.POSITIVE_INFINITY;
     clock.until(Math.min(arrivalUs, this.#rowUs, this.#scrapeUs, untilUs));
     if (clock.now() >= this.#rowUs) this.#row();
     if (clock.now() >= untilUs) return;
@@ -192,9 +198,11 @@ export class Replay {
   #fill(): void {
     const closed = this.#most !== Number.POSITIVE_INFINITY;
     const nowUs = this.#clock.now();
-    while (this.#next !== undefined && this.#live < this.#most && (closed || this.#next.arrivalUs <= nowUs)) {
-      this.#submit(this.#next);
-      this.#advance();
+    const arrivals = this.#arrivals;
+    for (let { next } = arrivals; next !== undefined && this.#live < this.#most; { next } = arrivals) {
+      if (!closed && next.arrivalUs > nowUs) break;
+      this.#submit(next);
+      arrivals.advance();
     }
   }
 
@@ -202,9 +210,11 @@ export class Replay {
     const { counts } = this;
     counts.arrived++;
     if (this.#isShown) this.accounts.opened();
+    this.#arrivals.sent(request);
     const outcome = this.fleet.submit(request);
     if (outcome === "tooLong" || outcome === "busy") {
       counts[outcome]++;
+      this.#arrivals.ended(request.conversation);
       if (!this.#isShown) return;
       this.accounts.settled("refused");
       const nowUs = this.#clock.now();
@@ -216,13 +226,9 @@ export class Replay {
     if (outcome === "cut") counts.cut++;
   }
 
-  #advance(): void {
-    const { value, done } = this.#options.requests.next();
-    this.#next = done ? undefined : value;
-  }
-
-  readonly #ended = (reason: Finish, arrivalUs: number): void => {
+  readonly #ended = (reason: Finish, arrivalUs: number, conversation: string | undefined): void => {
     this.#live--;
+    this.#arrivals.ended(conversation);
     this.#lastEndUs = this.#clock.now();
     this.counts[COUNTED[reason]]++;
     if (!this.#isShown) return;

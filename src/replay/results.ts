@@ -2,6 +2,7 @@
 import { timingText } from "../config/timing/timing-text.ts";
 import type { EngineConfig } from "../config/types.ts";
 import type { EngineSnapshot, HistogramName } from "../engine/types.ts";
+import type { TraceSpan } from "../traces/timestamps.ts";
 import { type Spread, spreadOf } from "./percentiles.ts";
 import type { Replay } from "./replay.ts";
 
@@ -13,6 +14,8 @@ export type Results = ReturnType<typeof resultsOf>;
 export interface ReplayInfo {
   readonly name: string;
   readonly format: string;
+  /** Null: the trace has no times of its own. */
+  readonly span: TraceSpan | null;
   readonly model: string;
   readonly config: EngineConfig;
   readonly badLines: number;
@@ -39,7 +42,12 @@ export function resultsOf(replay: Replay, durationUs: number, about: ReplayInfo)
   const usable = snapshots[0]!.blocksUsable;
   return {
     schema: RESULTS_SCHEMA,
-    trace: { name: about.name, format: about.format },
+    trace: {
+      name: about.name,
+      format: about.format,
+      span_s: about.span?.seconds ?? null,
+      timestamp_unit: about.span?.unit ?? null,
+    },
     // As a client would name it, and how long its steps take: the preset, or a formula.
     model: about.model,
     timing: timingText(about.config),

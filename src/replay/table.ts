@@ -1,10 +1,10 @@
-/** What does a replay show on the terminal? The results as a table for eyes, and how fast the machine was. */
+/** Writes the results of a replay as a table for the terminal, with the speed of the machine. */
 import type { Spread } from "./percentiles.ts";
 import type { Results } from "./results.ts";
 
 /** `wallUs`: real time that the replay took, the only figure here that is not in the results. */
 export function replayTable(results: Results, wallUs: number): string {
-  const { requests, tokens, throughput, prefix_cache: cache, kv } = results;
+  const { trace, requests, tokens, throughput, prefix_cache: cache, kv } = results;
   const refused = requests.refused.too_long + requests.refused.busy;
   const wallS = wallUs / 1e6;
   const speed = (count: number) => (wallS > 0 ? whole(count / wallS) : "-");
@@ -18,7 +18,7 @@ export function replayTable(results: Results, wallUs: number): string {
   ].filter(Boolean);
   const engines = results.engines > 1 ? `, ${results.engines} engines` : "";
   return [
-    `${results.trace.name} (${results.trace.format}${engines})`,
+    `${trace.name} (${trace.format}${engines})`,
     `${results.model}; timing ${results.timing}`,
     "",
     row("", ["mean", "p50", "p90", "p99"]),

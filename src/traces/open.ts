@@ -1,5 +1,6 @@
-/** Which trace is meant, and which requests are in it? Opens by format, guesses it from the file where that is clear. */
+/** Opens a trace in a given format, or in the format that the beginning of the file shows. */
 import { AZURE_HEADER, azure } from "./azure.ts";
+import { BAILIAN_BLOCK, bailian, isBailianRow } from "./bailian.ts";
 import { burstgpt, isBurstgptHeader } from "./burstgpt.ts";
 import { elements } from "./elements.ts";
 import { TraceFile } from "./lines.ts";
@@ -7,13 +8,61 @@ import { mooncake } from "./mooncake.ts";
 import { arrivalsOf, parameters, spread } from "./pace.ts";
 import { sharegpt } from "./sharegpt.ts";
 import { SYNTHETIC_FORM, synthetic } from "./synthetic.ts";
-import { type Pace, type Trace, TraceError, type TraceItem } from "./trace.ts";
+import { Timestamps, type TimestampUnit } from "./timestamps.ts";
+import {
+  type Pace,
+  type RowShape,
+  TRACE_BLOCK,
+  type Trace,
+  TraceError,
+  type TraceItem,
+  type TraceOptions,
+} from "./trace.ts";
 import { truth } from "./truth.ts";
 
 /** Pace of a ShareGPT trace, which has no times of its own. */
 const SHAREGPT_PACE: Pace = { kind: "closed", concurrency: 256 };
 
-export const TRACE_FORMATS = `mooncake, azure, burstgpt, truth, sharegpt[:concurrency=N|rate=R], ${SYNTHETIC_FORM}`;
+export const TRACE_FORMATS = `mooncake, bailian, azure, burstgpt, truth, sharegpt[:concurrency=N|rate=R], ${SYNTHETIC_FORM}`;
+
+/** What is known of a format before a file is read. */
+interface Format {
+  /** Unit of its times; null: requests have no times of their own. */
+  readonly unit: TimestampUnit | null;
+  /** True if rows have hash ids and numbers for times, so that `TraceOptions` apply to it. */
+  readonly hasRows?: true;
+  /** Prompt tokens per hash id. */
+  readonly blockTokens?: number;
+}
+
+const FORMATS: Readonly<Record<string, Format>> = {
+  mooncake: { unit: "ms", hasRows: true, blockTokens: TRACE_BLOCK },
+  bailian: { unit: "s", hasRows: true, blockTokens: BAILIAN_BLOCK },
+  azure: { unit: "s" },
+  burstgpt: { unit: "s" },
+  truth: { unit: "us" },
+  sharegpt: { unit: null },
+};
+
+/** Bytes of the beginning of a file that show its format: a row with some ten thousand hash ids. */
+const HEAD_BYTES = 1 << 16;
+
+const OPTION_NAMES = { timestampUnit: "--timestamp-unit", hashBlockTokens: "--hash-block-tokens" } as const;
+
+/** Returns how the rows of a format are read. Throws a TraceError for an option that does not apply to it. */
+export function rowShapeOf(format: string, options: TraceOptions): RowShape {
+  const { unit = null, hasRows, blockTokens = TRACE_BLOCK } = FORMATS[format] ?? {};
+  for (const [key, flag] of Object.entries(OPTION_NAMES)) {
+    if (hasRows || options[key as keyof typeof OPTION_NAMES] === undefined) continue;
+    const takers = Object.keys(FORMATS).filter((name) => FORMATS[name]!.hasRows);
+    throw new TraceError(`${flag} is for ${takers.join(" and ")} traces, not ${format}`);
+  }
+  const stated = options.timestampUnit !== undefined || format !== "mooncake";
+  return {
+    blockTokens: options.hashBlockTokens ?? blockTokens,
+    times: new Timestamps(options.timestampUnit ?? unit ?? "us", stated),
+  };
+}
 
 /**
  * `path` null, or what would be its format: a made-up trace. `format` null: guessed. Throws a TraceError that says in one
@@ -22,20 +71,23 @@ export const TRACE_FORMATS = `mooncake, azure, burstgpt, truth, sharegpt[:concur
 export function openTrace(
   path: string | null,
   format: string | null,
+  options: TraceOptions = {},
   cure = `say it with --format (${TRACE_FORMATS})`,
 ): Trace {
-  if (format === null && path?.startsWith("synthetic:")) return openTrace(null, path);
+  if (format === null && path?.startsWith("synthetic:")) return openTrace(null, path, options);
   const [name = "", rest = ""] = split(format ?? "");
   if (name === "synthetic") {
     if (path !== null)
       throw new TraceError(`--format synthetic makes its own requests; "${path}" is one trace too many`);
-    return { ...synthetic(rest), format: name, bytes: 0, bytesRead: () => 0, passedOver: () => 0, close: () => {} };
+    const { blockTokens } = rowShapeOf(name, options);
+    const made = { format: name, blockTokens, hasIds: false, times: null, bytes: 0 };
+    return { ...synthetic(rest), ...made, bytesRead: () => 0, passedOver: () => 0, close: () => {} };
   }
   if (format !== null) checkName(name, rest);
   if (path === null) throw new TraceError(`which trace? Give a file, or --format ${SYNTHETIC_FORM}`);
   const file = new TraceFile(path);
   try {
-    return fromFile(file, format === null ? guess(file, cure) : name, rest);
+    return fromFile(file, format === null ? guess(file, cure) : name, rest, options);
   } catch (failure) {
     file.close();
     throw failure;
@@ -43,29 +95,32 @@ export function openTrace(
 }
 
 function checkName(name: string, rest: string): void {
-  if (!["mooncake", "azure", "burstgpt", "sharegpt", "truth"].includes(name)) {
+  if (!Object.hasOwn(FORMATS, name)) {
     throw new TraceError(`--format ${name}: no such format; there are ${TRACE_FORMATS}`);
   }
   if (rest !== "" && name !== "sharegpt") throw new TraceError(`--format ${name} takes nothing after the colon`);
 }
 
-function fromFile(file: TraceFile, format: string, rest: string): Trace {
+function fromFile(file: TraceFile, format: string, rest: string, options: TraceOptions): Trace {
   let passedOver = 0;
+  const passOver = () => void passedOver++;
+  const shape = rowShapeOf(format, options);
   const arrivals = arrivalsOf(format, parameters(format, rest, ["concurrency", "rate"]));
   const items = (seed: number): Iterable<TraceItem> => {
-    if (format === "mooncake") return mooncake(file.lines());
-    if (format === "azure") return azure(file.lines());
-    if (format === "burstgpt") return burstgpt(file.lines(), () => passedOver++);
-    if (format === "truth") return truth(file.lines(), () => passedOver++);
-    return spread(
-      sharegpt(elements(file.pieces()), () => passedOver++),
-      arrivals?.rate ?? null,
-      seed,
-    );
+    if (format === "mooncake") return mooncake(file.lines(), shape);
+    if (format === "bailian") return bailian(file.lines(), shape, passOver);
+    if (format === "azure") return timed(azure(file.lines()), shape.times);
+    if (format === "burstgpt") return timed(burstgpt(file.lines(), passOver), shape.times);
+    if (format === "truth") return timed(truth(file.lines(), passOver), shape.times);
+    return spread(sharegpt(elements(file.pieces()), passOver), arrivals?.rate ?? null, seed);
   };
+  const { unit, hasRows = false } = FORMATS[format]!;
   return {
     format,
     pace: arrivals?.pace ?? (format === "sharegpt" ? SHAREGPT_PACE : { kind: "open" }),
+    blockTokens: shape.blockTokens,
+    hasIds: hasRows,
+    times: unit === null ? null : shape.times,
     bytes: file.bytes,
     bytesRead: () => file.bytesRead,
     items,
@@ -76,13 +131,22 @@ function fromFile(file: TraceFile, format: string, rest: string): Trace {
   };
 }
 
+/** Adds the times of the requests to the trace's span. */
+function* timed(items: Iterable<TraceItem>, times: Timestamps): Generator<TraceItem> {
+  for (const item of items) {
+    if (!("expected" in item)) times.add(item.arrivalUs);
+    yield item;
+  }
+}
+
 /** What the file's beginning says, whatever its name. */
 function guess(file: TraceFile, cure: string): string {
-  const head = file.head(4096).trimStart();
+  const head = file.head(HEAD_BYTES).trimStart();
   if (head === "") throw new TraceError(`${file.path}: the trace is empty`);
   const line = head.split(/\r?\n/, 1)[0]!;
   if (line.replaceAll('"', "").toLowerCase() === AZURE_HEADER.toLowerCase()) return "azure";
   if (isBurstgptHeader(line)) return "burstgpt";
+  if (isBailianRow(line)) return "bailian";
   if (/^\{.*"(input_length|hash_ids)"\s*:/.test(line)) return "mooncake";
   if (/^\{"type":"(header|step|request)"/.test(line)) return "truth";
   if (/^[[{][\s\S]*"conversations?"\s*:/.test(head)) return "sharegpt";

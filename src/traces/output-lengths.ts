@@ -9,7 +9,12 @@ const TOKENS_MOST = 2 ** 30;
 
 /** At least one length. Throws a TraceError in one line: the file, where it is wrong, what stands there in a good one. */
 export function readOutputLengths(file: string): Uint32Array {
-  const trace = openTrace(file, null, "a trace of mooncake, azure, burstgpt, sharegpt or our truth log is expected");
+  const trace = openTrace(
+    file,
+    null,
+    {},
+    "a trace of mooncake, bailian, azure, burstgpt, sharegpt or our truth log is expected",
+  );
   const lengths: number[] = [];
   try {
     for (const item of trace.items(0)) {

@@ -1,4 +1,4 @@
-/** Which requests of a trace are sent, and when? In order, from 0 on, as many and as fast as asked for; bad lines stop it or are told. */
+/** Selects the requests of a trace that are sent, and moves the first to 0. Bad lines end the trace or are reported. */
 import { type BadLine, type Trace, TraceError, type TraceItem, type TraceRequest } from "./trace.ts";
 
 export interface RequestSelection {
@@ -43,12 +43,15 @@ class Requests implements IterableIterator<TraceRequest> {
       const { value: item, done } = this.#items.next();
       if (done) break;
       if ("expected" in item) this.#bad(item);
-      else if (item.arrivalUs < this.#lastUs) this.#bad(backwards(item, this.#lastUs));
+      else if (!item.follows && item.arrivalUs < this.#lastUs) this.#bad(backwards(item, this.#lastUs));
       else {
         if (this.#count++ === 0) this.#firstUs = item.arrivalUs;
-        this.#lastUs = item.arrivalUs;
+        // A later turn waits for its conversation anyway, so its time need not be in order.
+        if (!item.follows) this.#lastUs = item.arrivalUs;
         if (this.#firstUs === 0 && rateScale === 1) return { value: item, done: false };
-        return { value: { ...item, arrivalUs: Math.round((item.arrivalUs - this.#firstUs) / rateScale) }, done: false };
+        const arrivalUs = Math.max(0, Math.round((item.arrivalUs - this.#firstUs) / rateScale));
+        const pause = item.thinkUs === undefined ? {} : { thinkUs: Math.round(item.thinkUs / rateScale) };
+        return { value: { ...item, ...pause, arrivalUs }, done: false };
       }
     }
     if (this.#count > 0) return { value: undefined, done: true };

@@ -1,7 +1,23 @@
-/** What is a trace to whoever replays it? Requests in order of arrival, and the lines that are none. Types and two helpers. */
+/** Types of a trace: requests in order of arrival, and the lines that hold no request; and helpers of the readers. */
+import { shownJson } from "../config/json-object.ts";
+import type { Timestamps, TimestampUnit } from "./timestamps.ts";
 
-/** Tokens that one id of `blockIds` stands for, in every format that has them. */
+/** Tokens per hash id of a Mooncake trace, and of a trace that does not say. */
 export const TRACE_BLOCK = 512;
+
+/** What the user says of the rows; undefined: as the format has it. */
+export interface TraceOptions {
+  readonly timestampUnit?: TimestampUnit | undefined;
+  /** Prompt tokens per hash id. */
+  readonly hashBlockTokens?: number | undefined;
+}
+
+/** How rows with hash ids are read. */
+export interface RowShape {
+  /** Prompt tokens per hash id. */
+  readonly blockTokens: number;
+  readonly times: Timestamps;
+}
 
 export interface TraceRequest {
   /** Where it stands in its file, from 1; 0 where there is no file. */
@@ -10,10 +26,16 @@ export interface TraceRequest {
   readonly arrivalUs: number;
   readonly promptTokens: number;
   readonly outputTokens: number;
-  /** What the prompt's blocks of 512 tokens hold: equal ids after an equal beginning are equal content. The last may be partial. Null: unknown. */
+  /** Content of the prompt's blocks of `Trace.blockTokens` tokens: equal ids after an equal beginning are equal content. The last may be partial. Null: unknown. */
   readonly blockIds: readonly number[] | null;
   /** Number of its LoRA adapter; absent or 0: none. */
   readonly adapter?: number;
+  /** Name of its conversation; absent: it stands alone. */
+  readonly conversation?: string;
+  /** True if a request of its conversation stands ahead of it: it is sent when that one has ended, but not before `arrivalUs`. */
+  readonly follows?: boolean;
+  /** Pause after the end of the request that it follows, in whole microseconds; absent: none. */
+  readonly thinkUs?: number;
 }
 
 /** A piece of a trace that is no request: where, and what stands there in a good one. */
@@ -30,6 +52,12 @@ export type Pace = { readonly kind: "open" } | { readonly kind: "closed"; readon
 export interface Trace {
   readonly format: string;
   readonly pace: Pace;
+  /** Prompt tokens per id of `blockIds`. */
+  readonly blockTokens: number;
+  /** True if requests may have `blockIds`. */
+  readonly hasIds: boolean;
+  /** Span of the requests that were read so far. Null: the trace has no times of its own. */
+  readonly times: Timestamps | null;
   /** Bytes of the file, and how many of them have been read; 0 and 0 where there is no file. */
   readonly bytes: number;
   bytesRead(): number;
@@ -51,4 +79,11 @@ export class TraceError extends Error {
 
 export function isCount(value: unknown, least: number): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= least;
+}
+
+/** Returns a refusal that names the condition and the value: `"input_length": a whole number of at least 1, not 0`. */
+export function notThis(condition: string, value: unknown): string {
+  if (value === undefined) return `${condition}; it is missing`;
+  const shown = shownJson(value);
+  return `${condition}, not ${shown.length > 60 ? `${shown.slice(0, 60)}…` : shown}`;
 }

@@ -92,7 +92,12 @@ function expected(block: number, before: number, behind: number): number[] {
 
 test("completions: token ids, to the block", async () => {
   const found: number[] = [];
-  for (const { prompt, inputTokens } of await turns({ name: "mooncake", chat: false, path, blockSize: TRACE_BLOCK })) {
+  for (const { prompt, inputTokens } of await turns({
+    name: "mooncake",
+    chat: false,
+    path,
+    trace: { hashBlockTokens: TRACE_BLOCK },
+  })) {
     const before = await hits();
     const { usage } = await ask("/v1/completions", { prompt, max_tokens: 1 });
     expect(usage!.prompt_tokens).toBe(inputTokens!);
@@ -108,7 +113,12 @@ test("chat: words, one token each as the server counts", async () => {
   // All that the template adds to a text.
   const around = (await chat("the")).usage!.prompt_tokens - 1;
   const found: number[] = [];
-  for (const { prompt, inputTokens } of await turns({ name: "mooncake", chat: true, path, blockSize: TRACE_BLOCK })) {
+  for (const { prompt, inputTokens } of await turns({
+    name: "mooncake",
+    chat: true,
+    path,
+    trace: { hashBlockTokens: TRACE_BLOCK },
+  })) {
     const before = await hits();
     expect((await chat(prompt)).usage!.prompt_tokens).toBe(inputTokens! + around);
     found.push((await hits()) - before);

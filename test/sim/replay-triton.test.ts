@@ -119,7 +119,7 @@ test.each([
   [[ANY], "--model: which model of --model-repository are the requests for?"],
   [[ANY, ...models("nope")], "--model-repository: nope: failed to poll model 'nope': model not found"],
   [[ANY, ...models("llm")], "llm is a language model: replay without --role triton runs its engine"],
-  [[ANY, ...models("plain"), "--html", "x"], "--html: not with --role triton, which takes format, limit"],
+  [[ANY, ...models("plain"), "--html", "x"], "--html: not with --role triton, which takes format, timestamp-unit"],
   [[ANY, ...models("plain"), "--load-model=three"], "--load-model=three: not here: --model is what is loaded"],
   [[ANY, ...models("plain"), "--cache-config"], "option '--cache-config' requires an argument"],
   [["absent.csv", ...models("plain")], "absent.csv"],

@@ -284,7 +284,11 @@ describe("bad input ends with one line and 2", () => {
     [[bad, "--limit", "none"], "--limit: takes a whole number from 1 to"],
     [[bad, "--until"], "--until: needs a value"],
     [[bad, "--skip-bad=yes"], '--skip-bad: takes no value, not "yes"'],
-    [[bad, "--block-size", "48"], "take a divisor"],
+    [[bad, "--timestamp-unit", "ns"], "--timestamp-unit: takes s or ms or us, not"],
+    [
+      ["--format", "synthetic:isl=1,osl=1,rate=1", "--timestamp-unit", "s"],
+      "--timestamp-unit is for mooncake and bailian traces, not synthetic",
+    ],
     [[bad, "--formt", "azure"], "did you mean --format or --port? (understudy replay --help lists"],
     [[bad, "--max-num-seq", "3"], "--max-num-seq: unknown flag; did you mean --max-num-seqs"],
     [[bad, "--json", join(folder, "no", "such")], `cannot write "${join(folder, "no", "such")}" (ENOENT)`],

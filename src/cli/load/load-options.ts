@@ -15,6 +15,7 @@ import {
   toggle,
 } from "../../options/option.ts";
 import { optionsHelp, type ValuesOf } from "../../options/take-options.ts";
+import { traceOptions } from "../trace-options.ts";
 import {
   headers,
   httpUrl,
@@ -97,7 +98,7 @@ export const loadOptions = {
     "ramp-up-end-rps": { ...number(0, 1e6, "min"), default: "none", about: "Rate at the end." },
     "fixed-schedule": {
       ...toggle,
-      default: "true for mooncake, azure and burstgpt",
+      default: "true for mooncake, bailian, azure and burstgpt",
       about: "Requests are sent at the dataset's own times.",
     },
     "replay-speedup": {
@@ -155,7 +156,7 @@ export const loadOptions = {
     },
     "prefix-repetition-suffix-len": { ...tokens, default: "256", about: "Tokens behind the prefix." },
     "prefix-repetition-num-prefixes": { ...integer(1, 1e6), default: "10", about: "Different prefixes." },
-    "block-size": { ...integer(1, 1e6), default: "512", about: "Tokens per hash id of a mooncake trace." },
+    ...traceOptions,
     turns: { ...wholeRange, default: "2-6", about: "Turns of a conversation (multi_turn)." },
     "think-time": {
       ...thinkTime,
@@ -287,6 +288,7 @@ export const loadAliases: Readonly<Record<string, keyof typeof loadOptions>> = {
   "random-input-len": "input-len",
   "random-output-len": "output-len",
   "prefix-repetition-prefix-len": "random-prefix-len",
+  "block-size": "hash-block-tokens",
   "extra-inputs": "extra-body",
   "use-legacy-max-tokens": "legacy-max-tokens",
   "request-cancellation-rate": "cancel-rate",

@@ -3,9 +3,10 @@
 import type { LoopSettings, Settings } from "../../load/settings.ts";
 import { FLAT_METRICS } from "../../load/vllm-keys.ts";
 import type { UsageError } from "../../options/given.ts";
+import { traceOptionsOf } from "../trace-options.ts";
 import type { LoadValues } from "./load-options.ts";
 
-const TIMED = ["mooncake", "azure", "burstgpt"];
+const TIMED = ["mooncake", "bailian", "azure", "burstgpt"];
 const PERCENTILES = [50, 90, 95, 99];
 
 export interface Surroundings {
@@ -58,7 +59,7 @@ export function settingsOf(values: LoadValues, around: Surroundings): Settings |
       prefixLen: values["random-prefix-len"],
       suffixLen: values["prefix-repetition-suffix-len"],
       numPrefixes: values["prefix-repetition-num-prefixes"],
-      blockSize: values["block-size"],
+      trace: traceOptionsOf(values),
       turns: values.turns,
       think: values["think-time"],
     },

@@ -4,6 +4,7 @@ import type { Command } from "../../options/given.ts";
 import { freeText, inGroup, integer, number, type OptionRow, onlyOn } from "../../options/option.ts";
 import { optionsHelp, takeOptions, type ValuesOf } from "../../options/take-options.ts";
 import { TRACE_FORMATS } from "../../traces/open.ts";
+import { traceOptions } from "../trace-options.ts";
 import { dialectList, interval, SCRAPE_INTERVAL_S, secondsRange } from "./replay-scrapes.ts";
 
 const SECONDS_MOST = 1e9;
@@ -15,6 +16,7 @@ export const replayOptions = {
       default: "what the file looks like",
       about: `What the trace is: ${TRACE_FORMATS}.`,
     },
+    ...traceOptions,
     limit: { ...integer(1), default: "none", about: "At most so many requests." },
     "rate-scale": { ...number(0, 1e6, "min"), default: "1", about: "Requests arrive so many times as fast." },
     until: {
@@ -107,6 +109,6 @@ export function replayHelp(): string {
     optionsHelp(replayOptions),
     "",
     "The model, scheduler, KV cache and timing options are those of understudy serve (understudy serve --help),",
-    "from flags, UNDERSTUDY_… variables and --config alike. --block-size is 512 by default for a mooncake trace.",
+    "from flags, UNDERSTUDY_… variables and --config alike. --block-size is by default that of the trace's hash ids.",
   ].join("\n");
 }

@@ -22,12 +22,23 @@ import { OutFile, overwritten } from "../out-file.ts";
 import { printText } from "../print.ts";
 import { refuser } from "../refuse.ts";
 import { SHIPPED_MODELS } from "../serve/resolve.ts";
+import { traceOptionsOf } from "../trace-options.ts";
 import { type ReplayValues, takeReplayOptions } from "./replay-options.ts";
 import { progressOf } from "./replay-progress.ts";
-import { BadLines, selectionOf, untilUsOf } from "./selection.ts";
+import { BadLines, printTimes, selectionOf, untilUsOf } from "./selection.ts";
 
 /** Options of replay's own that mean something here. */
-const TAKEN: readonly string[] = ["format", "limit", "rate-scale", "until", "skip-bad", "json", "metrics"];
+const TAKEN: readonly string[] = [
+  "format",
+  "timestamp-unit",
+  "hash-block-tokens",
+  "limit",
+  "rate-scale",
+  "until",
+  "skip-bad",
+  "json",
+  "metrics",
+];
 const OWN = inGroup("Trace", {
   model: { ...freeText("NAME", "a model's name"), default: "none", about: "The model that the requests are for." },
 });
@@ -48,7 +59,7 @@ export async function replayTriton(argv: readonly string[]): Promise<void> {
   const { path, values } = read;
   const why = overwritten(path === null ? [] : [path], { "--json": values.json, "--metrics": values.metrics });
   if (why !== undefined) return refuse(why);
-  const trace = openTrace(path, values.format ?? null);
+  const trace = openTrace(path, values.format ?? null, traceOptionsOf(values));
   await runTrace({ ...read, trace, name: path ?? values.format! });
 }
 
@@ -109,6 +120,7 @@ async function runTrace({ trace, name, model, values, config }: TritonRun): Prom
   const results = tritonResults(replay, server, durationUs, about);
   printText(tritonTable(results, wallUs() - startUs));
   bad.tell(name);
+  printTimes(trace);
   json?.end(`${printableJson(results, 2)}\n`);
   metrics?.end(replayPage(server, shownOf(config), clock.now()));
 }

@@ -31,17 +31,18 @@ import { replayTable } from "../../replay/table.ts";
 import { html, prepareHtml } from "../../report/index.ts";
 import { openTrace } from "../../traces/open.ts";
 import { requests } from "../../traces/requests.ts";
-import { TRACE_BLOCK, type Trace, TraceError } from "../../traces/trace.ts";
+import { type Trace, TraceError } from "../../traces/trace.ts";
 import { createInlineTruthLog, type TruthLog, unwritable } from "../../truth/log.ts";
 import { OutFile, overwritten } from "../out-file.ts";
 import { printError, printText } from "../print.ts";
 import { refuser } from "../refuse.ts";
 import { readCrash, repeatCrash } from "../serve/crash.ts";
 import { resolveFlags, takeFlag } from "../serve/resolve.ts";
+import { traceOptionsOf } from "../trace-options.ts";
 import { REPLAY, type ReplayValues, replayHelp, takeReplayOptions } from "./replay-options.ts";
 import { progressOf } from "./replay-progress.ts";
 import { SCRAPE_INTERVAL_S, Scrapes } from "./replay-scrapes.ts";
-import { BadLines, selectionOf, untilUsOf } from "./selection.ts";
+import { BadLines, printTimes, selectionOf, untilUsOf } from "./selection.ts";
 
 const CORES = {
   core: { release: wasm, debug: debugWasm },
@@ -78,17 +79,11 @@ async function replay(argv: readonly string[], role: string | undefined): Promis
 
   const { values } = own;
   if (values.crash !== undefined) return replayCrash(values.crash, argv.length);
-  const trace = openTrace(path, values.format ?? null);
+  const trace = openTrace(path, values.format ?? null, traceOptionsOf(values));
   const resolved = resolveFlags({ ...flags, positional: [] }, process.env, readText, defaultsOf(trace));
   if ("error" in resolved) return refuse(resolved.error);
   for (const notice of resolved.notices) printError(`understudy replay: ${notice}`);
   const { config } = resolved;
-  const { blockSize } = config.engine;
-  if (trace.format === "mooncake" && TRACE_BLOCK % blockSize !== 0) {
-    return refuse(
-      `--block-size ${blockSize}: a mooncake trace has blocks of ${TRACE_BLOCK} tokens; take a divisor of that`,
-    );
-  }
   if (trace.adapters > 0 && config.engine.maxLoras === 0)
     return refuse(`--format ${values.format}: adapters need --enable-lora`);
   // There is one process, whatever --workers says.
@@ -158,6 +153,7 @@ async function runTrace(given: TraceRun): Promise<void> {
     engines,
     requests: requests(trace, name, wanted),
     pace: trace.pace,
+    hashBlockTokens: trace.blockTokens,
     untilUs,
     clients: clientsOf(values, config.engine.seed),
     collect: () => Bun.gc(true),
@@ -188,6 +184,7 @@ async function runTrace(given: TraceRun): Promise<void> {
   printText(replayTable(results, tookUs));
   printLost(truth);
   bad.tell(name);
+  printTimes(trace);
   files.json?.end(`${printableJson(results, 2)}\n`);
   files.metrics?.end(await pages!.text("role"));
   files.series?.end("");
@@ -206,7 +203,8 @@ function openFiles({ json, html, metrics, series }: ReplayValues) {
 
 function aboutOf({ trace, name, config }: TraceRun, badLines: number) {
   const model = config.servedModelNames[0]!;
-  return { name, format: trace.format, model, config: config.engine, badLines, passedOver: trace.passedOver() };
+  const span = trace.times?.span() ?? null;
+  return { name, format: trace.format, span, model, config: config.engine, badLines, passedOver: trace.passedOver() };
 }
 
 function printLost(truth: TruthLog | null): void {
@@ -216,9 +214,10 @@ function printLost(truth: TruthLog | null): void {
   }
 }
 
-/** One engine block per block of the trace, unless somebody says otherwise. */
+/** One engine block per hash id of the trace, unless the user sets another size. */
 function defaultsOf(trace: Trace): readonly Given[] {
-  return trace.format === "mooncake" ? [given(lookup("block-size")!, [`${TRACE_BLOCK}`], "mooncake")] : [];
+  const size = Math.min(trace.blockTokens, BLOCK_SIZE_MOST);
+  return trace.hasIds ? [given(lookup("block-size")!, [`${size}`], trace.format)] : [];
 }
 
 function clientsOf(values: ReplayValues, seed: number): TracedClientOptions {
@@ -258,6 +257,8 @@ function rowsInto(file: OutFile | null, moments: Moments | null, seconds: number
   return { series: { intervalUs: Math.round((seconds ?? (file === null ? PAGE_INTERVAL_S : 1)) * 1e6), onRow } };
 }
 
+/** Largest --block-size. */
+const BLOCK_SIZE_MOST = 65_536;
 /** Most bytes of a configuration that an option names. */
 const CONFIG_MOST = 2 ** 24;
 

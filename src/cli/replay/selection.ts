@@ -1,6 +1,7 @@
-/** Which requests of the trace are sent, until when, and which lines are passed over (`--skip-bad`)? */
+/** Selects the requests of a trace that are sent, and reports the lines that were not read (`--skip-bad`). */
 import type { RequestSelection } from "../../traces/requests.ts";
-import type { BadLine } from "../../traces/trace.ts";
+import { spanText } from "../../traces/timestamps.ts";
+import type { BadLine, Trace } from "../../traces/trace.ts";
 import { printText } from "../print.ts";
 import type { ReplayValues } from "./replay-options.ts";
 
@@ -17,6 +18,14 @@ export class BadLines {
   tell(name: string): void {
     if (this.first) printText(`first bad line: ${name}:${this.first.line}: expected ${this.first.expected}`);
   }
+}
+
+/** Prints the time that the trace spans, and a warning if its unit is probably another. */
+export function printTimes({ times }: Trace): void {
+  const span = times?.span() ?? null;
+  if (span !== null) printText(`trace span: ${spanText(span)}`);
+  const warning = times?.warning() ?? null;
+  if (warning !== null) printText(`warning: ${warning}`);
 }
 
 export const selectionOf = (values: ReplayValues, seed: number, bad: BadLines): RequestSelection => ({

@@ -1,11 +1,11 @@
 /** Which dataset is meant, and which requests are in it? By vLLM's and aiperf's names; what is not said has vLLM's defaults. */
-import { azure } from "../../traces/azure.ts";
-import { burstgpt } from "../../traces/burstgpt.ts";
 import { TraceFile } from "../../traces/lines.ts";
-import { type BadLine, TRACE_BLOCK, TraceError, type TraceItem } from "../../traces/trace.ts";
+import { openTrace, rowShapeOf } from "../../traces/open.ts";
+import type { Timestamps } from "../../traces/timestamps.ts";
+import { type BadLine, TraceError, type TraceOptions, type TraceRequest } from "../../traces/trace.ts";
 import type { Dataset, Turn } from "../types.ts";
 import { custom } from "./custom.ts";
-import { mooncakeDataset, type Writers } from "./mooncake.ts";
+import { mooncakeDataset, promptOfIds, type Writers } from "./mooncake.ts";
 import { type Dated, inOrder, isBad } from "./rows.ts";
 import { shareGptDataset } from "./sharegpt.ts";
 import { alone, conversations, prefixRepetition, type Range, random, rangeOf, shuffle } from "./synthetic.ts";
@@ -18,7 +18,7 @@ export { parseThinkTime, THINK_FORM, type ThinkTime } from "./think.ts";
 
 /** Those that are made up, and those that are read. */
 export const SYNTHETIC = ["random", "prefix_repetition", "multi_turn"] as const;
-export const FROM_FILES = ["sharegpt", "mooncake", "azure", "burstgpt", "custom"] as const;
+export const FROM_FILES = ["sharegpt", "mooncake", "bailian", "azure", "burstgpt", "custom"] as const;
 export const DATASET_NAMES = [...SYNTHETIC, ...FROM_FILES] as const;
 export type DatasetName = (typeof DATASET_NAMES)[number];
 
@@ -46,8 +46,8 @@ export interface DatasetOptions {
   /** Used by prefix_repetition: tokens behind the prefix (256), and how many prefixes there are (10). */
   readonly suffixLen?: number | undefined;
   readonly numPrefixes?: number | undefined;
-  /** Used by mooncake: tokens per hash id (512). */
-  readonly blockSize?: number | undefined;
+  /** Used by traces with hash ids: units and sizes of their rows. */
+  readonly trace?: TraceOptions | undefined;
   /** Used by multi_turn: turns of a conversation, drawn evenly (2 to 6). */
   readonly turns?: Range | undefined;
   /** Used by multi_turn: the pause before each turn but the first (exponential, 5 s on average). */
@@ -59,16 +59,19 @@ export interface LoadDataset extends Dataset {
   warmUp(seed: number): Iterable<Turn>;
   /** How long a made-up prompt is on the server: counted there, as ids, or by words that are one token in common vocabularies. */
   readonly lengths: "counted" | "ids" | "estimated";
+  /** Times of the requests that were read last; null: the dataset has no times of its own. */
+  times(): Timestamps | null;
 }
 
-type Knob = Exclude<keyof DatasetOptions, "name" | "path" | "chat" | "count" | "seed" | "limit">;
+type Knob = Exclude<keyof DatasetOptions, "trace" | "name" | "path" | "chat" | "count" | "seed" | "limit">;
 
 const KNOBS: Readonly<Record<DatasetName, readonly Knob[]>> = {
   random: ["inputLen", "outputLen", "rangeRatio", "prefixLen"],
   prefix_repetition: ["outputLen", "prefixLen", "suffixLen", "numPrefixes"],
   multi_turn: ["inputLen", "outputLen", "rangeRatio", "prefixLen", "turns", "think"],
   sharegpt: ["outputLen"],
-  mooncake: ["blockSize"],
+  mooncake: [],
+  bailian: [],
   azure: [],
   burstgpt: [],
   custom: ["outputLen"],
@@ -82,7 +85,6 @@ const FLAGS: Readonly<Record<Knob, string>> = {
   prefixLen: "--random-prefix-len or --prefix-repetition-prefix-len",
   suffixLen: "--prefix-repetition-suffix-len",
   numPrefixes: "--prefix-repetition-num-prefixes",
-  blockSize: "--block-size",
   turns: "--turns",
   think: "--think-time",
 };
@@ -95,6 +97,7 @@ const WARM_UP_OUTPUT = 32;
 export async function dataset(options: DatasetOptions): Promise<LoadDataset> {
   const { name, path, chat, count } = options;
   refuseStrangers(options);
+  rowShapeOf(name, options.trace ?? {});
   const isMadeUp = (SYNTHETIC as readonly string[]).includes(name);
   if (isMadeUp && path !== undefined)
     throw new TraceError(`--dataset-name ${name} is made up; --dataset-path ${path} is for the others`);
@@ -114,6 +117,7 @@ export async function dataset(options: DatasetOptions): Promise<LoadDataset> {
       turns: (seed) => make(new Streams(seed)),
       warmUp: (seed) => make(new Streams(seed, true)),
       lengths,
+      times: () => null,
       close,
     };
   }
@@ -131,16 +135,21 @@ export async function dataset(options: DatasetOptions): Promise<LoadDataset> {
       if (seed !== options.seed) shuffle(order, new Streams(seed).of("order"));
       return [...bad, ...order];
     };
-    return { name, total: turns.length, turns: shuffled, warmUp, lengths, close };
+    return { name, total: turns.length, turns: shuffled, warmUp, lengths, times: () => null, close };
   }
   // Now, so that a path that cannot be read is told before anything is sent.
   if (path !== "-") new TraceFile(path!).close();
+  let times: Timestamps | null = null;
+  const onTimes = (read: Timestamps | null) => {
+    times = read;
+  };
   return {
     name,
     total: null,
-    turns: (seed) => fromFile(options, { writer, text }, new Streams(seed)),
+    turns: (seed) => fromFile(options, { writer, text }, new Streams(seed), onTimes),
     warmUp,
     lengths,
+    times: () => times,
     close,
   };
 }
@@ -174,29 +183,50 @@ function madeUp(options: DatasetOptions, writer: PromptWriter): (streams: Stream
   return (streams) => conversations(writer, { ...shape, turns, think }, streams);
 }
 
-function* fromFile(options: DatasetOptions, writers: Writers, streams: Streams): Generator<Turn | BadLine> {
-  const { name, chat, path, blockSize = TRACE_BLOCK, outputLen = null } = options;
+/** `onTimes` receives the times of the trace, which grow as it is read; null if it has none. */
+function* fromFile(
+  options: DatasetOptions,
+  writers: Writers,
+  streams: Streams,
+  onTimes: (times: Timestamps | null) => void,
+): Generator<Turn | BadLine> {
+  const { name, chat, path, outputLen = null } = options;
+  if (name !== "mooncake" && name !== "custom") return yield* fromTrace(options, writers.writer, streams, onTimes);
   const file = new TraceFile(path!);
   try {
-    if (name === "mooncake") yield* inOrder(mooncakeDataset(file.lines(), writers, { blockSize, chat }, streams));
-    else if (name === "custom") yield* inOrder(custom(file.lines(), { chat, outputTokens: outputLen }));
+    if (name === "custom") yield* inOrder(custom(file.lines(), { chat, outputTokens: outputLen }));
     else {
-      const items = name === "azure" ? azure(file.lines()) : burstgpt(file.lines(), () => {});
-      yield* inOrder(fromTrace(items, writers.writer, streams));
+      const rows = rowShapeOf(name, options.trace ?? {});
+      onTimes(rows.times);
+      yield* inOrder(mooncakeDataset(file.lines(), writers, { rows, chat }, streams));
     }
   } finally {
     file.close();
   }
 }
 
-/** Lengths and times alone: each prompt is its own. */
-function* fromTrace(items: Iterable<TraceItem>, writer: PromptWriter, streams: Streams): Generator<Dated | BadLine> {
-  for (const item of items) {
-    if (isBad(item)) yield item;
-    else {
-      const { line, arrivalUs, promptTokens, outputTokens } = item;
-      const prompt = writer.write(streams.of("own", line), promptTokens);
-      yield { line, turn: { ...alone(prompt, promptTokens, outputTokens), arrivalUs } };
-    }
+function* fromTrace(
+  { name, path, trace: asked }: DatasetOptions,
+  writer: PromptWriter,
+  streams: Streams,
+  onTimes: (times: Timestamps | null) => void,
+): Generator<Turn | BadLine> {
+  const trace = openTrace(path!, name, asked);
+  try {
+    onTimes(trace.times);
+    const dated = function* (): Generator<Dated | BadLine> {
+      for (const item of trace.items(0)) yield isBad(item) ? item : turnOf(item, trace.blockTokens, writer, streams);
+    };
+    yield* inOrder(dated());
+  } finally {
+    trace.close();
   }
+}
+
+/** Equal hash ids become equal text; the rest of a prompt is its own. A prompt has the whole conversation so far. */
+function turnOf(request: TraceRequest, blockTokens: number, writer: PromptWriter, streams: Streams): Dated {
+  const { line, arrivalUs, promptTokens, outputTokens, blockIds, conversation, thinkUs = 0 } = request;
+  const prompt = promptOfIds(writer, streams, { line, promptTokens, blockIds: blockIds ?? [], blockTokens });
+  const whole = conversation === undefined ? {} : { conversation, thinkUs, whole: true as const };
+  return { line, turn: { ...alone(prompt, promptTokens, outputTokens), arrivalUs, ...whole } };
 }

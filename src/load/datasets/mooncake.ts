@@ -1,17 +1,17 @@
 /**
- * What does a Mooncake trace order? Lengths and a hash id per block of the prompt: equal ids become equal text, so that
- * the server's prefix cache hits where the real one did. Also the forms that aiperf 0.13 adds (`mooncake_trace`): text,
+ * Makes requests of a Mooncake trace: lengths and a hash id per block of the prompt. Equal ids become equal text, so that
+ * the server's prefix cache hits like the real one. Also the forms that aiperf 0.13 adds (`mooncake_trace`): text,
  * messages or whole bodies in place of lengths, sessions of several turns, pauses.
  */
 import { jsonObjectIn } from "../../config/json-object.ts";
 import type { Line } from "../../traces/lines.ts";
-import { type BadLine, isCount } from "../../traces/trace.ts";
+import { MOONCAKE_EXPECTED, promptOfRow, timeOf } from "../../traces/mooncake.ts";
+import { type BadLine, notThis, type RowShape } from "../../traces/trace.ts";
 import type { Turn } from "../types.ts";
-import { type DatasetRow, type Dated, isMessages, isMs, isTokens, jsonLines } from "./rows.ts";
+import { type DatasetRow, type Dated, isMessages, isTokens, jsonLines } from "./rows.ts";
 import { TO_THE_END } from "./synthetic.ts";
 import type { PromptWriter, Streams, Symbols } from "./text.ts";
 
-const EXPECTED = 'a JSON object such as {"timestamp": 0, "input_length": 700, "output_length": 20, "hash_ids": [0, 1]}';
 /** What a prompt may be given as. */
 const KINDS = ["input_length", "text_input", "messages", "payload"] as const;
 /** aiperf's names: what is new in a turn, and the whole conversation so far. */
@@ -19,8 +19,7 @@ const DELTAS = "deltas_without_responses";
 const WHOLE = "message_array_with_responses";
 
 export interface MooncakeShape {
-  /** Tokens per hash id. */
-  readonly blockSize: number;
+  readonly rows: RowShape;
   /** False: completions, which take no messages. */
   readonly chat: boolean;
 }
@@ -37,8 +36,8 @@ export function mooncakeDataset(
   shape: MooncakeShape,
   streams: Streams,
 ): Generator<Dated | BadLine> {
-  return jsonLines(lines, EXPECTED, (row, line) => {
-    const common = commonOf(row);
+  return jsonLines(lines, MOONCAKE_EXPECTED, (row, line) => {
+    const common = commonOf(row, shape.rows);
     if (typeof common === "string") return common;
     const given = KINDS.filter((kind) => row[kind] !== undefined && row[kind] !== null);
     if (given.length !== 1) return `exactly one of ${KINDS.join(", ")}`;
@@ -53,49 +52,69 @@ export function mooncakeDataset(
   });
 }
 
-/** All but the prompt, or what was expected. */
-function commonOf(row: DatasetRow): Omit<Turn, "prompt"> | string {
-  const { timestamp, delay, session_id: session, output_length: output, extra, context_mode: mode } = row;
-  if ((timestamp ?? null) !== null && !isMs(timestamp)) return '"timestamp": milliseconds, a number of at least 0';
-  if ((delay ?? null) !== null && !isMs(delay)) return '"delay": milliseconds, a number of at least 0';
-  if ((session ?? null) !== null && typeof session !== "string") return '"session_id": a text';
-  if ((output ?? null) !== null && !isTokens(output, 1)) return '"output_length": a whole number of at least 1';
-  if ((extra ?? null) !== null && (typeof extra !== "object" || Array.isArray(extra))) return '"extra": a JSON object';
-  if ((mode ?? null) !== null && mode !== DELTAS && mode !== WHOLE) return `"context_mode": ${DELTAS} or ${WHOLE}`;
+/** Reads everything but the prompt. Returns the condition that a value fails as a text. */
+function commonOf(row: DatasetRow, rows: RowShape): Omit<Turn, "prompt"> | string {
+  const { session_id: session, output_length: output, extra, context_mode: mode } = row;
+  const arrivalUs = isGiven(row.timestamp) ? timeOf(row, "timestamp", rows) : null;
+  if (typeof arrivalUs === "string") return arrivalUs;
+  const thinkUs = isGiven(row.delay) ? timeOf(row, "delay", rows) : 0;
+  if (typeof thinkUs === "string") return thinkUs;
+  if (isGiven(session) && typeof session !== "string") return notThis('"session_id": a text', session);
+  if (isGiven(output) && !isTokens(output, 1)) return notThis('"output_length": a whole number of at least 1', output);
+  if (isGiven(extra) && (typeof extra !== "object" || Array.isArray(extra)))
+    return notThis('"extra": a JSON object', extra);
+  if (isGiven(mode) && mode !== DELTAS && mode !== WHOLE) return notThis(`"context_mode": ${DELTAS} or ${WHOLE}`, mode);
+  if (arrivalUs !== null) rows.times.add(arrivalUs, row.timestamp as number);
   return {
     conversation: (session as string | null | undefined) ?? null,
     inputTokens: null,
     outputTokens: (output as number | null | undefined) ?? null,
-    arrivalUs: isMs(timestamp) ? Math.round(timestamp * 1000) : null,
-    thinkUs: isMs(delay) ? Math.round(delay * 1000) : 0,
+    arrivalUs,
+    thinkUs,
     extra: { ...(isTokens(output, 1) ? TO_THE_END : {}), ...(extra as DatasetRow | null | undefined) },
     ...(mode === WHOLE ? { whole: true as const } : {}),
   };
 }
+
+const isGiven = (value: unknown): boolean => value !== undefined && value !== null;
 
 function fromLength(
   row: DatasetRow,
   line: number,
   common: Omit<Turn, "prompt">,
   writer: PromptWriter,
-  { blockSize }: MooncakeShape,
+  { rows }: MooncakeShape,
   streams: Streams,
 ): Turn | string {
-  const { input_length: length, hash_ids: given } = row;
-  if (!isTokens(length, 1)) return '"input_length": a whole number of at least 1';
-  const blocks = Math.ceil(length / blockSize);
-  const ids: unknown = given ?? [];
-  if (!Array.isArray(ids) || ids.length > blocks || !ids.every((id) => isCount(id, 0))) {
-    return `"hash_ids": at most ${blocks} whole numbers, one per ${blockSize} tokens of input_length`;
-  }
+  const read = promptOfRow({ hash_ids: [], ...row }, rows, isTokens);
+  if (typeof read === "string") return read;
+  const { promptTokens, blockIds } = read;
+  const { blockTokens } = rows;
+  const prompt = promptOfIds(writer, streams, { line, promptTokens, blockIds: blockIds ?? [], blockTokens });
+  return { ...common, prompt, inputTokens: promptTokens };
+}
+
+interface IdPrompt {
+  readonly line: number;
+  readonly promptTokens: number;
+  readonly blockIds: readonly number[];
+  readonly blockTokens: number;
+}
+
+/** Writes a prompt in which equal hash ids are equal text. Tokens that no id stands for are drawn for this line alone. */
+export function promptOfIds(
+  writer: PromptWriter,
+  streams: Streams,
+  { line, promptTokens, blockIds, blockTokens }: IdPrompt,
+): string | readonly number[] {
   const symbols: Symbols = [];
-  ids.forEach((id: number, block) => {
-    writer.append(symbols, streams.of("block", id), block * blockSize, Math.min((block + 1) * blockSize, length));
+  blockIds.forEach((id, block) => {
+    const from = block * blockTokens;
+    writer.append(symbols, streams.of("block", id), from, Math.min(from + blockTokens, promptTokens));
   });
-  // What no id stands for is the request's own.
-  const known = Math.min(ids.length * blockSize, length);
-  writer.append(symbols, streams.of("own", line), known, length);
-  return { ...common, prompt: writer.prompt(symbols), inputTokens: length };
+  const known = Math.min(blockIds.length * blockTokens, promptTokens);
+  writer.append(symbols, streams.of("own", line), known, promptTokens);
+  return writer.prompt(symbols);
 }
 
 /** Each line has the conversation so far, with the answers that were given then. */

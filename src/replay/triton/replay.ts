@@ -11,6 +11,7 @@ import type { Pace, TraceRequest } from "../../traces/trace.ts";
 import { type InferInput, type InferReceiver, NO_SEQUENCE, type RequestFields } from "../../triton/server/request.ts";
 import type { Served } from "../../triton/server/served.ts";
 import type { TritonServer } from "../../triton/server/server.ts";
+import { TraceArrivals } from "../arrivals.ts";
 
 export interface TritonReplayOptions {
   /** Not started. */
@@ -51,10 +52,13 @@ export class TritonReplay {
   #latenciesUs = new Float64Array(1024);
   #fromUs = 0;
   #lastEndUs = 0;
-  #next: TraceRequest | undefined;
+  readonly #arrivals: TraceArrivals;
+  #served!: Served;
 
   constructor(options: TritonReplayOptions) {
     this.#options = options;
+    const send = (request: TraceRequest) => this.#submit(request);
+    this.#arrivals = new TraceArrivals({ requests: options.requests, clock: options.clock, send });
   }
 
   /** Rising. */
@@ -81,24 +85,26 @@ export class TritonReplay {
   /** Runs to the end; microseconds from the first arrival to the last end. Throws what the trace throws. */
   async run(): Promise<number> {
     const { server, clock, wall, model, untilUs, pace, onProgress } = this.#options;
-    const served = server.find(model, -1);
+    const arrivals = this.#arrivals;
+    this.#served = server.find(model, -1);
     const most = pace.kind === "closed" ? pace.concurrency : Number.POSITIVE_INFINITY;
     const { counts } = this;
     this.#fromUs = clock.now();
     this.#lastEndUs = this.#fromUs;
     const endUs = this.#fromUs + untilUs;
-    this.#advance();
-    this.#fill(served, most);
-    while (this.#next !== undefined || counts.unfinished > 0) {
+    arrivals.startAt(this.#fromUs);
+    arrivals.advance();
+    this.#fill(most);
+    while (arrivals.hasMore || counts.unfinished > 0) {
       await turn(wall);
-      this.#fill(served, most);
+      this.#fill(most);
       const open = counts.unfinished < most;
       const arrivalUs =
-        this.#next !== undefined && open ? this.#fromUs + this.#next.arrivalUs : Number.POSITIVE_INFINITY;
+        arrivals.next !== undefined && open ? this.#fromUs + arrivals.next.arrivalUs : Number.POSITIVE_INFINITY;
       const nextUs = Math.min(arrivalUs, clock.nextUs());
       if (nextUs === Number.POSITIVE_INFINITY) {
         const before = counts.unfinished;
-        if (before === 0 && this.#next === undefined) break;
+        if (before === 0 && !arrivals.hasMore) break;
         const goesOn = () => counts.unfinished < before || clock.nextUs() < Number.POSITIVE_INFINITY;
         if (!(await this.#restsUntil(goesOn))) break;
         continue;
@@ -111,32 +117,32 @@ export class TritonReplay {
   }
 
   /** Submits what is due: in a closed loop as many as there is room for, in an open one all that has arrived by now. */
-  #fill(served: Served, most: number): void {
+  #fill(most: number): void {
     const { clock, pace } = this.#options;
     const nowUs = clock.now() - this.#fromUs;
     const { counts } = this;
-    while (this.#next !== undefined && counts.unfinished < most) {
-      if (pace.kind === "open" && this.#next.arrivalUs > nowUs) break;
-      this.#submit(served);
-      this.#advance();
+    const arrivals = this.#arrivals;
+    for (let { next } = arrivals; next !== undefined && counts.unfinished < most; { next } = arrivals) {
+      if (pace.kind === "open" && next.arrivalUs > nowUs) break;
+      this.#submit(next);
+      arrivals.advance();
     }
-    counts.pendingPeak = Math.max(counts.pendingPeak, served.statistics.reporter.pending);
+    counts.pendingPeak = Math.max(counts.pendingPeak, this.#served.statistics.reporter.pending);
   }
 
-  #advance(): void {
-    this.#next = this.#options.requests.next().value ?? undefined;
-  }
-
-  #submit({ config }: Served): void {
+  #submit(request: TraceRequest): void {
     const { server, clock, model } = this.#options;
     const { counts } = this;
     const startUs = clock.now();
     counts.arrived++;
     counts.unfinished++;
+    this.#arrivals.sent(request);
+    const { conversation } = request;
     let why: string | null = null;
     const ended = () => {
       counts.unfinished--;
       this.#lastEndUs = clock.now();
+      this.#arrivals.ended(conversation);
       if (why === null) this.#finished(clock.now() - startUs);
       else this.#failed(why);
     };
@@ -147,7 +153,7 @@ export class TritonReplay {
       },
     };
     try {
-      server.infer(model, -1, fieldsOf(config, counts.arrived), receiver);
+      server.infer(model, -1, fieldsOf(this.#served.config, counts.arrived), receiver);
     } catch (error) {
       if (!(error instanceof TritonError)) throw error;
       why = error.message;

@@ -1,0 +1,108 @@
+/**
+ * Reads the requests of a trace in order, and sends the later turns of conversations: each after the answer before it has
+ * ended and its user has paused, and not before its own time.
+ */
+import type { VirtualClock } from "../host/clock.ts";
+import type { TraceRequest } from "../traces/trace.ts";
+
+/** Most later turns that wait at once. With more, nothing more is read until one of them is sent. */
+export const WAITING_MOST = 100_000;
+/** Most hash ids of later turns that wait at once: 128 MiB. */
+export const WAITING_IDS_MOST = 1 << 24;
+
+interface Conversation {
+  /** A turn of it is under way, or a timer will send its next turn. */
+  isBusy: boolean;
+  /** When its last answer ended, in the clock's microseconds. */
+  endUs: number;
+  readonly held: TraceRequest[];
+}
+
+export interface ArrivalsOptions {
+  readonly requests: Iterator<TraceRequest>;
+  readonly clock: VirtualClock;
+  /** Sends a later turn. */
+  readonly send: (request: TraceRequest) => void;
+}
+
+export class TraceArrivals {
+  /** The next request that waits for no answer; undefined: there is none, or later turns must be sent first. */
+  next: TraceRequest | undefined;
+  readonly #options: ArrivalsOptions;
+  readonly #conversations = new Map<string, Conversation>();
+  #originUs = 0;
+  #waiting = 0;
+  #waitingIds = 0;
+  #isRead = false;
+
+  constructor(options: ArrivalsOptions) {
+    this.#options = options;
+  }
+
+  /** The trace's first request is at this time of the clock; 0 if this is never called. */
+  startAt(us: number): void {
+    this.#originUs = us;
+  }
+
+  /** True if requests will still be sent. */
+  get hasMore(): boolean {
+    return this.next !== undefined || this.#waiting > 0;
+  }
+
+  /** Reads until `next` is a request that waits for no answer. Throws what the trace throws. */
+  advance(): void {
+    this.next = undefined;
+    while (!this.#isRead && this.#waiting < WAITING_MOST && this.#waitingIds < WAITING_IDS_MOST) {
+      const { value, done } = this.#options.requests.next();
+      if (done) this.#isRead = true;
+      else if (value.follows) this.#add(value);
+      else {
+        this.next = value;
+        return;
+      }
+    }
+  }
+
+  /** Notes that a request was sent. */
+  sent({ conversation }: TraceRequest): void {
+    if (conversation !== undefined) this.#of(conversation).isBusy = true;
+  }
+
+  /** Notes that a request of a conversation has ended or was refused. Undefined: of none. */
+  ended(conversation: string | undefined): void {
+    if (conversation === undefined) return;
+    const found = this.#of(conversation);
+    found.isBusy = false;
+    found.endUs = this.#options.clock.now();
+    const next = found.held.shift();
+    if (next !== undefined) this.#schedule(found, next);
+  }
+
+  #of(name: string): Conversation {
+    let found = this.#conversations.get(name);
+    if (found === undefined) {
+      found = { isBusy: false, endUs: Number.NEGATIVE_INFINITY, held: [] };
+      this.#conversations.set(name, found);
+    }
+    return found;
+  }
+
+  #add(request: TraceRequest): void {
+    this.#waiting++;
+    this.#waitingIds += request.blockIds?.length ?? 0;
+    const conversation = this.#of(request.conversation!);
+    if (conversation.isBusy) conversation.held.push(request);
+    else this.#schedule(conversation, request);
+  }
+
+  #schedule(conversation: Conversation, request: TraceRequest): void {
+    conversation.isBusy = true;
+    const dueUs = Math.max(this.#originUs + request.arrivalUs, conversation.endUs + (request.thinkUs ?? 0));
+    this.#options.clock.at(dueUs, () => {
+      this.#waiting--;
+      this.#waitingIds -= request.blockIds?.length ?? 0;
+      this.#options.send(request);
+      if (this.next === undefined) this.advance();
+    });
+  }
+}

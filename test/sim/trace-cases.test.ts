@@ -1,0 +1,93 @@
+/** `understudy replay` of small traces in the forms that other tools publish (test/traces): what it prints, and its results. */
+import { afterAll, describe, expect, test } from "bun:test";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Results } from "../../src/replay/results.ts";
+import { main } from "../program.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "understudy-trace-cases-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const traceCase = (name: string) => new URL(`../traces/${name}`, import.meta.url).pathname;
+/** 10 ms to the first token, 10 ms for each other. */
+const CONSTANT = ["--timing", "constant:ttft=10ms,itl=10ms"];
+
+function replay(...argv: string[]) {
+  const json = join(folder, "results.json");
+  const { exitCode, stdout, stderr } = Bun.spawnSync([process.execPath, main, "replay", ...argv, "--json", json]);
+  const results = (): Results => JSON.parse(readFileSync(json, "utf8"));
+  return { exitCode, out: stdout.toString(), err: stderr.toString(), results };
+}
+
+function rows(...each: readonly object[]): string {
+  const path = join(folder, "rows.jsonl");
+  writeFileSync(path, each.map((row) => JSON.stringify(row)).join("\n"));
+  return path;
+}
+const row = (timestamp: number, more: object = {}) => ({
+  timestamp,
+  input_length: 600,
+  output_length: 5,
+  hash_ids: [1, 2],
+  ...more,
+});
+
+describe("units", () => {
+  test("bailian: seconds, two shared blocks of 16 tokens, the span and its unit", () => {
+    const { exitCode, out, err, results } = replay(traceCase("bailian.jsonl"), ...CONSTANT);
+    expect([exitCode, err]).toEqual([0, ""]);
+    expect(out).toContain("\ntrace span: 59.864 s (timestamps in seconds)\n");
+    expect(out).not.toContain("warning");
+    const { trace, requests, tokens, engine, duration_s } = results();
+    expect(trace).toMatchObject({ format: "bailian", span_s: 59.864, timestamp_unit: "s" });
+    expect([requests.finished, tokens.prompt_cached, engine.blockSize]).toEqual([3, 32, 16]);
+    expect(duration_s).toBe(60.164);
+  });
+
+  test("the engine's block size is its own, whatever the ids stand for", () => {
+    const cached = (...argv: string[]) => replay(traceCase("bailian.jsonl"), ...argv).results().tokens.prompt_cached;
+    expect(cached("--block-size", "32")).toBe(32);
+    expect(cached("--block-size", "512")).toBe(0);
+    const path = rows(row(0), row(1000));
+    const mooncake = (...argv: string[]) => replay(path, ...argv).results().tokens.prompt_cached;
+    expect(mooncake()).toBe(512);
+    expect(mooncake("--block-size", "48")).toBe(576);
+    expect(mooncake("--hash-block-tokens", "300", "--block-size", "100")).toBe(500);
+  });
+
+  test("seconds read as milliseconds: the span shows it, and a warning says what to do", () => {
+    const path = rows(row(1.25), row(3.5), row(61.114));
+    const { out } = replay(path);
+    expect(out).toContain("\ntrace span: 0.06 s (timestamps in milliseconds)\n");
+    expect(out).toContain("\nwarning: timestamps were read as milliseconds, but they have fractions");
+    const stated = replay(path, "--timestamp-unit", "s");
+    expect(stated.out).toContain("\ntrace span: 59.864 s (timestamps in seconds)\n");
+    expect(stated.out).not.toContain("warning");
+    expect(stated.results().duration_s).toBeGreaterThan(59.8);
+  });
+});
+
+describe("turns of a conversation", () => {
+  const turn = (chat_id: number, parent_chat_id: number, timestamp: number, output_length: number) => ({
+    ...{ chat_id, parent_chat_id, timestamp, output_length, input_length: 32, hash_ids: [1, 2] },
+  });
+
+  test("a later turn waits for the answer before it, and not less than its own time; others do not", () => {
+    const argv = [...CONSTANT, "--format", "bailian"];
+    const duration = (...each: readonly object[]) => replay(rows(...each), ...argv).results().duration_s;
+    // One second of answer: the second turn begins at 1 s, or at its own time.
+    expect(duration(turn(1, -1, 0, 100), turn(2, 1, 0.5, 100))).toBe(2);
+    expect(duration(turn(1, -1, 0, 100), turn(2, 1, 3, 100))).toBe(4);
+    expect(duration(turn(1, -1, 0, 100), turn(2, -1, 0.5, 100))).toBeLessThan(1.6);
+    expect(duration(turn(1, -1, 0, 100), turn(2, 1, 0.1, 100), turn(3, 2, 0.2, 100))).toBe(3);
+  });
+
+  test("a request behind a later turn is sent at its own time", () => {
+    const path = rows(turn(1, -1, 0, 100), turn(2, 1, 0.1, 1), turn(3, -1, 0.2, 10));
+    const { requests, e2e_ms } = replay(path, ...CONSTANT).results();
+    expect(requests.finished).toBe(3);
+    // The third is planned in the step after its arrival.
+    expect(e2e_ms.mean).toBe((1000 + 10 + 110) / 3);
+  });
+});

@@ -1,0 +1,191 @@
+/** Rows of traces with hash ids: units of time, tokens per id, turns of conversations, for `load` and `replay` alike. */
+import { afterAll, describe, expect, test } from "bun:test";
+import { rmSync } from "node:fs";
+import { PromptHashes } from "../../src/replay/hashes.ts";
+import { bailian } from "../../src/traces/bailian.ts";
+import { openTrace } from "../../src/traces/open.ts";
+import { requests } from "../../src/traces/requests.ts";
+import { spanText, Timestamps } from "../../src/traces/timestamps.ts";
+import { TraceError, type TraceOptions, type TraceRequest } from "../../src/traces/trace.ts";
+import { file, folder, lines, tokensOf, turns } from "./load-datasets-read.ts";
+
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const traceCase = (name: string) => new URL(`../traces/${name}`, import.meta.url).pathname;
+const row = (timestamp: number, more: object = {}) => ({
+  timestamp,
+  input_length: 600,
+  output_length: 5,
+  hash_ids: [1, 2],
+  ...more,
+});
+
+function read(path: string, options: TraceOptions = {}, format: string | null = null) {
+  const trace = openTrace(path, format, options);
+  const found = [...requests(trace, "t", { seed: 5, limit: 1e9, rateScale: 1, onBad: null })];
+  trace.close();
+  return { trace, found };
+}
+
+describe("units of time", () => {
+  test.each([
+    ["s", 3_000_000],
+    ["ms", 3000],
+    ["us", 3],
+  ] as const)("--timestamp-unit %s, in replay and in load", async (timestampUnit, second) => {
+    const path = lines(row(1), row(4));
+    const { trace, found } = read(path, { timestampUnit });
+    expect(found.map(({ arrivalUs }) => arrivalUs)).toEqual([0, second]);
+    expect(trace.times!.span()).toEqual({ seconds: second / 1e6, unit: timestampUnit });
+    const sent = await turns({ name: "mooncake", path, trace: { timestampUnit } });
+    expect(sent.map(({ arrivalUs }) => arrivalUs)).toEqual([0, second]);
+  });
+
+  test.each([
+    [
+      "fractions and gaps of 2 ms",
+      [1.25, 3.5, 61.114],
+      /1 of 2 gaps are below 5 ms: if they are seconds, say --timestamp-unit s/,
+    ],
+    ["whole milliseconds", [1, 3, 61], null],
+    ["fractions and long gaps", [1.5, 300.25, 9000], null],
+    ["one request", [1.5], null],
+    ["all at once", [1.5, 1.5], null],
+  ] as const)("a warning for %s", (_, stamps, warning) => {
+    const { trace } = read(lines(...stamps.map((stamp) => row(stamp))));
+    if (warning === null) expect(trace.times!.warning()).toBeNull();
+    else expect(trace.times!.warning()).toMatch(warning);
+    const stated = read(lines(...stamps.map((stamp) => row(stamp))), { timestampUnit: "ms" });
+    expect(stated.trace.times!.warning()).toBeNull();
+  });
+
+  test("times that are no time are refused in every unit", () => {
+    for (const unit of ["s", "ms", "us"] as const) {
+      const times = new Timestamps(unit, true);
+      for (const value of [-1, Number.NaN, Number.POSITIVE_INFINITY, "1", null, undefined, 1e30]) {
+        expect(times.microseconds(value)).toBeNull();
+      }
+      expect(times.span()).toBeNull();
+    }
+    expect(spanText({ seconds: 3661.1149, unit: "s" })).toBe("3,661.115 s (timestamps in seconds)");
+  });
+
+  test("every format with times has a span; made-up requests have none", () => {
+    const azure = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.5,5,1\n2023-11-16 18:17:05,5,1\n";
+    expect(read(file(azure)).trace.times!.span()).toEqual({ seconds: 1.5, unit: "s" });
+    expect(openTrace("synthetic:isl=1,osl=1,rate=1", null).times).toBeNull();
+    expect(() => openTrace(file(azure), null, { hashBlockTokens: 16 })).toThrow(
+      new TraceError("--hash-block-tokens is for mooncake and bailian traces, not azure"),
+    );
+  });
+});
+
+describe("bailian", () => {
+  test("is recognised by its fields: seconds, 16 tokens per id, turns of a chat", () => {
+    const { trace, found } = read(traceCase("bailian.jsonl"));
+    expect([trace.format, trace.blockTokens]).toEqual(["bailian", 16]);
+    expect(trace.times!.span()).toEqual({ seconds: 59.864, unit: "s" });
+    expect(found.map(({ arrivalUs, conversation, follows }) => [arrivalUs, conversation, follows])).toEqual([
+      [0, "11", false],
+      [2_250_000, "12", false],
+      [59_864_000, "11", true],
+    ]);
+  });
+
+  test("load sends whole prompts whose equal ids are equal text", async () => {
+    const sent = await turns({ name: "bailian", path: traceCase("bailian.jsonl") });
+    expect(sent.map(({ conversation, arrivalUs, whole }) => [conversation, arrivalUs, whole])).toEqual([
+      ["11", 0, true],
+      ["12", 2_250_000, true],
+      ["11", 59_864_000, true],
+    ]);
+    const [first, other, later] = sent.map(tokensOf);
+    expect([first!.length, other!.length, later!.length]).toEqual([40, 20, 70]);
+    expect(later!.slice(0, 32)).toEqual(first!.slice(0, 32));
+    expect(later!.slice(32, 40)).not.toEqual(first!.slice(32));
+  });
+
+  test("a long chain of turns is one conversation; a parent that is not in the file begins one", () => {
+    const turn = (chat_id: number, parent_chat_id: number) => row(chat_id, { chat_id, parent_chat_id });
+    const { found } = read(lines(turn(1, -1), turn(2, 1), turn(3, 2), turn(4, 77)), { hashBlockTokens: 512 });
+    expect(found.map(({ conversation, follows }) => [conversation, follows])).toEqual([
+      ["1", false],
+      ["1", true],
+      ["1", true],
+      ["4", false],
+    ]);
+  });
+
+  test.each([
+    [{ chat_id: "a" }, '"chat_id": a whole number, not "a"'],
+    [{ parent_chat_id: -2 }, '"parent_chat_id": a whole number, or -1, not -2'],
+    [{ parent_chat_id: undefined }, '"parent_chat_id": a whole number, or -1; it is missing'],
+    [{ timestamp: -1 }, '"timestamp": seconds, a number of at least 0, not -1'],
+    [{ input_length: 16 }, '"hash_ids": at most 1 whole numbers, one per 16 tokens of input_length 16, not 2'],
+  ])("%j is refused by the condition and the value", (spoiled, expected) => {
+    const path = lines({
+      chat_id: 5,
+      parent_chat_id: -1,
+      timestamp: 1,
+      input_length: 20,
+      output_length: 1,
+      hash_ids: [1, 2],
+      ...spoiled,
+    });
+    expect(() => read(path, {}, "bailian")).toThrow(new TraceError(`t:1: expected ${expected}`));
+  });
+
+  test("rows without output are counted; more chats than are remembered end the trace", () => {
+    const rows = [0, 1, 2].map((chat_id) => ({ ...row(1), input_length: 32, chat_id, parent_chat_id: -1 }));
+    const { trace, found } = read(lines({ ...rows[0], output_length: 0 }, rows[1]));
+    expect([found.length, trace.passedOver()]).toEqual([1, 1]);
+    const items = () => [
+      ...bailian(
+        rows.map((each, at) => ({ number: at + 1, text: JSON.stringify(each) })),
+        { blockTokens: 16, times: new Timestamps("s", true) },
+        () => {},
+        2,
+      ),
+    ];
+    expect(items).toThrow(new TraceError("line 3: more than 2 chats in a bailian trace"));
+  });
+});
+
+describe("tokens per hash id and tokens per engine block", () => {
+  const request = (promptTokens: number, blockIds: readonly number[] | null): TraceRequest => ({
+    line: 1,
+    arrivalUs: 0,
+    promptTokens,
+    outputTokens: 1,
+    blockIds,
+  });
+  /** Full blocks with which two prompts begin alike. */
+  function shared(blockSize: number, idTokens: number, one: TraceRequest, other: TraceRequest): number {
+    const hashes = new PromptHashes(blockSize, idTokens);
+    const first = [...hashes.of(one, 1)];
+    const second = [...hashes.of(other, 2)];
+    let same = 0;
+    while (same < first.length && first[same] === second[same]) same++;
+    return same >> 1;
+  }
+
+  test.each([
+    [16, 16, 2],
+    [16, 512, 64],
+    [32, 16, 1],
+    [24, 16, 1],
+    [64, 16, 0],
+    [512, 16, 0],
+    [48, 512, 21],
+  ])("blocks of %d, ids of %d tokens: %d shared blocks", (blockSize, idTokens, blocks) => {
+    const tokens = 5 * idTokens;
+    const [one, other] = [request(tokens, [1, 2, 3, 4, 5]), request(tokens, [1, 2, 9, 4, 5])];
+    expect(shared(blockSize, idTokens, one, other)).toBe(blocks);
+    expect(shared(blockSize, idTokens, one, one)).toBe(Math.floor(tokens / blockSize));
+  });
+
+  test("blocks that ids do not cover wholly are the request's own", () => {
+    expect(shared(24, 16, request(80, [1, 2]), request(80, [1, 2]))).toBe(1);
+    expect(shared(16, 16, request(80, null), request(80, null))).toBe(0);
+  });
+});
