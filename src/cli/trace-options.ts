@@ -1,7 +1,12 @@
 /** Options that say how the rows of a trace are read. `load` and `replay` share them. */
-import { choice, integer, type OptionRow } from "../options/option.ts";
+import { choice, integer, type OptionRow, one } from "../options/option.ts";
 import { TIMESTAMP_UNITS } from "../traces/timestamps.ts";
 import type { TraceOptions } from "../traces/trace.ts";
+
+const names = one<readonly string[]>("NAMES", "names with commas between them, or all", (text) => {
+  const found = text.split(",").map((name) => name.trim());
+  return found.includes("") ? undefined : found;
+});
 
 export const traceOptions = {
   "timestamp-unit": {
@@ -14,9 +19,26 @@ export const traceOptions = {
     default: "512 for mooncake, 16 for bailian",
     about: "Prompt tokens per hash id of the trace.",
   },
+  "trace-models": {
+    ...names,
+    default: "GPT-4",
+    about: "Models whose rows of a BurstGPT trace are taken, as the file writes them; all for every model.",
+  },
+  "trace-log-types": {
+    ...names,
+    default: "all",
+    about: "Log types whose rows of a BurstGPT trace are taken, as the file writes them.",
+  },
 } as const satisfies Record<string, Omit<OptionRow, "group">>;
 
 export const traceOptionsOf = (values: {
   readonly "timestamp-unit"?: TraceOptions["timestampUnit"];
   readonly "hash-block-tokens"?: number | undefined;
-}): TraceOptions => ({ timestampUnit: values["timestamp-unit"], hashBlockTokens: values["hash-block-tokens"] });
+  readonly "trace-models"?: readonly string[] | undefined;
+  readonly "trace-log-types"?: readonly string[] | undefined;
+}): TraceOptions => ({
+  timestampUnit: values["timestamp-unit"],
+  hashBlockTokens: values["hash-block-tokens"],
+  models: values["trace-models"],
+  logTypes: values["trace-log-types"],
+});

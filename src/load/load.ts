@@ -3,12 +3,12 @@ import type { Cancel, Clock } from "../host/clock.ts";
 import { epochSeconds } from "../host/clock.ts";
 import { randomHex } from "../host/random.ts";
 import type { Result } from "../report/result.ts";
-import type { Timestamps, TraceSpan } from "../traces/timestamps.ts";
+import { spanText } from "../traces/timestamps.ts";
 import { TraceError } from "../traces/trace.ts";
 import { isTriton, type LoadDialect } from "./answers/answer.ts";
 import { arrivals } from "./arrivals.ts";
 import { Client, type ClientOptions, type LoadClient } from "./client.ts";
-import { dataset, type LoadDataset } from "./datasets/index.ts";
+import { dataset, type LoadDataset, type RowsRead } from "./datasets/index.ts";
 import { LiveLine } from "./live.ts";
 import { greatest, isGoodAnswer } from "./measures.ts";
 import { resultOf, type Seen } from "./result.ts";
@@ -46,8 +46,8 @@ export interface Loaded {
   readonly records: readonly RequestRecord[];
   /** Why nothing could be measured; null: something was. */
   readonly nothing: string | null;
-  /** Time between the first and the last request that was read of the dataset; null: it has no times of its own. */
-  readonly span: TraceSpan | null;
+  /** Lines on the rows of the dataset: the time that they span, how many were passed over and why. */
+  readonly rows: readonly string[];
 }
 
 /** Where and how the server is asked beside the load. */
@@ -101,6 +101,8 @@ export class Load {
         data.turns(settings.seed),
         settings.dataset.path ?? settings.dataset.name,
         settings.skipBad,
+        undefined,
+        () => data.rows().passed,
       );
       const truth = await this.#truth(base, fetchOptions);
       await metrics?.before();
@@ -146,7 +148,7 @@ export class Load {
         metricsMissing: metrics?.missing ?? null,
         gaps: run.keeper.distributions(outcome.records, settings.percentiles),
         folded: run.keeper.folded,
-        times: data.times(),
+        rows: data.rows(),
         truth: truth && (await compared(truth, outcome.records)),
       });
     } finally {
@@ -333,7 +335,7 @@ export class Load {
       readonly metricsMissing: string | null;
       readonly folded: number;
       readonly nothing: string | null;
-      readonly times: Timestamps | null;
+      readonly rows: RowsRead;
     },
   ): Loaded {
     const settings = this.#settings;
@@ -347,10 +349,14 @@ export class Load {
       badLines: seen.turns.bad.count,
       droppedTurns: seen.turns.dropped,
     });
-    const unit = seen.times?.warning() ?? null;
+    const { times, passed } = seen.rows;
+    const unit = times?.warning() ?? null;
     if (unit !== null) warnings.push(unit);
+    const span = times?.span() ?? null;
+    const reasons = passed?.text() ?? null;
+    const rows = [span && `trace span: ${spanText(span)}`, reasons && `dataset: ${reasons}`];
     const result = { ...bare, understudy: { ...bare.understudy, warnings } };
-    return { result, records, nothing: seen.nothing, span: seen.times?.span() ?? null };
+    return { result, records, nothing: seen.nothing, rows: rows.filter((row) => row !== null) };
   }
 }
 

@@ -2,6 +2,8 @@
  * Which request comes next? Turns of a dataset in its order, each held until the answer before it in its conversation has
  * come and its user has thought.
  */
+import type { PassedOver } from "../traces/passed-over.ts";
+import { whyNone } from "../traces/requests.ts";
 import { type BadLine, TraceError } from "../traces/trace.ts";
 import { messagesOf } from "./body.ts";
 import type { ConversationMessage, Turn } from "./types.ts";
@@ -36,17 +38,26 @@ export class Turns {
   readonly #skipBad: boolean;
   readonly #heldMost: number;
   readonly #where: string;
+  readonly #passed: () => PassedOver | null;
   readonly #conversations = new Map<string, Conversation>();
   #held = 0;
   #taken = 0;
   #ahead: Turn | null = null;
 
   /** At most `heldMost` turns wait for their conversation; then nothing more is read until one is answered. */
-  constructor(items: Iterable<Turn | BadLine>, where: string, skipBad: boolean, heldMost = HELD_MOST) {
+  constructor(
+    items: Iterable<Turn | BadLine>,
+    where: string,
+    skipBad: boolean,
+    heldMost = HELD_MOST,
+    /** Returns the rows of the dataset that were passed over; null: it passes none over. */
+    passed: () => PassedOver | null = () => null,
+  ) {
     this.#items = items[Symbol.iterator]();
     this.#where = where;
     this.#skipBad = skipBad;
     this.#heldMost = heldMost;
+    this.#passed = passed;
   }
 
   /** The next turn that the dataset has, which `next` gives if its conversation is free. Null: there is none. */
@@ -140,8 +151,7 @@ export class Turns {
       const { value, done } = this.#items.next();
       if (done) {
         if (this.#taken > 0) return null;
-        const why = this.bad.count > 0 ? `no good line, ${this.bad.count} bad ones` : "the dataset is empty";
-        throw new TraceError(`${this.#where}: ${why}`);
+        throw new TraceError(`${this.#where}: ${whyNone(this.bad.count, this.#passed(), "the dataset is empty")}`);
       }
       if ("expected" in value) {
         if (!this.#skipBad) throw new TraceError(`${this.#where}:${value.line}: expected ${value.expected}`);

@@ -1,25 +1,38 @@
 /**
- * What does a line of BurstGPT say? CSV with a header: seconds, model, request and response tokens. Rows of GPT-4 with an
- * answer count, as in vLLM 0.33 (`benchmarks/datasets`, BurstGPTDataset); the first release has two columns fewer.
+ * Reads BurstGPT: CSV with a header, seconds, a model, request and response tokens. Without a choice, rows of GPT-4 with an
+ * answer count, as in vLLM 0.33 (`benchmarks/datasets`, BurstGPTDataset). The first release has two columns fewer.
  */
 import type { Line } from "./lines.ts";
-import type { TraceItem } from "./trace.ts";
+import { notThis, type TraceItem } from "./trace.ts";
 
 export const BURSTGPT_HEADER = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type";
 const COLUMNS = ["timestamp", "model", "request tokens", "response tokens"] as const;
-const MODEL = "GPT-4";
+const LOG_TYPE = "log type";
+const MODELS = ["GPT-4"];
+/** In place of names: rows are taken whatever they say. */
+export const ALL_NAMES = "all";
 
-/** What a header says of the columns: their places, or null where one is missing. */
+/** Which rows are taken, by the exact text of their cells. Undefined: GPT-4; any log type. */
+export interface BurstgptChoice {
+  readonly models?: readonly string[] | undefined;
+  readonly logTypes?: readonly string[] | undefined;
+}
+
+/** Returns the places of the columns in a header, that of the log type last (-1 if there is none). Null: a column is missing. */
 function placesOf(header: string): readonly number[] | null {
   const names = cells(header).map((name) => name.toLowerCase());
   const places = COLUMNS.map((name) => names.indexOf(name));
-  return places.includes(-1) ? null : places;
+  return places.includes(-1) ? null : [...places, names.indexOf(LOG_TYPE)];
 }
 
 export const isBurstgptHeader = (line: string): boolean => placesOf(line) !== null;
 
-/** `passOver` is told of each row of another model, and of each that failed: it has no response tokens. */
-export function* burstgpt(lines: Iterable<Line>, passOver: () => void): Generator<TraceItem> {
+/** `passOver` is called with the reason for each row that is not taken. A row that failed has no response tokens. */
+export function* burstgpt(
+  lines: Iterable<Line>,
+  passOver: (reason: string) => void,
+  choice: BurstgptChoice = {},
+): Generator<TraceItem> {
   let places: readonly number[] | null | undefined;
   for (const { number, text } of lines) {
     if (places === undefined) {
@@ -29,21 +42,43 @@ export function* burstgpt(lines: Iterable<Line>, passOver: () => void): Generato
     }
     if (places === null) continue;
     const row = cells(text ?? "");
-    const [time = "", model, request = "", response = ""] = places.map((place) => row[place]);
-    const [prompt, output] = [countOf(request), countOf(response)];
-    if (!/^\d{1,12}(\.\d+)?$/.test(time) || prompt === undefined || output === undefined) {
-      yield { line: number, expected: "seconds, a model, request and response tokens, as in 45,GPT-4,3,9,12,API log" };
-    } else if (model !== MODEL || output === 0 || prompt === 0) passOver();
+    const [time = "", model = "", request = "", response = "", logType = ""] = places.map((place) => row[place]);
+    const wrong = wrongCell(time, request, response);
+    const reason = wrong ?? whyNot(model, logType, request, response, choice);
+    if (wrong !== null) yield { line: number, expected: wrong };
+    else if (reason !== null) passOver(reason);
     else {
       const arrivalUs = Math.round(Number(time) * 1e6);
-      yield { line: number, arrivalUs, promptTokens: prompt, outputTokens: output, blockIds: null };
+      yield { line: number, arrivalUs, promptTokens: Number(request), outputTokens: Number(response), blockIds: null };
     }
   }
 }
 
+/** Returns the condition that a cell fails, or null. */
+function wrongCell(time: string, request: string, response: string): string | null {
+  const as = "seconds, a model, request and response tokens, as in 45,GPT-4,3,9,12,API log";
+  if (!/^\d{1,12}(\.\d+)?$/.test(time)) return notThis(`${as}: "Timestamp" is a number of at least 0`, time);
+  if (!isCountText(request)) return notThis(`${as}: "Request tokens" is a whole number`, request);
+  return isCountText(response) ? null : notThis(`${as}: "Response tokens" is a whole number`, response);
+}
+
+/** Returns why a well-formed row is passed over, or null. */
+function whyNot(
+  model: string,
+  logType: string,
+  request: string,
+  response: string,
+  { models = MODELS, logTypes }: BurstgptChoice,
+): string | null {
+  if (!isChosen(model, models)) return `Model is ${model}`;
+  if (logTypes !== undefined && !isChosen(logType, logTypes)) return `Log Type is ${logType}`;
+  if (Number(response) === 0) return "Response tokens is 0";
+  return Number(request) === 0 ? "Request tokens is 0" : null;
+}
+
+const isChosen = (name: string, names: readonly string[]): boolean => names.includes(name) || names.includes(ALL_NAMES);
+
 /** No cell of this file holds a comma. */
 const cells = (line: string): string[] => line.split(",").map((cell) => cell.trim().replace(/^"(.*)"$/, "$1"));
 
-function countOf(text: string): number | undefined {
-  return /^\d{1,9}(\.0)?$/.test(text) ? Number(text) : undefined;
-}
+const isCountText = (text: string): boolean => /^\d{1,9}(\.0)?$/.test(text);

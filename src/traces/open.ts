@@ -6,6 +6,7 @@ import { elements } from "./elements.ts";
 import { TraceFile } from "./lines.ts";
 import { mooncake } from "./mooncake.ts";
 import { arrivalsOf, parameters, spread } from "./pace.ts";
+import { PassedOver } from "./passed-over.ts";
 import { sharegpt } from "./sharegpt.ts";
 import { SYNTHETIC_FORM, synthetic } from "./synthetic.ts";
 import { Timestamps, type TimestampUnit } from "./timestamps.ts";
@@ -47,14 +48,24 @@ const FORMATS: Readonly<Record<string, Format>> = {
 /** Bytes of the beginning of a file that show its format: a row with some ten thousand hash ids. */
 const HEAD_BYTES = 1 << 16;
 
-const OPTION_NAMES = { timestampUnit: "--timestamp-unit", hashBlockTokens: "--hash-block-tokens" } as const;
+const hasRows = (format: string): boolean => FORMATS[format]?.hasRows ?? false;
+const isBurstgpt = (format: string): boolean => format === "burstgpt";
+
+/** Options of rows, and the formats that they apply to. */
+const ROW_OPTIONS: Readonly<Record<keyof TraceOptions, readonly [flag: string, applies: (format: string) => boolean]>> =
+  {
+    timestampUnit: ["--timestamp-unit", hasRows],
+    hashBlockTokens: ["--hash-block-tokens", hasRows],
+    models: ["--trace-models", isBurstgpt],
+    logTypes: ["--trace-log-types", isBurstgpt],
+  };
 
 /** Returns how the rows of a format are read. Throws a TraceError for an option that does not apply to it. */
 export function rowShapeOf(format: string, options: TraceOptions): RowShape {
-  const { unit = null, hasRows, blockTokens = TRACE_BLOCK } = FORMATS[format] ?? {};
-  for (const [key, flag] of Object.entries(OPTION_NAMES)) {
-    if (hasRows || options[key as keyof typeof OPTION_NAMES] === undefined) continue;
-    const takers = Object.keys(FORMATS).filter((name) => FORMATS[name]!.hasRows);
+  const { unit = null, blockTokens = TRACE_BLOCK } = FORMATS[format] ?? {};
+  for (const [key, [flag, applies]] of Object.entries(ROW_OPTIONS)) {
+    if (options[key as keyof TraceOptions] === undefined || applies(format)) continue;
+    const takers = Object.keys(FORMATS).filter(applies);
     throw new TraceError(`${flag} is for ${takers.join(" and ")} traces, not ${format}`);
   }
   const stated = options.timestampUnit !== undefined || format !== "mooncake";
@@ -80,8 +91,8 @@ export function openTrace(
     if (path !== null)
       throw new TraceError(`--format synthetic makes its own requests; "${path}" is one trace too many`);
     const { blockTokens } = rowShapeOf(name, options);
-    const made = { format: name, blockTokens, hasIds: false, times: null, bytes: 0 };
-    return { ...synthetic(rest), ...made, bytesRead: () => 0, passedOver: () => 0, close: () => {} };
+    const made = { format: name, blockTokens, hasIds: false, times: null, bytes: 0, passed: new PassedOver() };
+    return { ...synthetic(rest), ...made, bytesRead: () => 0, close: () => {} };
   }
   if (format !== null) checkName(name, rest);
   if (path === null) throw new TraceError(`which trace? Give a file, or --format ${SYNTHETIC_FORM}`);
@@ -102,31 +113,31 @@ function checkName(name: string, rest: string): void {
 }
 
 function fromFile(file: TraceFile, format: string, rest: string, options: TraceOptions): Trace {
-  let passedOver = 0;
-  const passOver = () => void passedOver++;
+  const passed = new PassedOver(isBurstgpt(format) ? "--trace-models and --trace-log-types choose others" : null);
+  const passOver = passed.add;
   const shape = rowShapeOf(format, options);
   const arrivals = arrivalsOf(format, parameters(format, rest, ["concurrency", "rate"]));
   const items = (seed: number): Iterable<TraceItem> => {
     if (format === "mooncake") return mooncake(file.lines(), shape);
     if (format === "bailian") return bailian(file.lines(), shape, passOver);
     if (format === "azure") return timed(azure(file.lines()), shape.times);
-    if (format === "burstgpt") return timed(burstgpt(file.lines(), passOver), shape.times);
+    if (format === "burstgpt") return timed(burstgpt(file.lines(), passOver, options), shape.times);
     if (format === "truth") return timed(truth(file.lines(), passOver), shape.times);
     return spread(sharegpt(elements(file.pieces()), passOver), arrivals?.rate ?? null, seed);
   };
-  const { unit, hasRows = false } = FORMATS[format]!;
+  const { unit } = FORMATS[format]!;
   return {
     format,
     pace: arrivals?.pace ?? (format === "sharegpt" ? SHAREGPT_PACE : { kind: "open" }),
     blockTokens: shape.blockTokens,
-    hasIds: hasRows,
+    hasIds: hasRows(format),
     times: unit === null ? null : shape.times,
     bytes: file.bytes,
     bytesRead: () => file.bytesRead,
     items,
     total: null,
     adapters: 0,
-    passedOver: () => passedOver,
+    passed,
     close: () => file.close(),
   };
 }
@@ -149,7 +160,7 @@ function guess(file: TraceFile, cure: string): string {
   if (isBailianRow(line)) return "bailian";
   if (/^\{.*"(input_length|hash_ids)"\s*:/.test(line)) return "mooncake";
   if (/^\{"type":"(header|step|request)"/.test(line)) return "truth";
-  if (/^[[{][\s\S]*"conversations?"\s*:/.test(head)) return "sharegpt";
+  if (/^[[{][\s\S]*"(conversations?|messages)"\s*:/.test(head)) return "sharegpt";
   throw new TraceError(`${file.path}: its format is not clear; ${cure}`);
 }
 

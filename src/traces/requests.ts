@@ -1,4 +1,5 @@
 /** Selects the requests of a trace that are sent, and moves the first to 0. Bad lines end the trace or are reported. */
+import type { PassedOver } from "./passed-over.ts";
 import { type BadLine, type Trace, TraceError, type TraceItem, type TraceRequest } from "./trace.ts";
 
 export interface RequestSelection {
@@ -20,6 +21,7 @@ export function requests(trace: Trace, where: string, wanted: RequestSelection):
 /** No generator: short replays spend more time on compiling those than on anything else. */
 class Requests implements IterableIterator<TraceRequest> {
   readonly #items: Iterator<TraceItem>;
+  readonly #trace: Trace;
   readonly #where: string;
   readonly #wanted: RequestSelection;
   #firstUs = 0;
@@ -29,6 +31,7 @@ class Requests implements IterableIterator<TraceRequest> {
 
   constructor(trace: Trace, where: string, wanted: RequestSelection) {
     this.#items = trace.items(wanted.seed)[Symbol.iterator]();
+    this.#trace = trace;
     this.#where = where;
     this.#wanted = wanted;
   }
@@ -42,6 +45,7 @@ class Requests implements IterableIterator<TraceRequest> {
     while (this.#count < limit) {
       const { value: item, done } = this.#items.next();
       if (done) break;
+      this.#trace.passed.rows++;
       if ("expected" in item) this.#bad(item);
       else if (!item.follows && item.arrivalUs < this.#lastUs) this.#bad(backwards(item, this.#lastUs));
       else {
@@ -55,8 +59,7 @@ class Requests implements IterableIterator<TraceRequest> {
       }
     }
     if (this.#count > 0) return { value: undefined, done: true };
-    const why = this.#badLines > 0 ? `no good line, ${this.#badLines} bad ones` : "the trace is empty";
-    throw new TraceError(`${this.#where}: ${why}`);
+    throw new TraceError(`${this.#where}: ${whyNone(this.#badLines, this.#trace.passed, "the trace is empty")}`);
   }
 
   #bad(bad: BadLine): void {
@@ -65,6 +68,15 @@ class Requests implements IterableIterator<TraceRequest> {
     onBad(bad);
     this.#badLines++;
   }
+}
+
+/** Returns why a trace has no request: bad lines, rows that were passed over and how to choose others, or `empty`. */
+export function whyNone(badLines: number, passed: PassedOver | null, empty: string): string {
+  const reasons = passed?.text() ?? null;
+  const cure = passed?.cure ? `; ${passed.cure}` : "";
+  const bad = badLines > 0 ? `no good line, ${badLines} bad ones` : "";
+  if (reasons === null) return bad === "" ? empty : bad;
+  return `no request to send: ${reasons}${bad === "" ? "" : `; ${bad}`}${cure}`;
 }
 
 function backwards({ arrivalUs, line }: TraceRequest, lastUs: number): BadLine {

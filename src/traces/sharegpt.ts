@@ -1,38 +1,66 @@
 /**
- * What does a ShareGPT file say? Conversations; the first two turns of each are a prompt and its answer, as vLLM's
- * benchmark takes them (vLLM 0.33 `benchmarks/datasets`, ShareGPT). It has no times and, without a tokenizer, no token counts.
+ * Reads ShareGPT files: conversations, of which the first two turns are a prompt and its answer, as in vLLM 0.33
+ * (`benchmarks/datasets`, ShareGPT). Rows of OpenAI `messages` are read, too. There are no times and no token counts.
  */
-import { jsonObjectIn } from "../config/json-object.ts";
+import { jsonObjectIn, looseObject } from "../config/json-object.ts";
 import type { Element } from "./elements.ts";
 import type { TraceItem } from "./trace.ts";
 
-const EXPECTED =
-  'a conversation such as {"conversations": [{"from": "human", "value": "…"}, {"from": "gpt", "value": "…"}]}';
+export const SHAREGPT_EXPECTED =
+  'a conversation such as {"conversations": [{"from": "human", "value": "…"}, {"from": "gpt", "value": "…"}]} or {"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]}';
 
-/** A stated estimate: a token for each four bytes of UTF-8 begun, at least one. */
+/** Returns a stated estimate: a token for each four bytes of UTF-8 begun, at least one. */
 export function estimateTokens(text: string): number {
   return Math.max(1, Math.ceil(Buffer.byteLength(text) / 4));
 }
 
-/** `passOver` is told of each conversation with fewer than two turns. Every arrival is at 0. */
-export function* sharegpt(found: Iterable<Element>, passOver: () => void): Generator<TraceItem> {
+export interface PromptAndAnswer {
+  readonly prompt: string;
+  readonly answer: string;
+}
+
+/** `passOver` is called with the reason for each conversation that has no prompt or no answer. Every arrival is at 0. */
+export function* sharegpt(found: Iterable<Element>, passOver: (reason: string) => void): Generator<TraceItem> {
   for (const { line, text } of found) {
-    const turns = turnsOf(text);
-    if (turns === null) yield { line, expected: EXPECTED };
-    else if (turns.length < 2) passOver();
+    const pair = pairOf(text);
+    if (pair === null) yield { line, expected: SHAREGPT_EXPECTED };
+    else if (typeof pair === "string") passOver(pair);
     else {
-      const [prompt, answer] = turns as [string, string];
-      const [promptTokens, outputTokens] = [estimateTokens(prompt), estimateTokens(answer)];
+      const [promptTokens, outputTokens] = [estimateTokens(pair.prompt), estimateTokens(pair.answer)];
       yield { line, arrivalUs: 0, promptTokens, outputTokens, blockIds: null };
     }
   }
 }
 
-/** At most two; null where it is no conversation. */
-function turnsOf(text: string | null): string[] | null {
-  const { conversations, conversation } = jsonObjectIn(text) ?? {};
+/** Returns prompt and answer of a row, the reason why it has none, or null if it is not a conversation. */
+export function pairOf(text: string | null): PromptAndAnswer | string | null {
+  const { conversations, conversation, messages } = jsonObjectIn(text) ?? {};
   const turns = conversations ?? conversation;
+  if (turns === undefined && messages !== undefined) return pairOfMessages(messages);
   if (!Array.isArray(turns)) return null;
   const values = turns.slice(0, 2).map((turn) => turn?.value ?? turn?.content);
-  return values.every((value) => typeof value === "string") ? values : null;
+  if (!values.every((value) => typeof value === "string")) return null;
+  return values.length < 2 ? "fewer than two turns" : { prompt: values[0]!, answer: values[1]! };
+}
+
+/** The prompt is the text of all messages before the first answer of the assistant. */
+function pairOfMessages(messages: unknown): PromptAndAnswer | string | null {
+  if (!Array.isArray(messages)) return null;
+  const before: string[] = [];
+  for (const message of messages) {
+    const { role, content = null } = looseObject(message) ?? {};
+    const text = textOf(content);
+    if (typeof role !== "string" || text === null) return null;
+    if (role !== "assistant") before.push(text);
+    else if (before.length === 0) return "the assistant speaks first";
+    else return text === "" ? "the first answer has no text" : { prompt: before.join("\n\n"), answer: text };
+  }
+  return "no answer of the assistant";
+}
+
+/** Content is a text, null (a tool call), or parts, of which those with text count. */
+function textOf(content: unknown): string | null {
+  if (content === null || typeof content === "string") return content ?? "";
+  if (!Array.isArray(content)) return null;
+  return content.map((part) => looseObject(part)?.text ?? "").join("");
 }

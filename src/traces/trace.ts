@@ -1,5 +1,6 @@
 /** Types of a trace: requests in order of arrival, and the lines that hold no request; and helpers of the readers. */
 import { shownJson } from "../config/json-object.ts";
+import type { PassedOver } from "./passed-over.ts";
 import type { Timestamps, TimestampUnit } from "./timestamps.ts";
 
 /** Tokens per hash id of a Mooncake trace, and of a trace that does not say. */
@@ -10,6 +11,9 @@ export interface TraceOptions {
   readonly timestampUnit?: TimestampUnit | undefined;
   /** Prompt tokens per hash id. */
   readonly hashBlockTokens?: number | undefined;
+  /** Models and log types of BurstGPT rows that are taken. */
+  readonly models?: readonly string[] | undefined;
+  readonly logTypes?: readonly string[] | undefined;
 }
 
 /** How rows with hash ids are read. */
@@ -67,8 +71,8 @@ export interface Trace {
   readonly total: number | null;
   /** LoRA adapters that its requests use. */
   readonly adapters: number;
-  /** Pieces that are well formed and hold no request (a conversation without an answer). */
-  passedOver(): number;
+  /** Rows that are well formed and hold no request to send (a conversation without an answer). */
+  readonly passed: PassedOver;
   close(): void;
 }
 

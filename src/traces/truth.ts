@@ -14,7 +14,11 @@ const WIDTH = 4;
 export const TRUTH_ROWS_MOST = 1 << 23;
 
 /** Throws a TraceError for more requests than fit. `passOver` is called for each request that ended before its first token. */
-export function* truth(lines: Iterable<Line>, passOver: () => void, most = TRUTH_ROWS_MOST): Generator<TraceItem> {
+export function* truth(
+  lines: Iterable<Line>,
+  passOver: (reason: string) => void,
+  most = TRUTH_ROWS_MOST,
+): Generator<TraceItem> {
   let rows = new Float64Array(1024 * WIDTH);
   let count = 0;
   for (const { number, text } of lines) {
@@ -26,7 +30,7 @@ export function* truth(lines: Iterable<Line>, passOver: () => void, most = TRUTH
       const { arrivalUs, promptTokens, outputTokens } = line;
       if (!isCount(arrivalUs, 0) || !isCount(promptTokens, 1) || !isCount(outputTokens, 0)) {
         yield { line: number, expected: EXPECTED };
-      } else if (outputTokens === 0) passOver();
+      } else if (outputTokens === 0) passOver("it ended before its first token");
       else {
         if (count === most) throw new TraceError(`line ${number}: more than ${most} requests in a truth log`);
         if ((count + 1) * WIDTH > rows.length) rows = grown(rows);

@@ -46,3 +46,15 @@ test("seconds read as milliseconds: the span shows it, and a warning says what t
   expect(stated.out).toContain("\ntrace span: 59.864 s (timestamps in seconds)\n");
   expect(stated.out).not.toContain("warning: timestamps");
 });
+
+test("rows that are passed over are counted by reason; without any request one line says so", async () => {
+  const asked = ["--dataset-name", "burstgpt", "--dataset-path", traceCase("burst.csv"), "--replay-speedup", "1000"];
+  const { out, result } = await load(...asked, "--trace-models", "gpt-4");
+  expect(out).toContain(
+    "\ntrace span: 1 s (timestamps in seconds)\ndataset: 3 rows, 1 passed over: Model is ChatGPT\n",
+  );
+  expect(result()).toMatchObject({ completed: 2 });
+  const none = await load(...asked);
+  expect([none.code, none.out]).toEqual([2, ""]);
+  expect(none.err).toContain("no request to send: 3 rows, 3 passed over: Model is gpt-4 (2), Model is ChatGPT (1)");
+});

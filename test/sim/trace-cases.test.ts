@@ -91,3 +91,21 @@ describe("turns of a conversation", () => {
     expect(e2e_ms.mean).toBe((1000 + 10 + 110) / 3);
   });
 });
+
+describe("rows that are passed over", () => {
+  test("no table of zeros: one line says how many, why, and what chooses others", () => {
+    const { exitCode, out, err } = replay(traceCase("burst.csv"));
+    expect([exitCode, out]).toEqual([2, ""]);
+    expect(err).toContain(
+      "burst.csv: no request to send: 3 rows, 3 passed over: Model is gpt-4 (2), Model is ChatGPT (1); --trace-models and --trace-log-types choose others",
+    );
+  });
+
+  test("with others, the reasons stand below the table", () => {
+    const { exitCode, out, results } = replay(traceCase("burst.csv"), "--trace-models", "gpt-4");
+    expect(exitCode).toBe(0);
+    expect(out).toContain("\ntrace rows: 3 rows, 1 passed over: Model is ChatGPT\n");
+    expect(results().requests).toMatchObject({ finished: 2, passed_over: 1 });
+    expect(replay(traceCase("sharegpt-oai.jsonl")).results().requests).toMatchObject({ finished: 1, passed_over: 0 });
+  });
+});

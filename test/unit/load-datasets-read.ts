@@ -1,6 +1,6 @@
 /** What tests of datasets have in common: files to read, and turns to look at. */
 import { expect } from "bun:test";
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type DatasetOptions, dataset } from "../../src/load/datasets/index.ts";
@@ -13,6 +13,8 @@ export const folder = mkdtempSync(join(tmpdir(), "understudy-datasets-"));
 let files = 0;
 export function file(text: string): string {
   const path = join(folder, `${files++}`);
+  // Another test file of the same process may have removed it.
+  mkdirSync(folder, { recursive: true });
   writeFileSync(path, text);
   return path;
 }

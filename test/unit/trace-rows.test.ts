@@ -1,13 +1,14 @@
 /** Rows of traces with hash ids: units of time, tokens per id, turns of conversations, for `load` and `replay` alike. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
+import { dataset } from "../../src/load/datasets/index.ts";
 import { PromptHashes } from "../../src/replay/hashes.ts";
 import { bailian } from "../../src/traces/bailian.ts";
 import { openTrace } from "../../src/traces/open.ts";
 import { requests } from "../../src/traces/requests.ts";
 import { spanText, Timestamps } from "../../src/traces/timestamps.ts";
 import { TraceError, type TraceOptions, type TraceRequest } from "../../src/traces/trace.ts";
-import { file, folder, lines, tokensOf, turns } from "./load-datasets-read.ts";
+import { BASE, file, folder, lines, tokensOf, turns } from "./load-datasets-read.ts";
 
 afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -138,7 +139,7 @@ describe("bailian", () => {
   test("rows without output are counted; more chats than are remembered end the trace", () => {
     const rows = [0, 1, 2].map((chat_id) => ({ ...row(1), input_length: 32, chat_id, parent_chat_id: -1 }));
     const { trace, found } = read(lines({ ...rows[0], output_length: 0 }, rows[1]));
-    expect([found.length, trace.passedOver()]).toEqual([1, 1]);
+    expect([found.length, trace.passed.count]).toEqual([1, 1]);
     const items = () => [
       ...bailian(
         rows.map((each, at) => ({ number: at + 1, text: JSON.stringify(each) })),
@@ -148,6 +149,99 @@ describe("bailian", () => {
       ),
     ];
     expect(items).toThrow(new TraceError("line 3: more than 2 chats in a bailian trace"));
+  });
+});
+
+describe("rows that are passed over", () => {
+  const BURST = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n";
+
+  test("burstgpt: rows and reasons are stated, and how to choose others", () => {
+    const path = traceCase("burst.csv");
+    const all = "3 rows, 3 passed over: Model is gpt-4 (2), Model is ChatGPT (1)";
+    const message = `no request to send: ${all}; --trace-models and --trace-log-types choose others`;
+    expect(() => read(path)).toThrow(new TraceError(`t: ${message}`));
+  });
+
+  test.each([
+    [{ models: ["gpt-4"] }, [512, 300], "3 rows, 1 passed over: Model is ChatGPT"],
+    [{ models: ["ChatGPT"] }, [200], "3 rows, 2 passed over: Model is gpt-4"],
+    [{ models: ["all"] }, [512, 300, 200], null],
+    [{ models: ["all"], logTypes: ["chat"] }, [512, 300], "3 rows, 1 passed over: Log Type is Conversation log"],
+    [{ models: ["gpt-4", "ChatGPT"], logTypes: ["all"] }, [512, 300, 200], null],
+  ] as const)("burstgpt, chosen by %j, in replay and in load", async (trace, prompts, reasons) => {
+    const path = traceCase("burst.csv");
+    const { trace: opened, found } = read(path, trace);
+    expect(found.map(({ promptTokens }) => promptTokens)).toEqual([...prompts]);
+    expect(opened.passed.text()).toBe(reasons);
+    const sent = await turns({ name: "burstgpt", path, trace });
+    expect(sent.map(({ inputTokens }) => inputTokens)).toEqual([...prompts]);
+  });
+
+  test("burstgpt: rows without tokens, and refusals that name the cell", () => {
+    const { trace } = read(file(`${BURST}1,GPT-4,5,0,5,x\n2,GPT-4,0,5,5,x\n3,GPT-4,5,5,10,x\n`));
+    expect(trace.passed.text()).toBe("3 rows, 2 passed over: Response tokens is 0 (1), Request tokens is 0 (1)");
+    expect(() => read(file(`${BURST}1,GPT-4,5,many,5,x\n`))).toThrow(
+      /"Response tokens" is a whole number, not "many"$/,
+    );
+    expect(() => read(file(`${BURST}noon,GPT-4,5,1,5,x\n`))).toThrow(
+      /"Timestamp" is a number of at least 0, not "noon"$/,
+    );
+    expect(() => read(lines(row(1)), { models: ["all"] })).toThrow(
+      "--trace-models is for burstgpt traces, not mooncake",
+    );
+  });
+
+  test("twenty reasons are told apart", () => {
+    const rows = Array.from({ length: 30 }, (_, i) => `1,model-${i},5,5,5,x`).join("\n");
+    expect(() => read(file(`${BURST}${rows}\n`))).toThrow("other reasons (10)");
+  });
+
+  test("sharegpt: rows of OpenAI messages", () => {
+    const { trace, found } = read(traceCase("sharegpt-oai.jsonl"));
+    expect([trace.format, trace.passed.text()]).toEqual(["sharegpt", null]);
+    expect(found.map(({ promptTokens, outputTokens }) => [promptTokens, outputTokens])).toEqual([[13, 14]]);
+  });
+
+  test("sharegpt: roles, parts and tool calls of messages", () => {
+    const say = (role: string, content: unknown) => ({ role, content });
+    const text = (...values: string[]) => values.map((value) => ({ type: "text", text: value }));
+    const path = lines(
+      { messages: [say("system", "1234"), say("user", text("12345678", "abc")), say("assistant", text("12345"))] },
+      { messages: [say("user", "a")] },
+      { messages: [say("assistant", "a"), say("user", "b")] },
+      { messages: [say("user", "a"), say("assistant", null)] },
+      { messages: [say("user", "a"), say("assistant", "12345678"), say("user", "b")] },
+    );
+    const { trace, found } = read(path);
+    // 4 + 2 + 11 characters of the first prompt.
+    expect(found.map(({ promptTokens, outputTokens }) => [promptTokens, outputTokens])).toEqual([
+      [5, 2],
+      [1, 2],
+    ]);
+    expect(trace.passed.text()).toBe(
+      "5 rows, 3 passed over: no answer of the assistant (1), the assistant speaks first (1), the first answer has no text (1)",
+    );
+    expect(() => read(lines({ messages: [{ content: "a" }] }), {}, "sharegpt")).toThrow(
+      "expected a conversation such as",
+    );
+  });
+
+  test("sharegpt in load: what vLLM's rule leaves out is counted by reason", async () => {
+    const talk = (prompt: number, answer: number) => ({
+      messages: [
+        { role: "user", content: "a".repeat(4 * prompt) },
+        { role: "assistant", content: "b".repeat(4 * answer) },
+      ],
+    });
+    const path = lines(talk(10, 10), talk(3, 10), talk(10, 3), talk(1025, 10), talk(1000, 1049), { messages: [] });
+    const found = await dataset({ ...BASE, name: "sharegpt", path });
+    expect([...found.turns(0)]).toHaveLength(1);
+    expect(found.rows().passed!.text()).toBe(
+      "6 rows, 5 passed over: prompt below 4 tokens (1), answer below 4 tokens (1), prompt above 1024 tokens (1), prompt and answer above 2048 tokens (1), no answer of the assistant (1)",
+    );
+    expect(await turns({ name: "sharegpt", path: traceCase("sharegpt-oai.jsonl") })).toMatchObject([
+      { prompt: "Please tell me something about rivers and the sea", outputTokens: 14 },
+    ]);
   });
 });
 

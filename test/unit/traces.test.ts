@@ -34,7 +34,7 @@ function read(path: string | null, { format, skip = false, limit = 1e9, rateScal
   const onBad = skip ? (line: BadLine) => bad.push(line) : null;
   const found = [...requests(trace, "t", { seed: 5, limit, rateScale, onBad })];
   trace.close();
-  return { format: trace.format, pace: trace.pace, found, bad, passedOver: trace.passedOver() };
+  return { format: trace.format, pace: trace.pace, found, bad, passedOver: trace.passed.count };
 }
 
 function refusal(run: () => unknown): string {

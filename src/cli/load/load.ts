@@ -10,7 +10,6 @@ import type { Settings } from "../../load/settings.ts";
 import { Sweep, sweepLines } from "../../load/sweep.ts";
 import { ourTable, vllmTable } from "../../load/table.ts";
 import { type TruthResult, truthLines } from "../../load/truth.ts";
-import { spanText } from "../../traces/timestamps.ts";
 import { TraceError } from "../../traces/trace.ts";
 import { onInterrupt } from "../interrupt.ts";
 import { printError, printText } from "../print.ts";
@@ -86,12 +85,12 @@ function finish(settings: Settings, loaded: Loaded, files: LoadFiles): void {
   if (loaded.nothing !== null) throw new Unmeasured(loaded.nothing);
 }
 
-function show(settings: Settings, { result, span }: Loaded): void {
+function show(settings: Settings, { result, rows }: Loaded): void {
   printText(vllmTable(settings, result).join("\n"));
   printText(`\n${ourTable(settings, result, settings.metrics).join("\n")}`);
   const { truth, warnings = [] } = result.understudy;
   if (truth) printText(`\n${truthLines(truth as TruthResult).join("\n")}`);
-  if (span !== null) printText(`\ntrace span: ${spanText(span)}`);
+  if (rows.length > 0) printText(`\n${rows.join("\n")}`);
   for (const warning of warnings) printText(`warning: ${warning}`);
 }
 

@@ -25,13 +25,15 @@ import { SHIPPED_MODELS } from "../serve/resolve.ts";
 import { traceOptionsOf } from "../trace-options.ts";
 import { type ReplayValues, takeReplayOptions } from "./replay-options.ts";
 import { progressOf } from "./replay-progress.ts";
-import { BadLines, printTimes, selectionOf, untilUsOf } from "./selection.ts";
+import { BadLines, printRows, selectionOf, untilUsOf } from "./selection.ts";
 
 /** Options of replay's own that mean something here. */
 const TAKEN: readonly string[] = [
   "format",
   "timestamp-unit",
   "hash-block-tokens",
+  "trace-models",
+  "trace-log-types",
   "limit",
   "rate-scale",
   "until",
@@ -120,7 +122,7 @@ async function runTrace({ trace, name, model, values, config }: TritonRun): Prom
   const results = tritonResults(replay, server, durationUs, about);
   printText(tritonTable(results, wallUs() - startUs));
   bad.tell(name);
-  printTimes(trace);
+  printRows(trace);
   json?.end(`${printableJson(results, 2)}\n`);
   metrics?.end(replayPage(server, shownOf(config), clock.now()));
 }

@@ -42,7 +42,7 @@ import { traceOptionsOf } from "../trace-options.ts";
 import { REPLAY, type ReplayValues, replayHelp, takeReplayOptions } from "./replay-options.ts";
 import { progressOf } from "./replay-progress.ts";
 import { SCRAPE_INTERVAL_S, Scrapes } from "./replay-scrapes.ts";
-import { BadLines, printTimes, selectionOf, untilUsOf } from "./selection.ts";
+import { BadLines, printRows, selectionOf, untilUsOf } from "./selection.ts";
 
 const CORES = {
   core: { release: wasm, debug: debugWasm },
@@ -184,7 +184,7 @@ async function runTrace(given: TraceRun): Promise<void> {
   printText(replayTable(results, tookUs));
   printLost(truth);
   bad.tell(name);
-  printTimes(trace);
+  printRows(trace);
   files.json?.end(`${printableJson(results, 2)}\n`);
   files.metrics?.end(await pages!.text("role"));
   files.series?.end("");
@@ -204,7 +204,7 @@ function openFiles({ json, html, metrics, series }: ReplayValues) {
 function aboutOf({ trace, name, config }: TraceRun, badLines: number) {
   const model = config.servedModelNames[0]!;
   const span = trace.times?.span() ?? null;
-  return { name, format: trace.format, span, model, config: config.engine, badLines, passedOver: trace.passedOver() };
+  return { name, format: trace.format, span, model, config: config.engine, badLines, passedOver: trace.passed.count };
 }
 
 function printLost(truth: TruthLog | null): void {

@@ -20,10 +20,12 @@ export class BadLines {
   }
 }
 
-/** Prints the time that the trace spans, and a warning if its unit is probably another. */
-export function printTimes({ times }: Trace): void {
+/** Prints the time that the trace spans, the rows that were passed over, and a warning if its unit is probably another. */
+export function printRows({ times, passed }: Trace): void {
   const span = times?.span() ?? null;
   if (span !== null) printText(`trace span: ${spanText(span)}`);
+  const reasons = passed.text();
+  if (reasons !== null) printText(`trace rows: ${reasons}`);
   const warning = times?.warning() ?? null;
   if (warning !== null) printText(`warning: ${warning}`);
 }

@@ -1,6 +1,7 @@
 /** Which dataset is meant, and which requests are in it? By vLLM's and aiperf's names; what is not said has vLLM's defaults. */
 import { TraceFile } from "../../traces/lines.ts";
 import { openTrace, rowShapeOf } from "../../traces/open.ts";
+import type { PassedOver } from "../../traces/passed-over.ts";
 import type { Timestamps } from "../../traces/timestamps.ts";
 import { type BadLine, TraceError, type TraceOptions, type TraceRequest } from "../../traces/trace.ts";
 import type { Dataset, Turn } from "../types.ts";
@@ -59,9 +60,17 @@ export interface LoadDataset extends Dataset {
   warmUp(seed: number): Iterable<Turn>;
   /** How long a made-up prompt is on the server: counted there, as ids, or by words that are one token in common vocabularies. */
   readonly lengths: "counted" | "ids" | "estimated";
-  /** Times of the requests that were read last; null: the dataset has no times of its own. */
-  times(): Timestamps | null;
+  /** What was read of the dataset's rows, so far. */
+  rows(): RowsRead;
 }
+
+/** `times` null: the dataset has no times of its own; `passed` null: it passes no rows over. */
+export interface RowsRead {
+  readonly times: Timestamps | null;
+  readonly passed: PassedOver | null;
+}
+
+const NO_ROWS: RowsRead = { times: null, passed: null };
 
 type Knob = Exclude<keyof DatasetOptions, "trace" | "name" | "path" | "chat" | "count" | "seed" | "limit">;
 
@@ -117,7 +126,7 @@ export async function dataset(options: DatasetOptions): Promise<LoadDataset> {
       turns: (seed) => make(new Streams(seed)),
       warmUp: (seed) => make(new Streams(seed, true)),
       lengths,
-      times: () => null,
+      rows: () => NO_ROWS,
       close,
     };
   }
@@ -129,27 +138,35 @@ export async function dataset(options: DatasetOptions): Promise<LoadDataset> {
     );
   if (name === "sharegpt") {
     const shape = { outputTokens: options.outputLen ?? null, limit: options.limit, count };
-    const { turns, bad } = await shareGptDataset(path!, shape, new Streams(options.seed));
+    const { turns, bad, passed } = await shareGptDataset(path!, shape, new Streams(options.seed));
     const shuffled = (seed: number): (Turn | BadLine)[] => {
       const order = [...turns];
       if (seed !== options.seed) shuffle(order, new Streams(seed).of("order"));
       return [...bad, ...order];
     };
-    return { name, total: turns.length, turns: shuffled, warmUp, lengths, times: () => null, close };
+    return {
+      name,
+      total: turns.length,
+      turns: shuffled,
+      warmUp,
+      lengths,
+      rows: () => ({ times: null, passed }),
+      close,
+    };
   }
   // Now, so that a path that cannot be read is told before anything is sent.
   if (path !== "-") new TraceFile(path!).close();
-  let times: Timestamps | null = null;
-  const onTimes = (read: Timestamps | null) => {
-    times = read;
+  let rows = NO_ROWS;
+  const onRows = (read: RowsRead) => {
+    rows = read;
   };
   return {
     name,
     total: null,
-    turns: (seed) => fromFile(options, { writer, text }, new Streams(seed), onTimes),
+    turns: (seed) => fromFile(options, { writer, text }, new Streams(seed), onRows),
     warmUp,
     lengths,
-    times: () => times,
+    rows: () => rows,
     close,
   };
 }
@@ -183,21 +200,21 @@ function madeUp(options: DatasetOptions, writer: PromptWriter): (streams: Stream
   return (streams) => conversations(writer, { ...shape, turns, think }, streams);
 }
 
-/** `onTimes` receives the times of the trace, which grow as it is read; null if it has none. */
+/** `onRows` receives what is read of the rows, which changes as they are read. */
 function* fromFile(
   options: DatasetOptions,
   writers: Writers,
   streams: Streams,
-  onTimes: (times: Timestamps | null) => void,
+  onRows: (rows: RowsRead) => void,
 ): Generator<Turn | BadLine> {
   const { name, chat, path, outputLen = null } = options;
-  if (name !== "mooncake" && name !== "custom") return yield* fromTrace(options, writers.writer, streams, onTimes);
+  if (name !== "mooncake" && name !== "custom") return yield* fromTrace(options, writers.writer, streams, onRows);
   const file = new TraceFile(path!);
   try {
     if (name === "custom") yield* inOrder(custom(file.lines(), { chat, outputTokens: outputLen }));
     else {
       const rows = rowShapeOf(name, options.trace ?? {});
-      onTimes(rows.times);
+      onRows({ times: rows.times, passed: null });
       yield* inOrder(mooncakeDataset(file.lines(), writers, { rows, chat }, streams));
     }
   } finally {
@@ -209,13 +226,16 @@ function* fromTrace(
   { name, path, trace: asked }: DatasetOptions,
   writer: PromptWriter,
   streams: Streams,
-  onTimes: (times: Timestamps | null) => void,
+  onRows: (rows: RowsRead) => void,
 ): Generator<Turn | BadLine> {
   const trace = openTrace(path!, name, asked);
   try {
-    onTimes(trace.times);
+    onRows(trace);
     const dated = function* (): Generator<Dated | BadLine> {
-      for (const item of trace.items(0)) yield isBad(item) ? item : turnOf(item, trace.blockTokens, writer, streams);
+      for (const item of trace.items(0)) {
+        trace.passed.rows++;
+        yield isBad(item) ? item : turnOf(item, trace.blockTokens, writer, streams);
+      }
     };
     yield* inOrder(dated());
   } finally {

@@ -3,17 +3,15 @@
  * count, and in which order, is vLLM 0.33's rule (`benchmarks/datasets`: ShareGPTDataset, is_valid_sequence). The file is
  * read once, and as many as are asked for are drawn from it, so that memory does not grow with the file.
  */
-import { jsonObjectIn } from "../../config/json-object.ts";
 import { type Element, elements } from "../../traces/elements.ts";
 import { TraceFile } from "../../traces/lines.ts";
-import { estimateTokens } from "../../traces/sharegpt.ts";
+import { PassedOver } from "../../traces/passed-over.ts";
+import { estimateTokens, type PromptAndAnswer, pairOf, SHAREGPT_EXPECTED } from "../../traces/sharegpt.ts";
 import { type BadLine, TraceError } from "../../traces/trace.ts";
 import type { Turn } from "../types.ts";
 import { shuffle } from "./synthetic.ts";
 import { type Count, counted, draw, type Streams } from "./text.ts";
 
-const EXPECTED =
-  'a conversation such as {"conversations": [{"from": "human", "value": "…"}, {"from": "gpt", "value": "…"}]}';
 const TOKENS_LEAST = 4;
 const PROMPT_MOST = 1024;
 const SUM_MOST = 2048;
@@ -33,14 +31,11 @@ export interface ShareGptShape {
   readonly count: Count | null;
 }
 
-interface Pair {
-  readonly prompt: string;
-  readonly answer: string;
-}
-
 export interface Selection {
   readonly turns: readonly Turn[];
   readonly bad: readonly BadLine[];
+  /** Conversations that vLLM's rule leaves out, and those without an answer. */
+  readonly passed: PassedOver;
 }
 
 export async function shareGptDataset(path: string, shape: ShareGptShape, streams: Streams): Promise<Selection> {
@@ -48,44 +43,59 @@ export async function shareGptDataset(path: string, shape: ShareGptShape, stream
   const file = new TraceFile(path);
   try {
     const bad: BadLine[] = [];
-    const pairs = drawn(pairsOf(elements(file.pieces()), path, bad), wanted, shape, streams);
-    return { turns: await chosen(pairs, wanted, shape), bad };
+    const passed = new PassedOver();
+    const pairs = drawn(pairsOf(elements(file.pieces()), path, bad, passed), wanted, shape, passed, streams);
+    return { turns: await chosen(pairs, wanted, shape, passed), bad, passed };
   } finally {
     file.close();
   }
 }
 
-/** Conversations with fewer than two turns are passed over. */
-function* pairsOf(found: Iterable<Element>, path: string, bad: BadLine[]): Generator<Pair> {
+/** Conversations without a prompt or an answer are passed over. */
+function* pairsOf(
+  found: Iterable<Element>,
+  path: string,
+  bad: BadLine[],
+  passed: PassedOver,
+): Generator<PromptAndAnswer> {
   for (const { line, text } of found) {
-    const values = valuesOf(text);
-    if (values === null) bad.push({ line, expected: EXPECTED });
-    else if (values.length >= 2) yield { prompt: values[0]!, answer: values[1]! };
+    const pair = pairOf(text);
+    if (typeof pair === "string") passed.add(pair);
+    else passed.rows++;
+    if (pair === null) bad.push({ line, expected: SHAREGPT_EXPECTED });
+    else if (typeof pair !== "string") yield pair;
     if (bad.length > BAD_MOST)
-      throw new TraceError(`${path}:${line}: more than ${BAD_MOST} pieces that are no ${EXPECTED}`);
+      throw new TraceError(`${path}:${line}: more than ${BAD_MOST} pieces, expected ${SHAREGPT_EXPECTED}`);
   }
 }
 
-/** At most two; null where it is no conversation. */
-function valuesOf(text: string | null): string[] | null {
-  const { conversations, conversation } = jsonObjectIn(text) ?? {};
-  const turns = conversations ?? conversation;
-  if (!Array.isArray(turns)) return null;
-  const values = turns.slice(0, 2).map((turn) => turn?.value ?? turn?.content);
-  return values.every((value) => typeof value === "string") ? values : null;
+/** Passes over a conversation that was counted as a row. */
+function leaveOut(passed: PassedOver, reason: string): void {
+  passed.rows--;
+  passed.add(reason);
 }
 
 /**
  * Evenly from all, in random order. Where the server counts, twice as many as are wanted, since some will not do; where
  * nobody does, those that will not are left out before.
  */
-function drawn(pairs: Iterable<Pair>, wanted: number, shape: ShareGptShape, streams: Streams): Pair[] {
+function drawn(
+  pairs: Iterable<PromptAndAnswer>,
+  wanted: number,
+  shape: ShareGptShape,
+  passed: PassedOver,
+  streams: Streams,
+): PromptAndAnswer[] {
   const random = streams.of("order");
   const room = shape.count ? 2 * wanted + BATCH : wanted;
-  const held: Pair[] = [];
+  const held: PromptAndAnswer[] = [];
   let seen = 0;
   for (const pair of pairs) {
-    if (!shape.count && !isValid(estimateTokens(pair.prompt), estimateTokens(pair.answer), shape)) continue;
+    const why = shape.count ? null : whyNot(estimateTokens(pair.prompt), estimateTokens(pair.answer), shape);
+    if (why !== null) {
+      leaveOut(passed, why);
+      continue;
+    }
     seen++;
     if (held.length < room) held.push(pair);
     else {
@@ -97,7 +107,12 @@ function drawn(pairs: Iterable<Pair>, wanted: number, shape: ShareGptShape, stre
   return held;
 }
 
-async function chosen(pairs: readonly Pair[], wanted: number, shape: ShareGptShape): Promise<Turn[]> {
+async function chosen(
+  pairs: readonly PromptAndAnswer[],
+  wanted: number,
+  shape: ShareGptShape,
+  passed: PassedOver,
+): Promise<Turn[]> {
   const turns: Turn[] = [];
   for (let at = 0; at < pairs.length && turns.length < wanted; at += BATCH) {
     const batch = pairs.slice(at, at + BATCH);
@@ -105,16 +120,21 @@ async function chosen(pairs: readonly Pair[], wanted: number, shape: ShareGptSha
     const tokens = shape.count ? await counted(shape.count, texts) : texts.map(estimateTokens);
     batch.forEach(({ prompt }, i) => {
       const [inputTokens, answerTokens] = [tokens[2 * i]!, tokens[2 * i + 1]!];
-      if (turns.length >= wanted || !isValid(inputTokens, answerTokens, shape)) return;
+      if (turns.length >= wanted) return;
+      const why = whyNot(inputTokens, answerTokens, shape);
       const outputTokens = shape.outputTokens ?? answerTokens;
-      turns.push({ conversation: null, prompt, inputTokens, outputTokens, arrivalUs: null, thinkUs: 0, extra: {} });
+      if (why !== null) leaveOut(passed, why);
+      else
+        turns.push({ conversation: null, prompt, inputTokens, outputTokens, arrivalUs: null, thinkUs: 0, extra: {} });
     });
   }
   return turns;
 }
 
-function isValid(prompt: number, answer: number, { outputTokens }: ShareGptShape): boolean {
-  const output = outputTokens ?? answer;
-  const longEnough = prompt >= TOKENS_LEAST && (outputTokens !== null || output >= TOKENS_LEAST);
-  return longEnough && prompt <= PROMPT_MOST && prompt + output <= SUM_MOST;
+/** Returns the part of vLLM's rule that a conversation does not keep, or null. */
+function whyNot(prompt: number, answer: number, { outputTokens }: ShareGptShape): string | null {
+  if (prompt < TOKENS_LEAST) return `prompt below ${TOKENS_LEAST} tokens`;
+  if (outputTokens === null && answer < TOKENS_LEAST) return `answer below ${TOKENS_LEAST} tokens`;
+  if (prompt > PROMPT_MOST) return `prompt above ${PROMPT_MOST} tokens`;
+  return prompt + (outputTokens ?? answer) > SUM_MOST ? `prompt and answer above ${SUM_MOST} tokens` : null;
 }
