@@ -1,6 +1,6 @@
-/** What does a line of an Azure LLM inference trace say? CSV: time of day, prompt tokens, generated tokens. */
+/** Reads Azure LLM inference traces: CSV with time of day, prompt tokens, generated tokens. */
 import type { Line } from "./lines.ts";
-import type { TraceItem } from "./trace.ts";
+import { notThis, type TraceItem } from "./trace.ts";
 
 export const AZURE_HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens";
 
@@ -21,10 +21,12 @@ function readLine(line: number, text: string): TraceItem {
   const [, day, time, fraction = "", prompt, output] = ROW.exec(text) ?? [];
   const seconds = Date.parse(`${day}T${time}Z`) / 1000;
   if (Number.isNaN(seconds)) {
-    return { line, expected: "a time, prompt tokens and output tokens, as in 2023-11-16 18:17:03.9799600,4808,10" };
+    const condition = "a time, prompt tokens and output tokens, as in 2023-11-16 18:17:03.9799600,4808,10";
+    return { line, expected: notThis(condition, text) };
   }
   const [promptTokens, outputTokens] = [Number(prompt), Number(output)];
-  if (promptTokens < 1 || outputTokens < 1) return { line, expected: "token counts of at least 1" };
+  if (promptTokens < 1 || outputTokens < 1)
+    return { line, expected: notThis("token counts of at least 1", promptTokens < 1 ? promptTokens : outputTokens) };
   // Seconds of the epoch with seven digits behind them do not fit a double, microseconds do.
   const arrivalUs = seconds * 1e6 + Math.round(Number(`0${fraction}`) * 1e6);
   return { line, arrivalUs, promptTokens, outputTokens, blockIds: null };

@@ -2,7 +2,8 @@
  * Reads traces of Aliyun Bailian (alibaba-edu/qwen-bailian-usagetraces-anon, README at 03a51e3): JSON lines with seconds, 16
  * prompt tokens per hash id, and the chat that a turn continues. Each row has the whole prompt, its history included.
  */
-import { jsonObjectIn, type LooseObject } from "../config/json-object.ts";
+import type { LooseObject } from "../config/json-object.ts";
+import { isHashId, traceRowIn } from "./identities.ts";
 import type { Line } from "./lines.ts";
 import { promptOfRow, timeOf } from "./mooncake.ts";
 import { isCount, notThis, type RowShape, TraceError, type TraceItem } from "./trace.ts";
@@ -28,9 +29,9 @@ export function* bailian(
   most = CHATS_MOST,
 ): Generator<TraceItem> {
   /** First chat of the conversation, by the id of each chat. */
-  const roots = new Map<number, number>();
+  const roots = new Map<string, string>();
   for (const { number: line, text } of lines) {
-    const row = jsonObjectIn(text);
+    const row = traceRowIn(text);
     const read = row === null ? EXPECTED : requestOf(row, line, shape, roots);
     if (typeof read === "string") yield { line, expected: read };
     else {
@@ -46,21 +47,21 @@ function requestOf(
   row: LooseObject,
   line: number,
   shape: RowShape,
-  roots: Map<number, number>,
+  roots: Map<string, string>,
 ): TraceItem | string | null {
   const { chat_id: chat, parent_chat_id: parent, output_length: outputTokens } = row;
-  if (!isCount(chat, 0)) return notThis('"chat_id": a whole number', chat);
-  if (!isCount(parent, NO_PARENT)) return notThis('"parent_chat_id": a whole number, or -1', parent);
+  if (!isHashId(chat)) return notThis('"chat_id": a whole number, or a text', chat);
+  if (parent !== NO_PARENT && !isHashId(parent)) return notThis('"parent_chat_id": as "chat_id", or -1', parent);
   const arrivalUs = timeOf(row, "timestamp", shape);
   if (typeof arrivalUs === "string") return arrivalUs;
   const prompt = promptOfRow(row, shape, isCount);
   if (typeof prompt === "string") return prompt;
   if (!isCount(outputTokens, 0)) return notThis('"output_length": a whole number', outputTokens);
-  const known = roots.get(parent);
+  const known = parent === NO_PARENT ? undefined : roots.get(String(parent));
   // A turn whose parent is not in the file begins a conversation.
-  const root = known ?? chat;
-  roots.set(chat, root);
+  const root = known ?? String(chat);
+  roots.set(String(chat), root);
   shape.times.add(arrivalUs, row.timestamp);
   if (outputTokens === 0) return null;
-  return { line, arrivalUs, ...prompt, outputTokens, conversation: String(root), follows: known !== undefined };
+  return { line, arrivalUs, ...prompt, outputTokens, conversation: root, follows: known !== undefined };
 }

@@ -1,11 +1,20 @@
-/** Reads a file of any size line by line, in pieces of a fixed size, so that memory holds one piece and one line. */
+/**
+ * Reads a file of any size line by line, in pieces of a fixed size, so that memory holds one piece and one line. A file in
+ * gzip form is unpacked as a whole, within a limit.
+ */
+
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { gunzipSync } from "node:zlib";
 import { GrowingBytes } from "../host/growing-bytes.ts";
 import { TraceError } from "./trace.ts";
 
 const PIECE = 1 << 18;
 /** A longer line is no line of a trace. */
 export const LINE_LIMIT = 1 << 24;
+
+/** Most bytes of an unpacked gzip file. */
+export const UNPACKED_MOST = 1 << 29;
+const GZIP_MAGIC = [0x1f, 0x8b] as const;
 
 export interface Line {
   /** From 1. */
@@ -15,15 +24,21 @@ export interface Line {
 }
 
 export class TraceFile {
+  /** Bytes of the file; of a gzip file unpacked. 0 for a pipe. */
   readonly bytes: number;
   readonly #fd: number;
+  /** What is left of an unpacked gzip file; null: the file is not gzip. */
+  #unpacked: Buffer | null = null;
   readonly #piece = Buffer.allocUnsafe(PIECE);
   /** Bytes of the first piece, while only `head` has looked at them. */
   #ahead = 0;
   #read = 0;
 
-  /** `-` is standard input. Throws a TraceError where the file cannot be read. */
-  constructor(readonly path: string) {
+  /** `-` is standard input. Throws a TraceError if the file cannot be read, or unpacks to more than `unpackedMost` bytes. */
+  constructor(
+    readonly path: string,
+    unpackedMost = UNPACKED_MOST,
+  ) {
     try {
       this.#fd = openSync(path === "-" ? "/dev/stdin" : path, "r");
       const stat = fstatSync(this.#fd);
@@ -32,6 +47,16 @@ export class TraceFile {
     } catch (failure) {
       throw unreadable(path, failure);
     }
+    this.#ahead = this.#fill();
+    if (GZIP_MAGIC.some((byte, at) => at >= this.#ahead || this.#piece[at] !== byte)) return;
+    try {
+      this.#unpacked = this.#unpack(unpackedMost);
+    } catch (failure) {
+      this.close();
+      throw failure;
+    }
+    this.bytes = this.#unpacked.length;
+    this.#ahead = 0;
   }
 
   get bytesRead(): number {
@@ -40,7 +65,7 @@ export class TraceFile {
 
   /** At most so many of the first bytes, as text: those that a pipe brings first. Reading starts at the beginning afterwards. */
   head(bytes: number): string {
-    this.#ahead = this.#fill();
+    this.#ahead ||= this.#fill();
     return this.#piece.toString("utf8", 0, Math.min(bytes, this.#ahead)).replace(/^\uFEFF/, "");
   }
 
@@ -91,7 +116,33 @@ export class TraceFile {
     closeSync(this.#fd);
   }
 
+  #unpack(most: number): Buffer {
+    const pieces: Buffer[] = [];
+    let packed = 0;
+    for (let count = this.#ahead; count > 0; count = this.#fill()) {
+      packed += count;
+      if (packed > most) throw this.#tooLarge(most);
+      pieces.push(Buffer.from(this.#piece.subarray(0, count)));
+    }
+    try {
+      return gunzipSync(Buffer.concat(pieces), { maxOutputLength: most });
+    } catch (failure) {
+      const { code } = failure as { code?: string };
+      if (code === "ERR_BUFFER_TOO_LARGE") throw this.#tooLarge(most);
+      throw new TraceError(`cannot unpack "${this.path}": it is not whole gzip data (${code ?? String(failure)})`);
+    }
+  }
+
+  #tooLarge(most: number): TraceError {
+    return new TraceError(`"${this.path}" unpacks to more than ${most} bytes: unpack it first (gzip -d)`);
+  }
+
   #fill(): number {
+    if (this.#unpacked !== null) {
+      const count = this.#unpacked.copy(this.#piece);
+      this.#unpacked = this.#unpacked.subarray(count);
+      return count;
+    }
     try {
       return readSync(this.#fd, this.#piece, 0, PIECE, null);
     } catch (failure) {

@@ -3,57 +3,107 @@
  * 512 tokens per id). An id may stand for a partial last block. If there are fewer ids than blocks, the rest of the prompt
  * is unknown.
  */
-import { jsonObjectIn, type LooseObject } from "../config/json-object.ts";
+import type { LooseObject } from "../config/json-object.ts";
+import { isHashId, traceRowIn } from "./identities.ts";
 import type { Line } from "./lines.ts";
 import { UNIT_NAMES } from "./timestamps.ts";
-import { isCount, notThis, type RowShape, type TraceItem } from "./trace.ts";
+import { isCount, notThis, type RowShape, TraceError, type TraceItem, type TraceRequest } from "./trace.ts";
 
 export const MOONCAKE_EXPECTED =
   'a JSON object such as {"timestamp": 0, "input_length": 700, "output_length": 20, "hash_ids": [0, 1]}';
 
-export function* mooncake(lines: Iterable<Line>, shape: RowShape): Generator<TraceItem> {
+/** Most sessions, whose names are all remembered. */
+export const SESSIONS_MOST = 1 << 22;
+
+/** Throws a TraceError for more sessions than `most`. */
+export function* mooncake(lines: Iterable<Line>, shape: RowShape, most = SESSIONS_MOST): Generator<TraceItem> {
+  const sessions = new Set<string>();
+  let lastUs = 0;
   for (const { number: line, text } of lines) {
-    const row = jsonObjectIn(text);
-    const read = row === null ? MOONCAKE_EXPECTED : requestOf(row, line, shape);
-    yield typeof read === "string" ? { line, expected: read } : read;
+    const row = traceRowIn(text);
+    const read = row === null ? MOONCAKE_EXPECTED : requestOf(row, line, shape, sessions, lastUs);
+    if (typeof read === "string") {
+      yield { line, expected: read };
+      continue;
+    }
+    if (!read.follows) lastUs = read.arrivalUs;
+    if (read.conversation !== undefined) sessions.add(read.conversation);
+    if (sessions.size > most) throw new TraceError(`line ${line}: more than ${most} sessions in a mooncake trace`);
+    yield read;
   }
 }
 
-function requestOf(row: LooseObject, line: number, shape: RowShape): TraceItem | string {
-  const arrivalUs = timeOf(row, "timestamp", shape);
-  if (typeof arrivalUs === "string") return arrivalUs;
+function requestOf(
+  row: LooseObject,
+  line: number,
+  shape: RowShape,
+  sessions: ReadonlySet<string>,
+  lastUs: number,
+): TraceRequest | string {
+  const time = rowTimesOf(row, shape);
+  if (typeof time === "string") return time;
+  const { session, thinkUs } = time;
+  const follows = session !== null && sessions.has(session);
+  // Without a time a session's first row comes with the row ahead of it, later rows after the answer before them.
+  const arrivalUs = time.arrivalUs ?? (follows ? 0 : session === null || thinkUs === null ? null : lastUs);
+  if (arrivalUs === null) {
+    return `${notThis(`"timestamp": ${unitOf(shape)}`, undefined)}, and so is "session_id" with "delay"`;
+  }
   const prompt = promptOfRow(row, shape, isCount);
   if (typeof prompt === "string") return prompt;
   const { output_length: outputTokens } = row;
   if (!isCount(outputTokens, 1)) return notThis('"output_length": a whole number of at least 1', outputTokens);
-  shape.times.add(arrivalUs, row.timestamp);
-  return { line, arrivalUs, ...prompt, outputTokens };
+  if (time.arrivalUs !== null) shape.times.add(time.arrivalUs, row.timestamp);
+  const turn = session === null ? {} : { conversation: session, follows, thinkUs: thinkUs ?? 0 };
+  return { line, arrivalUs, ...prompt, outputTokens, ...turn };
 }
 
+export interface RowTimes {
+  /** Microseconds of the trace's clock; null: the row has no time. */
+  readonly arrivalUs: number | null;
+  /** Pause after the answer before it, microseconds; null: the row states none. */
+  readonly thinkUs: number | null;
+  readonly session: string | null;
+}
+
+/** Reads time, pause and session of a row. Returns the condition that a value fails as a text. */
+export function rowTimesOf(row: LooseObject, shape: RowShape): RowTimes | string {
+  const arrivalUs = isGiven(row.timestamp) ? timeOf(row, "timestamp", shape) : null;
+  if (typeof arrivalUs === "string") return arrivalUs;
+  const thinkUs = isGiven(row.delay) ? timeOf(row, "delay", shape) : null;
+  if (typeof thinkUs === "string") return thinkUs;
+  const session = row.session_id ?? null;
+  if (session !== null && typeof session !== "string") return notThis('"session_id": a text', session);
+  return { arrivalUs, thinkUs, session };
+}
+
+export const isGiven = (value: unknown): boolean => value !== undefined && value !== null;
+
+const unitOf = ({ times }: RowShape): string => `${UNIT_NAMES[times.unit]}, a number of at least 0`;
+
 /** Reads a timestamp or a pause. Returns microseconds, or the condition that the value fails. */
-export function timeOf(row: LooseObject, field: string, { times }: RowShape): number | string {
-  return (
-    times.microseconds(row[field]) ??
-    notThis(`"${field}": ${UNIT_NAMES[times.unit]}, a number of at least 0`, row[field])
-  );
+export function timeOf(row: LooseObject, field: string, shape: RowShape): number | string {
+  return shape.times.microseconds(row[field]) ?? notThis(`"${field}": ${unitOf(shape)}`, row[field]);
 }
 
 /**
- * Reads the length of a prompt and its hash ids. Returns both, or the condition that a value fails. `isTokens`: whether a
+ * Reads the length of a prompt and its hash ids; without ids it shares nothing. Returns both, with numbers for the ids, or
+ * the condition that a value fails. `isTokens`: whether a
  * value is a length that the caller can use.
  */
 export function promptOfRow(
   row: LooseObject,
-  { blockTokens }: RowShape,
+  { blockTokens, ids: identities }: RowShape,
   isTokens: (value: unknown, least: number) => value is number,
 ): { readonly promptTokens: number; readonly blockIds: readonly number[] | null } | string {
-  const { input_length: promptTokens, hash_ids: ids } = row;
+  const { input_length: promptTokens, hash_ids: ids = null } = row;
   if (!isTokens(promptTokens, 1)) return notThis('"input_length": a whole number of at least 1', promptTokens);
+  if (ids === null) return { promptTokens, blockIds: null };
   const blocks = Math.ceil(promptTokens / blockTokens);
-  const most = `at most ${blocks} whole numbers, one per ${blockTokens} tokens of input_length ${promptTokens}`;
+  const most = `at most ${blocks} ids, one per ${blockTokens} tokens of input_length ${promptTokens}`;
   if (!Array.isArray(ids)) return notThis(`"hash_ids": ${most}`, ids);
   if (ids.length > blocks) return `"hash_ids": ${most}, not ${ids.length}`;
-  const wrong = ids.findIndex((id) => !isCount(id, 0));
-  if (wrong >= 0) return notThis(`"hash_ids": ${most}`, ids[wrong]);
-  return { promptTokens, blockIds: ids };
+  const wrong = ids.findIndex((id) => !isHashId(id));
+  if (wrong >= 0) return notThis('"hash_ids": whole numbers from 0 to 2^64 - 1, or texts', ids[wrong]);
+  return { promptTokens, blockIds: ids.map((id) => identities.of(id)) };
 }

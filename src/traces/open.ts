@@ -3,6 +3,7 @@ import { AZURE_HEADER, azure } from "./azure.ts";
 import { BAILIAN_BLOCK, bailian, isBailianRow } from "./bailian.ts";
 import { burstgpt, isBurstgptHeader } from "./burstgpt.ts";
 import { elements } from "./elements.ts";
+import { Identities } from "./identities.ts";
 import { TraceFile } from "./lines.ts";
 import { mooncake } from "./mooncake.ts";
 import { arrivalsOf, parameters, spread } from "./pace.ts";
@@ -72,6 +73,7 @@ export function rowShapeOf(format: string, options: TraceOptions): RowShape {
   return {
     blockTokens: options.hashBlockTokens ?? blockTokens,
     times: new Timestamps(options.timestampUnit ?? unit ?? "us", stated),
+    ids: new Identities(),
   };
 }
 

@@ -1,5 +1,6 @@
 /** Types of a trace: requests in order of arrival, and the lines that hold no request; and helpers of the readers. */
 import { shownJson } from "../config/json-object.ts";
+import type { Identities } from "./identities.ts";
 import type { PassedOver } from "./passed-over.ts";
 import type { Timestamps, TimestampUnit } from "./timestamps.ts";
 
@@ -21,6 +22,7 @@ export interface RowShape {
   /** Prompt tokens per hash id. */
   readonly blockTokens: number;
   readonly times: Timestamps;
+  readonly ids: Identities;
 }
 
 export interface TraceRequest {
@@ -88,6 +90,6 @@ export function isCount(value: unknown, least: number): value is number {
 /** Returns a refusal that names the condition and the value: `"input_length": a whole number of at least 1, not 0`. */
 export function notThis(condition: string, value: unknown): string {
   if (value === undefined) return `${condition}; it is missing`;
-  const shown = shownJson(value);
+  const shown = typeof value === "bigint" ? String(value) : shownJson(value);
   return `${condition}, not ${shown.length > 60 ? `${shown.slice(0, 60)}…` : shown}`;
 }

@@ -11,7 +11,7 @@ const folder = mkdtempSync(join(tmpdir(), "understudy-load-traces-"));
 const traceCase = (name: string) => new URL(`../traces/${name}`, import.meta.url).pathname;
 let server: Hosted;
 beforeAll(async () => {
-  server = await hosted(["--timing", "none", "--block-size", "16", "traces/model"]);
+  server = await hosted(["--timing", "none", "--block-size", "16", "--enable-prompt-tokens-details", "traces/model"]);
 });
 afterAll(async () => {
   await server.stop();
@@ -57,4 +57,20 @@ test("rows that are passed over are counted by reason; without any request one l
   const none = await load(...asked);
   expect([none.code, none.out]).toEqual([2, ""]);
   expect(none.err).toContain("no request to send: 3 rows, 3 passed over: Model is gpt-4 (2), Model is ChatGPT (1)");
+});
+
+test.each([
+  ["big.jsonl", 4, 0],
+  ["big2.jsonl.gz", 2, 0],
+  ["nohash.jsonl", 2, 0],
+  ["delta.jsonl", 3, 592],
+])("mooncake rows of %s: requests and cached tokens", async (name, completed, cached) => {
+  const asked = ["--dataset-name", "mooncake", "--dataset-path", traceCase(name), "--replay-speedup", "10"];
+  const { out, result } = await load(...asked, "--seed", name.length.toString(), "--save-detailed");
+  expect(out).toContain("\ntrace span: ");
+  expect(result()).toMatchObject({ completed });
+  const rows = readFileSync(join(folder, "result.requests.jsonl"), "utf8").trim().split("\n");
+  const tokens = rows.map((row) => JSON.parse(row).cached_tokens as number).reduce((sum, each) => sum + each, 0);
+  // The chat template adds some tokens in front.
+  expect(tokens).toBeWithin(cached, cached + 17);
 });

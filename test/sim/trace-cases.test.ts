@@ -109,3 +109,25 @@ describe("rows that are passed over", () => {
     expect(replay(traceCase("sharegpt-oai.jsonl")).results().requests).toMatchObject({ finished: 1, passed_over: 0 });
   });
 });
+
+describe("hash ids, sessions, packed files", () => {
+  const cached = (name: string) => replay(traceCase(name), ...CONSTANT).results();
+
+  test("ids that differ by 2^32 or in the last of 20 digits share no block; rows without ids share none", () => {
+    for (const [name, requests] of [
+      ["big.jsonl", 4],
+      ["big2.jsonl.gz", 2],
+      ["nohash.jsonl", 2],
+    ] as const) {
+      const { requests: counts, tokens } = cached(name);
+      expect([name, counts.finished, tokens.prompt_cached]).toEqual([name, requests, 0]);
+    }
+  });
+
+  test("a row with a pause in place of a time is sent so long after the answer before it", () => {
+    // The first answer ends after 0.1 s, the third begins 2 s later and takes 0.1 s.
+    const { duration_s, tokens, requests } = cached("delta.jsonl");
+    expect([requests.finished, tokens.prompt_cached]).toEqual([3, 512]);
+    expect(duration_s).toBeWithin(2.2, 2.25);
+  });
+});

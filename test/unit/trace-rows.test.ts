@@ -4,6 +4,7 @@ import { rmSync } from "node:fs";
 import { dataset } from "../../src/load/datasets/index.ts";
 import { PromptHashes } from "../../src/replay/hashes.ts";
 import { bailian } from "../../src/traces/bailian.ts";
+import { Identities } from "../../src/traces/identities.ts";
 import { openTrace } from "../../src/traces/open.ts";
 import { requests } from "../../src/traces/requests.ts";
 import { spanText, Timestamps } from "../../src/traces/timestamps.ts";
@@ -118,11 +119,11 @@ describe("bailian", () => {
   });
 
   test.each([
-    [{ chat_id: "a" }, '"chat_id": a whole number, not "a"'],
-    [{ parent_chat_id: -2 }, '"parent_chat_id": a whole number, or -1, not -2'],
-    [{ parent_chat_id: undefined }, '"parent_chat_id": a whole number, or -1; it is missing'],
+    [{ chat_id: -5 }, '"chat_id": a whole number, or a text, not -5'],
+    [{ parent_chat_id: -2 }, '"parent_chat_id": as "chat_id", or -1, not -2'],
+    [{ parent_chat_id: undefined }, '"parent_chat_id": as "chat_id", or -1; it is missing'],
     [{ timestamp: -1 }, '"timestamp": seconds, a number of at least 0, not -1'],
-    [{ input_length: 16 }, '"hash_ids": at most 1 whole numbers, one per 16 tokens of input_length 16, not 2'],
+    [{ input_length: 16 }, '"hash_ids": at most 1 ids, one per 16 tokens of input_length 16, not 2'],
   ])("%j is refused by the condition and the value", (spoiled, expected) => {
     const path = lines({
       chat_id: 5,
@@ -143,7 +144,7 @@ describe("bailian", () => {
     const items = () => [
       ...bailian(
         rows.map((each, at) => ({ number: at + 1, text: JSON.stringify(each) })),
-        { blockTokens: 16, times: new Timestamps("s", true) },
+        { blockTokens: 16, times: new Timestamps("s", true), ids: new Identities() },
         () => {},
         2,
       ),

@@ -67,8 +67,8 @@ describe("formats", () => {
     const { format, pace, found } = read(file(text));
     expect([format, pace]).toEqual(["mooncake", { kind: "open" }]);
     expect(found.map(shape)).toEqual([
-      [0, 1000, 5, [46, 47]],
-      [500, 513, 1, [46, 9]],
+      [0, 1000, 5, [0, 1]],
+      [500, 513, 1, [0, 2]],
     ]);
     expect(found.map(({ line }) => line)).toEqual([1, 3]);
   });
@@ -169,8 +169,8 @@ describe("bad input", () => {
     [mooncakeLine(-1, 1, 1, []), '"timestamp"'],
     [mooncakeLine(5, 0, 1, []), '"input_length"'],
     [mooncakeLine(5, 1, 1.5, []), '"output_length"'],
-    [mooncakeLine(5, 512, 1, [1, 2]), "at most 1 whole numbers"],
-    [mooncakeLine(5, 512, 1, [-1]), "at most 1 whole numbers"],
+    [mooncakeLine(5, 512, 1, [1, 2]), "at most 1 ids, one per 512 tokens of input_length 512, not 2"],
+    [mooncakeLine(5, 512, 1, [-1]), '"hash_ids": whole numbers from 0 to 2^64 - 1, or texts, not -1'],
     [mooncakeLine(4, 600, 1, [1, 2]), "a time not before that of the request ahead of it; it is 1 ms earlier"],
   ])("mooncake line %s", (line, expected) => {
     const path = file(`${good}\n${line}\n${good}\n`);

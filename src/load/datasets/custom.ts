@@ -1,6 +1,6 @@
 /** What does a line of somebody's own dataset order? JSON: `prompt` or `messages`, and whatever else is known. */
 import type { Line } from "../../traces/lines.ts";
-import { type BadLine, isCount } from "../../traces/trace.ts";
+import { type BadLine, isCount, notThis } from "../../traces/trace.ts";
 import type { Turn } from "../types.ts";
 import { type Dated, isMessages, isMs, isTokens, jsonLines } from "./rows.ts";
 
@@ -19,11 +19,14 @@ export function custom(lines: Iterable<Line>, { chat, outputTokens }: CustomShap
     const { prompt, messages, output_tokens: output = outputTokens, timestamp = null, delay = 0, extra = {} } = row;
     const session = row.session ?? row.session_id ?? null;
     if ((prompt === undefined) === (messages === undefined)) return '"prompt" or "messages"';
-    if (output !== null && !isTokens(output, 1)) return '"output_tokens": a whole number of at least 1';
-    if (session !== null && typeof session !== "string") return '"session": a text';
-    if (timestamp !== null && !isMs(timestamp)) return '"timestamp": milliseconds, a number of at least 0';
-    if (!isMs(delay)) return '"delay": milliseconds, a number of at least 0';
-    if (typeof extra !== "object" || extra === null || Array.isArray(extra)) return '"extra": a JSON object';
+    if (output !== null && !isTokens(output, 1))
+      return notThis('"output_tokens": a whole number of at least 1', output);
+    if (session !== null && typeof session !== "string") return notThis('"session": a text', session);
+    if (timestamp !== null && !isMs(timestamp))
+      return notThis('"timestamp": milliseconds, a number of at least 0', timestamp);
+    if (!isMs(delay)) return notThis('"delay": milliseconds, a number of at least 0', delay);
+    if (typeof extra !== "object" || extra === null || Array.isArray(extra))
+      return notThis('"extra": a JSON object', extra);
     const turn = {
       conversation: session,
       inputTokens: null,

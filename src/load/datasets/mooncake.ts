@@ -5,7 +5,7 @@
  */
 import { jsonObjectIn } from "../../config/json-object.ts";
 import type { Line } from "../../traces/lines.ts";
-import { MOONCAKE_EXPECTED, promptOfRow, timeOf } from "../../traces/mooncake.ts";
+import { isGiven, MOONCAKE_EXPECTED, promptOfRow, rowTimesOf } from "../../traces/mooncake.ts";
 import { type BadLine, notThis, type RowShape } from "../../traces/trace.ts";
 import type { Turn } from "../types.ts";
 import { type DatasetRow, type Dated, isMessages, isTokens, jsonLines } from "./rows.ts";
@@ -36,13 +36,15 @@ export function mooncakeDataset(
   shape: MooncakeShape,
   streams: Streams,
 ): Generator<Dated | BadLine> {
+  /** First hash id of each session: as much memory as their names take in the file. */
+  const beginnings = new Map<string, number>();
   return jsonLines(lines, MOONCAKE_EXPECTED, (row, line) => {
     const common = commonOf(row, shape.rows);
     if (typeof common === "string") return common;
     const given = KINDS.filter((kind) => row[kind] !== undefined && row[kind] !== null);
     if (given.length !== 1) return `exactly one of ${KINDS.join(", ")}`;
     if (given[0] === "input_length") {
-      return fromLength(row, line, common, common.conversation === null ? writer : text, shape, streams);
+      return fromLength(row, line, common, common.conversation === null ? writer : text, shape, streams, beginnings);
     }
     if (given[0] === "text_input") {
       const { text_input: prompt } = row;
@@ -54,29 +56,24 @@ export function mooncakeDataset(
 
 /** Reads everything but the prompt. Returns the condition that a value fails as a text. */
 function commonOf(row: DatasetRow, rows: RowShape): Omit<Turn, "prompt"> | string {
-  const { session_id: session, output_length: output, extra, context_mode: mode } = row;
-  const arrivalUs = isGiven(row.timestamp) ? timeOf(row, "timestamp", rows) : null;
-  if (typeof arrivalUs === "string") return arrivalUs;
-  const thinkUs = isGiven(row.delay) ? timeOf(row, "delay", rows) : 0;
-  if (typeof thinkUs === "string") return thinkUs;
-  if (isGiven(session) && typeof session !== "string") return notThis('"session_id": a text', session);
+  const time = rowTimesOf(row, rows);
+  if (typeof time === "string") return time;
+  const { output_length: output, extra, context_mode: mode } = row;
   if (isGiven(output) && !isTokens(output, 1)) return notThis('"output_length": a whole number of at least 1', output);
   if (isGiven(extra) && (typeof extra !== "object" || Array.isArray(extra)))
     return notThis('"extra": a JSON object', extra);
   if (isGiven(mode) && mode !== DELTAS && mode !== WHOLE) return notThis(`"context_mode": ${DELTAS} or ${WHOLE}`, mode);
-  if (arrivalUs !== null) rows.times.add(arrivalUs, row.timestamp as number);
+  if (time.arrivalUs !== null) rows.times.add(time.arrivalUs, row.timestamp as number);
   return {
-    conversation: (session as string | null | undefined) ?? null,
+    conversation: time.session,
     inputTokens: null,
     outputTokens: (output as number | null | undefined) ?? null,
-    arrivalUs,
-    thinkUs,
+    arrivalUs: time.arrivalUs,
+    thinkUs: time.thinkUs ?? 0,
     extra: { ...(isTokens(output, 1) ? TO_THE_END : {}), ...(extra as DatasetRow | null | undefined) },
     ...(mode === WHOLE ? { whole: true as const } : {}),
   };
 }
-
-const isGiven = (value: unknown): boolean => value !== undefined && value !== null;
 
 function fromLength(
   row: DatasetRow,
@@ -85,13 +82,32 @@ function fromLength(
   writer: PromptWriter,
   { rows }: MooncakeShape,
   streams: Streams,
+  beginnings: Map<string, number>,
 ): Turn | string {
-  const read = promptOfRow({ hash_ids: [], ...row }, rows, isTokens);
+  const read = promptOfRow(row, rows, isTokens);
   if (typeof read === "string") return read;
   const { promptTokens, blockIds } = read;
   const { blockTokens } = rows;
+  const whole = repeatsItsBeginning(row, common, blockIds, beginnings) ? { whole: true as const } : {};
   const prompt = promptOfIds(writer, streams, { line, promptTokens, blockIds: blockIds ?? [], blockTokens });
-  return { ...common, prompt, inputTokens: promptTokens };
+  return { ...common, ...whole, prompt, inputTokens: promptTokens };
+}
+
+/**
+ * Reports whether a row of a session is the whole prompt so far, because its first hash id is that of the session's first
+ * row. Unless the row says itself what it is.
+ */
+function repeatsItsBeginning(
+  row: DatasetRow,
+  { conversation }: Omit<Turn, "prompt">,
+  blockIds: readonly number[] | null,
+  beginnings: Map<string, number>,
+): boolean {
+  const first = blockIds?.[0];
+  if (conversation === null || first === undefined || isGiven(row.context_mode)) return false;
+  const begun = beginnings.get(conversation);
+  if (begun === undefined) beginnings.set(conversation, first);
+  return begun === first;
 }
 
 interface IdPrompt {

@@ -1,5 +1,5 @@
 /** What do the readers of files have in common: JSON lines, times that begin at 0 and rise, token counts? */
-import { jsonObjectIn } from "../../config/json-object.ts";
+import { traceRowIn } from "../../traces/identities.ts";
 import type { Line } from "../../traces/lines.ts";
 import { type BadLine, isCount } from "../../traces/trace.ts";
 import type { ConversationMessage, Turn } from "../types.ts";
@@ -72,7 +72,7 @@ export function* jsonLines(
   row: (row: DatasetRow, line: number) => Turn | string,
 ): Generator<Dated | BadLine> {
   for (const { number: line, text } of lines) {
-    const found = jsonObjectIn(text);
+    const found = traceRowIn(text);
     const turn = found === null ? expected : row(found, line);
     yield typeof turn === "string" ? { line, expected: turn } : { line, turn };
   }
