@@ -11,12 +11,12 @@ const names = one<readonly string[]>("NAMES", "names with commas between them, o
 export const traceOptions = {
   "timestamp-unit": {
     ...choice(...TIMESTAMP_UNITS),
-    default: "ms for mooncake, s for bailian",
-    about: "Unit of timestamps and delays in rows of a mooncake or bailian trace.",
+    default: "ms for mooncake, s for bailian and weka",
+    about: "Unit of timestamps and delays in rows of a mooncake, bailian or weka trace.",
   },
   "hash-block-tokens": {
     ...integer(1, 1e6),
-    default: "512 for mooncake, 16 for bailian",
+    default: "512 for mooncake, 16 for bailian, block_size for weka",
     about: "Prompt tokens per hash id of the trace.",
   },
   "trace-models": {

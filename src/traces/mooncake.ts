@@ -89,18 +89,19 @@ export function timeOf(row: LooseObject, field: string, shape: RowShape): number
 /**
  * Reads the length of a prompt and its hash ids; without ids it shares nothing. Returns both, with numbers for the ids, or
  * the condition that a value fails. `isTokens`: whether a
- * value is a length that the caller can use.
+ * value is a length that the caller can use; `field` holds it.
  */
 export function promptOfRow(
   row: LooseObject,
   { blockTokens, ids: identities }: RowShape,
   isTokens: (value: unknown, least: number) => value is number,
+  field = "input_length",
 ): { readonly promptTokens: number; readonly blockIds: readonly number[] | null } | string {
-  const { input_length: promptTokens, hash_ids: ids = null } = row;
-  if (!isTokens(promptTokens, 1)) return notThis('"input_length": a whole number of at least 1', promptTokens);
+  const { [field]: promptTokens, hash_ids: ids = null } = row;
+  if (!isTokens(promptTokens, 1)) return notThis(`"${field}": a whole number of at least 1`, promptTokens);
   if (ids === null) return { promptTokens, blockIds: null };
   const blocks = Math.ceil(promptTokens / blockTokens);
-  const most = `at most ${blocks} ids, one per ${blockTokens} tokens of input_length ${promptTokens}`;
+  const most = `at most ${blocks} ids, one per ${blockTokens} tokens of ${field} ${promptTokens}`;
   if (!Array.isArray(ids)) return notThis(`"hash_ids": ${most}`, ids);
   if (ids.length > blocks) return `"hash_ids": ${most}, not ${ids.length}`;
   const wrong = ids.findIndex((id) => !isHashId(id));

@@ -6,11 +6,12 @@ import { elements } from "./elements.ts";
 import { Identities } from "./identities.ts";
 import { TraceFile } from "./lines.ts";
 import { mooncake } from "./mooncake.ts";
+import { isOtelHead, otel } from "./otel.ts";
 import { arrivalsOf, parameters, spread } from "./pace.ts";
 import { PassedOver } from "./passed-over.ts";
 import { sharegpt } from "./sharegpt.ts";
 import { SYNTHETIC_FORM, synthetic } from "./synthetic.ts";
-import { Timestamps, type TimestampUnit } from "./timestamps.ts";
+import { type TimeForm, Timestamps } from "./timestamps.ts";
 import {
   type Pace,
   type RowShape,
@@ -21,16 +22,17 @@ import {
   type TraceOptions,
 } from "./trace.ts";
 import { truth } from "./truth.ts";
+import { isWekaHead, WEKA_BLOCK, weka, wekaBlockSize } from "./weka.ts";
 
 /** Pace of a ShareGPT trace, which has no times of its own. */
 const SHAREGPT_PACE: Pace = { kind: "closed", concurrency: 256 };
 
-export const TRACE_FORMATS = `mooncake, bailian, azure, burstgpt, truth, sharegpt[:concurrency=N|rate=R], ${SYNTHETIC_FORM}`;
+export const TRACE_FORMATS = `mooncake, bailian, weka, azure, burstgpt, otel, truth, sharegpt[:concurrency=N|rate=R], ${SYNTHETIC_FORM}`;
 
 /** What is known of a format before a file is read. */
 interface Format {
   /** Unit of its times; null: requests have no times of their own. */
-  readonly unit: TimestampUnit | null;
+  readonly unit: TimeForm | null;
   /** True if rows have hash ids and numbers for times, so that `TraceOptions` apply to it. */
   readonly hasRows?: true;
   /** Prompt tokens per hash id. */
@@ -40,8 +42,10 @@ interface Format {
 const FORMATS: Readonly<Record<string, Format>> = {
   mooncake: { unit: "ms", hasRows: true, blockTokens: TRACE_BLOCK },
   bailian: { unit: "s", hasRows: true, blockTokens: BAILIAN_BLOCK },
-  azure: { unit: "s" },
+  weka: { unit: "s", hasRows: true, blockTokens: WEKA_BLOCK },
+  azure: { unit: "dates" },
   burstgpt: { unit: "s" },
+  otel: { unit: "dates" },
   truth: { unit: "us" },
   sharegpt: { unit: null },
 };
@@ -67,7 +71,7 @@ export function rowShapeOf(format: string, options: TraceOptions): RowShape {
   for (const [key, [flag, applies]] of Object.entries(ROW_OPTIONS)) {
     if (options[key as keyof TraceOptions] === undefined || applies(format)) continue;
     const takers = Object.keys(FORMATS).filter(applies);
-    throw new TraceError(`${flag} is for ${takers.join(" and ")} traces, not ${format}`);
+    throw new TraceError(`${flag} is for ${takers.join(", ")} traces, not ${format}`);
   }
   const stated = options.timestampUnit !== undefined || format !== "mooncake";
   return {
@@ -117,11 +121,15 @@ function checkName(name: string, rest: string): void {
 function fromFile(file: TraceFile, format: string, rest: string, options: TraceOptions): Trace {
   const passed = new PassedOver(isBurstgpt(format) ? "--trace-models and --trace-log-types choose others" : null);
   const passOver = passed.add;
-  const shape = rowShapeOf(format, options);
+  const stated = options.hashBlockTokens;
+  const size = stated ?? (format === "weka" ? wekaBlockSize(file.head(HEAD_BYTES)) : null) ?? undefined;
+  const shape = rowShapeOf(format, size === undefined ? options : { ...options, hashBlockTokens: size });
   const arrivals = arrivalsOf(format, parameters(format, rest, ["concurrency", "rate"]));
   const items = (seed: number): Iterable<TraceItem> => {
     if (format === "mooncake") return mooncake(file.lines(), shape);
     if (format === "bailian") return bailian(file.lines(), shape, passOver);
+    if (format === "weka") return weka(elements(file.pieces()), shape, passOver, stated !== undefined);
+    if (format === "otel") return timed(otel(elements(file.pieces()), passOver), shape.times);
     if (format === "azure") return timed(azure(file.lines()), shape.times);
     if (format === "burstgpt") return timed(burstgpt(file.lines(), passOver, options), shape.times);
     if (format === "truth") return timed(truth(file.lines(), passOver), shape.times);
@@ -160,6 +168,8 @@ function guess(file: TraceFile, cure: string): string {
   if (line.replaceAll('"', "").toLowerCase() === AZURE_HEADER.toLowerCase()) return "azure";
   if (isBurstgptHeader(line)) return "burstgpt";
   if (isBailianRow(line)) return "bailian";
+  if (isWekaHead(head)) return "weka";
+  if (isOtelHead(head)) return "otel";
   if (/^\{.*"(input_length|hash_ids)"\s*:/.test(line)) return "mooncake";
   if (/^\{"type":"(header|step|request)"/.test(line)) return "truth";
   if (/^[[{][\s\S]*"(conversations?|messages)"\s*:/.test(head)) return "sharegpt";

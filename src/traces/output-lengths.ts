@@ -13,7 +13,7 @@ export function readOutputLengths(file: string): Uint32Array {
     file,
     null,
     {},
-    "a trace of mooncake, bailian, azure, burstgpt, sharegpt or our truth log is expected",
+    "a trace of mooncake, bailian, weka, azure, burstgpt, otel, sharegpt or our truth log is expected",
   );
   const lengths: number[] = [];
   try {

@@ -4,9 +4,12 @@
  */
 export const TIMESTAMP_UNITS = ["s", "ms", "us"] as const;
 export type TimestampUnit = (typeof TIMESTAMP_UNITS)[number];
+/** "dates": the format has points in time, which its reader gives in microseconds. */
+export type TimeForm = TimestampUnit | "dates";
 
-const US_PER_UNIT: Readonly<Record<TimestampUnit, number>> = { s: 1e6, ms: 1e3, us: 1 };
-export const UNIT_NAMES: Readonly<Record<TimestampUnit, string>> = {
+const US_PER_UNIT: Readonly<Record<TimeForm, number>> = { s: 1e6, ms: 1e3, us: 1, dates: 1 };
+export const UNIT_NAMES: Readonly<Record<TimeForm, string>> = {
+  dates: "dates",
   s: "seconds",
   ms: "milliseconds",
   us: "microseconds",
@@ -21,11 +24,11 @@ const SHORT_SHARE = 0.25;
 export interface TraceSpan {
   /** Seconds from the earliest timestamp to the latest. */
   readonly seconds: number;
-  readonly unit: TimestampUnit;
+  readonly unit: TimeForm;
 }
 
 export class Timestamps {
-  readonly unit: TimestampUnit;
+  readonly unit: TimeForm;
   /** The user or the format states the unit, so that no warning is due. */
   readonly #isStated: boolean;
   #firstUs = Number.POSITIVE_INFINITY;
@@ -35,7 +38,7 @@ export class Timestamps {
   #gaps = 0;
   #shortGaps = 0;
 
-  constructor(unit: TimestampUnit, isStated: boolean) {
+  constructor(unit: TimeForm, isStated: boolean) {
     this.unit = unit;
     this.#isStated = isStated;
   }
@@ -80,5 +83,5 @@ export class Timestamps {
 /** Returns the span as people read it: `59.864 s (timestamps in seconds)`. */
 export function spanText({ seconds, unit }: TraceSpan): string {
   const shown = seconds.toLocaleString("en-US", { maximumFractionDigits: 3 });
-  return `${shown} s (timestamps in ${UNIT_NAMES[unit]})`;
+  return `${shown} s (timestamps ${unit === "dates" ? "are" : "in"} ${UNIT_NAMES[unit]})`;
 }

@@ -17,7 +17,8 @@ import { AskedTruth, compareWithTruth } from "../../src/load/truth.ts";
 import { WireReader } from "../../src/stress/wire-reader.ts";
 import { elements } from "../../src/traces/elements.ts";
 import { LINE_LIMIT, TraceFile } from "../../src/traces/lines.ts";
-import { TRUTH_ROWS_MOST, truth } from "../../src/traces/truth.ts";
+import { SORTED_MOST } from "../../src/traces/sorted.ts";
+import { truth } from "../../src/traces/truth.ts";
 import { bytesOf, read, recordOf } from "./played.ts";
 
 setDefaultTimeout(60_000);
@@ -259,7 +260,7 @@ test("16 MiB of a line and of an element of a trace", () => {
 });
 
 test("requests of a truth log, which are held to be sorted", () => {
-  expect(TRUTH_ROWS_MOST).toBe(8_388_608);
+  expect(SORTED_MOST).toBe(8_388_608);
   const text = '{"type":"request","arrivalUs":0,"promptTokens":7,"outputTokens":20}';
   const lines = (count: number) => Array.from({ length: count }, (_, i) => ({ number: i + 1, text }));
   expect([...truth(lines(5), () => {}, 5)]).toHaveLength(5);

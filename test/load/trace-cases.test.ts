@@ -74,3 +74,13 @@ test.each([
   // The chat template adds some tokens in front.
   expect(tokens).toBeWithin(cached, cached + 17);
 });
+
+test.each([
+  ["weka", 1600, 100],
+  ["otel", 120, 30],
+])("%s: prompts and answers of the recorded lengths", async (name, input, output) => {
+  const asked = ["--dataset-name", name, "--dataset-path", traceCase(`${name}.jsonl`), "--replay-speedup", "1000"];
+  const { code, err, result } = await load(...asked, "--backend", "openai");
+  expect([code, err]).toEqual([0, ""]);
+  expect(result()).toMatchObject({ total_input_tokens: input, total_output_tokens: output });
+});

@@ -287,7 +287,7 @@ describe("bad input ends with one line and 2", () => {
     [[bad, "--timestamp-unit", "ns"], "--timestamp-unit: takes s or ms or us, not"],
     [
       ["--format", "synthetic:isl=1,osl=1,rate=1", "--timestamp-unit", "s"],
-      "--timestamp-unit is for mooncake and bailian traces, not synthetic",
+      "--timestamp-unit is for mooncake, bailian, weka traces, not synthetic",
     ],
     [[bad, "--formt", "azure"], "did you mean --format or --port? (understudy replay --help lists"],
     [[bad, "--max-num-seq", "3"], "--max-num-seq: unknown flag; did you mean --max-num-seqs"],

@@ -131,3 +131,26 @@ describe("hash ids, sessions, packed files", () => {
     expect(duration_s).toBeWithin(2.2, 2.25);
   });
 });
+
+describe("agents", () => {
+  test("weka: blocks of 64 tokens, the recorded time or the recorded pause, whichever is later", () => {
+    const { out, results } = replay(traceCase("weka.jsonl"), ...CONSTANT);
+    expect(out).toContain("\ntrace span: 4.5 s (timestamps in seconds)\n");
+    const { requests, tokens, engine, duration_s } = results();
+    expect([requests.finished, tokens.prompt, tokens.prompt_cached, engine.blockSize]).toEqual([2, 1600, 640, 64]);
+    expect(duration_s).toBe(4.5 + 0.6);
+    // An answer of 4 s ends after the recorded time but for the pause of 3.3 s.
+    const slow = replay(traceCase("weka.jsonl"), "--timing", "constant:ttft=100ms,itl=100ms").results();
+    expect(slow.duration_s).toBeWithin(4 + 3.3 + 6, 4 + 3.3 + 6.2);
+  });
+
+  test("otel: a span is a request", () => {
+    const { out, results } = replay(traceCase("otel.jsonl"), ...CONSTANT);
+    expect(out).toContain("\ntrace span: 0 s (timestamps are dates)\n");
+    expect(results()).toMatchObject({
+      trace: { format: "otel" },
+      tokens: { prompt: 120, generated: 30 },
+      duration_s: 0.3,
+    });
+  });
+});

@@ -75,6 +75,10 @@ const RESULTS = [
 ];
 const TRACES: Readonly<Record<string, string>> = {
   mooncake: '{"timestamp": 0, "input_length": 6755, "output_length": 500, "hash_ids": [0, 1, 2]}\n',
+  bailian:
+    '{"chat_id": 1, "parent_chat_id": -1, "timestamp": 1.5, "input_length": 20, "output_length": 5, "hash_ids": [18446744073709551615, "a"]}\n',
+  weka: '{"id": "c", "block_size": 64, "requests": [{"t": 0.5, "in": 100, "out": 4, "hash_ids": [1, 2], "api_time": 1.2}]}\n',
+  otel: '{"resourceSpans": [{"scopeSpans": [{"spans": [{"startTimeUnixNano": "1777629600000003000", "attributes": [{"key": "gen_ai.usage.input_tokens", "value": {"intValue": "3"}}, {"key": "gen_ai.usage.output_tokens", "value": {"intValue": "3"}}]}]}]}]}\n',
   azure: "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,4808,10\n",
   burstgpt:
     "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,Conversation log\n",

@@ -138,7 +138,7 @@ describe("rows with a session and a pause in place of a time", () => {
 
   const row = (more: object) => ({ input_length: 600, output_length: 5, hash_ids: [1], ...more });
 
-  test("replay: sessions that begin without a time begin with the row ahead of them", () => {
+  test("sessions that begin without a time begin with the row ahead of them, in replay and in load", async () => {
     const path = lines(
       row({ timestamp: 10 }),
       row({ timestamp: 30 }),
@@ -151,6 +151,8 @@ describe("rows with a session and a pause in place of a time", () => {
       [20_000, false],
       [0, true],
     ]);
+    const sent = await turns({ name: "mooncake", path });
+    expect(sent.map(({ arrivalUs }) => arrivalUs)).toEqual([0, 20_000, 20_000, null]);
   });
 
   test.each([

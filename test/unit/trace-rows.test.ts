@@ -74,10 +74,10 @@ describe("units of time", () => {
 
   test("every format with times has a span; made-up requests have none", () => {
     const azure = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.5,5,1\n2023-11-16 18:17:05,5,1\n";
-    expect(read(file(azure)).trace.times!.span()).toEqual({ seconds: 1.5, unit: "s" });
+    expect(read(file(azure)).trace.times!.span()).toEqual({ seconds: 1.5, unit: "dates" });
     expect(openTrace("synthetic:isl=1,osl=1,rate=1", null).times).toBeNull();
     expect(() => openTrace(file(azure), null, { hashBlockTokens: 16 })).toThrow(
-      new TraceError("--hash-block-tokens is for mooncake and bailian traces, not azure"),
+      new TraceError("--hash-block-tokens is for mooncake, bailian, weka traces, not azure"),
     );
   });
 });

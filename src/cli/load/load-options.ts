@@ -98,7 +98,7 @@ export const loadOptions = {
     "ramp-up-end-rps": { ...number(0, 1e6, "min"), default: "none", about: "Rate at the end." },
     "fixed-schedule": {
       ...toggle,
-      default: "true for mooncake, bailian, azure and burstgpt",
+      default: "true for datasets with times of their own",
       about: "Requests are sent at the dataset's own times.",
     },
     "replay-speedup": {

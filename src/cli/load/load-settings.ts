@@ -6,7 +6,7 @@ import type { UsageError } from "../../options/given.ts";
 import { traceOptionsOf } from "../trace-options.ts";
 import type { LoadValues } from "./load-options.ts";
 
-const TIMED = ["mooncake", "bailian", "azure", "burstgpt"];
+const TIMED = ["mooncake", "bailian", "weka", "azure", "burstgpt", "otel"];
 const PERCENTILES = [50, 90, 95, 99];
 
 export interface Surroundings {

@@ -19,7 +19,7 @@ export { parseThinkTime, THINK_FORM, type ThinkTime } from "./think.ts";
 
 /** Those that are made up, and those that are read. */
 export const SYNTHETIC = ["random", "prefix_repetition", "multi_turn"] as const;
-export const FROM_FILES = ["sharegpt", "mooncake", "bailian", "azure", "burstgpt", "custom"] as const;
+export const FROM_FILES = ["sharegpt", "mooncake", "bailian", "weka", "azure", "burstgpt", "otel", "custom"] as const;
 export const DATASET_NAMES = [...SYNTHETIC, ...FROM_FILES] as const;
 export type DatasetName = (typeof DATASET_NAMES)[number];
 
@@ -81,6 +81,8 @@ const KNOBS: Readonly<Record<DatasetName, readonly Knob[]>> = {
   sharegpt: ["outputLen"],
   mooncake: [],
   bailian: [],
+  weka: [],
+  otel: [],
   azure: [],
   burstgpt: [],
   custom: ["outputLen"],

@@ -43,8 +43,11 @@ export function* inOrder(items: Iterable<Dated | BadLine>): Generator<Turn | Bad
       continue;
     }
     const { line, turn } = item;
-    const { conversation, arrivalUs } = turn;
+    const { conversation } = turn;
     const isLater = conversation !== null && begun.has(conversation);
+    // A conversation that begins with a pause in place of a time begins with the request ahead of it.
+    const isPaused = conversation !== null && !isLater && turn.arrivalUs === null && turn.thinkUs > 0;
+    const arrivalUs = isPaused && typeof firstUs === "number" ? lastUs : turn.arrivalUs;
     if (firstUs === undefined) firstUs = arrivalUs;
     if (!isLater && (firstUs === null) !== (arrivalUs === null)) {
       yield {
@@ -61,7 +64,7 @@ export function* inOrder(items: Iterable<Dated | BadLine>): Generator<Turn | Bad
     }
     if (conversation !== null) begun.add(conversation);
     if (!isLater && arrivalUs !== null) lastUs = arrivalUs;
-    yield arrivalUs === null || !firstUs ? turn : { ...turn, arrivalUs: Math.max(0, Math.round(arrivalUs - firstUs)) };
+    yield arrivalUs === null ? turn : { ...turn, arrivalUs: Math.max(0, Math.round(arrivalUs - (firstUs ?? 0))) };
   }
 }
 
