@@ -40,7 +40,7 @@ for (const parser of [...new Set(recorded.map((one) => one.parser))])
       const reasoning = reasoningSetup(parser, vocabulary)!;
       const newParser = () =>
         new AnswerParser(
-          { reasoning, thinks: true, includeReasoning: true, tools: null },
+          { reasoning, thinks: true, includeReasoning: true, tools: null, parts: null },
           thinkingIsOver(reasoning, [], true),
         );
       const streaming = newParser();

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import type { SequenceRules } from "../../src/repository/scheduling/sequences.ts";
 import { figure, seed, sized } from "../size.ts";
 import { PlainSequences } from "./plain-sequences.ts";
-import { type Event, event, of, Request, rules, faultRulesOf } from "./sequence-histories.ts";
+import { type Event, event, of, Request, rules, rulesOf } from "./sequence-histories.ts";
 
 const CASES = sized("triton", { sample: 1000, whole: Number(process.env.TEST_CASES ?? 100_000) });
 
@@ -100,7 +100,7 @@ test(`${CASES} histories: the same orders as the plain model's`, () => {
   let orders = 0;
   const history = (given: Partial<SequenceRules>, events: readonly Event[]) => {
     const real = of(given);
-    const plain = new PlainSequences<Request>(faultRulesOf(given));
+    const plain = new PlainSequences<Request>(rulesOf(given));
     const all: Request[] = [];
     const running = new Map<number, Request[]>();
     let nowUs = 0;

@@ -22,7 +22,7 @@ export class Request {
 
 export const DIRECT = { kind: "direct", delayUs: 0, leastUse: 0 } as const;
 export const OLDEST = { kind: "oldest", maxBatchSize: 4, preferred: [4], delayUs: 0 } as const;
-export const faultRulesOf = (more: Partial<SequenceRules>): SequenceRules => ({
+export const rulesOf = (more: Partial<SequenceRules>): SequenceRules => ({
   model: "m",
   instances: 1,
   slots: 2,
@@ -31,7 +31,7 @@ export const faultRulesOf = (more: Partial<SequenceRules>): SequenceRules => ({
   iterative: false,
   ...more,
 });
-export const of = (more: Partial<SequenceRules>) => new SequenceBatcher<Request>(faultRulesOf(more));
+export const of = (more: Partial<SequenceRules>) => new SequenceBatcher<Request>(rulesOf(more));
 
 export type Event =
   | { id: number; start: boolean; end: boolean; timeoutUs: number; likeness: string }

@@ -1,5 +1,5 @@
 /** Later turns of conversations in a replay: when they are sent, and how many may wait. */
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { VirtualClock } from "../../src/host/clock.ts";
 import { TraceArrivals, WAITING_IDS_MOST, WAITING_MOST } from "../../src/replay/arrivals.ts";
 import type { TraceRequest } from "../../src/traces/trace.ts";
@@ -39,27 +39,29 @@ test("a later turn is sent after the pause that follows the answer, and not befo
   expect(arrivals.hasMore).toBe(false);
 });
 
-test.each([
+describe.each([
   ["turns", WAITING_MOST, null],
   ["hash ids", 1, Array(WAITING_IDS_MOST).fill(0)],
-])("later turns that wait are limited in number, and none is lost: %s", (_, most, blockIds) => {
-  const clock = new VirtualClock();
-  let read = 0;
-  let sent = 0;
-  const total = most + 10;
-  const requests = (function* () {
-    for (; read < total; read++) yield turn(read, "a", { follows: read > 0, blockIds: read > 0 ? blockIds : null });
-  })();
-  const send = (request: TraceRequest) => {
-    sent++;
-    arrivals.sent(request);
-    clock.at(clock.now() + 1, () => arrivals.ended("a"));
-  };
-  const arrivals = new TraceArrivals({ requests, clock, send });
-  arrivals.advance();
-  send(arrivals.next!);
-  arrivals.advance();
-  expect(read).toBe(most);
-  clock.drain();
-  expect([sent, arrivals.hasMore]).toEqual([total, false]);
+])("%s", (_, most, blockIds) => {
+  test("later turns that wait are limited in number, and none is lost", () => {
+    const clock = new VirtualClock();
+    let read = 0;
+    let sent = 0;
+    const total = most + 10;
+    const requests = (function* () {
+      for (; read < total; read++) yield turn(read, "a", { follows: read > 0, blockIds: read > 0 ? blockIds : null });
+    })();
+    const send = (request: TraceRequest) => {
+      sent++;
+      arrivals.sent(request);
+      clock.at(clock.now() + 1, () => arrivals.ended("a"));
+    };
+    const arrivals = new TraceArrivals({ requests, clock, send });
+    arrivals.advance();
+    send(arrivals.next!);
+    arrivals.advance();
+    expect(read).toBe(most);
+    clock.drain();
+    expect([sent, arrivals.hasMore]).toEqual([total, false]);
+  });
 });
