@@ -42,10 +42,16 @@ export class SoakClient {
     await read().catch(() => {});
   }
 
-  #send(path: string, body: unknown, headers: object, signal?: AbortSignal): Promise<Response> {
+  async #send(path: string, body: unknown, headers: object, signal?: AbortSignal): Promise<Response> {
     const sent = typeof body === "string" ? body : JSON.stringify(body);
-    const given = { "content-type": "application/json", ...headers };
-    return fetch(this.#url + path, { method: "POST", headers: given, body: sent, signal, keepalive: this.#keepalive });
+    const given = { method: "POST", headers: { "content-type": "application/json", ...headers }, body: sent, signal };
+    try {
+      return await fetch(this.#url + path, { ...given, keepalive: this.#keepalive });
+    } catch (error) {
+      // A server closes idle connections after 5 s, maybe just when a request leaves on one. Browsers send it again, too.
+      if (!this.#keepalive || (error as { code?: string }).code !== "ECONNRESET") throw error;
+      return fetch(this.#url + path, { ...given, keepalive: false });
+    }
   }
 }
 
