@@ -88,8 +88,9 @@ async function appOf(config: ServeConfig, options: AppOptions, lasting: Lasting 
       const { clock } = parts;
       const stopped = stop();
       const untilUs = clock.now() + graceS * 1e6;
-      // What the parts end when the time is over is still seen running.
-      const [why] = await Promise.all([drain?.(untilUs), parts.drain(untilUs)]);
+      // The role looks first: when the time is over, the parts abort what still runs, and the role would see nothing left.
+      const why = await drain?.(untilUs);
+      await parts.drain(untilUs);
       await Promise.race([stopped, pause(clock, FLUSH_US)]);
       await stop(true);
       await parts.close();
