@@ -14,6 +14,8 @@ export interface TrafficResult {
   readonly sent: number;
   /** Requests left out because `OPEN_MAX` were open. */
   readonly leftOut: number;
+  /** Requests sent again because their connection was reset before an answer. */
+  readonly resent: number;
   readonly wrongCount: number;
   /** The first 20 wrong answers, after the names of their actions. */
   readonly wrong: readonly string[];
@@ -21,6 +23,7 @@ export interface TrafficResult {
 
 export class Traffic {
   readonly #draw: Draw;
+  readonly #client: SoakClient;
   readonly #actions: readonly Weighted[];
   readonly #operations: readonly Action[];
   readonly #grpc: TritonClient | null;
@@ -36,6 +39,7 @@ export class Traffic {
   constructor(server: SoakServer, folders: SoakFolders, seed: number, keepsConnections: boolean) {
     this.#draw = new Draw(seed);
     const client = new SoakClient(server.url, keepsConnections);
+    this.#client = client;
     this.#grpc = server.role === "triton" ? new TritonClient(server.grpcPort) : null;
     this.#actions = clientActions(server.role, client, this.#grpc);
     this.#operations = operations(server.role, client, folders);
@@ -85,6 +89,12 @@ export class Traffic {
     clearInterval(this.#operating);
     await Promise.all(this.#open);
     this.#grpc?.close();
-    return { sent: this.#sent, leftOut: this.#leftOut, wrongCount: this.#wrongCount, wrong: this.#wrong };
+    return {
+      sent: this.#sent,
+      leftOut: this.#leftOut,
+      resent: this.#client.resent,
+      wrongCount: this.#wrongCount,
+      wrong: this.#wrong,
+    };
   }
 }
