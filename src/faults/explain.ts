@@ -48,7 +48,7 @@ export interface ListedFault {
   readonly what: string;
   readonly oracle: string;
   readonly text: string;
-  /** What the fault takes after its position, in words. */
+  /** The parameters that a plan gives the fault after its position, as a sentence. */
   readonly takes: string;
   /** False for an act of a client, which no plan can order. */
   readonly ordered: boolean;

@@ -175,7 +175,7 @@ export class Peer {
     this.see();
   }
 
-  /** Takes apart the frames that were written. */
+  /** Splits the bytes that the connection wrote into frames. */
   see(): void {
     while (this.#bytes.length >= 9) {
       const length = this.#bytes.readUIntBE(0, 3);

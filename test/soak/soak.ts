@@ -128,7 +128,7 @@ function cpuSeconds(pid: number): number {
 /** Longer than an idle connection (5 to 9 s) and an idle reading thread (5 s) live. */
 const IDLE_ENDS_S = 12;
 
-/** The lowest count of descriptors while nothing is asked. */
+/** Waits until idle connections and threads have ended, and returns the lowest number of descriptors seen. */
 async function descriptorsAtRest(server: SoakServer, { keepsConnections }: SoakPlan): Promise<number> {
   const seconds = keepsConnections ? IDLE_ENDS_S : 1;
   let lowest = Number.POSITIVE_INFINITY;

@@ -60,7 +60,7 @@ export interface LoadDataset extends Dataset {
   warmUp(seed: number): Iterable<Turn>;
   /** How long a made-up prompt is on the server: counted there, as ids, or by words that are one token in common vocabularies. */
   readonly lengths: "counted" | "ids" | "estimated";
-  /** What was read of the dataset's rows, so far. */
+  /** Timestamps and left-out rows of the part of the dataset that has been read. */
   rows(): RowsRead;
 }
 
