@@ -1,4 +1,4 @@
-/** Whose work is in the packages? The text of NOTICE: libraries in the bundles, data in the vocabulary, Bun beside it. */
+/** Writes the NOTICE of a package: that of the repository, then libraries in the bundles, data in the vocabulary, and Bun. */
 import { readdirSync, readFileSync } from "node:fs";
 
 const root = new URL("../", import.meta.url).pathname;
@@ -44,5 +44,6 @@ export function noticeOf(name: string, bundled: readonly string[], hasVocabulary
   }
   parts.push(TIKTOKEN, packageOf("assemblyscript", "its runtime library, in build/core.wasm"));
   const rule = "-".repeat(100);
-  return `${name} contains work of others, under their own terms:\n\n${parts.map(({ title, text }) => `${rule}\n${title}\n\n${text}\n`).join("\n")}`;
+  const ours = readFileSync(`${root}NOTICE`, "utf8");
+  return `${ours}\n${name} contains work of others, under their own terms:\n\n${parts.map(({ title, text }) => `${rule}\n${title}\n\n${text}\n`).join("\n")}`;
 }

@@ -143,6 +143,7 @@ test("NOTICE names whose work is packed, with their terms", () => {
   ])
     expect(notice).toMatch(new RegExp(`^${name}[ :]`, "m"));
   expect(notice).toContain("Copyright (c) 2022 OpenAI, Shantanu Jain");
+  expect(notice).toStartWith(readFileSync(join(root, "NOTICE"), "utf8"));
 });
 
 test("npx understudy serve answers, and ends on SIGTERM", async () => {
