@@ -1,6 +1,7 @@
 /** Does the documentation hold together? Its index, links, anchors, commands and the paths that it names. */
 import { describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
+import { laws } from "../../src/check/index.ts";
 import { checkHelp } from "../../src/cli/check/check-options.ts";
 import { takeLoadArguments } from "../../src/cli/load/load-args.ts";
 import { proxyHelp } from "../../src/cli/proxy/proxy-options.ts";
@@ -10,11 +11,12 @@ import { resolveServeConfig, takeFlag } from "../../src/cli/serve/resolve.ts";
 import { stressHelp } from "../../src/cli/stress/stress-options.ts";
 import { timingHelp } from "../../src/cli/timing/timing-options.ts";
 import { truthHelp } from "../../src/cli/truth/truth-options.ts";
+import { FAULT_IDS } from "../../src/config/faults.ts";
 import { serveHelp } from "../../src/options/help.ts";
 
 const root = new URL("../../", import.meta.url);
 const pages = [...new Bun.Glob("docs/*.md").scanSync(root.pathname)].sort();
-const documents = ["README.md", ...pages];
+const documents = ["README.md", "CONTRIBUTING.md", "SECURITY.md", ...pages];
 const read = (path: string) => readFileSync(new URL(path, root), "utf8");
 /** Without blocks of code and without code in a line: there `](…)` is no link and `#` no heading. */
 const prose = (text: string) =>
@@ -39,13 +41,13 @@ test("the index names every page, with a line on each", () => {
   expect(named.sort()).toEqual(pages.filter((page) => page !== "docs/README.md"));
 });
 
-test("each question has a heading of the index and a row of the README", () => {
+test("each use of the README has a heading of the index", () => {
   const asked = [...read("docs/README.md").matchAll(/^## I test (.*)$/gm)].map(([, question]) => question!);
-  const rows = [...read("README.md").matchAll(/^\| \[([^\]]+)\]\(docs\/README\.md#/gm)].map(
-    ([, question]) => question!,
-  );
+  const uses = [
+    ...read("README.md").matchAll(/^\*\*\d\. Test \[([^\]]+)\]\(docs\/README\.md#.*\n\n```sh\n.+\n```$/gm),
+  ].map(([, use]) => use!);
   expect(asked).toHaveLength(6);
-  expect(rows).toEqual(asked);
+  expect(uses).toEqual(asked);
 });
 
 describe.each(documents)("%s", (path) => {
@@ -79,6 +81,22 @@ describe.each(documents)("%s", (path) => {
     });
     expect(wrong).toEqual([]);
   });
+});
+
+test("sentences say as many faults and laws as there are", () => {
+  const wanted: Readonly<Record<string, number>> = { faults: FAULT_IDS.length, laws: laws.length };
+  const said = documents.flatMap((path) =>
+    [...read(path).matchAll(/\b(\d{2,}) (faults|laws)\b/g)].map(([text, count, kind]) => ({
+      path,
+      text,
+      count,
+      kind: kind!,
+    })),
+  );
+  // A plan has at most 32 faults.
+  const ofAll = said.filter(({ text }) => text !== "32 faults");
+  expect(ofAll.length).toBeGreaterThan(3);
+  expect(ofAll.filter(({ count, kind }) => Number(count) !== wanted[kind])).toEqual([]);
 });
 
 test("a flag that is none, and a heading's anchor, are known for what they are", () => {

@@ -1,8 +1,12 @@
-/** Do the README and the pages it begins with say what is there? Its curl line, commands, paths and timings are tried. */
+/**
+ * Tries what the README and the pages that it leads to first say: the commands, the servers of the table with their curl
+ * lines and APIs, paths and timings.
+ */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import manifest from "../../package.json";
-import { type Hosted, hosted } from "../hosted.ts";
+import { ROLE_NAMES, type RoleName } from "../../src/config/roles.ts";
+import { type Hosted, hosted, hostedAs } from "../hosted.ts";
 import { type Listening, type Server, serve } from "../server.ts";
 
 setDefaultTimeout(30_000);
@@ -23,14 +27,21 @@ afterAll(async () => {
   await Promise.all([plain.stop(), dev.stop()]);
 });
 
-test("the first screen has one curl line, and it streams from a server started without options", async () => {
-  const lines = firstScreen.split("\n").filter((line) => line.startsWith("curl "));
-  expect(lines).toHaveLength(1);
-  expect(lines[0]).toContain("http://127.0.0.1:8000/");
-  const line = lines[0]!.replace("http://127.0.0.1:8000", plain.url);
-  const child = Bun.spawn(["sh", "-c", `${line} --silent --show-error --fail`], { stdout: "pipe", stderr: "pipe" });
+/** The curl lines of the first screen, in their order. */
+const curlLines = firstScreen.split("\n").filter((line) => line.startsWith("curl "));
+
+/** Standard output of a curl line that is sent to `url` instead. */
+async function answerOf(line: string, url: string): Promise<string> {
+  const sent = line.replace(/http:\/\/127\.0\.0\.1:\d+/, url);
+  const child = Bun.spawn(["sh", "-c", `${sent} --silent --show-error --fail`], { stdout: "pipe", stderr: "pipe" });
   const [out, err, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
   expect([code, err]).toEqual([0, ""]);
+  return out;
+}
+
+test("the first curl line streams from a server started without options", async () => {
+  expect(curlLines[0]).toContain("http://127.0.0.1:8000/");
+  const out = await answerOf(curlLines[0]!, plain.url);
   const frames = out.trimEnd().split("\n\n");
   expect(frames.at(-1)).toBe("data: [DONE]");
   const chunks = frames.slice(0, -1).map((frame) => JSON.parse(frame.slice("data: ".length)));
@@ -44,8 +55,62 @@ test("the curl line is the one that the server prints", () => {
   expect(firstScreen).toContain(printed.replace(plain.url, "http://127.0.0.1:8000"));
 });
 
-test("it has at most 150 lines, and a picture", () => {
-  expect(readme.split("\n").length).toBeLessThanOrEqual(150);
+/** A row of the table of servers. */
+interface ServerRow {
+  readonly role: RoleName;
+  readonly flags: readonly string[];
+  readonly port: string;
+  readonly apis: string;
+}
+
+/** The rows of the table of servers on the first screen. */
+const serverRows: readonly ServerRow[] = [
+  ...firstScreen.matchAll(/^\| [^|]+ \| `\.\/bin\/understudy serve ([^`|]*)` \| ([^|]+) \|$/gm),
+].map(([, words = "", apis = ""]) => {
+  const flags = words.split(" ");
+  const after = (name: RegExp) => flags[flags.findIndex((flag) => name.test(flag)) + 1]!;
+  const role = words.includes("--role ") ? after(/^--role$/) : "vllm";
+  return { role: role as RoleName, flags, port: after(/^--(http-)?port$/), apis };
+});
+
+/** What each server must say of itself on the first screen. */
+const APIS: Readonly<Record<RoleName, readonly string[]>> = {
+  vllm: ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/metrics"],
+  triton: ["KServe", "gRPC", "/v2/models/NAME/infer", "/generate", "/generate_stream", "/v1/chat/completions"],
+  "trtllm-serve": ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/metrics"],
+};
+
+test("the first screen names each server once, with its APIs", () => {
+  expect(serverRows.map(({ role }) => role).toSorted()).toEqual(ROLE_NAMES.toSorted());
+  for (const { role, apis } of serverRows) {
+    const missing = APIS[role].filter((api) => !new RegExp(`${api}(?![\\w/])`).test(apis));
+    expect([role, missing]).toEqual([role, []]);
+  }
+});
+
+/** Routes below /v1 that generate nothing. */
+const NO_GENERATION = ["/v1/kv_cache_hints"];
+
+test("each server of the table starts, answers its curl line, and has no other API below /v1 than the table names", async () => {
+  for (const { role, flags, port, apis } of serverRows) {
+    const all = role === "triton" ? [...flags, "--grpc-port", "0", "--metrics-port", "0"] : flags;
+    const server = await hostedAs(all.map((word) => (word === port ? "0" : word)));
+    const line = curlLines.find((curl) => curl.includes(`:${port}/`))!;
+    expect(await answerOf(line, server.url)).toMatch(/"(text|text_output|content)":"\w/);
+    // Triton has no such document.
+    if (role !== "triton") {
+      const { paths } = (await (await fetch(`${server.url}/openapi.json`)).json()) as { paths: Record<string, object> };
+      const unnamed = Object.entries(paths)
+        .filter(([path, methods]) => path.startsWith("/v1/") && "post" in methods && !NO_GENERATION.includes(path))
+        .filter(([path]) => !apis.includes(`\`/v1/${path.split("/")[2]}`));
+      expect(unnamed.map(([path]) => `${role}: ${path}`)).toEqual([]);
+    }
+    await server.stop();
+  }
+});
+
+test("it has at most 130 lines, and a picture", () => {
+  expect(readme.trimEnd().split("\n").length).toBeLessThanOrEqual(130);
   expect(readme).toMatch(/!\[[^\]]+\]\(docs\/[\w-]+\.png\)/);
 });
 
