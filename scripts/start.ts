@@ -46,7 +46,7 @@ const look = setInterval(() => {
 look.unref();
 
 const root = new URL("../", import.meta.url).pathname;
-if (!existsSync(`${root}build/core.wasm`)) console.error("building first, once: some 15 s, on a busy machine a minute");
+if (!existsSync(`${root}build/core.wasm`)) console.error("first start: building, which takes from 15 s to a minute");
 const build = Bun.spawn([process.execPath, `${root}scripts/build.ts`], { stdio: ["ignore", "inherit", "inherit"] });
 if ((await build.exited) !== 0) process.exit(1);
 process.argv.splice(2, 0, "serve");

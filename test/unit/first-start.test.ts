@@ -59,7 +59,7 @@ test("before the build: one line with the command; the first start says that it 
   rmSync(join(fresh, "build/core.wasm"));
   const start = [process.execPath, "scripts/start.ts", "--help"];
   const [code, help, said] = await run(start);
-  expect([code, said]).toEqual([0, "building first, once: some 15 s, on a busy machine a minute\n"]);
+  expect([code, said]).toEqual([0, "first start: building, which takes from 15 s to a minute\n"]);
   expect(await run(start)).toEqual([0, help, ""]);
   expect((await run(["node", "bin/understudy", "timing", "list"]))[0]).toBe(0);
 });

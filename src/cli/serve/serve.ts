@@ -55,7 +55,7 @@ export async function runServe(argv: readonly string[], platform: string = proce
     warn(`wrong on purpose: --bug ${config.bugs.join(" ")} (docs/bug-modes.md)`);
   }
 
-  if (config.fakeMetrics) warn("not so: what metrics show by --fake-metrics (docs/bug-modes.md)");
+  if (config.fakeMetrics) warn("metrics named in --fake-metrics are fake (docs/bug-modes.md)");
 
   const tls = config.tls && readTls(config.tls);
   if (tls && "error" in tls) return refuse(tls.error);
