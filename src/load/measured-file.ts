@@ -70,12 +70,13 @@ function columnsOf(names: readonly string[], unit: MeasuredUnit): Columns | null
   return id === undefined || metrics.length === 0 ? null : { id, metrics };
 }
 
-/** `requestId`, `Request ID` and `request_id` are one name. */
+/** `requestId`, `Request ID` and `request_id` are one name, as are `TTFT (ms)` and `ttft_ms`. */
 const plain = (name: string): string =>
   name
     .trim()
     .replace(/([a-z])([A-Z])/g, "$1_$2")
-    .replace(/[\s-]+/g, "_")
+    .replace(/[\s()[\]-]+/g, "_")
+    .replace(/_$/, "")
     .toLowerCase();
 
 function objectOf(header: readonly string[], cells: readonly string[]): Record<string, unknown> | null {

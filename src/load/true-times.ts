@@ -6,7 +6,7 @@ import { jsonObjectIn, type LooseObject } from "../config/json-object.ts";
 import { distributionOf } from "../report/distribution.ts";
 import type { Distribution } from "../report/result.ts";
 import { type RunsLine, type StepTimes, TokenTimes } from "./token-times.ts";
-import { TOKENS_MOST, tokensIn, truthRequestIdOf } from "./truth.ts";
+import { TOKENS_MOST, tokensIn } from "./truth.ts";
 
 export const TRUE_METRICS = ["ttft", "itl", "tpot", "e2e"] as const;
 export type TrueMetric = (typeof TRUE_METRICS)[number];
@@ -26,7 +26,7 @@ export interface TrueTimes {
 }
 
 export interface Compared {
-  /** Requests that both know, and whose id the truth has once. */
+  /** Requests that both know, by an id that the truth has once. */
   readonly requests: number;
   /** Requests of the tool without a row of their own in the truth. */
   readonly unknown: number;
@@ -38,7 +38,7 @@ export interface Compared {
 export function trueTimes(lines: Iterable<string>, measured: ReadonlyMap<string, Measured> | null): TrueTimes {
   const steps = new TokenTimes();
   const rows: (LooseObject & RunsLine)[] = [];
-  const counts = new Map<unknown, number>();
+  const counts = new Map<string, number>();
   let tokens = 0;
   for (const text of lines) {
     const line = text === "" ? null : jsonObjectIn(text);
@@ -48,7 +48,7 @@ export function trueTimes(lines: Iterable<string>, measured: ReadonlyMap<string,
     if (more === null || tokens + more > TOKENS_MOST) continue;
     tokens += more;
     rows.push(line as LooseObject & RunsLine);
-    counts.set(truthRequestIdOf(line), (counts.get(truthRequestIdOf(line)) ?? 0) + 1);
+    for (const id of idsOf(line)) counts.set(id, (counts.get(id) ?? 0) + 1);
   }
   const found: Record<TrueMetric, number[]> = { ttft: [], itl: [], tpot: [], e2e: [] };
   const errors: Record<keyof Measured, number[]> = { ttft: [], e2e: [] };
@@ -69,9 +69,9 @@ export function trueTimes(lines: Iterable<string>, measured: ReadonlyMap<string,
       if (before !== undefined && time !== undefined && time !== before)
         found.itl.push((time.writtenUs - before.writtenUs) / 1000);
     }
-    const id = truthRequestIdOf(row);
-    const said = typeof id === "string" && counts.get(id) === 1 ? measured?.get(id) : undefined;
-    if (said === undefined) continue;
+    const id = idsOf(row).find((one) => counts.get(one) === 1 && measured?.has(one));
+    if (id === undefined) continue;
+    const said = measured!.get(id)!;
     joined++;
     if (said.ttft !== undefined) errors.ttft.push(said.ttft - ttft);
     if (said.e2e !== undefined && e2e !== null) errors.e2e.push(said.e2e - e2e);
@@ -87,4 +87,13 @@ export function trueTimes(lines: Iterable<string>, measured: ReadonlyMap<string,
       errors: { ttft: of(errors.ttft), e2e: of(errors.e2e) },
     },
   };
+}
+
+/**
+ * Returns the ids by which a tool can know the request of a row: the `X-Request-Id` that it sent, and the `id` of the answer.
+ * A completion's row has the number of its prompt after that id.
+ */
+function idsOf({ requestId, id }: LooseObject): string[] {
+  const answer = typeof id === "string" ? [id, id.replace(/^(cmpl-.+)-\d+$/, "$1")] : [];
+  return [...new Set(typeof requestId === "string" ? [requestId, ...answer] : answer)];
 }

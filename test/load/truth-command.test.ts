@@ -66,6 +66,7 @@ test("durations of a truth log are those between its rows", async () => {
 test.each([
   ["request_id,ttft,e2e\na,9,30\nb,11,20\nz,1,1\n"],
   ["Request ID,TTFT_s,E2E Latency_s\na,0.009,0.03\nb,0.011,0.02\nz,1,1\n"],
+  ["Request-ID,Time to First Token (ms),Request Latency [s]\na,9,0.03\nb,11,0.02\nz,1,1\n"],
   ['"requestId","ttft_us","e2el_ms"\n"a",9000,30\n"b",11000,20\n"z",1,1\n'],
   [
     '{"request_id":"a","ttft_ms":9,"e2e_ms":30}\n{"request_id":"b","ttft_ms":11,"e2e_ms":20}\n{"request_id":"z","e2e_ms":1}\n',
@@ -107,6 +108,30 @@ test("a running server: rows since a cursor, and figures of a client that are ne
   const all = JSON.parse((await run(`${server.url}/understudy/requests`, "--json")).out);
   expect(all.requests).toBe(5);
   expect((await run(server.url)).out).toContain(`--since ${all.next} reads the requests that end from now on`);
+});
+
+test("a tool may name a request by the id of its answer, of any endpoint, whether or not it sent one", async () => {
+  const { next } = JSON.parse((await run(server.url, "--since", "end", "--json")).out);
+  const rows: string[] = [];
+  const bodies = {
+    completions: { prompt: "Hello", max_tokens: 3 },
+    "chat/completions": { messages: [{ role: "user", content: "Hello" }], max_tokens: 3 },
+    messages: {
+      model: "meta-llama/Llama-3.1-8B-Instruct",
+      messages: [{ role: "user", content: "Hello" }],
+      max_tokens: 3,
+    },
+    responses: { input: "Hello", max_output_tokens: 3 },
+  };
+  for (const [path, body] of Object.entries(bodies))
+    for (const sent of [null, `sent-${path}`]) {
+      const headers = { "content-type": "application/json", ...(sent && { "x-request-id": sent }) };
+      const answer = await fetch(`${server.url}/v1/${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+      rows.push(`${((await answer.json()) as { id: string }).id},1000`);
+    }
+  write("by-answer.csv", `id,e2e\n${rows.join("\n")}\n`);
+  const { compared } = JSON.parse((await run(server.url, "--since", next, "--compare", "by-answer.csv", "--json")).out);
+  expect([compared.requests, compared.unknown]).toEqual([8, 0]);
 });
 
 test("a file of more than 1,000,000 requests is refused, with the line", () => {
