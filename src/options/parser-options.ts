@@ -24,6 +24,9 @@ export interface ChosenParsers {
   readonly notices: readonly string[];
 }
 
+/** `--tool_parser`, `--reasoning_parser`: trtllm-serve has underscores, and another name for the first. */
+const OPTION_OF_TRTLLM = /\b(tool|reasoning)_parser$/;
+
 /** vLLM loads no plugin file whose path is shorter. */
 const SHORTEST_PLUGIN = 4;
 
@@ -59,8 +62,8 @@ export function chosenParsers(values: ServeValues, said: ReadonlyMap<string, Giv
   };
 
   /**
-   * `ofVllm`: its names are accepted in every role, as the options are. `unregistered`: the format of names that a plugin file may register; null: there is
-   * no such file.
+   * `ofVllm`: its names are accepted in every role, unless the option has the name that trtllm-serve gives it: that server
+   * refuses them. `unregistered`: the format of names that a plugin file may register; null if there is no such file.
    */
   function read<F extends string>(
     option: "tool-call-parser" | "reasoning-parser",
@@ -69,28 +72,29 @@ export function chosenParsers(values: ServeValues, said: ReadonlyMap<string, Giv
     ofVllm: Registry<F>,
     unregistered: F | null,
   ): { readonly format: F | null; readonly notices: readonly string[] } | UsageError {
+    const where = said.get(option)?.where ?? `--${option}`;
     // vLLM reads this word as no reasoning parser, in any case (`arg_utils.py`, `parse_reasoning_parser`).
     const isNone = option === "reasoning-parser" && !ofTrtllm && name?.toLowerCase() === "none";
     if (name === undefined || isNone) return { format: null, notices: [] };
-    if (ofTrtllm && name === "auto") return { format: null, notices: [unresolved(option)] };
+    if (ofTrtllm && name === "auto") return { format: null, notices: [unresolved(where)] };
+    const others = ofTrtllm && OPTION_OF_TRTLLM.test(where) ? registry : ofVllm;
     const fallback = unregistered === null ? undefined : { format: unregistered, exact: false };
-    const found: RegisteredParser<F> | undefined = registry.get(name) ?? ofVllm.get(name) ?? fallback;
-    if (found === undefined) {
-      const where = said.get(option)?.where ?? `--${option}`;
-      return { error: `${where}: takes ${orList([...registry.keys()])}, not "${name}"` };
-    }
-    return { format: found.format, notices: found.exact ? [] : [notice(option, name, found.format)] };
+    const found: RegisteredParser<F> | undefined = registry.get(name) ?? others.get(name) ?? fallback;
+    if (found === undefined) return { error: `${where}: takes ${orList([...registry.keys()])}, not "${name}"` };
+    if (found.exact) return { format: found.format, notices: [] };
+    const what =
+      option === "tool-call-parser" ? "tool calls are written and read" : "reasoning is written and split off";
+    return { format: found.format, notices: [`${where} ${name}: ${what} ${standIn(name, found.format)}`] };
   }
 }
 
-function notice(option: "tool-call-parser" | "reasoning-parser", name: string, format: string): string {
-  const what = option === "tool-call-parser" ? "tool calls are written and read" : "reasoning is written and split off";
-  return `--${option} ${name}: ${what} in the format of vLLM's ${format}; answers have the same fields, but ${name} may cut streams differently`;
+function standIn(name: string, format: string): string {
+  return `in the format of vLLM's ${format}; answers have the same fields, but ${name} may cut streams differently`;
 }
 
 /** trtllm-serve chooses by the `config.json` of the model's folder (`resolve_auto_tool_parser`). */
-function unresolved(option: string): string {
-  return `--${option} auto: the files of the model are not read, so no parser is chosen; name one`;
+function unresolved(where: string): string {
+  return `${where} auto: the files of the model are not read, so no parser is chosen; name one`;
 }
 
 function orList(names: readonly string[]): string {

@@ -101,7 +101,12 @@ describe("parser names", () => {
     expect(wire("--tool_parser auto")?.toolCallParser).toBeUndefined();
     expect(refused("--role trtllm-serve --tool_parser nope")).toContain("deepseek_v3, deepseek_v31");
     expect(refused("--role trtllm-serve --reasoning_parser nope")).toContain("deepseek-r1");
-    expect(wire("--tool_parser hermes")?.toolCallParser).toBe("hermes");
+    expect(refused("--role trtllm-serve --tool_parser hermes")).toStartWith("--tool_parser: takes deepseek_v3, ");
+    expect(refused("--role trtllm-serve --reasoning_parser=deepseek_r1")).toEndWith('not "deepseek_r1"');
+    expect(wire("--tool-call-parser hermes")?.toolCallParser).toBe("hermes");
+    expect(accepted("--role trtllm-serve --tool_parser glm47").notices.join()).toContain(
+      "--tool_parser glm47: tool calls",
+    );
     expect(refused("--reasoning-parser deepseek-r1")).toContain("takes");
   });
 });
