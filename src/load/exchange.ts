@@ -1,8 +1,8 @@
 /** Follows one request from its first byte to the last byte of its answer. */
-import { looseObject } from "../config/json-object.ts";
+import { jsonObjectIn, looseObject } from "../config/json-object.ts";
 import { GrowingBytes } from "../host/growing-bytes.ts";
 import { Answer, isTriton, type LoadDialect, type Patterns, quoted, tooMuch } from "./answers/answer.ts";
-import { messageOf } from "./answers/error-forms.ts";
+import { errorIn, messageOf } from "./answers/error-forms.ts";
 import { EventStream } from "./answers/event-stream.ts";
 import type { ResponseReceiver } from "./connections.ts";
 import { ResponseParser, type ResponseSink } from "./http-response.ts";
@@ -13,6 +13,7 @@ export const WHOLE_LIMIT = 1 << 24;
 /** Bytes of an error's text that are kept, and after which its end is not awaited. */
 const ERROR_KEPT = 1 << 14;
 export const ERROR_LIMIT = 1 << 20;
+const OPEN_BRACE = 0x7b;
 
 const NO_HEADERS: ReadonlyMap<string, string> = new Map();
 
@@ -42,6 +43,8 @@ export class ClientExchange implements ResponseReceiver, ResponseSink {
   readonly #whole: GrowingBytes;
   /** Bytes of the body, kept or not. */
   #bodyBytes = 0;
+  /** True if the body of a stream begins like JSON: servers and gateways report errors so, also with status 200. */
+  #isBareJson = false;
   #isOver = false;
   #isSettled = false;
 
@@ -126,6 +129,9 @@ export class ClientExchange implements ResponseReceiver, ResponseSink {
 
   body(bytes: Uint8Array, from: number, to: number): void {
     if (this.#events !== null) {
+      if (this.#bodyBytes === 0) this.#isBareJson = bytes[from] === OPEN_BRACE;
+      this.#bodyBytes += to - from;
+      if (this.#isBareJson) this.#keepError(bytes, from, to);
       this.#events.push(bytes, from, to);
       // Nothing behind it can make it a good answer, and it may have no end.
       if (this.answer.isMalformed) this.#leave();
@@ -133,7 +139,7 @@ export class ClientExchange implements ResponseReceiver, ResponseSink {
     }
     this.#bodyBytes += to - from;
     if (this.status !== 200) {
-      this.#whole.append(bytes, from, Math.min(to, from + ERROR_KEPT - this.#whole.length));
+      this.#keepError(bytes, from, to);
       if (this.#bodyBytes > ERROR_LIMIT) {
         this.#refused(this.#text());
         this.#leave();
@@ -156,6 +162,10 @@ export class ClientExchange implements ResponseReceiver, ResponseSink {
     this.#over();
   }
 
+  #keepError(bytes: Uint8Array, from: number, to: number): void {
+    this.#whole.append(bytes, from, Math.min(to, from + ERROR_KEPT - this.#whole.length));
+  }
+
   #text(): string {
     return this.#whole.bytes().toString("utf8");
   }
@@ -170,7 +180,9 @@ export class ClientExchange implements ResponseReceiver, ResponseSink {
     events.end();
     const { answer } = this;
     const { dialect } = this.#options;
-    if (answer.chunks === 0) answer.fail("no token", "the answer ended before its first token");
+    const error = this.#isBareJson && answer.chunks === 0 ? errorIn(jsonObjectIn(this.#text()) ?? {}) : null;
+    if (error !== null) answer.fail("error event", error);
+    else if (answer.chunks === 0) answer.fail("no token", "the answer ended before its first token");
     else if (isTriton(dialect) || answer.finished) return;
     else if (answer.done) answer.fail("incomplete", "the stream ended with [DONE], but without a finish_reason");
     else answer.fail("mid-stream end", "the answer ended without finish_reason and [DONE]");

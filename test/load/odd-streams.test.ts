@@ -90,6 +90,71 @@ test("an answer in one piece with status 200 that is an error is one", () => {
   expect(whole({ choices: [{ message: { content: "a" } }] })).toBeUndefined();
 });
 
+test("an error as bare JSON with status 200 in place of a stream is told in the server's words", () => {
+  const bare = (text: string, stream = true) => {
+    const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n`;
+    return read([[5, bytesOf(head)], ...[...text].map((part) => [6, bytesOf(part)] as const)], { stream }).exchange
+      .answer.failure;
+  };
+  expect(bare('{"error":{"message":"quota"}}')).toEqual({ kind: "error event", message: "quota" });
+  expect(bare('{"detail":"gone"}')).toEqual({ kind: "error event", message: "gone" });
+  expect(bare(`{"error":"${"x".repeat(20_000)}"}`)?.kind).toBe("no token");
+  expect(bare('{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}]}')?.kind).toBe("no token");
+  expect(bare('{"error":')?.kind).toBe("no token");
+});
+
+const START = event(chatEvent({ delta: { role: "assistant", content: "" } }));
+const TIMEOUT = event({ error: { message: "TimeoutError", type: "GatewayTimeout", code: 504 } });
+const delta = (value: object) => event(chatEvent({ delta: value }));
+const call = (value: object) => delta({ tool_calls: [{ index: 0, ...value }] });
+/** Streams that users met: their events, and the failure that each is, or null and its chunks with output. */
+const MET: Readonly<Record<string, readonly [events: readonly string[], failure: string | null, chunks?: number]>> = {
+  "an error first": [[TIMEOUT, DONE], "error event"],
+  "an error late": [[START, TOKEN, delta({ content: " b" }), TIMEOUT, DONE], "error event"],
+  "an error after the finish reason": [[START, TOKEN, FINISH, TIMEOUT, DONE], "error event"],
+  "an error that is a text": [[TOKEN, event({ error: "in ensemble 'e', failed" }), DONE], "error event"],
+  "an event of type error": [
+    [TOKEN, `event: error\n${event({ message: "gone", status_code: 500 })}`, DONE],
+    "error event",
+  ],
+  "no finish reason": [[START, TOKEN, event(usageEvent(1)), DONE], "incomplete"],
+  "no finish reason and no [DONE]": [[START, TOKEN], "mid-stream end"],
+  "reasoning, then text": [[START, delta({ reasoning: "Okay" }), delta({ content: "A" }), FINISH, DONE], null, 2],
+  "reasoning under both names": [
+    [
+      delta({ role: "assistant", content: null, reasoning: null, reasoning_content: null }),
+      delta({ reasoning: "Okay", reasoning_content: "Okay" }),
+      delta({ content: "A", reasoning: null, reasoning_content: null }),
+      ...[FINISH, event(usageEvent(2)), DONE],
+    ],
+    null,
+    2,
+  ],
+  "tool calls in odd pieces": [
+    [
+      delta({ role: "assistant", content: null }),
+      call({ id: "call_1", type: "function" }),
+      call({ id: "", type: "", function: { name: "f", arguments: "" } }),
+      call({ id: "", type: "", function: { name: null, arguments: "{}" } }),
+      ...[event(chatEvent({ finish: "tool_calls" })), event(usageEvent(3)), DONE],
+    ],
+    null,
+    3,
+  ],
+  "empty deltas": [[START, delta({}), delta({}), TOKEN, FINISH, event(usageEvent(4)), DONE], null, 1],
+  "chunks that repeat the text so far": [
+    [START, TOKEN, delta({ content: "a b" }), delta({ content: " c" }), FINISH, DONE],
+    null,
+    3,
+  ],
+};
+
+test.each(Object.entries(MET))("%s", (_, [events, failure, chunks]) => {
+  const { answer } = read([[5, bytesOf(body(...events))]], { closes: true }).exchange;
+  expect(answer.failure?.kind ?? null).toBe(failure as never);
+  if (chunks !== undefined) expect(answer.chunks).toBe(chunks);
+});
+
 test("a finish reason of any choice ends a stream; without one it is incomplete, counted by itself, and said", async () => {
   const second = event({ ...chatEvent({}), choices: [{ index: 1, delta: {}, finish_reason: "stop" }] });
   const both = event({
