@@ -1,4 +1,4 @@
-/** How is one number, name or line of a page spoiled, and which law must say so? */
+/** Spoils one number, name or line of a page, and names the laws of which one must be violated then. */
 
 export interface Spoiled {
   readonly how: string;
@@ -194,6 +194,120 @@ const WAYS: readonly Way[] = [
     (page, line) => page.valued(line, line.value + 7),
   ],
   [
+    "an empty histogram has a sum",
+    ["G07"],
+    (page) => (line) => line.name.endsWith("_sum") && isHistogram(page, line) && countOf(page, line) === 0,
+    (page, line) => page.valued(line, 3),
+  ],
+  [
+    "a series of a histogram has other bounds",
+    ["G09"],
+    (page) => (line) => isBucket(line) && !isLast(line) && hasTwin(page, line),
+    (page, line) => page.with(line.at, line.text.replace(/le="([^"]*)"/, 'le="$1001"')),
+  ],
+  [
+    "a gauge is called a counter",
+    ["G18"],
+    (page) => (line) => page.typeOf(line) === "gauge" && hasType(page)(line) && !/^(nv_|DCGM_)|_total$/.test(line.name),
+    (page, line) => page.with(typeLine(page, line), `# TYPE ${page.familyOf(line)} counter`),
+  ],
+  [
+    "an unsigned difference fell below zero",
+    ["G21"],
+    (page) => (line) => page.typeOf(line) === "counter" && !/flops|bytes/.test(line.name),
+    (page, line) => page.valued(line, "18446744073709549568"),
+  ],
+  [
+    "more executions than inferences",
+    ["N02"],
+    () =>
+      ({ name }) =>
+        name === "nv_inference_exec_count",
+    (page, line) => page.valued(line, line.value + 9999),
+  ],
+  [
+    "a part of the requests took longer than the requests",
+    ["N03"],
+    (page) => (line) =>
+      line.name === "nv_inference_compute_infer_duration_us" &&
+      siblingOf(page, "nv_inference_request_duration_us", line) > 0,
+    (page, line) => page.valued(line, siblingOf(page, "nv_inference_request_duration_us", line) + 1e6),
+  ],
+  [
+    "a time without a request",
+    ["N04"],
+    (page) => (line) =>
+      /^nv_inference_\w+_duration_us$/.test(line.name) && siblingOf(page, "nv_inference_request_success", line) === 0,
+    (page, line) => page.valued(line, 70_000),
+  ],
+  [
+    "fewer than no requests are pending",
+    ["N06"],
+    () =>
+      ({ name }) =>
+        name === "nv_inference_pending_request_count",
+    (page, line) => page.valued(line, -1),
+  ],
+  [
+    "more active requests than there may be",
+    ["T03"],
+    () =>
+      ({ labels }) =>
+        labels.includes('request_type="active"'),
+    (page, line) => page.valued(line, 99_999),
+  ],
+  [
+    "a context request that was not scheduled",
+    ["T02"],
+    () =>
+      ({ labels }) =>
+        labels.includes('request_type="context"'),
+    (page, line) => page.valued(line, line.value + 5),
+  ],
+  [
+    "more hits than lookups",
+    ["V06"],
+    (page) => (line) => /(^|:)prefix_cache_hits_total$/.test(line.name) && page.typeOf(line) !== "gauge",
+    (page, line) => page.valued(line, 1e15),
+  ],
+  [
+    "fewer tokens than the ended requests had",
+    ["V21", "V22"],
+    (page) => (line) =>
+      // Ray collects families one by one, so a few tokens of difference are no violation there.
+      /^(?!ray_)(.*:)?(prompt|generation)_tokens_total$/.test(line.name) &&
+      siblingOf(page, line.name.replace(/(prompt|generation)_tokens_total/, "request_$1_tokens_sum"), line) > 0,
+    (page, line) => page.valued(line, 0),
+  ],
+  [
+    "an engine's settings are no 1",
+    ["V34"],
+    () =>
+      ({ name }) =>
+        /(^|:)cache_config_info$/.test(name),
+    (page, line) => page.valued(line, 2),
+  ],
+  [
+    "more adapters run than there may be",
+    ["V35"],
+    () =>
+      ({ name }) =>
+        /(^|:)lora_requests_info$/.test(name),
+    (page, line) => {
+      const adapters = Array.from({ length: 40 }, (_, at) => `a${at}`).join(",");
+      const labels = line.labels.replace(/running_lora_adapters="[^"]*"/, `running_lora_adapters="${adapters}"`);
+      return page.with(line.at, `${line.name}${labels} ${line.value + 1}`);
+    },
+  ],
+  [
+    "no ended request, but queue times",
+    ["S03"],
+    (page) => (line) =>
+      /trtllm_request_success_total$/.test(line.name) &&
+      page.samples.filter(({ name }) => name === line.name).length === 1,
+    (page, line) => page.valued(line, 0),
+  ],
+  [
     "a quote is lost",
     ["G01"],
     () =>
@@ -202,6 +316,18 @@ const WAYS: readonly Way[] = [
     (page, line) => page.with(line.at, line.text.replace('"', "")),
   ],
 ];
+
+const countOf = (page: Page, line: Line): number => siblingOf(page, line.name.replace(PART, "_count"), line);
+
+/** Value of the series of another name with the same labels; NaN if there is none, or the page is an excerpt without it. */
+const siblingOf = (page: Page, name: string, { labels }: Line): number =>
+  page.samples.find((line) => line.name === name && line.labels === labels)?.value ?? Number.NaN;
+
+/** Reports whether another series of the histogram has the same bound. */
+function hasTwin(page: Page, { name, labels, at }: Line): boolean {
+  const bound = /le="[^"]*"/.exec(labels)![0];
+  return page.samples.some((line) => line.at !== at && line.name === name && line.labels.includes(bound));
+}
 
 function hasLast(page: Page, { name }: Line): boolean {
   return page.samples.some((line) => line.name === name.replace(PART, "_bucket") && isLast(line));

@@ -69,6 +69,7 @@ describe("pages that users had", () => {
   test.each(names)("%s, spoiled in each way that it has something for: found", (name) => {
     const known = new Set(WANTED[name]!.violated ?? []);
     for (const { how, laws, text } of spoiled(read(name))) {
+      if (laws.every((id) => known.has(id))) continue;
       const broken = ids(checkScrapes([text])).filter((id) => !known.has(id));
       expect({ how, found: laws.some((id) => broken.includes(id)), broken }).toMatchObject({ found: true });
     }
