@@ -1,15 +1,22 @@
-/** An answer as a list of parts, each reasoning or content (docs/scripts.md). */
+/** An answer as a list of parts, each reasoning, content or tool calls (docs/scripts.md). */
+import { type GivenCall, givenCallsIn } from "./given-calls.ts";
 
 export interface AnswerPart {
-  readonly kind: "reasoning" | "content";
+  readonly kind: "reasoning" | "content" | "calls";
+  /** Of calls: "" until they are written in the form of a tool parser. */
   readonly text: string;
+  /** The calls of a part of that kind. */
+  readonly calls?: readonly GivenCall[];
   /** Tokens of the text; absent until it is encoded. */
   readonly tokens?: number;
 }
 
 export const PARTS_MOST = 1000;
 
-/** Returns the parts of a list of `{"reasoning": TEXT}` and `{"content": TEXT}`; a text that says what is wrong. */
+/**
+ * Returns the parts of a list of `{"reasoning": TEXT}`, `{"content": TEXT}` and `{"tool_calls": CALLS}`, or a text that says
+ * what is wrong.
+ */
 export function answerPartsIn(value: unknown): AnswerPart[] | string {
   if (!Array.isArray(value) || value.length === 0 || value.length > PARTS_MOST)
     return `must be a list of 1 to ${PARTS_MOST} parts`;
@@ -17,8 +24,14 @@ export function answerPartsIn(value: unknown): AnswerPart[] | string {
   for (const [at, part] of value.entries()) {
     const [entry, ...more] = typeof part === "object" && part !== null ? Object.entries(part) : [];
     const [kind, text] = entry ?? [];
+    if (kind === "tool_calls" && more.length === 0) {
+      const calls = givenCallsIn(text);
+      if (!Array.isArray(calls)) return `[${[at, "tool_calls", ...calls.at].join(".")}]: ${calls.message}`;
+      parts.push({ kind: "calls", text: "", calls });
+      continue;
+    }
     if ((kind !== "reasoning" && kind !== "content") || typeof text !== "string" || text === "" || more.length > 0)
-      return `[${at}] must be {"reasoning": TEXT} or {"content": TEXT}, not empty`;
+      return `[${at}] must be {"reasoning": TEXT} or {"content": TEXT}, not empty, or {"tool_calls": CALLS}`;
     parts.push({ kind, text });
   }
   return parts;

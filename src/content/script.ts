@@ -5,6 +5,7 @@
 
 import { SAME_STEP, STEP_IDS_MOST } from "../config/core-limits.ts";
 import { type AnswerPart, answerPartsIn, textOfParts } from "./answer-parts.ts";
+import { CALLS_MAX, type GivenCall } from "./given-calls.ts";
 
 /** What one generation says. */
 export interface Sequence {
@@ -55,6 +56,8 @@ export interface Order {
   readonly releases: boolean;
   /** Whether a tool is called where the request leaves that open, or which ones are, in their order; absent: as it comes. */
   readonly calls?: boolean | readonly string[];
+  /** Calls that follow the text, in the form of the tool parser; absent: none. */
+  readonly toolCalls?: readonly GivenCall[];
   /** Tokens of thinking, with a reasoning parser; absent: drawn. */
   readonly reasoningTokens?: number;
   /** A plan of faults (docs/faults.md), not yet read; absent: none. */
@@ -75,8 +78,6 @@ export class BrokenScript extends Error {
 
 export const NO_PLAYS: Plays = { named: new Map(), queue: [] };
 
-/** Tool calls of one answer. */
-const CALLS_MAX = 128;
 const ID_MAX = 2 ** 31 - 1;
 /** As long as any context. */
 const STEPS_MAX = 2 ** 20;

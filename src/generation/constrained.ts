@@ -13,7 +13,7 @@ import { BrokenStructure } from "../structured/broken.ts";
 import type { CallPlan } from "../structured/calls.ts";
 import type { Structure } from "../structured/structure.ts";
 import type { ServerTraits } from "./server-traits.ts";
-import { namedIsText, toolUseOf } from "./tool-use.ts";
+import { callsBefore, namedIsText, toolUseOf } from "./tool-use.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 
@@ -102,14 +102,13 @@ function planner(
   if (namedIsText(request, tools) && request.sampling.structure) return null;
   // Who has been told what a tool gave says so, rather than ask again.
   const answered = request.messages.at(-1)?.role === "tool";
-  const callsBefore = request.messages.reduce((sum, { toolCalls }) => sum + (toolCalls?.length ?? 0), 0);
   return (seed) => {
     const wanted = calls === null ? !answered && drawn(seed, CALLS) < share : calls !== false;
     if (free && !wanted) return null;
     const { habits, kind } = tools;
     const called = calledOf(use, seed, calls, habits?.another);
     if (called.length === 0) return null;
-    const plan = { form: kind.name, text: "", spaced: free, calls: called.map(planned), callsBefore };
+    const plan = { form: kind.name, text: "", spaced: free, calls: called.map(planned), callsBefore: callsBefore(request) };
     return { ...plan, ...(habits ? { habits } : {}) };
   };
 }

@@ -37,6 +37,11 @@ function shapeOf(tool: unknown): ToolShape {
   return { name: shape.name, parameters: shape.parameters ?? null };
 }
 
+/** Tool calls of the conversation so far, which some formats number. */
+export function callsBefore({ messages }: Pick<ChatRequest, "messages">): number {
+  return messages.reduce((sum, { toolCalls }) => sum + (toolCalls?.length ?? 0), 0);
+}
+
 /** `tool_choice` names one. */
 export function isNamed({ toolChoice }: ChatRequest): boolean {
   return typeof toolChoice === "object" && toolChoice !== null;

@@ -76,8 +76,8 @@ interface Ending {
 export interface AnswerCall {
   /** The tool's. */
   readonly name: string;
-  /** Default: none. */
-  readonly arguments?: object;
+  /** A text is written as it stands, JSON or not. Default: none. */
+  readonly arguments?: object | string;
 }
 
 /** Says this text. */

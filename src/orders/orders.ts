@@ -31,6 +31,7 @@ import type { Body } from "../python/read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Repetition } from "../python/request.ts";
 import { Failures } from "./failures.ts";
 import { httpError, lastContent, questionOf } from "./fixtures.ts";
+import { withCallsWritten } from "./ordered-calls.ts";
 import { type Played, PlayedReceiver, rankedLogprobs, type Stage, scriptIds, Together } from "./play.ts";
 
 type Asking = ChatRequest | CompletionRequest;
@@ -222,8 +223,9 @@ export class Orders {
     return (index) => rankedLogprobs(size, script.sequences[index]?.minusInfinityAt ?? []);
   }
 
-  #ordered(order: Order, request: Asking): Ordered {
-    if (order.kind === "play") return played(this.#named(order.text), order);
+  #ordered(given: Order, request: Asking): Ordered {
+    if (given.kind === "play") return this.#played(this.#named(given.text), given, request);
+    const order = withCallsWritten(given, request, this.#options.config.wire?.toolCallParser);
     if (order.kind === "echo") return { order, text: request.kind === "chat" ? lastContent(request) : null };
     return { order, text: order.kind === "text" ? order.text : null };
   }
@@ -235,7 +237,7 @@ export class Orders {
     const laid = answer && this.#laid(answer, request);
     if (laid !== null) return laid;
     const { fault } = answer ?? NOTHING;
-    const ordered = this.#queued() ?? (this.#echoes(http, request) ? this.#ordered(ECHO, request) : null);
+    const ordered = this.#queued(request) ?? (this.#echoes(http, request) ? this.#ordered(ECHO, request) : null);
     return ordered === null && fault === "" ? NOTHING : { ...NOTHING, ordered, fault };
   }
 
@@ -263,11 +265,17 @@ export class Orders {
     return request.kind !== "chat" || !(forced({ choice: request.toolChoice }) || (calls !== null && calls !== false));
   }
 
-  #queued(): Ordered | null {
+  #queued(request: Asking): Ordered | null {
     const script = this.#plays.queue[this.#next];
     if (script === undefined) return null;
     this.#next++;
-    return played(script, ECHO);
+    return this.#played(script, ECHO, request);
+  }
+
+  /** Returns the order `of` a request, answered by a script. */
+  #played(script: Script, of: Order, request: Asking): Ordered {
+    const order = { ...of, ...playedScript(script) };
+    return order.kind === "script" ? { order, text: null } : this.#ordered(order, request);
   }
 
   #named(name: string): Script {
@@ -281,12 +289,6 @@ export class Orders {
     const wrong = unknownIn(script, size);
     if (wrong !== undefined) throw new BrokenScript(`token id ${wrong} is out of vocabulary (${size} ids)`);
   }
-}
-
-/** The order `of` a request, answered by a script. */
-function played(script: Script, of: Order): Ordered {
-  const order = { ...of, ...playedScript(script) };
-  return { order, text: script.parts === undefined ? null : order.text };
 }
 
 /** Throws `BrokenScript`. */

@@ -23,7 +23,7 @@ export interface ParserSetup {
   readonly includeReasoning: boolean;
   /** One for each choice; null: the server has no tool parser. */
   readonly tools: (() => CallFinder) | null;
-  /** Parts of an ordered answer, which no parser looks for; null: the parsers decide. */
+  /** Parts of an ordered answer, of which parsers see tool calls alone; null: the parsers decide. */
   readonly parts: readonly AnswerPart[] | null;
 }
 
@@ -37,9 +37,9 @@ export class AnswerParser {
   constructor(setup: ParserSetup, thinkingIsOver: boolean) {
     const { reasoning, thinks, tools, parts } = setup;
     this.#setup = setup;
-    this.#parts = parts && new PartFinder(parts);
     this.#reasoning = reasoning && reasoningParser(reasoning, thinks, thinkingIsOver);
     this.#tools = tools?.() ?? null;
+    this.#parts = parts && new PartFinder(parts, this.#tools);
   }
 
   /** Tokens of thinking so far; null: the server has no reasoning parser. */
@@ -56,7 +56,7 @@ export class AnswerParser {
   }
 
   #parse(text: string, ids: readonly number[], finished: boolean): Delta | null {
-    if (this.#parts !== null) return this.#parts.push(text, ids);
+    if (this.#parts !== null) return this.#parts.push(text, ids, finished);
     const reasoning = this.#reasoning;
     if (reasoning === null || reasoning.ended) return this.#behind(text, ids, finished);
     const thoughts = reasoning.push(text, ids);

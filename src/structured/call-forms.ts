@@ -8,6 +8,8 @@ import { type Json, jsonText } from "./json-text.ts";
 export interface WrittenCall {
   readonly name: string;
   readonly given: ReadonlyMap<string, Json>;
+  /** Text that is written in place of the arguments, between the marks that stand around them; absent: `given` is written. */
+  readonly raw?: string;
 }
 
 /** The text around calls. */
@@ -34,14 +36,16 @@ const wrapped =
   ({ text, callsBefore = 0 }, calls) =>
     text + opens + calls.map((call, index) => write(call, callsBefore + index)).join(between) + closes;
 
-const named = ({ name, given }: WrittenCall, key: string) =>
-  `{"name": ${JSON.stringify(name)}, "${key}": ${jsonText(given)}}`;
+const named = (call: WrittenCall, key: string) =>
+  `{"name": ${JSON.stringify(call.name)}, "${key}": ${argumentsText(call)}}`;
+
+const argumentsText = ({ given, raw }: WrittenCall) => raw ?? jsonText(given);
 
 /** A text as it is, another value as JSON. */
 const plain = (value: Json) => (typeof value === "string" ? value : jsonText(value));
 
-const members = ({ given }: WrittenCall, write: (key: string, value: Json) => string) =>
-  [...given].map(([key, value]) => write(key, value)).join("");
+const members = ({ given, raw }: WrittenCall, write: (key: string, value: Json) => string) =>
+  raw ?? [...given].map(([key, value]) => write(key, value)).join("");
 
 export const CALL_FORMS: Readonly<Record<ToolFormat, Form>> = {
   hermes: blocks((call) => `<tool_call>\n${named(call, "arguments")}\n</tool_call>`),
@@ -79,8 +83,8 @@ export const CALL_FORMS: Readonly<Record<ToolFormat, Form>> = {
   ),
   kimi_k2: wrapped(
     "<|tool_calls_section_begin|>",
-    ({ name, given }, number) =>
-      `<|tool_call_begin|>functions.${name}:${number}<|tool_call_argument_begin|>${jsonText(given)}<|tool_call_end|>`,
+    (call, number) =>
+      `<|tool_call_begin|>functions.${call.name}:${number}<|tool_call_argument_begin|>${argumentsText(call)}<|tool_call_end|>`,
     "<|tool_calls_section_end|>",
     "",
   ),
@@ -96,12 +100,17 @@ export const CALL_FORMS: Readonly<Record<ToolFormat, Form>> = {
     "</｜DSML｜tool_calls>",
     "",
   ),
-  gemma4: wrapped("", ({ name, given }) => `<|tool_call>call:${name}{${gemmaMembers(given)}}<tool_call|>`, "", ""),
+  gemma4: wrapped(
+    "",
+    ({ name, given, raw }) => `<|tool_call>call:${name}${raw ?? `{${gemmaMembers(given)}}`}<tool_call|>`,
+    "",
+    "",
+  ),
   lfm2: wrapped("<|tool_call_start|>[", pythonCall, "]<|tool_call_end|>", ", "),
   openai: wrapped(
     "",
-    ({ name, given }) =>
-      `<|channel|>commentary to=functions.${name} <|constrain|>json<|message|>${jsonText(given)}<|call|>`,
+    (call) =>
+      `<|channel|>commentary to=functions.${call.name} <|constrain|>json<|message|>${argumentsText(call)}<|call|>`,
     "",
     "",
   ),
@@ -129,8 +138,8 @@ function gemmaValue(value: Json): string {
   return value instanceof Map ? `{${gemmaMembers(value)}}` : jsonText(value);
 }
 
-function pythonCall({ name, given }: WrittenCall): string {
-  return `${name}(${[...given].map(([key, value]) => `${key}=${pythonValue(value)}`).join(", ")})`;
+function pythonCall({ name, given, raw }: WrittenCall): string {
+  return `${name}(${raw ?? [...given].map(([key, value]) => `${key}=${pythonValue(value)}`).join(", ")})`;
 }
 
 function pythonValue(value: Json): string {

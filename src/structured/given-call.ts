@@ -1,0 +1,39 @@
+/** Writes tool calls whose arguments somebody has ordered, in the form of a parser. */
+import type { ToolFormat } from "../config/parsers.ts";
+import type { CallText, WrittenCall } from "./call-forms.ts";
+import { callsText } from "./calls.ts";
+import { fromPlain } from "./json-text.ts";
+
+/** A call with the text of its arguments; `isText`: the text is written as it stands, JSON or not. */
+interface OrderedCall {
+  readonly name: string;
+  readonly arguments: string;
+  readonly isText: boolean;
+}
+
+/** Forms that write arguments as JSON. The others write each argument by itself. */
+const JSON_FORMS: readonly ToolFormat[] = ["hermes", "llama3_json", "mistral", "kimi_k2", "openai"];
+
+/** Returns the text of the calls. */
+export function orderedCallsText(form: ToolFormat, around: CallText, calls: readonly OrderedCall[]): string {
+  return callsText(
+    { form, ...around },
+    calls.map((call) => writtenCall(form, call)),
+  );
+}
+
+/** A form without JSON takes the members of an object that was given as a text, and any other text as it stands. */
+function writtenCall(form: ToolFormat, { name, arguments: text, isText }: OrderedCall): WrittenCall {
+  const given = isText && JSON_FORMS.includes(form) ? null : objectIn(text);
+  return given === null ? { name, given: new Map(), raw: text } : { name, given };
+}
+
+/** Returns null if the text is not JSON of an object, or nests too deeply to be written. */
+function objectIn(text: string): WrittenCall["given"] | null {
+  try {
+    const value = fromPlain(JSON.parse(text));
+    return value instanceof Map ? value : null;
+  } catch {
+    return null;
+  }
+}
