@@ -10,7 +10,7 @@ import { checkDataParallelRank, checkIds, checkSampling } from "../generation/sa
 import { choiceSeeds, isByPrompt, seedPieces } from "../generation/seeds.ts";
 import { checkBadWords, encodeBadWords, steeringOf } from "../generation/steering.ts";
 import { fromDataset } from "../orders/dataset.ts";
-import { type Ordered, sayableParts } from "../orders/orders.ts";
+import { type Ordered, type Ordering, sayableParts } from "../orders/orders.ts";
 import { engineBusy } from "../python/errors.ts";
 import { atOnce, inTurns, isLarge } from "../python/pieces.ts";
 import type { ErrorAnswer } from "../python/request.ts";
@@ -63,7 +63,7 @@ export function encode({ options, limits }: Serving, received: Received): Encodi
 export function prepare(
   serving: Serving,
   received: Received,
-  { ordered }: Admitted,
+  { ordered, ordering }: Admitted,
   encoding: Exclude<Encoding, Declined>,
 ): PreparedRequest | Promise<PreparedRequest | null> {
   const { request } = received;
@@ -71,7 +71,7 @@ export function prepare(
   const isText = ordered !== null && ordered.text !== null;
   const orderedIds = isText ? encoder.encode(sayable(serving, request, ordered), false) : null;
   const badWords = encodeBadWords(request, encoder);
-  const writing = ordered === null ? writingFor(serving, received) : checkingOf(request, encoder);
+  const writing = ordered === null ? writingFor(serving, received, ordering) : checkingOf(request, encoder);
   const isHeld = ordered !== null && isByToken(ordered) && hasGrammar(request);
   const isReady = writing === null && badWords === null && orderedIds === null && !isHeld && serving.arrivals.clear;
   if (isReady && !encoding.pending && !isLong(encoding.prompts)) return plain(encoding.prompts);
@@ -135,10 +135,15 @@ async function awaited(
   return { prompts, badWords, orderedIds, seeds, idsError, echoes, written, permitted };
 }
 
-function writingFor({ options, orders, server, limits }: Serving, { http, request }: Received): Writing | null {
+function writingFor(
+  { options, orders, server, limits }: Serving,
+  { http, request }: Received,
+  { promptedJson: always = false }: Ordering,
+): Writing | null {
   const { encoder, config, dataset } = options;
   const calls = orders.calls(http, request);
-  const writing = writingOf(request, server, encoder, config.wire?.toolCallShare, calls);
+  const wish = always || config.wire?.promptedJson ? { always, notice: options.schemaNotice ?? (() => {}) } : null;
+  const writing = writingOf(request, server, encoder, config.wire?.toolCallShare, calls, wish);
   return dataset ? fromDataset(dataset, request, writing, options, limits) : writing;
 }
 

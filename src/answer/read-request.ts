@@ -29,8 +29,9 @@ export function readRequest(
 ): Received | Declined | Promise<Received | Declined> {
   const { admission, thread, limits, options } = serving;
   const { request: http } = context;
-  // Images are put into their places here, and conditions of fixtures look at all of a body.
-  const kind = limits.takesImages || options.fixtures !== undefined ? "text" : (reader.thread ?? "text");
+  // Images are put into their places here, conditions of fixtures look at all of a body, and a schema may stand in any message.
+  const isWhole = limits.takesImages || options.fixtures !== undefined || options.config.wire?.promptedJson === true;
+  const kind = isWhole ? "text" : (reader.thread ?? "text");
   const begin = () => thread?.begin({ kind, contentType: http.headers.get("content-type"), limits }) ?? null;
   const reading = admission.read(context, begin);
   return reading instanceof Promise

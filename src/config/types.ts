@@ -218,6 +218,8 @@ export interface WireConfig {
   readonly script?: string;
   /** Whoever orders nothing gets back what was said last. */
   readonly echo?: boolean;
+  /** True if prompts that ask for JSON in words get it. */
+  readonly promptedJson?: boolean;
   /** The format of reasoning; absent: no reasoning parser. */
   readonly reasoningParser?: ReasoningFormat;
   /** The field that holds reasoning; absent: as the real server of the role names it. */

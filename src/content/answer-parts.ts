@@ -3,7 +3,7 @@ import { type GivenCall, givenCallsIn } from "./given-calls.ts";
 
 export interface AnswerPart {
   readonly kind: "reasoning" | "content" | "calls";
-  /** Of calls: "" until they are written in the form of a tool parser. */
+  /** Text of the part; "" for calls until they are written in the format of a tool parser. */
   readonly text: string;
   /** The calls of a part of that kind. */
   readonly calls?: readonly GivenCall[];

@@ -36,7 +36,7 @@ export type EncoderReply = TokenIndex | EncoderAnswer;
 export type EncoderAnswer = { readonly id: number } & (
   | { readonly ids: Uint32Array }
   | { readonly folder: ModelFolder }
-  | { readonly written: readonly Uint32Array[] }
+  | { readonly written: readonly (Uint32Array | null)[] }
   /** `broken`: the constraint cannot be fulfilled. */
   | { readonly failed: string; readonly broken?: boolean }
 );
@@ -115,11 +115,15 @@ function write(order: EncoderOrder): void {
   });
 }
 
-function answer({ id, structure, seeds }: EncoderOrder, { writerOf }: NonNullable<typeof writers>): EncoderReply {
+function answer(
+  { id, structure, seeds }: EncoderOrder,
+  { allowsSpecial, writerOf }: NonNullable<typeof writers>,
+): EncoderReply {
   try {
-    const text = writerOf(structure);
-    const allowSpecial = structure.kind === "calls" || structure.kind === "tags";
-    return { id, written: seeds.map((seed, index) => encode!([text(seed, index)], allowSpecial, false)) };
+    const write = writerOf(structure);
+    const ids = (text: string | null) =>
+      text === null ? null : encode!([text], allowsSpecial(structure, text), false);
+    return { id, written: seeds.map((seed, index) => ids(write(seed, index))) };
   } catch (error) {
     const broken = (error as Error).name === "BrokenStructure";
     return { id, failed: (error as Error).message, broken };

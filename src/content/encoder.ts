@@ -98,9 +98,9 @@ class WorkerEncoder implements Encoder {
     return (answer as { readonly ids: Uint32Array }).ids;
   }
 
-  async write(structure: Structure, seeds: readonly number[]): Promise<Uint32Array[]> {
+  async write(structure: Structure, seeds: readonly number[]): Promise<(Uint32Array | null)[]> {
     const answer = await this.#ask(this.#running(), (id) => ({ id, structure, seeds }));
-    return [...(answer as { readonly written: readonly Uint32Array[] }).written];
+    return [...(answer as { readonly written: readonly (Uint32Array | null)[] }).written];
   }
 
   #running(): Worker {

@@ -58,6 +58,8 @@ export interface Order {
   readonly calls?: boolean | readonly string[];
   /** Calls that follow the text, in the form of the tool parser; absent: none. */
   readonly toolCalls?: readonly GivenCall[];
+  /** True if the answer is JSON as the prompt asks for it. */
+  readonly promptedJson?: boolean;
   /** Tokens of thinking, with a reasoning parser; absent: drawn. */
   readonly reasoningTokens?: number;
   /** A plan of faults (docs/faults.md), not yet read; absent: none. */

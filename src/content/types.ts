@@ -56,8 +56,11 @@ export interface Encoder {
   encode(parts: readonly PromptPart[], allowSpecial: boolean, addSpecial?: boolean): Promise<Uint32Array>;
   /** `encode` of parts that nobody has looked at in this thread; absent: they are to be unpacked for it. */
   encodePacked?(parts: PackedParts, allowSpecial: boolean, addSpecial: boolean): Promise<Uint32Array>;
-  /** Texts of a constraint by their seeds, as ids; made where they are encoded. Rejects with `BrokenStructure`. */
-  write?(structure: Structure, seeds: readonly number[]): Promise<Uint32Array[]>;
+  /**
+   * Ids of a constraint's texts by their seeds, made where they are encoded; null for an answer that says what it likes. Rejects
+   * with `BrokenStructure`.
+   */
+  write?(structure: Structure, seeds: readonly number[]): Promise<(Uint32Array | null)[]>;
   /** `encode` at once, where that costs less than waiting; null: it does not. */
   short?(parts: readonly PromptPart[], allowSpecial: boolean): Uint32Array | null;
   /** How many tokens `addSpecial` puts before a text; absent: none. */

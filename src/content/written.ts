@@ -2,15 +2,15 @@
 import type { Structure } from "../structured/structure.ts";
 import type { Encoder } from "./types.ts";
 
-/** One text for each seed. Rejects with `BrokenStructure`. */
+/** Makes one text for each seed; null if the answer says what it likes. Rejects with `BrokenStructure`. */
 export async function written(
   encoder: Encoder,
   structure: Structure,
   seeds: readonly number[],
-): Promise<Uint32Array[]> {
+): Promise<(Uint32Array | null)[]> {
   if (encoder.write) return encoder.write(structure, seeds);
-  const { writerOf } = await import("../structured/structure.ts");
-  const text = writerOf(structure);
-  const allowSpecial = structure.kind === "calls" || structure.kind === "tags";
-  return Promise.all(seeds.map((seed, index) => encoder.encode([text(seed, index)], allowSpecial)));
+  const { allowsSpecial, writerOf } = await import("../structured/structure.ts");
+  const write = writerOf(structure);
+  const ids = (text: string | null) => (text === null ? null : encoder.encode([text], allowsSpecial(structure, text)));
+  return Promise.all(seeds.map((seed, index) => ids(write(seed, index))));
 }

@@ -161,6 +161,8 @@ export interface OpenAiOptions {
   readonly witness?: Witness;
   /** The rows of `--dataset`. */
   readonly dataset?: Pick<AnswerDataset, "answerTo">;
+  /** Hears why a JSON Schema in a prompt gets no JSON; absent: nobody does. */
+  readonly schemaNotice?: (why: string) => void;
   /** null: none is written. */
   readonly accessLog: ((access: Access) => void) | null;
   /** Takes the lines of `--enable-log-requests`; absent: none is written. */

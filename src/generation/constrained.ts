@@ -12,6 +12,7 @@ import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../python/requ
 import { BrokenStructure } from "../structured/broken.ts";
 import type { CallPlan } from "../structured/calls.ts";
 import type { Structure } from "../structured/structure.ts";
+import { type PromptedWish, promptedJson } from "./prompted.ts";
 import type { ServerTraits } from "./server-traits.ts";
 import { callsBefore, namedIsText, toolUseOf } from "./tool-use.ts";
 
@@ -36,21 +37,24 @@ const [CALLS, SECOND, WHICH] = [0x9b05688c, 0x1f83d9ab, 0x5be0cd19];
 /** Longest parameters of one tool; beyond, it is called without arguments. */
 const PARAMETERS_MOST = 262_144;
 
-/** null: nothing is asked of the text. `calls`: what an order says of them. */
+/** Returns null if nothing is asked of the text. `calls`: what an order says of them; `wish`: null if prompts are not looked into. */
 export function writingOf(
   request: Asking,
   server: ServerTraits,
   encoder: Encoder,
   share: number = CALL_SHARE,
   calls: OrderedCalls = null,
+  wish: PromptedWish | null = null,
 ): Writing | null {
   const structure = request.sampling.structure ?? null;
   const plan = request.kind === "chat" ? planner(request, server, share, calls) : null;
-  if (structure === null && plan === null) return null;
+  const isOpen = structure === null || structure.kind === "object";
+  const prompted = wish && isOpen ? promptedJson(request, wish, structure !== null, share, calls) : [];
+  if (structure === null && plan === null && prompted.every((one) => one === null)) return null;
   return async (seeds) => {
     const plans = seeds.map((seed) => plan?.(seed) ?? null);
     const calling = seeds.flatMap((_, i) => (plans[i] === null ? [] : [i]));
-    const others = structure === null ? [] : seeds.flatMap((_, i) => (plans[i] === null ? [i] : []));
+    const others = seeds.flatMap((_, i) => (plans[i] === null ? [i] : []));
     const answers: (Uint32Array | null)[] = seeds.map(() => null);
     const fill = async (what: Structure, at: readonly number[]) => {
       const ids = await written(
@@ -63,13 +67,25 @@ export function writingOf(
     try {
       if (calling.length > 0) await fill({ kind: "calls", plans: calling.map((i) => plans[i]!) }, calling);
       // A constraint that is broken is refused although all choices call.
-      if (structure !== null) await fill(structure, others);
+      if (structure !== null && prompted.length === 0) await fill(structure, others);
+      for (const [at, asked] of prompted.entries()) {
+        const own = others.filter((i) => Math.floor(i / request.n) === at);
+        const broken = asked === null ? null : await fill(asked, own).then(() => null, brokenIn);
+        if (broken !== null) wish!.notice(broken);
+        if (structure !== null && (asked === null || broken !== null)) await fill(structure, own);
+      }
       return { answers };
     } catch (error) {
       if (error instanceof BrokenStructure) return { error: badRequest(error.message) };
       throw error;
     }
   };
+}
+
+/** Why a constraint is broken. Throws any other error. */
+function brokenIn(error: unknown): string {
+  if (error instanceof BrokenStructure) return error.message;
+  throw error;
 }
 
 /** Where the answer is ordered: the constraint alone is looked at. */
@@ -108,7 +124,13 @@ function planner(
     const { habits, kind } = tools;
     const called = calledOf(use, seed, calls, habits?.another);
     if (called.length === 0) return null;
-    const plan = { form: kind.name, text: "", spaced: free, calls: called.map(planned), callsBefore: callsBefore(request) };
+    const plan = {
+      form: kind.name,
+      text: "",
+      spaced: free,
+      calls: called.map(planned),
+      callsBefore: callsBefore(request),
+    };
     return { ...plan, ...(habits ? { habits } : {}) };
   };
 }

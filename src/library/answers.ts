@@ -112,6 +112,12 @@ export interface CallsAnswer {
   readonly text?: string;
 }
 
+/** JSON, as the prompt asks for it: docs/structured-output.md. */
+export interface PromptedAnswer {
+  /** true */
+  readonly prompted_json: true;
+}
+
 /** Answers without a generation. */
 export interface ErrorInCode {
   /** The status alone, or more of it. */
@@ -127,7 +133,7 @@ export interface Disturbed {
 /** A text; or one of text, tool calls, the last message again, token ids one a step or by steps, an error. */
 export type AnswerInCode =
   | string
-  | (Disturbed & (TextAnswer | CallsAnswer | EchoAnswer | TokensAnswer | StepsAnswer | ErrorInCode))
+  | (Disturbed & (TextAnswer | CallsAnswer | PromptedAnswer | EchoAnswer | TokensAnswer | StepsAnswer | ErrorInCode))
   | Required<Disturbed>;
 
 /** A request, as a predicate sees it. */

@@ -107,8 +107,8 @@ export interface ServerOptions extends EngineOptions, ForeignOptions {
   readonly enableTokenizerInfoEndpoint?: boolean | undefined;
   /** Not built: /inference/v1/generate and the render routes then say so with 501, without it vLLM's 403. Default: false. */
   readonly enableScaleOut?: boolean | undefined;
-  /** What requests that order nothing are answered with: seeded prose, or what the user said last. Default: prose. */
-  readonly answers?: "prose" | "echo" | undefined;
+  /** What requests that order nothing are answered with: seeded prose; what the user said last; JSON if the prompt asks for it in words, else prose: docs/structured-output.md. Default: prose. */
+  readonly answers?: "prose" | "echo" | "prompted-json" | undefined;
   /** Take the flags, environment and YAML keys of another stand-in: docs/migrating.md. Default: none. */
   readonly compat?: "llm-d-inference-sim" | undefined;
   /** Whoever has it may change timing, admission, failures, fixtures and logs of the running server: docs/admin.md. Default: none: /admin/config is no path. */

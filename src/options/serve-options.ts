@@ -255,9 +255,10 @@ export const serveOptions = {
   ...lengthOptions,
   ...inGroup("Stand-in", {
     answers: {
-      ...choice("prose", "echo"),
+      ...choice("prose", "echo", "prompted-json"),
       default: "prose",
-      about: "What requests that order nothing are answered with: seeded prose, or what the user said last.",
+      about:
+        "What requests that order nothing are answered with: seeded prose; what the user said last; JSON if the prompt asks for it in words, else prose: docs/structured-output.md.",
       ours: true,
     },
     compat: {

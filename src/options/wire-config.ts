@@ -35,6 +35,7 @@ export function wireConfig(
     replayTiming: values["replay-timing"],
     dataset: dataset(values),
     echo: values.answers === "echo" ? true : undefined,
+    promptedJson: values.answers === "prompted-json" ? true : undefined,
     requestOrders: values["allow-request-orders"],
     responseRole: values["response-role"],
     fingerprintMode: values["fingerprint-mode"],

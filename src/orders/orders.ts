@@ -49,6 +49,8 @@ export interface Ordering {
   readonly ordered: Ordered | null;
   /** The request is answered with this. */
   readonly error?: ErrorAnswer;
+  /** True if the answer is to be JSON, as the prompt asks for it; absent: the server's option decides. */
+  readonly promptedJson?: boolean;
   /** Played back, beside the engine. */
   readonly recorded?: Recording;
   /** Not yet read; "": none. */
@@ -246,6 +248,7 @@ export class Orders {
     const { fault } = answer;
     if ("error" in answer) return { ...NOTHING, error: httpError(answer.error), fault };
     if ("recorded" in answer) return { ...this.#recorded(answer.recorded, request), fault };
+    if (answer.order.promptedJson) return { ...NOTHING, promptedJson: true, fault };
     return answer.order.kind === "none" ? null : { ...NOTHING, ordered: this.#ordered(answer.order, request), fault };
   }
 

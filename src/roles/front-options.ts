@@ -34,6 +34,9 @@ export function frontOptions(parts: Parts, metrics = METRICS_METHODS): OpenAiOpt
     get requestLog() {
       return live.logsRequests ? log : null;
     },
+    schemaNotice: firstOnly((why) =>
+      log(`a JSON Schema in a prompt was answered with prose (later ones silently): ${why}`),
+    ),
     epochSeconds: parts.epochSeconds,
     newId: parts.newId,
     naturalLength: parts.naturalLength,
@@ -46,6 +49,15 @@ export function frontOptions(parts: Parts, metrics = METRICS_METHODS): OpenAiOpt
       ...TRUTH_METHODS,
       ...(admin ? ADMIN_METHODS : {}),
     },
+  };
+}
+
+/** Passes the first text on, and no other one. */
+function firstOnly(say: (text: string) => void): (text: string) => void {
+  let said = false;
+  return (text) => {
+    if (!said) say(text);
+    said = true;
   };
 }
 

@@ -39,8 +39,8 @@ export function callsText({ form, ...plan }: CallText & Pick<CallPlan, "form">, 
   return CALL_FORMS[form](plan, drawn);
 }
 
-/** A schema that nothing fits, that is none or too much work does not keep a model from calling: it gets no arguments. */
-function argumentsOf(parameters: string | null, draws: Draws, habits?: ToolHabits): WrittenCall["given"] {
+/** Draws arguments. They are empty for a schema that nothing fits, that is no schema or that takes too much work: the model calls all the same. */
+export function argumentsOf(parameters: string | null, draws: Draws, habits?: ToolHabits): WrittenCall["given"] {
   const schema: unknown = parameters === null ? NO_PARAMETERS : JSON.parse(parameters);
   if (!isKeywords(schema)) return new Map();
   try {

@@ -6,14 +6,14 @@ import { BrokenStructure } from "./broken.ts";
 import { type CallPlan, writeCalls } from "./calls.ts";
 import { Draws } from "./draws.ts";
 import { drawGrammar, isGbnf, readGbnf } from "./grammar.ts";
-import { jsonText } from "./json-text.ts";
 import { readLark } from "./lark.ts";
-import { BrokenPattern, Pattern, TEXT_MOST } from "./pattern.ts";
+import { BrokenPattern, Pattern } from "./pattern.ts";
+import { isPromptedCall, type PromptedJson, promptedWriter } from "./prompted-json.ts";
 import { mistakeText, regexMistake } from "./rust-regex.ts";
-import { type Schema, Unsatisfiable } from "./schema.ts";
+import { Unsatisfiable } from "./schema.ts";
 import { readSchema } from "./schema-mistakes.ts";
+import { ANY_OBJECT, schemaText } from "./schema-text.ts";
 import { tagWriter } from "./tags.ts";
-import { ValueDrawer } from "./values.ts";
 import { beginWork, isTooDeep, TooMuchWork } from "./work.ts";
 
 /** Schemas are JSON texts: they go to another thread, and most of them are never looked into here. */
@@ -24,16 +24,11 @@ export type Structure =
   | { readonly kind: "choice"; readonly choices: readonly string[] }
   | { readonly kind: "grammar"; readonly grammar: string }
   | { readonly kind: "tags"; readonly tags: string }
-  | { readonly kind: "calls"; readonly plans: readonly CallPlan[] };
+  | { readonly kind: "calls"; readonly plans: readonly CallPlan[] }
+  | PromptedJson;
 
-/** The text of the choice at `index`, from its seed. */
-export type Writer = (seed: number, index: number) => string;
-
-const ANY_OBJECT: Schema = {
-  type: "object",
-  additionalProperties: { type: ["string", "integer", "boolean"] },
-  minProperties: 1,
-};
+/** Returns the text of the choice at `index`, from its seed; null if the choice says what it likes. */
+export type Writer = (seed: number, index: number) => string | null;
 
 /** Throws `BrokenStructure`. */
 export function writerOf(structure: Structure): Writer {
@@ -41,7 +36,7 @@ export function writerOf(structure: Structure): Writer {
   return (seed, index) => explained(() => draw(new Draws(seed), index));
 }
 
-function drawerOf(structure: Structure): (draws: Draws, index: number) => string {
+function drawerOf(structure: Structure): (draws: Draws, index: number) => string | null {
   switch (structure.kind) {
     case "json": {
       const schema = readSchema(structure.schema);
@@ -62,13 +57,14 @@ function drawerOf(structure: Structure): (draws: Draws, index: number) => string
       return tagWriter(structure.tags, schemaText);
     case "calls":
       return (draws, index) => writeCalls(structure.plans[index]!, draws);
+    case "prompted":
+      return promptedWriter(structure);
   }
 }
 
-/** The text of a value that fits. */
-export function schemaText(schema: Schema, draws: Draws): string {
-  const values = new ValueDrawer(schema);
-  return values.endless ? values.drawEndless(draws, jsonText, TEXT_MOST) : jsonText(values.draw(draws));
+/** Special tokens may be spelled in markup of calls and tags, not in values, which may repeat what a prompt says. */
+export function allowsSpecial({ kind }: Structure, text: string): boolean {
+  return kind === "calls" || kind === "tags" || (kind === "prompted" && isPromptedCall(text));
 }
 
 function regexDrawer(source: string): (draws: Draws) => string {

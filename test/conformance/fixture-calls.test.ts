@@ -205,6 +205,29 @@ test("in responses: items of type function_call, whole and streamed", async () =
   expect(callsIn(events.at(-1).response.output)).toEqual(TWO);
 });
 
+test("an answer has at most 128 calls, whose arguments nest at most 64 levels", async () => {
+  const nested = (levels: number) => JSON.parse(`${'{"x":'.repeat(levels)}1${"}".repeat(levels)}`);
+  const order = async (calls: readonly object[]) => {
+    const response = await fetch(`${servers.kimi!.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({
+        ...{ model: "m", max_tokens: 4000, messages: [{ role: "user", content: "x" }], tools: TOOLS },
+        understudy: { script: { parts: [{ tool_calls: calls }] } },
+      }),
+    });
+    const { choices } = (await response.json()) as { choices?: { message: { tool_calls: object[] } }[] };
+    return [response.status, choices?.[0]?.message.tool_calls.length];
+  };
+  const many = (count: number) => Array.from({ length: count }, () => ({ name: "close" }));
+  expect([await order(many(128)), await order(many(129))]).toEqual([
+    [200, 128],
+    [400, undefined],
+  ]);
+  expect([await order([{ name: "close", arguments: nested(64) }])][0]).toEqual([200, 1]);
+  expect((await order([{ name: "close", arguments: nested(65) }]))[0]).toBe(400);
+});
+
 /** Each byte is a token. */
 const bytes = vocabularyOf(
   Array.from({ length: 257 }, (_, byte) => new Uint8Array(byte < 256 ? [byte] : [])),

@@ -1,0 +1,195 @@
+/**
+ * Answers a prompt that asks for JSON in words, as models do: with a value of the JSON Schema in it, in the shape of its example,
+ * with the keys that it names, or with a call of the tools that it describes. The forms are those of LangChain, Spring AI,
+ * genkit, ragas, deepeval, DSPy and Qwen-Agent; docs/structured-output.md lists them.
+ */
+import { argumentsOf, writeCalls } from "./calls.ts";
+import type { Draws } from "./draws.ts";
+import { schemaOfExample, typeNamed } from "./example-schema.ts";
+import { jsonText } from "./json-text.ts";
+import { type FoundJson, type FoundObject, findJson, isFoundObject } from "./loose-json.ts";
+import { schemaIn } from "./prompt-schema.ts";
+import type { Schema } from "./schema.ts";
+import { ANY_OBJECT, schemaText } from "./schema-text.ts";
+
+/** A prompt that may ask for JSON. */
+export interface PromptedJson {
+  readonly kind: "prompted";
+  /** Texts of the system and the user, in their order. */
+  readonly texts: readonly string[];
+  /** True if the answer must be a JSON object, whatever the prompt says. */
+  readonly mustBeObject: boolean;
+  /** True if the answer is JSON although the prompt asks for none. */
+  readonly always: boolean;
+  /** Which tools of the prompt are called: a share of the answers, or those of these names; empty: none. */
+  readonly calls: number | readonly string[];
+}
+
+/** An object or array, and the text around it. */
+interface Candidate extends FoundJson {
+  /** Text in front of it, back to the candidate before, and its end. */
+  readonly before: string;
+  readonly lead: string;
+}
+
+/** Characters in front of a candidate: with the description of a tool, and those that may say what an example is. */
+const BEFORE_MOST = 8192;
+const LEAD_MOST = 300;
+
+/** Returns a writer whose text is null if the prompt asks for no JSON. */
+export function promptedWriter({ texts, mustBeObject, always, calls }: PromptedJson): (draws: Draws) => string | null {
+  const candidates = texts.flatMap(candidatesIn);
+  const caller = callerOf(texts, candidates);
+  const others = candidates.filter(({ value }) => caller === null || !caller.describes(value));
+  // A prompt with tools asks for JSON in words, of the arguments.
+  const schema = lastSchema(others) ?? (caller === null ? schemaInWords(texts, others) : null);
+  const isFenced = schema !== null && texts.some((text) => FENCED.test(text));
+  return (draws) => {
+    const named = caller === null ? [] : calledOf(caller, calls, draws);
+    if (named.length > 0) return caller!.write(named, draws);
+    if (schema === null) return mustBeObject || always ? schemaText(ANY_OBJECT, draws) : null;
+    const text = schemaText(schema, draws);
+    if (mustBeObject && !text.startsWith("{")) return schemaText(ANY_OBJECT, draws);
+    return isFenced && !mustBeObject ? `\`\`\`json\n${text}\n\`\`\`` : text;
+  };
+}
+
+function candidatesIn(text: string): Candidate[] {
+  let end = 0;
+  return findJson(text).map((found) => {
+    const before = text.slice(Math.max(end, found.from - BEFORE_MOST), found.from);
+    end = found.to;
+    return { ...found, before, lead: before.slice(-LEAD_MOST) };
+  });
+}
+
+/** LangChain's parser of fields wants the marks, too. */
+const FENCED = /\bleading and trailing\b[^\n]{0,20}```/i;
+const JSON_NAMED = /json/i;
+/** A wish for JSON, in a prompt that shows none. */
+const ASKED =
+  /\b(?:respond|return|reply|answer|output|produce|generate|provide|give|format(?:ted)?|write|valid|only|must be)\b[^.\n]{0,80}\bjson\b|\bjson\b[^.\n]{0,40}\b(?:only|format|object|array|output|response)\b|\bjson\s*(?:格式|形式|对象)|\bjson\b.{0,20}:\s*$/i;
+
+/** Returns the last JSON Schema; null if there is none. */
+function lastSchema(candidates: readonly Candidate[]): Schema | null {
+  for (const { value } of candidates.toReversed()) {
+    const schema = Array.isArray(value) ? null : schemaIn(value);
+    if (schema !== null) return schema;
+  }
+  return null;
+}
+
+/** Returns the schema of an example, of the keys in words, or of any object; null if no JSON is asked for. */
+function schemaInWords(texts: readonly string[], candidates: readonly Candidate[]): Schema | null {
+  if (!texts.some((text) => JSON_NAMED.test(text))) return null;
+  const named = lastExample(candidates, (lead) => SHOWN.test(lead)) ?? texts.map(keysInWords).findLast(isThere);
+  if (isThere(named)) return named;
+  return texts.some(asks) ? (lastExample(candidates, () => true) ?? ANY_OBJECT) : null;
+}
+
+const isThere = (schema: Schema | null | undefined) => schema !== null && schema !== undefined;
+
+const asks = (text: string) => ASKED.test(text);
+
+/** Data that the prompt is about. */
+const DATA =
+  /\b(?:input|context|data|document|text|passage|question|query|statement|claim|history|(?:actual|expected|model) (?:output|response|answer))s?\s*["'`*]*\s*:\s*["'`\s]*$/i;
+const SHOWN =
+  /\b(?:format|schema|structure|shape|output|respon[ds]|respond|return|answer|reply|(?<!`)json|example|like this|follow|fields?)/i;
+
+/** Returns the schema of the last object, or list of objects, that is not data and whose text in front is `like` an example's. */
+function lastExample(candidates: readonly Candidate[], like: (lead: string) => boolean): Schema | null {
+  const example = candidates.findLast(({ value, lead }) => {
+    const first = Array.isArray(value) ? value[0] : value;
+    return isFoundObject(first!) && Object.keys(first).length > 0 && !DATA.test(lead) && like(lead);
+  });
+  return example === undefined ? null : schemaOfExample(example.value);
+}
+
+/** `JSON format, with the "score" and "reason" key`, `a JSON with two keys: 1) a "score" key ranging from 0 - 10, …` (deepeval). */
+const KEYS = /\bjson\b[^\n]{0,120}?\bwith\b([^\n]{1,600})/i;
+const KEY = /["'`]([A-Za-z_]\w{0,60})["'`]([^"'`]{0,80})/g;
+
+function keysInWords(text: string): Schema | null {
+  const [, words] = KEYS.exec(text) ?? [];
+  if (words === undefined || !/\b(?:key|field|propert)/i.test(words)) return null;
+  const found = [...words.matchAll(KEY)].map(([, key, about]) => [key!, typeOfKey(key!, about!)] as const);
+  if (found.length === 0) return null;
+  const properties = Object.fromEntries(found);
+  return { type: "object", properties, required: Object.keys(properties), additionalProperties: false };
+}
+
+function typeOfKey(key: string, about: string): Schema {
+  const named = typeNamed(about);
+  if (named !== null) return named;
+  const isNumber = /score|count|rating|confidence|\d+\s*-\s*\d+/i.test(key + about);
+  return isNumber ? { type: "integer", minimum: 0, maximum: 10 } : { type: "string" };
+}
+
+// ---- tools in a prompt
+
+/** Calls tools that a prompt describes, in the form that it asks for. */
+interface Caller {
+  readonly names: readonly string[];
+  /** True if the object is a tool, or its parameters. */
+  describes(value: unknown): boolean;
+  write(names: readonly string[], draws: Draws): string;
+}
+
+interface PromptTool {
+  readonly name: string;
+  readonly value: FoundJson["value"];
+  /** JSON text of its schema; null: it has none. */
+  readonly parameters: string | null;
+}
+
+const CALL_OPENS = "<tool_call>";
+const [FUNCTION, ARGUMENTS] = ["✿FUNCTION✿: ", "✿ARGS✿: "];
+
+export const isPromptedCall = (text: string): boolean => text.startsWith(CALL_OPENS) || text.startsWith(FUNCTION);
+
+function callerOf(texts: readonly string[], candidates: readonly Candidate[]): Caller | null {
+  const has = (mark: string) => texts.some((text) => text.includes(mark));
+  const tools = has(CALL_OPENS) ? listedTools(candidates) : has(FUNCTION) ? describedTools(candidates) : [];
+  if (tools.length === 0) return null;
+  const byName = new Map(tools.map((tool) => [tool.name, tool]));
+  const described = new Set<unknown>(tools.map(({ value }) => value));
+  return {
+    names: [...byName.keys()],
+    describes: (value) => described.has(value),
+    write(names, draws) {
+      const calls = names.map((name) => byName.get(name)!);
+      if (has(CALL_OPENS)) return writeCalls({ form: "hermes", text: "", spaced: true, calls }, draws);
+      const [{ name, parameters }] = calls as [PromptTool];
+      return `${FUNCTION}${name}\n${ARGUMENTS}${jsonText(argumentsOf(parameters, draws))}`;
+    },
+  };
+}
+
+/** `{"type": "function", "function": {"name": …, "parameters": …}}`: templates of Qwen and Hermes, and Qwen-Agent. */
+function listedTools(candidates: readonly Candidate[]): PromptTool[] {
+  return candidates.flatMap(({ value }) => {
+    const shape = isFoundObject(value) && value.type === "function" ? value.function : null;
+    if (!isFoundObject(shape!) || typeof shape.name !== "string") return [];
+    return [{ name: shape.name, value, parameters: schemaJson(shape.parameters as FoundObject | undefined) }];
+  });
+}
+
+/** `name: what it does Parameters: {…}`, the older form of Qwen-Agent. */
+function describedTools(candidates: readonly Candidate[]): PromptTool[] {
+  return candidates.flatMap(({ value, before }) => {
+    if (!/(?:Parameters: |输入参数：)$/.test(before)) return [];
+    const name = [...before.matchAll(/^([\w.-]{1,128}): /gm)].at(-1)?.[1];
+    return name === undefined ? [] : [{ name, value, parameters: schemaJson(value) }];
+  });
+}
+
+function schemaJson(value: FoundJson["value"] | undefined): string | null {
+  const schema = value === undefined || Array.isArray(value) ? null : schemaIn(value);
+  return schema && JSON.stringify(schema);
+}
+
+function calledOf({ names }: Caller, calls: PromptedJson["calls"], draws: Draws): readonly string[] {
+  if (typeof calls !== "number") return calls.filter((name) => names.includes(name));
+  return draws.chance(calls) ? [draws.pick(names)] : [];
+}
