@@ -106,17 +106,39 @@ function lastExample(candidates: readonly Candidate[], like: (lead: string) => b
   return example === undefined ? null : schemaOfExample(example.value);
 }
 
-/** `JSON format, with the "score" and "reason" key`, `a JSON with two keys: 1) a "score" key ranging from 0 - 10, …` (deepeval). */
-const KEYS = /\bjson\b[^\n]{0,120}?\bwith\b([^\n]{1,600})/i;
-const KEY = /["'`]([A-Za-z_]\w{0,60})["'`]([^"'`]{0,80})/g;
+/**
+ * Places that name keys: `JSON format, with the "score" and "reason" key`, `a JSON with two keys: 1) a "score" key …`
+ * (deepeval), `a JSON object with keys name, age and city`, `the fields "label" and "score" as JSON`.
+ */
+const WITH = /\bjson\b[^\n]{0,120}?\bwith\b([^\n]{1,600})/i;
+const KEYS = [
+  WITH,
+  /\bjson\b[^\n]{0,200}?\b(?:keys?|fields?|propert(?:y|ies))\b([^\n]{1,600})/i,
+  /\b(?:keys?|fields?|propert(?:y|ies))\b([^\n]{1,300}?)\b(?:as|in)\b[^\n]{0,20}\bjson\b/i,
+];
+const QUOTED_KEY = /["'`]([A-Za-z_]\w{0,60})["'`]([^"'`]{0,80})/g;
+/** Names without quotes: two at least, behind the word for keys. */
+const BARE_KEYS =
+  /(?:^|\b(?:keys?|fields?|propert(?:y|ies)))\s*(?:are|named|called)?\s*:?\s*(([A-Za-z_]\w{0,60})(?:\s*,\s*(?:and\s+)?[A-Za-z_]\w{0,60}|\s+and\s+[A-Za-z_]\w{0,60}){1,50})/i;
 
 function keysInWords(text: string): Schema | null {
-  const [, words] = KEYS.exec(text) ?? [];
-  if (words === undefined || !/\b(?:key|field|propert)/i.test(words)) return null;
-  const found = [...words.matchAll(KEY)].map(([, key, about]) => [key!, typeOfKey(key!, about!)] as const);
-  if (found.length === 0) return null;
-  const properties = Object.fromEntries(found);
-  return { type: "object", properties, required: Object.keys(properties), additionalProperties: false };
+  for (const place of KEYS) {
+    const words = place.exec(text)?.[1];
+    if (words === undefined || (place === WITH && !/\b(?:key|field|propert)/i.test(words))) continue;
+    const found = keysNamed(words);
+    if (found.length === 0) continue;
+    const properties = Object.fromEntries(found);
+    return { type: "object", properties, required: Object.keys(properties), additionalProperties: false };
+  }
+  return null;
+}
+
+function keysNamed(words: string): (readonly [key: string, schema: Schema])[] {
+  const quoted = [...words.matchAll(QUOTED_KEY)].map(([, key, about]) => [key!, typeOfKey(key!, about!)] as const);
+  if (quoted.length > 0) return quoted;
+  const list = BARE_KEYS.exec(words)?.[1] ?? "";
+  const names = list.split(/\s*,\s*(?:and\s+)?|\s+and\s+/).filter((name) => name !== "");
+  return names.map((name) => [name, typeOfKey(name, "")] as const);
 }
 
 function typeOfKey(key: string, about: string): Schema {

@@ -162,6 +162,26 @@ const EXAMPLES: readonly (readonly [string, string | readonly string[], object])
     object({ score: { type: "integer", minimum: 0, maximum: 10 }, reason: { type: "string" } }),
   ],
   [
+    "quoted keys behind the word for them",
+    'Classify it. Answer with a JSON object, keys "label" and "score" only.',
+    object({ label: { type: "string" }, score: { type: "integer" } }),
+  ],
+  [
+    "quoted keys in front of JSON",
+    'Write the keys "label" and "reason" as JSON.',
+    object({ label: { type: "string" }, reason: { type: "string" } }),
+  ],
+  [
+    "keys without quotes",
+    "Return JSON with keys name, city and age.",
+    object({ name: { type: "string" }, city: { type: "string" }, age: { type: "string" } }),
+  ],
+  [
+    "fields without quotes, behind a colon",
+    "Respond with a JSON object with the following fields: title, year",
+    object({ title: { type: "string" }, year: { type: "string" } }),
+  ],
+  [
     "DSPy: places for values, with their types in notes",
     [
       'Inputs:\n\n[[ ## question ## ]]\n{question}\n\nOutputs will be a JSON object with the following fields.\n\n{\n  "answer": "{answer}",\n  "score": "{score}        # note: the value you produce must be a single float value",\n  "ok": "{ok}        # note: the value you produce must be True or False",\n  "kind": "{kind}        # note: the value you produce must exactly match one of: a; b",\n  "card": "{card}        # note: the value you produce must adhere to the JSON schema: {\\"type\\": \\"object\\", \\"properties\\": {\\"n\\": {\\"type\\": \\"integer\\"}}, \\"required\\": [\\"n\\"]}"\n}',
