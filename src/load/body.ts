@@ -1,6 +1,7 @@
-/** What does a request's body say? One table of fields per dialect, from a turn, what was said before it, and the options. */
+/** Makes the body of a request from a turn, the conversation before it, and the options: a row of fields per API. */
 import { TraceError } from "../traces/trace.ts";
-import { isTriton, type LoadDialect } from "./answers/answer.ts";
+import { DIALECTS, type LoadDialect } from "./answers/dialects.ts";
+import { TO_THE_END } from "./datasets/synthetic.ts";
 import type { Settings } from "./settings.ts";
 import { type TritonInputs, tensorsOf } from "./triton/tensors.ts";
 import type { ConversationMessage, Turn } from "./types.ts";
@@ -13,7 +14,8 @@ export enum UsageAsked {
 }
 
 export type BodyOptions = {
-  readonly model: string /** What is sent with `triton-http`. */;
+  readonly model: string;
+  /** The inputs that `triton-http` sends. */
   readonly triton?: TritonInputs;
 } & Pick<Settings, "dialect" | "stream" | "legacyMaxTokens" | "ignoreEos" | "minTokens" | "temperature" | "extraBody">;
 
@@ -24,12 +26,18 @@ export function bodyOf(
   options: BodyOptions,
   asked: UsageAsked,
 ): Record<string, unknown> {
+  const { asksUsage, ignoresEos } = DIALECTS[options.dialect];
   const own = FIELDS[options.dialect](turn, history, options);
-  const fields = options.dialect === "triton-http" ? own : { ...own, ...options.extraBody, ...turn.extra };
-  if (!options.stream || isTriton(options.dialect) || asked === UsageAsked.Nothing) return fields;
+  const extra = turn.extra === TO_THE_END && !ignoresEos ? {} : turn.extra;
+  const fields = options.dialect === "triton-http" ? own : { ...own, ...options.extraBody, ...extra };
+  if (options.dialect === "anthropic-messages" && !("max_tokens" in fields)) throw new TraceError(NO_MAX_TOKENS);
+  if (!options.stream || !asksUsage || asked === UsageAsked.Nothing) return fields;
   const usage = asked === UsageAsked.EachChunk ? { continuous_usage_stats: true } : {};
   return { stream_options: { include_usage: true, ...usage }, ...fields };
 }
+
+const NO_MAX_TOKENS =
+  "a request of the dataset has no length of its answer, which /v1/messages requires: take --output-len N";
 
 type Fields = (turn: Turn, history: readonly ConversationMessage[], options: BodyOptions) => Record<string, unknown>;
 
@@ -46,6 +54,25 @@ const FIELDS: Readonly<Record<LoadDialect, Fields>> = {
     ...given("max_tokens", turn.outputTokens),
     ...common(options),
   }),
+  // Not kept by the server: each request carries the whole conversation.
+  "openai-responses": (turn, history, options) => ({
+    model: options.model,
+    input: typeof turn.prompt === "string" && history.length === 0 ? turn.prompt : [...history, ...messagesOf(turn)],
+    ...given("max_output_tokens", turn.outputTokens),
+    store: false,
+    ...common(options),
+  }),
+  "anthropic-messages": (turn, history, { model, stream, temperature }) => ({
+    model,
+    ...anthropicMessages([...history, ...messagesOf(turn)]),
+    ...given("max_tokens", turn.outputTokens),
+    stream,
+    ...given("temperature", temperature),
+  }),
+  "openai-embeddings": (turn, history, { model }) => {
+    if (history.length > 0 || isMessages(turn.prompt)) throw new TraceError(NO_CONVERSATIONS);
+    return { model, input: turn.prompt };
+  },
   // TensorRT-LLM's ensemble; the length below which it does not end has this name there.
   "triton-generate": (turn, history, { stream, ignoreEos, minTokens, temperature }) => ({
     text_input: turnText(turn, history),
@@ -67,6 +94,16 @@ const FIELDS: Readonly<Record<LoadDialect, Fields>> = {
   // Messages that are no JSON: triton/grpc-client.ts.
   "triton-grpc": () => ({}),
 };
+
+const NO_CONVERSATIONS = "the dataset gives conversations or messages, which a request for embeddings cannot carry";
+
+/** System messages have a field of their own, and messages must not be empty. */
+function anthropicMessages(all: readonly ConversationMessage[]): Record<string, unknown> {
+  const system = all.filter(({ role }) => role === "system").map(({ content }) => content);
+  const messages = all.filter(({ role, content }) => role !== "system" && content !== "");
+  if (system.length === 0) return { messages };
+  return { system: system.length === 1 ? system[0] : system.join("\n\n"), messages };
+}
 
 const common = ({ stream, ignoreEos, minTokens, temperature }: BodyOptions): Record<string, unknown> => ({
   stream,

@@ -2,6 +2,7 @@
 import type { Cancel, Clock } from "../host/clock.ts";
 import { type Random, seeded } from "../host/random.ts";
 import { Patterns } from "./answers/answer.ts";
+import { DIALECTS, generates } from "./answers/dialects.ts";
 import { type BodyOptions, bodyOf, UsageAsked } from "./body.ts";
 import { Connections, type Sending, type ServerAddress } from "./connections.ts";
 import { ClientExchange } from "./exchange.ts";
@@ -114,9 +115,10 @@ export class Client implements LoadClient {
     this.#head = `POST ${options.path} HTTP/1.1\r\n${lines.join("")}`;
   }
 
-  /** An answer of `/infer` comes whole and says nothing of tokens. */
+  /** An answer of `/infer` comes whole and says nothing of tokens; an embedding has none. */
   get asksLength(): boolean {
-    return this.#options.body.dialect !== "triton-http";
+    const { dialect } = this.#options.body;
+    return dialect !== "triton-http" && generates(dialect);
   }
 
   get running(): number {
@@ -143,7 +145,9 @@ export class Client implements LoadClient {
     this.connections.whenQuiet(work);
   }
 
+  /** Throws a TraceError, before anything is under way, for a prompt that the API cannot carry. */
   send(order: PendingRequest, ended: (record: RequestRecord, text: string) => void): void {
+    const body = this.#bodyOf(order);
     const flight: Flight = {
       order,
       startUs: this.#clock.now(),
@@ -157,7 +161,7 @@ export class Client implements LoadClient {
       waits: null,
     };
     this.#flights.add(flight);
-    this.#launch(flight);
+    this.#launch(flight, body);
     if (!this.#sweeps) this.#sweep();
     const { disturb } = order;
     if (disturb?.kind === "cancelled") {
@@ -177,15 +181,15 @@ export class Client implements LoadClient {
     this.connections.close();
   }
 
-  #launch(flight: Flight): void {
+  #bodyOf({ prepared, turn, history }: PendingRequest): string {
+    if (prepared?.asked === this.asked) return prepared.text;
+    return JSON.stringify(bodyOf(turn, history, this.#options.body, this.asked));
+  }
+
+  #launch(flight: Flight, body = this.#bodyOf(flight.order)): void {
     const { order } = flight;
     const { body: options } = this.#options;
     flight.asked = this.asked;
-    const { prepared } = order;
-    const body =
-      prepared?.asked === this.asked
-        ? prepared.text
-        : JSON.stringify(bodyOf(order.turn, order.history, options, this.asked));
     const { requestId } = order;
     const said = options.dialect === "triton-http" ? `{"id":${JSON.stringify(requestId)},${body.slice(1)}` : body;
     const length = Buffer.byteLength(said);
@@ -241,7 +245,9 @@ export class Client implements LoadClient {
 
   /** A server that knows less of `stream_options` says so with 400 or 422: the request is sent again without. */
   #asksTooMuch({ exchange: { status, errorText }, asked }: Flight): boolean {
-    if ((status !== 400 && status !== 422) || asked === UsageAsked.Nothing || !this.#options.body.stream) return false;
+    const { dialect, stream } = this.#options.body;
+    if ((status !== 400 && status !== 422) || asked === UsageAsked.Nothing || !stream) return false;
+    if (!DIALECTS[dialect].asksUsage) return false;
     return /continuous_usage_stats|stream_options|include_usage/.test(errorText);
   }
 

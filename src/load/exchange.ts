@@ -1,9 +1,11 @@
 /** Follows one request from its first byte to the last byte of its answer. */
 import { jsonObjectIn, looseObject } from "../config/json-object.ts";
 import { GrowingBytes } from "../host/growing-bytes.ts";
-import { Answer, isTriton, type LoadDialect, type Patterns, quoted, tooMuch } from "./answers/answer.ts";
+import { Answer, type Patterns, quoted, tooMuch } from "./answers/answer.ts";
+import type { LoadDialect } from "./answers/dialects.ts";
 import { errorIn, messageOf } from "./answers/error-forms.ts";
 import { EventStream } from "./answers/event-stream.ts";
+import { READERS } from "./answers/readers.ts";
 import type { ResponseReceiver } from "./connections.ts";
 import { ResponseParser, type ResponseSink } from "./http-response.ts";
 import type { FailureClass } from "./types.ts";
@@ -54,7 +56,7 @@ export class ClientExchange implements ResponseReceiver, ResponseSink {
     this.#ended = ended;
     this.#parser = new ResponseParser(this);
     this.#whole = new GrowingBytes(WHOLE_LIMIT, options.patterns.held);
-    this.answer = new Answer(options.dialect, options.patterns, options.expected, options.keepText);
+    this.answer = new Answer(READERS[options.dialect], options.patterns, options.expected, options.keepText);
   }
 
   get over(): boolean {
@@ -179,13 +181,10 @@ export class ClientExchange implements ResponseReceiver, ResponseSink {
   #streamEnded(events: EventStream): void {
     events.end();
     const { answer } = this;
-    const { dialect } = this.#options;
     const error = this.#isBareJson && answer.chunks === 0 ? errorIn(jsonObjectIn(this.#text()) ?? {}) : null;
+    const missing = error === null ? answer.missingEnd() : null;
     if (error !== null) answer.fail("error event", error);
-    else if (answer.chunks === 0) answer.fail("no token", "the answer ended before its first token");
-    else if (isTriton(dialect) || answer.finished) return;
-    else if (answer.done) answer.fail("incomplete", "the stream ended with [DONE], but without a finish_reason");
-    else answer.fail("mid-stream end", "the answer ended without finish_reason and [DONE]");
+    else if (missing !== null) answer.fail(missing.kind, missing.message);
   }
 
   #refused(text: string): void {

@@ -25,7 +25,7 @@ export interface SendPacing {
 export function lateSends(records: readonly RequestRecord[], pace: SendPacing): string[] {
   // One that was sent again waited for the server, not for the client.
   const sent = records.filter(({ sendUs, retries }) => sendUs >= 0 && retries === 0);
-  const found = [lateTtft(sent.filter(isGoodAnswer))];
+  const found = [lateFirst(sent.filter(isGoodAnswer))];
   if (pace.timed) found.push(slowRate(sent));
   if (pace.timed && !pace.capped) found.push(lateGaps(sent));
   return found.filter((one) => one !== null);
@@ -34,16 +34,22 @@ export function lateSends(records: readonly RequestRecord[], pace: SendPacing): 
 const sorted = (records: readonly RequestRecord[], us: (record: RequestRecord) => number): Float64Array =>
   Float64Array.from(records, us).sort();
 
-/** Half against half, tail against tail: what one late send in a hundred does to p99 is nothing to the median. */
-function lateTtft(good: readonly RequestRecord[]): string | null {
+/** The latency that lateness is compared with. Answers without tokens have only that of the whole answer. */
+export const firstLatency = ([good]: readonly RequestRecord[]): "TTFT" | "E2EL" =>
+  good !== undefined && Number.isNaN(good.firstUs) ? "E2EL" : "TTFT";
+
+/** Compares half with half and tail with tail: one late send in a hundred moves p99 and not the median. */
+function lateFirst(good: readonly RequestRecord[]): string | null {
   if (good.length === 0) return null;
-  const fromSend = sorted(good, (r) => r.firstUs - r.sendUs);
-  const fromIntended = sorted(good, (r) => r.firstUs - r.intendedUs);
+  const name = firstLatency(good);
+  const endUs = (r: RequestRecord) => (name === "TTFT" ? r.firstUs : r.lastUs);
+  const fromSend = sorted(good, (r) => endUs(r) - r.sendUs);
+  const fromIntended = sorted(good, (r) => endUs(r) - r.intendedUs);
   for (const q of [50, 99]) {
-    const ttftUs = percentile(fromSend, q);
-    const lateUs = percentile(fromIntended, q) - ttftUs;
-    if (lateUs > ERROR_SHARE_MOST * ttftUs) {
-      return `${ms(lateUs)} ms of the p${q} of TTFT from the intended time, ${percent(lateUs / ttftUs)} of TTFT from the send`;
+    const latencyUs = percentile(fromSend, q);
+    const lateUs = percentile(fromIntended, q) - latencyUs;
+    if (lateUs > ERROR_SHARE_MOST * latencyUs) {
+      return `${ms(lateUs)} ms of the p${q} of ${name} from the intended time, ${percent(lateUs / latencyUs)} of ${name} from the send`;
     }
   }
   return null;

@@ -1,5 +1,6 @@
-/** How is a run going? One line that is written over while it runs. */
+/** The line that a terminal shows while a run is under way. */
 import { percentile } from "../report/distribution.ts";
+import { firstLatency } from "./late-sends.ts";
 import type { RequestRecord } from "./types.ts";
 
 /** What the percentiles look back on. */
@@ -26,14 +27,16 @@ export class LiveLine {
     this.#elapsedUs = elapsedUs;
     const recent: RequestRecord[] = [];
     for (let i = records.length - 1; i >= 0 && records[i]!.endUs > elapsedUs - BACK_US; i--) recent.push(records[i]!);
-    const ttfts = recent.filter((r) => r.failure === null).map((r) => (r.firstUs - r.sendUs) / 1000);
+    const good = recent.filter((r) => r.failure === null);
+    const name = firstLatency(good);
+    const latencies = good.map((r) => ((name === "TTFT" ? r.firstUs : r.lastUs) - r.sendUs) / 1000);
     const delays = recent.filter((r) => r.sendUs >= 0).map((r) => (r.sendUs - r.intendedUs) / 1000);
     const done = sent - running - failed;
     return [
       `${(elapsedUs / 1e6).toFixed(0)} s`,
       `${sent} sent, ${running} running, ${done} done, ${failed} failed`,
       `${perSecond.toFixed(0)} tok/s`,
-      `TTFT p50 ${at(ttfts, 50)} p99 ${at(ttfts, 99)} ms`,
+      `${name} p50 ${at(latencies, 50)} p99 ${at(latencies, 99)} ms`,
       `sched delay p99 ${at(delays, 99)} ms`,
     ].join(" | ");
   }

@@ -5,7 +5,7 @@ import { randomHex } from "../host/random.ts";
 import type { Result } from "../report/result.ts";
 import { spanText } from "../traces/timestamps.ts";
 import { TraceError } from "../traces/trace.ts";
-import { isTriton, type LoadDialect } from "./answers/answer.ts";
+import { DIALECTS, generates, isTriton } from "./answers/dialects.ts";
 import { arrivals } from "./arrivals.ts";
 import { Client, type ClientOptions, type LoadClient } from "./client.ts";
 import { dataset, type LoadDataset, type RowsRead } from "./datasets/index.ts";
@@ -16,7 +16,7 @@ import { type LoadLoop, LoadRun, type Phase, type PhaseOutcome } from "./run.ts"
 import { type FetchOptions, ServerTalk } from "./server.ts";
 import { ServerMetrics } from "./server-metrics.ts";
 import type { Settings } from "./settings.ts";
-import { AskedTruth, compareWithTruth, TruthLogSource, type TruthSource } from "./truth.ts";
+import { AskedTruth, compareWithTruth, joinIdOf, TruthLogSource, type TruthSource } from "./truth.ts";
 import { Turns } from "./turns.ts";
 import type { RequestRecord } from "./types.ts";
 import { warningsOf } from "./warnings.ts";
@@ -26,14 +26,6 @@ const OPEN_COUNT = 1000;
 const LIVE_US = 500_000;
 /** A slow reader reads once in so long. */
 const SLOW_PAUSE_US = 500_000;
-
-const ENDPOINTS: Readonly<Record<LoadDialect, string>> = {
-  "openai-chat": "/v1/chat/completions",
-  openai: "/v1/completions",
-  "triton-generate": "/v2/models/MODEL/generate_stream",
-  "triton-http": "/v2/models/MODEL/infer",
-  "triton-grpc": "",
-};
 
 export interface Around {
   readonly clock: Clock;
@@ -163,7 +155,7 @@ export class Load {
     const counts = !isTriton(dialect) && asked.name !== "custom";
     return dataset({
       ...asked,
-      chat: dialect !== "openai",
+      chat: dialect !== "openai" && !(asked.name === "custom" && !generates(dialect)),
       count: counts ? await server.counter(model) : null,
       seed,
       limit: count,
@@ -208,7 +200,7 @@ export class Load {
     const settings = this.#settings;
     const { url, dialect } = settings;
     const tls = url.protocol === "https:";
-    const endpoint = settings.endpoint ?? ENDPOINTS[dialect].replace("MODEL", encodeURIComponent(model));
+    const endpoint = settings.endpoint ?? DIALECTS[dialect].path.replace("MODEL", encodeURIComponent(model));
     const whole = settings.stream ? endpoint : endpoint.replace(/\/generate_stream$/, "/generate");
     return {
       target: {
@@ -345,7 +337,7 @@ export class Load {
       records,
       pace: { timed: settings.loop.kind !== "closed", capped: isCapped(settings) },
       stream: settings.stream,
-      hasUsage: !isTriton(settings.dialect),
+      dialect: settings.dialect,
       badLines: seen.turns.bad.count,
       droppedTurns: seen.turns.dropped,
     });
@@ -363,7 +355,7 @@ export class Load {
 const isCapped = ({ loop, concurrency }: Settings): boolean => loop.kind !== "closed" && concurrency !== null;
 
 async function compared(source: TruthSource, records: readonly RequestRecord[]) {
-  const wanted = new Set(records.filter(isGoodAnswer).map(({ requestId }) => requestId));
+  const wanted = new Set(records.filter(isGoodAnswer).map(joinIdOf));
   return compareWithTruth(records, await source.end(wanted));
 }
 

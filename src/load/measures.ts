@@ -98,7 +98,8 @@ const SLOW_ENDS = [1, 5, 10];
 
 /** Tokens per second that the user of a request sees, of complete, undisturbed answers: its tokens by its `e2el`. */
 export function tokensPerUser(records: readonly RequestRecord[], percentiles: readonly number[]): Distribution {
-  const speed = (r: RequestRecord) => (r.lastUs > r.sendUs ? (r.outputTokens / (r.lastUs - r.sendUs)) * 1e6 : null);
+  const speed = (r: RequestRecord) =>
+    r.outputTokens > 0 && r.lastUs > r.sendUs ? (r.outputTokens / (r.lastUs - r.sendUs)) * 1e6 : null;
   const all = [...new Set([...SLOW_ENDS, ...percentiles])].sort((a, b) => a - b);
   return distributionOf(each(records.filter(isGoodAnswer), speed), all);
 }

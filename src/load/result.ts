@@ -1,11 +1,11 @@
-/** What is written of a run? One JSON object: vLLM's flat keys, and beside them the object `understudy` with our own. */
+/** Makes the result of a run, one JSON object: vLLM's flat keys, and the object `understudy` with our own. */
 import { cpus, hostname, release } from "node:os";
 import { percentile } from "../report/distribution.ts";
 import type { Distribution, Moment, Result, SweepPoint, UnderstudyPart } from "../report/result.ts";
-import { DEFINITIONS } from "./definitions.ts";
+import { generates } from "./answers/dialects.ts";
+import { definitionsFor } from "./definitions.ts";
 import {
   adjusted,
-  type Distributions,
   distributions,
   errorsByClass,
   greatest,
@@ -76,10 +76,11 @@ export function resultOf(settings: Settings, records: readonly RequestRecord[], 
     ...(ramp && { ramp_up_strategy: ramp.strategy, ramp_up_start_rps: ramp.startRps, ramp_up_end_rps: ramp.endRps }),
     ...flatKeys(records, { ...settings, rate, durationS: seen.durationS }),
   };
-  const all = { ...distributions(records, percentiles), ...seen.gaps };
+  const hasTokens = generates(settings.dialect);
+  const all = { ...latencies(records, settings), ...(hasTokens ? seen.gaps : null) };
   const understudy: UnderstudyPart & Record<string, unknown> = {
     schema_version: SCHEMA_VERSION,
-    definitions: DEFINITIONS,
+    definitions: definitionsFor(settings.dialect),
     command: settings.command,
     versions: { understudy: settings.version, bun: Bun.version },
     host: { name: hostname(), cpu: cpus()[0]?.model ?? "unknown", cores: cpus().length, kernel: release() },
@@ -91,13 +92,13 @@ export function resultOf(settings: Settings, records: readonly RequestRecord[], 
     errors: errorsByClass(records) as Record<string, number>,
     retries: { limit: settings.retries, ...retriesOf(records) },
     ...(slo && { slo, ...goodput(settings, records, seen.durationS) }),
-    throughput: throughput(records),
-    tokens_per_s_per_user: tokensPerUser(records, percentiles),
+    throughput: throughput(records, hasTokens),
+    ...(hasTokens && { tokens_per_s_per_user: tokensPerUser(records, percentiles) }),
     sched_delay_ms: schedDelay(records, percentiles),
     distributions: all,
-    adj: adjusted(records, percentiles),
+    adj: known(adjusted(records, percentiles), settings),
     steady: steady(settings, records),
-    timeseries: timeseries(records),
+    timeseries: timeseries(records, hasTokens),
     server_metrics: seen.serverMetrics ?? null,
     truth: seen.truth ?? null,
     client: {
@@ -118,12 +119,26 @@ export function sweepPoint(settings: Settings, result: Result): SweepPoint {
     request_rate: settings.loop.kind === "open" ? settings.loop.rate : null,
     concurrency: settings.concurrency,
     request_throughput: requests as number,
-    output_throughput: tokens as number,
+    ...(typeof tokens === "number" && { output_throughput: tokens }),
     request_goodput: good ?? null,
     attainment: attainment ?? null,
     distributions: understudy.distributions ?? {},
   };
 }
+
+/** Latencies of answers without tokens. */
+const WHOLE_METRICS = /^e2el/;
+
+/** Leaves out the latencies that answers without tokens do not have. */
+function known<T>(metrics: Readonly<Record<string, T>>, { dialect }: Settings): Readonly<Record<string, T>> {
+  if (generates(dialect)) return metrics;
+  return Object.fromEntries(Object.entries(metrics).filter(([name]) => WHOLE_METRICS.test(name)));
+}
+
+const latencies = (
+  records: readonly RequestRecord[],
+  settings: Settings,
+): NonNullable<UnderstudyPart["distributions"]> => known(distributions(records, settings.percentiles), settings);
 
 function burstinessOf({ pattern, burstiness }: { readonly pattern: string; readonly burstiness: number }): number {
   return pattern === "gamma" ? burstiness : 1;
@@ -168,12 +183,13 @@ function goodput({ slo }: Settings, records: readonly RequestRecord[], durationS
   return { goodput: good / durationS, attainment: counted.length > 0 ? good / counted.length : 0 };
 }
 
-function throughput(records: readonly RequestRecord[]): Record<string, number | null> {
+function throughput(records: readonly RequestRecord[], hasTokens: boolean): Record<string, number | null> {
   const good = records.filter(isGoodAnswer);
   const spanS = (greatest(good, (r) => r.lastUs) - least(records, (r) => r.sendUs)) / 1e6;
   const per = (value: number) => (spanS > 0 ? value / spanS : null);
+  const tokens = per(good.reduce((sum, r) => sum + (hasTokens ? r.outputTokens : r.inputTokens), 0));
   return {
-    output_tokens_per_s: per(good.reduce((sum, r) => sum + r.outputTokens, 0)),
+    ...(hasTokens ? { output_tokens_per_s: tokens } : { input_tokens_per_s: tokens }),
     requests_per_s: per(good.length),
   };
 }
@@ -189,8 +205,10 @@ function steady(settings: Settings, records: readonly RequestRecord[]): Understu
     from_s: window.fromUs / 1e6,
     to_s: window.toUs / 1e6,
     request_throughput: ends.length / seconds,
-    output_throughput: records.reduce((sum, r) => sum + tokensWithin(r, window), 0) / seconds,
-    distributions: distributions(within, settings.percentiles) as Distributions,
+    ...(generates(settings.dialect) && {
+      output_throughput: records.reduce((sum, r) => sum + tokensWithin(r, window), 0) / seconds,
+    }),
+    distributions: latencies(within, settings),
   };
   return part;
 }
@@ -198,7 +216,7 @@ function steady(settings: Settings, records: readonly RequestRecord[]): Understu
 /** At most so many rows. */
 const ROWS_MOST = 3600;
 
-function timeseries(records: readonly RequestRecord[]): Moment[] {
+function timeseries(records: readonly RequestRecord[], hasTokens: boolean): Moment[] {
   const endUs = greatest(records, (r) => r.endUs || 0);
   if (!(endUs > 0)) return [];
   const stepUs = Math.max(1, Math.ceil(endUs / 1e6 / ROWS_MOST)) * 1e6;
@@ -208,6 +226,7 @@ function timeseries(records: readonly RequestRecord[]): Moment[] {
     completed: 0,
     tokens: 0,
     ttfts: [] as number[],
+    e2els: [] as number[],
     gaps: [] as number[],
   }));
   const row = (us: number) => rows[Math.min(rows.length - 1, Math.max(0, Math.floor(us / stepUs)))]!;
@@ -217,7 +236,8 @@ function timeseries(records: readonly RequestRecord[]): Moment[] {
     if (sendUs >= 0 && end >= 0) row(end).ended++;
     if (isGoodAnswer(record)) {
       row(end).completed++;
-      row(record.firstUs).ttfts.push((record.firstUs - sendUs) / 1000);
+      if (hasTokens) row(record.firstUs).ttfts.push((record.firstUs - sendUs) / 1000);
+      else row(end).e2els.push((record.lastUs - sendUs) / 1000);
     }
     const share = chunkUs.length > 0 ? record.outputTokens / chunkUs.length : 0;
     for (let i = 0; i < chunkUs.length; i++) {
@@ -238,9 +258,9 @@ function timeseries(records: readonly RequestRecord[]): Moment[] {
       running: sent - ended,
       sent,
       completed,
-      output_tokens: tokens,
-      ttft_p50: median(one.ttfts),
-      itl_p50: median(one.gaps),
+      ...(hasTokens
+        ? { output_tokens: tokens, ttft_p50: median(one.ttfts), itl_p50: median(one.gaps) }
+        : { e2el_p50: median(one.e2els) }),
     };
   });
 }

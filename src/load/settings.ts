@@ -1,5 +1,5 @@
 /** What is one run of `load`, once all options are read? */
-import type { LoadDialect } from "./answers/answer.ts";
+import type { LoadDialect } from "./answers/dialects.ts";
 import type { Ramp } from "./arrivals.ts";
 import type { DatasetOptions } from "./datasets/index.ts";
 import type { Slo } from "./measures.ts";

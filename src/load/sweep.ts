@@ -1,4 +1,4 @@
-/** How much can the server take? One run after the other, with more load each time, until too few requests keep the limits. */
+/** Makes one run after the other, with more load each time, until too few requests keep the limits. */
 import type { Result, SweepPoint } from "../report/result.ts";
 import { type Around, Load, type Loaded } from "./load.ts";
 import type { Slo } from "./measures.ts";
@@ -76,18 +76,32 @@ function withPoints(loaded: Loaded, sweep: readonly SweepPoint[]): Loaded {
   return { ...loaded, result: { ...result, understudy: { ...result.understudy, sweep } } };
 }
 
-const HEADINGS = ["req/s", "tok/s", "TTFT p50", "TTFT p99", "TPOT p50", "E2EL p99", "good"];
+type Cell = (point: SweepPoint) => string | undefined;
 
-/** A row per run, and which value was the last to keep the limits. */
+const ms =
+  (metric: string, q: `p${number}`): Cell =>
+  ({ distributions }) =>
+    distributions[metric]?.[q]?.toFixed(2);
+
+const COLUMNS: readonly (readonly [heading: string, cell: Cell])[] = [
+  ["req/s", (point) => point.request_throughput.toFixed(2)],
+  ["tok/s", (point) => point.output_throughput?.toFixed(1)],
+  ["TTFT p50", ms("ttft", "p50")],
+  ["TTFT p99", ms("ttft", "p99")],
+  ["TPOT p50", ms("tpot", "p50")],
+  ["E2EL p50", ms("e2el", "p50")],
+  ["E2EL p99", ms("e2el", "p99")],
+];
+const GOOD: (typeof COLUMNS)[number] = [
+  "good",
+  ({ attainment }) => (typeof attainment === "number" ? `${(attainment * 100).toFixed(1)} %` : undefined),
+];
+
+/** Returns a row per run, without columns of which no run has a value, and the last value that kept the limits. */
 export function sweepLines({ points, keptLimits }: Swept, plan: SweepPlan): string[] {
-  const rows = points.map((point, i) => {
-    const ms = (metric: string, q: `p${number}`) => point.distributions[metric]?.[q]?.toFixed(2) ?? "-";
-    const good = typeof point.attainment === "number" ? `${(point.attainment * 100).toFixed(1)} %` : "-";
-    const speeds = [point.request_throughput.toFixed(2), point.output_throughput.toFixed(1)];
-    const latencies = [ms("ttft", "p50"), ms("ttft", "p99"), ms("tpot", "p50"), ms("e2el", "p99")];
-    return [String(plan.values[i]), ...speeds, ...latencies, good];
-  });
-  const lines = columns([[plan.over, ...HEADINGS], ...rows]);
+  const used = [...COLUMNS.filter(([, cell]) => points.some((point) => cell(point) !== undefined)), GOOD];
+  const rows = points.map((point, i) => [String(plan.values[i]), ...used.map(([, cell]) => cell(point) ?? "-")]);
+  const lines = columns([[plan.over, ...used.map(([heading]) => heading)], ...rows]);
   if (plan.until === null) return lines;
   const { slo, share } = plan.until;
   const limits = Object.entries(slo).map(([metric, ms]) => `${metric} <= ${ms} ms`);

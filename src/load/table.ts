@@ -1,4 +1,4 @@
-/** What does a run show on the terminal when it is over? vLLM's labels in vLLM's order, then our own rows. */
+/** The tables that a run prints when it is over: vLLM's labels in vLLM's order, then our own rows. */
 import type { Distribution, Result, UnderstudyPart } from "../report/result.ts";
 import type { Settings } from "./settings.ts";
 import type { FlatMetric } from "./vllm-keys.ts";
@@ -19,6 +19,8 @@ const NAMES: Readonly<Record<string, readonly [short: string, heading: string]>>
 export function vllmTable(settings: Settings, result: Result): string[] {
   const value = (key: string) => result[key] as number;
   const rate = result.request_rate;
+  // vLLM prints none of these rows for its pooling backends.
+  const tokens = (lines: () => string[]) => ("total_output_tokens" in result ? lines() : []);
   const lines = [
     centred(" Serving Benchmark Result ", "="),
     whole("Successful requests:", value("completed")),
@@ -27,12 +29,14 @@ export function vllmTable(settings: Settings, result: Result): string[] {
     ...(typeof rate === "number" ? [decimal("Request rate configured (RPS):", rate)] : []),
     decimal("Benchmark duration (s):", value("duration")),
     whole("Total input tokens:", value("total_input_tokens")),
-    whole("Total generated tokens:", value("total_output_tokens")),
+    ...tokens(() => [whole("Total generated tokens:", value("total_output_tokens"))]),
     decimal("Request throughput (req/s):", value("request_throughput")),
     ...(settings.slo === null ? [] : [decimal("Request goodput (req/s):", value("request_goodput"))]),
-    decimal("Output token throughput (tok/s):", value("output_throughput")),
-    decimal("Peak output token throughput (tok/s):", value("max_output_tokens_per_s")),
-    decimal("Peak concurrent requests:", value("max_concurrent_requests")),
+    ...tokens(() => [
+      decimal("Output token throughput (tok/s):", value("output_throughput")),
+      decimal("Peak output token throughput (tok/s):", value("max_output_tokens_per_s")),
+      decimal("Peak concurrent requests:", value("max_concurrent_requests")),
+    ]),
     decimal("Total token throughput (tok/s):", value("total_token_throughput")),
   ];
   for (const [metric, [short, heading]] of Object.entries(NAMES)) {
@@ -70,8 +74,10 @@ const ROWS: readonly (readonly [label: string, metric: string])[] = [
 export function ourTable(settings: Settings, { understudy }: Result, metrics: readonly FlatMetric[]): string[] {
   const part = understudy as UnderstudyPart & Record<string, Record<string, number> | undefined>;
   const { distributions = {}, steady, sched_delay_ms: delay } = understudy;
-  const shown = ROWS.filter(([, metric]) =>
-    metrics.some((one) => metric === one || metric.startsWith(`${one}_`) || (one === "itl" && metric === "icl")),
+  const shown = ROWS.filter(
+    ([, metric]) =>
+      metric in distributions &&
+      metrics.some((one) => metric === one || metric.startsWith(`${one}_`) || (one === "itl" && metric === "icl")),
   );
   const quantiles = [50, 99].filter((q) => settings.percentiles.includes(q));
   const headings = (of: string) => ["mean", ...quantiles.map((q) => `p${q}`)].map((one) => `${of}${one}`);
@@ -107,6 +113,11 @@ export function ourTable(settings: Settings, { understudy }: Result, metrics: re
       line("output", `${throughput.output_tokens_per_s.toFixed(1)} tokens/s from the first send to the last chunk`),
     );
   }
+  if (typeof throughput.input_tokens_per_s === "number") {
+    lines.push(
+      line("input", `${throughput.input_tokens_per_s.toFixed(1)} tokens/s from the first send to the last answer`),
+    );
+  }
   const { retries, tokens_per_s_per_user: perUser } = understudy;
   if (perUser && perUser.count > 0) {
     const values = ["mean", "p50", "p10", "p1"]
@@ -121,9 +132,10 @@ export function ourTable(settings: Settings, { understudy }: Result, metrics: re
     lines.push(line("retries", `${count}, of ${requests} requests: ${share.toFixed(3)} per request`));
   } else lines.push(line("retries", "0 (no --retries: nothing was sent again)"));
   if (steady) {
-    const window = steady as typeof steady & { request_throughput: number; output_throughput: number };
+    const window = steady as typeof steady & { request_throughput: number; output_throughput?: number };
     const span = `${steady.from_s.toFixed(2)} s to ${steady.to_s.toFixed(2)} s`;
-    const speeds = `${window.request_throughput.toFixed(2)} requests/s, ${window.output_throughput.toFixed(1)} tokens/s`;
+    const tokens = window.output_throughput === undefined ? "" : `, ${window.output_throughput.toFixed(1)} tokens/s`;
+    const speeds = `${window.request_throughput.toFixed(2)} requests/s${tokens}`;
     lines.push(line("steady", `${span}: ${speeds}`));
   }
   const { goodput, attainment } = understudy as { goodput?: number; attainment?: number };

@@ -1,6 +1,7 @@
 /**
  * Finds how wrong our own numbers were. Understudy says what each request really experienced (docs/truth-log.md): it is asked
- * while it runs, or its truth log is read, and rows are joined by `X-Request-Id`. Durations are compared, so no clocks are.
+ * while it runs, or its truth log is read, and rows are joined by `X-Request-Id`, or by the id of the answer if the API has no
+ * other. Durations are compared, so no clocks are.
  */
 import { jsonObjectIn, type LooseObject } from "../config/json-object.ts";
 import type { Cancel, Clock } from "../host/clock.ts";
@@ -211,6 +212,9 @@ export function tokensIn(value: unknown): number | null {
   return tokens;
 }
 
+/** Returns the id by which a record and a row of the truth belong together. */
+export const joinIdOf = ({ answerId, requestId }: RequestRecord): string => answerId ?? requestId;
+
 /** Measured minus true, in milliseconds. Records learn when they were scheduled. */
 export function compareWithTruth(records: readonly RequestRecord[], lines: Iterable<string>): TruthResult {
   const steps = new TokenTimes();
@@ -231,7 +235,7 @@ export function compareWithTruth(records: readonly RequestRecord[], lines: Itera
   }
   const good = records.filter(isGoodAnswer);
   // Ids that came twice are left out: nobody knows whose row is whose.
-  const byId = new Map(good.filter(({ requestId }) => told.get(requestId) === 1).map((one) => [one.requestId, one]));
+  const byId = new Map(good.filter((one) => told.get(joinIdOf(one)) === 1).map((one) => [joinIdOf(one), one]));
   const [ttft, itl, e2el, late]: number[][] = [[], [], [], []];
   let joined = 0;
   let withoutGaps = 0;

@@ -43,7 +43,7 @@ export type FailureClass =
   | "error event"
   | "malformed"
   | "no token"
-  /** The stream ended in order, but no choice has a finish reason. */
+  /** The stream ended in order, but without the end that its API requires: a finish reason, or an event. */
   | "incomplete"
   | "cancelled"
   /** The run ended first. */
@@ -52,6 +52,10 @@ export type FailureClass =
 /** What came of one request. */
 export interface RequestRecord extends ReportRecord {
   scheduledUs?: number;
+  /** The id that the server gave the answer, if its API has no other; null or missing: `requestId` names it. */
+  readonly answerId?: string | null;
+  /** When the event without output came that ends an answer of this API; NaN or missing: it has no such event. */
+  readonly finishedUs?: number;
   readonly chunkUs: Float64Array;
   /** How many tokens each chunk carried (0: not said). */
   readonly chunkTokens: Int32Array;
@@ -67,6 +71,6 @@ export interface RequestRecord extends ReportRecord {
   readonly failure: { readonly kind: FailureClass; readonly message: string } | null;
   /** What was done to it on purpose; its times are nobody's latencies. Null: nothing. */
   readonly disturbed: "cancelled" | "slow reader" | null;
-  /** False: the stream ended well, but without `[DONE]`. */
+  /** True if the last event of the stream came. False: the stream ended well, but without `[DONE]`. */
   readonly done: boolean;
 }

@@ -1,8 +1,9 @@
 /**
- * What would `vllm bench serve` have written? Its flat keys with its own definitions: vllm 0.33.0, `benchmarks/serve.py`,
- * calculate_metrics and benchmark.
+ * Makes the flat keys that `vllm bench serve` writes, with its own definitions: vllm 0.33.0, `benchmarks/serve.py`,
+ * calculate_metrics, calculate_metrics_for_embeddings and benchmark.
  */
 import { percentile } from "../report/distribution.ts";
+import { generates } from "./answers/dialects.ts";
 import { greatest, isFailed, isGoodAnswer, least, pooled, type Slo } from "./measures.ts";
 import type { Settings } from "./settings.ts";
 import type { RequestRecord } from "./types.ts";
@@ -10,7 +11,8 @@ import type { RequestRecord } from "./types.ts";
 export type FlatMetric = "ttft" | "tpot" | "itl" | "e2el";
 export const FLAT_METRICS: readonly FlatMetric[] = ["ttft", "tpot", "itl", "e2el"];
 
-export interface FlatOptions extends Pick<Settings, "metrics" | "percentiles" | "slo" | "concurrency" | "detailed"> {
+export interface FlatOptions
+  extends Pick<Settings, "dialect" | "metrics" | "percentiles" | "slo" | "concurrency" | "detailed"> {
   /** Requests per second; Infinity: all at once, as in a closed loop. */
   readonly rate: number;
   readonly durationS: number;
@@ -22,11 +24,14 @@ export interface MetricValues {
   readonly values: Float64Array;
 }
 
-/** In its order; the metrics' own keys stand at the end. */
+/** Returns the keys in vLLM's order; those of the metrics stand at the end. */
 export function flatKeys(records: readonly RequestRecord[], options: FlatOptions): Record<string, unknown> {
-  const counted = records.filter(({ disturbed, failure }) => disturbed === null && failure?.kind !== "unfinished");
+  const counted = records
+    .filter(({ disturbed, failure }) => disturbed === null && failure?.kind !== "unfinished")
+    .map(endedAsVllm);
   const good = counted.filter(isGoodAnswer);
   const { durationS } = options;
+  if (!generates(options.dialect)) return poolingKeys(counted, options);
   const input = sum(good, (r) => r.inputTokens);
   const output = sum(good, (r) => r.outputTokens);
   const peaks = perSecond(good);
@@ -41,7 +46,7 @@ export function flatKeys(records: readonly RequestRecord[], options: FlatOptions
     output_throughput: output / durationS,
     total_token_throughput: (input + output) / durationS,
     ...(options.detailed ? detailed(counted) : {}),
-    latencies: counted.map((r) => (r.failure === null ? (r.lastUs - r.sendUs) / 1e6 : 0)),
+    latencies: latenciesOf(counted),
     // A closed loop is there an infinite rate: all requests arrive at once.
     queue_times: counted.map((r) => (r.sendUs - (Number.isFinite(options.rate) ? r.intendedUs : 0)) / 1e6 || 0),
     max_output_tokens_per_s: peaks.tokens,
@@ -50,6 +55,36 @@ export function flatKeys(records: readonly RequestRecord[], options: FlatOptions
     ...Object.assign({}, ...flatValues(good, options).map((one) => statistics(one, options.percentiles))),
   };
 }
+
+/** vLLM takes the end of a response from its last event, not from its last piece of output. */
+function endedAsVllm(record: RequestRecord): RequestRecord {
+  const { finishedUs = Number.NaN } = record;
+  return Number.isNaN(finishedUs) || record.failure !== null ? record : { ...record, lastUs: finishedUs };
+}
+
+/** The keys of vLLM's pooling backends, and two that it leaves out: the number of failed requests, and goodput if limits are set. */
+function poolingKeys(counted: readonly RequestRecord[], options: FlatOptions): Record<string, unknown> {
+  const good = counted.filter(isGoodAnswer);
+  const { durationS, slo } = options;
+  const input = sum(good, (r) => r.inputTokens);
+  const { input_lens: lengths, start_times: starts, errors } = detailed(counted);
+  return {
+    duration: durationS,
+    completed: good.length,
+    failed: counted.filter(isFailed).length,
+    total_input_tokens: input,
+    request_throughput: good.length / durationS,
+    ...(slo && { request_goodput: good.filter((r) => meetsAsVllm(r, slo)).length / durationS }),
+    total_token_throughput: input / durationS,
+    ...(options.detailed ? { input_lens: lengths, start_times: starts, errors } : {}),
+    latencies: latenciesOf(counted),
+    ...Object.assign({}, ...flatValues(good, options).map((one) => statistics(one, options.percentiles))),
+  };
+}
+
+/** In seconds; 0 for a request that failed. */
+const latenciesOf = (records: readonly RequestRecord[]): number[] =>
+  records.map((r) => (r.failure === null ? (r.lastUs - r.sendUs) / 1e6 : 0));
 
 function detailed(records: readonly RequestRecord[]): Record<string, unknown> {
   return {

@@ -1,5 +1,6 @@
 /** Finds what a reader of the numbers must know. Each warning is printed as well as written. */
-import { lateSends, type SendPacing } from "./late-sends.ts";
+import { DIALECTS, generates, type LoadDialect } from "./answers/dialects.ts";
+import { firstLatency, lateSends, type SendPacing } from "./late-sends.ts";
 import { CHUNKS_KEPT } from "./many-gaps.ts";
 import { isGoodAnswer, isIncomplete, saysTokens } from "./measures.ts";
 import type { RequestRecord } from "./types.ts";
@@ -12,7 +13,7 @@ export interface Evidence {
   readonly cpuShare: number;
   readonly measuredS: number;
   readonly stream: boolean;
-  readonly hasUsage: boolean;
+  readonly dialect: LoadDialect;
   /** Requests say how many tokens they want, and answers show how many they have. */
   readonly asksLength: boolean;
   /** Lines of the dataset that were no requests; turns dropped after a failure. */
@@ -31,14 +32,18 @@ const CPU_SHARE_OVER_S = 0.5;
 const OTHER_LENGTH_MOST = 0.01;
 
 export function warningsOf(evidence: Evidence): string[] {
-  const { records, warmUp, pace, cpuShare, stream, hasUsage, badLines, droppedTurns } = evidence;
+  const { records, warmUp, pace, cpuShare, badLines, droppedTurns, dialect } = evidence;
+  const { saysUsage, ignoresEos, end } = DIALECTS[dialect];
+  const hasTokens = generates(dialect);
+  const stream = evidence.stream || !hasTokens;
   const good = records.filter(isGoodAnswer);
   const found: string[] = [];
   const late = lateSends(records, pace);
   if (late.length > 0) {
     const limit = pace.capped ? "--concurrency or the client" : "the client";
+    const name = firstLatency(good);
     found.push(
-      `requests left late: ${late.join("; ")}: ${limit} was the limit. TTFT from the send hides it; see TTFT from the intended time`,
+      `requests left late: ${late.join("; ")}: ${limit} was the limit. ${name} from the send hides it; see ${name} from the intended time`,
     );
   }
   if (cpuShare > CPU_SHARE_MOST && evidence.measuredS > CPU_SHARE_OVER_S) {
@@ -49,8 +54,9 @@ export function warningsOf(evidence: Evidence): string[] {
   if (!stream)
     found.push("without streaming TTFT is the time of the whole answer, and there are no gaps between tokens");
   const silent = good.filter((r) => !r.usage).length;
-  if (hasUsage && silent > 0) {
-    found.push(`${silent} answers came without usage: their tokens are counted as chunks`);
+  if (saysUsage && silent > 0) {
+    const instead = hasTokens ? "their tokens are counted as chunks" : "their input tokens are those of the dataset";
+    found.push(`${silent} answers came without usage: ${instead}`);
   }
   if (evidence.folded > 0) {
     found.push(
@@ -70,15 +76,17 @@ export function warningsOf(evidence: Evidence): string[] {
   const asked = evidence.asksLength ? good.filter((r) => r.wantedTokens !== null && (stream || r.usage)) : [];
   const other = asked.filter((r) => r.outputTokens !== r.wantedTokens).length;
   if (other > OTHER_LENGTH_MOST * asked.length) {
-    found.push(`${other} of ${asked.length} answers are not as long as asked for; --ignore-eos asks for full length`);
+    found.push(
+      `${other} of ${asked.length} answers are not as long as asked for${ignoresEos ? "; --ignore-eos asks for full length" : ""}`,
+    );
   }
   const incomplete = records.filter(isIncomplete).length;
   if (incomplete > 0)
     found.push(
-      `${incomplete} streams ended without a finish_reason: they count as incomplete, and their times are in no latency`,
+      `${incomplete} streams ended without ${end}: they count as incomplete, and their times are in no latency`,
     );
   const noDone = good.filter((r) => !r.done).length;
-  if (stream && hasUsage && noDone > 0) found.push(`${noDone} streams ended without [DONE]`);
+  if (evidence.stream && saysUsage && noDone > 0) found.push(`${noDone} streams ended without [DONE]`);
   if (warmUp.some((r) => r.cachedTokens > 0)) {
     found.push("prompts of the warm-up were in the server's prefix cache: an earlier run left it warm");
   }
@@ -89,8 +97,8 @@ export function warningsOf(evidence: Evidence): string[] {
       `the server's metrics could not be read (${evidence.metricsMissing}); --no-server-metrics leaves them alone`,
     );
   }
-  if (evidence.estimatedLengths && evidence.asksLength) {
-    const known = hasUsage ? ", usage says what they were" : "";
+  if (evidence.estimatedLengths && (evidence.asksLength || !hasTokens)) {
+    const known = saysUsage ? ", usage says what they were" : "";
     found.push(`the server has no /tokenize: lengths of made-up prompts are estimated${known}`);
   }
   return found;

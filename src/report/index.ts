@@ -129,14 +129,16 @@ function plots(all: readonly Plot[]): Markup | null {
 }
 
 function timeline(
-  { ids, thresholdsMs: [mild, bad], outliers, intended, scheduled, failure }: Waterfall,
+  { ids, thresholdsMs: [mild, bad], outliers, intended, scheduled, first, failure }: Waterfall,
   all: number,
 ): Markup {
   const queued = scheduled.some((time) => time !== null);
+  // Answers without tokens have one part; requests that all failed have none of their own.
+  const isWhole = first.every((time) => time === null);
   const key = (color: string, text: string, kind = "") =>
     markup`<span><i class="${kind}" style="background:var(--${color})"></i>${text}</span>`;
   return markup`<figure class="wide"><figcaption><h3>Timeline</h3><p>${shareOf(ids.length, all, "requests")}, one bar each. Point at one for its numbers.</p>
-<div class="key">${intended.some((time) => time !== null) && key("grey", "sent late")}${queued ? [key("purple", "in the queue"), key("blue", "prefill")] : key("blue", "to the first token (queue and prefill)")}${key("green", "decode")}
+<div class="key">${intended.some((time) => time !== null) && key("grey", "sent late")}${isWhole ? key("blue", "to the end of the answer") : [queued ? [key("purple", "in the queue"), key("blue", "prefill")] : key("blue", "to the first token (queue and prefill)"), key("green", "decode")]}
 ${outliers.row.length > 0 && [key("orange", `token after ${mild} ms or more`, "tick"), key("red", `after ${bad} ms or more`, "tick")]}${failure.some(Boolean) && key("red", "failed (×)")}</div></figcaption>
 <div class="place" data-plot="waterfall"></div></figure>`;
 }

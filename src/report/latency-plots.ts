@@ -108,28 +108,34 @@ function shares({ bounds, counts }: Histogram, xs: readonly number[]): (number |
   });
 }
 
-/** TTFT by the length of the prompt; where all are about as long, that would be one line, and it is by the time of sending. */
+/**
+ * Plots TTFT by the length of the prompt, or by the time of sending if all prompts are about as long. Answers without tokens
+ * are plotted with the time of the whole answer.
+ */
 export function scatter(records: readonly ReportRecord[], { slo = {} }: UnderstudyPart): Plot | null {
-  const good = records.filter(({ firstUs, sendUs, failure }) => failure === null && firstUs >= sendUs);
+  const metric = records.some(({ firstUs }) => isNumber(firstUs)) ? "ttft" : "e2el";
+  const endUs = ({ firstUs, lastUs }: ReportRecord) => (metric === "ttft" ? firstUs : lastUs);
+  const label = labelOf(metric);
+  const good = records.filter((record) => record.failure === null && endUs(record) >= record.sendUs);
   if (good.length < 2) return null;
   good.sort((a, b) => a.inputTokens - b.inputTokens);
   const [shortest, longest] = [good[0]!.inputTokens, good.at(-1)!.inputTokens];
   const isAsLong = longest - shortest < ALIKE * longest;
   if (isAsLong) good.sort((a, b) => a.sendUs - b.sendUs);
-  const ttft = good.map(({ firstUs, sendUs }) => (firstUs - sendUs) / 1000);
-  const chosen = evenlyWithGreatest(ttft, DOTS);
-  const limit = slo.ttft;
+  const latencies = good.map((record) => (endUs(record) - record.sendUs) / 1000);
+  const chosen = evenlyWithGreatest(latencies, DOTS);
+  const limit = slo[metric];
   const lengths = shortest === longest ? longest : `${shortest} to ${longest}`;
   const about = isAsLong ? ` All prompts have ${lengths} tokens.` : "";
   const x = ({ inputTokens, sendUs }: ReportRecord) => (isAsLong ? drawable(sendUs / 1e6) : inputTokens);
   return {
     id: "scatter",
-    title: isAsLong ? "TTFT by time of sending" : "TTFT by input length",
+    title: `${label} by ${isAsLong ? "time of sending" : "input length"}`,
     note: `A dot is a request: ${shareOf(chosen.length, good.length, "requests")} with an answer.${about}`,
     x: { label: isAsLong ? "seconds" : "input tokens" },
     y: { label: "ms", from: 0 },
-    lines: [{ label: "TTFT", color: "blue", kind: "dots" }],
-    data: [chosen.map((at) => x(good[at]!)), chosen.map((at) => drawable(ttft[at]))],
+    lines: [{ label, color: "blue", kind: "dots" }],
+    data: [chosen.map((at) => x(good[at]!)), chosen.map((at) => drawable(latencies[at]))],
     marks: isNumber(limit) ? [{ axis: "y", at: limit, label: `SLO ${limit} ms`, color: "red" }] : [],
   };
 }
@@ -186,6 +192,16 @@ export function sweepPlots({ sweep = [], slo = {} }: UnderstudyPart): Plot[] {
       },
     ];
   });
+  const tokens: Plot = {
+    id: "sweep-tokens",
+    title: "Output tokens per second",
+    note: "",
+    x,
+    y: { label: "tokens/s", from: 0 },
+    lines: [{ label: "output tokens/s", color: "blue", kind: "line" }],
+    data: [xs, points.map((point) => drawable(point.output_throughput))],
+    marks: [],
+  };
   const goodput = points.some(({ request_goodput: good }) => isNumber(good));
   return [
     {
@@ -205,16 +221,7 @@ export function sweepPlots({ sweep = [], slo = {} }: UnderstudyPart): Plot[] {
       ],
       marks: [],
     },
-    {
-      id: "sweep-tokens",
-      title: "Output tokens per second",
-      note: "",
-      x,
-      y: { label: "tokens/s", from: 0 },
-      lines: [{ label: "output tokens/s", color: "blue", kind: "line" }],
-      data: [xs, points.map((point) => drawable(point.output_throughput))],
-      marks: [],
-    },
+    ...(points.some(({ output_throughput: tokens }) => isNumber(tokens)) ? [tokens] : []),
     ...plots,
   ];
 }

@@ -32,6 +32,8 @@ export interface Moment {
   /** Medians over the requests and tokens since the moment before, ms. */
   readonly ttft_p50?: number | null;
   readonly itl_p50?: number | null;
+  /** Median of answers without tokens, which have neither of these. */
+  readonly e2el_p50?: number | null;
 }
 
 /** The server's own numbers at a moment; names as `running`, `waiting`, `kv_usage` (0 to 1), `preemptions` (since the beginning). */
@@ -48,7 +50,8 @@ export interface SweepPoint {
   readonly request_rate?: number | null;
   readonly concurrency?: number | null;
   readonly request_throughput: number;
-  readonly output_throughput: number;
+  /** Missing if answers have no tokens. */
+  readonly output_throughput?: number;
   readonly request_goodput?: number | null;
   readonly attainment?: number | null;
   readonly distributions: Readonly<Record<string, Distribution>>;

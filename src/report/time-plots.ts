@@ -71,6 +71,15 @@ export function runPlots({ timeseries = [], steady }: UnderstudyPart): Plot[] {
         ],
         data: [positive(gauge("ttft_p50")), positive(gauge("itl_p50"))],
       }),
+    has("e2el_p50") &&
+      plot({
+        id: "latency-time",
+        title: "Latency over time",
+        note: "Medians of the answers since the moment before.",
+        y: { label: "ms", log: true },
+        lines: [{ label: "E2E p50", color: "green", kind: "line" }],
+        data: [positive(gauge("e2el_p50"))],
+      }),
   ].filter(isThere);
 }
 

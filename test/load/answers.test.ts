@@ -7,6 +7,7 @@ import { flatKeys } from "../../src/load/vllm-keys.ts";
 import { bytesOf, chatEvent, chunk, END, event, HEAD, read, recordOf, usageEvent, workedExample } from "./played.ts";
 
 const FLAT = {
+  dialect: "openai-chat",
   metrics: ["ttft", "tpot", "itl", "e2el"],
   percentiles: [99],
   slo: null,

@@ -8,18 +8,18 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { WallClock } from "../../src/host/clock.ts";
-import type { LoadDialect } from "../../src/load/answers/answer.ts";
+import { generates, LOAD_DIALECTS, type LoadDialect } from "../../src/load/answers/dialects.ts";
 import { ServerTalk, Unmeasured } from "../../src/load/server.ts";
 import { TraceError } from "../../src/traces/trace.ts";
 import { main } from "../program.ts";
 import { times } from "../size.ts";
-import { loadOn } from "./loaded.ts";
+import { loadOn, SETTINGS } from "./loaded.ts";
 import { bytesOf, read } from "./played.ts";
 import { rawServer } from "./raw-server.ts";
 
 setDefaultTimeout(60_000);
 const HEAD = "HTTP/1.1 200 OK\r\n\r\n";
-const DIALECTS: readonly LoadDialect[] = ["openai-chat", "openai", "triton-generate", "triton-http"];
+const DIALECTS = LOAD_DIALECTS.filter((dialect) => dialect !== "triton-grpc");
 
 /** Values that break code which trusts them: objects that are no primitive, lists, null, numbers beyond all counts. */
 const junk = fc.oneof(
@@ -53,16 +53,32 @@ const NAMES = [
     "data",
     "name",
   ],
+  ...["type", "response", "status", "output", "item", "incomplete_details", "reason", "input_tokens", "output_tokens"],
+  ...["input_tokens_details", "content_block", "stop_reason", "partial_json", "thinking", "embedding", "object"],
+];
+/** Types of events: junk as the members of such an object reaches what a reader does with the event. */
+const TYPES = [
+  ...["response.output_text.delta", "response.output_item.added", "response.completed", "response.incomplete"],
+  ...[
+    "response.failed",
+    "message_start",
+    "content_block_start",
+    "content_block_delta",
+    "message_delta",
+    "message_stop",
+  ],
 ];
 /** JSON with the names that are looked at, and junk or more of it as their values. */
 const { json } = fc.letrec((tie) => ({
   json: fc.oneof({ maxDepth: 4 }, junk, fc.array(tie("json"), { maxLength: 3 }), tie("fields")),
-  fields: fc.dictionary(fc.constantFrom(...NAMES), tie("json"), { maxKeys: 5 }),
+  fields: fc
+    .tuple(fc.dictionary(fc.constantFrom(...NAMES), tie("json"), { maxKeys: 5 }), fc.option(fc.constantFrom(...TYPES)))
+    .map(([fields, type]) => (type === null ? fields : { ...fields, type })),
 }));
 
 function ends(text: string, dialect: LoadDialect, stream: boolean, keepText: boolean): void {
   const { exchange, ended } = read([[1, bytesOf(text)]], {
-    dialect: dialect as "openai-chat",
+    dialect,
     stream,
     keepText,
     closes: true,
@@ -111,7 +127,7 @@ function answersWith(value: unknown): ReturnType<typeof Bun.serve> {
     hostname: "127.0.0.1",
     port: 0,
     fetch: (request) => {
-      const isStream = /completions|generate_stream/.test(request.url);
+      const isStream = /completions|responses|messages|generate_stream/.test(request.url);
       return new Response(isStream ? `data: ${text}\n\n` : text, { headers: { "content-type": "text/event-stream" } });
     },
   });
@@ -131,7 +147,8 @@ test("any JSON from each path that load asks: it ends with a result, or a senten
       const clock = new WallClock();
       try {
         const truth = withTruth ? { log: null } : null;
-        const more = { count: 1, dialect, timeoutS: 5, metricsUrl: `${server.url}metrics`, truth };
+        const dataset = generates(dialect) ? SETTINGS.dataset : { name: "random" as const, inputLen: 4 };
+        const more = { count: 1, dialect, dataset, timeoutS: 5, metricsUrl: `${server.url}metrics`, truth };
         const talk = new ServerTalk(server.url.origin, { headers: {}, tls: { rejectUnauthorized: true } }, clock);
         expect(typeof (await talk.model(dialect, null))).toBe("string");
         await loadOn({ url: server.url.origin, asked: [], connections: () => 0, stop() {} }, more);

@@ -28,6 +28,9 @@ export const ENDLESS: Readonly<Record<string, Endless>> = {
   "an error's text": ["HTTP/1.1 500 No\r\n\r\n", filled("a")],
   "a body that is no event": [`${OK}\r\n`, filled("a")],
   "events without JSON": [`${OK}\r\n`, filled("data: a\n\n")],
+  "deltas of a response": [`${OK}\r\n`, filled('data: {"type":"response.output_text.delta","delta":"a"}\n\n')],
+  "deltas of a message": [`${OK}\r\n`, filled('data: {"type":"content_block_delta","delta":{"text":"a"}}\n\n')],
+  "an embedding": [`${OK}\r\n{"data":[{"embedding":[`, filled("0.125,")],
   "events that say a token each": [`${OK}\r\n`, filled('data: {"choices":[{"delta":{"content":"a"}}]}\n\n')],
 };
 

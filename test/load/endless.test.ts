@@ -4,7 +4,13 @@ import { ENDLESS, type EndlessServer, endlessServer, watched } from "./endless-s
 
 setDefaultTimeout(60_000);
 const CHAT = "/v1/chat/completions";
-const LOAD = ["--model", "m", "--num-prompts", "4", "--concurrency", "4", "--input-len", "4", "--output-len", "4"];
+/** Endless answers of other APIs than chat. */
+const APIS: Readonly<Record<string, readonly [backend: string, path: string]>> = {
+  "deltas of a response": ["openai-responses", "/v1/responses"],
+  "deltas of a message": ["anthropic-messages", "/v1/messages"],
+  "an embedding": ["openai-embeddings", "/v1/embeddings"],
+};
+const LOAD = ["--model", "m", "--num-prompts", "4", "--concurrency", "4", "--input-len", "4"];
 /** What a reader may hold beside what the program takes anyway. */
 const HELD_MB_MOST = 300;
 /** A client that has read so much of one answer would have read on for ever. */
@@ -25,8 +31,9 @@ let server: EndlessServer | null = null;
 afterAll(() => server?.stop());
 
 test.each(Object.keys(ENDLESS))("load ends with a reason where a server sends %s without end", async (name) => {
-  server = endlessServer({ [CHAT]: ENDLESS[name]! });
-  const { code, err, peakMb } = await load(server);
+  const [backend, path] = APIS[name] ?? ["openai-chat", CHAT];
+  server = endlessServer({ [path]: ENDLESS[name]! });
+  const { code, err, peakMb } = await load(server, "--backend", backend);
   server.stop();
   expect({ name, code, err }).toMatchObject({ code: 1, err: expect.stringContaining("no request was answered") });
   expect(err).not.toContain("no end after");

@@ -117,6 +117,39 @@ test("64 MiB of all answers under way", () => {
   expect(events().isOver).toBe(false);
 });
 
+test("the same limits for an event and the chunks of a response and of a message, and for a whole embedding", () => {
+  const tokens = {
+    "openai-responses": '{"type":"response.output_text.delta","delta":"a"}',
+    "anthropic-messages": '{"type":"content_block_delta","delta":{"type":"text_delta","text":"a"}}',
+  } as const;
+  for (const [name, token] of Object.entries(tokens)) {
+    const dialect = name as keyof typeof tokens;
+    const open = [
+      [0, bytesOf(`${HEAD}\r\ndata: `)],
+      [1, Buffer.alloc(EVENT_LIMIT + 1, "a")],
+    ] as const;
+    expect(read(open, { dialect }).exchange).toMatchObject({ over: true, answer: { failure: { kind: "malformed" } } });
+    const piece = bytesOf(`data: ${token}\n\n`.repeat(4096));
+    const pieces = [[0, bytesOf(`${HEAD}\r\n`)], ...Array.from({ length: 260 }, () => [1, piece] as const)] as const;
+    const { exchange } = read(pieces, { dialect });
+    expect(exchange).toMatchObject({ over: true, answer: { failure: { kind: "malformed" } } });
+    expect(exchange.answer.chunks).toBeLessThanOrEqual(1_048_576);
+  }
+  const vector = (bytes: number) => `${HEAD}\r\n${'{"data":[{"embedding":[0.5]}]}'.padEnd(bytes)}`;
+  expect(failureOf(vector(WHOLE_LIMIT), { dialect: "openai-embeddings", stream: false })).toBeNull();
+  expect(failureOf(vector(WHOLE_LIMIT + 1), { dialect: "openai-embeddings", stream: false })).toMatchObject({
+    kind: "malformed",
+  });
+});
+
+test("256 characters of the id of a response", () => {
+  const idOf = (length: number) => {
+    const event = JSON.stringify({ type: "response.created", response: { id: "r".repeat(length) } });
+    return read([[1, bytesOf(`${HEAD}\r\ndata: ${event}\n\n`)]], { dialect: "openai-responses" }).exchange.answer.id;
+  };
+  expect([idOf(256)?.length, idOf(257)]).toEqual([256, null]);
+});
+
 test("500,000 lists and objects of an answer's JSON", () => {
   const body = (lists: number) => `{"choices":[{"message":{"content":"a"}}],"more":[${"[],".repeat(lists - 5)}0]}`;
   const failure = (lists: number) => failureOf(`${HEAD}\r\n${body(lists)}`, { stream: false });

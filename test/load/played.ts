@@ -1,5 +1,6 @@
 /** Answers as a server would send them, byte by byte: for tests of who reads them. */
 import { Patterns } from "../../src/load/answers/answer.ts";
+import type { LoadDialect } from "../../src/load/answers/dialects.ts";
 import { ClientExchange } from "../../src/load/exchange.ts";
 import type { RequestRecord } from "../../src/load/types.ts";
 
@@ -56,7 +57,13 @@ export interface Read {
 /** Gives the pieces to a new exchange at their times; `patterns` may be those of answers before it. */
 export function read(
   pieces: readonly (readonly [us: number, bytes: Uint8Array])[],
-  { patterns = new Patterns(), stream = true, dialect = "openai-chat" as const, keepText = false, closes = false } = {},
+  {
+    patterns = new Patterns(),
+    stream = true,
+    dialect = "openai-chat" as LoadDialect,
+    keepText = false,
+    closes = false,
+  } = {},
 ): Read {
   let ended = false;
   const exchange = new ClientExchange({ dialect, stream, patterns, expected: 4, keepText }, () => {

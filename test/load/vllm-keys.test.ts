@@ -34,6 +34,7 @@ const records = recorded.requests.map((request, index): RequestRecord => {
 });
 
 const keys = flatKeys(records, {
+  dialect: "openai-chat",
   metrics: FLAT_METRICS,
   percentiles: recorded.percentiles,
   slo: recorded.goodput,

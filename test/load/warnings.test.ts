@@ -20,7 +20,7 @@ const QUIET: Evidence = {
   cpuShare: 0.8,
   measuredS: 10,
   stream: true,
-  hasUsage: true,
+  dialect: "openai-chat",
   asksLength: true,
   badLines: 0,
   droppedTurns: 0,
@@ -35,11 +35,11 @@ test("nothing is said of lengths where no request can ask for one, or nobody tel
   const whole = warningsOf({
     ...QUIET,
     records: other.map((r) => ({ ...r, usage: false })),
-    hasUsage: false,
+    dialect: "triton-http",
     stream: false,
   });
   expect(whole).toEqual([expect.stringContaining("without streaming")]);
-  const estimated = warningsOf({ ...QUIET, hasUsage: false, estimatedLengths: true });
+  const estimated = warningsOf({ ...QUIET, dialect: "triton-http", estimatedLengths: true });
   expect(estimated).toEqual(["the server has no /tokenize: lengths of made-up prompts are estimated"]);
 });
 

@@ -1,6 +1,7 @@
-/** What did the user of `understudy load` type? Other tools' names become ours, lists become one value each. */
+/** Reads the command line of `understudy load`. Other tools' names become ours, lists become one value each. */
 import type { UsageError } from "../../options/given.ts";
 import { nearest } from "../../options/lookup.ts";
+import { ownValue } from "../../options/option.ts";
 import { takeOptions } from "../../options/take-options.ts";
 import { type LoadValues, loadAliases, loadOptions, loadShortFlags } from "./load-options.ts";
 
@@ -9,8 +10,14 @@ export interface LoadArguments {
   readonly help: boolean;
 }
 
-/** aiperf's word for what vLLM calls a backend. */
-const ENDPOINT_TYPES: Readonly<Record<string, string>> = { chat: "openai-chat", completions: "openai" };
+/** aiperf's words for the backends of vLLM. */
+const ENDPOINT_TYPES: Readonly<Record<string, string>> = {
+  chat: "openai-chat",
+  completions: "openai",
+  responses: "openai-responses",
+  messages: "anthropic-messages",
+  embeddings: "openai-embeddings",
+};
 
 export function takeLoadArguments(argv: readonly string[]): LoadArguments | UsageError {
   const words: string[] = [];
@@ -26,8 +33,11 @@ export function takeLoadArguments(argv: readonly string[]): LoadArguments | Usag
     let value = equals < 0 ? undefined : typed.slice(equals + 1);
     if (written === "endpoint-type") {
       value ??= argv[++at];
-      const backend = ENDPOINT_TYPES[value ?? ""];
-      if (backend === undefined) return { error: `--endpoint-type: takes chat or completions, not "${value ?? ""}"` };
+      const backend = ownValue(ENDPOINT_TYPES, value ?? "");
+      if (backend === undefined) {
+        const accepted = Object.keys(ENDPOINT_TYPES).join(" or ");
+        return { error: `--endpoint-type: takes ${accepted}, not "${value ?? ""}"` };
+      }
       words.push(`--backend=${backend}`);
       continue;
     }

@@ -1,4 +1,6 @@
-/** What can `understudy load` be told? One table, with the names that users of vllm bench serve and aiperf type. */
+/** The options of `understudy load`: one table, with the names that users of vllm bench serve and aiperf type. */
+
+import { LOAD_DIALECTS } from "../../load/answers/dialects.ts";
 import { DATASET_NAMES, parseThinkTime, THINK_FORM, type ThinkTime } from "../../load/datasets/index.ts";
 import { FLAT_METRICS } from "../../load/vllm-keys.ts";
 import {
@@ -39,10 +41,10 @@ export const loadOptions = {
   ...inGroup("Target", {
     url: { ...httpUrl, default: "http://127.0.0.1:8000", about: "The server. Also -u, --base-url." },
     backend: {
-      ...choice("openai-chat", "openai", "triton-generate", "triton-http", "triton-grpc"),
+      ...choice(...LOAD_DIALECTS),
       default: "openai-chat",
       about:
-        "What is spoken: chat, completions; of a Triton server generate_stream, infer, or gRPC. Also --endpoint-type chat|completions.",
+        "The API of the requests: chat, completions, responses, Anthropic's messages, embeddings; of a Triton server generate_stream, infer, or gRPC. Also --endpoint-type chat|completions|responses|messages|embeddings.",
     },
     endpoint: {
       ...freeText("PATH", "a path that begins with /"),
@@ -56,8 +58,8 @@ export const loadOptions = {
     },
     "api-key": {
       ...freeText("KEY", "a key"),
-      default: "OPENAI_API_KEY from the environment",
-      about: "Sent as Authorization: Bearer.",
+      default: "OPENAI_API_KEY from the environment; for anthropic-messages ANTHROPIC_API_KEY",
+      about: "Sent as Authorization: Bearer, to anthropic-messages also as x-api-key.",
     },
     header: { ...headers, default: "none", about: "More headers; may be given several times." },
     insecure: { ...onlyOn, default: "false", about: "Certificates are not checked." },
@@ -227,7 +229,7 @@ export const loadOptions = {
     "percentile-metrics": {
       ...namesFrom(FLAT_METRICS),
       default: FLAT_METRICS.join(","),
-      about: "What is in the table and in the flat keys.",
+      about: "Metrics of the table and of the flat keys; openai-embeddings has e2el alone.",
     },
     "metric-percentiles": {
       ...percentileList,
@@ -301,8 +303,8 @@ export function loadHelp(): string {
   return [
     "understudy load [options]",
     "",
-    "Sends requests to a server with an OpenAI-compatible API, or to Triton, and measures what comes back. Prompts are",
-    "made up unless a dataset says otherwise. docs/load.md says how everything is measured.",
+    "Sends requests to a server with OpenAI's or Anthropic's API, or to Triton, and measures the answers. Prompts are made",
+    "up unless a dataset says otherwise. docs/load.md says how everything is measured.",
     "",
     "Exit code: 0 something was measured, 1 nothing was, 2 it could not begin (flags, files, no server, no such model).",
     "",

@@ -1,9 +1,10 @@
-/** What do the options of `understudy load` mean together? Defaults that depend on others, and what excludes what. */
-
+/** Turns the options of `understudy load` into settings: defaults that depend on other options, and options that exclude each other. */
+import { generates } from "../../load/answers/dialects.ts";
 import type { LoopSettings, Settings } from "../../load/settings.ts";
 import { FLAT_METRICS } from "../../load/vllm-keys.ts";
 import type { UsageError } from "../../options/given.ts";
 import { traceOptionsOf } from "../trace-options.ts";
+import { backendHeaders, DEFAULT_BACKEND, refusedByBackend } from "./load-backends.ts";
 import type { LoadValues } from "./load-options.ts";
 
 const TIMED = ["mooncake", "bailian", "weka", "azure", "burstgpt", "otel"];
@@ -23,7 +24,7 @@ export function settingsOf(values: LoadValues, around: Surroundings): Settings |
   if (values.endpoint !== undefined && !values.endpoint.startsWith("/")) {
     return { error: `--endpoint ${values.endpoint}: takes a path that begins with /` };
   }
-  const loop = notOverGrpc(values) ?? notOfTriton(values) ?? loopOf(values);
+  const loop = refusedByBackend(values) ?? loopOf(values);
   if ("error" in loop) return loop;
   const closed = loop.kind === "closed";
   if (values["cancel-rate"] && values["slow-reader-rate"] && values["cancel-rate"] + values["slow-reader-rate"] > 100) {
@@ -32,15 +33,16 @@ export function settingsOf(values: LoadValues, around: Surroundings): Settings |
   const ca = values["ssl-ca-certs"] === undefined ? null : around.read(values["ssl-ca-certs"]);
   if (ca !== null && !ca.includes("BEGIN CERTIFICATE"))
     return { error: `--ssl-ca-certs ${values["ssl-ca-certs"]}: holds no certificate in PEM form, or cannot be read` };
-  const key = values["api-key"] ?? around.env.OPENAI_API_KEY;
+  const { backend = DEFAULT_BACKEND } = values;
+  const hasTokens = generates(backend);
   const log = values["check-truth-log"] ?? null;
   const metricsUrl = values["metrics-url"]?.href ?? `${url.href.replace(/\/$/, "")}/metrics`;
   return {
     url,
     endpoint: values.endpoint ?? null,
-    dialect: values.backend ?? "openai-chat",
+    dialect: backend,
     model: values.model ?? null,
-    headers: { ...(key ? { Authorization: `Bearer ${key}` } : {}), ...values.header },
+    headers: backendHeaders(values, around.env),
     insecure: values.insecure ?? false,
     ca,
     loop,
@@ -64,14 +66,14 @@ export function settingsOf(values: LoadValues, around: Surroundings): Settings |
       think: values["think-time"],
     },
     skipBad: values["skip-bad"] ?? false,
-    stream: !(values["no-stream"] ?? values.backend === "triton-http"),
+    stream: !(values["no-stream"] ?? (backend === "triton-http" || !hasTokens)),
     legacyMaxTokens: values["legacy-max-tokens"] ?? false,
     ignoreEos: values["ignore-eos"] ?? false,
     minTokens: values["min-tokens"] ?? null,
     temperature: values.temperature ?? null,
     extraBody: values["extra-body"] ?? {},
     slo: values.goodput ?? values["sweep-until"]?.slo ?? null,
-    metrics: values["percentile-metrics"] ?? FLAT_METRICS,
+    metrics: values["percentile-metrics"] ?? (hasTokens ? FLAT_METRICS : ["e2el"]),
     percentiles: values["metric-percentiles"] ?? PERCENTILES,
     cancelShare: (values["cancel-rate"] ?? 0) / 100,
     cancelAfterS: values["cancel-delay"] ?? 0,
@@ -89,20 +91,6 @@ export function settingsOf(values: LoadValues, around: Surroundings): Settings |
     command: around.command,
     version: around.version,
   };
-}
-
-/** Undefined: all of it can be done. */
-function notOverGrpc({ backend, retries = 0, endpoint }: LoadValues): UsageError | undefined {
-  if (backend !== "triton-grpc") return undefined;
-  if (retries > 0) return { error: "--retries: not with --backend triton-grpc, whose calls are sent once" };
-  if (endpoint === undefined) return undefined;
-  return { error: "--endpoint: not with --backend triton-grpc, whose methods have their paths" };
-}
-
-/** Undefined: all of it can be asked. */
-function notOfTriton({ backend, "check-truth": asked, "check-truth-log": log }: LoadValues): UsageError | undefined {
-  if (!asked || log !== undefined || !backend?.startsWith("triton-")) return undefined;
-  return { error: "--check-truth: a Triton server says it in its --truth-log alone; take --check-truth-log FILE" };
 }
 
 function loopOf(values: LoadValues): LoopSettings | UsageError {

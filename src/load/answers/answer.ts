@@ -1,21 +1,16 @@
 /**
- * Reads the events of one answer in one of several dialects and keeps the times of those with generated output. Any JSON
- * may stand in any place of an answer: it becomes a failed request with a reason, never an error of ours. What counts as
- * output follows vllm 0.33.0, `benchmarks/lib/endpoint_request_func.py`: in chat non-empty content, reasoning or calls, or
- * empty content without `role`; in completions every event with a choice.
+ * Collects one answer: the times of the pieces with generated output, token counts, and the reason if it failed. A reader
+ * (`readers.ts`) says what each event means in its API. Any JSON may stand in any place of an answer: it becomes a failed
+ * request with a reason, never an error of ours.
  */
-import { jsonObjectIn, type LooseObject, looseList, looseObject, shownJson } from "../../config/json-object.ts";
+import { jsonObjectIn, type LooseObject, shownJson } from "../../config/json-object.ts";
 import { ByteBudget } from "../../host/growing-bytes.ts";
 import { printable } from "../../host/printable.ts";
 import type { FailureClass, RequestRecord, Turn } from "../types.ts";
 import { errorIn } from "./error-forms.ts";
 import { EVENT_LIMIT, type EventReceiver } from "./event-stream.ts";
 import { EventPattern } from "./pattern.ts";
-
-export type LoadDialect = "openai-chat" | "openai" | "triton-generate" | "triton-http" | "triton-grpc";
-
-/** Whether a Triton server is asked: no usage, no tokenizer, no list of models. */
-export const isTriton = (dialect: LoadDialect): boolean => dialect.startsWith("triton-");
+import type { AnswerReader, Failure } from "./reader.ts";
 
 /** A request and when it was sent. */
 export interface SentRequest {
@@ -31,11 +26,6 @@ export interface SentRequest {
   readonly endUs: number;
   readonly status: number;
   readonly retries: number;
-}
-
-export interface Failure {
-  readonly kind: FailureClass;
-  readonly message: string;
 }
 
 /** Most bytes of unfinished events, answers in one piece and errors that the answers under way hold in sum. */
@@ -79,11 +69,11 @@ export class Patterns {
     return null;
   }
 
-  /** A server whose events differ in other places makes it learn in vain: less and less often. */
-  learn(data: Uint8Array): void {
+  /** Learns from an event, whose JSON has this `type` ("" if none). Events that never match are learned from less and less often. */
+  learn(data: Uint8Array, type: string): void {
     const tries = ++this.#learned;
     if (tries > FREE_LESSONS && (tries & (tries - 1)) !== 0) return;
-    const pattern = EventPattern.of(data);
+    const pattern = EventPattern.of(data, type);
     if (pattern === null) return;
     this.#known.unshift(pattern);
     this.#known.length = Math.min(this.#known.length, PATTERNS_MOST);
@@ -95,6 +85,8 @@ export class Patterns {
 const PATTERNS_MOST = 4;
 const FREE_LESSONS = 32;
 const MESSAGE_MOST = 300;
+/** Characters of an answer's id that are kept to the end of the run. */
+const ID_MOST = 256;
 
 const decoder = new TextDecoder();
 
@@ -107,15 +99,20 @@ export class Answer implements EventReceiver {
   promptTokens = -1;
   outputTokens = -1;
   cachedTokens = 0;
-  /** `[DONE]` came; a `finish_reason` of any choice came. */
+  /** True if the last event of a stream came: `[DONE]`, or the event of this API. Nothing counts after it. */
   done = false;
+  /** True if the server said that the answer is complete: a `finish_reason` of any choice, or this API's form of it. */
   finished = false;
+  /** When `finish` was called, by readers of APIs whose answers end by an event without output; NaN if it was not. */
+  finishedUs = Number.NaN;
   failure: Failure | null = null;
+  /** The server's own id of the answer, in an API whose servers do not take over `X-Request-Id`; null: not said. */
+  id: string | null = null;
   /** What was generated, where it is wanted. */
   text: string;
   /** When the bytes that are being read came. */
   nowUs = 0;
-  readonly #dialect: LoadDialect;
+  readonly #reader: AnswerReader;
   readonly #patterns: Patterns;
   readonly #keepText: boolean;
   #tokensSaid = 0;
@@ -123,8 +120,8 @@ export class Answer implements EventReceiver {
   #held = 0;
 
   /** `expected`: how many chunks may come, for the first size of the arrays. */
-  constructor(dialect: LoadDialect, patterns: Patterns, expected: number, keepText: boolean) {
-    this.#dialect = dialect;
+  constructor(reader: AnswerReader, patterns: Patterns, expected: number, keepText: boolean) {
+    this.#reader = reader;
     this.#patterns = patterns;
     this.#keepText = keepText;
     this.text = "";
@@ -146,7 +143,7 @@ export class Answer implements EventReceiver {
     if (this.done || from === to) return;
     const data = bytes.subarray(from, to);
     if (to - from === 6 && decoder.decode(data) === "[DONE]") {
-      this.done = true;
+      this.done = this.#reader.endsWithDone;
       return;
     }
     const text = decoder.decode(data);
@@ -159,7 +156,8 @@ export class Answer implements EventReceiver {
       this.fail("malformed", `an event that is ${noObject(text)}: ${quoted(text)}`);
       return;
     }
-    if (this.#take(value) && !this.#keepText) this.#patterns.learn(data);
+    const isPlain = this.#reader.event(value, this);
+    if (isPlain && !this.#keepText) this.#patterns.learn(data, typeof value.type === "string" ? value.type : "");
   }
 
   tooLong(): void {
@@ -177,43 +175,48 @@ export class Answer implements EventReceiver {
     this.#held = 0;
   }
 
-  /** A whole answer in one piece. */
+  /** Takes an answer in one piece. */
   whole(text: string): void {
     const value = answerIn(text);
-    if (value === null) {
-      this.fail("malformed", `an answer that is ${noObject(text)}: ${quoted(text)}`);
-      return;
-    }
-    const error = errorIn(value);
-    if (error !== null) {
-      this.fail("error event", error);
-      return;
-    }
-    if (this.#dialect === "triton-http" && Array.isArray(value.outputs)) {
-      const output = value.outputs.map(looseObject).find((one) => one?.name === "text_output");
-      this.finished = true;
-      if (value.outputs.length > 0) this.output(textOf(looseList(output?.data)[0]));
-      else this.fail("no token", "an answer without outputs");
-      return;
-    }
-    const [choice] = looseList(value.choices);
-    const fields = looseObject(choice);
-    const message = looseObject(fields?.message) ?? fields;
-    const output = this.#dialect === "triton-generate" ? value.text_output : (message?.content ?? message?.text);
-    this.#usage(value.usage);
-    this.finished = true;
-    if (output === undefined && fields === null) {
-      this.fail("malformed", `an answer without output: ${quoted(text)}`);
-      return;
-    }
-    if (this.#keepText) this.#keep(textOf(output));
-    this.#chunk(this.outputTokens);
+    if (value === null) this.fail("malformed", `an answer that is ${noObject(text)}: ${quoted(text)}`);
+    else this.#reader.whole(value, text, this);
   }
 
-  /** A piece of an answer that no JSON is. */
-  output(text: string): void {
+  /** Returns true, and fails the answer, if an object is an error in any of the forms that servers use. */
+  failsBy(value: LooseObject): boolean {
+    const error = errorIn(value);
+    if (error !== null) this.fail("error event", error);
+    return error !== null;
+  }
+
+  /** Counts a piece of output. `tokens`: those of the answer so far; -1: the server does not say. */
+  output(text: string, tokens = -1): void {
     if (this.#keepText) this.#keep(text);
-    this.#chunk(-1);
+    this.#chunk(tokens);
+  }
+
+  /** Takes token counts in; -1: the server does not say, and the count stays as it is. */
+  count(prompt: number, output: number, cached: number): void {
+    if (prompt >= 0) this.promptTokens = prompt;
+    if (output >= 0) this.outputTokens = output;
+    if (cached >= 0) this.cachedTokens = cached;
+  }
+
+  /** Takes the server's id of the answer; longer than any real one, it is ignored. */
+  name(id: unknown): void {
+    if (this.id === null && typeof id === "string" && id.length <= ID_MOST) this.id = copied(id);
+  }
+
+  /** Notes that the answer is complete, and when. */
+  finish(): void {
+    this.finished = true;
+    this.finishedUs = this.nowUs;
+  }
+
+  /** Returns why a stream that ended in order is not complete, or null if it is. */
+  missingEnd(): Failure | null {
+    if (this.chunks === 0) return { kind: "no token", message: "the answer ended before its first token" };
+    return this.#reader.missingEnd(this);
   }
 
   /** What came of the request; times count from `originUs`. */
@@ -229,7 +232,9 @@ export class Answer implements EventReceiver {
       intendedUs: order.intendedUs - originUs,
       sendUs: sendUs - originUs,
       firstUs: count > 0 ? chunkUs[0]! : Number.NaN,
-      lastUs: count > 0 ? chunkUs[count - 1]! : Number.NaN,
+      lastUs: count > 0 ? chunkUs[count - 1]! : this.failure === null ? this.finishedUs - originUs : Number.NaN,
+      answerId: this.id,
+      finishedUs: this.finishedUs - originUs,
       endUs: endUs - originUs,
       chunkUs,
       chunkTokens: this.chunkTokens.slice(0, count),
@@ -249,47 +254,6 @@ export class Answer implements EventReceiver {
   /** The first reason stands. */
   fail(kind: FailureClass, message: string): void {
     this.failure ??= { kind, message: copied(message.slice(0, MESSAGE_MOST)) };
-  }
-
-  /** Returns true for a plain token's event, whose like will come again. */
-  #take(event: LooseObject): boolean {
-    const error = errorIn(event);
-    if (error !== null) {
-      this.fail("error event", error);
-      return false;
-    }
-    this.#usage(event.usage);
-    if (this.#dialect === "triton-generate") {
-      if (typeof event.text_output !== "string") return false;
-      this.output(event.text_output);
-      return true;
-    }
-    const choices = looseList(event.choices);
-    if (choices.length === 0) return false;
-    const choice = looseObject(choices[0]);
-    if (choice === null) {
-      this.fail("malformed", `an event whose choice is no JSON object: ${quoted(shownJson(choices[0]))}`);
-      return false;
-    }
-    const ended = choices.some(hasFinishReason);
-    if (ended) this.finished = true;
-    const delta = this.#dialect === "openai" ? choice : looseObject(choice.delta);
-    if (delta === null || (this.#dialect === "openai-chat" && !hasOutput(delta))) return false;
-    const output: unknown = delta.text ?? delta.content;
-    if (this.#keepText) this.#keep(textOf(output));
-    this.#chunk(countIn(looseObject(event.usage)?.completion_tokens));
-    const plain = typeof output === "string" && !("role" in delta) && !delta.tool_calls && !delta.function_call;
-    return plain && !ended && !delta.reasoning && !delta.reasoning_content;
-  }
-
-  #usage(value: unknown): void {
-    const usage = looseObject(value);
-    if (usage === null) return;
-    const [prompt, output] = [countIn(usage.prompt_tokens), countIn(usage.completion_tokens)];
-    if (prompt >= 0) this.promptTokens = prompt;
-    if (output >= 0) this.outputTokens = output;
-    const cached = countIn(looseObject(usage.prompt_tokens_details)?.cached_tokens);
-    if (cached >= 0) this.cachedTokens = cached;
   }
 
   #keep(text: string): void {
@@ -331,21 +295,11 @@ export class Answer implements EventReceiver {
   }
 }
 
-function hasOutput(delta: LooseObject): boolean {
-  const { content, reasoning, reasoning_content: thought, tool_calls: calls, function_call: call } = delta;
-  if (content || reasoning || thought || (Array.isArray(calls) ? calls.length > 0 : calls) || call) return true;
-  return content === "" && !("role" in delta);
-}
+/** A text, or "" for any other value. */
+export const looseText = (value: unknown): string => (typeof value === "string" ? value : "");
 
-function hasFinishReason(choice: unknown): boolean {
-  const reason = looseObject(choice)?.finish_reason;
-  return reason !== undefined && reason !== null;
-}
-
-const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
-
-/** A number of tokens; -1 if it is none. */
-const countIn = (value: unknown): number =>
+/** A number of tokens; -1 if the value is no such number. */
+export const countIn = (value: unknown): number =>
   Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= TOKENS_MOST ? (value as number) : -1;
 
 const QUOTED_MOST = 120;

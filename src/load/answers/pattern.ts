@@ -1,7 +1,7 @@
 /**
- * What does a token's event look like, so that the next thousand of its kind are read without `JSON.parse`? The constant
- * bytes of one event with holes between them: its strings that differ from event to event, and its numbers. A match is
- * byte for byte; whatever differs elsewhere is parsed.
+ * The pattern of a token's event, by which the next thousand of its kind are read without `JSON.parse`: the constant bytes
+ * of one event with holes between them, for its strings that differ from event to event and for its numbers. A match is
+ * byte for byte; an event that differs elsewhere is parsed.
  */
 
 enum Hole {
@@ -16,12 +16,16 @@ enum Hole {
 
 const HOLES: Readonly<Record<string, Hole>> = {
   id: Hole.Text,
+  item_id: Hole.Text,
+  obfuscation: Hole.Text,
+  delta: Hole.Output,
   content: Hole.Output,
   text: Hole.Output,
   text_output: Hole.Output,
   reasoning: Hole.Output,
   reasoning_content: Hole.Output,
   created: Hole.Number,
+  sequence_number: Hole.Number,
   prompt_tokens: Hole.Number,
   total_tokens: Hole.Number,
   completion_tokens: Hole.Tokens,
@@ -41,14 +45,20 @@ export class EventPattern {
   tokens = -1;
   readonly #parts: readonly Buffer[];
   readonly #holes: readonly Hole[];
+  /** The line before the data of an event with a type; null: events of this API have no type, and their text may be empty. */
+  readonly #typeLine: Buffer | null;
 
-  private constructor(parts: readonly Buffer[], holes: readonly Hole[]) {
+  private constructor(parts: readonly Buffer[], holes: readonly Hole[], typeLine: Buffer | null) {
     this.#parts = parts;
     this.#holes = holes;
+    this.#typeLine = typeLine;
   }
 
-  /** Makes the pattern of an event whose data, JSON on one line, this is; null where no output is in it. */
-  static of(data: Uint8Array): EventPattern | null {
+  /**
+   * Makes the pattern of an event from its data, JSON on one line, and the `type` in that JSON ("" if none). Returns null if
+   * the data has no output.
+   */
+  static of(data: Uint8Array, type = ""): EventPattern | null {
     const bytes = Buffer.from(data);
     const parts: Buffer[] = [];
     const holes: Hole[] = [];
@@ -90,13 +100,18 @@ export class EventPattern {
     if (holes.filter((kind) => kind === Hole.Tokens).length > 1) return null;
     parts[0] = Buffer.concat([Buffer.from("data: "), parts[0]!]);
     parts[parts.length - 1] = Buffer.concat([parts.at(-1)!, Buffer.from("\n\n")]);
-    return new EventPattern(parts, holes);
+    return new EventPattern(parts, holes, type === "" ? null : Buffer.from(`event: ${type}\n`));
   }
 
   /** Where the event that begins at `at` ends, behind its blank line; -1: it is another, or not all of it is there. */
   match(bytes: Uint8Array, at: number, end: number): number {
     const parts = this.#parts;
+    const typeLine = this.#typeLine;
     this.tokens = -1;
+    if (typeLine !== null && bytes[at] === typeLine[0]) {
+      if (at + typeLine.length > end || typeLine.compare(bytes, at, at + typeLine.length) !== 0) return -1;
+      at += typeLine.length;
+    }
     for (let i = 0; ; i++) {
       const part = parts[i]!;
       const length = part.length;
@@ -109,7 +124,7 @@ export class EventPattern {
       const kind = this.#holes[i]!;
       if (kind <= Hole.Output) {
         const to = endOfString(bytes, at, end);
-        if (to < 0) return -1;
+        if (to < 0 || (kind === Hole.Output && to === at && typeLine !== null)) return -1;
         at = to;
       } else {
         let value = 0;

@@ -1,4 +1,4 @@
-/** What does a line of somebody's own dataset order? JSON: `prompt` or `messages`, and whatever else is known. */
+/** Reads the lines of a user's own dataset: JSON with `prompt` or `messages`, and the other members that are known. */
 import type { Line } from "../../traces/lines.ts";
 import { type BadLine, isCount, notThis } from "../../traces/trace.ts";
 import type { Turn } from "../types.ts";
@@ -7,7 +7,7 @@ import { type Dated, isMessages, isMs, isTokens, jsonLines } from "./rows.ts";
 const EXPECTED = 'a JSON object such as {"prompt": "Why is the sky blue?", "output_tokens": 100}';
 
 export interface CustomShape {
-  /** False: completions, which take ids, and no messages. */
+  /** False for completions and embeddings, which take token ids and no messages. */
   readonly chat: boolean;
   /** Where a line does not say; null: no limit is sent. */
   readonly outputTokens: number | null;
@@ -36,7 +36,7 @@ export function custom(lines: Iterable<Line>, { chat, outputTokens }: CustomShap
       extra: extra as Turn["extra"],
     };
     if (messages !== undefined) {
-      if (!chat) return '"prompt": completions take no messages';
+      if (!chat) return '"prompt": messages are for chats';
       return isMessages(messages)
         ? { ...turn, prompt: messages, whole: true }
         : '"messages": an array of messages, each with a role';

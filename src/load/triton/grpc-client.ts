@@ -7,6 +7,7 @@ import type { Cancel, Clock } from "../../host/clock.ts";
 import { listenUrl } from "../../host/listen-url.ts";
 import { TraceError } from "../../traces/trace.ts";
 import { Answer, Patterns, quoted } from "../answers/answer.ts";
+import { READERS } from "../answers/readers.ts";
 import { turnText, UsageAsked } from "../body.ts";
 import type { ClientOptions, LoadClient, PendingRequest, Prepared } from "../client.ts";
 import type { FailureClass, RequestRecord } from "../types.ts";
@@ -123,7 +124,7 @@ export class GrpcClient implements LoadClient {
       tensorsOf(model, turnText(order.turn, order.history), order.turn, body),
       body.stream && model.decoupled,
     );
-    const answer = new Answer("triton-grpc", this.#patterns, order.turn.outputTokens ?? 64, order.keepText);
+    const answer = new Answer(READERS["triton-grpc"], this.#patterns, order.turn.outputTokens ?? 64, order.keepText);
     const startUs = this.#clock.now();
     const stream = this.#open(body.stream ? "ModelStreamInfer" : "ModelInfer");
     const call: Call = { order, answer, stream, ended, startUs, cancels: [], sendUs: startUs, status: 0 };

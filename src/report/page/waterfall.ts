@@ -125,7 +125,7 @@ function tell(plot: uPlot, data: Waterfall, tip: HTMLElement): void {
     `in ${shown(at(data.inputTokens))}, out ${shown(at(data.outputTokens))} tokens`,
     `sent ${ms(at(data.intended), at(data.send))} late`,
     ...(at(data.scheduled) === null ? [] : [`queue ${ms(at(data.send), at(data.scheduled))}`]),
-    `TTFT ${ms(at(data.send), at(data.first))}`,
+    ...(at(data.first) === null ? [] : [`TTFT ${ms(at(data.send), at(data.first))}`]),
     `E2E ${ms(at(data.send), at(data.last))}`,
     at(data.failure),
   ];
