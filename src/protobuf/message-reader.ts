@@ -2,15 +2,20 @@
  * Reads messages of protobuf by a table of fields, in pieces, as protobuf's C++ reads it: a field
  * that the table does not have, or that has another wire type, is passed over and not kept.
  */
-import type { Pieces } from "../python/pieces.ts";
-import type { MessageRoom } from "./message-room.ts";
-import { type ListType, type NumberArray, NumberList } from "./number-list.ts";
+import { isUtf8 } from "node:buffer";
+import { HeldMessages } from "../grpc/held-messages.ts";
+import { atOnce, type Pieces } from "../python/pieces.ts";
+import { addEntry, LateList, LateMap } from "./late-fields.ts";
+import { MessageRoom, ObjectBytes } from "./message-room.ts";
+import { type ListType, NumberList } from "./number-list.ts";
+import { checkNumbers, integerOf, type NumberSource, readFewIntegers, readNumbers } from "./number-reader.ts";
 import { type FieldPlan, type MessagePlan, Plans, type WireField } from "./plans.ts";
 import { NotProtobuf, Wire, WireCursor } from "./wire.ts";
 
 /**
- * A message that was read: a field is missing that has no presence of its own and did not come. A map is a `Map`, a list
- * of numbers a `NumberList`, numbers of 64 bits are bigints. Fields of a choice stand under its name: see `Choice`.
+ * A message that was read. A field without presence that did not come is missing. A map is a `Map` or a `LateMap`, a
+ * repeated message or text of bytes an array or a `LateList`, a list of numbers a `NumberList`. Numbers of 64 bits are
+ * bigints. Fields of a choice stand under its name: see `Choice`.
  */
 export type ReadMessage = Readonly<Record<string, unknown>>;
 type Making = Record<string, unknown>;
@@ -21,13 +26,18 @@ export interface Choice {
   readonly value: unknown;
 }
 
-/** Fields or numbers between two stops. */
+/** Fields between two stops. */
 const FIELDS_OF_A_PIECE = 64;
-const NUMBERS_OF_A_PIECE = 4096;
 /** Bytes between two stops, where they are copied or become text. */
 const BYTES_OF_A_PIECE = 262_144;
 /** Fields of longer messages are counted before anything is made of them, so that a refused message leaves no garbage. */
 const SCANNED_BYTES = 4096;
+/**
+ * Fields of so many bytes are read in one go. Such elements of repeated fields and maps stay in the message if the objects
+ * of others already take what they may (`MessageRoom.isFull`): the objects of longer ones take no more than some times
+ * their bytes.
+ */
+const SHORT_BYTES = 512;
 /** As protobuf's C++ allows. */
 const DEPTH_MOST = 100;
 
@@ -43,23 +53,24 @@ export function messageReader(messages: ReadonlyMap<string, readonly WireField[]
       yield* new MessageReader(bytes, room).scan(plan);
       room.free();
     }
-    return yield* new MessageReader(bytes, room).message(plan, bytes.length);
+    room.begin(bytes.length);
+    return yield* new MessageReader(bytes, room).outermost(plan);
   };
 }
 
-class MessageReader {
-  readonly #from: WireCursor;
-  readonly #room: MessageRoom;
+class MessageReader implements NumberSource {
+  readonly from: WireCursor;
+  room: MessageRoom;
   #fields = 0;
 
   constructor(bytes: Uint8Array, room: MessageRoom) {
-    this.#from = new WireCursor(bytes);
-    this.#room = room;
+    this.from = new WireCursor(bytes);
+    this.room = room;
   }
 
   /** Counts all fields in the room. Makes nothing of them. */
   *scan(outermost: MessagePlan): Pieces<void> {
-    const from = this.#from;
+    const from = this.from;
     const plans = [outermost];
     const ends = [from.bytes.length];
     while (plans.length > 0) {
@@ -76,9 +87,9 @@ class MessageReader {
       if (wire === Wire.StartGroup || wire === Wire.EndGroup) yield* this.#skipGroup(tag, end);
       else if (field === undefined || wire !== Wire.Bytes || field.wire !== wire || field.list === "numbers")
         from.skip(wire, end);
-      else if (field.message === null) this.#room.text(this.#passed(field.type, end));
+      else if (field.message === null) this.room.text(this.#passed(field.type, end));
       else {
-        this.#room.field();
+        this.room.field();
         plans.push(field.message);
         ends.push(from.endOfBytes(end));
       }
@@ -87,54 +98,193 @@ class MessageReader {
 
   /** Passes over a text and gives its bytes; 0 for bytes, which stay where they are. */
   #passed(type: string, end: number): number {
-    const from = this.#from;
+    const from = this.from;
     const to = from.endOfBytes(end);
     const bytes = to - from.at;
     from.at = to;
     return type === "string" ? bytes : 0;
   }
 
-  /** What ends there, added to `made`. */
-  *message(plan: MessagePlan, end: number, made: Making = {}): Pieces<Making> {
-    const from = this.#from;
+  /** Reads the whole message. Elements that are read again afterwards were counted now, and count no more then. */
+  *outermost(plan: MessagePlan): Pieces<Making> {
+    const made = yield* this.#message(plan, this.from.bytes.length);
+    this.room = UNCOUNTED;
+    return made;
+  }
+
+  /** Adds to `made` the fields of a message that ends at `end`. */
+  *#message(plan: MessagePlan, end: number, made = this.#object()): Pieces<Making> {
+    const from = this.from;
     while (from.at < end) {
       if (++this.#fields % FIELDS_OF_A_PIECE === 0) yield;
       const start = from.at;
-      const tag = from.tag(end);
-      const field = plan.fields.get(tag >>> 3);
-      const wire = tag & 7;
-      if (field === undefined || (wire !== field.wire && !(field.list === "numbers" && wire === Wire.Bytes))) {
-        if (wire === Wire.StartGroup || wire === Wire.EndGroup) yield* this.#skipGroup(tag, end);
-        else from.skip(wire, end);
-      } else if (field.list === "numbers") yield* this.#numbers(field, made, start, wire, end);
-      else if (field.message !== null) yield* this.#inner(field, field.message, made, end);
-      else if (field.type === "string") {
-        const to = from.endOfBytes(end);
-        set(made, field, to - from.at > BYTES_OF_A_PIECE ? yield* this.#longText(to) : this.#text(to));
-      } else set(made, field, this.#scalar(field.type, end));
+      if (!this.#shortField(plan, made, end)) yield* this.#longField(plan, made, start, end);
     }
     return made;
   }
 
-  *#inner(field: FieldPlan, plan: MessagePlan, made: Making, end: number): Pieces<void> {
-    const innerEnd = this.#from.endOfBytes(end);
-    this.#room.field();
-    if (field.isMap) {
-      const { key = "", value = EMPTY } = yield* this.message(plan, innerEnd);
-      existing(made, field.name, () => new Map<unknown, unknown>()).set(key, value);
-    } else if (field.list !== null) set(made, field, yield* this.message(plan, innerEnd));
-    else made[field.name] = yield* this.message(plan, innerEnd, made[field.name] as Making | undefined);
+  /** As `#message`, in one go and without a generator, which takes more memory than most fields. */
+  #shortMessage(plan: MessagePlan, end: number, made = this.#object()): Making {
+    const from = this.from;
+    while (from.at < end) {
+      const start = from.at;
+      if (!this.#shortField(plan, made, end)) atOnce(this.#longField(plan, made, start, end));
+    }
+    return made;
+  }
+
+  /** Reads the next field, unless it is to be read in pieces or is rare: then returns false, and the cursor is anywhere. */
+  #shortField(plan: MessagePlan, made: Making, end: number): boolean {
+    const from = this.from;
+    const tag = from.tag(end);
+    const field = plan.fields.get(tag >>> 3);
+    const wire = tag & 7;
+    if (field === undefined || (wire !== field.wire && !(field.list === "numbers" && wire === Wire.Bytes))) {
+      if (wire === Wire.StartGroup || wire === Wire.EndGroup) return false;
+      from.skip(wire, end);
+    } else if (field.list === "numbers") {
+      const to = wire === Wire.Bytes && field.wire === Wire.Varint ? from.endOfBytes(end) : end;
+      if (wire !== Wire.Bytes || field.wire !== Wire.Varint || to - from.at > SHORT_BYTES) return false;
+      readFewIntegers(this, this.#numbers(field, made), to);
+    } else if (field.message !== null) return this.#shortInner(field, field.message, made, end);
+    else if (field.type === "string") {
+      const to = from.endOfBytes(end);
+      if (to - from.at > BYTES_OF_A_PIECE) return false;
+      set(made, field, this.#text(to));
+    } else if (field.type === "bytes") this.#bytes(field, made, end);
+    else {
+      if (field.choice !== null) this.room.take(ObjectBytes.Choice);
+      set(made, field, this.#scalar(field.type, end));
+    }
+    return true;
+  }
+
+  /** Reads the field at `start` in pieces. */
+  *#longField(plan: MessagePlan, made: Making, start: number, end: number): Pieces<void> {
+    const from = this.from;
+    from.at = start;
+    const tag = from.tag(end);
+    const wire = tag & 7;
+    if (wire === Wire.StartGroup || wire === Wire.EndGroup) {
+      yield* this.#skipGroup(tag, end);
+      return;
+    }
+    const field = plan.fields.get(tag >>> 3)!;
+    if (field.list === "numbers") {
+      yield* readNumbers(this, this.#numbers(field, made), start, { wire, own: field.wire, end });
+      return;
+    }
+    const to = from.endOfBytes(end);
+    if (field.message === null) set(made, field, yield* this.#longText(to));
+    else {
+      this.room.field();
+      if (isSingle(field))
+        made[field.name] = yield* this.#message(field.message, to, made[field.name] as Making | undefined);
+      else this.#addElement(field, made, yield* this.#message(field.message, to));
+    }
+  }
+
+  /** Reads a message in a message, or an entry of a map, unless it is long. */
+  #shortInner(field: FieldPlan, plan: MessagePlan, made: Making, end: number): boolean {
+    const from = this.from;
+    const start = from.at;
+    const to = from.endOfBytes(end);
+    if (to - start > SHORT_BYTES) return false;
+    this.room.field();
+    if (isSingle(field)) made[field.name] = this.#shortMessage(plan, to, made[field.name] as Making | undefined);
+    else if (this.room.isFull) {
+      this.#check(plan, to);
+      this.#late(field, plan, made).pushLate(start);
+    } else this.#addElement(field, made, to === from.at ? this.#empty() : this.#shortMessage(plan, to));
+    return true;
+  }
+
+  /** Element without fields: always the same object, because nobody changes an element. */
+  #empty(): ReadMessage {
+    this.room.take(ObjectBytes.Place);
+    return EMPTY;
+  }
+
+  #object(): Making {
+    this.room.take(ObjectBytes.Message);
+    return {};
+  }
+
+  /** Passes over a short message that is read later. Counts its fields, and throws as if it were read now. */
+  #check(plan: MessagePlan, end: number): void {
+    const from = this.from;
+    while (from.at < end) {
+      const tag = from.tag(end);
+      const field = plan.fields.get(tag >>> 3);
+      const wire = tag & 7;
+      if (wire === Wire.StartGroup || wire === Wire.EndGroup) atOnce(this.#skipGroup(tag, end));
+      else if (field === undefined || wire !== Wire.Bytes) from.skip(wire, end);
+      else if (field.list === "numbers") checkNumbers(from, field, end);
+      else if (field.wire !== wire) from.skip(wire, end);
+      else if (field.message !== null) {
+        this.room.field();
+        this.#check(field.message, from.endOfBytes(end));
+      } else if (field.type === "string") {
+        const to = from.endOfBytes(end);
+        this.room.text(to - from.at);
+        if (!isUtf8(from.bytes.subarray(from.at, to))) throw new NotProtobuf();
+        from.at = to;
+      } else {
+        this.room.view();
+        from.skip(wire, end);
+      }
+    }
+  }
+
+  #addElement(field: FieldPlan, made: Making, element: ReadMessage): void {
+    const { name, isMap } = field;
+    const map = made[name];
+    if (!isMap) set(made, field, element);
+    else if (map instanceof LateMap) map.late.push(element);
+    else {
+      this.room.take(map === undefined ? ObjectBytes.Map : ObjectBytes.Entry);
+      const entries = existing(made, name, () => new Map<unknown, unknown>());
+      addEntry(entries, element);
+    }
+  }
+
+  #bytes(field: FieldPlan, made: Making, end: number): void {
+    const from = this.from;
+    const room = this.room;
+    const start = from.at;
+    const to = from.endOfBytes(end);
+    room.view();
+    if (field.list !== null && room.isFull && to - start <= SHORT_BYTES) this.#late(field, null, made).pushLate(start);
+    else {
+      room.take(to > from.at ? ObjectBytes.View : ObjectBytes.Place);
+      set(made, field, to > from.at ? from.bytes.subarray(from.at, to) : NO_BYTES);
+    }
+    from.at = to;
+  }
+
+  /** The elements that stay in the message, of a repeated field or of a map. `plan` null: they are bytes. */
+  #late({ name, isMap }: FieldPlan, plan: MessagePlan | null, made: Making): LateList<object> {
+    const value = made[name];
+    if (value instanceof LateList) return value;
+    if (value instanceof LateMap) return value.late;
+    this.room.hasViews = true;
+    this.room.take(ObjectBytes.Late);
+    const list = new LateList((isMap ? [] : (value ?? [])) as object[], (at) => this.#again(plan, at), this.room);
+    made[name] = isMap ? new LateMap((value ?? new Map()) as Map<unknown, unknown>, list) : list;
+    return list;
+  }
+
+  /** Reads an element again. `plan` null: it is bytes. */
+  #again(plan: MessagePlan | null, start: number): object {
+    const from = this.from;
+    from.at = start;
+    const end = from.endOfBytes(from.bytes.length);
+    if (plan !== null) return from.at === end ? EMPTY : this.#shortMessage(plan, end);
+    return from.at === end ? NO_BYTES : from.bytes.subarray(from.at, end);
   }
 
   #scalar(type: string, end: number): unknown {
-    const from = this.#from;
-    if (type === "bytes") {
-      this.#room.view();
-      const to = from.endOfBytes(end);
-      const bytes = from.bytes.subarray(from.at, to);
-      from.at = to;
-      return bytes;
-    }
+    const from = this.from;
     if (type === "double") return from.view.getFloat64(from.forward(8, end), true);
     if (type === "float") return from.view.getFloat32(from.forward(4, end), true);
     from.varint(end);
@@ -142,8 +292,9 @@ class MessageReader {
   }
 
   #text(to: number): string {
-    const from = this.#from;
-    this.#room.text(to - from.at);
+    const from = this.from;
+    this.room.text(to - from.at);
+    this.room.take(ObjectBytes.Text + 2 * (to - from.at));
     const start = from.at;
     from.at = to;
     const ascii = to - start <= ASCII_BYTES ? asciiText(from.bytes, start, to) : null;
@@ -156,8 +307,9 @@ class MessageReader {
   }
 
   *#longText(to: number): Pieces<string> {
-    const from = this.#from;
-    this.#room.text(to - from.at);
+    const from = this.from;
+    this.room.text(to - from.at);
+    this.room.take(ObjectBytes.Text + 2 * (to - from.at));
     const decoder = new TextDecoder("utf-8", UTF8);
     let text = "";
     while (from.at < to) {
@@ -173,9 +325,16 @@ class MessageReader {
     return text;
   }
 
+  #numbers({ name, type }: FieldPlan, made: Making): NumberList {
+    return existing(made, name, () => {
+      this.room.take(ObjectBytes.NumberList);
+      return new NumberList(type as ListType);
+    });
+  }
+
   /** Passes over a group, however many others stand in it. */
   *#skipGroup(tag: number, end: number): Pieces<void> {
-    const from = this.#from;
+    const from = this.from;
     const open: number[] = [];
     for (let next = tag; ; next = from.tag(end)) {
       const wire = next & 7;
@@ -187,131 +346,14 @@ class MessageReader {
       if (++this.#fields % FIELDS_OF_A_PIECE === 0) yield;
     }
   }
-
-  /** Numbers of a list: in a row, or a run of fields of one number each, the first of which begins at `start`. */
-  *#numbers(
-    { name, type, wire: own }: FieldPlan,
-    made: Making,
-    start: number,
-    wire: number,
-    end: number,
-  ): Pieces<void> {
-    const from = this.#from;
-    const list = existing(made, name, () => new NumberList(type as ListType));
-    if (type === "bytes") yield* this.#packedTexts(list, start, end);
-    else if (wire !== Wire.Bytes) yield* this.#run(list, start, own, end);
-    else {
-      const listEnd = from.endOfBytes(end);
-      const bytes = listEnd - from.at;
-      if (own !== Wire.Varint) yield* this.#copied(list, bytes);
-      else {
-        const count = yield* this.#varintsIn(listEnd);
-        const into = wordsOf(list.withRoom(count, bytes, this.#room));
-        for (let left = count; left > 0; left--) {
-          from.varint(listEnd);
-          put(into, list.length++, list.type, from);
-          if (left % NUMBERS_OF_A_PIECE === 0) yield;
-        }
-      }
-    }
-  }
-
-  *#varintsIn(end: number): Pieces<number> {
-    const { bytes, at } = this.#from;
-    let count = 0;
-    for (let place = at; place < end; place++) {
-      if (bytes[place]! < 128) count++;
-      if (place % (4 * NUMBERS_OF_A_PIECE) === 0) yield;
-    }
-    if (end > at && bytes[end - 1]! >= 128) throw new NotProtobuf();
-    return count;
-  }
-
-  /** Numbers in floating point stand in memory as they stand in the message. */
-  *#copied(list: NumberList, bytes: number): Pieces<void> {
-    const from = this.#from;
-    const size = list.type === "float" ? 4 : 8;
-    if (bytes % size !== 0) throw new NotProtobuf();
-    const into = list.withRoom(bytes / size, bytes, this.#room);
-    const memory = new Uint8Array(into.buffer, into.byteOffset, into.byteLength);
-    for (let left = bytes; left > 0; ) {
-      const part = Math.min(left, BYTES_OF_A_PIECE);
-      memory.set(from.bytes.subarray(from.at, from.at + part), list.length * size);
-      from.at += part;
-      list.length += part / size;
-      left -= part;
-      if (left > 0) yield;
-    }
-  }
-
-  *#run(list: NumberList, start: number, wire: number, end: number): Pieces<void> {
-    const from = this.#from;
-    const { type } = list;
-    const tagBytes = from.at - start;
-    const { count, to } = yield* this.#runFrom(start, tagBytes, wire, end);
-    const into = list.withRoom(count, to - start, this.#room);
-    const words = wordsOf(into);
-    from.at = start;
-    for (let left = count; left > 0; left--) {
-      from.at += tagBytes;
-      if (type === "float") (into as Float32Array)[list.length++] = from.view.getFloat32(from.forward(4, end), true);
-      else if (type === "double")
-        (into as Float64Array)[list.length++] = from.view.getFloat64(from.forward(8, end), true);
-      else {
-        from.varint(end);
-        put(words, list.length++, type, from);
-      }
-      if (left % NUMBERS_OF_A_PIECE === 0) yield;
-    }
-  }
-
-  *#packedTexts(list: NumberList, start: number, end: number): Pieces<void> {
-    const from = this.#from;
-    const tagBytes = from.at - start;
-    const { count, to } = yield* this.#runFrom(start, tagBytes, Wire.Bytes, end);
-    const into = list.withRoom(this.#runBytes + 4 * count, to - start, this.#room) as Uint8Array;
-    const view = new DataView(into.buffer);
-    from.at = start;
-    for (let left = count; left > 0; left--) {
-      from.at += tagBytes;
-      const textEnd = from.endOfBytes(end);
-      view.setUint32(list.length, textEnd - from.at, true);
-      list.length += 4;
-      while (from.at < textEnd) {
-        const part = from.bytes.subarray(from.at, Math.min(textEnd, from.at + BYTES_OF_A_PIECE));
-        into.set(part, list.length);
-        list.length += part.length;
-        from.at += part.length;
-        if (from.at < textEnd) yield;
-      }
-      if (left % FIELDS_OF_A_PIECE === 0) yield;
-    }
-  }
-
-  /** Bytes of the values of the last run, where these are bytes. */
-  #runBytes = 0;
-
-  /** How many fields with the same tag follow each other from `start`, and where they end. */
-  *#runFrom(start: number, tagBytes: number, wire: number, end: number): Pieces<{ count: number; to: number }> {
-    const from = this.#from;
-    const { bytes } = from;
-    this.#runBytes = 0;
-    from.at = start;
-    for (let count = 0; ; ) {
-      for (let byte = 0; byte < tagBytes; byte++)
-        if (from.at + byte >= end || bytes[from.at + byte] !== bytes[start + byte]) return { count, to: from.at };
-      from.at += tagBytes;
-      if (wire === Wire.Bytes) {
-        const to = from.endOfBytes(end);
-        this.#runBytes += to - from.at;
-        from.at = to;
-      } else from.skip(wire, end);
-      if (++count % NUMBERS_OF_A_PIECE === 0) yield;
-    }
-  }
 }
 
 const EMPTY: ReadMessage = {};
+/** Neither repeated nor a map. */
+const isSingle = ({ list, isMap }: FieldPlan): boolean => list === null && !isMap;
+const NO_BYTES = new Uint8Array();
+/** Elements that are read again are garbage soon. */
+const UNCOUNTED = new MessageRoom(Number.POSITIVE_INFINITY, new HeldMessages(Number.POSITIVE_INFINITY));
 const UTF8 = { fatal: true, ignoreBOM: true };
 /** Texts of so few bytes are made without a decoder, which takes three times as long, if they are ASCII. */
 const ASCII_BYTES = 32;
@@ -340,27 +382,5 @@ function existing<T>(made: Making, name: string, make: () => T): T {
 function set(made: Making, { name, choice, list }: FieldPlan, value: unknown): void {
   if (choice !== null) made[choice] = { case: name, value } satisfies Choice;
   else if (list === null) made[name] = value;
-  else existing(made, name, (): unknown[] => []).push(value);
-}
-
-function integerOf(type: string, { low, high }: WireCursor): boolean | number | bigint {
-  if (type === "bool") return low !== 0 || high !== 0;
-  if (type === "int32") return low;
-  if (type === "uint32") return low >>> 0;
-  const value = (BigInt(high >>> 0) << 32n) | BigInt(low >>> 0);
-  return type === "int64" ? BigInt.asIntN(64, value) : value;
-}
-
-/** Words of 32 bits over the same memory, the low one of a number of 64 bits first. Numbers of one byte are given back. */
-const wordsOf = (numbers: NumberArray): Int32Array | Uint8Array =>
-  numbers instanceof Uint8Array ? numbers : new Int32Array(numbers.buffer, numbers.byteOffset, numbers.byteLength >> 2);
-
-/** Writes the last varint. */
-function put(words: Int32Array | Uint8Array, at: number, type: ListType, { low, high }: WireCursor): void {
-  if (type === "bool") words[at] = low !== 0 || high !== 0 ? 1 : 0;
-  else if (type === "int32" || type === "uint32") words[at] = low;
-  else {
-    words[2 * at] = low;
-    words[2 * at + 1] = high;
-  }
+  else existing(made, name, (): Pick<unknown[], "push"> => []).push(value);
 }

@@ -24,6 +24,11 @@ const ARRAYS = {
 export type ListType = keyof typeof ARRAYS;
 export const isListType = (type: string): type is ListType => type in ARRAYS;
 
+/** Arrays without an element, by type: nothing is ever written to them. */
+const EMPTY = Object.fromEntries(Object.entries(ARRAYS).map(([type, Numbers]) => [type, new Numbers()])) as Readonly<
+  Record<ListType, NumberArray>
+>;
+
 export class NumberList {
   readonly type: ListType;
   length = 0;
@@ -31,15 +36,19 @@ export class NumberList {
 
   constructor(type: ListType) {
     this.type = type;
-    this.#array = new ARRAYS[type]();
+    this.#array = EMPTY[type];
   }
 
   /** The numbers; bytes, where they are texts. */
   get numbers(): NumberArray {
-    return this.#array.subarray(0, this.length);
+    // A part of an array takes a buffer of its own, of about 200 bytes.
+    return this.length === this.#array.length ? this.#array : this.#array.subarray(0, this.length);
   }
 
-  /** The memory, with room for so many more, which stand in so many bytes of the message. Throws a `MessageRefused`. */
+  /**
+   * Makes room for `more` numbers, which take `wireBytes` bytes in the message, and returns the array to write to.
+   * Throws a `MessageRefused`.
+   */
   withRoom(more: number, wireBytes: number, room: MessageRoom): NumberArray {
     const needed = this.length + more;
     const before = this.#array;

@@ -271,7 +271,7 @@ const wrong: readonly (readonly [string, InferMessage, string])[] = [
   ],
 ];
 test.each(wrong)("refused in Triton's words: %s", (_, message, words) => {
-  expect(() => wishOf(message, new SharedMemory())).toThrow(invalidArg(words).message);
+  expect(() => atOnce(wishOf(message, new SharedMemory()))).toThrow(invalidArg(words).message);
 });
 
 test("lists become the bytes of their types", () => {
@@ -291,29 +291,31 @@ test("lists become the bytes of their types", () => {
     ["FP32", {}, []],
   ];
   for (const [datatype, contents, bytes] of cases) {
-    const [made] = wishOf(input({ datatype, contents }), new SharedMemory()).fields.inputs;
+    const [made] = atOnce(wishOf(input({ datatype, contents }), new SharedMemory())).fields.inputs;
     expect([datatype, [...made!.data]]).toEqual([datatype, [...bytes]]);
   }
 });
 
 test("parameters keep their kinds; a timeout below zero is a very long one", () => {
-  const { fields, emptyFinal } = wishOf(
-    request({
-      id: "7",
-      parameters: {
-        a: parameter("boolParam", true),
-        b: parameter("int64Param", 2n ** 60n + 1n),
-        c: parameter("stringParam", "é"),
-        d: parameter("doubleParam", 2.5),
-        e: parameter("int64Param", -5n),
-        priority: parameter("uint64Param", 3n),
-        timeout: parameter("int64Param", -1n),
-        triton_enable_empty_final_response: parameter("boolParam", true),
-        sequence_id: parameter("int64Param", -1n),
-        sequence_start: parameter("boolParam", true),
-      },
-    }),
-    new SharedMemory(),
+  const { fields, emptyFinal } = atOnce(
+    wishOf(
+      request({
+        id: "7",
+        parameters: {
+          a: parameter("boolParam", true),
+          b: parameter("int64Param", 2n ** 60n + 1n),
+          c: parameter("stringParam", "é"),
+          d: parameter("doubleParam", 2.5),
+          e: parameter("int64Param", -5n),
+          priority: parameter("uint64Param", 3n),
+          timeout: parameter("int64Param", -1n),
+          triton_enable_empty_final_response: parameter("boolParam", true),
+          sequence_id: parameter("int64Param", -1n),
+          sequence_start: parameter("boolParam", true),
+        },
+      }),
+      new SharedMemory(),
+    ),
   );
   expect(fields).toEqual({
     id: "7",

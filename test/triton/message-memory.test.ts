@@ -5,9 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { Metadata, status } from "@grpc/grpc-js";
+import { sampled } from "../size.ts";
 import { hostTriton, startTriton, type TritonChild } from "./child.ts";
 import { packedCall, SERVICE, TritonClient } from "./grpc-client.ts";
-import { ATTACKS, entries, field, withContents, withRaw } from "./wire-messages.ts";
+import { ATTACKS, entries, field, manyOf, SMALL_FIELDS, withContents, withRaw } from "./wire-messages.ts";
 
 setDefaultTimeout(120_000);
 const MIB = 2 ** 20;
@@ -122,6 +123,37 @@ test("packed messages are unpacked within the limit, one after the other", async
     expect(server.mostMib - before).toBeLessThan(700);
     const numbers = withRaw("FP32", "FP32", 4 * MIB, Buffer.alloc(16 * MIB));
     expect(await packedCall(server.child.grpc, gzipSync(numbers))).toBe("OK");
+  } finally {
+    await server.stop();
+  }
+});
+
+const KIB = 1024;
+const SIZES = [KIB, 32 * KIB, MIB, 16 * MIB];
+const COPIES_MOST = 64;
+const ROUNDS = Object.entries(SMALL_FIELDS).flatMap(([name, unit]) =>
+  SIZES.flatMap((size) => [false, true].map((isPacked) => ({ name, unit, size, isPacked }))),
+);
+
+test("messages of all fields and sizes at once, packed or not: each takes at most eight times its bytes", async () => {
+  const server = await Watched.start();
+  try {
+    for (const { name, unit, size, isPacked } of sampled("triton", ROUNDS, 40)) {
+      const part = manyOf(unit, Math.min(size, 32 * KIB));
+      const body = Buffer.alloc(size, part);
+      const sent = isPacked ? gzipSync(body, { level: 1 }) : body;
+      const before = server.residentMib;
+      server.mostMib = before;
+      const copies = Math.max(1, Math.min(COPIES_MOST, (16 * MIB) / size));
+      const send = () => (isPacked ? packedCall(server.child.grpc, sent) : server.send("ModelInfer", body));
+      const ended = await Promise.all(Array.from({ length: copies }, send));
+      const what = `${copies} times ${size} bytes of ${name}${isPacked ? ", packed" : ""}`;
+      for (const one of ended) expect(one, what).toMatch(/^[A-Z_]+: [^:]/);
+      if (size >= MIB)
+        expect(ended[0], what).toMatch(/^RESOURCE_EXHAUSTED: Received message with more fields|^INTERNAL/);
+      expect(await server.isHealthy(), what).toBe(true);
+      expect((server.mostMib - before - SLACK_MIB) / ((copies * size) / MIB), what).toBeLessThan(8);
+    }
   } finally {
     await server.stop();
   }

@@ -33,6 +33,57 @@ export const entries = (number: number, count: number): Buffer =>
     ),
   );
 
+/** A name of three letters that no other number below 46,656 has. */
+const nameOf = (at: number): string => at.toString(36).padStart(3, "0");
+const entry = (number: number, key: string, value: Uint8Array): Buffer =>
+  field(number, Buffer.concat([field(1, key), field(2, value)]));
+const TRUE = Buffer.from([8, 1]);
+const shape = field(3, Buffer.from([1]));
+const input = (...fields: readonly Uint8Array[]): Buffer => field(5, Buffer.concat(fields));
+const CONTENTS = [1, 2, 3, 4, 5].map((list) => field(list, Buffer.from([1])));
+
+/** The smallest fields of a `ModelInferRequest`, each in one way; by their numbers, as many as fit. */
+export const SMALL_FIELDS: Readonly<Record<string, (at: number) => Buffer>> = {
+  "empty inputs": () => input(),
+  "inputs with an empty name": () => input(field(1, "")),
+  "inputs with a name": (at) => input(field(1, nameOf(at))),
+  "inputs with an unknown field": () => input(Buffer.from([0x78, 1])),
+  "inputs with a shape": () => input(shape),
+  "inputs with an empty shape": () => input(field(3, "")),
+  "inputs with empty contents": () => input(field(5, "")),
+  "inputs with contents": (at) => input(field(1, nameOf(at)), field(2, "INT32"), shape, field(5, CONTENTS[1]!)),
+  "inputs with five lists": () => input(field(5, Buffer.concat(CONTENTS))),
+  "inputs with a parameter": (at) => input(entry(4, nameOf(at), TRUE)),
+  "inputs with raw contents": (at) =>
+    Buffer.concat([input(field(1, nameOf(at)), field(2, "BOOL"), shape), field(7, Buffer.from([1]))]),
+  "inputs as a client sends them": (at) =>
+    Buffer.concat([input(field(1, `feature_${at}`), field(2, "FP32"), shape), field(7, Buffer.alloc(4))]),
+  "empty outputs": () => field(6, ""),
+  "outputs with a name": (at) => field(6, field(1, nameOf(at))),
+  "outputs with classes": (at) =>
+    field(6, Buffer.concat([field(1, nameOf(at)), entry(2, "classification", Buffer.from([16, 1]))])),
+  "empty raw contents": () => field(7, ""),
+  "raw contents of a byte": () => field(7, Buffer.from([1])),
+  "empty parameters": () => field(4, ""),
+  "parameters without a value": (at) => field(4, field(1, nameOf(at))),
+  "boolean parameters": (at) => entry(4, nameOf(at), TRUE),
+  "whole numbers as parameters": (at) => entry(4, nameOf(at), Buffer.from([16, 1])),
+  "doubles as parameters": (at) => entry(4, nameOf(at), Buffer.from([33, 0, 0, 0, 0, 0, 0, 0, 64])),
+  "texts as parameters": (at) => entry(4, nameOf(at), field(3, nameOf(at))),
+  "all in turn": (at) => [input(), field(6, ""), field(7, ""), entry(4, nameOf(at), TRUE)][at % 4]!,
+};
+
+/** A message of such fields, of at most so many bytes. */
+export function manyOf(unit: (at: number) => Buffer, bytes: number): Buffer {
+  const parts: Buffer[] = [];
+  let length = 0;
+  for (let next = unit(0); length + next.length <= bytes; next = unit(parts.length)) {
+    parts.push(next);
+    length += next.length;
+  }
+  return Buffer.concat(parts);
+}
+
 const MIB = 2 ** 20;
 
 export interface Attack {

@@ -2,6 +2,7 @@
 import type { GrpcCall } from "../../grpc/call.ts";
 import type { GrpcCode, GrpcStatus } from "../../grpc/status.ts";
 import type { MessageRoom } from "../../protobuf/message-room.ts";
+import type { Pieces } from "../../python/pieces.ts";
 import { maxBatchSize } from "../../repository/config/model-config.ts";
 import { invalidArg, type StatusCode, TritonError } from "../../repository/config/status.ts";
 import type { VersionNumber } from "../../repository/models/table.ts";
@@ -12,7 +13,7 @@ import { type ForwardPattern, forwardPattern } from "../server/forwarded.ts";
 import type { InferAnswer, InferParameters, InferReceiver, InferRequest } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
 import { forwardedMetadata } from "./forwarded.ts";
-import { type GrpcOutput, type GrpcWish, type InferMessage, readInfer } from "./infer-request.ts";
+import { type GrpcOutput, type GrpcWish, type InferMessage, readInfer, wishOf } from "./infer-request.ts";
 import { readWith, roomOf } from "./reading.ts";
 
 const CODES: Readonly<Record<StatusCode, GrpcCode>> = {
@@ -37,9 +38,6 @@ export function caught<T>(run: () => T): T | TritonError {
     return error;
   }
 }
-
-const asRead = (made: InferMessage | GrpcStatus, room: MessageRoom): InferRead | GrpcStatus =>
-  "code" in made ? made : { message: made, room };
 
 /** Largest message of gRPC. */
 const MESSAGE_BYTES_MOST = 2 ** 31 - 1;
@@ -68,11 +66,18 @@ const NOTHING = new Uint8Array();
 /** Requests of all calls that have not had their last response, those whose clients are gone among them. */
 const UNFINISHED_MOST = 65_536;
 
-/** A request that was read. Its room is to be freed when the request is over. */
+/** A request that was read. Its room must be freed when the request is over. */
 export interface InferRead {
-  readonly message: InferMessage;
+  readonly model: string;
+  readonly version: string;
+  readonly id: string;
+  /** A `TritonError`: what is wrong with it, which counts only if the model exists. */
+  readonly wish: GrpcWish | TritonError;
   readonly room: MessageRoom;
 }
+
+/** Memory of a parameter of a request, in bytes: its name, its value, and the pair of them. */
+const PARAMETER_BYTES = 112;
 
 /** Hands requests to the server and counts those that run. */
 export class Inference {
@@ -85,31 +90,44 @@ export class Inference {
     this.#forwards = forwardPattern("grpc", around.config.grpcForward, around.server.facts);
   }
 
-  /** The request, or the status with which it is refused. A short one is read at once. */
-  read(bytes: Uint8Array): InferRead | GrpcStatus | Promise<InferRead | GrpcStatus> {
-    const { around } = this;
-    const room = roomOf(around);
-    const made = readWith(readInfer(bytes, room), bytes, room, around);
-    return made instanceof Promise ? made.then((one) => asRead(one, room)) : asRead(made, room);
+  /** The request of a call, or the status with which it is refused. A short one is read at once. */
+  read(bytes: Uint8Array, call: GrpcCall): InferRead | GrpcStatus | Promise<InferRead | GrpcStatus> {
+    const room = roomOf(this.around);
+    return readWith(this.#reading(bytes, call, room), bytes, room, this.around);
+  }
+
+  *#reading(bytes: Uint8Array, call: GrpcCall, room: MessageRoom): Pieces<InferRead> {
+    const message = yield* readInfer(bytes, room);
+    // Any number of parameters is accepted, whereas a request with more inputs than the model has is refused at once. The
+    // message itself is garbage soon.
+    room.objectsAre((message.parameters?.size ?? 0) * PARAMETER_BYTES);
+    const wish = yield* this.#wish(message, call);
+    const { model_name: model = "", model_version: version = "", id = "" } = message;
+    return { model, version, id, wish, room };
+  }
+
+  *#wish(message: InferMessage, call: GrpcCall): Pieces<GrpcWish | TritonError> {
+    try {
+      return yield* wishOf(message, this.around.memory, this.#forwarded(call));
+    } catch (error) {
+      if (!(error instanceof TritonError)) throw error;
+      return error;
+    }
   }
 
   /** Metadata that become parameters. Throws a `TritonError` where a name is Triton's own. */
-  forwarded(call: GrpcCall): InferParameters {
+  #forwarded(call: GrpcCall): InferParameters {
     return forwardedMetadata(this.#forwards, call);
   }
 
   /** Throws a `TritonError` where the request is refused before it is accepted. Frees its room when it is over. */
-  begin(
-    version: VersionNumber,
-    { message, room }: InferRead,
-    { fields }: GrpcWish,
-    receiver: InferReceiver,
-  ): InferRequest {
+  begin(version: VersionNumber, { model, wish, room }: InferRead, receiver: InferReceiver): InferRequest {
+    if (wish instanceof TritonError) throw wish;
     if (this.#unfinished >= UNFINISHED_MOST)
       throw new TritonError("UNAVAILABLE", `more than ${UNFINISHED_MOST} requests are under way`);
     this.#unfinished++;
     try {
-      return this.around.server.infer(message.model_name ?? "", version, fields, {
+      return this.around.server.infer(model, version, wish.fields, {
         respond: (answer, final) => {
           if (final) {
             this.#unfinished--;

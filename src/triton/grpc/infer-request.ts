@@ -6,7 +6,7 @@
 import type { MessageRoom } from "../../protobuf/message-room.ts";
 import type { NumberArray, NumberList } from "../../protobuf/number-list.ts";
 import type { Pieces } from "../../python/pieces.ts";
-import { invalidArg } from "../../repository/config/status.ts";
+import { invalidArg, TritonError } from "../../repository/config/status.ts";
 import {
   type Datatype,
   exactShape,
@@ -31,7 +31,10 @@ type Choice =
   | { readonly case: "int64_param" | "uint64_param"; readonly value: bigint }
   | { readonly case: "string_param"; readonly value: string }
   | { readonly case: "double_param"; readonly value: number };
-type Parameters = ReadonlyMap<string, { readonly parameter_choice?: Choice }>;
+type Parameters = Pick<ReadonlyMap<string, { readonly parameter_choice?: Choice }>, "get" | "has" | "size"> &
+  Iterable<readonly [string, { readonly parameter_choice?: Choice }]>;
+/** An array or a `LateList`. */
+type Repeated<T> = Iterable<T> & Pick<readonly T[], "length" | "at">;
 
 /** As `readMessage` reads it. Fields that did not come are missing. */
 export interface InferMessage {
@@ -39,15 +42,15 @@ export interface InferMessage {
   readonly model_version?: string;
   readonly id?: string;
   readonly parameters?: Parameters;
-  readonly inputs?: readonly {
+  readonly inputs?: Repeated<{
     readonly name?: string;
     readonly datatype?: string;
     readonly shape?: NumberList;
     readonly parameters?: Parameters;
     readonly contents?: Contents;
-  }[];
-  readonly outputs?: readonly { readonly name?: string; readonly parameters?: Parameters }[];
-  readonly raw_input_contents?: readonly Uint8Array[];
+  }>;
+  readonly outputs?: Repeated<{ readonly name?: string; readonly parameters?: Parameters }>;
+  readonly raw_input_contents?: Repeated<Uint8Array>;
 }
 
 type ContentsField =
@@ -82,26 +85,29 @@ export const readInfer = (bytes: Uint8Array, room: MessageRoom) =>
   readMessage("ModelInferRequest", bytes, room) as Pieces<InferMessage>;
 
 const NO_PARAMETERS: Parameters = new Map();
-const NONE = [] as const;
+const NONE: readonly never[] = [];
 
 const EMPTY_FINAL = "triton_enable_empty_final_response";
 
-/** Throws a `TritonError`. */
-export function wishOf(message: InferMessage, memory: SharedMemory, forwarded: InferParameters = []): GrpcWish {
+/** Tensors between two stops. */
+const TENSORS_OF_A_PIECE = 32;
+
+/**
+ * What the message asks for; `forwarded`: parameters that the call's metadata add. Elements of a `LateList` are read once,
+ * because reading them again takes as long as reading the message. Throws a `TritonError`.
+ */
+export function* wishOf(
+  message: InferMessage,
+  memory: SharedMemory,
+  forwarded: InferParameters = [],
+): Pieces<GrpcWish> {
   const { id = "" } = message;
   const asked = readParameters(message.parameters ?? NO_PARAMETERS);
-  const seen = new Set<string>();
-  for (const { name = "" } of message.inputs ?? NONE) {
-    if (seen.has(name))
-      throw invalidArg(`[request id: ${id || "<id_unknown>"}] input '${name}' already exists in request`);
-    seen.add(name);
-  }
-  const names = (message.outputs ?? NONE).map(({ name = "" }) => name);
-  const inputs = readInputs(message, memory);
-  const outputs = readOutputs(message, memory);
+  const inputs = yield* readInputs(message, memory);
+  const outputs = yield* readOutputs(message, memory);
   const { emptyFinal, ...more } = asked;
   const parameters = [...more.parameters, ...forwarded];
-  return { fields: { id, inputs, outputs: names, ...more, parameters }, outputs, emptyFinal };
+  return { fields: { id, inputs, outputs: outputs.names, ...more, parameters }, outputs: outputs.made, emptyFinal };
 }
 
 function readParameters(given: Parameters) {
@@ -150,36 +156,77 @@ function parameterValue(choice: Choice): ParameterValue {
   return Number.isSafeInteger(number) ? number : choice.value;
 }
 
-function readInputs(message: InferMessage, memory: SharedMemory) {
-  const { inputs = NONE, raw_input_contents: raw = NONE, model_name: model = "" } = message;
-  let next = 0;
-  return inputs.map((input): InferInput => {
-    const { name = "", datatype = "", shape: sizes, parameters = NO_PARAMETERS, contents } = input;
+/** An input that comes twice is told before anything else that is wrong with inputs. */
+function* readInputs(message: InferMessage, memory: SharedMemory): Pieces<readonly InferInput[]> {
+  const { inputs = NONE, id = "" } = message;
+  const reader = new InputReader(message, memory);
+  const seen = new Set<string>();
+  const read: InferInput[] = [];
+  let failed: TritonError | null = null;
+  // By index: an iterator takes as much memory for each element as a short input.
+  for (let at = 0; at < inputs.length; at++) {
+    const input: InputMessage = inputs.at(at)!;
+    const { name = "" } = input;
+    if (seen.has(name))
+      throw invalidArg(`[request id: ${id || "<id_unknown>"}] input '${name}' already exists in request`);
+    seen.add(name);
+    try {
+      if (failed === null) read.push(reader.read(input));
+    } catch (error) {
+      if (!(error instanceof TritonError)) throw error;
+      failed = error;
+    }
+    if (seen.size % TENSORS_OF_A_PIECE === 0) yield;
+  }
+  if (failed !== null) throw failed;
+  return read;
+}
+
+type InputMessage = NonNullable<InferMessage["inputs"]> extends Iterable<infer T> ? T : never;
+
+/** Reads the inputs of a message one after the other. */
+class InputReader {
+  readonly #memory: SharedMemory;
+  readonly #model: string;
+  readonly #raw: Repeated<Uint8Array>;
+  /** Raw contents that inputs have taken. */
+  #taken = 0;
+
+  constructor({ raw_input_contents: raw = NONE, model_name: model = "" }: InferMessage, memory: SharedMemory) {
+    this.#memory = memory;
+    this.#model = model;
+    this.#raw = raw;
+  }
+
+  /** Throws a `TritonError`. */
+  read({ name = "", datatype = "", shape: sizes, parameters = NO_PARAMETERS, contents }: InputMessage): InferInput {
     const type = (isDatatype(datatype) ? datatype : "<invalid>") as Datatype;
     const dims = sizes === undefined ? [] : Array.from(sizes.numbers as BigInt64Array);
     const exact = exactShape(dims);
-    const of = (data: Uint8Array) => ({
-      ...{ name, datatype: type, shape: dims.map(Number), data },
-      ...(exact && { exactShape: exact }),
-    });
+    const data = this.#data(name, type, parameters, contents);
+    return { name, datatype: type, shape: dims.map(Number), data, ...(exact && { exactShape: exact }) };
+  }
+
+  #data(name: string, type: Datatype, parameters: Parameters, contents: Contents | undefined): Uint8Array {
+    const model = this.#model;
     const region = regionOf(parameters, name);
     if (region !== null) {
       if (contents)
         throw invalidArg(
           `unexpected 'content' provided when using shared memory for input tensor '${name}' for model '${model}'`,
         );
-      return of(memory.read(region.name, region.offset, region.bytes));
+      return this.#memory.read(region.name, region.offset, region.bytes);
     }
-    if (contents && raw.length > 0)
+    if (contents && this.#raw.length > 0)
       throw invalidArg(
         `contents field must not be specified when using raw_input_contents for '${name}' for model '${model}'`,
       );
-    if (contents) return of(contentBytes(contents, type, name, model));
-    const data = raw[next++];
+    if (contents) return contentBytes(contents, type, name, model);
+    const data = this.#raw.at(this.#taken++);
     if (data === undefined)
       throw invalidArg(`unable to find data for input tensor '${name}' for model '${model}' in request.`);
-    return of(data);
-  });
+    return data;
+  }
 }
 
 /** Which field of lists holds which types; the first is what messages call it. */
@@ -215,9 +262,12 @@ function inBytes(numbers: NumberArray | Numbers, from?: NumberArray): Uint8Array
   return new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
 }
 
-function readOutputs({ outputs = NONE }: InferMessage, memory: SharedMemory): Map<string, GrpcOutput> {
+function* readOutputs({ outputs = NONE }: InferMessage, memory: SharedMemory) {
+  const names: string[] = [];
   const made = new Map<string, GrpcOutput>();
-  for (const { name = "", parameters = NO_PARAMETERS } of outputs) {
+  for (let at = 0; at < outputs.length; at++) {
+    const { name = "", parameters = NO_PARAMETERS } = outputs.at(at)!;
+    if (names.push(name) % TENSORS_OF_A_PIECE === 0) yield;
     const region = regionOf(parameters, name);
     const classes = classesOf(parameters);
     if (region !== null && classes > 0)
@@ -230,7 +280,7 @@ function readOutputs({ outputs = NONE }: InferMessage, memory: SharedMemory): Ma
     const put = (data: Uint8Array) => memory.write(region, name, data);
     made.set(name, { classes: 0, put });
   }
-  return made;
+  return { names, made };
 }
 
 function classesOf(parameters: Parameters): number {
@@ -242,8 +292,9 @@ function classesOf(parameters: Parameters): number {
   return Number(choice.value);
 }
 
-/** null: it is in none. */
+/** The region of shared memory that a tensor's parameters name. Null: none. Throws a `TritonError`. */
 function regionOf(parameters: Parameters, tensor: string) {
+  if (parameters === NO_PARAMETERS) return null;
   const choice = (name: string) => parameters.get(name)?.parameter_choice;
   const wrong = (name: string, expected: string) =>
     invalidArg(`invalid value type for '${name}' parameter for tensor '${tensor}', expected ${expected}.`);

@@ -8,7 +8,7 @@ import type { InferAnswer, InferRequest } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
 import { versionNumber } from "../server/version-number.ts";
 import { caught, type Inference, type InferRead, sentOutputs, statusOf } from "./answers.ts";
-import { type GrpcWish, wishOf } from "./infer-request.ts";
+import type { GrpcWish } from "./infer-request.ts";
 import { ResponseWriter, responseHead } from "./infer-response.ts";
 import { UNREADABLE } from "./reading.ts";
 
@@ -36,7 +36,7 @@ class UnaryInfer implements CallHandler {
   message(bytes: Uint8Array): void | Promise<void> {
     if (this.#asked) return;
     this.#asked = true;
-    const read = this.#inference.read(bytes);
+    const read = this.#inference.read(bytes, this.#call);
     if (read instanceof Promise) return read.then((one) => this.#begin(one));
     this.#begin(read);
   }
@@ -60,14 +60,13 @@ class UnaryInfer implements CallHandler {
   }
 
   #submit(read: InferRead): void {
-    const { message } = read;
-    const { around } = this.#inference;
-    const version = versionNumber(message.model_version ?? "");
-    const model = around.server.find(message.model_name ?? "", version);
+    const { wish } = read;
+    const version = versionNumber(read.version);
+    const model = this.#inference.around.server.find(read.model, version);
     if (isDecoupled(model.config))
       throw new TritonError("UNSUPPORTED", "ModelInfer RPC doesn't support models with decoupled transaction policy");
-    const wish = wishOf(message, around.memory, this.#inference.forwarded(this.#call));
-    this.#request = this.#inference.begin(version, read, wish, {
+    if (wish instanceof TritonError) throw wish;
+    this.#request = this.#inference.begin(version, read, {
       respond: (answer) => {
         if (answer instanceof TritonError) this.#call.end(statusOf(answer));
         else if (answer !== null && !this.#call.over) this.#answer(answer, model, wish);

@@ -24,7 +24,7 @@ export function ruleBody(message: InferMessage): Readonly<Record<string, unknown
   let next = 0;
   for (const { name = "", datatype = "", contents, parameters: own } of inputs) {
     if (!isDatatype(datatype) || own?.has("shared_memory_region")) continue;
-    const data = contents ? caught(() => contentBytes(contents, datatype, name, model)) : raw[next++];
+    const data = contents ? caught(() => contentBytes(contents, datatype, name, model)) : raw.at(next++);
     if (!(data instanceof Uint8Array) || data.length > SHOWN_BYTES_MOST) continue;
     const values = valuesOf(datatype, data);
     if (values !== null) members.push([name, values.length === 1 ? values[0] : values]);

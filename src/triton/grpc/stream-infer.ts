@@ -16,7 +16,7 @@ import type { Served } from "../server/served.ts";
 import { versionNumber } from "../server/version-number.ts";
 import { AlikeResponses } from "./alike-responses.ts";
 import { caught, type Inference, type InferRead, sentOutputs, statusOf } from "./answers.ts";
-import { type GrpcWish, wishOf } from "./infer-request.ts";
+import type { GrpcWish } from "./infer-request.ts";
 import { ResponseWriter, responseHead } from "./infer-response.ts";
 import { UNREADABLE } from "./reading.ts";
 
@@ -95,7 +95,7 @@ class StreamInfer implements CallHandler {
     while (this.#running.size < RUNNING_MOST && this.#later.length > 0) {
       const bytes = this.#later.shift()!;
       this.#waits(-bytes.length);
-      const read = this.#inference.read(bytes);
+      const read = this.#inference.read(bytes, this.#call);
       if (read instanceof Promise) return read.then((one) => this.#goOn(one));
       this.#take(read);
     }
@@ -128,7 +128,7 @@ class StreamInfer implements CallHandler {
     }
     const one = new Streamed(read);
     this.#running.add(one);
-    const failed = caught(() => this.#begin(one));
+    const failed = caught(() => this.#begin(one, read));
     if (one.request === null) read.room.free();
     if (failed) {
       const error = () => this.#send(failed.message, responseHead("", "", one.id), null);
@@ -138,16 +138,16 @@ class StreamInfer implements CallHandler {
     }
   }
 
-  #begin(one: Streamed): void {
-    const { message } = one.read;
+  #begin(one: Streamed, read: InferRead): void {
+    const { wish } = read;
     const { around } = this.#inference;
     const version = caught(() => versionNumber(one.version));
     const found = version instanceof TritonError ? version : caught(() => around.server.find(one.model, version));
     one.decoupled = !(found instanceof TritonError) && isDecoupled(found.config);
     if (!one.decoupled) this.#ordered.enter(one);
     if (found instanceof TritonError) throw found;
-    const wish = wishOf(message, around.memory, this.#inference.forwarded(this.#call));
-    one.request = this.#inference.begin(version as VersionNumber, one.read, wish, {
+    if (wish instanceof TritonError) throw wish;
+    one.request = this.#inference.begin(version as VersionNumber, read, {
       respond: (answer, final) => this.#came(one, found, wish, answer, final),
       plainText: (output) => (one.decoupled ? this.#plain(one, found, output) : null),
     });
@@ -245,7 +245,6 @@ function outputsToSend(answer: InferAnswer, wish: GrpcWish, model: Served): read
 
 /** A request of a stream. */
 class Streamed {
-  readonly read: InferRead;
   readonly model: string;
   readonly version: string;
   readonly id: string;
@@ -255,9 +254,7 @@ class Streamed {
   head: Uint8Array | null = null;
   responses: AlikeResponses | null = null;
 
-  constructor(read: InferRead) {
-    const { model_name: model = "", model_version: version = "", id = "" } = read.message;
-    this.read = read;
+  constructor({ model, version, id }: InferRead) {
     this.model = model;
     this.version = version;
     this.id = id;
