@@ -56,9 +56,15 @@ lowerPriority();
 
 type Message = EncoderStart | EncoderRequest | PackedRequest | EncoderOrder;
 
-/** Messages that came while the writers were being loaded: answers keep the order of the calls. */
+/** Messages that came while a folder or the writers were being loaded. Answers keep the order of the calls. */
 const behind: Message[] = [];
 let loading = false;
+
+/** Takes the messages that came meanwhile, until one of them loads something itself. */
+function loaded(): void {
+  loading = false;
+  while (!loading && behind.length > 0) take(behind.shift()!);
+}
 
 self.onmessage = ({ data }: MessageEvent<Message>) => {
   if (loading) behind.push(data);
@@ -100,18 +106,17 @@ function reply(id: number, ...[parts, allowSpecial, addSpecial]: Parameters<Enco
 
 let writers: typeof import("../structured/structure.ts") | undefined;
 
-/** What writes is loaded with the first order. */
+/** Writes answers under a constraint. The module that does so is loaded with the first order. */
 function write(order: EncoderOrder): void {
   if (writers !== undefined) {
     self.postMessage(answer(order, writers));
     return;
   }
   loading = true;
-  void import("../structured/structure.ts").then((loaded) => {
-    writers = loaded;
-    loading = false;
-    self.postMessage(answer(order, loaded));
-    for (let next = behind.shift(); next !== undefined && !loading; next = behind.shift()) take(next);
+  void import("../structured/structure.ts").then((module) => {
+    writers = module;
+    self.postMessage(answer(order, module));
+    loaded();
   });
 }
 
@@ -130,8 +135,9 @@ function answer(
   }
 }
 
-/** Only a server that was given a folder loads what reads it. */
+/** Only a server that was given a folder loads the module that reads it. Prompts may come while that takes place. */
 async function open({ id, folder: path }: FolderOrder): Promise<void> {
+  loading = true;
   try {
     const { openModel } = await import("./model-tokenizer.ts");
     const { folder, encode: made } = openModel(path);
@@ -140,4 +146,5 @@ async function open({ id, folder: path }: FolderOrder): Promise<void> {
   } catch (error) {
     self.postMessage({ id, failed: (error as Error).message } satisfies EncoderReply);
   }
+  loaded();
 }

@@ -63,7 +63,7 @@ type Order = EncoderRequest | PackedRequest | FolderOrder | EncoderOrder;
 /** Characters whose encoding takes about as long as a message to the thread: 5 us. */
 const SHORT_CHARACTERS = 256;
 
-/** What the thread says it cannot do. */
+/** Error of the thread, in its words. */
 export class EncoderFailure extends Error {
   override readonly name = "EncoderFailure";
 }
@@ -94,13 +94,26 @@ class WorkerEncoder implements Encoder {
   }
 
   async #ids(order: (id: number) => EncoderRequest | PackedRequest): Promise<Uint32Array> {
-    const answer = await this.#ask(this.#running(), order);
+    const answer = await this.#done(order);
     return (answer as { readonly ids: Uint32Array }).ids;
   }
 
   async write(structure: Structure, seeds: readonly number[]): Promise<(Uint32Array | null)[]> {
-    const answer = await this.#ask(this.#running(), (id) => ({ id, structure, seeds }));
+    const answer = await this.#done((id) => ({ id, structure, seeds }));
     return [...(answer as { readonly written: readonly (Uint32Array | null)[] }).written];
+  }
+
+  /**
+   * Has the thread do it. Logs what the thread cannot do, because not every caller logs the errors of its requests: models
+   * of a Triton server put them into their answers.
+   */
+  async #done(order: (id: number) => Order): Promise<EncoderAnswer> {
+    try {
+      return await this.#ask(this.#running(), order);
+    } catch (error) {
+      if (error instanceof EncoderFailure) logUnexpected("a prompt cannot be encoded, and its request fails", error);
+      throw error;
+    }
   }
 
   #running(): Worker {

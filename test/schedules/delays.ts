@@ -18,8 +18,10 @@ const { load, sub, store, add, wait } = Atomics;
 const page = mapPage(process.env[PAGE_PATH]!);
 const asleep = new Int32Array(new SharedArrayBuffer(4));
 
-/** `loop`, or a worker's program by its folder and its file, as `metrics/worker`. */
-const name = isMainThread ? "loop" : (/([^/]+\/[^/]+)\.ts$/.exec(process.argv[1] ?? "")?.[1] ?? "");
+/** Main thread of a server, or of the process above those of `--workers`. */
+const mainName = process.argv.includes("--workers") ? "parent" : "loop";
+/** `mainName`, or a worker's program by its folder and its file, as `metrics/worker`. */
+const name = isMainThread ? mainName : (/([^/]+\/[^/]+)\.ts$/.exec(process.argv[1] ?? "")?.[1] ?? "");
 const thread = hashOf(name);
 
 let run = 0;
@@ -120,6 +122,9 @@ Bun.listen = ((options: { socket: { open?: (socket: object) => void } }) => {
   };
   return (listen as AnyFunction)(options);
 }) as typeof Bun.listen;
+
+// While its workers serve, it passes no point.
+if (name === "parent") setInterval(failIfOrdered, 10).unref();
 
 if (load(page, Word.Victim) === thread && FAILURES[load(page, Word.Failure)] === "start") {
   add(page, Word.Failed, 1);

@@ -4,7 +4,7 @@
  * thread fail N times.
  */
 import { describe, expect, test } from "bun:test";
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ALARMS_MAX } from "../../src/host/clock.ts";
@@ -13,19 +13,32 @@ import { eventually } from "../server.ts";
 import { figure, sampled, seed, sized } from "../size.ts";
 import { MODEL, seedOfOneThread } from "./load.ts";
 import { type Failure, mix, Page } from "./page.ts";
+import { triton, trtllmServe, vllm, withTokenizer } from "./roles.ts";
 import { DelayedServer } from "./under-delays.ts";
 
-/** Failures of each thread. */
+/** Failures of each thread, on all kinds of servers together. */
 const TRIALS = Number(process.env.TEST_FAILURES ?? sized("schedules", { sample: 1, whole: 200 }));
-const FLAGS = ["--enable-lora"];
+/** The kinds of servers that have threads. */
+const SETUPS = {
+  vllm: vllm(["--enable-lora"]),
+  "vllm with --tokenizer": withTokenizer,
+  triton,
+  "trtllm-serve": trtllmServe,
+  "vllm with --workers": vllm(["--workers", "2"]),
+} as const;
+type Kind = keyof typeof SETUPS;
 /** Fewer than what a server prints of its errors (`LOGGED_ERRORS_MAX`). */
 const FAILURES_OF_A_SERVER = 10;
 const ENGINE_BROKE = 70;
+const SOURCES = new URL("../../src", import.meta.url).pathname;
+const CASES_OF_A_SAMPLE = 10;
 /** Loads in which a failure that was ordered must have happened. */
 const LOADS_MOST = 20;
 
 interface Victim {
   readonly thread: string;
+  /** Servers that start it. */
+  readonly kinds: readonly Kind[];
   readonly failures: readonly Failure[];
   /** A failure happens after up to so many points of the thread. */
   readonly points: number;
@@ -41,66 +54,102 @@ interface Victim {
 const IN_ONE_CALL: readonly Failure[] = ["throw", "exit"];
 const ANY: readonly Failure[] = ["throw", "exit", "reject", "timer"];
 
+/** What each role answers when a prompt cannot be encoded: vLLM, trtllm-serve, Triton over HTTP and over gRPC. */
+const ENCODING_FAILED = new RegExp(
+  [
+    String.raw`^Error: [\w ]+: 500 \{"error":\{"message":"[^"]*","type":"InternalServerError"`,
+    String.raw`^Error: [\w ]+: 500 \{"object":"error","message":"Internal server error","type":"InternalServerError"`,
+    String.raw`^Error: [\w ]+: 400 (?:data: )?\{"error":"[^"]*(?:planted in content/encoder-worker|encoder thread ended)`,
+    String.raw`^Error: \w+ over gRPC: .*`,
+  ].join("|"),
+);
+
 const VICTIMS: readonly Victim[] = [
   {
     ...{ thread: "metrics/worker", failures: IN_ONE_CALL, points: 30, perServer: FAILURES_OF_A_SERVER },
-    allowed: /^Error: \/metrics\S* as \w+: 500 Internal Server Error$/,
+    kinds: ["vllm", "triton", "trtllm-serve"],
+    allowed: /^Error: \/\S*metrics\S* (?:as \w+|\d): 500 Internal Server Error$/,
     says: /scrapes that wait get 500/,
   },
   {
     ...{ thread: "content/encoder-worker", failures: ANY, points: 3, perServer: FAILURES_OF_A_SERVER },
-    allowed: /^Error: [\w ]+: 500 \{"error":\{"message":"[^"]*","type":"InternalServerError"/,
-    says: /prompts that were being encoded get 500|failed and is answered with 500/,
+    kinds: ["vllm", "vllm with --tokenizer", "triton", "trtllm-serve"],
+    allowed: ENCODING_FAILED,
+    says: /prompts that were being encoded get 500|a prompt cannot be encoded, and its request fails/,
   },
   {
     ...{ thread: "roles/reading-worker", failures: ANY, points: 1, perServer: FAILURES_OF_A_SERVER },
+    kinds: ["vllm"],
     allowed: /^Error: large body: 500 \{"error":\{"message":"[^"]*","type":"InternalServerError"/,
     says: /bodies that it was reading get 500|failed and is answered with 500/,
   },
   {
     ...{ thread: "truth/worker", failures: ANY, points: 2, perServer: 1 },
+    kinds: ["vllm", "triton", "trtllm-serve"],
     allowed: null,
     says: /--truth-log .*the writing thread ended/,
   },
   {
     ...{ thread: "fixtures/fixtures-worker", failures: ANY, points: 1, perServer: 1 },
+    kinds: ["vllm", "trtllm-serve"],
     allowed: null,
     says: /changes are not seen any more|cannot be read/,
   },
   {
     ...{ thread: "host/clock-worker", failures: IN_ONE_CALL, points: 100, perServer: ALARMS_MAX },
+    kinds: ["vllm", "triton", "trtllm-serve"],
     allowed: null,
     says: /the alarm thread ended, (?:it is started again|timers take its place)/,
   },
   {
     ...{ thread: "loop", failures: ["throw", "reject", "timer"], points: 300, perServer: FAILURES_OF_A_SERVER },
+    kinds: ["vllm", "triton", "trtllm-serve", "vllm with --workers"],
     allowed: /./,
     says: /understudy/,
   },
+  {
+    ...{ thread: "parent", failures: ["throw", "reject", "timer"], points: 3, perServer: FAILURES_OF_A_SERVER },
+    kinds: ["vllm with --workers"],
+    allowed: null,
+    says: /an error in the parent of the workers/,
+  },
 ];
 
+test("every thread that a server can start is made to fail", () => {
+  const scripts = [...new Bun.Glob("**/*.ts").scanSync(SOURCES)].filter((path) => {
+    const text = readFileSync(join(SOURCES, path), "utf8");
+    return /^declare const self: Worker\b/m.test(text);
+  });
+  const workers = scripts.map((path) => path.split("/").slice(-2).join("/").replace(/\.ts$/, ""));
+  const failing = VICTIMS.map(({ thread }) => thread);
+  expect([...workers, "loop", "parent"].sort()).toEqual(failing.sort());
+});
+
 describe("a thread that fails under load", () => {
-  test.each(VICTIMS.map((victim) => [victim.thread, victim] as const))(
-    "%s",
-    async (thread, victim) => {
-      let server = await DelayedServer.start(FLAGS);
+  const cases = VICTIMS.flatMap((victim) => victim.kinds.map((kind) => [victim.thread, kind, victim] as const));
+  test.each(sampled("schedules", cases, CASES_OF_A_SAMPLE))(
+    "%s of %s",
+    async (thread, kind, victim) => {
+      const trials = Math.ceil(TRIALS / victim.kinds.length);
+      const setup = SETUPS[kind];
+      let server = await DelayedServer.start(setup);
       let ends = 0;
       let failures = 0;
-      for (let trial = 0; trial < TRIALS; trial++) {
+      for (let trial = 0; trial < trials; trial++) {
         const drawn = mix(seed, trial);
         const failure = victim.failures[drawn % victim.failures.length]!;
         const exit = await failIn(server, victim, failure, (drawn >>> 8) % (victim.points + 1), trial * LOADS_MOST);
         if (exit !== null) ends++;
         expect(exit === null || (thread === "loop" && exit === ENGINE_BROKE)).toBe(true);
         failures = exit === null ? failures + 1 : victim.perServer;
-        if (failures < victim.perServer || trial === TRIALS - 1) continue;
+        if (failures < victim.perServer || trial === trials - 1) continue;
         failures = 0;
         expect([0, ENGINE_BROKE]).toContain(await server.program.stop());
-        server = await DelayedServer.start(FLAGS);
+        server = await DelayedServer.start(setup);
       }
       expect([0, ENGINE_BROKE]).toContain(await server.program.stop());
-      figure(`${thread} failed`, TRIALS);
-      figure(`${thread} ended the server`, ends);
+      figure(`${thread} of ${kind} failed`, trials);
+      figure(`${thread} of ${kind} ended the server`, ends);
     },
     1_800_000,
   );
@@ -136,15 +185,15 @@ async function failIn(
   return exit;
 }
 
-/** Without its fixtures a server does not start, and the loop's thread is the server. */
-const STARTED = VICTIMS.filter(({ thread }) => !["loop", "fixtures/fixtures-worker"].includes(thread));
+/** Without its fixtures a server does not start, and the loop's thread is the server, or its parent. */
+const STARTED = VICTIMS.filter(({ thread }) => !["loop", "parent", "fixtures/fixtures-worker"].includes(thread));
 
 test.each(sampled("schedules", STARTED, 2))(
   "$thread fails whenever it starts, then no more: everything is answered again",
   async ({ thread, says }) => {
     const page = new Page();
     page.fail(thread, "start", 0);
-    const { program, load } = await DelayedServer.start(FLAGS, page);
+    const { program, load } = await DelayedServer.start(SETUPS.vllm, page);
     await program.during(load.failures(seedOfOneThread(1)).then(() => {}));
     page.failNone();
     await load.learn();

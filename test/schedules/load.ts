@@ -5,6 +5,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { mix } from "./page.ts";
+import { type ServerLoad, Wrong } from "./role-load.ts";
 
 /** Every that-many-th seed sends a body for the reading thread, has an adapter renamed, or changes the fixtures. */
 const LARGE_BODY_EVERY = 8;
@@ -14,7 +15,7 @@ const SCRAPES = 12;
 
 export const MODEL = "meta-llama/Llama-3.1-8B-Instruct";
 /** Longer than the prompts that the loop's thread encodes by itself. */
-const LONG = "A long prompt is encoded by a thread of its own. ".repeat(12);
+export const LONG = "A long prompt is encoded by a thread of its own. ".repeat(12);
 const LARGE = "The reading thread gets this. ".repeat(9_500);
 const SCHEMA = {
   type: "object",
@@ -92,11 +93,8 @@ const CHATS: readonly Chat[] = [
 ];
 const LARGE_CHAT = chat("large body", LARGE, 4);
 
-/** A page or an answer that is not as it must be. */
-export class Wrong extends Error {}
-
 /** One server, and the numbers that its pages must agree with. */
-export class Load {
+export class Load implements ServerLoad {
   readonly #url: string;
   readonly #folder: string;
   readonly #isOneProcess: boolean;
@@ -212,7 +210,7 @@ interface Chunk {
   readonly choices: readonly { readonly delta: { readonly content?: string }; readonly finish_reason: string | null }[];
 }
 
-function streamed(name: string, text: string): string {
+export function streamed(name: string, text: string): string {
   const events = text.split("\n\n").filter((event) => event !== "");
   if (events.pop() !== "data: [DONE]") throw new Wrong(`${name}: the stream has no end`);
   const chunks = events.map((event) => JSON.parse(event.slice("data: ".length)) as Chunk);

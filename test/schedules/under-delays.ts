@@ -1,8 +1,10 @@
 /** Runs programs whose threads read a shared page: each thread is delayed as the page's seed says, and fails on order. */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { flagsIn, Load, Wrong, writeFixture } from "./load.ts";
+import { writeFixture } from "./load.ts";
 import { Page } from "./page.ts";
+import { type ServerLoad, Wrong } from "./role-load.ts";
+import { type Setup, vllm } from "./roles.ts";
 
 const PRELOAD = new URL("./delays.ts", import.meta.url).pathname;
 const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
@@ -11,6 +13,8 @@ const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
 const HANGS_MS = 30_000;
 /** A connection may break before the end of its process is known. */
 const END_IS_KNOWN_MS = 1000;
+
+const URL_OF = /http:\/\/127\.0\.0\.1:\d+/;
 
 type Child = Bun.Subprocess<"ignore", "pipe", "pipe">;
 
@@ -30,8 +34,12 @@ export class DelayedProgram {
     this.#output = output;
   }
 
-  /** Starts `command` and waits until it prints a URL. Rejects with its output if it ends before. */
-  static async start(page: Page, command: readonly string[], env: object = {}): Promise<DelayedProgram> {
+  /** Starts `command` and waits until it has printed `isReady` and a URL. Rejects with its output if it ends before. */
+  static async start(
+    page: Page,
+    command: readonly string[],
+    { env = {}, isReady = URL_OF }: Partial<Pick<Setup, "env" | "isReady">> = {},
+  ): Promise<DelayedProgram> {
     const child = Bun.spawn([process.execPath, "--preload", PRELOAD, ...command], {
       env: { ...process.env, ...env, ...page.env },
       stdio: ["ignore", "pipe", "pipe"],
@@ -42,8 +50,8 @@ export class DelayedProgram {
       const decoder = new TextDecoder();
       for await (const bytes of stream) {
         output += decoder.decode(bytes, { stream: true });
-        const url = /http:\/\/127\.0\.0\.1:\d+/.exec(output)?.[0];
-        if (url) listening.resolve(url);
+        const url = URL_OF.exec(output)?.[0];
+        if (url && isReady.test(output)) listening.resolve(url);
       }
     };
     const wholeOutput = Promise.all([read(child.stdout), read(child.stderr)]);
@@ -100,26 +108,22 @@ const ERROR_LINE = /^.*(?:error|exception|failed|understudy serve:).*$/im;
 /** A server, and a load that checks its pages and answers. */
 export class DelayedServer {
   readonly program: DelayedProgram;
-  readonly load: Load;
+  readonly load: ServerLoad;
 
-  private constructor(program: DelayedProgram, load: Load) {
+  private constructor(program: DelayedProgram, load: ServerLoad) {
     this.program = program;
     this.load = load;
   }
 
   /** `page`: one that already has an order to fail; the load then has to `learn` by itself. */
-  static async start(flags: readonly string[], page?: Page): Promise<DelayedServer> {
+  static async start(setup: Setup, page?: Page): Promise<DelayedServer> {
     const hasLearned = page === undefined;
     page ??= new Page();
-    mkdirSync(join(page.folder, "fixtures"));
-    writeFixture(page.folder, 0);
-    const isOneProcess = !flags.includes("--workers");
-    const program = await DelayedProgram.start(
-      page,
-      [MAIN, "serve", "--port", "0", ...flagsIn(page.folder), ...flags],
-      isOneProcess ? { VLLM_ALLOW_RUNTIME_LORA_UPDATING: "1" } : {},
-    );
-    const load = new Load(program.url, page.folder, isOneProcess);
+    const { folder } = page;
+    mkdirSync(join(folder, "fixtures"));
+    writeFixture(folder, 0);
+    const program = await DelayedProgram.start(page, [MAIN, "serve", ...setup.flags(folder)], setup);
+    const load = setup.load({ url: program.url, folder, output: program.output });
     if (hasLearned) await load.learn();
     return new DelayedServer(program, load);
   }
@@ -148,14 +152,14 @@ const AGAIN = 20;
 /** Runs `seeds` in order on a server with these flags, and on a new one after each find. Ends after `findsMax` finds. */
 export async function findsOf(seeds: Iterable<number>, flags: readonly string[], findsMax = 3): Promise<Find[]> {
   const finds: Find[] = [];
-  let server = await DelayedServer.start(flags);
+  let server = await DelayedServer.start(vllm(flags));
   const found = async (seed: number): Promise<string | null> => {
     try {
       await server.run(seed);
       return null;
     } catch (error) {
       await server.program.stop();
-      server = await DelayedServer.start(flags);
+      server = await DelayedServer.start(vllm(flags));
       return String(error);
     }
   };

@@ -7,9 +7,11 @@ import { encode as oracle, setMergeCacheSize } from "gpt-tokenizer/encoding/o200
 import { BpeEncoder } from "../../src/content/bpe.ts";
 import { Detokenizer } from "../../src/content/detokenizer.ts";
 import { createEncoder } from "../../src/content/encoder.ts";
+import type { EncoderAnswer } from "../../src/content/encoder-worker.ts";
 import { loadVocabulary } from "../../src/content/vocabulary.ts";
 import { packTable } from "../../src/content/vocabulary-table.ts";
 import { sayableText } from "../../src/orders/orders.ts";
+import type { Structure } from "../../src/structured/structure.ts";
 import { times } from "../size.ts";
 
 const path = new URL("../../build/vocabulary.bin", import.meta.url);
@@ -197,6 +199,27 @@ describe("thread", () => {
       expect(results.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
     }
     mortal.close();
+  });
+
+  test("orders that come while a folder is read, as in a thread that takes the place of another, are answered in order", async () => {
+    const worker = new Worker(new URL("../../src/content/encoder-worker.ts", import.meta.url), { type: "module" });
+    const answers: EncoderAnswer[] = [];
+    const { promise, resolve } = Promise.withResolvers<void>();
+    worker.onmessage = ({ data }: MessageEvent<EncoderAnswer>) => {
+      if (answers.push(data) === 5) resolve();
+    };
+    const folder = fileURLToPath(new URL("../conformance/model", import.meta.url));
+    const structure: Structure = { kind: "choice", choices: ["yes"] };
+    const orders = [
+      { id: 0, folder },
+      [1, false, false, "a"],
+      { id: 2, structure, seeds: [1] },
+      [3, false, false, "b"],
+    ];
+    for (const order of [...orders, [4, false, false, "c"]]) worker.postMessage(order);
+    await promise;
+    worker.terminate();
+    expect(answers.map((answer) => [answer.id, "failed" in answer])).toEqual([0, 1, 2, 3, 4].map((id) => [id, false]));
   });
 
   test("a second answer, and one that nobody asked for, settle no other prompt", async () => {
