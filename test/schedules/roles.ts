@@ -131,7 +131,7 @@ export const triton: Setup = {
   },
 };
 
-/** Its bytes come one by one. */
+/** Order of an answer in single bytes. */
 const SPLIT = { "x-understudy": JSON.stringify({ fault: "S1,split" }) };
 
 /** The texts of a stream of vllm_model. */
