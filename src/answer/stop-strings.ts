@@ -5,6 +5,39 @@
  * but one are held back; the match that ends first wins, equal ends go by the order of the list.
  */
 
+/** Lengths of the longest stop string of a list. */
+interface Longest {
+  readonly characters: number;
+  readonly units: number;
+}
+
+/** All choices of a request have the same list. A stop string may have megabytes, so its characters are counted once. */
+const counted = new WeakMap<readonly string[], Longest>();
+
+function longestOf(stop: readonly string[]): Longest {
+  const known = counted.get(stop);
+  if (known !== undefined) return known;
+  let [characters, units] = [0, 0];
+  for (const text of stop) {
+    units = Math.max(units, text.length);
+    // A text has at most as many characters as UTF-16 units, so a shorter one need not be counted.
+    if (text.length > characters) characters = Math.max(characters, charactersIn(text));
+  }
+  const longest = { characters, units };
+  counted.set(stop, longest);
+  return longest;
+}
+
+/** Counts Unicode characters without making a list of them. */
+function charactersIn(text: string): number {
+  let pairs = 0;
+  // An ASCII text has no pairs, and the runtime counts its bytes much faster than this loop its units.
+  if (Buffer.byteLength(text) !== text.length)
+    for (let at = 1; at < text.length; at++)
+      if ((text.charCodeAt(at) & 0xfc00) === 0xdc00 && (text.charCodeAt(at - 1) & 0xfc00) === 0xd800) pairs++;
+  return text.length - pairs;
+}
+
 export class StopStrings {
   readonly #stop: readonly string[];
   readonly #include: boolean;
@@ -26,8 +59,9 @@ export class StopStrings {
     this.#stop = stop;
     this.#include = include;
     this.#minTokens = minTokens;
-    this.#longest = Math.max(...stop.map((text) => text.length));
-    this.#holdBack = include ? 0 : Math.max(...stop.map((text) => [...text].length)) - 1;
+    const { characters, units } = longestOf(stop);
+    this.#longest = units;
+    this.#holdBack = include ? 0 : characters - 1;
   }
 
   /**

@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { StopStrings } from "../../src/answer/stop-strings.ts";
+import { cpuUs } from "../cpu.ts";
 import { times } from "../size.ts";
 
 /** The rules over code points, with all the text kept: `v1/engine/detokenizer.py` of vLLM 0.33. */
@@ -99,4 +100,21 @@ test("a long text is not kept", () => {
     stops.take(false);
   }
   expect(stops.push(["nev", "er"], 10_000, 0)).toBe("never");
+});
+
+test("a stop string of megabytes is counted once for all choices, without a list of its characters", () => {
+  const text = "x".repeat(2 ** 21);
+  const pass = cpuUs(() => {
+    let sum = 0;
+    for (let at = 0; at < text.length; at++) sum += text.charCodeAt(at);
+    expect(sum).toBeGreaterThan(0);
+  });
+  for (const stop of [text, `${"é".repeat(2 ** 20)}👩`]) {
+    // A list of its own in each run, as each request has.
+    const took = cpuUs(() => {
+      const list = [stop];
+      for (let choice = 0; choice < 100; choice++) new StopStrings(list, false, 0);
+    });
+    expect(took / pass).toBeLessThan(10);
+  }
 });
