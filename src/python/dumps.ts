@@ -19,12 +19,11 @@ export function pythonDumps(value: PythonValue): string {
 /** Lone surrogates stay as they are; all else as `JSON.stringify` writes it. */
 export function dumpsString(text: string): string {
   if (text.isWellFormed()) return JSON.stringify(text);
-  let escaped = "";
-  for (const character of text) escaped += LONE.test(character) ? character : JSON.stringify(character).slice(1, -1);
-  return `"${escaped}"`;
+  // `JSON.stringify` escapes lone surrogates alone by these codes.
+  return JSON.stringify(text).replace(/\\(?:u(d[89a-f][0-9a-f]{2})|.)/g, (found, code?: string) =>
+    code === undefined ? found : String.fromCharCode(Number.parseInt(code, 16)),
+  );
 }
-
-const LONE = /^[\ud800-\udfff]$/;
 
 function floatText(value: number): string {
   if (Number.isNaN(value)) return "NaN";

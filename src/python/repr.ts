@@ -3,25 +3,39 @@
 import { ITEMS_OF_A_PIECE, type Pieces } from "./pieces.ts";
 import { get, isList, keysOf, PythonFloat, type PythonValue } from "./value.ts";
 
-/** Categories that `str.isprintable` refuses; the blank is the one separator that prints. */
-const UNPRINTABLE = /[\p{C}\p{Z}]/u;
+/**
+ * Characters that `repr` writes otherwise: quotes, the backslash, and those that `str.isprintable` refuses. The blank is the
+ * one separator that prints.
+ */
+const ESCAPED = /[\\'"[[\p{C}\p{Z}]--[ ]]]/gv;
 const SHORT: Readonly<Record<string, string>> = { "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+/** Long texts are escaped in parts of so many UTF-16 units, so that millions of escapes do not wait in memory. */
+const PART_UNITS = 65_536;
 
 function escapeCharacter(character: string): string {
   const short = SHORT[character];
   if (short !== undefined) return short;
-  if (character === " " || !UNPRINTABLE.test(character)) return character;
   const code = character.codePointAt(0) as number;
   if (code <= 0xff) return `\\x${code.toString(16).padStart(2, "0")}`;
   return code <= 0xffff ? `\\u${code.toString(16).padStart(4, "0")}` : `\\U${code.toString(16).padStart(8, "0")}`;
 }
 
-/** `repr(text)`: single quotes unless only single quotes occur inside. */
+/** `repr(text)`: single quotes unless only single quotes occur inside. A text of a request may have megabytes. */
 export function reprString(text: string): string {
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
-  let inner = "";
-  for (const character of text) inner += character === quote ? `\\${quote}` : escapeCharacter(character);
-  return quote + inner + quote;
+  const written = (character: string) => {
+    if (character === quote) return `\\${quote}`;
+    return character === "'" || character === '"' ? character : escapeCharacter(character);
+  };
+  const parts: string[] = [];
+  for (let at = 0; at < text.length; ) {
+    let end = at + PART_UNITS;
+    // A character of two units stays whole.
+    if ((text.charCodeAt(end - 1) & 0xfc00) === 0xd800 && (text.charCodeAt(end) & 0xfc00) === 0xdc00) end++;
+    parts.push(text.slice(at, end).replace(ESCAPED, written));
+    at = end;
+  }
+  return quote + parts.join("") + quote;
 }
 
 /** `repr(float)`: the shortest digits that read back equal, with an exponent below 1e-4 and from 1e16 on. */

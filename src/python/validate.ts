@@ -113,12 +113,25 @@ function entry(error: LineError): string {
   const shown = new Map<string, PythonValue>([
     ["type", error.type],
     ["loc", place(error.loc)],
-    ["msg", error.message],
+    ["msg", beginning(error.message)],
     ["input", inputSummary(error.input)],
   ]);
   if (error.context !== undefined) shown.set("ctx", new Map(Object.entries(error.context)));
   if (error.raised === undefined) return cut(repr(shown), MAX_ENTRY_CHARACTERS);
-  return cut(`${repr(shown).slice(0, -1)}, 'ctx': {'error': ValueError(${repr(error.raised)})}}`, MAX_ENTRY_CHARACTERS);
+  return cut(
+    `${repr(shown).slice(0, -1)}, 'ctx': {'error': ValueError(${repr(beginning(error.raised))})}}`,
+    MAX_ENTRY_CHARACTERS,
+  );
+}
+
+/**
+ * Shortens a text that an entry does not show whole, since copies of megabytes would be made to write it. The quotes that it
+ * has behind the cut stay, as they decide between which quotes `repr` puts it.
+ */
+function beginning(text: string): string {
+  if (text.length <= 2 * MAX_ENTRY_CHARACTERS) return text;
+  const quotes = ["'", '"'].filter((quote) => text.includes(quote));
+  return text.slice(0, 2 * MAX_ENTRY_CHARACTERS) + quotes.join("");
 }
 
 /** What vLLM shows of an input: how long a list is, the beginning of a text. */
@@ -129,7 +142,8 @@ export function inputSummary(value: PythonValue): string {
 }
 
 function cut(text: string, limit: number): string {
-  if (text.length <= limit || codePoints(text) <= limit) return text;
+  // A longer text has more characters than the limit, and need not be counted.
+  if (text.length <= limit || (text.length <= 2 * limit && codePoints(text) <= limit)) return text;
   return `${[...text.slice(0, 2 * limit)].slice(0, limit).join("")}...[truncated]`;
 }
 
@@ -153,8 +167,11 @@ const MAX_QUOTED_BYTES = 50;
 
 /** `str(ValidationError)` of one item of a lazily checked list: what a content part that fits nothing gives. */
 export function iteratorErrors(errors: readonly LineError[], index: number): string {
+  // Each branch of a union refuses the same input, which may have megabytes.
+  const texts = new Map<PythonValue, string>();
   const lines = errors.map((error) => {
-    const input = quoted(repr(error.input));
+    const input = texts.get(error.input) ?? quoted(repr(error.input));
+    texts.set(error.input, input);
     const detail = `[type=${error.type}, input_value=${input}, input_type=${typeName(error.input)}]`;
     return `${[index, ...error.loc].join(".")}\n  ${error.message} ${detail}\n    For further information visit ${DOCUMENTATION}${error.type}`;
   });

@@ -116,10 +116,12 @@ export function typeName(value: PythonValue): string {
   return isList(value) ? "list" : "dict";
 }
 
-/** What `for x in value` walks over (a dict gives its keys), or undefined when Python would raise `not iterable`. */
-export function iterate(value: PythonValue): readonly PythonValue[] | undefined {
-  if (isList(value)) return value;
-  if (typeof value === "string") return [...value];
+/**
+ * Returns what `for x in value` walks over (a dict gives its keys), or undefined when Python would raise `not iterable`. A text
+ * walks over its characters, and there is no list of them: it may have megabytes.
+ */
+export function iterate(value: PythonValue): Iterable<PythonValue> | undefined {
+  if (isList(value) || typeof value === "string") return value;
   return isDict(value) ? keysOf(value) : undefined;
 }
 

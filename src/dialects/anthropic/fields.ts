@@ -20,7 +20,16 @@ import {
   text,
 } from "../../python/types.ts";
 import { field } from "../../python/validate.ts";
-import { get, type Int, isDict, isList, type PythonDict, type PythonValue, truthy } from "../../python/value.ts";
+import {
+  codePoints,
+  get,
+  type Int,
+  isDict,
+  isList,
+  type PythonDict,
+  type PythonValue,
+  truthy,
+} from "../../python/value.ts";
 
 /** vLLM's VLLM_MAX_STOP_STRINGS. */
 const MAX_STOP_STRINGS = 4;
@@ -246,7 +255,7 @@ function sized(least: number, most: number): Type<string> {
     check(value, state) {
       const fits = text.check(value, state);
       if (fits === FAIL) return FAIL;
-      const characters = [...fits].length;
+      const characters = codePoints(fits);
       const plural = (count: number) => `${count} character${count === 1 ? "" : "s"}`;
       if (characters < least)
         return state.fail("string_too_short", `String should have at least ${plural(least)}`, value, {

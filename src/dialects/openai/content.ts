@@ -100,9 +100,9 @@ function readContent(shape: MessageShape, content: PythonValue, limits: Limits):
   if (content === null || typeof content === "string") return content;
   const texts: string[] = [];
   let images = "";
-  const parts = iterate(content) ?? [];
-  for (let i = 0; i < parts.length; i++) {
-    const part = parts[i] as PythonValue;
+  let i = -1;
+  for (const part of iterate(content) ?? []) {
+    i++;
     const errors = shape.parts === undefined ? null : errorsOf(shape.parts, part);
     if (errors !== null) throw new Refused(badRequest(iteratorErrors(errors, i)));
     const image = limits.takesImages === true && isDict(part) ? imageOf(part) : null;

@@ -229,11 +229,11 @@ function checkNamedTool(choice: PythonDict, tools: PythonValue): void {
     );
   const all = iterate(tools);
   if (all === undefined) throw notIterable(tools);
-  if (!all.some((tool) => item(item(tool, "function"), "name") === name))
-    throw validationRefusal(
-      "The tool specified in `tool_choice` does not match any of the specified `tools`",
-      "tool_choice",
-    );
+  for (const tool of all) if (item(item(tool, "function"), "name") === name) return;
+  throw validationRefusal(
+    "The tool specified in `tool_choice` does not match any of the specified `tools`",
+    "tool_choice",
+  );
 }
 
 /** `value[key]` with what Python raises where that is impossible. */
@@ -248,6 +248,9 @@ function item(value: PythonValue, key: string): PythonValue {
   throw new Refused(badRequest(`'${typeName(value)}' object is not subscriptable`));
 }
 
+/** Longest text as `tool_calls`, UTF-16 units: each of its characters is a tool call that is wrong. */
+const CALLS_TEXT_MOST = 65_536;
+
 /** `reasoning_content` is the old name of `reasoning`; tool calls become a list. Changes the messages; throws `Refused`. */
 export function normalizeMessages(messages: PythonValue | undefined): void {
   if (!isList(messages)) return;
@@ -257,7 +260,9 @@ export function normalizeMessages(messages: PythonValue | undefined): void {
     if (calls !== null && !isList(calls)) {
       const items = iterate(calls);
       if (items === undefined) throw notIterable(calls);
-      set(message, "tool_calls", items);
+      if (typeof calls === "string" && calls.length > CALLS_TEXT_MOST)
+        throw new Refused(badRequest(`understudy: a text of more than ${CALLS_TEXT_MOST} characters as tool_calls`));
+      set(message, "tool_calls", [...items]);
     }
     const old = get(message, "reasoning_content");
     if (old === undefined) continue;

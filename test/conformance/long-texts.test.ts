@@ -1,0 +1,64 @@
+/** A text of megabytes in any place of a request is refused or read within a few times its bytes of memory. */
+import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { type Server, serve } from "../server.ts";
+
+setDefaultTimeout(60_000);
+const MIB = 2 ** 20;
+const TEXT = "x".repeat(16 * MIB);
+/** Copies of the body that may be in memory at once: parts, bytes, text, values, an error's text, and those not collected yet. */
+const COPIES_MOST = 14;
+
+/** Most memory since the start, in bytes. */
+function peak({ pid }: Server): number {
+  return Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]) * 1024;
+}
+
+let server: Server;
+afterEach(() => server.stop("SIGKILL"));
+
+const message = { role: "user", content: "a" };
+const CASES: Readonly<Record<string, readonly [path: string, body: object, status: number]>> = {
+  "the type of a content part": [
+    "/v1/chat/completions",
+    { messages: [{ role: "user", content: [{ type: TEXT }] }] },
+    400,
+  ],
+  "a text as messages": ["/v1/chat/completions", { messages: TEXT }, 400],
+  "a text as tool calls": ["/v1/chat/completions", { messages: [{ ...message, tool_calls: TEXT }] }, 400],
+  "the name of a tool": ["/v1/messages", { messages: [message], max_tokens: 1, tools: [{ name: TEXT }] }, 400],
+  "a stop string": ["/v1/completions", { prompt: "a", stop: [TEXT], max_tokens: 2 }, 200],
+};
+
+for (const [what, [path, body, status]] of Object.entries(CASES))
+  test(`${what} of 16 MiB takes at most ${COPIES_MOST} times its bytes`, async () => {
+    server = await serve(["--served-model-name", "m"]);
+    const ask = (sent: string) =>
+      fetch(server.url + path, { method: "POST", body: sent, headers: { "content-type": "application/json" } });
+    // What the reading thread takes for itself counts for nobody's text.
+    await (await ask(JSON.stringify({ model: "m", pad: "y".repeat(MIB) }))).text();
+    const before = peak(server);
+    const answer = await ask(JSON.stringify({ model: "m", ...body }));
+    expect(answer.status).toBe(status);
+    await answer.text();
+    expect((peak(server) - before) / TEXT.length).toBeLessThan(COPIES_MOST);
+    expect((await fetch(`${server.url}/health`)).status).toBe(200);
+  });
+
+test("65,536 characters of a text as tool calls are read, more are refused", async () => {
+  server = await serve(["--served-model-name", "m"]);
+  const refusal = async (characters: number) => {
+    const body = { model: "m", messages: [{ ...message, role: "assistant", tool_calls: "x".repeat(characters) }] };
+    const headers = { "content-type": "application/json" };
+    const answer = await fetch(`${server.url}/v1/chat/completions`, {
+      method: "POST",
+      body: JSON.stringify(body),
+      headers,
+    });
+    expect(answer.status).toBe(400);
+    return answer.text();
+  };
+  const limit = "understudy: a text of more than 65536 characters as tool_calls";
+  expect(await refusal(65_536)).not.toContain(limit);
+  expect(await refusal(65_537)).toContain(limit);
+});
