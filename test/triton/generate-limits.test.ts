@@ -4,7 +4,7 @@ import { hostTriton, type TritonHosted } from "./child.ts";
 
 let server: TritonHosted;
 beforeAll(async () => {
-  server = await hostTriton([]);
+  server = await hostTriton(["--allow-client-shm=true"]);
 });
 afterAll(() => server.stop());
 
@@ -26,6 +26,86 @@ test("4,096 words of a list are taken, more are refused", async () => {
         expect([status, error]).toEqual([400, expect.stringContaining(`has ${count} words: a stand-in takes 4096`)]);
       }
     }
+}, 60_000);
+
+test("65,536 bytes of words are taken, more are refused", async () => {
+  const lists = [
+    ["ensemble", "bad_words"],
+    ["ensemble", "stop_words"],
+    ["tensorrt_llm_bls", "stop_words"],
+    ["llmapi", "sampling_param_stop"],
+  ] as const;
+  for (const [model, list] of lists) {
+    expect(await generate(model, { [list]: ["x y ".repeat(16_384)] })).toEqual([200, ""]);
+    const [status, error] = await generate(model, { [list]: ["x y ".repeat(16_383), "z".repeat(5)] });
+    expect([status, error]).toEqual([400, expect.stringContaining("has words of 65537 bytes: a stand-in takes 65536")]);
+  }
+}, 60_000);
+
+test("262,144 characters of sampling parameters are taken, more are refused", async () => {
+  // Blanks before JSON mean nothing.
+  const said = (characters: number) => ({ sampling_parameters: `${" ".repeat(characters - 2)}{}` });
+  expect(await generate("vllm_model", said(262_144))).toEqual([200, ""]);
+  const [status, error] = await generate("vllm_model", said(262_145));
+  expect([status, error]).toEqual([400, expect.stringContaining("have 262145 characters: a stand-in takes 262144")]);
+  const stops = await generate("vllm_model", { sampling_parameters: JSON.stringify({ stop: words(4097) }) });
+  expect(stops[0]).toBe(400);
+}, 60_000);
+
+/** The error of a POST, "" if there is none. */
+async function errorOf(path: string, body: object | string): Promise<string> {
+  const text = typeof body === "string" ? body : JSON.stringify(body);
+  const answer = await fetch(server.url + path, { method: "POST", body: text });
+  const said = await answer.text();
+  return answer.ok ? "" : JSON.parse(said).error;
+}
+
+test("a body that changes settings, names shared memory or asks for the index has at most 65,536 bytes", async () => {
+  const paths = [
+    ...["/v2/trace/setting", "/v2/models/echo/trace/setting", "/v2/logging", "/v2/repository/index"],
+    ...["/v2/systemsharedmemory/region/a/register", "/v2/cudasharedmemory/region/a/register"],
+  ];
+  for (const path of paths) {
+    expect(await errorOf(path, `${" ".repeat(65_534)}{}`)).not.toContain("a stand-in takes");
+    expect(await errorOf(path, `${" ".repeat(65_535)}{}`)).toBe(
+      "request JSON size of 65537 bytes: a stand-in takes 65536 here",
+    );
+  }
+}, 60_000);
+
+const tensor = (name: string) => ({ name, datatype: "FP32", shape: [4], data: [1, 2, 3, 4] });
+
+test("10,000 inputs, outputs, parameters and dimensions of /infer are taken, more are refused", async () => {
+  const inputs = [tensor("INPUT0"), tensor("INPUT1")];
+  const outputs = (count: number) => ({ inputs, outputs: new Array(count).fill({ name: "OUTPUT0" }) });
+  const parameters = (count: number) => ({
+    inputs,
+    parameters: Object.fromEntries(words(count).map((one) => [one, 1])),
+  });
+  for (const body of [outputs, parameters]) expect(await errorOf("/v2/models/add_sub/infer", body(10_000))).toBe("");
+  const dimensions = { inputs: [{ ...tensor("INPUT0"), shape: new Array(10_001).fill(1) }] };
+  const beyond = {
+    outputs: outputs(10_001),
+    parameters: parameters(10_001),
+    dimensions,
+    inputs: { inputs: new Array(10_001).fill(0) },
+  };
+  for (const [what, body] of Object.entries(beyond))
+    expect(await errorOf("/v2/models/add_sub/infer", body)).toContain(
+      `more than 10000 ${what}: a stand-in takes no more`,
+    );
+}, 60_000);
+
+test("an id and the name of a tensor have at most 65,536 bytes", async () => {
+  const inputs = [tensor("INPUT0"), tensor("INPUT1")];
+  const [most, more] = ["x".repeat(65_536), "x".repeat(65_537)];
+  expect(await errorOf("/v2/models/add_sub/infer", { id: most, inputs })).toBe("");
+  expect((await generate("echo", { id: most }))[0]).toBe(200);
+  const refused = (what: string) => `'${what}' has 65537 bytes: a stand-in takes 65536`;
+  expect(await errorOf("/v2/models/add_sub/infer", { id: more, inputs })).toBe(refused("id"));
+  expect(await errorOf("/v2/models/add_sub/infer", { inputs: [tensor(more)] })).toBe(refused("name"));
+  expect(await errorOf("/v2/models/add_sub/infer", { inputs, outputs: [{ name: more }] })).toBe(refused("name"));
+  expect((await generate("echo", { id: more }))[1]).toBe(refused("id"));
 }, 60_000);
 
 test("10,000 parameters are taken, more are refused", async () => {

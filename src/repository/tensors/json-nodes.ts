@@ -16,6 +16,11 @@ export class JsonMembers {
     this.#list.push(name, value);
   }
 
+  /** Number of members, those of the same name included. */
+  get size(): number {
+    return this.#list.length / 2;
+  }
+
   /** In their order, the same name as often as it stands there. */
   get members(): (readonly [string, JsonNode])[] {
     const list = this.#list;

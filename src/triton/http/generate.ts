@@ -7,15 +7,7 @@ import type { PlainText } from "../../repository/behaviours/behaviour.ts";
 import { maxBatchSize } from "../../repository/config/model-config.ts";
 import { invalidArg, TritonError } from "../../repository/config/status.ts";
 import type { VersionFacts } from "../../repository/config/versions.ts";
-import {
-  asObject,
-  asString,
-  documentInPieces,
-  documentOf,
-  find,
-  membersOf,
-  within,
-} from "../../repository/tensors/access.ts";
+import { asObject, asString, documentInPieces, documentOf, find, within } from "../../repository/tensors/access.ts";
 import { datatypeOf, fromBytesText, packTexts, type Tensor, toBytesText } from "../../repository/tensors/datatypes.ts";
 import { type JsonNode, LongList } from "../../repository/tensors/json-nodes.ts";
 import { rapidText, readElements, writeElements } from "../../repository/tensors/tensor-json.ts";
@@ -33,7 +25,16 @@ import { versionNumber } from "../server/version-number.ts";
 import { errorText, type HandlerAnswer, type HttpCall, jsonError, LATER } from "./call.ts";
 import { disturbed } from "./disturbed.ts";
 import { parameterIn } from "./infer-body.ts";
-import { beyond, type InputLimits, jsonBody, mostInputBytes } from "./input-limit.ts";
+import {
+  beyond,
+  fewMembers,
+  fewOf,
+  type InputLimits,
+  jsonBody,
+  MEMBERS_MOST,
+  mostInputBytes,
+  shortName,
+} from "./input-limit.ts";
 import { loadMetrics } from "./load-metrics.ts";
 
 export const generate = (call: HttpCall): Promise<HandlerAnswer> => handle(call, false);
@@ -66,9 +67,6 @@ async function read(body: Uint8Array, model: Served, { around: { server, config,
   return inTurns(readGenerate(document, model, server.facts, config), turns);
 }
 
-/** Parameters of a request, at most: what is done with them later is done in one go. */
-const PARAMETERS_MOST = 10_000;
-
 /** Reads a body of /generate. Throws a `TritonError`. */
 function* readGenerate(
   document: JsonNode,
@@ -77,12 +75,12 @@ function* readGenerate(
   limits: InputLimits,
 ): Pieces<RequestFields> {
   const id = find(document, "id");
-  const own = id === undefined ? "" : within("Unable to parse 'id'", asString, id);
+  const own = id === undefined ? "" : shortName("id", within("Unable to parse 'id'", asString, id));
   const inputs: InferInput[] = [];
   let consumed = 0;
   const parameters: RequestFields["parameters"][number][] = [];
   function* add(value: JsonNode, nested: boolean): Pieces<void> {
-    const members = membersOf(value);
+    const members = fewMembers(value, MEMBERS_MOST + (model.config.input?.length ?? 0));
     for (const [at, [name, one]] of members.entries()) {
       if ((at + 1) % ITEMS_OF_A_PIECE === 0) yield;
       const readable = fromBytesText(name);
@@ -93,9 +91,8 @@ function* readGenerate(
       }
       const config = model.config.input?.find((input) => input.name === readable);
       if (config === undefined) {
-        if (parameters.length === PARAMETERS_MOST)
-          throw invalidArg(`more than ${PARAMETERS_MOST} parameters: a stand-in takes no more`);
         parameters.push([name, parameterIn(name, one)]);
+        fewOf("parameters", parameters);
         continue;
       }
       const datatype = datatypeOf(config.data_type);

@@ -17,7 +17,6 @@ import {
   find,
   isJsonNumber,
   isSigned,
-  membersOf,
   stringIn,
   within,
 } from "../../repository/tensors/access.ts";
@@ -41,7 +40,15 @@ import {
   type RequestFields,
   type SequenceFields,
 } from "../server/request.ts";
-import { type InputLimits, madeTooLarge, mostInputBytes, tensorTooLarge } from "./input-limit.ts";
+import {
+  fewMembers,
+  fewOf,
+  type InputLimits,
+  madeTooLarge,
+  mostInputBytes,
+  shortName,
+  tensorTooLarge,
+} from "./input-limit.ts";
 
 /** How an output is to be sent. */
 export interface OutputWish {
@@ -96,7 +103,7 @@ export function inferWish(body: Uint8Array, head: number, limits: Limits): Infer
   const isWhole = head === body.length;
   const document = documentOf(isWhole ? body : body.subarray(0, head));
   const { read, inputs, asked } = begun(document, isWhole ? NO_DATA : body.subarray(head));
-  for (const one of arrayIn(document, "inputs")) inputs.push(readInput(one, read, limits));
+  for (const one of fewOf("inputs", arrayIn(document, "inputs"))) inputs.push(readInput(one, read, limits));
   return wishOf(document, read, asked, limits);
 }
 
@@ -104,7 +111,7 @@ export function inferWish(body: Uint8Array, head: number, limits: Limits): Infer
 export function* inferWishInPieces(body: Uint8Array, head: number, limits: Limits): Pieces<InferWish> {
   const document = yield* documentInPieces(body.subarray(0, head));
   const { read, inputs, asked } = begun(document, body.subarray(head));
-  for (const one of arrayIn(document, "inputs")) {
+  for (const one of fewOf("inputs", arrayIn(document, "inputs"))) {
     const { data, ...input } = inputOf(one, read, limits, readElementsInPieces);
     const whole = data instanceof Uint8Array ? data : yield* data;
     checkTexts(input, whole, one, limits);
@@ -115,9 +122,12 @@ export function* inferWishInPieces(body: Uint8Array, head: number, limits: Limit
   return wishOf(document, read, asked, limits);
 }
 
+/** The member `name` as a short text. */
+const shortIn = (value: JsonNode, name: string): string => shortName(name, stringIn(value, name));
+
 /** What stands before the inputs. */
 function begun(document: JsonNode, rest: Uint8Array) {
-  const id = find(document, "id") === undefined ? "" : stringIn(document, "id");
+  const id = find(document, "id") === undefined ? "" : shortIn(document, "id");
   const asked = find(document, "parameters");
   const inputs: InferInput[] = [];
   const read: Reading = { id, inputs, rest, names: null };
@@ -153,7 +163,7 @@ function readParameters(value: JsonNode): Asked {
     sequence: { ...NO_SEQUENCE } as Mutable<SequenceFields>,
     binary: false,
   };
-  for (const [name, one] of within("failed to get request params.", membersOf, value)) {
+  for (const [name, one] of within("failed to get request params.", fewMembers, value)) {
     const unsigned = () => Number(unsignedOf(one, name));
     const boolean = () => within(`Unable to parse '${name}'`, asBoolean, one);
     if (name === "sequence_id") {
@@ -208,9 +218,12 @@ type Elements<T> = (name: string, data: JsonNode, datatype: Datatype | null, cou
 function inputOf<T>(value: JsonNode, read: Reading, limits: Limits, elements: Elements<T>) {
   const parameters = find(value, "parameters");
   oneSource(value, parameters ?? null);
-  const name = stringIn(value, "name");
-  const type = stringIn(value, "datatype");
-  const [shape, exact] = shapesOf(arrayIn(value, "shape"));
+  const name = shortIn(value, "name");
+  const type = shortIn(value, "datatype");
+  const listed = find(value, "shape");
+  // A long list is not made one array first.
+  if (listed instanceof LongList) fewOf("dimensions", listed);
+  const [shape, exact] = shapesOf(fewOf("dimensions", arrayIn(value, "shape")));
   if (isTaken(name, read))
     throw invalidArg(`[request id: ${read.id || "<id_unknown>"}] input '${name}' already exists in request`);
   const datatype = (isDatatype(type) ? type : "<invalid>") as Datatype;
@@ -316,7 +329,7 @@ function numberIn(parameters: JsonNode, name: string): number {
 
 function readOutputs(value: JsonNode, memory: SharedMemory): Map<string, OutputWish> {
   const made = new Map<string, OutputWish>();
-  for (const one of within("Unable to parse 'outputs'", asArray, value)) {
+  for (const one of fewOf("outputs", within("Unable to parse 'outputs'", asArray, value))) {
     const parameters = find(one, "parameters");
     const of = (name: string) => find(parameters ?? null, name);
     const [binary, classes] = [of("binary_data"), of("classification")];
@@ -325,7 +338,7 @@ function readOutputs(value: JsonNode, memory: SharedMemory): Map<string, OutputW
       if (binary !== undefined && within("Unable to set 'binary_data'", asBoolean, binary))
         throw invalidArg("Output can't set both 'shared_memory_region' and 'binary_data'");
     }
-    const name = stringIn(one, "name");
+    const name = shortIn(one, "name");
     const count = classes === undefined ? 0 : Number(within("Unable to set 'classification'", asUnsigned, classes));
     const region = memoryOf(parameters);
     if (region !== null) {

@@ -5,8 +5,8 @@
  */
 import type { TritonServerConfig } from "../../config/triton-server.ts";
 import { invalidArg, type TritonError } from "../../repository/config/status.ts";
-import { asUnsigned } from "../../repository/tensors/access.ts";
-import type { JsonNode } from "../../repository/tensors/json-nodes.ts";
+import { asUnsigned, membersOf } from "../../repository/tensors/access.ts";
+import { JsonMembers, type JsonNode } from "../../repository/tensors/json-nodes.ts";
 import type { HttpCall } from "./call.ts";
 
 export type InputLimits = Pick<TritonServerConfig, "maxInputBytes" | "maxBodyBytes">;
@@ -72,6 +72,45 @@ export const madeTooLarge = (name: string, bytes: bigint | number, limits: Input
 
 /** As the client declares it; 0: it does not. */
 export const declaredBytes = (call: HttpCall): number => Number(call.header("content-length") ?? 0);
+
+/** Most bytes of a body that changes settings, asks for the index, or names shared memory: it is read in one go. */
+const SETTINGS_BYTES_MOST = 65_536;
+
+/** As `jsonBody`, of a request whose body is always short. The real server has no other limit than that of all bodies. */
+export async function settingsBody(call: HttpCall): Promise<Uint8Array> {
+  const refused = (bytes: number) =>
+    invalidArg(`request JSON size of ${bytes} bytes: a stand-in takes ${SETTINGS_BYTES_MOST} here`);
+  const declared = declaredBytes(call);
+  if (declared > SETTINGS_BYTES_MOST) throw refused(declared);
+  const body = await jsonBody(call);
+  if (body.length > SETTINGS_BYTES_MOST) throw refused(body.length);
+  return body;
+}
+
+/** Most parameters, inputs, outputs or dimensions of a request: later work with them is done in one go. */
+export const MEMBERS_MOST = 10_000;
+/** Most bytes of an id, a name or a datatype, which errors and answers repeat. */
+const NAME_BYTES_MOST = 65_536;
+
+/** The members of an object. Throws a `TritonError` if there are more than a stand-in takes, or it is no object. */
+export function fewMembers(value: JsonNode, most = MEMBERS_MOST): ReturnType<typeof membersOf> {
+  if (value instanceof JsonMembers && value.size > most)
+    throw invalidArg(`more than ${MEMBERS_MOST} parameters: a stand-in takes no more`);
+  return membersOf(value);
+}
+
+/** The list, if it is no longer than a stand-in takes. Throws a `TritonError` otherwise. `what`: of what, in the plural. */
+export function fewOf<T extends { readonly length: number }>(what: string, list: T): T {
+  if (list.length > MEMBERS_MOST) throw invalidArg(`more than ${MEMBERS_MOST} ${what}: a stand-in takes no more`);
+  return list;
+}
+
+/** The text, if it is no longer than a stand-in takes. Throws a `TritonError` otherwise. */
+export function shortName(what: string, text: string): string {
+  if (text.length > NAME_BYTES_MOST)
+    throw invalidArg(`'${what}' has ${text.length} bytes: a stand-in takes ${NAME_BYTES_MOST}`);
+  return text;
+}
 
 /** A body that is JSON. Rejects with a `TritonError` where it is too large: before it comes, where its length is declared. */
 export async function jsonBody(call: HttpCall): Promise<Uint8Array> {

@@ -6,11 +6,11 @@ import type { JsonNode } from "../../repository/tensors/json-nodes.ts";
 import { rapidText } from "../../repository/tensors/tensor-json.ts";
 import type { LogSettings } from "../server/around.ts";
 import { type HandlerAnswer, type HttpCall, jsonAnswer } from "./call.ts";
-import { jsonBody } from "./input-limit.ts";
+import { settingsBody } from "./input-limit.ts";
 
 export async function logging(call: HttpCall): Promise<HandlerAnswer> {
   const settings = call.around.logging;
-  if (call.method === "POST") change(settings, documentOf(await jsonBody(call)));
+  if (call.method === "POST") change(settings, documentOf(await settingsBody(call)));
   const { file, info, warning, error, verbose, format } = settings.now;
   const text = (value: string) => rapidText(toBytesText(value));
   return jsonAnswer(

@@ -2,20 +2,13 @@
 import { inTurns, isLarge, type Pieces } from "../../python/pieces.ts";
 import { configTexts } from "../../repository/config/config-json.ts";
 import { internal, invalidArg, TritonError } from "../../repository/config/status.ts";
-import {
-  asBoolean,
-  asBytesText,
-  documentInPieces,
-  documentOf,
-  find,
-  membersOf,
-} from "../../repository/tensors/access.ts";
+import { asBoolean, asBytesText, documentInPieces, documentOf, find } from "../../repository/tensors/access.ts";
 import { fromBytesText } from "../../repository/tensors/datatypes.ts";
 import type { JsonNode } from "../../repository/tensors/json-nodes.ts";
 import { modelMetadataOf, serverMetadataOf, statisticsOfAll } from "../server/described.ts";
 import { versionNumber } from "../server/version-number.ts";
 import { errorText, type HandlerAnswer, type HttpCall, jsonAnswer, plain } from "./call.ts";
-import { jsonBody } from "./input-limit.ts";
+import { fewMembers, jsonBody, settingsBody } from "./input-limit.ts";
 import { jsonTexts, toldJson } from "./long-json.ts";
 
 type Answer = HandlerAnswer | Promise<HandlerAnswer>;
@@ -51,8 +44,8 @@ export function modelStatistics(call: HttpCall): Answer {
 }
 
 /** null: the body is empty. */
-async function documentIn(call: HttpCall): Promise<JsonNode | null> {
-  const body = await jsonBody(call);
+async function documentIn(call: HttpCall, read = settingsBody): Promise<JsonNode | null> {
+  const body = await read(call);
   if (body.length === 0) return null;
   return isLarge(body) ? inTurns(documentInPieces(body), call.around.turns) : documentOf(body);
 }
@@ -85,10 +78,11 @@ export async function repositoryControl(call: HttpCall): Promise<HandlerAnswer> 
     server.unload(name, await withDependents(call));
     return jsonAnswer("");
   }
-  const parameters = find(await documentIn(call), "parameters");
+  // A load brings files.
+  const parameters = find(await documentIn(call, jsonBody), "parameters");
   let config: string | null = null;
   const files = new Map<string, number>();
-  for (const [key, value] of parameters === undefined ? [] : membersOf(parameters)) {
+  for (const [key, value] of parameters === undefined ? [] : fewMembers(parameters)) {
     const text = asBytesText(value);
     if (key === "config") config = fromBytesText(text);
     else if (key.startsWith("file:"))

@@ -5,7 +5,7 @@ import { toBytesText } from "../../repository/tensors/datatypes.ts";
 import { DISABLED_MEMORY, type SharedMemory } from "../../repository/tensors/shared-memory.ts";
 import { rapidText } from "../../repository/tensors/tensor-json.ts";
 import { type HandlerAnswer, type HttpCall, jsonAnswer } from "./call.ts";
-import { jsonBody } from "./input-limit.ts";
+import { settingsBody } from "./input-limit.ts";
 
 /** What a handle of CUDA's comes to. */
 const HANDLE_BYTES = 64;
@@ -25,7 +25,7 @@ async function handle(call: HttpCall, cuda: boolean): Promise<HandlerAnswer> {
   }
   if (region === undefined)
     throw invalidArg(`'region name' is necessary to register ${cuda ? "cuda" : "system"} shared memory region`);
-  const document = documentOf(await jsonBody(call));
+  const document = documentOf(await settingsBody(call));
   if (cuda) {
     const handle = find(document, "raw_handle");
     if (handle === undefined) throw invalidArg("Shared memory register request has no 'raw_handle' field");

@@ -4,14 +4,14 @@ import { asArray, asString, documentOf, find } from "../../repository/tensors/ac
 import type { JsonNode } from "../../repository/tensors/json-nodes.ts";
 import { TRACE_NAMES, traceChanges } from "../server/trace-settings.ts";
 import { type HandlerAnswer, type HttpCall, jsonAnswer } from "./call.ts";
-import { jsonBody } from "./input-limit.ts";
+import { settingsBody } from "./input-limit.ts";
 
 /** `GET` and `POST`, of all models or of one. */
 export async function traceSettings(call: HttpCall): Promise<HandlerAnswer> {
   const [model = null] = call.found;
   const { server, traces } = call.around;
   if (model !== null && server.versions(model).length === 0) throw invalidArg(`Request for unknown model : ${model}`);
-  if (call.method === "POST") traces.set(model, changesIn(documentOf(await jsonBody(call))));
+  if (call.method === "POST") traces.set(model, changesIn(documentOf(await settingsBody(call))));
   const now = traces.of(model);
   const numbers = TRACE_NAMES.map((name) => `"${name}":"${now[name]}"`).join(",");
   return jsonAnswer(`{"trace_level":["OFF"],${numbers},"trace_file":"","trace_mode":"triton"}`);

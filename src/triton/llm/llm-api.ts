@@ -10,17 +10,11 @@ import { Finish, type Receiver, type Submission } from "../../engine/types.ts";
 import { seedOf } from "../../generation/seeds.ts";
 import { reprString } from "../../python/repr.ts";
 import type { Behaviour, ModelHost, ModelRequest } from "../../repository/behaviours/behaviour.ts";
-import {
-  firstNumber,
-  firstText,
-  numberTensor,
-  outputs,
-  textsIn,
-  textTensor,
-} from "../../repository/behaviours/values.ts";
+import { firstNumber, firstText, numberTensor, outputs, textTensor } from "../../repository/behaviours/values.ts";
 import { isDecoupled } from "../../repository/config/model-config.ts";
 import { fromBytesText, type Tensor, toBytesText } from "../../repository/tensors/datatypes.ts";
 import { generateSequence, type LlmAround } from "./around.ts";
+import { fewWords } from "./processing.ts";
 import { RequestsById } from "./requests-by-id.ts";
 import { perfFacts, timeTensors } from "./trt-perf.ts";
 
@@ -111,7 +105,7 @@ class Answer implements Receiver {
     this.#around = around;
     this.#asked = asked;
     this.#ended = ended;
-    const stop = (textsIn(request, "sampling_param_stop") ?? []).map(fromBytesText).filter(Boolean);
+    const stop = (fewWords(request, "sampling_param_stop") ?? []).map(fromBytesText).filter(Boolean);
     const options = { skipSpecialTokens: true, includeStopStrInOutput: false, stop, minTokens: 0 };
     this.#text = new AnswerText(around.text.vocabulary, options);
     const excludes = firstNumber(request, "sampling_param_exclude_input_from_output", 0) !== 0;

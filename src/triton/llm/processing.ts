@@ -80,14 +80,23 @@ function padded(name: string, rows: readonly Uint32Array[], pad: number): Tensor
 }
 
 /** Words of a list of a request, at most. */
-const WORDS_MOST = 4096;
+export const LIST_WORDS_MOST = 4096;
+/** Bytes of all words of such a list, and ids of all words, at most: some of the work with them is done in one go. */
+export const WORD_BYTES_MOST = 65_536;
+/** Bytes of the length before each text of a tensor. */
+const LENGTH_BYTES = 4;
 /** Words that are with the encoder at once: the event loop turns while it answers. */
 const WORDS_AT_ONCE = 64;
 
-/** Throws if there are too many, before they become texts. */
-function fewWords(request: ModelRequest, name: string): readonly string[] | null {
-  const count = elementCount(request.inputs.get(name)?.shape ?? []);
-  if (count > WORDS_MOST) throw new Error(`${name} has ${count} words: a stand-in takes ${WORDS_MOST}`);
+/** The words of a list, or null if the request has no such input. Throws if there are too many, before they become texts. */
+export function fewWords(request: ModelRequest, name: string): readonly string[] | null {
+  const tensor = request.inputs.get(name);
+  if (tensor === undefined) return null;
+  const count = elementCount(tensor.shape);
+  if (count > LIST_WORDS_MOST) throw new Error(`${name} has ${count} words: a stand-in takes ${LIST_WORDS_MOST}`);
+  const bytes = tensor.data.length - count * LENGTH_BYTES;
+  if (bytes > WORD_BYTES_MOST)
+    throw new Error(`${name} has words of ${bytes} bytes: a stand-in takes ${WORD_BYTES_MOST}`);
   return textsIn(request, name);
 }
 
@@ -130,13 +139,14 @@ async function wordLists(
 /** Splits such a list of one row, whose ids and ends stand one after the other, into its words. Throws if there are too many. */
 export function wordsIn(name: string, list: ArrayLike<number>): Uint32Array[] {
   const count = Math.floor(list.length / 2);
+  if (count > WORD_BYTES_MOST) throw new Error(`${name} has ${count} ids: a stand-in takes ${WORD_BYTES_MOST}`);
   const words: Uint32Array[] = [];
   let from = 0;
   for (let at = 0; at < count; at++) {
     const end = list[count + at]!;
     if (end <= from) continue;
-    if (words.length === WORDS_MOST)
-      throw new Error(`${name} has more words than the ${WORDS_MOST} that a stand-in takes`);
+    if (words.length === LIST_WORDS_MOST)
+      throw new Error(`${name} has more words than the ${LIST_WORDS_MOST} that a stand-in takes`);
     const ids = Math.min(end, count) - Math.min(from, count);
     words.push(Uint32Array.from({ length: ids }, (_, id) => list[from + id]!));
     from = end;

@@ -12,6 +12,7 @@ import { firstText } from "../../repository/behaviours/values.ts";
 import { fromBytesText } from "../../repository/tensors/datatypes.ts";
 import type { Structure } from "../../structured/structure.ts";
 import type { LlmAround } from "./around.ts";
+import { LIST_WORDS_MOST } from "./processing.ts";
 
 export interface VllmSampling {
   readonly n: number;
@@ -49,10 +50,18 @@ class PythonException extends Error {
   }
 }
 
+/** Most UTF-16 units of the JSON of sampling parameters, which is read in one go. The real backend has no limit. */
+const SAMPLING_TEXT_MOST = 262_144;
+
 /** As `_verify_loras` of `model.py` reads them. Throws what fails the whole batch: they are no JSON object. */
 export function samplingSaid(request: ModelRequest): SamplingSaid {
   const tensor = request.inputs.has("sampling_parameters");
   const text = fromBytesText(tensor ? firstText(request, "sampling_parameters") : request.parameters);
+  if (text.length > SAMPLING_TEXT_MOST)
+    throw new PythonException(
+      "ValueError",
+      `sampling parameters have ${text.length} characters: a stand-in takes ${SAMPLING_TEXT_MOST}`,
+    );
   const said = jsonIn(text);
   if (Array.isArray(said)) throw new PythonException("TypeError", "pop expected at most 1 argument, got 2");
   if (typeof said === "object" && said !== null) return said as SamplingSaid;
@@ -259,6 +268,8 @@ function wordsIn(said: unknown): readonly string[] {
   const words = said ?? [];
   if (!Array.isArray(words) || words.some((word) => typeof word !== "string"))
     throw new Error(`${shown(said)} is no list of texts`);
+  if (words.length > LIST_WORDS_MOST)
+    throw new Error(`a list has ${words.length} words: a stand-in takes ${LIST_WORDS_MOST}`);
   return words;
 }
 
