@@ -1,17 +1,9 @@
 /** What does an error look like on the wire? Bodies and statuses of vLLM 0.33 (`entrypoints/serve/exception_handling`), byte for byte. */
 
-import { reprString } from "./repr.ts";
-import type { ErrorAnswer, Limits } from "./request.ts";
+import { type ErrorAnswer, errorAnswer, Refused } from "./refusals.ts";
+import type { Limits } from "./request.ts";
 
-/** Thrown inside the reader only, where Python raises through pydantic; `read.ts` turns it into its answer. */
-export class Refused {
-  constructor(readonly answer: ErrorAnswer) {}
-}
-
-/** `{"error":{message,type,param,code}}` with the status `code`. The message loses paths and addresses as vLLM's does. */
-export function errorAnswer(message: string, type: string, param: string | null, code: number): ErrorAnswer {
-  return { status: code, body: JSON.stringify({ error: { message: sanitize(message), type, param, code } }) };
-}
+export { errorAnswer, Refused };
 
 /** A `ValueError` or `TypeError` that reached the handler: 400 with its text. */
 export function badRequest(message: string, param: string | null = null): ErrorAnswer {
@@ -33,20 +25,6 @@ export function validationRefusal(message: string, parameter?: string, value?: s
 /** An exception of a kind that vLLM does not expect from a request (AttributeError, KeyError): 500 with Python's text. */
 export function unexpectedError(message: string): ErrorAnswer {
   return errorAnswer(message, "InternalServerError", null, 500);
-}
-
-const ADDRESS = / at 0x[0-9a-fA-F]+>/g;
-const TRACEBACK = /\n?\s*File "[^"]+", line \d+, in \S+(\n\s+.*)?/gu;
-const SYSTEM_PATH = /\/(?:home|usr|opt|var|tmp|root|lib|mnt|srv)(?:\/[\p{L}\p{N}_.-]+)+/gu;
-const FILE_PATH = /(?:\/[\p{L}\p{N}_-]+)+\/[\p{L}\p{N}_-]+\.[\p{L}\p{N}_]+/gu;
-
-/** `sanitize_message`: no memory addresses, tracebacks or file paths; no blanks around. */
-function sanitize(message: string): string {
-  let clean = message;
-  if (clean.includes(" at 0x")) clean = clean.replace(ADDRESS, ">");
-  if (clean.includes('File "')) clean = clean.replace(TRACEBACK, "");
-  if (clean.includes("/")) clean = clean.replace(SYSTEM_PATH, "<path>").replace(FILE_PATH, "<path>");
-  return clean.trim();
 }
 
 // ---- before the request is known
@@ -75,23 +53,6 @@ export const scaleOutNotBuilt: ErrorAnswer = errorAnswer(
   null,
   501,
 );
-
-/** Bytes that are no text, nesting beyond Python's limit, an int of more than 4,300 digits. */
-export const unparsableBody: ErrorAnswer = { status: 400, body: '{"detail":"There was an error parsing the body"}' };
-
-export const unsupportedMediaType: ErrorAnswer = errorAnswer(
-  "1 validation error:\n  Unsupported Media Type: Only 'application/json' is allowed",
-  "Bad Request",
-  null,
-  400,
-);
-
-/** `json.JSONDecodeError` as FastAPI reports it; `position` counts code points. */
-export function invalidJson(message: string, position: number): ErrorAnswer {
-  const loc = `body.${position}`;
-  const entry = `{'type': 'json_invalid', 'loc': '${loc}', 'msg': 'JSON decode error', 'input': '<dict of 0 items>', 'ctx': {'error': ${reprString(message)}}}`;
-  return errorAnswer(`1 validation error:\n  ${entry}`, "Bad Request", loc, 400);
-}
 
 /** Ours: vLLM takes bodies of any size (`--max-body-mb`). The shape is OpenAI's. */
 export function bodyTooLarge(maxBytes: number): ErrorAnswer {

@@ -4,10 +4,9 @@
  */
 
 import { asText, type BodyText } from "./body-text.ts";
-import { invalidJson, Refused, unparsableBody, unsupportedMediaType } from "./errors.ts";
 import { PythonJsonError, PythonJsonFailure, parsePython, plainPieces, pythonPieces, tooDeep } from "./json.ts";
 import { atOnce, type Pieces } from "./pieces.ts";
-import type { ErrorAnswer, Limits } from "./request.ts";
+import { type ErrorAnswer, invalidJson, Refused, unparsableBody, unsupportedMediaType } from "./refusals.ts";
 import { FAIL } from "./types.ts";
 import { type Fields, type Validator, type Values, validationErrors } from "./validate.ts";
 import { isDict, type PythonDict, type PythonValue } from "./value.ts";
@@ -17,23 +16,23 @@ export type Body = Uint8Array | BodyText;
 
 export type ReadBody<R> = { readonly request: R } | { readonly error: ErrorAnswer };
 
-/** How one kind of request is read. */
-export interface BodyKind<F extends Fields, R> {
+/** How one kind of request is read. `L`: the server's limits, which only `translate` looks at. */
+export interface BodyKind<F extends Fields, R, L> {
   readonly validator: Validator<F>;
   /** May change the body as vLLM's validators do. Throws `Refused`. */
   readonly rules: (body: PythonDict) => void;
   /** Throws `Refused`. */
-  readonly translate: (values: Values<F>, body: PythonDict, limits: Limits, exact: boolean) => R;
+  readonly translate: (values: Values<F>, body: PythonDict, limits: L, exact: boolean) => R;
   /** Translates in pieces; absent: `translate` never takes long. */
-  readonly translatePieces?: (values: Values<F>, body: PythonDict, limits: Limits, exact: boolean) => Pieces<R>;
+  readonly translatePieces?: (values: Values<F>, body: PythonDict, limits: L, exact: boolean) => Pieces<R>;
 }
 
 /** A request with every default filled in, or the answer that vLLM gives before it renders and tokenizes. */
-export function readBody<F extends Fields, R>(
-  kind: BodyKind<F, R>,
+export function readBody<F extends Fields, R, L>(
+  kind: BodyKind<F, R, L>,
   body: Body,
   contentType: string | null,
-  limits: Limits,
+  limits: L,
 ): ReadBody<R> {
   if (!isJson(contentType)) return { error: mediaTypeError(body, contentType) };
   const request = readFast(kind, body, limits);
@@ -41,11 +40,11 @@ export function readBody<F extends Fields, R>(
 }
 
 /** Reads a large body in pieces; see `readBody`. */
-export function* readBodyPieces<F extends Fields, R>(
-  kind: BodyKind<F, R>,
+export function* readBodyPieces<F extends Fields, R, L>(
+  kind: BodyKind<F, R, L>,
   body: Body,
   contentType: string | null,
-  limits: Limits,
+  limits: L,
 ): Pieces<ReadBody<R>> {
   if (!isJson(contentType)) return { error: mediaTypeError(body, contentType) };
   const request = yield* fastPieces(kind, body, limits);
@@ -54,8 +53,8 @@ export function* readBodyPieces<F extends Fields, R>(
 }
 
 /** Reads bodies of one kind, in one go or, large ones, in pieces; gives what `made` makes of them. */
-export function readerOf<F extends Fields, R, T>(kind: BodyKind<F, R>, made: (read: ReadBody<R>) => T) {
-  type Given = [body: Body, contentType: string | null, limits: Limits];
+export function readerOf<F extends Fields, R, L, T>(kind: BodyKind<F, R, L>, made: (read: ReadBody<R>) => T) {
+  type Given = [body: Body, contentType: string | null, limits: L];
   return {
     read: (...given: Given): T => made(readBody(kind, ...given)),
     *pieces(...given: Given): Pieces<T> {
@@ -101,7 +100,7 @@ export function missingBody(): ErrorAnswer {
 const MANY_KEYS = 262_144;
 
 /** Null: not plainly right. */
-function readFast<F extends Fields, R>(kind: BodyKind<F, R>, body: Body, limits: Limits): R | null {
+function readFast<F extends Fields, R, L>(kind: BodyKind<F, R, L>, body: Body, limits: L): R | null {
   try {
     const text = asText(body).plain;
     if (text === null) return null;
@@ -117,7 +116,7 @@ function readFast<F extends Fields, R>(kind: BodyKind<F, R>, body: Body, limits:
 }
 
 /** Null: not plainly right. */
-function* fastPieces<F extends Fields, R>(kind: BodyKind<F, R>, body: Body, limits: Limits): Pieces<R | null> {
+function* fastPieces<F extends Fields, R, L>(kind: BodyKind<F, R, L>, body: Body, limits: L): Pieces<R | null> {
   try {
     const text = asText(body).plain;
     const value = text === null ? null : yield* plainPieces(text);
@@ -134,18 +133,18 @@ function* fastPieces<F extends Fields, R>(kind: BodyKind<F, R>, body: Body, limi
   }
 }
 
-function* translated<F extends Fields, R>(
-  kind: BodyKind<F, R>,
-  ...given: Parameters<BodyKind<F, R>["translate"]>
+function* translated<F extends Fields, R, L>(
+  kind: BodyKind<F, R, L>,
+  ...given: Parameters<BodyKind<F, R, L>["translate"]>
 ): Pieces<R> {
   return kind.translatePieces === undefined ? kind.translate(...given) : yield* kind.translatePieces(...given);
 }
 
-function readExactly<F extends Fields, R>(kind: BodyKind<F, R>, body: Body, limits: Limits): ReadBody<R> {
+function readExactly<F extends Fields, R, L>(kind: BodyKind<F, R, L>, body: Body, limits: L): ReadBody<R> {
   return atOnce(exactPieces(kind, body, limits));
 }
 
-function* exactPieces<F extends Fields, R>(kind: BodyKind<F, R>, body: Body, limits: Limits): Pieces<ReadBody<R>> {
+function* exactPieces<F extends Fields, R, L>(kind: BodyKind<F, R, L>, body: Body, limits: L): Pieces<ReadBody<R>> {
   const parsed = yield* parsePieces(body);
   if ("error" in parsed) return parsed;
   const { value } = parsed;

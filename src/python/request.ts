@@ -4,9 +4,10 @@ import type { ReasoningFormat } from "../config/parsers.ts";
 import type { SamplingDefaults } from "../config/sampling-defaults.ts";
 import type { Order } from "../content/script.ts";
 import type { Structure } from "../structured/structure.ts";
+import type { ErrorAnswer } from "./refusals.ts";
+import type { Int } from "./value.ts";
 
-/** An integer of the body: a bigint beyond 2^53, so that error texts quote it exactly. */
-export type Int = number | bigint;
+export type { ErrorAnswer, Int };
 
 /** What only vLLM's later checks look at (`limits.ts`, `sampling.ts`); no effect on the answer here. Nulls are resolved to defaults. */
 export interface SamplingFields {
@@ -174,16 +175,6 @@ export interface CompletionRequest extends CommonRequest {
   readonly echo: boolean;
   /** null: none asked. */
   readonly logprobs: number | null;
-}
-
-/** An answer that ends a request before any generation: exact status, body and what the headers need. */
-export interface ErrorAnswer {
-  readonly status: number;
-  /** The exact JSON text. */
-  readonly body: string;
-  readonly headers?: Readonly<Record<string, string>>;
-  /** No dialect puts it into its own form. */
-  readonly asItIs?: boolean;
 }
 
 /** What validation needs to know of the server. */

@@ -1,9 +1,8 @@
 /** How does a body become values? Walks a field table; failures print as vLLM prints pydantic's list of errors. */
 
-import { errorAnswer } from "./errors.ts";
 import { atOnce, type Pieces } from "./pieces.ts";
+import { type ErrorAnswer, errorAnswer } from "./refusals.ts";
 import { repr, str } from "./repr.ts";
-import type { ErrorAnswer } from "./request.ts";
 import { FAIL, type LineError, State, type Type } from "./types.ts";
 import { codePoints, get, isDict, isList, type PlainDict, type PythonValue, sizeOf, typeName } from "./value.ts";
 

@@ -4,7 +4,6 @@
  */
 
 import { ITEMS_OF_A_PIECE, type Pieces } from "./pieces.ts";
-import type { Int } from "./request.ts";
 
 /** A float whose Python type matters; the exact parser makes one for every number with a fraction or an exponent. */
 export class PythonFloat {
@@ -15,8 +14,8 @@ export type PlainDict = { [key: string]: PythonValue };
 export type PythonDict = Map<string, PythonValue> | PlainDict;
 export type PythonValue = null | boolean | number | bigint | string | PythonFloat | readonly PythonValue[] | PythonDict;
 
-/** A Python int: a number while it is safe, else a bigint. */
-export type { Int };
+/** A Python int: a number up to 2^53, a bigint beyond, so that error texts quote it exactly. */
+export type Int = number | bigint;
 
 export function isDict(value: PythonValue | undefined): value is PythonDict {
   return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof PythonFloat);

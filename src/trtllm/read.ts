@@ -12,7 +12,7 @@ import { asTrtllm, uncaught, wrongFields } from "./errors.ts";
 import { CHAT_NAMES, COMPLETION_NAMES, toVllm } from "./fields.ts";
 import { TrtllmChatForm, TrtllmCompletionForm } from "./form.ts";
 
-const chat: BodyKind<typeof chatFields, ChatRequest> = {
+const chat: BodyKind<typeof chatFields, ChatRequest, Limits> = {
   validator: validator(chatFields, wrongFields),
   rules(body) {
     toVllm(body, CHAT_NAMES);
@@ -25,7 +25,7 @@ const chat: BodyKind<typeof chatFields, ChatRequest> = {
   translatePieces: (values, body, limits, exact) =>
     toChatPieces(cut(values as ChatValues, limits), body, limits, exact),
 };
-const completion: BodyKind<typeof completionFields, CompletionRequest> = {
+const completion: BodyKind<typeof completionFields, CompletionRequest, Limits> = {
   validator: validator(completionFields, wrongFields),
   rules(body) {
     toVllm(body, COMPLETION_NAMES);

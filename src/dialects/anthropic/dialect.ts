@@ -5,7 +5,7 @@ import { routes } from "../../http/routes.ts";
 import type { Context } from "../../http/sink.ts";
 import { Refused } from "../../python/errors.ts";
 import { type BodyKind, readBodyPieces, readerOf } from "../../python/read-body.ts";
-import type { ChatRequest } from "../../python/request.ts";
+import type { ChatRequest, Limits } from "../../python/request.ts";
 import { inForm } from "./errors.ts";
 import type { countFields } from "./fields.ts";
 import { MessagesForm } from "./form.ts";
@@ -44,7 +44,7 @@ export function countReader(host: DialectHost): BodyReader {
 
 async function count(
   host: DialectHost,
-  counted: BodyKind<typeof countFields, ChatRequest>,
+  counted: BodyKind<typeof countFields, ChatRequest, Limits>,
   context: Context,
 ): Promise<Response> {
   const body = await host.body(context);

@@ -4,7 +4,7 @@ import { badRequest, Refused } from "../../python/errors.ts";
 import { atOnce, type Pieces } from "../../python/pieces.ts";
 import type { BodyKind } from "../../python/read-body.ts";
 import { repr } from "../../python/repr.ts";
-import type { ChatRequest } from "../../python/request.ts";
+import type { ChatRequest, Limits } from "../../python/request.ts";
 import { State } from "../../python/types.ts";
 import { type Fields, type Validator, type Values, validationErrors, validator } from "../../python/validate.ts";
 import { get, type Int, type PlainDict, type PythonDict, truthy } from "../../python/value.ts";
@@ -21,7 +21,7 @@ import { countFields, messagesFields } from "./fields.ts";
 const messages = validator(messagesFields);
 const counts = validator(countFields);
 
-export function messagesKind(host: ReadingHost): BodyKind<typeof messagesFields, ChatRequest> {
+export function messagesKind(host: ReadingHost): BodyKind<typeof messagesFields, ChatRequest, Limits> {
   return kind(messages, function* (given, body, exact) {
     const values = given as MessagesValues;
     checkBudget(values, body);
@@ -31,7 +31,7 @@ export function messagesKind(host: ReadingHost): BodyKind<typeof messagesFields,
   });
 }
 
-export function countKind(host: ReadingHost): BodyKind<typeof countFields, ChatRequest> {
+export function countKind(host: ReadingHost): BodyKind<typeof countFields, ChatRequest, Limits> {
   return kind(counts, (values, body, exact) =>
     inOwnForm(function* () {
       return yield* chatOf(host, yield* messagesToChat(values as CountValues, body, templateOf(host)), exact);
@@ -56,7 +56,7 @@ function* chatOf(host: ReadingHost, chat: PlainDict, exact: boolean): Pieces<Cha
 function kind<F extends Fields, R>(
   fields: Validator<F>,
   made: (values: Values<F>, body: PythonDict, exact: boolean) => Pieces<R>,
-): BodyKind<F, R> {
+): BodyKind<F, R, Limits> {
   return {
     validator: fields,
     rules: () => {},

@@ -14,13 +14,13 @@ import { ChatForm, CompletionForm } from "./form.ts";
 import { applyChatRules, applyCompletionRules } from "./rules.ts";
 import { toChat, toChatPieces, toCompletion } from "./translate.ts";
 
-const chat: BodyKind<typeof chatFields, ChatRequest> = {
+const chat: BodyKind<typeof chatFields, ChatRequest, Limits> = {
   validator: validator(chatFields),
   rules: applyChatRules,
   translate: (values, body, limits, exact) => toChat(values as ChatValues, body, limits, exact),
   translatePieces: (values, body, limits, exact) => toChatPieces(values as ChatValues, body, limits, exact),
 };
-const completion: BodyKind<typeof completionFields, CompletionRequest> = {
+const completion: BodyKind<typeof completionFields, CompletionRequest, Limits> = {
   validator: validator(completionFields),
   rules: applyCompletionRules,
   translate: (values, body, limits, exact) => toCompletion(values as CompletionValues, body, limits, exact),

@@ -3,7 +3,7 @@ import type { ReadingHost } from "../../answer/dialect.ts";
 import { badRequest, errorAnswer, Refused } from "../../python/errors.ts";
 import { atOnce, type Pieces } from "../../python/pieces.ts";
 import type { BodyKind } from "../../python/read-body.ts";
-import type { ChatRequest, ErrorAnswer } from "../../python/request.ts";
+import type { ChatRequest, ErrorAnswer, Limits } from "../../python/request.ts";
 import { validator } from "../../python/validate.ts";
 import { get, type PlainDict, type PythonDict, truthy } from "../../python/value.ts";
 import { inputMessages, type ResponsesValues, responseToChat } from "./convert.ts";
@@ -26,7 +26,7 @@ export function responseKind(
   host: ReadingHost,
   store: Store,
   habits?: ResponsesHabits,
-): BodyKind<typeof responsesFields, ResponseRead> {
+): BodyKind<typeof responsesFields, ResponseRead, Limits> {
   const unknown = habits?.unknown ?? noResponse;
 
   return {
