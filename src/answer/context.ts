@@ -1,6 +1,6 @@
 /** What is known of a request while its answer is made? Prompts, output options, identity; and what follows from them. */
 import { Finish, type Outcome, type Submission } from "../engine/types.ts";
-import type { LogprobSource } from "../front/front.ts";
+import type { LogprobSource } from "../front/kernel/logprob-source.ts";
 import type { Ticket } from "../front/ticket.ts";
 import { Logprobs } from "../generation/logprobs.ts";
 import { hidesTokens, type OutputOptions } from "../generation/output-options.ts";

@@ -1,20 +1,20 @@
 /** What does every server have, whatever its role? Core, engines, clock, text, accounts, metrics, truth, and their end. */
 
-import { httpRoutes } from "../config/http-counts.ts";
+import type { HttpRoute } from "../config/http-counts.ts";
 import type { ServeConfig } from "../config/types.ts";
+import type { AnswerRules } from "../content/fixtures/match.ts";
 import type { LaidDown } from "../content/laid-down.ts";
 import type { NaturalLength } from "../content/output-lengths.ts";
 import type { TextModel } from "../content/text-model.ts";
 import type { Iterations } from "../engine/iterations.ts";
 import { Punctuality } from "../engine/lateness/punctuality.ts";
 import type { EngineView } from "../engine/types.ts";
-import { Accounts, watched } from "../front/accounting.ts";
-import type { Accounting, Backend, OpenAiOptions } from "../front/front.ts";
+import { type Accounting, Accounts, watched } from "../front/accounting.ts";
 import { HttpAccounts } from "../front/http-accounts.ts";
+import type { Backend } from "../front/kernel/backend.ts";
 import { type Admin, LiveSettings } from "../front/live-settings.ts";
 import { Marks, sampleEventLoop, thisHost } from "../front/marks.ts";
 import { RequestHistory } from "../front/request-history.ts";
-import { countedBy } from "../front/served.ts";
 import { createAlarm } from "../host/alarm.ts";
 import { type Clock, epochSeconds, epochUsOf, WallClock } from "../host/clock.ts";
 import { DueTime } from "../host/due-time.ts";
@@ -50,7 +50,7 @@ export interface AppOptions {
   /** Absent: drawn from `--seed` where that is given, else by chance. */
   readonly newId?: Ids | undefined;
   /** Answers that the program around the server gives, before every other order. */
-  readonly rules?: OpenAiOptions["rules"];
+  readonly rules?: AnswerRules | undefined;
   /** Keeps what clients send. Absent: only with `--keep-bodies` anything is kept. */
   readonly history?: RequestHistory;
   /**
@@ -101,7 +101,7 @@ export interface Parts extends FleetParts, PageParts {
   readonly clock: Clock;
   /** The listeners' clock: they outlive these parts. */
   readonly lastingClock: Clock;
-  readonly rules: OpenAiOptions["rules"];
+  readonly rules: AnswerRules | undefined;
   readonly history: RequestHistory | undefined;
   readonly epochSeconds: () => number;
   /** Microseconds since 1970 at the clock's 0. */
@@ -131,8 +131,16 @@ export interface Parts extends FleetParts, PageParts {
   close(): Promise<void>;
 }
 
-/** `kept`: what other parts go on with when these are closed. Rejects as `lastingOf` does. */
-export async function createParts(given: ServeConfig, options: AppOptions, kept?: Lasting): Promise<Parts> {
+/**
+ * `routes`: routes of the server whose HTTP requests are counted. `kept`: parts that outlive these and serve the next ones.
+ * Rejects as `lastingOf` does.
+ */
+export async function createParts(
+  given: ServeConfig,
+  routes: readonly HttpRoute[],
+  options: AppOptions,
+  kept?: Lasting,
+): Promise<Parts> {
   const { place, admin } = options;
   const live = new LiveSettings(given);
   const { config } = live;
@@ -169,7 +177,6 @@ export async function createParts(given: ServeConfig, options: AppOptions, kept?
       ...(place ? [{ moved: (idle: boolean) => pages.shown?.moved(idle) }] : []),
     ],
   });
-  const routes = httpRoutes(countedBy(config));
   const moved = () => pages.shown?.moved();
   const httpAccounts = new HttpAccounts(routes, () => clock.now(), moved);
   const accounts = new Accounts(httpAccounts);

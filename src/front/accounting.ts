@@ -18,6 +18,22 @@ const NO_HTTP: HttpView = {
   duration: { bounds: ALL_SECONDS, buckets: new Float64Array(ALL_SECONDS.length + 1), sum: 0, count: 0 },
 };
 
+/** Counts requests and streams. Each request to a generation route is opened and settled exactly once, however it ends. */
+export interface Accounting {
+  opened(): void;
+  settled(outcome: Outcome): void;
+  /** An event stream began, or came to its end. */
+  stream(change: 1 | -1): void;
+  /** So many bytes more, or fewer, wait for clients that do not keep up. */
+  held(bytes: number): void;
+  /** A parser of tool calls has looked at a delta or a whole answer. */
+  parsed?(how: "Stream" | "Whole", called: boolean, api: "Chat" | "Responses"): void;
+  /** A fault acted on an answer; by its id. */
+  faulted?(id: string): void;
+  /** A queue limit kept a request out. */
+  rejected?(by: "requests" | "tokens"): void;
+}
+
 export class Accounts implements FrontView {
   readonly outcomes: Record<Outcome, number> = { stop: 0, length: 0, abort: 0, refused: 0, error: 0 };
   readonly toolLooks = Object.fromEntries(TOOL_LOOKS.map((look) => [look, 0])) as Record<ToolLook, number>;

@@ -3,9 +3,11 @@ import { frontLimitsOf } from "../config/front-limits.ts";
 import type { Outcome } from "../engine/types.ts";
 import { type Deadlines, deadlines, type Expiring } from "../http/deadlines.ts";
 import type { ErrorAnswer } from "../python/request.ts";
+import type { Accounting } from "./accounting.ts";
 import { Bodies, type BodyTaker } from "./body.ts";
-import type { Accounting, Backend, HttpVisit, OpenAiOptions } from "./front.ts";
+import type { HttpVisit, OpenAiOptions } from "./front.ts";
 import type { Context } from "./http.ts";
+import type { Backend } from "./kernel/backend.ts";
 import { Overload } from "./overload.ts";
 import { CountedOnce } from "./ticket.ts";
 

@@ -7,21 +7,8 @@ import { routes } from "../http/routes.ts";
 import { bool, int, literal } from "../python/types.ts";
 import type { OpenAiOptions } from "./front.ts";
 import { type Context, Http } from "./http.ts";
+import type { EngineControl } from "./kernel/engine-control.ts";
 import { Query } from "./query.ts";
-
-/** The engines, as these routes see them. */
-export interface EngineControl {
-  /** Settles when nothing is left to do, and the caches are emptied if that was asked. */
-  pause(mode: "abort" | "wait" | "keep", clearCache: boolean): Promise<unknown>;
-  /** A promise where it takes a while. */
-  resume(): unknown;
-  readonly paused: boolean;
-  /** Notes the tags that sleep; `sleep`: 0 where metrics say awake, else one more than the level. */
-  sleeps(sleep: number, asleep: readonly string[]): unknown;
-  readonly asleep: readonly string[];
-  /** With `running`, requests that run lose their blocks first. False: blocks are in use. */
-  resetPrefixCache(running: boolean): Promise<boolean>;
-}
 
 const mode = literal("abort", "wait", "keep");
 /** What sleeps, and wakes one by one. */

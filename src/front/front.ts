@@ -5,83 +5,17 @@ import type { AnswerTables } from "../content/answers.ts";
 import type { RenderChat } from "../content/chat-template.ts";
 import type { AnswerDataset } from "../content/dataset/dataset.ts";
 import type { FaultRules } from "../content/fixtures/fault-rules.ts";
-import type { FixtureAnswer } from "../content/fixtures/fixture.ts";
 import type { Fixtures } from "../content/fixtures/fixtures.ts";
-import type { Question } from "../content/fixtures/match.ts";
+import type { AnswerRules } from "../content/fixtures/match.ts";
 import type { NaturalLength } from "../content/output-lengths.ts";
 import type { Plays } from "../content/script.ts";
 import type { Encoder, ModelTemplate, Vocabulary } from "../content/types.ts";
-import type { Finish, Generation, Outcome, Receiver, Refusal, Submission } from "../engine/types.ts";
 import type { Ids } from "../host/random.ts";
 import type { FaultWitness } from "../http/sink.ts";
-
-/** The engine, as the routes see it. */
-export interface Backend {
-  submit(generation: Generation, receiver: Receiver): Submission | Refusal;
-  /** Settles when a few milliseconds of the thread hold nobody up: awaited before work on large bodies and prompts. */
-  spare(): Promise<void>;
-  /** A body of so many bytes was read: what becomes of it is garbage soon. */
-  consumed(bytes: number): void;
-  /** A request for a stream was read: what that leaves behind is garbage. */
-  read?(): void;
-  /** A stream begins: what making it leaves behind is garbage. */
-  opened?(): void;
-  /** Before each request: steps that came due while others were read are taken in. */
-  catchUp?(): void;
-  /** The engine's clock; arrivals are stamped with it. */
-  nowUs(): number;
-  /** Generations that have not ended. */
-  inFlight?(): number;
-  /** Those that wait, and the share of the KV pool that is in use. */
-  load?(): { readonly waiting: number; readonly kvUsage: number };
-  /** For scripts: no step is planned from the next boundary on, or again. */
-  standStill?(still: boolean): void;
-  /** For scripts: at the end of this turn the engine dies. */
-  die?(): void;
-  /** Runs `act` so much later; gives what takes it back. */
-  after?(us: number, act: () => void): () => void;
-}
-
-/** Who counts. Each request to a generation route is opened and settled exactly once, whatever becomes of it. */
-export interface Accounting {
-  opened(): void;
-  settled(outcome: Outcome): void;
-  /** An event stream began, or came to its end. */
-  stream(change: 1 | -1): void;
-  /** So many bytes more, or fewer, wait for clients that do not keep up. */
-  held(bytes: number): void;
-  /** A parser of tool calls has looked at a delta or a whole answer. */
-  parsed?(how: "Stream" | "Whole", called: boolean, api: "Chat" | "Responses"): void;
-  /** A fault acted on an answer; by its id. */
-  faulted?(id: string): void;
-  /** A queue limit kept a request out. */
-  rejected?(by: "requests" | "tokens"): void;
-}
-
-/** One choice of an answer, as far as it has come. */
-export interface WitnessedChoice {
-  readonly tokens: number;
-  readonly finish: Finish | null;
-  readonly named: string | null;
-  readonly called: boolean;
-  /** Null: the engine has not taken it, or only its numbers are left. */
-  readonly submission: Pick<Submission, "timeline"> | null;
-}
-
-/** Who is told of each request, and of what becomes of it. Absent, nothing is noted. */
-export interface Witness {
-  /** Before a key is looked at. */
-  came(request: Request): void;
-  body(request: Request, bytes: Uint8Array): void;
-  /** A generation is asked for: `ended` follows. */
-  asks(request: Request): void;
-  /** The engine has it. */
-  generates(request: Request, choices: readonly WitnessedChoice[]): void;
-  /** A head leaves; of a stream or of a whole answer. */
-  answered(request: Request, status: number): void;
-  /** Once. */
-  ended(request: Request, outcome: Outcome): void;
-}
+import type { Accounting } from "./accounting.ts";
+import type { Backend } from "./kernel/backend.ts";
+import type { LogprobSource } from "./kernel/logprob-source.ts";
+import type { Witness } from "./kernel/witness.ts";
 
 /** Counts every HTTP request as vLLM's middleware does. */
 export interface HttpAccounting {
@@ -106,26 +40,6 @@ export interface Access {
   /** Version of HTTP: "1.1". */
   readonly version: string;
 }
-
-/** The most likely tokens at one position. */
-export interface Candidates {
-  /** Log probability of the sampled token, and its rank, from 1. */
-  readonly logprob: number;
-  readonly rank: number;
-  /** The likeliest first; as many as asked for. The sampled token may be among them. */
-  readonly ids: readonly number[];
-  readonly logprobs: readonly number[];
-}
-
-/** `position` counts output tokens from 0; for prompt tokens it is the place in the prompt. */
-export type LogprobSource = (
-  seed: number,
-  id: number,
-  position: number,
-  count: number,
-  /** The token is one of the prompt. */
-  prompt?: boolean,
-) => Candidates;
 
 export interface OpenAiOptions {
   readonly config: ServeConfig;
@@ -155,9 +69,7 @@ export interface OpenAiOptions {
   /** The rules of `--fault-plan`. */
   readonly faultRules?: FaultRules;
   /** Answers of the program around the server, before every other order. A rejection is a 500. */
-  readonly rules?: {
-    answerTo(question: Question): FixtureAnswer | null | Promise<FixtureAnswer | null>;
-  };
+  readonly rules?: AnswerRules;
   readonly witness?: Witness;
   /** The rows of `--dataset`. */
   readonly dataset?: Pick<AnswerDataset, "answerTo">;

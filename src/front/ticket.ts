@@ -1,7 +1,8 @@
 /** How is each request counted once, whatever becomes of it? */
 import type { Outcome } from "../engine/types.ts";
 import type { Deadlines, Expiring } from "../http/deadlines.ts";
-import type { Accounting, HttpVisit } from "./front.ts";
+import type { Accounting } from "./accounting.ts";
+import type { HttpVisit } from "./front.ts";
 
 /** Who counts what becomes of a request; the first call decides. */
 export interface Ticket {

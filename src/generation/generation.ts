@@ -1,8 +1,11 @@
 /** What does the engine get of one choice? Its prompt, its limits, and what it is to say where that is not simply drawn. */
+import type { ServeConfig } from "../config/types.ts";
+import type { AnswerTables } from "../content/answers.ts";
+import type { NaturalLength } from "../content/output-lengths.ts";
 import { SteeredAnswer, type Steering } from "../content/steered.ts";
 import type { Thinking } from "../content/thinking.ts";
+import type { Vocabulary } from "../content/types.ts";
 import type { Choices, Generation, TokenSource } from "../engine/types.ts";
-import type { OpenAiOptions } from "../front/front.ts";
 import type { ChatRequest, CompletionRequest } from "../python/request.ts";
 import { promptLogprobCount } from "./output-options.ts";
 import type { ServerTraits } from "./server-traits.ts";
@@ -20,11 +23,23 @@ export interface Cut {
   readonly transferUs: number | undefined;
 }
 
+/** The part of a server's options that shapes its generations. */
+export interface GenerationOptions {
+  readonly config: Pick<ServeConfig, "wire">;
+  readonly vocabulary: Vocabulary;
+  /** The token at which an answer with a given seed ends by itself. */
+  readonly naturalLength: NaturalLength;
+  /** Tables from which the engine draws answers. Absent: tokens are neither forced nor forbidden. */
+  readonly answers?: AnswerTables;
+  /** Ids that end an answer in addition to the end of sequence, unless the request ignores it. */
+  readonly endIds?: readonly number[];
+}
+
 /** What the choices of a request have in common. */
 export interface RequestPlan
   extends Required<Pick<Generation, "adapter" | "priority" | "arrivalUs" | "encodedFromUs">>,
     Pick<Generation, "rank"> {
-  readonly options: OpenAiOptions;
+  readonly options: GenerationOptions;
   readonly reasoning: ServerTraits["reasoning"];
   readonly request: Asking;
   readonly steering: Steering | null;
@@ -104,7 +119,7 @@ function drawnScript(plan: RequestPlan, choice: ChoicePlan, natural: number | nu
 }
 
 /** A model may have several ends of sequence: all but the first are stop ids of every request. */
-function stopIds({ stopTokenIds, ignoreEos }: Asking, { endIds }: OpenAiOptions): readonly number[] {
+function stopIds({ stopTokenIds, ignoreEos }: Asking, { endIds }: GenerationOptions): readonly number[] {
   if (endIds === undefined || endIds.length === 0 || ignoreEos) return stopTokenIds;
   return [...new Set([...stopTokenIds, ...endIds])];
 }

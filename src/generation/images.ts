@@ -4,9 +4,9 @@
  * into them, and nothing is fetched. Without the option they are refused, as by a model of text.
  */
 import { createHash } from "node:crypto";
+import type { ServeConfig } from "../config/types.ts";
 import type { RenderChat } from "../content/chat-template.ts";
 import type { PromptPart, Vocabulary } from "../content/types.ts";
-import type { OpenAiOptions } from "../front/front.ts";
 
 /** Around an image's number in a text, until the template has put it into its place; no text of a user's holds it but by intent. */
 const MARK = "\u{10fffc}";
@@ -17,8 +17,14 @@ export function imageMark(url: string): string {
   return `${MARK}${createHash("sha1").update(url).digest("hex").slice(0, 8)}${MARK}`;
 }
 
-/** The options with a template that knows images; the same without `--image-tokens`. */
-export function withImages(options: OpenAiOptions): OpenAiOptions {
+interface ImageOptions {
+  readonly config: Pick<ServeConfig, "wire">;
+  readonly renderChat: RenderChat;
+  readonly vocabulary: Vocabulary;
+}
+
+/** Returns the options with a template that renders images. Without `--image-tokens`, returns them unchanged. */
+export function withImages<Options extends ImageOptions>(options: Options): Options {
   const tokens = options.config.wire?.imageTokens;
   if (tokens === undefined) return options;
   const { renderChat, vocabulary } = options;

@@ -5,7 +5,7 @@
 
 import type { Vocabulary } from "../content/types.ts";
 import { escapeJson } from "../content/vocabulary.ts";
-import type { LogprobSource } from "../front/front.ts";
+import type { LogprobSource } from "../front/kernel/logprob-source.ts";
 import { mix } from "../host/random.ts";
 import { reprFloat } from "../python/repr.ts";
 import { codePoints } from "../python/value.ts";

@@ -2,9 +2,8 @@
 import { type RenderChat, TemplateRefusal } from "../content/chat-template.ts";
 import { type PackedParts, unpacked } from "../content/packed-parts.ts";
 import type { Encoder, PromptPart, Vocabulary } from "../content/types.ts";
-import type { OpenAiOptions } from "../front/front.ts";
 import { badRequest } from "../python/errors.ts";
-import { atOnce, inTurns, type Pieces } from "../python/pieces.ts";
+import { atOnce, type EventLoopTurns, inTurns, type Pieces } from "../python/pieces.ts";
 import type { ChatMessage, ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../python/request.ts";
 import { checkPromptText } from "./limits.ts";
 
@@ -13,7 +12,10 @@ export type Encoding =
   | { readonly prompts: readonly (Uint32Array | Promise<Uint32Array>)[]; readonly pending: true }
   | { readonly error: ErrorAnswer };
 
-type Encoders = Pick<OpenAiOptions, "encoder" | "renderChat">;
+interface Encoders {
+  readonly encoder: Encoder;
+  readonly renderChat: RenderChat;
+}
 
 /** The prompts' ids, or promises of them; or what is wrong with a text. */
 export function encodePrompts(request: ChatRequest | CompletionRequest, options: Encoders, limits: Limits): Encoding {
@@ -31,7 +33,7 @@ export function encodePrompts(request: ChatRequest | CompletionRequest, options:
 /** Encodes with turns of the event loop in between. */
 export function encodeInTurns(
   request: ChatRequest | CompletionRequest,
-  options: Encoders & Pick<OpenAiOptions, "backend">,
+  options: Encoders & { readonly backend: EventLoopTurns },
   limits: Limits,
 ): Promise<Encoding> {
   return inTurns(encodingPieces(request, options, limits), options.backend);
@@ -150,7 +152,7 @@ const textOf = (parts: readonly PromptPart[]) => parts.filter((part) => typeof p
 /** JSON's `prompt_text`: what the template made, here or in another thread (`prompt`), whatever was added to it or cut from it later. null: not asked for. */
 export function promptText(
   request: ChatRequest | CompletionRequest,
-  { renderChat, vocabulary }: Pick<OpenAiOptions, "renderChat" | "vocabulary">,
+  { renderChat, vocabulary }: Pick<Encoders, "renderChat"> & { readonly vocabulary: Vocabulary },
   prompt: PackedParts | Uint32Array | undefined,
 ): string | null {
   if (request.kind !== "chat" || !request.returnPromptText) return null;

@@ -2,7 +2,8 @@
 import type { ReasoningField } from "../config/parsers.ts";
 import type { ToolHabits } from "../config/tool-habits.ts";
 import type { Vocabulary } from "../content/types.ts";
-import type { Accounting, LogprobSource } from "../front/front.ts";
+import type { Accounting } from "../front/accounting.ts";
+import type { LogprobSource } from "../front/kernel/logprob-source.ts";
 import type { HeldBytes } from "../http/sink.ts";
 import type { ReasoningSetup } from "../parsers/reasoning.ts";
 import type { ToolParserKind } from "../parsers/tool-parsers.ts";

@@ -21,7 +21,8 @@ import {
   unknownIn,
 } from "../content/script.ts";
 import type { Generation, Receiver } from "../engine/types.ts";
-import type { LogprobSource, OpenAiOptions } from "../front/front.ts";
+import type { OpenAiOptions } from "../front/front.ts";
+import type { LogprobSource } from "../front/kernel/logprob-source.ts";
 import { mayRelease, ORDER_HEADER, orderInHeader } from "../front/order-header.ts";
 import { thinkingOf, thoughtsBefore } from "../generation/thinking.ts";
 import { forced } from "../parsers/output.ts";

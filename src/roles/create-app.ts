@@ -1,7 +1,9 @@
 /** How does a server start and end? Its parts, then its role's listeners over them. */
 import { type AppOptions, createParts, type Lasting, lastingOf, type Parts, pause } from "../app/parts.ts";
+import { httpRoutes } from "../config/http-counts.ts";
 import type { ServeConfig } from "../config/types.ts";
 import type { JournalText } from "../engine/journal.ts";
+import { countedBy } from "../front/served.ts";
 import type { Listeners } from "./role.ts";
 import { roles } from "./table.ts";
 
@@ -38,7 +40,8 @@ export async function createRenewableApp(config: ServeConfig, options: AppOption
 }
 
 async function appOf(config: ServeConfig, options: AppOptions, lasting: Lasting | undefined): Promise<RenewableApp> {
-  const [role, first] = await Promise.all([roles[config.role](), createParts(config, options, lasting)]);
+  const routes = httpRoutes(countedBy(config));
+  const [role, first] = await Promise.all([roles[config.role](), createParts(config, routes, options, lasting)]);
   let parts = first;
   const {
     url,
@@ -76,7 +79,7 @@ async function appOf(config: ServeConfig, options: AppOptions, lasting: Lasting 
     journals: () => parts.journals.map((journal) => journal.text()),
     async renew(anew, turned) {
       const before = parts;
-      parts = await createParts(config, anew, lasting);
+      parts = await createParts(config, routes, anew, lasting);
       const turning = turnTo(parts);
       turned();
       before.engines.abortAll();

@@ -3,7 +3,8 @@
  * It finds ends as vLLM's scheduler does (`v1/core/sched/utils.py`, check_stop).
  */
 import { Finish, type Generation, type Receiver, type Refusal, type Submission } from "../../src/engine/types.ts";
-import type { Backend, Candidates } from "../../src/front/front.ts";
+import type { Backend } from "../../src/front/kernel/backend.ts";
+import type { Candidates } from "../../src/front/kernel/logprob-source.ts";
 
 export interface Script {
   readonly sequences: readonly {

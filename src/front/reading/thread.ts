@@ -5,7 +5,7 @@
  */
 import { onThreadEnd } from "../../host/thread-end.ts";
 import { logUnexpected } from "../../host/unexpected.ts";
-import type { Backend } from "../front.ts";
+import type { Backend } from "../kernel/backend.ts";
 import type { FromThread, ThreadAnswer, ThreadOrder, ThreadStart, ToThread } from "./messages.ts";
 
 /** The thread ends when it had nothing to do for so long: its memory is free again. */

@@ -4,7 +4,8 @@ import { SteeredAnswer, type Steering } from "../../content/steered.ts";
 import type { TextModel } from "../../content/text-model.ts";
 import { written } from "../../content/written.ts";
 import type { Choices, Receiver, Submission, TokenSource } from "../../engine/types.ts";
-import type { Backend, LogprobSource } from "../../front/front.ts";
+import type { Backend } from "../../front/kernel/backend.ts";
+import type { LogprobSource } from "../../front/kernel/logprob-source.ts";
 import { steeredLength } from "../../generation/steering.ts";
 import type { Structure } from "../../structured/structure.ts";
 

@@ -1,6 +1,6 @@
 /** How does the vLLM backend print the log probabilities of a token? As Python's `json.dumps` of a dict by token id. */
 import type { Vocabulary } from "../../content/types.ts";
-import type { Candidates } from "../../front/front.ts";
+import type { Candidates } from "../../front/kernel/logprob-source.ts";
 import { reprFloat } from "../../python/repr.ts";
 
 /** The sampled token, then the candidates that are others. */

@@ -1,0 +1,27 @@
+/** The interface of an observer of requests, which keeps what clients sent and how it was answered. Types only. */
+import type { Finish, Outcome, Submission } from "../../engine/types.ts";
+
+/** The part of one choice that has been generated so far. */
+export interface WitnessedChoice {
+  readonly tokens: number;
+  readonly finish: Finish | null;
+  readonly named: string | null;
+  readonly called: boolean;
+  /** Null: the engine has not taken it, or only its numbers are left. */
+  readonly submission: Pick<Submission, "timeline"> | null;
+}
+
+/** Called with each request and with its answer. */
+export interface Witness {
+  /** Before a key is looked at. */
+  came(request: Request): void;
+  body(request: Request, bytes: Uint8Array): void;
+  /** A generation is asked for: `ended` follows. */
+  asks(request: Request): void;
+  /** The engine has it. */
+  generates(request: Request, choices: readonly WitnessedChoice[]): void;
+  /** A head leaves; of a stream or of a whole answer. */
+  answered(request: Request, status: number): void;
+  /** Once. */
+  ended(request: Request, outcome: Outcome): void;
+}
