@@ -1,4 +1,7 @@
-/** Which defaults does vLLM 0.33 take from the device? The device is the GPU of the preset. Source: `vllm/engine/arg_utils.py`, API server. */
+/**
+ * Defaults that follow from the GPU of the preset: batch sizes and KV pools. Sources: vLLM 0.33, `vllm/engine/arg_utils.py`, API server;
+ * TensorRT-LLM 1.3, `llm_args.py`.
+ */
 import type { Profile } from "./timing/profile.ts";
 
 const GIB = 2 ** 30;
@@ -34,6 +37,15 @@ export function batchDefaults({ gpu, gpuMemoryBytes }: Profile): BatchDefaults {
 export function poolBlocks(profile: Profile, gpuMemoryUtilization: number, blockSize: number, times: number): number {
   const moreBytes = profile.tp * (gpuMemoryUtilization - GPU_MEMORY_UTILIZATION) * profile.gpuMemoryBytes;
   return Math.floor(((profile.poolTokens + moreBytes / profile.kvBytesPerToken) * times) / blockSize);
+}
+
+/**
+ * Returns the number of blocks in TensorRT-LLM's pool. `fraction` is the pool's share of the memory that the weights leave free.
+ * The preset's pool is what they leave of 0.92 of the memory. `times`: as in `poolBlocks`.
+ */
+export function trtllmPoolBlocks(profile: Profile, fraction: number, tokensPerBlock: number, times: number): number {
+  const restBytes = profile.tp * (1 - GPU_MEMORY_UTILIZATION) * profile.gpuMemoryBytes;
+  return Math.floor(((profile.poolTokens + restBytes / profile.kvBytesPerToken) * fraction * times) / tokensPerBlock);
 }
 
 /** What a preset's weights take of its GPUs, all together: what the estimated pool leaves of its share. */

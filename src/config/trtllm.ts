@@ -1,6 +1,4 @@
 /** What can TensorRT-LLM's schedulers be told, and what does the product say where nobody does? (`llm_args.py`, 1.3 line) */
-import { GPU_MEMORY_UTILIZATION } from "./defaults.ts";
-import type { Profile } from "./timing/profile.ts";
 
 /** MAX_REQUESTS is what the product does for models without a KV cache. */
 export const CAPACITY_POLICIES = ["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH", "MAX_REQUESTS"] as const;
@@ -45,12 +43,3 @@ export const TRTLLM_DEFAULTS = {
   /** Share of the memory that is free when the weights are loaded. */
   freeGpuMemoryFraction: 0.9,
 } as const;
-
-/**
- * Blocks of the pool: so large a share of what weights leave of the preset's memory. The preset's pool is what they leave of
- * 0.92 of it; `times` as for vLLM's pool.
- */
-export function trtllmPoolBlocks(profile: Profile, fraction: number, tokensPerBlock: number, times: number): number {
-  const restBytes = profile.tp * (1 - GPU_MEMORY_UTILIZATION) * profile.gpuMemoryBytes;
-  return Math.floor(((profile.poolTokens + restBytes / profile.kvBytesPerToken) * fraction * times) / tokensPerBlock);
-}

@@ -3,22 +3,21 @@
  * (0.33), Triton's `logging.cc` (24.10) and TensorRT-LLM's `tensorrt_llm/logger.py` (1.3). Each names a file and a line there;
  * here it is the program's name.
  */
-import type { RoleName } from "../config/roles.ts";
 import { epochMs } from "./clock.ts";
 
 const two = (value: number) => `${value}`.padStart(2, "0");
 const clockText = (hours: number, minutes: number, seconds: number) => `${two(hours)}:${two(minutes)}:${two(seconds)}`;
 const localClock = (at: Date) => clockText(at.getHours(), at.getMinutes(), at.getSeconds());
 
-const PREFIXES: Readonly<Record<RoleName, (at: Date) => string>> = {
-  vllm: (at) => `INFO ${two(at.getMonth() + 1)}-${two(at.getDate())} ${localClock(at)} [understudy]`,
+const PREFIXES = {
+  vllm: (at: Date) => `INFO ${two(at.getMonth() + 1)}-${two(at.getDate())} ${localClock(at)} [understudy]`,
   // Triton writes UTC.
-  triton: (at) => {
+  triton: (at: Date) => {
     const clock = clockText(at.getUTCHours(), at.getUTCMinutes(), at.getUTCSeconds());
     const us = `${at.getUTCMilliseconds()}000`.padStart(6, "0");
     return `I${two(at.getUTCMonth() + 1)}${two(at.getUTCDate())} ${clock}.${us} ${process.pid} understudy]`;
   },
-  "trtllm-serve": (at) =>
+  "trtllm-serve": (at: Date) =>
     `[${two(at.getMonth() + 1)}/${two(at.getDate())}/${at.getFullYear()}-${localClock(at)}] [TRT-LLM] [I]`,
 };
 
@@ -26,6 +25,6 @@ const PREFIXES: Readonly<Record<RoleName, (at: Date) => string>> = {
 const OF_UVICORN = /^[A-Z]+: {2,}/;
 
 /** The line with its time in front. Lines of uvicorn's logger are returned as they are. */
-export function timedLine(line: string, role: RoleName, at: Date = new Date(epochMs())): string {
+export function timedLine(line: string, role: keyof typeof PREFIXES, at: Date = new Date(epochMs())): string {
   return OF_UVICORN.test(line) ? line : `${PREFIXES[role](at)} ${line}`;
 }
