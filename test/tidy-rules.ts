@@ -24,6 +24,21 @@ export function roomsIn(architecture: string): string[][] {
     .map((line) => line.split(" "));
 }
 
+/**
+ * Returns the order of folders inside rooms, from the block `folders` of ARCHITECTURE.md: per line a room, then its folders from
+ * the highest to the lowest. "." are the files directly in the room. Folders that are separated by a blank have equal height.
+ */
+export function foldersIn(architecture: string): Map<string, string[][]> {
+  const block = /```folders\n([\s\S]*?)```/.exec(architecture)?.[1]?.trim() ?? "";
+  const lines = block.split("\n").filter(Boolean);
+  return new Map(
+    lines.map((line) => {
+      const [room = "", order = ""] = line.split(": ");
+      return [room, order.split(" > ").map((folders) => folders.split(" "))];
+    }),
+  );
+}
+
 const ORDER = roomsIn(readFileSync(new URL("../ARCHITECTURE.md", import.meta.url), "utf8"));
 /** Anyone may use these; they use only each other. */
 const SHARED = [...ORDER.at(-1)!, "globals", "package.json"];
@@ -51,6 +66,41 @@ export function roomOf(path: string): string {
   const [top = "", second = "", third = ""] = path.split("/");
   if (top !== "src") return top;
   return HOUSES.includes(second) ? `${second}/${third}` : second.replace(/(\.d)?\.ts$/, "");
+}
+
+/** The folder of a file inside its room. "." for a file directly in the room. */
+export function folderOf(path: string): string {
+  const parts = path.split("/");
+  const depth = roomOf(path).split("/").length + (parts[0] === "src" ? 1 : 0);
+  return parts.length > depth + 1 ? parts[depth]! : ".";
+}
+
+/** A place where code stands, and its height above the lowest line of an order. */
+type Heights = ReadonlyMap<string, number>;
+
+const heightsOf = (order: readonly (readonly string[])[]): Heights =>
+  new Map(order.toReversed().flatMap((places, height) => places.map((place) => [place, height] as const)));
+
+/**
+ * Returns the imports that do not point down: between rooms by the order of rooms, inside a room by the order of its folders.
+ * A room or a folder that has no place in its order counts as wrong.
+ */
+export function upwardImports(files: readonly SourceFile[], architecture: string): string[] {
+  const rooms = heightsOf(roomsIn(architecture));
+  const folders = new Map([...foldersIn(architecture)].map(([room, order]) => [room, heightsOf(order)] as const));
+  const pointsDown = (heights: Heights | undefined, from: string, to: string) =>
+    from === to || (heights?.get(from) ?? Number.NaN) > (heights?.get(to) ?? Number.NaN);
+  return files.flatMap((file) =>
+    importsOf(file).flatMap((to) => {
+      const [room, theirs] = [roomOf(file.path), roomOf(to)];
+      if (!/^(src|assembly)\//.test(to) || theirs === "globals") return [];
+      const isRight =
+        room === theirs
+          ? pointsDown(folders.get(room), folderOf(file.path), folderOf(to))
+          : pointsDown(rooms, room, theirs);
+      return isRight ? [] : [`${file.path} -> ${to}`];
+    }),
+  );
 }
 
 /** The imports of a file that point into the repository, from its root. */
