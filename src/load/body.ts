@@ -1,8 +1,6 @@
 /** Makes the body of a request from a turn, the conversation before it, and the options: a row of fields per API. */
 import { TraceError } from "../traces/trace.ts";
 import { DIALECTS, type LoadDialect } from "./answers/dialects.ts";
-import { TO_THE_END } from "./datasets/synthetic.ts";
-import type { Settings } from "./settings.ts";
 import { type TritonInputs, tensorsOf } from "./triton/tensors.ts";
 import type { ConversationMessage, Turn } from "./types.ts";
 
@@ -13,11 +11,26 @@ export enum UsageAsked {
   Nothing,
 }
 
-export type BodyOptions = {
+/** Answers are as long as asked for, whatever the model would say. */
+export const TO_THE_END: Readonly<Record<string, unknown>> = { ignore_eos: true };
+
+/** Settings of a run that shape the bodies of its requests. */
+export interface BodySettings {
+  readonly dialect: LoadDialect;
+  readonly stream: boolean;
+  readonly legacyMaxTokens: boolean;
+  readonly ignoreEos: boolean;
+  readonly minTokens: number | null;
+  readonly temperature: number | null;
+  /** Merged over all fields but the dataset's own. */
+  readonly extraBody: Readonly<Record<string, unknown>>;
+}
+
+export interface BodyOptions extends BodySettings {
   readonly model: string;
   /** The inputs that `triton-http` sends. */
   readonly triton?: TritonInputs;
-} & Pick<Settings, "dialect" | "stream" | "legacyMaxTokens" | "ignoreEos" | "minTokens" | "temperature" | "extraBody">;
+}
 
 /** `history`: the turns and answers of its conversation before it. Throws a TraceError for a prompt that the dialect cannot carry. */
 export function bodyOf(

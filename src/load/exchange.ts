@@ -1,13 +1,14 @@
 /** Follows one request from its first byte to the last byte of its answer. */
 import { jsonObjectIn, looseObject } from "../config/json-object.ts";
 import { GrowingBytes } from "../host/growing-bytes.ts";
-import { Answer, type Patterns, quoted, tooMuch } from "./answers/answer.ts";
+import { Answer, type Patterns, tooMuch } from "./answers/answer.ts";
 import type { LoadDialect } from "./answers/dialects.ts";
 import { errorIn, messageOf } from "./answers/error-forms.ts";
 import { EventStream } from "./answers/event-stream.ts";
 import { READERS } from "./answers/readers.ts";
 import type { ResponseReceiver } from "./connections.ts";
 import { ResponseParser, type ResponseSink } from "./http-response.ts";
+import { quoted } from "./requests/quoted.ts";
 import type { FailureClass } from "./types.ts";
 
 /** Most bytes of an answer in one piece. */

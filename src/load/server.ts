@@ -3,10 +3,10 @@ import { jsonObjectIn, looseList, looseObject } from "../config/json-object.ts";
 import type { Clock } from "../host/clock.ts";
 import { bodyAtMost } from "../host/read-at-most.ts";
 import { TraceError } from "../traces/trace.ts";
-import { quoted } from "./answers/answer.ts";
 import { isTriton, type LoadDialect } from "./answers/dialects.ts";
 import { messageOf } from "./answers/error-forms.ts";
 import type { Count } from "./datasets/index.ts";
+import { quoted } from "./requests/quoted.ts";
 import { inputOf, type TritonInputs } from "./triton/tensors.ts";
 
 /** The model of TensorRT-LLM's repositories for Triton that takes text. */

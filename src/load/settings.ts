@@ -1,6 +1,6 @@
 /** What is one run of `load`, once all options are read? */
-import type { LoadDialect } from "./answers/dialects.ts";
 import type { Ramp } from "./arrivals.ts";
+import type { BodySettings } from "./body.ts";
 import type { DatasetOptions } from "./datasets/index.ts";
 import type { Slo } from "./measures.ts";
 import type { FlatMetric } from "./vllm-keys.ts";
@@ -18,12 +18,11 @@ export type LoopSettings =
     }
   | { readonly kind: "schedule"; readonly speedup: number };
 
-export interface Settings {
+export interface Settings extends BodySettings {
   /** Scheme, host, port and a path before all others; without a slash at its end. */
   readonly url: URL;
   /** Null: that of the dialect. */
   readonly endpoint: string | null;
-  readonly dialect: LoadDialect;
   /** Null: the first one that the server names. */
   readonly model: string | null;
   readonly headers: Readonly<Record<string, string>>;
@@ -42,13 +41,6 @@ export interface Settings {
 
   readonly dataset: Omit<DatasetOptions, "chat" | "count" | "seed" | "limit">;
   readonly skipBad: boolean;
-  readonly stream: boolean;
-  readonly legacyMaxTokens: boolean;
-  readonly ignoreEos: boolean;
-  readonly minTokens: number | null;
-  readonly temperature: number | null;
-  /** Merged over everything but the dataset's own fields. */
-  readonly extraBody: Readonly<Record<string, unknown>>;
 
   readonly slo: Slo | null;
   readonly metrics: readonly FlatMetric[];

@@ -5,7 +5,7 @@
  */
 import { jsonObjectIn, type LooseObject, shownJson } from "../../config/json-object.ts";
 import { ByteBudget } from "../../host/growing-bytes.ts";
-import { printable } from "../../host/printable.ts";
+import { quoted } from "../requests/quoted.ts";
 import type { FailureClass, RequestRecord, Turn } from "../types.ts";
 import { errorIn } from "./error-forms.ts";
 import { EVENT_LIMIT, type EventReceiver } from "./event-stream.ts";
@@ -301,17 +301,6 @@ export const looseText = (value: unknown): string => (typeof value === "string" 
 /** A number of tokens; -1 if the value is no such number. */
 export const countIn = (value: unknown): number =>
   Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= TOKENS_MOST ? (value as number) : -1;
-
-const QUOTED_MOST = 120;
-
-/** The beginning of a text on one line, without control characters. */
-export function quoted(text: string): string {
-  const line = text
-    .slice(0, 4 * QUOTED_MOST)
-    .replace(/\s+/g, " ")
-    .trim();
-  return printable(line.length > QUOTED_MOST ? `${line.slice(0, QUOTED_MOST)}…` : line);
-}
 
 /** A copy of a text: a part of one keeps the whole of it in memory, and records are kept to the end of the run. */
 const copied = (text: string): string => Buffer.from(text, "utf16le").toString("utf16le");

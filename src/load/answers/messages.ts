@@ -4,7 +4,8 @@
  * `message_stop`. `ping` and unknown events are ignored, as Anthropic asks of clients.
  */
 import { type LooseObject, looseList, looseObject } from "../../config/json-object.ts";
-import { type Answer, countIn, looseText, quoted } from "./answer.ts";
+import { quoted } from "../requests/quoted.ts";
+import { type Answer, countIn, looseText } from "./answer.ts";
 import type { AnswerReader } from "./reader.ts";
 
 /** Members of a delta that are generated. A `signature` is not. */

@@ -4,7 +4,8 @@
  * `role`; in completions every event with a choice.
  */
 import { type LooseObject, looseList, looseObject, shownJson } from "../../config/json-object.ts";
-import { type Answer, countIn, looseText, quoted } from "./answer.ts";
+import { quoted } from "../requests/quoted.ts";
+import { type Answer, countIn, looseText } from "./answer.ts";
 import type { AnswerReader } from "./reader.ts";
 
 export const chatAnswers = readerOf((choice) => {

@@ -4,7 +4,8 @@
  * vllm's own `openai-responses` backend requires that event, too, and takes the time of the request from it.
  */
 import { type LooseObject, looseList, looseObject, shownJson } from "../../config/json-object.ts";
-import { type Answer, countIn, looseText, quoted } from "./answer.ts";
+import { quoted } from "../requests/quoted.ts";
+import { type Answer, countIn, looseText } from "./answer.ts";
 import { messageOf } from "./error-forms.ts";
 import type { AnswerReader } from "./reader.ts";
 

@@ -1,6 +1,7 @@
 /** Reads answers of a Triton server over HTTP: `generate` and `generate_stream`, and `infer`. */
 import { looseList, looseObject } from "../../config/json-object.ts";
-import { looseText, quoted } from "./answer.ts";
+import { quoted } from "../requests/quoted.ts";
+import { looseText } from "./answer.ts";
 import type { AnswerReader } from "./reader.ts";
 
 /** The text of TensorRT-LLM's ensemble and of vLLM's backend has this name. */

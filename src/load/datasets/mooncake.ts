@@ -7,9 +7,9 @@ import { jsonObjectIn } from "../../config/json-object.ts";
 import type { Line } from "../../traces/lines.ts";
 import { isGiven, MOONCAKE_EXPECTED, promptOfRow, rowTimesOf } from "../../traces/mooncake.ts";
 import { type BadLine, notThis, type RowShape } from "../../traces/trace.ts";
+import { TO_THE_END } from "../body.ts";
 import type { Turn } from "../types.ts";
 import { type DatasetRow, type Dated, isMessages, isTokens, jsonLines } from "./rows.ts";
-import { TO_THE_END } from "./synthetic.ts";
 import type { PromptWriter, Streams, Symbols } from "./text.ts";
 
 /** What a prompt may be given as. */

@@ -3,6 +3,7 @@
  * (`benchmarks/datasets`: RandomDataset, PrefixRepetitionRandomDataset), and conversations of several turns.
  */
 import type { Random } from "../../host/random.ts";
+import { TO_THE_END } from "../body.ts";
 import type { Turn } from "../types.ts";
 import { draw, type PromptWriter, type Streams, type Symbols } from "./text.ts";
 import { type ThinkTime, thinkUs } from "./think.ts";
@@ -17,9 +18,6 @@ export function rangeOf(length: number, ratio: number, least: number): Range {
   const low = Math.max(least, Math.floor(length * (1 - ratio)));
   return { least: low, most: Math.max(low, Math.ceil(length * (1 + ratio))) };
 }
-
-/** Answers are as long as asked for, whatever the model would say. */
-export const TO_THE_END: Readonly<Record<string, unknown>> = { ignore_eos: true };
 
 export interface RandomShape {
   readonly input: Range;

@@ -6,10 +6,11 @@ import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:h
 import type { Cancel, Clock } from "../../host/clock.ts";
 import { listenUrl } from "../../host/listen-url.ts";
 import { TraceError } from "../../traces/trace.ts";
-import { Answer, Patterns, quoted } from "../answers/answer.ts";
+import { Answer, Patterns } from "../answers/answer.ts";
 import { READERS } from "../answers/readers.ts";
 import { turnText, UsageAsked } from "../body.ts";
 import type { ClientOptions, LoadClient, PendingRequest, Prepared } from "../client.ts";
+import { quoted } from "../requests/quoted.ts";
 import type { FailureClass, RequestRecord } from "../types.ts";
 import { answerIn, framedMessage, inferRequest, MessageReader, modelConfigRequest, modelIn } from "./grpc-wire.ts";
 import { type TritonInputs, takesLength, tensorsOf } from "./tensors.ts";

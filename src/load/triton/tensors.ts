@@ -3,8 +3,8 @@
  * in the names of the vLLM backend and of TensorRT-LLM's models; whatever else is required is filled with zeros.
  */
 import { TraceError } from "../../traces/trace.ts";
-import { quoted } from "../answers/answer.ts";
 import type { BodyOptions } from "../body.ts";
+import { quoted } from "../requests/quoted.ts";
 import type { Turn } from "../types.ts";
 
 /** A model, as its configuration has it. */
