@@ -39,38 +39,41 @@ export function foldersIn(architecture: string): Map<string, string[][]> {
   );
 }
 
-const ORDER = roomsIn(readFileSync(new URL("../ARCHITECTURE.md", import.meta.url), "utf8"));
-/** Anyone may use these; they use only each other. */
-const SHARED = [...ORDER.at(-1)!, "globals", "package.json"];
-/** Lines from the bottom. Imports go from a higher room to a lower one, never between rooms of one line. */
-const HEIGHT = new Map(ORDER.toReversed().flatMap((rooms, height) => rooms.map((room) => [room, height] as const)));
+/** New places of files that have not moved yet. */
+const MOVES: Readonly<Record<string, string>> = JSON.parse(
+  readFileSync(new URL("moves.json", import.meta.url), "utf8"),
+);
+export const placeOf = (path: string): string => MOVES[path] ?? path;
+
+const ARCHITECTURE = readFileSync(new URL("../ARCHITECTURE.md", import.meta.url), "utf8");
 /** The files that own time and chance. */
-const TIME_AND_CHANCE = ["clock", "clock-worker", "random"].map((name) => `src/host/${name}.ts`);
+const TIME_AND_CHANCE = ["clock", "clock-worker", "random"].map((name) => `src/base/${name}.ts`);
 /** The room of the one file that calls the core's schedule. */
 const SCHEDULES = "engine";
-/** Who may know WebAssembly, and who the files that both compilers read. */
-const ONLY_FOR: Readonly<Record<string, readonly string[]>> = {
-  core: ["engine", "app", "cli"],
-  assembly: ["core", "engine"],
-};
-/** What all rooms share may know limits of the core, through this one file. */
+/** Rooms that may know WebAssembly, besides the engine. */
+const KNOW_WASM = ["engine", "kernel", "cli"];
+/** The room that may import the files that both compilers read, and the file that tells others the core's limits. */
+const KNOWS_LAYOUT = "engine";
 const CORE_LIMITS = { file: "src/config/core-limits.ts", reads: "assembly/layout.ts" };
-/** Commands that must work against any server: nothing of ours but what is shared. */
-const ALONE = ["load", "check"];
+/** Tools that must work against any server, with all rooms that they import. */
+const ALONE: Readonly<Record<string, readonly string[]>> = {
+  "tools/check": ["base", "config"],
+  "tools/load": ["base", "config", "workloads", "tools/report"],
+};
 
 /** Folders of `src` whose own folders are rooms each. */
-const HOUSES = ["dialects", "triton", "repository"];
+const HOUSES = ["servers", "tools"];
 
-/** A folder of `src`, or of one of those whose folders are rooms; of a file right in `src` its name. */
+/** Returns the wing of a file: a folder of `src`, or of `src/servers` or `src/tools`. For a file directly in `src`, its name. */
 export function roomOf(path: string): string {
-  const [top = "", second = "", third = ""] = path.split("/");
+  const [top = "", second = "", third = ""] = placeOf(path).split("/");
   if (top !== "src") return top;
   return HOUSES.includes(second) ? `${second}/${third}` : second.replace(/(\.d)?\.ts$/, "");
 }
 
 /** The folder of a file inside its room. "." for a file directly in the room. */
 export function folderOf(path: string): string {
-  const parts = path.split("/");
+  const parts = placeOf(path).split("/");
   const depth = roomOf(path).split("/").length + (parts[0] === "src" ? 1 : 0);
   return parts.length > depth + 1 ? parts[depth]! : ".";
 }
@@ -161,14 +164,18 @@ export function exportedTwice(files: readonly SourceFile[]): Readonly<Record<str
 
 function wrongImport(from: string, to: string): string | undefined {
   const [mine, theirs] = [roomOf(from), roomOf(to)];
-  if (mine === theirs || to.startsWith("build/") || SHARED.includes(theirs)) return undefined;
-  if (from === CORE_LIMITS.file && to === CORE_LIMITS.reads) return undefined;
-  if (SHARED.includes(mine)) return `${to}: what all rooms share imports none of them`;
-  if (!HEIGHT.has(theirs)) return `${to}: no room of that name`;
-  if (ALONE.includes(mine)) return `${to}: ${mine}/ works against any server and uses nothing of ours`;
-  if ((HEIGHT.get(mine) ?? -1) <= HEIGHT.get(theirs)!) return `${to}: imports go down only`;
-  const users = ONLY_FOR[theirs];
-  return users && !users.includes(mine) ? `${to}: only for ${users.join(", ")}` : undefined;
+  if (
+    theirs === "assembly" &&
+    ![theirs, KNOWS_LAYOUT].includes(mine) &&
+    !(from === CORE_LIMITS.file && to === CORE_LIMITS.reads)
+  )
+    return `${to}: only for ${KNOWS_LAYOUT} and ${CORE_LIMITS.file}`;
+  if (theirs === "engine" && folderOf(to) === "wasm" && !KNOW_WASM.includes(mine))
+    return `${to}: only for ${KNOW_WASM.join(", ")}`;
+  const allowed = ALONE[mine];
+  if (allowed && /^(src|assembly)\//.test(to) && ![mine, ...allowed].includes(theirs))
+    return `${to}: ${mine} works against any server and imports only ${allowed.join(", ")}`;
+  return undefined;
 }
 
 /** Without comments; a `//` inside a string stays, since no blank stands before it. */
@@ -177,9 +184,9 @@ export function code(text: string): string {
 }
 
 /** Who makes clocks and ids and hands them in: what brings a server's parts together, commands, clients, and where both come from. */
-const MAKE_CLOCKS_AND_IDS = ["app", "roles", "cli", "library", "load", "check", "host"];
+const MAKE_CLOCKS_AND_IDS = ["kernel", "app", "cli", "embed", "tools/load", "tools/check", "base"];
 /** A thread of its own, into which no clock can be handed, and the serial number of a certificate. */
-const MAKE_THEIR_OWN = ["src/content/fixtures/fixtures-worker.ts", "src/config/self-signed.ts"];
+const MAKE_THEIR_OWN = ["src/text/canned/fixtures/fixtures-worker.ts", "src/wire/tls/self-signed.ts"];
 /** What everybody may take from clock.ts and random.ts, types aside: it reads no clock and draws nothing by chance. */
 const PURE = ["VirtualClock", "mix", "seeded"];
 
@@ -224,22 +231,24 @@ const VAGUE_COMMENT = new RegExp(
 export const rules: readonly Rule[] = [
   {
     name: "imports go down only",
-    applies: (path) => path.startsWith("src/"),
+    applies: (path) => /^(src|assembly)\//.test(path),
     wrong: (file) =>
-      importsOf(file)
-        .map((to) => wrongImport(file.path, to))
+      [
+        ...importsOf(file).map((to) => wrongImport(file.path, to)),
+        ...upwardImports([file], ARCHITECTURE).map((arrow) => `${arrow}: imports go down only`),
+      ]
         .filter(Boolean)
         .join("; "),
   },
   {
-    name: "engine/ and core/ run in Node and in a browser: no Bun, no Node",
-    applies: inRoom(["engine", "core"]),
+    name: "engine/ runs in Node and in a browser: no Bun, no Node",
+    applies: inRoom(["engine"]),
     wrong: ({ text }) =>
       search(/\bBun\.|["']bun(:[a-z]+)?["']|["']node:[a-z/_]+["']|\bprocess\.|import\.meta\.(dir|require)/, code(text)),
   },
   {
     name: "no clock and no chance outside clock.ts and random.ts",
-    applies: (path) => path.startsWith("src/") && !TIME_AND_CHANCE.includes(path),
+    applies: (path) => path.startsWith("src/") && !TIME_AND_CHANCE.includes(placeOf(path)),
     wrong: ({ text }) =>
       search(
         /\bDate\.now\b|\bnew Date\(\)|\bperformance\.now\b|\bMath\.random\b|\b(setTimeout|setInterval|setImmediate)\b|\bBun\.(sleep|nanoseconds)\b|\brandomUUID\b|\brandomBytes\b|\bgetRandomValues\b|\bhrtime\b|\bAbortSignal\.timeout\b/,
@@ -249,7 +258,9 @@ export const rules: readonly Rule[] = [
   {
     name: "clocks, wall time and ids are handed in",
     applies: (path) =>
-      /^src\/.*\.ts$/.test(path) && !MAKE_CLOCKS_AND_IDS.includes(roomOf(path)) && !MAKE_THEIR_OWN.includes(path),
+      /^src\/.*\.ts$/.test(path) &&
+      !MAKE_CLOCKS_AND_IDS.includes(roomOf(path)) &&
+      !MAKE_THEIR_OWN.includes(placeOf(path)),
     wrong: ({ text }) => notHandedIn(text),
   },
   {

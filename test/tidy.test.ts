@@ -4,6 +4,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import {
   circlesOf,
   exportedTwice,
+  folderOf,
+  foldersIn,
+  placeOf,
   readmeWrong,
   roomOf,
   roomsIn,
@@ -126,70 +129,86 @@ test("the README has the two commands, and CI runs the second one", () => {
 
 /** What each rule must notice: path, text, and a piece of the complaint. */
 const bad: readonly (readonly [rule: string, path: string, text: string])[] = [
-  ["imports go down only", "src/engine/loop.ts", 'import { frontOf } from "../http/front-of.ts";'],
-  ["imports go down only", "src/metrics/route.ts", 'import type { X } from "../dialects/openai/fields.ts";'],
-  ["imports go down only", "src/metrics/vllm.ts", 'import { CoreReader } from "../core/reader.ts";'],
-  ["imports go down only", "src/content/plan.ts", 'import { Word } from "../../assembly/layout.ts";'],
-  ["imports go down only", "src/dialects/anthropic/dialect.ts", 'import { x } from "../responses/fields.ts";'],
-  ["imports go down only", "src/load/client.ts", 'const { x } = await import("../http/sink.ts");'],
+  ["imports go down only", "src/engine/loop.ts", 'import { frontOf } from "../wire/http/front-of.ts";'],
+  ["imports go down only", "src/metrics/route.ts", 'import type { X } from "../servers/vllm/openai/fields.ts";'],
+  ["imports go down only", "src/metrics/vllm/vllm.ts", 'import { CoreReader } from "../../engine/wasm/reader.ts";'],
+  ["imports go down only", "src/text/plan.ts", 'import { Word } from "../../assembly/layout.ts";'],
+  ["imports go down only", "src/servers/vllm/messages/dialect.ts", 'import { x } from "../responses/fields.ts";'],
+  [
+    "imports go down only",
+    "src/tools/load/clients/client.ts",
+    'const { x } = await import("../../../wire/http/sink.ts");',
+  ],
   ["imports go down only", "src/config/schema.ts", 'import { Engine } from "../engine/engine.ts";'],
-  ["imports go down only", "src/app/parts.ts", 'export { run } from "../cli/serve/serve.ts";'],
-  ["imports go down only", "src/check/laws.ts", 'import "../core/core.ts";'],
+  ["imports go down only", "src/kernel/parts.ts", 'export { run } from "../cli/serve/serve.ts";'],
+  ["imports go down only", "src/tools/check/laws.ts", 'import "../../engine/wasm/core.ts";'],
   ["imports go down only", "src/config/front-limits.ts", 'import { SLOTS } from "../../assembly/layout.ts";'],
   ["imports go down only", "src/config/core-limits.ts", 'import { column } from "../../assembly/column.ts";'],
-  ["engine/ and core/ run", "src/core/core.ts", 'const bytes = await Bun.file("core.wasm").bytes();'],
-  ["engine/ and core/ run", "src/engine/engine.ts", 'import { readFileSync } from "node:fs";'],
+  ["imports go down only", "assembly/vllm/end.ts", 'import { pool } from "../trtllm/pool";'],
+  ["imports go down only", "src/faults/rows/row.ts", 'import { textStage } from "../stages/text.ts";'],
+  ["imports go down only", "src/faults/stages/text.ts", 'import { run } from "../pipeline.ts";'],
+  ["imports go down only", "src/wire/http/sink.ts", 'import { Core } from "../../engine/wasm/core.ts";'],
+  ["engine/ runs", "src/engine/wasm/core.ts", 'const bytes = await Bun.file("core.wasm").bytes();'],
+  ["engine/ runs", "src/engine/engine.ts", 'import { readFileSync } from "node:fs";'],
   ["no clock and no chance", "src/engine/loop.ts", "const t = performance.now();"],
-  ["no clock and no chance", "src/http/sink.ts", "setTimeout(drain, 1); // later"],
+  ["no clock and no chance", "src/wire/http/sink.ts", "setTimeout(drain, 1); // later"],
   ["no clock and no chance", "src/cli/serve/serve.ts", "const id = crypto.randomUUID();"],
-  ["the core's schedule", "src/app/parts.ts", "core.schedule(now);"],
-  ["a file has at most 400 lines", "src/app/parts.ts", "x\n".repeat(401)],
-  ["a file opens with", "src/app/parts.ts", "export const x = 1;"],
-  ["a comment begins with", "src/front/cors.ts", "/** Of every preflight. */\nconst PREFLIGHT = {};"],
+  ["the core's schedule", "src/kernel/parts.ts", "core.schedule(now);"],
+  ["a file has at most 400 lines", "src/kernel/parts.ts", "x\n".repeat(401)],
+  ["a file opens with", "src/kernel/parts.ts", "export const x = 1;"],
+  ["a comment begins with", "src/servers/openai/front/cors.ts", "/** Of every preflight. */\nconst PREFLIGHT = {};"],
   ["a comment begins with", "assembly/arena.ts", "/** Its entry. */"],
-  ["a comment begins with", "src/engine/types.ts", "/**\n * The same where the numbers live.\n */"],
-  ["a comment begins with", "src/workers/supervisor.ts", "const a = 1;\n  // It may arrive after its end.\n"],
+  ["a comment begins with", "src/engine/interface/types.ts", "/**\n * The same where the numbers live.\n */"],
+  ["a comment begins with", "src/app/workers/supervisor.ts", "const a = 1;\n  // It may arrive after its end.\n"],
   ["a comment begins with", "src/config/buckets.ts", "const a = 1; // Of --kv-cache-metrics."],
   ["names are kebab-case", "src/engine/theLoop.ts", ""],
   ["names are kebab-case", "test/unit/Big_file.test.ts", ""],
-  ["a TODO names its issue", "src/app/parts.ts", "// TODO later"],
+  ["a TODO names its issue", "src/kernel/parts.ts", "// TODO later"],
   ["no path of somebody's machine", "README.md", "see /work/shared/x"],
-  ["no path of somebody's machine", "src/app/parts.ts", 'open("/tmp/x")'],
+  ["no path of somebody's machine", "src/kernel/parts.ts", 'open("/tmp/x")'],
   ["no path of somebody's machine", "bench/results/stream.jsonl", '{"path":"/work/main/build/paced.template"}'],
   ["no host of a package registry", "bun.lock", '"https://registry.npmjs.org/yaml/-/yaml-2.9.1.tgz"'],
-  ["clocks, wall time", "src/front/http.ts", 'import { randomHex } from "../host/random.ts";'],
-  ["clocks, wall time", "src/dialects/anthropic/form.ts", 'import { type Ids, idsOf } from "../../host/random.ts";'],
-  ["clocks, wall time", "src/metrics/fakes.ts", 'import {\n  mix,\n  epochSeconds,\n} from "../host/clock.ts";'],
-  ["clocks, wall time", "src/engine/loop.ts", 'import { type Clock, WallClock as Mine } from "../host/clock.ts";'],
-  ["clocks, wall time", "src/answer/host.ts", 'import * as clock from "../host/clock.ts";'],
-  ["clocks, wall time", "src/orders/orders.ts", 'export { randomSeed } from "../host/random.ts";'],
-  ["clocks, wall time", "src/truth/log.ts", 'const { wallUs } = await import("../host/clock.ts");'],
+  ["clocks, wall time", "src/servers/openai/front/http.ts", 'import { randomHex } from "../../../base/random.ts";'],
+  [
+    "clocks, wall time",
+    "src/servers/vllm/messages/form.ts",
+    'import { type Ids, idsOf } from "../../../base/random.ts";',
+  ],
+  ["clocks, wall time", "src/metrics/fakes.ts", 'import {\n  mix,\n  epochSeconds,\n} from "../base/clock.ts";'],
+  ["clocks, wall time", "src/engine/loop.ts", 'import { type Clock, WallClock as Mine } from "../base/clock.ts";'],
+  ["clocks, wall time", "src/servers/openai/pipeline/host.ts", 'import * as clock from "../../../base/clock.ts";'],
+  [
+    "clocks, wall time",
+    "src/servers/openai/overrides/orders.ts",
+    'export { randomSeed } from "../../../base/random.ts";',
+  ],
+  ["clocks, wall time", "src/truth/log.ts", 'const { wallUs } = await import("../base/clock.ts");'],
 ];
 
 /** What no rule may complain about. */
 const good: readonly SourceFile[] = [
-  { path: "src/engine/loop.ts", text: '/** Why? */\nimport type { C } from "../core/core.ts";\ncore.schedule(now);' },
+  { path: "src/engine/loop.ts", text: '/** Why? */\nimport type { C } from "./wasm/core.ts";\ncore.schedule(now);' },
   {
-    path: "src/dialects/openai/routes.ts",
-    text: '// Why?\nimport { s } from "../../http/sink.ts";\nimport { mix } from "../../host/random.ts";',
+    path: "src/servers/vllm/openai/routes.ts",
+    text: '// Why?\nimport { s } from "../../../wire/http/sink.ts";\nimport { mix } from "../../../base/random.ts";',
   },
   {
-    path: "src/core/reader.ts",
-    text: '/* Why? */\nimport { Word } from "../../assembly/layout.ts"; // not Bun.file, not performance.now\n',
+    path: "src/engine/wasm/reader.ts",
+    text: '/* Why? */\nimport { Word } from "../../../assembly/layout.ts"; // not Bun.file, not performance.now\n',
   },
   {
     path: "src/engine/holding.ts",
-    text: '/** Why? */\nimport type { Clock } from "../host/clock.ts";\nimport { mix, type Random, seeded } from "../host/random.ts";',
+    text: '/** Why? */\nimport type { Clock } from "../base/clock.ts";\nimport { mix, type Random, seeded } from "../base/random.ts";',
   },
-  { path: "src/cli/check/check.ts", text: '/** Why? */\nimport { WallClock } from "../../host/clock.ts";' },
-  { path: "src/host/clock.ts", text: "/** Now? */\nexport const now = () => performance.now();" },
+  { path: "src/cli/check/check.ts", text: '/** Why? */\nimport { WallClock } from "../../base/clock.ts";' },
+  { path: "src/base/clock.ts", text: "/** Now? */\nexport const now = () => performance.now();" },
   {
-    path: "src/app/parts.ts",
+    path: "src/kernel/parts.ts",
     text: '/** Why? */\nimport { e } from "../engine/engine.ts"; // TODO #12: names\nconst url = "http://localhost//x";',
   },
-  { path: "src/cli/load/load.ts", text: '/** Why? */\nimport { c } from "../../load/client.ts";' },
+  { path: "src/cli/load/load.ts", text: '/** Why? */\nimport { c } from "../../tools/load/clients/client.ts";' },
   {
-    path: "src/front/cors.ts",
+    path: "src/servers/openai/front/cors.ts",
     text: '/**\n * What is allowed? The list\n * Of the same.\n */\n// What is long goes on:\n// It is one comment.\nconst Of = "// It is a text";',
   },
   { path: "bench/stream/anchor.c", text: "/* Why? */" },
@@ -225,12 +244,14 @@ test("the README's check can fail", () => {
 test("rooms", () => {
   const paths = [
     "src/main.ts",
-    "src/host/clock.ts",
+    "src/base/clock.ts",
     "src/globals.d.ts",
-    "src/dialects/openai/a.ts",
+    "src/servers/openai/front/a.ts",
+    "src/metrics/bugs/a/b.ts",
     "assembly/layout.ts",
   ];
-  expect(paths.map(roomOf)).toEqual(["main", "host", "globals", "dialects/openai", "assembly"]);
+  expect(paths.map(roomOf)).toEqual(["main", "base", "globals", "servers/openai", "metrics", "assembly"]);
+  expect(paths.map(folderOf)).toEqual([".", ".", ".", "front", "bugs", "."]);
 });
 
 const source = files.filter((path) => /^src\/.*\.ts$/.test(path));
@@ -238,31 +259,40 @@ const source = files.filter((path) => /^src\/.*\.ts$/.test(path));
 test("ARCHITECTURE.md has every room in its order once, and each says what it is for", () => {
   const architecture = read("ARCHITECTURE.md");
   const order = roomsIn(architecture).flat();
+  const divisible = files.filter((path) => /^(src|assembly)\/.*\.ts$/.test(path));
+  const foldersOf = (room: string) => new Set(divisible.filter((path) => roomOf(path) === room).map(folderOf));
+  const divided = order.filter((room) => foldersOf(room).size > 1);
+  expect([...foldersIn(architecture).keys()].toSorted()).toEqual(divided.toSorted());
+  for (const [room, heights] of foldersIn(architecture))
+    expect(heights.flat().toSorted(), room).toEqual([...foldersOf(room)].toSorted());
   const rooms = new Set(source.map(roomOf).filter((room) => room !== "globals"));
   expect(order.toSorted()).toEqual([...rooms, "assembly"].toSorted());
   const unsaid = order.filter(
-    (room) => room !== "main" && !new RegExp(`^\\| \`(src/)?${room.split("/")[0]}/`, "m").test(architecture),
+    (room) => room !== "main" && !new RegExp(`^\\| \`(src/)?${room}/`, "m").test(architecture),
   );
   expect(unsaid).toEqual([]);
 });
 
-/** A folder right in `src` or in `src/dialects`: what is measured, however many rooms it has. */
-const folderOf = (path: string) => /^src\/(dialects\/[^/]+|[^/]+)/.exec(path)![1]!;
+/** The folder whose lines are counted: one inside a wing, and under `src/servers` one inside a server. */
+function measuredFolder(path: string): string {
+  const folders = placeOf(path).split("/").slice(1, -1);
+  return folders.slice(0, folders[0] === "servers" ? 3 : 2).join("/");
+}
 
 /** What is more than its share of all; `of` counts lines. */
 function crowded(of: (path: string) => number): string[] {
   const all = source.reduce((sum, path) => sum + of(path), 0);
-  const lines = Map.groupBy(source, folderOf);
+  const lines = Map.groupBy(source, measuredFolder);
   return [...lines].flatMap(([room, paths]) => {
     const share = paths.reduce((sum, path) => sum + of(path), 0) / all;
     return share > 0.1 ? [`${room}: ${(100 * share).toFixed(1)} %`] : [];
   });
 }
 
-test("no folder of src or src/dialects has more than a tenth of the lines, no folder more than 30 files", () => {
+test("no folder inside a wing has more than a tenth of the lines, no folder more than 30 files", () => {
   const linesOf = (path: string) => read(path).split("\n").length - 1;
   expect(crowded(linesOf)).toEqual([]);
-  expect(crowded((path) => (path.startsWith("src/load/") ? 2 : 1) * linesOf(path))).not.toEqual([]);
-  const folders = Map.groupBy(source, (path) => path.slice(0, path.lastIndexOf("/")));
+  expect(crowded((path) => (roomOf(path) === "tools/load" ? 2 : 1) * linesOf(path))).not.toEqual([]);
+  const folders = Map.groupBy(source, (path) => placeOf(path).slice(0, placeOf(path).lastIndexOf("/")));
   expect([...folders].filter(([, paths]) => paths.length > 30).map(([folder]) => folder)).toEqual([]);
 });

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { ROLE_NAMES } from "../../src/config/roles.ts";
 import { roles } from "../../src/roles/table.ts";
-import { valueImportsOf } from "../tidy-rules.ts";
+import { placeOf, valueImportsOf } from "../tidy-rules.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
 
@@ -27,13 +27,13 @@ test("each role of the table can be loaded, and opens listeners", async () => {
 test("what every server loads has no code of a role, nor of a dialect of its API", () => {
   const common = [...loadedWith("src/roles/create-app.ts")];
   expect(common).toContain("src/engine/loop.ts");
-  expect(common.filter((path) => /^src\/(dialects|answer|orders)\//.test(path))).toEqual([]);
-  for (const name of ROLE_NAMES) expect(common).not.toContain(`src/roles/${name}.ts`);
-  expect(common.filter((path) => /^src\/(trtllm|triton)\/|iterations/.test(path))).toEqual([]);
+  const ofServers = (path: string) => placeOf(path).startsWith("src/servers/");
+  expect(common.filter(ofServers).map(placeOf)).toEqual(["src/servers/openai/front/served.ts"]);
+  expect(common.filter((path) => /iterations/.test(path))).toEqual([]);
   const vllm = [...loadedWith("src/roles/vllm.ts")];
   expect(vllm).toContain("src/dialects/openai/routes.ts");
-  expect(vllm.filter((path) => /^src\/(trtllm|triton)\/|iterations/.test(path))).toEqual([]);
+  expect(vllm.filter((path) => /^src\/servers\/(trtllm|triton)\/|iterations/.test(placeOf(path)))).toEqual([]);
   const trtllm = [...loadedWith("src/roles/trtllm-serve.ts")];
   expect(trtllm).toContain("src/trtllm/app.ts");
-  expect(trtllm.filter((path) => /^src\/(triton|dialects\/anthropic)\//.test(path))).toEqual([]);
+  expect(trtllm.filter((path) => /^src\/servers\/(triton|vllm\/messages)\//.test(placeOf(path)))).toEqual([]);
 });
