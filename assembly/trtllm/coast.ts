@@ -1,8 +1,9 @@
 // Which steps concern nobody outside? What ../coast.ts is for vLLM's policy: the same order of calls, over this one's.
-import { coastAt, setCoast } from "../coast";
+
 import { word } from "../header";
 import { Coast, Word } from "../layout";
 import { muteOutbox } from "../outbox";
+import { coastAt, setCoast } from "../vllm/coast";
 import { hasWork, schedule } from "./schedule";
 import { update } from "./update";
 import { check } from "./verify";

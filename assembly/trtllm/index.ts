@@ -3,7 +3,6 @@
 import { publishAdapters, takeAdapters } from "../adapters";
 import { publishAnswers, takeAnswers } from "../answers";
 import { publishArena, takeArena } from "../arena";
-import { publishCoast } from "../coast";
 import { measure, measuredBytes } from "../column";
 import { prefixCaching, readConfig } from "../config";
 import { clearEvents, publishEvents, takeEvents } from "../events";
@@ -24,6 +23,7 @@ import {
   unblock as unblockSlot,
 } from "../submit";
 import { publishTiming, readTiming, takeTiming } from "../timing";
+import { publishCoast } from "../vllm/coast";
 import { closedPending, close as closeRequest, observeChoices as countChoices, takeClosing } from "../vllm/end";
 import { capacity as decideCapacity, takeCapacity } from "./capacity";
 import { coast as coastOn } from "./coast";

@@ -15,7 +15,7 @@ import {
 import { TrtConfig } from "../../assembly/trtllm/layout.ts";
 import { CoreViews } from "./views.ts";
 
-/** The raw exports of `assembly/index.ts`. */
+/** The raw exports of `assembly/vllm/index.ts`. */
 export interface CoreExports {
   readonly memory: WebAssembly.Memory;
   wordsAt(): number;

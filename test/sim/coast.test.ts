@@ -1,4 +1,4 @@
-/** Steps that concern nobody are one call of the core (assembly/coast.ts): is everything as if each had been looked at? */
+/** Steps that concern nobody are one call of the core (assembly/vllm/coast.ts): is everything as if each had been looked at? */
 import { expect, setDefaultTimeout, spyOn, test } from "bun:test";
 import fc from "fast-check";
 import type { EngineConfig } from "../../src/config/types.ts";

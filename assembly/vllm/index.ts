@@ -1,26 +1,26 @@
 // What can be asked of the core? The exported calls, a line or two each. Order of a life: write the configuration,
 // `init`, fill the tables whose addresses the words give, then submit, schedule, update.
-import { publishAdapters, takeAdapters } from "./adapters";
-import { publishAnswers, takeAnswers } from "./answers";
-import { publishArena, takeArena } from "./arena";
-import { initBlocks, resetCache, takeBlocks } from "./blocks";
+import { publishAdapters, takeAdapters } from "../adapters";
+import { publishAnswers, takeAnswers } from "../answers";
+import { publishArena, takeArena } from "../arena";
+import { initBlocks, resetCache, takeBlocks } from "../blocks";
+import { measure, measuredBytes } from "../column";
+import { readConfig } from "../config";
+import { clearEvents, publishEvents, takeEvents } from "../events";
+import { takeFetch } from "../fetch";
+import { configAt, setTotal, setting, setWord, totalsAt, wordsAt } from "../header";
+import { publishHistograms, takeHistograms } from "../histogram";
+import { ABI, Config, Reason, SLOTS, Total, Word } from "../layout";
+import { initNoise } from "../noise";
+import { publishOutbox, takeOutbox } from "../outbox";
+import { takePrefixes } from "../prefix";
+import { publishQueues, removeRunningAt, running, runningLength, takeQueues } from "../queues";
+import { publishSlots, slotOf, takeSlots } from "../slots";
+import { clearPreempted, openSteps, publishSteps, sealPreempted, takeSteps } from "../steps";
+import { feed as feedSlot, publishInput, submit as submitRequest, takeInput, unblock as unblockSlot } from "../submit";
+import { publishTiming, readTiming, takeTiming } from "../timing";
+import { check, takeVerify, verify as verifyAll } from "../verify";
 import { coast as coastOn, publishCoast } from "./coast";
-import { measure, measuredBytes } from "./column";
-import { readConfig } from "./config";
-import { clearEvents, publishEvents, takeEvents } from "./events";
-import { takeFetch } from "./fetch";
-import { configAt, setTotal, setting, setWord, totalsAt, wordsAt } from "./header";
-import { publishHistograms, takeHistograms } from "./histogram";
-import { ABI, Config, Reason, SLOTS, Total, Word } from "./layout";
-import { initNoise } from "./noise";
-import { publishOutbox, takeOutbox } from "./outbox";
-import { takePrefixes } from "./prefix";
-import { publishQueues, removeRunningAt, running, runningLength, takeQueues } from "./queues";
-import { publishSlots, slotOf, takeSlots } from "./slots";
-import { clearPreempted, openSteps, publishSteps, sealPreempted, takeSteps } from "./steps";
-import { feed as feedSlot, publishInput, submit as submitRequest, takeInput, unblock as unblockSlot } from "./submit";
-import { publishTiming, readTiming, takeTiming } from "./timing";
-import { check, takeVerify, verify as verifyAll } from "./verify";
 import {
   applyClosed,
   closedPending,
@@ -28,9 +28,9 @@ import {
   observeChoices as countChoices,
   preempt,
   takeClosing,
-} from "./vllm/end";
-import { hasWork as anyWork, initScheduler, schedule as planStep, setPause, takeScheduler } from "./vllm/schedule";
-import { update as takeOutcome } from "./vllm/update";
+} from "./end";
+import { hasWork as anyWork, initScheduler, schedule as planStep, setPause, takeScheduler } from "./schedule";
+import { update as takeOutcome } from "./update";
 
 export { configAt, totalsAt, wordsAt };
 

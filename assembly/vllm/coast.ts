@@ -1,11 +1,11 @@
 // Which steps concern nobody outside? While nothing ends, nothing comes and nobody listens, the loop would take a step in,
 // plan the next, and so on: here this is one call. The same functions in the same order; src/engine/loop.ts decides when.
-import { setAddress, word } from "./header";
-import { Coast, Word } from "./layout";
-import { muteOutbox } from "./outbox";
-import { check } from "./verify";
-import { hasWork, schedule } from "./vllm/schedule";
-import { update } from "./vllm/update";
+import { setAddress, word } from "../header";
+import { Coast, Word } from "../layout";
+import { muteOutbox } from "../outbox";
+import { check } from "../verify";
+import { hasWork, schedule } from "./schedule";
+import { update } from "./update";
 
 const state = memory.data(Coast.Count << 3, 8);
 
