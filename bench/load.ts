@@ -5,7 +5,7 @@
  *   bun run bench:load [--only cost|open|truth] [--pairs 5] [--rounds 9] [--seconds 30] [--rate 2000] [--streams 200,1000] [--no-save]
  */
 import options from "../bin/load-options.json";
-import { WallClock } from "../src/host/clock.ts";
+import { WallClock } from "../src/base/clock.ts";
 import { AskedTruth, compareWithTruth, type TruthResult } from "../src/load/truth.ts";
 import type { RequestRecord } from "../src/load/types.ts";
 import type { Distribution, Result } from "../src/report/result.ts";

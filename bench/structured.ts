@@ -6,8 +6,8 @@
  *   bun run bench:structured [--rounds 7] [--requests 640] [--schemas 500] [--timing none] [--no-save]
  */
 import fc from "fast-check";
+import { isLarge } from "../src/base/pieces.ts";
 import { chatPieces, readChat } from "../src/dialects/openai/read.ts";
-import { isLarge } from "../src/python/pieces.ts";
 import { LIMITS } from "../test/limits.ts";
 import { schemas } from "../test/structured/schemas.ts";
 import { median } from "./lib/numbers.ts";

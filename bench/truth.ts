@@ -8,11 +8,11 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { VirtualClock } from "../src/base/clock.ts";
 import { TRUTH_REQUESTS } from "../src/config/defaults.ts";
 import { Engine } from "../src/engine/engine.ts";
 import type { Observer } from "../src/engine/observer.ts";
 import type { Generation } from "../src/engine/types.ts";
-import { VirtualClock } from "../src/host/clock.ts";
 import { engineConfig } from "../src/library/options.ts";
 import { rowsSince } from "../src/truth/ask.ts";
 import { createTruthLog, type TruthLog } from "../src/truth/log.ts";

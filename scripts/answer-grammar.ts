@@ -7,8 +7,8 @@
  * same tokens when it is encoded again: a conversation that quotes an answer finds the answer's blocks in the cache.
  */
 
+import { mix } from "../src/base/random.ts";
 import { type AnswerTables, BLOCK_TOKENS } from "../src/content/answers.ts";
-import { mix } from "../src/host/random.ts";
 
 /** Words by category; a leading space is added, except to punctuation. */
 const WORDS: Readonly<Record<string, string>> = {

@@ -1,7 +1,7 @@
 /** Which command is meant? Each has its file in `cli/`, loaded only when it runs. */
 import { existsSync } from "node:fs";
 import { version } from "../package.json";
-import { ignoreClosedOutput } from "./host/line-writer.ts";
+import { ignoreClosedOutput } from "./base/line-writer.ts";
 
 const USAGE = `understudy ${version}: stands in for an LLM inference server
 

@@ -5,7 +5,7 @@
  *   bun run bench:certify [--tools "aiperf,vllm bench serve"] [--scenarios "plain,200 streams"] [--write-docs] [--no-save] [--realtime]
  */
 import { existsSync, mkdirSync, rmSync } from "node:fs";
-import { WallClock } from "../../src/host/clock.ts";
+import { WallClock } from "../../src/base/clock.ts";
 import { AskedTruth } from "../../src/load/truth.ts";
 import { has, known, text } from "../lib/options.ts";
 import { CLIENT_CORE, pinned, SERVER_CORE, serverCommand, start } from "../lib/process.ts";

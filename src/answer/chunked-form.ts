@@ -1,5 +1,5 @@
 /** What do forms have in common whose streams are chunks of one object, as those of OpenAI's chats and completions? */
-import type { Ids } from "../host/random.ts";
+import type { Ids } from "../base/random.ts";
 import type { ErrorAnswer } from "../python/request.ts";
 import type { AnswerContext } from "./context.ts";
 import type { ChoiceSoFar, Form, Frame, Piece, WholeChoice } from "./form.ts";

@@ -1,11 +1,12 @@
 /** What is known of a request while its answer is made? Prompts, output options, identity; and what follows from them. */
+
+import type { Ids } from "../base/random.ts";
 import { Finish, type Outcome, type Submission } from "../engine/types.ts";
 import type { LogprobSource } from "../front/kernel/logprob-source.ts";
 import type { Ticket } from "../front/ticket.ts";
 import { Logprobs } from "../generation/logprobs.ts";
 import { hidesTokens, type OutputOptions } from "../generation/output-options.ts";
 import type { ServerTraits } from "../generation/server-traits.ts";
-import type { Ids } from "../host/random.ts";
 import { AnswerParser } from "../parsers/answer-parser.ts";
 import { engineDead, internalError } from "../python/errors.ts";
 import type { ErrorAnswer } from "../python/request.ts";

@@ -3,9 +3,9 @@
  * with the form of its answer; its host gives the rest: admission, prompts, engine, HTTP. Types only.
  */
 import type { AnyElysia } from "elysia";
+import type { Pieces } from "../base/pieces.ts";
 import type { Context } from "../http/sink.ts";
 import type { Operations } from "../openapi/operations.ts";
-import type { Pieces } from "../python/pieces.ts";
 import type { Body } from "../python/read-body.ts";
 import type { ChatRequest, ErrorAnswer, Limits } from "../python/request.ts";
 import type { PythonDict } from "../python/value.ts";

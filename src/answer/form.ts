@@ -2,13 +2,14 @@
  * How does a dialect write an answer? A form is made for each request and told, in order, how the answer goes; it gives the
  * events of a stream, or the whole body. Types only.
  */
+
+import type { Pieces } from "../base/pieces.ts";
+import type { Ids } from "../base/random.ts";
 import type { Finish, Submission } from "../engine/types.ts";
 import type { RequestKind } from "../front/reading/messages.ts";
 import type { Logprobs } from "../generation/logprobs.ts";
-import type { Ids } from "../host/random.ts";
 import type { EventSink } from "../http/sink.ts";
 import type { Delta, Message } from "../parsers/output.ts";
-import type { Pieces } from "../python/pieces.ts";
 import type { Body } from "../python/read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../python/request.ts";
 import type { AnswerContext } from "./context.ts";

@@ -1,5 +1,7 @@
 /** How does a body become generations, and what comes back? Translation only: every decision is the engine's. */
 
+import { atOnceOrInTurns, type Pieces } from "../base/pieces.ts";
+import { logUnexpected } from "../base/unexpected.ts";
 import type { Recording } from "../content/fixtures/recording.ts";
 import type { Outcome } from "../engine/types.ts";
 import { Admission } from "../front/admission.ts";
@@ -11,13 +13,11 @@ import { Queue } from "../front/queue.ts";
 import type { CountedOnce, Ticket } from "../front/ticket.ts";
 import { Transfers } from "../generation/kv-transfer.ts";
 import type { Encoding } from "../generation/prompts.ts";
-import { logUnexpected } from "../host/unexpected.ts";
 import { frontOf } from "../http/front-of.ts";
 import { FaultOrders } from "../orders/fault-orders.ts";
 import { questionOf } from "../orders/fixtures.ts";
 import { type Ordering, Orders } from "../orders/orders.ts";
 import { engineBusy, internalError, paused } from "../python/errors.ts";
-import { atOnceOrInTurns, type Pieces } from "../python/pieces.ts";
 import type { ErrorAnswer } from "../python/request.ts";
 import { answerContext } from "./begin-answer.ts";
 import { CollectedAnswer, type Told, type WholeAnswer } from "./collect.ts";

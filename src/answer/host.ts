@@ -1,11 +1,12 @@
 /** What do dialects find that read their bodies into chats? The rules of a chat, its prompts, its answers. */
+
+import { inTurns } from "../base/pieces.ts";
 import { Bodies } from "../front/body.ts";
 import { checkModel } from "../front/models.ts";
 import { BodyReading } from "../front/reading/thread.ts";
 import { checkPrompt } from "../generation/limits.ts";
 import { encodeInTurns } from "../generation/prompts.ts";
 import { internalError, Refused } from "../python/errors.ts";
-import { inTurns } from "../python/pieces.ts";
 import type { DialectHost } from "./dialect.ts";
 import { follow } from "./follow.ts";
 import type { Generator } from "./generate.ts";

@@ -1,9 +1,10 @@
 /** What of a request is needed behind its prompts? In the reading thread: what is left out here, the loop never sees. */
+
+import { atOnce } from "../base/pieces.ts";
 import type { RenderChat } from "../content/chat-template.ts";
 import { packed } from "../content/packed-parts.ts";
 import type { ThreadAnswer, ThreadStart } from "../front/reading/messages.ts";
 import { promptPieces } from "../generation/prompts.ts";
-import { atOnce } from "../python/pieces.ts";
 import type { ChatMessage, ChatRequest, CompletionRequest, Limits } from "../python/request.ts";
 
 export function leanAnswer(

@@ -3,7 +3,7 @@
  * comes; where they stand in the body is marked. What fits is kept until it is sent; of a longer answer the first making
  * tells the length alone, which stands in the head, and the second one is sent as fast as the client takes it.
  */
-import type { Pieces } from "../python/pieces.ts";
+import type { Pieces } from "../base/pieces.ts";
 
 /** Stands for a text in a body, with its number: JSON has no such character. */
 const MARK = "\0";

@@ -1,4 +1,6 @@
 /** What must be known of a request before the engine gets it? Ids of its prompts, what its answer must say, what is forced or forbidden. */
+
+import { atOnce, inTurns, isLarge } from "../base/pieces.ts";
 import { REQUESTS_MOST } from "../config/core-limits.ts";
 import type { Script } from "../content/script.ts";
 import type { Steering } from "../content/steered.ts";
@@ -12,7 +14,6 @@ import { checkBadWords, encodeBadWords, steeringOf } from "../generation/steerin
 import { fromDataset } from "../orders/dataset.ts";
 import { type Ordered, type Ordering, sayableParts } from "../orders/orders.ts";
 import { engineBusy } from "../python/errors.ts";
-import { atOnce, inTurns, isLarge } from "../python/pieces.ts";
 import type { ErrorAnswer } from "../python/request.ts";
 import type { Admitted } from "./read-request.ts";
 import type { Declined, Received, Serving } from "./serving.ts";

@@ -1,5 +1,6 @@
 /** How does a body become a request, and may it come in? What needs no prompt's ids: size, JSON, fields, queue limits, orders. */
 
+import { inTurns, isLarge } from "../base/pieces.ts";
 import { BodyReading } from "../front/reading/thread.ts";
 import { toolShapes } from "../generation/tool-use.ts";
 import type { Context } from "../http/sink.ts";
@@ -7,7 +8,6 @@ import type { Ordered, Ordering } from "../orders/orders.ts";
 import type { BodyText } from "../python/body-text.ts";
 import { engineDead } from "../python/errors.ts";
 import { plainPieces } from "../python/json.ts";
-import { inTurns, isLarge } from "../python/pieces.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../python/request.ts";
 import type { BodyReader } from "./form.ts";
 import type { Declined, Received, Serving } from "./serving.ts";

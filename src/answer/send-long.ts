@@ -1,9 +1,9 @@
 /** How does an answer leave whose log probabilities are megabytes? Measured part by part, then made once more as it is sent. */
 
+import { inTurns } from "../base/pieces.ts";
 import type { Context, Http } from "../front/http.ts";
 import type { Backend } from "../front/kernel/backend.ts";
 import { Gate, sendParts } from "../front/send-parts.ts";
-import { inTurns } from "../python/pieces.ts";
 import type { LongBody } from "./long-body.ts";
 
 /** null: the client left before its head was sent. */

@@ -2,10 +2,11 @@
  * When does a stream send what? As vLLM 0.33 (`v1/engine/output_processor.py`): while the client is slow, tokens wait as ids
  * and leave as one piece. What the events look like is the form's.
  */
+
+import { logUnexpected } from "../base/unexpected.ts";
 import type { Lane } from "../engine/lanes.ts";
 import { Finish, type Submission } from "../engine/types.ts";
 import type { Logprobs } from "../generation/logprobs.ts";
-import { logUnexpected } from "../host/unexpected.ts";
 import type { EventSink, SinkEvents } from "../http/sink.ts";
 import type { ErrorAnswer } from "../python/request.ts";
 import { AnswerChoice, takeBack } from "./choice.ts";

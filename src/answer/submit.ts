@@ -1,11 +1,12 @@
 /** How do the choices of a request reach the engine? In their order; between engine and choice stands who has to hear first. */
+
+import type { Pieces } from "../base/pieces.ts";
 import type { Choices, Receiver } from "../engine/types.ts";
 import { generationOf, type RequestPlan } from "../generation/generation.ts";
 import { headerInt } from "../generation/sampling.ts";
 import { choiceSeed } from "../generation/seeds.ts";
 import type { Together } from "../orders/play.ts";
 import { heardForRepetition } from "../orders/repetition.ts";
-import type { Pieces } from "../python/pieces.ts";
 import { CacheJudge, leastShare } from "./cache-threshold.ts";
 import { type AnswerChoice, takeBack } from "./choice.ts";
 import { type AnswerContext, engineId, promptId } from "./context.ts";

@@ -2,8 +2,9 @@
  * Tells errors that leave an engine in an unknown state from all others. A core that trapped is one; so is any error in
  * the engine's own loop, as a step may be half done. Neither may end as the error of one request or timer.
  */
+
+import type { Cancel, Clock } from "../base/clock.ts";
 import { CoreTrap } from "../core/core.ts";
-import type { Cancel, Clock } from "../host/clock.ts";
 
 /** An error in the engine's loop that is not the core's. Its stack is that of `cause`. */
 export class EngineBroken extends Error {

@@ -1,5 +1,6 @@
 /** Which engines does a server have, and who is told what they do? The truth log, the last requests, journals, the step log. */
 
+import { logUnexpected } from "../base/unexpected.ts";
 import { adapterPlaces } from "../config/adapter-places.ts";
 import type { ServeConfig } from "../config/types.ts";
 import type { TextModel } from "../content/text-model.ts";
@@ -11,7 +12,6 @@ import { Cause } from "../engine/lateness/causes.ts";
 import type { Punctuality } from "../engine/lateness/punctuality.ts";
 import type { LoopObserver } from "../engine/loop-observer.ts";
 import type { Marks } from "../front/marks.ts";
-import { logUnexpected } from "../host/unexpected.ts";
 import { Ensemble } from "../metrics/triton/ensemble.ts";
 import { createTruthLog, type TruthLog } from "../truth/log.ts";
 import { observersOf, Recent } from "../truth/recent.ts";

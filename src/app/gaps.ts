@@ -1,9 +1,9 @@
 /** Which long work of a server waits for a gap between steps, how long such work takes, and how long it may be put off? */
 import { edenGC } from "bun:jsc";
+import type { Clock } from "../base/clock.ts";
+import { Garbage, SpareTime } from "../base/spare-time.ts";
 import { Cause } from "../engine/lateness/causes.ts";
 import type { Marks } from "../front/marks.ts";
-import type { Clock } from "../host/clock.ts";
-import { Garbage, SpareTime } from "../host/spare-time.ts";
 
 /** Reading a body of half a megabyte, giving it to the encoder or hashing its prompt. */
 const LONG_WORK_US = 6000;

@@ -1,5 +1,6 @@
 /** How do a server's numbers become pages of metrics? Held copies on this thread, pages from a worker; one page for all processes. */
 
+import type { Clock } from "../base/clock.ts";
 import type { HttpRoute } from "../config/http-counts.ts";
 import type { ServeConfig } from "../config/types.ts";
 import type { Fleet } from "../engine/fleet.ts";
@@ -7,7 +8,6 @@ import { Cause } from "../engine/lateness/causes.ts";
 import type { Snapshot } from "../engine/types.ts";
 import type { Accounts } from "../front/accounting.ts";
 import type { Marks } from "../front/marks.ts";
-import type { Clock } from "../host/clock.ts";
 import { stuck } from "../metrics/bugs/stuck.ts";
 import { bugs } from "../metrics/bugs/table.ts";
 import { Held, type Source } from "../metrics/held.ts";

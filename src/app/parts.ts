@@ -1,5 +1,11 @@
 /** What does every server have, whatever its role? Core, engines, clock, text, accounts, metrics, truth, and their end. */
 
+import { createAlarm } from "../base/alarm.ts";
+import { type Clock, epochSeconds, epochUsOf, WallClock } from "../base/clock.ts";
+import { DueTime } from "../base/due-time.ts";
+import { LeasedClock } from "../base/leased-clock.ts";
+import { type Ids, idsOf, mix, type Random, randomSeed, seeded } from "../base/random.ts";
+import { logUnexpected } from "../base/unexpected.ts";
 import type { HttpRoute } from "../config/http-counts.ts";
 import type { ServeConfig } from "../config/types.ts";
 import type { AnswerRules } from "../content/fixtures/match.ts";
@@ -15,12 +21,6 @@ import type { Backend } from "../front/kernel/backend.ts";
 import { type Admin, LiveSettings } from "../front/live-settings.ts";
 import { Marks, sampleEventLoop, thisHost } from "../front/marks.ts";
 import { RequestHistory } from "../front/request-history.ts";
-import { createAlarm } from "../host/alarm.ts";
-import { type Clock, epochSeconds, epochUsOf, WallClock } from "../host/clock.ts";
-import { DueTime } from "../host/due-time.ts";
-import { LeasedClock } from "../host/leased-clock.ts";
-import { type Ids, idsOf, mix, type Random, randomSeed, seeded } from "../host/random.ts";
-import { logUnexpected } from "../host/unexpected.ts";
 import { logStatistics } from "../metrics/log-line.ts";
 import { throwUncaught } from "./broken-engine.ts";
 import { enginePartsOf, type FleetParts } from "./engines.ts";

@@ -1,6 +1,6 @@
 /** Prints reports: a table for the terminal, JSON, and JUnit XML. */
 
-import { printableJson, printableLines } from "../host/printable.ts";
+import { printableJson, printableLines } from "../base/printable.ts";
 import { numberText } from "./exposition.ts";
 import type { ExcerptSeen, LawResult, Report, Verdict, Violation } from "./verdicts.ts";
 

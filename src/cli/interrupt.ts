@@ -1,5 +1,5 @@
 /** What does Ctrl-C mean while a command measures? The first one asks for what there is, the second one for an end at once. */
-import { wallUs } from "../host/clock.ts";
+import { wallUs } from "../base/clock.ts";
 
 const INTERRUPTED = 130;
 /** The terminal sends Ctrl-C to everyone; the launcher (npx, too) then passes on its own, which is the same key press. */

@@ -2,7 +2,7 @@
  * Prints for every command. All text passes here, so that nothing that a server, a file or a client said reaches the
  * terminal with its control characters. Our own cursor codes are written by `terminal-line.ts` alone.
  */
-import { printable, printableJson, printableLines } from "../host/printable.ts";
+import { printable, printableJson, printableLines } from "../base/printable.ts";
 
 /** Prints lines on standard output. */
 export const printText = (text: string): void => console.log(printableLines(text));

@@ -1,5 +1,5 @@
 /** Rewrites one line of a terminal again and again and clears it at the end. Writes nothing if standard error is no terminal. */
-import { printable } from "../host/printable.ts";
+import { printable } from "../base/printable.ts";
 
 export class TerminalLine {
   readonly isTerminal: boolean;

@@ -1,7 +1,7 @@
 /** How does a server get a certificate without any file? It signs one for itself: X.509 v3 over P-256, in DER by hand. */
 import { generateKeyPairSync, sign } from "node:crypto";
 import { hostname } from "node:os";
-import { randomHex } from "../host/random.ts";
+import { randomHex } from "../base/random.ts";
 
 const [SEQUENCE, SET, INTEGER, BIT_STRING, OCTETS, OID, UTF8, VERSION, EXTENSIONS] = [
   0x30, 0x31, 0x02, 0x03, 0x04, 0x06, 0x0c, 0xa0, 0xa3,

@@ -2,9 +2,9 @@
  * The encoder's thread. The first message holds the vocabulary or the path of a model's folder; then come prompts and
  * constraints. Each order has a number and is answered once, with that number, in the order of the calls.
  */
-import { DueTime } from "../host/due-time.ts";
-import { lowerPriority } from "../host/low-priority.ts";
-import { MakingWay } from "../host/making-way.ts";
+import { DueTime } from "../base/due-time.ts";
+import { lowerPriority } from "../base/low-priority.ts";
+import { MakingWay } from "../base/making-way.ts";
 import type { Structure } from "../structured/structure.ts";
 import { BpeEncoder } from "./bpe.ts";
 import type { ModelFolder } from "./model-folder.ts";

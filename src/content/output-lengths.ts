@@ -2,8 +2,9 @@
  * When does an answer end by itself? A model's own length, drawn from the request's seed; the end of sequence is its last
  * token and counts, as in vLLM 0.33 (`v1/core/sched/utils.py`, check_stop).
  */
+
+import { mix } from "../base/random.ts";
 import type { OutputLengths } from "../config/output-lengths.ts";
-import { mix } from "../host/random.ts";
 import { logNormal } from "./answers.ts";
 
 /** The output position (from 1) at which a request with this seed says end-of-sequence. Same seed, same length. */

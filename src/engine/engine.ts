@@ -3,9 +3,9 @@
  * requests that are held back before the queue; the loop owns time, the core every decision.
  */
 import { NONE, Pause, Reason, SLOTS, SUBMIT_BLOCKED } from "../../assembly/layout.ts";
+import type { Clock } from "../base/clock.ts";
 import type { EngineConfig } from "../config/types.ts";
 import { startCore } from "../core/core.ts";
-import type { Clock } from "../host/clock.ts";
 import { Adapters } from "./adapters.ts";
 import { Batch } from "./batch.ts";
 import { Boundary } from "./boundary.ts";

@@ -1,8 +1,8 @@
 /** Gathers the facts of one engine from the calls of engine and loop, and from the plan's lists in the core. */
 import { Field, SLOTS, Word } from "../../assembly/layout.ts";
 import { TrtWord } from "../../assembly/trtllm/layout.ts";
+import type { Clock } from "../base/clock.ts";
 import type { Core } from "../core/core.ts";
-import type { Clock } from "../host/clock.ts";
 import type { CoreRequest } from "./core-request.ts";
 import type { EndingStep, LoopObserver } from "./loop-observer.ts";
 import { type Observer, PREEMPTIONS_MAX, RequestTimeline, type StepFacts, WRITTEN_PARTS } from "./observer.ts";

@@ -1,5 +1,5 @@
 /** Who is asked when there are several engines? One server's data-parallel ranks on one clock; with one rank, that one. */
-import type { Clock } from "../host/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import { Balance } from "./balance.ts";
 import { Engine } from "./engine.ts";
 import type { Journal } from "./journal.ts";

@@ -5,7 +5,7 @@
  * `step` and `step_with_batch_queue`.
  */
 import { Coast, Word } from "../../assembly/layout.ts";
-import type { Cancel, Clock } from "../host/clock.ts";
+import type { Cancel, Clock } from "../base/clock.ts";
 import type { Batch } from "./batch.ts";
 import { Cause, LATE_US } from "./lateness/causes.ts";
 import { type EndingStep, type LoopObserver, together } from "./loop-observer.ts";

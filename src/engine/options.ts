@@ -1,8 +1,8 @@
 /** What does an engine take when it is made, and who looks at its steps? */
 
+import type { Clock } from "../base/clock.ts";
 import type { EngineConfig } from "../config/types.ts";
 import type { Core } from "../core/core.ts";
-import type { Clock } from "../host/clock.ts";
 import type { Journal } from "./journal.ts";
 import type { Lanes } from "./lanes.ts";
 import type { Lateness } from "./lateness/lateness.ts";

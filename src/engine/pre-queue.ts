@@ -3,10 +3,10 @@
  * and those that came after a boundary that is overdue: a late host's step would take them in before they were sent.
  */
 
+import type { Cancel, Clock } from "../base/clock.ts";
+import { mix } from "../base/random.ts";
 import { heldUs } from "../config/timing/timing.ts";
 import { normal } from "../content/answers.ts";
-import type { Cancel, Clock } from "../host/clock.ts";
-import { mix } from "../host/random.ts";
 import type { LoopObserver } from "./loop-observer.ts";
 import type { StepPacing } from "./setup.ts";
 

@@ -3,7 +3,7 @@
  * rest is the receivers', in the outbox's order.
  */
 import { NONE, OUT_FEED, OUT_FIRST, OUT_REASON, OUT_STOP_ID, OUT_WORDS, SLOTS, Word } from "../../assembly/layout.ts";
-import type { Clock } from "../host/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { Adapters } from "./adapters.ts";
 import type { Batch } from "./batch.ts";
 import type { FactsRecorder } from "./facts-recorder.ts";

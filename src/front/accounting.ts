@@ -1,4 +1,6 @@
 /** What happened outside the core? Every generation request is counted exactly once by its outcome. */
+
+import { droppedLogLines } from "../base/line-writer.ts";
 import { FAULT_IDS } from "../config/faults.ts";
 import { ALL_SECONDS } from "../config/http-counts.ts";
 import {
@@ -11,7 +13,6 @@ import {
   toolLook,
 } from "../engine/numbers.ts";
 import type { FrontSnapshot, FrontView, HttpView, Outcome } from "../engine/types.ts";
-import { droppedLogLines } from "../host/line-writer.ts";
 
 const NO_HTTP: HttpView = {
   routes: [],

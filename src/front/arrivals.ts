@@ -2,7 +2,7 @@
  * In which order do requests reach the engine? As they arrived, although prompts are encoded elsewhere and token-id
  * prompts need no encoding at all.
  */
-import { logUnexpected } from "../host/unexpected.ts";
+import { logUnexpected } from "../base/unexpected.ts";
 
 const NOBODY = Promise.resolve();
 

@@ -1,11 +1,12 @@
 /** How is a request's body read without holding more than is allowed, or waiting longer? */
+
+import { turn } from "../base/pieces.ts";
 import { frontLimitsOf } from "../config/front-limits.ts";
 import { type Deadlines, deadlines, type Expiring } from "../http/deadlines.ts";
 import { frontOf } from "../http/front-of.ts";
 import type { IncomingRequest } from "../http/socket/request.ts";
 import { SMALL_BODY_BYTES } from "../http/unfinished.ts";
 import { bodyTooLarge, bodyTooSlow, engineBusy } from "../python/errors.ts";
-import { turn } from "../python/pieces.ts";
 import type { ErrorAnswer } from "../python/request.ts";
 import { type BodyRoom, bodyRoomOf } from "./body-room.ts";
 import type { OpenAiOptions } from "./front.ts";

@@ -1,5 +1,6 @@
 /** What do the OpenAI routes need of the server? Everything is handed in; nothing here knows the engine or a clock. */
 import { STATUS_CODES } from "node:http";
+import type { Ids } from "../base/random.ts";
 import type { ServeConfig } from "../config/types.ts";
 import type { AnswerTables } from "../content/answers.ts";
 import type { RenderChat } from "../content/chat-template.ts";
@@ -10,7 +11,6 @@ import type { AnswerRules } from "../content/fixtures/match.ts";
 import type { NaturalLength } from "../content/output-lengths.ts";
 import type { Plays } from "../content/script.ts";
 import type { Encoder, ModelTemplate, Vocabulary } from "../content/types.ts";
-import type { Ids } from "../host/random.ts";
 import type { FaultWitness } from "../http/sink.ts";
 import type { Accounting } from "./accounting.ts";
 import type { Backend } from "./kernel/backend.ts";

@@ -1,6 +1,7 @@
 /** How are LoRA adapters loaded and unloaded while the server runs? POST `/v1/load_lora_adapter` and `/v1/unload_lora_adapter` of vLLM 0.33. */
+
+import { atOnce } from "../base/pieces.ts";
 import { routes } from "../http/routes.ts";
-import { atOnce } from "../python/pieces.ts";
 import { readJson } from "../python/read-body.ts";
 import type { ErrorAnswer } from "../python/request.ts";
 import { optional, record, required } from "../python/structures.ts";

@@ -1,6 +1,7 @@
 /** Which models does the server say it has? vLLM 0.33, `openai/models/serving.py`: a card per served name, then one per adapter. */
+
+import type { Ids } from "../base/random.ts";
 import type { LoraModule, ServeConfig } from "../config/types.ts";
-import type { Ids } from "../host/random.ts";
 import { Refused, unknownModel } from "../python/errors.ts";
 import type { Limits } from "../python/request.ts";
 

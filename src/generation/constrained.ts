@@ -3,9 +3,9 @@
  * engine: a schema or a grammar (`response_format`, `structured_outputs`), tool calls, or nothing of the kind.
  */
 
+import { mix } from "../base/random.ts";
 import type { Encoder } from "../content/types.ts";
 import { written } from "../content/written.ts";
-import { mix } from "../host/random.ts";
 import { forced, type ToolShape, type ToolUse } from "../parsers/output.ts";
 import { badRequest } from "../python/errors.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../python/request.ts";

@@ -4,9 +4,9 @@
  * not found here.
  */
 
+import { atOnce } from "../base/pieces.ts";
 import { validationRefusal } from "../python/errors.ts";
 import { PythonJsonFailure, plainPieces, tooDeep } from "../python/json.ts";
-import { atOnce } from "../python/pieces.ts";
 import { repr } from "../python/repr.ts";
 import { get, isDict, isList, keysOf, type PythonDict, type PythonValue, toPlain } from "../python/value.ts";
 import type { Structure } from "../structured/structure.ts";

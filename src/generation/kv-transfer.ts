@@ -3,9 +3,10 @@
  * llm-d-inference-sim: a prompt that was computed elsewhere is waited for, one that another server goes on with says so.
  * Without the option `kv_transfer_params` mean nothing, as to a vLLM without a connector.
  */
+
+import { mix } from "../base/random.ts";
 import type { KvTransferTime, ServeConfig } from "../config/types.ts";
 import { normal } from "../content/answers.ts";
-import { mix } from "../host/random.ts";
 import { badRequest, Refused } from "../python/errors.ts";
 import type { KvTransfer } from "../python/request.ts";
 import { get, type PythonDict } from "../python/value.ts";

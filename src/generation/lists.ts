@@ -3,9 +3,10 @@
  * they are read: a million ids are no more than the vocabulary has, and where one is none of its own, a refusal.
  * vLLM 0.33, `sampling_params.py`: the texts; when they are said: `sampling.ts`.
  */
+
+import { atOnce, kept, mapped, type Pieces } from "../base/pieces.ts";
 import { IdSet } from "../content/id-set.ts";
 import { validationError } from "../python/errors.ts";
-import { atOnce, kept, mapped, type Pieces } from "../python/pieces.ts";
 import { repr, reprPieces } from "../python/repr.ts";
 import type { BadWords, ErrorAnswer, LogitBias, SamplingFields } from "../python/request.ts";
 import { type Int, toInt } from "../python/value.ts";

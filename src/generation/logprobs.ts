@@ -3,10 +3,10 @@
  * same request gets the same numbers. Their shape is vLLM 0.33's (`v1/engine/logprobs.py`, the serving classes).
  */
 
+import { mix } from "../base/random.ts";
 import type { Vocabulary } from "../content/types.ts";
 import { escapeJson } from "../content/vocabulary.ts";
 import type { LogprobSource } from "../front/kernel/logprob-source.ts";
-import { mix } from "../host/random.ts";
 import { reprFloat } from "../python/repr.ts";
 import { codePoints } from "../python/value.ts";
 

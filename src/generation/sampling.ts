@@ -4,8 +4,8 @@
  * when the engine takes the request, which in a stream is after the head.
  */
 
+import { byRuns, type Pieces } from "../base/pieces.ts";
 import { badRequest, errorAnswer, validationError } from "../python/errors.ts";
-import { byRuns, type Pieces } from "../python/pieces.ts";
 import { repr, reprFloat } from "../python/repr.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits, SamplingFields } from "../python/request.ts";
 import { type Int, toInt } from "../python/value.ts";

@@ -1,6 +1,7 @@
 /** What decides an answer? The request's seed; under greedy decoding the prompt; else chance. */
+
+import { byRuns, type Pieces } from "../base/pieces.ts";
 import { greedySeed, mixedIn } from "../content/answers.ts";
-import { byRuns, type Pieces } from "../python/pieces.ts";
 import type { CommonRequest } from "../python/request.ts";
 import { isGreedy } from "./sampling.ts";
 

@@ -1,6 +1,7 @@
 /** Which tools may an answer call? From a request to what its parsers and its plan must know. */
+
+import { atOnce, mapped, type Pieces } from "../base/pieces.ts";
 import type { ToolShape, ToolUse } from "../parsers/output.ts";
-import { atOnce, mapped, type Pieces } from "../python/pieces.ts";
 import type { ChatRequest } from "../python/request.ts";
 import type { ServerTraits } from "./server-traits.ts";
 

@@ -1,5 +1,5 @@
 /** When is a call's time over? Many calls share one alarm: long times are kept a little coarser, by less than a hundredth. */
-import type { Clock } from "../host/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { Expiring } from "../http/deadlines.ts";
 
 const LEAST_US = 2000;

@@ -3,8 +3,8 @@
  * after the other; while one is unpacked or read, the next bytes wait and the client is not let send more.
  */
 
+import { type EventLoopTurns, turn } from "../base/pieces.ts";
 import { readUint32 } from "../http2/frames.ts";
-import { type EventLoopTurns, turn } from "../python/pieces.ts";
 import type { GrpcEncoding } from "./compression.ts";
 import { GatheredBytes, unpinned } from "./gathered-bytes.ts";
 import { type HeldMessages, tooMuchHeld } from "./held-messages.ts";

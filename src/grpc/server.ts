@@ -1,5 +1,6 @@
 /** Routes gRPC calls by path. Refuses other requests with HTTP 405 or 415. */
-import type { Clock } from "../host/clock.ts";
+import type { Clock } from "../base/clock.ts";
+import type { EventLoopTurns } from "../base/pieces.ts";
 import type { WaitingBytes } from "../http/waiting-bytes.ts";
 import type { Http2Application } from "../http2/connection.ts";
 import { listBytes, type RequestHead } from "../http2/fields.ts";
@@ -7,7 +8,6 @@ import { HEADER_LIST_BYTES } from "../http2/frame-writer.ts";
 import { encodeFields } from "../http2/hpack.ts";
 import type { Http2Line } from "../http2/line.ts";
 import type { Http2Stream, StreamReceiver } from "../http2/stream.ts";
-import type { EventLoopTurns } from "../python/pieces.ts";
 import { type CallAround, type CallHandler, GrpcCall } from "./call.ts";
 import { ACCEPTED, isEncoding } from "./compression.ts";
 import { CallDeadlines, timeoutUs } from "./deadlines.ts";

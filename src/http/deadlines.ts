@@ -1,7 +1,7 @@
 /** What has taken too long? All that is watched gets the same time, so the oldest is due first and one alarm is enough. */
 
-import type { Clock } from "../host/clock.ts";
-import { logUnexpected } from "../host/unexpected.ts";
+import type { Clock } from "../base/clock.ts";
+import { logUnexpected } from "../base/unexpected.ts";
 
 /** Time, and what may happen later. */
 export interface Timer {

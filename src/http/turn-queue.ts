@@ -2,7 +2,7 @@
  * Gives connections that have more to do one turn of the event loop each, in the order in which they asked. Sockets are
  * served between two of them, so that a thousand clients with much to read hold nobody up longer than one does.
  */
-import { logUnexpected } from "../host/unexpected.ts";
+import { logUnexpected } from "../base/unexpected.ts";
 
 /** An error in its turn costs a connection alone: it is cut. */
 interface TurnTaker {

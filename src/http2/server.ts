@@ -1,9 +1,9 @@
 /** Who listens? HTTP/2 without upgrade, or behind TLS with ALPN: connections, how long they live, and their end. */
 
+import type { Clock } from "../base/clock.ts";
+import { giveConnection, takeConnection } from "../base/descriptors.ts";
+import { logUnexpected } from "../base/unexpected.ts";
 import type { TlsFiles } from "../config/certificates.ts";
-import type { Clock } from "../host/clock.ts";
-import { giveConnection, takeConnection } from "../host/descriptors.ts";
-import { logUnexpected } from "../host/unexpected.ts";
 import { deadlines, type Expiring } from "../http/deadlines.ts";
 import { TurnQueue } from "../http/turn-queue.ts";
 import { type Http2Application, Http2Connection } from "./connection.ts";

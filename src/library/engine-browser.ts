@@ -1,6 +1,7 @@
 /** `import … from "llm-understudy-engine"` in a browser: the caller brings the core's bytes. */
 import { Engine } from "./engine.ts";
 
+export { type Cancel, type Clock, VirtualClock } from "../base/clock.ts";
 export type { EngineConfig } from "../config/types.ts";
 export {
   type AdapterSnapshot,
@@ -9,7 +10,6 @@ export {
   type HistogramName,
   type HistogramSnapshot,
 } from "../engine/types.ts";
-export { type Cancel, type Clock, VirtualClock } from "../host/clock.ts";
 export type { EngineParts, Step } from "./engine.ts";
 export type { EngineOptions } from "./engine-option-types.ts";
 export { latencies, type Percentiles, type RunLatencies } from "./latencies.ts";

@@ -1,5 +1,8 @@
 /** How does a program schedule requests without a server? The server's own engine, on a clock that the program moves. */
 
+import { type Clock, VirtualClock } from "../base/clock.ts";
+import { ClosedByUsing } from "../base/disposal.ts";
+import { type Random, seeded } from "../base/random.ts";
 import { ADAPTERS_MOST } from "../config/core-limits.ts";
 import type { EngineConfig, ServeConfig } from "../config/types.ts";
 import { loadAnswers } from "../content/answers.ts";
@@ -8,9 +11,6 @@ import { HARMONY } from "../content/vocabulary.ts";
 import { Engine as Scheduler } from "../engine/engine.ts";
 import type { Observer } from "../engine/observer.ts";
 import type { EngineSnapshot, Generation } from "../engine/types.ts";
-import { type Clock, VirtualClock } from "../host/clock.ts";
-import { ClosedByUsing } from "../host/disposal.ts";
-import { type Random, seeded } from "../host/random.ts";
 import type { EngineOptions } from "./engine-option-types.ts";
 import { engineConfig } from "./options.ts";
 import { LiveRun, type Run, type RunListener, type RunRequest } from "./run.ts";

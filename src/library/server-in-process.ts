@@ -1,11 +1,12 @@
 /** A server in this process: Bun only. */
+
+import { epochSeconds, epochUsOf } from "../base/clock.ts";
+import { logUnexpected } from "../base/unexpected.ts";
 import { refusalOf } from "../cli/serve/serve.ts";
 import type { Question } from "../content/fixtures/match.ts";
 import { Rules } from "../content/fixtures/rules.ts";
 import type { EngineSnapshot } from "../engine/types.ts";
 import { RequestHistory } from "../front/request-history.ts";
-import { epochSeconds, epochUsOf } from "../host/clock.ts";
-import { logUnexpected } from "../host/unexpected.ts";
 import { whyNotShown } from "../metrics/bugs/shown.ts";
 import { createRenewableApp, type RenewableApp } from "../roles/create-app.ts";
 import { unwritable } from "../truth/log.ts";

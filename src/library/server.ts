@@ -1,12 +1,12 @@
 /** What is a server for tests, wherever it runs? */
 
+import { WallClock } from "../base/clock.ts";
+import { type AsyncDisposing, ClosedByAwaitUsing } from "../base/disposal.ts";
 import type { Exposition } from "../check/exposition.ts";
 import { parse } from "../check/parse.ts";
 import { Reading, type Where } from "../check/reading.ts";
 import type { EngineSnapshot } from "../engine/types.ts";
 import type { ClientRequest } from "../front/client-request.ts";
-import { WallClock } from "../host/clock.ts";
-import { type AsyncDisposing, ClosedByAwaitUsing } from "../host/disposal.ts";
 import type { AnswerInCode, AskedRequest, RequestMatch } from "./answers.ts";
 import { timelineOf } from "./timeline.ts";
 

@@ -6,7 +6,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { WallClock } from "../host/clock.ts";
+import { WallClock } from "../base/clock.ts";
 
 /** Tokens as an answer counts them. */
 export interface SeenUsage {

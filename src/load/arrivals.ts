@@ -1,5 +1,5 @@
 /** When is each request to be sent? Arrival processes of an open loop, as intended times that only rise. */
-import { type Random, seeded } from "../host/random.ts";
+import { type Random, seeded } from "../base/random.ts";
 
 export interface Ramp {
   readonly strategy: "linear" | "exponential";

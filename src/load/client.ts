@@ -1,6 +1,6 @@
 /** Who sends requests and keeps their deadlines? Builds each one's bytes, gives it to a connection, makes its record. */
-import type { Cancel, Clock } from "../host/clock.ts";
-import { type Random, seeded } from "../host/random.ts";
+import type { Cancel, Clock } from "../base/clock.ts";
+import { type Random, seeded } from "../base/random.ts";
 import { Patterns } from "./answers/answer.ts";
 import { DIALECTS, generates } from "./answers/dialects.ts";
 import { type BodyOptions, bodyOf, UsageAsked } from "./body.ts";

@@ -5,7 +5,7 @@
 
 import { edenGC } from "bun:jsc";
 import type { Socket } from "bun";
-import type { Clock } from "../host/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import { Inbox } from "./inbox.ts";
 
 export interface ServerAddress {

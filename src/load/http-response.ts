@@ -3,7 +3,7 @@
  * in pieces and nothing else, allocates nothing per chunk, and ends a response whose head, chunk sizes or trailer do not
  * end. RFC 9112: sections 6.3 and 7.1.
  */
-import { GrowingBytes } from "../host/growing-bytes.ts";
+import { GrowingBytes } from "../base/growing-bytes.ts";
 
 /** Most bytes of a head, of the line of a chunk's size with its extensions, and of a trailer. */
 const HEAD_LIMIT = 1 << 16;

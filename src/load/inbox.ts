@@ -3,7 +3,7 @@
  * coming does, and whoever reads first stamps the next one late. So what came is kept for a while, and read when no more
  * comes.
  */
-import type { Clock } from "../host/clock.ts";
+import type { Clock } from "../base/clock.ts";
 
 /** So many pieces and bytes are kept at most; then all are read. */
 export const PIECES_MOST = 4096;

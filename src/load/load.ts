@@ -1,7 +1,7 @@
 /** `understudy load` without a terminal and files: asks the server, warms up, measures, and makes the result. */
-import type { Cancel, Clock } from "../host/clock.ts";
-import { epochSeconds } from "../host/clock.ts";
-import { randomHex } from "../host/random.ts";
+import type { Cancel, Clock } from "../base/clock.ts";
+import { epochSeconds } from "../base/clock.ts";
+import { randomHex } from "../base/random.ts";
 import type { Result } from "../report/result.ts";
 import { spanText } from "../traces/timestamps.ts";
 import { TraceError } from "../traces/trace.ts";

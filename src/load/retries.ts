@@ -2,8 +2,8 @@
  * Is a request that got no answer sent again, and when? As the clients of users do (openai Python 3.52, `_base_client.py`): on
  * a connection that failed, on 408, 409, 429 and from 500 on; after what the server says, else after 0.5 s doubled each time.
  */
-import { epochSeconds } from "../host/clock.ts";
-import type { Random } from "../host/random.ts";
+import { epochSeconds } from "../base/clock.ts";
+import type { Random } from "../base/random.ts";
 import type { FailureClass } from "./types.ts";
 
 const STATUSES = [408, 409, 429];

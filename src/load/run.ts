@@ -3,8 +3,8 @@
  * times; later turns of conversations when their users have thought. Ends by count, duration, the dataset's end, or from
  * outside.
  */
-import type { Cancel, Clock } from "../host/clock.ts";
-import { type Random, seeded } from "../host/random.ts";
+import type { Cancel, Clock } from "../base/clock.ts";
+import { type Random, seeded } from "../base/random.ts";
 import type { Disturbance, LoadClient, Prepared } from "./client.ts";
 import { ChunkKeeper } from "./many-gaps.ts";
 import type { Next, Turns } from "./turns.ts";

@@ -1,5 +1,5 @@
 /** Scrapes the server's Prometheus page before, during and after the run. */
-import type { Cancel, Clock } from "../host/clock.ts";
+import type { Cancel, Clock } from "../base/clock.ts";
 import type { ServerMoment, UnderstudyPart } from "../report/result.ts";
 import { type FetchOptions, fetched } from "./server.ts";
 

@@ -1,7 +1,8 @@
 /** Asks the server before anything is measured: for its models, and how it counts tokens. */
+
+import type { Clock } from "../base/clock.ts";
+import { bodyAtMost } from "../base/read-at-most.ts";
 import { jsonObjectIn, looseList, looseObject } from "../config/json-object.ts";
-import type { Clock } from "../host/clock.ts";
-import { bodyAtMost } from "../host/read-at-most.ts";
 import { TraceError } from "../traces/trace.ts";
 import { isTriton, type LoadDialect } from "./answers/dialects.ts";
 import { messageOf } from "./answers/error-forms.ts";

@@ -3,8 +3,9 @@
  * while it runs, or its truth log is read, and rows are joined by `X-Request-Id`, or by the id of the answer if the API has no
  * other. Durations are compared, so no clocks are.
  */
+
+import type { Cancel, Clock } from "../base/clock.ts";
 import { jsonObjectIn, type LooseObject } from "../config/json-object.ts";
-import type { Cancel, Clock } from "../host/clock.ts";
 import { distributionOf } from "../report/distribution.ts";
 import type { UnderstudyPart } from "../report/result.ts";
 import { TraceFile } from "../traces/lines.ts";

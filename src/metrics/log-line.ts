@@ -3,8 +3,8 @@
  * `LoggingStatLogger.log`. What one interval must remember for the next is handed from call to call.
  */
 
+import type { Clock } from "../base/clock.ts";
 import type { EngineSnapshot, Snapshot } from "../engine/types.ts";
-import type { Clock } from "../host/clock.ts";
 
 /** vLLM logs its statistics so often (VLLM_LOG_STATS_INTERVAL). */
 const STATS_INTERVAL_S = 10;

@@ -4,7 +4,7 @@
  * prints: it is of the same process.
  */
 import { readdirSync, readFileSync, statSync } from "node:fs";
-import { openFileLimit } from "../host/descriptors.ts";
+import { openFileLimit } from "../base/descriptors.ts";
 import { counter, gauge, type Proof, type Row } from "./table.ts";
 
 /** Clock ticks and page size of Linux on all machines that Bun runs on. */

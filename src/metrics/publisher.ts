@@ -2,7 +2,7 @@
  * When does a process bring its page up to date? After what moved, at once if the last time is long enough ago, else a
  * little later; and before it answers a scrape itself. Where nothing moves nothing is done.
  */
-import type { Cancel, Clock } from "../host/clock.ts";
+import type { Cancel, Clock } from "../base/clock.ts";
 import type { Held } from "./held.ts";
 import { OwnPage, openPage, type Pages } from "./shared.ts";
 

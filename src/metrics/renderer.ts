@@ -3,11 +3,12 @@
  * and waits for a message with the page (ordering by message took half of a scrape's time on this thread). The worker
  * starts with the first scrape, so that a server that is never scraped pays nothing.
  */
+
+import type { Cancel, Clock } from "../base/clock.ts";
+import { restDueMs } from "../base/step-rest.ts";
+import { onThreadEnd } from "../base/thread-end.ts";
+import { logUnexpected } from "../base/unexpected.ts";
 import { ADAPTER_NAME_SHOWN } from "../config/adapter-places.ts";
-import type { Cancel, Clock } from "../host/clock.ts";
-import { restDueMs } from "../host/step-rest.ts";
-import { onThreadEnd } from "../host/thread-end.ts";
-import { logUnexpected } from "../host/unexpected.ts";
 import { type View, views } from "./dialects.ts";
 import type { Setup } from "./identity.ts";
 import {

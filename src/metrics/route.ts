@@ -5,7 +5,7 @@
  * asks anywhere.
  */
 import { Elysia } from "elysia";
-import { logUnexpected } from "../host/unexpected.ts";
+import { logUnexpected } from "../base/unexpected.ts";
 import { frontOf } from "../http/front-of.ts";
 import { type Context, HOT } from "../http/sink.ts";
 import { dialectNames } from "./dialect-names.ts";

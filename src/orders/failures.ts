@@ -2,11 +2,12 @@
  * Which requests fail although nothing is wrong with them? A share of all, drawn from the server's seed in the order in
  * which they come (`--failure-injection-rate`); with `--compat llm-d-inference-sim` also those whose header says so.
  */
+
+import { mix, type Random, seeded } from "../base/random.ts";
 import { FAILURE_TYPES, type FailureType } from "../config/failures.ts";
 import type { ServeConfig, WireConfig } from "../config/types.ts";
 import { errorTypeOf } from "../content/fixtures/error-type.ts";
 import { promptTooLong } from "../generation/limits.ts";
-import { mix, type Random, seeded } from "../host/random.ts";
 import { badRequest, engineBusy, errorAnswer, overloaded, unauthorized, unknownModel } from "../python/errors.ts";
 import { missingBody } from "../python/read-body.ts";
 import type { ErrorAnswer } from "../python/request.ts";

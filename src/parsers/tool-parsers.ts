@@ -1,7 +1,8 @@
 /** The parsers of tool calls (`--tool-call-parser`), and what each needs of the vocabulary. */
+
+import type { Ids } from "../base/random.ts";
 import type { ToolFormat } from "../config/parsers.ts";
 import type { Vocabulary } from "../content/types.ts";
-import type { Ids } from "../host/random.ts";
 import { EngineParser } from "./engine-parser.ts";
 import { GRAMMARS } from "./grammars.ts";
 import { HarmonyParser } from "./harmony.ts";

@@ -3,8 +3,8 @@
  * that the table does not have, or that has another wire type, is passed over and not kept.
  */
 import { isUtf8 } from "node:buffer";
+import { atOnce, type Pieces } from "../base/pieces.ts";
 import { HeldMessages } from "../grpc/held-messages.ts";
-import { atOnce, type Pieces } from "../python/pieces.ts";
 import { addEntry, LateList, LateMap } from "./late-fields.ts";
 import { MessageRoom, ObjectBytes } from "./message-room.ts";
 import { type ListType, NumberList } from "./number-list.ts";

@@ -2,7 +2,7 @@
  * Reads the numbers of repeated fields, and the texts of `bytes_contents`, into the memory of a tensor: packed in one field,
  * or as a field each.
  */
-import type { Pieces } from "../python/pieces.ts";
+import type { Pieces } from "../base/pieces.ts";
 import type { MessageRoom } from "./message-room.ts";
 import type { ListType, NumberArray, NumberList } from "./number-list.ts";
 import type { FieldPlan } from "./plans.ts";

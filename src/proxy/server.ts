@@ -1,10 +1,11 @@
 /** Forwards requests to a real server and its answers to the client, disturbs answers by a plan, and records exchanges. */
+
+import type { Clock } from "../base/clock.ts";
+import { listenUrl } from "../base/listen-url.ts";
 import { FRONT_LIMITS } from "../config/front-limits.ts";
 import type { Question } from "../content/fixtures/match.ts";
 import { insteadOf } from "../faults/instead.ts";
 import type { Plan } from "../faults/types.ts";
-import type { Clock } from "../host/clock.ts";
-import { listenUrl } from "../host/listen-url.ts";
 import { bodyWithin } from "../http/body-within.ts";
 import type { Exchange } from "../http/socket/exchange.ts";
 import type { IncomingRequest } from "../http/socket/request.ts";

@@ -1,5 +1,6 @@
 /** How does a request of a trace reach the engines? Its length is checked as the front would, its content becomes hashes. */
 
+import type { Cancel, VirtualClock } from "../base/clock.ts";
 import { holdUs } from "../config/timing/timing.ts";
 import type { EngineConfig } from "../config/types.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -15,7 +16,6 @@ import {
   type Receiver,
   type Submission,
 } from "../engine/types.ts";
-import type { Cancel, VirtualClock } from "../host/clock.ts";
 import type { TraceRequest } from "../traces/trace.ts";
 import { clients, type TracedClient, type TracedClientOptions } from "./clients.ts";
 import { PromptHashes } from "./hashes.ts";

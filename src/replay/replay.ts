@@ -3,6 +3,7 @@
  * end, and time jumps from one event to the next. The engine and its loop are those of the server.
  */
 
+import { VirtualClock } from "../base/clock.ts";
 import type { HttpRoute } from "../config/http-counts.ts";
 import type { EngineConfig } from "../config/types.ts";
 import type { Observer } from "../engine/observer.ts";
@@ -10,7 +11,6 @@ import type { RequestMeters } from "../engine/request-meter.ts";
 import { type EngineSnapshot, Finish } from "../engine/types.ts";
 import { Accounts } from "../front/accounting.ts";
 import { HttpAccounts } from "../front/http-accounts.ts";
-import { VirtualClock } from "../host/clock.ts";
 import type { Pace, TraceRequest } from "../traces/trace.ts";
 import { TraceArrivals } from "./arrivals.ts";
 import { PATIENT, type TracedClientOptions } from "./clients.ts";

@@ -1,9 +1,9 @@
 /** How does a server of one port listen, whatever its routes are? */
 import type { AnyElysia } from "elysia";
 import type { Parts } from "../app/parts.ts";
+import { listenUrl } from "../base/listen-url.ts";
 import { readTls, type TlsFiles } from "../config/certificates.ts";
 import { frontLimitsOf } from "../config/front-limits.ts";
-import { listenUrl } from "../host/listen-url.ts";
 import type { HotRoutes } from "../http/sink.ts";
 import { hotRoutes } from "../http/socket/hot.ts";
 import { HttpServer } from "../http/socket/server.ts";

@@ -3,6 +3,7 @@ import { heapSize } from "bun:jsc";
 import type { ReadingHost } from "../answer/dialect.ts";
 import { leanAnswer } from "../answer/lean.ts";
 import { templateHabits } from "../answer/template-habits.ts";
+import { lowerPriority } from "../base/low-priority.ts";
 import { type RenderChat, renderChat } from "../content/chat-template.ts";
 import { inForm } from "../dialects/anthropic/errors.ts";
 import { messagesKind } from "../dialects/anthropic/read.ts";
@@ -20,7 +21,6 @@ import type {
   ThreadStart,
   ToThread,
 } from "../front/reading/messages.ts";
-import { lowerPriority } from "../host/low-priority.ts";
 import { type BodyText, wholeText } from "../python/body-text.ts";
 import { badRequest } from "../python/errors.ts";
 import { readBody } from "../python/read-body.ts";

@@ -2,6 +2,9 @@
 
 import { version } from "../../package.json";
 import type { Parts } from "../app/parts.ts";
+import { droppedLogLines } from "../base/line-writer.ts";
+import { hostAndPort, listenUrl } from "../base/listen-url.ts";
+import { printableLines } from "../base/printable.ts";
 import { readTls } from "../config/certificates.ts";
 import { requestOrdersOf } from "../config/request-orders.ts";
 import { PortError, UnusableOption } from "../config/start-errors.ts";
@@ -11,9 +14,6 @@ import type { EngineView } from "../engine/types.ts";
 import { seededLogprobs } from "../generation/logprobs.ts";
 import { HeldMessages } from "../grpc/held-messages.ts";
 import { GrpcServer } from "../grpc/server.ts";
-import { droppedLogLines } from "../host/line-writer.ts";
-import { hostAndPort, listenUrl } from "../host/listen-url.ts";
-import { printableLines } from "../host/printable.ts";
 import { evhtp } from "../http/socket/evhtp.ts";
 import { HttpServer, type ListenOptions } from "../http/socket/server.ts";
 import { WaitingBytes } from "../http/waiting-bytes.ts";

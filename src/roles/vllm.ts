@@ -2,6 +2,7 @@
 import { Elysia } from "elysia";
 import type { ApiDialect } from "../answer/dialect.ts";
 import type { Parts } from "../app/parts.ts";
+import { listenUrl } from "../base/listen-url.ts";
 import type { TlsFiles } from "../config/certificates.ts";
 import { frontLimitsOf } from "../config/front-limits.ts";
 import { PortError } from "../config/start-errors.ts";
@@ -10,7 +11,6 @@ import { openai, openaiDescription } from "../dialects/openai/routes.ts";
 import { responses } from "../dialects/responses/dialect.ts";
 import { adminRoutes } from "../front/admin-routes.ts";
 import { devRoutes } from "../front/dev-routes.ts";
-import { listenUrl } from "../host/listen-url.ts";
 import type { HttpServer } from "../http/socket/server.ts";
 import type { Http2Server } from "../http2/server.ts";
 import { metrics } from "../metrics/route.ts";

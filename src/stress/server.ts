@@ -1,11 +1,11 @@
 /** Who answers a client's cases? `/case/ID/v1/…`: each has its plan, and what came to it is kept. */
 
+import type { Clock } from "../base/clock.ts";
 import { FRONT_LIMITS } from "../config/front-limits.ts";
 import { insteadOf } from "../faults/instead.ts";
 import { FaultPipeline } from "../faults/pipeline.ts";
 import { headIn } from "../faults/stages/heads.ts";
 import { FAULT_ROWS } from "../faults/table.ts";
-import type { Clock } from "../host/clock.ts";
 import { bodyWithin } from "../http/body-within.ts";
 import type { DisturbedAnswer, EventSink } from "../http/sink.ts";
 import { HttpServer } from "../http/socket/server.ts";

@@ -1,5 +1,5 @@
 /** What left of an answer, and when? For reports: the first bytes of each operation, so many of them. */
-import type { Clock } from "../host/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { DisturbedAnswer } from "../http/sink.ts";
 
 export interface TimelineAnswer {

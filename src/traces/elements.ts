@@ -1,5 +1,5 @@
 /** Reads a JSON array of any size element by element. Objects are cut out by their braces; braces in strings do not count. */
-import { GrowingBytes } from "../host/growing-bytes.ts";
+import { GrowingBytes } from "../base/growing-bytes.ts";
 import { LINE_LIMIT } from "./lines.ts";
 
 export interface Element {

@@ -5,7 +5,7 @@
 
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
-import { GrowingBytes } from "../host/growing-bytes.ts";
+import { GrowingBytes } from "../base/growing-bytes.ts";
 import { TraceError } from "./trace.ts";
 
 const PIECE = 1 << 18;

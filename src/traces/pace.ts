@@ -1,5 +1,5 @@
 /** When do requests come that bring no time of their own? `concurrency=N`: as others end. `rate=R`: at random, R a second. */
-import { type Random, seeded } from "../host/random.ts";
+import { type Random, seeded } from "../base/random.ts";
 import { type Pace, TraceError, type TraceItem } from "./trace.ts";
 
 /** `name=value,…` with every name known and once. */

@@ -5,12 +5,12 @@
 import { ChunkedForm } from "../answer/chunked-form.ts";
 import { type AnswerContext, FINISH_NAMES, promptOf } from "../answer/context.ts";
 import type { ChoiceSoFar, Piece, WholeChoice } from "../answer/form.ts";
+import type { Ids } from "../base/random.ts";
 import type { ReasoningField } from "../config/parsers.ts";
 import { escapeJson } from "../content/vocabulary.ts";
 import { Finish } from "../engine/types.ts";
 import type { TextParts } from "../generation/logprobs.ts";
 import { hidesTokens } from "../generation/output-options.ts";
-import type { Ids } from "../host/random.ts";
 import type { Delta, Message } from "../parsers/output.ts";
 import type { ErrorAnswer } from "../python/request.ts";
 import { asTrtllm } from "./errors.ts";

@@ -4,10 +4,10 @@
  */
 import { accessSync, constants, statSync } from "node:fs";
 import { dirname } from "node:path";
+import { onThreadEnd } from "../base/thread-end.ts";
 import type { TruthLogConfig } from "../config/types.ts";
 import type { Observer } from "../engine/observer.ts";
 import type { TruthDropped } from "../engine/types.ts";
-import { onThreadEnd } from "../host/thread-end.ts";
 import { TruthFile } from "./file.ts";
 import { formatPage } from "./format.ts";
 import { Page } from "./page.ts";

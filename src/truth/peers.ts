@@ -4,7 +4,7 @@
  */
 import { rmSync } from "node:fs";
 import { dirname, join } from "node:path";
-import type { Clock } from "../host/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { TruthQuery } from "./ask.ts";
 import type { WorkerPage } from "./schema.ts";
 

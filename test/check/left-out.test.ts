@@ -1,8 +1,8 @@
 /** Tests that pasted texts are not accused for families and buckets that somebody left out, nor older versions for what they lack. */
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
+import { seeded } from "../../src/base/random.ts";
 import { checkScrapes, type Report } from "../../src/check/index.ts";
-import { seeded } from "../../src/host/random.ts";
 
 const read = (name: string) => readFileSync(new URL(`pages/${name}`, import.meta.url), "utf8");
 const recorded = (name: string) => readFileSync(new URL(`recorded/${name}`, import.meta.url), "utf8");

@@ -5,12 +5,12 @@
 
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
+import { atOnce } from "../../src/base/pieces.ts";
 import { chatStreamError, completionStreamError } from "../../src/dialects/openai/chunks.ts";
 import { readChat, readCompletion } from "../../src/dialects/openai/read.ts";
 import { checkPrompt, checkPromptText, truncatePrompt } from "../../src/generation/limits.ts";
 import { checkDataParallelRank, checkIds, checkSampling } from "../../src/generation/sampling.ts";
 import * as errors from "../../src/python/errors.ts";
-import { atOnce } from "../../src/python/pieces.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../../src/python/request.ts";
 
 interface Recorded {

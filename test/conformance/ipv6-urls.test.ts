@@ -3,7 +3,7 @@ import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
-import { hostAndPort, listenUrl } from "../../src/host/listen-url.ts";
+import { hostAndPort, listenUrl } from "../../src/base/listen-url.ts";
 import { main } from "../program.ts";
 import { eventually } from "../server.ts";
 

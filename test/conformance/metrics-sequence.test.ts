@@ -6,6 +6,8 @@
 import { afterAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Elysia } from "elysia";
+import { VirtualClock } from "../../src/base/clock.ts";
+import { idsOf } from "../../src/base/random.ts";
 import { httpRoutes } from "../../src/config/http-counts.ts";
 import type { ServeConfig } from "../../src/config/types.ts";
 import { renderChat } from "../../src/content/chat-template.ts";
@@ -17,8 +19,6 @@ import { Engine } from "../../src/engine/engine.ts";
 import { Accounts } from "../../src/front/accounting.ts";
 import { HttpAccounts } from "../../src/front/http-accounts.ts";
 import { METHODS } from "../../src/front/served.ts";
-import { VirtualClock } from "../../src/host/clock.ts";
-import { idsOf } from "../../src/host/random.ts";
 import { pages } from "../../src/metrics/page.ts";
 import { configOf, release } from "../sim/world.ts";
 import { parseExposition } from "../unit/metrics-parse.ts";

@@ -3,11 +3,11 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { seeded } from "../../src/base/random.ts";
 import { DEFAULT_OUTPUT_LENGTHS, type OutputLengths } from "../../src/config/output-lengths.ts";
 import { naturalLength } from "../../src/content/output-lengths.ts";
 import { thinkingLength } from "../../src/content/thinking.ts";
 import { HARMONY } from "../../src/content/vocabulary.ts";
-import { seeded } from "../../src/host/random.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 import { sized } from "../size.ts";
 

@@ -1,11 +1,11 @@
 /** Does each client get its own stream, whole, over real sockets, when connections come and go in the middle of steps? */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { nativeLanes } from "../../src/app/native-lanes.ts";
+import { seeded } from "../../src/base/random.ts";
 import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
 import { type Lane, Lanes, TokenTexts } from "../../src/engine/lanes.ts";
 import type { LiveRequest } from "../../src/engine/live.ts";
 import type { Finish, Receiver } from "../../src/engine/types.ts";
-import { seeded } from "../../src/host/random.ts";
 import type { EventSink } from "../../src/http/sink.ts";
 import { HttpServer } from "../../src/http/socket/server.ts";
 import { Outbox } from "../outbox.ts";

@@ -5,14 +5,14 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Elysia } from "elysia";
+import { WallClock } from "../../src/base/clock.ts";
+import { idsOf } from "../../src/base/random.ts";
 import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
 import type { ServeConfig } from "../../src/config/types.ts";
 import { renderChat } from "../../src/content/chat-template.ts";
 import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import { openai } from "../../src/dialects/openai/routes.ts";
 import type { Outcome } from "../../src/engine/types.ts";
-import { WallClock } from "../../src/host/clock.ts";
-import { idsOf } from "../../src/host/random.ts";
 import { hotRoutes } from "../../src/http/socket/hot.ts";
 import { HttpServer } from "../../src/http/socket/server.ts";
 import { readLoraModules } from "../../src/options/lora-modules.ts";

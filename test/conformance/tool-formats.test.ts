@@ -4,9 +4,9 @@
  */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
+import { idsOf } from "../../src/base/random.ts";
 import { TOOL_FORMATS, TOOL_PARSERS } from "../../src/config/parsers.ts";
 import { vocabularyOf } from "../../src/content/vocabulary.ts";
-import { idsOf } from "../../src/host/random.ts";
 import type { Delta, ToolUse } from "../../src/parsers/output.ts";
 import { OutputParser } from "../../src/parsers/output-parser.ts";
 import { toolParserKind } from "../../src/parsers/tool-parsers.ts";

@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test";
 import { deflateSync, gunzipSync, gzipSync } from "node:zlib";
 import fc from "fast-check";
+import { VirtualClock } from "../../src/base/clock.ts";
 import { parsePlan } from "../../src/faults/parse.ts";
 import type { CallHandler, GrpcCall } from "../../src/grpc/call.ts";
 import { encodingOf } from "../../src/grpc/compression.ts";
@@ -10,7 +11,6 @@ import { FaultyMessages } from "../../src/grpc/faulty.ts";
 import { HeldMessages } from "../../src/grpc/held-messages.ts";
 import { MESSAGE_HEAD_BYTES } from "../../src/grpc/incoming.ts";
 import { GrpcServer } from "../../src/grpc/server.ts";
-import { VirtualClock } from "../../src/host/clock.ts";
 import { pacing } from "../../src/http/deadlines.ts";
 import { WaitingBytes } from "../../src/http/waiting-bytes.ts";
 import { FrameFlag, FrameType, Http2Code } from "../../src/http2/frames.ts";

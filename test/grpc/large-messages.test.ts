@@ -1,12 +1,12 @@
 /** Do large messages come and leave whole, however they are cut, without being put together at the end? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
+import { VirtualClock } from "../../src/base/clock.ts";
 import { GrpcCall } from "../../src/grpc/call.ts";
 import { CallDeadlines } from "../../src/grpc/deadlines.ts";
 import { HeldMessages } from "../../src/grpc/held-messages.ts";
 import { MESSAGE_HEAD_BYTES, TurnShare } from "../../src/grpc/incoming.ts";
 import { Unpacking } from "../../src/grpc/unpacking.ts";
-import { VirtualClock } from "../../src/host/clock.ts";
 import { WaitingBytes } from "../../src/http/waiting-bytes.ts";
 import type { Http2Line } from "../../src/http2/line.ts";
 import type { Http2Stream } from "../../src/http2/stream.ts";

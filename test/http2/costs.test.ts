@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import net from "node:net";
 import fc from "fast-check";
-import { WallClock } from "../../src/host/clock.ts";
+import { WallClock } from "../../src/base/clock.ts";
 import { apiKeepAlive } from "../../src/http2/api.ts";
 import { FrameFlag, FrameType, Http2Code, PREFACE, WINDOW_MOST } from "../../src/http2/frames.ts";
 import { encodeFields, HpackDecoder } from "../../src/http2/hpack.ts";

@@ -1,7 +1,7 @@
 /** Is what a client of HTTP/2 can make us keep as bounded as docs/limits.md says? */
 import { expect, test } from "bun:test";
 import net from "node:net";
-import { WallClock } from "../../src/host/clock.ts";
+import { WallClock } from "../../src/base/clock.ts";
 import { uvicorn } from "../../src/http/socket/head.ts";
 import { Unfinished } from "../../src/http/unfinished.ts";
 import { apiKeepAlive } from "../../src/http2/api.ts";

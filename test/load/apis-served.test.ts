@@ -3,9 +3,9 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { WallClock } from "../../src/base/clock.ts";
 import { takeLoadArguments } from "../../src/cli/load/load-args.ts";
 import { settingsOf } from "../../src/cli/load/load-settings.ts";
-import { WallClock } from "../../src/host/clock.ts";
 import type { LoadDialect } from "../../src/load/answers/dialects.ts";
 import { Load } from "../../src/load/load.ts";
 import type { Settings } from "../../src/load/settings.ts";

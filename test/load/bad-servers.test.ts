@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import { WallClock } from "../../src/host/clock.ts";
+import { WallClock } from "../../src/base/clock.ts";
 import { generates, LOAD_DIALECTS, type LoadDialect } from "../../src/load/answers/dialects.ts";
 import { ServerTalk, Unmeasured } from "../../src/load/server.ts";
 import { TraceError } from "../../src/traces/trace.ts";

@@ -1,7 +1,7 @@
 /** Are connections opened before they are needed, where one after the other is, and no more than that? */
 import { afterEach, expect, test } from "bun:test";
 import type { Socket } from "bun";
-import { WallClock } from "../../src/host/clock.ts";
+import { WallClock } from "../../src/base/clock.ts";
 import { Connections, type ResponseReceiver } from "../../src/load/connections.ts";
 import { eventually } from "../server.ts";
 

@@ -1,6 +1,6 @@
 /** Does the load generator keep its word over real sockets, whatever the server does? */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { WallClock } from "../../src/host/clock.ts";
+import { WallClock } from "../../src/base/clock.ts";
 import { Load, type Loaded } from "../../src/load/load.ts";
 import type { Settings } from "../../src/load/settings.ts";
 import type { FailureClass } from "../../src/load/types.ts";

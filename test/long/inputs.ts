@@ -4,8 +4,8 @@
  * to a client that waits or leaves.
  */
 import { readdirSync, readFileSync } from "node:fs";
+import { type Random, seeded } from "../../src/base/random.ts";
 import { chatFields, completionFields } from "../../src/dialects/openai/fields.ts";
-import { type Random, seeded } from "../../src/host/random.ts";
 import { HEADERS, METHODS, ORDERS, PATHS, VALUES } from "./strange.ts";
 
 export interface Input {

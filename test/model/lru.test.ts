@@ -6,8 +6,8 @@
  */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
+import { seeded } from "../../src/base/random.ts";
 import type { EngineConfig } from "../../src/config/types.ts";
-import { seeded } from "../../src/host/random.ts";
 import { Replay } from "../../src/replay/replay.ts";
 import { TRACE_BLOCK, type TraceRequest } from "../../src/traces/trace.ts";
 import { configOf, debug, release } from "../sim/world.ts";

@@ -2,8 +2,8 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { Pause, Reason } from "../../assembly/layout.ts";
+import { mix } from "../../src/base/random.ts";
 import type { EngineConfig } from "../../src/config/types.ts";
-import { mix } from "../../src/host/random.ts";
 import { times } from "../size.ts";
 import { builds, EOS, type Given, Pair } from "./pair.ts";
 

@@ -2,7 +2,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { seeded } from "../../src/host/random.ts";
+import { seeded } from "../../src/base/random.ts";
 import { atEnd } from "../at-end.ts";
 import { main } from "../program.ts";
 import { deploy, Prometheus, promtool, run } from "./prometheus.ts";

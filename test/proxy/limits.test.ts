@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { epochSeconds, WallClock } from "../../src/host/clock.ts";
+import { epochSeconds, WallClock } from "../../src/base/clock.ts";
 import { PassingEvents } from "../../src/proxy/events.ts";
 import { RecordedAnswer, Recorder } from "../../src/proxy/recorder.ts";
 import { ProxyServer } from "../../src/proxy/server.ts";

@@ -1,6 +1,6 @@
 /** A proxy between a raw client and a raw server: what each of them sends, and the bytes that the other one gets. */
 import net from "node:net";
-import { epochSeconds, WallClock } from "../../src/host/clock.ts";
+import { epochSeconds, WallClock } from "../../src/base/clock.ts";
 import { ProxyServer } from "../../src/proxy/server.ts";
 import { readWire, type SeenWire } from "../faults/wire.ts";
 

@@ -7,7 +7,7 @@ import { describe, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { ALARMS_MAX } from "../../src/host/clock.ts";
+import { ALARMS_MAX } from "../../src/base/clock.ts";
 import { main } from "../program.ts";
 import { eventually } from "../server.ts";
 import { figure, sampled, seed, sized } from "../size.ts";

@@ -2,10 +2,10 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { Total } from "../../assembly/layout.ts";
+import { seeded } from "../../src/base/random.ts";
 import type { EngineConfig } from "../../src/config/types.ts";
 import type { Core } from "../../src/core/core.ts";
 import { Finish } from "../../src/engine/types.ts";
-import { seeded } from "../../src/host/random.ts";
 import { times } from "../size.ts";
 import { anyConfig, anyLife, type Life, live, run } from "./history.ts";
 import { answerOf, configOf, type Heard, promptOf, release, totalsOf, World, watchPlans } from "./world.ts";

@@ -3,13 +3,13 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { VirtualClock } from "../../src/base/clock.ts";
+import { seeded } from "../../src/base/random.ts";
 import { type Crash, readCrash, repeatCrash } from "../../src/cli/serve/crash.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { CALLS, Journal, type JournalText } from "../../src/engine/journal.ts";
 import { repeat } from "../../src/engine/repeat.ts";
 import type { Generation, Submission } from "../../src/engine/types.ts";
-import { VirtualClock } from "../../src/host/clock.ts";
-import { seeded } from "../../src/host/random.ts";
 import { main } from "../program.ts";
 import { answers, configOf, debug, EOS, generationOf, promptOf, release } from "./world.ts";
 

@@ -1,11 +1,11 @@
 /** Do several engines on one clock each behave as if alone, and share the work as vLLM's ranks do? */
 import { describe, expect, test } from "bun:test";
+import { VirtualClock } from "../../src/base/clock.ts";
+import { seeded } from "../../src/base/random.ts";
 import type { EngineConfig } from "../../src/config/types.ts";
 import type { Engine } from "../../src/engine/engine.ts";
 import { Fleet } from "../../src/engine/fleet.ts";
 import { Finish, type Generation } from "../../src/engine/types.ts";
-import { VirtualClock } from "../../src/host/clock.ts";
-import { seeded } from "../../src/host/random.ts";
 import { answerOf, answers, configOf, debug, EOS, generationOf, Heard, promptOf, World } from "./world.ts";
 
 class Ranks {

@@ -1,8 +1,8 @@
 /** Does an engine at rest keep what it knew of generations that have ended? */
 import { expect, test } from "bun:test";
+import { VirtualClock } from "../../src/base/clock.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import type { Receiver } from "../../src/engine/types.ts";
-import { VirtualClock } from "../../src/host/clock.ts";
 import { answers, configOf, debug, EOS, generationOf, promptOf } from "./world.ts";
 
 const MANY = 64;

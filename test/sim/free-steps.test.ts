@@ -1,8 +1,8 @@
 /** Which steps share a turn of the event loop, where steps take no time? Turn by turn, by hand. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
+import type { Clock } from "../../src/base/clock.ts";
 import { Engine } from "../../src/engine/engine.ts";
-import type { Clock } from "../../src/host/clock.ts";
 import { answers, configOf, debug, EOS, generationOf, promptOf } from "./world.ts";
 
 /** Time moves by so much at each look; turns are taken when it is told to. */

@@ -13,9 +13,9 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { NONE, Total, Word } from "../../assembly/layout.ts";
+import { seeded } from "../../src/base/random.ts";
 import type { Core } from "../../src/core/core.ts";
 import { Finish } from "../../src/engine/types.ts";
-import { seeded } from "../../src/host/random.ts";
 import { times } from "../size.ts";
 import { anyConfig, anyLife, run } from "./history.ts";
 import { answerOf, configOf, promptOf, release, totalsOf, World, watchPlans } from "./world.ts";

@@ -1,12 +1,12 @@
 /** Does the server say what it could not hold: a line at most every ten seconds, with numbers that are those of the steps? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
+import { seeded } from "../../src/base/random.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { Cause, LATE_US } from "../../src/engine/lateness/causes.ts";
 import { LATE_LOG_US, LateLog } from "../../src/engine/lateness/late-log.ts";
 import { Lateness } from "../../src/engine/lateness/lateness.ts";
 import { Punctuality } from "../../src/engine/lateness/punctuality.ts";
-import { seeded } from "../../src/host/random.ts";
 import { times } from "../size.ts";
 import { LateClock } from "./late-clock.ts";
 import { answers, configOf, debug, EOS, generationOf, promptOf } from "./world.ts";

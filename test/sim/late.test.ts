@@ -1,10 +1,10 @@
 /** Does a late host change what is decided? Wake-ups that come late: the same steps at the same due times, up to a limit. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
+import { seeded } from "../../src/base/random.ts";
 import type { EngineConfig } from "../../src/config/types.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { LATE_US } from "../../src/engine/lateness/causes.ts";
-import { seeded } from "../../src/host/random.ts";
 import { times } from "../size.ts";
 import { LateClock } from "./late-clock.ts";
 import { answers, configOf, debug, EOS, generationOf, promptOf } from "./world.ts";

@@ -1,8 +1,8 @@
 /** What do scrapes of a random load show? A replay of phases of load and quiet, its pages of all dialects as a scraper sees them. */
 import fc from "fast-check";
+import { seeded } from "../../src/base/random.ts";
 import type { Scrape } from "../../src/check/index.ts";
 import type { BugName, FixName, ServeConfig } from "../../src/config/types.ts";
-import { seeded } from "../../src/host/random.ts";
 import { engineConfig } from "../../src/library/options.ts";
 import { Ensemble } from "../../src/metrics/triton/ensemble.ts";
 import type { TracedClientOptions } from "../../src/replay/clients.ts";

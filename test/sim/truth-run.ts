@@ -2,12 +2,12 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { VirtualClock } from "../../src/base/clock.ts";
+import { seeded } from "../../src/base/random.ts";
 import type { EngineConfig } from "../../src/config/types.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import type { Observer, StepFacts } from "../../src/engine/observer.ts";
 import { type EngineSnapshot, Finish, type Submission } from "../../src/engine/types.ts";
-import { VirtualClock } from "../../src/host/clock.ts";
-import { seeded } from "../../src/host/random.ts";
 import { createInlineTruthLog } from "../../src/truth/log.ts";
 import { observersOf } from "../../src/truth/recent.ts";
 import type { EndLine, HeaderLine, RequestLine, StepLine, TruthLine } from "../../src/truth/schema.ts";

@@ -1,5 +1,5 @@
 /** Seeded choices of a soak run, and the texts made from them. */
-import { seeded } from "../../src/host/random.ts";
+import { seeded } from "../../src/base/random.ts";
 
 export class Draw {
   readonly #random: () => number;

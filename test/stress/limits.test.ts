@@ -1,6 +1,6 @@
 /** Is what a client can make us keep, and how long it can keep us waiting, as bounded as docs/limits.md says? */
 import { expect, test } from "bun:test";
-import { type Clock, epochSeconds, WallClock } from "../../src/host/clock.ts";
+import { type Clock, epochSeconds, WallClock } from "../../src/base/clock.ts";
 import { aliveClient } from "../../src/stress/alive.ts";
 import { stressCase } from "../../src/stress/cases.ts";
 import { commandClient } from "../../src/stress/command.ts";

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { epochSeconds, WallClock } from "../../src/host/clock.ts";
+import { epochSeconds, WallClock } from "../../src/base/clock.ts";
 import { type StressCase, stressCase, stressCases } from "../../src/stress/cases.ts";
 import { markupText } from "../../src/stress/junit.ts";
 import { stressRun } from "../../src/stress/run.ts";

@@ -3,7 +3,7 @@ import { beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { epochSeconds, WallClock } from "../../src/host/clock.ts";
+import { epochSeconds, WallClock } from "../../src/base/clock.ts";
 import { type StressCase, stressCase, stressCases } from "../../src/stress/cases.ts";
 import { referenceClient } from "../../src/stress/reference.ts";
 import type { CaseResult } from "../../src/stress/result.ts";

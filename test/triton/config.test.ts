@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { atOnce } from "../../src/python/pieces.ts";
+import { atOnce } from "../../src/base/pieces.ts";
 import { configFromJson, configTexts } from "../../src/repository/config/config-json.ts";
 import { normalized } from "../../src/repository/config/normalize.ts";
 import { type ConfigMessage, parsePbtxt } from "../../src/repository/config/pbtxt.ts";

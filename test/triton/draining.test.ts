@@ -1,6 +1,6 @@
 /** What is said of an end whose requests are over just in time, and just not? */
 import { expect, test } from "bun:test";
-import { VirtualClock } from "../../src/host/clock.ts";
+import { VirtualClock } from "../../src/base/clock.ts";
 import { endsBy } from "../../src/repository/models/draining.ts";
 
 test.each([

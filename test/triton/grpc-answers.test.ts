@@ -2,9 +2,9 @@
 import { expect, test } from "bun:test";
 import { create, toBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
+import { atOnce } from "../../src/base/pieces.ts";
 import { HeldMessages } from "../../src/grpc/held-messages.ts";
 import { MessageRoom } from "../../src/protobuf/message-room.ts";
-import { atOnce } from "../../src/python/pieces.ts";
 import { invalidArg } from "../../src/repository/config/status.ts";
 import { type Datatype, ELEMENT_BYTES, packTexts, toBytesText } from "../../src/repository/tensors/datatypes.ts";
 import { Real } from "../../src/repository/tensors/json-nodes.ts";

@@ -1,7 +1,7 @@
 /** Are large bodies read in pieces as they are at once: the same values, the same errors, and with stops? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { atOnce } from "../../src/python/pieces.ts";
+import { atOnce } from "../../src/base/pieces.ts";
 import { type Datatype, ELEMENT_BYTES, packTexts } from "../../src/repository/tensors/datatypes.ts";
 import { JsonMembers, type JsonNode, LongList } from "../../src/repository/tensors/json-nodes.ts";
 import { parseRapidJson } from "../../src/repository/tensors/rapid-json.ts";

@@ -4,10 +4,10 @@
  */
 import { heapStats } from "bun:jsc";
 import { expect, test } from "bun:test";
+import { atOnce } from "../../src/base/pieces.ts";
 import type { GrpcCall } from "../../src/grpc/call.ts";
 import { HeldMessages } from "../../src/grpc/held-messages.ts";
 import { MessageRefused, MessageRoom } from "../../src/protobuf/message-room.ts";
-import { atOnce } from "../../src/python/pieces.ts";
 import { SharedMemory } from "../../src/repository/tensors/shared-memory.ts";
 import { Inference, type InferRead } from "../../src/triton/grpc/answers.ts";
 import { type GrpcWish, readInfer } from "../../src/triton/grpc/infer-request.ts";

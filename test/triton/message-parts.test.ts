@@ -1,7 +1,7 @@
 /** Are answers beside inference, written by the table of fields, what the library writes, and is what is long in them written in pieces? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { atOnce } from "../../src/python/pieces.ts";
+import { atOnce } from "../../src/base/pieces.ts";
 import { type ConfigField, enums, messages } from "../../src/repository/config/schema.ts";
 import { serviceMessages } from "../../src/triton/grpc/fields.ts";
 import { type MessageJson, messageParts } from "../../src/triton/grpc/message-parts.ts";

@@ -2,13 +2,13 @@
 import { expect, test } from "bun:test";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
+import { atOnce } from "../../src/base/pieces.ts";
 import { HeldMessages } from "../../src/grpc/held-messages.ts";
 import { LateList, LateMap } from "../../src/protobuf/late-fields.ts";
 import type { ReadMessage } from "../../src/protobuf/message-reader.ts";
 import { MessageRefused, MessageRoom } from "../../src/protobuf/message-room.ts";
 import { NumberList } from "../../src/protobuf/number-list.ts";
 import { NotProtobuf } from "../../src/protobuf/wire.ts";
-import { atOnce } from "../../src/python/pieces.ts";
 import { type InferMessage, readInfer } from "../../src/triton/grpc/infer-request.ts";
 import { readMessage } from "../../src/triton/grpc/reading.ts";
 import { times } from "../size.ts";

@@ -1,7 +1,7 @@
 /** Is the server told of every stream that begins, so that what it leaves behind is collected? 2,000 left 60 MB. */
 import { expect, test } from "bun:test";
+import { VirtualClock } from "../../src/base/clock.ts";
 import type { GrpcCall } from "../../src/grpc/call.ts";
-import { VirtualClock } from "../../src/host/clock.ts";
 import { WaitingBytes } from "../../src/http/waiting-bytes.ts";
 import { Inference } from "../../src/triton/grpc/answers.ts";
 import { streamInferMethod } from "../../src/triton/grpc/stream-infer.ts";

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { VirtualClock } from "../../src/host/clock.ts";
+import { VirtualClock } from "../../src/base/clock.ts";
 import { clientShape, modelShape } from "../../src/repository/config/reshape.ts";
 import { TritonError } from "../../src/repository/config/status.ts";
 import type { InferAnswer } from "../../src/triton/server/request.ts";

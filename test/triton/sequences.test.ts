@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { atOnce } from "../../src/python/pieces.ts";
+import { atOnce } from "../../src/base/pieces.ts";
 import type { ModelConfig, SequenceBatching } from "../../src/repository/config/model-config.ts";
 import { wrongControls } from "../../src/repository/config/validate-sequences.ts";
 import type { SequenceBatcher } from "../../src/repository/scheduling/sequence-batcher.ts";

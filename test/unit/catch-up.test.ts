@@ -1,6 +1,6 @@
 /** Is who should have been woken long ago woken within a turn that lasts, once, in order, and nobody else? */
 import { afterEach, expect, test } from "bun:test";
-import { WallClock } from "../../src/host/clock.ts";
+import { WallClock } from "../../src/base/clock.ts";
 
 const clocks: WallClock[] = [];
 afterEach(() => {

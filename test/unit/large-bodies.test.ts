@@ -1,6 +1,7 @@
 /** Is what one client sends cut down before it holds the others up? Counted in pieces, bytes and turns, never in time. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
+import { atOnce, type Pieces } from "../../src/base/pieces.ts";
 import { IdSet } from "../../src/content/id-set.ts";
 import { packed, unpacked } from "../../src/content/packed-parts.ts";
 import { messagesToChat } from "../../src/dialects/anthropic/convert.ts";
@@ -18,7 +19,6 @@ import { HeaderFields } from "../../src/http/socket/fields.ts";
 import { IncomingRequest } from "../../src/http/socket/request.ts";
 import { Refused } from "../../src/python/errors.ts";
 import { parsePython } from "../../src/python/json.ts";
-import { atOnce, type Pieces } from "../../src/python/pieces.ts";
 import type { Limits } from "../../src/python/request.ts";
 import { ERRORS_KEPT, State } from "../../src/python/types.ts";
 import { validator } from "../../src/python/validate.ts";

@@ -1,8 +1,8 @@
 /** Log lines have the time in front, as the server has it that the role stands in for. */
 import { expect, test } from "bun:test";
+import { wallUs } from "../../src/base/clock.ts";
+import { timedLine } from "../../src/base/log-time.ts";
 import { endedLine } from "../../src/cli/serve/serve.ts";
-import { wallUs } from "../../src/host/clock.ts";
-import { timedLine } from "../../src/host/log-time.ts";
 
 // In the zone of the test's machine; Triton's time is UTC.
 const at = new Date(2026, 2, 7, 9, 5, 3, 40);

@@ -4,12 +4,12 @@ import fc from "fast-check";
 import type { AnswerContext } from "../../src/answer/context.ts";
 import type { Form } from "../../src/answer/form.ts";
 import { StreamedAnswer } from "../../src/answer/stream.ts";
+import { idsOf } from "../../src/base/random.ts";
 import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import { ChatForm, CompletionForm } from "../../src/dialects/openai/form.ts";
 import { StreamedLogprobs } from "../../src/dialects/responses/logprobs.ts";
 import { Finish, type Outcome } from "../../src/engine/types.ts";
 import { Logprobs, seededLogprobs } from "../../src/generation/logprobs.ts";
-import { idsOf } from "../../src/host/random.ts";
 import type { EventSink } from "../../src/http/sink.ts";
 
 const encoder = new TextEncoder();

@@ -1,8 +1,8 @@
 /** Is everybody told of a loop's steps, in the order of a step's life, and is nothing called that nobody wants? */
 import { expect, test } from "bun:test";
+import { VirtualClock } from "../../src/base/clock.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { type LoopObserver, together } from "../../src/engine/loop-observer.ts";
-import { VirtualClock } from "../../src/host/clock.ts";
 import { answers, configOf, debug, EOS, generationOf, promptOf } from "../sim/world.ts";
 
 test("calls that nobody wants are absent, one observer is called directly, several in their order", () => {

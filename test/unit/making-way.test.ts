@@ -4,10 +4,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
+import { DueTime } from "../../src/base/due-time.ts";
+import { MakingWay } from "../../src/base/making-way.ts";
 import { BpeEncoder } from "../../src/content/bpe.ts";
 import { createEncoder } from "../../src/content/encoder.ts";
-import { DueTime } from "../../src/host/due-time.ts";
-import { MakingWay } from "../../src/host/making-way.ts";
 
 const vocabularyBytes = new Uint8Array(readFileSync(new URL("../../build/vocabulary.bin", import.meta.url)));
 
@@ -93,7 +93,7 @@ test("an order wakes who waits for it, from another thread", async () => {
   const script = join(folder, "waiter.ts");
   writeFileSync(
     script,
-    `import { DueTime } from ${JSON.stringify(new URL("../../src/host/due-time.ts", import.meta.url).pathname)};
+    `import { DueTime } from ${JSON.stringify(new URL("../../src/base/due-time.ts", import.meta.url).pathname)};
     declare const self: Worker;
     self.onmessage = ({ data }) => {
       const due = new DueTime(data);

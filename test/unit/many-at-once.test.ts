@@ -1,8 +1,8 @@
 /** Many requests come in one turn of the event loop: is who should have been woken meanwhile woken between two of them? */
 import { afterEach, expect, test } from "bun:test";
 import net from "node:net";
+import { WallClock } from "../../src/base/clock.ts";
 import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
-import { WallClock } from "../../src/host/clock.ts";
 import { HttpServer } from "../../src/http/socket/server.ts";
 import { apiKeepAlive } from "../../src/http2/api.ts";
 import { Http2Server } from "../../src/http2/server.ts";

@@ -2,6 +2,8 @@
 import { afterEach, expect, test } from "bun:test";
 import net from "node:net";
 import { Elysia } from "elysia";
+import { WallClock } from "../../src/base/clock.ts";
+import { idsOf } from "../../src/base/random.ts";
 import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
 import type { ServeConfig } from "../../src/config/types.ts";
 import { renderChat } from "../../src/content/chat-template.ts";
@@ -9,8 +11,6 @@ import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import { openai } from "../../src/dialects/openai/routes.ts";
 import { Finish, type Generation, type Outcome, type Receiver } from "../../src/engine/types.ts";
 import { type Access, accessLine } from "../../src/front/front.ts";
-import { WallClock } from "../../src/host/clock.ts";
-import { idsOf } from "../../src/host/random.ts";
 import { hotRoutes } from "../../src/http/socket/hot.ts";
 import { HttpServer } from "../../src/http/socket/server.ts";
 

@@ -6,13 +6,13 @@ import type { AnswerContext } from "../../src/answer/context.ts";
 import type { Form } from "../../src/answer/form.ts";
 import { HeldIds } from "../../src/answer/held-ids.ts";
 import { StreamedAnswer } from "../../src/answer/stream.ts";
+import { idsOf } from "../../src/base/random.ts";
 import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import { MessagesForm } from "../../src/dialects/anthropic/form.ts";
 import { ChatForm, CompletionForm } from "../../src/dialects/openai/form.ts";
 import { Finish, type Outcome } from "../../src/engine/types.ts";
 import { Logprobs, seededLogprobs } from "../../src/generation/logprobs.ts";
 import type { OutputOptions } from "../../src/generation/output-options.ts";
-import { idsOf } from "../../src/host/random.ts";
 import type { EventSink } from "../../src/http/sink.ts";
 
 const encoder = new TextEncoder();

@@ -3,10 +3,10 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { dialectTables } from "../../scripts/dialect-tables.ts";
 import type { AnswerContext } from "../../src/answer/context.ts";
+import { VirtualClock } from "../../src/base/clock.ts";
+import { atOnceOrInTurns, firstOf, inTurns, type Pieces, Stops, turn } from "../../src/base/pieces.ts";
 import { chatPieces, completionPieces, readChat, readCompletion } from "../../src/dialects/openai/read.ts";
-import { VirtualClock } from "../../src/host/clock.ts";
 import { parsePython, plainPieces, pythonPieces } from "../../src/python/json.ts";
-import { atOnceOrInTurns, firstOf, inTurns, type Pieces, Stops, turn } from "../../src/python/pieces.ts";
 import { LIMITS } from "../limits.ts";
 
 const JSON_TYPE = "application/json";

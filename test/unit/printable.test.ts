@@ -3,8 +3,8 @@ import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
+import { PRINTED_LINE_MOST, printable, printableJson, printableLines } from "../../src/base/printable.ts";
 import { TerminalLine } from "../../src/cli/terminal-line.ts";
-import { PRINTED_LINE_MOST, printable, printableJson, printableLines } from "../../src/host/printable.ts";
 import { times } from "../size.ts";
 
 const UNSAFE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u;

@@ -1,6 +1,7 @@
 /** Is an order read as docs/scripts.md says, and what is wrong with one said where it is? How is one played? */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { VirtualClock } from "../../src/base/clock.ts";
 import { SAME_STEP } from "../../src/config/core-limits.ts";
 import {
   BrokenScript,
@@ -13,7 +14,6 @@ import {
   SILENT,
 } from "../../src/content/script.ts";
 import { Finish } from "../../src/engine/types.ts";
-import { VirtualClock } from "../../src/host/clock.ts";
 import { PlayedReceiver, rankedLogprobs, scriptIds, Together } from "../../src/orders/play.ts";
 import type { Repetition } from "../../src/python/request.ts";
 import { times } from "../size.ts";

@@ -1,7 +1,7 @@
 /** Are the slices of the calling thread shorter afterwards, and nothing else of it changed? Are those of the alarm's thread? */
 import { expect, test } from "bun:test";
 
-const HOST = new URL("../../src/host/", import.meta.url).pathname;
+const HOST = new URL("../../src/base/", import.meta.url).pathname;
 /** What the kernel says of a thread: `struct sched_attr`. */
 const CHILD = `
 import { dlopen, ptr } from "bun:ffi";

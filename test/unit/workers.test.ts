@@ -3,7 +3,7 @@ import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Clock, WallClock } from "../../src/host/clock.ts";
+import { type Clock, WallClock } from "../../src/base/clock.ts";
 import { OwnPage, openPage } from "../../src/metrics/shared.ts";
 import type { DiedLine } from "../../src/truth/schema.ts";
 import { closeDead, fileOfWorker } from "../../src/truth/worker-file.ts";

@@ -1,5 +1,7 @@
 /** `understudy check`: scrapes servers or reads files, looks at the laws, prints the table, writes the files. */
 import { statSync } from "node:fs";
+import { WallClock } from "../../base/clock.ts";
+import { fileAtMost } from "../../base/read-at-most.ts";
 import type { Parameters } from "../../check/case.ts";
 import { Checker } from "../../check/checker.ts";
 import { type NameMap, readNameMap } from "../../check/name-map.ts";
@@ -7,8 +9,6 @@ import { DEFAULT_MAX_BYTES } from "../../check/parse.ts";
 import { type CheckedTarget, checkTable, comparison, exitCode, json, junit, shortly } from "../../check/report.ts";
 import type { CheckOptions, Report } from "../../check/verdicts.ts";
 import { watch } from "../../check/watch.ts";
-import { WallClock } from "../../host/clock.ts";
-import { fileAtMost } from "../../host/read-at-most.ts";
 import { takeOptions } from "../../options/take-options.ts";
 import { TraceError } from "../../traces/trace.ts";
 import { onInterrupt } from "../interrupt.ts";

@@ -1,7 +1,7 @@
 /** Where do the results of `understudy load` go? Files are opened before the run, so that nobody waits for what cannot be written. */
 import { appendFileSync, existsSync, mkdirSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { printableJson } from "../../host/printable.ts";
+import { printableJson } from "../../base/printable.ts";
 import { stamp } from "../../load/result.ts";
 import type { Settings } from "../../load/settings.ts";
 import type { RequestRecord } from "../../load/types.ts";

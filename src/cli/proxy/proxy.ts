@@ -1,11 +1,12 @@
 /** `understudy proxy --to URL`: plans of faults before a real server, and a record of what passes. */
+
+import { epochSeconds, WallClock } from "../../base/clock.ts";
+import { takeOverOutput } from "../../base/line-writer.ts";
+import { whenOrphaned } from "../../base/parent.ts";
 import { openFaultRules } from "../../content/fixtures/fault-rules.ts";
 import type { Question } from "../../content/fixtures/match.ts";
 import { BrokenPlan, parsePlan, planByChance } from "../../faults/order.ts";
 import type { Plan } from "../../faults/types.ts";
-import { epochSeconds, WallClock } from "../../host/clock.ts";
-import { takeOverOutput } from "../../host/line-writer.ts";
-import { whenOrphaned } from "../../host/parent.ts";
 import { takeOptions } from "../../options/take-options.ts";
 import { Recorder } from "../../proxy/recorder.ts";
 import { ProxyServer } from "../../proxy/server.ts";

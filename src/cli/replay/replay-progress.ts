@@ -1,5 +1,5 @@
 /** How far is the replay? One line on a terminal, rewritten a few times a second. */
-import { wallUs } from "../../host/clock.ts";
+import { wallUs } from "../../base/clock.ts";
 import type { Trace } from "../../traces/trace.ts";
 import { TerminalLine } from "../terminal-line.ts";
 

@@ -1,10 +1,10 @@
 /** `understudy replay --role triton`: a trace's arrivals at a model of a repository, through Triton's schedulers in simulated time. */
 
+import { VirtualClock, WallClock, wallUs } from "../../base/clock.ts";
+import { printableJson } from "../../base/printable.ts";
+import { seeded } from "../../base/random.ts";
 import { findPreset } from "../../config/timing/presets.ts";
 import type { ServeConfig } from "../../config/types.ts";
-import { VirtualClock, WallClock, wallUs } from "../../host/clock.ts";
-import { printableJson } from "../../host/printable.ts";
-import { seeded } from "../../host/random.ts";
 import { freeText, inGroup } from "../../options/option.ts";
 import { takeOptions } from "../../options/take-options.ts";
 import { tritonServerConfig } from "../../options/triton-server-config.ts";

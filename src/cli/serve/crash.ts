@@ -3,13 +3,13 @@
  * and commands, in a file beside the process. The file's commands run in a new core, in Bun or Node.
  */
 import { writeFileSync } from "node:fs";
+import { textAtMost } from "../../base/read-at-most.ts";
 import type { EngineConfig } from "../../config/types.ts";
 import type { AnswerTables } from "../../content/answers.ts";
 import { REQUEST_NUMBERS, SUBMIT_NAMES } from "../../engine/core-request.ts";
 import type { CoreCommand, JournalText } from "../../engine/journal.ts";
 import { repeat } from "../../engine/repeat.ts";
 import type { EngineSnapshot } from "../../engine/types.ts";
-import { textAtMost } from "../../host/read-at-most.ts";
 
 const SCHEMA = 1;
 /** Left out of a line where it is so. */

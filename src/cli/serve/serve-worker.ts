@@ -2,8 +2,8 @@
 import { rmSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Place } from "../../app/place.ts";
-import { countFrom } from "../../host/clock.ts";
-import { takeOverOutput } from "../../host/line-writer.ts";
+import { countFrom } from "../../base/clock.ts";
+import { takeOverOutput } from "../../base/line-writer.ts";
 import type { App } from "../../roles/create-app.ts";
 import { Link } from "../../workers/link.ts";
 import type { WorkerSetup } from "../../workers/messages.ts";

@@ -4,19 +4,19 @@ import { resolve } from "node:path";
 import { version } from "../../../package.json";
 import { isBroken } from "../../app/broken-engine.ts";
 import type { Place } from "../../app/place.ts";
+import { WallClock, wallUs } from "../../base/clock.ts";
+import { OWN_DESCRIPTORS, openFileLimit } from "../../base/descriptors.ts";
+import { takeOverOutput } from "../../base/line-writer.ts";
+import { hostAndPort } from "../../base/listen-url.ts";
+import { timedLine } from "../../base/log-time.ts";
+import { whenOrphaned } from "../../base/parent.ts";
+import { logUnexpected } from "../../base/unexpected.ts";
 import type { Latencies } from "../../compat/llm-d-live.ts";
 import { readTls } from "../../config/certificates.ts";
 import { PortError } from "../../config/start-errors.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { CoreTooLarge } from "../../core/core.ts";
 import type { Admin } from "../../front/live-settings.ts";
-import { WallClock, wallUs } from "../../host/clock.ts";
-import { OWN_DESCRIPTORS, openFileLimit } from "../../host/descriptors.ts";
-import { takeOverOutput } from "../../host/line-writer.ts";
-import { hostAndPort } from "../../host/listen-url.ts";
-import { timedLine } from "../../host/log-time.ts";
-import { whenOrphaned } from "../../host/parent.ts";
-import { logUnexpected } from "../../host/unexpected.ts";
 import type { ServeValues } from "../../options/serve-options.ts";
 import type { App } from "../../roles/create-app.ts";
 import { unwritable } from "../../truth/log.ts";
@@ -114,7 +114,7 @@ export async function start(
   admin?: Admin,
 ): Promise<{ readonly app: App } | NotStarted> {
   const { createApp } = await import("../../roles/create-app.ts");
-  const { shortenSlices } = await import("../../host/short-slices.ts");
+  const { shortenSlices } = await import("../../base/short-slices.ts");
   shortenSlices();
   const stepLog = process.env.UNDERSTUDY_STEP_LOG;
   try {

@@ -1,6 +1,6 @@
 /** Which client goes through the cases? Your command, ours, or a pinned one of this checkout (test/clients/drivers). */
 import { existsSync, readFileSync } from "node:fs";
-import type { WallClock } from "../../host/clock.ts";
+import type { WallClock } from "../../base/clock.ts";
 import { ALIVE_PROTOCOL, aliveClient } from "../../stress/alive.ts";
 import { commandClient } from "../../stress/command.ts";
 import { referenceClient } from "../../stress/reference.ts";

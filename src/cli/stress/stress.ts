@@ -1,10 +1,10 @@
 /** `understudy stress`: a client goes through disturbed answers; the table says which it does not bear. */
 
+import { epochSeconds, WallClock } from "../../base/clock.ts";
+import { whenOrphaned } from "../../base/parent.ts";
+import { printableJson } from "../../base/printable.ts";
+import { textAtMost } from "../../base/read-at-most.ts";
 import { BrokenPlan } from "../../faults/parse.ts";
-import { epochSeconds, WallClock } from "../../host/clock.ts";
-import { whenOrphaned } from "../../host/parent.ts";
-import { printableJson } from "../../host/printable.ts";
-import { textAtMost } from "../../host/read-at-most.ts";
 import { takeOptions } from "../../options/take-options.ts";
 import { distinct, type StressCase, stressCase, stressCases } from "../../stress/cases.ts";
 import { junitOf } from "../../stress/junit.ts";

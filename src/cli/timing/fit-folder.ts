@@ -2,13 +2,13 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { builtFiles, textOf } from "../../app/text.ts";
+import { DueTime } from "../../base/due-time.ts";
 import { jsonObjectIn } from "../../config/json-object.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { RECORD_NAME } from "../../content/fixtures/recording.ts";
 import type { PromptPart } from "../../content/types.ts";
 import { isRecord, type PassedStream, passedStream } from "../../fit/records.ts";
 import { type FitRun, runOf } from "../../fit/run.ts";
-import { DueTime } from "../../host/due-time.ts";
 import { TraceError } from "../../traces/trace.ts";
 
 /** Size of all files together. */

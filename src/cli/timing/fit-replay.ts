@@ -1,10 +1,10 @@
 /** What would a benchmark have measured of an engine with this timing? And which coefficients do only whole runs tell? */
 import { levenbergMarquardt } from "ml-levenberg-marquardt";
+import { seeded } from "../../base/random.ts";
 import type { EngineConfig, Timing } from "../../config/types.ts";
 import { equationsOf, UNKNOWNS, type Unknown } from "../../fit/equations.ts";
 import type { FitRun } from "../../fit/run.ts";
 import { type Solution, solve } from "../../fit/solve.ts";
-import { seeded } from "../../host/random.ts";
 import { Replay } from "../../replay/replay.ts";
 import { TraceError, type TraceRequest } from "../../traces/trace.ts";
 

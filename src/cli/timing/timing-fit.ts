@@ -1,12 +1,12 @@
 /** `understudy timing fit`: which linear timing explains these benchmarks, and how well? The answer is replayed to find out. */
 import { readFileSync, statSync } from "node:fs";
 import wasm from "../../../build/core.wasm" with { type: "file" };
+import { fileAtMost } from "../../base/read-at-most.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { CoreTooLarge } from "../../core/core.ts";
 import { UNKNOWNS, type Unknown } from "../../fit/equations.ts";
 import { readRuns } from "../../fit/read.ts";
 import type { FitRun } from "../../fit/run.ts";
-import { fileAtMost } from "../../host/read-at-most.ts";
 import { parseFlags } from "../../options/flags.ts";
 import { inRole } from "../../options/given.ts";
 import { takeOptions } from "../../options/take-options.ts";

@@ -1,5 +1,5 @@
 /** `understudy truth`: reads the truth of a server or of a file, prints it, and compares it with what a tool measured. */
-import { WallClock } from "../../host/clock.ts";
+import { WallClock } from "../../base/clock.ts";
 import { type MeasuredUnit, readMeasured } from "../../load/measured-file.ts";
 import { columns } from "../../load/table.ts";
 import { TRUE_METRICS, type TrueTimes, trueTimes } from "../../load/true-times.ts";

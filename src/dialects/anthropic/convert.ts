@@ -3,9 +3,9 @@
  * (to_chat_completion_request). The values were checked; blocks stand as they came.
  */
 
+import { mapped, type Pieces } from "../../base/pieces.ts";
 import { pythonDumps } from "../../python/dumps.ts";
 import { badRequest, Refused } from "../../python/errors.ts";
-import { mapped, type Pieces } from "../../python/pieces.ts";
 import { repr } from "../../python/repr.ts";
 import type { Values } from "../../python/validate.ts";
 import { get, isDict, isList, type PlainDict, type PythonDict, type PythonValue, truthy } from "../../python/value.ts";

@@ -2,8 +2,8 @@
 
 import { type AnswerContext, type Ending, endingOf } from "../../answer/context.ts";
 import type { ChoiceSoFar, Form, Frame, Piece, WholeChoice } from "../../answer/form.ts";
+import type { Ids } from "../../base/random.ts";
 import { escapeJson } from "../../content/vocabulary.ts";
-import type { Ids } from "../../host/random.ts";
 import type { CallDelta } from "../../parsers/output.ts";
 import { paused, pausedInChatStream } from "../../python/errors.ts";
 import type { ErrorAnswer } from "../../python/request.ts";

@@ -1,7 +1,7 @@
 /** How are bodies of `/v1/messages` and of `count_tokens` read? On the loop, those of messages in the reading thread too. */
 import type { ReadingHost } from "../../answer/dialect.ts";
+import { atOnce, type Pieces } from "../../base/pieces.ts";
 import { badRequest, Refused } from "../../python/errors.ts";
-import { atOnce, type Pieces } from "../../python/pieces.ts";
 import type { BodyKind } from "../../python/read-body.ts";
 import { repr } from "../../python/repr.ts";
 import type { ChatRequest, Limits } from "../../python/request.ts";

@@ -2,6 +2,8 @@
  * What vectors do texts have? POST `/v1/embeddings` in OpenAI's form with vLLM 0.33's errors, for clients of a model that
  * has both (`--embedding-dimensions`). No request of these reaches the engine.
  */
+
+import { inTurns, mapped, type Pieces } from "../../base/pieces.ts";
 import { embedding } from "../../content/embedding.ts";
 import { Bodies } from "../../front/body.ts";
 import { answered, type CheckedFields, type Desk, fitting } from "../../front/checked.ts";
@@ -10,7 +12,6 @@ import { JsonParts } from "../../front/send-parts.ts";
 import { checkPromptText, promptTooLong } from "../../generation/limits.ts";
 import { emptyPrompt, unknownId } from "../../generation/sampling.ts";
 import { badRequest, engineDead, Refused, validationRefusal } from "../../python/errors.ts";
-import { inTurns, mapped, type Pieces } from "../../python/pieces.ts";
 import type { ErrorAnswer } from "../../python/request.ts";
 import { optional, record, required, union } from "../../python/structures.ts";
 import { int, list, literal, nullable, type Type, text } from "../../python/types.ts";

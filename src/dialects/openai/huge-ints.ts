@@ -1,5 +1,5 @@
 /** Which ints of a request are too large for what vLLM sends to its engine? */
-import { ITEMS_OF_A_PIECE, type Pieces } from "../../python/pieces.ts";
+import { ITEMS_OF_A_PIECE, type Pieces } from "../../base/pieces.ts";
 import { type Int, isDict, isList, isSmall, PythonFloat, type PythonValue } from "../../python/value.ts";
 
 export const isHuge = (value: Int | null, exact: boolean) => typeof value === "bigint" && hasHugeInt(value, exact);

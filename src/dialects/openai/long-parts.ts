@@ -1,6 +1,7 @@
 /** What of a request takes long where it is large? Tools, names for the template, lists of ids, arguments of any shape: at once, or in pieces. */
+
+import { atOnce, mapped, type Pieces } from "../../base/pieces.ts";
 import { idListPieces, idLists } from "../../generation/lists.ts";
-import { atOnce, mapped, type Pieces } from "../../python/pieces.ts";
 import type { ChatRequest, Limits } from "../../python/request.ts";
 import { toPlainPieces } from "../../python/value.ts";
 import { toolDict } from "./field-types.ts";

@@ -2,8 +2,8 @@
 
 import type { ChatChanges } from "../../answer/dialect.ts";
 import type { BodyReader, Form } from "../../answer/form.ts";
+import type { Pieces } from "../../base/pieces.ts";
 import { Refused } from "../../python/errors.ts";
-import type { Pieces } from "../../python/pieces.ts";
 import { type BodyKind, type ReadBody, readerOf } from "../../python/read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../../python/request.ts";
 import { FAIL } from "../../python/types.ts";

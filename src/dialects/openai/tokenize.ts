@@ -2,6 +2,8 @@
  * Which ids is a text, and which text are ids? POST `/tokenize` and `/detokenize` of vLLM 0.33
  * (`entrypoints/serve/tokenize/protocol.py`, `serving.py`). No request of these reaches the engine.
  */
+
+import { inTurns, mapped, type Pieces } from "../../base/pieces.ts";
 import { byteCharacters } from "../../content/byte-characters.ts";
 import type { PromptPart } from "../../content/types.ts";
 import { Bodies } from "../../front/body.ts";
@@ -11,7 +13,6 @@ import type { Context } from "../../front/http.ts";
 import { JsonParts } from "../../front/send-parts.ts";
 import { decodedParts, incompatible } from "../../generation/prompts.ts";
 import { Refused } from "../../python/errors.ts";
-import { inTurns, mapped, type Pieces } from "../../python/pieces.ts";
 import type { Limits } from "../../python/request.ts";
 import { optional, record, required, union } from "../../python/structures.ts";
 import { bool, dict, list, nullable, object, type Type, text } from "../../python/types.ts";

@@ -1,10 +1,11 @@
 /** Which ids does a body of `/detokenize` hold? In the reading thread: five million of them are twenty megabytes. */
+
+import { atOnce, type Pieces } from "../../base/pieces.ts";
 import { type CheckedFields, fitting } from "../../front/checked.ts";
 import { checkModel } from "../../front/models.ts";
 import type { ThreadAnswer } from "../../front/reading/messages.ts";
 import type { BodyText } from "../../python/body-text.ts";
 import { badRequest, Refused, validationRefusal } from "../../python/errors.ts";
-import { atOnce, type Pieces } from "../../python/pieces.ts";
 import { isJson, readJson } from "../../python/read-body.ts";
 import type { ErrorAnswer, Limits } from "../../python/request.ts";
 import { optional, record, required } from "../../python/structures.ts";

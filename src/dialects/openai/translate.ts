@@ -5,6 +5,7 @@
 
 import { thresholdOf } from "../../answer/cache-threshold.ts";
 import type { ChatChanges } from "../../answer/dialect.ts";
+import type { Pieces } from "../../base/pieces.ts";
 import { checkModel } from "../../front/models.ts";
 import {
   constraintError,
@@ -18,7 +19,6 @@ import { badWordsOf } from "../../generation/lists.ts";
 import { orderOf, repetitionOf } from "../../generation/told.ts";
 import { thinksWith } from "../../parsers/reasoning-rules.ts";
 import { badRequest, Refused, validationRefusal } from "../../python/errors.ts";
-import type { Pieces } from "../../python/pieces.ts";
 import type {
   ChatMessage,
   ChatRequest,

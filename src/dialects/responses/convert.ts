@@ -3,9 +3,9 @@
  * (construct_input_messages) and `protocol.py` (to_sampling_params). The values were checked; items stand as they came.
  */
 
+import { ITEMS_OF_A_PIECE, mapped, type Pieces } from "../../base/pieces.ts";
 import { pythonDumps } from "../../python/dumps.ts";
 import { validationRefusal } from "../../python/errors.ts";
-import { ITEMS_OF_A_PIECE, mapped, type Pieces } from "../../python/pieces.ts";
 import type { Values } from "../../python/validate.ts";
 import { get, isDict, isList, type PlainDict, type PythonDict, type PythonValue, truthy } from "../../python/value.ts";
 import type { responsesFields } from "./fields.ts";

@@ -3,7 +3,7 @@
 import { type AnswerContext, type Ending, endingOf, logprobsOf } from "../../answer/context.ts";
 import type { Background, ChoiceSoFar, Form, Piece, WholeChoice } from "../../answer/form.ts";
 import { LongTexts, SHORT_CANDIDATES } from "../../answer/long-body.ts";
-import type { Ids } from "../../host/random.ts";
+import type { Ids } from "../../base/random.ts";
 import type { CallDelta } from "../../parsers/output.ts";
 import type { ChatRequest, ErrorAnswer } from "../../python/request.ts";
 import type { Before } from "./convert.ts";

@@ -1,7 +1,7 @@
 /** How is a body of `/v1/responses` read? On the loop, or in the reading thread, which knows no response that is kept. */
 import type { ReadingHost } from "../../answer/dialect.ts";
+import { atOnce, type Pieces } from "../../base/pieces.ts";
 import { badRequest, errorAnswer, Refused } from "../../python/errors.ts";
-import { atOnce, type Pieces } from "../../python/pieces.ts";
 import type { BodyKind } from "../../python/read-body.ts";
 import type { ChatRequest, ErrorAnswer, Limits } from "../../python/request.ts";
 import { validator } from "../../python/validate.ts";

@@ -1,7 +1,7 @@
 /** What of a request does every body of its response repeat? Its fields as JSON, made once: a stream says them three times. */
 
+import { mapped, type Pieces } from "../../base/pieces.ts";
 import { escapeJson } from "../../content/vocabulary.ts";
-import { mapped, type Pieces } from "../../python/pieces.ts";
 import { reprFloat } from "../../python/repr.ts";
 import { get, isDict, type PythonDict, type PythonValue, toPlain, toPlainPieces } from "../../python/value.ts";
 import type { ResponsesValues } from "./convert.ts";

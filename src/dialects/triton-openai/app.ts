@@ -3,13 +3,13 @@
  * as any other client does, so that they count it.
  */
 import { Elysia } from "elysia";
+import type { EventLoopTurns } from "../../base/pieces.ts";
 import type { TritonOpenAiConfig } from "../../config/triton-server.ts";
 import { frontOf } from "../../http/front-of.ts";
 import { gatheredBody } from "../../http/gathered-body.ts";
 import { type Handler, routes } from "../../http/routes.ts";
 import type { Context } from "../../http/sink.ts";
 import type { WaitingBytes } from "../../http/waiting-bytes.ts";
-import type { EventLoopTurns } from "../../python/pieces.ts";
 import { TritonError } from "../../repository/config/status.ts";
 import { EventQueue } from "../../triton/server/event-queue.ts";
 import type { InferAnswer, InferInput, InferRequest } from "../../triton/server/request.ts";

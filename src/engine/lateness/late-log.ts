@@ -1,5 +1,5 @@
 /** What could the server not hold? A line at most every ten seconds, while steps are late: how many, how much, and why. */
-import type { Cancel, Clock } from "../../host/clock.ts";
+import type { Cancel, Clock } from "../../base/clock.ts";
 import { CAUSE_NAMES, type Cause, LATE_US } from "./causes.ts";
 
 /** From the first late step to the line that tells of it and of all that follow meanwhile. */

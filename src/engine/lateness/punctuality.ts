@@ -1,5 +1,5 @@
 /** Who looks into late steps? Finds the cause of each, and has a line written about them now and then. */
-import type { Clock } from "../../host/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { EndingStep, LoopObserver } from "../loop-observer.ts";
 import { Causes, type ProcessorTimes } from "./causes.ts";
 import { LateLog } from "./late-log.ts";

@@ -3,8 +3,8 @@
  * neither work nor garbage of the loop's, and goes with the thread when that has had nothing to do for a while. It is given
  * a body as it comes, and answers with a refusal, or with what the loop needs of it: ids, and texts in one piece.
  */
-import { onThreadEnd } from "../../host/thread-end.ts";
-import { logUnexpected } from "../../host/unexpected.ts";
+import { onThreadEnd } from "../../base/thread-end.ts";
+import { logUnexpected } from "../../base/unexpected.ts";
 import type { Backend } from "../kernel/backend.ts";
 import type { FromThread, ThreadAnswer, ThreadOrder, ThreadStart, ToThread } from "./messages.ts";
 

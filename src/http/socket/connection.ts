@@ -2,8 +2,9 @@
  * What happens on one connection? Requests in, answers out in their order, refusals of what is no HTTP, and its end:
  * as uvicorn 0.54 does it (`protocols/http/httptools_impl.py`).
  */
+
+import { logUnexpected } from "../../base/unexpected.ts";
 import type { Aftermath } from "../../faults/types.ts";
-import { logUnexpected } from "../../host/unexpected.ts";
 import { PART_BYTES, type Unfinished, type Unfinishing } from "../unfinished.ts";
 import { Exchange, type ExchangeConnection } from "./exchange.ts";
 import type { Head } from "./fields.ts";

@@ -3,11 +3,11 @@
  * Routes are those of the application that it is given.
  */
 
+import type { Clock } from "../../base/clock.ts";
+import { giveConnection, takeConnection } from "../../base/descriptors.ts";
+import { logUnexpected } from "../../base/unexpected.ts";
 import type { TlsFiles } from "../../config/certificates.ts";
 import type { FrontLimits } from "../../config/front-limits.ts";
-import type { Clock } from "../../host/clock.ts";
-import { giveConnection, takeConnection } from "../../host/descriptors.ts";
-import { logUnexpected } from "../../host/unexpected.ts";
 import { deadlines, type Expiring, pacing, type Timer } from "../deadlines.ts";
 import { hostCheck, INVALID_HOST } from "../host-check.ts";
 import type { EventSink, FaultOrder, HeldBytes, HotRoutes, HttpFront, PartSink, SinkEvents } from "../sink.ts";

@@ -3,8 +3,9 @@
  * (`readers.ts`) says what each event means in its API. Any JSON may stand in any place of an answer: it becomes a failed
  * request with a reason, never an error of ours.
  */
+
+import { ByteBudget } from "../../base/growing-bytes.ts";
 import { jsonObjectIn, type LooseObject, shownJson } from "../../config/json-object.ts";
-import { ByteBudget } from "../../host/growing-bytes.ts";
 import { quoted } from "../requests/quoted.ts";
 import type { FailureClass, RequestRecord, Turn } from "../types.ts";
 import { errorIn } from "./error-forms.ts";

@@ -3,7 +3,7 @@
  * fields of an event are joined, comments and other fields are ignored. Of an event's type only `error` counts. Takes pieces of any size. An event that lies whole
  * in a piece is not copied; of others at most `EVENT_LIMIT` bytes are held.
  */
-import { type ByteBudget, GrowingBytes } from "../../host/growing-bytes.ts";
+import { type ByteBudget, GrowingBytes } from "../../base/growing-bytes.ts";
 
 /** Most bytes of a line, and of the data of one event. */
 export const EVENT_LIMIT = 1 << 22;

@@ -2,7 +2,7 @@
  * Which prompts are made up, and how long are they? `random` and `prefix_repetition` with the rules of vLLM 0.33
  * (`benchmarks/datasets`: RandomDataset, PrefixRepetitionRandomDataset), and conversations of several turns.
  */
-import type { Random } from "../../host/random.ts";
+import type { Random } from "../../base/random.ts";
 import { TO_THE_END } from "../body.ts";
 import type { Turn } from "../types.ts";
 import { draw, type PromptWriter, type Streams, type Symbols } from "./text.ts";

@@ -1,5 +1,5 @@
 /** What does a prompt of so many tokens say? Token ids where the server takes them, else words, as exactly as its tokenizer lets us. */
-import { type Random, seeded } from "../../host/random.ts";
+import { type Random, seeded } from "../../base/random.ts";
 import { TraceError } from "../../traces/trace.ts";
 import { WORDS } from "./words.ts";
 

@@ -1,5 +1,5 @@
 /** How long does somebody think before the next turn? */
-import type { Random } from "../../host/random.ts";
+import type { Random } from "../../base/random.ts";
 
 export type ThinkTime =
   | { readonly kind: "constant" | "exponential"; readonly meanUs: number }

@@ -1,5 +1,5 @@
 /** Shortens texts of a server for messages, so that an answer of any size fits on one line. */
-import { printable } from "../../host/printable.ts";
+import { printable } from "../../base/printable.ts";
 
 const QUOTED_MOST = 120;
 

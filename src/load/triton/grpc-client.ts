@@ -3,8 +3,8 @@
  * connections of `node:http2`. Records are those of `client.ts`.
  */
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:http2";
-import type { Cancel, Clock } from "../../host/clock.ts";
-import { listenUrl } from "../../host/listen-url.ts";
+import type { Cancel, Clock } from "../../base/clock.ts";
+import { listenUrl } from "../../base/listen-url.ts";
 import { TraceError } from "../../traces/trace.ts";
 import { Answer, Patterns } from "../answers/answer.ts";
 import { READERS } from "../answers/readers.ts";

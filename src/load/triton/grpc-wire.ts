@@ -1,6 +1,6 @@
 /** Writes and reads messages of `inference.GRPCInferenceService` by the numbers of their fields, with protobuf's own reader. */
 import { BinaryReader, BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
-import { type ByteBudget, GrowingBytes } from "../../host/growing-bytes.ts";
+import { type ByteBudget, GrowingBytes } from "../../base/growing-bytes.ts";
 import { bytesOfTensor, type FilledTensor, inputOf, type TritonInput, type TritonInputs } from "./tensors.ts";
 
 const HEAD_BYTES = 5;

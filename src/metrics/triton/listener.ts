@@ -3,9 +3,9 @@
  * for any other method, as tritonserver 2.51 (`http_server.cc`, `HTTPMetricsServer`), in the bytes of its library.
  */
 import { Elysia } from "elysia";
+import { logUnexpected } from "../../base/unexpected.ts";
 import type { FrontLimits } from "../../config/front-limits.ts";
 import { FRONT_LIMITS } from "../../config/front-limits.ts";
-import { logUnexpected } from "../../host/unexpected.ts";
 import { frontOf } from "../../http/front-of.ts";
 import type { Context } from "../../http/sink.ts";
 import { evhtp } from "../../http/socket/evhtp.ts";

@@ -3,7 +3,7 @@
  * and counts are those of the server; time jumps from one event to the next.
  */
 import { pause } from "../../app/parts.ts";
-import type { Clock, VirtualClock } from "../../host/clock.ts";
+import type { Clock, VirtualClock } from "../../base/clock.ts";
 import { maxBatchSize } from "../../repository/config/model-config.ts";
 import { TritonError } from "../../repository/config/status.ts";
 import { datatypeOf, ELEMENT_BYTES, elementCount, packTexts } from "../../repository/tensors/datatypes.ts";

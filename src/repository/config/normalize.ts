@@ -2,7 +2,7 @@
  * What does a configuration mean where it says nothing? Names, backend, file, policies, instances: `GetNormalizedModelConfig`
  * and `NormalizeInstanceGroup` of `model_config_utils.cc` (2026): GPUs are there where a group asks for them.
  */
-import { mapped, type Pieces } from "../../python/pieces.ts";
+import { mapped, type Pieces } from "../../base/pieces.ts";
 import { BACKENDS, backendOfFile, backendOfPlatform } from "./backends.ts";
 import type { InstanceGroup, ModelConfig } from "./model-config.ts";
 import type { ConfigMessage } from "./pbtxt.ts";

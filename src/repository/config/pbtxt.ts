@@ -2,7 +2,7 @@
  * What does a `config.pbtxt` say? Protobuf's text format (`text_format.cc`), held against the fields of the schema: lists
  * with and without brackets, `{ }` and `< >`, maps as entries, adjacent strings, comments. Errors in protobuf's words.
  */
-import { atOnce, type Pieces } from "../../python/pieces.ts";
+import { atOnce, type Pieces } from "../../base/pieces.ts";
 import { type ConfigField, enums, fieldNamed, messages } from "./schema.ts";
 
 /** Only fields that are set; a list and a map that are set are arrays and objects. */

@@ -1,6 +1,6 @@
 /** Are two configurations the same? Their digests tell: a large one is neither kept as a text nor made one in one go. */
 import { createHash } from "node:crypto";
-import type { Pieces } from "../../python/pieces.ts";
+import type { Pieces } from "../../base/pieces.ts";
 import { isSmall, type PythonValue } from "../../python/value.ts";
 import type { Value } from "./pbtxt.ts";
 

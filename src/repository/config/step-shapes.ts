@@ -1,5 +1,5 @@
 /** Which shape must a step's output have so that the next step of the ensemble takes it? */
-import { ITEMS_OF_A_PIECE, type Pieces } from "../../python/pieces.ts";
+import { ITEMS_OF_A_PIECE, type Pieces } from "../../base/pieces.ts";
 import type { ModelConfig, TensorConfig } from "./model-config.ts";
 
 type Shape = [model: string, output: string, dims: readonly number[]];

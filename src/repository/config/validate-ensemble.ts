@@ -1,5 +1,5 @@
 /** Does an ensemble's graph hold together? `ValidateEnsembleSchedulingConfig` of `model_config_utils.cc` (2026), in its words. */
-import { firstOf, ITEMS_OF_A_PIECE, type Pieces } from "../../python/pieces.ts";
+import { firstOf, ITEMS_OF_A_PIECE, type Pieces } from "../../base/pieces.ts";
 import type { ModelConfig } from "./model-config.ts";
 
 interface Tensor {

@@ -1,5 +1,5 @@
 /** What is wrong with the control inputs of sequences? `model_config_utils.cc` (2026), in its words and its order. */
-import { ITEMS_OF_A_PIECE, type Pieces } from "../../python/pieces.ts";
+import { ITEMS_OF_A_PIECE, type Pieces } from "../../base/pieces.ts";
 import type { SequenceBatching } from "./model-config.ts";
 
 const FLAGS = ["CONTROL_SEQUENCE_START", "CONTROL_SEQUENCE_END", "CONTROL_SEQUENCE_READY"];

@@ -2,7 +2,7 @@
  * Do the steps of an ensemble fit the models that they name? `ValidateEnsembleConfig` of `ensemble_utils.cc` (core 73aad7c3348d,
  * 2026), in its words. A model whose configuration names no tensors is not looked into: the real one has them of its file.
  */
-import { firstOf, mapped, type Pieces } from "../../python/pieces.ts";
+import { firstOf, mapped, type Pieces } from "../../base/pieces.ts";
 import type { EnsembleStep, ModelConfig, TensorConfig } from "./model-config.ts";
 import { maxBatchSize } from "./model-config.ts";
 import { byName } from "./step-shapes.ts";

@@ -2,7 +2,7 @@
  * What is wrong with a configuration that is seen only when a version loads? `ValidateInstanceGroup` and `ValidateModelIOConfig`
  * of `model_config_utils.cc` (2026): its tensors and instances, which a backend may complete until then. So 2.51 was seen to do.
  */
-import { firstOf, type Pieces } from "../../python/pieces.ts";
+import { firstOf, type Pieces } from "../../base/pieces.ts";
 import type { BatchTensor, ModelConfig, TensorConfig } from "./model-config.ts";
 import { maxBatchSize } from "./model-config.ts";
 

@@ -3,7 +3,7 @@
  * `ValidateModelMetrics` of `model_config_utils.cc` (2026). Ensembles: `validate-ensemble.ts`, sequences'
  * controls: `validate-sequences.ts`.
  */
-import { firstOf, type Pieces } from "../../python/pieces.ts";
+import { firstOf, type Pieces } from "../../base/pieces.ts";
 import { BACKENDS } from "./backends.ts";
 import type { DynamicBatching, ModelConfig, QueuePolicy } from "./model-config.ts";
 import { maxBatchSize } from "./model-config.ts";

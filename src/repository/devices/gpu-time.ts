@@ -2,7 +2,7 @@
  * The computing time of one GPU, divided equally among the jobs that run at the same time, as a real GPU divides it among
  * processes: with two jobs each takes twice as long.
  */
-import type { Clock } from "../../host/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 
 interface Job {
   /** Value of `#workUs` at which the job is done. */

@@ -1,5 +1,5 @@
 /** The GPUs that models have asked for: their computing time, and how much of it was used. */
-import type { Clock } from "../../host/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import { GpuTime } from "./gpu-time.ts";
 
 interface Use {

@@ -1,5 +1,5 @@
 /** How long do requests run of what has ended, or is to end? */
-import type { Clock } from "../../host/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 
 interface Live {
   /** Requests that have not had their last response. */

@@ -2,8 +2,8 @@
 import { type Dirent, existsSync, opendirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parse } from "yaml";
+import { atOnce, type Pieces } from "../../base/pieces.ts";
 import { PythonJsonError, plainPieces } from "../../python/json.ts";
-import { atOnce, type Pieces } from "../../python/pieces.ts";
 import { configFromJson, withoutLastCommas } from "../config/config-json.ts";
 import { isDecoupled, isEnsemble, isLlmApi, type ModelConfig } from "../config/model-config.ts";
 import { normalized } from "../config/normalize.ts";

@@ -1,5 +1,5 @@
 /** How does Triton take values out of JSON? With its words where they are of another kind: `triton_json.h` of its common library. */
-import type { Pieces } from "../../python/pieces.ts";
+import type { Pieces } from "../../base/pieces.ts";
 import { internal, TritonError } from "../config/status.ts";
 import { fromBytesText } from "./datatypes.ts";
 import { JsonMembers, type JsonNode, LongList, Real } from "./json-nodes.ts";

@@ -2,7 +2,7 @@
  * How is a large document read without holding up others? Value by value, with what is open kept on a stack, and a window of
  * the body as text: the parser's own words, numbers and errors, in pieces.
  */
-import type { Pieces } from "../../python/pieces.ts";
+import type { Pieces } from "../../base/pieces.ts";
 import { Code } from "./json-codes.ts";
 import { JsonMembers, type JsonNode, LongList, SHORT_LIST } from "./json-nodes.ts";
 import { HELD, RapidJsonError, RapidJsonParser } from "./rapid-json.ts";

@@ -1,5 +1,5 @@
 /** How do many elements become JSON, and JSON many elements, without holding up others? As in `tensor-json.ts`, a part at a time. */
-import type { Pieces } from "../../python/pieces.ts";
+import type { Pieces } from "../../base/pieces.ts";
 import { internal, TritonError } from "../config/status.ts";
 import { asBytesText, within } from "./access.ts";
 import {

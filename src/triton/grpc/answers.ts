@@ -1,8 +1,9 @@
 /** Shared by unary and streamed inference: reads requests, hands them to the server, counts them, and prepares their outputs. */
+
+import type { Pieces } from "../../base/pieces.ts";
 import type { GrpcCall } from "../../grpc/call.ts";
 import type { GrpcCode, GrpcStatus } from "../../grpc/status.ts";
 import type { MessageRoom } from "../../protobuf/message-room.ts";
-import type { Pieces } from "../../python/pieces.ts";
 import { maxBatchSize } from "../../repository/config/model-config.ts";
 import { invalidArg, type StatusCode, TritonError } from "../../repository/config/status.ts";
 import type { VersionNumber } from "../../repository/models/table.ts";

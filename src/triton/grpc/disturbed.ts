@@ -1,10 +1,10 @@
 /** Are the answers of a call disturbed (docs/faults.md)? It is known with the first message; what comes until then is held. */
 
+import type { Clock } from "../../base/clock.ts";
 import { ORDER_HEADER } from "../../front/order-header.ts";
 import type { CallHandler, GrpcCall } from "../../grpc/call.ts";
 import type { GrpcMethod } from "../../grpc/server.ts";
 import type { GrpcCode } from "../../grpc/status.ts";
-import type { Clock } from "../../host/clock.ts";
 import { pacing } from "../../http/deadlines.ts";
 import type { ChosenFaults } from "../../orders/fault-orders.ts";
 import type { ServerAround } from "../server/around.ts";

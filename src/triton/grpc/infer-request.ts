@@ -3,9 +3,9 @@
  * words and its order.
  */
 
+import type { Pieces } from "../../base/pieces.ts";
 import type { MessageRoom } from "../../protobuf/message-room.ts";
 import type { NumberArray, NumberList } from "../../protobuf/number-list.ts";
-import type { Pieces } from "../../python/pieces.ts";
 import { invalidArg, TritonError } from "../../repository/config/status.ts";
 import {
   type Datatype,

@@ -2,8 +2,9 @@
  * How does an answer beside inference look on the wire? Written by the table of fields, bit by bit: what the library would write,
  * byte for byte, without holding up others where a list in it is long.
  */
+
+import type { Pieces } from "../../base/pieces.ts";
 import { MESSAGE_HEAD_BYTES } from "../../grpc/incoming.ts";
-import type { Pieces } from "../../python/pieces.ts";
 import { type ConfigField, enums, messages } from "../../repository/config/schema.ts";
 import { serviceMessages } from "./fields.ts";
 import { MessageBuffer, tag } from "./message-buffer.ts";

@@ -1,12 +1,13 @@
 /** The methods of port 8001 by their paths: those of `inference.GRPCInferenceService` and `grpc.health.v1.Health`. */
+
+import type { Clock } from "../../base/clock.ts";
+import { inTurns } from "../../base/pieces.ts";
 import type { CallHandler, GrpcCall } from "../../grpc/call.ts";
 import { encodingOf } from "../../grpc/compression.ts";
 import { MESSAGE_HEAD_BYTES } from "../../grpc/incoming.ts";
 import type { GrpcMethod } from "../../grpc/server.ts";
 import type { GrpcStatus } from "../../grpc/status.ts";
-import type { Clock } from "../../host/clock.ts";
 import type { MessageRoom } from "../../protobuf/message-room.ts";
-import { inTurns } from "../../python/pieces.ts";
 import { TritonError } from "../../repository/config/status.ts";
 import type { ServerAround } from "../server/around.ts";
 import { Inference, statusOf } from "./answers.ts";

@@ -2,7 +2,7 @@
  * What do `/generate` and `/generate_stream` do? A flat JSON object becomes tensors and parameters, each response an object or
  * an event: `http_server.cc`, `HandleGenerate` (2026). Errors of an accepted request are 400 whatever their code, as in 2.51.
  */
-import { atOnce, ITEMS_OF_A_PIECE, inTurns, isLarge, type Pieces } from "../../python/pieces.ts";
+import { atOnce, ITEMS_OF_A_PIECE, inTurns, isLarge, type Pieces } from "../../base/pieces.ts";
 import type { PlainText } from "../../repository/behaviours/behaviour.ts";
 import { maxBatchSize } from "../../repository/config/model-config.ts";
 import { invalidArg, TritonError } from "../../repository/config/status.ts";

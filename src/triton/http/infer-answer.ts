@@ -1,5 +1,5 @@
 /** How does an answer of `/infer` look? JSON, then the tensors that are wanted as they are: `http_server.cc`, `FinalizeResponse`. */
-import type { Pieces } from "../../python/pieces.ts";
+import type { Pieces } from "../../base/pieces.ts";
 import type { ClassLabels } from "../../repository/models/labels.ts";
 import { classified } from "../../repository/tensors/classified.ts";
 import { type Datatype, type Tensor, toBytesText } from "../../repository/tensors/datatypes.ts";

@@ -2,7 +2,7 @@
  * What does the body of `/infer` ask for? JSON, then tensors as they stand in memory; every mix of both: `http_server.cc`,
  * `ParseJsonTritonIO` and `ParseJsonTritonParams` (2026), in its words and its order.
  */
-import { ITEMS_OF_A_PIECE, type Pieces } from "../../python/pieces.ts";
+import { ITEMS_OF_A_PIECE, type Pieces } from "../../base/pieces.ts";
 import { invalidArg } from "../../repository/config/status.ts";
 import type { VersionFacts } from "../../repository/config/versions.ts";
 import {

@@ -1,7 +1,7 @@
 /** What does `POST /v2/models/M/infer` do? `http_server.cc`, `HandleInfer` (2026), and what 2.51 was seen to answer. */
 import { Readable } from "node:stream";
 import { createDeflate, createGzip, deflateSync, gzipSync } from "node:zlib";
-import { inTurns, isLarge, type Pieces } from "../../python/pieces.ts";
+import { inTurns, isLarge, type Pieces } from "../../base/pieces.ts";
 import { isDecoupled, maxBatchSize } from "../../repository/config/model-config.ts";
 import { HTTP_STATUS, internal, invalidArg, TritonError } from "../../repository/config/status.ts";
 import type { VersionNumber } from "../../repository/models/table.ts";

@@ -1,5 +1,5 @@
 /** What do the paths of server, models and repository answer? Metadata, readiness, configuration, statistics, index, load, unload. */
-import { inTurns, isLarge, type Pieces } from "../../python/pieces.ts";
+import { inTurns, isLarge, type Pieces } from "../../base/pieces.ts";
 import { configTexts } from "../../repository/config/config-json.ts";
 import { internal, invalidArg, TritonError } from "../../repository/config/status.ts";
 import { asBoolean, asBytesText, documentInPieces, documentOf, find } from "../../repository/tensors/access.ts";

@@ -1,6 +1,7 @@
 /** How does a folder become a model that serves? Its behaviour, its scheduler, its instances, its warm-up. */
+
+import { type EventLoopTurns, inTurns, type Pieces } from "../../base/pieces.ts";
 import type { TritonLoadTime } from "../../config/triton-server.ts";
-import { type EventLoopTurns, inTurns, type Pieces } from "../../python/pieces.ts";
 import type { ModelHost } from "../../repository/behaviours/behaviour.ts";
 import { behaviourOf, type FoundBehaviour, saysBehaviour } from "../../repository/behaviours/table.ts";
 import { BACKENDS } from "../../repository/config/backends.ts";

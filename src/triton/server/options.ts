@@ -1,8 +1,9 @@
 /** What is a server of models given? Its configuration, and what it needs of the process around it. */
+
+import type { Clock } from "../../base/clock.ts";
+import type { EventLoopTurns } from "../../base/pieces.ts";
 import type { TritonServerConfig } from "../../config/triton-server.ts";
-import type { Clock } from "../../host/clock.ts";
 import type { QuantileTarget } from "../../metrics/triton/quantiles.ts";
-import type { EventLoopTurns } from "../../python/pieces.ts";
 import type { DeviceMemoryOptions } from "../../repository/devices/device-memory.ts";
 import type { LoadAround } from "./load.ts";
 

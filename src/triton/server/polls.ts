@@ -2,7 +2,7 @@
  * What does a server do that polls its repository? What is new or has changed is loaded, what has gone is unloaded; the next
  * look comes so long after the end of the one before: `main.cc` (2026).
  */
-import { Stops } from "../../python/pieces.ts";
+import { Stops } from "../../base/pieces.ts";
 import type { TritonOptions } from "./options.ts";
 
 /** Who is told of what a look finds. */

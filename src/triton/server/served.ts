@@ -1,6 +1,6 @@
 /** What is a version of a model that is loaded, whatever computes it: instances of a behaviour, or the steps of an ensemble? */
 
-import type { Clock } from "../../host/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { ModelConfig } from "../../repository/config/model-config.ts";
 import type { TritonError } from "../../repository/config/status.ts";
 import type { VersionFacts } from "../../repository/config/versions.ts";

@@ -2,9 +2,10 @@
  * Which models are there, and who asks them? The server behind HTTP and gRPC: loads, unloads, look-ups, inference, readiness:
  * `model_repository_manager.cc` and `server.cc` (2026). Loads and unloads come one after the other.
  */
+
+import { Naps } from "../../base/naps.ts";
+import { inTurns, Stops } from "../../base/pieces.ts";
 import type { TritonLoadTime } from "../../config/triton-server.ts";
-import { Naps } from "../../host/naps.ts";
-import { inTurns, Stops } from "../../python/pieces.ts";
 import { alikeBesideInstances, instanceCount, isEnsemble } from "../../repository/config/model-config.ts";
 import { internal, TritonError } from "../../repository/config/status.ts";
 import { stepShapes } from "../../repository/config/step-shapes.ts";

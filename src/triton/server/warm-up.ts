@@ -4,7 +4,7 @@
  */
 import { readFileSync, realpathSync, statSync } from "node:fs";
 import { resolve, sep } from "node:path";
-import { byRuns, type EventLoopTurns, inTurns, type Pieces, Stops } from "../../python/pieces.ts";
+import { byRuns, type EventLoopTurns, inTurns, type Pieces, Stops } from "../../base/pieces.ts";
 import { instancesOf, type ModelConfig, maxBatchSize, type WarmupInput } from "../../repository/config/model-config.ts";
 import { internal, invalidArg, TritonError } from "../../repository/config/status.ts";
 import {

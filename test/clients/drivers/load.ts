@@ -1,5 +1,5 @@
 /** The reader of `understudy load`: its sockets and its reader of events, one chat. It keeps no finish reason. */
-import { WallClock } from "../../../src/host/clock.ts";
+import { WallClock } from "../../../src/base/clock.ts";
 import { Client } from "../../../src/load/client.ts";
 import type { RequestRecord } from "../../../src/load/types.ts";
 
