@@ -1,5 +1,5 @@
 // How long does a step take? From sums that the scheduler keeps while it plans: O(1), rounded once per step, half up.
-// Forms and sources: src/config/types.ts (Timing); the formula of step-time presets is documented in src/config/profiles/.
+// Forms and sources: src/config/types.ts (Timing); the formula of step-time presets is documented in src/engine/timing/profiles/.
 import { columnF } from "./column";
 import { setAddress, setting, settingI, setWord } from "./header";
 import { Config, LINEAR_POINTS_MOST, TimingKind, Word } from "./layout";

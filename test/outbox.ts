@@ -1,10 +1,10 @@
 /** An engine's outbox that tests fill by hand: real receivers and lanes, no core. */
 import { OUT_WORDS, SLOTS, Word } from "../assembly/layout.ts";
 import type { CoreRequest } from "../src/engine/core-request.ts";
-import type { Lanes } from "../src/engine/lanes.ts";
+import type { Lanes } from "../src/engine/interface/lanes.ts";
+import { Finish, type Receiver } from "../src/engine/interface/types.ts";
 import { LiveRequest } from "../src/engine/live.ts";
 import { Receivers, type ReceiversOptions } from "../src/engine/receivers.ts";
-import { Finish, type Receiver } from "../src/engine/types.ts";
 
 const ROWS_MOST = 4096;
 

@@ -2,11 +2,11 @@
 import { Word } from "../../assembly/layout.ts";
 import type { EngineConfig } from "../../src/config/types.ts";
 import { loadAnswers } from "../../src/content/answers.ts";
-import { startCore } from "../../src/core/core.ts";
 import { Batch } from "../../src/engine/batch.ts";
 import { PLAIN } from "../../src/engine/core-request.ts";
 import { coreSetup } from "../../src/engine/setup.ts";
 import { coreName } from "../../src/engine/trtllm-setup.ts";
+import { startCore } from "../../src/engine/wasm/core.ts";
 import { engineConfig } from "../../src/library/options.ts";
 import { root } from "../lib/results.ts";
 

@@ -6,7 +6,7 @@
  */
 import { nativeLanes } from "../../src/app/native-lanes.ts";
 import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
-import { type Lane, Lanes, TokenTexts } from "../../src/engine/lanes.ts";
+import { type Lane, Lanes, TokenTexts } from "../../src/engine/interface/lanes.ts";
 import type { EventSink } from "../../src/http/sink.ts";
 import { HttpServer } from "../../src/http/socket/server.ts";
 import { median } from "../lib/numbers.ts";

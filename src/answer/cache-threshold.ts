@@ -3,7 +3,7 @@
  * without a token, as in llm-d-inference-sim, so that a router can try another server.
  */
 import type { ServeConfig } from "../config/types.ts";
-import { Finish, type Receiver, type Submission } from "../engine/types.ts";
+import { Finish, type Receiver, type Submission } from "../engine/interface/types.ts";
 import { ReceiverBefore } from "../front/receiver-before.ts";
 import { badRequest, Refused } from "../python/errors.ts";
 import { get, type PythonDict, toPlain } from "../python/value.ts";

@@ -1,5 +1,5 @@
 /** What becomes of one choice of an answer? Its text, its end, its times; alike for streams and for answers in one piece. */
-import { Finish, type Receiver, type Submission } from "../engine/types.ts";
+import { Finish, type Receiver, type Submission } from "../engine/interface/types.ts";
 import type { ServerTraits } from "../generation/server-traits.ts";
 import type { AnswerParser } from "../parsers/answer-parser.ts";
 import { type AnswerContext, timesOf } from "./context.ts";

@@ -1,5 +1,5 @@
 /** How is an answer in one piece gathered? Its choices keep their tokens until all have ended; the form makes the body of them. */
-import { Finish, type Outcome } from "../engine/types.ts";
+import { Finish, type Outcome } from "../engine/interface/types.ts";
 import type { Logprobs } from "../generation/logprobs.ts";
 import type { Message } from "../parsers/output.ts";
 import type { ErrorAnswer } from "../python/request.ts";

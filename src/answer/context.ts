@@ -1,7 +1,7 @@
 /** What is known of a request while its answer is made? Prompts, output options, identity; and what follows from them. */
 
 import type { Ids } from "../base/random.ts";
-import { Finish, type Outcome, type Submission } from "../engine/types.ts";
+import { Finish, type Outcome, type Submission } from "../engine/interface/types.ts";
 import type { LogprobSource } from "../front/kernel/logprob-source.ts";
 import type { Ticket } from "../front/ticket.ts";
 import { Logprobs } from "../generation/logprobs.ts";

@@ -5,7 +5,7 @@
 
 import type { Pieces } from "../base/pieces.ts";
 import type { Ids } from "../base/random.ts";
-import type { Finish, Submission } from "../engine/types.ts";
+import type { Finish, Submission } from "../engine/interface/types.ts";
 import type { RequestKind } from "../front/reading/messages.ts";
 import type { Logprobs } from "../generation/logprobs.ts";
 import type { EventSink } from "../http/sink.ts";

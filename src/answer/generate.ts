@@ -3,7 +3,7 @@
 import { atOnceOrInTurns, type Pieces } from "../base/pieces.ts";
 import { logUnexpected } from "../base/unexpected.ts";
 import type { Recording } from "../content/fixtures/recording.ts";
-import type { Outcome } from "../engine/types.ts";
+import type { Outcome } from "../engine/interface/types.ts";
 import { Admission } from "../front/admission.ts";
 import { ArrivalOrder } from "../front/arrivals.ts";
 import type { OpenAiOptions } from "../front/front.ts";

@@ -2,7 +2,7 @@
  * What does an answer say of its own times? `--enable-per-request-metrics` of vLLM 0.33 (`build_per_request_timing_metrics`
  * in `entrypoints/generate/base/serving.py`): of one choice, in milliseconds, counted from when it was scheduled.
  */
-import type { Submission } from "../engine/types.ts";
+import type { Submission } from "../engine/interface/types.ts";
 import { reprFloat } from "../python/repr.ts";
 
 /** When the outputs of one choice came. */

@@ -4,8 +4,8 @@
  */
 
 import { logUnexpected } from "../base/unexpected.ts";
-import type { Lane } from "../engine/lanes.ts";
-import { Finish, type Submission } from "../engine/types.ts";
+import type { Lane } from "../engine/interface/lanes.ts";
+import { Finish, type Submission } from "../engine/interface/types.ts";
 import type { Logprobs } from "../generation/logprobs.ts";
 import type { EventSink, SinkEvents } from "../http/sink.ts";
 import type { ErrorAnswer } from "../python/request.ts";

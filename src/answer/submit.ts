@@ -1,7 +1,7 @@
 /** How do the choices of a request reach the engine? In their order; between engine and choice stands who has to hear first. */
 
 import type { Pieces } from "../base/pieces.ts";
-import type { Choices, Receiver } from "../engine/types.ts";
+import type { Choices, Receiver } from "../engine/interface/types.ts";
 import { generationOf, type RequestPlan } from "../generation/generation.ts";
 import { headerInt } from "../generation/sampling.ts";
 import { choiceSeed } from "../generation/seeds.ts";

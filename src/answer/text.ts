@@ -4,7 +4,7 @@
  */
 import { Detokenizer } from "../content/detokenizer.ts";
 import type { Vocabulary } from "../content/types.ts";
-import { Finish } from "../engine/types.ts";
+import { Finish } from "../engine/interface/types.ts";
 import type { TextOptions } from "../generation/output-options.ts";
 import { HeldIds } from "./held-ids.ts";
 import { StopStrings } from "./stop-strings.ts";

@@ -2,7 +2,7 @@
  * What did this request really experience? With `x-understudy-truth: summary` its answer says so itself: a stream in a
  * comment behind `[DONE]`, an answer in one piece in a header of the same name. docs/truth-log.md.
  */
-import type { Finish, Receiver, Submission } from "../engine/types.ts";
+import type { Finish, Receiver, Submission } from "../engine/interface/types.ts";
 import { ReceiverBefore } from "../front/receiver-before.ts";
 import { asciiJson } from "../truth/format.ts";
 import { FINISH_NAMES } from "./context.ts";

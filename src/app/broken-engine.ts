@@ -4,7 +4,7 @@
  */
 
 import type { Cancel, Clock } from "../base/clock.ts";
-import { CoreTrap } from "../core/core.ts";
+import { CoreTrap } from "../engine/wasm/core.ts";
 
 /** An error in the engine's loop that is not the core's. Its stack is that of `cause`. */
 export class EngineBroken extends Error {

@@ -27,7 +27,7 @@ static long send_now(int fd, const void *bytes, long length) {
   return syscall(SENDTO, fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0);
 }
 
-/* These layouts stand in engine/lanes.ts too. */
+/* These layouts stand in engine/interface/lanes.ts too. */
 #define LANE_BYTES 576
 #define FRAME_BYTES (LANE_BYTES - 24)
 #define PIECE_MOST 255

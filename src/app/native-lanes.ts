@@ -1,5 +1,5 @@
 /** Can the plain tokens of a step leave by one native call here? Found out by trying. */
-import type { NativeWrite } from "../engine/lanes.ts";
+import type { NativeWrite } from "../engine/interface/lanes.ts";
 
 type Found = NativeWrite | { readonly refused: string };
 

@@ -1,6 +1,6 @@
 /** When was each step due, and when was it written? A file of doubles (due, start, end; microseconds) for measuring tools. */
 import { writeFileSync } from "node:fs";
-import type { EndingStep, LoopObserver } from "../engine/loop-observer.ts";
+import type { EndingStep, LoopObserver } from "../engine/lateness/loop-observer.ts";
 
 /** Steps kept; later ones are not. */
 const LIMIT = 2_000_000;

@@ -1,7 +1,7 @@
 /** How do the events of streams leave this server? Decided once at the start, by trying. */
 import type { StreamWritesMode } from "../config/stream-writes.ts";
 import type { ServeConfig } from "../config/types.ts";
-import { Lanes, TokenTexts } from "../engine/lanes.ts";
+import { Lanes, TokenTexts } from "../engine/interface/lanes.ts";
 import { nativeLanes, triedLanes } from "./native-lanes.ts";
 
 export interface StreamWrites {

@@ -1,8 +1,8 @@
 /** Who uses which LoRA adapter? Counts of the core, and what vLLM's front end has heard of; both as the last update left them. */
 import { Word } from "../../assembly/layout.ts";
-import type { Core } from "../core/core.ts";
+import type { AdapterSnapshot } from "./interface/types.ts";
 import type { LiveRequest } from "./live.ts";
-import type { AdapterSnapshot } from "./types.ts";
+import type { Core } from "./wasm/core.ts";
 
 export class Adapters {
   readonly #core: Core;

@@ -3,11 +3,11 @@
  * the live loop, replay and the golden runner all go through here, so there is no second scheduler.
  */
 import { Coast, Field, NONE, type Pause, type Reason, SLOTS, SUBMIT_FED, Submit, Word } from "../../assembly/layout.ts";
-import type { Core } from "../core/core.ts";
 import { type CoreRequest, REQUEST_NUMBERS } from "./core-request.ts";
 import type { Journal } from "./journal.ts";
 import { LastPlan } from "./last-plan.ts";
 import { paceSetup, type StepPacing } from "./setup.ts";
+import type { Core } from "./wasm/core.ts";
 
 /** Steps of one coast: some milliseconds, after which others have their turn. */
 const COAST_MOST = 4096;

@@ -1,5 +1,5 @@
 /** What waits for the engine's next boundary, or its next rest? Commands that vLLM's engine takes in between two steps. */
-import type { LoopObserver } from "./loop-observer.ts";
+import type { LoopObserver } from "./lateness/loop-observer.ts";
 
 export interface BoundaryState {
   /** No step is open. */

@@ -10,8 +10,8 @@ import {
   SUBMIT_UNREAD,
   Submit,
 } from "../../assembly/layout.ts";
+import type { Generation } from "./interface/types.ts";
 import { saltWords } from "./salt.ts";
-import type { Generation } from "./types.ts";
 
 /** The core's names with a small first letter. */
 type SubmitName = Uncapitalize<Exclude<keyof typeof Submit, "Count">>;

@@ -5,22 +5,13 @@
 import { NONE, Pause, Reason, SLOTS, SUBMIT_BLOCKED } from "../../assembly/layout.ts";
 import type { Clock } from "../base/clock.ts";
 import type { EngineConfig } from "../config/types.ts";
-import { startCore } from "../core/core.ts";
 import { Adapters } from "./adapters.ts";
 import { Batch } from "./batch.ts";
 import { Boundary } from "./boundary.ts";
 import { coreRequest } from "./core-request.ts";
 import { FactsRecorder } from "./facts-recorder.ts";
-import type { Lanes } from "./lanes.ts";
-import { Lateness } from "./lateness/lateness.ts";
-import { type LiveOwner, LiveRequest } from "./live.ts";
-import { Loop } from "./loop.ts";
-import { type EngineFaults, type EngineOptions, isAlone, type PauseMode } from "./options.ts";
-import { PreQueue } from "./pre-queue.ts";
-import { Receivers } from "./receivers.ts";
-import type { RequestMeters } from "./request-meter.ts";
-import { coreSetup, holdSeed, type StepPacing } from "./setup.ts";
-import { type Fresh, Snapshots } from "./snapshot.ts";
+import type { Lanes } from "./interface/lanes.ts";
+import type { RequestMeters } from "./interface/request-meter.ts";
 import {
   type EngineSnapshot,
   type EngineView,
@@ -32,7 +23,16 @@ import {
   type Receiver,
   type Refusal,
   type Submission,
-} from "./types.ts";
+} from "./interface/types.ts";
+import { Lateness } from "./lateness/lateness.ts";
+import { type LiveOwner, LiveRequest } from "./live.ts";
+import { Loop } from "./loop.ts";
+import { type EngineFaults, type EngineOptions, isAlone, type PauseMode } from "./options.ts";
+import { PreQueue } from "./pre-queue.ts";
+import { Receivers } from "./receivers.ts";
+import { coreSetup, holdSeed, type StepPacing } from "./setup.ts";
+import { type Fresh, Snapshots } from "./snapshot.ts";
+import { startCore } from "./wasm/core.ts";
 
 export class Engine implements LiveOwner {
   readonly config: EngineConfig;

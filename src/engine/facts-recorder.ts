@@ -2,11 +2,11 @@
 import { Field, SLOTS, Word } from "../../assembly/layout.ts";
 import { TrtWord } from "../../assembly/trtllm/layout.ts";
 import type { Clock } from "../base/clock.ts";
-import type { Core } from "../core/core.ts";
 import type { CoreRequest } from "./core-request.ts";
-import type { EndingStep, LoopObserver } from "./loop-observer.ts";
+import { Finish, type Generation, type Receiver } from "./interface/types.ts";
+import type { EndingStep, LoopObserver } from "./lateness/loop-observer.ts";
 import { type Observer, PREEMPTIONS_MAX, RequestTimeline, type StepFacts, WRITTEN_PARTS } from "./observer.ts";
-import { Finish, type Generation, type Receiver } from "./types.ts";
+import type { Core } from "./wasm/core.ts";
 
 /** Runs and preemptions that all generations which are alive may hold together; more are counted, not kept. */
 const HELD_MAX = 1 << 20;

@@ -2,14 +2,7 @@
 import type { Clock } from "../base/clock.ts";
 import { Balance } from "./balance.ts";
 import { Engine } from "./engine.ts";
-import type { Journal } from "./journal.ts";
-import { Lateness } from "./lateness/lateness.ts";
-import type { LoopObserver } from "./loop-observer.ts";
-import type { Observer } from "./observer.ts";
-import type { EngineOptions, PauseMode } from "./options.ts";
-import type { RequestMeters } from "./request-meter.ts";
-import type { StepPacing } from "./setup.ts";
-import type { Fresh } from "./snapshot.ts";
+import type { RequestMeters } from "./interface/request-meter.ts";
 import {
   type EngineSnapshot,
   type EngineView,
@@ -20,7 +13,14 @@ import {
   type Receiver,
   type Refusal,
   type Submission,
-} from "./types.ts";
+} from "./interface/types.ts";
+import type { Journal } from "./journal.ts";
+import { Lateness } from "./lateness/lateness.ts";
+import type { LoopObserver } from "./lateness/loop-observer.ts";
+import type { Observer } from "./observer.ts";
+import type { EngineOptions, PauseMode } from "./options.ts";
+import type { StepPacing } from "./setup.ts";
+import type { Fresh } from "./snapshot.ts";
 
 export interface FleetOptions extends Omit<EngineOptions, "observer" | "meters" | "journal" | "lateness" | "sleep"> {
   /** Number of engines, at least 1; an engine's place is its rank. */

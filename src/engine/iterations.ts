@@ -6,11 +6,11 @@
 import { Event, Field, Word } from "../../assembly/layout.ts";
 import { EVENT_IDS, KvTotal, LINE_BYTES, LineField, TrtWord } from "../../assembly/trtllm/layout.ts";
 import type { ServeConfig } from "../config/types.ts";
-import type { Core } from "../core/core.ts";
-import type { LoopObserver } from "./loop-observer.ts";
+import type { Choices, Finish } from "./interface/types.ts";
+import type { LoopObserver } from "./lateness/loop-observer.ts";
 import type { Observer, RequestTimeline } from "./observer.ts";
 import { type RequestState, RequestStates } from "./request-states.ts";
-import type { Choices, Finish } from "./types.ts";
+import type { Core } from "./wasm/core.ts";
 
 /** Blocks of the KV cache, counted since the start. */
 export interface KvCounts {

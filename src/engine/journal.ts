@@ -3,8 +3,8 @@
  * Written per request and per step, never per token. Read once, when an invariant broke (`repeat.ts`, `cli/serve/crash.ts`).
  */
 import { Field, NONE, SLOT_BITS, SLOTS, Status, SUBMIT_HASHED, Submit } from "../../assembly/layout.ts";
-import type { Core } from "../core/core.ts";
 import { type CoreRequest, REQUEST_NUMBERS } from "./core-request.ts";
+import type { Core } from "./wasm/core.ts";
 
 /** The calls of `Batch`. A command has their arguments as numbers; `add` the row of `Submit`. */
 export const CALLS = ["add", "feed", "unblock", "plan", "take", "close", "flush", "pause", "resetPrefixCache"] as const;

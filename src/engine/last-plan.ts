@@ -1,6 +1,6 @@
 /** What did the last planned step hold? Noted when it is planned, so that its numbers agree whatever ends meanwhile. */
 import { Word } from "../../assembly/layout.ts";
-import type { Core } from "../core/core.ts";
+import type { Core } from "./wasm/core.ts";
 
 export class LastPlan {
   readonly #words: Int32Array;

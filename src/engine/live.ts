@@ -2,10 +2,10 @@
 import { FEED, FEED_HALF, NONE, Reason, SLOTS } from "../../assembly/layout.ts";
 import type { Batch } from "./batch.ts";
 import type { CoreRequest } from "./core-request.ts";
-import type { Lane, LaneEnd, Lanes } from "./lanes.ts";
+import type { Lane, LaneEnd, Lanes } from "./interface/lanes.ts";
+import type { RequestMeter } from "./interface/request-meter.ts";
+import { type Choices, Finish, type Receiver, type Submission, type TokenSource } from "./interface/types.ts";
 import type { RequestTimeline } from "./observer.ts";
-import type { RequestMeter } from "./request-meter.ts";
-import { type Choices, Finish, type Receiver, type Submission, type TokenSource } from "./types.ts";
 
 /** What ends a generation, or lets it go on: its engine. */
 export interface LiveOwner {

@@ -8,7 +8,7 @@ import { Coast, Word } from "../../assembly/layout.ts";
 import type { Cancel, Clock } from "../base/clock.ts";
 import type { Batch } from "./batch.ts";
 import { Cause, LATE_US } from "./lateness/causes.ts";
-import { type EndingStep, type LoopObserver, together } from "./loop-observer.ts";
+import { type EndingStep, type LoopObserver, together } from "./lateness/loop-observer.ts";
 
 /** A host that is later than a step and this much is not caught up with: the engine's time moves on instead. */
 const REBASE_US = 100_000;

@@ -5,8 +5,8 @@
  */
 
 import type { FactsRecorder } from "./facts-recorder.ts";
+import type { Choices, Finish, Receiver, TimelineFacts } from "./interface/types.ts";
 import type { Cause } from "./lateness/causes.ts";
-import type { Choices, Finish, Receiver, TimelineFacts } from "./types.ts";
 
 /** Runs and preemptions that one generation may hold; more are counted, not kept. */
 export const RUNS_MAX = 4096;

@@ -2,15 +2,15 @@
 
 import type { Clock } from "../base/clock.ts";
 import type { EngineConfig } from "../config/types.ts";
-import type { Core } from "../core/core.ts";
+import type { Lanes } from "./interface/lanes.ts";
+import type { RequestMeters } from "./interface/request-meter.ts";
+import type { EngineSnapshot } from "./interface/types.ts";
 import type { Journal } from "./journal.ts";
-import type { Lanes } from "./lanes.ts";
 import type { Lateness } from "./lateness/lateness.ts";
-import type { LoopObserver } from "./loop-observer.ts";
+import type { LoopObserver } from "./lateness/loop-observer.ts";
 import type { Observer } from "./observer.ts";
-import type { RequestMeters } from "./request-meter.ts";
 import type { SetupExtras } from "./setup.ts";
-import type { EngineSnapshot } from "./types.ts";
+import type { Core } from "./wasm/core.ts";
 
 /** Where errors go that are thrown while an engine works. */
 export interface EngineFaults {

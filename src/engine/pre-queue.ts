@@ -5,10 +5,10 @@
 
 import type { Cancel, Clock } from "../base/clock.ts";
 import { mix } from "../base/random.ts";
-import { heldUs } from "../config/timing/timing.ts";
 import { normal } from "../content/answers.ts";
-import type { LoopObserver } from "./loop-observer.ts";
+import type { LoopObserver } from "./lateness/loop-observer.ts";
 import type { StepPacing } from "./setup.ts";
+import { heldUs } from "./timing/timing.ts";
 
 /** How far a time may be from its mean. */
 const MOST = 0.7;

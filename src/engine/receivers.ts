@@ -7,9 +7,9 @@ import type { Clock } from "../base/clock.ts";
 import type { Adapters } from "./adapters.ts";
 import type { Batch } from "./batch.ts";
 import type { FactsRecorder } from "./facts-recorder.ts";
-import type { Lanes } from "./lanes.ts";
+import type { Lanes } from "./interface/lanes.ts";
+import { Finish } from "./interface/types.ts";
 import type { LiveRequest } from "./live.ts";
-import { Finish } from "./types.ts";
 
 const FINISHES = [Finish.Stop, Finish.Length, Finish.Abort, Finish.Error, Finish.Repetition] as const;
 

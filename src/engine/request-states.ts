@@ -4,7 +4,7 @@
  */
 import { Field, Word } from "../../assembly/layout.ts";
 import { LINE_BYTES, LineField, State, TrtWord } from "../../assembly/trtllm/layout.ts";
-import type { Core } from "../core/core.ts";
+import type { Core } from "./wasm/core.ts";
 
 export interface RequestState {
   /** From 1, in the order in which plans first saw them. */

@@ -1,11 +1,11 @@
 /** From the user's configuration to the core's words and tables. */
 import { Config, FIX_ABORT_COUNTED, FIX_ABORT_TIMES, TimingKind } from "../../assembly/layout.ts";
 import { histogramBounds } from "../config/buckets.ts";
-import { faster, noiseFaster } from "../config/timing/timing.ts";
 import type { EngineConfig, FixName, StepNoise, Timing } from "../config/types.ts";
-import type { CoreSetup } from "../core/core.ts";
-import { HISTOGRAMS } from "./numbers.ts";
+import { HISTOGRAMS } from "./interface/numbers.ts";
+import { faster, noiseFaster } from "./timing/timing.ts";
 import { trtSetup } from "./trtllm-setup.ts";
+import type { CoreSetup } from "./wasm/core.ts";
 
 const FIXES: Readonly<Record<FixName, number>> = {
   "abort-counted": FIX_ABORT_COUNTED,

@@ -5,11 +5,15 @@
  */
 import { FINE_WIDTH, HISTOGRAM_WIDTH, Reason, Total } from "../../assembly/layout.ts";
 import { histogramBounds } from "../config/buckets.ts";
-import type { Core } from "../core/core.ts";
-import type { LastPlan } from "./last-plan.ts";
-import { ENGINE_NAMES, ENGINE_NUMBERS, HISTOGRAMS, type NumberSources, type NumbersOf, numbersOf } from "./numbers.ts";
-import type { EngineOptions } from "./options.ts";
-import type { RequestMeters } from "./request-meter.ts";
+import {
+  ENGINE_NAMES,
+  ENGINE_NUMBERS,
+  HISTOGRAMS,
+  type NumberSources,
+  type NumbersOf,
+  numbersOf,
+} from "./interface/numbers.ts";
+import type { RequestMeters } from "./interface/request-meter.ts";
 import type {
   AdapterSnapshot,
   EngineSnapshot,
@@ -18,7 +22,10 @@ import type {
   HistogramName,
   HistogramSnapshot,
   HistogramView,
-} from "./types.ts";
+} from "./interface/types.ts";
+import type { LastPlan } from "./last-plan.ts";
+import type { EngineOptions } from "./options.ts";
+import type { Core } from "./wasm/core.ts";
 
 /** `now`: as it stands; `step`: as the last update left it. */
 export type Fresh = "now" | "step";

@@ -2,7 +2,7 @@
 import { CapacityPolicy, ChunkingPolicy, TrtConfig } from "../../assembly/trtllm/layout.ts";
 import type { TrtllmConfig } from "../config/trtllm.ts";
 import type { EngineConfig } from "../config/types.ts";
-import type { CoreSetup } from "../core/core.ts";
+import type { CoreSetup } from "./wasm/core.ts";
 
 const CAPACITY: Readonly<Record<TrtllmConfig["capacitySchedulerPolicy"], CapacityPolicy>> = {
   GUARANTEED_NO_EVICT: CapacityPolicy.GuaranteedNoEvict,

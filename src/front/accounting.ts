@@ -11,8 +11,8 @@ import {
   TOOL_LOOKS,
   type ToolLook,
   toolLook,
-} from "../engine/numbers.ts";
-import type { FrontSnapshot, FrontView, HttpView, Outcome } from "../engine/types.ts";
+} from "../engine/interface/numbers.ts";
+import type { FrontSnapshot, FrontView, HttpView, Outcome } from "../engine/interface/types.ts";
 
 const NO_HTTP: HttpView = {
   routes: [],

@@ -8,8 +8,8 @@ import {
   NO_HANDLER,
   ROUTE_SECONDS,
 } from "../config/http-counts.ts";
-import { BucketCounts } from "../engine/bucket-counts.ts";
-import type { HttpView } from "../engine/types.ts";
+import { BucketCounts } from "../engine/interface/bucket-counts.ts";
+import type { HttpView } from "../engine/interface/types.ts";
 
 /**
  * Key of a request's visit, until whoever ends it takes it: a weak map of thousands a second costs collections their

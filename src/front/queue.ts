@@ -3,7 +3,7 @@
  * engine, waiting or running, and tokens of prompts that have given no output yet. Without limits it costs nothing.
  */
 import type { WireConfig } from "../config/types.ts";
-import type { Finish, Receiver, Submission, TimelineFacts } from "../engine/types.ts";
+import type { Finish, Receiver, Submission, TimelineFacts } from "../engine/interface/types.ts";
 import { engineBusy, prefillBacklog } from "../python/errors.ts";
 import type { ErrorAnswer } from "../python/request.ts";
 import type { Accounting } from "./accounting.ts";

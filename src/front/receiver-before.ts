@@ -1,5 +1,5 @@
 /** How does something stand between the engine and a receiver? It hears first, and hands on what it does not change. */
-import { Finish, type Receiver } from "../engine/types.ts";
+import { Finish, type Receiver } from "../engine/interface/types.ts";
 
 const NO_IDS = new Int32Array();
 

@@ -5,7 +5,7 @@ import type { NaturalLength } from "../content/output-lengths.ts";
 import { SteeredAnswer, type Steering } from "../content/steered.ts";
 import type { Thinking } from "../content/thinking.ts";
 import type { Vocabulary } from "../content/types.ts";
-import type { Choices, Generation, TokenSource } from "../engine/types.ts";
+import type { Choices, Generation, TokenSource } from "../engine/interface/types.ts";
 import type { ChatRequest, CompletionRequest } from "../python/request.ts";
 import { promptLogprobCount } from "./output-options.ts";
 import type { ServerTraits } from "./server-traits.ts";

@@ -2,7 +2,7 @@
 import type { AnswerTables } from "../content/answers.ts";
 import type { Steering } from "../content/steered.ts";
 import { drawn, type Thinking, ThinkingAnswer, thinkingLength } from "../content/thinking.ts";
-import type { TokenSource } from "../engine/types.ts";
+import type { TokenSource } from "../engine/interface/types.ts";
 import { type ReasoningSetup, thinkingIsOver } from "../parsers/reasoning.ts";
 import type { ChatRequest, CompletionRequest } from "../python/request.ts";
 import type { ServerTraits } from "./server-traits.ts";

@@ -1,5 +1,5 @@
 /** What do streams and whole answers write to? */
-import type { LaneEnd } from "../engine/lanes.ts";
+import type { LaneEnd } from "../engine/interface/lanes.ts";
 import type { Plan } from "../faults/types.ts";
 
 /** Where a stream's bytes go. Nothing above it knows the socket. */

@@ -3,7 +3,7 @@ import { createServer } from "./server-in-process.ts";
 import { withServerOf } from "./with-server.ts";
 
 export { type Cancel, type Clock, VirtualClock, WallClock } from "../base/clock.ts";
-export { Finish } from "../engine/types.ts";
+export { Finish } from "../engine/interface/types.ts";
 export { Engine } from "./engine.ts";
 export { latencies } from "./latencies.ts";
 export { createEngine } from "./package-files.ts";

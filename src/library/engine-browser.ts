@@ -9,7 +9,7 @@ export {
   Finish,
   type HistogramName,
   type HistogramSnapshot,
-} from "../engine/types.ts";
+} from "../engine/interface/types.ts";
 export type { EngineParts, Step } from "./engine.ts";
 export type { EngineOptions } from "./engine-option-types.ts";
 export { latencies, type Percentiles, type RunLatencies } from "./latencies.ts";

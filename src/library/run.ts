@@ -1,7 +1,7 @@
 /** What does a caller see of one request, from submission to its end? */
 
 import type { Clock } from "../base/clock.ts";
-import type { Finish, Receiver, Submission } from "../engine/types.ts";
+import type { Finish, Receiver, Submission } from "../engine/interface/types.ts";
 
 /** One request to the engine. `promptTokens` or `promptIds` says what the prompt is; everything else has a default. */
 export interface RunRequest {

@@ -5,7 +5,7 @@ import { logUnexpected } from "../base/unexpected.ts";
 import { refusalOf } from "../cli/serve/serve.ts";
 import type { Question } from "../content/fixtures/match.ts";
 import { Rules } from "../content/fixtures/rules.ts";
-import type { EngineSnapshot } from "../engine/types.ts";
+import type { EngineSnapshot } from "../engine/interface/types.ts";
 import { RequestHistory } from "../front/request-history.ts";
 import { whyNotShown } from "../metrics/bugs/shown.ts";
 import { createRenewableApp, type RenewableApp } from "../roles/create-app.ts";

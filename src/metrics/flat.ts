@@ -15,7 +15,7 @@ import {
   OUTCOMES,
   TOOL_LOOKS,
   TRUTH_NAMES,
-} from "../engine/numbers.ts";
+} from "../engine/interface/numbers.ts";
 import type {
   EngineSnapshot,
   EngineView,
@@ -24,7 +24,7 @@ import type {
   HistogramView,
   Snapshot,
   SnapshotView,
-} from "../engine/types.ts";
+} from "../engine/interface/types.ts";
 
 /** What a process has to show: constant while it runs, plain data so that it can be posted. */
 export interface Shape {

@@ -3,7 +3,7 @@
  * with the first request of its labels, in that order; only the histogram without labels is there from the start.
  */
 import { HTTP_WIDTH, HttpWord, ROUTE_SECONDS, STATUS_CLASSES } from "../config/http-counts.ts";
-import type { HttpSnapshot } from "../engine/types.ts";
+import type { HttpSnapshot } from "../engine/interface/types.ts";
 import type { Identity } from "./identity.ts";
 import { counter, histogram, type Proof, type Row, type Series, summary } from "./table.ts";
 import type { Labels } from "./text.ts";

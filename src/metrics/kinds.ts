@@ -1,7 +1,7 @@
 /**
  * Which numbers of a held copy only rise? Those are kept when their process is gone; most others are what it holds at the
  * moment, and a dead process holds nothing. Of what kind
- * each is, the tables of engine/numbers.ts say.
+ * each is, the tables of engine/interface/numbers.ts say.
  */
 import { HTTP_WIDTH, HttpWord, STATUS_CLASSES } from "../config/http-counts.ts";
 import {
@@ -11,8 +11,8 @@ import {
   FRONT_NUMBERS,
   LOOP_NUMBERS,
   namesIn,
-} from "../engine/numbers.ts";
-import type { Snapshot } from "../engine/types.ts";
+} from "../engine/interface/numbers.ts";
+import type { Snapshot } from "../engine/interface/types.ts";
 import { Layout, type Shape } from "./flat.ts";
 import { ensembleGauges } from "./triton/ensemble.ts";
 

@@ -4,7 +4,7 @@
  */
 
 import type { Clock } from "../base/clock.ts";
-import type { EngineSnapshot, Snapshot } from "../engine/types.ts";
+import type { EngineSnapshot, Snapshot } from "../engine/interface/types.ts";
 
 /** vLLM logs its statistics so often (VLLM_LOG_STATS_INTERVAL). */
 const STATS_INTERVAL_S = 10;

@@ -3,7 +3,7 @@
  * and families of things that no longer exist, constant here.
  */
 import type { MetricsProfile } from "../config/metrics-profiles.ts";
-import type { HistogramName, HistogramSnapshot, Snapshot } from "../engine/types.ts";
+import type { HistogramName, HistogramSnapshot, Snapshot } from "../engine/interface/types.ts";
 import type { Identity } from "./identity.ts";
 import {
   counter,

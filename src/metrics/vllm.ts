@@ -3,7 +3,7 @@
  * Rows that stay constant here are constant in a vLLM without that feature too (no KV connector, text model, no
  * `--enable-mfu-metrics`, no queue limit).
  */
-import { type EngineSnapshot, Finish, type HistogramName } from "../engine/types.ts";
+import { type EngineSnapshot, Finish, type HistogramName } from "../engine/interface/types.ts";
 import type { Identity } from "./identity.ts";
 import {
   counter,

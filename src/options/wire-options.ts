@@ -4,9 +4,9 @@ import { isFaultName } from "../config/faults.ts";
 import { REASONING_FIELDS } from "../config/parsers.ts";
 import { DEFAULT_REQUEST_ORDERS, REQUEST_ORDERS } from "../config/request-orders.ts";
 import { SAMPLING_DEFAULTS, soundDefaults } from "../config/sampling-defaults.ts";
-import { durations } from "../config/timing/parse-timing.ts";
 import { parseToolHabits, type ToolHabits } from "../config/tool-habits.ts";
 import type { KvTransferTime } from "../config/types.ts";
+import { durations } from "../engine/timing/parse-timing.ts";
 import {
   choice,
   freeText,

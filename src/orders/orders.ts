@@ -20,7 +20,7 @@ import {
   touchesEngine,
   unknownIn,
 } from "../content/script.ts";
-import type { Generation, Receiver } from "../engine/types.ts";
+import type { Generation, Receiver } from "../engine/interface/types.ts";
 import type { OpenAiOptions } from "../front/front.ts";
 import type { LogprobSource } from "../front/kernel/logprob-source.ts";
 import { mayRelease, ORDER_HEADER, orderInHeader } from "../front/order-header.ts";

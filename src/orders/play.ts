@@ -4,7 +4,7 @@
  */
 import { IdSet } from "../content/id-set.ts";
 import type { Script, Sequence } from "../content/script.ts";
-import { Finish, type Generation, type Receiver, type Submission } from "../engine/types.ts";
+import { Finish, type Generation, type Receiver, type Submission } from "../engine/interface/types.ts";
 import type { LogprobSource } from "../front/kernel/logprob-source.ts";
 import { ReceiverBefore } from "../front/receiver-before.ts";
 import type { Repetition } from "../python/request.ts";

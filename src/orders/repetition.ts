@@ -1,5 +1,5 @@
 /** Does an answer repeat itself? `repetition_detection`: vLLM 0.33, `check_stop` and `check_sequence_repetition` of `v1/core/sched/utils.py`. */
-import { Finish, type Receiver, type Submission } from "../engine/types.ts";
+import { Finish, type Receiver, type Submission } from "../engine/interface/types.ts";
 import { ReceiverBefore } from "../front/receiver-before.ts";
 import type { Repetition } from "../python/request.ts";
 

@@ -1,6 +1,6 @@
 /** What would a scrape show at an instant of a replay? The server's pages over the server's held copies. */
 import type { ServeConfig } from "../config/types.ts";
-import type { TruthDropped } from "../engine/types.ts";
+import type { TruthDropped } from "../engine/interface/types.ts";
 import { stuck } from "../metrics/bugs/stuck.ts";
 import type { View } from "../metrics/dialects.ts";
 import { Held, heldReader, type Source } from "../metrics/held.ts";

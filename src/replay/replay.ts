@@ -6,9 +6,9 @@
 import { VirtualClock } from "../base/clock.ts";
 import type { HttpRoute } from "../config/http-counts.ts";
 import type { EngineConfig } from "../config/types.ts";
+import type { RequestMeters } from "../engine/interface/request-meter.ts";
+import { type EngineSnapshot, Finish } from "../engine/interface/types.ts";
 import type { Observer } from "../engine/observer.ts";
-import type { RequestMeters } from "../engine/request-meter.ts";
-import { type EngineSnapshot, Finish } from "../engine/types.ts";
 import { Accounts } from "../front/accounting.ts";
 import { HttpAccounts } from "../front/http-accounts.ts";
 import type { Pace, TraceRequest } from "../traces/trace.ts";

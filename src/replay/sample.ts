@@ -2,8 +2,9 @@
  * Which requests of a replay are shown one by one, and when did their tokens come? Some of all, evenly in order of their
  * ends, so that memory does not grow with the trace: whenever there are too many, every second one is dropped.
  */
+
+import { Finish } from "../engine/interface/types.ts";
 import type { Observer, RequestTimeline } from "../engine/observer.ts";
-import { Finish } from "../engine/types.ts";
 import type { ReportRecord } from "../report/index.ts";
 
 /** More than any plot shows. */

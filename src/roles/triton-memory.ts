@@ -1,7 +1,8 @@
 /** How much memory have the GPUs of a Triton server, and what does the engine take of it? */
-import { engineMemory } from "../config/defaults.ts";
-import { findPreset } from "../config/timing/presets.ts";
+
 import type { ServeConfig } from "../config/types.ts";
+import { engineMemory } from "../engine/timing/device-defaults.ts";
+import { findPreset } from "../engine/timing/presets.ts";
 import type { DeviceMemoryOptions } from "../repository/devices/device-memory.ts";
 
 /** A preset's GPU is as large as what the engine was told to have there; one of a stated size is not. */

@@ -1,8 +1,8 @@
 /** Which routes has trtllm-serve? OpenAI's as it writes them, its statistics, and our own paths, all on one port. */
 import { version } from "../../package.json";
 import type { Parts } from "../app/parts.ts";
-import { findPreset } from "../config/timing/presets.ts";
-import { timingText } from "../config/timing/timing-text.ts";
+import { findPreset } from "../engine/timing/presets.ts";
+import { timingText } from "../engine/timing/timing-text.ts";
 import { adminRoutes } from "../front/admin-routes.ts";
 import { metrics, OWN_METRICS } from "../metrics/route.ts";
 import { trtllmApp } from "../trtllm/app.ts";

@@ -3,8 +3,9 @@
  * client prints the files of several processes. A family that was never touched is not there. Which ones nothing here can
  * touch, and why: docs/trtllm-serve.md.
  */
+
+import type { HistogramView } from "../engine/interface/types.ts";
 import type { Iteration } from "../engine/iterations.ts";
-import type { HistogramView } from "../engine/types.ts";
 import { type Labels, printFamily, python, type Sample } from "../metrics/text.ts";
 import type { ServeCounts } from "./counts.ts";
 import { hitRate, type ServerFacts } from "./reports.ts";

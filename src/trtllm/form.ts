@@ -8,7 +8,7 @@ import type { ChoiceSoFar, Piece, WholeChoice } from "../answer/form.ts";
 import type { Ids } from "../base/random.ts";
 import type { ReasoningField } from "../config/parsers.ts";
 import { escapeJson } from "../content/vocabulary.ts";
-import { Finish } from "../engine/types.ts";
+import { Finish } from "../engine/interface/types.ts";
 import type { TextParts } from "../generation/logprobs.ts";
 import { hidesTokens } from "../generation/output-options.ts";
 import type { Delta, Message } from "../parsers/output.ts";

@@ -4,7 +4,7 @@
  */
 import { closeSync, fstatSync, ftruncateSync, openSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
 import type { TruthLogConfig } from "../config/types.ts";
-import type { TruthDropped } from "../engine/types.ts";
+import type { TruthDropped } from "../engine/interface/types.ts";
 import { RowKind } from "./page.ts";
 import { type About, type EndLine, headerLine } from "./schema.ts";
 

@@ -2,8 +2,9 @@
  * What is kept while the writer is behind? A bounded ring of pages. Steps and lists of runs get the first part of it,
  * the rows of requests also the rest; what does not fit is counted, nobody waits.
  */
+
+import type { TruthDropped } from "../engine/interface/types.ts";
 import type { Observer, RequestTimeline } from "../engine/observer.ts";
-import type { TruthDropped } from "../engine/types.ts";
 import { PAGE_WORDS, Page, requestWords, STEP_WORDS, textWords } from "./page.ts";
 
 export interface RingLimits {

@@ -1,7 +1,7 @@
 /** What stands in a truth log? One JSON object per line; `docs/truth-log.md` describes it. A change of meaning changes SCHEMA. */
 import type { EngineConfig } from "../config/types.ts";
+import type { Outcome } from "../engine/interface/types.ts";
 import type { CauseName } from "../engine/lateness/causes.ts";
-import type { Outcome } from "../engine/types.ts";
 
 export const SCHEMA = 1;
 

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readlinkSync } from "node:fs";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
-import type { Outcome } from "../../src/engine/types.ts";
+import type { Outcome } from "../../src/engine/interface/types.ts";
 import { type App, createApp } from "../../src/roles/create-app.ts";
 import { eventually } from "../server.ts";
 import { sampled } from "../size.ts";

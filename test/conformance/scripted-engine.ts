@@ -2,7 +2,13 @@
  * An engine that plays given tokens: one step per entry, all requests of a case in the engine before the first step.
  * It finds ends as vLLM's scheduler does (`v1/core/sched/utils.py`, check_stop).
  */
-import { Finish, type Generation, type Receiver, type Refusal, type Submission } from "../../src/engine/types.ts";
+import {
+  Finish,
+  type Generation,
+  type Receiver,
+  type Refusal,
+  type Submission,
+} from "../../src/engine/interface/types.ts";
 import type { Backend } from "../../src/front/kernel/backend.ts";
 import type { Candidates } from "../../src/front/kernel/logprob-source.ts";
 

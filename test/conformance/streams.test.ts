@@ -12,7 +12,7 @@ import type { ServeConfig } from "../../src/config/types.ts";
 import { renderChat } from "../../src/content/chat-template.ts";
 import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import { openai } from "../../src/dialects/openai/routes.ts";
-import type { Outcome } from "../../src/engine/types.ts";
+import type { Outcome } from "../../src/engine/interface/types.ts";
 import { hotRoutes } from "../../src/http/socket/hot.ts";
 import { HttpServer } from "../../src/http/socket/server.ts";
 import { readLoraModules } from "../../src/options/lora-modules.ts";

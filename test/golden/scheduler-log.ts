@@ -14,10 +14,10 @@ import {
   Total,
   Word,
 } from "../../assembly/layout.ts";
-import { type Core, startCore } from "../../src/core/core.ts";
 import { Batch } from "../../src/engine/batch.ts";
 import { PLAIN } from "../../src/engine/core-request.ts";
 import { saltWords } from "../../src/engine/salt.ts";
+import { type Core, startCore } from "../../src/engine/wasm/core.ts";
 import { coreConfig } from "./core-config.ts";
 import { type Row, refuseOthers, type TraceConfig } from "./trace.ts";
 

@@ -2,10 +2,10 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { Field, NONE, PAGE_BLOCKS, PAGES, Reason, SLOTS, Status, Word } from "../../assembly/layout.ts";
-import { type Core, startCore } from "../../src/core/core.ts";
 import { Batch } from "../../src/engine/batch.ts";
 import { type CoreRequest, PLAIN } from "../../src/engine/core-request.ts";
 import { coreSetup } from "../../src/engine/setup.ts";
+import { type Core, startCore } from "../../src/engine/wasm/core.ts";
 import { configOf } from "../sim/world.ts";
 import { times } from "../size.ts";
 import { builds, EOS } from "./pair.ts";

@@ -22,11 +22,11 @@ import {
   Word,
 } from "../../assembly/layout.ts";
 import type { EngineConfig } from "../../src/config/types.ts";
-import { type Core, startCore } from "../../src/core/core.ts";
 import { Batch } from "../../src/engine/batch.ts";
 import { PLAIN } from "../../src/engine/core-request.ts";
 import { saltWords } from "../../src/engine/salt.ts";
 import { coreSetup } from "../../src/engine/setup.ts";
+import { type Core, startCore } from "../../src/engine/wasm/core.ts";
 import type { Output, PlanResult, Spec, TakeResult } from "./model-types.ts";
 import { SchedulerModel } from "./scheduler-model.ts";
 

@@ -7,9 +7,9 @@ import { VirtualClock } from "../../src/base/clock.ts";
 import { seeded } from "../../src/base/random.ts";
 import { type Crash, readCrash, repeatCrash } from "../../src/cli/serve/crash.ts";
 import { Engine } from "../../src/engine/engine.ts";
+import type { Generation, Submission } from "../../src/engine/interface/types.ts";
 import { CALLS, Journal, type JournalText } from "../../src/engine/journal.ts";
 import { repeat } from "../../src/engine/repeat.ts";
-import type { Generation, Submission } from "../../src/engine/types.ts";
 import { main } from "../program.ts";
 import { answers, configOf, debug, EOS, generationOf, promptOf, release } from "./world.ts";
 

@@ -5,7 +5,7 @@ import { seeded } from "../../src/base/random.ts";
 import type { EngineConfig } from "../../src/config/types.ts";
 import type { Engine } from "../../src/engine/engine.ts";
 import { Fleet } from "../../src/engine/fleet.ts";
-import { Finish, type Generation } from "../../src/engine/types.ts";
+import { Finish, type Generation } from "../../src/engine/interface/types.ts";
 import { answerOf, answers, configOf, debug, EOS, generationOf, Heard, promptOf, World } from "./world.ts";
 
 class Ranks {

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { VirtualClock } from "../../src/base/clock.ts";
 import { Engine } from "../../src/engine/engine.ts";
-import type { Receiver } from "../../src/engine/types.ts";
+import type { Receiver } from "../../src/engine/interface/types.ts";
 import { answers, configOf, debug, EOS, generationOf, promptOf } from "./world.ts";
 
 const MANY = 64;

@@ -6,7 +6,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import type { EngineConfig, FixName } from "../../src/config/types.ts";
-import { type Choices, type EngineSnapshot, Finish } from "../../src/engine/types.ts";
+import { type Choices, type EngineSnapshot, Finish } from "../../src/engine/interface/types.ts";
 import { times } from "../size.ts";
 import { anyConfig, anyLife, live } from "./history.ts";
 import { configOf, promptOf, World } from "./world.ts";

@@ -2,13 +2,13 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { VirtualClock } from "../../src/base/clock.ts";
-import { findPreset } from "../../src/config/timing/presets.ts";
-import { faster, stepUs } from "../../src/config/timing/timing.ts";
 import type { EngineConfig, StepNoise, Timing } from "../../src/config/types.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { Fleet } from "../../src/engine/fleet.ts";
 import { Journal } from "../../src/engine/journal.ts";
 import { repeat } from "../../src/engine/repeat.ts";
+import { findPreset } from "../../src/engine/timing/presets.ts";
+import { faster, stepUs } from "../../src/engine/timing/timing.ts";
 import { times } from "../size.ts";
 import { configOf, debug, EOS, generationOf, promptOf, release, World, watchPlans } from "./world.ts";
 

@@ -1,7 +1,7 @@
 /** What happens to those that run and those that wait, when the engine is paused, emptied or told to end everything? */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { Finish } from "../../src/engine/types.ts";
+import { Finish } from "../../src/engine/interface/types.ts";
 import { times } from "../size.ts";
 import { anyConfig, anyLife, live } from "./history.ts";
 import { answerOf, configOf, type Heard, promptOf, World } from "./world.ts";

@@ -18,8 +18,8 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { BLOCK_BYTES, BlockField, Field, NONE, SLOT_BITS, SLOTS, Status, Total, Word } from "../../assembly/layout.ts";
-import type { Core } from "../../src/core/core.ts";
 import type { LiveRequest } from "../../src/engine/live.ts";
+import type { Core } from "../../src/engine/wasm/core.ts";
 import { times } from "../size.ts";
 import { anyConfig, anyLife, run } from "./history.ts";
 import { type Heard, World, watchPlans } from "./world.ts";

@@ -1,10 +1,10 @@
 /** A receiver that throws costs its own generation, and a core that traps is reported wherever it is called. */
 import { expect, test } from "bun:test";
 import { VirtualClock } from "../../src/base/clock.ts";
-import { CoreTrap } from "../../src/core/core.ts";
 import { Engine } from "../../src/engine/engine.ts";
+import { Finish, type Receiver } from "../../src/engine/interface/types.ts";
 import type { EngineFaults } from "../../src/engine/options.ts";
-import { Finish, type Receiver } from "../../src/engine/types.ts";
+import { CoreTrap } from "../../src/engine/wasm/core.ts";
 import { answers, configOf, EOS, generationOf, release } from "./world.ts";
 
 const TOKENS = 6;

@@ -1,6 +1,6 @@
 /** May a receiver act while the step's rows are handed out? Submit, cancel, finish, from inside its own call. */
 import { describe, expect, test } from "bun:test";
-import { Finish } from "../../src/engine/types.ts";
+import { Finish } from "../../src/engine/interface/types.ts";
 import { answerOf, configOf, type Heard, promptOf, World } from "./world.ts";
 
 const modes = [true, false] as const;

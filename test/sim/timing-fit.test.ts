@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { type Fitted, fitRuns, type Linear, replay } from "../../src/cli/timing/fit-replay.ts";
-import { parseTiming } from "../../src/config/timing/parse-timing.ts";
+import { parseTiming } from "../../src/engine/timing/parse-timing.ts";
 import { readRuns } from "../../src/fit/read.ts";
 import { engineConfig } from "../../src/library/options.ts";
 import { main } from "../program.ts";

@@ -1,10 +1,10 @@
 /** When do tokens come? Exact to the microsecond: idle engines, arrivals in mid-step, and each step against the formula. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { parseTiming } from "../../src/config/timing/parse-timing.ts";
-import { presetNames } from "../../src/config/timing/presets.ts";
-import { stepUs } from "../../src/config/timing/timing.ts";
 import type { Timing } from "../../src/config/types.ts";
+import { parseTiming } from "../../src/engine/timing/parse-timing.ts";
+import { presetNames } from "../../src/engine/timing/presets.ts";
+import { stepUs } from "../../src/engine/timing/timing.ts";
 import { times } from "../size.ts";
 import { configOf, promptOf, World, watchPlans } from "./world.ts";
 

@@ -4,7 +4,7 @@ import { VirtualClock } from "../../src/base/clock.ts";
 import { histogramBounds, LOOP_BOUNDS } from "../../src/config/buckets.ts";
 import type { EngineConfig } from "../../src/config/types.ts";
 import { Engine } from "../../src/engine/engine.ts";
-import type { Generation } from "../../src/engine/types.ts";
+import type { Generation } from "../../src/engine/interface/types.ts";
 import { refreshesOf } from "../../src/metrics/dialects.ts";
 import { Held, heldReader } from "../../src/metrics/held.ts";
 import type { Identity } from "../../src/metrics/identity.ts";

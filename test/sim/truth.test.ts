@@ -1,7 +1,7 @@
 /** Is the truth log true? Its totals are the metrics, its times what the receivers saw, its bytes the same at any speed. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import type { Finish, Submission } from "../../src/engine/types.ts";
+import type { Finish, Submission } from "../../src/engine/interface/types.ts";
 import type { RequestLine } from "../../src/truth/schema.ts";
 import { times } from "../size.ts";
 import { dueTimes, type Plan, plain, type Run, run } from "./truth-run.ts";

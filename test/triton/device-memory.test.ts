@@ -1,9 +1,9 @@
 /** Who has how much of the GPUs' memory, what do models weigh, and how is that said? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { presetWeightBytes } from "../../src/config/defaults.ts";
-import { profiles } from "../../src/config/profiles/index.ts";
-import { findPreset } from "../../src/config/timing/presets.ts";
+import { presetWeightBytes } from "../../src/engine/timing/device-defaults.ts";
+import { findPreset } from "../../src/engine/timing/presets.ts";
+import { profiles } from "../../src/engine/timing/profiles/index.ts";
 import { tritonServerConfig } from "../../src/options/triton-server-config.ts";
 import { sizeIn, sizeText } from "../../src/repository/config/sizes.ts";
 import { DeviceMemory, type MemoryHold } from "../../src/repository/devices/device-memory.ts";

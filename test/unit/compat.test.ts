@@ -6,7 +6,7 @@ import { MARKS, migratingTable } from "../../scripts/migrating-table.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import { KEYS } from "../../src/compat/llm-d-keys.ts";
 import { durationUs } from "../../src/compat/llm-d-timing.ts";
-import { stepUs } from "../../src/config/timing/timing.ts";
+import { stepUs } from "../../src/engine/timing/timing.ts";
 import { lookup } from "../../src/options/lookup.ts";
 
 const COMPAT = ["--compat", "llm-d-inference-sim"];

@@ -1,10 +1,10 @@
 /** Do the timing presets and the forms of --timing give the times that their sources say? */
 import { expect, test } from "bun:test";
 import { describe as banner } from "../../src/cli/serve/banner.ts";
-import { parseTiming } from "../../src/config/timing/parse-timing.ts";
-import { DEFAULT_PRESET, findPreset, presetNames } from "../../src/config/timing/presets.ts";
-import { holdUs, type StepLoad, stepUs } from "../../src/config/timing/timing.ts";
 import type { Timing } from "../../src/config/types.ts";
+import { parseTiming } from "../../src/engine/timing/parse-timing.ts";
+import { DEFAULT_PRESET, findPreset, presetNames } from "../../src/engine/timing/presets.ts";
+import { holdUs, type StepLoad, stepUs } from "../../src/engine/timing/timing.ts";
 import { engineConfig } from "../../src/library/options.ts";
 import { serverSetup } from "../../src/library/server-options.ts";
 import { examples } from "./timing-examples.ts";

@@ -7,7 +7,7 @@ import { pathToFileURL } from "node:url";
 import fc from "fast-check";
 import { triedLanes } from "../../src/app/native-lanes.ts";
 import { streamWritesOf } from "../../src/app/stream-writes.ts";
-import { FRAME_MOST_BYTES, Lanes, TokenTexts } from "../../src/engine/lanes.ts";
+import { FRAME_MOST_BYTES, Lanes, TokenTexts } from "../../src/engine/interface/lanes.ts";
 import { EAGAIN, EBADF, ECONNRESET, EPIPE, World } from "./lanes-world.ts";
 
 const EPERM = 1;

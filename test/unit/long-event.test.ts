@@ -8,7 +8,7 @@ import { idsOf } from "../../src/base/random.ts";
 import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import { ChatForm, CompletionForm } from "../../src/dialects/openai/form.ts";
 import { StreamedLogprobs } from "../../src/dialects/responses/logprobs.ts";
-import { Finish, type Outcome } from "../../src/engine/types.ts";
+import { Finish, type Outcome } from "../../src/engine/interface/types.ts";
 import { Logprobs, seededLogprobs } from "../../src/generation/logprobs.ts";
 import type { EventSink } from "../../src/http/sink.ts";
 

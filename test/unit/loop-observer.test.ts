@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { VirtualClock } from "../../src/base/clock.ts";
 import { Engine } from "../../src/engine/engine.ts";
-import { type LoopObserver, together } from "../../src/engine/loop-observer.ts";
+import { type LoopObserver, together } from "../../src/engine/lateness/loop-observer.ts";
 import { answers, configOf, debug, EOS, generationOf, promptOf } from "../sim/world.ts";
 
 test("calls that nobody wants are absent, one observer is called directly, several in their order", () => {

@@ -1,7 +1,7 @@
 /** Does each copy show the moment that its refresh class says? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import type { SnapshotView } from "../../src/engine/types.ts";
+import type { SnapshotView } from "../../src/engine/interface/types.ts";
 import { Held, heldReader } from "../../src/metrics/held.ts";
 import type { Refresh } from "../../src/metrics/table.ts";
 import { emptyEngine, emptySnapshot, setup } from "./metrics-snapshots.ts";

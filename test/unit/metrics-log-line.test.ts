@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import type { EngineSnapshot } from "../../src/engine/types.ts";
+import type { EngineSnapshot } from "../../src/engine/interface/types.ts";
 import { type LogState, logLines } from "../../src/metrics/log-line.ts";
 import { emptyEngine, emptySnapshot } from "./metrics-snapshots.ts";
 

@@ -4,7 +4,6 @@ import { histogramBounds, LOOP_BOUNDS } from "../../src/config/buckets.ts";
 import { FAULT_IDS } from "../../src/config/faults.ts";
 import { ALL_SECONDS, HTTP_WIDTH, HttpWord, NO_HANDLER } from "../../src/config/http-counts.ts";
 import { CURRENT } from "../../src/config/metrics-profiles.ts";
-import { DEFAULT_PRESET } from "../../src/config/timing/presets.ts";
 import { DEFAULT_ENSEMBLE, DEFAULT_INTERVAL_MS, type TritonMetricsConfig } from "../../src/config/triton-metrics.ts";
 import {
   ENGINE_NAMES,
@@ -14,8 +13,9 @@ import {
   OUTCOMES,
   TOOL_LOOKS,
   type ToolLook,
-} from "../../src/engine/numbers.ts";
-import type { EngineSnapshot, HistogramName, HistogramSnapshot, Snapshot } from "../../src/engine/types.ts";
+} from "../../src/engine/interface/numbers.ts";
+import type { EngineSnapshot, HistogramName, HistogramSnapshot, Snapshot } from "../../src/engine/interface/types.ts";
+import { DEFAULT_PRESET } from "../../src/engine/timing/presets.ts";
 import { refreshesOf } from "../../src/metrics/dialects.ts";
 import { Layout, type Shape } from "../../src/metrics/flat.ts";
 import type { Identity, Setup } from "../../src/metrics/identity.ts";

@@ -9,7 +9,7 @@ import type { ServeConfig } from "../../src/config/types.ts";
 import { renderChat } from "../../src/content/chat-template.ts";
 import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import { openai } from "../../src/dialects/openai/routes.ts";
-import { Finish, type Generation, type Outcome, type Receiver } from "../../src/engine/types.ts";
+import { Finish, type Generation, type Outcome, type Receiver } from "../../src/engine/interface/types.ts";
 import { type Access, accessLine } from "../../src/front/front.ts";
 import { hotRoutes } from "../../src/http/socket/hot.ts";
 import { HttpServer } from "../../src/http/socket/server.ts";

@@ -10,7 +10,7 @@ import { idsOf } from "../../src/base/random.ts";
 import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import { MessagesForm } from "../../src/dialects/anthropic/form.ts";
 import { ChatForm, CompletionForm } from "../../src/dialects/openai/form.ts";
-import { Finish, type Outcome } from "../../src/engine/types.ts";
+import { Finish, type Outcome } from "../../src/engine/interface/types.ts";
 import { Logprobs, seededLogprobs } from "../../src/generation/logprobs.ts";
 import type { OutputOptions } from "../../src/generation/output-options.ts";
 import type { EventSink } from "../../src/http/sink.ts";

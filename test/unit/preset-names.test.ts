@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { describe as banner } from "../../src/cli/serve/banner.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import { models } from "../../src/config/models.ts";
-import { DEFAULT_PRESET, findPreset, presetNames, presetsFor } from "../../src/config/timing/presets.ts";
+import { DEFAULT_PRESET, findPreset, presetNames, presetsFor } from "../../src/engine/timing/presets.ts";
 
 function accepted(line: string) {
   const resolved = resolveServeConfig(line.split(" ").filter(Boolean), {}, () => "");

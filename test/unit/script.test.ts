@@ -13,7 +13,7 @@ import {
   type Sequence,
   SILENT,
 } from "../../src/content/script.ts";
-import { Finish } from "../../src/engine/types.ts";
+import { Finish } from "../../src/engine/interface/types.ts";
 import { PlayedReceiver, rankedLogprobs, scriptIds, Together } from "../../src/orders/play.ts";
 import type { Repetition } from "../../src/python/request.ts";
 import { times } from "../size.ts";

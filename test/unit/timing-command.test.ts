@@ -1,8 +1,8 @@
 /** What do `understudy timing list` and `show` print, and what do they refuse? */
 import { describe, expect, test } from "bun:test";
 import { plot } from "../../src/cli/plot.ts";
-import { betweenTokensUs, firstToken } from "../../src/config/timing/curves.ts";
-import { findPreset, presetNames } from "../../src/config/timing/presets.ts";
+import { betweenTokensUs, firstToken } from "../../src/engine/timing/curves.ts";
+import { findPreset, presetNames } from "../../src/engine/timing/presets.ts";
 import { main } from "../program.ts";
 
 const root = new URL("../../", import.meta.url).pathname;

@@ -3,8 +3,8 @@
 import { VirtualClock, WallClock, wallUs } from "../../base/clock.ts";
 import { printableJson } from "../../base/printable.ts";
 import { seeded } from "../../base/random.ts";
-import { findPreset } from "../../config/timing/presets.ts";
 import type { ServeConfig } from "../../config/types.ts";
+import { findPreset } from "../../engine/timing/presets.ts";
 import { freeText, inGroup } from "../../options/option.ts";
 import { takeOptions } from "../../options/take-options.ts";
 import { tritonServerConfig } from "../../options/triton-server-config.ts";

@@ -2,8 +2,8 @@
 import { version } from "../../../package.json";
 import type { StreamWrites } from "../../app/stream-writes.ts";
 import { outputLengthsText } from "../../config/output-lengths.ts";
-import { timingText } from "../../config/timing/timing-text.ts";
 import type { EngineConfig, ServeConfig } from "../../config/types.ts";
+import { timingText } from "../../engine/timing/timing-text.ts";
 
 /** Where a server listens. */
 export interface ListensAt {

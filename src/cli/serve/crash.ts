@@ -7,9 +7,9 @@ import { textAtMost } from "../../base/read-at-most.ts";
 import type { EngineConfig } from "../../config/types.ts";
 import type { AnswerTables } from "../../content/answers.ts";
 import { REQUEST_NUMBERS, SUBMIT_NAMES } from "../../engine/core-request.ts";
+import type { EngineSnapshot } from "../../engine/interface/types.ts";
 import type { CoreCommand, JournalText } from "../../engine/journal.ts";
 import { repeat } from "../../engine/repeat.ts";
-import type { EngineSnapshot } from "../../engine/types.ts";
 
 const SCHEMA = 1;
 /** Left out of a line where it is so. */

@@ -15,7 +15,7 @@ import type { Latencies } from "../../compat/llm-d-live.ts";
 import { readTls } from "../../config/certificates.ts";
 import { PortError } from "../../config/start-errors.ts";
 import type { ServeConfig } from "../../config/types.ts";
-import { CoreTooLarge } from "../../core/core.ts";
+import { CoreTooLarge } from "../../engine/wasm/core.ts";
 import type { Admin } from "../../front/live-settings.ts";
 import type { ServeValues } from "../../options/serve-options.ts";
 import type { App } from "../../roles/create-app.ts";

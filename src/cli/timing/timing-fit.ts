@@ -3,7 +3,7 @@ import { readFileSync, statSync } from "node:fs";
 import wasm from "../../../build/core.wasm" with { type: "file" };
 import { fileAtMost } from "../../base/read-at-most.ts";
 import type { ServeConfig } from "../../config/types.ts";
-import { CoreTooLarge } from "../../core/core.ts";
+import { CoreTooLarge } from "../../engine/wasm/core.ts";
 import { UNKNOWNS, type Unknown } from "../../fit/equations.ts";
 import { readRuns } from "../../fit/read.ts";
 import type { FitRun } from "../../fit/run.ts";

@@ -1,5 +1,5 @@
 /** What can `understudy timing` be told? */
-import { TIMING_FORMS } from "../../config/timing/parse-timing.ts";
+import { TIMING_FORMS } from "../../engine/timing/parse-timing.ts";
 import { type OptionRow, onlyOn } from "../../options/option.ts";
 import { optionsHelp } from "../../options/take-options.ts";
 

@@ -1,11 +1,11 @@
 /** What do the presets say? `understudy timing list` and `show`: tables and plots for eyes, or JSON. */
 
 import { printableJson } from "../../base/printable.ts";
-import { betweenTokensUs, firstToken } from "../../config/timing/curves.ts";
-import { findPreset, presetNames } from "../../config/timing/presets.ts";
-import type { Profile } from "../../config/timing/profile.ts";
-import { holdUs } from "../../config/timing/timing.ts";
 import type { EngineConfig } from "../../config/types.ts";
+import { betweenTokensUs, firstToken } from "../../engine/timing/curves.ts";
+import { findPreset, presetNames } from "../../engine/timing/presets.ts";
+import type { Profile } from "../../engine/timing/profile.ts";
+import { holdUs } from "../../engine/timing/timing.ts";
 import { plot } from "../plot.ts";
 
 const SCHEMA = "understudy-timing/1";

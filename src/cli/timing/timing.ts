@@ -1,7 +1,8 @@
 /** `understudy timing`: what do the presets say, and which timing does a measured engine have? */
-import { parseTiming, TIMING_FORMS } from "../../config/timing/parse-timing.ts";
-import { findPreset, presetNames } from "../../config/timing/presets.ts";
+
 import type { EngineConfig } from "../../config/types.ts";
+import { parseTiming, TIMING_FORMS } from "../../engine/timing/parse-timing.ts";
+import { findPreset, presetNames } from "../../engine/timing/presets.ts";
 import type { UsageError } from "../../options/given.ts";
 import { serveConfig } from "../../options/serve-config.ts";
 import { takeOptions } from "../../options/take-options.ts";

@@ -8,7 +8,7 @@ import { type AnswerContext, cacheUse, FINISH_NAMES, type Prompt, promptOf } fro
 import type { ChoiceSoFar, WholeChoice } from "../../answer/form.ts";
 import type { LongTexts } from "../../answer/long-body.ts";
 import type { ReasoningField } from "../../config/parsers.ts";
-import { Finish } from "../../engine/types.ts";
+import { Finish } from "../../engine/interface/types.ts";
 import { REMOTE_DECODE, REMOTE_PARAMS } from "../../generation/kv-transfer.ts";
 import { Logprobs, type TextParts } from "../../generation/logprobs.ts";
 import { hidesTokens, type OutputOptions } from "../../generation/output-options.ts";

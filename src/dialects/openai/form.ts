@@ -9,7 +9,7 @@ import type { ChoiceSoFar, Piece, WholeChoice } from "../../answer/form.ts";
 import { type LongTexts, SHORT_CANDIDATES } from "../../answer/long-body.ts";
 import type { Ids } from "../../base/random.ts";
 import { escapeJson } from "../../content/vocabulary.ts";
-import type { Finish } from "../../engine/types.ts";
+import type { Finish } from "../../engine/interface/types.ts";
 import type { TextParts } from "../../generation/logprobs.ts";
 import { hidesTokens } from "../../generation/output-options.ts";
 import type { Delta } from "../../parsers/output.ts";

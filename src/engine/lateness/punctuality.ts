@@ -1,8 +1,8 @@
 /** Who looks into late steps? Finds the cause of each, and has a line written about them now and then. */
 import type { Clock } from "../../base/clock.ts";
-import type { EndingStep, LoopObserver } from "../loop-observer.ts";
 import { Causes, type ProcessorTimes } from "./causes.ts";
 import { LateLog } from "./late-log.ts";
+import type { EndingStep, LoopObserver } from "./loop-observer.ts";
 
 export interface PunctualityOptions {
   readonly clock: Clock;

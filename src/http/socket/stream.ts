@@ -1,5 +1,5 @@
 /** How do the events of one stream reach the client? One HTTP chunk and one write each; nothing is made per token. */
-import type { Lane, LaneEnd } from "../../engine/lanes.ts";
+import type { Lane, LaneEnd } from "../../engine/interface/lanes.ts";
 import type { EventSink, HeldBytes, SinkEvents } from "../sink.ts";
 
 /** Where the bytes go. */

@@ -3,7 +3,7 @@
  * writes checks for metrics has input that is known to be bad. `table.ts` has them all.
  */
 import type { ServeConfig } from "../../config/types.ts";
-import type { EngineSnapshot } from "../../engine/types.ts";
+import type { EngineSnapshot } from "../../engine/interface/types.ts";
 import type { Row } from "../table.ts";
 
 /** What finding it takes, beside `understudy check` and the page: the words of docs/bug-modes.md. */

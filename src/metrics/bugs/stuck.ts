@@ -3,7 +3,7 @@
  * last request. Only what follows updates sticks: the numbers as they stand stay true.
  */
 import type { BugName } from "../../config/types.ts";
-import type { EngineView } from "../../engine/types.ts";
+import type { EngineView } from "../../engine/interface/types.ts";
 import type { Source } from "../held.ts";
 import type { Sticks } from "./bug.ts";
 import { bugs } from "./table.ts";

@@ -1,6 +1,6 @@
 /** Which bug modes are there? One row each; `understudy serve --bug NAME` turns it on, test/bugmodes/ shows that it is found. */
 import type { BugName, ServeConfig } from "../../config/types.ts";
-import type { EngineSnapshot, Snapshot } from "../../engine/types.ts";
+import type { EngineSnapshot, Snapshot } from "../../engine/interface/types.ts";
 import type { Identity } from "../identity.ts";
 import type { Row } from "../table.ts";
 import type { Sample } from "../text.ts";

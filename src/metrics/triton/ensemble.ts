@@ -3,8 +3,8 @@
  * request to `ensemble`, whose steps are `preprocessing`, `tensorrt_llm` and, once per response, `postprocessing`.
  * Why each event counts as it does, with sources: docs/triton-metrics.md.
  */
-import type { RequestMeter, RequestMeters } from "../../engine/request-meter.ts";
-import { Finish, type Generation } from "../../engine/types.ts";
+import type { RequestMeter, RequestMeters } from "../../engine/interface/request-meter.ts";
+import { Finish, type Generation } from "../../engine/interface/types.ts";
 import { MeterField, ModelWord, modelWidth } from "./model-numbers.ts";
 import { TritonModel } from "./models.ts";
 import type { QuantileTarget } from "./quantiles.ts";

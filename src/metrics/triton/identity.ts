@@ -1,8 +1,9 @@
 /** Which Triton server do the tables describe? Constant for the life of the process, plain data. */
-import { engineMemory } from "../../config/defaults.ts";
+
 import { wattsOf } from "../../config/gpus.ts";
-import { findPreset } from "../../config/timing/presets.ts";
 import type { ServeConfig } from "../../config/types.ts";
+import { engineMemory } from "../../engine/timing/device-defaults.ts";
+import { findPreset } from "../../engine/timing/presets.ts";
 import { ENSEMBLE } from "./ensemble.ts";
 
 /** A model that is loaded; its numbers have its place in the list. */

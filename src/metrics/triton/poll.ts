@@ -4,7 +4,7 @@
  * share of time is one of the time since the poll before. Runs in the thread that prints.
  */
 import { readFileSync } from "node:fs";
-import type { Snapshot } from "../../engine/types.ts";
+import type { Snapshot } from "../../engine/interface/types.ts";
 import type { TritonIdentity } from "./identity.ts";
 import { MeterField } from "./model-numbers.ts";
 

@@ -3,7 +3,7 @@
  * gauges, histograms, summaries): `metrics.cc`, `metric_model_reporter.cc` (2026). Left out are the families of the
  * response cache: no model here has one.
  */
-import type { Snapshot } from "../../engine/types.ts";
+import type { Snapshot } from "../../engine/interface/types.ts";
 import type { Identity } from "../identity.ts";
 import {
   counter,

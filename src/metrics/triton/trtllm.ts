@@ -3,7 +3,7 @@
  * of the 1.2 line: every 100 ms the last iteration's statistics. Under vLLM's scheduler its numbers
  * stand for TensorRT-LLM's; which for which is said in docs/triton-metrics.md.
  */
-import type { EngineSnapshot } from "../../engine/types.ts";
+import type { EngineSnapshot } from "../../engine/interface/types.ts";
 import type { Identity } from "../identity.ts";
 import { counter, gauge, type Proof, type Read, type Row } from "../table.ts";
 import { MeterField, ModelWord, TOKENS } from "./model-numbers.ts";

@@ -2,7 +2,7 @@
  * What does a model compute? The interface of a `model.ts` beside a `config.pbtxt`, and of the built-in behaviours:
  * docs/triton.md. A real Triton ignores the file, so one folder serves both.
  */
-import type { LaneEnd } from "../../engine/lanes.ts";
+import type { LaneEnd } from "../../engine/interface/lanes.ts";
 import type { ModelConfig } from "../config/model-config.ts";
 import type { StatusCode } from "../config/status.ts";
 import type { Tensor } from "../tensors/datatypes.ts";

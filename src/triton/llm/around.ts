@@ -3,7 +3,7 @@ import type { NaturalLength } from "../../content/output-lengths.ts";
 import { SteeredAnswer, type Steering } from "../../content/steered.ts";
 import type { TextModel } from "../../content/text-model.ts";
 import { written } from "../../content/written.ts";
-import type { Choices, Receiver, Submission, TokenSource } from "../../engine/types.ts";
+import type { Choices, Receiver, Submission, TokenSource } from "../../engine/interface/types.ts";
 import type { Backend } from "../../front/kernel/backend.ts";
 import type { LogprobSource } from "../../front/kernel/logprob-source.ts";
 import { steeredLength } from "../../generation/steering.ts";

@@ -2,8 +2,8 @@
  * What do LLM backends count by themselves? The families of vLLM's backend (`metrics.py`, January 2026) and the two histograms
  * that TensorRT-LLM's counts per request (`custom_metrics_reporter.cc`), by model and version; from 0 with each load.
  */
-import { BucketCounts } from "../../engine/bucket-counts.ts";
-import { type Lane, TIMES_KEPT } from "../../engine/lanes.ts";
+import { BucketCounts } from "../../engine/interface/bucket-counts.ts";
+import { type Lane, TIMES_KEPT } from "../../engine/interface/lanes.ts";
 import { TOKENS } from "../../metrics/triton/model-numbers.ts";
 import type { ModelHost } from "../../repository/behaviours/behaviour.ts";
 import type { ModelConfig } from "../../repository/config/model-config.ts";

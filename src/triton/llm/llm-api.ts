@@ -6,7 +6,7 @@
 import { existsSync } from "node:fs";
 import { AnswerText } from "../../answer/text.ts";
 import { greedySeed } from "../../content/answers.ts";
-import { Finish, type Receiver, type Submission } from "../../engine/types.ts";
+import { Finish, type Receiver, type Submission } from "../../engine/interface/types.ts";
 import { seedOf } from "../../generation/seeds.ts";
 import { reprString } from "../../python/repr.ts";
 import type { Behaviour, ModelHost, ModelRequest } from "../../repository/behaviours/behaviour.ts";

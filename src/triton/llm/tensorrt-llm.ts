@@ -3,7 +3,7 @@
  * response per step where they stream: `model_instance_state.cc` (1.2 line). A request counts when it has ended; `stop` with a
  * request's id ends that one. Outputs that nobody asked for are left out.
  */
-import { Finish, type Receiver, type Submission } from "../../engine/types.ts";
+import { Finish, type Receiver, type Submission } from "../../engine/interface/types.ts";
 import type { Behaviour, ModelHost, ModelRequest, ModelResponse } from "../../repository/behaviours/behaviour.ts";
 import { firstNumber, numberTensor, outputs } from "../../repository/behaviours/values.ts";
 import { bytesOf, type Tensor } from "../../repository/tensors/datatypes.ts";

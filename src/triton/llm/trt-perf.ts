@@ -1,5 +1,5 @@
 /** What does `return_perf_metrics` give? Blocks and times of one sequence, the times in nanoseconds of a steady clock. */
-import type { Submission } from "../../engine/types.ts";
+import type { Submission } from "../../engine/interface/types.ts";
 import { numberTensor } from "../../repository/behaviours/values.ts";
 import { bytesOf, type Tensor } from "../../repository/tensors/datatypes.ts";
 import type { LlmAround } from "./around.ts";

@@ -5,8 +5,8 @@
 import { AnswerText } from "../../answer/text.ts";
 import { embedding } from "../../content/embedding.ts";
 import type { Vocabulary } from "../../content/types.ts";
-import type { Lane } from "../../engine/lanes.ts";
-import { Finish, type Receiver, type Submission } from "../../engine/types.ts";
+import type { Lane } from "../../engine/interface/lanes.ts";
+import { Finish, type Receiver, type Submission } from "../../engine/interface/types.ts";
 import { imageIds } from "../../generation/images.ts";
 import { choiceSeeds, seedOf } from "../../generation/seeds.ts";
 import type { Behaviour, ModelHost, ModelRequest, PlainText } from "../../repository/behaviours/behaviour.ts";

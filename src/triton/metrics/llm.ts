@@ -2,7 +2,7 @@
  * Which families do LLM backends add to the page? vLLM's and TensorRT-LLM's per request from their counts; those of the executor
  * come printed, since its numbers are held and printed elsewhere (`metrics/triton/trtllm.ts`).
  */
-import type { HistogramView, LoopView } from "../../engine/types.ts";
+import type { HistogramView, LoopView } from "../../engine/interface/types.ts";
 import type { Labels, Sample } from "../../metrics/text.ts";
 import { histogramSamples } from "../../metrics/triton/table.ts";
 import { LATENESS } from "../../metrics/understudy.ts";

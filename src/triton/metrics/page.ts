@@ -4,7 +4,7 @@
  */
 
 import type { TritonMetricsConfig } from "../../config/triton-metrics.ts";
-import type { LoopView } from "../../engine/types.ts";
+import type { LoopView } from "../../engine/interface/types.ts";
 import { type Labels, printFamily, type Sample } from "../../metrics/text.ts";
 import { HELP } from "../../metrics/triton/help.ts";
 import { FAILURE_REASONS, SPANS } from "../../metrics/triton/model-numbers.ts";

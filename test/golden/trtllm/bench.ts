@@ -7,9 +7,9 @@ import {
   TrtConfig,
   type TrtWord,
 } from "../../../assembly/trtllm/layout.ts";
-import { type Core, type CoreSetup, startCore } from "../../../src/core/core.ts";
 import { Batch } from "../../../src/engine/batch.ts";
 import { PLAIN } from "../../../src/engine/core-request.ts";
+import { type Core, type CoreSetup, startCore } from "../../../src/engine/wasm/core.ts";
 import { EOS } from "./trace.ts";
 import { TrtViews } from "./views.ts";
 

@@ -15,9 +15,9 @@ import {
   Word,
 } from "../../../assembly/layout.ts";
 import { LineField, State, TrtWord } from "../../../assembly/trtllm/layout.ts";
-import { type Core, startCore } from "../../../src/core/core.ts";
 import { Batch } from "../../../src/engine/batch.ts";
 import { PLAIN } from "../../../src/engine/core-request.ts";
+import { type Core, startCore } from "../../../src/engine/wasm/core.ts";
 import type { Row } from "../trace.ts";
 import { promptOf, type TrtTrace, type TrtTraceRequest, trtSetup } from "./trace.ts";
 import { TrtViews } from "./views.ts";

@@ -1,7 +1,7 @@
 /** What stands in a recorded trace of TensorRT-LLM's scheduler? Format `golden-trtllm/1`; FORMAT.md beside this says what each field means. */
 import { Config, FEED } from "../../../assembly/layout.ts";
 import { CapacityPolicy, ChunkingPolicy, TrtConfig } from "../../../assembly/trtllm/layout.ts";
-import type { CoreSetup } from "../../../src/core/core.ts";
+import type { CoreSetup } from "../../../src/engine/wasm/core.ts";
 import { type Row, refuseOthers } from "../trace.ts";
 
 /** Options under the product's names, but for the last ones of the recording's own driver. */

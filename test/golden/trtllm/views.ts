@@ -1,6 +1,6 @@
 /** What stands in the words that the core of TensorRT-LLM's policies adds? */
 import { KvTotal, LINE_BYTES, type LineField, TrtWord } from "../../../assembly/trtllm/layout.ts";
-import type { Core } from "../../../src/core/core.ts";
+import type { Core } from "../../../src/engine/wasm/core.ts";
 
 export class TrtViews {
   readonly #words: Int32Array;

@@ -1,5 +1,5 @@
 /** How long do steps of Qwen3 take? Source and meaning of the comments: `measured.ts`. */
-import type { Profile } from "../timing/profile.ts";
+import type { Profile } from "../profile.ts";
 import { measured } from "./measured.ts";
 
 export const qwen3: readonly Profile[] = [

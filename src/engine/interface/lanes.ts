@@ -4,7 +4,7 @@
  * whose lane is open; it stops at the first that somebody has to look at, so that all happens in the outbox's order.
  */
 
-import { OUT_WORDS } from "../../assembly/layout.ts";
+import { OUT_WORDS } from "../../../assembly/layout.ts";
 
 /** A stream that takes events directly. */
 export interface LaneEnd {

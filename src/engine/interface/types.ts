@@ -2,7 +2,7 @@
  * What the layers above the engine see of it, and what it asks of them. Types only.
  * Times are microseconds on the engine's clock, held in doubles; ids and counts are whole numbers.
  */
-import type { Histogram } from "../../assembly/layout.ts";
+import type { Histogram } from "../../../assembly/layout.ts";
 import type { Lane, LaneEnd } from "./lanes.ts";
 import type {
   ADAPTER_NUMBERS,

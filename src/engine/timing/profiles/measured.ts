@@ -1,13 +1,13 @@
 /**
- * What do all presets share? Times are in microseconds, in the form of `../timing/timing.ts`. Source, where a preset names no
+ * What do all presets share? Times are in microseconds, in the form of `../timing.ts`. Source, where a preset names no
  * other: aiconfigurator-core 0.12.0 (operator database), systems/data/GPU/{gemm,attention,comm,moe}/ENGINE/VERSION/*.parquet,
  * with the config of the model's weights on the hub; a preset's comment names GPU, ENGINE and VERSION.
  * "Mixed steps": how far the form is from the source, at most and in the mean. Calibrated: TPOT is scaled to measured points,
  * and the request overhead is what of 0 to 15 ms brings TTFT nearest to them; "before" is the median of form / measured.
  * Not calibrated, for want of points: the overhead is what such an engine's API server and tokenizer take elsewhere (docs/timing.md).
  */
-import { models } from "../models.ts";
-import type { Profile, TableTiming } from "../timing/profile.ts";
+import { models } from "../../../config/models.ts";
+import type { Profile, TableTiming } from "../profile.ts";
 
 /** At how many tokens were the linear layers measured? */
 const LINEAR_TOKENS: readonly number[] = [

@@ -3,8 +3,8 @@
  * snapshots, the views of the core, the copies that scrapes read, and what becomes of a number when its process is gone
  * all follow from these tables. Units stand at the end of a name; without one it is a count.
  */
-import { Histogram, Total, Word } from "../../assembly/layout.ts";
-import { KvTotal } from "../../assembly/trtllm/layout.ts";
+import { Histogram, Total, Word } from "../../../assembly/layout.ts";
+import { KvTotal } from "../../../assembly/trtllm/layout.ts";
 import type { HistogramName } from "./types.ts";
 
 /** A counter only rises; a gauge is what it is at the moment, and a process that is gone holds nothing. */

@@ -17,8 +17,8 @@ import {
   Submit,
   Total,
   Word,
-} from "../../assembly/layout.ts";
-import { KvTotal } from "../../assembly/trtllm/layout.ts";
+} from "../../../assembly/layout.ts";
+import { KvTotal } from "../../../assembly/trtllm/layout.ts";
 import type { CoreExports } from "./core.ts";
 
 export class CoreViews {

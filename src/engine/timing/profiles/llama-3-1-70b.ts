@@ -1,5 +1,5 @@
 /** How long do steps of Llama 3.1 70B take? Source and meaning of the comments: `measured.ts`. */
-import type { Profile } from "../timing/profile.ts";
+import type { Profile } from "../profile.ts";
 import { measured } from "./measured.ts";
 
 export const llama70b: readonly Profile[] = [

@@ -2,7 +2,7 @@
  * Who looks at the steps of a loop? Counters of lateness, the truth, the balance among engines, held copies of metrics: all
  * are told in the same way, and each names only what it wants. Told per step, never per token; what nobody wants costs nothing.
  */
-import type { Cause } from "./lateness/causes.ts";
+import type { Cause } from "./causes.ts";
 
 /** A step at its end, microseconds. One object for all steps of a loop: it is the loop's again after the call. */
 export interface EndingStep {

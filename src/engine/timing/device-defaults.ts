@@ -2,7 +2,7 @@
  * Defaults that follow from the GPU of the preset: batch sizes and KV pools. Sources: vLLM 0.33, `vllm/engine/arg_utils.py`, API server;
  * TensorRT-LLM 1.3, `llm_args.py`.
  */
-import type { Profile } from "./timing/profile.ts";
+import type { Profile } from "./profile.ts";
 
 const GIB = 2 ** 30;
 

@@ -11,8 +11,8 @@ import {
   TEMPLATE,
   type Total,
   Word,
-} from "../../assembly/layout.ts";
-import { TrtConfig } from "../../assembly/trtllm/layout.ts";
+} from "../../../assembly/layout.ts";
+import { TrtConfig } from "../../../assembly/trtllm/layout.ts";
 import { CoreViews } from "./views.ts";
 
 /** The raw exports of `assembly/vllm/index.ts`. */

@@ -2,7 +2,7 @@
  * Which presets are there? Not here: simulators that have no steps or no measurement behind them
  * (BLIS coefficients, the Dynamo mocker's polynomial, llm-d-inference-sim's profiles).
  */
-import type { Profile } from "../timing/profile.ts";
+import type { Profile } from "../profile.ts";
 import { gptOss } from "./gpt-oss.ts";
 import { llama8b } from "./llama-3-1-8b.ts";
 import { llama70b } from "./llama-3-1-70b.ts";

@@ -1,7 +1,7 @@
 /** Which preset carries this name, and which was measured for this model? */
-import { models } from "../models.ts";
-import { profiles } from "../profiles/index.ts";
+import { models } from "../../config/models.ts";
 import type { Profile } from "./profile.ts";
+import { profiles } from "./profiles/index.ts";
 
 export const DEFAULT_PRESET = "llama-3.1-8b-bf16-h100-tp1-vllm";
 
