@@ -1,7 +1,7 @@
 /** How does docs/client-verdicts.md show what clients came to? */
 import { parsePlan } from "../src/faults/parse.ts";
+import type { PlannedFault } from "../src/faults/plan/types.ts";
 import { plannedRule } from "../src/faults/rows/row.ts";
-import type { PlannedFault } from "../src/faults/types.ts";
 import { isRed, type StressVerdict } from "../src/stress/verdict.ts";
 import { driverPackages } from "../test/clients/drivers/packages.ts";
 

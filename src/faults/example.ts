@@ -2,8 +2,8 @@
 import { insteadOf } from "./instead.ts";
 import { MessagePipeline } from "./messages.ts";
 import { FaultPipeline } from "./pipeline.ts";
+import type { Plan, WireOperation } from "./plan/types.ts";
 import { headIn } from "./stages/heads.ts";
-import type { Plan, WireOperation } from "./types.ts";
 
 export interface Example {
   /** What the answer is, in words. */

@@ -1,8 +1,8 @@
 /** A plan in words, and what it makes of an example; the list of all faults. */
 import { exampleOf } from "./example.ts";
 import { takes } from "./parse.ts";
+import type { FaultRow, Plan, PlannedFault, Position } from "./plan/types.ts";
 import { faultRulesOf, plannedRule } from "./rows/row.ts";
-import type { FaultRow, Plan, PlannedFault, Position } from "./types.ts";
 
 /** Returns the text of `understudy fault explain`. A `>` marks lines that the answer does not have without the plan. */
 export function explained(plan: Plan): string {

@@ -1,6 +1,7 @@
 /** Which plans answer in place of the server, and with what? */
+
+import type { Plan, PlannedFault } from "./plan/types.ts";
 import { BAD_GATEWAY } from "./stages/http.ts";
-import type { Plan, PlannedFault } from "./types.ts";
 
 /** What such an answer may depend on. */
 export interface Attempt {

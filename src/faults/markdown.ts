@@ -1,8 +1,8 @@
 /** The table of docs/faults.md. */
 import { takes } from "./parse.ts";
+import { ANSWER_DIALECTS, type FaultRow } from "./plan/types.ts";
 import { faultRulesOf } from "./rows/row.ts";
 import { FAULT_ROWS } from "./table.ts";
-import { ANSWER_DIALECTS, type FaultRow } from "./types.ts";
 
 const cell = (text: string) => text.replaceAll("|", "\\|");
 

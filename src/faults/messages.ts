@@ -2,15 +2,16 @@
  * What is done in place of a call's answer? Its messages go through the last two stages of `pipeline.ts`, an event each; what is
  * of calls alone (rows/grpc.ts) is done before. Pure, as that is.
  */
-import { FaultDraws } from "./draws.ts";
-import { Firing } from "./firing.ts";
+
 import { planText } from "./parse.ts";
 import type { FaultAccount } from "./pipeline.ts";
+import { FaultDraws } from "./plan/draws.ts";
+import { Firing } from "./plan/firing.ts";
+import type { Fates, Plan, WireOperation } from "./plan/types.ts";
 import { CALL_CODES } from "./rows/grpc.ts";
 import { actsOn } from "./rows/row.ts";
 import { EndStage } from "./stages/end.ts";
 import { SegmentStage } from "./stages/segments.ts";
-import type { Fates, Plan, WireOperation } from "./types.ts";
 
 /** Bytes before a message: whether it is packed, and its length. */
 const PREFIX_BYTES = 5;

@@ -1,9 +1,10 @@
 /** What do those need that order faults? One module, loaded when the first plan comes. */
-import { FaultDraws } from "./draws.ts";
+
 import { plainFault } from "./parse.ts";
+import { FaultDraws } from "./plan/draws.ts";
+import type { FaultCarrier, FaultRow, Plan, PlannedFault } from "./plan/types.ts";
 import { actsOn } from "./rows/row.ts";
 import { FAULT_ROWS } from "./table.ts";
-import type { FaultCarrier, FaultRow, Plan, PlannedFault } from "./types.ts";
 
 export { insteadOf } from "./instead.ts";
 export { BrokenPlan, parsePlan } from "./parse.ts";

@@ -1,6 +1,7 @@
 /** What does a line say? `B1@e3+17;T1@e10,2s;E7@e40#seed=7`: faults, each with a position and parameters; then the seed. */
+
+import type { FaultParameter, FaultRow, Plan, PlannedFault, Position, PositionKind } from "./plan/types.ts";
 import { FAULT_ROWS } from "./table.ts";
-import type { FaultParameter, FaultRow, Plan, PlannedFault, Position, PositionKind } from "./types.ts";
 
 /** What is wrong with a plan, and at which character, from 1. */
 export class BrokenPlan extends Error {

@@ -2,10 +2,12 @@
  * What is done in place of an answer? `(events of the answer, plan, draws) → operations`: bytes, waits, an end. No socket and
  * no clock; six stages in their order, so that any set of faults has one meaning.
  */
-import { FaultDraws } from "./draws.ts";
-import type { StreamEvent } from "./event.ts";
-import { Firing } from "./firing.ts";
+
 import { planText } from "./parse.ts";
+import { FaultDraws } from "./plan/draws.ts";
+import type { StreamEvent } from "./plan/event.ts";
+import { Firing } from "./plan/firing.ts";
+import type { AnswerHead, Fates, Plan, WireOperation } from "./plan/types.ts";
 import { actsOn } from "./rows/row.ts";
 import { CodingStage } from "./stages/coding.ts";
 import { EndStage } from "./stages/end.ts";
@@ -15,7 +17,6 @@ import { HttpStage } from "./stages/http.ts";
 import { SegmentStage } from "./stages/segments.ts";
 import { swappedHead, wholeAsStream, wholeOf } from "./stages/swap.ts";
 import { TextStage } from "./stages/text.ts";
-import type { AnswerHead, Fates, Plan, WireOperation } from "./types.ts";
 
 /** Bytes that a plan may add to an answer. */
 export const ADDED_MOST = 12 * 2 ** 20;

@@ -1,4 +1,6 @@
 /** The table of all faults, by id. docs/faults.md is generated from it. */
+
+import type { FaultRow } from "./plan/types.ts";
 import { admissionRows, clientRows } from "./rows/admission.ts";
 import { byteRows } from "./rows/bytes.ts";
 import { endRows } from "./rows/ends.ts";
@@ -6,7 +8,6 @@ import { grpcRows } from "./rows/grpc.ts";
 import { httpRows } from "./rows/http.ts";
 import { jsonRows } from "./rows/json.ts";
 import { sseRows, timingRows } from "./rows/sse.ts";
-import type { FaultRow } from "./types.ts";
 
 const GROUPS = [byteRows, sseRows, endRows, httpRows, timingRows, jsonRows, admissionRows, grpcRows, clientRows];
 /** As documents list them: by letter, then by number. */

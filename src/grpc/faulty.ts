@@ -1,6 +1,6 @@
 /** How does a call's answer leave that a plan of faults disturbs? As `http/socket/faulty.ts` does for events. */
 import { MessagePipeline } from "../faults/messages.ts";
-import type { Aftermath } from "../faults/types.ts";
+import type { Aftermath } from "../faults/plan/types.ts";
 import type { Timer } from "../http/deadlines.ts";
 import type { DisturbedAnswer, FaultOrder, HeldBytes } from "../http/sink.ts";
 import type { Drained } from "../http/socket/stream.ts";

@@ -1,6 +1,6 @@
 /** What do streams and whole answers write to? */
 import type { LaneEnd } from "../engine/interface/lanes.ts";
-import type { Plan } from "../faults/types.ts";
+import type { Plan } from "../faults/plan/types.ts";
 
 /** Where a stream's bytes go. Nothing above it knows the socket. */
 export interface EventSink {

@@ -1,5 +1,5 @@
 /** Which application do requests over HTTP/2 belong to? The one of a server of HTTP/1, by the same handlers. */
-import type { Aftermath } from "../faults/types.ts";
+import type { Aftermath } from "../faults/plan/types.ts";
 import type { HttpServer } from "../http/socket/server.ts";
 import type { Http2Application } from "./connection.ts";
 import { type ExchangeServer, Http2Exchange } from "./exchange.ts";

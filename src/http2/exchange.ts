@@ -1,5 +1,5 @@
 /** How does one request get its answer over HTTP/2? As over HTTP/1, but a stream is its connection, and frames are its chunks. */
-import type { Aftermath } from "../faults/types.ts";
+import type { Aftermath } from "../faults/plan/types.ts";
 import type { EventSink, HeldBytes, PartSink, SinkEvents } from "../http/sink.ts";
 import type { ServedExchange } from "../http/socket/exchange.ts";
 import type { FaultyStream } from "../http/socket/faulty.ts";

@@ -5,7 +5,7 @@
 import type { WireConfig } from "../config/types.ts";
 import type { Question } from "../content/fixtures/match.ts";
 import type { InsteadAnswer } from "../faults/instead.ts";
-import type { FaultCarrier, Plan } from "../faults/types.ts";
+import type { FaultCarrier, Plan } from "../faults/plan/types.ts";
 import type { OpenAiOptions } from "../front/front.ts";
 import { frontOf } from "../http/front-of.ts";
 import type { Context, DisturbedAnswer, FaultOrder } from "../http/sink.ts";

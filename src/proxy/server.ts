@@ -5,7 +5,7 @@ import { listenUrl } from "../base/listen-url.ts";
 import { FRONT_LIMITS } from "../config/front-limits.ts";
 import type { Question } from "../content/fixtures/match.ts";
 import { insteadOf } from "../faults/instead.ts";
-import type { Plan } from "../faults/types.ts";
+import type { Plan } from "../faults/plan/types.ts";
 import { bodyWithin } from "../http/body-within.ts";
 import type { Exchange } from "../http/socket/exchange.ts";
 import type { IncomingRequest } from "../http/socket/request.ts";

@@ -1,7 +1,8 @@
 /** Which plans show each fault once, in each of its ways, and on which answers? */
+
+import type { FaultRow } from "../../src/faults/plan/types.ts";
 import { actsOn } from "../../src/faults/rows/row.ts";
 import { FAULT_ROWS } from "../../src/faults/table.ts";
-import type { FaultRow } from "../../src/faults/types.ts";
 
 /** Text that each kind of character is in: of 1 to 4 bytes, joined ones, line ends. */
 export const SAID = "Grüße, 🦔 and 👩‍👩‍👧 again\r\nBye → now";

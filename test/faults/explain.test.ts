@@ -3,9 +3,9 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { exampleOf } from "../../src/faults/example.ts";
 import { explained } from "../../src/faults/explain.ts";
 import { parsePlan } from "../../src/faults/parse.ts";
+import type { FaultParameter, FaultRow } from "../../src/faults/plan/types.ts";
 import { faultRulesOf, POLICY } from "../../src/faults/rows/row.ts";
 import { FAULT_ROWS } from "../../src/faults/table.ts";
-import type { FaultParameter, FaultRow } from "../../src/faults/types.ts";
 import { main } from "../program.ts";
 
 setDefaultTimeout(120_000);

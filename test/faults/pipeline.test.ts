@@ -5,7 +5,7 @@ import { MessagePipeline } from "../../src/faults/messages.ts";
 import { rowsNamed } from "../../src/faults/order.ts";
 import { BrokenPlan, parsePlan, plainFault } from "../../src/faults/parse.ts";
 import { FaultPipeline } from "../../src/faults/pipeline.ts";
-import type { WireOperation } from "../../src/faults/types.ts";
+import type { WireOperation } from "../../src/faults/plan/types.ts";
 import { figure, seed, sized } from "../size.ts";
 import { anyPlan } from "./plans.ts";
 import { chatStream, DIALECT_STREAMS, HEAD } from "./streams.ts";

@@ -1,8 +1,8 @@
 /** Which plans are there? Any that the grammar can say, drawn by chance from the table. */
 
 import { mix, seeded } from "../../src/base/random.ts";
+import type { FaultParameter, FaultRow } from "../../src/faults/plan/types.ts";
 import { FAULT_ROWS } from "../../src/faults/table.ts";
-import type { FaultParameter, FaultRow } from "../../src/faults/types.ts";
 
 const rows = [...FAULT_ROWS.values()].filter(({ stage }) => stage !== "client");
 

@@ -2,8 +2,8 @@
 import net from "node:net";
 import { parsePlan } from "../../src/faults/parse.ts";
 import { type FaultAccount, FaultPipeline } from "../../src/faults/pipeline.ts";
+import type { WireOperation } from "../../src/faults/plan/types.ts";
 import { headIn } from "../../src/faults/stages/heads.ts";
-import type { WireOperation } from "../../src/faults/types.ts";
 
 export interface SeenWire {
   readonly bytes: Buffer;

@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parsePlan } from "../../src/faults/parse.ts";
-import type { Plan } from "../../src/faults/types.ts";
+import type { Plan } from "../../src/faults/plan/types.ts";
 import { RecordFolder } from "../../src/proxy/record-folder.ts";
 import { Recorder } from "../../src/proxy/recorder.ts";
 import { eventually } from "../server.ts";

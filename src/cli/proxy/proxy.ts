@@ -6,7 +6,7 @@ import { whenOrphaned } from "../../base/parent.ts";
 import { openFaultRules } from "../../content/fixtures/fault-rules.ts";
 import type { Question } from "../../content/fixtures/match.ts";
 import { BrokenPlan, parsePlan, planByChance } from "../../faults/order.ts";
-import type { Plan } from "../../faults/types.ts";
+import type { Plan } from "../../faults/plan/types.ts";
 import { takeOptions } from "../../options/take-options.ts";
 import { Recorder } from "../../proxy/recorder.ts";
 import { ProxyServer } from "../../proxy/server.ts";

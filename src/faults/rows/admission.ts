@@ -1,5 +1,5 @@
 /** Answers in place of the server's, and acts of clients. */
-import type { FaultParameter } from "../types.ts";
+import type { FaultParameter } from "../plan/types.ts";
 import { INSTEAD } from "./http.ts";
 import { count, faultRow, OUR_RULE, RFC9110, RFC9112 } from "./row.ts";
 

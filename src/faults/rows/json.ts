@@ -1,5 +1,5 @@
 /** Faults of the JSON in the events. */
-import type { AnswerDialect } from "../types.ts";
+import type { AnswerDialect } from "../plan/types.ts";
 import { faultRow, JSON_TEXT, OPENAI_CHUNK, OUR_RULE, POLICY, SSE_READING } from "./row.ts";
 
 const OPENAI: readonly AnswerDialect[] = ["chat", "completions"];

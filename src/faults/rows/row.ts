@@ -8,7 +8,7 @@ import {
   type FaultStage,
   type PlannedFault,
   type PositionKind,
-} from "../types.ts";
+} from "../plan/types.ts";
 
 export const AT_EVENTS: readonly PositionKind[] = ["head", "event", "done", "every", "drawn", "chance"];
 export const AT_PLACES: readonly PositionKind[] = [...AT_EVENTS, "byte"];

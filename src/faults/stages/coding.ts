@@ -1,7 +1,7 @@
 /** Third stage: the body's coding. Both are put together event by event from pieces that can follow each other. */
 import { constants, crc32, deflateRawSync } from "node:zlib";
-import type { Firing } from "../firing.ts";
-import type { AnswerHead, Downstream, Part } from "../types.ts";
+import type { Firing } from "../plan/firing.ts";
+import type { AnswerHead, Downstream, Part } from "../plan/types.ts";
 import { fieldOf, withField } from "./heads.ts";
 
 /** Bytes that are had ready for zlib's output: as many as come in, and these, at most so many at a time. */

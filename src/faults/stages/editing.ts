@@ -1,6 +1,6 @@
 /** How is an event's JSON changed? Small steps that several edits share. */
-import { added, type EventJson, jsonOf, type StreamEvent, textIn, withData } from "../event.ts";
-import type { AnswerDialect } from "../types.ts";
+import { added, type EventJson, jsonOf, type StreamEvent, textIn, withData } from "../plan/event.ts";
+import type { AnswerDialect } from "../plan/types.ts";
 
 /** The event with its JSON changed; null: it has none, or `change` says that it does not fit. */
 export function changed(event: StreamEvent, change: (json: EventJson) => unknown): StreamEvent | null {

@@ -1,5 +1,5 @@
 /** What does each fault of the first stage do to an event? */
-import { added, type EventJson, jsonOf, type StreamEvent, sameDone, textIn, withData } from "../event.ts";
+import { added, type EventJson, jsonOf, type StreamEvent, sameDone, textIn, withData } from "../plan/event.ts";
 import {
   bareError,
   before,

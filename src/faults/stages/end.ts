@@ -1,7 +1,7 @@
 /** Last stage: where the answer ends before its time, and what becomes of the connection. */
-import type { Firing } from "../firing.ts";
+import type { Firing } from "../plan/firing.ts";
+import type { Aftermath, AnswerEnding, Downstream, Fates, Part, WireOperation } from "../plan/types.ts";
 import { STREAM_CODES } from "../rows/row.ts";
-import type { Aftermath, AnswerEnding, Downstream, Fates, Part, WireOperation } from "../types.ts";
 import { Places } from "./places.ts";
 
 const CUTTING = ["E6", "E7", "E8", "T2", "E10"];

@@ -1,7 +1,7 @@
 /** First stage: events are dropped, doubled, reordered, or say something else. */
-import { dialectOf, type EventJson, eventsIn, jsonOf, type StreamEvent, textIn } from "../event.ts";
-import type { Firing } from "../firing.ts";
-import type { AnswerDialect, Fates } from "../types.ts";
+import { dialectOf, type EventJson, eventsIn, jsonOf, type StreamEvent, textIn } from "../plan/event.ts";
+import type { Firing } from "../plan/firing.ts";
+import type { AnswerDialect, Fates } from "../plan/types.ts";
 import { EDITS } from "./edits.ts";
 
 /** What an edit may know and keep. */

@@ -1,5 +1,5 @@
 /** How is a head of an answer looked into, changed and written? */
-import type { AnswerHead } from "../types.ts";
+import type { AnswerHead } from "../plan/types.ts";
 
 /** Servers differ in how they write names; `name` is in lower case. */
 export function fieldOf({ fields }: AnswerHead, name: string): string | null {

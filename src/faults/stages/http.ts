@@ -1,6 +1,6 @@
 /** Fourth stage: heads, lengths, chunks. Between events and bytes on the wire. */
-import type { Firing } from "../firing.ts";
-import type { AnswerHead, Downstream, Fates, Part } from "../types.ts";
+import type { Firing } from "../plan/firing.ts";
+import type { AnswerHead, Downstream, Fates, Part } from "../plan/types.ts";
 import { fieldOf, framingOf, headBytes, withField } from "./heads.ts";
 
 /** Bytes of a stream that are kept for a length; beyond them it goes on in chunks. */

@@ -1,6 +1,6 @@
 /** Where in a part does a fault's position lie? */
-import type { Firing } from "../firing.ts";
-import type { Part } from "../types.ts";
+import type { Firing } from "../plan/firing.ts";
+import type { Part } from "../plan/types.ts";
 
 export class Places {
   /** Bytes of the body before the part. */

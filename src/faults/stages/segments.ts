@@ -1,6 +1,6 @@
 /** Fifth stage: which bytes are one segment, and how long the next waits. */
-import type { Firing } from "../firing.ts";
-import type { BytePace, Downstream, Part } from "../types.ts";
+import type { Firing } from "../plan/firing.ts";
+import type { BytePace, Downstream, Part } from "../plan/types.ts";
 import { Places } from "./places.ts";
 
 const LF = 10;

@@ -1,6 +1,6 @@
 /** How does a stream look as JSON in one piece, and such JSON as a stream? For a server that sends what was not asked for. */
-import { type EventJson, jsonOf, type StreamEvent } from "../event.ts";
-import type { AnswerHead } from "../types.ts";
+import { type EventJson, jsonOf, type StreamEvent } from "../plan/event.ts";
+import type { AnswerHead } from "../plan/types.ts";
 import { framingOf, withField } from "./heads.ts";
 
 export function swappedHead(head: AnswerHead): AnswerHead {

@@ -1,7 +1,7 @@
 /** Second stage: how an event is written. A character is a byte from here on, so that offsets are bytes. */
-import type { StreamEvent } from "../event.ts";
-import type { Firing } from "../firing.ts";
-import type { Downstream } from "../types.ts";
+import type { StreamEvent } from "../plan/event.ts";
+import type { Firing } from "../plan/firing.ts";
+import type { Downstream } from "../plan/types.ts";
 
 const MARK = "\xef\xbb\xbf";
 const PING = ": ping\n\n";

@@ -1,5 +1,5 @@
 /** What do faults do to the deltas of tool calls? */
-import { added, type EventJson, jsonOf, type StreamEvent, withData } from "../event.ts";
+import { added, type EventJson, jsonOf, type StreamEvent, withData } from "../plan/event.ts";
 import { before, changed, choiceOf, copied, only, reasonOf } from "./editing.ts";
 import type { Edit } from "./events.ts";
 

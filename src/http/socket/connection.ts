@@ -4,7 +4,7 @@
  */
 
 import { logUnexpected } from "../../base/unexpected.ts";
-import type { Aftermath } from "../../faults/types.ts";
+import type { Aftermath } from "../../faults/plan/types.ts";
 import { PART_BYTES, type Unfinished, type Unfinishing } from "../unfinished.ts";
 import { Exchange, type ExchangeConnection } from "./exchange.ts";
 import type { Head } from "./fields.ts";

@@ -1,5 +1,5 @@
 /** How does one request get its answer? Between the handlers, who say what, and the connection, which says when. */
-import type { Aftermath } from "../../faults/types.ts";
+import type { Aftermath } from "../../faults/plan/types.ts";
 import type { EventSink, HeldBytes, PartSink, SinkEvents } from "../sink.ts";
 import type { FaultyStream } from "./faulty.ts";
 import type { Head } from "./fields.ts";

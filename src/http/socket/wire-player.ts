@@ -1,5 +1,5 @@
 /** How are the operations of a pipeline of faults done? One write per segment, waits, the end; what was done is kept. */
-import type { Aftermath, WireOperation } from "../../faults/types.ts";
+import type { Aftermath, WireOperation } from "../../faults/plan/types.ts";
 import type { Timer } from "../deadlines.ts";
 import type { DisturbedAnswer } from "../sink.ts";
 import type { Drained } from "./stream.ts";

@@ -2,7 +2,7 @@
 import type { RequestOrders } from "../../config/request-orders.ts";
 import type { Question } from "../../content/fixtures/match.ts";
 import { BrokenScript } from "../../content/script.ts";
-import type { FaultCarrier } from "../../faults/types.ts";
+import type { FaultCarrier } from "../../faults/plan/types.ts";
 import { ORDER_HEADER, orderInHeader } from "../../front/order-header.ts";
 import { type ChosenFaults, type FaultHost, FaultOrders } from "../../orders/fault-orders.ts";
 

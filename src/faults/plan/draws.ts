@@ -1,5 +1,5 @@
 /** What is drawn? A pure function of a plan's seed, the request's key, the fault's place in the plan and what it asks for. */
-import { mix } from "../base/random.ts";
+import { mix } from "../../base/random.ts";
 
 const FNV_BASIS = 0x811c9dc5;
 const FNV_PRIME = 0x01000193;
