@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { engineConfig } from "../../src/library/options.ts";
 import { Replay } from "../../src/replay/replay.ts";
-import { openTrace } from "../../src/traces/open.ts";
-import { requests } from "../../src/traces/requests.ts";
+import { openTrace } from "../../src/workloads/open.ts";
+import { requests } from "../../src/workloads/requests.ts";
 import { root } from "./results.ts";
 
 /** Prompt tokens, requests at once, mean time to first token and per output token in ms. Answers of 1,024 tokens. */

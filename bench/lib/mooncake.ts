@@ -1,6 +1,6 @@
 /** What does a trace look like that is like Mooncake's? Conversations that grow, bursts every three seconds; from a fixed seed. */
 import { seeded } from "../../src/base/random.ts";
-import { TRACE_BLOCK } from "../../src/traces/trace.ts";
+import { TRACE_BLOCK } from "../../src/workloads/trace.ts";
 
 const LONGEST_BLOCKS = 240;
 const CONVERSATIONS = 500;

@@ -7,8 +7,8 @@ import { parseFlags } from "../../src/options/flags.ts";
 import { given } from "../../src/options/given.ts";
 import { lookup } from "../../src/options/lookup.ts";
 import { Replay } from "../../src/replay/replay.ts";
-import { openTrace } from "../../src/traces/open.ts";
-import { requests } from "../../src/traces/requests.ts";
+import { openTrace } from "../../src/workloads/open.ts";
+import { requests } from "../../src/workloads/requests.ts";
 import { root } from "./results.ts";
 
 const [times, ...argv] = process.argv.slice(2);

@@ -76,6 +76,6 @@ export function laidFor(
 /** Rejects with `TraceError` where lengths are those of a trace that cannot be read. */
 export async function lengthsOf({ outputTokens }: ServeConfig): Promise<NaturalLength> {
   if (outputTokens.kind !== "trace") return naturalLength(outputTokens, null);
-  const { readOutputLengths } = await import("../traces/output-lengths.ts");
+  const { readOutputLengths } = await import("../workloads/output-lengths.ts");
   return naturalLength(outputTokens, readOutputLengths(outputTokens.file));
 }

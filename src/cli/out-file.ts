@@ -1,7 +1,7 @@
 /** Where does a result go? A file that is opened before the work, so that nobody waits for what cannot be written. */
 import { closeSync, openSync, realpathSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
-import { TraceError } from "../traces/trace.ts";
+import { TraceError } from "../workloads/trace.ts";
 
 /**
  * Why the results cannot go where they are told to: one file for two of them, or the file that is read. Devices and

@@ -4,7 +4,7 @@
  */
 import { looseList, looseObject } from "../config/json-object.ts";
 import { dataIn, isStreamed, type Recording, recordingIn } from "../content/fixtures/recording.ts";
-import { isCount, TraceError } from "../traces/trace.ts";
+import { isCount, TraceError } from "../workloads/trace.ts";
 import type { Answered } from "./run.ts";
 import type { JsonRecord } from "./vllm.ts";
 

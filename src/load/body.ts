@@ -1,5 +1,5 @@
 /** Makes the body of a request from a turn, the conversation before it, and the options: a row of fields per API. */
-import { TraceError } from "../traces/trace.ts";
+import { TraceError } from "../workloads/trace.ts";
 import { DIALECTS, type LoadDialect } from "./answers/dialects.ts";
 import { type TritonInputs, tensorsOf } from "./triton/tensors.ts";
 import type { ConversationMessage, Turn } from "./types.ts";

@@ -3,8 +3,8 @@
  * tools use; a unit at the end of a name beats the unit that was given for all.
  */
 import { jsonObjectIn } from "../config/json-object.ts";
-import { TraceFile } from "../traces/lines.ts";
-import { TraceError } from "../traces/trace.ts";
+import { TraceFile } from "../workloads/lines.ts";
+import { TraceError } from "../workloads/trace.ts";
 import type { Measured } from "./true-times.ts";
 
 /** Most requests of a file. */

@@ -3,7 +3,7 @@
 import type { Clock } from "../base/clock.ts";
 import { bodyAtMost } from "../base/read-at-most.ts";
 import { jsonObjectIn, looseList, looseObject } from "../config/json-object.ts";
-import { TraceError } from "../traces/trace.ts";
+import { TraceError } from "../workloads/trace.ts";
 import { isTriton, type LoadDialect } from "./answers/dialects.ts";
 import { messageOf } from "./answers/error-forms.ts";
 import type { Count } from "./datasets/index.ts";

@@ -2,9 +2,9 @@
  * Which request comes next? Turns of a dataset in its order, each held until the answer before it in its conversation has
  * come and its user has thought.
  */
-import type { PassedOver } from "../traces/passed-over.ts";
-import { whyNone } from "../traces/requests.ts";
-import { type BadLine, TraceError } from "../traces/trace.ts";
+import type { PassedOver } from "../workloads/passed-over.ts";
+import { whyNone } from "../workloads/requests.ts";
+import { type BadLine, TraceError } from "../workloads/trace.ts";
 import { messagesOf } from "./body.ts";
 import type { ConversationMessage, Turn } from "./types.ts";
 

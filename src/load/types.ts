@@ -1,6 +1,6 @@
 /** Describes what is sent, and what came of it: the types that datasets, client, measures and reports share. */
 import type { ReportRecord } from "../report/result.ts";
-import type { BadLine } from "../traces/trace.ts";
+import type { BadLine } from "../workloads/trace.ts";
 
 export interface ConversationMessage {
   readonly role: string;

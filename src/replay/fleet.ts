@@ -16,7 +16,7 @@ import {
 import type { Observer } from "../engine/observer.ts";
 import type { Fresh } from "../engine/snapshot.ts";
 import { holdUs } from "../engine/timing/timing.ts";
-import type { TraceRequest } from "../traces/trace.ts";
+import type { TraceRequest } from "../workloads/trace.ts";
 import { clients, type TracedClient, type TracedClientOptions } from "./clients.ts";
 import { PromptHashes } from "./hashes.ts";
 

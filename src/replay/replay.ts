@@ -11,7 +11,7 @@ import { type EngineSnapshot, Finish } from "../engine/interface/types.ts";
 import type { Observer } from "../engine/observer.ts";
 import { Accounts } from "../front/accounting.ts";
 import { HttpAccounts } from "../front/http-accounts.ts";
-import type { Pace, TraceRequest } from "../traces/trace.ts";
+import type { Pace, TraceRequest } from "../workloads/trace.ts";
 import { TraceArrivals } from "./arrivals.ts";
 import { PATIENT, type TracedClientOptions } from "./clients.ts";
 import { TracedFleet } from "./fleet.ts";

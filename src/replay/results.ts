@@ -3,7 +3,7 @@
 import type { EngineConfig } from "../config/types.ts";
 import type { EngineSnapshot, HistogramName } from "../engine/interface/types.ts";
 import { timingText } from "../engine/timing/timing-text.ts";
-import type { TraceSpan } from "../traces/timestamps.ts";
+import type { TraceSpan } from "../workloads/timestamps.ts";
 import { type Spread, spreadOf } from "./percentiles.ts";
 import type { Replay } from "./replay.ts";
 

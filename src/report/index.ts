@@ -3,7 +3,7 @@
  * numbers are text; its plots are drawn by a script in it, with uPlot. Whatever the run's size it stays below a megabyte.
  */
 import { existsSync, readFileSync } from "node:fs";
-import { TraceError } from "../traces/trace.ts";
+import { TraceError } from "../workloads/trace.ts";
 import { latencyPlots, scatter, sweepPlots, truthPlot } from "./latency-plots.ts";
 import { jsonFor, Markup, markup } from "./markup.ts";
 import { fourDigits, isNumber } from "./numbers.ts";

@@ -10,7 +10,7 @@ import fc from "fast-check";
 import { WallClock } from "../../src/base/clock.ts";
 import { generates, LOAD_DIALECTS, type LoadDialect } from "../../src/load/answers/dialects.ts";
 import { ServerTalk, Unmeasured } from "../../src/load/server.ts";
-import { TraceError } from "../../src/traces/trace.ts";
+import { TraceError } from "../../src/workloads/trace.ts";
 import { main } from "../program.ts";
 import { times } from "../size.ts";
 import { loadOn, SETTINGS } from "./loaded.ts";

@@ -15,10 +15,10 @@ import { MessageReader } from "../../src/load/triton/grpc-wire.ts";
 import { tensorsOf } from "../../src/load/triton/tensors.ts";
 import { AskedTruth, compareWithTruth } from "../../src/load/truth.ts";
 import { WireReader } from "../../src/stress/wire-reader.ts";
-import { elements } from "../../src/traces/elements.ts";
-import { LINE_LIMIT, TraceFile } from "../../src/traces/lines.ts";
-import { SORTED_MOST } from "../../src/traces/sorted.ts";
-import { truth } from "../../src/traces/truth.ts";
+import { elements } from "../../src/workloads/elements.ts";
+import { LINE_LIMIT, TraceFile } from "../../src/workloads/lines.ts";
+import { SORTED_MOST } from "../../src/workloads/sorted.ts";
+import { truth } from "../../src/workloads/truth.ts";
 import { bytesOf, read, recordOf } from "./played.ts";
 
 setDefaultTimeout(60_000);

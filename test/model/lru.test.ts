@@ -9,7 +9,7 @@ import fc from "fast-check";
 import { seeded } from "../../src/base/random.ts";
 import type { EngineConfig } from "../../src/config/types.ts";
 import { Replay } from "../../src/replay/replay.ts";
-import { TRACE_BLOCK, type TraceRequest } from "../../src/traces/trace.ts";
+import { TRACE_BLOCK, type TraceRequest } from "../../src/workloads/trace.ts";
 import { configOf, debug, release } from "../sim/world.ts";
 import { times } from "../size.ts";
 

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import type { EngineConfig } from "../../src/config/types.ts";
 import { Batch } from "../../src/engine/batch.ts";
 import { Replay } from "../../src/replay/replay.ts";
-import type { TraceRequest } from "../../src/traces/trace.ts";
+import type { TraceRequest } from "../../src/workloads/trace.ts";
 import { times } from "../size.ts";
 import { anyConfig } from "./history.ts";
 import { debug, release } from "./world.ts";

@@ -8,7 +8,7 @@ import { Ensemble } from "../../src/metrics/triton/ensemble.ts";
 import type { TracedClientOptions } from "../../src/replay/clients.ts";
 import { ReplayPages } from "../../src/replay/page.ts";
 import { type Counts, Replay } from "../../src/replay/replay.ts";
-import { TRACE_BLOCK, type TraceRequest } from "../../src/traces/trace.ts";
+import { TRACE_BLOCK, type TraceRequest } from "../../src/workloads/trace.ts";
 import { release } from "./world.ts";
 
 /** Any start, seconds since 1970. */

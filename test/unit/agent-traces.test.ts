@@ -1,10 +1,10 @@
 /** Traces of agents: conversations of Weka and AgentX, and GenAI spans of OpenTelemetry, for `load` and `replay` alike. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
-import { openTrace } from "../../src/traces/open.ts";
-import { otel } from "../../src/traces/otel.ts";
-import { requests } from "../../src/traces/requests.ts";
-import { TraceError, type TraceOptions, type TraceRequest } from "../../src/traces/trace.ts";
+import { openTrace } from "../../src/workloads/open.ts";
+import { otel } from "../../src/workloads/otel.ts";
+import { requests } from "../../src/workloads/requests.ts";
+import { TraceError, type TraceOptions, type TraceRequest } from "../../src/workloads/trace.ts";
 import { file, folder, lines, tokensOf, turns } from "./load-datasets-read.ts";
 
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -22,8 +22,8 @@ import { ResponseParser } from "../../src/load/http-response.ts";
 import { answerIn, MessageReader, modelIn } from "../../src/load/triton/grpc-wire.ts";
 import { PassingEvents } from "../../src/proxy/events.ts";
 import { WireReader } from "../../src/stress/wire-reader.ts";
-import { openTrace } from "../../src/traces/open.ts";
-import { TraceError } from "../../src/traces/trace.ts";
+import { openTrace } from "../../src/workloads/open.ts";
+import { TraceError } from "../../src/workloads/trace.ts";
 import { times } from "../size.ts";
 
 setDefaultTimeout(120_000);

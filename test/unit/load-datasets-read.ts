@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type DatasetOptions, dataset } from "../../src/load/datasets/index.ts";
 import type { Turn } from "../../src/load/types.ts";
-import { type BadLine, TraceError } from "../../src/traces/trace.ts";
+import { type BadLine, TraceError } from "../../src/workloads/trace.ts";
 
 /** The test that uses it removes it. */
 export const folder = mkdtempSync(join(tmpdir(), "understudy-datasets-"));

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { VirtualClock } from "../../src/base/clock.ts";
 import { TraceArrivals, WAITING_IDS_MOST, WAITING_MOST } from "../../src/replay/arrivals.ts";
-import type { TraceRequest } from "../../src/traces/trace.ts";
+import type { TraceRequest } from "../../src/workloads/trace.ts";
 
 const turn = (line: number, conversation: string, more: Partial<TraceRequest> = {}): TraceRequest => ({
   ...{ line, arrivalUs: 0, promptTokens: 1, outputTokens: 1, blockIds: null, conversation },

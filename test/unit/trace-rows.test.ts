@@ -3,12 +3,12 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { dataset } from "../../src/load/datasets/index.ts";
 import { PromptHashes } from "../../src/replay/hashes.ts";
-import { bailian } from "../../src/traces/bailian.ts";
-import { Identities } from "../../src/traces/identities.ts";
-import { openTrace } from "../../src/traces/open.ts";
-import { requests } from "../../src/traces/requests.ts";
-import { spanText, Timestamps } from "../../src/traces/timestamps.ts";
-import { TraceError, type TraceOptions, type TraceRequest } from "../../src/traces/trace.ts";
+import { bailian } from "../../src/workloads/bailian.ts";
+import { Identities } from "../../src/workloads/identities.ts";
+import { openTrace } from "../../src/workloads/open.ts";
+import { requests } from "../../src/workloads/requests.ts";
+import { spanText, Timestamps } from "../../src/workloads/timestamps.ts";
+import { TraceError, type TraceOptions, type TraceRequest } from "../../src/workloads/trace.ts";
 import { BASE, file, folder, lines, tokensOf, turns } from "./load-datasets-read.ts";
 
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -4,12 +4,12 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import { type Element, elements } from "../../src/traces/elements.ts";
-import { TraceFile } from "../../src/traces/lines.ts";
-import { openTrace } from "../../src/traces/open.ts";
-import { requests } from "../../src/traces/requests.ts";
-import { estimateTokens } from "../../src/traces/sharegpt.ts";
-import { type BadLine, TraceError, type TraceRequest } from "../../src/traces/trace.ts";
+import { type Element, elements } from "../../src/workloads/elements.ts";
+import { TraceFile } from "../../src/workloads/lines.ts";
+import { openTrace } from "../../src/workloads/open.ts";
+import { requests } from "../../src/workloads/requests.ts";
+import { estimateTokens } from "../../src/workloads/sharegpt.ts";
+import { type BadLine, TraceError, type TraceRequest } from "../../src/workloads/trace.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-traces-"));
 afterAll(() => rmSync(folder, { recursive: true }));

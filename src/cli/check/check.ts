@@ -10,7 +10,7 @@ import { type CheckedTarget, checkTable, comparison, exitCode, json, junit, shor
 import type { CheckOptions, Report } from "../../check/verdicts.ts";
 import { watch } from "../../check/watch.ts";
 import { takeOptions } from "../../options/take-options.ts";
-import { TraceError } from "../../traces/trace.ts";
+import { TraceError } from "../../workloads/trace.ts";
 import { onInterrupt } from "../interrupt.ts";
 import { OutFile, overwritten } from "../out-file.ts";
 import { printErrorLine, printText } from "../print.ts";

@@ -7,7 +7,7 @@ import type { Settings } from "../../load/settings.ts";
 import type { RequestRecord } from "../../load/types.ts";
 import { html, prepareHtml } from "../../report/index.ts";
 import type { Result } from "../../report/result.ts";
-import { TraceError } from "../../traces/trace.ts";
+import { TraceError } from "../../workloads/trace.ts";
 import { OutFile, overwritten, tried } from "../out-file.ts";
 import type { LoadValues } from "./load-options.ts";
 

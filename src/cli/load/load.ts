@@ -10,7 +10,7 @@ import type { Settings } from "../../load/settings.ts";
 import { Sweep, sweepLines } from "../../load/sweep.ts";
 import { ourTable, vllmTable } from "../../load/table.ts";
 import { type TruthResult, truthLines } from "../../load/truth.ts";
-import { TraceError } from "../../traces/trace.ts";
+import { TraceError } from "../../workloads/trace.ts";
 import { onInterrupt } from "../interrupt.ts";
 import { printError, printText } from "../print.ts";
 import { refuser, USAGE_ERROR } from "../refuse.ts";

@@ -3,7 +3,7 @@
 import type { Command } from "../../options/given.ts";
 import { freeText, inGroup, integer, number, type OptionRow, onlyOn } from "../../options/option.ts";
 import { optionsHelp, takeOptions, type ValuesOf } from "../../options/take-options.ts";
-import { TRACE_FORMATS } from "../../traces/open.ts";
+import { TRACE_FORMATS } from "../../workloads/open.ts";
 import { traceOptions } from "../trace-options.ts";
 import { dialectList, interval, SCRAPE_INTERVAL_S, secondsRange } from "./replay-scrapes.ts";
 

@@ -1,6 +1,6 @@
 /** How far is the replay? One line on a terminal, rewritten a few times a second. */
 import { wallUs } from "../../base/clock.ts";
-import type { Trace } from "../../traces/trace.ts";
+import type { Trace } from "../../workloads/trace.ts";
 import { TerminalLine } from "../terminal-line.ts";
 
 /** Requests so far. */

@@ -1,7 +1,7 @@
 /** Selects the requests of a trace that are sent, and reports the lines that were not read (`--skip-bad`). */
-import type { RequestSelection } from "../../traces/requests.ts";
-import { spanText } from "../../traces/timestamps.ts";
-import type { BadLine, Trace } from "../../traces/trace.ts";
+import type { RequestSelection } from "../../workloads/requests.ts";
+import { spanText } from "../../workloads/timestamps.ts";
+import type { BadLine, Trace } from "../../workloads/trace.ts";
 import { printText } from "../print.ts";
 import type { ReplayValues } from "./replay-options.ts";
 

@@ -16,7 +16,7 @@ import { shrinkPlan } from "../../stress/shrink.ts";
 import { type ShrunkCase, stressTable, unexpected } from "../../stress/table.ts";
 import { isRed } from "../../stress/verdict.ts";
 import { stressWait } from "../../stress/wait.ts";
-import { TraceError } from "../../traces/trace.ts";
+import { TraceError } from "../../workloads/trace.ts";
 import { onInterrupt } from "../interrupt.ts";
 import { OutFile } from "../out-file.ts";
 import { printText } from "../print.ts";

@@ -9,7 +9,7 @@ import { RECORD_NAME } from "../../content/fixtures/recording.ts";
 import type { PromptPart } from "../../content/types.ts";
 import { isRecord, type PassedStream, passedStream } from "../../fit/records.ts";
 import { type FitRun, runOf } from "../../fit/run.ts";
-import { TraceError } from "../../traces/trace.ts";
+import { TraceError } from "../../workloads/trace.ts";
 
 /** Size of all files together. */
 const MIB_MOST = 256;

@@ -6,7 +6,7 @@ import { equationsOf, UNKNOWNS, type Unknown } from "../../fit/equations.ts";
 import type { FitRun } from "../../fit/run.ts";
 import { type Solution, solve } from "../../fit/solve.ts";
 import { Replay } from "../../replay/replay.ts";
-import { TraceError, type TraceRequest } from "../../traces/trace.ts";
+import { TraceError, type TraceRequest } from "../../workloads/trace.ts";
 
 /** Made-up requests of a run that has means alone. */
 const REQUESTS_MOST = 2000;

@@ -10,7 +10,7 @@ import type { FitRun } from "../../fit/run.ts";
 import { parseFlags } from "../../options/flags.ts";
 import { inRole } from "../../options/given.ts";
 import { takeOptions } from "../../options/take-options.ts";
-import { TraceError } from "../../traces/trace.ts";
+import { TraceError } from "../../workloads/trace.ts";
 import { printError, printJson, printText } from "../print.ts";
 import { refuser } from "../refuse.ts";
 import { resolveFlags, takeFlag } from "../serve/resolve.ts";

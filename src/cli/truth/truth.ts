@@ -6,8 +6,8 @@ import { TRUE_METRICS, type TrueTimes, trueTimes } from "../../load/true-times.t
 import { AskedTruth, type TruthPages } from "../../load/truth.ts";
 import { takeOptions } from "../../options/take-options.ts";
 import type { Distribution } from "../../report/result.ts";
-import { TraceFile } from "../../traces/lines.ts";
-import { TraceError } from "../../traces/trace.ts";
+import { TraceFile } from "../../workloads/lines.ts";
+import { TraceError } from "../../workloads/trace.ts";
 import { printJson, printText } from "../print.ts";
 import { refuser } from "../refuse.ts";
 import { type TruthValues, truthHelp, truthOptions } from "./truth-options.ts";

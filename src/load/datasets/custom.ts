@@ -1,6 +1,6 @@
 /** Reads the lines of a user's own dataset: JSON with `prompt` or `messages`, and the other members that are known. */
-import type { Line } from "../../traces/lines.ts";
-import { type BadLine, isCount, notThis } from "../../traces/trace.ts";
+import type { Line } from "../../workloads/lines.ts";
+import { type BadLine, isCount, notThis } from "../../workloads/trace.ts";
 import type { Turn } from "../types.ts";
 import { type Dated, isMessages, isMs, isTokens, jsonLines } from "./rows.ts";
 

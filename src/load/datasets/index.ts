@@ -1,9 +1,9 @@
 /** Which dataset is meant, and which requests are in it? By vLLM's and aiperf's names; what is not said has vLLM's defaults. */
-import { TraceFile } from "../../traces/lines.ts";
-import { openTrace, rowShapeOf } from "../../traces/open.ts";
-import type { PassedOver } from "../../traces/passed-over.ts";
-import type { Timestamps } from "../../traces/timestamps.ts";
-import { type BadLine, TraceError, type TraceOptions, type TraceRequest } from "../../traces/trace.ts";
+import { TraceFile } from "../../workloads/lines.ts";
+import { openTrace, rowShapeOf } from "../../workloads/open.ts";
+import type { PassedOver } from "../../workloads/passed-over.ts";
+import type { Timestamps } from "../../workloads/timestamps.ts";
+import { type BadLine, TraceError, type TraceOptions, type TraceRequest } from "../../workloads/trace.ts";
 import type { Dataset, Turn } from "../types.ts";
 import { custom } from "./custom.ts";
 import { mooncakeDataset, promptOfIds, type Writers } from "./mooncake.ts";

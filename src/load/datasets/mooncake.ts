@@ -4,9 +4,9 @@
  * messages or whole bodies in place of lengths, sessions of several turns, pauses.
  */
 import { jsonObjectIn } from "../../config/json-object.ts";
-import type { Line } from "../../traces/lines.ts";
-import { isGiven, MOONCAKE_EXPECTED, promptOfRow, rowTimesOf } from "../../traces/mooncake.ts";
-import { type BadLine, notThis, type RowShape } from "../../traces/trace.ts";
+import type { Line } from "../../workloads/lines.ts";
+import { isGiven, MOONCAKE_EXPECTED, promptOfRow, rowTimesOf } from "../../workloads/mooncake.ts";
+import { type BadLine, notThis, type RowShape } from "../../workloads/trace.ts";
 import { TO_THE_END } from "../body.ts";
 import type { Turn } from "../types.ts";
 import { type DatasetRow, type Dated, isMessages, isTokens, jsonLines } from "./rows.ts";

@@ -1,7 +1,7 @@
 /** What do the readers of files have in common: JSON lines, times that begin at 0 and rise, token counts? */
-import { traceRowIn } from "../../traces/identities.ts";
-import type { Line } from "../../traces/lines.ts";
-import { type BadLine, isCount } from "../../traces/trace.ts";
+import { traceRowIn } from "../../workloads/identities.ts";
+import type { Line } from "../../workloads/lines.ts";
+import { type BadLine, isCount } from "../../workloads/trace.ts";
 import type { ConversationMessage, Turn } from "../types.ts";
 
 export type DatasetRow = Readonly<Record<string, unknown>>;

@@ -3,11 +3,11 @@
  * count, and in which order, is vLLM 0.33's rule (`benchmarks/datasets`: ShareGPTDataset, is_valid_sequence). The file is
  * read once, and as many as are asked for are drawn from it, so that memory does not grow with the file.
  */
-import { type Element, elements } from "../../traces/elements.ts";
-import { TraceFile } from "../../traces/lines.ts";
-import { PassedOver } from "../../traces/passed-over.ts";
-import { estimateTokens, type PromptAndAnswer, pairOf, SHAREGPT_EXPECTED } from "../../traces/sharegpt.ts";
-import { type BadLine, TraceError } from "../../traces/trace.ts";
+import { type Element, elements } from "../../workloads/elements.ts";
+import { TraceFile } from "../../workloads/lines.ts";
+import { PassedOver } from "../../workloads/passed-over.ts";
+import { estimateTokens, type PromptAndAnswer, pairOf, SHAREGPT_EXPECTED } from "../../workloads/sharegpt.ts";
+import { type BadLine, TraceError } from "../../workloads/trace.ts";
 import type { Turn } from "../types.ts";
 import { shuffle } from "./synthetic.ts";
 import { type Count, counted, draw, type Streams } from "./text.ts";

@@ -1,6 +1,6 @@
 /** What does a prompt of so many tokens say? Token ids where the server takes them, else words, as exactly as its tokenizer lets us. */
 import { type Random, seeded } from "../../base/random.ts";
-import { TraceError } from "../../traces/trace.ts";
+import { TraceError } from "../../workloads/trace.ts";
 import { WORDS } from "./words.ts";
 
 /** Tokens of each text as the server counts them (`POST /tokenize`), what it puts before every text included. */

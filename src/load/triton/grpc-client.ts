@@ -5,7 +5,7 @@
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:http2";
 import type { Cancel, Clock } from "../../base/clock.ts";
 import { listenUrl } from "../../base/listen-url.ts";
-import { TraceError } from "../../traces/trace.ts";
+import { TraceError } from "../../workloads/trace.ts";
 import { Answer, Patterns } from "../answers/answer.ts";
 import { READERS } from "../answers/readers.ts";
 import { turnText, UsageAsked } from "../body.ts";

@@ -2,7 +2,7 @@
  * Makes the tensors of a request to a model of a Triton server by what its configuration names: a text, its length and its sampling
  * in the names of the vLLM backend and of TensorRT-LLM's models; whatever else is required is filled with zeros.
  */
-import { TraceError } from "../../traces/trace.ts";
+import { TraceError } from "../../workloads/trace.ts";
 import type { BodyOptions } from "../body.ts";
 import { quoted } from "../requests/quoted.ts";
 import type { Turn } from "../types.ts";

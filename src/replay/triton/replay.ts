@@ -7,10 +7,10 @@ import type { Clock, VirtualClock } from "../../base/clock.ts";
 import { maxBatchSize } from "../../repository/config/model-config.ts";
 import { TritonError } from "../../repository/config/status.ts";
 import { datatypeOf, ELEMENT_BYTES, elementCount, packTexts } from "../../repository/tensors/datatypes.ts";
-import type { Pace, TraceRequest } from "../../traces/trace.ts";
 import { type InferInput, type InferReceiver, NO_SEQUENCE, type RequestFields } from "../../triton/server/request.ts";
 import type { Served } from "../../triton/server/served.ts";
 import type { TritonServer } from "../../triton/server/server.ts";
+import type { Pace, TraceRequest } from "../../workloads/trace.ts";
 import { TraceArrivals } from "../arrivals.ts";
 
 export interface TritonReplayOptions {
