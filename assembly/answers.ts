@@ -1,5 +1,5 @@
 // What does a request say by default? A pure function of its seed and the position: never of slot, load or time.
-// Tables are TypeScript's (src/content/answers.ts): templates of 32 categories, a category is a range of ids.
+// Tables are TypeScript's (src/text/answers/answers.ts): templates of 32 categories, a category is a range of ids.
 import { column, columnB } from "./column";
 import { eosId } from "./config";
 import { setAddress, settingI } from "./header";
@@ -69,7 +69,7 @@ function pick(draw: u32, count: u32): u32 {
   return <u32>((<u64>draw * <u64>count) >> 32);
 }
 
-/** 32-bit mix of seed and position; src/content/answers.ts has the same. */
+/** 32-bit mix of seed and position; src/text/answers/answers.ts has the same. */
 export function mix(requestSeed: i32, position: i32): u32 {
   let h: u32 = <u32>(requestSeed ^ ((position + 1) * 0x9e3779b9)) * 0x85ebca6b;
   h ^= h >> 13;

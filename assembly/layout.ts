@@ -28,7 +28,7 @@ export const RING = 4;
 /** LoRA adapters have numbers below this, from 1; 0 is none. */
 export const ADAPTERS = 4096;
 
-/** Positions of one template of default text; see content/answers.ts. */
+/** Positions of one template of default text; see text/answers/answers.ts. */
 export const TEMPLATE = 32;
 
 /** Words of the configuration, doubles that TypeScript writes before `init`. */

@@ -1,6 +1,6 @@
 /**
  * Which sentences do answers consist of? Read at build time only: `pack-vocabulary.ts` makes the tables of
- * `src/content/answers.ts` from it.
+ * `src/text/answers/answers.ts` from it.
  *
  * Every template is one paragraph: it starts with a capital without a space and ends with a full stop and an empty line,
  * so that any template may follow any other, and an answer starts clean. Each word is one token, and the text has the
@@ -8,7 +8,7 @@
  */
 
 import { mix } from "../src/base/random.ts";
-import { type AnswerTables, BLOCK_TOKENS } from "../src/content/answers.ts";
+import { type AnswerTables, BLOCK_TOKENS } from "../src/text/answers/answers.ts";
 
 /** Words by category; a leading space is added, except to punctuation. */
 const WORDS: Readonly<Record<string, string>> = {

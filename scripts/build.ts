@@ -37,7 +37,7 @@ const targets: readonly Target[] = [
   },
   {
     makes: ["build/vocabulary.bin", "build/answers.bin"],
-    from: ["scripts/pack-vocabulary.ts", "scripts/answer-grammar.ts", "src/content"],
+    from: ["scripts/pack-vocabulary.ts", "scripts/answer-grammar.ts", "src/text"],
     command: ["scripts/pack-vocabulary.ts"],
   },
   {

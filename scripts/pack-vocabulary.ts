@@ -2,10 +2,10 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import ranks from "gpt-tokenizer/bpeRanks/o200k_base";
 import { O200KHarmony } from "gpt-tokenizer/encodingParams/o200k_harmony";
-import { packAnswers } from "../src/content/answers.ts";
-import { BpeEncoder } from "../src/content/bpe.ts";
-import { HARMONY } from "../src/content/vocabulary.ts";
-import { packTable } from "../src/content/vocabulary-table.ts";
+import { packAnswers } from "../src/text/answers/answers.ts";
+import { BpeEncoder } from "../src/text/tokens/bpe.ts";
+import { HARMONY } from "../src/text/tokens/vocabulary.ts";
+import { packTable } from "../src/text/tokens/vocabulary-table.ts";
 import { answerTables } from "./answer-grammar.ts";
 
 const utf8 = new TextEncoder();

@@ -1,7 +1,5 @@
 /** What is known of a request when it goes to the engine? Its prompts, its name, what its answer carries. */
 
-import type { AnswerPart } from "../content/answer-parts.ts";
-import type { Vocabulary } from "../content/types.ts";
 import type { Ticket } from "../front/ticket.ts";
 import type { Cut } from "../generation/generation.ts";
 import { outputOptions, promptLogprobCount } from "../generation/output-options.ts";
@@ -9,6 +7,8 @@ import { decoded, promptText } from "../generation/prompts.ts";
 import { seedOf } from "../generation/seeds.ts";
 import { isOver } from "../generation/thinking.ts";
 import type { CompletionRequest } from "../python/request.ts";
+import type { AnswerPart } from "../text/answers/answer-parts.ts";
+import type { Vocabulary } from "../text/tokens/types.ts";
 import type { AnswerContext, Prompt } from "./context.ts";
 import { adapterOf, type Received, type Serving } from "./serving.ts";
 import { wantsTruth } from "./truth-summary.ts";

@@ -2,7 +2,6 @@
 
 import { atOnceOrInTurns, type Pieces } from "../base/pieces.ts";
 import { logUnexpected } from "../base/unexpected.ts";
-import type { Recording } from "../content/fixtures/recording.ts";
 import type { Outcome } from "../engine/interface/types.ts";
 import { Admission } from "../front/admission.ts";
 import { ArrivalOrder } from "../front/arrivals.ts";
@@ -19,6 +18,7 @@ import { questionOf } from "../orders/fixtures.ts";
 import { type Ordering, Orders } from "../orders/orders.ts";
 import { engineBusy, internalError, paused } from "../python/errors.ts";
 import type { ErrorAnswer } from "../python/request.ts";
+import type { Recording } from "../text/canned/fixtures/recording.ts";
 import { answerContext } from "./begin-answer.ts";
 import { CollectedAnswer, type Told, type WholeAnswer } from "./collect.ts";
 import { follow } from "./follow.ts";

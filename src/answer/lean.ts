@@ -1,11 +1,11 @@
 /** What of a request is needed behind its prompts? In the reading thread: what is left out here, the loop never sees. */
 
 import { atOnce } from "../base/pieces.ts";
-import type { RenderChat } from "../content/chat-template.ts";
-import { packed } from "../content/packed-parts.ts";
 import type { ThreadAnswer, ThreadStart } from "../front/reading/messages.ts";
 import { promptPieces } from "../generation/prompts.ts";
 import type { ChatMessage, ChatRequest, CompletionRequest, Limits } from "../python/request.ts";
+import type { RenderChat } from "../text/tokens/chat-template.ts";
+import { packed } from "../text/tokens/packed-parts.ts";
 
 export function leanAnswer(
   request: ChatRequest | CompletionRequest,

@@ -1,9 +1,10 @@
 /** How is an answer played back that a proxy has recorded? Byte for byte and gap for gap, beside the engine, which knows nothing of it. */
-import { isStreamed, type Recording } from "../content/fixtures/recording.ts";
+
 import type { Outcome } from "../engine/interface/types.ts";
 import type { Context, Http } from "../front/http.ts";
 import type { Backend } from "../front/kernel/backend.ts";
 import type { EventSink, SinkEvents } from "../http/sink.ts";
+import { isStreamed, type Recording } from "../text/canned/fixtures/recording.ts";
 
 interface PlayedBack {
   readonly http: Http;

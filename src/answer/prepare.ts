@@ -2,8 +2,6 @@
 
 import { atOnce, inTurns, isLarge } from "../base/pieces.ts";
 import { REQUESTS_MOST } from "../config/core-limits.ts";
-import type { Script } from "../content/script.ts";
-import type { Steering } from "../content/steered.ts";
 import { checkingOf, type Writing, type Written, writingOf } from "../generation/constrained.ts";
 import type { Cut } from "../generation/generation.ts";
 import { checkPrompt, truncatePrompt } from "../generation/limits.ts";
@@ -15,6 +13,8 @@ import { fromDataset } from "../orders/dataset.ts";
 import { type Ordered, type Ordering, sayableParts } from "../orders/orders.ts";
 import { engineBusy } from "../python/errors.ts";
 import type { ErrorAnswer } from "../python/request.ts";
+import type { Steering } from "../text/answers/steered.ts";
+import type { Script } from "../text/canned/script.ts";
 import type { Admitted } from "./read-request.ts";
 import type { Declined, Received, Serving } from "./serving.ts";
 

@@ -1,6 +1,5 @@
 /** What do all requests share on their way to the engine, and what does each bring? */
 
-import type { PackedParts } from "../content/packed-parts.ts";
 import type { LoraAdapters } from "../front/adapters.ts";
 import type { Admission } from "../front/admission.ts";
 import type { ArrivalOrder } from "../front/arrivals.ts";
@@ -15,6 +14,7 @@ import type { FaultOrders } from "../orders/fault-orders.ts";
 import type { Orders } from "../orders/orders.ts";
 import type { Body } from "../python/read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../python/request.ts";
+import type { PackedParts } from "../text/tokens/packed-parts.ts";
 import type { FormedRequest } from "./form.ts";
 
 /** The parts of a server that requests pass. */

@@ -1,5 +1,5 @@
 /** What does a dialect know of the chat template? vLLM tries it once, when somebody asks. */
-import { type RenderChat, TemplateRefusal } from "../content/chat-template.ts";
+import { type RenderChat, TemplateRefusal } from "../text/tokens/chat-template.ts";
 import type { ReadingHost } from "./dialect.ts";
 
 /** `ofModel`: it is a model's; the built-in template stands for one that listens. */

@@ -2,10 +2,11 @@
  * Which text do the tokens of one choice give, and does it end on a stop string? vLLM 0.33: `v1/engine/detokenizer.py`.
  * Without stop strings tokens stay ids until they are sent, so what waits for a slow client is small.
  */
-import { Detokenizer } from "../content/detokenizer.ts";
-import type { Vocabulary } from "../content/types.ts";
+
 import { Finish } from "../engine/interface/types.ts";
 import type { TextOptions } from "../generation/output-options.ts";
+import { Detokenizer } from "../text/tokens/detokenizer.ts";
+import type { Vocabulary } from "../text/tokens/types.ts";
 import { HeldIds } from "./held-ids.ts";
 import { StopStrings } from "./stop-strings.ts";
 

@@ -3,7 +3,6 @@
 import { logUnexpected } from "../base/unexpected.ts";
 import { adapterPlaces } from "../config/adapter-places.ts";
 import type { ServeConfig } from "../config/types.ts";
-import type { TextModel } from "../content/text-model.ts";
 import { Fleet } from "../engine/fleet.ts";
 import type { Lanes } from "../engine/interface/lanes.ts";
 import type { Iterations } from "../engine/iterations.ts";
@@ -13,6 +12,7 @@ import type { LoopObserver } from "../engine/lateness/loop-observer.ts";
 import type { Punctuality } from "../engine/lateness/punctuality.ts";
 import type { Marks } from "../front/marks.ts";
 import { Ensemble } from "../metrics/triton/ensemble.ts";
+import type { TextModel } from "../text/text-model.ts";
 import { createTruthLog, type TruthLog } from "../truth/log.ts";
 import { observersOf, Recent } from "../truth/recent.ts";
 import { RING } from "../truth/ring.ts";

@@ -3,11 +3,11 @@ import { open } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import type { DueTime } from "../base/due-time.ts";
 import type { EngineConfig, ServeConfig, WireConfig } from "../config/types.ts";
-import { type LaidDown, laidDown } from "../content/laid-down.ts";
-import { type NaturalLength, naturalLength } from "../content/output-lengths.ts";
-import { builtInText, folderText, type TextModel } from "../content/text-model.ts";
 import { coreName } from "../engine/trtllm-setup.ts";
 import type { Marks } from "../front/marks.ts";
+import { type NaturalLength, naturalLength } from "../text/answers/output-lengths.ts";
+import { type LaidDown, laidDown } from "../text/canned/laid-down.ts";
+import { builtInText, folderText, type TextModel } from "../text/text-model.ts";
 
 /** Files made by the build, beside the sources. */
 const built = (name: string) => Bun.file(new URL(`../../build/${name}`, import.meta.url));

@@ -5,7 +5,7 @@
 
 import type { Cancel, Clock } from "../base/clock.ts";
 import { mix } from "../base/random.ts";
-import { normal } from "../content/answers.ts";
+import { normal } from "../text/answers/answers.ts";
 import type { LoopObserver } from "./lateness/loop-observer.ts";
 import type { StepPacing } from "./setup.ts";
 import { heldUs } from "./timing/timing.ts";

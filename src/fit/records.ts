@@ -3,7 +3,7 @@
  * events with their times. Streams alone tell of steps; counts of tokens are those of the answer's usage.
  */
 import { looseList, looseObject } from "../config/json-object.ts";
-import { dataIn, isStreamed, type Recording, recordingIn } from "../content/fixtures/recording.ts";
+import { dataIn, isStreamed, type Recording, recordingIn } from "../text/canned/fixtures/recording.ts";
 import { isCount, TraceError } from "../workloads/trace.ts";
 import type { Answered } from "./run.ts";
 import type { JsonRecord } from "./vllm.ts";

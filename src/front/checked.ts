@@ -1,13 +1,13 @@
 /** How is a request answered that no engine is needed for? Its body is read and checked as any other; what is made of it is the caller's. */
 
 import { inTurns, isLarge, type Pieces, turn } from "../base/pieces.ts";
-import { TemplateRefusal } from "../content/chat-template.ts";
 import { badRequest, Refused } from "../python/errors.ts";
 import { readJson } from "../python/read-body.ts";
 import type { ErrorAnswer, Limits } from "../python/request.ts";
 import { FAIL, State, type Type } from "../python/types.ts";
 import { validationErrors } from "../python/validate.ts";
 import type { PythonDict, PythonValue } from "../python/value.ts";
+import { TemplateRefusal } from "../text/tokens/chat-template.ts";
 import type { Bodies } from "./body.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Context, Http } from "./http.ts";

@@ -4,8 +4,8 @@
  */
 import { type FrontLimits, frontLimitsOf } from "../config/front-limits.ts";
 import type { ServeConfig, WireConfig } from "../config/types.ts";
-import type { Fixtures } from "../content/fixtures/fixtures.ts";
 import type { StepPacing } from "../engine/setup.ts";
+import type { Fixtures } from "../text/canned/fixtures/fixtures.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 

@@ -1,8 +1,8 @@
 /** What did the thread do when a step was due? Long work is wrapped here, so that late steps find their cause. */
 
 import type { Clock } from "../base/clock.ts";
-import type { Encoder } from "../content/types.ts";
 import { Cause, type Causes, type ProcessorTimes } from "../engine/lateness/causes.ts";
+import type { Encoder } from "../text/tokens/types.ts";
 
 /** Processor time of the calling thread and its process. */
 export const thisHost: ProcessorTimes = {

@@ -4,14 +4,14 @@
  */
 
 import { mix } from "../base/random.ts";
-import type { Encoder } from "../content/types.ts";
-import { written } from "../content/written.ts";
 import { forced, type ToolShape, type ToolUse } from "../parsers/output.ts";
 import { badRequest } from "../python/errors.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../python/request.ts";
-import { BrokenStructure } from "../structured/broken.ts";
-import type { CallPlan } from "../structured/calls.ts";
-import type { Structure } from "../structured/structure.ts";
+import { written } from "../text/answers/written.ts";
+import { BrokenStructure } from "../text/grammar/broken.ts";
+import type { CallPlan } from "../text/grammar/calls.ts";
+import type { Structure } from "../text/grammar/structure.ts";
+import type { Encoder } from "../text/tokens/types.ts";
 import { type PromptedWish, promptedJson } from "./prompted.ts";
 import type { ServerTraits } from "./server-traits.ts";
 import { callsBefore, namedIsText, toolUseOf } from "./tool-use.ts";

@@ -9,7 +9,7 @@ import { validationRefusal } from "../python/errors.ts";
 import { PythonJsonFailure, plainPieces, tooDeep } from "../python/json.ts";
 import { repr } from "../python/repr.ts";
 import { get, isDict, isList, keysOf, type PythonDict, type PythonValue, toPlain } from "../python/value.ts";
-import type { Structure } from "../structured/structure.ts";
+import type { Structure } from "../text/grammar/structure.ts";
 
 export type StructuredOutputs = ReadonlyMap<string, unknown>;
 

@@ -1,12 +1,12 @@
 /** What does the engine get of one choice? Its prompt, its limits, and what it is to say where that is not simply drawn. */
 import type { ServeConfig } from "../config/types.ts";
-import type { AnswerTables } from "../content/answers.ts";
-import type { NaturalLength } from "../content/output-lengths.ts";
-import { SteeredAnswer, type Steering } from "../content/steered.ts";
-import type { Thinking } from "../content/thinking.ts";
-import type { Vocabulary } from "../content/types.ts";
 import type { Choices, Generation, TokenSource } from "../engine/interface/types.ts";
 import type { ChatRequest, CompletionRequest } from "../python/request.ts";
+import type { AnswerTables } from "../text/answers/answers.ts";
+import type { NaturalLength } from "../text/answers/output-lengths.ts";
+import { SteeredAnswer, type Steering } from "../text/answers/steered.ts";
+import type { Thinking } from "../text/answers/thinking.ts";
+import type { Vocabulary } from "../text/tokens/types.ts";
 import { promptLogprobCount } from "./output-options.ts";
 import type { ServerTraits } from "./server-traits.ts";
 import { steeredLength } from "./steering.ts";

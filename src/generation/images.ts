@@ -5,8 +5,8 @@
  */
 import { createHash } from "node:crypto";
 import type { ServeConfig } from "../config/types.ts";
-import type { RenderChat } from "../content/chat-template.ts";
-import type { PromptPart, Vocabulary } from "../content/types.ts";
+import type { RenderChat } from "../text/tokens/chat-template.ts";
+import type { PromptPart, Vocabulary } from "../text/tokens/types.ts";
 
 /** Around an image's number in a text, until the template has put it into its place; no text of a user's holds it but by intent. */
 const MARK = "\u{10fffc}";

@@ -6,10 +6,10 @@
 
 import { mix } from "../base/random.ts";
 import type { KvTransferTime, ServeConfig } from "../config/types.ts";
-import { normal } from "../content/answers.ts";
 import { badRequest, Refused } from "../python/errors.ts";
 import type { KvTransfer } from "../python/request.ts";
 import { get, type PythonDict } from "../python/value.ts";
+import { normal } from "../text/answers/answers.ts";
 
 export const REMOTE_DECODE = "remote_decode";
 /** What the other server is to be told: fields and types of vLLM's connector; nothing is listening there. */

@@ -5,11 +5,11 @@
  */
 
 import { atOnce, kept, mapped, type Pieces } from "../base/pieces.ts";
-import { IdSet } from "../content/id-set.ts";
 import { validationError } from "../python/errors.ts";
 import { repr, reprPieces } from "../python/repr.ts";
 import type { BadWords, ErrorAnswer, LogitBias, SamplingFields } from "../python/request.ts";
 import { type Int, toInt } from "../python/value.ts";
+import { IdSet } from "../text/answers/id-set.ts";
 import { outside, outsideError, PYTHON_INT } from "./sampling.ts";
 
 /** vLLM's VLLM_MAX_NUM_BAD_WORDS, counted in token sequences. */

@@ -4,11 +4,11 @@
  */
 
 import { mix } from "../base/random.ts";
-import type { Vocabulary } from "../content/types.ts";
-import { escapeJson } from "../content/vocabulary.ts";
 import type { LogprobSource } from "../front/kernel/logprob-source.ts";
 import { reprFloat } from "../python/repr.ts";
 import { codePoints } from "../python/value.ts";
+import type { Vocabulary } from "../text/tokens/types.ts";
+import { escapeJson } from "../text/tokens/vocabulary.ts";
 
 /** Most ranks that each take a share of the probability that is left; other tokens have equal parts of the remainder. */
 const HEAD_MOST = 32;

@@ -1,9 +1,9 @@
 /** Which fields of a request shape its answer? Read once, before the engine gets the request. */
 
-import type { AnswerPart } from "../content/answer-parts.ts";
 import type { ParserSetup } from "../parsers/answer-parser.ts";
 import { OutputParser } from "../parsers/output-parser.ts";
 import type { ChatRequest, CompletionRequest } from "../python/request.ts";
+import type { AnswerPart } from "../text/answers/answer-parts.ts";
 import type { ServerTraits } from "./server-traits.ts";
 import { apiOf, isNamed, namedIsText, toolUseOf } from "./tool-use.ts";
 

@@ -1,6 +1,6 @@
 /** Finds the texts of a request that may ask for JSON in words (`--answers prompted-json`); other threads look into them. */
 import type { ChatMessage, ChatRequest, CompletionRequest } from "../python/request.ts";
-import type { PromptedJson } from "../structured/prompted-json.ts";
+import type { PromptedJson } from "../text/grammar/prompted-json.ts";
 import type { OrderedCalls } from "./constrained.ts";
 
 /** What is to be done with prompts that ask for JSON. */

@@ -1,11 +1,11 @@
 /** Which texts does a request give the encoder, and what is wrong with them before that? */
 
 import { atOnce, type EventLoopTurns, inTurns, type Pieces } from "../base/pieces.ts";
-import { type RenderChat, TemplateRefusal } from "../content/chat-template.ts";
-import { type PackedParts, unpacked } from "../content/packed-parts.ts";
-import type { Encoder, PromptPart, Vocabulary } from "../content/types.ts";
 import { badRequest } from "../python/errors.ts";
 import type { ChatMessage, ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../python/request.ts";
+import { type RenderChat, TemplateRefusal } from "../text/tokens/chat-template.ts";
+import { type PackedParts, unpacked } from "../text/tokens/packed-parts.ts";
+import type { Encoder, PromptPart, Vocabulary } from "../text/tokens/types.ts";
 import { checkPromptText } from "./limits.ts";
 
 export type Encoding =

@@ -1,8 +1,8 @@
 /** What decides an answer? The request's seed; under greedy decoding the prompt; else chance. */
 
 import { byRuns, type Pieces } from "../base/pieces.ts";
-import { greedySeed, mixedIn } from "../content/answers.ts";
 import type { CommonRequest } from "../python/request.ts";
+import { greedySeed, mixedIn } from "../text/answers/answers.ts";
 import { isGreedy } from "./sampling.ts";
 
 type Drawing = Pick<CommonRequest, "seed" | "temperature">;

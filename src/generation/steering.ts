@@ -3,11 +3,12 @@
  * logits: a bias of 100 leaves only the tokens that have it, one of -100 removes its token, what lies between is nothing.
  * vLLM 0.33: `sampling_params.py` (`from_optional`, `update_from_tokenizer`).
  */
-import { IdSet } from "../content/id-set.ts";
-import { type Steering, steer } from "../content/steered.ts";
-import type { Encoder, Vocabulary } from "../content/types.ts";
+
 import { validationError } from "../python/errors.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../python/request.ts";
+import { IdSet } from "../text/answers/id-set.ts";
+import { type Steering, steer } from "../text/answers/steered.ts";
+import type { Encoder, Vocabulary } from "../text/tokens/types.ts";
 import { MAX_BAD_WORDS } from "./lists.ts";
 import { shownWords } from "./sampling.ts";
 

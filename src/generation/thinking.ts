@@ -1,10 +1,11 @@
 /** How much does an answer think, and where does it stop? With a reasoning parser only; no such server thinks without one. */
-import type { AnswerTables } from "../content/answers.ts";
-import type { Steering } from "../content/steered.ts";
-import { drawn, type Thinking, ThinkingAnswer, thinkingLength } from "../content/thinking.ts";
+
 import type { TokenSource } from "../engine/interface/types.ts";
 import { type ReasoningSetup, thinkingIsOver } from "../parsers/reasoning.ts";
 import type { ChatRequest, CompletionRequest } from "../python/request.ts";
+import type { AnswerTables } from "../text/answers/answers.ts";
+import type { Steering } from "../text/answers/steered.ts";
+import { drawn, type Thinking, ThinkingAnswer, thinkingLength } from "../text/answers/thinking.ts";
 import type { ServerTraits } from "./server-traits.ts";
 
 type Asking = ChatRequest | CompletionRequest;

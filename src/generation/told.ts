@@ -1,7 +1,8 @@
 /** How is an answer to go, as its request's body says beside what is sampled? */
-import { BrokenScript, readOrder } from "../content/script.ts";
+
 import type { CommonRequest, Repetition } from "../python/request.ts";
 import { type Int, type PythonValue, toPlain } from "../python/value.ts";
+import { BrokenScript, readOrder } from "../text/canned/script.ts";
 
 /** `exact`: the value comes from the exact parser. */
 export function orderOf(given: PythonValue, exact: boolean): CommonRequest["order"] {

@@ -5,8 +5,8 @@
 import { readFileSync } from "node:fs";
 import { version } from "../../package.json";
 import { readCrash, repeatCrash } from "../cli/serve/crash.ts";
-import { loadAnswers } from "../content/answers.ts";
 import { coreName } from "../engine/trtllm-setup.ts";
+import { loadAnswers } from "../text/answers/answers.ts";
 
 const [path] = process.argv.slice(2);
 const crash = path === undefined ? { wrong: "which file? node replay-crash.cjs FILE" } : readCrash(path);

@@ -3,12 +3,12 @@
 import { epochSeconds, epochUsOf } from "../base/clock.ts";
 import { logUnexpected } from "../base/unexpected.ts";
 import { refusalOf } from "../cli/serve/serve.ts";
-import type { Question } from "../content/fixtures/match.ts";
-import { Rules } from "../content/fixtures/rules.ts";
 import type { EngineSnapshot } from "../engine/interface/types.ts";
 import { RequestHistory } from "../front/request-history.ts";
 import { whyNotShown } from "../metrics/bugs/shown.ts";
 import { createRenewableApp, type RenewableApp } from "../roles/create-app.ts";
+import type { Question } from "../text/canned/fixtures/match.ts";
+import { Rules } from "../text/canned/fixtures/rules.ts";
 import { unwritable } from "../truth/log.ts";
 import type { AskedRequest } from "./answers.ts";
 import type { ServerOptions } from "./option-types.ts";

@@ -1,13 +1,13 @@
 /** What does a dataset say to a request of these prompts? All choices that nothing else has written: no schema, no call. */
 
 import { mix } from "../base/random.ts";
-import { nextToken } from "../content/answers.ts";
-import type { AnswerDataset } from "../content/dataset/dataset.ts";
-import type { Encoder } from "../content/types.ts";
 import type { OpenAiOptions } from "../front/front.ts";
 import type { Writing } from "../generation/constrained.ts";
 import { checkPrompt } from "../generation/limits.ts";
 import type { ChatRequest, CompletionRequest, Limits } from "../python/request.ts";
+import { nextToken } from "../text/answers/answers.ts";
+import type { AnswerDataset } from "../text/canned/dataset/dataset.ts";
+import type { Encoder } from "../text/tokens/types.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 

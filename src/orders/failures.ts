@@ -6,11 +6,11 @@
 import { mix, type Random, seeded } from "../base/random.ts";
 import { FAILURE_TYPES, type FailureType } from "../config/failures.ts";
 import type { ServeConfig, WireConfig } from "../config/types.ts";
-import { errorTypeOf } from "../content/fixtures/error-type.ts";
 import { promptTooLong } from "../generation/limits.ts";
 import { badRequest, engineBusy, errorAnswer, overloaded, unauthorized, unknownModel } from "../python/errors.ts";
 import { missingBody } from "../python/read-body.ts";
 import type { ErrorAnswer } from "../python/request.ts";
+import { errorTypeOf } from "../text/canned/fixtures/error-type.ts";
 
 const HEADER = "x-return-error";
 /** Separates these draws from those of the requests' seeds. */

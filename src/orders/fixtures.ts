@@ -1,12 +1,13 @@
 /** How do fixtures see a request of this dialect, and what does an error of theirs look like on the wire? */
-import type { HttpError } from "../content/fixtures/fixture.ts";
-import type { Question } from "../content/fixtures/match.ts";
-import type { Vocabulary } from "../content/types.ts";
+
 import { asText } from "../python/body-text.ts";
 import { parsePython } from "../python/json.ts";
 import type { Body } from "../python/read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../python/request.ts";
 import { type PythonValue, toPlain } from "../python/value.ts";
+import type { HttpError } from "../text/canned/fixtures/fixture.ts";
+import type { Question } from "../text/canned/fixtures/match.ts";
+import type { Vocabulary } from "../text/tokens/types.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 

@@ -1,10 +1,10 @@
 /** Writes the tool calls of an order as text of the model, so that the server's own parser finds them. */
 import type { ToolFormat } from "../config/parsers.ts";
-import { textOfParts } from "../content/answer-parts.ts";
-import type { Order } from "../content/script.ts";
 import { callsBefore } from "../generation/tool-use.ts";
 import type { ChatRequest, CompletionRequest } from "../python/request.ts";
-import { orderedCallsText } from "../structured/given-call.ts";
+import { textOfParts } from "../text/answers/answer-parts.ts";
+import type { Order } from "../text/canned/script.ts";
+import { orderedCallsText } from "../text/grammar/given-call.ts";
 
 /** The format without `--tool-call-parser`: the calls stay text then, as of a model whose server has no parser. */
 const WITHOUT_PARSER: ToolFormat = "hermes";

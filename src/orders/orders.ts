@@ -4,9 +4,19 @@
  */
 
 import { type RequestOrders, requestOrdersOf } from "../config/request-orders.ts";
-import { countedParts } from "../content/answer-parts.ts";
-import type { FixtureAnswer } from "../content/fixtures/fixture.ts";
-import { type Recording, saidIn } from "../content/fixtures/recording.ts";
+import type { Generation, Receiver } from "../engine/interface/types.ts";
+import type { OpenAiOptions } from "../front/front.ts";
+import type { LogprobSource } from "../front/kernel/logprob-source.ts";
+import { mayRelease, ORDER_HEADER, orderInHeader } from "../front/order-header.ts";
+import { thinkingOf, thoughtsBefore } from "../generation/thinking.ts";
+import { forced } from "../parsers/output.ts";
+import { type ReasoningSetup, reasoningSetup } from "../parsers/reasoning.ts";
+import { badRequest, orderNotAllowed } from "../python/errors.ts";
+import type { Body } from "../python/read-body.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer, Repetition } from "../python/request.ts";
+import { countedParts } from "../text/answers/answer-parts.ts";
+import type { FixtureAnswer } from "../text/canned/fixtures/fixture.ts";
+import { type Recording, saidIn } from "../text/canned/fixtures/recording.ts";
 import {
   BrokenScript,
   NO_PLAYS,
@@ -19,17 +29,7 @@ import {
   shapedScript,
   touchesEngine,
   unknownIn,
-} from "../content/script.ts";
-import type { Generation, Receiver } from "../engine/interface/types.ts";
-import type { OpenAiOptions } from "../front/front.ts";
-import type { LogprobSource } from "../front/kernel/logprob-source.ts";
-import { mayRelease, ORDER_HEADER, orderInHeader } from "../front/order-header.ts";
-import { thinkingOf, thoughtsBefore } from "../generation/thinking.ts";
-import { forced } from "../parsers/output.ts";
-import { type ReasoningSetup, reasoningSetup } from "../parsers/reasoning.ts";
-import { badRequest, orderNotAllowed } from "../python/errors.ts";
-import type { Body } from "../python/read-body.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer, Repetition } from "../python/request.ts";
+} from "../text/canned/script.ts";
 import { Failures } from "./failures.ts";
 import { httpError, lastContent, questionOf } from "./fixtures.ts";
 import { withCallsWritten } from "./ordered-calls.ts";

@@ -2,12 +2,13 @@
  * How is an ordered answer played? The core gets its ids step by step; what happens around them, as in the engine behind the
  * recordings, happens here: errors of the engine, outputs that pile up, an engine that stands still or dies, repetition.
  */
-import { IdSet } from "../content/id-set.ts";
-import type { Script, Sequence } from "../content/script.ts";
+
 import { Finish, type Generation, type Receiver, type Submission } from "../engine/interface/types.ts";
 import type { LogprobSource } from "../front/kernel/logprob-source.ts";
 import { ReceiverBefore } from "../front/receiver-before.ts";
 import type { Repetition } from "../python/request.ts";
+import { IdSet } from "../text/answers/id-set.ts";
+import type { Script, Sequence } from "../text/canned/script.ts";
 import { SaidTokens } from "./repetition.ts";
 
 /** What a script may do to the engine. */

@@ -4,15 +4,15 @@
  */
 
 import { SAME_STEP } from "../config/core-limits.ts";
-import type { Script, Sequence } from "../content/script.ts";
-import type { Vocabulary } from "../content/types.ts";
 import type { ServerTraits } from "../generation/server-traits.ts";
 import { toolUseOf } from "../generation/tool-use.ts";
 import { readPrefix } from "../parsers/json-prefix.ts";
 import { forced, type ToolUse } from "../parsers/output.ts";
 import type { ChatRequest, CompletionRequest } from "../python/request.ts";
-import { Prefix } from "../structured/prefix.ts";
-import type { Structure } from "../structured/structure.ts";
+import type { Script, Sequence } from "../text/canned/script.ts";
+import { Prefix } from "../text/grammar/prefix.ts";
+import type { Structure } from "../text/grammar/structure.ts";
+import type { Vocabulary } from "../text/tokens/types.ts";
 
 /** `ok`: it may go on so; `complete`: it may end here. */
 interface Fit {

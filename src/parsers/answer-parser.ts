@@ -2,7 +2,7 @@
  * What of an answer is thinking, what text, what calls? One parser per choice, fed with each chunk as it would be sent: first
  * thinking, then, where the server has a tool parser, calls. vLLM 0.33: `parser/abstract_parser.py`, DelegatingParser.
  */
-import type { AnswerPart } from "../content/answer-parts.ts";
+import type { AnswerPart } from "../text/answers/answer-parts.ts";
 import type { Delta, Message, ReasoningParser } from "./output.ts";
 import { PartFinder } from "./part-finder.ts";
 import { type ReasoningSetup, reasoningParser } from "./reasoning.ts";

@@ -1,5 +1,5 @@
 /** Splits the text of an ordered answer into its parts. Only in parts of tool calls does a parser look for anything. */
-import type { AnswerPart } from "../content/answer-parts.ts";
+import type { AnswerPart } from "../text/answers/answer-parts.ts";
 import type { CallFinder } from "./answer-parser.ts";
 import type { Delta, Message } from "./output.ts";
 

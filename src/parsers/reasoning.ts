@@ -4,7 +4,7 @@
  * and one where it ends; they differ in how they cut a step of several tokens, in what they hold back, and in what they count.
  */
 import type { ReasoningFormat } from "../config/parsers.ts";
-import type { Vocabulary } from "../content/types.ts";
+import type { Vocabulary } from "../text/tokens/types.ts";
 import type { Delta, ReasoningParser } from "./output.ts";
 import { isText, type ReasoningRules, rulesOf } from "./reasoning-rules.ts";
 import { tokensOf } from "./tokens.ts";

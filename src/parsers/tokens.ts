@@ -1,5 +1,5 @@
 /** Which texts are tokens of a vocabulary? */
-import type { Vocabulary } from "../content/types.ts";
+import type { Vocabulary } from "../text/tokens/types.ts";
 
 /** By id, those of the texts that are one token each. */
 export function tokensOf(vocabulary: Vocabulary, texts: readonly string[]): Map<number, string> {

@@ -2,7 +2,7 @@
 
 import type { Ids } from "../base/random.ts";
 import type { ToolFormat } from "../config/parsers.ts";
-import type { Vocabulary } from "../content/types.ts";
+import type { Vocabulary } from "../text/tokens/types.ts";
 import { EngineParser } from "./engine-parser.ts";
 import { GRAMMARS } from "./grammars.ts";
 import { HarmonyParser } from "./harmony.ts";

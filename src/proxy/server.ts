@@ -3,13 +3,13 @@
 import type { Clock } from "../base/clock.ts";
 import { listenUrl } from "../base/listen-url.ts";
 import { FRONT_LIMITS } from "../config/front-limits.ts";
-import type { Question } from "../content/fixtures/match.ts";
 import { insteadOf } from "../faults/instead.ts";
 import type { Plan } from "../faults/plan/types.ts";
 import { bodyWithin } from "../http/body-within.ts";
 import type { Exchange } from "../http/socket/exchange.ts";
 import type { IncomingRequest } from "../http/socket/request.ts";
 import { HttpServer } from "../http/socket/server.ts";
+import type { Question } from "../text/canned/fixtures/match.ts";
 import { firstValue, type HeaderLines } from "./fields.ts";
 import { Passage } from "./passage.ts";
 import { questionIn } from "./question.ts";

@@ -2,8 +2,8 @@
 
 import type { ReasoningFormat } from "../config/parsers.ts";
 import type { SamplingDefaults } from "../config/sampling-defaults.ts";
-import type { Order } from "../content/script.ts";
-import type { Structure } from "../structured/structure.ts";
+import type { Order } from "../text/canned/script.ts";
+import type { Structure } from "../text/grammar/structure.ts";
 import type { ErrorAnswer } from "./refusals.ts";
 import type { Int } from "./value.ts";
 

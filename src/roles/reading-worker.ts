@@ -4,7 +4,6 @@ import type { ReadingHost } from "../answer/dialect.ts";
 import { leanAnswer } from "../answer/lean.ts";
 import { templateHabits } from "../answer/template-habits.ts";
 import { lowerPriority } from "../base/low-priority.ts";
-import { type RenderChat, renderChat } from "../content/chat-template.ts";
 import { inForm } from "../dialects/anthropic/errors.ts";
 import { messagesKind } from "../dialects/anthropic/read.ts";
 import { readBatch, readInvocation } from "../dialects/openai/batch.ts";
@@ -26,6 +25,7 @@ import { badRequest } from "../python/errors.ts";
 import { readBody } from "../python/read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../python/request.ts";
 import { valuesIn } from "../python/values-in.ts";
+import { type RenderChat, renderChat } from "../text/tokens/chat-template.ts";
 
 declare const self: Worker;
 
@@ -123,7 +123,7 @@ function joined(parts: readonly Uint8Array<ArrayBuffer>[]): Uint8Array<ArrayBuff
 /** What renders by a model's template is loaded where there is one. */
 async function ready(): Promise<void> {
   if (start.template === null || render !== renderChat) return;
-  const { modelTemplate } = await import("../content/model-template.ts");
+  const { modelTemplate } = await import("../text/tokens/model-template.ts");
   render = modelTemplate(start.template);
   habits = templateHabits(render, true);
 }

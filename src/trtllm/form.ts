@@ -7,12 +7,12 @@ import { type AnswerContext, FINISH_NAMES, promptOf } from "../answer/context.ts
 import type { ChoiceSoFar, Piece, WholeChoice } from "../answer/form.ts";
 import type { Ids } from "../base/random.ts";
 import type { ReasoningField } from "../config/parsers.ts";
-import { escapeJson } from "../content/vocabulary.ts";
 import { Finish } from "../engine/interface/types.ts";
 import type { TextParts } from "../generation/logprobs.ts";
 import { hidesTokens } from "../generation/output-options.ts";
 import type { Delta, Message } from "../parsers/output.ts";
 import type { ErrorAnswer } from "../python/request.ts";
+import { escapeJson } from "../text/tokens/vocabulary.ts";
 import { asTrtllm } from "./errors.ts";
 
 const encoder = new TextEncoder();

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { PARTS_MOST } from "../../src/content/answer-parts.ts";
+import { PARTS_MOST } from "../../src/text/answers/answer-parts.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 
 setDefaultTimeout(60_000);

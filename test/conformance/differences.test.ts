@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { DEFAULT_OUTPUT_LENGTHS } from "../../src/config/output-lengths.ts";
 import { TOOL_FORMATS } from "../../src/config/parsers.ts";
-import { naturalLength } from "../../src/content/output-lengths.ts";
+import { naturalLength } from "../../src/text/answers/output-lengths.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 import { eventually } from "../server.ts";
 import { exchange } from "./raw-client.ts";

@@ -5,11 +5,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { idsOf } from "../../src/base/random.ts";
 import { TOOL_FORMATS } from "../../src/config/parsers.ts";
-import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import type { ToolUse } from "../../src/parsers/output.ts";
 import { OutputParser } from "../../src/parsers/output-parser.ts";
 import { toolParserKind } from "../../src/parsers/tool-parsers.ts";
-import { orderedCallsText } from "../../src/structured/given-call.ts";
+import { orderedCallsText } from "../../src/text/grammar/given-call.ts";
+import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 
 setDefaultTimeout(60_000);

@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { seeded } from "../../src/base/random.ts";
 import { DEFAULT_OUTPUT_LENGTHS, type OutputLengths } from "../../src/config/output-lengths.ts";
-import { naturalLength } from "../../src/content/output-lengths.ts";
-import { thinkingLength } from "../../src/content/thinking.ts";
-import { HARMONY } from "../../src/content/vocabulary.ts";
+import { naturalLength } from "../../src/text/answers/output-lengths.ts";
+import { thinkingLength } from "../../src/text/answers/thinking.ts";
+import { HARMONY } from "../../src/text/tokens/vocabulary.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 import { sized } from "../size.ts";
 
@@ -154,7 +154,7 @@ describe.each(Object.entries(dialects))("%s", (_, { path, takesIgnoreEos, body, 
     if (DEFAULT_OUTPUT_LENGTHS.kind !== "lognormal") throw new Error("the default has another form");
     const share = logNormalShare(limit, DEFAULT_OUTPUT_LENGTHS);
     const stopped = seen.filter(({ stops: one }) => one).length;
-    // Four standard deviations of a binomial count, and the normal's tails of `normal` in content/answers.ts.
+    // Four standard deviations of a binomial count, and the normal's tails of `normal` in text/answers/answers.ts.
     expect(Math.abs(stopped - share * CHATS)).toBeLessThan(4 * Math.sqrt(CHATS * share * (1 - share)) + 2);
   });
 

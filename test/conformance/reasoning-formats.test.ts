@@ -5,11 +5,11 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import type { ReasoningFormat } from "../../src/config/parsers.ts";
-import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import { AnswerParser } from "../../src/parsers/answer-parser.ts";
 import type { Delta } from "../../src/parsers/output.ts";
 import { reasoningSetup, thinkingIsOver } from "../../src/parsers/reasoning.ts";
 import { thinksWith } from "../../src/parsers/reasoning-rules.ts";
+import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
 
 interface Recorded {
   readonly parser: ReasoningFormat;

@@ -9,13 +9,13 @@ import { WallClock } from "../../src/base/clock.ts";
 import { idsOf } from "../../src/base/random.ts";
 import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
 import type { ServeConfig } from "../../src/config/types.ts";
-import { renderChat } from "../../src/content/chat-template.ts";
-import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import { openai } from "../../src/dialects/openai/routes.ts";
 import type { Outcome } from "../../src/engine/interface/types.ts";
 import { hotRoutes } from "../../src/http/socket/hot.ts";
 import { HttpServer } from "../../src/http/socket/server.ts";
 import { readLoraModules } from "../../src/options/lora-modules.ts";
+import { renderChat } from "../../src/text/tokens/chat-template.ts";
+import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
 import { exchange, type RawRequest, type RawResponse } from "./raw-client.ts";
 import { type Script, ScriptedEngine, scriptedLogprobs } from "./scripted-engine.ts";
 

@@ -6,12 +6,12 @@ import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { idsOf } from "../../src/base/random.ts";
 import { TOOL_FORMATS, TOOL_PARSERS } from "../../src/config/parsers.ts";
-import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import type { Delta, ToolUse } from "../../src/parsers/output.ts";
 import { OutputParser } from "../../src/parsers/output-parser.ts";
 import { toolParserKind } from "../../src/parsers/tool-parsers.ts";
-import { CALL_FORMS, type WrittenCall } from "../../src/structured/call-forms.ts";
-import { fromPlain } from "../../src/structured/json-text.ts";
+import { CALL_FORMS, type WrittenCall } from "../../src/text/grammar/call-forms.ts";
+import { fromPlain } from "../../src/text/grammar/json-text.ts";
+import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
 import { hosted } from "../hosted.ts";
 
 interface Recorded {

@@ -6,10 +6,10 @@ import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { idsOf } from "../../src/base/random.ts";
 import type { ToolFormat } from "../../src/config/parsers.ts";
-import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import type { Delta, ToolUse } from "../../src/parsers/output.ts";
 import { OutputParser } from "../../src/parsers/output-parser.ts";
 import { toolParserKind } from "../../src/parsers/tool-parsers.ts";
+import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
 
 interface Recorded {
   readonly parser: ToolFormat;

@@ -5,7 +5,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { epochSeconds, WallClock } from "../../src/base/clock.ts";
 import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
-import { openFaultRules } from "../../src/content/fixtures/fault-rules.ts";
 import { parsePlan } from "../../src/faults/parse.ts";
 import { ADDED_MOST, FaultPipeline } from "../../src/faults/pipeline.ts";
 import type { OpenAiOptions } from "../../src/front/front.ts";
@@ -13,6 +12,7 @@ import type { Context, DisturbedAnswer, FaultWitness } from "../../src/http/sink
 import { FaultyStream } from "../../src/http/socket/faulty.ts";
 import { HttpServer } from "../../src/http/socket/server.ts";
 import { FaultOrders } from "../../src/orders/fault-orders.ts";
+import { openFaultRules } from "../../src/text/canned/fixtures/fault-rules.ts";
 import { HEAD } from "./streams.ts";
 import { bytesOf, run } from "./wire.ts";
 

@@ -2,8 +2,8 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { SAME_STEP, STEP_IDS_MOST } from "../../src/config/core-limits.ts";
-import { nextToken } from "../../src/content/answers.ts";
 import { Finish } from "../../src/engine/interface/types.ts";
+import { nextToken } from "../../src/text/answers/answers.ts";
 import { times } from "../size.ts";
 import { anyConfig, anyLife, run } from "./history.ts";
 import { answers, configOf, debug, EOS, promptOf, release, World } from "./world.ts";

@@ -1,6 +1,6 @@
 /** Do drawn texts fit the grammars that they are drawn from? */
 import { expect, test } from "bun:test";
-import { writerOf } from "../../src/structured/structure.ts";
+import { writerOf } from "../../src/text/grammar/structure.ts";
 
 const GRAMMARS: readonly (readonly [string, RegExp])[] = [
   ['root ::= "a" | "b" [0-9]{2}', /^(a|b\d\d)$/],

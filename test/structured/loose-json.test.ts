@@ -1,9 +1,9 @@
 /** Does looking for JSON in a prompt take work in proportion to the prompt, whatever it holds, and read JSON as it is? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { BrokenStructure } from "../../src/structured/broken.ts";
-import { findJson } from "../../src/structured/loose-json.ts";
-import { writerOf } from "../../src/structured/structure.ts";
+import { BrokenStructure } from "../../src/text/grammar/broken.ts";
+import { findJson } from "../../src/text/grammar/loose-json.ts";
+import { writerOf } from "../../src/text/grammar/structure.ts";
 
 const LINE = '{"type": "object", "properties": {"a": {"type": "integer"}}}';
 const writerFor = (text: string) =>

@@ -2,9 +2,9 @@
 import { expect, test } from "bun:test";
 import Ajv from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
-import { BrokenStructure } from "../../src/structured/broken.ts";
-import type { PromptedJson } from "../../src/structured/prompted-json.ts";
-import { writerOf } from "../../src/structured/structure.ts";
+import { BrokenStructure } from "../../src/text/grammar/broken.ts";
+import type { PromptedJson } from "../../src/text/grammar/prompted-json.ts";
+import { writerOf } from "../../src/text/grammar/structure.ts";
 
 const ajv = new Ajv({ strict: false });
 addFormats(ajv);

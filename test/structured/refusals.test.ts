@@ -1,6 +1,6 @@
 /** What vLLM 0.33 says of constraints, good and bad: asked of its own `_validate_structured_outputs`, with xgrammar 0.2.8 and llguidance 1.7.6. */
 import { expect, test } from "bun:test";
-import { type Structure, writerOf } from "../../src/structured/structure.ts";
+import { type Structure, writerOf } from "../../src/text/grammar/structure.ts";
 import recorded from "./refusals.json" with { type: "json" };
 
 type Given = Partial<Record<"regex" | "grammar" | "structural_tag", string>> & { json?: unknown; choice?: string[] };

@@ -4,11 +4,11 @@ import Ajv from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import fc from "fast-check";
 import { parseToolHabits } from "../../src/config/tool-habits.ts";
-import { Draws } from "../../src/structured/draws.ts";
-import { jsonText } from "../../src/structured/json-text.ts";
-import { Pattern } from "../../src/structured/pattern.ts";
-import type { Schema } from "../../src/structured/schema.ts";
-import { ValueDrawer } from "../../src/structured/values.ts";
+import { Draws } from "../../src/text/grammar/draws.ts";
+import { jsonText } from "../../src/text/grammar/json-text.ts";
+import { Pattern } from "../../src/text/grammar/pattern.ts";
+import type { Schema } from "../../src/text/grammar/schema.ts";
+import { ValueDrawer } from "../../src/text/grammar/values.ts";
 import { figure, sized } from "../size.ts";
 import { schemas } from "./schemas.ts";
 

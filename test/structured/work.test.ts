@@ -1,7 +1,7 @@
 /** Do constraints that ask for more than can be done end, and does the work for the others grow no faster than they do? */
 import { expect, test } from "bun:test";
-import { type Structure, writerOf } from "../../src/structured/structure.ts";
-import { STEPS_MOST, spent } from "../../src/structured/work.ts";
+import { type Structure, writerOf } from "../../src/text/grammar/structure.ts";
+import { STEPS_MOST, spent } from "../../src/text/grammar/work.ts";
 import { sampled } from "../size.ts";
 
 const range = <T>(count: number, of: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => of(i));

@@ -4,14 +4,14 @@ import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import fc from "fast-check";
 import { encode as oracle, setMergeCacheSize } from "gpt-tokenizer/encoding/o200k_harmony";
-import { BpeEncoder } from "../../src/content/bpe.ts";
-import { Detokenizer } from "../../src/content/detokenizer.ts";
-import { createEncoder } from "../../src/content/encoder.ts";
-import type { EncoderAnswer } from "../../src/content/encoder-worker.ts";
-import { loadVocabulary } from "../../src/content/vocabulary.ts";
-import { packTable } from "../../src/content/vocabulary-table.ts";
 import { sayableText } from "../../src/orders/orders.ts";
-import type { Structure } from "../../src/structured/structure.ts";
+import type { Structure } from "../../src/text/grammar/structure.ts";
+import { BpeEncoder } from "../../src/text/tokens/bpe.ts";
+import { Detokenizer } from "../../src/text/tokens/detokenizer.ts";
+import { createEncoder } from "../../src/text/tokens/encoder.ts";
+import type { EncoderAnswer } from "../../src/text/tokens/encoder-worker.ts";
+import { loadVocabulary } from "../../src/text/tokens/vocabulary.ts";
+import { packTable } from "../../src/text/tokens/vocabulary-table.ts";
 import { times } from "../size.ts";
 
 const path = new URL("../../build/vocabulary.bin", import.meta.url);
@@ -58,8 +58,8 @@ describe("ids", () => {
   });
 
   test("of real files", () => {
-    for (const name of new Bun.Glob("*.ts").scanSync(new URL("../../src/content", import.meta.url).pathname)) {
-      same(readFileSync(new URL(`../../src/content/${name}`, import.meta.url), "utf8"));
+    for (const name of new Bun.Glob("*.ts").scanSync(new URL("../../src/text", import.meta.url).pathname)) {
+      same(readFileSync(new URL(`../../src/text/${name}`, import.meta.url), "utf8"));
     }
     same(readFileSync(new URL("../../LICENSE", import.meta.url), "utf8"));
   });
@@ -202,7 +202,7 @@ describe("thread", () => {
   });
 
   test("orders that come while a folder is read, as in a thread that takes the place of another, are answered in order", async () => {
-    const worker = new Worker(new URL("../../src/content/encoder-worker.ts", import.meta.url), { type: "module" });
+    const worker = new Worker(new URL("../../src/text/tokens/encoder-worker.ts", import.meta.url), { type: "module" });
     const answers: EncoderAnswer[] = [];
     const { promise, resolve } = Promise.withResolvers<void>();
     worker.onmessage = ({ data }: MessageEvent<EncoderAnswer>) => {
@@ -269,7 +269,7 @@ describe("thread", () => {
 
   test("keeps the process for an answer that is due, and not longer", async () => {
     const program = `
-      import { createEncoder } from ${JSON.stringify(new URL("../../src/content/encoder.ts", import.meta.url).href)};
+      import { createEncoder } from ${JSON.stringify(new URL("../../src/text/tokens/encoder.ts", import.meta.url).href)};
       const encoder = createEncoder(new Uint8Array(await Bun.file(new URL(${JSON.stringify(path.href)})).arrayBuffer()));
       console.log((await encoder.encode(["hello world"], false)).join());
       encoder.encode(["hello"], false).then((ids) => console.log(ids.join()));`;

@@ -3,11 +3,11 @@ import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { mix } from "../../src/base/random.ts";
-import { BLOCK_TOKENS, loadAnswers, logNormal, nextToken } from "../../src/content/answers.ts";
-import { BpeEncoder } from "../../src/content/bpe.ts";
-import { renderChat, TOKENS_PER_GENERATION_PROMPT, TOKENS_PER_MESSAGE } from "../../src/content/chat-template.ts";
-import { Detokenizer } from "../../src/content/detokenizer.ts";
-import { HARMONY, loadVocabulary, vocabularyOf } from "../../src/content/vocabulary.ts";
+import { BLOCK_TOKENS, loadAnswers, logNormal, nextToken } from "../../src/text/answers/answers.ts";
+import { BpeEncoder } from "../../src/text/tokens/bpe.ts";
+import { renderChat, TOKENS_PER_GENERATION_PROMPT, TOKENS_PER_MESSAGE } from "../../src/text/tokens/chat-template.ts";
+import { Detokenizer } from "../../src/text/tokens/detokenizer.ts";
+import { HARMONY, loadVocabulary, vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
 
 const built = (name: string) => new Uint8Array(readFileSync(new URL(`../../build/${name}`, import.meta.url)));
 const file = built("vocabulary.bin");

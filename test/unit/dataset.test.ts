@@ -6,11 +6,11 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import { BpeEncoder } from "../../src/content/bpe.ts";
-import { type DatasetFile, openDataset, UnusableDataset } from "../../src/content/dataset/dataset.ts";
-import { answerOf } from "../../src/content/dataset/row.ts";
-import { RowIndex } from "../../src/content/dataset/row-index.ts";
-import { loadVocabulary } from "../../src/content/vocabulary.ts";
+import { type DatasetFile, openDataset, UnusableDataset } from "../../src/text/canned/dataset/dataset.ts";
+import { answerOf } from "../../src/text/canned/dataset/row.ts";
+import { RowIndex } from "../../src/text/canned/dataset/row-index.ts";
+import { BpeEncoder } from "../../src/text/tokens/bpe.ts";
+import { loadVocabulary } from "../../src/text/tokens/vocabulary.ts";
 
 const built = (name: string) => new Uint8Array(readFileSync(new URL(`../../build/${name}`, import.meta.url)));
 const vocabulary = loadVocabulary(built("vocabulary.bin"));

@@ -1,8 +1,8 @@
 /** Is text sent exactly when vLLM would send it, whatever way bytes are cut into tokens? */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { Detokenizer } from "../../src/content/detokenizer.ts";
-import { vocabularyOf } from "../../src/content/vocabulary.ts";
+import { Detokenizer } from "../../src/text/tokens/detokenizer.ts";
+import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
 
 const utf8 = new TextEncoder();
 const END = 0;

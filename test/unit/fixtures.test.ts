@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { SAME_STEP } from "../../src/config/core-limits.ts";
-import { LIMITS, pack, REGEX_CHARACTERS } from "../../src/content/fixtures/fixture.ts";
-import { FixtureFolder } from "../../src/content/fixtures/folder.ts";
-import { BrokenFixture, readFixtures } from "../../src/content/fixtures/form.ts";
-import { FixtureFile, type Question } from "../../src/content/fixtures/match.ts";
+import { LIMITS, pack, REGEX_CHARACTERS } from "../../src/text/canned/fixtures/fixture.ts";
+import { FixtureFolder } from "../../src/text/canned/fixtures/folder.ts";
+import { BrokenFixture, readFixtures } from "../../src/text/canned/fixtures/form.ts";
+import { FixtureFile, type Question } from "../../src/text/canned/fixtures/match.ts";
 import { times } from "../size.ts";
 
 const KNOWN = { vocabularySize: 100, plays: ["greeting"] };

@@ -2,8 +2,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { atOnce, type Pieces } from "../../src/base/pieces.ts";
-import { IdSet } from "../../src/content/id-set.ts";
-import { packed, unpacked } from "../../src/content/packed-parts.ts";
 import { messagesToChat } from "../../src/dialects/anthropic/convert.ts";
 import { type ChatValues, chatFields } from "../../src/dialects/openai/fields.ts";
 import { readCompletion } from "../../src/dialects/openai/read.ts";
@@ -24,6 +22,8 @@ import { ERRORS_KEPT, State } from "../../src/python/types.ts";
 import { validator } from "../../src/python/validate.ts";
 import type { PythonDict, PythonValue } from "../../src/python/value.ts";
 import { valuesIn } from "../../src/python/values-in.ts";
+import { IdSet } from "../../src/text/answers/id-set.ts";
+import { packed, unpacked } from "../../src/text/tokens/packed-parts.ts";
 
 const SIZE = 1000;
 const LIMITS = {

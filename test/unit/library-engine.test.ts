@@ -1,9 +1,9 @@
 /** What does the library promise to those who embed its engine? From the sources, in Bun, over the core that checks itself; or TEST_ENGINE, a package's file. */
 import { beforeAll, expect, test } from "bun:test";
-import { loadVocabulary } from "../../src/content/vocabulary.ts";
 import type * as library from "../../src/library/bun.ts";
 import type { EngineOptions } from "../../src/library/engine-option-types.ts";
 import type { Run } from "../../src/library/run.ts";
+import { loadVocabulary } from "../../src/text/tokens/vocabulary.ts";
 
 // Not through the name: a static import would be of the sources.
 const { createEngine, Engine, latencies, VirtualClock, WallClock }: typeof library = await import(

@@ -3,8 +3,8 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { LongBody, LongTexts } from "../../src/answer/long-body.ts";
 import { atOnce } from "../../src/base/pieces.ts";
-import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import { Logprobs, seededLogprobs } from "../../src/generation/logprobs.ts";
+import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
 import { serve } from "../server.ts";
 import { times } from "../size.ts";
 

@@ -5,12 +5,12 @@ import type { AnswerContext } from "../../src/answer/context.ts";
 import type { Form } from "../../src/answer/form.ts";
 import { StreamedAnswer } from "../../src/answer/stream.ts";
 import { idsOf } from "../../src/base/random.ts";
-import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import { ChatForm, CompletionForm } from "../../src/dialects/openai/form.ts";
 import { StreamedLogprobs } from "../../src/dialects/responses/logprobs.ts";
 import { Finish, type Outcome } from "../../src/engine/interface/types.ts";
 import { Logprobs, seededLogprobs } from "../../src/generation/logprobs.ts";
 import type { EventSink } from "../../src/http/sink.ts";
+import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
 
 const encoder = new TextEncoder();
 /** Each byte a token. */

@@ -6,8 +6,8 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { DueTime } from "../../src/base/due-time.ts";
 import { MakingWay } from "../../src/base/making-way.ts";
-import { BpeEncoder } from "../../src/content/bpe.ts";
-import { createEncoder } from "../../src/content/encoder.ts";
+import { BpeEncoder } from "../../src/text/tokens/bpe.ts";
+import { createEncoder } from "../../src/text/tokens/encoder.ts";
 
 const vocabularyBytes = new Uint8Array(readFileSync(new URL("../../build/vocabulary.bin", import.meta.url)));
 

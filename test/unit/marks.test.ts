@@ -1,9 +1,9 @@
 /** Does work that is wrapped become the cause of a step that it held up, and does the wrapping change nothing else? */
 import { expect, test } from "bun:test";
 import { VirtualClock } from "../../src/base/clock.ts";
-import type { Encoder } from "../../src/content/types.ts";
 import { CAUSE_NAMES, Cause, Causes } from "../../src/engine/lateness/causes.ts";
 import { Marks, thisHost } from "../../src/front/marks.ts";
+import type { Encoder } from "../../src/text/tokens/types.ts";
 
 /** The thread has slept, other threads of ours have worked. */
 const host = { threadUs: () => 0, processUs: () => 1e9 };

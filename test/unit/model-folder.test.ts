@@ -3,12 +3,12 @@ import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { nextToken } from "../../src/content/answers.ts";
-import { TemplateRefusal } from "../../src/content/chat-template.ts";
-import { modelTemplate } from "../../src/content/model-template.ts";
-import { folderText, type TextModel, UnusableFolder } from "../../src/content/text-model.ts";
-import { vocabularyOf } from "../../src/content/vocabulary.ts";
-import { wordTables } from "../../src/content/word-tables.ts";
+import { nextToken } from "../../src/text/answers/answers.ts";
+import { wordTables } from "../../src/text/answers/word-tables.ts";
+import { folderText, type TextModel, UnusableFolder } from "../../src/text/text-model.ts";
+import { TemplateRefusal } from "../../src/text/tokens/chat-template.ts";
+import { modelTemplate } from "../../src/text/tokens/model-template.ts";
+import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
 import { main } from "../program.ts";
 
 setDefaultTimeout(30_000);

@@ -6,13 +6,13 @@ import { WallClock } from "../../src/base/clock.ts";
 import { idsOf } from "../../src/base/random.ts";
 import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
 import type { ServeConfig } from "../../src/config/types.ts";
-import { renderChat } from "../../src/content/chat-template.ts";
-import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import { openai } from "../../src/dialects/openai/routes.ts";
 import { Finish, type Generation, type Outcome, type Receiver } from "../../src/engine/interface/types.ts";
 import { type Access, accessLine } from "../../src/front/front.ts";
 import { hotRoutes } from "../../src/http/socket/hot.ts";
 import { HttpServer } from "../../src/http/socket/server.ts";
+import { renderChat } from "../../src/text/tokens/chat-template.ts";
+import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
 
 const vocabulary = vocabularyOf(
   Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)),

@@ -7,13 +7,13 @@ import type { Form } from "../../src/answer/form.ts";
 import { HeldIds } from "../../src/answer/held-ids.ts";
 import { StreamedAnswer } from "../../src/answer/stream.ts";
 import { idsOf } from "../../src/base/random.ts";
-import { vocabularyOf } from "../../src/content/vocabulary.ts";
 import { MessagesForm } from "../../src/dialects/anthropic/form.ts";
 import { ChatForm, CompletionForm } from "../../src/dialects/openai/form.ts";
 import { Finish, type Outcome } from "../../src/engine/interface/types.ts";
 import { Logprobs, seededLogprobs } from "../../src/generation/logprobs.ts";
 import type { OutputOptions } from "../../src/generation/output-options.ts";
 import type { EventSink } from "../../src/http/sink.ts";
+import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
 
 const encoder = new TextEncoder();
 /** Ids 0 to 255 are bytes, 256 is a special token, 257 ends. */

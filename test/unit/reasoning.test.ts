@@ -1,12 +1,12 @@
 /** Is an answer taken apart alike in one piece and in any pieces, and is what is thought as long as was asked for? */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { loadAnswers } from "../../src/content/answers.ts";
-import { ThinkingAnswer, thinkingLength } from "../../src/content/thinking.ts";
-import { loadThinkingVocabulary, loadVocabulary, vocabularyOf } from "../../src/content/vocabulary.ts";
 import { thoughtfulAnswer } from "../../src/generation/thinking.ts";
 import { AnswerParser } from "../../src/parsers/answer-parser.ts";
 import { reasoningSetup, thinkingIsOver } from "../../src/parsers/reasoning.ts";
+import { loadAnswers } from "../../src/text/answers/answers.ts";
+import { ThinkingAnswer, thinkingLength } from "../../src/text/answers/thinking.ts";
+import { loadThinkingVocabulary, loadVocabulary, vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
 import { times } from "../size.ts";
 
 const utf8 = new TextEncoder();

@@ -3,6 +3,9 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { VirtualClock } from "../../src/base/clock.ts";
 import { SAME_STEP } from "../../src/config/core-limits.ts";
+import { Finish } from "../../src/engine/interface/types.ts";
+import { PlayedReceiver, rankedLogprobs, scriptIds, Together } from "../../src/orders/play.ts";
+import type { Repetition } from "../../src/python/request.ts";
 import {
   BrokenScript,
   parseOrder,
@@ -12,10 +15,7 @@ import {
   type Script,
   type Sequence,
   SILENT,
-} from "../../src/content/script.ts";
-import { Finish } from "../../src/engine/interface/types.ts";
-import { PlayedReceiver, rankedLogprobs, scriptIds, Together } from "../../src/orders/play.ts";
-import type { Repetition } from "../../src/python/request.ts";
+} from "../../src/text/canned/script.ts";
 import { times } from "../size.ts";
 
 /** Ids by step, as a sequence has them. */

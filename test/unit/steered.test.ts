@@ -1,8 +1,8 @@
 /** Are forced and forbidden tokens forced and forbidden, whatever the rules, and is an answer the same however it is read? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { type AnswerTables, nextToken } from "../../src/content/answers.ts";
-import { SteeredAnswer, steer, type TokenRules } from "../../src/content/steered.ts";
+import { type AnswerTables, nextToken } from "../../src/text/answers/answers.ts";
+import { SteeredAnswer, steer, type TokenRules } from "../../src/text/answers/steered.ts";
 
 const SIZE = 40;
 const tables: AnswerTables = {

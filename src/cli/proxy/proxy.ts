@@ -3,13 +3,13 @@
 import { epochSeconds, WallClock } from "../../base/clock.ts";
 import { takeOverOutput } from "../../base/line-writer.ts";
 import { whenOrphaned } from "../../base/parent.ts";
-import { openFaultRules } from "../../content/fixtures/fault-rules.ts";
-import type { Question } from "../../content/fixtures/match.ts";
 import { BrokenPlan, parsePlan, planByChance } from "../../faults/order.ts";
 import type { Plan } from "../../faults/plan/types.ts";
 import { takeOptions } from "../../options/take-options.ts";
 import { Recorder } from "../../proxy/recorder.ts";
 import { ProxyServer } from "../../proxy/server.ts";
+import { openFaultRules } from "../../text/canned/fixtures/fault-rules.ts";
+import type { Question } from "../../text/canned/fixtures/match.ts";
 import { onInterrupt } from "../interrupt.ts";
 import { printErrorLine, printText } from "../print.ts";
 import { takeBackReady, writeReady } from "../ready-file.ts";

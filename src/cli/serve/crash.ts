@@ -5,11 +5,11 @@
 import { writeFileSync } from "node:fs";
 import { textAtMost } from "../../base/read-at-most.ts";
 import type { EngineConfig } from "../../config/types.ts";
-import type { AnswerTables } from "../../content/answers.ts";
 import { REQUEST_NUMBERS, SUBMIT_NAMES } from "../../engine/core-request.ts";
 import type { EngineSnapshot } from "../../engine/interface/types.ts";
 import type { CoreCommand, JournalText } from "../../engine/journal.ts";
 import { repeat } from "../../engine/repeat.ts";
+import type { AnswerTables } from "../../text/answers/answers.ts";
 
 const SCHEMA = 1;
 /** Left out of a line where it is so. */

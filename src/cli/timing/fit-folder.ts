@@ -5,10 +5,10 @@ import { builtFiles, textOf } from "../../app/text.ts";
 import { DueTime } from "../../base/due-time.ts";
 import { jsonObjectIn } from "../../config/json-object.ts";
 import type { ServeConfig } from "../../config/types.ts";
-import { RECORD_NAME } from "../../content/fixtures/recording.ts";
-import type { PromptPart } from "../../content/types.ts";
 import { isRecord, type PassedStream, passedStream } from "../../fit/records.ts";
 import { type FitRun, runOf } from "../../fit/run.ts";
+import { RECORD_NAME } from "../../text/canned/fixtures/recording.ts";
+import type { PromptPart } from "../../text/tokens/types.ts";
 import { TraceError } from "../../workloads/trace.ts";
 
 /** Size of all files together. */

@@ -3,10 +3,10 @@
 import { type AnswerContext, type Ending, endingOf } from "../../answer/context.ts";
 import type { ChoiceSoFar, Form, Frame, Piece, WholeChoice } from "../../answer/form.ts";
 import type { Ids } from "../../base/random.ts";
-import { escapeJson } from "../../content/vocabulary.ts";
 import type { CallDelta } from "../../parsers/output.ts";
 import { paused, pausedInChatStream } from "../../python/errors.ts";
 import type { ErrorAnswer } from "../../python/request.ts";
+import { escapeJson } from "../../text/tokens/vocabulary.ts";
 import { inForm } from "./errors.ts";
 
 const quoted = (text: string) => `"${escapeJson(text)}"`;

@@ -4,7 +4,6 @@
  */
 
 import { inTurns, mapped, type Pieces } from "../../base/pieces.ts";
-import { embedding } from "../../content/embedding.ts";
 import { Bodies } from "../../front/body.ts";
 import { answered, type CheckedFields, type Desk, fitting } from "../../front/checked.ts";
 import type { Context } from "../../front/http.ts";
@@ -16,6 +15,7 @@ import type { ErrorAnswer } from "../../python/request.ts";
 import { optional, record, required, union } from "../../python/structures.ts";
 import { int, list, literal, nullable, type Type, text } from "../../python/types.ts";
 import type { Int } from "../../python/value.ts";
+import { embedding } from "../../text/answers/embedding.ts";
 import { readPrompts } from "./translate.ts";
 
 type Input = Int[] | Int[][] | string | string[];

@@ -8,13 +8,13 @@ import { cacheUse, promptOf } from "../../answer/context.ts";
 import type { ChoiceSoFar, Piece, WholeChoice } from "../../answer/form.ts";
 import { type LongTexts, SHORT_CANDIDATES } from "../../answer/long-body.ts";
 import type { Ids } from "../../base/random.ts";
-import { escapeJson } from "../../content/vocabulary.ts";
 import type { Finish } from "../../engine/interface/types.ts";
 import type { TextParts } from "../../generation/logprobs.ts";
 import { hidesTokens } from "../../generation/output-options.ts";
 import type { Delta } from "../../parsers/output.ts";
 import { paused, pausedInChatStream } from "../../python/errors.ts";
 import type { CommonRequest, ErrorAnswer } from "../../python/request.ts";
+import { escapeJson } from "../../text/tokens/vocabulary.ts";
 import {
   candidatesOf,
   chatBody,

@@ -2,7 +2,6 @@
 import { frontLimitsOf } from "../../config/front-limits.ts";
 import { samplingDefaults } from "../../config/sampling-defaults.ts";
 import type { ServeConfig } from "../../config/types.ts";
-import { UnusableFolder } from "../../content/text-model.ts";
 import type { Accounting } from "../../front/accounting.ts";
 import type { LoraAdapters } from "../../front/adapters.ts";
 import type { OpenAiOptions } from "../../front/front.ts";
@@ -13,6 +12,7 @@ import { reasoningSetup } from "../../parsers/reasoning.ts";
 import { toolParserKind } from "../../parsers/tool-parsers.ts";
 import { requestTimedOut } from "../../python/errors.ts";
 import type { Limits } from "../../python/request.ts";
+import { UnusableFolder } from "../../text/text-model.ts";
 
 export function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adapters: LoraAdapters): Limits {
   return {

@@ -4,8 +4,6 @@
  */
 
 import { inTurns, mapped, type Pieces } from "../../base/pieces.ts";
-import { byteCharacters } from "../../content/byte-characters.ts";
-import type { PromptPart } from "../../content/types.ts";
 import { Bodies } from "../../front/body.ts";
 import { answered, type CheckedFields, type Desk } from "../../front/checked.ts";
 import type { OpenAiOptions } from "../../front/front.ts";
@@ -17,6 +15,8 @@ import type { Limits } from "../../python/request.ts";
 import { optional, record, required, union } from "../../python/structures.ts";
 import { bool, dict, list, nullable, object, type Type, text } from "../../python/types.ts";
 import { get, type Int, type PythonDict, type PythonValue, toPlain } from "../../python/value.ts";
+import { byteCharacters } from "../../text/tokens/byte-characters.ts";
+import type { PromptPart } from "../../text/tokens/types.ts";
 import { readMessages } from "./content.ts";
 import { tool, toolDict } from "./field-types.ts";
 import { type MessageShape, message } from "./message-types.ts";

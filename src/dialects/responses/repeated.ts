@@ -1,9 +1,9 @@
 /** What of a request does every body of its response repeat? Its fields as JSON, made once: a stream says them three times. */
 
 import { mapped, type Pieces } from "../../base/pieces.ts";
-import { escapeJson } from "../../content/vocabulary.ts";
 import { reprFloat } from "../../python/repr.ts";
 import { get, isDict, type PythonDict, type PythonValue, toPlain, toPlainPieces } from "../../python/value.ts";
+import { escapeJson } from "../../text/tokens/vocabulary.ts";
 import type { ResponsesValues } from "./convert.ts";
 
 /** Plain data: large bodies are read in a thread of their own, which sends it. */

@@ -1,8 +1,9 @@
 /** What do the loop and the reading thread say to each other? Types only. */
-import type { PackedParts } from "../../content/packed-parts.ts";
-import type { ModelTemplate } from "../../content/types.ts";
+
 import type { BodyText } from "../../python/body-text.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../../python/request.ts";
+import type { PackedParts } from "../../text/tokens/packed-parts.ts";
+import type { ModelTemplate } from "../../text/tokens/types.ts";
 
 /** Bodies that become requests to the engine; `response` and `message` are those of the other dialects. */
 export type RequestKind = "chat" | "completion" | "batch" | "invocation" | "response" | "message";

@@ -1,13 +1,14 @@
 /** What do LLM models find around them? The server's one engine, its text, and how both are asked. */
-import type { NaturalLength } from "../../content/output-lengths.ts";
-import { SteeredAnswer, type Steering } from "../../content/steered.ts";
-import type { TextModel } from "../../content/text-model.ts";
-import { written } from "../../content/written.ts";
+
 import type { Choices, Receiver, Submission, TokenSource } from "../../engine/interface/types.ts";
 import type { Backend } from "../../front/kernel/backend.ts";
 import type { LogprobSource } from "../../front/kernel/logprob-source.ts";
 import { steeredLength } from "../../generation/steering.ts";
-import type { Structure } from "../../structured/structure.ts";
+import type { NaturalLength } from "../../text/answers/output-lengths.ts";
+import { SteeredAnswer, type Steering } from "../../text/answers/steered.ts";
+import { written } from "../../text/answers/written.ts";
+import type { Structure } from "../../text/grammar/structure.ts";
+import type { TextModel } from "../../text/text-model.ts";
 
 export interface LlmAround {
   readonly backend: Pick<Backend, "submit" | "nowUs">;

@@ -5,7 +5,6 @@
  */
 import { existsSync } from "node:fs";
 import { AnswerText } from "../../answer/text.ts";
-import { greedySeed } from "../../content/answers.ts";
 import { Finish, type Receiver, type Submission } from "../../engine/interface/types.ts";
 import { seedOf } from "../../generation/seeds.ts";
 import { reprString } from "../../python/repr.ts";
@@ -13,6 +12,7 @@ import type { Behaviour, ModelHost, ModelRequest } from "../../repository/behavi
 import { firstNumber, firstText, numberTensor, outputs, textTensor } from "../../repository/behaviours/values.ts";
 import { isDecoupled } from "../../repository/config/model-config.ts";
 import { fromBytesText, type Tensor, toBytesText } from "../../repository/tensors/datatypes.ts";
+import { greedySeed } from "../../text/answers/answers.ts";
 import { generateSequence, type LlmAround } from "./around.ts";
 import { fewWords } from "./processing.ts";
 import { RequestsById } from "./requests-by-id.ts";

@@ -2,10 +2,11 @@
  * What do the two Python models around `tensorrt_llm` do? Texts become ids and ids texts, as in `preprocessing/1/model.py` and
  * `postprocessing/1/model.py` of TensorRT-LLM's repository (1.3 line): lists of words as ids with the ends of each.
  */
-import type { Vocabulary } from "../../content/types.ts";
+
 import type { Behaviour, ModelHost, ModelRequest, ModelResponse } from "../../repository/behaviours/behaviour.ts";
 import { numbersIn, numberTensor, textsIn, textTensor } from "../../repository/behaviours/values.ts";
 import { bytesOf, elementCount, fromBytesText, type Tensor } from "../../repository/tensors/datatypes.ts";
+import type { Vocabulary } from "../../text/tokens/types.ts";
 import type { LlmAround } from "./around.ts";
 
 /** The outputs that the model's configuration names. */

@@ -1,7 +1,8 @@
 /** Which tokens may an LLM model's answer not have? Words that were forbidden, as their ids, and biases that settle it. */
-import { IdSet } from "../../content/id-set.ts";
-import { type Steering, steer } from "../../content/steered.ts";
+
 import { spelled } from "../../generation/steering.ts";
+import { IdSet } from "../../text/answers/id-set.ts";
+import { type Steering, steer } from "../../text/answers/steered.ts";
 import type { LlmAround } from "./around.ts";
 
 export interface TokenLimits {

@@ -1,7 +1,8 @@
 /** How does the vLLM backend print the log probabilities of a token? As Python's `json.dumps` of a dict by token id. */
-import type { Vocabulary } from "../../content/types.ts";
+
 import type { Candidates } from "../../front/kernel/logprob-source.ts";
 import { reprFloat } from "../../python/repr.ts";
+import type { Vocabulary } from "../../text/tokens/types.ts";
 
 /** The sampled token, then the candidates that are others. */
 export function logprobsText(sampled: number, made: Candidates, vocabulary: Vocabulary): string {

@@ -10,7 +10,7 @@ import { toPlain, typeName } from "../../python/value.ts";
 import type { ModelRequest } from "../../repository/behaviours/behaviour.ts";
 import { firstText } from "../../repository/behaviours/values.ts";
 import { fromBytesText } from "../../repository/tensors/datatypes.ts";
-import type { Structure } from "../../structured/structure.ts";
+import type { Structure } from "../../text/grammar/structure.ts";
 import type { LlmAround } from "./around.ts";
 import { LIST_WORDS_MOST } from "./processing.ts";
 

@@ -3,8 +3,6 @@
  * (vllm_backend, January 2026): decoupled, `execute` hands each request over and returns at once.
  */
 import { AnswerText } from "../../answer/text.ts";
-import { embedding } from "../../content/embedding.ts";
-import type { Vocabulary } from "../../content/types.ts";
 import type { Lane } from "../../engine/interface/lanes.ts";
 import { Finish, type Receiver, type Submission } from "../../engine/interface/types.ts";
 import { imageIds } from "../../generation/images.ts";
@@ -19,6 +17,8 @@ import {
   textTensor,
 } from "../../repository/behaviours/values.ts";
 import { bytesOf, fromBytesText, type Tensor, toBytesText } from "../../repository/tensors/datatypes.ts";
+import { embedding } from "../../text/answers/embedding.ts";
+import type { Vocabulary } from "../../text/tokens/types.ts";
 import { constrained, generateSequence, type LlmAround, StepNews } from "./around.ts";
 import type { LlmCounts, LlmWatch } from "./counts.ts";
 import { wordRules } from "./steered.ts";

@@ -1,6 +1,6 @@
 /** What vector stands for a prompt? One of length 1, drawn from its ids and a seed. */
 
-import { mix } from "../base/random.ts";
+import { mix } from "../../base/random.ts";
 import { greedySeed } from "./answers.ts";
 
 /** Separates these draws from those of texts. */

@@ -5,7 +5,7 @@
 import { Database, type Statement } from "bun:sqlite";
 import { createHash } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
-import type { Vocabulary } from "../types.ts";
+import type { Vocabulary } from "../../tokens/types.ts";
 import { answerOf, type GivenAnswer, wordsOf } from "./row.ts";
 import { type Room, RowIndex } from "./row-index.ts";
 

@@ -2,10 +2,10 @@
  * The encoder's thread. The first message holds the vocabulary or the path of a model's folder; then come prompts and
  * constraints. Each order has a number and is answered once, with that number, in the order of the calls.
  */
-import { DueTime } from "../base/due-time.ts";
-import { lowerPriority } from "../base/low-priority.ts";
-import { MakingWay } from "../base/making-way.ts";
-import type { Structure } from "../structured/structure.ts";
+import { DueTime } from "../../base/due-time.ts";
+import { lowerPriority } from "../../base/low-priority.ts";
+import { MakingWay } from "../../base/making-way.ts";
+import type { Structure } from "../grammar/structure.ts";
 import { BpeEncoder } from "./bpe.ts";
 import type { ModelFolder } from "./model-folder.ts";
 import { type PackedParts, unpacked } from "./packed-parts.ts";
@@ -104,7 +104,7 @@ function reply(id: number, ...[parts, allowSpecial, addSpecial]: Parameters<Enco
   }
 }
 
-let writers: typeof import("../structured/structure.ts") | undefined;
+let writers: typeof import("../grammar/structure.ts") | undefined;
 
 /** Writes answers under a constraint. The module that does so is loaded with the first order. */
 function write(order: EncoderOrder): void {
@@ -113,7 +113,7 @@ function write(order: EncoderOrder): void {
     return;
   }
   loading = true;
-  void import("../structured/structure.ts").then((module) => {
+  void import("../grammar/structure.ts").then((module) => {
     writers = module;
     self.postMessage(answer(order, module));
     loaded();

@@ -3,7 +3,7 @@
  * token; or a draw among the few that are left. A pure function of seed and position, as `answers.ts`, drawn as it is read.
  */
 
-import { mix } from "../base/random.ts";
+import { mix } from "../../base/random.ts";
 import { type AnswerTables, nextToken } from "./answers.ts";
 
 /** Separates the draw among the tokens that are left from the usual one. */

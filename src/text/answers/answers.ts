@@ -5,7 +5,7 @@
  * category that its word is drawn from. Both draws depend on seed and position alone, so an answer is the same under
  * any load. The core draws by the same rule in WebAssembly; `nextToken` is the reference that it is tested against.
  */
-import { mix } from "../base/random.ts";
+import { mix } from "../../base/random.ts";
 
 /** Tokens per template. */
 export const BLOCK_TOKENS = 32;

@@ -3,8 +3,8 @@
  * token and counts, as in vLLM 0.33 (`v1/core/sched/utils.py`, check_stop).
  */
 
-import { mix } from "../base/random.ts";
-import type { OutputLengths } from "../config/output-lengths.ts";
+import { mix } from "../../base/random.ts";
+import type { OutputLengths } from "../../config/output-lengths.ts";
 import { logNormal } from "./answers.ts";
 
 /** The output position (from 1) at which a request with this seed says end-of-sequence. Same seed, same length. */

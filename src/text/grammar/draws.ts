@@ -1,5 +1,5 @@
 /** Where do the choices of a structured answer come from? One sequence per seed; the same seed gives the same answer. */
-import { mix, type Random, seeded } from "../base/random.ts";
+import { mix, type Random, seeded } from "../../base/random.ts";
 
 /** Separates these draws from those of default text. */
 const SALT = 0x510e527f;

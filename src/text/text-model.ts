@@ -1,11 +1,11 @@
 /** What is the text of a server made of? The built-in vocabulary, or that of a model's folder, behind one interface. */
-import { type AnswerTables, loadAnswers } from "./answers.ts";
-import { type RenderChat, renderChat } from "./chat-template.ts";
-import { createEncoder, EncoderFailure, openFolder } from "./encoder.ts";
-import type { TokenizerInfo } from "./model-folder.ts";
-import type { Encoder, ModelTemplate, Vocabulary } from "./types.ts";
-import { loadThinkingVocabulary, loadVocabulary } from "./vocabulary.ts";
-import { wordTables } from "./word-tables.ts";
+import { type AnswerTables, loadAnswers } from "./answers/answers.ts";
+import { wordTables } from "./answers/word-tables.ts";
+import { type RenderChat, renderChat } from "./tokens/chat-template.ts";
+import { createEncoder, EncoderFailure, openFolder } from "./tokens/encoder.ts";
+import type { TokenizerInfo } from "./tokens/model-folder.ts";
+import type { Encoder, ModelTemplate, Vocabulary } from "./tokens/types.ts";
+import { loadThinkingVocabulary, loadVocabulary } from "./tokens/vocabulary.ts";
 
 export interface TextModel {
   readonly vocabulary: Vocabulary;
@@ -70,7 +70,7 @@ export async function folderText(path: string): Promise<TextModel> {
   const { endIds, generation, blanks, tokenizerInfo } = folder;
   try {
     // Loaded where a folder is given, and only there.
-    const { modelTemplate } = await import("./model-template.ts");
+    const { modelTemplate } = await import("./tokens/model-template.ts");
     const renderChat = modelTemplate(folder);
     const { chatTemplate, specials } = folder;
     const template = { chatTemplate, specials };

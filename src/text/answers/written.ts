@@ -1,6 +1,6 @@
 /** Ids of texts that a constraint asks for: from the encoder's thread, or made here where there is none. */
-import type { Structure } from "../structured/structure.ts";
-import type { Encoder } from "./types.ts";
+import type { Structure } from "../grammar/structure.ts";
+import type { Encoder } from "../tokens/types.ts";
 
 /** Makes one text for each seed; null if the answer says what it likes. Rejects with `BrokenStructure`. */
 export async function written(
@@ -9,7 +9,7 @@ export async function written(
   seeds: readonly number[],
 ): Promise<(Uint32Array | null)[]> {
   if (encoder.write) return encoder.write(structure, seeds);
-  const { allowsSpecial, writerOf } = await import("../structured/structure.ts");
+  const { allowsSpecial, writerOf } = await import("../grammar/structure.ts");
   const write = writerOf(structure);
   const ids = (text: string | null) => (text === null ? null : encoder.encode([text], allowsSpecial(structure, text)));
   return Promise.all(seeds.map((seed, index) => ids(write(seed, index))));

@@ -1,6 +1,6 @@
 /** Text and tokens, as the layers above see them. Types only. */
 
-import type { Structure } from "../structured/structure.ts";
+import type { Structure } from "../grammar/structure.ts";
 import type { PackedParts } from "./packed-parts.ts";
 
 /** From token id to text. Lives on the main thread: packed, cheap to load, no encoder in it. */

@@ -1,5 +1,5 @@
 /** Writes tool calls whose arguments somebody has ordered, in the form of a parser. */
-import type { ToolFormat } from "../config/parsers.ts";
+import type { ToolFormat } from "../../config/parsers.ts";
 import type { CallText, WrittenCall } from "./call-forms.ts";
 import { callsText } from "./calls.ts";
 import { fromPlain } from "./json-text.ts";

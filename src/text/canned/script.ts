@@ -3,9 +3,9 @@
  * file of `--script`. Reading checks everything: a script that is taken can be played.
  */
 
-import { SAME_STEP, STEP_IDS_MOST } from "../config/core-limits.ts";
-import { type AnswerPart, answerPartsIn, textOfParts } from "./answer-parts.ts";
-import { CALLS_MAX, type GivenCall } from "./given-calls.ts";
+import { SAME_STEP, STEP_IDS_MOST } from "../../config/core-limits.ts";
+import { type AnswerPart, answerPartsIn, textOfParts } from "../answers/answer-parts.ts";
+import { CALLS_MAX, type GivenCall } from "../answers/given-calls.ts";
 
 /** What one generation says. */
 export interface Sequence {

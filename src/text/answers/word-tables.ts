@@ -2,8 +2,9 @@
  * What do answers say in a vocabulary that we do not know? Sentences of its own whole words: eight tokens, the first in
  * capitals, the last a full stop, as far as it has such tokens.
  */
+
+import type { Vocabulary } from "../tokens/types.ts";
 import { type AnswerTables, BLOCK_TOKENS } from "./answers.ts";
-import type { Vocabulary } from "./types.ts";
 
 /** Byte-pair vocabularies begin with their most frequent words: so many are enough. */
 const WORDS = 2000;

@@ -1,6 +1,6 @@
 /** Draws tool calls: their arguments from the tool's schema, their text in the form of a parser. */
-import type { ToolFormat } from "../config/parsers.ts";
-import type { ToolHabits } from "../config/tool-habits.ts";
+import type { ToolFormat } from "../../config/parsers.ts";
+import type { ToolHabits } from "../../config/tool-habits.ts";
 import { CALL_FORMS, type CallText, type WrittenCall } from "./call-forms.ts";
 import type { Draws } from "./draws.ts";
 import { BrokenPattern } from "./pattern.ts";

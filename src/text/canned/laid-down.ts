@@ -1,10 +1,10 @@
 /** Which answers has the operator laid down beforehand? The file of `--script`, the folder of `--fixtures`, the rows of `--dataset`. */
 import { readFileSync } from "node:fs";
+import type { Vocabulary } from "../tokens/types.ts";
 import type { AnswerDataset, DatasetFile } from "./dataset/dataset.ts";
 import type { FaultRules } from "./fixtures/fault-rules.ts";
 import type { Fixtures, FixturesHost } from "./fixtures/fixtures.ts";
 import { type Plays, readPlays } from "./script.ts";
-import type { Vocabulary } from "./types.ts";
 
 export interface LaidDown {
   readonly plays?: Plays;

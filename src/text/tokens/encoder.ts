@@ -7,10 +7,10 @@
  * Short texts cost less than the two messages: once the thread is there and has lent its index, they are encoded here.
  */
 
-import { onThreadEnd } from "../base/thread-end.ts";
-import { logUnexpected } from "../base/unexpected.ts";
-import { BrokenStructure } from "../structured/broken.ts";
-import type { Structure } from "../structured/structure.ts";
+import { onThreadEnd } from "../../base/thread-end.ts";
+import { logUnexpected } from "../../base/unexpected.ts";
+import { BrokenStructure } from "../grammar/broken.ts";
+import type { Structure } from "../grammar/structure.ts";
 import { BpeEncoder } from "./bpe.ts";
 import type {
   BuiltIn,
