@@ -3,8 +3,8 @@
  * sends its frames at once, and ends when the server has answered a PING sent after them, or has closed the connection.
  */
 import { connect } from "node:net";
-import { FrameFlag, FrameType, PREFACE } from "../../src/http2/frames.ts";
-import { encodeFields, type HeaderField } from "../../src/http2/hpack.ts";
+import { FrameFlag, FrameType, PREFACE } from "../../src/wire/http2/frames.ts";
+import { encodeFields, type HeaderField } from "../../src/wire/http2/hpack.ts";
 import { frame, settings, windowUpdate } from "../../test/http2/peer.ts";
 
 /** Frames of a server that end an attack. */

@@ -4,11 +4,12 @@
  *
  *   bun run bench:writes [--streams 64] [--pairs 60] [--no-save]
  */
-import { nativeLanes } from "../../src/app/native-lanes.ts";
+
 import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
 import { type Lane, Lanes, TokenTexts } from "../../src/engine/interface/lanes.ts";
-import type { EventSink } from "../../src/http/sink.ts";
-import { HttpServer } from "../../src/http/socket/server.ts";
+import type { EventSink } from "../../src/wire/http/sink.ts";
+import { HttpServer } from "../../src/wire/http1/server.ts";
+import { nativeLanes } from "../../src/wire/lanes/native-lanes.ts";
 import { median } from "../lib/numbers.ts";
 import { known, number } from "../lib/options.ts";
 import { figure, progress, table } from "../lib/report.ts";

@@ -4,11 +4,11 @@
  */
 import type { AnyElysia } from "elysia";
 import type { Pieces } from "../base/pieces.ts";
-import type { Context } from "../http/sink.ts";
 import type { Operations } from "../openapi/operations.ts";
 import type { Body } from "../python/read-body.ts";
 import type { ChatRequest, ErrorAnswer, Limits } from "../python/request.ts";
 import type { PythonDict } from "../python/value.ts";
+import type { Context } from "../wire/http/sink.ts";
 import type { BodyReader, Log } from "./form.ts";
 
 /** How a chat that was made of another dialect's body differs from one of OpenAI's. */

@@ -1,7 +1,7 @@
 /** How does somebody read a stream that is kept? From any of its events, as fast as the client takes them. */
 
 import type { Http } from "../front/http.ts";
-import type { Context } from "../http/sink.ts";
+import type { Context } from "../wire/http/sink.ts";
 import type { Log } from "./form.ts";
 
 /** What is there, and what comes. */

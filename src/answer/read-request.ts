@@ -3,12 +3,12 @@
 import { inTurns, isLarge } from "../base/pieces.ts";
 import { BodyReading } from "../front/reading/thread.ts";
 import { toolShapes } from "../generation/tool-use.ts";
-import type { Context } from "../http/sink.ts";
 import type { Ordered, Ordering } from "../orders/orders.ts";
 import type { BodyText } from "../python/body-text.ts";
 import { engineDead } from "../python/errors.ts";
 import { plainPieces } from "../python/json.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../python/request.ts";
+import type { Context } from "../wire/http/sink.ts";
 import type { BodyReader } from "./form.ts";
 import type { Declined, Received, Serving } from "./serving.ts";
 

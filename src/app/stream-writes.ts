@@ -2,7 +2,7 @@
 import type { StreamWritesMode } from "../config/stream-writes.ts";
 import type { ServeConfig } from "../config/types.ts";
 import { Lanes, TokenTexts } from "../engine/interface/lanes.ts";
-import { nativeLanes, triedLanes } from "./native-lanes.ts";
+import { nativeLanes, triedLanes } from "../wire/lanes/native-lanes.ts";
 
 export interface StreamWrites {
   readonly mode: StreamWritesMode;

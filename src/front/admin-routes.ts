@@ -4,8 +4,8 @@
  */
 import { timingSafeEqual } from "node:crypto";
 import { jsonObjectIn } from "../config/json-object.ts";
-import { routes } from "../http/routes.ts";
 import { badRequest, unauthorized } from "../python/errors.ts";
+import { routes } from "../wire/http/routes.ts";
 import type { OpenAiOptions } from "./front.ts";
 import { type Context, digest, Http } from "./http.ts";
 import type { AdminOptions } from "./live-settings.ts";

@@ -2,12 +2,12 @@
 
 import { turn } from "../base/pieces.ts";
 import { frontLimitsOf } from "../config/front-limits.ts";
-import { type Deadlines, deadlines, type Expiring } from "../http/deadlines.ts";
-import { frontOf } from "../http/front-of.ts";
-import type { IncomingRequest } from "../http/socket/request.ts";
-import { SMALL_BODY_BYTES } from "../http/unfinished.ts";
 import { bodyTooLarge, bodyTooSlow, engineBusy } from "../python/errors.ts";
 import type { ErrorAnswer } from "../python/request.ts";
+import { type Deadlines, deadlines, type Expiring } from "../wire/http/deadlines.ts";
+import { frontOf } from "../wire/http/front-of.ts";
+import { SMALL_BODY_BYTES } from "../wire/http/unfinished.ts";
+import type { IncomingRequest } from "../wire/http1/request.ts";
 import { type BodyRoom, bodyRoomOf } from "./body-room.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Context } from "./http.ts";

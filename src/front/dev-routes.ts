@@ -3,8 +3,9 @@
  * answers them (`entrypoints/rl/online/api_router.py`, `entrypoints/serve/dev/{cache,sleep,server_info}/api_router.py`). Without the variable
  * they are unknown paths. They need no API key.
  */
-import { routes } from "../http/routes.ts";
+
 import { bool, int, literal } from "../python/types.ts";
+import { routes } from "../wire/http/routes.ts";
 import type { OpenAiOptions } from "./front.ts";
 import { type Context, Http } from "./http.ts";
 import type { EngineControl } from "./kernel/engine-control.ts";

@@ -2,7 +2,6 @@
 import { STATUS_CODES } from "node:http";
 import type { Ids } from "../base/random.ts";
 import type { ServeConfig } from "../config/types.ts";
-import type { FaultWitness } from "../http/sink.ts";
 import type { AnswerTables } from "../text/answers/answers.ts";
 import type { NaturalLength } from "../text/answers/output-lengths.ts";
 import type { AnswerDataset } from "../text/canned/dataset/dataset.ts";
@@ -12,6 +11,7 @@ import type { AnswerRules } from "../text/canned/fixtures/match.ts";
 import type { Plays } from "../text/canned/script.ts";
 import type { RenderChat } from "../text/tokens/chat-template.ts";
 import type { Encoder, ModelTemplate, Vocabulary } from "../text/tokens/types.ts";
+import type { FaultWitness } from "../wire/http/sink.ts";
 import type { Accounting } from "./accounting.ts";
 import type { Backend } from "./kernel/backend.ts";
 import type { LogprobSource } from "./kernel/logprob-source.ts";

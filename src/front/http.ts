@@ -4,10 +4,10 @@
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { OWN_PATHS } from "../config/http-counts.ts";
-import { frontOf } from "../http/front-of.ts";
-import type { Context, EventSink, HeldBytes, PartSink, SinkEvents } from "../http/sink.ts";
 import { methodNotAllowed, notFound, unauthorized } from "../python/errors.ts";
 import type { ErrorAnswer } from "../python/request.ts";
+import { frontOf } from "../wire/http/front-of.ts";
+import type { Context, EventSink, HeldBytes, PartSink, SinkEvents } from "../wire/http/sink.ts";
 import { type BodyRoom, bodyRoomOf } from "./body-room.ts";
 import { Cors } from "./cors.ts";
 import type { HttpVisit, OpenAiOptions } from "./front.ts";
@@ -15,7 +15,7 @@ import { mayRelease, ORDER_HEADER, releasesEngine } from "./order-header.ts";
 import { Gate, type JsonParts, partsOf, sendParts } from "./send-parts.ts";
 import { routeOf } from "./served.ts";
 
-export type { Context } from "../http/sink.ts";
+export type { Context } from "../wire/http/sink.ts";
 
 const JSON_HEADERS = { server: "uvicorn", "content-type": "application/json", vary: "Origin" };
 const HTML_HEADERS = { ...JSON_HEADERS, "content-type": "text/html; charset=utf-8" };

@@ -1,6 +1,6 @@
 /** How is each request counted once, whatever becomes of it? */
 import type { Outcome } from "../engine/interface/types.ts";
-import type { Deadlines, Expiring } from "../http/deadlines.ts";
+import type { Deadlines, Expiring } from "../wire/http/deadlines.ts";
 import type { Accounting } from "./accounting.ts";
 import type { HttpVisit } from "./front.ts";
 

@@ -3,11 +3,11 @@ import type { ReasoningField } from "../config/parsers.ts";
 import type { ToolHabits } from "../config/tool-habits.ts";
 import type { Accounting } from "../front/accounting.ts";
 import type { LogprobSource } from "../front/kernel/logprob-source.ts";
-import type { HeldBytes } from "../http/sink.ts";
 import type { ReasoningSetup } from "../parsers/reasoning.ts";
 import type { ToolParserKind } from "../parsers/tool-parsers.ts";
 import type { ErrorAnswer } from "../python/request.ts";
 import type { Vocabulary } from "../text/tokens/types.ts";
+import type { HeldBytes } from "../wire/http/sink.ts";
 
 /** What a server gives all its answers; made once. */
 export interface ServerTraits {

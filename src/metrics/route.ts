@@ -6,8 +6,8 @@
  */
 import { Elysia } from "elysia";
 import { logUnexpected } from "../base/unexpected.ts";
-import { frontOf } from "../http/front-of.ts";
-import { type Context, HOT } from "../http/sink.ts";
+import { frontOf } from "../wire/http/front-of.ts";
+import { type Context, HOT } from "../wire/http/sink.ts";
 import { dialectNames } from "./dialect-names.ts";
 import { contentTypeOf, type View } from "./dialects.ts";
 import type { Identity } from "./identity.ts";

@@ -6,7 +6,7 @@ import type { OpenAiOptions } from "../front/front.ts";
 import { Http } from "../front/http.ts";
 import { JsonParts } from "../front/send-parts.ts";
 import { servedBy } from "../front/served.ts";
-import { routes } from "../http/routes.ts";
+import { routes } from "../wire/http/routes.ts";
 import type { OpenApiDocument } from "./document.ts";
 import type { Operations } from "./operations.ts";
 

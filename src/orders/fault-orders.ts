@@ -6,11 +6,11 @@ import type { WireConfig } from "../config/types.ts";
 import type { InsteadAnswer } from "../faults/instead.ts";
 import type { FaultCarrier, Plan } from "../faults/plan/types.ts";
 import type { OpenAiOptions } from "../front/front.ts";
-import { frontOf } from "../http/front-of.ts";
-import type { Context, DisturbedAnswer, FaultOrder } from "../http/sink.ts";
 import { badRequest, faultNotAllowed, noConnection } from "../python/errors.ts";
 import type { ErrorAnswer } from "../python/request.ts";
 import type { Question } from "../text/canned/fixtures/match.ts";
+import { frontOf } from "../wire/http/front-of.ts";
+import type { Context, DisturbedAnswer, FaultOrder } from "../wire/http/sink.ts";
 import type { Ordering } from "./orders.ts";
 
 /** Requests whose attempts are counted; the oldest is forgotten. */

@@ -2,11 +2,11 @@
 import type { AnyElysia } from "elysia";
 import type { Parts } from "../app/parts.ts";
 import { listenUrl } from "../base/listen-url.ts";
-import { readTls, type TlsFiles } from "../config/certificates.ts";
 import { frontLimitsOf } from "../config/front-limits.ts";
-import type { HotRoutes } from "../http/sink.ts";
-import { hotRoutes } from "../http/socket/hot.ts";
-import { HttpServer } from "../http/socket/server.ts";
+import type { HotRoutes } from "../wire/http/sink.ts";
+import { hotRoutes } from "../wire/http1/hot.ts";
+import { HttpServer } from "../wire/http1/server.ts";
+import { readTls, type TlsFiles } from "../wire/tls/certificates.ts";
 import type { Listeners } from "./role.ts";
 
 export interface OnePort extends Pick<Listeners, "url" | "handle" | "turnTo"> {

@@ -3,8 +3,8 @@ import type { Parts } from "../app/parts.ts";
 import { FRONT_LIMITS } from "../config/front-limits.ts";
 import { PortError } from "../config/start-errors.ts";
 import { openAiFrontEnd } from "../dialects/triton-openai/app.ts";
-import { HttpServer } from "../http/socket/server.ts";
 import type { ServerAround } from "../triton/server/around.ts";
+import { HttpServer } from "../wire/http1/server.ts";
 
 /** Rejects with `PortError` where the port is in use. */
 export function openAiServer(

@@ -3,7 +3,6 @@ import { Elysia } from "elysia";
 import type { ApiDialect } from "../answer/dialect.ts";
 import type { Parts } from "../app/parts.ts";
 import { listenUrl } from "../base/listen-url.ts";
-import type { TlsFiles } from "../config/certificates.ts";
 import { frontLimitsOf } from "../config/front-limits.ts";
 import { PortError } from "../config/start-errors.ts";
 import { anthropic } from "../dialects/anthropic/dialect.ts";
@@ -11,11 +10,12 @@ import { openai, openaiDescription } from "../dialects/openai/routes.ts";
 import { responses } from "../dialects/responses/dialect.ts";
 import { adminRoutes } from "../front/admin-routes.ts";
 import { devRoutes } from "../front/dev-routes.ts";
-import type { HttpServer } from "../http/socket/server.ts";
-import type { Http2Server } from "../http2/server.ts";
 import { metrics } from "../metrics/route.ts";
 import { metricsListener } from "../metrics/triton/listener.ts";
 import { docsRoutes } from "../openapi/routes.ts";
+import type { HttpServer } from "../wire/http1/server.ts";
+import type { Http2Server } from "../wire/http2/server.ts";
+import type { TlsFiles } from "../wire/tls/certificates.ts";
 import { frontOptions, truthOf } from "./front-options.ts";
 import { onePort } from "./one-port.ts";
 import type { Listeners, Role } from "./role.ts";
@@ -67,8 +67,8 @@ async function listenOverHttp2(
 ) {
   if (config.http2Port === undefined) return null;
   const [{ ApiOverHttp2, apiKeepAlive }, { Http2Server }] = await Promise.all([
-    import("../http2/api.ts"),
-    import("../http2/server.ts"),
+    import("../wire/http2/api.ts"),
+    import("../wire/http2/server.ts"),
   ]);
   return new Http2Server(new ApiOverHttp2(server), {
     hostname: config.host,

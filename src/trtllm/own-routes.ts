@@ -3,7 +3,7 @@ import type { DialectHost } from "../answer/dialect.ts";
 import type { Backlog, Iterations } from "../engine/iterations.ts";
 import type { OpenAiOptions } from "../front/front.ts";
 import type { Context, Http } from "../front/http.ts";
-import type { Handler } from "../http/routes.ts";
+import type { Handler } from "../wire/http/routes.ts";
 import { flatError, schemaErrors } from "./errors.ts";
 import type { PageFacts } from "./families.ts";
 import { eventJson, iterationJson, perfJson } from "./reports.ts";

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { connect } from "node:http2";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { hostCheck, isHostPattern } from "../../src/http/host-check.ts";
+import { hostCheck, isHostPattern } from "../../src/wire/http/host-check.ts";
 import { main } from "../program.ts";
 import { eventually } from "../server.ts";
 

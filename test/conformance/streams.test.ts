@@ -11,11 +11,11 @@ import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
 import type { ServeConfig } from "../../src/config/types.ts";
 import { openai } from "../../src/dialects/openai/routes.ts";
 import type { Outcome } from "../../src/engine/interface/types.ts";
-import { hotRoutes } from "../../src/http/socket/hot.ts";
-import { HttpServer } from "../../src/http/socket/server.ts";
 import { readLoraModules } from "../../src/options/lora-modules.ts";
 import { renderChat } from "../../src/text/tokens/chat-template.ts";
 import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
+import { hotRoutes } from "../../src/wire/http1/hot.ts";
+import { HttpServer } from "../../src/wire/http1/server.ts";
 import { exchange, type RawRequest, type RawResponse } from "./raw-client.ts";
 import { type Script, ScriptedEngine, scriptedLogprobs } from "./scripted-engine.ts";
 

@@ -6,7 +6,7 @@ import { parsePlan } from "../../src/faults/parse.ts";
 import type { WireOperation } from "../../src/faults/plan/types.ts";
 import { STREAM_CODES } from "../../src/faults/rows/row.ts";
 import { headIn } from "../../src/faults/stages/heads.ts";
-import { FrameType } from "../../src/http2/frames.ts";
+import { FrameType } from "../../src/wire/http2/frames.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 import { frame, windowUpdate } from "../http2/peer.ts";
 import { WireClient } from "../http2/wire-client.ts";

@@ -8,11 +8,11 @@ import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
 import { parsePlan } from "../../src/faults/parse.ts";
 import { ADDED_MOST, FaultPipeline } from "../../src/faults/pipeline.ts";
 import type { OpenAiOptions } from "../../src/front/front.ts";
-import type { Context, DisturbedAnswer, FaultWitness } from "../../src/http/sink.ts";
-import { FaultyStream } from "../../src/http/socket/faulty.ts";
-import { HttpServer } from "../../src/http/socket/server.ts";
 import { FaultOrders } from "../../src/orders/fault-orders.ts";
 import { openFaultRules } from "../../src/text/canned/fixtures/fault-rules.ts";
+import type { Context, DisturbedAnswer, FaultWitness } from "../../src/wire/http/sink.ts";
+import { FaultyStream } from "../../src/wire/http1/faulty.ts";
+import { HttpServer } from "../../src/wire/http1/server.ts";
 import { HEAD } from "./streams.ts";
 import { bytesOf, run } from "./wire.ts";
 

@@ -2,10 +2,10 @@
 import { expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { deflateSync, gzipSync } from "node:zlib";
-import { HeldMessages } from "../../src/grpc/held-messages.ts";
-import { IncomingMessages, TurnShare } from "../../src/grpc/incoming.ts";
-import { type GrpcStatus, onlyTrailers } from "../../src/grpc/status.ts";
-import { Unpacking } from "../../src/grpc/unpacking.ts";
+import { HeldMessages } from "../../src/wire/grpc/held-messages.ts";
+import { IncomingMessages, TurnShare } from "../../src/wire/grpc/incoming.ts";
+import { type GrpcStatus, onlyTrailers } from "../../src/wire/grpc/status.ts";
+import { Unpacking } from "../../src/wire/grpc/unpacking.ts";
 
 const MIB = 2 ** 20;
 const framed = (body: Uint8Array, flag = 0): Buffer => {

@@ -2,16 +2,16 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { VirtualClock } from "../../src/base/clock.ts";
-import { GrpcCall } from "../../src/grpc/call.ts";
-import { CallDeadlines } from "../../src/grpc/deadlines.ts";
-import { HeldMessages } from "../../src/grpc/held-messages.ts";
-import { MESSAGE_HEAD_BYTES, TurnShare } from "../../src/grpc/incoming.ts";
-import { Unpacking } from "../../src/grpc/unpacking.ts";
-import { WaitingBytes } from "../../src/http/waiting-bytes.ts";
-import type { Http2Line } from "../../src/http2/line.ts";
-import type { Http2Stream } from "../../src/http2/stream.ts";
 import type { Tensor } from "../../src/repository/tensors/datatypes.ts";
 import { ResponseWriter, responseHead } from "../../src/triton/grpc/infer-response.ts";
+import { GrpcCall } from "../../src/wire/grpc/call.ts";
+import { CallDeadlines } from "../../src/wire/grpc/deadlines.ts";
+import { HeldMessages } from "../../src/wire/grpc/held-messages.ts";
+import { MESSAGE_HEAD_BYTES, TurnShare } from "../../src/wire/grpc/incoming.ts";
+import { Unpacking } from "../../src/wire/grpc/unpacking.ts";
+import { WaitingBytes } from "../../src/wire/http/waiting-bytes.ts";
+import type { Http2Line } from "../../src/wire/http2/line.ts";
+import type { Http2Stream } from "../../src/wire/http2/stream.ts";
 import { times } from "../size.ts";
 
 const HELD_BYTES = 2 ** 23;

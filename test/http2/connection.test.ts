@@ -1,8 +1,8 @@
 /** Does a connection keep to HTTP/2, whatever the client does? Frames in, frames out, without sockets. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { FrameFlag, FrameType, Http2Code, PREFACE } from "../../src/http2/frames.ts";
-import { encodeFields, type HeaderField } from "../../src/http2/hpack.ts";
+import { FrameFlag, FrameType, Http2Code, PREFACE } from "../../src/wire/http2/frames.ts";
+import { encodeFields, type HeaderField } from "../../src/wire/http2/hpack.ts";
 import { times } from "../size.ts";
 import { frame, headers, type Owner, Peer, REQUEST, settings, windowUpdate } from "./peer.ts";
 

@@ -1,11 +1,11 @@
 /** Fuzzes the readers of HTTP/2 and HPACK: each input ends, and takes CPU time and memory in proportion to its bytes. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { Http2Connection } from "../../src/http2/connection.ts";
-import { ConnectionError, FrameFlag, FrameType, PREFACE } from "../../src/http2/frames.ts";
-import { encodeFields, HpackDecoder } from "../../src/http2/hpack.ts";
-import { PingRules } from "../../src/http2/pings.ts";
-import type { Http2Stream } from "../../src/http2/stream.ts";
+import { Http2Connection } from "../../src/wire/http2/connection.ts";
+import { ConnectionError, FrameFlag, FrameType, PREFACE } from "../../src/wire/http2/frames.ts";
+import { encodeFields, HpackDecoder } from "../../src/wire/http2/hpack.ts";
+import { PingRules } from "../../src/wire/http2/pings.ts";
+import type { Http2Stream } from "../../src/wire/http2/stream.ts";
 import { fuzz, mutated } from "../fuzz.ts";
 import { frame, headers, REQUEST, settings, windowUpdate } from "./peer.ts";
 

@@ -1,9 +1,9 @@
 /** Are blocks of headers read as RFC 7541 says? Its own examples, and whatever comes: fields, or an error of the connection. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { ConnectionError } from "../../src/http2/frames.ts";
-import { encodeFields, HpackDecoder } from "../../src/http2/hpack.ts";
-import { huffmanText } from "../../src/http2/huffman.ts";
+import { ConnectionError } from "../../src/wire/http2/frames.ts";
+import { encodeFields, HpackDecoder } from "../../src/wire/http2/hpack.ts";
+import { huffmanText } from "../../src/wire/http2/huffman.ts";
 import { times } from "../size.ts";
 
 const bytes = (hex: string) => Buffer.from(hex.replaceAll(" ", ""), "hex");

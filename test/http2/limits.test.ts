@@ -2,13 +2,13 @@
 import { expect, test } from "bun:test";
 import net from "node:net";
 import { WallClock } from "../../src/base/clock.ts";
-import { uvicorn } from "../../src/http/socket/head.ts";
-import { Unfinished } from "../../src/http/unfinished.ts";
-import { apiKeepAlive } from "../../src/http2/api.ts";
-import { type ExchangeServer, Http2Exchange } from "../../src/http2/exchange.ts";
-import { FrameFlag, FrameType, Http2Code } from "../../src/http2/frames.ts";
-import { encodeFields } from "../../src/http2/hpack.ts";
-import { Http2Server } from "../../src/http2/server.ts";
+import { Unfinished } from "../../src/wire/http/unfinished.ts";
+import { uvicorn } from "../../src/wire/http1/head.ts";
+import { apiKeepAlive } from "../../src/wire/http2/api.ts";
+import { type ExchangeServer, Http2Exchange } from "../../src/wire/http2/exchange.ts";
+import { FrameFlag, FrameType, Http2Code } from "../../src/wire/http2/frames.ts";
+import { encodeFields } from "../../src/wire/http2/hpack.ts";
+import { Http2Server } from "../../src/wire/http2/server.ts";
 import { frame, headers, Peer, settings } from "./peer.ts";
 
 const HEAD = encodeFields([[":status", "200"]]);

@@ -1,9 +1,9 @@
 /** A client of one connection, without sockets: what it sends goes in, and the frames that come out are taken apart and held to its windows. */
-import { type Http2Application, Http2Connection } from "../../src/http2/connection.ts";
-import { FIRST_WINDOW, FRAME_BYTES_MOST, FrameFlag, FrameType, PREFACE } from "../../src/http2/frames.ts";
-import { encodeFields, type HeaderField, HpackDecoder } from "../../src/http2/hpack.ts";
-import { PingRules } from "../../src/http2/pings.ts";
-import type { Http2Stream, StreamReceiver } from "../../src/http2/stream.ts";
+import { type Http2Application, Http2Connection } from "../../src/wire/http2/connection.ts";
+import { FIRST_WINDOW, FRAME_BYTES_MOST, FrameFlag, FrameType, PREFACE } from "../../src/wire/http2/frames.ts";
+import { encodeFields, type HeaderField, HpackDecoder } from "../../src/wire/http2/hpack.ts";
+import { PingRules } from "../../src/wire/http2/pings.ts";
+import type { Http2Stream, StreamReceiver } from "../../src/wire/http2/stream.ts";
 
 export interface SeenFrame {
   readonly type: number;

@@ -1,7 +1,7 @@
 /** A client of HTTP/2 on a socket that believes nothing: it keeps every frame as it came, and how the connection ended. */
 import net from "node:net";
-import { FrameFlag, FrameType, PREFACE } from "../../src/http2/frames.ts";
-import { type HeaderField, HpackDecoder } from "../../src/http2/hpack.ts";
+import { FrameFlag, FrameType, PREFACE } from "../../src/wire/http2/frames.ts";
+import { type HeaderField, HpackDecoder } from "../../src/wire/http2/hpack.ts";
 import { frame, headers, type SeenFrame, settings, windowUpdate } from "./peer.ts";
 
 const WINDOW = 2 ** 30;

@@ -1,8 +1,8 @@
 /** How much may wait for a client of an event stream that does not read? */
 import { expect, test } from "bun:test";
-import type { EventSink, SinkEvents } from "../../src/http/sink.ts";
-import { WaitingBytes } from "../../src/http/waiting-bytes.ts";
 import { EventQueue } from "../../src/triton/server/event-queue.ts";
+import type { EventSink, SinkEvents } from "../../src/wire/http/sink.ts";
+import { WaitingBytes } from "../../src/wire/http/waiting-bytes.ts";
 
 const MIB = 2 ** 20;
 

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type CallOptions, Metadata, status } from "@grpc/grpc-js";
 import { FAULT_ROWS } from "../../src/faults/table.ts";
-import { FrameFlag, FrameType } from "../../src/http2/frames.ts";
+import { FrameFlag, FrameType } from "../../src/wire/http2/frames.ts";
 import { posted } from "../conformance/raw-socket.ts";
 import { plansOf } from "../faults/cases.ts";
 import { bytesOf, cleanAnswer, difference, predicted, readWire } from "../faults/wire.ts";

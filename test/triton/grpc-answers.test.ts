@@ -3,8 +3,6 @@ import { expect, test } from "bun:test";
 import { create, toBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { atOnce } from "../../src/base/pieces.ts";
-import { HeldMessages } from "../../src/grpc/held-messages.ts";
-import { MessageRoom } from "../../src/protobuf/message-room.ts";
 import { invalidArg } from "../../src/repository/config/status.ts";
 import { type Datatype, ELEMENT_BYTES, packTexts, toBytesText } from "../../src/repository/tensors/datatypes.ts";
 import { Real } from "../../src/repository/tensors/json-nodes.ts";
@@ -14,6 +12,8 @@ import { type InferMessage, readInfer, wishOf } from "../../src/triton/grpc/infe
 import { ResponseWriter, responseHead } from "../../src/triton/grpc/infer-response.ts";
 import { ruleBody } from "../../src/triton/grpc/rule-body.ts";
 import type { InferParameters, ParameterValue } from "../../src/triton/server/request.ts";
+import { HeldMessages } from "../../src/wire/grpc/held-messages.ts";
+import { MessageRoom } from "../../src/wire/protobuf/message-room.ts";
 import { times } from "../size.ts";
 import { messageNamed } from "./descriptor.ts";
 

@@ -12,8 +12,8 @@ import {
   type ServiceError,
   status,
 } from "@grpc/grpc-js";
-import { FrameFlag, FrameType, PREFACE } from "../../src/http2/frames.ts";
-import type { HeaderField } from "../../src/http2/hpack.ts";
+import { FrameFlag, FrameType, PREFACE } from "../../src/wire/http2/frames.ts";
+import type { HeaderField } from "../../src/wire/http2/hpack.ts";
 import { frame, headers, settings } from "../http2/peer.ts";
 import { messageNamed } from "./descriptor.ts";
 

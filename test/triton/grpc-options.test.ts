@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { credentials } from "@grpc/grpc-js";
-import { selfSigned } from "../../src/config/self-signed.ts";
-import { FrameFlag, FrameType, Http2Code } from "../../src/http2/frames.ts";
+import { FrameFlag, FrameType, Http2Code } from "../../src/wire/http2/frames.ts";
+import { selfSigned } from "../../src/wire/tls/self-signed.ts";
 import { frame, headers } from "../http2/peer.ts";
 import { hostTriton, startTriton, type TritonHosted } from "./child.ts";
 import {

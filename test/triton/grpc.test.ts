@@ -1,7 +1,7 @@
 /** Does gRPC hold against what clients do? A live server: bad input, floods, clients that do not read or go away. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
-import { FIRST_WINDOW, FrameFlag, FrameType, Http2Code } from "../../src/http2/frames.ts";
+import { FIRST_WINDOW, FrameFlag, FrameType, Http2Code } from "../../src/wire/http2/frames.ts";
 import { frame, windowUpdate } from "../http2/peer.ts";
 import { figure, sized } from "../size.ts";
 import { startTriton, type TritonChild } from "./child.ts";

@@ -5,14 +5,14 @@
 import { heapStats } from "bun:jsc";
 import { expect, test } from "bun:test";
 import { atOnce } from "../../src/base/pieces.ts";
-import type { GrpcCall } from "../../src/grpc/call.ts";
-import { HeldMessages } from "../../src/grpc/held-messages.ts";
-import { MessageRefused, MessageRoom } from "../../src/protobuf/message-room.ts";
 import { SharedMemory } from "../../src/repository/tensors/shared-memory.ts";
 import { Inference, type InferRead } from "../../src/triton/grpc/answers.ts";
 import { type GrpcWish, readInfer } from "../../src/triton/grpc/infer-request.ts";
 import { readMessage } from "../../src/triton/grpc/reading.ts";
 import type { ServerAround } from "../../src/triton/server/around.ts";
+import type { GrpcCall } from "../../src/wire/grpc/call.ts";
+import { HeldMessages } from "../../src/wire/grpc/held-messages.ts";
+import { MessageRefused, MessageRoom } from "../../src/wire/protobuf/message-room.ts";
 import { entries, field, manyOf, SMALL_FIELDS, withContents, withRaw } from "./wire-messages.ts";
 
 const FIELDS_MOST = 16_384;

@@ -1,8 +1,8 @@
 /** Do the same bytes leave a connection whatever the kernel takes at a time, and is everybody told of its end once? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { Connection } from "../../src/http/socket/connection.ts";
-import type { Exchange } from "../../src/http/socket/exchange.ts";
+import { Connection } from "../../src/wire/http1/connection.ts";
+import type { Exchange } from "../../src/wire/http1/exchange.ts";
 import { times } from "../size.ts";
 import { Kernel, Server } from "./http1-kernel.ts";
 

@@ -1,7 +1,7 @@
 /** Fuzzes the reader of HTTP/1: each input ends, and takes CPU time and memory in proportion to its bytes. */
 import { setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { Fed, Parser } from "../../src/http/socket/parser.ts";
+import { Fed, Parser } from "../../src/wire/http1/parser.ts";
 import { fuzz, mutated } from "../fuzz.ts";
 
 // Collecting the heap of a process that other tests share takes long.

@@ -1,10 +1,10 @@
 /** Sockets and a server that tests of connections drive by hand: room in the kernel, events, turns of the loop. */
 
-import type { EventSink } from "../../src/http/sink.ts";
-import type { Connection, ServerSide, Socket } from "../../src/http/socket/connection.ts";
-import type { Exchange } from "../../src/http/socket/exchange.ts";
-import { uvicorn } from "../../src/http/socket/head.ts";
-import { Unfinished } from "../../src/http/unfinished.ts";
+import type { EventSink } from "../../src/wire/http/sink.ts";
+import { Unfinished } from "../../src/wire/http/unfinished.ts";
+import type { Connection, ServerSide, Socket } from "../../src/wire/http1/connection.ts";
+import type { Exchange } from "../../src/wire/http1/exchange.ts";
+import { uvicorn } from "../../src/wire/http1/head.ts";
 
 /** A socket whose kernel has room for as many bytes as it is given. */
 export class Kernel implements Socket {

@@ -1,9 +1,9 @@
 /** Do the bytes of a connection give the same requests however they are cut, and does nothing that is sent break the parser? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { HeaderFields } from "../../src/http/socket/fields.ts";
-import { KnownHeads } from "../../src/http/socket/known-heads.ts";
-import { Fed, Parser, type ParserEvents } from "../../src/http/socket/parser.ts";
+import { HeaderFields } from "../../src/wire/http1/fields.ts";
+import { KnownHeads } from "../../src/wire/http1/known-heads.ts";
+import { Fed, Parser, type ParserEvents } from "../../src/wire/http1/parser.ts";
 import { times } from "../size.ts";
 
 const HEAD_BYTES = 2000;
@@ -250,7 +250,7 @@ test("many parsers at once", () => {
 test("llhttp's bytes are no named exports: loading the parser takes less than 14 MB (20 otherwise, 9 so)", () => {
   const program = `
     const before = process.memoryUsage.rss();
-    await import(${JSON.stringify(new URL("../../src/http/socket/parser.ts", import.meta.url).pathname)});
+    await import(${JSON.stringify(new URL("../../src/wire/http1/parser.ts", import.meta.url).pathname)});
     console.log(process.memoryUsage.rss() - before);
   `;
   const { stdout } = Bun.spawnSync([process.execPath, "-e", program]);

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import net from "node:net";
 import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
-import { HttpServer } from "../../src/http/socket/server.ts";
+import { HttpServer } from "../../src/wire/http1/server.ts";
 import { eventually } from "../server.ts";
 
 const PART_BYTES = 100_000;

@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { type Lane, Lanes, type NativeWrite, TokenTexts } from "../../src/engine/interface/lanes.ts";
 import type { Finish, Receiver } from "../../src/engine/interface/types.ts";
 import type { LiveRequest } from "../../src/engine/live.ts";
-import { Connection } from "../../src/http/socket/connection.ts";
-import type { Exchange } from "../../src/http/socket/exchange.ts";
-import type { SocketStream } from "../../src/http/socket/stream.ts";
+import { Connection } from "../../src/wire/http1/connection.ts";
+import type { Exchange } from "../../src/wire/http1/exchange.ts";
+import type { SocketStream } from "../../src/wire/http1/stream.ts";
 import { Outbox } from "../outbox.ts";
 import { Kernel, Server } from "./http1-kernel.ts";
 
@@ -23,7 +23,7 @@ type Send = (fd: number, bytes: Uint8Array) => number;
 function compiled(): { readonly write: NativeWrite; readonly hear: (send: Send) => void } {
   const folder = mkdtempSync(join(tmpdir(), "understudy-lanes-"));
   const source = join(folder, "lanes.c");
-  const lanes = new URL("../../src/app/lanes.c", import.meta.url).pathname;
+  const lanes = new URL("../../src/wire/lanes/lanes.c", import.meta.url).pathname;
   writeFileSync(
     source,
     `typedef int (*Heard)(int, const void *, int);

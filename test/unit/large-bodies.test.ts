@@ -13,8 +13,6 @@ import { truncatePrompt } from "../../src/generation/limits.ts";
 import { badWordsOf, idLists } from "../../src/generation/lists.ts";
 import { checkIds, checkSampling } from "../../src/generation/sampling.ts";
 import { seedOf, seedPieces } from "../../src/generation/seeds.ts";
-import { HeaderFields } from "../../src/http/socket/fields.ts";
-import { IncomingRequest } from "../../src/http/socket/request.ts";
 import { Refused } from "../../src/python/errors.ts";
 import { parsePython } from "../../src/python/json.ts";
 import type { Limits } from "../../src/python/request.ts";
@@ -24,6 +22,8 @@ import type { PythonDict, PythonValue } from "../../src/python/value.ts";
 import { valuesIn } from "../../src/python/values-in.ts";
 import { IdSet } from "../../src/text/answers/id-set.ts";
 import { packed, unpacked } from "../../src/text/tokens/packed-parts.ts";
+import { HeaderFields } from "../../src/wire/http1/fields.ts";
+import { IncomingRequest } from "../../src/wire/http1/request.ts";
 
 const SIZE = 1000;
 const LIMITS = {

@@ -9,8 +9,8 @@ import { ChatForm, CompletionForm } from "../../src/dialects/openai/form.ts";
 import { StreamedLogprobs } from "../../src/dialects/responses/logprobs.ts";
 import { Finish, type Outcome } from "../../src/engine/interface/types.ts";
 import { Logprobs, seededLogprobs } from "../../src/generation/logprobs.ts";
-import type { EventSink } from "../../src/http/sink.ts";
 import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
+import type { EventSink } from "../../src/wire/http/sink.ts";
 
 const encoder = new TextEncoder();
 /** Each byte a token. */

@@ -3,9 +3,9 @@ import { afterEach, expect, test } from "bun:test";
 import net from "node:net";
 import { WallClock } from "../../src/base/clock.ts";
 import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
-import { HttpServer } from "../../src/http/socket/server.ts";
-import { apiKeepAlive } from "../../src/http2/api.ts";
-import { Http2Server } from "../../src/http2/server.ts";
+import { HttpServer } from "../../src/wire/http1/server.ts";
+import { apiKeepAlive } from "../../src/wire/http2/api.ts";
+import { Http2Server } from "../../src/wire/http2/server.ts";
 import { WireClient } from "../http2/wire-client.ts";
 import { eventually } from "../server.ts";
 

@@ -9,10 +9,10 @@ import type { ServeConfig } from "../../src/config/types.ts";
 import { openai } from "../../src/dialects/openai/routes.ts";
 import { Finish, type Generation, type Outcome, type Receiver } from "../../src/engine/interface/types.ts";
 import { type Access, accessLine } from "../../src/front/front.ts";
-import { hotRoutes } from "../../src/http/socket/hot.ts";
-import { HttpServer } from "../../src/http/socket/server.ts";
 import { renderChat } from "../../src/text/tokens/chat-template.ts";
 import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
+import { hotRoutes } from "../../src/wire/http1/hot.ts";
+import { HttpServer } from "../../src/wire/http1/server.ts";
 
 const vocabulary = vocabularyOf(
   Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)),

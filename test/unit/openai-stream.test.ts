@@ -12,8 +12,8 @@ import { ChatForm, CompletionForm } from "../../src/dialects/openai/form.ts";
 import { Finish, type Outcome } from "../../src/engine/interface/types.ts";
 import { Logprobs, seededLogprobs } from "../../src/generation/logprobs.ts";
 import type { OutputOptions } from "../../src/generation/output-options.ts";
-import type { EventSink } from "../../src/http/sink.ts";
 import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
+import type { EventSink } from "../../src/wire/http/sink.ts";
 
 const encoder = new TextEncoder();
 /** Ids 0 to 255 are bytes, 256 is a special token, 257 ends. */

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { VirtualClock } from "../../src/base/clock.ts";
-import { Unfinished, type Unfinishing } from "../../src/http/unfinished.ts";
+import { Unfinished, type Unfinishing } from "../../src/wire/http/unfinished.ts";
 
 const MOST = 1000;
 const SECOND_US = 1_000_000;

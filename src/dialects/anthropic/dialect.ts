@@ -1,11 +1,11 @@
 /** Which routes does Anthropic's dialect have? `/v1/messages` and what counts their tokens; vLLM 0.33, `entrypoints/anthropic/api_router.py`. */
 import type { ApiDialect, DialectHost } from "../../answer/dialect.ts";
 import type { BodyReader } from "../../answer/form.ts";
-import { routes } from "../../http/routes.ts";
-import type { Context } from "../../http/sink.ts";
 import { Refused } from "../../python/errors.ts";
 import { type BodyKind, readBodyPieces, readerOf } from "../../python/read-body.ts";
 import type { ChatRequest, Limits } from "../../python/request.ts";
+import { routes } from "../../wire/http/routes.ts";
+import type { Context } from "../../wire/http/sink.ts";
 import { inForm } from "./errors.ts";
 import type { countFields } from "./fields.ts";
 import { MessagesForm } from "./form.ts";

@@ -2,12 +2,12 @@
 import type { ApiDialect, DialectHost } from "../../answer/dialect.ts";
 import type { BodyReader } from "../../answer/form.ts";
 import { Query } from "../../front/query.ts";
-import { routes } from "../../http/routes.ts";
-import type { Context } from "../../http/sink.ts";
 import { validationError } from "../../python/errors.ts";
 import { readerOf } from "../../python/read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../../python/request.ts";
 import { bool, int } from "../../python/types.ts";
+import { routes } from "../../wire/http/routes.ts";
+import type { Context } from "../../wire/http/sink.ts";
 import { ResponsesForm } from "./form.ts";
 import type { ResponsesHabits } from "./habits.ts";
 import { invalid, noResponse, type ResponseRead, responseKind } from "./read.ts";

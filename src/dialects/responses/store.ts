@@ -2,7 +2,7 @@
  * Keeps responses as vLLM 0.33 does with VLLM_ENABLE_RESPONSES_API_STORE=1 (`responses/serving.py`, response_store,
  * msg_store, event_store), but within limits of number and size: the oldest are dropped first.
  */
-import type { EventSink } from "../../http/sink.ts";
+import type { EventSink } from "../../wire/http/sink.ts";
 import type { Before } from "./convert.ts";
 
 export type Status = "queued" | "in_progress" | "completed" | "incomplete" | "failed" | "cancelled";

@@ -1,6 +1,6 @@
 /**
  * How do the plain tokens of a step leave by one call? A stream that shows each token by itself has a lane: what stands before
- * and after a token's text, and its socket. Native code (app/lanes.c) goes over the outbox and sends an event for each row
+ * and after a token's text, and its socket. Native code (wire/lanes/lanes.c) goes over the outbox and sends an event for each row
  * whose lane is open; it stops at the first that somebody has to look at, so that all happens in the outbox's order.
  */
 
@@ -17,7 +17,7 @@ export interface LaneEnd {
 }
 
 /**
- * Goes over rows of an outbox; layouts of all arguments stand in app/lanes.c. Gives the row at which it stopped, or the one to
+ * Goes over rows of an outbox; layouts of all arguments stand in wire/lanes/lanes.c. Gives the row at which it stopped, or the one to
  * which it was to go.
  */
 export type NativeWrite = (

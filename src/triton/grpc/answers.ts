@@ -1,14 +1,14 @@
 /** Shared by unary and streamed inference: reads requests, hands them to the server, counts them, and prepares their outputs. */
 
 import type { Pieces } from "../../base/pieces.ts";
-import type { GrpcCall } from "../../grpc/call.ts";
-import type { GrpcCode, GrpcStatus } from "../../grpc/status.ts";
-import type { MessageRoom } from "../../protobuf/message-room.ts";
 import { maxBatchSize } from "../../repository/config/model-config.ts";
 import { invalidArg, type StatusCode, TritonError } from "../../repository/config/status.ts";
 import type { VersionNumber } from "../../repository/models/table.ts";
 import { classified } from "../../repository/tensors/classified.ts";
 import type { Tensor } from "../../repository/tensors/datatypes.ts";
+import type { GrpcCall } from "../../wire/grpc/call.ts";
+import type { GrpcCode, GrpcStatus } from "../../wire/grpc/status.ts";
+import type { MessageRoom } from "../../wire/protobuf/message-room.ts";
 import type { ServerAround } from "../server/around.ts";
 import { type ForwardPattern, forwardPattern } from "../server/forwarded.ts";
 import type { InferAnswer, InferParameters, InferReceiver, InferRequest } from "../server/request.ts";

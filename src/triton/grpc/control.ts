@@ -1,8 +1,8 @@
 /** Answers the methods besides inference. Each takes a message as it was read and returns one in protobuf's JSON: `grpc_server.cc` (2026). */
 
-import type { Choice } from "../../protobuf/message-reader.ts";
 import { invalidArg, TritonError } from "../../repository/config/status.ts";
 import { DISABLED_MEMORY } from "../../repository/tensors/shared-memory.ts";
+import type { Choice } from "../../wire/protobuf/message-reader.ts";
 import type { LogSettings, ServerAround } from "../server/around.ts";
 import { modelMetadataOf, serverMetadataOf, statisticsOfAll } from "../server/described.ts";
 import { TRACE_NAMES, traceChanges } from "../server/trace-settings.ts";

@@ -2,11 +2,11 @@
 
 import type { Clock } from "../../base/clock.ts";
 import { ORDER_HEADER } from "../../front/order-header.ts";
-import type { CallHandler, GrpcCall } from "../../grpc/call.ts";
-import type { GrpcMethod } from "../../grpc/server.ts";
-import type { GrpcCode } from "../../grpc/status.ts";
-import { pacing } from "../../http/deadlines.ts";
 import type { ChosenFaults } from "../../orders/fault-orders.ts";
+import type { CallHandler, GrpcCall } from "../../wire/grpc/call.ts";
+import type { GrpcMethod } from "../../wire/grpc/server.ts";
+import type { GrpcCode } from "../../wire/grpc/status.ts";
+import { pacing } from "../../wire/http/deadlines.ts";
 import type { ServerAround } from "../server/around.ts";
 import type { RefusedOrder } from "../server/faults.ts";
 import { readInfer } from "./infer-request.ts";
@@ -89,7 +89,7 @@ class Disturbable implements CallHandler {
   }
 
   async #disturb(order: ChosenFaults): Promise<void> {
-    const { FaultyMessages } = await import("../../grpc/faulty.ts");
+    const { FaultyMessages } = await import("../../wire/grpc/faulty.ts");
     const call = this.#call;
     const timer = pacing(this.#clock);
     call.disturb((stream, held, lost) => new FaultyMessages(order, timer, { stream, line: call.line, held }, lost));

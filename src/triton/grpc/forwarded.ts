@@ -1,6 +1,7 @@
 /** Which metadata of a call become parameters of its requests? */
-import type { GrpcCall } from "../../grpc/call.ts";
+
 import { toBytesText } from "../../repository/tensors/datatypes.ts";
+import type { GrpcCall } from "../../wire/grpc/call.ts";
 import type { ForwardPattern } from "../server/forwarded.ts";
 import type { InferParameters } from "../server/request.ts";
 

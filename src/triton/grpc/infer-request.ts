@@ -4,8 +4,6 @@
  */
 
 import type { Pieces } from "../../base/pieces.ts";
-import type { MessageRoom } from "../../protobuf/message-room.ts";
-import type { NumberArray, NumberList } from "../../protobuf/number-list.ts";
 import { invalidArg, TritonError } from "../../repository/config/status.ts";
 import {
   type Datatype,
@@ -17,6 +15,8 @@ import {
 } from "../../repository/tensors/datatypes.ts";
 import { Real } from "../../repository/tensors/json-nodes.ts";
 import type { SharedMemory } from "../../repository/tensors/shared-memory.ts";
+import type { MessageRoom } from "../../wire/protobuf/message-room.ts";
+import type { NumberArray, NumberList } from "../../wire/protobuf/number-list.ts";
 import {
   type InferInput,
   type InferParameters,

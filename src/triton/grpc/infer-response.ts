@@ -2,9 +2,10 @@
  * How does an answer look on the wire? `ModelInferResponse` and `ModelStreamInferResponse` by hand, since a stream has one per
  * token: what the library would write, byte for byte.
  */
-import { MESSAGE_HEAD_BYTES } from "../../grpc/incoming.ts";
+
 import type { Tensor } from "../../repository/tensors/datatypes.ts";
 import { Real } from "../../repository/tensors/json-nodes.ts";
+import { MESSAGE_HEAD_BYTES } from "../../wire/grpc/incoming.ts";
 import type { InferParameters, ParameterValue } from "../server/request.ts";
 import { MessageBuffer, TEXT_LENGTH_BYTES, tag, varintBytes } from "./message-buffer.ts";
 

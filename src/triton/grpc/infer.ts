@@ -1,9 +1,10 @@
 /** `ModelInfer`: one request, one answer, as in `infer_handler.cc` (2026). */
-import type { CallHandler, GrpcCall } from "../../grpc/call.ts";
-import type { GrpcMethod } from "../../grpc/server.ts";
-import type { GrpcStatus } from "../../grpc/status.ts";
+
 import { isDecoupled } from "../../repository/config/model-config.ts";
 import { TritonError } from "../../repository/config/status.ts";
+import type { CallHandler, GrpcCall } from "../../wire/grpc/call.ts";
+import type { GrpcMethod } from "../../wire/grpc/server.ts";
+import type { GrpcStatus } from "../../wire/grpc/status.ts";
 import type { InferAnswer, InferRequest } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
 import { versionNumber } from "../server/version-number.ts";

@@ -1,5 +1,5 @@
 /** How does a message stand on the wire? Protobuf's format, into a buffer that grows. */
-import { MESSAGE_HEAD_BYTES } from "../../grpc/incoming.ts";
+import { MESSAGE_HEAD_BYTES } from "../../wire/grpc/incoming.ts";
 
 /** A field's number and the kind of its value, as they stand before it. */
 export const tag = (number: number, kind: 0 | 1 | 2 | 5): number => (number << 3) | kind;

@@ -4,8 +4,8 @@
  */
 
 import type { Pieces } from "../../base/pieces.ts";
-import { MESSAGE_HEAD_BYTES } from "../../grpc/incoming.ts";
 import { type ConfigField, enums, messages } from "../../repository/config/schema.ts";
+import { MESSAGE_HEAD_BYTES } from "../../wire/grpc/incoming.ts";
 import { serviceMessages } from "./fields.ts";
 import { MessageBuffer, tag } from "./message-buffer.ts";
 

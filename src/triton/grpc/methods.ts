@@ -2,13 +2,13 @@
 
 import type { Clock } from "../../base/clock.ts";
 import { inTurns } from "../../base/pieces.ts";
-import type { CallHandler, GrpcCall } from "../../grpc/call.ts";
-import { encodingOf } from "../../grpc/compression.ts";
-import { MESSAGE_HEAD_BYTES } from "../../grpc/incoming.ts";
-import type { GrpcMethod } from "../../grpc/server.ts";
-import type { GrpcStatus } from "../../grpc/status.ts";
-import type { MessageRoom } from "../../protobuf/message-room.ts";
 import { TritonError } from "../../repository/config/status.ts";
+import type { CallHandler, GrpcCall } from "../../wire/grpc/call.ts";
+import { encodingOf } from "../../wire/grpc/compression.ts";
+import { MESSAGE_HEAD_BYTES } from "../../wire/grpc/incoming.ts";
+import type { GrpcMethod } from "../../wire/grpc/server.ts";
+import type { GrpcStatus } from "../../wire/grpc/status.ts";
+import type { MessageRoom } from "../../wire/protobuf/message-room.ts";
 import type { ServerAround } from "../server/around.ts";
 import { Inference, statusOf } from "./answers.ts";
 import { CONTROL, type ControlMethod, type ControlRequest } from "./control.ts";

@@ -1,11 +1,11 @@
 /** Reads messages of clients: a short one at once, a longer one in pieces, between which the event loop turns. */
 
 import { atOnceOrInTurns, type Pieces } from "../../base/pieces.ts";
-import { freeMessage } from "../../grpc/gathered-bytes.ts";
-import type { GrpcStatus } from "../../grpc/status.ts";
-import { messageReader } from "../../protobuf/message-reader.ts";
-import { MessageRefused, MessageRoom } from "../../protobuf/message-room.ts";
-import { NotProtobuf } from "../../protobuf/wire.ts";
+import { freeMessage } from "../../wire/grpc/gathered-bytes.ts";
+import type { GrpcStatus } from "../../wire/grpc/status.ts";
+import { messageReader } from "../../wire/protobuf/message-reader.ts";
+import { MessageRefused, MessageRoom } from "../../wire/protobuf/message-room.ts";
+import { NotProtobuf } from "../../wire/protobuf/wire.ts";
 import type { ServerAround } from "../server/around.ts";
 import { serviceMessages } from "./fields.ts";
 

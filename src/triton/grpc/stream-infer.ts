@@ -2,15 +2,16 @@
  * What does `ModelStreamInfer` do? Any number of requests, for any models; answers of decoupled models as they come, of others
  * in the order of their requests; errors as messages: `stream_infer_handler.cc` (2026), and what 2.51 was seen to do.
  */
-import type { CallHandler, GrpcCall } from "../../grpc/call.ts";
-import type { GrpcMethod } from "../../grpc/server.ts";
-import type { GrpcStatus } from "../../grpc/status.ts";
+
 import type { PlainText } from "../../repository/behaviours/behaviour.ts";
 import { isDecoupled } from "../../repository/config/model-config.ts";
 import { TritonError } from "../../repository/config/status.ts";
 import type { VersionNumber } from "../../repository/models/table.ts";
 import { OrderedResponses } from "../../repository/scheduling/ordered.ts";
 import type { Tensor } from "../../repository/tensors/datatypes.ts";
+import type { CallHandler, GrpcCall } from "../../wire/grpc/call.ts";
+import type { GrpcMethod } from "../../wire/grpc/server.ts";
+import type { GrpcStatus } from "../../wire/grpc/status.ts";
 import type { InferAnswer, InferRequest } from "../server/request.ts";
 import type { Served } from "../server/served.ts";
 import { versionNumber } from "../server/version-number.ts";

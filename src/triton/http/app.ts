@@ -1,6 +1,6 @@
 /** How do Triton's routes stand behind the server on sockets? One route of the application, which the patterns divide. */
 import { Elysia } from "elysia";
-import type { Context, HotRoutes } from "../../http/sink.ts";
+import type { Context, HotRoutes } from "../../wire/http/sink.ts";
 import type { ServerAround } from "../server/around.ts";
 import { errorText, type HandlerAnswer, LATER, plain, SocketCall } from "./call.ts";
 import { type Matched, match, NOT_FOUND, respondTo } from "./routes.ts";

@@ -1,11 +1,11 @@
 /** What does a handler of Triton's HTTP have before it, and what does it give? */
 import { Gate, sendParts } from "../../front/send-parts.ts";
-import { frontOf } from "../../http/front-of.ts";
-import { gatheredBody } from "../../http/gathered-body.ts";
-import type { Context, EventSink, FaultOrder, HeldBytes, HttpFront, SinkEvents } from "../../http/sink.ts";
 import { HTTP_STATUS, invalidArg, TritonError } from "../../repository/config/status.ts";
 import { isAscii, toBytesText } from "../../repository/tensors/datatypes.ts";
 import { rapidText } from "../../repository/tensors/tensor-json.ts";
+import { frontOf } from "../../wire/http/front-of.ts";
+import { gatheredBody } from "../../wire/http/gathered-body.ts";
+import type { Context, EventSink, FaultOrder, HeldBytes, HttpFront, SinkEvents } from "../../wire/http/sink.ts";
 import type { ServerAround } from "../server/around.ts";
 
 /** A whole answer. `body` is a text of bytes, one character each, or bytes. */

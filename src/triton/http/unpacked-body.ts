@@ -4,7 +4,7 @@
  */
 import { promisify } from "node:util";
 import { constants, inflateRaw, inflateRawSync } from "node:zlib";
-import { startOfDeflate } from "../../http/deflate-start.ts";
+import { startOfDeflate } from "../../wire/http/deflate-start.ts";
 import { beyond, type InputLimits, mostInputBytes } from "./input-limit.ts";
 
 /** Bodies up to this size are unpacked at once. Larger ones may become megabytes, and a thread of the runtime unpacks them. */

@@ -1,9 +1,9 @@
 /** Where do events of a stream wait whose client does not keep up? At most so many: with more its request is cancelled, the stream broken off. */
 
 import { type EventLoopTurns, turn } from "../../base/pieces.ts";
-import type { EventSink, HeldBytes, SinkEvents } from "../../http/sink.ts";
-import type { WaitingBytes } from "../../http/waiting-bytes.ts";
 import type { PlainText } from "../../repository/behaviours/behaviour.ts";
+import type { EventSink, HeldBytes, SinkEvents } from "../../wire/http/sink.ts";
+import type { WaitingBytes } from "../../wire/http/waiting-bytes.ts";
 
 /** Events, and bytes of those that have waited for a turn of the event loop: before that no client could have read them. */
 const WAITING_MOST = 4096;

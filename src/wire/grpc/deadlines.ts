@@ -1,0 +1,43 @@
+/** When is a call's time over? Many calls share one alarm: long times are kept a little coarser, by less than a hundredth. */
+import type { Clock } from "../../base/clock.ts";
+import type { Expiring } from "../http/deadlines.ts";
+
+const LEAST_US = 2000;
+const STEPS = 128;
+const UNITS: Readonly<Record<string, number>> = { H: 3600e6, M: 60e6, S: 1e6, m: 1000, u: 1, n: 0.001 };
+
+/** Microseconds of a `grpc-timeout`; null: it is none. */
+export function timeoutUs(text: string): number | null {
+  const [, digits, unit] = /^(\d{1,8})([HMSmun])$/.exec(text) ?? [];
+  return digits === undefined ? null : Number(digits) * UNITS[unit!]!;
+}
+
+export class CallDeadlines {
+  readonly #clock: Pick<Clock, "now" | "at">;
+  readonly #slots = new Map<number, Set<Expiring>>();
+
+  constructor(clock: Pick<Clock, "now" | "at">) {
+    this.#clock = clock;
+  }
+
+  /** Gives what takes it back. */
+  watch(one: Expiring, us: number): () => void {
+    const step = Math.max(LEAST_US, 2 ** Math.floor(Math.log2(Math.max(1, us) / STEPS)));
+    const dueUs = Math.ceil((this.#clock.now() + us) / step) * step;
+    let slot = this.#slots.get(dueUs);
+    if (slot === undefined) {
+      slot = new Set();
+      this.#slots.set(dueUs, slot);
+      this.#clock.at(dueUs, () => this.#ring(dueUs));
+    }
+    slot.add(one);
+    const own = slot;
+    return () => own.delete(one);
+  }
+
+  #ring(dueUs: number): void {
+    const slot = this.#slots.get(dueUs)!;
+    this.#slots.delete(dueUs);
+    for (const one of slot) one.expire();
+  }
+}

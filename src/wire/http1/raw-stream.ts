@@ -1,0 +1,85 @@
+/** Writes the body of an answer whose head its owner has written. A proxy needs this, because it keeps the head of another server. */
+import type { SinkEvents } from "../http/sink.ts";
+import { type Drained, type Output, putSize, roomFor } from "./stream.ts";
+
+/**
+ * How the client finds the end of the body: "chunked"; "length": the head has a Content-Length, or says that there is no
+ * body; "close": the connection ends with it, for clients of HTTP/1.0.
+ */
+export type RawFraming = "chunked" | "length" | "close";
+
+/** Where the bytes go. `cut` resets the connection. */
+export interface RawOutput extends Pick<Output, "send" | "finished" | "broken"> {
+  cut(): void;
+}
+
+const LINE_END_BYTES = 2;
+
+export class RawStream implements Drained {
+  /** True while the client does not read as fast as the owner writes; `onDrain` reports room. */
+  full = false;
+  readonly #owner: SinkEvents;
+  readonly #output: RawOutput;
+  readonly #framing: RawFraming;
+  #over = false;
+
+  constructor(owner: SinkEvents, output: RawOutput, framing: RawFraming) {
+    this.#owner = owner;
+    this.#output = output;
+    this.#framing = framing;
+  }
+
+  /** Sends a part of the body. The bytes are the caller's again afterwards. */
+  write(bytes: Uint8Array): void {
+    if (this.#over || bytes.length === 0) return;
+    if (this.#framing !== "chunked") {
+      this.#send(bytes, bytes.length);
+      return;
+    }
+    const into = roomFor(bytes.length);
+    const at = putSize(into, bytes.length);
+    into.set(bytes, at);
+    const end = at + bytes.length;
+    into.write("\r\n", end, "latin1");
+    this.#send(into, end + LINE_END_BYTES);
+  }
+
+  /** Ends the body. `trailers`: header lines, each with its line end; sent only after chunks. */
+  end(trailers: string): void {
+    if (this.#over) return;
+    this.#over = true;
+    if (this.#framing === "chunked") {
+      const last = Buffer.from(`0\r\n${trailers}\r\n`, "latin1");
+      this.#output.send(last, last.length, null);
+    }
+    this.#output.finished();
+  }
+
+  /** Ends the body so that the client sees that it is incomplete. */
+  reset(): void {
+    if (this.#over) return;
+    this.#over = true;
+    // A body that the connection's end delimits would look complete.
+    if (this.#framing === "close") this.#output.cut();
+    else this.#output.broken();
+  }
+
+  drained(): void {
+    this.full = false;
+    if (!this.#over) this.#owner.onDrain();
+  }
+
+  /** For the exchange: the client left. */
+  gone(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#owner.onGone();
+  }
+
+  /** For the exchange: the socket is about to be closed. */
+  shut(): void {}
+
+  #send(bytes: Uint8Array, length: number): void {
+    if (this.#output.send(bytes, length, this) > 0) this.full = true;
+  }
+}

@@ -1,0 +1,241 @@
+/** What does a handler see of a request? The part of `Request` that is read here, over bytes that may still be coming. */
+import { PART_BYTES, SMALL_BODY_BYTES } from "../http/unfinished.ts";
+import { type Head, HeaderFields } from "./fields.ts";
+
+/** Body that nobody reads, beyond which the connection is not read either; uvicorn's `HIGH_WATER_LIMIT`. */
+const UNREAD_MOST = 65_536;
+
+/** Bytes of a body that is given away as it comes, read in one turn of the event loop. */
+const BURST_BYTES = 524_288;
+
+const NONE = new HeaderFields([], []);
+
+/** Stops and goes on with reading what the client sends. */
+export interface ReadControl {
+  pause(): void;
+  resume(): void;
+  /** The body is wanted: uvicorn sends 100 Continue now. */
+  wanted(): void;
+}
+
+type Told = (() => void) | { handleEvent(): void };
+
+/** The part of `AbortSignal` that is used, which costs a microsecond less. */
+class Left {
+  aborted = false;
+  /** Most requests have one listener. */
+  #told: Told | null = null;
+  #others: Told[] | null = null;
+
+  addEventListener(_: "abort", told: Told): void {
+    if (this.#told === null) this.#told = told;
+    else {
+      this.#others ??= [];
+      this.#others.push(told);
+    }
+  }
+
+  abort(): void {
+    this.aborted = true;
+    const told = [this.#told, ...(this.#others ?? [])];
+    this.#told = this.#others = null;
+    for (const one of told)
+      if (typeof one === "function") one();
+      else one?.handleEvent();
+  }
+}
+
+/** `R`: who answers it. */
+export class IncomingRequest<R extends ReadControl = ReadControl> {
+  readonly method: string;
+  /** Path and query, as they were sent. */
+  readonly target: string;
+  headers: HeaderFields;
+  readonly #scheme: "http" | "https";
+  readonly #reading: R;
+  readonly #unreadMost: number;
+  #parts: Uint8Array[] = [];
+  #unread = 0;
+  #complete = false;
+  #gone = false;
+  /** Nobody wants more of it. */
+  #dropped = false;
+  #paused = false;
+  #wake: (() => void) | null = null;
+  #giving: ((part: Uint8Array) => void) | null = null;
+  /** What came, with what its parts cost besides. */
+  #held = 0;
+  /** Answers that there is no room; null: whoever reads it cannot. */
+  crowdedOut: (() => void) | null = null;
+  readonly signal = new Left();
+
+  /** `unreadMost`: body that nobody reads, beyond which reading is paused. */
+  constructor(
+    { method, target, fields }: Head,
+    scheme: "http" | "https",
+    reading: R,
+    unreadMost: number = UNREAD_MOST,
+  ) {
+    this.method = method;
+    this.target = target;
+    this.#scheme = scheme;
+    this.headers = fields;
+    this.#reading = reading;
+    this.#unreadMost = unreadMost;
+  }
+
+  /** With a host that stands for any: only the path and the query were sent. */
+  get url(): string {
+    return `${this.#scheme}://localhost${this.target}`;
+  }
+
+  get reading(): R {
+    return this.#reading;
+  }
+
+  /** The parts as they come. Fails when the client leaves. */
+  get body(): AsyncIterable<Uint8Array> {
+    return this.#read();
+  }
+
+  /** The whole body. Fails when the client leaves. */
+  async bytes(): Promise<Uint8Array> {
+    const whole = this.whole();
+    if (whole !== null) return whole;
+    this.#reading.wanted();
+    const parts: Uint8Array[] = [];
+    for await (const part of this.#read()) parts.push(part);
+    return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
+  }
+
+  /**
+   * Each part in the moment in which it comes, to be copied: its memory is free again then. The host would read megabytes
+   * in one go: after BURST_BYTES it has to wait for the next `turn` of the event loop. Fails when the client leaves.
+   */
+  async give(to: (part: Uint8Array) => void, turn: () => Promise<void>): Promise<void> {
+    this.#reading.wanted();
+    for (const part of this.#taken()) to(part);
+    let burst = 0;
+    this.#giving = (part) => {
+      to(part);
+      burst += part.length;
+      if (burst < BURST_BYTES || this.#paused) return;
+      this.#paused = true;
+      this.#reading.pause();
+      void turn().then(() => {
+        burst = 0;
+        this.#go();
+      });
+    };
+    while (!this.#complete && !this.#gone && !this.#dropped) await this.#more();
+    this.#giving = null;
+    if (!this.#complete) throw new Error("the client left");
+  }
+
+  /** The whole body, where it came at once; null: `bytes` is to be waited for. */
+  whole(): Uint8Array | null {
+    if (!this.#complete || this.#parts.length !== 1) return null;
+    this.#reading.wanted();
+    return this.#taken()[0]!;
+  }
+
+  async text(): Promise<string> {
+    return new TextDecoder().decode(await this.bytes());
+  }
+
+  async *#read(): AsyncGenerator<Uint8Array, void> {
+    this.#reading.wanted();
+    try {
+      for (;;) {
+        if (this.#parts.length === 0 && !this.#complete && !this.#gone) await this.#more();
+        if (this.#gone) throw new Error("the client left");
+        yield* this.#taken();
+        if (this.#complete && this.#parts.length === 0) return;
+      }
+    } finally {
+      this.drop();
+    }
+  }
+
+  #more(): Promise<void> {
+    this.#go();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#wake = resolve;
+    return promise;
+  }
+
+  #taken(): Uint8Array[] {
+    const parts = this.#parts;
+    this.#parts = [];
+    this.#unread = 0;
+    this.#go();
+    return parts;
+  }
+
+  #go(): void {
+    if (!this.#paused) return;
+    this.#paused = false;
+    this.#reading.resume();
+  }
+
+  #rouse(): void {
+    const wake = this.#wake;
+    this.#wake = null;
+    wake?.();
+  }
+
+  /** Bytes that are kept of a small body whose rest is still to come. */
+  get unfinishedBytes(): number {
+    return this.#complete || this.#dropped || this.#gone || this.#held > SMALL_BODY_BYTES ? 0 : this.#held;
+  }
+
+  /** For the connection, as all below: no more of the body is kept. False: nobody can say so to the client. */
+  giveWay(): boolean {
+    if (this.crowdedOut === null) return false;
+    this.crowdedOut();
+    this.drop();
+    return true;
+  }
+
+  /** More of the body came. False: nobody wants it. */
+  came(part: Uint8Array): boolean {
+    if (this.#dropped) return false;
+    this.#held += part.length + PART_BYTES;
+    if (this.#giving !== null) {
+      this.#giving(part);
+      return false;
+    }
+    this.#parts.push(part);
+    this.#unread += part.length;
+    if (this.#unread > this.#unreadMost && this.#wake === null && !this.#paused) {
+      this.#paused = true;
+      this.#reading.pause();
+    }
+    this.#rouse();
+    return true;
+  }
+
+  ended(): void {
+    this.#complete = true;
+    this.#rouse();
+  }
+
+  /** A stream has begun, which may last for hours: nobody asks for the head any more. */
+  forget(): void {
+    this.headers = NONE;
+  }
+
+  /** What is there and what comes is thrown away. */
+  drop(): void {
+    this.#dropped = true;
+    this.#taken();
+    if (this.#giving !== null) this.#rouse();
+  }
+
+  gone(): void {
+    this.#gone = true;
+    this.#parts = [];
+    this.#rouse();
+    this.signal.abort();
+  }
+}

@@ -1,0 +1,226 @@
+/** How are the operations of a pipeline of faults done? One write per segment, waits, the end; what was done is kept. */
+import type { Aftermath, WireOperation } from "../../faults/plan/types.ts";
+import type { Timer } from "../http/deadlines.ts";
+import type { DisturbedAnswer } from "../http/sink.ts";
+import type { Drained } from "./stream.ts";
+
+/** Between two segments, so that no layer puts them together. */
+const GAP_US = 200;
+/** Bytes that wait here, beyond which the answer's owner is asked to wait. */
+const WAITING_MOST = 4 * 2 ** 20;
+/** Operations that are kept of one answer. */
+const KEPT_MOST = 1000;
+
+/** Where the bytes go, and how the connection ends. */
+export interface FaultyOutput {
+  /** As `Output`'s. */
+  send(bytes: Uint8Array, length: number, then: Drained | null): number;
+  /** The answer is complete; `stays`: the connection may be used again. */
+  leave(stays: boolean, after: Aftermath): void;
+  /** Resets the connection. */
+  cut(): void;
+  /** Where HTTP/2 is spoken. */
+  readonly frames?: {
+    /** Bytes of a head, or of a part of one. */
+    head(bytes: Uint8Array): void;
+    goAway(code: number, unserved: boolean): void;
+    /** Resets the answer's stream. */
+    reset(code: number): void;
+  };
+}
+
+export interface PlayerOwner {
+  /** Once: all is done, or nobody is there for it. */
+  ended(how: DisturbedAnswer["end"]): void;
+  /** There is room again. */
+  relieved(): void;
+  /** So many bytes more wait, or fewer. */
+  waits(bytes: number): void;
+  /** The bytes are the receiver's from then on. */
+  sent?: ((bytes: Uint8Array) => void) | undefined;
+  /** What is done is kept. */
+  readonly keeps: boolean;
+}
+
+export class WirePlayer implements Drained {
+  readonly #output: FaultyOutput;
+  readonly #timer: Required<Timer>;
+  readonly #owner: PlayerOwner;
+  readonly #beganUs: number;
+  #over = false;
+  readonly #queue: WireOperation[] = [];
+  /** Bytes of all operations so far. */
+  played = 0;
+  /** Bytes in the queue, and those that the socket has not taken. */
+  #queued = 0;
+  #left = 0;
+  #full = false;
+  /** Nothing is done before, and nothing is sent. */
+  #notBeforeUs = 0;
+  #noBytesBeforeUs = 0;
+  #takeBack: (() => void) | null = null;
+  #offset = 0;
+  readonly #done: DisturbedAnswer["operations"][number][] = [];
+  #unkept = 0;
+
+  constructor(output: FaultyOutput, timer: Required<Timer>, owner: PlayerOwner) {
+    this.#output = output;
+    this.#timer = timer;
+    this.#owner = owner;
+    this.#beganUs = timer.nowUs();
+  }
+
+  get full(): boolean {
+    return this.#full;
+  }
+
+  get over(): boolean {
+    return this.#over;
+  }
+
+  /** Bytes that wait here. */
+  get queued(): number {
+    return this.#queued;
+  }
+
+  /** What was done. */
+  get record(): Pick<DisturbedAnswer, "beganUs" | "operations" | "unkept"> {
+    return { beganUs: this.#beganUs, operations: this.#done, unkept: this.#unkept };
+  }
+
+  play(operations: readonly WireOperation[]): void {
+    if (this.#over) return;
+    for (const one of operations) {
+      this.#queue.push(one);
+      if (one.kind !== "bytes") continue;
+      this.played += one.bytes.length;
+      this.#count(one.bytes.length);
+    }
+    if (this.#takeBack === null) this.#run();
+    this.#full = this.#isFull;
+  }
+
+  /** Sends an event that is one segment; the bytes are the caller's again afterwards. */
+  pass(bytes: Uint8Array, length: number): void {
+    const nowUs = this.#timer.nowUs();
+    const waits = this.#over || this.#left > 0 || this.#queue.length > 0;
+    if (waits || this.#owner.sent || nowUs < Math.max(this.#notBeforeUs, this.#noBytesBeforeUs)) {
+      this.play([{ kind: "bytes", bytes: new Uint8Array(bytes.subarray(0, length)), event: 0, pace: null }]);
+      return;
+    }
+    this.#noBytesBeforeUs = nowUs + GAP_US;
+    this.#left = this.#output.send(bytes, length, this);
+    this.#sent(length, nowUs);
+    this.#full = this.#isFull;
+  }
+
+  /** Nothing more is done. */
+  stop(how: DisturbedAnswer["end"]): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#takeBack?.();
+    this.#count(-this.#queued);
+    this.#owner.waits(-this.#left);
+    this.#left = 0;
+    this.#queue.length = 0;
+    this.#owner.ended(how);
+  }
+
+  drained(): void {
+    this.#owner.waits(-this.#left);
+    this.#left = 0;
+    this.#run();
+    this.#relieve();
+  }
+
+  get #isFull(): boolean {
+    return this.#left > 0 || this.#queued > WAITING_MOST;
+  }
+
+  /** Whoever was asked to wait goes on, if there is room again. */
+  #relieve(): void {
+    if (!this.#full || this.#over || this.#isFull) return;
+    this.#full = false;
+    this.#owner.relieved();
+  }
+
+  #run(): void {
+    while (!this.#over && this.#left === 0 && this.#queue.length > 0) {
+      const nowUs = this.#timer.nowUs();
+      const first = this.#queue[0]!;
+      if (first.kind === "wait") {
+        this.#queue.shift();
+        this.#notBeforeUs = Math.max(nowUs, this.#notBeforeUs) + first.us;
+        this.#keep(nowUs, "wait", first.us, 0);
+        continue;
+      }
+      if (first.kind === "goaway") {
+        this.#queue.shift();
+        this.#keep(nowUs, "goaway", first.code, 0);
+        this.#output.frames?.goAway(first.code, first.unserved);
+        continue;
+      }
+      const dueUs = first.kind === "end" ? this.#notBeforeUs : Math.max(this.#notBeforeUs, this.#noBytesBeforeUs);
+      if (nowUs < dueUs) {
+        this.#wake(dueUs - nowUs);
+        return;
+      }
+      if (first.kind === "bytes") this.#next(first, nowUs);
+      else this.#finish(first, nowUs);
+    }
+  }
+
+  /** Sends the segment, or as much of it as its pace lets go. */
+  #next({ bytes, event, pace }: Extract<WireOperation, { kind: "bytes" }>, nowUs: number): void {
+    const length = Math.min(bytes.length, pace?.bytes ?? bytes.length);
+    if (length === bytes.length) this.#queue.shift();
+    else this.#queue[0] = { kind: "bytes", bytes: bytes.subarray(length), event, pace };
+    this.#send(bytes.subarray(0, length), event, nowUs);
+    this.#noBytesBeforeUs = nowUs + Math.max(GAP_US, pace?.gapUs ?? 0);
+  }
+
+  #send(bytes: Uint8Array, event: number, nowUs: number): void {
+    const { frames } = this.#output;
+    this.#count(-bytes.length);
+    if (event < 0 && frames) frames.head(bytes);
+    else this.#left = this.#output.send(bytes, bytes.length, this);
+    this.#owner.sent?.(bytes);
+    this.#sent(bytes.length, nowUs);
+  }
+
+  #sent(length: number, nowUs: number): void {
+    this.#keep(nowUs, "bytes", length, length - this.#left);
+    this.#offset += length;
+    if (this.#left === 0) return;
+    this.#owner.waits(this.#left);
+    this.#full = true;
+  }
+
+  #finish({ how, code, after }: Extract<WireOperation, { kind: "end" }>, nowUs: number): void {
+    this.#keep(nowUs, how, 0, 0);
+    this.stop(how);
+    if (how === "rst") this.#output.cut();
+    else if (how === "reset") this.#output.frames?.reset(code!);
+    else this.#output.leave(how === "done", after);
+  }
+
+  #wake(us: number): void {
+    if (this.#takeBack !== null) return;
+    this.#takeBack = this.#timer.after(us, () => {
+      this.#takeBack = null;
+      this.#run();
+      this.#relieve();
+    });
+  }
+
+  #count(bytes: number): void {
+    this.#queued += bytes;
+    if (bytes !== 0) this.#owner.waits(bytes);
+  }
+
+  #keep(nowUs: number, kind: string, length: number, taken: number): void {
+    if (!this.#owner.keeps) return;
+    if (this.#done.length === KEPT_MOST) this.#unkept++;
+    else this.#done.push([nowUs, kind, this.#offset, length, taken]);
+  }
+}

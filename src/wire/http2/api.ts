@@ -1,0 +1,67 @@
+/** Which application do requests over HTTP/2 belong to? The one of a server of HTTP/1, by the same handlers. */
+import type { Aftermath } from "../../faults/plan/types.ts";
+import type { HttpServer } from "../http1/server.ts";
+import type { Http2Application } from "./connection.ts";
+import { type ExchangeServer, Http2Exchange } from "./exchange.ts";
+import { listBytes, type RequestHead } from "./fields.ts";
+import { encodeFields } from "./hpack.ts";
+import type { Http2Line } from "./line.ts";
+import type { KeepAlive } from "./server.ts";
+import type { Http2Stream, StreamReceiver } from "./stream.ts";
+
+const TOO_LARGE = encodeFields([
+  [":status", "431"],
+  ["content-length", "0"],
+]);
+/** Who was answered already gets nothing. */
+const DEAF: StreamReceiver = { data() {}, ended() {}, gone() {} };
+
+/** Pings are answered, however many; silence is ended as over HTTP/1. */
+export const apiKeepAlive = (idleS: number): KeepAlive => ({
+  timeMs: 0,
+  timeoutMs: 0,
+  idleMs: idleS * 1000,
+  ageMs: 0,
+  graceMs: 0,
+  leastIntervalMs: 0,
+  strikesMost: 0,
+  withoutCalls: true,
+});
+
+export class ApiOverHttp2 implements Http2Application, ExchangeServer {
+  readonly scheme: "http" | "https";
+  readonly style: HttpServer["style"];
+  readonly unfinished: HttpServer["unfinished"];
+  readonly fates = new WeakMap<Http2Line, Aftermath["next"]>();
+  readonly #server: HttpServer;
+
+  constructor(server: HttpServer) {
+    this.scheme = server.scheme;
+    this.style = server.style;
+    this.unfinished = server.unfinished;
+    this.#server = server;
+  }
+
+  date(): string {
+    return this.#server.date();
+  }
+
+  open(stream: Http2Stream, head: RequestHead, line: Http2Line): StreamReceiver {
+    const fate = this.fates.get(line);
+    if (fate) {
+      // Whoever reads frames at the moment goes on with the next one.
+      queueMicrotask(() => (fate === "rst" ? line.cut() : line.end()));
+      return DEAF;
+    }
+    if (listBytes(head.fields) > this.#server.headBytes) {
+      stream.head(TOO_LARGE, true);
+      return DEAF;
+    }
+    const exchange = new Http2Exchange(stream, head, line, this);
+    // A body that came with its head is there then.
+    queueMicrotask(() => {
+      if (!exchange.request.signal.aborted) this.#server.handle(exchange);
+    });
+    return exchange;
+  }
+}

@@ -1,0 +1,265 @@
+/** How does one request get its answer over HTTP/2? As over HTTP/1, but a stream is its connection, and frames are its chunks. */
+import type { Aftermath } from "../../faults/plan/types.ts";
+import type { EventSink, HeldBytes, PartSink, SinkEvents } from "../http/sink.ts";
+import type { Unfinished, Unfinishing } from "../http/unfinished.ts";
+import type { ServedExchange } from "../http1/exchange.ts";
+import type { FaultyStream } from "../http1/faulty.ts";
+import { HeaderFields } from "../http1/fields.ts";
+import type { WireStyle } from "../http1/head.ts";
+import { IncomingRequest, type ReadControl } from "../http1/request.ts";
+import type { Drained, Output } from "../http1/stream.ts";
+import { GATHERED_MOST, GatheredParts, NO_BODY, WholeParts } from "../http1/whole-parts.ts";
+import type { FaultyOutput } from "../http1/wire-player.ts";
+import { DataStream } from "./data-stream.ts";
+import type { RequestHead } from "./fields.ts";
+import { Http2Code } from "./frames.ts";
+import { encodeFields, type HeaderField } from "./hpack.ts";
+import type { Http2Line } from "./line.ts";
+import type { Http2Stream, StreamReceiver } from "./stream.ts";
+
+/** What exchanges need of the server that they belong to. */
+export interface ExchangeServer {
+  readonly scheme: "http" | "https";
+  readonly style: Pick<WireStyle, "head">;
+  date(): string;
+  readonly unfinished: Unfinished;
+  /** How connections end when their next request comes. */
+  readonly fates: WeakMap<Http2Line, Aftermath["next"]>;
+}
+
+enum State {
+  Waiting,
+  /** The head is out. */
+  Streaming,
+  Complete,
+  Gone,
+}
+
+const CONTINUE = encodeFields([[":status", "100"]]);
+/** What only HTTP/1 says of a connection. */
+const OF_CONNECTION = ["connection", "transfer-encoding"];
+
+export class Http2Exchange implements ServedExchange, StreamReceiver, ReadControl, Unfinishing, Pick<Output, "send"> {
+  readonly request: IncomingRequest<Http2Exchange>;
+  readonly version = "2";
+  readonly line: Http2Line;
+  faulty: FaultyStream | null = null;
+  readonly #stream: Http2Stream;
+  readonly #server: ExchangeServer;
+  #expects: boolean;
+  #state = State.Waiting;
+  #events: DataStream | FaultyStream | null = null;
+  #parts: WholeParts | null = null;
+  #then: Drained | null = null;
+  /** What came of a head that a plan disturbs. */
+  #headText = "";
+  /** Who wants reading to pause: a body that nobody reads, too many that are not whole. */
+  #pauses = 0;
+
+  constructor(stream: Http2Stream, head: RequestHead, line: Http2Line, server: ExchangeServer) {
+    this.line = line;
+    this.#stream = stream;
+    this.#server = server;
+    const { method, path: target } = head;
+    const all: readonly HeaderField[] = [["host", head.authority], ...head.fields];
+    const own = all.slice(head.authority === "" ? 1 : 0);
+    const fields = new HeaderFields(
+      own.map(([name]) => name),
+      own.map(([, value]) => value),
+    );
+    this.#expects = fields.get("expect")?.toLowerCase() === "100-continue";
+    const read = { method, target, version: "2" as const, fields, keepAlive: true };
+    // Whatever stands unread counts against what its connection may hold.
+    this.request = new IncomingRequest(read, server.scheme, this, 0);
+  }
+
+  get answered(): boolean {
+    return this.#state !== State.Waiting;
+  }
+
+  get #headOnly(): boolean {
+    return this.request.method === "HEAD";
+  }
+
+  answer(status: number, headers: Readonly<Record<string, string>>, body: string | Uint8Array | null): void {
+    if (this.#state !== State.Waiting) return;
+    const bytes = typeof body === "string" ? Buffer.from(body) : body;
+    const length = NO_BODY.includes(status) ? null : (bytes?.length ?? 0);
+    const head = this.#headOf(status, headers, length);
+    this.#state = State.Streaming;
+    const said = this.#headOnly ? null : bytes;
+    if (this.faulty !== null) {
+      this.#events = this.faulty;
+      this.faulty.answer(head, said);
+    } else if (length === null || said === null || length === 0) {
+      this.#stream.head(blockOf(head), true);
+      this.#end();
+    } else {
+      this.#stream.head(blockOf(head), false);
+      this.#stream.write(asBuffer(said));
+      this.finished();
+    }
+  }
+
+  open(owner: SinkEvents, waiting: HeldBytes | null): EventSink {
+    this.#events = this.faulty?.open(owner, waiting) ?? new DataStream(owner, waiting, this);
+    return this.#events;
+  }
+
+  begin(status: number, headers: Readonly<Record<string, string>>): void {
+    if (this.#state === State.Gone) this.#events?.gone();
+    if (this.#state !== State.Waiting) return;
+    this.#state = State.Streaming;
+    this.request.forget();
+    const head = this.#headOf(status, headers, null);
+    if (this.faulty === null) this.#stream.head(blockOf(head), false);
+    this.#events!.begin(head);
+  }
+
+  beginWhole(owner: SinkEvents, status: number, headers: Readonly<Record<string, string>>, bytes: number): PartSink {
+    if (bytes > GATHERED_MOST) {
+      this.faulty?.spare();
+      this.faulty = null;
+    }
+    const { faulty } = this;
+    const gathered =
+      faulty === null ? null : new GatheredParts((body) => faulty.answer(head, this.#headOnly ? null : body));
+    const parts = new WholeParts(owner, gathered ?? this, bytes);
+    this.#parts = parts;
+    if (this.#state === State.Gone) parts.gone();
+    if (this.#state !== State.Waiting) return parts;
+    this.#state = State.Streaming;
+    this.request.forget();
+    const head = this.#headOf(status, headers, bytes);
+    if (faulty === null) this.#stream.head(blockOf(head), false);
+    else this.#events = faulty;
+    return parts;
+  }
+
+  /** For streams. */
+  send(bytes: Uint8Array, length: number, then: Drained | null): number {
+    if (this.#state !== State.Streaming || this.#headOnly) return 0;
+    const before = this.#stream.queued;
+    this.#stream.write(asBuffer(bytes), length);
+    const left = this.#stream.queued - before;
+    if (left > 0) this.#then = then;
+    return left;
+  }
+
+  finished(): void {
+    if (this.#state !== State.Streaming) return;
+    this.#stream.end();
+    this.#end();
+  }
+
+  broken(): void {
+    this.#reset(Http2Code.Internal);
+  }
+
+  /** For an answer that was disturbed. */
+  leave(stays: boolean, after: Aftermath): void {
+    if (after.next !== null) this.#server.fates.set(this.line, after.next);
+    if (after.refused > 0) this.line.refuseNext(after.refused);
+    if (stays) this.finished();
+    else this.line.end();
+  }
+
+  cut(): void {
+    this.line.cut();
+  }
+
+  readonly frames: NonNullable<FaultyOutput["frames"]> = {
+    head: (bytes) => {
+      this.#headText += Buffer.from(bytes).toString("latin1");
+      if (!this.#headText.endsWith("\r\n\r\n")) return;
+      this.#stream.head(blockOf(this.#headText), false);
+      this.#headText = "";
+    },
+    goAway: (code, unserved) => {
+      if (unserved) this.line.disown(Math.max(0, this.#stream.id - 2), code);
+      else this.line.retire(code);
+    },
+    reset: (code) => this.#reset(code),
+  };
+
+  /** For the request. */
+  pause(): void {
+    if (this.#pauses++ === 0) this.#stream.pause();
+  }
+
+  resume(): void {
+    if (--this.#pauses === 0) this.#stream.resume();
+  }
+
+  giveWay(): void {
+    if (!this.request.giveWay()) this.cut();
+  }
+
+  wanted(): void {
+    if (!this.#expects || this.#state !== State.Waiting) return;
+    this.#expects = false;
+    this.#stream.head(CONTINUE, false);
+  }
+
+  /** For the stream, as all below. */
+  data(bytes: Uint8Array): void {
+    this.request.came(bytes);
+    const { unfinishedBytes } = this.request;
+    if (unfinishedBytes > 0) this.#server.unfinished.holds(this, unfinishedBytes);
+    else this.#server.unfinished.leaves(this);
+  }
+
+  ended(): void {
+    this.#server.unfinished.leaves(this);
+    this.request.ended();
+  }
+
+  gone(): void {
+    this.#server.unfinished.drops(this);
+    if (this.#state >= State.Complete) return;
+    this.#state = State.Gone;
+    this.request.gone();
+    this.#events?.gone();
+    this.faulty?.gone();
+    this.#parts?.gone();
+  }
+
+  drained(): void {
+    const then = this.#then;
+    this.#then = null;
+    then?.drained();
+  }
+
+  #reset(code: number): void {
+    if (this.#state !== State.Streaming) return;
+    this.#stream.reset(code);
+    this.#end();
+  }
+
+  #end(): void {
+    this.#state = State.Complete;
+    this.#server.unfinished.leaves(this);
+    this.request.drop();
+  }
+
+  #headOf(status: number, headers: Readonly<Record<string, string>>, bytes: number | null): string {
+    return this.#server.style.head(status, headers, bytes, false, this.#server.date());
+  }
+}
+
+/** The last head, as a block: answers in a row have the same one. */
+let last = { text: "", block: encodeFields([]) };
+
+/** Lines of HTTP/1 as fields. */
+function blockOf(text: string): Buffer {
+  if (last.text === text) return last.block;
+  const [line = "", ...lines] = text.slice(0, text.indexOf("\r\n\r\n")).split("\r\n");
+  const fields = lines
+    .map((one): HeaderField => [one.slice(0, one.indexOf(":")).toLowerCase(), one.slice(one.indexOf(":") + 2)])
+    .filter(([name]) => !OF_CONNECTION.includes(name));
+  last = { text, block: encodeFields([[":status", line.split(" ")[1]!], ...fields]) };
+  return last.block;
+}
+
+const asBuffer = (bytes: Uint8Array): Buffer =>
+  bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);

@@ -1,0 +1,386 @@
+/**
+ * Reads messages of protobuf by a table of fields, in pieces, as protobuf's C++ reads it: a field
+ * that the table does not have, or that has another wire type, is passed over and not kept.
+ */
+import { isUtf8 } from "node:buffer";
+import { atOnce, type Pieces } from "../../base/pieces.ts";
+import { HeldMessages } from "../grpc/held-messages.ts";
+import { addEntry, LateList, LateMap } from "./late-fields.ts";
+import { MessageRoom, ObjectBytes } from "./message-room.ts";
+import { type ListType, NumberList } from "./number-list.ts";
+import { checkNumbers, integerOf, type NumberSource, readFewIntegers, readNumbers } from "./number-reader.ts";
+import { type FieldPlan, type MessagePlan, Plans, type WireField } from "./plans.ts";
+import { NotProtobuf, Wire, WireCursor } from "./wire.ts";
+
+/**
+ * A message that was read. A field without presence that did not come is missing. A map is a `Map` or a `LateMap`, a
+ * repeated message or text of bytes an array or a `LateList`, a list of numbers a `NumberList`. Numbers of 64 bits are
+ * bigints. Fields of a choice stand under its name: see `Choice`.
+ */
+export type ReadMessage = Readonly<Record<string, unknown>>;
+type Making = Record<string, unknown>;
+
+/** The field of a choice that came last. */
+export interface Choice {
+  readonly case: string;
+  readonly value: unknown;
+}
+
+/** Fields between two stops. */
+const FIELDS_OF_A_PIECE = 64;
+/** Bytes between two stops, where they are copied or become text. */
+const BYTES_OF_A_PIECE = 262_144;
+/** Fields of longer messages are counted before anything is made of them, so that a refused message leaves no garbage. */
+const SCANNED_BYTES = 4096;
+/**
+ * Fields of so many bytes are read in one go. Such elements of repeated fields and maps stay in the message if the objects
+ * of others already take what they may (`MessageRoom.isFull`): the objects of longer ones take no more than some times
+ * their bytes.
+ */
+const SHORT_BYTES = 512;
+/** As protobuf's C++ allows. */
+const DEPTH_MOST = 100;
+
+/** Throws `NotProtobuf`, or a `MessageRefused` where it would take more than the room. */
+export type ReadsMessages = (type: string, bytes: Uint8Array, room: MessageRoom) => Pieces<ReadMessage>;
+
+/** Reads the messages of a table. */
+export function messageReader(messages: ReadonlyMap<string, readonly WireField[]>): ReadsMessages {
+  const plans = new Plans(messages);
+  return function* (type, bytes, room) {
+    const plan = plans.of(type)!;
+    if (bytes.length > SCANNED_BYTES) {
+      yield* new MessageReader(bytes, room).scan(plan);
+      room.free();
+    }
+    room.begin(bytes.length);
+    return yield* new MessageReader(bytes, room).outermost(plan);
+  };
+}
+
+class MessageReader implements NumberSource {
+  readonly from: WireCursor;
+  room: MessageRoom;
+  #fields = 0;
+
+  constructor(bytes: Uint8Array, room: MessageRoom) {
+    this.from = new WireCursor(bytes);
+    this.room = room;
+  }
+
+  /** Counts all fields in the room. Makes nothing of them. */
+  *scan(outermost: MessagePlan): Pieces<void> {
+    const from = this.from;
+    const plans = [outermost];
+    const ends = [from.bytes.length];
+    while (plans.length > 0) {
+      const end = ends.at(-1)!;
+      if (from.at >= end) {
+        plans.pop();
+        ends.pop();
+        continue;
+      }
+      if (++this.#fields % FIELDS_OF_A_PIECE === 0) yield;
+      const tag = from.tag(end);
+      const wire = tag & 7;
+      const field = plans.at(-1)!.fields.get(tag >>> 3);
+      if (wire === Wire.StartGroup || wire === Wire.EndGroup) yield* this.#skipGroup(tag, end);
+      else if (field === undefined || wire !== Wire.Bytes || field.wire !== wire || field.list === "numbers")
+        from.skip(wire, end);
+      else if (field.message === null) this.room.text(this.#passed(field.type, end));
+      else {
+        this.room.field();
+        plans.push(field.message);
+        ends.push(from.endOfBytes(end));
+      }
+    }
+  }
+
+  /** Passes over a text and gives its bytes; 0 for bytes, which stay where they are. */
+  #passed(type: string, end: number): number {
+    const from = this.from;
+    const to = from.endOfBytes(end);
+    const bytes = to - from.at;
+    from.at = to;
+    return type === "string" ? bytes : 0;
+  }
+
+  /** Reads the whole message. Elements that are read again afterwards were counted now, and count no more then. */
+  *outermost(plan: MessagePlan): Pieces<Making> {
+    const made = yield* this.#message(plan, this.from.bytes.length);
+    this.room = UNCOUNTED;
+    return made;
+  }
+
+  /** Adds to `made` the fields of a message that ends at `end`. */
+  *#message(plan: MessagePlan, end: number, made = this.#object()): Pieces<Making> {
+    const from = this.from;
+    while (from.at < end) {
+      if (++this.#fields % FIELDS_OF_A_PIECE === 0) yield;
+      const start = from.at;
+      if (!this.#shortField(plan, made, end)) yield* this.#longField(plan, made, start, end);
+    }
+    return made;
+  }
+
+  /** As `#message`, in one go and without a generator, which takes more memory than most fields. */
+  #shortMessage(plan: MessagePlan, end: number, made = this.#object()): Making {
+    const from = this.from;
+    while (from.at < end) {
+      const start = from.at;
+      if (!this.#shortField(plan, made, end)) atOnce(this.#longField(plan, made, start, end));
+    }
+    return made;
+  }
+
+  /** Reads the next field, unless it is to be read in pieces or is rare: then returns false, and the cursor is anywhere. */
+  #shortField(plan: MessagePlan, made: Making, end: number): boolean {
+    const from = this.from;
+    const tag = from.tag(end);
+    const field = plan.fields.get(tag >>> 3);
+    const wire = tag & 7;
+    if (field === undefined || (wire !== field.wire && !(field.list === "numbers" && wire === Wire.Bytes))) {
+      if (wire === Wire.StartGroup || wire === Wire.EndGroup) return false;
+      from.skip(wire, end);
+    } else if (field.list === "numbers") {
+      const to = wire === Wire.Bytes && field.wire === Wire.Varint ? from.endOfBytes(end) : end;
+      if (wire !== Wire.Bytes || field.wire !== Wire.Varint || to - from.at > SHORT_BYTES) return false;
+      readFewIntegers(this, this.#numbers(field, made), to);
+    } else if (field.message !== null) return this.#shortInner(field, field.message, made, end);
+    else if (field.type === "string") {
+      const to = from.endOfBytes(end);
+      if (to - from.at > BYTES_OF_A_PIECE) return false;
+      set(made, field, this.#text(to));
+    } else if (field.type === "bytes") this.#bytes(field, made, end);
+    else {
+      if (field.choice !== null) this.room.take(ObjectBytes.Choice);
+      set(made, field, this.#scalar(field.type, end));
+    }
+    return true;
+  }
+
+  /** Reads the field at `start` in pieces. */
+  *#longField(plan: MessagePlan, made: Making, start: number, end: number): Pieces<void> {
+    const from = this.from;
+    from.at = start;
+    const tag = from.tag(end);
+    const wire = tag & 7;
+    if (wire === Wire.StartGroup || wire === Wire.EndGroup) {
+      yield* this.#skipGroup(tag, end);
+      return;
+    }
+    const field = plan.fields.get(tag >>> 3)!;
+    if (field.list === "numbers") {
+      yield* readNumbers(this, this.#numbers(field, made), start, { wire, own: field.wire, end });
+      return;
+    }
+    const to = from.endOfBytes(end);
+    if (field.message === null) set(made, field, yield* this.#longText(to));
+    else {
+      this.room.field();
+      if (isSingle(field))
+        made[field.name] = yield* this.#message(field.message, to, made[field.name] as Making | undefined);
+      else this.#addElement(field, made, yield* this.#message(field.message, to));
+    }
+  }
+
+  /** Reads a message in a message, or an entry of a map, unless it is long. */
+  #shortInner(field: FieldPlan, plan: MessagePlan, made: Making, end: number): boolean {
+    const from = this.from;
+    const start = from.at;
+    const to = from.endOfBytes(end);
+    if (to - start > SHORT_BYTES) return false;
+    this.room.field();
+    if (isSingle(field)) made[field.name] = this.#shortMessage(plan, to, made[field.name] as Making | undefined);
+    else if (this.room.isFull) {
+      this.#check(plan, to);
+      this.#late(field, plan, made).pushLate(start);
+    } else this.#addElement(field, made, to === from.at ? this.#empty() : this.#shortMessage(plan, to));
+    return true;
+  }
+
+  /** Element without fields: always the same object, because nobody changes an element. */
+  #empty(): ReadMessage {
+    this.room.take(ObjectBytes.Place);
+    return EMPTY;
+  }
+
+  #object(): Making {
+    this.room.take(ObjectBytes.Message);
+    return {};
+  }
+
+  /** Passes over a short message that is read later. Counts its fields, and throws as if it were read now. */
+  #check(plan: MessagePlan, end: number): void {
+    const from = this.from;
+    while (from.at < end) {
+      const tag = from.tag(end);
+      const field = plan.fields.get(tag >>> 3);
+      const wire = tag & 7;
+      if (wire === Wire.StartGroup || wire === Wire.EndGroup) atOnce(this.#skipGroup(tag, end));
+      else if (field === undefined || wire !== Wire.Bytes) from.skip(wire, end);
+      else if (field.list === "numbers") checkNumbers(from, field, end);
+      else if (field.wire !== wire) from.skip(wire, end);
+      else if (field.message !== null) {
+        this.room.field();
+        this.#check(field.message, from.endOfBytes(end));
+      } else if (field.type === "string") {
+        const to = from.endOfBytes(end);
+        this.room.text(to - from.at);
+        if (!isUtf8(from.bytes.subarray(from.at, to))) throw new NotProtobuf();
+        from.at = to;
+      } else {
+        this.room.view();
+        from.skip(wire, end);
+      }
+    }
+  }
+
+  #addElement(field: FieldPlan, made: Making, element: ReadMessage): void {
+    const { name, isMap } = field;
+    const map = made[name];
+    if (!isMap) set(made, field, element);
+    else if (map instanceof LateMap) map.late.push(element);
+    else {
+      this.room.take(map === undefined ? ObjectBytes.Map : ObjectBytes.Entry);
+      const entries = existing(made, name, () => new Map<unknown, unknown>());
+      addEntry(entries, element);
+    }
+  }
+
+  #bytes(field: FieldPlan, made: Making, end: number): void {
+    const from = this.from;
+    const room = this.room;
+    const start = from.at;
+    const to = from.endOfBytes(end);
+    room.view();
+    if (field.list !== null && room.isFull && to - start <= SHORT_BYTES) this.#late(field, null, made).pushLate(start);
+    else {
+      room.take(to > from.at ? ObjectBytes.View : ObjectBytes.Place);
+      set(made, field, to > from.at ? from.bytes.subarray(from.at, to) : NO_BYTES);
+    }
+    from.at = to;
+  }
+
+  /** The elements that stay in the message, of a repeated field or of a map. `plan` null: they are bytes. */
+  #late({ name, isMap }: FieldPlan, plan: MessagePlan | null, made: Making): LateList<object> {
+    const value = made[name];
+    if (value instanceof LateList) return value;
+    if (value instanceof LateMap) return value.late;
+    this.room.hasViews = true;
+    this.room.take(ObjectBytes.Late);
+    const list = new LateList((isMap ? [] : (value ?? [])) as object[], (at) => this.#again(plan, at), this.room);
+    made[name] = isMap ? new LateMap((value ?? new Map()) as Map<unknown, unknown>, list) : list;
+    return list;
+  }
+
+  /** Reads an element again. `plan` null: it is bytes. */
+  #again(plan: MessagePlan | null, start: number): object {
+    const from = this.from;
+    from.at = start;
+    const end = from.endOfBytes(from.bytes.length);
+    if (plan !== null) return from.at === end ? EMPTY : this.#shortMessage(plan, end);
+    return from.at === end ? NO_BYTES : from.bytes.subarray(from.at, end);
+  }
+
+  #scalar(type: string, end: number): unknown {
+    const from = this.from;
+    if (type === "double") return from.view.getFloat64(from.forward(8, end), true);
+    if (type === "float") return from.view.getFloat32(from.forward(4, end), true);
+    from.varint(end);
+    return integerOf(type, from);
+  }
+
+  #text(to: number): string {
+    const from = this.from;
+    this.room.text(to - from.at);
+    this.room.take(ObjectBytes.Text + 2 * (to - from.at));
+    const start = from.at;
+    from.at = to;
+    const ascii = to - start <= ASCII_BYTES ? asciiText(from.bytes, start, to) : null;
+    if (ascii !== null) return ascii;
+    try {
+      return SHORT_TEXTS.decode(from.bytes.subarray(start, to));
+    } catch {
+      throw new NotProtobuf();
+    }
+  }
+
+  *#longText(to: number): Pieces<string> {
+    const from = this.from;
+    this.room.text(to - from.at);
+    this.room.take(ObjectBytes.Text + 2 * (to - from.at));
+    const decoder = new TextDecoder("utf-8", UTF8);
+    let text = "";
+    while (from.at < to) {
+      const end = Math.min(to, from.at + BYTES_OF_A_PIECE);
+      try {
+        text += decoder.decode(from.bytes.subarray(from.at, end), { stream: end < to });
+      } catch {
+        throw new NotProtobuf();
+      }
+      from.at = end;
+      yield;
+    }
+    return text;
+  }
+
+  #numbers({ name, type }: FieldPlan, made: Making): NumberList {
+    return existing(made, name, () => {
+      this.room.take(ObjectBytes.NumberList);
+      return new NumberList(type as ListType);
+    });
+  }
+
+  /** Passes over a group, however many others stand in it. */
+  *#skipGroup(tag: number, end: number): Pieces<void> {
+    const from = this.from;
+    const open: number[] = [];
+    for (let next = tag; ; next = from.tag(end)) {
+      const wire = next & 7;
+      if (wire === Wire.StartGroup) {
+        if (open.push(next >>> 3) > DEPTH_MOST) throw new NotProtobuf();
+      } else if (wire !== Wire.EndGroup) from.skip(wire, end);
+      else if (open.pop() !== next >>> 3) throw new NotProtobuf();
+      if (open.length === 0) return;
+      if (++this.#fields % FIELDS_OF_A_PIECE === 0) yield;
+    }
+  }
+}
+
+const EMPTY: ReadMessage = {};
+/** Neither repeated nor a map. */
+const isSingle = ({ list, isMap }: FieldPlan): boolean => list === null && !isMap;
+const NO_BYTES = new Uint8Array();
+/** Elements that are read again are garbage soon. */
+const UNCOUNTED = new MessageRoom(Number.POSITIVE_INFINITY, new HeldMessages(Number.POSITIVE_INFINITY));
+const UTF8 = { fatal: true, ignoreBOM: true };
+/** Texts of so few bytes are made without a decoder, which takes three times as long, if they are ASCII. */
+const ASCII_BYTES = 32;
+const SHORT_TEXTS = new TextDecoder("utf-8", UTF8);
+
+/** Null: not all of it is ASCII. */
+function asciiText(bytes: Uint8Array, start: number, to: number): string | null {
+  const codes = new Array<number>(to - start);
+  for (let at = start; at < to; at++) {
+    const byte = bytes[at]!;
+    if (byte > 127) return null;
+    codes[at - start] = byte;
+  }
+  return String.fromCharCode.apply(String, codes);
+}
+
+/** The value of the field, which is made if there is none yet. */
+function existing<T>(made: Making, name: string, make: () => T): T {
+  const found = made[name] as T | undefined;
+  if (found !== undefined) return found;
+  const value = make();
+  made[name] = value;
+  return value;
+}
+
+function set(made: Making, { name, choice, list }: FieldPlan, value: unknown): void {
+  if (choice !== null) made[choice] = { case: name, value } satisfies Choice;
+  else if (list === null) made[name] = value;
+  else existing(made, name, (): Pick<unknown[], "push"> => []).push(value);
+}
