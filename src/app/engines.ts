@@ -11,7 +11,7 @@ import { Cause } from "../engine/lateness/causes.ts";
 import type { LoopObserver } from "../engine/lateness/loop-observer.ts";
 import type { Punctuality } from "../engine/lateness/punctuality.ts";
 import type { Marks } from "../front/marks.ts";
-import { Ensemble } from "../metrics/triton/ensemble.ts";
+import { Ensemble } from "../metrics/ensemble/ensemble.ts";
 import type { TextModel } from "../text/text-model.ts";
 import { createTruthLog, type TruthLog } from "../truth/log.ts";
 import { observersOf, Recent } from "../truth/recent.ts";

@@ -9,7 +9,7 @@ import { createRequire } from "node:module";
 import type { Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { whyNotShown } from "../metrics/bugs/shown.ts";
+import { whyNotShown } from "../metrics/shown-bugs.ts";
 import type { ServerOptions } from "./option-types.ts";
 import { serverSetup } from "./server-options.ts";
 

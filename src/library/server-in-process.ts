@@ -5,7 +5,7 @@ import { logUnexpected } from "../base/unexpected.ts";
 import { refusalOf } from "../cli/serve/serve.ts";
 import type { EngineSnapshot } from "../engine/interface/types.ts";
 import { RequestHistory } from "../front/request-history.ts";
-import { whyNotShown } from "../metrics/bugs/shown.ts";
+import { whyNotShown } from "../metrics/shown-bugs.ts";
 import { createRenewableApp, type RenewableApp } from "../roles/create-app.ts";
 import type { Question } from "../text/canned/fixtures/match.ts";
 import { Rules } from "../text/canned/fixtures/rules.ts";

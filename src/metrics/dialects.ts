@@ -1,17 +1,17 @@
 /** Which dialects are there? One line each: its table, how its server prints, and what that server calls its text. */
-import { dialectNames, type MetricsDialectName } from "./dialect-names.ts";
-import { refreshKey } from "./held.ts";
-import { http } from "./http.ts";
-import type { Identity } from "./identity.ts";
-import { ownProcess } from "./process.ts";
-import type { Refresh, Row } from "./table.ts";
-import { python, type Style } from "./text.ts";
-import { toolParsers } from "./tool-parsers.ts";
+import { dialectNames, type MetricsDialectName } from "./rows/dialect-names.ts";
+import { refreshKey } from "./rows/held.ts";
+import type { Identity } from "./rows/identity.ts";
+import type { Refresh, Row } from "./rows/table.ts";
+import { python, type Style } from "./rows/text.ts";
 import { prometheusCpp } from "./triton/style.ts";
 import { tritonRows } from "./triton/table.ts";
 import { trtllmRows } from "./triton/trtllm.ts";
-import { understudy } from "./understudy.ts";
-import { vllmAt } from "./vllm-history.ts";
+import { http } from "./vllm/http.ts";
+import { ownProcess } from "./vllm/process.ts";
+import { toolParsers } from "./vllm/tool-parsers.ts";
+import { understudy } from "./vllm/understudy.ts";
+import { vllmAt } from "./vllm/vllm-history.ts";
 
 export interface MetricsDialect {
   readonly rows: (identity: Identity) => readonly Row[];

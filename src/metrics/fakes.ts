@@ -1,9 +1,9 @@
 /** How does a table look with `--fake-metrics`? The families that it names show what it says, all others what is so. */
 
 import { type FakeMetrics, waveAt } from "../config/fake-metrics.ts";
-import type { Identity } from "./identity.ts";
-import type { Row } from "./table.ts";
-import type { Sample } from "./text.ts";
+import type { Identity } from "./rows/identity.ts";
+import type { Row } from "./rows/table.ts";
+import type { Sample } from "./rows/text.ts";
 
 /** `seconds`: since the start of the server; waves follow it. */
 export function withFakes(rows: readonly Row[], identity: Identity, seconds: () => number): readonly Row[] {

@@ -12,7 +12,7 @@ import {
   printLabels,
   type Sample,
   type Style,
-} from "./text.ts";
+} from "./rows/text.ts";
 
 /** Canonical floats whatever the dialect's own; labels in the dialect's order. */
 const canonical = (style: Style): Style => ({ ...style, float: printFloat });

@@ -1,5 +1,5 @@
 /** Orders pages from the metrics thread through shared memory: one order at a time, numbered by its turn. */
-import type { Setup } from "./identity.ts";
+import type { Setup } from "./rows/identity.ts";
 
 export const PAGE_FORMATS = ["text", "openmetrics"] as const;
 export type PageFormat = (typeof PAGE_FORMATS)[number];

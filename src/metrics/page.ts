@@ -4,13 +4,13 @@ import type { StepRest } from "../base/step-rest.ts";
 import { withBugs } from "./bugs/rows.ts";
 import { dialectsOf, metricsDialects, type View } from "./dialects.ts";
 import { withFakes } from "./fakes.ts";
-import type { HeldCopies } from "./held.ts";
-import type { Identity } from "./identity.ts";
 import { printOpenMetrics } from "./openmetrics.ts";
 import type { PageFormat } from "./order.ts";
-import { type Collected, type Row, register } from "./table.ts";
-import { Lines, printFamily } from "./text.ts";
-import type { Reads, Watched } from "./watched.ts";
+import type { HeldCopies } from "./rows/held.ts";
+import type { Identity } from "./rows/identity.ts";
+import { type Collected, type Row, register } from "./rows/table.ts";
+import { Lines, printFamily } from "./rows/text.ts";
+import type { Reads, Watched } from "./rows/watched.ts";
 
 /** In Triton's order. */
 const TYPES = ["counter", "gauge", "histogram", "summary"] as const;

@@ -3,8 +3,8 @@
  * little later; and before it answers a scrape itself. Where nothing moves nothing is done.
  */
 import type { Cancel, Clock } from "../base/clock.ts";
-import type { Held } from "./held.ts";
-import { OwnPage, openPage, type Pages } from "./shared.ts";
+import type { Held } from "./rows/held.ts";
+import { OwnPage, openPage, type Pages } from "./rows/shared.ts";
 
 /** At least so long between two, for each four engines: a copy of one takes 10 µs, of 64 engines 0.8 ms. */
 const GAP_US = 1000;

@@ -10,7 +10,6 @@ import { onThreadEnd } from "../base/thread-end.ts";
 import { logUnexpected } from "../base/unexpected.ts";
 import { ADAPTER_NAME_SHOWN } from "../config/adapter-places.ts";
 import { type View, views } from "./dialects.ts";
-import type { Setup } from "./identity.ts";
 import {
   ORDER_TIMES,
   ORDER_WORDS,
@@ -21,6 +20,7 @@ import {
   type RenderedPage,
   type RendererSetup,
 } from "./order.ts";
+import type { Setup } from "./rows/identity.ts";
 
 /** Scrapes that may wait at a time; one more is refused. */
 export const WAITING_MAX = 256;

@@ -8,11 +8,11 @@ import { Elysia } from "elysia";
 import { logUnexpected } from "../base/unexpected.ts";
 import { frontOf } from "../wire/http/front-of.ts";
 import { type Context, HOT } from "../wire/http/sink.ts";
-import { dialectNames } from "./dialect-names.ts";
 import { contentTypeOf, type View } from "./dialects.ts";
-import type { Identity } from "./identity.ts";
 import type { PageFormat } from "./order.ts";
 import { type Renderer, TooManyScrapes } from "./renderer.ts";
+import { dialectNames } from "./rows/dialect-names.ts";
+import type { Identity } from "./rows/identity.ts";
 
 const OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN = "text/plain; version=0.0.4; charset=utf-8";

@@ -4,11 +4,11 @@ import { histogramBounds, LOOP_BOUNDS } from "../config/buckets.ts";
 import type { HttpRoute } from "../config/http-counts.ts";
 import { ROLES } from "../config/roles.ts";
 import type { ServeConfig } from "../config/types.ts";
-import { cacheConfigLabels } from "./cache-config.ts";
 import { refreshesOf } from "./dialects.ts";
-import type { Identity, Setup } from "./identity.ts";
-import { ensembleWidth } from "./triton/ensemble.ts";
-import { tritonIdentity } from "./triton/identity.ts";
+import { ensembleWidth } from "./ensemble/ensemble.ts";
+import { tritonIdentity } from "./ensemble/identity.ts";
+import type { Identity, Setup } from "./rows/identity.ts";
+import { cacheConfigLabels } from "./vllm/cache-config.ts";
 
 /**
  * Identity and shape of one process with all its engines. `startedS`: seconds since 1970; `http`: the routes that are

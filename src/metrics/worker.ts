@@ -5,10 +5,10 @@
 import { lowerPriority } from "../base/low-priority.ts";
 import { StepRest } from "../base/step-rest.ts";
 import { type View, views } from "./dialects.ts";
-import { heldReader } from "./held.ts";
 import { awaitTurn, OrderTime, OrderWord, PAGE_FORMATS, type RenderedPage, type RendererSetup } from "./order.ts";
 import { Encoded, pages } from "./page.ts";
-import { AllPages } from "./shared.ts";
+import { heldReader } from "./rows/held.ts";
+import { AllPages } from "./rows/shared.ts";
 
 declare const self: Worker;
 

@@ -3,8 +3,8 @@ import type { ServeConfig } from "../config/types.ts";
 import type { TruthDropped } from "../engine/interface/types.ts";
 import { stuck } from "../metrics/bugs/stuck.ts";
 import type { View } from "../metrics/dialects.ts";
-import { Held, heldReader, type Source } from "../metrics/held.ts";
 import { pages } from "../metrics/page.ts";
+import { Held, heldReader, type Source } from "../metrics/rows/held.ts";
 import { setupOf } from "../metrics/setup.ts";
 import { HTTP_ROUTES, type Replay } from "./replay.ts";
 

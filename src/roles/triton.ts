@@ -11,7 +11,7 @@ import type { TritonServerConfig } from "../config/triton-server.ts";
 import type { EngineView } from "../engine/interface/types.ts";
 import { findPreset } from "../engine/timing/presets.ts";
 import { seededLogprobs } from "../generation/logprobs.ts";
-import { EVHTP_LIMITS, metricsListener } from "../metrics/triton/listener.ts";
+import { EVHTP_LIMITS, metricsListener } from "../metrics/triton-listener.ts";
 import { isDecoupled } from "../repository/config/model-config.ts";
 import { TRITON_VERSIONS } from "../repository/config/versions.ts";
 import { endsBy } from "../repository/models/draining.ts";

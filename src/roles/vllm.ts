@@ -11,7 +11,7 @@ import { responses } from "../dialects/responses/dialect.ts";
 import { adminRoutes } from "../front/admin-routes.ts";
 import { devRoutes } from "../front/dev-routes.ts";
 import { metrics } from "../metrics/route.ts";
-import { metricsListener } from "../metrics/triton/listener.ts";
+import { metricsListener } from "../metrics/triton-listener.ts";
 import { docsRoutes } from "../openapi/routes.ts";
 import type { HttpServer } from "../wire/http1/server.ts";
 import type { Http2Server } from "../wire/http2/server.ts";

@@ -8,8 +8,8 @@ import { histogramBounds } from "../../src/config/buckets.ts";
 import { HTTP_WIDTH, type HttpRoute, HttpWord, STATUS_CLASSES } from "../../src/config/http-counts.ts";
 import type { ServeConfig } from "../../src/config/types.ts";
 import type { EngineSnapshot, HistogramName, HistogramSnapshot, Snapshot } from "../../src/engine/interface/types.ts";
-import { cacheConfigLabels } from "../../src/metrics/cache-config.ts";
 import { pages } from "../../src/metrics/page.ts";
+import { cacheConfigLabels } from "../../src/metrics/vllm/cache-config.ts";
 import { type ParsedFamily, parseExposition } from "../unit/metrics-parse.ts";
 import { emptyEngine, emptySnapshot, identity } from "../unit/metrics-snapshots.ts";
 

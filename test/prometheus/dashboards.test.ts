@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { dashboards } from "../../scripts/dashboard-panels.ts";
 import { json, path } from "../../scripts/dashboards.ts";
-import { dialectNames } from "../../src/metrics/dialect-names.ts";
+import { dialectNames } from "../../src/metrics/rows/dialect-names.ts";
 import { LIVE_ONLY } from "./asked.ts";
 import { END_S, type Hour, sharedHour } from "./hour.ts";
 import { deploy } from "./prometheus.ts";

@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { dialectNames } from "../../src/metrics/dialect-names.ts";
+import { dialectNames } from "../../src/metrics/rows/dialect-names.ts";
 import type { Results } from "../../src/replay/results.ts";
 import { main } from "../program.ts";
 

@@ -4,7 +4,7 @@ import { seeded } from "../../src/base/random.ts";
 import type { Scrape } from "../../src/check/index.ts";
 import type { BugName, FixName, ServeConfig } from "../../src/config/types.ts";
 import { engineConfig } from "../../src/library/options.ts";
-import { Ensemble } from "../../src/metrics/triton/ensemble.ts";
+import { Ensemble } from "../../src/metrics/ensemble/ensemble.ts";
 import type { TracedClientOptions } from "../../src/replay/clients.ts";
 import { ReplayPages } from "../../src/replay/page.ts";
 import { type Counts, Replay } from "../../src/replay/replay.ts";

@@ -7,8 +7,8 @@ import { BUG_NAMES } from "../../src/config/types.ts";
 import { withBugs } from "../../src/metrics/bugs/rows.ts";
 import { stuck } from "../../src/metrics/bugs/stuck.ts";
 import { bugs } from "../../src/metrics/bugs/table.ts";
-import { dialectNames } from "../../src/metrics/dialect-names.ts";
 import { metricsDialects } from "../../src/metrics/dialects.ts";
+import { dialectNames } from "../../src/metrics/rows/dialect-names.ts";
 import { emptySnapshot, identity } from "./metrics-snapshots.ts";
 
 const docs = readFileSync(new URL("../../docs/bug-modes.md", import.meta.url), "utf8");

@@ -2,8 +2,8 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import type { SnapshotView } from "../../src/engine/interface/types.ts";
-import { Held, heldReader } from "../../src/metrics/held.ts";
-import type { Refresh } from "../../src/metrics/table.ts";
+import { Held, heldReader } from "../../src/metrics/rows/held.ts";
+import type { Refresh } from "../../src/metrics/rows/table.ts";
 import { emptyEngine, emptySnapshot, setup } from "./metrics-snapshots.ts";
 
 const refreshes: readonly Refresh[] = ["now", "step", { everyMs: 100 }, { everyMs: 250 }];

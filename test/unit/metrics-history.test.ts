@@ -5,8 +5,8 @@
 import { expect, test } from "bun:test";
 import { CURRENT, type MetricsProfile, PROFILES, profileName, showsHidden } from "../../src/config/metrics-profiles.ts";
 import { pages } from "../../src/metrics/page.ts";
-import type { Row } from "../../src/metrics/table.ts";
-import { vllmAt } from "../../src/metrics/vllm-history.ts";
+import type { Row } from "../../src/metrics/rows/table.ts";
+import { vllmAt } from "../../src/metrics/vllm/vllm-history.ts";
 import { parseExposition } from "./metrics-parse.ts";
 import { emptyEngine, emptyHistogram, emptySnapshot, identity } from "./metrics-snapshots.ts";
 

@@ -2,10 +2,10 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { Registry } from "prom-client";
-import { Layout } from "../../src/metrics/flat.ts";
 import { pages } from "../../src/metrics/page.ts";
-import { counter, gauge, type Refresh, register } from "../../src/metrics/table.ts";
-import { python } from "../../src/metrics/text.ts";
+import { Layout } from "../../src/metrics/rows/flat.ts";
+import { counter, gauge, type Refresh, register } from "../../src/metrics/rows/table.ts";
+import { python } from "../../src/metrics/rows/text.ts";
 import { times } from "../size.ts";
 import { type ParsedFamily, parseExposition } from "./metrics-parse.ts";
 import { anySnapshot, emptyEngine, emptySnapshot, identity, shapeOf } from "./metrics-snapshots.ts";

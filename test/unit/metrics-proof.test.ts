@@ -2,8 +2,8 @@
 import { expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { dialectNames } from "../../src/metrics/dialect-names.ts";
 import { metricsDialects } from "../../src/metrics/dialects.ts";
+import { dialectNames } from "../../src/metrics/rows/dialect-names.ts";
 import { identity } from "./metrics-snapshots.ts";
 
 const root = join(import.meta.dir, "../..");

@@ -1,5 +1,5 @@
 /** A thread that writes a page without rest: every number of a copy is the number of the write. */
-import { SharedPage } from "../../src/metrics/shared-page.ts";
+import { SharedPage } from "../../src/metrics/rows/shared-page.ts";
 
 declare const self: Worker;
 

@@ -8,12 +8,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { metricsDialects } from "../../src/metrics/dialects.ts";
-import { Layout } from "../../src/metrics/flat.ts";
-import { heldLength } from "../../src/metrics/held.ts";
-import { kindsOf, NumberKind } from "../../src/metrics/kinds.ts";
 import { pages as textOf } from "../../src/metrics/page.ts";
-import { AllPages, OwnPage, type Pages, pageLength, retire } from "../../src/metrics/shared.ts";
-import { createPage, emptyPage, SharedPage } from "../../src/metrics/shared-page.ts";
+import { Layout } from "../../src/metrics/rows/flat.ts";
+import { heldLength } from "../../src/metrics/rows/held.ts";
+import { kindsOf, NumberKind } from "../../src/metrics/rows/kinds.ts";
+import { AllPages, OwnPage, type Pages, pageLength, retire } from "../../src/metrics/rows/shared.ts";
+import { createPage, emptyPage, SharedPage } from "../../src/metrics/rows/shared-page.ts";
 import { times } from "../size.ts";
 import { emptySnapshot, identity, setup } from "./metrics-snapshots.ts";
 

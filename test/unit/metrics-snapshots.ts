@@ -17,9 +17,9 @@ import {
 import type { EngineSnapshot, HistogramName, HistogramSnapshot, Snapshot } from "../../src/engine/interface/types.ts";
 import { DEFAULT_PRESET } from "../../src/engine/timing/presets.ts";
 import { refreshesOf } from "../../src/metrics/dialects.ts";
-import { Layout, type Shape } from "../../src/metrics/flat.ts";
-import type { Identity, Setup } from "../../src/metrics/identity.ts";
-import { tritonIdentity } from "../../src/metrics/triton/identity.ts";
+import { tritonIdentity } from "../../src/metrics/ensemble/identity.ts";
+import { Layout, type Shape } from "../../src/metrics/rows/flat.ts";
+import type { Identity, Setup } from "../../src/metrics/rows/identity.ts";
 
 /** What Triton's side of an identity is made from. */
 /** Where nothing is said. */

@@ -8,7 +8,7 @@ import {
   python,
   pythonRepr,
   type Sample,
-} from "../../src/metrics/text.ts";
+} from "../../src/metrics/rows/text.ts";
 
 /** What Python 3.11 and prometheus_client 0.26 give: `floatToGoString(x)`, then `repr(x)` where that differs. */
 const KNOWN: readonly (readonly [value: number, exposition: string, repr?: string])[] = [

@@ -1,8 +1,8 @@
 /** What moves only with Triton's polling: values of the host, of the GPUs, of pinned memory. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { ensembleWidth } from "../../src/metrics/triton/ensemble.ts";
-import { MeterField } from "../../src/metrics/triton/model-numbers.ts";
+import { ensembleWidth } from "../../src/metrics/ensemble/ensemble.ts";
+import { MeterField } from "../../src/metrics/ensemble/model-numbers.ts";
 import { Poller } from "../../src/metrics/triton/poll.ts";
 import { tritonRows } from "../../src/metrics/triton/table.ts";
 import { emptyEngine, emptySnapshot, identity } from "./metrics-snapshots.ts";

@@ -1,7 +1,7 @@
 /** Are the quantiles of Triton's summaries those of prometheus-cpp 1.0.1, and do they forget as its window does? */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { Quantiles, type QuantileTarget } from "../../src/metrics/triton/quantiles.ts";
+import { Quantiles, type QuantileTarget } from "../../src/metrics/ensemble/quantiles.ts";
 
 const DEFAULT: readonly QuantileTarget[] = [
   { quantile: 0.5, error: 0.05 },

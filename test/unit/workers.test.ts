@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Clock, WallClock } from "../../src/base/clock.ts";
-import { OwnPage, openPage } from "../../src/metrics/shared.ts";
+import { OwnPage, openPage } from "../../src/metrics/rows/shared.ts";
 import type { DiedLine } from "../../src/truth/schema.ts";
 import { closeDead, fileOfWorker } from "../../src/truth/worker-file.ts";
 import { Ledger } from "../../src/workers/ledger.ts";

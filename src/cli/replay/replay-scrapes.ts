@@ -1,6 +1,6 @@
 /** `replay --openmetrics`: which pages are scraped, what a scraper calls them, and where its history goes. */
 import type { ServeConfig } from "../../config/types.ts";
-import { dialectNames, type MetricsDialectName } from "../../metrics/dialect-names.ts";
+import { dialectNames, type MetricsDialectName } from "../../metrics/rows/dialect-names.ts";
 import { one } from "../../options/option.ts";
 import { History } from "../../replay/history.ts";
 import type { ReplayPages } from "../../replay/page.ts";

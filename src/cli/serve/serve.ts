@@ -49,7 +49,7 @@ export async function runServe(argv: readonly string[], platform: string = proce
   if (ignored.length > 0) warn(`ignored, they mean nothing here: ${ignored.join(" ")}`);
   warnOfFileLimit(config);
   if (config.bugs.length > 0) {
-    const { whyNotShown } = await import("../../metrics/bugs/shown.ts");
+    const { whyNotShown } = await import("../../metrics/shown-bugs.ts");
     const why = whyNotShown(config);
     if (why) return refuse(why);
     warn(`wrong on purpose: --bug ${config.bugs.join(" ")} (docs/bug-modes.md)`);

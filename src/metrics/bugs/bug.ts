@@ -4,7 +4,7 @@
  */
 import type { ServeConfig } from "../../config/types.ts";
 import type { EngineSnapshot } from "../../engine/interface/types.ts";
-import type { Row } from "../table.ts";
+import type { Row } from "../rows/table.ts";
 
 /** What finding it takes, beside `understudy check` and the page: the words of docs/bug-modes.md. */
 export type Takes = "one scrape" | "two scrapes" | "rest" | "clean, rest";

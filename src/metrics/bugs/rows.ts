@@ -1,6 +1,6 @@
 /** How does a table look with bug modes on? Their families' rows are replaced; without one it is the same table. */
-import type { Identity } from "../identity.ts";
-import type { Row } from "../table.ts";
+import type { Identity } from "../rows/identity.ts";
+import type { Row } from "../rows/table.ts";
 import { bugs } from "./table.ts";
 
 export function withBugs(rows: readonly Row[], identity: Identity): readonly Row[] {

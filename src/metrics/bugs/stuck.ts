@@ -4,7 +4,7 @@
  */
 import type { BugName } from "../../config/types.ts";
 import type { EngineView } from "../../engine/interface/types.ts";
-import type { Source } from "../held.ts";
+import type { Source } from "../rows/held.ts";
 import type { Sticks } from "./bug.ts";
 import { bugs } from "./table.ts";
 

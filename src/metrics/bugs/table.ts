@@ -1,10 +1,10 @@
 /** Which bug modes are there? One row each; `understudy serve --bug NAME` turns it on, test/bugmodes/ shows that it is found. */
 import type { BugName, ServeConfig } from "../../config/types.ts";
 import type { EngineSnapshot, Snapshot } from "../../engine/interface/types.ts";
-import type { Identity } from "../identity.ts";
-import type { Row } from "../table.ts";
-import type { Sample } from "../text.ts";
-import { FAILURE_REASONS, ModelWord } from "../triton/model-numbers.ts";
+import { FAILURE_REASONS, ModelWord } from "../ensemble/model-numbers.ts";
+import type { Identity } from "../rows/identity.ts";
+import type { Row } from "../rows/table.ts";
+import type { Sample } from "../rows/text.ts";
 import { sumOf } from "../triton/table.ts";
 import type { Bug } from "./bug.ts";
 

@@ -5,8 +5,8 @@
  */
 import { readFileSync } from "node:fs";
 import type { Snapshot } from "../../engine/interface/types.ts";
-import type { TritonIdentity } from "./identity.ts";
-import { MeterField } from "./model-numbers.ts";
+import type { TritonIdentity } from "../ensemble/identity.ts";
+import { MeterField } from "../ensemble/model-numbers.ts";
 
 export interface Host {
   readonly cpuUtilization: number;

@@ -2,7 +2,7 @@
  * How does a Triton server print? prometheus-cpp 1.0.1 `text_serializer.cc`: labels by name with `le` and `quantile` last,
  * numbers as C's `%.16g`, `Nan`.
  */
-import type { Labels, Style } from "../text.ts";
+import type { Labels, Style } from "../rows/text.ts";
 
 const DIGITS = 16;
 const LAST = ["le", "quantile"];

@@ -4,7 +4,16 @@
  * response cache: no model here has one.
  */
 import type { Snapshot } from "../../engine/interface/types.ts";
-import type { Identity } from "../identity.ts";
+import type { GpuIdentity, ModelIdentity } from "../ensemble/identity.ts";
+import {
+  FAILURE_REASONS,
+  FIRST_RESPONSE_MS,
+  MeterField,
+  ModelWord,
+  modelWidth,
+  SPANS,
+} from "../ensemble/model-numbers.ts";
+import type { Identity } from "../rows/identity.ts";
 import {
   counter,
   gauge,
@@ -14,11 +23,9 @@ import {
   type Series,
   type SummarySnapshot,
   summary,
-} from "../table.ts";
-import type { Labels, Sample } from "../text.ts";
+} from "../rows/table.ts";
+import type { Labels, Sample } from "../rows/text.ts";
 import { HELP, PINNED_BYTES } from "./help.ts";
-import type { GpuIdentity, ModelIdentity } from "./identity.ts";
-import { FAILURE_REASONS, FIRST_RESPONSE_MS, MeterField, ModelWord, modelWidth, SPANS } from "./model-numbers.ts";
 import { type EnginePoll, type Host, type Polled, poll } from "./poll.ts";
 
 const BY_REQUESTS: Proof = { moves: "test/conformance/triton-metrics.test.ts" };

@@ -4,9 +4,9 @@
  * stand for TensorRT-LLM's; which for which is said in docs/triton-metrics.md.
  */
 import type { EngineSnapshot } from "../../engine/interface/types.ts";
-import type { Identity } from "../identity.ts";
-import { counter, gauge, type Proof, type Read, type Row } from "../table.ts";
-import { MeterField, ModelWord, TOKENS } from "./model-numbers.ts";
+import { MeterField, ModelWord, TOKENS } from "../ensemble/model-numbers.ts";
+import type { Identity } from "../rows/identity.ts";
+import { counter, gauge, type Proof, type Read, type Row } from "../rows/table.ts";
 import { labelsOf, modelHistogram } from "./table.ts";
 
 /** `stats_check_period_ms`. */

@@ -1,5 +1,5 @@
 /** What came of a replay of a repository's model? Plain numbers, which the table and `--json` show. */
-import { FAILURE_REASONS, type Reason, SPANS } from "../../metrics/triton/model-numbers.ts";
+import { FAILURE_REASONS, type Reason, SPANS } from "../../metrics/ensemble/model-numbers.ts";
 import type { TritonServer } from "../../triton/server/server.ts";
 import type { ModelStatistics } from "../../triton/server/statistics.ts";
 import type { TritonReplay } from "./replay.ts";

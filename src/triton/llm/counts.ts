@@ -4,7 +4,7 @@
  */
 import { BucketCounts } from "../../engine/interface/bucket-counts.ts";
 import { type Lane, TIMES_KEPT } from "../../engine/interface/lanes.ts";
-import { TOKENS } from "../../metrics/triton/model-numbers.ts";
+import { TOKENS } from "../../metrics/ensemble/model-numbers.ts";
 import type { ModelHost } from "../../repository/behaviours/behaviour.ts";
 import type { ModelConfig } from "../../repository/config/model-config.ts";
 

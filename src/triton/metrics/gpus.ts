@@ -3,7 +3,7 @@
  * which it computed, as on `/metrics/triton` of other roles (docs/triton-metrics.md).
  */
 import { wattsOf } from "../../config/gpus.ts";
-import type { Sample } from "../../metrics/text.ts";
+import type { Sample } from "../../metrics/rows/text.ts";
 import { HELP } from "../../metrics/triton/help.ts";
 import { uuidOf } from "../../metrics/triton/table.ts";
 

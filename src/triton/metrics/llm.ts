@@ -3,9 +3,9 @@
  * come printed, since its numbers are held and printed elsewhere (`metrics/triton/trtllm.ts`).
  */
 import type { HistogramView, LoopView } from "../../engine/interface/types.ts";
-import type { Labels, Sample } from "../../metrics/text.ts";
+import type { Labels, Sample } from "../../metrics/rows/text.ts";
 import { histogramSamples } from "../../metrics/triton/table.ts";
-import { LATENESS } from "../../metrics/understudy.ts";
+import { LATENESS } from "../../metrics/vllm/understudy.ts";
 import type { LlmCounts, TrtllmCounts, VllmCounts } from "../llm/counts.ts";
 
 export interface ShownModel {

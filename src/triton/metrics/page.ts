@@ -5,12 +5,12 @@
 
 import type { TritonMetricsConfig } from "../../config/triton-metrics.ts";
 import type { LoopView } from "../../engine/interface/types.ts";
-import { type Labels, printFamily, type Sample } from "../../metrics/text.ts";
+import { FAILURE_REASONS, SPANS } from "../../metrics/ensemble/model-numbers.ts";
+import { type Labels, printFamily, type Sample } from "../../metrics/rows/text.ts";
 import { HELP } from "../../metrics/triton/help.ts";
-import { FAILURE_REASONS, SPANS } from "../../metrics/triton/model-numbers.ts";
 import { prometheusCpp } from "../../metrics/triton/style.ts";
 import { histogramSamples, uuidOf } from "../../metrics/triton/table.ts";
-import { LOG_LINES_DROPPED } from "../../metrics/understudy.ts";
+import { LOG_LINES_DROPPED } from "../../metrics/vllm/understudy.ts";
 import type { LlmCounts } from "../llm/counts.ts";
 import type { CacheCounts } from "../server/cache.ts";
 import type { CountedModel } from "../server/counted.ts";

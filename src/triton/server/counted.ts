@@ -3,7 +3,7 @@
  * while a model with these is there, so through a load that replaces one; failures outlive the last of them, also those of
  * each GPU: `MetricModelReporter::Create` (2026).
  */
-import type { QuantileTarget } from "../../metrics/triton/quantiles.ts";
+import type { QuantileTarget } from "../../metrics/ensemble/quantiles.ts";
 import { gpusOf, isCached, type ModelConfig } from "../../repository/config/model-config.ts";
 import type { FoundModel } from "../../repository/models/repository.ts";
 import { type FailureCounts, firstResponseMs, ModelReporter, noFailures } from "./reporter.ts";

@@ -1,5 +1,5 @@
 /** What do server and models tell of themselves? The same over HTTP and gRPC, as JSON has it. */
-import { SPANS } from "../../metrics/triton/model-numbers.ts";
+import { SPANS } from "../../metrics/ensemble/model-numbers.ts";
 import { maxBatchSize, type TensorConfig } from "../../repository/config/model-config.ts";
 import type { VersionNumber } from "../../repository/models/table.ts";
 import { datatypeOf } from "../../repository/tensors/datatypes.ts";

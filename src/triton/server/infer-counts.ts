@@ -2,7 +2,7 @@
  * What is counted of a model's requests both for its statistics and for the metrics page? The two differ in when they begin.
  * Times are whole microseconds.
  */
-import { SPANS } from "../../metrics/triton/model-numbers.ts";
+import { SPANS } from "../../metrics/ensemble/model-numbers.ts";
 
 export interface CountedTime {
   count: number;

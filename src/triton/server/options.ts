@@ -3,7 +3,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { EventLoopTurns } from "../../base/pieces.ts";
 import type { TritonServerConfig } from "../../config/triton-server.ts";
-import type { QuantileTarget } from "../../metrics/triton/quantiles.ts";
+import type { QuantileTarget } from "../../metrics/ensemble/quantiles.ts";
 import type { DeviceMemoryOptions } from "../../repository/devices/device-memory.ts";
 import type { LoadAround } from "./load.ts";
 

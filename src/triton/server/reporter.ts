@@ -2,8 +2,8 @@
  * What does the metrics page show of one version of a model under one set of labels? `metric_model_reporter.cc` (2026); what
  * each event moves: docs/triton.md. Times are whole microseconds.
  */
-import { FAILURE_REASONS, FIRST_RESPONSE_MS, type Reason, SPANS } from "../../metrics/triton/model-numbers.ts";
-import { Quantiles, type QuantileTarget } from "../../metrics/triton/quantiles.ts";
+import { FAILURE_REASONS, FIRST_RESPONSE_MS, type Reason, SPANS } from "../../metrics/ensemble/model-numbers.ts";
+import { Quantiles, type QuantileTarget } from "../../metrics/ensemble/quantiles.ts";
 import type { ModelConfig } from "../../repository/config/model-config.ts";
 import { InferCounts, type RequestSpans } from "./infer-counts.ts";
 

@@ -2,7 +2,7 @@
  * What does `/v2/models/NAME/stats` tell of one load of a version? `infer_stats.cc` (2026). What it is told goes to what the
  * metrics page shows, too, which may be older than the load. Times are whole microseconds.
  */
-import type { Reason } from "../../metrics/triton/model-numbers.ts";
+import type { Reason } from "../../metrics/ensemble/model-numbers.ts";
 import { type ComputeTimes, InferCounts, noTime, type RequestSpans } from "./infer-counts.ts";
 import type { ModelReporter } from "./reporter.ts";
 

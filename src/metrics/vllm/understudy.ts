@@ -1,8 +1,17 @@
 /** What do we say about ourselves? Every request exactly once, and how punctual the loop is. */
-import { FAULT_IDS } from "../config/faults.ts";
-import { OUTCOMES, TRUTH_NAMES } from "../engine/interface/numbers.ts";
-import type { FrontSnapshot, HistogramSnapshot, LoopSnapshot } from "../engine/interface/types.ts";
-import { counter, type EngineNumber, gauge, histogram, type Proof, pickedFrom, type Read, type Row } from "./table.ts";
+import { FAULT_IDS } from "../../config/faults.ts";
+import { OUTCOMES, TRUTH_NAMES } from "../../engine/interface/numbers.ts";
+import type { FrontSnapshot, HistogramSnapshot, LoopSnapshot } from "../../engine/interface/types.ts";
+import {
+  counter,
+  type EngineNumber,
+  gauge,
+  histogram,
+  type Proof,
+  pickedFrom,
+  type Read,
+  type Row,
+} from "../rows/table.ts";
 
 type Keys<T, V> = { [K in keyof T]: T[K] extends V ? K : never }[keyof T];
 

@@ -3,8 +3,8 @@
  * fixed for a configuration: writing allocates nothing, and whoever has the shape can read it. Bounds of histograms are
  * part of the shape, not of the numbers.
  */
-import { FAULT_IDS } from "../config/faults.ts";
-import { ALL_SECONDS, HTTP_WIDTH } from "../config/http-counts.ts";
+import { FAULT_IDS } from "../../config/faults.ts";
+import { ALL_SECONDS, HTTP_WIDTH } from "../../config/http-counts.ts";
 import {
   ADAPTER_NAMES,
   ENGINE_NAMES,
@@ -15,7 +15,7 @@ import {
   OUTCOMES,
   TOOL_LOOKS,
   TRUTH_NAMES,
-} from "../engine/interface/numbers.ts";
+} from "../../engine/interface/numbers.ts";
 import type {
   EngineSnapshot,
   EngineView,
@@ -24,7 +24,7 @@ import type {
   HistogramView,
   Snapshot,
   SnapshotView,
-} from "../engine/interface/types.ts";
+} from "../../engine/interface/types.ts";
 
 /** What a process has to show: constant while it runs, plain data so that it can be posted. */
 export interface Shape {

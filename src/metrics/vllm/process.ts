@@ -4,8 +4,8 @@
  * prints: it is of the same process.
  */
 import { readdirSync, readFileSync, statSync } from "node:fs";
-import { openFileLimit } from "../base/descriptors.ts";
-import { counter, gauge, type Proof, type Row } from "./table.ts";
+import { openFileLimit } from "../../base/descriptors.ts";
+import { counter, gauge, type Proof, type Row } from "../rows/table.ts";
 
 /** Clock ticks and page size of Linux on all machines that Bun runs on. */
 const TICKS_PER_SECOND = 100;

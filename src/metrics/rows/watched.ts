@@ -5,7 +5,7 @@
  * compiled): the processor's caches hold other work by then, so what is not done saves most. Neither the thread's priority
  * nor its kind of heap changed that.
  */
-import type { Snapshot } from "../engine/interface/types.ts";
+import type { Snapshot } from "../../engine/interface/types.ts";
 import { Layout, type Shape } from "./flat.ts";
 
 /** What somebody has read of the copies: cells, some perhaps more than once. */

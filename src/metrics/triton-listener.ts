@@ -3,14 +3,14 @@
  * for any other method, as tritonserver 2.51 (`http_server.cc`, `HTTPMetricsServer`), in the bytes of its library.
  */
 import { Elysia } from "elysia";
-import { logUnexpected } from "../../base/unexpected.ts";
-import type { FrontLimits } from "../../config/front-limits.ts";
-import { FRONT_LIMITS } from "../../config/front-limits.ts";
-import { frontOf } from "../../wire/http/front-of.ts";
-import type { Context } from "../../wire/http/sink.ts";
-import { evhtp } from "../../wire/http1/evhtp.ts";
-import { HttpServer, type ListenOptions } from "../../wire/http1/server.ts";
-import { TooManyScrapes } from "../renderer.ts";
+import { logUnexpected } from "../base/unexpected.ts";
+import type { FrontLimits } from "../config/front-limits.ts";
+import { FRONT_LIMITS } from "../config/front-limits.ts";
+import { frontOf } from "../wire/http/front-of.ts";
+import type { Context } from "../wire/http/sink.ts";
+import { evhtp } from "../wire/http1/evhtp.ts";
+import { HttpServer, type ListenOptions } from "../wire/http1/server.ts";
+import { TooManyScrapes } from "./renderer.ts";
 
 const TYPE = { "Content-Type": "text/plain; charset=utf-8" };
 const PLAIN = { "Content-Type": "text/plain" };

@@ -3,7 +3,7 @@
  * added to what the processes before it at this place left. Whoever answers a scrape adds the pages up and asks nobody.
  * When a process is gone its counters stay in the page, its gauges become 0; the next one begins on top of them.
  */
-import type { Snapshot } from "../engine/interface/types.ts";
+import type { Snapshot } from "../../engine/interface/types.ts";
 import { Layout, type Shape } from "./flat.ts";
 import { kindsOf, NumberKind, restartsOf } from "./kinds.ts";
 import { SharedPage } from "./shared-page.ts";

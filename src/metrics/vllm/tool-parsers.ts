@@ -1,6 +1,6 @@
 /** What does vLLM count of its parsers of tool calls (0.33, `parser/metrics.py`)? Shown with `--tool-call-parser` alone. */
-import { PARSED_APIS, PARSED_HOW, toolLook } from "../engine/interface/numbers.ts";
-import { counter, type Row, withCreated } from "./table.ts";
+import { PARSED_APIS, PARSED_HOW, toolLook } from "../../engine/interface/numbers.ts";
+import { counter, type Row, withCreated } from "../rows/table.ts";
 
 /** In the order of the series, each with what it shows; vLLM's third type of request is never counted here. */
 const SERIES = PARSED_HOW.flatMap((how) =>

@@ -1,6 +1,6 @@
 /** Which labels does `vllm:cache_config_info` carry? One per field of vLLM 0.33's `config/cache.py`, as Python text. */
-import type { ServeConfig } from "../config/types.ts";
-import { type Labels, pythonRepr } from "./text.ts";
+import type { ServeConfig } from "../../config/types.ts";
+import { type Labels, pythonRepr } from "../rows/text.ts";
 
 const DEFAULT_BLOCK_SIZE = 16;
 const bool = (value: boolean) => (value ? "True" : "False");

@@ -3,8 +3,8 @@
  * the registry asks each row for its samples at the scrape.
  */
 import type { Metric, Registry } from "prom-client";
-import type { ENGINE_NAMES } from "../engine/interface/numbers.ts";
-import type { EngineSnapshot, HistogramSnapshot, Snapshot } from "../engine/interface/types.ts";
+import type { ENGINE_NAMES } from "../../engine/interface/numbers.ts";
+import type { EngineSnapshot, HistogramSnapshot, Snapshot } from "../../engine/interface/types.ts";
 import type { Identity } from "./identity.ts";
 import { areEqual, type Family, type Labels, type Sample, type Style } from "./text.ts";
 

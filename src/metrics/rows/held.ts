@@ -3,7 +3,7 @@
  * else. `now` and `step` are written when they are wanted (the engine keeps what its last update left); a copy of
  * `every` so many milliseconds is written when its period is over, before anything moves after it.
  */
-import type { Snapshot, SnapshotView } from "../engine/interface/types.ts";
+import type { Snapshot, SnapshotView } from "../../engine/interface/types.ts";
 import { Layout, type Shape } from "./flat.ts";
 import type { Refresh } from "./table.ts";
 import { Watched } from "./watched.ts";

@@ -2,9 +2,9 @@
  * What did vLLM 0.6 and 0.7 show? Their engine was another one (v0, `engine/metrics.py`): no engine label, shorter buckets,
  * and families of things that no longer exist, constant here.
  */
-import type { MetricsProfile } from "../config/metrics-profiles.ts";
-import type { HistogramName, HistogramSnapshot, Snapshot } from "../engine/interface/types.ts";
-import type { Identity } from "./identity.ts";
+import type { MetricsProfile } from "../../config/metrics-profiles.ts";
+import type { HistogramName, HistogramSnapshot, Snapshot } from "../../engine/interface/types.ts";
+import type { Identity } from "../rows/identity.ts";
 import {
   counter,
   type EngineNumber,
@@ -14,7 +14,7 @@ import {
   pickedFrom,
   type Row,
   withCreated,
-} from "./table.ts";
+} from "../rows/table.ts";
 import { vllmRows } from "./vllm.ts";
 
 const IN_HISTORY: Proof = { moves: "test/unit/metrics-history.test.ts" };

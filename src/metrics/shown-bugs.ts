@@ -1,9 +1,9 @@
 /** Can the bug modes of a configuration show at all? */
-import type { ServeConfig } from "../../config/types.ts";
-import { dialectNames } from "../dialect-names.ts";
-import { metricsDialects } from "../dialects.ts";
-import { setupOf } from "../setup.ts";
-import { bugs } from "./table.ts";
+import type { ServeConfig } from "../config/types.ts";
+import { bugs } from "./bugs/table.ts";
+import { metricsDialects } from "./dialects.ts";
+import { dialectNames } from "./rows/dialect-names.ts";
+import { setupOf } from "./setup.ts";
 
 /** One line on the first that cannot. */
 export function whyNotShown(config: ServeConfig): string | undefined {

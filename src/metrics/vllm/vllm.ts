@@ -3,8 +3,8 @@
  * Rows that stay constant here are constant in a vLLM without that feature too (no KV connector, text model, no
  * `--enable-mfu-metrics`, no queue limit).
  */
-import { type EngineSnapshot, Finish, type HistogramName } from "../engine/interface/types.ts";
-import type { Identity } from "./identity.ts";
+import { type EngineSnapshot, Finish, type HistogramName } from "../../engine/interface/types.ts";
+import type { Identity } from "../rows/identity.ts";
 import {
   counter,
   type EngineNumber,
@@ -15,7 +15,7 @@ import {
   type Read,
   type Row,
   withCreated,
-} from "./table.ts";
+} from "../rows/table.ts";
 
 /** Each engine's number under vLLM's two labels. */
 export const each =
