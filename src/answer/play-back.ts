@@ -2,7 +2,7 @@
 
 import type { Outcome } from "../engine/interface/types.ts";
 import type { Context, Http } from "../front/http.ts";
-import type { Backend } from "../front/kernel/backend.ts";
+import type { Backend } from "../kernel/backend.ts";
 import { isStreamed, type Recording } from "../text/canned/fixtures/recording.ts";
 import type { EventSink, SinkEvents } from "../wire/http/sink.ts";
 

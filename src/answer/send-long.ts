@@ -2,8 +2,8 @@
 
 import { inTurns } from "../base/pieces.ts";
 import type { Context, Http } from "../front/http.ts";
-import type { Backend } from "../front/kernel/backend.ts";
 import { Gate, sendParts } from "../front/send-parts.ts";
+import type { Backend } from "../kernel/backend.ts";
 import type { LongBody } from "./long-body.ts";
 
 /** null: the client left before its head was sent. */

@@ -4,11 +4,11 @@
  */
 import { timingSafeEqual } from "node:crypto";
 import { jsonObjectIn } from "../config/json-object.ts";
+import type { AdminOptions } from "../kernel/live-settings.ts";
 import { badRequest, unauthorized } from "../python/errors.ts";
 import { routes } from "../wire/http/routes.ts";
 import type { OpenAiOptions } from "./front.ts";
 import { type Context, digest, Http } from "./http.ts";
-import type { AdminOptions } from "./live-settings.ts";
 
 const PATH = "/admin/config";
 /** The paths and their methods, so that other methods there get 405. */

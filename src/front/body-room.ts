@@ -4,7 +4,7 @@
  * for a second; from then on, while others wait, for as much as has come, and the rest of it waits behind them.
  */
 import type { ServeConfig } from "../config/types.ts";
-import type { Backend } from "./kernel/backend.ts";
+import type { Backend } from "../kernel/backend.ts";
 
 /** So long nobody else has what is still to come of a body. */
 const ALONE_US = 1_000_000;

@@ -4,11 +4,11 @@
  * they are unknown paths. They need no API key.
  */
 
+import type { EngineControl } from "../kernel/engine-control.ts";
 import { bool, int, literal } from "../python/types.ts";
 import { routes } from "../wire/http/routes.ts";
 import type { OpenAiOptions } from "./front.ts";
 import { type Context, Http } from "./http.ts";
-import type { EngineControl } from "./kernel/engine-control.ts";
 import { Query } from "./query.ts";
 
 const mode = literal("abort", "wait", "keep");

@@ -2,6 +2,9 @@
 import { STATUS_CODES } from "node:http";
 import type { Ids } from "../base/random.ts";
 import type { ServeConfig } from "../config/types.ts";
+import type { Accounting } from "../kernel/accounting.ts";
+import type { Backend } from "../kernel/backend.ts";
+import type { Witness } from "../kernel/witness.ts";
 import type { AnswerTables } from "../text/answers/answers.ts";
 import type { NaturalLength } from "../text/answers/output-lengths.ts";
 import type { AnswerDataset } from "../text/canned/dataset/dataset.ts";
@@ -12,10 +15,7 @@ import type { Plays } from "../text/canned/script.ts";
 import type { RenderChat } from "../text/tokens/chat-template.ts";
 import type { Encoder, ModelTemplate, Vocabulary } from "../text/tokens/types.ts";
 import type { FaultWitness } from "../wire/http/sink.ts";
-import type { Accounting } from "./accounting.ts";
-import type { Backend } from "./kernel/backend.ts";
 import type { LogprobSource } from "./kernel/logprob-source.ts";
-import type { Witness } from "./kernel/witness.ts";
 
 /** Counts every HTTP request as vLLM's middleware does. */
 export interface HttpAccounting {

@@ -4,10 +4,10 @@
  */
 import type { WireConfig } from "../config/types.ts";
 import type { Finish, Receiver, Submission, TimelineFacts } from "../engine/interface/types.ts";
+import type { Accounting } from "../kernel/accounting.ts";
+import type { Backend } from "../kernel/backend.ts";
 import { engineBusy, prefillBacklog } from "../python/errors.ts";
 import type { ErrorAnswer } from "../python/request.ts";
-import type { Accounting } from "./accounting.ts";
-import type { Backend } from "./kernel/backend.ts";
 import { ReceiverBefore } from "./receiver-before.ts";
 
 export class Queue {

@@ -1,8 +1,8 @@
 /** How does an answer of megabytes reach its client? Part by part, as it is taken, with turns of the event loop between. */
 
 import { turn } from "../base/pieces.ts";
+import type { Backend } from "../kernel/backend.ts";
 import type { PartSink } from "../wire/http/sink.ts";
-import type { Backend } from "./kernel/backend.ts";
 
 /** Waits for a client that does not keep up. */
 export class Gate {

@@ -1,7 +1,7 @@
 /** How is each request counted once, whatever becomes of it? */
 import type { Outcome } from "../engine/interface/types.ts";
+import type { Accounting } from "../kernel/accounting.ts";
 import type { Deadlines, Expiring } from "../wire/http/deadlines.ts";
-import type { Accounting } from "./accounting.ts";
 import type { HttpVisit } from "./front.ts";
 
 /** Who counts what becomes of a request; the first call decides. */

@@ -1,8 +1,8 @@
 /** What do all answers of one server share? Its vocabulary, its parsers, what it says of itself. Types only. */
 import type { ReasoningField } from "../config/parsers.ts";
 import type { ToolHabits } from "../config/tool-habits.ts";
-import type { Accounting } from "../front/accounting.ts";
 import type { LogprobSource } from "../front/kernel/logprob-source.ts";
+import type { Accounting } from "../kernel/accounting.ts";
 import type { ReasoningSetup } from "../parsers/reasoning.ts";
 import type { ToolParserKind } from "../parsers/tool-parsers.ts";
 import type { ErrorAnswer } from "../python/request.ts";

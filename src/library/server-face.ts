@@ -4,7 +4,7 @@ import type { ServerOptions } from "./option-types.ts";
 import { createServer } from "./server-child.ts";
 import { type TestWithServer, withServerOf } from "./with-server.ts";
 
-export type { ClientGeneration, ClientRequest } from "../front/client-request.ts";
+export type { ClientGeneration, ClientRequest } from "../kernel/client-request.ts";
 export type {
   AnswerCall,
   AnswerError,

@@ -4,7 +4,7 @@ import { epochSeconds, epochUsOf } from "../base/clock.ts";
 import { logUnexpected } from "../base/unexpected.ts";
 import { refusalOf } from "../cli/serve/serve.ts";
 import type { EngineSnapshot } from "../engine/interface/types.ts";
-import { RequestHistory } from "../front/request-history.ts";
+import { RequestHistory } from "../kernel/request-history.ts";
 import { whyNotShown } from "../metrics/shown-bugs.ts";
 import { createRenewableApp, type RenewableApp } from "../roles/create-app.ts";
 import type { Question } from "../text/canned/fixtures/match.ts";

@@ -7,7 +7,7 @@ import { LiveOptions } from "../cli/serve/live-options.ts";
 import { resolveServeConfig } from "../cli/serve/resolve.ts";
 import { KEYS } from "../compat/llm-d-keys.ts";
 import type { ServeConfig } from "../config/types.ts";
-import type { Admin } from "../front/live-settings.ts";
+import type { Admin } from "../kernel/live-settings.ts";
 import type { Option } from "../options/option.ts";
 import { type OptionName, serveOptions } from "../options/serve-options.ts";
 import type { ServerOptions } from "./option-types.ts";

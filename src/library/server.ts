@@ -6,7 +6,7 @@ import type { Exposition } from "../check/exposition.ts";
 import { parse } from "../check/parse.ts";
 import { Reading, type Where } from "../check/reading.ts";
 import type { EngineSnapshot } from "../engine/interface/types.ts";
-import type { ClientRequest } from "../front/client-request.ts";
+import type { ClientRequest } from "../kernel/client-request.ts";
 import type { AnswerInCode, AskedRequest, RequestMatch } from "./answers.ts";
 import { timelineOf } from "./timeline.ts";
 

@@ -1,5 +1,5 @@
 /** What did a server see, in a few lines for a person? Requests in their order, and their ways through the engine. */
-import type { ClientGeneration, ClientRequest } from "../front/client-request.ts";
+import type { ClientGeneration, ClientRequest } from "../kernel/client-request.ts";
 
 /** The last ones; earlier ones are counted. */
 const SHOWN_MOST = 20;

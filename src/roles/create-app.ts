@@ -1,10 +1,11 @@
 /** How does a server start and end? Its parts, then its role's listeners over them. */
-import { type AppOptions, createParts, type Lasting, lastingOf, type Parts, pause } from "../app/parts.ts";
+
 import { httpRoutes } from "../config/http-counts.ts";
 import type { ServeConfig } from "../config/types.ts";
 import type { JournalText } from "../engine/journal.ts";
 import { countedBy } from "../front/served.ts";
-import type { Listeners } from "./role.ts";
+import { type AppOptions, createParts, type Lasting, lastingOf, type Parts, pause } from "../kernel/parts.ts";
+import type { Listeners } from "../kernel/role.ts";
 import { roles } from "./table.ts";
 
 /** After an orderly end the last bytes get this long to leave. */

@@ -1,10 +1,11 @@
 /** What does a front of OpenAI's routes find among the parts, and which routes of ours stand beside it? */
-import { aboutOf } from "../app/engines.ts";
-import type { Parts } from "../app/parts.ts";
+
 import type { WireConfig } from "../config/types.ts";
 import { Cause } from "../engine/lateness/causes.ts";
 import { ADMIN_METHODS } from "../front/admin-routes.ts";
 import { type Access, accessLine, type OpenAiOptions } from "../front/front.ts";
+import { aboutOf } from "../kernel/engines.ts";
+import type { Parts } from "../kernel/parts.ts";
 import { METRICS_METHODS } from "../metrics/route.ts";
 import { faultLines } from "../truth/fault-lines.ts";
 import { Peers } from "../truth/peers.ts";

@@ -1,13 +1,13 @@
 /** How does a server of one port listen, whatever its routes are? */
 import type { AnyElysia } from "elysia";
-import type { Parts } from "../app/parts.ts";
 import { listenUrl } from "../base/listen-url.ts";
 import { frontLimitsOf } from "../config/front-limits.ts";
+import type { Parts } from "../kernel/parts.ts";
+import type { Listeners } from "../kernel/role.ts";
 import type { HotRoutes } from "../wire/http/sink.ts";
 import { hotRoutes } from "../wire/http1/hot.ts";
 import { HttpServer } from "../wire/http1/server.ts";
 import { readTls, type TlsFiles } from "../wire/tls/certificates.ts";
-import type { Listeners } from "./role.ts";
 
 export interface OnePort extends Pick<Listeners, "url" | "handle" | "turnTo"> {
   readonly server: HttpServer;

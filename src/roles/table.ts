@@ -1,6 +1,6 @@
 /** Where is the code of each role? Loaded when a server of it starts. */
 import type { RoleName } from "../config/roles.ts";
-import type { Role } from "./role.ts";
+import type { Role } from "../kernel/role.ts";
 
 export const roles: Readonly<Record<RoleName, () => Promise<Role>>> = {
   vllm: async () => (await import("./vllm.ts")).vllm,

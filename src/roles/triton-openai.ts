@@ -1,8 +1,9 @@
 /** How does Triton's OpenAI front end listen? As uvicorn does, beside the server that it asks. Loaded where it is wanted. */
-import type { Parts } from "../app/parts.ts";
+
 import { FRONT_LIMITS } from "../config/front-limits.ts";
 import { PortError } from "../config/start-errors.ts";
 import { openAiFrontEnd } from "../dialects/triton-openai/app.ts";
+import type { Parts } from "../kernel/parts.ts";
 import type { ServerAround } from "../triton/server/around.ts";
 import { HttpServer } from "../wire/http1/server.ts";
 

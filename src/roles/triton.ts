@@ -1,7 +1,6 @@
 /** Which listeners has a Triton server? HTTP with its routes, gRPC, and metrics, each on a port of its own. */
 
 import { version } from "../../package.json";
-import type { Parts } from "../app/parts.ts";
 import { droppedLogLines } from "../base/line-writer.ts";
 import { hostAndPort, listenUrl } from "../base/listen-url.ts";
 import { printableLines } from "../base/printable.ts";
@@ -11,6 +10,8 @@ import type { TritonServerConfig } from "../config/triton-server.ts";
 import type { EngineView } from "../engine/interface/types.ts";
 import { findPreset } from "../engine/timing/presets.ts";
 import { seededLogprobs } from "../generation/logprobs.ts";
+import type { Parts } from "../kernel/parts.ts";
+import type { Listeners, Role } from "../kernel/role.ts";
 import { EVHTP_LIMITS, metricsListener } from "../metrics/triton-listener.ts";
 import { isDecoupled } from "../repository/config/model-config.ts";
 import { TRITON_VERSIONS } from "../repository/config/versions.ts";
@@ -37,7 +38,6 @@ import { evhtp } from "../wire/http1/evhtp.ts";
 import { HttpServer, type ListenOptions } from "../wire/http1/server.ts";
 import { Http2Server } from "../wire/http2/server.ts";
 import { readTls } from "../wire/tls/certificates.ts";
-import type { Listeners, Role } from "./role.ts";
 import { deviceMemory } from "./triton-memory.ts";
 
 export const triton: Role = { listen };

@@ -1,15 +1,15 @@
 /** Which routes has trtllm-serve? OpenAI's as it writes them, its statistics, and our own paths, all on one port. */
 import { version } from "../../package.json";
-import type { Parts } from "../app/parts.ts";
 import { findPreset } from "../engine/timing/presets.ts";
 import { timingText } from "../engine/timing/timing-text.ts";
 import { adminRoutes } from "../front/admin-routes.ts";
+import type { Parts } from "../kernel/parts.ts";
+import type { Listeners, Role } from "../kernel/role.ts";
 import { metrics, OWN_METRICS } from "../metrics/route.ts";
 import { trtllmApp } from "../trtllm/app.ts";
 import { TRTLLM_VERSION } from "../trtllm/own-routes.ts";
 import { frontOptions, truthOf } from "./front-options.ts";
 import { onePort } from "./one-port.ts";
-import type { Listeners, Role } from "./role.ts";
 
 export const trtllm: Role = { listen };
 

@@ -1,7 +1,6 @@
 /** Which routes and listeners has vLLM's server? OpenAI's, Anthropic's and our own paths on one port; Triton's metrics on another. */
 import { Elysia } from "elysia";
 import type { ApiDialect } from "../answer/dialect.ts";
-import type { Parts } from "../app/parts.ts";
 import { listenUrl } from "../base/listen-url.ts";
 import { frontLimitsOf } from "../config/front-limits.ts";
 import { PortError } from "../config/start-errors.ts";
@@ -10,6 +9,8 @@ import { openai, openaiDescription } from "../dialects/openai/routes.ts";
 import { responses } from "../dialects/responses/dialect.ts";
 import { adminRoutes } from "../front/admin-routes.ts";
 import { devRoutes } from "../front/dev-routes.ts";
+import type { Parts } from "../kernel/parts.ts";
+import type { Listeners, Role } from "../kernel/role.ts";
 import { metrics } from "../metrics/route.ts";
 import { metricsListener } from "../metrics/triton-listener.ts";
 import { docsRoutes } from "../openapi/routes.ts";
@@ -18,7 +19,6 @@ import type { Http2Server } from "../wire/http2/server.ts";
 import type { TlsFiles } from "../wire/tls/certificates.ts";
 import { frontOptions, truthOf } from "./front-options.ts";
 import { onePort } from "./one-port.ts";
-import type { Listeners, Role } from "./role.ts";
 
 export const vllm: Role = { listen };
 

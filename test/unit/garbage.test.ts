@@ -1,10 +1,10 @@
 /** Is garbage collected when much has gathered, or when nothing comes any more? */
 import { expect, test } from "bun:test";
-import { gapsOf } from "../../src/app/gaps.ts";
 import { VirtualClock } from "../../src/base/clock.ts";
 import { type Collection, Garbage, SpareTime } from "../../src/base/spare-time.ts";
 import type { Cause } from "../../src/engine/lateness/causes.ts";
-import type { Marks } from "../../src/front/marks.ts";
+import { gapsOf } from "../../src/kernel/gaps.ts";
+import type { Marks } from "../../src/kernel/marks.ts";
 
 const MIB = 2 ** 20;
 const SECOND_US = 1_000_000;

@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import fc from "fast-check";
-import { streamWritesOf } from "../../src/app/stream-writes.ts";
 import { FRAME_MOST_BYTES, Lanes, TokenTexts } from "../../src/engine/interface/lanes.ts";
+import { streamWritesOf } from "../../src/kernel/stream-writes.ts";
 import { triedLanes } from "../../src/wire/lanes/native-lanes.ts";
 import { EAGAIN, EBADF, ECONNRESET, EPIPE, World } from "./lanes-world.ts";
 

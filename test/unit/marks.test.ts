@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { VirtualClock } from "../../src/base/clock.ts";
 import { CAUSE_NAMES, Cause, Causes } from "../../src/engine/lateness/causes.ts";
-import { Marks, thisHost } from "../../src/front/marks.ts";
+import { Marks, thisHost } from "../../src/kernel/marks.ts";
 import type { Encoder } from "../../src/text/tokens/types.ts";
 
 /** The thread has slept, other threads of ours have worked. */

@@ -1,9 +1,9 @@
 /** What does the server say at its start? What it emulates, where it listens, how long it took, one line to try. */
 import { version } from "../../../package.json";
-import type { StreamWrites } from "../../app/stream-writes.ts";
 import { outputLengthsText } from "../../config/output-lengths.ts";
 import type { EngineConfig, ServeConfig } from "../../config/types.ts";
 import { timingText } from "../../engine/timing/timing-text.ts";
+import type { StreamWrites } from "../../kernel/stream-writes.ts";
 
 /** Where a server listens. */
 export interface ListensAt {

@@ -1,12 +1,12 @@
 /** Which run passed a proxy? The records of a folder as a run, with prompts counted where their answers do not say. */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { builtFiles, textOf } from "../../app/text.ts";
 import { DueTime } from "../../base/due-time.ts";
 import { jsonObjectIn } from "../../config/json-object.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { isRecord, type PassedStream, passedStream } from "../../fit/records.ts";
 import { type FitRun, runOf } from "../../fit/run.ts";
+import { builtFiles, textOf } from "../../kernel/text.ts";
 import { RECORD_NAME } from "../../text/canned/fixtures/recording.ts";
 import type { PromptPart } from "../../text/tokens/types.ts";
 import { TraceError } from "../../workloads/trace.ts";

@@ -2,12 +2,12 @@
 import { frontLimitsOf } from "../../config/front-limits.ts";
 import { samplingDefaults } from "../../config/sampling-defaults.ts";
 import type { ServeConfig } from "../../config/types.ts";
-import type { Accounting } from "../../front/accounting.ts";
 import type { LoraAdapters } from "../../front/adapters.ts";
 import type { OpenAiOptions } from "../../front/front.ts";
 import { VLLM_VERSION } from "../../front/served.ts";
 import { seededLogprobs } from "../../generation/logprobs.ts";
 import type { ServerTraits } from "../../generation/server-traits.ts";
+import type { Accounting } from "../../kernel/accounting.ts";
 import { reasoningSetup } from "../../parsers/reasoning.ts";
 import { toolParserKind } from "../../parsers/tool-parsers.ts";
 import { requestTimedOut } from "../../python/errors.ts";

@@ -5,7 +5,7 @@
  */
 import { onThreadEnd } from "../../base/thread-end.ts";
 import { logUnexpected } from "../../base/unexpected.ts";
-import type { Backend } from "../kernel/backend.ts";
+import type { Backend } from "../../kernel/backend.ts";
 import type { FromThread, ThreadAnswer, ThreadOrder, ThreadStart, ToThread } from "./messages.ts";
 
 /** The thread ends when it had nothing to do for so long: its memory is free again. */

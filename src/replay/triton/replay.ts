@@ -2,8 +2,9 @@
  * What happens when the arrivals of a trace meet a model of a repository on a clock of its own? Schedulers, ensembles, cache
  * and counts are those of the server; time jumps from one event to the next.
  */
-import { pause } from "../../app/parts.ts";
+
 import type { Clock, VirtualClock } from "../../base/clock.ts";
+import { pause } from "../../kernel/parts.ts";
 import { maxBatchSize } from "../../repository/config/model-config.ts";
 import { TritonError } from "../../repository/config/status.ts";
 import { datatypeOf, ELEMENT_BYTES, elementCount, packTexts } from "../../repository/tensors/datatypes.ts";

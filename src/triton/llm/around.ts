@@ -1,9 +1,9 @@
 /** What do LLM models find around them? The server's one engine, its text, and how both are asked. */
 
 import type { Choices, Receiver, Submission, TokenSource } from "../../engine/interface/types.ts";
-import type { Backend } from "../../front/kernel/backend.ts";
 import type { LogprobSource } from "../../front/kernel/logprob-source.ts";
 import { steeredLength } from "../../generation/steering.ts";
+import type { Backend } from "../../kernel/backend.ts";
 import type { NaturalLength } from "../../text/answers/output-lengths.ts";
 import { SteeredAnswer, type Steering } from "../../text/answers/steered.ts";
 import { written } from "../../text/answers/written.ts";

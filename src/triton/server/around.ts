@@ -1,6 +1,6 @@
 /** What do the handlers of HTTP and gRPC share? */
 import type { TritonLogSettings, TritonServerConfig } from "../../config/triton-server.ts";
-import type { Backend } from "../../front/kernel/backend.ts";
+import type { Backend } from "../../kernel/backend.ts";
 import type { SharedMemory } from "../../repository/tensors/shared-memory.ts";
 import type { HeldMessages } from "../../wire/grpc/held-messages.ts";
 import type { WaitingBytes } from "../../wire/http/waiting-bytes.ts";

@@ -3,7 +3,7 @@ import { edenGC } from "bun:jsc";
 import type { Clock } from "../base/clock.ts";
 import { Garbage, SpareTime } from "../base/spare-time.ts";
 import { Cause } from "../engine/lateness/causes.ts";
-import type { Marks } from "../front/marks.ts";
+import type { Marks } from "./marks.ts";
 
 /** Reading a body of half a megabyte, giving it to the encoder or hashing its prompt. */
 const LONG_WORK_US = 6000;

@@ -10,7 +10,6 @@ import { Journal } from "../engine/journal.ts";
 import { Cause } from "../engine/lateness/causes.ts";
 import type { LoopObserver } from "../engine/lateness/loop-observer.ts";
 import type { Punctuality } from "../engine/lateness/punctuality.ts";
-import type { Marks } from "../front/marks.ts";
 import { Ensemble } from "../metrics/ensemble/ensemble.ts";
 import type { TextModel } from "../text/text-model.ts";
 import { createTruthLog, type TruthLog } from "../truth/log.ts";
@@ -18,6 +17,7 @@ import { observersOf, Recent } from "../truth/recent.ts";
 import { RING } from "../truth/ring.ts";
 import type { About } from "../truth/schema.ts";
 import { EngineBroken, EngineClock, isBroken } from "./broken-engine.ts";
+import type { Marks } from "./marks.ts";
 import type { Place } from "./place.ts";
 import { StepLog } from "./step-log.ts";
 

@@ -4,10 +4,10 @@ import { availableParallelism } from "node:os";
 import type { DueTime } from "../base/due-time.ts";
 import type { EngineConfig, ServeConfig, WireConfig } from "../config/types.ts";
 import { coreName } from "../engine/trtllm-setup.ts";
-import type { Marks } from "../front/marks.ts";
 import { type NaturalLength, naturalLength } from "../text/answers/output-lengths.ts";
 import { type LaidDown, laidDown } from "../text/canned/laid-down.ts";
 import { builtInText, folderText, type TextModel } from "../text/text-model.ts";
+import type { Marks } from "./marks.ts";
 
 /** Files made by the build, beside the sources. */
 const built = (name: string) => Bun.file(new URL(`../../build/${name}`, import.meta.url));

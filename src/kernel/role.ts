@@ -1,5 +1,5 @@
 /** What is a role? It brings listeners and routes over the parts that every server has. */
-import type { Parts } from "../app/parts.ts";
+import type { Parts } from "./parts.ts";
 
 export interface Listeners {
   /** "": there is no HTTP. */

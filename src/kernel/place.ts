@@ -1,7 +1,7 @@
 /** Which of several processes that serve on the same port is this one? */
 import type { Fleet } from "../engine/fleet.ts";
-import type { EngineControl } from "../front/kernel/engine-control.ts";
 import type { Pages } from "../metrics/rows/shared.ts";
+import type { EngineControl } from "./engine-control.ts";
 
 export interface Place {
   /** From 0. */

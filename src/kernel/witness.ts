@@ -1,5 +1,5 @@
 /** The interface of an observer of requests, which keeps what clients sent and how it was answered. Types only. */
-import type { Finish, Outcome, Submission } from "../../engine/interface/types.ts";
+import type { Finish, Outcome, Submission } from "../engine/interface/types.ts";
 
 /** The part of one choice that has been generated so far. */
 export interface WitnessedChoice {

@@ -1,5 +1,5 @@
 /** The interface through which the routes of a server reach its engines. Types only. */
-import type { Generation, Receiver, Refusal, Submission } from "../../engine/interface/types.ts";
+import type { Generation, Receiver, Refusal, Submission } from "../engine/interface/types.ts";
 
 /** The engines of a server. */
 export interface Backend {

@@ -1,7 +1,7 @@
 /** What did clients send, and what became of it? The last requests, with their bodies while there is room, for tests. */
 import type { Outcome, TimelineFacts } from "../engine/interface/types.ts";
 import type { ClientGeneration, ClientRequest } from "./client-request.ts";
-import type { Witness, WitnessedChoice } from "./kernel/witness.ts";
+import type { Witness, WitnessedChoice } from "./witness.ts";
 
 interface Entry {
   readonly method: string;

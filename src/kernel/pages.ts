@@ -6,8 +6,6 @@ import type { ServeConfig } from "../config/types.ts";
 import type { Fleet } from "../engine/fleet.ts";
 import type { Snapshot } from "../engine/interface/types.ts";
 import { Cause } from "../engine/lateness/causes.ts";
-import type { Accounts } from "../front/accounting.ts";
-import type { Marks } from "../front/marks.ts";
 import { stuck } from "../metrics/bugs/stuck.ts";
 import { bugs } from "../metrics/bugs/table.ts";
 import type { Publisher } from "../metrics/publisher.ts";
@@ -16,6 +14,8 @@ import { Held, type Source } from "../metrics/rows/held.ts";
 import type { Identity } from "../metrics/rows/identity.ts";
 import { setupOf } from "../metrics/setup.ts";
 import type { TruthLog } from "../truth/log.ts";
+import type { Accounts } from "./accounting.ts";
+import type { Marks } from "./marks.ts";
 import type { Place } from "./place.ts";
 import type { StreamWrites } from "./stream-writes.ts";
 
