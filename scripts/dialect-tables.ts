@@ -15,7 +15,7 @@ import { checkPrompt } from "../src/generation/limits.ts";
 import { checkSampling } from "../src/generation/sampling.ts";
 import type { Parameter } from "../src/openapi/parameter.ts";
 import type { ErrorAnswer, Limits } from "../src/python/request.ts";
-import type { Fields } from "../src/python/validate.ts";
+import type { Fields } from "../src/servers/pydantic/validate.ts";
 import { type Example, messagesExamples, responsesExamples } from "../test/conformance/parameter-examples.ts";
 
 export interface DialectTable {

@@ -7,7 +7,7 @@ import { checkPrompt } from "../src/generation/limits.ts";
 import { checkSampling } from "../src/generation/sampling.ts";
 import type { Effect, Parameter } from "../src/openapi/parameter.ts";
 import type { ErrorAnswer } from "../src/python/request.ts";
-import type { Field, Fields } from "../src/python/validate.ts";
+import type { Field, Fields } from "../src/servers/pydantic/validate.ts";
 import { type Example, exampleOf } from "../test/conformance/parameter-examples.ts";
 import { type DialectTable, dialectRefusal, dialectTables, LIMITS } from "./dialect-tables.ts";
 

@@ -6,7 +6,7 @@ import type { ServeConfig } from "../config/types.ts";
 import { Finish, type Receiver, type Submission } from "../engine/interface/types.ts";
 import { ReceiverBefore } from "../front/receiver-before.ts";
 import { badRequest, Refused } from "../python/errors.ts";
-import { get, type PythonDict, toPlain } from "../python/value.ts";
+import { get, type PythonDict, toPlain } from "../servers/pydantic/value.ts";
 import type { Form } from "./form.ts";
 
 export const CACHE_THRESHOLD = "cache_threshold";

@@ -5,9 +5,9 @@
 import type { AnyElysia } from "elysia";
 import type { Pieces } from "../base/pieces.ts";
 import type { Operations } from "../openapi/operations.ts";
-import type { Body } from "../python/read-body.ts";
 import type { ChatRequest, ErrorAnswer, Limits } from "../python/request.ts";
-import type { PythonDict } from "../python/value.ts";
+import type { Body } from "../servers/pydantic/read-body.ts";
+import type { PythonDict } from "../servers/pydantic/value.ts";
 import type { Context } from "../wire/http/sink.ts";
 import type { BodyReader, Log } from "./form.ts";
 

@@ -4,8 +4,8 @@
  */
 import type { LoraModule } from "../config/types.ts";
 import { isGreedy, usedTemperature } from "../generation/sampling.ts";
-import { repr, reprFloat } from "../python/repr.ts";
 import type { ChatRequest, CompletionRequest } from "../python/request.ts";
+import { repr, reprFloat } from "../servers/pydantic/repr.ts";
 import { type AnswerContext, promptId } from "./context.ts";
 
 /** Before the engine gets the prompt; `maxTokens` as resolved for it. */

@@ -3,7 +3,7 @@
  * in `entrypoints/generate/base/serving.py`): of one choice, in milliseconds, counted from when it was scheduled.
  */
 import type { Submission } from "../engine/interface/types.ts";
-import { reprFloat } from "../python/repr.ts";
+import { reprFloat } from "../servers/pydantic/repr.ts";
 
 /** When the outputs of one choice came. */
 export class OutputTimes {

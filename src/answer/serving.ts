@@ -12,8 +12,8 @@ import type { Transfers } from "../generation/kv-transfer.ts";
 import type { ServerTraits } from "../generation/server-traits.ts";
 import type { FaultOrders } from "../orders/fault-orders.ts";
 import type { Orders } from "../orders/orders.ts";
-import type { Body } from "../python/read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../python/request.ts";
+import type { Body } from "../servers/pydantic/read-body.ts";
 import type { PackedParts } from "../text/tokens/packed-parts.ts";
 import type { FormedRequest } from "./form.ts";
 

@@ -2,11 +2,11 @@
 
 import { inTurns, isLarge, type Pieces, turn } from "../base/pieces.ts";
 import { badRequest, Refused } from "../python/errors.ts";
-import { readJson } from "../python/read-body.ts";
 import type { ErrorAnswer, Limits } from "../python/request.ts";
-import { FAIL, State, type Type } from "../python/types.ts";
-import { validationErrors } from "../python/validate.ts";
-import type { PythonDict, PythonValue } from "../python/value.ts";
+import { readJson } from "../servers/pydantic/read-body.ts";
+import { FAIL, State, type Type } from "../servers/pydantic/types.ts";
+import { validationErrors } from "../servers/pydantic/validate.ts";
+import type { PythonDict, PythonValue } from "../servers/pydantic/value.ts";
 import { TemplateRefusal } from "../text/tokens/chat-template.ts";
 import type { Bodies } from "./body.ts";
 import type { OpenAiOptions } from "./front.ts";

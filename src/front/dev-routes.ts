@@ -5,7 +5,7 @@
  */
 
 import type { EngineControl } from "../kernel/engine-control.ts";
-import { bool, int, literal } from "../python/types.ts";
+import { bool, int, literal } from "../servers/pydantic/types.ts";
 import { routes } from "../wire/http/routes.ts";
 import type { OpenAiOptions } from "./front.ts";
 import { type Context, Http } from "./http.ts";

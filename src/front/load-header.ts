@@ -1,7 +1,7 @@
 /** How loaded is the engine, as the answer to a request that asks for it says? `endpoint-load-metrics-format`, of whole answers. */
 
 import type { Backend } from "../kernel/backend.ts";
-import { reprFloat } from "../python/repr.ts";
+import { reprFloat } from "../servers/pydantic/repr.ts";
 
 /** In Python's spelling; undefined: not asked for. */
 export function loadHeader({ headers }: Request, backend: Backend): Record<string, string> | undefined {

@@ -1,11 +1,11 @@
 /** How are LoRA adapters loaded and unloaded while the server runs? POST `/v1/load_lora_adapter` and `/v1/unload_lora_adapter` of vLLM 0.33. */
 
 import { atOnce } from "../base/pieces.ts";
-import { readJson } from "../python/read-body.ts";
 import type { ErrorAnswer } from "../python/request.ts";
-import { optional, record, required } from "../python/structures.ts";
-import { bool, FAIL, int, nullable, State, type Type, text } from "../python/types.ts";
-import { validationErrors } from "../python/validate.ts";
+import { readJson } from "../servers/pydantic/read-body.ts";
+import { optional, record, required } from "../servers/pydantic/structures.ts";
+import { bool, FAIL, int, nullable, State, type Type, text } from "../servers/pydantic/types.ts";
+import { validationErrors } from "../servers/pydantic/validate.ts";
 import { routes } from "../wire/http/routes.ts";
 import type { LoraAdapters } from "./adapters.ts";
 import { Bodies } from "./body.ts";

@@ -1,7 +1,7 @@
 /** What does a request's query say? As FastAPI reads it: the last one of a name counts, unknown names do not; all errors in one answer. */
 import type { ErrorAnswer } from "../python/request.ts";
-import { FAIL, State, type Type } from "../python/types.ts";
-import { validationErrors } from "../python/validate.ts";
+import { FAIL, State, type Type } from "../servers/pydantic/types.ts";
+import { validationErrors } from "../servers/pydantic/validate.ts";
 
 export class Query {
   readonly #given: URLSearchParams;

@@ -6,9 +6,9 @@
 
 import { atOnce } from "../base/pieces.ts";
 import { validationRefusal } from "../python/errors.ts";
-import { PythonJsonFailure, plainPieces, tooDeep } from "../python/json.ts";
-import { repr } from "../python/repr.ts";
-import { get, isDict, isList, keysOf, type PythonDict, type PythonValue, toPlain } from "../python/value.ts";
+import { PythonJsonFailure, plainPieces, tooDeep } from "../servers/pydantic/json.ts";
+import { repr } from "../servers/pydantic/repr.ts";
+import { get, isDict, isList, keysOf, type PythonDict, type PythonValue, toPlain } from "../servers/pydantic/value.ts";
 import type { Structure } from "../text/grammar/structure.ts";
 
 export type StructuredOutputs = ReadonlyMap<string, unknown>;

@@ -8,7 +8,7 @@ import { mix } from "../base/random.ts";
 import type { KvTransferTime, ServeConfig } from "../config/types.ts";
 import { badRequest, Refused } from "../python/errors.ts";
 import type { KvTransfer } from "../python/request.ts";
-import { get, type PythonDict } from "../python/value.ts";
+import { get, type PythonDict } from "../servers/pydantic/value.ts";
 import { normal } from "../text/answers/answers.ts";
 
 export const REMOTE_DECODE = "remote_decode";

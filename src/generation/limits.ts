@@ -6,7 +6,7 @@
 
 import { badRequest, validationError } from "../python/errors.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits, SamplingFields } from "../python/request.ts";
-import { codePoints, type Int } from "../python/value.ts";
+import { codePoints, type Int } from "../servers/pydantic/value.ts";
 import { checkParameters } from "./sampling.ts";
 
 /** Limits that need no prompt: output tokens and truncation against the context. `translate.ts` calls it. */

@@ -6,9 +6,9 @@
 
 import { atOnce, kept, mapped, type Pieces } from "../base/pieces.ts";
 import { validationError } from "../python/errors.ts";
-import { repr, reprPieces } from "../python/repr.ts";
 import type { BadWords, ErrorAnswer, LogitBias, SamplingFields } from "../python/request.ts";
-import { type Int, toInt } from "../python/value.ts";
+import { repr, reprPieces } from "../servers/pydantic/repr.ts";
+import { type Int, toInt } from "../servers/pydantic/value.ts";
 import { IdSet } from "../text/answers/id-set.ts";
 import { outside, outsideError, PYTHON_INT } from "./sampling.ts";
 

@@ -5,8 +5,8 @@
 
 import { mix } from "../base/random.ts";
 import type { LogprobSource } from "../front/kernel/logprob-source.ts";
-import { reprFloat } from "../python/repr.ts";
-import { codePoints } from "../python/value.ts";
+import { reprFloat } from "../servers/pydantic/repr.ts";
+import { codePoints } from "../servers/pydantic/value.ts";
 import type { Vocabulary } from "../text/tokens/types.ts";
 import { escapeJson } from "../text/tokens/vocabulary.ts";
 

@@ -6,9 +6,9 @@
 
 import { byRuns, type Pieces } from "../base/pieces.ts";
 import { badRequest, errorAnswer, validationError } from "../python/errors.ts";
-import { repr, reprFloat } from "../python/repr.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits, SamplingFields } from "../python/request.ts";
-import { type Int, toInt } from "../python/value.ts";
+import { repr, reprFloat } from "../servers/pydantic/repr.ts";
+import { type Int, toInt } from "../servers/pydantic/value.ts";
 
 /** vLLM's VLLM_MAX_N_SEQUENCES. */
 const MAX_SEQUENCES = 16384;

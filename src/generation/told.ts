@@ -1,7 +1,7 @@
 /** How is an answer to go, as its request's body says beside what is sampled? */
 
 import type { CommonRequest, Repetition } from "../python/request.ts";
-import { type Int, type PythonValue, toPlain } from "../python/value.ts";
+import { type Int, type PythonValue, toPlain } from "../servers/pydantic/value.ts";
 import { BrokenScript, readOrder } from "../text/canned/script.ts";
 
 /** `exact`: the value comes from the exact parser. */

@@ -5,7 +5,7 @@
 
 import { version } from "../../package.json";
 import { VLLM_VERSION } from "../front/served.ts";
-import type { JsonSchema } from "../python/types.ts";
+import type { JsonSchema } from "../servers/pydantic/types.ts";
 import type { Operation, Operations } from "./operations.ts";
 
 export interface OpenApiDocument {

@@ -1,7 +1,7 @@
 /** What does a route look like to a machine? Operations of OpenAPI 3.1; bodies from the tables that requests are checked with. */
 
-import type { JsonSchema } from "../python/types.ts";
-import type { Fields } from "../python/validate.ts";
+import type { JsonSchema } from "../servers/pydantic/types.ts";
+import type { Fields } from "../servers/pydantic/validate.ts";
 import type { Effect, Parameter } from "./parameter.ts";
 
 export interface Operation {

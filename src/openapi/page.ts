@@ -1,6 +1,6 @@
 /** What does the API look like to a reader? The OpenAPI document as one HTML page: no script, nothing to load. */
 
-import type { JsonSchema } from "../python/types.ts";
+import type { JsonSchema } from "../servers/pydantic/types.ts";
 import type { OpenApiDocument } from "./document.ts";
 import type { Operation } from "./operations.ts";
 

@@ -1,5 +1,5 @@
 /** What is said of a field besides its type: what a client sees of it, and limits. */
-import type { JsonSchema } from "../python/types.ts";
+import type { JsonSchema } from "../servers/pydantic/types.ts";
 
 export type Effect =
   /** What changes in the answer, or in who gets it when. */

@@ -8,8 +8,8 @@ import { FAILURE_TYPES, type FailureType } from "../config/failures.ts";
 import type { ServeConfig, WireConfig } from "../config/types.ts";
 import { promptTooLong } from "../generation/limits.ts";
 import { badRequest, engineBusy, errorAnswer, overloaded, unauthorized, unknownModel } from "../python/errors.ts";
-import { missingBody } from "../python/read-body.ts";
 import type { ErrorAnswer } from "../python/request.ts";
+import { missingBody } from "../servers/pydantic/read-body.ts";
 import { errorTypeOf } from "../text/canned/fixtures/error-type.ts";
 
 const HEADER = "x-return-error";

@@ -1,10 +1,10 @@
 /** How do fixtures see a request of this dialect, and what does an error of theirs look like on the wire? */
 
-import { asText } from "../python/body-text.ts";
-import { parsePython } from "../python/json.ts";
-import type { Body } from "../python/read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../python/request.ts";
-import { type PythonValue, toPlain } from "../python/value.ts";
+import { asText } from "../servers/pydantic/body-text.ts";
+import { parsePython } from "../servers/pydantic/json.ts";
+import type { Body } from "../servers/pydantic/read-body.ts";
+import { type PythonValue, toPlain } from "../servers/pydantic/value.ts";
 import type { HttpError } from "../text/canned/fixtures/fixture.ts";
 import type { Question } from "../text/canned/fixtures/match.ts";
 import type { Vocabulary } from "../text/tokens/types.ts";

@@ -2,8 +2,8 @@
  * Reads raw arguments that models write between tags. Sources in vLLM 0.33: `parser/qwen3.py`, `parser/minimax_m2.py`,
  * `parser/glm47_moe.py`, `parser/deepseek_v4.py`.
  */
-import { parsePython } from "../python/json.ts";
-import type { PythonValue } from "../python/value.ts";
+import { parsePython } from "../servers/pydantic/json.ts";
+import type { PythonValue } from "../servers/pydantic/value.ts";
 
 type Match = RegExpExecArray | RegExpMatchArray;
 

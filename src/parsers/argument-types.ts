@@ -2,9 +2,9 @@
  * Which type has an argument that a model wrote as plain text? Told by the tool's schema, as vLLM 0.33 does
  * (`tool_parsers/utils.py`, `extract_types_from_schema` and `coerce_to_schema_type`).
  */
-import { pythonDumps } from "../python/dumps.ts";
-import { parsePython } from "../python/json.ts";
-import { get, isDict, isList, keysOf, PythonFloat, type PythonValue, toInt } from "../python/value.ts";
+import { pythonDumps } from "../servers/pydantic/dumps.ts";
+import { parsePython } from "../servers/pydantic/json.ts";
+import { get, isDict, isList, keysOf, PythonFloat, type PythonValue, toInt } from "../servers/pydantic/value.ts";
 
 /** Schemas by property. */
 export type Properties = Readonly<Record<string, unknown>>;

@@ -2,7 +2,7 @@
  * Reads raw arguments as MiniMax M3 writes them: elements by the names of parameters, which may hold others. A marker stands in
  * front of each tag. Source: vLLM 0.33, `parser/minimax_m3.py`.
  */
-import type { PythonValue } from "../python/value.ts";
+import type { PythonValue } from "../servers/pydantic/value.ts";
 import { coerced, type Properties, schemaTypes } from "./argument-types.ts";
 
 export const NAMESPACE = "]<]minimax[>[";

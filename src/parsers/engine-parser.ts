@@ -2,8 +2,8 @@
  * Reads tool calls by a grammar, as the declarative engine of vLLM 0.33 does (`parser/engine/`): arguments leave as JSON, of an
  * open value the part that can no longer change.
  */
-import { dumpsString, pythonDumps } from "../python/dumps.ts";
-import type { PythonValue } from "../python/value.ts";
+import { dumpsString, pythonDumps } from "../servers/pydantic/dumps.ts";
+import type { PythonValue } from "../servers/pydantic/value.ts";
 import { fitted, type Properties, streamsAsText } from "./argument-types.ts";
 import type { CallGrammar, CallState } from "./grammar.ts";
 import { isPlain, OpenJson } from "./growing-text.ts";

@@ -1,5 +1,5 @@
 /** Reads raw arguments as Gemma 4 writes them: `city:<|"|>Rome<|"|>,n:42,at:{x:1}`. Source: vLLM 0.33, `parser/gemma4.py`. */
-import type { PythonValue } from "../python/value.ts";
+import type { PythonValue } from "../servers/pydantic/value.ts";
 
 /** The token on both sides of a string. */
 export const STRING_MARK = '<|"|>';

@@ -2,7 +2,7 @@
  * Describes a text form of tool calls for the declarative parser: what delimits its parts, and how arguments become JSON.
  * Follows `ParserEngineConfig` of vLLM 0.33 (`parser/engine/parser_engine_config.py`).
  */
-import type { PythonValue } from "../python/value.ts";
+import type { PythonValue } from "../servers/pydantic/value.ts";
 import type { Properties } from "./argument-types.ts";
 
 export type CallState = "content" | "preamble" | "name" | "arguments" | "between";

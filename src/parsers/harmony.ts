@@ -2,8 +2,8 @@
  * Tool calls as gpt-oss writes them: messages to a function, `<|channel|>commentary to=functions.f <|constrain|>json<|message|>…`.
  * Follows vLLM 0.33, `parser/harmony.py`: the name leaves with the header, and arguments as they come, a delta per output.
  */
-import { pythonDumps } from "../python/dumps.ts";
-import { parsePython } from "../python/json.ts";
+import { pythonDumps } from "../servers/pydantic/dumps.ts";
+import { parsePython } from "../servers/pydantic/json.ts";
 import { overlap } from "./hermes.ts";
 import type { CallDelta, Delta, Extracted, ToolCall, ToolParser } from "./output.ts";
 

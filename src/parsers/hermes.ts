@@ -3,9 +3,9 @@
  * `tool_parsers/hermes_tool_parser.py`: the same deltas for the same outputs, without reading all of the text each time.
  */
 
-import { pythonDumps } from "../python/dumps.ts";
-import { parsePython } from "../python/json.ts";
-import { get, isDict, type PythonValue } from "../python/value.ts";
+import { pythonDumps } from "../servers/pydantic/dumps.ts";
+import { parsePython } from "../servers/pydantic/json.ts";
+import { get, isDict, type PythonValue } from "../servers/pydantic/value.ts";
 import type { CallDelta, Delta, Extracted, ToolCall, ToolParser } from "./output.ts";
 
 const START = "<tool_call>";

@@ -2,9 +2,9 @@
  * Tool calls as Hunyuan V3 writes them: `<tool_calls>`, and in it `<tool_call>f<tool_sep>` with pairs of `<arg_key>` and
  * `<arg_value>`. Follows vLLM 0.33, `tool_parsers/hy_v3_tool_parser.py`: the name leaves first, then each part of the arguments.
  */
-import { dumpsString, pythonDumps } from "../python/dumps.ts";
-import { parsePython } from "../python/json.ts";
-import { PythonFloat, type PythonValue, toInt } from "../python/value.ts";
+import { dumpsString, pythonDumps } from "../servers/pydantic/dumps.ts";
+import { parsePython } from "../servers/pydantic/json.ts";
+import { PythonFloat, type PythonValue, toInt } from "../servers/pydantic/value.ts";
 import { isPlain } from "./growing-text.ts";
 import type { CallDelta, Delta, Extracted, ToolCall, ToolParser, ToolUse } from "./output.ts";
 import { deserialized } from "./poolside.ts";

@@ -2,8 +2,8 @@
  * What does the beginning of a JSON text say so far? As PyPI's `partial_json_parser` 0.2, which vLLM's parser for Llama 3
  * reads with: what is open is closed, what cannot be closed is left out.
  */
-import { PythonJsonError, PythonJsonFailure, parsePython } from "../python/json.ts";
-import { isList, type PythonValue } from "../python/value.ts";
+import { PythonJsonError, PythonJsonFailure, parsePython } from "../servers/pydantic/json.ts";
+import { isList, type PythonValue } from "../servers/pydantic/value.ts";
 
 /** No JSON, however it goes on. */
 export class Malformed {}

@@ -3,8 +3,8 @@
  * Follows vLLM 0.33, `tool_parsers/llama_tool_parser.py`: arguments leave as far as two outputs in a row agree on them.
  */
 
-import { pythonDumps } from "../python/dumps.ts";
-import { get, isDict, type PythonDict, type PythonValue } from "../python/value.ts";
+import { pythonDumps } from "../servers/pydantic/dumps.ts";
+import { get, isDict, type PythonDict, type PythonValue } from "../servers/pydantic/value.ts";
 import { isEmpty, type JsonPrefix, Malformed, readPrefix } from "./json-prefix.ts";
 import type { CallDelta, Delta, Extracted, ToolCall, ToolParser } from "./output.ts";
 

@@ -3,8 +3,8 @@
  * Follows vLLM 0.33, `parser/mistral.py`: arguments leave as they come, each delta with its type, ids of nine characters.
  */
 
-import { pythonDumps } from "../python/dumps.ts";
-import { get, isDict, isList, type PythonValue } from "../python/value.ts";
+import { pythonDumps } from "../servers/pydantic/dumps.ts";
+import { get, isDict, isList, type PythonValue } from "../servers/pydantic/value.ts";
 import { overlap } from "./hermes.ts";
 import { readPrefix } from "./json-prefix.ts";
 import {

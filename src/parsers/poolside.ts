@@ -2,9 +2,9 @@
  * Tool calls as Poolside's models write them: `<tool_call>f` and pairs of `<arg_key>` and `<arg_value>`. Follows vLLM 0.33,
  * `tool_parsers/poolside_v1_tool_parser.py`: texts leave as they come, other values when they are complete.
  */
-import { dumpsString, pythonDumps } from "../python/dumps.ts";
-import { parsePython } from "../python/json.ts";
-import type { PythonValue } from "../python/value.ts";
+import { dumpsString, pythonDumps } from "../servers/pydantic/dumps.ts";
+import { parsePython } from "../servers/pydantic/json.ts";
+import type { PythonValue } from "../servers/pydantic/value.ts";
 import { overlap } from "./hermes.ts";
 import { readPrefix } from "./json-prefix.ts";
 import type { CallDelta, Delta, Extracted, ToolCall, ToolParser, ToolUse } from "./output.ts";

@@ -2,7 +2,7 @@
  * Reads calls that are written as Python: `[f(a="x", n=3), g()]`. Only literals are values, as in vLLM 0.33
  * (`tool_parsers/utils.py`, `get_parameter_value`). Parameters may be named like keywords of the language.
  */
-import { PythonFloat, type PythonValue, toInt } from "../python/value.ts";
+import { PythonFloat, type PythonValue, toInt } from "../servers/pydantic/value.ts";
 
 export interface PythonCall {
   readonly name: string;

@@ -3,7 +3,7 @@
  * `tool_parsers/lfm2_tool_parser.py` over `make_valid_python` and `compute_tool_delta` of `tool_parsers/utils.py`: what has come
  * is completed with the closing brackets that it lacks, and the arguments leave without what was added.
  */
-import { dumpsString, pythonDumps } from "../python/dumps.ts";
+import { dumpsString, pythonDumps } from "../servers/pydantic/dumps.ts";
 import { isPlain } from "./growing-text.ts";
 import type { CallDelta, Delta, Extracted, ToolCall, ToolParser } from "./output.ts";
 import { type PythonCall, readCalls } from "./python-literal.ts";

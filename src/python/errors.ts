@@ -1,6 +1,6 @@
 /** What does an error look like on the wire? Bodies and statuses of vLLM 0.33 (`entrypoints/serve/exception_handling`), byte for byte. */
 
-import { type ErrorAnswer, errorAnswer, Refused } from "./refusals.ts";
+import { type ErrorAnswer, errorAnswer, Refused } from "../servers/pydantic/refusals.ts";
 import type { Limits } from "./request.ts";
 
 export { errorAnswer, Refused };

@@ -2,10 +2,10 @@
 
 import type { ReasoningFormat } from "../config/parsers.ts";
 import type { SamplingDefaults } from "../config/sampling-defaults.ts";
+import type { ErrorAnswer } from "../servers/pydantic/refusals.ts";
+import type { Int } from "../servers/pydantic/value.ts";
 import type { Order } from "../text/canned/script.ts";
 import type { Structure } from "../text/grammar/structure.ts";
-import type { ErrorAnswer } from "./refusals.ts";
-import type { Int } from "./value.ts";
 
 export type { ErrorAnswer, Int };
 

@@ -20,11 +20,11 @@ import type {
   ThreadStart,
   ToThread,
 } from "../front/reading/messages.ts";
-import { type BodyText, wholeText } from "../python/body-text.ts";
 import { badRequest } from "../python/errors.ts";
-import { readBody } from "../python/read-body.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../python/request.ts";
-import { valuesIn } from "../python/values-in.ts";
+import { type BodyText, wholeText } from "../servers/pydantic/body-text.ts";
+import { readBody } from "../servers/pydantic/read-body.ts";
+import { valuesIn } from "../servers/pydantic/values-in.ts";
 import { type RenderChat, renderChat } from "../text/tokens/chat-template.ts";
 
 declare const self: Worker;

@@ -2,11 +2,12 @@
  * What does an error of trtllm-serve look like? Flat where the server or its engine objects, a text of Python's where a body
  * does not fit the schema (`openai_server.py`, 1.3 line).
  */
-import { repr } from "../python/repr.ts";
+
 import type { ErrorAnswer } from "../python/request.ts";
-import type { LineError } from "../python/types.ts";
-import { inputSummary } from "../python/validate.ts";
-import { get, isDict, isList, keysOf, type PythonDict, type PythonValue } from "../python/value.ts";
+import { repr } from "../servers/pydantic/repr.ts";
+import type { LineError } from "../servers/pydantic/types.ts";
+import { inputSummary } from "../servers/pydantic/validate.ts";
+import { get, isDict, isList, keysOf, type PythonDict, type PythonValue } from "../servers/pydantic/value.ts";
 
 export function flatError(message: string, type = "BadRequestError", code = 400): ErrorAnswer {
   return { status: code, body: JSON.stringify({ object: "error", message, type, param: null, code }) };

@@ -15,7 +15,7 @@ import {
   remove,
   set,
   truthy,
-} from "../python/value.ts";
+} from "../servers/pydantic/value.ts";
 import { bodyError, flatError, type SchemaError, schemaErrors } from "./errors.ts";
 import { useSampling } from "./sampling.ts";
 

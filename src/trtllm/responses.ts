@@ -10,7 +10,7 @@ import { quotedJson } from "../dialects/responses/repeated.ts";
 import type { Status } from "../dialects/responses/store.ts";
 import { Refused } from "../python/errors.ts";
 import type { ErrorAnswer, Limits } from "../python/request.ts";
-import { get, keysOf, numberOf, type PythonDict, remove, set, truthy } from "../python/value.ts";
+import { get, keysOf, numberOf, type PythonDict, remove, set, truthy } from "../servers/pydantic/value.ts";
 import { asTrtllm, bodyError, flatError, uncaught, wrongFields } from "./errors.ts";
 import { checkNames } from "./fields.ts";
 import { useSampling } from "./sampling.ts";

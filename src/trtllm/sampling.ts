@@ -4,8 +4,8 @@
  * `requestImpl.h`), without the place in the source and the stack that stand behind each.
  */
 import { Refused } from "../python/errors.ts";
-import { reprFloat } from "../python/repr.ts";
-import { get, numberOf, type PythonDict, set, truthy } from "../python/value.ts";
+import { reprFloat } from "../servers/pydantic/repr.ts";
+import { get, numberOf, type PythonDict, set, truthy } from "../servers/pydantic/value.ts";
 import { flatError } from "./errors.ts";
 
 /** What vLLM's table takes at most: texts do not differ beyond it. */

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { dialectRefusal, dialectTables } from "../../scripts/dialect-tables.ts";
-import { FAIL, State } from "../../src/python/types.ts";
+import { FAIL, State } from "../../src/servers/pydantic/types.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 
 setDefaultTimeout(30_000);

@@ -10,7 +10,7 @@ import { type ChatKind, parameterOf } from "../../src/dialects/openai/parameters
 import { responsesOperations as responses } from "../../src/dialects/responses/operations.ts";
 import { LORA_METHODS, servedBy } from "../../src/front/served.ts";
 import { openApi, printed } from "../../src/openapi/document.ts";
-import { FAIL, type JsonSchema, State } from "../../src/python/types.ts";
+import { FAIL, type JsonSchema, State } from "../../src/servers/pydantic/types.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 import { exampleOf } from "./parameter-examples.ts";
 

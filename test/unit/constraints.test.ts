@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { readChat } from "../../src/dialects/openai/read.ts";
 import { constraintError } from "../../src/generation/constraints.ts";
-import type { PythonValue } from "../../src/python/value.ts";
+import type { PythonValue } from "../../src/servers/pydantic/value.ts";
 import { LIMITS } from "../limits.ts";
 
 const properties = Object.fromEntries(

@@ -6,7 +6,7 @@ import type { AnswerContext } from "../../src/answer/context.ts";
 import { VirtualClock } from "../../src/base/clock.ts";
 import { atOnceOrInTurns, firstOf, inTurns, type Pieces, Stops, turn } from "../../src/base/pieces.ts";
 import { chatPieces, completionPieces, readChat, readCompletion } from "../../src/dialects/openai/read.ts";
-import { parsePython, plainPieces, pythonPieces } from "../../src/python/json.ts";
+import { parsePython, plainPieces, pythonPieces } from "../../src/servers/pydantic/json.ts";
 import { LIMITS } from "../limits.ts";
 
 const JSON_TYPE = "application/json";

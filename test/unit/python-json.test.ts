@@ -1,10 +1,16 @@
 /** Does our JSON parser read what CPython reads, fail where it fails, and print what it prints? Tables made by CPython 3.11. */
 
 import { describe, expect, test } from "bun:test";
-import { decodeBody } from "../../src/python/body-text.ts";
-import { MAX_DEPTH, PythonJsonError, PythonJsonFailure, parsePython, tooDeep } from "../../src/python/json.ts";
-import { repr } from "../../src/python/repr.ts";
-import { codePoints } from "../../src/python/value.ts";
+import { decodeBody } from "../../src/servers/pydantic/body-text.ts";
+import {
+  MAX_DEPTH,
+  PythonJsonError,
+  PythonJsonFailure,
+  parsePython,
+  tooDeep,
+} from "../../src/servers/pydantic/json.ts";
+import { repr } from "../../src/servers/pydantic/repr.ts";
+import { codePoints } from "../../src/servers/pydantic/value.ts";
 
 /** Document, and `repr(json.loads(document))`. */
 const READ: readonly (readonly [string, string])[] = [

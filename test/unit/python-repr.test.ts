@@ -1,8 +1,8 @@
 /** `repr` and `json.dumps` of texts: any character as Python writes it, and megabytes of a request at a few nanoseconds each. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { dumpsString } from "../../src/python/dumps.ts";
-import { reprString } from "../../src/python/repr.ts";
+import { dumpsString } from "../../src/servers/pydantic/dumps.ts";
+import { reprString } from "../../src/servers/pydantic/repr.ts";
 import { cpuUs } from "../cpu.ts";
 import { times } from "../size.ts";
 

@@ -4,11 +4,19 @@
  */
 
 import { mapped, type Pieces } from "../../base/pieces.ts";
-import { pythonDumps } from "../../python/dumps.ts";
 import { badRequest, Refused } from "../../python/errors.ts";
-import { repr } from "../../python/repr.ts";
-import type { Values } from "../../python/validate.ts";
-import { get, isDict, isList, type PlainDict, type PythonDict, type PythonValue, truthy } from "../../python/value.ts";
+import { pythonDumps } from "../../servers/pydantic/dumps.ts";
+import { repr } from "../../servers/pydantic/repr.ts";
+import type { Values } from "../../servers/pydantic/validate.ts";
+import {
+  get,
+  isDict,
+  isList,
+  type PlainDict,
+  type PythonDict,
+  type PythonValue,
+  truthy,
+} from "../../servers/pydantic/value.ts";
 import type { countFields, messagesFields } from "./fields.ts";
 
 export type MessagesValues = Values<typeof messagesFields>;

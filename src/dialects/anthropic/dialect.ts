@@ -2,8 +2,8 @@
 import type { ApiDialect, DialectHost } from "../../answer/dialect.ts";
 import type { BodyReader } from "../../answer/form.ts";
 import { Refused } from "../../python/errors.ts";
-import { type BodyKind, readBodyPieces, readerOf } from "../../python/read-body.ts";
 import type { ChatRequest, Limits } from "../../python/request.ts";
+import { type BodyKind, readBodyPieces, readerOf } from "../../servers/pydantic/read-body.ts";
 import { routes } from "../../wire/http/routes.ts";
 import type { Context } from "../../wire/http/sink.ts";
 import { inForm } from "./errors.ts";

@@ -3,7 +3,7 @@
  * `entrypoints/anthropic/protocol.py`.
  */
 
-import { model, optional, record, required, union } from "../../python/structures.ts";
+import { model, optional, record, required, union } from "../../servers/pydantic/structures.ts";
 import {
   bool,
   type Checked,
@@ -18,8 +18,8 @@ import {
   type State,
   type Type,
   text,
-} from "../../python/types.ts";
-import { field } from "../../python/validate.ts";
+} from "../../servers/pydantic/types.ts";
+import { field } from "../../servers/pydantic/validate.ts";
 import {
   codePoints,
   get,
@@ -29,7 +29,7 @@ import {
   type PythonDict,
   type PythonValue,
   truthy,
-} from "../../python/value.ts";
+} from "../../servers/pydantic/value.ts";
 
 /** vLLM's VLLM_MAX_STOP_STRINGS. */
 const MAX_STOP_STRINGS = 4;

@@ -1,6 +1,6 @@
 /** What do the routes of Anthropic's dialect look like to a machine? */
 import { answer, asJson, bodySchema, type Operations, titled } from "../../openapi/operations.ts";
-import type { Fields } from "../../python/validate.ts";
+import type { Fields } from "../../servers/pydantic/validate.ts";
 import { countFields, messagesFields } from "./fields.ts";
 import { messagesParameters } from "./parameters.ts";
 

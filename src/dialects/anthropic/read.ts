@@ -2,12 +2,18 @@
 import type { ReadingHost } from "../../answer/dialect.ts";
 import { atOnce, type Pieces } from "../../base/pieces.ts";
 import { badRequest, Refused } from "../../python/errors.ts";
-import type { BodyKind } from "../../python/read-body.ts";
-import { repr } from "../../python/repr.ts";
 import type { ChatRequest, Limits } from "../../python/request.ts";
-import { State } from "../../python/types.ts";
-import { type Fields, type Validator, type Values, validationErrors, validator } from "../../python/validate.ts";
-import { get, type Int, type PlainDict, type PythonDict, truthy } from "../../python/value.ts";
+import type { BodyKind } from "../../servers/pydantic/read-body.ts";
+import { repr } from "../../servers/pydantic/repr.ts";
+import { State } from "../../servers/pydantic/types.ts";
+import {
+  type Fields,
+  type Validator,
+  type Values,
+  validationErrors,
+  validator,
+} from "../../servers/pydantic/validate.ts";
+import { get, type Int, type PlainDict, type PythonDict, truthy } from "../../servers/pydantic/value.ts";
 import {
   type CountValues,
   type MessagesValues,

@@ -5,14 +5,14 @@
  */
 
 import type { BodyReader } from "../../answer/form.ts";
-import { asText } from "../../python/body-text.ts";
 import { badRequest, errorAnswer, validationError } from "../../python/errors.ts";
-import { placeIn } from "../../python/json.ts";
-import { type Body, isJson, jsonFailure, type ReadBody } from "../../python/read-body.ts";
 import type { ChatMessage, ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../../python/request.ts";
-import type { LineError } from "../../python/types.ts";
-import { validationErrors } from "../../python/validate.ts";
-import type { PythonValue } from "../../python/value.ts";
+import { asText } from "../../servers/pydantic/body-text.ts";
+import { placeIn } from "../../servers/pydantic/json.ts";
+import { type Body, isJson, jsonFailure, type ReadBody } from "../../servers/pydantic/read-body.ts";
+import type { LineError } from "../../servers/pydantic/types.ts";
+import { validationErrors } from "../../servers/pydantic/validate.ts";
+import type { PythonValue } from "../../servers/pydantic/value.ts";
 import { formed, formOf, readChat, readCompletion } from "./read.ts";
 
 /** Most conversations of one batch; vLLM has no such limit. */

@@ -1,8 +1,8 @@
 /** What do a chunk's parts look like that chats and completions do not write alike: deltas, errors, the end. */
 import type { ReasoningField } from "../../config/parsers.ts";
 import type { CallDelta, Delta } from "../../parsers/output.ts";
-import { pythonDumps } from "../../python/dumps.ts";
 import type { ErrorAnswer } from "../../python/request.ts";
+import { pythonDumps } from "../../servers/pydantic/dumps.ts";
 import { escapeJson } from "../../text/tokens/vocabulary.ts";
 
 export const DONE = "data: [DONE]\n\n";

@@ -5,11 +5,19 @@
 
 import { imageMark } from "../../generation/images.ts";
 import { badRequest, Refused, validationRefusal } from "../../python/errors.ts";
-import { repr } from "../../python/repr.ts";
 import type { ChatMessage, Limits } from "../../python/request.ts";
-import { FAIL, type LineError, State, type Type } from "../../python/types.ts";
-import { iteratorErrors, validationErrors } from "../../python/validate.ts";
-import { get, isDict, isList, iterate, type PythonDict, type PythonValue, toPlain } from "../../python/value.ts";
+import { repr } from "../../servers/pydantic/repr.ts";
+import { FAIL, type LineError, State, type Type } from "../../servers/pydantic/types.ts";
+import { iteratorErrors, validationErrors } from "../../servers/pydantic/validate.ts";
+import {
+  get,
+  isDict,
+  isList,
+  iterate,
+  type PythonDict,
+  type PythonValue,
+  toPlain,
+} from "../../servers/pydantic/value.ts";
 import type { MessageShape } from "./message-types.ts";
 
 /** Part types whose text goes into the prompt, and the key that holds it. */

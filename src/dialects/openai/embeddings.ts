@@ -12,9 +12,9 @@ import { checkPromptText, promptTooLong } from "../../generation/limits.ts";
 import { emptyPrompt, unknownId } from "../../generation/sampling.ts";
 import { badRequest, engineDead, Refused, validationRefusal } from "../../python/errors.ts";
 import type { ErrorAnswer } from "../../python/request.ts";
-import { optional, record, required, union } from "../../python/structures.ts";
-import { int, list, literal, nullable, type Type, text } from "../../python/types.ts";
-import type { Int } from "../../python/value.ts";
+import { optional, record, required, union } from "../../servers/pydantic/structures.ts";
+import { int, list, literal, nullable, type Type, text } from "../../servers/pydantic/types.ts";
+import type { Int } from "../../servers/pydantic/value.ts";
 import { embedding } from "../../text/answers/embedding.ts";
 import { readPrompts } from "./translate.ts";
 

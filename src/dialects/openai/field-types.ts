@@ -2,10 +2,21 @@
 
 import { checkOneConstraint, type StructuredOutputs } from "../../generation/constraints.ts";
 import { validationRefusal } from "../../python/errors.ts";
-import { str } from "../../python/repr.ts";
-import { dataclass, model, optional, record, required, union } from "../../python/structures.ts";
-import { anything, bool, FAIL, int, list, literal, nullable, object, type Type, text } from "../../python/types.ts";
-import { get, type Int, type PythonDict, toPlain } from "../../python/value.ts";
+import { str } from "../../servers/pydantic/repr.ts";
+import { dataclass, model, optional, record, required, union } from "../../servers/pydantic/structures.ts";
+import {
+  anything,
+  bool,
+  FAIL,
+  int,
+  list,
+  literal,
+  nullable,
+  object,
+  type Type,
+  text,
+} from "../../servers/pydantic/types.ts";
+import { get, type Int, type PythonDict, toPlain } from "../../servers/pydantic/value.ts";
 
 /** `null` means the same as an absent `top_logprobs`. */
 export const topLogprobs: Type<Int> = {

@@ -4,10 +4,10 @@
  * protocol.py`. Rules that tie fields together: `rules.ts`; values that only the sampler refuses: `sampling.ts`.
  */
 
-import { union } from "../../python/structures.ts";
-import { bool, bytes, dict, float, int, list, literal, nullable, object, text } from "../../python/types.ts";
-import { field, type Values } from "../../python/validate.ts";
-import type { Int } from "../../python/value.ts";
+import { union } from "../../servers/pydantic/structures.ts";
+import { bool, bytes, dict, float, int, list, literal, nullable, object, text } from "../../servers/pydantic/types.ts";
+import { field, type Values } from "../../servers/pydantic/validate.ts";
+import type { Int } from "../../servers/pydantic/value.ts";
 import {
   repetitionDetection,
   responseFormat,

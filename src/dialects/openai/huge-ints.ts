@@ -1,6 +1,6 @@
 /** Which ints of a request are too large for what vLLM sends to its engine? */
 import { ITEMS_OF_A_PIECE, type Pieces } from "../../base/pieces.ts";
-import { type Int, isDict, isList, isSmall, PythonFloat, type PythonValue } from "../../python/value.ts";
+import { type Int, isDict, isList, isSmall, PythonFloat, type PythonValue } from "../../servers/pydantic/value.ts";
 
 export const isHuge = (value: Int | null, exact: boolean) => typeof value === "bigint" && hasHugeInt(value, exact);
 export const holdsHuge = (args: unknown, exact: boolean) => args !== null && hasHugeInt(args as PythonValue, exact);

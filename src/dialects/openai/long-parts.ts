@@ -3,7 +3,7 @@
 import { atOnce, mapped, type Pieces } from "../../base/pieces.ts";
 import { idListPieces, idLists } from "../../generation/lists.ts";
 import type { ChatRequest, Limits } from "../../python/request.ts";
-import { toPlainPieces } from "../../python/value.ts";
+import { toPlainPieces } from "../../servers/pydantic/value.ts";
 import { toolDict } from "./field-types.ts";
 import type { ChatValues, CompletionValues } from "./fields.ts";
 import { anyHolds, holdsHuge } from "./huge-ints.ts";

@@ -13,7 +13,7 @@ import {
   required,
   typedDict,
   union,
-} from "../../python/structures.ts";
+} from "../../servers/pydantic/structures.ts";
 import {
   bool,
   dict,
@@ -28,8 +28,8 @@ import {
   type State,
   type Type,
   text,
-} from "../../python/types.ts";
-import { isDict, iterate, type PythonValue } from "../../python/value.ts";
+} from "../../servers/pydantic/types.ts";
+import { isDict, iterate, type PythonValue } from "../../servers/pydantic/value.ts";
 
 /** `Iterable[...]`: pydantic only looks whether it can be walked; each item is checked when the renderer takes it. */
 interface Lazy extends Type<unknown> {

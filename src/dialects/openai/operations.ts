@@ -8,7 +8,7 @@ import {
   type Operations,
   titled,
 } from "../../openapi/operations.ts";
-import type { JsonSchema } from "../../python/types.ts";
+import type { JsonSchema } from "../../servers/pydantic/types.ts";
 import { embeddingBody } from "./embeddings.ts";
 import { chatFields, completionFields } from "./fields.ts";
 import { type ChatKind, type openaiParameters, parameterOf } from "./parameters.ts";

@@ -5,8 +5,8 @@
  */
 
 import { badRequest, Refused, unexpectedError, validationRefusal } from "../../python/errors.ts";
-import { repr, str } from "../../python/repr.ts";
-import { FAIL, State } from "../../python/types.ts";
+import { repr, str } from "../../servers/pydantic/repr.ts";
+import { FAIL, State } from "../../servers/pydantic/types.ts";
 import {
   codePoints,
   get,
@@ -20,7 +20,7 @@ import {
   set,
   truthy,
   typeName,
-} from "../../python/value.ts";
+} from "../../servers/pydantic/value.ts";
 import { anyStructuralTag } from "./field-types.ts";
 
 /** vLLM's VLLM_MAX_COMPLETION_PROMPTS. */

@@ -4,13 +4,13 @@ import { atOnce, type Pieces } from "../../base/pieces.ts";
 import { type CheckedFields, fitting } from "../../front/checked.ts";
 import { checkModel } from "../../front/models.ts";
 import type { ThreadAnswer } from "../../front/reading/messages.ts";
-import type { BodyText } from "../../python/body-text.ts";
 import { badRequest, Refused, validationRefusal } from "../../python/errors.ts";
-import { isJson, readJson } from "../../python/read-body.ts";
 import type { ErrorAnswer, Limits } from "../../python/request.ts";
-import { optional, record, required } from "../../python/structures.ts";
-import { FAIL, int, list, nullable, State, type Type, text } from "../../python/types.ts";
-import { get, type Int, isDict, type PythonValue, truthy } from "../../python/value.ts";
+import type { BodyText } from "../../servers/pydantic/body-text.ts";
+import { isJson, readJson } from "../../servers/pydantic/read-body.ts";
+import { optional, record, required } from "../../servers/pydantic/structures.ts";
+import { FAIL, int, list, nullable, State, type Type, text } from "../../servers/pydantic/types.ts";
+import { get, type Int, isDict, type PythonValue, truthy } from "../../servers/pydantic/value.ts";
 
 export const detokenizeBody: Type<CheckedFields> = record("DetokenizeRequest", {
   model: optional(nullable(text)),

@@ -27,7 +27,7 @@ import type {
   Limits,
   SamplingFields,
 } from "../../python/request.ts";
-import { get, type Int, isDict, type PythonDict, type PythonValue, truthy } from "../../python/value.ts";
+import { get, type Int, isDict, type PythonDict, type PythonValue, truthy } from "../../servers/pydantic/value.ts";
 import { checkToolCalls, readMessages } from "./content.ts";
 import type { ChatValues, CompletionValues } from "./fields.ts";
 import { isHuge } from "./huge-ints.ts";

@@ -4,10 +4,18 @@
  */
 
 import { ITEMS_OF_A_PIECE, mapped, type Pieces } from "../../base/pieces.ts";
-import { pythonDumps } from "../../python/dumps.ts";
 import { validationRefusal } from "../../python/errors.ts";
-import type { Values } from "../../python/validate.ts";
-import { get, isDict, isList, type PlainDict, type PythonDict, type PythonValue, truthy } from "../../python/value.ts";
+import { pythonDumps } from "../../servers/pydantic/dumps.ts";
+import type { Values } from "../../servers/pydantic/validate.ts";
+import {
+  get,
+  isDict,
+  isList,
+  type PlainDict,
+  type PythonDict,
+  type PythonValue,
+  truthy,
+} from "../../servers/pydantic/value.ts";
 import type { responsesFields } from "./fields.ts";
 
 export type ResponsesValues = Values<typeof responsesFields>;

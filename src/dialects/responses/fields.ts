@@ -3,9 +3,21 @@
  * the types of openai 3.52. Of the items of `input` only what is used is looked at: their union has some forty members.
  */
 import { badRequest, Refused, validationRefusal } from "../../python/errors.ts";
-import { model, optional, required, union } from "../../python/structures.ts";
-import { bool, dict, FAIL, float, int, list, literal, nullable, object, type Type, text } from "../../python/types.ts";
-import { field } from "../../python/validate.ts";
+import { model, optional, required, union } from "../../servers/pydantic/structures.ts";
+import {
+  bool,
+  dict,
+  FAIL,
+  float,
+  int,
+  list,
+  literal,
+  nullable,
+  object,
+  type Type,
+  text,
+} from "../../servers/pydantic/types.ts";
+import { field } from "../../servers/pydantic/validate.ts";
 import {
   get,
   type Int,
@@ -16,7 +28,7 @@ import {
   set,
   truthy,
   typeName,
-} from "../../python/value.ts";
+} from "../../servers/pydantic/value.ts";
 
 const INT64 = { ge: -(2n ** 63n), le: 2n ** 63n - 1n };
 /** vLLM's VLLM_MAX_STOP_STRINGS. */

@@ -1,7 +1,7 @@
 /** What does a server do with `/v1/responses` that is not vLLM's? Types only. */
 import type { ErrorAnswer } from "../../python/request.ts";
-import type { LineError } from "../../python/types.ts";
-import type { PythonDict } from "../../python/value.ts";
+import type { LineError } from "../../servers/pydantic/types.ts";
+import type { PythonDict } from "../../servers/pydantic/value.ts";
 import type { responseBody } from "./items.ts";
 
 /** Responses may be deleted, and none runs in the background. */

@@ -2,10 +2,10 @@
 import type { ReadingHost } from "../../answer/dialect.ts";
 import { atOnce, type Pieces } from "../../base/pieces.ts";
 import { badRequest, errorAnswer, Refused } from "../../python/errors.ts";
-import type { BodyKind } from "../../python/read-body.ts";
 import type { ChatRequest, ErrorAnswer, Limits } from "../../python/request.ts";
-import { validator } from "../../python/validate.ts";
-import { get, type PlainDict, type PythonDict, truthy } from "../../python/value.ts";
+import type { BodyKind } from "../../servers/pydantic/read-body.ts";
+import { validator } from "../../servers/pydantic/validate.ts";
+import { get, type PlainDict, type PythonDict, truthy } from "../../servers/pydantic/value.ts";
 import { inputMessages, type ResponsesValues, responseToChat } from "./convert.ts";
 import { applyResponsesRules, responsesFields } from "./fields.ts";
 import type { ResponsesHabits } from "./habits.ts";

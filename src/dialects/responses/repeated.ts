@@ -1,8 +1,15 @@
 /** What of a request does every body of its response repeat? Its fields as JSON, made once: a stream says them three times. */
 
 import { mapped, type Pieces } from "../../base/pieces.ts";
-import { reprFloat } from "../../python/repr.ts";
-import { get, isDict, type PythonDict, type PythonValue, toPlain, toPlainPieces } from "../../python/value.ts";
+import { reprFloat } from "../../servers/pydantic/repr.ts";
+import {
+  get,
+  isDict,
+  type PythonDict,
+  type PythonValue,
+  toPlain,
+  toPlainPieces,
+} from "../../servers/pydantic/value.ts";
 import { escapeJson } from "../../text/tokens/vocabulary.ts";
 import type { ResponsesValues } from "./convert.ts";
 

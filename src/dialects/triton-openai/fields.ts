@@ -2,8 +2,8 @@
  * Which fields has a body of Triton's OpenAI front end? Its pydantic models (`schemas/openai.py`, 2026): strict, so that a name
  * it does not know is an error, too. What is wrong is FastAPI's 422 with all errors.
  */
-import { PythonJsonError, parsePython } from "../../python/json.ts";
-import { optional, record, required, typedDict, union } from "../../python/structures.ts";
+import { PythonJsonError, parsePython } from "../../servers/pydantic/json.ts";
+import { optional, record, required, typedDict, union } from "../../servers/pydantic/structures.ts";
 import {
   anything,
   bool,
@@ -19,8 +19,8 @@ import {
   State,
   type Type,
   text,
-} from "../../python/types.ts";
-import { isDict, keysOf, type PythonDict, type PythonValue, toPlain } from "../../python/value.ts";
+} from "../../servers/pydantic/types.ts";
+import { isDict, keysOf, type PythonDict, type PythonValue, toPlain } from "../../servers/pydantic/value.ts";
 
 /** `confloat(ge=…, le=…)`. */
 function between(ge: number, le: number): Type<number> {

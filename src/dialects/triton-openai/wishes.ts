@@ -1,6 +1,6 @@
 /** What does the front end refuse of a request that fits the schema, and what is to be asked of the model? `triton_engine.py`. */
 import type { TritonOpenAiConfig } from "../../config/triton-server.ts";
-import { toPlain } from "../../python/value.ts";
+import { toPlain } from "../../servers/pydantic/value.ts";
 import type { RenderChat } from "../../text/tokens/chat-template.ts";
 import type { PromptPart, Vocabulary } from "../../text/tokens/types.ts";
 import type { OpenAiBody } from "./fields.ts";

@@ -1,7 +1,7 @@
 /** What do the loop and the reading thread say to each other? Types only. */
 
-import type { BodyText } from "../../python/body-text.ts";
 import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../../python/request.ts";
+import type { BodyText } from "../../servers/pydantic/body-text.ts";
 import type { PackedParts } from "../../text/tokens/packed-parts.ts";
 import type { ModelTemplate } from "../../text/tokens/types.ts";
 

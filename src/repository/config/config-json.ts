@@ -3,7 +3,7 @@
  * printed, whole numbers of 64 bits as numbers; and how it is read, as a load may bring one.
  */
 import { ITEMS_OF_A_PIECE, type Pieces } from "../../base/pieces.ts";
-import { setOwn } from "../../python/value.ts";
+import { setOwn } from "../../servers/pydantic/value.ts";
 import type { ConfigMessage, Value } from "./pbtxt.ts";
 import { type ConfigField, enums, fieldNamed, isFlat, messages, ROOT } from "./schema.ts";
 

@@ -1,7 +1,7 @@
 /** Are two configurations the same? Their digests tell: a large one is neither kept as a text nor made one in one go. */
 import { createHash } from "node:crypto";
 import type { Pieces } from "../../base/pieces.ts";
-import { isSmall, type PythonValue } from "../../python/value.ts";
+import { isSmall, type PythonValue } from "../../servers/pydantic/value.ts";
 import type { Value } from "./pbtxt.ts";
 
 /** Characters that are hashed at a time. */

@@ -3,7 +3,7 @@ import { type Dirent, existsSync, opendirSync, readdirSync, readFileSync, statSy
 import { join, resolve } from "node:path";
 import { parse } from "yaml";
 import { atOnce, type Pieces } from "../../base/pieces.ts";
-import { PythonJsonError, plainPieces } from "../../python/json.ts";
+import { PythonJsonError, plainPieces } from "../../servers/pydantic/json.ts";
 import { configFromJson, withoutLastCommas } from "../config/config-json.ts";
 import { isDecoupled, isEnsemble, isLlmApi, type ModelConfig } from "../config/model-config.ts";
 import { normalized } from "../config/normalize.ts";

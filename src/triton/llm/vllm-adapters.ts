@@ -1,8 +1,8 @@
 /** Which LoRA adapters has a model of the vLLM backend? `_verify_loras` of its `model.py` (January 2026). */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { reprString } from "../../python/repr.ts";
 import type { ModelHost } from "../../repository/behaviours/behaviour.ts";
+import { reprString } from "../../servers/pydantic/repr.ts";
 
 /** Why there is no such adapter; null: there is. `model.json` switches adapters on, `multi_lora.json` names them. */
 export function wrongAdapter(name: unknown, { folder }: ModelHost): string | null {

@@ -1,7 +1,7 @@
 /** How does the vLLM backend print the log probabilities of a token? As Python's `json.dumps` of a dict by token id. */
 
 import type { Candidates } from "../../front/kernel/logprob-source.ts";
-import { reprFloat } from "../../python/repr.ts";
+import { reprFloat } from "../../servers/pydantic/repr.ts";
 import type { Vocabulary } from "../../text/tokens/types.ts";
 
 /** The sampled token, then the candidates that are others. */

@@ -4,12 +4,12 @@
  * and words of vLLM 0.33's `sampling_params.py`.
  */
 import { isGreedy, PYTHON_INT, tooManySequences } from "../../generation/sampling.ts";
-import { PythonJsonError, parsePython, placeIn } from "../../python/json.ts";
-import { reprString } from "../../python/repr.ts";
-import { toPlain, typeName } from "../../python/value.ts";
 import type { ModelRequest } from "../../repository/behaviours/behaviour.ts";
 import { firstText } from "../../repository/behaviours/values.ts";
 import { fromBytesText } from "../../repository/tensors/datatypes.ts";
+import { PythonJsonError, parsePython, placeIn } from "../../servers/pydantic/json.ts";
+import { reprString } from "../../servers/pydantic/repr.ts";
+import { toPlain, typeName } from "../../servers/pydantic/value.ts";
 import type { Structure } from "../../text/grammar/structure.ts";
 import type { LlmAround } from "./around.ts";
 import { LIST_WORDS_MOST } from "./processing.ts";

@@ -1,6 +1,6 @@
 /** How does a body become values? Walks a field table; failures print as vLLM prints pydantic's list of errors. */
 
-import { atOnce, type Pieces } from "../base/pieces.ts";
+import { atOnce, type Pieces } from "../../base/pieces.ts";
 import { type ErrorAnswer, errorAnswer } from "./refusals.ts";
 import { repr, str } from "./repr.ts";
 import { FAIL, type LineError, State, type Type } from "./types.ts";

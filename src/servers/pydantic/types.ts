@@ -3,7 +3,7 @@
  * tables, with pydantic's lax coercions and error texts (pydantic 2.14, pydantic-core `src/validators`, `src/input`).
  */
 
-import { atOnce, ITEMS_OF_A_PIECE, type Pieces } from "../base/pieces.ts";
+import { atOnce, ITEMS_OF_A_PIECE, type Pieces } from "../../base/pieces.ts";
 import {
   get,
   type Int,

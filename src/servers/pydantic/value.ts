@@ -3,7 +3,7 @@
  * parser gives what Python distinguishes as well: key order, integers of any size, floats with a whole value.
  */
 
-import { ITEMS_OF_A_PIECE, type Pieces } from "../base/pieces.ts";
+import { ITEMS_OF_A_PIECE, type Pieces } from "../../base/pieces.ts";
 
 /** A float whose Python type matters; the exact parser makes one for every number with a fraction or an exponent. */
 export class PythonFloat {

@@ -3,7 +3,7 @@
  * right, the body is read once more with Python's rules, and that reading decides (vLLM 0.33 over FastAPI 0.136).
  */
 
-import { atOnce, type Pieces } from "../base/pieces.ts";
+import { atOnce, type Pieces } from "../../base/pieces.ts";
 import { asText, type BodyText } from "./body-text.ts";
 import { PythonJsonError, PythonJsonFailure, parsePython, plainPieces, pythonPieces, tooDeep } from "./json.ts";
 import { type ErrorAnswer, invalidJson, Refused, unparsableBody, unsupportedMediaType } from "./refusals.ts";

@@ -1,6 +1,6 @@
 /** Does an object fit its fields? Models, typed dictionaries, dataclasses and unions of pydantic 2.14. */
 
-import type { Pieces } from "../base/pieces.ts";
+import type { Pieces } from "../../base/pieces.ts";
 import { alternatives, type Checked, FAIL, type JsonSchema, type State, type Type } from "./types.ts";
 import { get, isDict, type PythonDict, type PythonValue } from "./value.ts";
 

@@ -3,7 +3,7 @@
  * `Modules/_json.c`: messages, positions (in code points), NaN and Infinity, lone surrogates, ints of any size.
  */
 
-import { atOnce, ITEMS_OF_A_PIECE, type Pieces } from "../base/pieces.ts";
+import { atOnce, ITEMS_OF_A_PIECE, type Pieces } from "../../base/pieces.ts";
 import { codePoints, type PythonDict, PythonFloat, type PythonValue, setOwn, toInt } from "./value.ts";
 
 /** `json.JSONDecodeError`; `position` counts code points. */

@@ -1,6 +1,6 @@
 /** How does Python print a value? `repr` and `str` as CPython 3.11 writes them, for error texts that quote the request. */
 
-import { ITEMS_OF_A_PIECE, type Pieces } from "../base/pieces.ts";
+import { ITEMS_OF_A_PIECE, type Pieces } from "../../base/pieces.ts";
 import { get, isList, keysOf, PythonFloat, type PythonValue } from "./value.ts";
 
 /**
