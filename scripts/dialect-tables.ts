@@ -1,7 +1,5 @@
 /** The field tables of messages and responses, and what a server says to what they refuse; for docs/parameters.md and its tests. */
 
-import type { DialectHost } from "../src/answer/dialect.ts";
-import type { BodyReader } from "../src/answer/form.ts";
 import { countReader, messagesReader } from "../src/dialects/anthropic/dialect.ts";
 import { countFields, messagesFields } from "../src/dialects/anthropic/fields.ts";
 import { messagesParameters as ofMessages } from "../src/dialects/anthropic/parameters.ts";
@@ -10,11 +8,13 @@ import { responsesReader } from "../src/dialects/responses/dialect.ts";
 import { responsesFields } from "../src/dialects/responses/fields.ts";
 import { responsesParameters as ofResponses } from "../src/dialects/responses/parameters.ts";
 import { Store } from "../src/dialects/responses/store.ts";
-import { checkModel } from "../src/front/models.ts";
-import { checkPrompt } from "../src/generation/limits.ts";
-import { checkSampling } from "../src/generation/sampling.ts";
-import type { Parameter } from "../src/openapi/parameter.ts";
-import type { ErrorAnswer, Limits } from "../src/python/request.ts";
+import type { Parameter } from "../src/servers/openai/docs/parameter.ts";
+import { checkModel } from "../src/servers/openai/front/models.ts";
+import type { DialectHost } from "../src/servers/openai/pipeline/dialect.ts";
+import type { BodyReader } from "../src/servers/openai/pipeline/form.ts";
+import { checkPrompt } from "../src/servers/openai/request/limits.ts";
+import type { ErrorAnswer, Limits } from "../src/servers/openai/request/request.ts";
+import { checkSampling } from "../src/servers/openai/request/sampling.ts";
 import type { Fields } from "../src/servers/pydantic/validate.ts";
 import { type Example, messagesExamples, responsesExamples } from "../test/conformance/parameter-examples.ts";
 

@@ -2,11 +2,11 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { resolveServeConfig } from "../src/cli/serve/resolve.ts";
 import { httpRoutes } from "../src/config/http-counts.ts";
-import { METHODS } from "../src/front/served.ts";
 import { metricsDialects } from "../src/metrics/dialects.ts";
 import { dialectNames } from "../src/metrics/rows/dialect-names.ts";
 import { refreshKey } from "../src/metrics/rows/held.ts";
 import { setupOf } from "../src/metrics/setup.ts";
+import { METHODS } from "../src/servers/openai/front/served.ts";
 
 /** Families of vLLM 0.33 that are not shown, by what makes the real one show them. */
 export const LEFT_OUT: readonly (readonly [names: string, reason: string])[] = [

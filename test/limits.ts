@@ -1,5 +1,5 @@
 /** What validation knows of a server, where a test or a bench reads bodies without one. */
-import type { Limits } from "../src/python/request.ts";
+import type { Limits } from "../src/servers/openai/request/request.ts";
 
 export const LIMITS: Limits = {
   maxModelLen: 131_072,

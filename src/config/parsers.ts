@@ -4,7 +4,7 @@
  * `solar_open2`); `tensorrt_llm/serve/tool_parser/` and `llmapi/reasoning_parser.py` (1.3 line).
  */
 
-/** Forms of tool calls that the model stood in for can write, each with its own parser in `src/parsers/`. */
+/** Forms of tool calls that the model stood in for can write, each with its own parser in `src/servers/openai/tool-calls/`. */
 export const TOOL_FORMATS = [
   "hermes",
   "llama3_json",

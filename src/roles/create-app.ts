@@ -3,9 +3,9 @@
 import { httpRoutes } from "../config/http-counts.ts";
 import type { ServeConfig } from "../config/types.ts";
 import type { JournalText } from "../engine/journal.ts";
-import { countedBy } from "../front/served.ts";
 import { type AppOptions, createParts, type Lasting, lastingOf, type Parts, pause } from "../kernel/parts.ts";
 import type { Listeners } from "../kernel/role.ts";
+import { countedBy } from "../servers/openai/front/served.ts";
 import { roles } from "./table.ts";
 
 /** After an orderly end the last bytes get this long to leave. */

@@ -1,8 +1,5 @@
-/** The reading thread: bodies come part by part, and each gets one answer (`front/reading/thread.ts`). */
+/** The reading thread: bodies come part by part, and each gets one answer (`servers/openai/front/reading/thread.ts`). */
 import { heapSize } from "bun:jsc";
-import type { ReadingHost } from "../answer/dialect.ts";
-import { leanAnswer } from "../answer/lean.ts";
-import { templateHabits } from "../answer/template-habits.ts";
 import { lowerPriority } from "../base/low-priority.ts";
 import { inForm } from "../dialects/anthropic/errors.ts";
 import { messagesKind } from "../dialects/anthropic/read.ts";
@@ -11,7 +8,7 @@ import { chatValuePieces, readChat, readCompletion } from "../dialects/openai/re
 import { readTokens } from "../dialects/openai/tokens.ts";
 import { responseKind } from "../dialects/responses/read.ts";
 import { Store } from "../dialects/responses/store.ts";
-import { checkModel } from "../front/models.ts";
+import { checkModel } from "../servers/openai/front/models.ts";
 import type {
   FromThread,
   RequestKind,
@@ -19,9 +16,12 @@ import type {
   ThreadOrder,
   ThreadStart,
   ToThread,
-} from "../front/reading/messages.ts";
-import { badRequest } from "../python/errors.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../python/request.ts";
+} from "../servers/openai/front/reading/messages.ts";
+import type { ReadingHost } from "../servers/openai/pipeline/dialect.ts";
+import { leanAnswer } from "../servers/openai/pipeline/lean.ts";
+import { templateHabits } from "../servers/openai/pipeline/template-habits.ts";
+import { badRequest } from "../servers/openai/request/errors.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../servers/openai/request/request.ts";
 import { type BodyText, wholeText } from "../servers/pydantic/body-text.ts";
 import { readBody } from "../servers/pydantic/read-body.ts";
 import { valuesIn } from "../servers/pydantic/values-in.ts";

@@ -2,14 +2,14 @@
 import { version } from "../../package.json";
 import { findPreset } from "../engine/timing/presets.ts";
 import { timingText } from "../engine/timing/timing-text.ts";
-import { adminRoutes } from "../front/admin-routes.ts";
 import type { Parts } from "../kernel/parts.ts";
 import type { Listeners, Role } from "../kernel/role.ts";
 import { metrics, OWN_METRICS } from "../metrics/route.ts";
+import { adminRoutes } from "../servers/openai/front/admin-routes.ts";
+import { frontOptions, truthOf } from "../servers/openai/front/front-options.ts";
+import { onePort } from "../servers/openai/front/one-port.ts";
 import { trtllmApp } from "../trtllm/app.ts";
 import { TRTLLM_VERSION } from "../trtllm/own-routes.ts";
-import { frontOptions, truthOf } from "./front-options.ts";
-import { onePort } from "./one-port.ts";
 
 export const trtllm: Role = { listen };
 

@@ -1,24 +1,24 @@
 /** Which routes and listeners has vLLM's server? OpenAI's, Anthropic's and our own paths on one port; Triton's metrics on another. */
 import { Elysia } from "elysia";
-import type { ApiDialect } from "../answer/dialect.ts";
 import { listenUrl } from "../base/listen-url.ts";
 import { frontLimitsOf } from "../config/front-limits.ts";
 import { PortError } from "../config/start-errors.ts";
 import { anthropic } from "../dialects/anthropic/dialect.ts";
 import { openai, openaiDescription } from "../dialects/openai/routes.ts";
 import { responses } from "../dialects/responses/dialect.ts";
-import { adminRoutes } from "../front/admin-routes.ts";
-import { devRoutes } from "../front/dev-routes.ts";
 import type { Parts } from "../kernel/parts.ts";
 import type { Listeners, Role } from "../kernel/role.ts";
 import { metrics } from "../metrics/route.ts";
 import { metricsListener } from "../metrics/triton-listener.ts";
-import { docsRoutes } from "../openapi/routes.ts";
+import { docsRoutes } from "../servers/openai/docs/routes.ts";
+import { adminRoutes } from "../servers/openai/front/admin-routes.ts";
+import { devRoutes } from "../servers/openai/front/dev-routes.ts";
+import { frontOptions, truthOf } from "../servers/openai/front/front-options.ts";
+import { onePort } from "../servers/openai/front/one-port.ts";
+import type { ApiDialect } from "../servers/openai/pipeline/dialect.ts";
 import type { HttpServer } from "../wire/http1/server.ts";
 import type { Http2Server } from "../wire/http2/server.ts";
 import type { TlsFiles } from "../wire/tls/certificates.ts";
-import { frontOptions, truthOf } from "./front-options.ts";
-import { onePort } from "./one-port.ts";
 
 export const vllm: Role = { listen };
 

@@ -4,21 +4,21 @@
  */
 
 import { Elysia } from "elysia";
-import type { DialectHost } from "../answer/dialect.ts";
-import type { BodyReader } from "../answer/form.ts";
-import { Generator } from "../answer/generate.ts";
-import { dialectHost } from "../answer/host.ts";
 import { logUnexpected } from "../base/unexpected.ts";
 import { chatValuePieces } from "../dialects/openai/read.ts";
 import { limitsOf, serverOf, toolsOf } from "../dialects/openai/serving.ts";
 import { responses } from "../dialects/responses/dialect.ts";
 import type { Iterations } from "../engine/iterations.ts";
-import { LoraAdapters } from "../front/adapters.ts";
-import type { OpenAiOptions } from "../front/front.ts";
-import { type Context, Http } from "../front/http.ts";
-import { JsonParts } from "../front/send-parts.ts";
-import { withImages } from "../generation/images.ts";
-import { internalError } from "../python/errors.ts";
+import { LoraAdapters } from "../servers/openai/front/adapters.ts";
+import type { OpenAiOptions } from "../servers/openai/front/front.ts";
+import { type Context, Http } from "../servers/openai/front/http.ts";
+import { JsonParts } from "../servers/openai/front/send-parts.ts";
+import type { DialectHost } from "../servers/openai/pipeline/dialect.ts";
+import type { BodyReader } from "../servers/openai/pipeline/form.ts";
+import { Generator } from "../servers/openai/pipeline/generate.ts";
+import { dialectHost } from "../servers/openai/pipeline/host.ts";
+import { internalError } from "../servers/openai/request/errors.ts";
+import { withImages } from "../servers/openai/request/images.ts";
 import { type Handler, routes } from "../wire/http/routes.ts";
 import { HOT } from "../wire/http/sink.ts";
 import { ServeCounts } from "./counts.ts";
@@ -126,14 +126,14 @@ export function trtllmApp({ options: given, iterations, facts }: TrtllmParts) {
 /** What the routes look like to a machine: their paths and methods. */
 function docsOf(http: Http): Record<string, Handler> {
   const document = async () => {
-    const { openApi, printed } = await import("../openapi/document.ts");
+    const { openApi, printed } = await import("../servers/openai/docs/document.ts");
     const operations = Object.keys(METHODS).map((path) => [path, { summary: path, responses: OK }]);
     const about = `Stands in for trtllm-serve ${TRTLLM_VERSION}: its API, without a model.`;
     const made = openApi(METHODS, Object.fromEntries(operations), about);
     return { made, text: printed(made) };
   };
   const page = async (context: Context) => {
-    const [{ docsPage }, { made }] = await Promise.all([import("../openapi/page.ts"), document()]);
+    const [{ docsPage }, { made }] = await Promise.all([import("../servers/openai/docs/page.ts"), document()]);
     return http.html(context, JsonParts.of(docsPage(made)));
   };
   return {

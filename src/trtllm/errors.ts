@@ -3,7 +3,7 @@
  * does not fit the schema (`openai_server.py`, 1.3 line).
  */
 
-import type { ErrorAnswer } from "../python/request.ts";
+import type { ErrorAnswer } from "../servers/openai/request/request.ts";
 import { repr } from "../servers/pydantic/repr.ts";
 import type { LineError } from "../servers/pydantic/types.ts";
 import { inputSummary } from "../servers/pydantic/validate.ts";

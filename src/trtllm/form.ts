@@ -2,16 +2,17 @@
  * How are the answers to chats and completions written? `postprocess_handlers.py` and `openai_protocol.py` of the 1.3 line: a
  * chunk of a chat leaves out what is null, a chunk of a completion and whole answers write it.
  */
-import { ChunkedForm } from "../answer/chunked-form.ts";
-import { type AnswerContext, FINISH_NAMES, promptOf } from "../answer/context.ts";
-import type { ChoiceSoFar, Piece, WholeChoice } from "../answer/form.ts";
+
 import type { Ids } from "../base/random.ts";
 import type { ReasoningField } from "../config/parsers.ts";
 import { Finish } from "../engine/interface/types.ts";
-import type { TextParts } from "../generation/logprobs.ts";
-import { hidesTokens } from "../generation/output-options.ts";
-import type { Delta, Message } from "../parsers/output.ts";
-import type { ErrorAnswer } from "../python/request.ts";
+import { ChunkedForm } from "../servers/openai/pipeline/chunked-form.ts";
+import { type AnswerContext, FINISH_NAMES, promptOf } from "../servers/openai/pipeline/context.ts";
+import type { ChoiceSoFar, Piece, WholeChoice } from "../servers/openai/pipeline/form.ts";
+import type { TextParts } from "../servers/openai/request/logprobs.ts";
+import { hidesTokens } from "../servers/openai/request/output-options.ts";
+import type { ErrorAnswer } from "../servers/openai/request/request.ts";
+import type { Delta, Message } from "../servers/openai/tool-calls/output.ts";
 import { escapeJson } from "../text/tokens/vocabulary.ts";
 import { asTrtllm } from "./errors.ts";
 

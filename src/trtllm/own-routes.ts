@@ -1,8 +1,9 @@
 /** What do the routes answer that are not OpenAI's? Health, drains, and what asks a server of its own kind. */
-import type { DialectHost } from "../answer/dialect.ts";
+
 import type { Backlog, Iterations } from "../engine/iterations.ts";
-import type { OpenAiOptions } from "../front/front.ts";
-import type { Context, Http } from "../front/http.ts";
+import type { OpenAiOptions } from "../servers/openai/front/front.ts";
+import type { Context, Http } from "../servers/openai/front/http.ts";
+import type { DialectHost } from "../servers/openai/pipeline/dialect.ts";
 import type { Handler } from "../wire/http/routes.ts";
 import { flatError, schemaErrors } from "./errors.ts";
 import type { PageFacts } from "./families.ts";

@@ -1,9 +1,10 @@
 /** Which bodies are chat, which completions, and what form has the answer? */
-import type { BodyReader, Form } from "../answer/form.ts";
+
 import { type ChatValues, type CompletionValues, chatFields, completionFields } from "../dialects/openai/fields.ts";
 import { applyCompletionRules, checkChatLogprobs, checkMessages, normalizeMessages } from "../dialects/openai/rules.ts";
 import { toChat, toChatPieces, toCompletion } from "../dialects/openai/translate.ts";
-import type { ChatRequest, CompletionRequest, Int, Limits } from "../python/request.ts";
+import type { BodyReader, Form } from "../servers/openai/pipeline/form.ts";
+import type { ChatRequest, CompletionRequest, Int, Limits } from "../servers/openai/request/request.ts";
 import { asText } from "../servers/pydantic/body-text.ts";
 import { type Body, type BodyKind, namesJson, type ReadBody, readerOf } from "../servers/pydantic/read-body.ts";
 import { validator } from "../servers/pydantic/validate.ts";

@@ -3,13 +3,14 @@
  * `openai_protocol.py`, `openai_responses` of `openai_server.py` (1.3 line). The events of a stream, and the items of the
  * output, are vLLM's.
  */
-import type { Ending } from "../answer/context.ts";
+
 import type { ResponsesHabits } from "../dialects/responses/habits.ts";
 import type { BodyFacts, Item } from "../dialects/responses/items.ts";
 import { quotedJson } from "../dialects/responses/repeated.ts";
 import type { Status } from "../dialects/responses/store.ts";
-import { Refused } from "../python/errors.ts";
-import type { ErrorAnswer, Limits } from "../python/request.ts";
+import type { Ending } from "../servers/openai/pipeline/context.ts";
+import { Refused } from "../servers/openai/request/errors.ts";
+import type { ErrorAnswer, Limits } from "../servers/openai/request/request.ts";
 import { get, keysOf, numberOf, type PythonDict, remove, set, truthy } from "../servers/pydantic/value.ts";
 import { asTrtllm, bodyError, flatError, uncaught, wrongFields } from "./errors.ts";
 import { checkNames } from "./fields.ts";

@@ -1,9 +1,9 @@
 /** Does `app.handle(request)` answer every route as a client on the socket gets it answered, streams included? */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
-import { DEV_METHODS, DOCS_METHODS, METHODS } from "../../src/front/served.ts";
 import { METRICS_METHODS } from "../../src/metrics/route.ts";
 import { type App, createApp } from "../../src/roles/create-app.ts";
+import { DEV_METHODS, DOCS_METHODS, METHODS } from "../../src/servers/openai/front/served.ts";
 import { TRUTH_METHODS } from "../../src/truth/routes.ts";
 
 setDefaultTimeout(30_000);

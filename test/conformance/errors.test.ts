@@ -8,10 +8,10 @@ import { readdirSync, readFileSync } from "node:fs";
 import { atOnce } from "../../src/base/pieces.ts";
 import { chatStreamError, completionStreamError } from "../../src/dialects/openai/chunks.ts";
 import { readChat, readCompletion } from "../../src/dialects/openai/read.ts";
-import { checkPrompt, checkPromptText, truncatePrompt } from "../../src/generation/limits.ts";
-import { checkDataParallelRank, checkIds, checkSampling } from "../../src/generation/sampling.ts";
-import * as errors from "../../src/python/errors.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../../src/python/request.ts";
+import * as errors from "../../src/servers/openai/request/errors.ts";
+import { checkPrompt, checkPromptText, truncatePrompt } from "../../src/servers/openai/request/limits.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../../src/servers/openai/request/request.ts";
+import { checkDataParallelRank, checkIds, checkSampling } from "../../src/servers/openai/request/sampling.ts";
 
 interface Recorded {
   readonly request: {

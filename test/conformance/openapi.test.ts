@@ -8,8 +8,8 @@ import { anthropicOperations as anthropic } from "../../src/dialects/anthropic/o
 import { openaiOperations as openai } from "../../src/dialects/openai/operations.ts";
 import { type ChatKind, parameterOf } from "../../src/dialects/openai/parameters.ts";
 import { responsesOperations as responses } from "../../src/dialects/responses/operations.ts";
-import { LORA_METHODS, servedBy } from "../../src/front/served.ts";
-import { openApi, printed } from "../../src/openapi/document.ts";
+import { openApi, printed } from "../../src/servers/openai/docs/document.ts";
+import { LORA_METHODS, servedBy } from "../../src/servers/openai/front/served.ts";
 import { FAIL, type JsonSchema, State } from "../../src/servers/pydantic/types.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 import { exampleOf } from "./parameter-examples.ts";

@@ -5,10 +5,10 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import type { ReasoningFormat } from "../../src/config/parsers.ts";
-import { AnswerParser } from "../../src/parsers/answer-parser.ts";
-import type { Delta } from "../../src/parsers/output.ts";
-import { reasoningSetup, thinkingIsOver } from "../../src/parsers/reasoning.ts";
-import { thinksWith } from "../../src/parsers/reasoning-rules.ts";
+import { AnswerParser } from "../../src/servers/openai/tool-calls/answer-parser.ts";
+import type { Delta } from "../../src/servers/openai/tool-calls/output.ts";
+import { reasoningSetup, thinkingIsOver } from "../../src/servers/openai/tool-calls/reasoning.ts";
+import { thinksWith } from "../../src/servers/openai/tool-calls/reasoning-rules.ts";
 import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
 
 interface Recorded {

@@ -9,8 +9,8 @@ import {
   type Refusal,
   type Submission,
 } from "../../src/engine/interface/types.ts";
-import type { Candidates } from "../../src/front/kernel/logprob-source.ts";
 import type { Backend } from "../../src/kernel/backend.ts";
+import type { Candidates } from "../../src/servers/openai/request/logprob-source.ts";
 
 export interface Script {
   readonly sequences: readonly {

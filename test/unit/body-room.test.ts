@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import net from "node:net";
 import fc from "fast-check";
-import { BodyRoom } from "../../src/front/body-room.ts";
+import { BodyRoom } from "../../src/servers/openai/front/body-room.ts";
 import { eventually, serve } from "../server.ts";
 
 test("no more than the room at once, in the order of asking, and all of them in the end", async () => {

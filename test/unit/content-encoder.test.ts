@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import fc from "fast-check";
 import { encode as oracle, setMergeCacheSize } from "gpt-tokenizer/encoding/o200k_harmony";
-import { sayableText } from "../../src/orders/orders.ts";
+import { sayableText } from "../../src/servers/openai/overrides/orders.ts";
 import type { Structure } from "../../src/text/grammar/structure.ts";
 import { BpeEncoder } from "../../src/text/tokens/bpe.ts";
 import { Detokenizer } from "../../src/text/tokens/detokenizer.ts";

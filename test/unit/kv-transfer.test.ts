@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import type { KvTransferTime, ServeConfig } from "../../src/config/types.ts";
-import { Transfers } from "../../src/generation/kv-transfer.ts";
+import { Transfers } from "../../src/servers/openai/request/kv-transfer.ts";
 
 const REMOTE = { remotePrefill: true, remoteDecode: false };
 

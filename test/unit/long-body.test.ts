@@ -1,9 +1,9 @@
 /** Is a long answer the same bytes in parts as in one piece, made in short pieces, and sent only as fast as it is taken? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { LongBody, LongTexts } from "../../src/answer/long-body.ts";
 import { atOnce } from "../../src/base/pieces.ts";
-import { Logprobs, seededLogprobs } from "../../src/generation/logprobs.ts";
+import { LongBody, LongTexts } from "../../src/servers/openai/pipeline/long-body.ts";
+import { Logprobs, seededLogprobs } from "../../src/servers/openai/request/logprobs.ts";
 import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
 import { serve } from "../server.ts";
 import { times } from "../size.ts";

@@ -8,7 +8,7 @@ import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
 import type { ServeConfig } from "../../src/config/types.ts";
 import { openai } from "../../src/dialects/openai/routes.ts";
 import { Finish, type Generation, type Outcome, type Receiver } from "../../src/engine/interface/types.ts";
-import { type Access, accessLine } from "../../src/front/front.ts";
+import { type Access, accessLine } from "../../src/servers/openai/front/front.ts";
 import { renderChat } from "../../src/text/tokens/chat-template.ts";
 import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
 import { hotRoutes } from "../../src/wire/http1/hot.ts";

@@ -1,17 +1,17 @@
 /** What does a stream do when its client is slow, leaves, or one of its choices fails? No sockets: the sink is a list. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { CollectedAnswer, type WholeAnswer } from "../../src/answer/collect.ts";
-import type { AnswerContext } from "../../src/answer/context.ts";
-import type { Form } from "../../src/answer/form.ts";
-import { HeldIds } from "../../src/answer/held-ids.ts";
-import { StreamedAnswer } from "../../src/answer/stream.ts";
 import { idsOf } from "../../src/base/random.ts";
 import { MessagesForm } from "../../src/dialects/anthropic/form.ts";
 import { ChatForm, CompletionForm } from "../../src/dialects/openai/form.ts";
 import { Finish, type Outcome } from "../../src/engine/interface/types.ts";
-import { Logprobs, seededLogprobs } from "../../src/generation/logprobs.ts";
-import type { OutputOptions } from "../../src/generation/output-options.ts";
+import { CollectedAnswer, type WholeAnswer } from "../../src/servers/openai/pipeline/collect.ts";
+import type { AnswerContext } from "../../src/servers/openai/pipeline/context.ts";
+import type { Form } from "../../src/servers/openai/pipeline/form.ts";
+import { HeldIds } from "../../src/servers/openai/pipeline/held-ids.ts";
+import { StreamedAnswer } from "../../src/servers/openai/pipeline/stream.ts";
+import { Logprobs, seededLogprobs } from "../../src/servers/openai/request/logprobs.ts";
+import type { OutputOptions } from "../../src/servers/openai/request/output-options.ts";
 import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
 import type { EventSink } from "../../src/wire/http/sink.ts";
 

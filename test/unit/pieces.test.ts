@@ -2,10 +2,10 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { dialectTables } from "../../scripts/dialect-tables.ts";
-import type { AnswerContext } from "../../src/answer/context.ts";
 import { VirtualClock } from "../../src/base/clock.ts";
 import { atOnceOrInTurns, firstOf, inTurns, type Pieces, Stops, turn } from "../../src/base/pieces.ts";
 import { chatPieces, completionPieces, readChat, readCompletion } from "../../src/dialects/openai/read.ts";
+import type { AnswerContext } from "../../src/servers/openai/pipeline/context.ts";
 import { parsePython, plainPieces, pythonPieces } from "../../src/servers/pydantic/json.ts";
 import { LIMITS } from "../limits.ts";
 

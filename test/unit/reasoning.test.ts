@@ -1,9 +1,9 @@
 /** Is an answer taken apart alike in one piece and in any pieces, and is what is thought as long as was asked for? */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { thoughtfulAnswer } from "../../src/generation/thinking.ts";
-import { AnswerParser } from "../../src/parsers/answer-parser.ts";
-import { reasoningSetup, thinkingIsOver } from "../../src/parsers/reasoning.ts";
+import { thoughtfulAnswer } from "../../src/servers/openai/request/thinking.ts";
+import { AnswerParser } from "../../src/servers/openai/tool-calls/answer-parser.ts";
+import { reasoningSetup, thinkingIsOver } from "../../src/servers/openai/tool-calls/reasoning.ts";
 import { loadAnswers } from "../../src/text/answers/answers.ts";
 import { ThinkingAnswer, thinkingLength } from "../../src/text/answers/thinking.ts";
 import { loadThinkingVocabulary, loadVocabulary, vocabularyOf } from "../../src/text/tokens/vocabulary.ts";

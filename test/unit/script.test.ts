@@ -4,8 +4,8 @@ import fc from "fast-check";
 import { VirtualClock } from "../../src/base/clock.ts";
 import { SAME_STEP } from "../../src/config/core-limits.ts";
 import { Finish } from "../../src/engine/interface/types.ts";
-import { PlayedReceiver, rankedLogprobs, scriptIds, Together } from "../../src/orders/play.ts";
-import type { Repetition } from "../../src/python/request.ts";
+import { PlayedReceiver, rankedLogprobs, scriptIds, Together } from "../../src/servers/openai/overrides/play.ts";
+import type { Repetition } from "../../src/servers/openai/request/request.ts";
 import {
   BrokenScript,
   parseOrder,

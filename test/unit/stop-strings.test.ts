@@ -1,7 +1,7 @@
 /** Are stop strings found, and text held back, as a plain reading of vLLM's rules over the whole text does it? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { StopStrings } from "../../src/answer/stop-strings.ts";
+import { StopStrings } from "../../src/servers/openai/pipeline/stop-strings.ts";
 import { cpuUs } from "../cpu.ts";
 import { times } from "../size.ts";
 

@@ -4,7 +4,7 @@
  */
 
 import { mapped, type Pieces } from "../../base/pieces.ts";
-import { badRequest, Refused } from "../../python/errors.ts";
+import { badRequest, Refused } from "../../servers/openai/request/errors.ts";
 import { pythonDumps } from "../../servers/pydantic/dumps.ts";
 import { repr } from "../../servers/pydantic/repr.ts";
 import type { Values } from "../../servers/pydantic/validate.ts";

@@ -1,8 +1,8 @@
 /** Which routes does Anthropic's dialect have? `/v1/messages` and what counts their tokens; vLLM 0.33, `entrypoints/anthropic/api_router.py`. */
-import type { ApiDialect, DialectHost } from "../../answer/dialect.ts";
-import type { BodyReader } from "../../answer/form.ts";
-import { Refused } from "../../python/errors.ts";
-import type { ChatRequest, Limits } from "../../python/request.ts";
+import type { ApiDialect, DialectHost } from "../../servers/openai/pipeline/dialect.ts";
+import type { BodyReader } from "../../servers/openai/pipeline/form.ts";
+import { Refused } from "../../servers/openai/request/errors.ts";
+import type { ChatRequest, Limits } from "../../servers/openai/request/request.ts";
 import { type BodyKind, readBodyPieces, readerOf } from "../../servers/pydantic/read-body.ts";
 import { routes } from "../../wire/http/routes.ts";
 import type { Context } from "../../wire/http/sink.ts";

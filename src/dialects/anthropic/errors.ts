@@ -1,5 +1,5 @@
 /** How does an error look in Anthropic's dialect? vLLM 0.33, `entrypoints/anthropic/protocol.py` (translate_error_type). */
-import type { ErrorAnswer } from "../../python/request.ts";
+import type { ErrorAnswer } from "../../servers/openai/request/request.ts";
 
 const TYPES: Readonly<Record<number, string>> = {
   400: "invalid_request_error",

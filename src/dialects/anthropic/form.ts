@@ -1,11 +1,11 @@
 /** What does an answer look like in Anthropic's dialect? vLLM 0.33, `entrypoints/anthropic/serving.py` (message_stream_converter, messages_full_converter). */
 
-import { type AnswerContext, type Ending, endingOf } from "../../answer/context.ts";
-import type { ChoiceSoFar, Form, Frame, Piece, WholeChoice } from "../../answer/form.ts";
 import type { Ids } from "../../base/random.ts";
-import type { CallDelta } from "../../parsers/output.ts";
-import { paused, pausedInChatStream } from "../../python/errors.ts";
-import type { ErrorAnswer } from "../../python/request.ts";
+import { type AnswerContext, type Ending, endingOf } from "../../servers/openai/pipeline/context.ts";
+import type { ChoiceSoFar, Form, Frame, Piece, WholeChoice } from "../../servers/openai/pipeline/form.ts";
+import { paused, pausedInChatStream } from "../../servers/openai/request/errors.ts";
+import type { ErrorAnswer } from "../../servers/openai/request/request.ts";
+import type { CallDelta } from "../../servers/openai/tool-calls/output.ts";
 import { escapeJson } from "../../text/tokens/vocabulary.ts";
 import { inForm } from "./errors.ts";
 

@@ -1,5 +1,5 @@
 /** What do the routes of Anthropic's dialect look like to a machine? */
-import { answer, asJson, bodySchema, type Operations, titled } from "../../openapi/operations.ts";
+import { answer, asJson, bodySchema, type Operations, titled } from "../../servers/openai/docs/operations.ts";
 import type { Fields } from "../../servers/pydantic/validate.ts";
 import { countFields, messagesFields } from "./fields.ts";
 import { messagesParameters } from "./parameters.ts";

@@ -2,7 +2,14 @@
  * What does a client see of each field of `/v1/messages`? One row per field of `fields.ts`; `docs/parameters.md` and the OpenAPI
  * page come from both, `test/conformance/dialect-parameters.test.ts` tries every row on a live server.
  */
-import { NO_SAMPLER, neither, type Parameter, RENDER_ONLY, seen, TEMPLATE } from "../../openapi/parameter.ts";
+import {
+  NO_SAMPLER,
+  neither,
+  type Parameter,
+  RENDER_ONLY,
+  seen,
+  TEMPLATE,
+} from "../../servers/openai/docs/parameter.ts";
 import type { countFields, messagesFields } from "./fields.ts";
 
 export const messagesParameters: Readonly<Record<keyof typeof messagesFields | keyof typeof countFields, Parameter>> = {

@@ -1,8 +1,9 @@
 /** How are bodies of `/v1/messages` and of `count_tokens` read? On the loop, those of messages in the reading thread too. */
-import type { ReadingHost } from "../../answer/dialect.ts";
+
 import { atOnce, type Pieces } from "../../base/pieces.ts";
-import { badRequest, Refused } from "../../python/errors.ts";
-import type { ChatRequest, Limits } from "../../python/request.ts";
+import type { ReadingHost } from "../../servers/openai/pipeline/dialect.ts";
+import { badRequest, Refused } from "../../servers/openai/request/errors.ts";
+import type { ChatRequest, Limits } from "../../servers/openai/request/request.ts";
 import type { BodyKind } from "../../servers/pydantic/read-body.ts";
 import { repr } from "../../servers/pydantic/repr.ts";
 import { State } from "../../servers/pydantic/types.ts";

@@ -3,16 +3,22 @@
  * and `CompletionResponse`, nulls included, in their order.
  */
 
-import { CACHE_THRESHOLD } from "../../answer/cache-threshold.ts";
-import { type AnswerContext, cacheUse, FINISH_NAMES, type Prompt, promptOf } from "../../answer/context.ts";
-import type { ChoiceSoFar, WholeChoice } from "../../answer/form.ts";
-import type { LongTexts } from "../../answer/long-body.ts";
 import type { ReasoningField } from "../../config/parsers.ts";
 import { Finish } from "../../engine/interface/types.ts";
-import { REMOTE_DECODE, REMOTE_PARAMS } from "../../generation/kv-transfer.ts";
-import { Logprobs, type TextParts } from "../../generation/logprobs.ts";
-import { hidesTokens, type OutputOptions } from "../../generation/output-options.ts";
-import type { ToolCall } from "../../parsers/output.ts";
+import { CACHE_THRESHOLD } from "../../servers/openai/pipeline/cache-threshold.ts";
+import {
+  type AnswerContext,
+  cacheUse,
+  FINISH_NAMES,
+  type Prompt,
+  promptOf,
+} from "../../servers/openai/pipeline/context.ts";
+import type { ChoiceSoFar, WholeChoice } from "../../servers/openai/pipeline/form.ts";
+import type { LongTexts } from "../../servers/openai/pipeline/long-body.ts";
+import { REMOTE_DECODE, REMOTE_PARAMS } from "../../servers/openai/request/kv-transfer.ts";
+import { Logprobs, type TextParts } from "../../servers/openai/request/logprobs.ts";
+import { hidesTokens, type OutputOptions } from "../../servers/openai/request/output-options.ts";
+import type { ToolCall } from "../../servers/openai/tool-calls/output.ts";
 import { idParts, weightOfIds } from "./prompt-ids.ts";
 
 /** How a choice has ended: one that called tools of its own accord says so (`tool_calls_utils.py`). */

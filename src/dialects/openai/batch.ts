@@ -4,9 +4,15 @@
  * `entrypoints/serve/sagemaker/api_router.py`).
  */
 
-import type { BodyReader } from "../../answer/form.ts";
-import { badRequest, errorAnswer, validationError } from "../../python/errors.ts";
-import type { ChatMessage, ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../../python/request.ts";
+import type { BodyReader } from "../../servers/openai/pipeline/form.ts";
+import { badRequest, errorAnswer, validationError } from "../../servers/openai/request/errors.ts";
+import type {
+  ChatMessage,
+  ChatRequest,
+  CompletionRequest,
+  ErrorAnswer,
+  Limits,
+} from "../../servers/openai/request/request.ts";
 import { asText } from "../../servers/pydantic/body-text.ts";
 import { placeIn } from "../../servers/pydantic/json.ts";
 import { type Body, isJson, jsonFailure, type ReadBody } from "../../servers/pydantic/read-body.ts";

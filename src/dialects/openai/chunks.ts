@@ -1,7 +1,7 @@
 /** What do a chunk's parts look like that chats and completions do not write alike: deltas, errors, the end. */
 import type { ReasoningField } from "../../config/parsers.ts";
-import type { CallDelta, Delta } from "../../parsers/output.ts";
-import type { ErrorAnswer } from "../../python/request.ts";
+import type { ErrorAnswer } from "../../servers/openai/request/request.ts";
+import type { CallDelta, Delta } from "../../servers/openai/tool-calls/output.ts";
 import { pythonDumps } from "../../servers/pydantic/dumps.ts";
 import { escapeJson } from "../../text/tokens/vocabulary.ts";
 

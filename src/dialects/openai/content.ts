@@ -3,9 +3,9 @@
  * (vLLM 0.33, `renderers/chat_utils/chat_message.py`). Throws `Refused`.
  */
 
-import { imageMark } from "../../generation/images.ts";
-import { badRequest, Refused, validationRefusal } from "../../python/errors.ts";
-import type { ChatMessage, Limits } from "../../python/request.ts";
+import { badRequest, Refused, validationRefusal } from "../../servers/openai/request/errors.ts";
+import { imageMark } from "../../servers/openai/request/images.ts";
+import type { ChatMessage, Limits } from "../../servers/openai/request/request.ts";
 import { repr } from "../../servers/pydantic/repr.ts";
 import { FAIL, type LineError, State, type Type } from "../../servers/pydantic/types.ts";
 import { iteratorErrors, validationErrors } from "../../servers/pydantic/validate.ts";

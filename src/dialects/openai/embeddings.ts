@@ -4,14 +4,14 @@
  */
 
 import { inTurns, mapped, type Pieces } from "../../base/pieces.ts";
-import { Bodies } from "../../front/body.ts";
-import { answered, type CheckedFields, type Desk, fitting } from "../../front/checked.ts";
-import type { Context } from "../../front/http.ts";
-import { JsonParts } from "../../front/send-parts.ts";
-import { checkPromptText, promptTooLong } from "../../generation/limits.ts";
-import { emptyPrompt, unknownId } from "../../generation/sampling.ts";
-import { badRequest, engineDead, Refused, validationRefusal } from "../../python/errors.ts";
-import type { ErrorAnswer } from "../../python/request.ts";
+import { Bodies } from "../../servers/openai/front/body.ts";
+import { answered, type CheckedFields, type Desk, fitting } from "../../servers/openai/front/checked.ts";
+import type { Context } from "../../servers/openai/front/http.ts";
+import { JsonParts } from "../../servers/openai/front/send-parts.ts";
+import { badRequest, engineDead, Refused, validationRefusal } from "../../servers/openai/request/errors.ts";
+import { checkPromptText, promptTooLong } from "../../servers/openai/request/limits.ts";
+import type { ErrorAnswer } from "../../servers/openai/request/request.ts";
+import { emptyPrompt, unknownId } from "../../servers/openai/request/sampling.ts";
 import { optional, record, required, union } from "../../servers/pydantic/structures.ts";
 import { int, list, literal, nullable, type Type, text } from "../../servers/pydantic/types.ts";
 import type { Int } from "../../servers/pydantic/value.ts";

@@ -1,7 +1,7 @@
 /** The types that only one or two fields have: their own rules and texts (vLLM 0.33, `sampling_params.py`, `generate/base/protocol.py`). */
 
-import { checkOneConstraint, type StructuredOutputs } from "../../generation/constraints.ts";
-import { validationRefusal } from "../../python/errors.ts";
+import { checkOneConstraint, type StructuredOutputs } from "../../servers/openai/request/constraints.ts";
+import { validationRefusal } from "../../servers/openai/request/errors.ts";
 import { str } from "../../servers/pydantic/repr.ts";
 import { dataclass, model, optional, record, required, union } from "../../servers/pydantic/structures.ts";
 import {

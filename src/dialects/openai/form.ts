@@ -3,17 +3,17 @@
  * byte for byte: which fields are written although null, and which are left out, differs by kind of frame.
  */
 
-import { ChunkedForm } from "../../answer/chunked-form.ts";
-import { cacheUse, promptOf } from "../../answer/context.ts";
-import type { ChoiceSoFar, Piece, WholeChoice } from "../../answer/form.ts";
-import { type LongTexts, SHORT_CANDIDATES } from "../../answer/long-body.ts";
 import type { Ids } from "../../base/random.ts";
 import type { Finish } from "../../engine/interface/types.ts";
-import type { TextParts } from "../../generation/logprobs.ts";
-import { hidesTokens } from "../../generation/output-options.ts";
-import type { Delta } from "../../parsers/output.ts";
-import { paused, pausedInChatStream } from "../../python/errors.ts";
-import type { CommonRequest, ErrorAnswer } from "../../python/request.ts";
+import { ChunkedForm } from "../../servers/openai/pipeline/chunked-form.ts";
+import { cacheUse, promptOf } from "../../servers/openai/pipeline/context.ts";
+import type { ChoiceSoFar, Piece, WholeChoice } from "../../servers/openai/pipeline/form.ts";
+import { type LongTexts, SHORT_CANDIDATES } from "../../servers/openai/pipeline/long-body.ts";
+import { paused, pausedInChatStream } from "../../servers/openai/request/errors.ts";
+import type { TextParts } from "../../servers/openai/request/logprobs.ts";
+import { hidesTokens } from "../../servers/openai/request/output-options.ts";
+import type { CommonRequest, ErrorAnswer } from "../../servers/openai/request/request.ts";
+import type { Delta } from "../../servers/openai/tool-calls/output.ts";
 import { escapeJson } from "../../text/tokens/vocabulary.ts";
 import {
   candidatesOf,

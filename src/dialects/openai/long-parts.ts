@@ -1,8 +1,8 @@
 /** What of a request takes long where it is large? Tools, names for the template, lists of ids, arguments of any shape: at once, or in pieces. */
 
 import { atOnce, mapped, type Pieces } from "../../base/pieces.ts";
-import { idListPieces, idLists } from "../../generation/lists.ts";
-import type { ChatRequest, Limits } from "../../python/request.ts";
+import { idListPieces, idLists } from "../../servers/openai/request/lists.ts";
+import type { ChatRequest, Limits } from "../../servers/openai/request/request.ts";
 import { toPlainPieces } from "../../servers/pydantic/value.ts";
 import { toolDict } from "./field-types.ts";
 import type { ChatValues, CompletionValues } from "./fields.ts";

@@ -7,7 +7,7 @@ import {
   type Operation,
   type Operations,
   titled,
-} from "../../openapi/operations.ts";
+} from "../../servers/openai/docs/operations.ts";
 import type { JsonSchema } from "../../servers/pydantic/types.ts";
 import { embeddingBody } from "./embeddings.ts";
 import { chatFields, completionFields } from "./fields.ts";

@@ -15,7 +15,7 @@ import {
   refusing,
   seen,
   TEMPLATE,
-} from "../../openapi/parameter.ts";
+} from "../../servers/openai/docs/parameter.ts";
 import type { chatFields, completionFields } from "./fields.ts";
 
 type Field = keyof typeof chatFields | keyof typeof completionFields;

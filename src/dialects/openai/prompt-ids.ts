@@ -1,5 +1,5 @@
 /** How are a prompt's ids written, as a client sees them with `return_token_ids`? In parts: they may be a hundred thousand. */
-import type { TextParts } from "../../generation/logprobs.ts";
+import type { TextParts } from "../../servers/openai/request/logprobs.ts";
 
 /** Some tenths of a millisecond. */
 const IDS_OF_A_PART = 4096;

@@ -1,10 +1,10 @@
 /** Which bodies are chat, which completions, and what form has the answer? */
 
-import type { ChatChanges } from "../../answer/dialect.ts";
-import type { BodyReader, Form } from "../../answer/form.ts";
 import type { Pieces } from "../../base/pieces.ts";
-import { Refused } from "../../python/errors.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../../python/request.ts";
+import type { ChatChanges } from "../../servers/openai/pipeline/dialect.ts";
+import type { BodyReader, Form } from "../../servers/openai/pipeline/form.ts";
+import { Refused } from "../../servers/openai/request/errors.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../../servers/openai/request/request.ts";
 import { type BodyKind, type ReadBody, readerOf } from "../../servers/pydantic/read-body.ts";
 import { FAIL } from "../../servers/pydantic/types.ts";
 import { validator } from "../../servers/pydantic/validate.ts";

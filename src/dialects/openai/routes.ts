@@ -1,21 +1,21 @@
 /** Which routes does the OpenAI dialect of vLLM 0.33 have, and who answers them? */
 
 import { Elysia } from "elysia";
-import type { ApiDialect } from "../../answer/dialect.ts";
-import type { BodyReader } from "../../answer/form.ts";
-import { Generator } from "../../answer/generate.ts";
-import { dialectHost } from "../../answer/host.ts";
 import { logUnexpected } from "../../base/unexpected.ts";
-import { LoraAdapters } from "../../front/adapters.ts";
-import type { Desk } from "../../front/checked.ts";
-import type { OpenAiOptions } from "../../front/front.ts";
-import { type Context, Http } from "../../front/http.ts";
-import { loraRoutes } from "../../front/lora-routes.ts";
-import { modelList } from "../../front/models.ts";
-import { ReadingThread } from "../../front/reading/thread.ts";
-import { countedBy, SCALE_OUT, VLLM_VERSION } from "../../front/served.ts";
-import { withImages } from "../../generation/images.ts";
-import { internalError, scaleOutDisabled, scaleOutNotBuilt } from "../../python/errors.ts";
+import { LoraAdapters } from "../../servers/openai/front/adapters.ts";
+import type { Desk } from "../../servers/openai/front/checked.ts";
+import type { OpenAiOptions } from "../../servers/openai/front/front.ts";
+import { type Context, Http } from "../../servers/openai/front/http.ts";
+import { loraRoutes } from "../../servers/openai/front/lora-routes.ts";
+import { modelList } from "../../servers/openai/front/models.ts";
+import { ReadingThread } from "../../servers/openai/front/reading/thread.ts";
+import { countedBy, SCALE_OUT, VLLM_VERSION } from "../../servers/openai/front/served.ts";
+import type { ApiDialect } from "../../servers/openai/pipeline/dialect.ts";
+import type { BodyReader } from "../../servers/openai/pipeline/form.ts";
+import { Generator } from "../../servers/openai/pipeline/generate.ts";
+import { dialectHost } from "../../servers/openai/pipeline/host.ts";
+import { internalError, scaleOutDisabled, scaleOutNotBuilt } from "../../servers/openai/request/errors.ts";
+import { withImages } from "../../servers/openai/request/images.ts";
 import { type Handler, routes } from "../../wire/http/routes.ts";
 import { HOT } from "../../wire/http/sink.ts";
 import { batchReader, invocationReader } from "./batch.ts";

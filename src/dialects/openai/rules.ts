@@ -4,7 +4,7 @@
  * `completion/protocol.py`). All of them throw `Refused`.
  */
 
-import { badRequest, Refused, unexpectedError, validationRefusal } from "../../python/errors.ts";
+import { badRequest, Refused, unexpectedError, validationRefusal } from "../../servers/openai/request/errors.ts";
 import { repr, str } from "../../servers/pydantic/repr.ts";
 import { FAIL, State } from "../../servers/pydantic/types.ts";
 import {

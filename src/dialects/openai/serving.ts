@@ -2,16 +2,16 @@
 import { frontLimitsOf } from "../../config/front-limits.ts";
 import { samplingDefaults } from "../../config/sampling-defaults.ts";
 import type { ServeConfig } from "../../config/types.ts";
-import type { LoraAdapters } from "../../front/adapters.ts";
-import type { OpenAiOptions } from "../../front/front.ts";
-import { VLLM_VERSION } from "../../front/served.ts";
-import { seededLogprobs } from "../../generation/logprobs.ts";
-import type { ServerTraits } from "../../generation/server-traits.ts";
 import type { Accounting } from "../../kernel/accounting.ts";
-import { reasoningSetup } from "../../parsers/reasoning.ts";
-import { toolParserKind } from "../../parsers/tool-parsers.ts";
-import { requestTimedOut } from "../../python/errors.ts";
-import type { Limits } from "../../python/request.ts";
+import type { LoraAdapters } from "../../servers/openai/front/adapters.ts";
+import type { OpenAiOptions } from "../../servers/openai/front/front.ts";
+import { VLLM_VERSION } from "../../servers/openai/front/served.ts";
+import { requestTimedOut } from "../../servers/openai/request/errors.ts";
+import { seededLogprobs } from "../../servers/openai/request/logprobs.ts";
+import type { Limits } from "../../servers/openai/request/request.ts";
+import type { ServerTraits } from "../../servers/openai/request/server-traits.ts";
+import { reasoningSetup } from "../../servers/openai/tool-calls/reasoning.ts";
+import { toolParserKind } from "../../servers/openai/tool-calls/tool-parsers.ts";
 import { UnusableFolder } from "../../text/text-model.ts";
 
 export function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adapters: LoraAdapters): Limits {

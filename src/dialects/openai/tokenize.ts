@@ -4,14 +4,14 @@
  */
 
 import { inTurns, mapped, type Pieces } from "../../base/pieces.ts";
-import { Bodies } from "../../front/body.ts";
-import { answered, type CheckedFields, type Desk } from "../../front/checked.ts";
-import type { OpenAiOptions } from "../../front/front.ts";
-import type { Context } from "../../front/http.ts";
-import { JsonParts } from "../../front/send-parts.ts";
-import { decodedParts, incompatible } from "../../generation/prompts.ts";
-import { Refused } from "../../python/errors.ts";
-import type { Limits } from "../../python/request.ts";
+import { Bodies } from "../../servers/openai/front/body.ts";
+import { answered, type CheckedFields, type Desk } from "../../servers/openai/front/checked.ts";
+import type { OpenAiOptions } from "../../servers/openai/front/front.ts";
+import type { Context } from "../../servers/openai/front/http.ts";
+import { JsonParts } from "../../servers/openai/front/send-parts.ts";
+import { Refused } from "../../servers/openai/request/errors.ts";
+import { decodedParts, incompatible } from "../../servers/openai/request/prompts.ts";
+import type { Limits } from "../../servers/openai/request/request.ts";
 import { optional, record, required, union } from "../../servers/pydantic/structures.ts";
 import { bool, dict, list, nullable, object, type Type, text } from "../../servers/pydantic/types.ts";
 import { get, type Int, type PythonDict, type PythonValue, toPlain } from "../../servers/pydantic/value.ts";

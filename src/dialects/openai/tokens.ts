@@ -1,11 +1,11 @@
 /** Which ids does a body of `/detokenize` hold? In the reading thread: five million of them are twenty megabytes. */
 
 import { atOnce, type Pieces } from "../../base/pieces.ts";
-import { type CheckedFields, fitting } from "../../front/checked.ts";
-import { checkModel } from "../../front/models.ts";
-import type { ThreadAnswer } from "../../front/reading/messages.ts";
-import { badRequest, Refused, validationRefusal } from "../../python/errors.ts";
-import type { ErrorAnswer, Limits } from "../../python/request.ts";
+import { type CheckedFields, fitting } from "../../servers/openai/front/checked.ts";
+import { checkModel } from "../../servers/openai/front/models.ts";
+import type { ThreadAnswer } from "../../servers/openai/front/reading/messages.ts";
+import { badRequest, Refused, validationRefusal } from "../../servers/openai/request/errors.ts";
+import type { ErrorAnswer, Limits } from "../../servers/openai/request/request.ts";
 import type { BodyText } from "../../servers/pydantic/body-text.ts";
 import { isJson, readJson } from "../../servers/pydantic/read-body.ts";
 import { optional, record, required } from "../../servers/pydantic/structures.ts";

@@ -3,22 +3,20 @@
  * order (vLLM 0.33, `renderers/online_renderer.py`, `chat_completion/serving.py`, `completion/serving.py`). Throws `Refused`.
  */
 
-import { thresholdOf } from "../../answer/cache-threshold.ts";
-import type { ChatChanges } from "../../answer/dialect.ts";
 import type { Pieces } from "../../base/pieces.ts";
-import { checkModel } from "../../front/models.ts";
+import { checkModel } from "../../servers/openai/front/models.ts";
+import { thresholdOf } from "../../servers/openai/pipeline/cache-threshold.ts";
+import type { ChatChanges } from "../../servers/openai/pipeline/dialect.ts";
 import {
   constraintError,
   resolveConstraints,
   type StructuredOutputs,
   structureOf,
-} from "../../generation/constraints.ts";
-import { kvTransferOf } from "../../generation/kv-transfer.ts";
-import { checkContext } from "../../generation/limits.ts";
-import { badWordsOf } from "../../generation/lists.ts";
-import { orderOf, repetitionOf } from "../../generation/told.ts";
-import { thinksWith } from "../../parsers/reasoning-rules.ts";
-import { badRequest, Refused, validationRefusal } from "../../python/errors.ts";
+} from "../../servers/openai/request/constraints.ts";
+import { badRequest, Refused, validationRefusal } from "../../servers/openai/request/errors.ts";
+import { kvTransferOf } from "../../servers/openai/request/kv-transfer.ts";
+import { checkContext } from "../../servers/openai/request/limits.ts";
+import { badWordsOf } from "../../servers/openai/request/lists.ts";
 import type {
   ChatMessage,
   ChatRequest,
@@ -26,7 +24,9 @@ import type {
   CompletionRequest,
   Limits,
   SamplingFields,
-} from "../../python/request.ts";
+} from "../../servers/openai/request/request.ts";
+import { orderOf, repetitionOf } from "../../servers/openai/request/told.ts";
+import { thinksWith } from "../../servers/openai/tool-calls/reasoning-rules.ts";
 import { get, type Int, isDict, type PythonDict, type PythonValue, truthy } from "../../servers/pydantic/value.ts";
 import { checkToolCalls, readMessages } from "./content.ts";
 import type { ChatValues, CompletionValues } from "./fields.ts";

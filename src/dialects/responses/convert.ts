@@ -4,7 +4,7 @@
  */
 
 import { ITEMS_OF_A_PIECE, mapped, type Pieces } from "../../base/pieces.ts";
-import { validationRefusal } from "../../python/errors.ts";
+import { validationRefusal } from "../../servers/openai/request/errors.ts";
 import { pythonDumps } from "../../servers/pydantic/dumps.ts";
 import type { Values } from "../../servers/pydantic/validate.ts";
 import {

@@ -1,9 +1,10 @@
 /** Which routes has `/v1/responses`? Create, get, cancel; vLLM 0.33, `entrypoints/openai/responses/api_router.py` and `serving.py`. */
-import type { ApiDialect, DialectHost } from "../../answer/dialect.ts";
-import type { BodyReader } from "../../answer/form.ts";
-import { Query } from "../../front/query.ts";
-import { validationError } from "../../python/errors.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../../python/request.ts";
+
+import { Query } from "../../servers/openai/front/query.ts";
+import type { ApiDialect, DialectHost } from "../../servers/openai/pipeline/dialect.ts";
+import type { BodyReader } from "../../servers/openai/pipeline/form.ts";
+import { validationError } from "../../servers/openai/request/errors.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../../servers/openai/request/request.ts";
 import { readerOf } from "../../servers/pydantic/read-body.ts";
 import { bool, int } from "../../servers/pydantic/types.ts";
 import { routes } from "../../wire/http/routes.ts";

@@ -1,11 +1,11 @@
 /** What does an answer of `/v1/responses` look like? vLLM 0.33, `responses/serving.py` and `streaming_events.py` (SimpleStreamingEventProcessor). */
 
-import { type AnswerContext, type Ending, endingOf, logprobsOf } from "../../answer/context.ts";
-import type { Background, ChoiceSoFar, Form, Piece, WholeChoice } from "../../answer/form.ts";
-import { LongTexts, SHORT_CANDIDATES } from "../../answer/long-body.ts";
 import type { Ids } from "../../base/random.ts";
-import type { CallDelta } from "../../parsers/output.ts";
-import type { ChatRequest, ErrorAnswer } from "../../python/request.ts";
+import { type AnswerContext, type Ending, endingOf, logprobsOf } from "../../servers/openai/pipeline/context.ts";
+import type { Background, ChoiceSoFar, Form, Piece, WholeChoice } from "../../servers/openai/pipeline/form.ts";
+import { LongTexts, SHORT_CANDIDATES } from "../../servers/openai/pipeline/long-body.ts";
+import type { ChatRequest, ErrorAnswer } from "../../servers/openai/request/request.ts";
+import type { CallDelta } from "../../servers/openai/tool-calls/output.ts";
 import type { Before } from "./convert.ts";
 import type { ResponsesHabits } from "./habits.ts";
 import {

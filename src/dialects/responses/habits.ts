@@ -1,5 +1,5 @@
 /** What does a server do with `/v1/responses` that is not vLLM's? Types only. */
-import type { ErrorAnswer } from "../../python/request.ts";
+import type { ErrorAnswer } from "../../servers/openai/request/request.ts";
 import type { LineError } from "../../servers/pydantic/types.ts";
 import type { PythonDict } from "../../servers/pydantic/value.ts";
 import type { responseBody } from "./items.ts";

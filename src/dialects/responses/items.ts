@@ -1,7 +1,7 @@
 /** What stands in a response? Its items and its body, every field in vLLM 0.33's order (`responses/protocol.py`, ResponsesResponse; openai 3.52). */
 
-import type { AnswerContext, Ending } from "../../answer/context.ts";
-import type { ChatRequest } from "../../python/request.ts";
+import type { AnswerContext, Ending } from "../../servers/openai/pipeline/context.ts";
+import type { ChatRequest } from "../../servers/openai/request/request.ts";
 import { reprFloat } from "../../servers/pydantic/repr.ts";
 import { orNull, quotedJson, type RepeatedFields } from "./repeated.ts";
 import type { Status } from "./store.ts";

@@ -1,5 +1,5 @@
 /** How do log probabilities stand in a response? From chat's, whose entries have the same members in another order. */
-import type { Logprobs, TextParts } from "../../generation/logprobs.ts";
+import type { Logprobs, TextParts } from "../../servers/openai/request/logprobs.ts";
 import { reprFloat } from "../../servers/pydantic/repr.ts";
 import { quotedJson } from "./repeated.ts";
 

@@ -1,5 +1,12 @@
 /** What do the routes of `/v1/responses` look like to a machine? */
-import { answer, asJson, bodySchema, type Described, type Operations, titled } from "../../openapi/operations.ts";
+import {
+  answer,
+  asJson,
+  bodySchema,
+  type Described,
+  type Operations,
+  titled,
+} from "../../servers/openai/docs/operations.ts";
 import { responsesFields } from "./fields.ts";
 import { responsesParameters } from "./parameters.ts";
 

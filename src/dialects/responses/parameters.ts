@@ -12,7 +12,7 @@ import {
   refusing,
   seen,
   TEMPLATE,
-} from "../../openapi/parameter.ts";
+} from "../../servers/openai/docs/parameter.ts";
 import type { responsesFields } from "./fields.ts";
 
 const REPEATED = neither("stands in the answer again");

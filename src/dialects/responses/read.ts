@@ -1,8 +1,9 @@
 /** How is a body of `/v1/responses` read? On the loop, or in the reading thread, which knows no response that is kept. */
-import type { ReadingHost } from "../../answer/dialect.ts";
+
 import { atOnce, type Pieces } from "../../base/pieces.ts";
-import { badRequest, errorAnswer, Refused } from "../../python/errors.ts";
-import type { ChatRequest, ErrorAnswer, Limits } from "../../python/request.ts";
+import type { ReadingHost } from "../../servers/openai/pipeline/dialect.ts";
+import { badRequest, errorAnswer, Refused } from "../../servers/openai/request/errors.ts";
+import type { ChatRequest, ErrorAnswer, Limits } from "../../servers/openai/request/request.ts";
 import type { BodyKind } from "../../servers/pydantic/read-body.ts";
 import { validator } from "../../servers/pydantic/validate.ts";
 import { get, type PlainDict, type PythonDict, truthy } from "../../servers/pydantic/value.ts";

@@ -1,6 +1,6 @@
 /**
  * Writes tool calls as model families do, a form per parser. Sources: the docstrings of vLLM 0.33's parsers (`parser/`,
- * `tool_parsers/`), which `src/parsers/` reads back.
+ * `tool_parsers/`), which `src/servers/openai/tool-calls/` reads back.
  */
 import type { ToolFormat } from "../../config/parsers.ts";
 import { type Json, jsonText } from "./json-text.ts";

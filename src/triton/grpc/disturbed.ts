@@ -1,8 +1,8 @@
 /** Are the answers of a call disturbed (docs/faults.md)? It is known with the first message; what comes until then is held. */
 
 import type { Clock } from "../../base/clock.ts";
-import { ORDER_HEADER } from "../../front/order-header.ts";
-import type { ChosenFaults } from "../../orders/fault-orders.ts";
+import { ORDER_HEADER } from "../../servers/openai/front/order-header.ts";
+import type { ChosenFaults } from "../../servers/openai/overrides/fault-orders.ts";
 import type { CallHandler, GrpcCall } from "../../wire/grpc/call.ts";
 import type { GrpcMethod } from "../../wire/grpc/server.ts";
 import type { GrpcCode } from "../../wire/grpc/status.ts";

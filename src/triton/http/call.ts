@@ -1,8 +1,9 @@
 /** What does a handler of Triton's HTTP have before it, and what does it give? */
-import { Gate, sendParts } from "../../front/send-parts.ts";
+
 import { HTTP_STATUS, invalidArg, TritonError } from "../../repository/config/status.ts";
 import { isAscii, toBytesText } from "../../repository/tensors/datatypes.ts";
 import { rapidText } from "../../repository/tensors/tensor-json.ts";
+import { Gate, sendParts } from "../../servers/openai/front/send-parts.ts";
 import { frontOf } from "../../wire/http/front-of.ts";
 import { gatheredBody } from "../../wire/http/gathered-body.ts";
 import type { Context, EventSink, FaultOrder, HeldBytes, HttpFront, SinkEvents } from "../../wire/http/sink.ts";

@@ -1,5 +1,5 @@
 /** Does a fault of a plan answer in the server's place, or disturb what the server answers? */
-import { ORDER_HEADER } from "../../front/order-header.ts";
+import { ORDER_HEADER } from "../../servers/openai/front/order-header.ts";
 import { errorText, type HttpAnswer, type HttpCall, jsonAnswer } from "./call.ts";
 
 /** null: the server answers, disturbed or not; at once where nothing may disturb it. */

@@ -1,7 +1,7 @@
 /** How does an answer of JSON leave that may be long? In pieces and parts, where it is. */
 
 import { atOnceOrInTurns, type Pieces } from "../../base/pieces.ts";
-import { JsonParts } from "../../front/send-parts.ts";
+import { JsonParts } from "../../servers/openai/front/send-parts.ts";
 import { type HandlerAnswer, type HttpCall, JSON_TYPE, jsonAnswer, LATER } from "./call.ts";
 
 /** Characters that are given at a time, at least. */

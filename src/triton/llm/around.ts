@@ -1,9 +1,9 @@
 /** What do LLM models find around them? The server's one engine, its text, and how both are asked. */
 
 import type { Choices, Receiver, Submission, TokenSource } from "../../engine/interface/types.ts";
-import type { LogprobSource } from "../../front/kernel/logprob-source.ts";
-import { steeredLength } from "../../generation/steering.ts";
 import type { Backend } from "../../kernel/backend.ts";
+import type { LogprobSource } from "../../servers/openai/request/logprob-source.ts";
+import { steeredLength } from "../../servers/openai/request/steering.ts";
 import type { NaturalLength } from "../../text/answers/output-lengths.ts";
 import { SteeredAnswer, type Steering } from "../../text/answers/steered.ts";
 import { written } from "../../text/answers/written.ts";
@@ -76,7 +76,7 @@ export function generateSequence(around: LlmAround, wanted: Wanted, receiver: Re
   return submitted;
 }
 
-/** As of a request to the OpenAI routes: `generation/generation.ts`. */
+/** As of a request to the OpenAI routes: `servers/openai/request/generation.ts`. */
 function scriptOf(
   { text }: LlmAround,
   { written: made, steering, seed, minTokens }: Wanted,

@@ -4,13 +4,13 @@
  * request's id ends that one.
  */
 import { existsSync } from "node:fs";
-import { AnswerText } from "../../answer/text.ts";
 import { Finish, type Receiver, type Submission } from "../../engine/interface/types.ts";
-import { seedOf } from "../../generation/seeds.ts";
 import type { Behaviour, ModelHost, ModelRequest } from "../../repository/behaviours/behaviour.ts";
 import { firstNumber, firstText, numberTensor, outputs, textTensor } from "../../repository/behaviours/values.ts";
 import { isDecoupled } from "../../repository/config/model-config.ts";
 import { fromBytesText, type Tensor, toBytesText } from "../../repository/tensors/datatypes.ts";
+import { AnswerText } from "../../servers/openai/pipeline/text.ts";
+import { seedOf } from "../../servers/openai/request/seeds.ts";
 import { reprString } from "../../servers/pydantic/repr.ts";
 import { greedySeed } from "../../text/answers/answers.ts";
 import { generateSequence, type LlmAround } from "./around.ts";

@@ -1,6 +1,6 @@
 /** Which tokens may an LLM model's answer not have? Words that were forbidden, as their ids, and biases that settle it. */
 
-import { spelled } from "../../generation/steering.ts";
+import { spelled } from "../../servers/openai/request/steering.ts";
 import { IdSet } from "../../text/answers/id-set.ts";
 import { type Steering, steer } from "../../text/answers/steered.ts";
 import type { LlmAround } from "./around.ts";

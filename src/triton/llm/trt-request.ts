@@ -4,11 +4,11 @@
  */
 
 import { REQUESTS_MOST } from "../../config/core-limits.ts";
-import { choiceSeeds, seedOf } from "../../generation/seeds.ts";
 import type { ModelHost, ModelRequest } from "../../repository/behaviours/behaviour.ts";
 import { elementsIn, firstNumber, numbersIn, textsIn } from "../../repository/behaviours/values.ts";
 import { isDecoupled, type ModelConfig } from "../../repository/config/model-config.ts";
 import { fromBytesText } from "../../repository/tensors/datatypes.ts";
+import { choiceSeeds, seedOf } from "../../servers/openai/request/seeds.ts";
 import { greedySeed } from "../../text/answers/answers.ts";
 import type { Steering } from "../../text/answers/steered.ts";
 import type { Structure } from "../../text/grammar/structure.ts";

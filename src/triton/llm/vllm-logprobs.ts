@@ -1,6 +1,6 @@
 /** How does the vLLM backend print the log probabilities of a token? As Python's `json.dumps` of a dict by token id. */
 
-import type { Candidates } from "../../front/kernel/logprob-source.ts";
+import type { Candidates } from "../../servers/openai/request/logprob-source.ts";
 import { reprFloat } from "../../servers/pydantic/repr.ts";
 import type { Vocabulary } from "../../text/tokens/types.ts";
 

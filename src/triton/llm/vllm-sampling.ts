@@ -3,10 +3,11 @@
  * `TritonSamplingParams.from_dict` of `vllm_backend_utils.py` (January 2026) makes them: numbers may be texts. Fields, limits
  * and words of vLLM 0.33's `sampling_params.py`.
  */
-import { isGreedy, PYTHON_INT, tooManySequences } from "../../generation/sampling.ts";
+
 import type { ModelRequest } from "../../repository/behaviours/behaviour.ts";
 import { firstText } from "../../repository/behaviours/values.ts";
 import { fromBytesText } from "../../repository/tensors/datatypes.ts";
+import { isGreedy, PYTHON_INT, tooManySequences } from "../../servers/openai/request/sampling.ts";
 import { PythonJsonError, parsePython, placeIn } from "../../servers/pydantic/json.ts";
 import { reprString } from "../../servers/pydantic/repr.ts";
 import { toPlain, typeName } from "../../servers/pydantic/value.ts";

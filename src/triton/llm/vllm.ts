@@ -2,11 +2,9 @@
  * What does a model of the `vllm` backend answer? Text of the server's one engine, in the tensors of the backend's `model.py`
  * (vllm_backend, January 2026): decoupled, `execute` hands each request over and returns at once.
  */
-import { AnswerText } from "../../answer/text.ts";
+
 import type { Lane } from "../../engine/interface/lanes.ts";
 import { Finish, type Receiver, type Submission } from "../../engine/interface/types.ts";
-import { imageIds } from "../../generation/images.ts";
-import { choiceSeeds, seedOf } from "../../generation/seeds.ts";
 import type { Behaviour, ModelHost, ModelRequest, PlainText } from "../../repository/behaviours/behaviour.ts";
 import {
   firstNumber,
@@ -17,6 +15,9 @@ import {
   textTensor,
 } from "../../repository/behaviours/values.ts";
 import { bytesOf, fromBytesText, type Tensor, toBytesText } from "../../repository/tensors/datatypes.ts";
+import { AnswerText } from "../../servers/openai/pipeline/text.ts";
+import { imageIds } from "../../servers/openai/request/images.ts";
+import { choiceSeeds, seedOf } from "../../servers/openai/request/seeds.ts";
 import { embedding } from "../../text/answers/embedding.ts";
 import type { Vocabulary } from "../../text/tokens/types.ts";
 import { constrained, generateSequence, type LlmAround, StepNews } from "./around.ts";

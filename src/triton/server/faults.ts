@@ -1,8 +1,8 @@
 /** Which answers of inference are disturbed, and how (docs/faults.md)? By the request's own order, a rule, or chance. */
 import type { RequestOrders } from "../../config/request-orders.ts";
 import type { FaultCarrier } from "../../faults/plan/types.ts";
-import { ORDER_HEADER, orderInHeader } from "../../front/order-header.ts";
-import { type ChosenFaults, type FaultHost, FaultOrders } from "../../orders/fault-orders.ts";
+import { ORDER_HEADER, orderInHeader } from "../../servers/openai/front/order-header.ts";
+import { type ChosenFaults, type FaultHost, FaultOrders } from "../../servers/openai/overrides/fault-orders.ts";
 import type { Question } from "../../text/canned/fixtures/match.ts";
 import { BrokenScript } from "../../text/canned/script.ts";
 

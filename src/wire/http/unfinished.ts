@@ -1,7 +1,7 @@
 /**
  * How many bytes of heads and small bodies may there be whose rest is still to come? Beyond that nobody reads more of them:
  * who began a second ago or longer gives way, the one that began first before the others, and where that is nobody, the
- * client waits as at a slow server. Large bodies have a room of their own (`front/body-room.ts`).
+ * client waits as at a slow server. Large bodies have a room of their own (`servers/openai/front/body-room.ts`).
  */
 import type { Timer } from "./deadlines.ts";
 

@@ -1,0 +1,68 @@
+/**
+ * Which LoRA adapters can be asked for? Those of `--lora-modules`, and with VLLM_ALLOW_RUNTIME_LORA_UPDATING those that
+ * requests load and unload (vLLM 0.33, `openai/models/serving.py`, `serve/lora/api_router.py`).
+ */
+import { ADAPTERS_MOST } from "../../../config/core-limits.ts";
+import type { LoraModule } from "../../../config/types.ts";
+import { errorAnswer } from "../request/errors.ts";
+import type { ErrorAnswer } from "../request/request.ts";
+
+export class LoraAdapters {
+  /** By number minus one; "" where one was unloaded: numbers are not used twice. */
+  readonly names: string[];
+  /** Names by number minus one, the unloaded ones included: requests may still run with them. */
+  readonly #named: string[];
+  readonly #loaded: ((names: readonly string[]) => void) | undefined;
+  readonly #modules: (LoraModule | null)[];
+  readonly #served: readonly string[];
+
+  /** `served`: names of the model. `loaded` is told the names of all numbers when there is a new one. */
+  constructor(modules: readonly LoraModule[], served: readonly string[], loaded?: (names: readonly string[]) => void) {
+    this.#loaded = loaded;
+    this.#served = served;
+    this.#modules = [...modules];
+    this.names = modules.map(({ name }) => name);
+    this.#named = [...this.names];
+  }
+
+  /** Those that are there, in their order. */
+  get list(): readonly LoraModule[] {
+    return this.#modules.filter((one) => one !== null);
+  }
+
+  byNumber(number: number): LoraModule {
+    return this.#modules[number - 1]!;
+  }
+
+  load({ name, path, inPlace }: { name: string; path: string; inPlace: boolean }): ErrorAnswer | string {
+    if (name === "" || path === "") return wrong("Both 'lora_name' and 'lora_path' must be provided.");
+    if (this.#served.includes(name)) return wrong(`The lora adapter '${name}' conflicts with a served base model.`);
+    const at = this.names.indexOf(name);
+    if (at >= 0 && !inPlace)
+      return wrong(
+        `The lora adapter '${name}' has already been loaded. If you want to load the adapter in place, set 'load_inplace' to True.`,
+      );
+    if (at < 0 && this.names.length >= ADAPTERS_MOST)
+      return wrong(`No more than ${ADAPTERS_MOST} adapters can be loaded.`);
+    const module = { name, path, baseModelName: null };
+    if (at >= 0) this.#modules[at] = module;
+    else {
+      this.#modules.push(module);
+      this.names.push(name);
+      this.#named.push(name);
+      this.#loaded?.(this.#named);
+    }
+    return `Success: LoRA adapter '${name}' added successfully.`;
+  }
+
+  unload(name: string): ErrorAnswer | string {
+    if (name === "") return wrong("'lora_name' needs to be provided to unload a LoRA adapter.");
+    const at = this.names.indexOf(name);
+    if (at < 0) return errorAnswer(`The lora adapter '${name}' cannot be found.`, "NotFoundError", null, 404);
+    this.names[at] = "";
+    this.#modules[at] = null;
+    return `Success: LoRA adapter '${name}' removed successfully.`;
+  }
+}
+
+const wrong = (message: string) => errorAnswer(message, "InvalidUserInput", null, 400);

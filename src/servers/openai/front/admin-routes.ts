@@ -1,0 +1,45 @@
+/**
+ * Who may change a server that runs? Whoever has the key of `--admin-key`: `GET /admin/config` says what holds, `POST`
+ * changes some of it, all or nothing. Without the option the path is unknown. Ours; vLLM has nothing like it.
+ */
+import { timingSafeEqual } from "node:crypto";
+import { jsonObjectIn } from "../../../config/json-object.ts";
+import type { AdminOptions } from "../../../kernel/live-settings.ts";
+import { routes } from "../../../wire/http/routes.ts";
+import { badRequest, unauthorized } from "../request/errors.ts";
+import type { OpenAiOptions } from "./front.ts";
+import { type Context, digest, Http } from "./http.ts";
+
+const PATH = "/admin/config";
+/** The paths and their methods, so that other methods there get 405. */
+export const ADMIN_METHODS: Readonly<Record<string, readonly string[]>> = { [PATH]: ["GET", "POST"] };
+/** Characters of a body. */
+const LENGTH_MOST = 65_536;
+
+/** Use it beside `openai`, whose `otherRoutes` must have `ADMIN_METHODS`. */
+export function adminRoutes(options: OpenAiOptions, admin: AdminOptions) {
+  const http = new Http(options, {});
+  const known = digest(admin.key);
+  // One change after the other: each begins with what the last one left.
+  let before: Promise<unknown> = Promise.resolve();
+  const stranger = (context: Context): Response | undefined => {
+    const [, key = ""] = /^bearer (.*)$/i.exec(context.request.headers.get("authorization") ?? "") ?? [];
+    return timingSafeEqual(digest(key), known) ? undefined : http.error(context, unauthorized);
+  };
+  const shown = (context: Context) => http.json(context, JSON.stringify(admin.read()));
+  return routes({
+    [`GET ${PATH}`]: (context) => stranger(context) ?? shown(context),
+    [`POST ${PATH}`]: async (context) => {
+      const refusal = stranger(context);
+      if (refusal) return refusal;
+      const text = await context.request.text();
+      const changes = text.length > LENGTH_MOST ? null : jsonObjectIn(text);
+      if (changes === null)
+        return http.error(context, badRequest(`takes a JSON object of at most ${LENGTH_MOST} characters`));
+      const done = before.then(() => admin.change(changes));
+      before = done.catch(() => {});
+      const wrong = await done;
+      return wrong === null ? shown(context) : http.error(context, badRequest(wrong.message, wrong.key));
+    },
+  });
+}

@@ -1,0 +1,73 @@
+/** Which requests are admitted, how many are being served, and how long may each take? Between the head and the end of the answer. */
+import { frontLimitsOf } from "../../../config/front-limits.ts";
+import type { Outcome } from "../../../engine/interface/types.ts";
+import type { Accounting } from "../../../kernel/accounting.ts";
+import type { Backend } from "../../../kernel/backend.ts";
+import { type Deadlines, deadlines, type Expiring } from "../../../wire/http/deadlines.ts";
+import type { ErrorAnswer } from "../request/request.ts";
+import { Bodies, type BodyTaker } from "./body.ts";
+import type { HttpVisit, OpenAiOptions } from "./front.ts";
+import type { Context } from "./http.ts";
+import { Overload } from "./overload.ts";
+import { CountedOnce } from "./ticket.ts";
+
+export class Admission {
+  /** Requests that are being served. */
+  open = 0;
+  #streams = 0;
+  readonly #accounting: Accounting;
+  readonly #backend: Backend;
+  readonly #overload: Overload;
+  readonly #bodies: Bodies;
+  readonly #deadlines: Deadlines | null;
+  readonly #settled = (outcome: Outcome): void => {
+    this.open--;
+    this.#accounting.settled(outcome);
+  };
+
+  constructor(options: OpenAiOptions) {
+    this.#accounting = options.accounting;
+    this.#backend = options.backend;
+    this.#overload = new Overload(options);
+    this.#bodies = new Bodies(options);
+    this.#deadlines = deadlines(frontLimitsOf(options.config).requestTimeoutS, options.backend);
+  }
+
+  /** Admits one more, which is served until its ticket is settled. Many may come in one turn: the engine's steps go before them. */
+  enter(): CountedOnce {
+    this.#backend.catchUp?.();
+    this.open++;
+    this.#accounting.opened();
+    return new CountedOnce(this.#settled);
+  }
+
+  /** The body of a request that has entered, or the refusal; as `Bodies.read`. */
+  read<T extends BodyTaker>(
+    context: Context,
+    begin: () => T | null,
+  ): Promise<Uint8Array | ErrorAnswer | T> | Uint8Array | ErrorAnswer | T {
+    return this.#overload.refuses(this.open) ?? this.#bodies.read(context, begin);
+  }
+
+  /** The refusal of one more stream; null: it may begin. */
+  refusesStream(): ErrorAnswer | null {
+    return this.#overload.refusesStream(this.#streams + 1);
+  }
+
+  /** A refusal as it is sent. */
+  shown(refusal: ErrorAnswer): ErrorAnswer {
+    return this.#overload.shown(refusal);
+  }
+
+  /** The answer begins, and has its time from now on; `visit` where it is a stream. */
+  answers(ticket: CountedOnce, answer: Expiring, visit?: HttpVisit | null): void {
+    if (visit !== undefined) ticket.streams(this, visit);
+    ticket.within(this.#deadlines, answer);
+  }
+
+  /** For tickets: an event stream began, or came to its end. */
+  stream(change: 1 | -1): void {
+    this.#streams += change;
+    this.#accounting.stream(change);
+  }
+}

@@ -1,0 +1,82 @@
+/** How is a request answered that no engine is needed for? Its body is read and checked as any other; what is made of it is the caller's. */
+
+import { inTurns, isLarge, type Pieces, turn } from "../../../base/pieces.ts";
+import { TemplateRefusal } from "../../../text/tokens/chat-template.ts";
+import { readJson } from "../../pydantic/read-body.ts";
+import { FAIL, State, type Type } from "../../pydantic/types.ts";
+import { validationErrors } from "../../pydantic/validate.ts";
+import type { PythonDict, PythonValue } from "../../pydantic/value.ts";
+import { badRequest, Refused } from "../request/errors.ts";
+import type { ErrorAnswer, Limits } from "../request/request.ts";
+import type { Bodies } from "./body.ts";
+import type { OpenAiOptions } from "./front.ts";
+import type { Context, Http } from "./http.ts";
+import { checkModel } from "./models.ts";
+import { BodyReading, type ReadingThread } from "./reading/thread.ts";
+import type { JsonParts } from "./send-parts.ts";
+
+/** Fields that were given, by name. */
+export type CheckedFields = ReadonlyMap<string, unknown>;
+
+export interface Desk {
+  readonly options: OpenAiOptions;
+  readonly http: Http;
+  readonly limits: Limits;
+  readonly bodies: Bodies;
+  /** Reads the largest bodies; null: there is no such thread. */
+  readonly thread: ReadingThread | null;
+}
+
+/** JSON of an answer. */
+type Json = string | JsonParts;
+
+/** How a body is answered; all may throw `Refused`. */
+export interface Answering {
+  readonly check: (body: PythonValue) => Pieces<CheckedFields>;
+  readonly made: (checked: CheckedFields, body: PythonDict) => Json | Promise<Json>;
+  /** Answers a large body of ids, which the reading thread has checked. */
+  readonly ofIds?: (ids: Uint32Array<ArrayBuffer>) => Promise<Json>;
+}
+
+export async function answered(context: Context, desk: Desk, answering: Answering): Promise<Response> {
+  const { http } = desk;
+  try {
+    const json = await answerOf(context, desk, answering);
+    return typeof json === "object" && "status" in json ? http.error(context, json) : http.json(context, json);
+  } catch (refusal) {
+    if (refusal instanceof Refused) return http.error(context, refusal.answer);
+    if (refusal instanceof TemplateRefusal) return http.error(context, badRequest(refusal.message));
+    throw refusal;
+  }
+}
+
+async function answerOf(
+  context: Context,
+  { options: { backend }, limits, bodies, thread }: Desk,
+  { check, made, ofIds }: Answering,
+): Promise<Json | ErrorAnswer> {
+  const contentType = context.request.headers.get("content-type");
+  const kind = ofIds ? "tokens" : "text";
+  const came = await bodies.read(context, () => thread?.begin({ kind, contentType, limits }) ?? null);
+  if ("status" in came) return came;
+  const answer = came instanceof BodyReading ? await came.answer() : { text: came };
+  if ("error" in answer) return answer.error;
+  if ("tokens" in answer) return ofIds!(answer.tokens);
+  if (!("text" in answer)) throw new Error("the reading thread has read something else");
+  if (isLarge(answer.text)) await backend.spare();
+  const read = await inTurns(readJson(answer.text, contentType), backend);
+  if ("error" in read) return read.error;
+  const checked = await inTurns(check(read.value), backend);
+  checkModel((checked.get("model") ?? null) as string | null, limits);
+  if (isLarge(answer.text)) await turn(backend);
+  return made(checked, read.value as PythonDict);
+}
+
+/** Throws `Refused`. */
+export function* fitting(type: Type<CheckedFields>, body: PythonValue): Pieces<CheckedFields> {
+  const state = new State(true);
+  const checked = yield* type.pieces!(body, state);
+  if (checked !== FAIL) return checked;
+  state.prefix(0, "body");
+  throw new Refused(validationErrors(state.errors!, state.count));
+}

@@ -1,0 +1,46 @@
+/** Which models does the server say it has? vLLM 0.33, `openai/models/serving.py`: a card per served name, then one per adapter. */
+
+import type { Ids } from "../../../base/random.ts";
+import type { LoraModule, ServeConfig } from "../../../config/types.ts";
+import { Refused, unknownModel } from "../request/errors.ts";
+import type { Limits } from "../request/request.ts";
+
+interface ModelCard {
+  readonly id: string;
+  /** Path of the model, or of the adapter. */
+  readonly root: string;
+  readonly parent: string | null;
+  readonly maxModelLen: number | null;
+}
+
+/** Throws `Refused` for a model that is not served; null and "" stand for the first one. */
+export function checkModel(model: string | null, limits: Limits): void {
+  if (model === null || model === "" || limits.takesAnyModel) return;
+  if (!limits.servedModelNames.includes(model) && !limits.loraNames.includes(model))
+    throw new Refused(unknownModel(model, limits));
+}
+
+/** Body of `/v1/models`. `created` (Unix seconds) and the permission ids change with each call. */
+export function modelList(
+  { servedModelNames, model, engine }: ServeConfig,
+  loraModules: readonly LoraModule[],
+  created: number,
+  newId: Ids,
+): string {
+  const cards: ModelCard[] = [
+    ...servedModelNames.map((id) => ({ id, root: model, parent: null, maxModelLen: engine.maxModelLen })),
+    ...loraModules.map(({ name, path, baseModelName }) => ({
+      id: name,
+      root: path,
+      parent: baseModelName ?? servedModelNames[0]!,
+      maxModelLen: null,
+    })),
+  ];
+  return `{"object":"list","data":[${cards.map((card) => cardText(card, created, newId))}]}`;
+}
+
+function cardText({ id, root, parent, maxModelLen }: ModelCard, created: number, newId: Ids): string {
+  const permission = `{"id":"modelperm-${newId(8)}","object":"model_permission","created":${created},"allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,"allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,"organization":"*","group":null,"is_blocking":false}`;
+  const [idText, rootText, parentText] = [id, root, parent].map((text) => JSON.stringify(text));
+  return `{"id":${idText},"object":"model","created":${created},"owned_by":"vllm","root":${rootText},"parent":${parentText},"max_model_len":${maxModelLen},"permission":[${permission}]}`;
+}

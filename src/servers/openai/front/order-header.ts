@@ -1,0 +1,41 @@
+/** Reads the header by which a request orders its answer (docs/scripts.md). */
+import { requestOrdersOf } from "../../../config/request-orders.ts";
+import { BrokenScript, type Order, parseOrder } from "../../../text/canned/script.ts";
+import type { OpenAiOptions } from "./front.ts";
+
+export const ORDER_HEADER = "x-understudy";
+
+/** The last header that was read, and the order in it or what is wrong with it: several parts of the server ask for the same. */
+let last: { readonly text: string; readonly order: Order | BrokenScript } | null = null;
+
+/** Reads the order in a header's text. Throws `BrokenScript`. */
+export function orderInHeader(text: string): Order {
+  if (last?.text !== text) last = { text, order: read(text) };
+  if (last.order instanceof BrokenScript) throw last.order;
+  return last.order;
+}
+
+/** Reports whether a header orders that an engine which a script stopped goes on. A broken order does not. */
+export function releasesEngine(text: string): boolean {
+  try {
+    return orderInHeader(text).releases;
+  } catch (error) {
+    if (error instanceof BrokenScript) return false;
+    throw error;
+  }
+}
+
+/** Reports whether something may have stopped the engine, so that the order `release` has a meaning. */
+export function mayRelease({ config, plays, fixtures }: Pick<OpenAiOptions, "config" | "plays" | "fixtures">): boolean {
+  const allowed = requestOrdersOf(config);
+  return allowed === "all" || (allowed === "answers" && (plays !== undefined || fixtures !== undefined));
+}
+
+function read(text: string): Order | BrokenScript {
+  try {
+    return parseOrder(text);
+  } catch (error) {
+    if (error instanceof BrokenScript) return error;
+    throw error;
+  }
+}

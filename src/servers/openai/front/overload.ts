@@ -1,0 +1,50 @@
+/**
+ * What does a server say that is full? vLLM 0.33 answers 503 and nothing else; gateways and hosted services in front of
+ * one also answer 429, and say when to come again, in one of three ways.
+ */
+import { type FrontLimits, frontLimitsOf } from "../../../config/front-limits.ts";
+import { engineBusy, overloaded, prefillBacklog } from "../request/errors.ts";
+import type { ErrorAnswer } from "../request/request.ts";
+import type { OpenAiOptions } from "./front.ts";
+
+/** Refusals that another moment would not have met. */
+const FULL: readonly ErrorAnswer[] = [engineBusy, prefillBacklog];
+
+export class Overload {
+  readonly #frontLimits: FrontLimits;
+  readonly #epochSeconds: () => number;
+
+  constructor({ config, epochSeconds }: Pick<OpenAiOptions, "config" | "epochSeconds">) {
+    this.#frontLimits = frontLimitsOf(config);
+    this.#epochSeconds = epochSeconds;
+  }
+
+  /** `--limit-concurrency`: the refusal of one more request, when so many are being served with it. */
+  refuses(requests: number): ErrorAnswer | null {
+    return this.#frontLimits.requests > 0 && requests > this.#frontLimits.requests ? engineBusy : null;
+  }
+
+  /** `--max-streams`: the refusal of one more stream, when there are so many with it. */
+  refusesStream(streams: number): ErrorAnswer | null {
+    return this.#frontLimits.streams > 0 && streams > this.#frontLimits.streams ? engineBusy : null;
+  }
+
+  /** An answer as it is sent: status and headers as asked for where it says that the server is full, else itself. */
+  shown(answer: ErrorAnswer): ErrorAnswer {
+    const { overloadStatus, retryAfter } = this.#frontLimits;
+    if (!FULL.includes(answer) || (overloadStatus === answer.status && retryAfter === null)) return answer;
+    const shown = overloadStatus === answer.status ? answer : overloaded(answer, overloadStatus);
+    return retryAfter === null ? shown : { ...shown, headers: this.#headers(retryAfter) };
+  }
+
+  #headers({ seconds, forms }: NonNullable<FrontLimits["retryAfter"]>): Record<string, string> {
+    const headers: Record<string, string> = {};
+    // A date says the same as seconds, in the same header: the last one named wins.
+    for (const form of forms) {
+      if (form === "ms") headers["retry-after-ms"] = String(Math.round(seconds * 1000));
+      else if (form === "seconds") headers["retry-after"] = String(Math.ceil(seconds));
+      else headers["retry-after"] = new Date(Math.ceil(this.#epochSeconds() + seconds) * 1000).toUTCString();
+    }
+    return headers;
+  }
+}

@@ -1,0 +1,122 @@
+/**
+ * Does the server take one more request? vLLM's `--max-num-queued-reqs` and `--max-num-queued-tokens`: requests in the
+ * engine, waiting or running, and tokens of prompts that have given no output yet. Without limits it costs nothing.
+ */
+import type { WireConfig } from "../../../config/types.ts";
+import type { Finish, Receiver, Submission, TimelineFacts } from "../../../engine/interface/types.ts";
+import type { Accounting } from "../../../kernel/accounting.ts";
+import type { Backend } from "../../../kernel/backend.ts";
+import { engineBusy, prefillBacklog } from "../request/errors.ts";
+import type { ErrorAnswer } from "../request/request.ts";
+import { ReceiverBefore } from "./receiver-before.ts";
+
+export class Queue {
+  readonly #limits: WireConfig;
+  readonly #backend: Backend;
+  readonly #accounting: Accounting;
+  #backlog = 0;
+  /** Generations of requests that came in, and tokens of their prompts, which the engine has not got yet. */
+  #comingCount = 0;
+  #comingTokens = 0;
+
+  /** `limits` are looked at for each request: they may change. */
+  constructor(limits: WireConfig, backend: Backend, accounting: Accounting) {
+    this.#accounting = accounting;
+    this.#limits = limits;
+    this.#backend = backend;
+  }
+
+  /** The refusal of a request of `count` generations; null: it may come in. */
+  refuses(count: number): ErrorAnswer | null {
+    const { maxNumQueuedReqs, maxNumQueuedTokens } = this.#limits;
+    if (maxNumQueuedReqs !== undefined && this.#inFlight + count > maxNumQueuedReqs) {
+      this.#accounting.rejected?.("requests");
+      return engineBusy;
+    }
+    if (maxNumQueuedTokens === undefined || this.#backlog + this.#comingTokens < maxNumQueuedTokens) return null;
+    this.#accounting.rejected?.("tokens");
+    return prefillBacklog;
+  }
+
+  get #inFlight(): number {
+    return (this.#backend.inFlight?.() ?? 0) + this.#comingCount;
+  }
+
+  /** So many generations more, or fewer, with so many tokens of prompts, are of a request that came in and wait to be submitted. */
+  coming(count: number, tokens: number): void {
+    this.#comingCount += count;
+    this.#comingTokens += tokens;
+  }
+
+  /** Gives a prompt of so many tokens to the engine by `submit`, and has it counted until its first output or its end. */
+  submit<R>(tokens: number, receiver: Receiver, submit: (receiver: Receiver) => Submission | R): Submission | R {
+    if (this.#limits.maxNumQueuedTokens === undefined) return submit(receiver);
+    const waiting = new Waiting(receiver, () => {
+      this.#backlog -= tokens;
+    });
+    this.#backlog += tokens;
+    const taken = submit(waiting);
+    if (!isSubmission(taken)) {
+      waiting.over();
+      return taken;
+    }
+    waiting.submission = taken;
+    return waiting;
+  }
+}
+
+function isSubmission<R>(taken: Submission | R): taken is Submission {
+  return typeof taken === "object" && taken !== null && "cancel" in taken;
+}
+
+/** Between the engine and a choice, in both directions. */
+class Waiting extends ReceiverBefore implements Submission {
+  submission!: Submission;
+  #left: (() => void) | null;
+
+  constructor(receiver: Receiver, left: () => void) {
+    super(receiver);
+    this.#left = left;
+  }
+
+  over(): void {
+    this.#left?.();
+    this.#left = null;
+  }
+
+  onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
+    this.over();
+    this.next.onTokens(ids, at, count, finish, stopTokenId);
+  }
+
+  override broken(): void {
+    this.over();
+    super.broken();
+  }
+
+  cancel(): void {
+    this.over();
+    this.submission.cancel();
+  }
+
+  finish(reason: Finish, tokens: number): void {
+    this.over();
+    this.submission.finish(reason, tokens);
+  }
+
+  release(): void {
+    this.submission.release();
+  }
+
+  get cachedTokens(): number {
+    return this.submission.cachedTokens;
+  }
+
+  get scheduledUs(): number {
+    return this.submission.scheduledUs ?? 0;
+  }
+
+  get timeline(): TimelineFacts | null {
+    return this.submission.timeline ?? null;
+  }
+}

@@ -1,0 +1,173 @@
+/**
+ * Who reads the largest bodies? A thread of its own at low priority, with a heap of its own: what is made of megabytes is
+ * neither work nor garbage of the loop's, and goes with the thread when that has had nothing to do for a while. It is given
+ * a body as it comes, and answers with a refusal, or with what the loop needs of it: ids, and texts in one piece.
+ */
+import { onThreadEnd } from "../../../../base/thread-end.ts";
+import { logUnexpected } from "../../../../base/unexpected.ts";
+import type { Backend } from "../../../../kernel/backend.ts";
+import type { FromThread, ThreadAnswer, ThreadOrder, ThreadStart, ToThread } from "./messages.ts";
+
+/** The thread ends when it had nothing to do for so long: its memory is free again. */
+const IDLE_US = 5_000_000;
+/** So many bytes read, and it ends as soon as it has nothing to do: its heap gives some of what they took to nobody but the next ones. */
+const RETIRES_BYTES = 64 * 2 ** 20;
+/** Likewise where so much of its heap is not given up: some two megabytes are its code. */
+const KEPT_BYTES = 16 * 2 ** 20;
+
+export class ReadingThread {
+  readonly #script: URL;
+  readonly #start: ThreadStart;
+  readonly #backend: Pick<Backend, "after">;
+  #worker: Worker | null = null;
+  readonly #waiting = new Map<number, { resolve(answer: ThreadAnswer): void; reject(error: Error): void }>();
+  /** Bodies that have begun to come and are not answered. */
+  #open = 0;
+  /** What it was given so far. */
+  #bytes = 0;
+  #ids = 0;
+  #idle: (() => void) | null = null;
+
+  constructor(script: URL, start: ThreadStart, backend: Pick<Backend, "after">) {
+    this.#script = script;
+    this.#start = start;
+    this.#backend = backend;
+  }
+
+  /** A body that is to be given to it part by part. */
+  begin(order: Omit<ThreadOrder, "id">): BodyReading {
+    this.#idle?.();
+    this.#idle = null;
+    const id = this.#ids++;
+    this.#open++;
+    this.#worker ??= this.#started();
+    this.#worker.postMessage({ ...order, id } satisfies ToThread);
+    return new BodyReading(this, id);
+  }
+
+  /** For `BodyReading`. */
+  post(message: ToThread, transferred: ArrayBuffer[] = []): void {
+    this.#worker?.postMessage(message, transferred);
+  }
+
+  /** For `BodyReading`: the answer to a body that is complete. */
+  answer(id: number): Promise<ThreadAnswer> {
+    return new Promise((resolve, reject) => {
+      if (this.#worker === null) return reject(new Error("the reading thread ended"));
+      if (this.#waiting.size === 0) this.#worker.ref(); // the process stays while an answer is due
+      this.#waiting.set(id, { resolve, reject });
+      this.post({ id, ended: true });
+    });
+  }
+
+  /** For `BodyReading`: it is done with a body, of which it was given so many bytes. */
+  left(bytes: number): void {
+    this.#bytes += bytes;
+    if (--this.#open > 0) return;
+    if (this.#bytes >= RETIRES_BYTES) this.#end(new Error("retired"));
+    else this.#idle = this.#backend.after?.(IDLE_US, () => this.#end(new Error("idle"))) ?? null;
+  }
+
+  /** Ends it when it has nothing to do. */
+  #retire(): void {
+    this.#bytes = RETIRES_BYTES;
+    if (this.#open === 0) this.#end(new Error("retired"));
+  }
+
+  #started(): Worker {
+    const worker = new Worker(this.#script, { type: "module" });
+    worker.unref();
+    worker.onmessage = ({ data }: MessageEvent<FromThread>) => {
+      if ("keptBytes" in data) {
+        if (worker === this.#worker && data.keptBytes > KEPT_BYTES) this.#retire();
+        return;
+      }
+      const waiting = this.#waiting.get(data.id);
+      this.#waiting.delete(data.id);
+      if (this.#waiting.size === 0) worker.unref();
+      if ("failed" in data) waiting?.reject(new Error(data.failed));
+      else waiting?.resolve(data);
+    };
+    onThreadEnd(worker, (why) => {
+      if (worker !== this.#worker) return;
+      const error = new Error(`the reading thread ended: ${why}`);
+      logUnexpected("bodies that it was reading get 500, and the next one starts a new thread", error);
+      this.#end(error);
+    });
+    worker.postMessage(this.#start satisfies ToThread);
+    return worker;
+  }
+
+  #end(why: Error): void {
+    const worker = this.#worker;
+    this.#worker = null;
+    this.#bytes = 0;
+    this.#idle?.();
+    this.#idle = null;
+    worker?.terminate();
+    const lost = [...this.#waiting.values()];
+    this.#waiting.clear();
+    for (const { reject } of lost) reject(why);
+  }
+}
+
+const PAGE_BYTES = 262_144;
+const NO_PAGE = new Uint8Array();
+
+/** A body on its way to the thread. */
+export class BodyReading {
+  readonly #thread: ReadingThread;
+  readonly #id: number;
+  bytes = 0;
+  #over = false;
+  /** Bytes for the next message. Its memory goes with the message: a copy of it would be garbage on both sides. */
+  #page = new Uint8Array(PAGE_BYTES);
+  #filled = 0;
+
+  constructor(thread: ReadingThread, id: number) {
+    this.#thread = thread;
+    this.#id = id;
+  }
+
+  push(part: Uint8Array): void {
+    if (this.#over) return;
+    this.bytes += part.length;
+    for (let at = 0; at < part.length; ) {
+      const some = part.subarray(at, at + PAGE_BYTES - this.#filled);
+      this.#page.set(some, this.#filled);
+      this.#filled += some.length;
+      at += some.length;
+      if (this.#filled === PAGE_BYTES) this.#send(new Uint8Array(PAGE_BYTES));
+    }
+  }
+
+  #send(next: Uint8Array<ArrayBuffer>): void {
+    const part = this.#page.subarray(0, this.#filled);
+    this.#page = next;
+    this.#filled = 0;
+    this.#thread.post({ id: this.#id, part }, [part.buffer]);
+  }
+
+  /** What it says. Rejects when the thread died. */
+  async answer(): Promise<ThreadAnswer> {
+    try {
+      this.#send(NO_PAGE);
+      return await this.#thread.answer(this.#id);
+    } finally {
+      this.#leave();
+    }
+  }
+
+  /** Gives it up: it will not be complete, or nobody wants to know. */
+  drop(): void {
+    if (this.#over) return;
+    this.#thread.post({ id: this.#id, ended: false });
+    this.#leave();
+  }
+
+  #leave(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#thread.left(this.bytes);
+  }
+}

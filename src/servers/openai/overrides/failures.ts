@@ -1,0 +1,60 @@
+/**
+ * Which requests fail although nothing is wrong with them? A share of all, drawn from the server's seed in the order in
+ * which they come (`--failure-injection-rate`); with `--compat llm-d-inference-sim` also those whose header says so.
+ */
+
+import { mix, type Random, seeded } from "../../../base/random.ts";
+import { FAILURE_TYPES, type FailureType } from "../../../config/failures.ts";
+import type { ServeConfig, WireConfig } from "../../../config/types.ts";
+import { errorTypeOf } from "../../../text/canned/fixtures/error-type.ts";
+import { missingBody } from "../../pydantic/read-body.ts";
+import { badRequest, engineBusy, errorAnswer, overloaded, unauthorized, unknownModel } from "../request/errors.ts";
+import { promptTooLong } from "../request/limits.ts";
+import type { ErrorAnswer } from "../request/request.ts";
+
+const HEADER = "x-return-error";
+/** Separates these draws from those of the requests' seeds. */
+const SALT = 0x3c6ef372;
+
+export class Failures {
+  /** Looked at for each request: it may change. */
+  readonly #wire: WireConfig;
+  readonly #next: Random;
+  readonly #answers: Readonly<Record<FailureType, ErrorAnswer>>;
+
+  constructor({ engine, servedModelNames, wire = {} }: ServeConfig) {
+    this.#wire = wire;
+    this.#next = seeded(mix(engine.seed ^ SALT, 0));
+    const limits = { servedModelNames };
+    this.#answers = {
+      // vLLM has none: it is what a gateway in front of it says.
+      rate_limit: overloaded(engineBusy, 429),
+      invalid_api_key: { ...unauthorized, asItIs: true },
+      context_length: promptTooLong(engine.maxModelLen + 1, engine.maxModelLen),
+      // A copy, which `--overload-status` does not take for its own.
+      server_error: { ...engineBusy },
+      invalid_request: missingBody(),
+      model_not_found: unknownModel(`${servedModelNames[0]}-nonexistent`, limits),
+    };
+  }
+
+  /** null: the request is served. */
+  of(http: Request): ErrorAnswer | null {
+    const { errorHeader, failureRate = 0, failureTypes = FAILURE_TYPES } = this.#wire;
+    const ordered = errorHeader ? http.headers.get(HEADER) : null;
+    if (ordered !== null) return onOrder(ordered);
+    if (failureRate === 0 || this.#draw(100) >= failureRate) return null;
+    return this.#answers[failureTypes[Math.floor(this.#draw(failureTypes.length))]!];
+  }
+
+  /** From 0 up to, not including, `end`. */
+  #draw(end: number): number {
+    return (this.#next() / 2 ** 32) * end;
+  }
+}
+
+function onOrder(text: string): ErrorAnswer {
+  const status = /^[45]\d\d$/.test(text) ? Number(text) : null;
+  if (status === null) return badRequest(`X-Return-Error takes a status from 400 to 599, not "${text}"`);
+  return errorAnswer(`Status ${status}, as X-Return-Error asks`, errorTypeOf(status), null, status);
+}

@@ -1,0 +1,64 @@
+/** How do fixtures see a request of this dialect, and what does an error of theirs look like on the wire? */
+
+import type { HttpError } from "../../../text/canned/fixtures/fixture.ts";
+import type { Question } from "../../../text/canned/fixtures/match.ts";
+import type { Vocabulary } from "../../../text/tokens/types.ts";
+import { asText } from "../../pydantic/body-text.ts";
+import { parsePython } from "../../pydantic/json.ts";
+import type { Body } from "../../pydantic/read-body.ts";
+import { type PythonValue, toPlain } from "../../pydantic/value.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../request/request.ts";
+
+type Asking = ChatRequest | CompletionRequest;
+
+/** `body`: its bytes, a request by now; they are parsed once more where a condition looks into them. */
+export function questionOf(http: Request, request: Asking, body: Body, vocabulary: Vocabulary): Question {
+  let parsed: { readonly value: unknown } | null = null;
+  return {
+    path: new URL(http.url).pathname,
+    model: request.model,
+    user: () => (request.kind === "chat" ? lastContent(request) : firstPrompt(request, vocabulary)),
+    messages: () => (request.kind === "chat" ? request.messages : []),
+    header: (name) => http.headers.get(name),
+    headers: () => {
+      const all: Record<string, string> = {};
+      http.headers.forEach((value, name) => {
+        all[name] = value;
+      });
+      return all;
+    },
+    body: () => {
+      parsed ??= { value: read(body) };
+      return parsed.value;
+    },
+  };
+}
+
+/** What the user said last, or whoever spoke last. */
+export function lastContent({ messages }: ChatRequest): string {
+  const last = messages.findLast(({ role }) => role === "user") ?? messages.at(-1);
+  return last?.content ?? "";
+}
+
+function firstPrompt({ prompts }: CompletionRequest, vocabulary: Vocabulary): string | null {
+  const prompt = prompts[0];
+  if (prompt === undefined || typeof prompt === "string") return prompt ?? null;
+  const known = Array.from(prompt).filter((id) => id < vocabulary.size);
+  return Buffer.concat(known.map((id) => vocabulary.bytesOf(id).slice())).toString();
+}
+
+/** Python's NaN and the like are JSON here too. */
+function read(body: Body): unknown {
+  const text = asText(body).python ?? "null";
+  try {
+    return JSON.parse(text);
+  } catch {
+    return toPlain(parsePython(text) as PythonValue);
+  }
+}
+
+/** A body word for word as the fixture has it, or an error that each dialect writes in its form. */
+export function httpError({ status, body, message, type, param, headers }: HttpError): ErrorAnswer {
+  if (body !== null) return { status, body, headers, asItIs: true };
+  return { status, body: JSON.stringify({ error: { message, type, param, code: status } }), headers };
+}

@@ -1,0 +1,149 @@
+/** How is an answer in one piece gathered? Its choices keep their tokens until all have ended; the form makes the body of them. */
+import { Finish, type Outcome } from "../../../engine/interface/types.ts";
+import type { Logprobs } from "../request/logprobs.ts";
+import type { ErrorAnswer } from "../request/request.ts";
+import type { Message } from "../tool-calls/output.ts";
+import { AnswerChoice, takeBack } from "./choice.ts";
+import { type AnswerContext, answerParser, engineError, logprobsOf, outcomeOf } from "./context.ts";
+import type { WholeChoice } from "./form.ts";
+import { type LongBody, LongTexts } from "./long-body.ts";
+import { logAborted } from "./request-log.ts";
+
+/** The body, or what makes a long one; or the error; null when the client left. */
+export type WholeAnswer = string | LongBody | ErrorAnswer | null;
+
+/** Who waits for an answer in one piece. */
+export interface Told {
+  /** All choices have ended, or the client left. Once, in a microtask of its own: behind the step that ended them. */
+  collected(answer: CollectedAnswer, body: WholeAnswer): void;
+}
+
+/** Settled in this turn, and not told yet. */
+const settled: CollectedAnswer[] = [];
+
+function tellSettled(): void {
+  let told = 0;
+  try {
+    // More of them may be settled meanwhile.
+    while (told < settled.length) settled[told++]!.tell();
+  } finally {
+    if (told < settled.length) {
+      // One has failed: it must not keep the others waiting.
+      settled.splice(0, told);
+      queueMicrotask(tellSettled);
+    } else settled.length = 0;
+  }
+}
+
+/** Collects the choices of a request until all have ended. */
+export class CollectedAnswer {
+  readonly context: AnswerContext;
+  readonly choices: readonly CollectedChoice[];
+  readonly #told: Told;
+  #body: WholeAnswer = null;
+  #running: number;
+  #settled = false;
+
+  constructor(context: AnswerContext, told: Told) {
+    this.context = context;
+    this.#told = told;
+    this.#running = context.prompts.length * context.output.n;
+    const choices: CollectedChoice[] = [];
+    for (let index = 0; index < this.#running; index++) choices.push(new CollectedChoice(this, index));
+    this.choices = choices;
+  }
+
+  choiceDone(choice: CollectedChoice): void {
+    this.#running--;
+    if (this.#settled) return;
+    if (choice.finish === Finish.Error) {
+      this.#settle(engineError(this.context.server), "error");
+    } else if (this.#running === 0) {
+      const long = new LongTexts();
+      const body = long.in(this.context.form.whole(this.choices, long));
+      // Counted where somebody writes it down.
+      if (typeof body === "string" && choice.submission?.timeline) choice.bytes = Buffer.byteLength(body);
+      const only = this.choices.length === 1;
+      this.#settle(body, outcomeOf(only ? [choice.finish!] : this.choices.map(({ finish }) => finish!)));
+    }
+  }
+
+  /** As a listener of a signal: the client left. */
+  handleEvent(): void {
+    this.gone();
+  }
+
+  gone(): void {
+    if (this.#settled) return;
+    const { n } = this.context.output;
+    this.context.form.dropped?.();
+    logAborted(this.context, (i) => this.choices.slice(i * n, (i + 1) * n).some(({ finish }) => finish === null));
+    this.#settle(null, "abort");
+  }
+
+  /** Ends the answer with an error: a choice failed. */
+  fail(): void {
+    if (!this.#settled) this.#settle(engineError(this.context.server), "error");
+  }
+
+  /** Ends the answer with an error: its time is over. */
+  expire(): void {
+    if (!this.#settled) this.#settle(this.context.server.timedOut, "error");
+  }
+
+  #settle(answer: WholeAnswer, outcome: Outcome): void {
+    this.#settled = true;
+    if (this.#running > 0) takeBack(this.choices, this.context.server);
+    this.context.ticket.settle(outcome);
+    this.#body = answer;
+    if (settled.push(this) === 1) queueMicrotask(tellSettled);
+  }
+
+  /** For `tellSettled` alone. */
+  tell(): void {
+    const body = this.#body;
+    this.#body = null;
+    this.#told.collected(this, body);
+  }
+}
+
+class CollectedChoice extends AnswerChoice implements WholeChoice {
+  readonly gathers: boolean;
+  readonly #answer: CollectedAnswer;
+
+  constructor(answer: CollectedAnswer, index: number) {
+    super(answer.context, index);
+    this.gathers = this.times === null && answer.context.truthUs === null;
+    this.#answer = answer;
+  }
+
+  get ids(): readonly number[] {
+    return this.text.ids;
+  }
+
+  logprobs(): Logprobs | null {
+    return logprobsOf(this.context, this.index);
+  }
+
+  message(): Message {
+    this.parser = answerParser(this.context, this.index);
+    if (this.parser === null) return { content: this.text.take(this.finish), reasoning: null, calls: [] };
+    const { ids } = this;
+    return this.parser.extract(this.text.take(this.finish), ids);
+  }
+
+  broken(): void {
+    this.finish ??= Finish.Error;
+    this.#answer.fail();
+  }
+
+  onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
+    if (this.finish !== null) return;
+    const { server, output } = this.context;
+    this.times?.came(server.clockUs!());
+    // Beams name the end of sequence like any stop id.
+    const named = output.beam && finish === Finish.Stop && stopTokenId < 0 ? server.vocabulary.eosId : stopTokenId;
+    this.take(ids, at, count, finish, named);
+    if (this.finish !== null) this.#answer.choiceDone(this);
+  }
+}

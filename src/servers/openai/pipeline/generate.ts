@@ -1,0 +1,371 @@
+/** How does a body become generations, and what comes back? Translation only: every decision is the engine's. */
+
+import { atOnceOrInTurns, type Pieces } from "../../../base/pieces.ts";
+import { logUnexpected } from "../../../base/unexpected.ts";
+import type { Outcome } from "../../../engine/interface/types.ts";
+import type { Recording } from "../../../text/canned/fixtures/recording.ts";
+import { frontOf } from "../../../wire/http/front-of.ts";
+import { Admission } from "../front/admission.ts";
+import { ArrivalOrder } from "../front/arrivals.ts";
+import type { OpenAiOptions } from "../front/front.ts";
+import type { Context } from "../front/http.ts";
+import { loadHeader } from "../front/load-header.ts";
+import { Queue } from "../front/queue.ts";
+import type { CountedOnce, Ticket } from "../front/ticket.ts";
+import { FaultOrders } from "../overrides/fault-orders.ts";
+import { questionOf } from "../overrides/fixtures.ts";
+import { type Ordering, Orders } from "../overrides/orders.ts";
+import { engineBusy, internalError, paused } from "../request/errors.ts";
+import { Transfers } from "../request/kv-transfer.ts";
+import type { Encoding } from "../request/prompts.ts";
+import type { ErrorAnswer } from "../request/request.ts";
+import { answerContext } from "./begin-answer.ts";
+import { CollectedAnswer, type Told, type WholeAnswer } from "./collect.ts";
+import { follow } from "./follow.ts";
+import type { Background, BodyReader, Form } from "./form.ts";
+import { LongBody } from "./long-body.ts";
+import { playBack } from "./play-back.ts";
+import { encode, type FittedRequest, fit, type PreparedRequest, prepare } from "./prepare.ts";
+import { type Admitted, admit, type Decision, readRequest } from "./read-request.ts";
+import { sendLong } from "./send-long.ts";
+import type { Declined, Received, Serving } from "./serving.ts";
+import { StreamedAnswer } from "./stream.ts";
+import { type Job, type NotTaken, submitChoices } from "./submit.ts";
+import { TRUTH_HEADER, truthSummary } from "./truth-summary.ts";
+
+const CLIENT_GONE = 499; // nobody reads it
+/** Owner of a stream that is over when it begins. */
+const NOBODY = { onDrain() {}, onGone() {} };
+const soon = (_: number, act: () => void) => queueMicrotask(act);
+
+/** A request that is being answered. */
+interface Exchange {
+  readonly context: Context;
+  readonly ticket: CountedOnce;
+  /** null until its body was read: refusals have OpenAI's form then. */
+  form: Form | null;
+}
+
+type Answered = Response | Promise<Response>;
+type Give = (exchange: Exchange, answer: CollectedAnswer, body: WholeAnswer) => Answered;
+
+/** Waits for an answer in one piece, and gives it. */
+class Reply implements Told {
+  readonly #give: Give;
+  readonly #exchange: Exchange;
+  #resolve: ((response: Answered) => void) | null = null;
+  #given: Answered | null = null;
+
+  constructor(give: Give, exchange: Exchange) {
+    this.#give = give;
+    this.#exchange = exchange;
+  }
+
+  /** What the handler returns: its front may take the answer later. */
+  until(answer: CollectedAnswer): Answered {
+    const { context } = this.#exchange;
+    // One of many choices failed before the last one was with the engine.
+    if (this.#given !== null) return this.#given;
+    const { signal } = context.request;
+    if (signal.aborted) answer.gone();
+    else signal.addEventListener("abort", answer, ONCE);
+    return frontOf(context).later ?? new Promise((resolve) => (this.#resolve = resolve));
+  }
+
+  collected(answer: CollectedAnswer, body: WholeAnswer): void {
+    this.#given = this.#give(this.#exchange, answer, body);
+    this.#resolve?.(this.#given);
+  }
+}
+
+const ONCE = { once: true };
+
+/** Hears of an answer that nobody waits for. */
+class InBackground implements Told {
+  readonly #background: Background;
+
+  constructor(background: Background) {
+    this.#background = background;
+  }
+
+  collected(_: CollectedAnswer, body: WholeAnswer): void {
+    if (typeof body !== "string") this.#background.failed();
+  }
+}
+
+export class Generator {
+  readonly serving: Serving;
+
+  constructor(options: OpenAiOptions, given: Pick<Serving, "http" | "server" | "limits" | "adapters" | "thread">) {
+    this.serving = {
+      ...given,
+      options,
+      admission: new Admission(options),
+      arrivals: new ArrivalOrder(),
+      orders: new Orders(options),
+      faults: new FaultOrders(options),
+      queue: new Queue(options.config.wire ?? {}, options.backend, options.accounting),
+      transfers: new Transfers(options.config),
+    };
+  }
+
+  /** Requests that are being served. */
+  get open(): number {
+    return this.serving.admission.open;
+  }
+
+  /**
+   * Answers one request; it is counted once, whatever becomes of it. Each part goes on at once where the one before it did
+   * not have to wait: a promise costs as much as a token.
+   */
+  answer(context: Context, reader: BodyReader): Answered {
+    const { admission, options } = this.serving;
+    const ticket = admission.enter();
+    const { witness } = options;
+    if (witness) {
+      witness.asks(context.request);
+      ticket.tell((outcome) => witness.ended(context.request, outcome));
+    }
+    const exchange = { context, ticket, form: null };
+    try {
+      const answered = this.#read(exchange, reader);
+      return answered instanceof Promise ? answered.catch((error) => this.#failed(exchange, error)) : answered;
+    } catch (error) {
+      return this.#failed(exchange, error);
+    }
+  }
+
+  #failed({ context, ticket }: Exchange, error: unknown): Response {
+    const { http } = this.serving;
+    const left = context.request.signal.aborted; // reading the body fails then
+    if (!left) logUnexpected("a request failed and is answered with 500", error);
+    ticket.settle(left ? "abort" : "error");
+    if (left) http.visitOf(context)?.done(500, 0);
+    return left ? new Response(null, { status: CLIENT_GONE }) : http.error(context, internalError);
+  }
+
+  #read(exchange: Exchange, reader: BodyReader): Answered {
+    const reading = readRequest(this.serving, exchange.context, reader);
+    return reading instanceof Promise
+      ? reading.then((received) => this.#admit(exchange, received))
+      : this.#admit(exchange, reading);
+  }
+
+  #admit(exchange: Exchange, received: Received | Declined): Answered {
+    if ("error" in received) return this.#refuse(exchange, received.error);
+    exchange.form = received.form;
+    const admitting = admit(this.serving, received);
+    return admitting instanceof Promise
+      ? admitting.then((admitted) => this.#order(exchange, received, admitted))
+      : this.#order(exchange, received, admitting);
+  }
+
+  #order(exchange: Exchange, received: Received, admitted: Decision): Answered {
+    const { ordering } = admitted;
+    const isDisturbed = ordering !== undefined && (ordering.fault !== "" || this.serving.faults.some);
+    const instead = isDisturbed ? this.#disturbed(exchange, received, ordering) : null;
+    return instead === null
+      ? this.#encode(exchange, received, admitted)
+      : instead.then((error) =>
+          error === null ? this.#encode(exchange, received, admitted) : this.#refuse(exchange, error),
+        );
+  }
+
+  #encode(exchange: Exchange, received: Received, admitted: Decision): Answered {
+    if ("error" in admitted) return this.#refuse(exchange, admitted.error);
+    if (admitted.ordering.recorded) return this.#playBack(exchange, received, admitted.ordering.recorded);
+    const encodedFromUs = this.serving.options.backend.nowUs();
+    const encoding = encode(this.serving, received);
+    return encoding instanceof Promise
+      ? encoding.then((encoded) => this.#prepare(exchange, received, admitted, encoded, encodedFromUs))
+      : this.#prepare(exchange, received, admitted, encoding, encodedFromUs);
+  }
+
+  #prepare(
+    exchange: Exchange,
+    received: Received,
+    admitted: Admitted,
+    encoding: Encoding,
+    encodedFromUs: number,
+  ): Answered {
+    if ("error" in encoding) return this.#refuse(exchange, encoding.error);
+    const preparing = prepare(this.serving, received, admitted, encoding);
+    if (!(preparing instanceof Promise)) return this.#submit(exchange, received, admitted, preparing, encodedFromUs);
+    return preparing.then((prepared) => {
+      this.serving.options.backend.consumed(received.bytes); // what waited was no garbage yet
+      if (received.http.signal.aborted) return this.#left(exchange.context, exchange.ticket);
+      if (prepared === null) return this.#refuse(exchange, internalError); // the encoder died
+      return this.#submit(exchange, received, admitted, prepared, encodedFromUs);
+    });
+  }
+
+  /** Without a wait from here to the engine: the first choices of requests reach it in their order. */
+  #submit(
+    exchange: Exchange,
+    received: Received,
+    admitted: Admitted,
+    prepared: PreparedRequest,
+    encodedFromUs: number,
+  ): Answered {
+    const { serving } = this;
+    const fitted = fit(serving, received, admitted, prepared);
+    if ("error" in fitted) return this.#decline(exchange, received, fitted);
+    const context = this.#begin(exchange, received, fitted, prepared);
+    const late = serving.queue.refuses(admitted.choices);
+    if (late !== null) return this.#refuse(exchange, late);
+    const job = { received, fitted, context, encodedFromUs };
+    serving.http.bodyUsed(exchange.context);
+    return received.request.stream ? this.#stream(exchange, job) : this.#collect(exchange, job);
+  }
+
+  #disturbed(
+    { context }: Exchange,
+    { http, request, body }: Received,
+    ordering: Ordering,
+  ): Promise<ErrorAnswer | null> | null {
+    const { faults, options } = this.serving;
+    return faults.of(context, ordering, this.open - 1, () => questionOf(http, request, body, options.vocabulary));
+  }
+
+  #begin(
+    { ticket }: Exchange,
+    received: Received,
+    { cut, script }: FittedRequest,
+    { seeds, echoes }: Pick<PreparedRequest, "seeds" | "echoes">,
+  ) {
+    const { options, orders } = this.serving;
+    const logprobs = (script && orders.logprobs(script)) ?? null;
+    const queuedUs = options.backend.nowUs();
+    const parts = script?.parts ?? null;
+    return answerContext(this.serving, { received, cut, ticket, seeds, echoes, logprobs, parts, queuedUs });
+  }
+
+  #stream(exchange: Exchange, job: Job): Answered {
+    const { http, options, admission } = this.serving;
+    const { context, ticket } = exchange;
+    options.backend.opened?.();
+    const { background = null } = job.received.form;
+    const log = background?.log ?? null;
+    const answer = new StreamedAnswer(job.context);
+    const sink = log ?? http.open(context, answer, options.accounting);
+    answer.sink = sink;
+    const taken = () => {
+      options.witness?.generates(context.request, answer.choices);
+      answer.accepted();
+    };
+    return this.#taken(submitChoices(this.serving, job, answer.choices, taken), (refused) => {
+      if (refused === "left") {
+        answer.onGone();
+        return this.#left(context, ticket);
+      }
+      if (refused === "paused") return this.#decline(exchange, job.received, { error: paused, cut: job.fitted.cut });
+      if (refused !== null) return this.#refuse(exchange, engineBusy);
+      admission.answers(ticket, answer, log === null ? http.visitOf(context) : null);
+      if (log === null) return http.stream(context);
+      background!.signal.addEventListener("abort", () => answer.cancel());
+      return follow(http, context, log, 0);
+    });
+  }
+
+  /** Goes on at once where the choices were handed over in one piece. */
+  #taken(submitting: Pieces<NotTaken | null>, then: (refused: NotTaken | null) => Answered): Answered {
+    const refused = atOnceOrInTurns(submitting, this.serving.options.backend);
+    return refused instanceof Promise ? refused.then(then) : then(refused);
+  }
+
+  #collect(exchange: Exchange, job: Job): Answered {
+    const { context } = exchange;
+    const { form } = job.received;
+    const { background } = form;
+    const told = background ? new InBackground(background) : new Reply(this.#give, exchange);
+    const answer = new CollectedAnswer(job.context, told);
+    const taken = () => {
+      this.serving.options.witness?.generates(context.request, answer.choices);
+      form.accepted(job.context);
+    };
+    return this.#taken(submitChoices(this.serving, job, answer.choices, taken), (refused) => {
+      if (refused === "busy" || refused === "paused")
+        return this.#refuse(exchange, refused === "paused" ? paused : engineBusy);
+      if (refused === "left") answer.gone();
+      else this.serving.admission.answers(exchange.ticket, answer);
+      if (told instanceof Reply) return told.until(answer);
+      // The request is answered at once, and its answer goes on by itself.
+      background!.signal.addEventListener("abort", answer);
+      return this.serving.http.json(context, background!.queued());
+    });
+  }
+
+  /** Never throws, nor rejects. */
+  readonly #give = (exchange: Exchange, answer: CollectedAnswer, body: WholeAnswer): Answered => {
+    try {
+      const given = this.#gave(exchange, answer, body);
+      return given instanceof Promise ? given.catch((error) => this.#failed(exchange, error)) : given;
+    } catch (error) {
+      return this.#failed(exchange, error);
+    }
+  };
+
+  #gave({ context, ticket }: Exchange, answer: CollectedAnswer, body: WholeAnswer): Answered {
+    const { http, options } = this.serving;
+    const { truthUs, form } = answer.context;
+    if (body === null) return this.#left(context, ticket);
+    const isLong = body instanceof LongBody;
+    if (typeof body !== "string" && !isLong) return http.error(context, form.refused?.(body) ?? body);
+    const truth = truthUs ? truthSummary(answer.choices, truthUs) : null;
+    const load = loadHeader(context.request, options.backend);
+    const headers = truth === null ? load : { ...load, [TRUTH_HEADER]: truth };
+    if (!isLong) return http.json(context, body, headers);
+    return sendLong(http, options.backend, context, body, headers).then((sent) => sent ?? this.#left(context, ticket));
+  }
+
+  #playBack(
+    { context, ticket }: Exchange,
+    { arrivalUs }: Received,
+    recording: Recording,
+  ): Response | Promise<Response> {
+    const { http, options } = this.serving;
+    http.bodyUsed(context);
+    const ended = (outcome: Outcome) => ticket.settle(outcome);
+    return playBack({ http, backend: options.backend, context, ended }, recording, arrivalUs);
+  }
+
+  #refuse({ context, ticket, form }: Exchange, error: ErrorAnswer): Response {
+    ticket.settle(error === internalError ? "error" : "refused");
+    const shown = this.serving.admission.shown(error);
+    return this.serving.http.error(context, shown.asItIs ? shown : (form?.refused?.(shown) ?? shown));
+  }
+
+  /** What vLLM finds behind the head of a stream stands in the stream, or has it broken off in a turn after this one. */
+  #decline(exchange: Exchange, received: Received, { error, cut }: Declined): Response {
+    if (cut === undefined || !received.request.stream) return this.#refuse(exchange, error);
+    const { http, options } = this.serving;
+    const { context, ticket } = exchange;
+    const { form } = received;
+    ticket.settle("refused");
+    const facts = {
+      received,
+      cut,
+      ticket,
+      seeds: cut.map(() => 0),
+      echoes: null,
+      logprobs: null,
+      parts: null,
+      queuedUs: 0,
+    };
+    const first = form.accepted(answerContext(this.serving, facts));
+    const last = form.failed(error);
+    const sink = http.open(context, NOBODY);
+    for (const event of [...first, ...(last ?? [])]) sink.write(event);
+    if (last !== null) sink.end();
+    const response = http.stream(context);
+    if (last === null) (options.backend.after ?? soon)(0, () => sink.reset());
+    return response;
+  }
+
+  /** The middleware's answer to a client that left is a 200 without a body. */
+  #left(context: Context, ticket: Ticket): Response {
+    ticket.settle("abort");
+    this.serving.http.visitOf(context)?.done(200, 0);
+    return new Response(null, { status: CLIENT_GONE });
+  }
+}

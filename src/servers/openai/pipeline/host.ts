@@ -1,0 +1,48 @@
+/** What do dialects find that read their bodies into chats? The rules of a chat, its prompts, its answers. */
+
+import { inTurns } from "../../../base/pieces.ts";
+import { Bodies } from "../front/body.ts";
+import { checkModel } from "../front/models.ts";
+import { BodyReading } from "../front/reading/thread.ts";
+import { internalError, Refused } from "../request/errors.ts";
+import { checkPrompt } from "../request/limits.ts";
+import { encodeInTurns } from "../request/prompts.ts";
+import type { DialectHost } from "./dialect.ts";
+import { follow } from "./follow.ts";
+import type { Generator } from "./generate.ts";
+import { templateHabits } from "./template-habits.ts";
+
+/** `chat`: makes a request of a chat's body. */
+export function dialectHost(generator: Generator, chat: DialectHost["chat"]): DialectHost {
+  const { options, http, limits, server, thread } = generator.serving;
+  const bodies = new Bodies(options);
+  return {
+    limits,
+    parses: Boolean(server.reasoning || server.tools),
+    checkModel: (model) => checkModel(model, limits),
+    epochSeconds: options.epochSeconds,
+    chat,
+    ...templateHabits(options.renderChat, options.config.wire?.tokenizer !== undefined),
+    answer: (context, reader) => generator.answer(context, reader),
+    async body(context) {
+      const contentType = context.request.headers.get("content-type");
+      const came = await bodies.read(context, () => thread?.begin({ kind: "text", contentType, limits }) ?? null);
+      const answer = came instanceof BodyReading ? await came.answer() : { text: came };
+      if ("text" in answer) return answer.text;
+      return "error" in answer ? answer.error : internalError;
+    },
+    inTurns: (work) => inTurns(work, options.backend),
+    async promptTokens(request) {
+      const encoding = await encodeInTurns(request, options, limits);
+      if ("error" in encoding) throw new Refused(encoding.error);
+      const [ids] = await Promise.all(encoding.prompts);
+      if (ids === undefined) throw new Refused(internalError);
+      const checked = checkPrompt(request, ids.length, true, limits);
+      if ("error" in checked) throw new Refused(checked.error);
+      return ids.length;
+    },
+    follow: (context, log, from) => follow(http, context, log, from),
+    json: (context, body) => http.json(context, body),
+    error: (context, error) => http.error(context, error),
+  };
+}

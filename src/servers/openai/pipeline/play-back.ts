@@ -1,0 +1,66 @@
+/** How is an answer played back that a proxy has recorded? Byte for byte and gap for gap, beside the engine, which knows nothing of it. */
+
+import type { Outcome } from "../../../engine/interface/types.ts";
+import type { Backend } from "../../../kernel/backend.ts";
+import { isStreamed, type Recording } from "../../../text/canned/fixtures/recording.ts";
+import type { EventSink, SinkEvents } from "../../../wire/http/sink.ts";
+import type { Context, Http } from "../front/http.ts";
+
+interface PlayedBack {
+  readonly http: Http;
+  readonly backend: Pick<Backend, "nowUs" | "after">;
+  readonly context: Context;
+  /** Once, when it is over. */
+  readonly ended: (outcome: Outcome) => void;
+}
+
+/** Times count from `fromUs`. */
+export function playBack(played: PlayedBack, recording: Recording, fromUs: number): Response | Promise<Response> {
+  return isStreamed(recording) ? playStream(played, recording, fromUs) : playWhole(played, recording, fromUs);
+}
+
+async function playWhole({ http, backend, context, ended }: PlayedBack, recording: Recording, fromUs: number) {
+  const { status, headers, events } = recording;
+  const [us, body] = events.at(-1) ?? [0, ""];
+  await new Promise<void>((resolve) => void after(backend, fromUs + us, resolve));
+  ended(status < 400 ? "stop" : "refused");
+  return http.error(context, { status, body, headers, asItIs: true });
+}
+
+function playStream({ http, backend, context, ended }: PlayedBack, recording: Recording, fromUs: number): Response {
+  const { events, status, headers, broken } = recording;
+  let next = 0;
+  let over = false;
+  let cancel = () => {};
+  const end = (outcome: Outcome): void => {
+    over = true;
+    cancel();
+    ended(outcome);
+  };
+  const go = (): void => {
+    while (!over && !sink.full && next < events.length) {
+      const dueUs = fromUs + events[next]![0];
+      if (backend.nowUs() < dueUs) {
+        cancel = after(backend, dueUs, go);
+        return;
+      }
+      sink.write(events[next++]![1]);
+    }
+    if (over || next < events.length) return;
+    if (broken) sink.reset();
+    else sink.end();
+    end(broken ? "error" : "stop");
+  };
+  const owner: SinkEvents = { onDrain: go, onGone: () => over || end("abort") };
+  const sink: EventSink = http.open(context, owner);
+  const response = http.played(context, status, headers);
+  go();
+  return response;
+}
+
+function after({ nowUs, after }: PlayedBack["backend"], dueUs: number, act: () => void): () => void {
+  const leftUs = dueUs - nowUs();
+  if (leftUs > 0 && after !== undefined) return after(leftUs, act);
+  queueMicrotask(act);
+  return () => {};
+}

@@ -1,0 +1,38 @@
+/**
+ * What does an answer say of its own times? `--enable-per-request-metrics` of vLLM 0.33 (`build_per_request_timing_metrics`
+ * in `entrypoints/generate/base/serving.py`): of one choice, in milliseconds, counted from when it was scheduled.
+ */
+import type { Submission } from "../../../engine/interface/types.ts";
+import { reprFloat } from "../../pydantic/repr.ts";
+
+/** When the outputs of one choice came. */
+export class OutputTimes {
+  #firstUs = 0;
+  #lastUs = 0;
+
+  came(nowUs: number): void {
+    if (this.#firstUs === 0) this.#firstUs = nowUs;
+    this.#lastUs = nowUs;
+  }
+
+  /** JSON. `whole`: a collected answer, which writes nulls too; a stream leaves them out. */
+  text(queuedUs: number, tokens: number, submission: Submission | null, whole: boolean): string {
+    const scheduledUs = submission?.scheduledUs ?? queuedUs;
+    const ms = (fromUs: number, toUs: number) => Math.max(0, toUs - fromUs) / 1000;
+    const decodeMs = ms(this.#firstUs, this.#lastUs);
+    const inferenceMs = ms(scheduledUs, this.#lastUs);
+    const values = {
+      time_to_first_token_ms: ms(scheduledUs, this.#firstUs),
+      generation_time_ms: decodeMs,
+      queue_time_ms: ms(queuedUs, scheduledUs),
+      mean_itl_ms: tokens > 1 ? decodeMs / (tokens - 1) : null,
+      tokens_per_second: inferenceMs > 0 ? (tokens / inferenceMs) * 1000 : null,
+      speculative_decoding: null,
+    };
+    const fields = Object.entries(values).flatMap(([name, value]) => {
+      if (value === null) return whole ? [`"${name}":null`] : [];
+      return [`"${name}":${reprFloat(value)}`];
+    });
+    return `{${fields.join()}}`;
+  }
+}

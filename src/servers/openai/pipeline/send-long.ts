@@ -1,0 +1,26 @@
+/** How does an answer leave whose log probabilities are megabytes? Measured part by part, then made once more as it is sent. */
+
+import { inTurns } from "../../../base/pieces.ts";
+import type { Backend } from "../../../kernel/backend.ts";
+import type { Context, Http } from "../front/http.ts";
+import { Gate, sendParts } from "../front/send-parts.ts";
+import type { LongBody } from "./long-body.ts";
+
+/** null: the client left before its head was sent. */
+export async function sendLong(
+  http: Http,
+  backend: Backend,
+  context: Context,
+  body: LongBody,
+  headers: Readonly<Record<string, string>> | undefined,
+): Promise<Response | null> {
+  await inTurns(body.measure(backend.consumed), backend);
+  if (context.request.signal.aborted) {
+    body.drop();
+    return null;
+  }
+  const gate = new Gate();
+  const { sink, response } = http.long(context, gate, body.bytes, headers);
+  void sendParts(body.parts(), sink, gate, backend).finally(() => body.drop());
+  return response;
+}

@@ -1,0 +1,59 @@
+/** What do all requests share on their way to the engine, and what does each bring? */
+
+import type { PackedParts } from "../../../text/tokens/packed-parts.ts";
+import type { Body } from "../../pydantic/read-body.ts";
+import type { LoraAdapters } from "../front/adapters.ts";
+import type { Admission } from "../front/admission.ts";
+import type { ArrivalOrder } from "../front/arrivals.ts";
+import type { OpenAiOptions } from "../front/front.ts";
+import type { Http } from "../front/http.ts";
+import type { Queue } from "../front/queue.ts";
+import type { ReadingThread } from "../front/reading/thread.ts";
+import type { FaultOrders } from "../overrides/fault-orders.ts";
+import type { Orders } from "../overrides/orders.ts";
+import type { Cut } from "../request/generation.ts";
+import type { Transfers } from "../request/kv-transfer.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request/request.ts";
+import type { ServerTraits } from "../request/server-traits.ts";
+import type { FormedRequest } from "./form.ts";
+
+/** The parts of a server that requests pass. */
+export interface Serving {
+  readonly options: OpenAiOptions;
+  readonly http: Http;
+  readonly server: ServerTraits;
+  readonly limits: Limits;
+  readonly adapters: LoraAdapters;
+  readonly admission: Admission;
+  readonly arrivals: ArrivalOrder;
+  readonly orders: Orders;
+  readonly faults: FaultOrders;
+  readonly queue: Queue;
+  readonly transfers: Transfers;
+  /** Reads the largest bodies; null: there is no such thread. */
+  readonly thread: ReadingThread | null;
+}
+
+/** A request whose body was read. */
+export interface Received extends FormedRequest {
+  readonly http: Request;
+  readonly body: Body;
+  /** What of it is garbage soon. */
+  readonly bytes: number;
+  /** Prompts whose parts another thread has put together; absent: they are still to be made. */
+  readonly prompts?: readonly (PackedParts | Uint32Array)[];
+  /** The engine's clock. */
+  readonly arrivalUs: number;
+}
+
+/** A request that the engine does not get. */
+export interface Declined {
+  readonly error: ErrorAnswer;
+  /** What vLLM finds when the head of a stream is out; the prompts as they were cut. Absent: found before. */
+  readonly cut?: readonly Cut[];
+}
+
+/** The number of the LoRA adapter that the request names, 0 for none. */
+export function adapterOf({ loraNames }: Limits, { model }: ChatRequest | CompletionRequest): number {
+  return model === null ? 0 : loraNames.indexOf(model) + 1;
+}

@@ -1,0 +1,391 @@
+/**
+ * When does a stream send what? As vLLM 0.33 (`v1/engine/output_processor.py`): while the client is slow, tokens wait as ids
+ * and leave as one piece. What the events look like is the form's.
+ */
+
+import { logUnexpected } from "../../../base/unexpected.ts";
+import type { Lane } from "../../../engine/interface/lanes.ts";
+import { Finish, type Submission } from "../../../engine/interface/types.ts";
+import type { EventSink, SinkEvents } from "../../../wire/http/sink.ts";
+import type { Logprobs } from "../request/logprobs.ts";
+import type { ErrorAnswer } from "../request/request.ts";
+import { AnswerChoice, takeBack } from "./choice.ts";
+import { type AnswerContext, answerParser, engineError, logprobsOf, outcomeOf } from "./context.ts";
+import type { Piece } from "./form.ts";
+import { HELD_ID_BYTES } from "./held-ids.ts";
+import { logAborted } from "./request-log.ts";
+import { watchSilence } from "./silence.ts";
+import { truthComment, truthSummary } from "./truth-summary.ts";
+import { EVENTS_OF_A_TURN, shareEnd } from "./turn-shares.ts";
+
+const NOTHING = new Uint8Array();
+
+/** One stream: its choices write through it. Give it the sink, then a submission to each choice, then call `accepted`. */
+export class StreamedAnswer implements SinkEvents {
+  readonly context: AnswerContext;
+  readonly choices: readonly StreamedChoice[];
+  sink!: EventSink;
+  #opened = false;
+  /** The opening is being written in turns; and what follows it where a choice failed meanwhile. */
+  #opening = false;
+  #failing: (() => void) | null = null;
+  #running: number;
+  /** A choice's event is being written part by part: no other event may stand in it. */
+  #writing: (() => void) | null = null;
+  /** Choices have turns to send what waits; and who was asked again meanwhile begins anew. */
+  #drains = false;
+  #drainsAgain = false;
+  /** Nothing more is written: it is complete, broken off, or its client left. */
+  #over = false;
+
+  constructor(context: AnswerContext) {
+    this.context = context;
+    this.#running = context.prompts.length * context.output.n;
+    this.choices = Array.from({ length: this.#running }, (_, index) => new StreamedChoice(this, index));
+    const { keepAlive } = context.server;
+    if (keepAlive && context.form.keepAlive) watchSilence(this, keepAlive, context.form.keepAlive);
+  }
+
+  /** The engine has all choices. */
+  accepted(): void {
+    this.choices[0]!.write(this.context.form.accepted(this.context));
+  }
+
+  /** Before the first output of any choice; called again, it does nothing. */
+  open(): void {
+    if (this.#opened) return;
+    this.#opened = true;
+    const events = this.context.form.opening?.(this.choices) ?? [];
+    if (shareEnd(events, 0) >= events.length) {
+      this.#writeOpening(events, 0);
+      return;
+    }
+    this.#opening = true;
+    this.#inTurns(this.#openingParts(events), () => {
+      this.#opening = false;
+      this.#failing?.();
+    });
+  }
+
+  *#openingParts(events: readonly string[]): Generator<void, void> {
+    for (let from = 0, to = 0; from < events.length; from = to) {
+      to = shareEnd(events, from);
+      this.#writeOpening(events.slice(from, to), from);
+      yield;
+    }
+  }
+
+  #writeOpening(events: readonly string[], from: number): void {
+    const { choices } = this;
+    for (const [i, event] of events.entries()) choices[(from + i) % choices.length]!.write([event]);
+  }
+
+  /** Nothing else can be written now. */
+  get busy(): boolean {
+    return this.#writing !== null || this.sink.full;
+  }
+
+  /** Writes what is long part by part, as it is taken, each in a turn of its own; then calls `done`. */
+  writeLong(parts: Iterator<string, void>, choice: StreamedChoice, done: () => void): void {
+    this.#inTurns(this.#written(parts, choice), done);
+  }
+
+  *#written(parts: Iterator<string, void>, choice: StreamedChoice): Generator<void, void> {
+    const { consumed } = this.context.server;
+    for (let next = parts.next(); !next.done; next = parts.next()) {
+      if (next.value !== "") choice.write([next.value]);
+      // Made and sent: each counts in answers in one piece, too.
+      consumed?.(2 * next.value.length);
+      yield;
+    }
+  }
+
+  /** Each part of `writing` writes something, as soon as the client takes it, in a turn of its own; then calls `done`. */
+  #inTurns(writing: Iterator<void, void>, done: () => void): void {
+    const { turn = (act: () => void) => act() } = this.context.server;
+    let hasTurn = false;
+    const go = (): void => {
+      hasTurn = false;
+      this.#attempt(write);
+    };
+    const write = (): void => {
+      if (hasTurn || this.#over || this.sink.full) return;
+      if (writing.next().done) {
+        this.#writing = null;
+        done();
+        this.onDrain();
+        return;
+      }
+      hasTurn = true;
+      turn(go);
+    };
+    this.#writing = write;
+    write();
+  }
+
+  /** A choice has sent its last piece. */
+  choiceDone(last: StreamedChoice): void {
+    if (--this.#running > 0) return;
+    const { form } = this.context;
+    const long = form.longEnd?.(this.choices) ?? null;
+    if (long !== null) this.writeLong(long, last, () => this.#end(last, []));
+    else this.#end(last, [...form.ended(this.choices)]);
+  }
+
+  /** `events`: what is left to be written. */
+  #end(last: StreamedChoice, events: string[]): void {
+    const { truthUs, ticket } = this.context;
+    const truth = truthUs ? truthSummary(this.choices, truthUs) : null;
+    if (truth !== null) events.push((events.pop() ?? "") + truthComment(truth));
+    last.write(events);
+    this.#over = true;
+    ticket.settle(outcomeOf(this.choices.map(({ finish }) => finish!)));
+    this.sink.end();
+  }
+
+  /** One choice failed, and so the stream; the other choices are taken back. */
+  fail(failed: StreamedChoice, error: ErrorAnswer): void {
+    if (this.#opening) {
+      // The error comes behind all of the opening, as behind a short one.
+      this.#failing = () => this.fail(failed, error);
+      takeBack(this.choices, this.context.server);
+      return;
+    }
+    this.#takeBack();
+    const { form, ticket } = this.context;
+    const events = this.#writing === null ? form.failed(error) : null;
+    if (events !== null) failed.write(events);
+    ticket.settle("error");
+    if (events === null) this.sink.reset();
+    else this.sink.end();
+    form.dropped?.();
+  }
+
+  /** Ends the stream whose time is over: with an error, or broken off where nobody would read that. */
+  expire(): void {
+    if (this.#over) return;
+    const { choices, context } = this;
+    const running = choices.find(({ done }) => !done);
+    if (running !== undefined && !this.busy) {
+      this.fail(running, context.server.timedOut);
+      return;
+    }
+    this.breakOff();
+  }
+
+  /** Ends the stream without an end that its client could take for a good one. */
+  breakOff(): void {
+    if (this.#over) return;
+    this.#takeBack();
+    this.context.ticket.settle("error");
+    this.sink.reset();
+    this.context.form.dropped?.();
+  }
+
+  /** Runs `act` in a turn of its own. After an error the stream would wait for ever. */
+  #attempt(act: () => void): void {
+    try {
+      act();
+    } catch (error) {
+      logUnexpected("a stream failed and is broken off", error);
+      this.breakOff();
+    }
+  }
+
+  /** Somebody wants it to end before its time. */
+  cancel(): void {
+    if (this.#over) return;
+    this.onGone();
+    this.sink.end();
+  }
+
+  onDrain(): void {
+    this.#writing?.();
+    if (this.#drains) this.#drainsAgain = true;
+    else this.#drain(0);
+  }
+
+  /** Sends what waits of the choices from this place on, some of them in a turn. */
+  #drain(from: number): void {
+    const { turn } = this.context.server;
+    const until = turn === undefined ? this.choices.length : Math.min(from + EVENTS_OF_A_TURN, this.choices.length);
+    for (let at = from; at < until && !this.busy; at++) this.choices[at]!.send();
+    this.#drains = until < this.choices.length && !this.busy && !this.#over;
+    if (this.#drains) turn!(() => this.#attempt(() => this.#drain(until)));
+    else if (this.#drainsAgain) {
+      this.#drainsAgain = false;
+      this.#drain(0);
+    }
+  }
+
+  onGone(): void {
+    const { output, form, ticket } = this.context;
+    const { n } = output;
+    logAborted(this.context, (i) => this.choices.slice(i * n, (i + 1) * n).some(({ done }) => !done));
+    this.#takeBack();
+    form.dropped?.();
+    // What the engine had ended before counts as it did there.
+    ticket.settle(outcomeOf(this.choices.map(({ finish }) => finish!)));
+  }
+
+  onFailed(): void {
+    this.#takeBack();
+    this.context.form.dropped?.();
+    this.context.ticket.settle("error");
+  }
+
+  #takeBack(): void {
+    this.#over = true;
+    takeBack(this.choices, this.context.server);
+  }
+}
+
+/** One choice of a stream. */
+class StreamedChoice extends AnswerChoice {
+  readonly streams = true;
+  /** Whether the choice's last piece was sent, or the choice was taken back. */
+  done = false;
+  readonly #answer: StreamedAnswer;
+  readonly #logprobs: Logprobs | null;
+  /** Tokens are shown as plain text, each by itself. */
+  readonly #plain: boolean;
+  /** Before and after the text of a plain token; null until the form gives them. */
+  #prefix: Uint8Array | null = null;
+  #suffix: Uint8Array = NOTHING;
+  #frameBytes = 0;
+  #showsEmpty = true;
+  /** What plain tokens may take instead of a call. */
+  #lane: Lane | null = null;
+  /** Tokens in pieces so far. */
+  #tokensSent = 0;
+  /** Bytes of the ids that wait for a client that does not keep up, as was told. */
+  #bytesHeld = 0;
+
+  constructor(answer: StreamedAnswer, index: number) {
+    const { context } = answer;
+    super(context, index);
+    this.#answer = answer;
+    this.parser = answerParser(context, index);
+    this.#logprobs = logprobsOf(context, index);
+    const { streamInterval, text } = context.output;
+    this.#plain = this.parser === null && this.#logprobs === null && streamInterval === 1 && text.stop.length === 0;
+  }
+
+  onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
+    const { text } = this;
+    if (this.times !== null) this.times.came(this.context.server.clockUs!());
+    // The hot path: one plain token for a client that keeps up.
+    if (this.#prefix !== null && count === 1 && finish === null && !this.#answer.busy && text.idle) {
+      const piece = text.plain(ids[at]!);
+      if (piece !== undefined) {
+        text.tokens++;
+        if (piece.length === 0 && !this.#showsEmpty) return;
+        this.bytes += this.#frameBytes + piece.length;
+        this.#answer.sink.writeParts(this.#prefix, piece, this.#suffix);
+        // Whether a special token has a text depends on the request.
+        if (this.#lane !== null)
+          this.#lane.goOn(ids[at]!, this.context.server.vocabulary.isSpecial(ids[at]!) ? NOTHING : piece);
+        return;
+      }
+    }
+    if (this.finish !== null || !this.take(ids, at, count, finish, stopTokenId)) return;
+    if (this.failed) this.#fail();
+    else this.send();
+  }
+
+  broken(): void {
+    this.finish ??= Finish.Error;
+    this.#answer.breakOff();
+  }
+
+  went(tokens: number, bytes: number): void {
+    this.text.tokens += tokens;
+    this.bytes += bytes;
+  }
+
+  /** Sends what waits, unless the client or the stream interval wants it later. */
+  send(): void {
+    if (this.done || (this.finish === null && this.text.waiting === 0)) return;
+    const { form, output } = this.context;
+    this.#answer.open();
+    // Where its beginning is disturbed, the stream may be over by now.
+    if (this.done) return;
+    if (this.#answer.busy) {
+      this.#hold(this.text.waiting * HELD_ID_BYTES);
+      return;
+    }
+    const waiting = this.text.tokens - this.#tokensSent;
+    if (this.finish === null && this.#tokensSent > 0 && waiting < output.streamInterval) return;
+    // An answer that ended before its first token has no piece, unless its end has a name of its own.
+    if (this.text.tokens > 0 || this.named !== null) {
+      const piece = this.#piece();
+      const long = form.longPiece?.(piece) ?? null;
+      if (long !== null) {
+        this.#tokensSent = this.text.tokens;
+        const ended = this.finish !== null;
+        this.#answer.writeLong(long, this, () => this.#sent(ended));
+        return;
+      }
+      this.write(form.piece(piece));
+    }
+    this.#tokensSent = this.text.tokens;
+    this.#sent(this.finish !== null);
+  }
+
+  #sent(ended: boolean): void {
+    if (this.#bytesHeld > 0) this.#hold(0);
+    if (ended) {
+      this.done = true;
+      this.#answer.choiceDone(this);
+    } else if (this.#prefix === null && this.#plain) this.#frame();
+  }
+
+  write(events: readonly string[]): void {
+    for (const event of events) {
+      this.bytes += Buffer.byteLength(event);
+      this.#answer.sink.write(event);
+    }
+  }
+
+  override leave(): Submission | null {
+    if (this.#bytesHeld > 0) this.#hold(0);
+    this.done = true;
+    this.#prefix = null;
+    return super.leave();
+  }
+
+  /** An output says so, and the first of all may open the stream; a dead engine says nothing more. */
+  #fail(): void {
+    const { form, server } = this.context;
+    this.done = true;
+    if (form.opensBeforeError && server.dead?.() !== true) this.#answer.open();
+    this.#answer.fail(this, engineError(server));
+  }
+
+  #piece(): Piece {
+    const { ids } = this.text;
+    const text = this.text.take(this.finish);
+    const delta =
+      this.parser === null ? { content: text, calls: [] } : this.parser.push(text, ids, this.finish !== null);
+    if (delta?.calls.length) this.called = true;
+    return { choice: this, delta, ids, from: this.#tokensSent, logprobs: this.#logprobs };
+  }
+
+  #frame(): void {
+    const frame = this.context.form.frame?.(this.index);
+    if (!frame) return;
+    this.#prefix = frame.prefix;
+    this.#suffix = frame.suffix;
+    this.#frameBytes = frame.prefix.length + frame.suffix.length;
+    this.#showsEmpty = frame.showsEmpty;
+    const { laneEnd } = this.#answer.sink;
+    // Who tells when each token came is told of each.
+    if (laneEnd && this.times === null)
+      this.#lane = this.submission?.lane?.(this, laneEnd, frame.prefix, frame.suffix) ?? null;
+  }
+
+  #hold(bytes: number): void {
+    this.context.server.waiting?.held(bytes - this.#bytesHeld);
+    this.#bytesHeld = bytes;
+  }
+}

@@ -1,0 +1,54 @@
+/**
+ * What does an image cost? With `--image-tokens N` each is N tokens of its prompt, in front of its message's text; equal
+ * images are equal tokens, so that they find each other in the prefix cache, and different ones are not. Nobody looks
+ * into them, and nothing is fetched. Without the option they are refused, as by a model of text.
+ */
+import { createHash } from "node:crypto";
+import type { ServeConfig } from "../../../config/types.ts";
+import type { RenderChat } from "../../../text/tokens/chat-template.ts";
+import type { PromptPart, Vocabulary } from "../../../text/tokens/types.ts";
+
+/** Around an image's number in a text, until the template has put it into its place; no text of a user's holds it but by intent. */
+const MARK = "\u{10fffc}";
+const MARKED = /\u{10fffc}([0-9a-f]{8})\u{10fffc}/u;
+
+/** Stands for an image in the text of its message. */
+export function imageMark(url: string): string {
+  return `${MARK}${createHash("sha1").update(url).digest("hex").slice(0, 8)}${MARK}`;
+}
+
+interface ImageOptions {
+  readonly config: Pick<ServeConfig, "wire">;
+  readonly renderChat: RenderChat;
+  readonly vocabulary: Vocabulary;
+}
+
+/** Returns the options with a template that renders images. Without `--image-tokens`, returns them unchanged. */
+export function withImages<Options extends ImageOptions>(options: Options): Options {
+  const tokens = options.config.wire?.imageTokens;
+  if (tokens === undefined) return options;
+  const { renderChat, vocabulary } = options;
+  const render: RenderChat = (...given) => renderChat(...given).flatMap((part) => expanded(part, tokens, vocabulary));
+  return { ...options, renderChat: render };
+}
+
+function expanded(part: PromptPart, tokens: number, vocabulary: Vocabulary): PromptPart[] {
+  if (typeof part === "number" || !part.includes(MARK)) return [part];
+  return part.split(MARKED).flatMap((piece, i): PromptPart[] => {
+    if (i % 2 === 0) return piece === "" ? [] : [piece];
+    return new Array(tokens).fill(tokenOf(Number.parseInt(piece, 16), vocabulary));
+  });
+}
+
+/** The ids that stand for an image where no template puts it into its place. */
+export function imageIds(image: string, tokens: number, vocabulary: Vocabulary): number[] {
+  const hash = createHash("sha1").update(image).digest().readUInt32BE();
+  return new Array(tokens).fill(tokenOf(hash, vocabulary));
+}
+
+/** An ordinary token: a special one would be a control token of the template. */
+function tokenOf(hash: number, vocabulary: Vocabulary): number {
+  let id = hash % vocabulary.size;
+  for (let tries = 0; tries < vocabulary.size && vocabulary.isSpecial(id); tries++) id = (id + 1) % vocabulary.size;
+  return id;
+}

@@ -1,0 +1,144 @@
+/**
+ * What is left to do of a request's long lists? Checked against the vocabulary and cut to what an answer can need as soon as
+ * they are read: a million ids are no more than the vocabulary has, and where one is none of its own, a refusal.
+ * vLLM 0.33, `sampling_params.py`: the texts; when they are said: `sampling.ts`.
+ */
+
+import { atOnce, kept, mapped, type Pieces } from "../../../base/pieces.ts";
+import { IdSet } from "../../../text/answers/id-set.ts";
+import { repr, reprPieces } from "../../pydantic/repr.ts";
+import { type Int, toInt } from "../../pydantic/value.ts";
+import { validationError } from "./errors.ts";
+import type { BadWords, ErrorAnswer, LogitBias, SamplingFields } from "./request.ts";
+import { outside, outsideError, PYTHON_INT } from "./sampling.ts";
+
+/** vLLM's VLLM_MAX_NUM_BAD_WORDS, counted in token sequences. */
+export const MAX_BAD_WORDS = 128;
+const MAX_BIAS = 100;
+const MAX_LOGPROB_TOKEN_IDS = 128;
+
+type IdLists = Pick<
+  SamplingFields,
+  | "logitBias"
+  | "biasKeysError"
+  | "stopTokenIds"
+  | "allowedTokenIds"
+  | "idsError"
+  | "logprobTokenIds"
+  | "logprobIdsError"
+>;
+
+/** Lists as sent; null: not given. */
+export interface GivenLists {
+  readonly bias: ReadonlyMap<string, number> | null;
+  readonly stop: readonly Int[] | null;
+  readonly allowed: readonly Int[] | null;
+  readonly logprobs: readonly Int[] | null;
+}
+
+const NOTHING: IdLists = {
+  logitBias: null,
+  biasKeysError: null,
+  stopTokenIds: [],
+  allowedTokenIds: null,
+  idsError: null,
+  logprobTokenIds: null,
+  logprobIdsError: null,
+};
+
+const isNothing = ({ bias, stop, allowed, logprobs }: GivenLists) =>
+  bias === null && stop === null && allowed === null && logprobs === null;
+
+export function idLists(given: GivenLists, size: number): IdLists {
+  return isNothing(given) ? NOTHING : atOnce(idListPieces(given, size));
+}
+
+/** As `idLists`, in pieces. */
+export function* idListPieces(given: GivenLists, size: number): Pieces<IdLists> {
+  if (isNothing(given)) return NOTHING;
+  const { bias, stop, allowed, logprobs } = given;
+  const logprobIdsError = logprobs && logprobsError(logprobs, size);
+  const logprobTokenIds = logprobs?.slice(0, MAX_LOGPROB_TOKEN_IDS) ?? null;
+  const biasKeysError = bias && (yield* keysError(bias));
+  const biased = bias === null || biasKeysError !== null ? null : yield* biasOf(bias, size);
+  const idsError =
+    (biased && "status" in biased ? biased : null) ??
+    (stop && (yield* strangeError("stop_token_ids", stop, size))) ??
+    (allowed && (yield* allowedError(allowed, size)));
+  if (biasKeysError !== null || idsError !== null)
+    return { ...NOTHING, biasKeysError, idsError, logprobTokenIds, logprobIdsError };
+  return {
+    ...NOTHING,
+    logprobTokenIds,
+    logprobIdsError,
+    logitBias: biased as LogitBias | null,
+    stopTokenIds: stop === null ? NOTHING.stopTokenIds : yield* once(stop, size),
+    allowedTokenIds: allowed && (yield* once(allowed, size)),
+  };
+}
+
+/** Each once, in their order; all are of the vocabulary. */
+function* once(ids: readonly Int[], size: number): Pieces<readonly number[]> {
+  if (ids.length < 2) return ids as readonly number[];
+  const seen = new IdSet(size);
+  return yield* kept(ids as readonly number[], (id) => seen.add(id));
+}
+
+function logprobsError(ids: readonly Int[], size: number): ErrorAnswer | null {
+  if (ids.length <= MAX_LOGPROB_TOKEN_IDS) return outside("logprob_token_ids", ids, size);
+  return validationError(
+    `Requested logprob_token_ids of length ${ids.length}, which is greater than max allowed: ${MAX_LOGPROB_TOKEN_IDS}`,
+    "logprob_token_ids",
+    String(ids.length),
+  );
+}
+
+/** As `outside`, of ids that may come several times. */
+function* strangeError(name: string, ids: readonly Int[], size: number): Pieces<ErrorAnswer | null> {
+  const seen = new Set<Int>();
+  const strange = yield* kept(ids, (id) => (id < 0 || id >= size) && !seen.has(id) && seen.add(id) !== undefined);
+  return strange.length === 0 ? null : outsideError(name, yield* reprPieces(strange), size);
+}
+
+function* keysError(bias: ReadonlyMap<string, number>): Pieces<ErrorAnswer | null> {
+  const wrong = yield* kept(bias.keys(), (key) => !PYTHON_INT.test(key));
+  if (wrong.length === 0) return null;
+  const shown = yield* reprPieces(wrong);
+  const message = `logit_bias contains key(s) that cannot be converted to integer token IDs: ${shown}`;
+  return validationError(message, "logit_bias", shown);
+}
+
+function* biasOf(bias: ReadonlyMap<string, number>, size: number): Pieces<LogitBias | ErrorAnswer> {
+  const keys = yield* kept(bias.keys(), () => true);
+  const ids = yield* mapped(keys, (key) => toInt(BigInt(key.trim().replace(/[_+]/g, ""))));
+  const wrong = yield* strangeError("logit_bias", ids, size);
+  if (wrong !== null) return wrong;
+  const values = yield* kept(bias.values(), () => true);
+  let at = 0;
+  const forced = yield* kept(ids as number[], () => values[at++]! >= MAX_BIAS);
+  at = 0;
+  const never = yield* kept(ids as number[], () => values[at++]! <= -MAX_BIAS);
+  return { forced, never };
+}
+
+function* allowedError(allowed: readonly Int[], size: number): Pieces<ErrorAnswer | null> {
+  if (allowed.length === 0)
+    return validationError("allowed_token_ids is not None and empty!", "allowed_token_ids", "[]");
+  const strange = yield* kept(allowed, (id) => id < 0 || id >= size);
+  if (strange.length === 0) return null;
+  const shown = yield* reprPieces(strange);
+  return validationError("allowed_token_ids contains out-of-vocab token id!", "allowed_token_ids", shown);
+}
+
+/** As many are kept as they came. */
+const WORDS_AS_SENT = 1024;
+const NO_WORDS: BadWords = { list: [], shown: null };
+
+export function badWordsOf(words: readonly string[]): BadWords {
+  if (words.length === 0) return NO_WORDS;
+  if (words.length <= WORDS_AS_SENT) return { list: words, shown: null };
+  const all = [...new Set(words)];
+  if (all.length <= WORDS_AS_SENT) return { list: all, shown: null };
+  const list = all.slice(0, MAX_BAD_WORDS + 1);
+  return { list: all.includes("") ? [...list, ""] : list, shown: repr(all) };
+}

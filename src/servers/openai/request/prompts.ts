@@ -1,0 +1,252 @@
+/** Which texts does a request give the encoder, and what is wrong with them before that? */
+
+import { atOnce, type EventLoopTurns, inTurns, type Pieces } from "../../../base/pieces.ts";
+import { type RenderChat, TemplateRefusal } from "../../../text/tokens/chat-template.ts";
+import { type PackedParts, unpacked } from "../../../text/tokens/packed-parts.ts";
+import type { Encoder, PromptPart, Vocabulary } from "../../../text/tokens/types.ts";
+import { badRequest } from "./errors.ts";
+import { checkPromptText } from "./limits.ts";
+import type { ChatMessage, ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "./request.ts";
+
+export type Encoding =
+  | { readonly prompts: readonly Uint32Array[]; readonly pending: false }
+  | { readonly prompts: readonly (Uint32Array | Promise<Uint32Array>)[]; readonly pending: true }
+  | { readonly error: ErrorAnswer };
+
+interface Encoders {
+  readonly encoder: Encoder;
+  readonly renderChat: RenderChat;
+}
+
+/** The prompts' ids, or promises of them; or what is wrong with a text. */
+export function encodePrompts(request: ChatRequest | CompletionRequest, options: Encoders, limits: Limits): Encoding {
+  if (request.kind === "chat" && request.conversations === undefined) {
+    // Nearly every request comes this way.
+    const parts = rendered(request, request.messages, options.renderChat);
+    if (!("error" in parts) && isPlain(parts, limits)) {
+      const ids = options.encoder.short?.(parts, false) ?? null;
+      if (ids !== null) return { prompts: [ids], pending: false };
+    }
+  }
+  return atOnce(encodingPieces(request, options, limits));
+}
+
+/** Encodes with turns of the event loop in between. */
+export function encodeInTurns(
+  request: ChatRequest | CompletionRequest,
+  options: Encoders & { readonly backend: EventLoopTurns },
+  limits: Limits,
+): Promise<Encoding> {
+  return inTurns(encodingPieces(request, options, limits), options.backend);
+}
+
+function* encodingPieces(
+  request: ChatRequest | CompletionRequest,
+  { encoder, renderChat }: Encoders,
+  limits: Limits,
+): Pieces<Encoding> {
+  const texts = yield* promptPieces(request, renderChat, limits);
+  if ("error" in texts) return texts;
+  const isText = request.kind === "completion";
+  const prompts: (Uint32Array | Promise<Uint32Array>)[] = [];
+  for (const parts of texts) {
+    yield;
+    if (!Array.isArray(parts)) prompts.push(parts);
+    else
+      prompts.push(
+        encoder.short?.(parts, isText) ?? (yield* encoded(encoder, parts, isText, request.addSpecialTokens)),
+      );
+  }
+  return encoding(prompts);
+}
+
+/** The ids of prompts whose parts another thread has put together. */
+export function* packedPieces(
+  { kind, addSpecialTokens }: ChatRequest | CompletionRequest,
+  prompts: readonly (PackedParts | Uint32Array)[],
+  encoder: Encoder,
+): Pieces<Exclude<Encoding, { readonly error: ErrorAnswer }>> {
+  const isText = kind === "completion";
+  const all: (Uint32Array | Promise<Uint32Array>)[] = [];
+  for (const prompt of prompts) {
+    if (prompt instanceof Uint32Array) all.push(prompt);
+    else
+      all.push(
+        encoder.encodePacked?.(prompt, isText, addSpecialTokens) ??
+          encoder.encode(unpacked(prompt), isText, addSpecialTokens),
+      );
+    yield;
+  }
+  return encoding(all);
+}
+
+/** The prompts as ids or as parts for the encoder, or what is wrong with a text. */
+export function* promptPieces(
+  request: ChatRequest | CompletionRequest,
+  renderChat: RenderChat,
+  limits: Limits,
+): Pieces<readonly (PromptPart[] | Uint32Array)[] | { readonly error: ErrorAnswer }> {
+  const truncated = request.truncatePromptTokens !== null;
+  const prompts: (PromptPart[] | Uint32Array)[] = [];
+  if (request.kind === "chat") {
+    for (const messages of request.conversations ?? [request.messages]) {
+      const parts = yield* renderedPieces(request, messages, renderChat);
+      if ("error" in parts) return parts;
+      yield;
+      const error = isPlain(parts, limits) ? null : checkPromptText(textOf(parts), limits, truncated);
+      if (error !== null) return { error };
+      prompts.push(parts);
+    }
+    return prompts;
+  }
+  for (const prompt of request.prompts) {
+    const error = typeof prompt === "string" ? checkPromptText(prompt, limits, truncated) : null;
+    if (error !== null) return { error };
+    prompts.push(typeof prompt === "string" ? [prompt] : prompt);
+    yield;
+  }
+  return prompts;
+}
+
+/** Parts of a prompt that are posted to the encoder's thread at a time. */
+const PARTS_AT_A_TIME = 4096;
+
+/** Parts are encoded each by itself, so that many can go one after the other. */
+function* encoded(
+  encoder: Encoder,
+  parts: readonly PromptPart[],
+  allowSpecial: boolean,
+  addSpecial: boolean,
+): Pieces<Promise<Uint32Array>> {
+  if (parts.length <= PARTS_AT_A_TIME) return encoder.encode(parts, allowSpecial, addSpecial);
+  const runs: Promise<Uint32Array>[] = [];
+  for (let at = 0; at < parts.length; at += PARTS_AT_A_TIME) {
+    runs.push(encoder.encode(parts.slice(at, at + PARTS_AT_A_TIME), allowSpecial, addSpecial));
+    yield;
+  }
+  return Promise.all(runs).then(joined);
+}
+
+function joined(runs: readonly Uint32Array[]): Uint32Array {
+  const whole = new Uint32Array(runs.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const run of runs) {
+    whole.set(run, at);
+    at += run.length;
+  }
+  return whole;
+}
+
+/** So short and well-formed in each of its parts that nothing is wrong with the whole: it need not be put together. */
+function isPlain(parts: readonly PromptPart[], limits: Limits): boolean {
+  let characters = 0;
+  for (const part of parts) {
+    if (typeof part !== "string") continue;
+    characters += part.length;
+    if (!part.isWellFormed()) return false;
+  }
+  return characters <= limits.maxModelLen * limits.maxTokenCharacters;
+}
+
+const textOf = (parts: readonly PromptPart[]) => parts.filter((part) => typeof part === "string").join("");
+
+/** JSON's `prompt_text`: what the template made, here or in another thread (`prompt`), whatever was added to it or cut from it later. null: not asked for. */
+export function promptText(
+  request: ChatRequest | CompletionRequest,
+  { renderChat, vocabulary }: Pick<Encoders, "renderChat"> & { readonly vocabulary: Vocabulary },
+  prompt: PackedParts | Uint32Array | undefined,
+): string | null {
+  if (request.kind !== "chat" || !request.returnPromptText) return null;
+  const parts =
+    prompt === undefined || prompt instanceof Uint32Array
+      ? rendered(request, request.messages, renderChat)
+      : unpacked(prompt);
+  if ("error" in parts) return null;
+  return parts
+    .map((part) => (typeof part === "string" ? part : Buffer.from(vocabulary.bytesOf(part)).toString()))
+    .join("");
+}
+
+function encoding(
+  prompts: readonly (Uint32Array | Promise<Uint32Array>)[],
+): Exclude<Encoding, { readonly error: ErrorAnswer }> {
+  const ready = prompts.every((ids): ids is Uint32Array => !(ids instanceof Promise));
+  return ready ? { prompts, pending: false } : { prompts, pending: true };
+}
+
+/** What transformers says of the two together, where a request names one and leaves the other at its default. */
+export const incompatible: ErrorAnswer = badRequest(
+  "continue_final_message and add_generation_prompt are not compatible. Use continue_final_message when you want the model to " +
+    "continue the final message, and add_generation_prompt when you want to add a header that will prompt it to start a new " +
+    "assistant message instead.",
+);
+
+type Rendered = PromptPart[] | { readonly error: ErrorAnswer };
+
+function rendered(request: ChatRequest, messages: readonly ChatMessage[], render: RenderChat): Rendered {
+  if (request.addGenerationPrompt && request.continueFinalMessage) return { error: incompatible };
+  try {
+    return render(...givenOf(request, messages));
+  } catch (error) {
+    return refusalOf(error);
+  }
+}
+
+function* renderedPieces(request: ChatRequest, messages: readonly ChatMessage[], render: RenderChat): Pieces<Rendered> {
+  if (render.pieces === undefined || (request.addGenerationPrompt && request.continueFinalMessage))
+    return rendered(request, messages, render);
+  try {
+    return yield* render.pieces(...givenOf(request, messages));
+  } catch (error) {
+    return refusalOf(error);
+  }
+}
+
+function givenOf(request: ChatRequest, messages: readonly ChatMessage[]): Parameters<RenderChat> {
+  const { addGenerationPrompt, continueFinalMessage, tools, templateNames } = request;
+  return [messages, addGenerationPrompt, continueFinalMessage, tools, templateNames ?? undefined];
+}
+
+function refusalOf(error: unknown): { readonly error: ErrorAnswer } {
+  if (error instanceof TemplateRefusal) return { error: badRequest(error.message) };
+  throw error;
+}
+
+/** Those of prompts of ids that are said again in front of the answer. */
+export function* echoPieces(
+  request: ChatRequest | CompletionRequest,
+  prompts: readonly Uint32Array[],
+  vocabulary: Vocabulary,
+): Pieces<(string | null)[]> {
+  const echoes: (string | null)[] = [];
+  for (const [i, ids] of prompts.entries()) {
+    const isEchoed = request.kind === "completion" && request.echo && typeof request.prompts[i] !== "string";
+    const texts: string[] = [];
+    for (const text of isEchoed ? decodedParts(vocabulary, ids) : []) {
+      texts.push(text);
+      yield;
+    }
+    echoes.push(isEchoed ? texts.join("") : null);
+  }
+  return echoes;
+}
+
+export function decoded(vocabulary: Vocabulary, ids: Uint32Array): string {
+  return [...decodedParts(vocabulary, ids)].join("");
+}
+
+/** Ids whose texts are put together at a time. */
+const IDS_AT_A_TIME = 1024;
+
+/** The text of ids, part by part. */
+export function* decodedParts(vocabulary: Vocabulary, ids: Uint32Array): Generator<string, void> {
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  const scratch = new Uint8Array(Math.min(ids.length, IDS_AT_A_TIME) * vocabulary.maxTokenBytes);
+  for (let at = 0; at < ids.length; at += IDS_AT_A_TIME) {
+    let bytes = 0;
+    const end = Math.min(ids.length, at + IDS_AT_A_TIME);
+    for (let i = at; i < end; i++) bytes = vocabulary.copyBytes(ids[i]!, scratch, bytes);
+    yield decoder.decode(scratch.subarray(0, bytes), { stream: true });
+  }
+  yield decoder.decode();
+}

@@ -1,0 +1,230 @@
+/**
+ * Which values does vLLM's sampler refuse? Two rounds (vLLM 0.33, `sampling_params.py`, `v1/engine/input_processor.py`):
+ * `checkParameters` when the parameters are made, before any byte of the answer (always a plain 400), and `checkSampling`
+ * when the engine takes the request, which in a stream is after the head.
+ */
+
+import { byRuns, type Pieces } from "../../../base/pieces.ts";
+import { repr, reprFloat } from "../../pydantic/repr.ts";
+import { type Int, toInt } from "../../pydantic/value.ts";
+import { badRequest, errorAnswer, validationError } from "./errors.ts";
+import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits, SamplingFields } from "./request.ts";
+
+/** vLLM's VLLM_MAX_N_SEQUENCES. */
+const MAX_SEQUENCES = 16384;
+/** Below this temperature the most likely token is taken. */
+const GREEDY_BELOW = 1e-5;
+const LOWEST_TEMPERATURE = 1e-2;
+
+/** `SamplingParams.__post_init__`, in its order. Part of `checkPrompt`: plain answer with status 400, also for a stream. */
+export function checkParameters(request: ChatRequest | CompletionRequest, maxTokens: Int): ErrorAnswer | null {
+  const { sampling } = request;
+  if (sampling.beamSearch) return checkSequences(sampling.n, "beam_width");
+  if (sampling.constraintRefusal !== null) return sampling.constraintRefusal;
+  if (sampling.biasKeysError !== null) return sampling.biasKeysError;
+  const sequences = checkSequences(sampling.n, "n");
+  if (sequences !== null) return sequences;
+  if (sampling.extraArgsTooLarge)
+    return validationError("extra_args integers must be between -2**63 and 2**64 - 1.", "extra_args");
+  return checkRanges(request) ?? checkLengths(request, maxTokens) ?? checkWords(request);
+}
+
+function checkSequences(n: Int, name: string): ErrorAnswer | null {
+  if (n < 1) return badRequest(`${name} must be at least 1, got ${n}.`);
+  const tooMany = tooManySequences(n, name);
+  return tooMany === null ? null : badRequest(tooMany);
+}
+
+/** What vLLM says of more than it takes; null: it takes them. */
+export function tooManySequences(n: Int, name: string): string | null {
+  if (n <= MAX_SEQUENCES) return null;
+  return `${name} must be at most ${MAX_SEQUENCES}, got ${n}. To increase this limit, set the VLLM_MAX_N_SEQUENCES environment variable.`;
+}
+
+function checkRanges({ sampling, temperature }: ChatRequest | CompletionRequest): ErrorAnswer | null {
+  const { presencePenalty, frequencyPenalty, repetitionPenalty, topP, topK, minP } = sampling;
+  if (!(presencePenalty >= -2 && presencePenalty <= 2))
+    return badRequest(`presence_penalty must be in [-2, 2], got ${reprFloat(presencePenalty)}.`);
+  if (!(frequencyPenalty >= -2 && frequencyPenalty <= 2))
+    return badRequest(`frequency_penalty must be in [-2, 2], got ${reprFloat(frequencyPenalty)}.`);
+  if (!Number.isFinite(repetitionPenalty))
+    return badRequest(`repetition_penalty must be a finite number, got ${reprFloat(repetitionPenalty)}.`);
+  if (repetitionPenalty <= 0)
+    return badRequest(`repetition_penalty must be greater than zero, got ${reprFloat(repetitionPenalty)}.`);
+  const wrong = (what: string) => {
+    const shown = reprFloat(temperature);
+    return validationError(`temperature must be ${what}, got ${shown}.`, "temperature", shown);
+  };
+  if (!Number.isFinite(temperature)) return wrong("a finite number");
+  if (temperature < 0) return wrong("non-negative");
+  if (temperature > 2) return wrong("in [0, 2]");
+  if (!(topP > 0 && topP <= 1))
+    return validationError(`top_p must be in (0, 1], got ${reprFloat(topP)}.`, "top_p", reprFloat(topP));
+  if (topK < -1) return badRequest(`top_k must be 0 (disable), or at least 1, got ${topK}.`);
+  if (!(minP >= 0 && minP <= 1)) return badRequest(`min_p must be in [0, 1], got ${reprFloat(minP)}.`);
+  return null;
+}
+
+function checkLengths({ sampling }: ChatRequest | CompletionRequest, maxTokens: Int): ErrorAnswer | null {
+  const { minTokens } = sampling;
+  if (maxTokens < 1)
+    return validationError(`max_tokens must be at least 1, got ${maxTokens}.`, "max_tokens", String(maxTokens));
+  if (minTokens < 0) return badRequest(`min_tokens must be greater than or equal to 0, got ${minTokens}.`);
+  if (minTokens > maxTokens)
+    return badRequest(`min_tokens must be less than or equal to max_tokens=${maxTokens}, got ${minTokens}.`);
+  return null;
+}
+
+function checkWords({ sampling, stop, temperature }: ChatRequest | CompletionRequest): ErrorAnswer | null {
+  if (stop.includes("")) return badRequest("stop cannot contain an empty string.");
+  if (sampling.badWords.list.includes(""))
+    return badRequest(`bad_words cannot contain an empty string. Got bad_words=${shownWords(sampling.badWords)}`);
+  if (isGreedy(temperature) && sampling.n > 1)
+    return badRequest(`n must be 1 when using greedy sampling, got ${sampling.n}.`);
+  return null;
+}
+
+/** All of them, each once, as Python prints them. */
+export function shownWords({ list, shown }: SamplingFields["badWords"]): string {
+  return shown ?? repr([...new Set(list)]);
+}
+
+/** vLLM raises what is just above 0. */
+export function usedTemperature(temperature: number): number {
+  return temperature > 0 ? Math.max(temperature, LOWEST_TEMPERATURE) : temperature;
+}
+
+/** The most likely token is taken, so the prompt alone decides the answer. */
+export function isGreedy(temperature: number): boolean {
+  return usedTemperature(temperature) < GREEDY_BELOW;
+}
+
+/** What Python's `int(text)` takes. */
+export const PYTHON_INT = /^\s*[+-]?\d+(?:_\d+)*\s*$/;
+
+/**
+ * What the engine refuses when it takes the request: log probabilities above `--max-logprobs`, token ids outside the
+ * vocabulary, grammars, and `rank`, what is wrong with the rank that is named. Call it for each prompt after `checkPrompt`;
+ * `promptTokens` is that prompt's length; `idsError`: of `checkIds`, for the first of them. Without
+ * `stream` the answer is this error (status 400). With `stream` vLLM has sent the head already: status 200, one frame by
+ * `chatStreamError` or `completionStreamError`, then `data: [DONE]`.
+ */
+export function checkSampling(
+  request: ChatRequest | CompletionRequest,
+  limits: Limits,
+  promptTokens = Number.POSITIVE_INFINITY,
+  rank: ErrorAnswer | null = null,
+  idsError: ErrorAnswer | null = null,
+): ErrorAnswer | null {
+  return (
+    checkLogprobs(request, limits) ??
+    request.sampling.idsError ??
+    checkEngineFeatures(request, limits) ??
+    rank ??
+    (promptTokens === 0 ? emptyPrompt : idsError) ??
+    checkRoutedExperts(request, promptTokens) ??
+    (request.sampling.tooLargeForEngine ? unserializable : null)
+  );
+}
+
+function checkLogprobs({ sampling }: ChatRequest | CompletionRequest, limits: Limits): ErrorAnswer | null {
+  if (sampling.logprobs === null && sampling.logprobTokenIds === null && sampling.promptLogprobs === null) return null;
+  const size = limits.vocabularySize;
+  const most = limits.maxLogprobs === -1 ? size : limits.maxLogprobs;
+  const tooMany = (what: string, name: string, asked: Int | null): ErrorAnswer | null => {
+    const count = asked === -1 ? size : asked;
+    if (count === null || count <= most) return null;
+    const message = `Requested ${what} logprobs of ${count}, which is greater than max allowed: ${most}`;
+    return validationError(message, name, String(count));
+  };
+  const sample = tooMany("sample", "logprobs", sampling.logprobs);
+  if (sample !== null) return sample;
+  return sampling.logprobIdsError ?? tooMany("prompt", "prompt_logprobs", sampling.promptLogprobs);
+}
+
+/** What the engine says of ids that are none of the vocabulary; null: all are. */
+export function outside(name: string, ids: Iterable<Int>, size: number): ErrorAnswer | null {
+  const wrong: Int[] = [];
+  for (const id of ids) if (id < 0 || id >= size) wrong.push(id);
+  return wrong.length === 0 ? null : outsideError(name, repr(wrong), size);
+}
+
+/** `shown`: the ids as Python prints a list of them. */
+export function outsideError(name: string, shown: string, size: number): ErrorAnswer {
+  const message = `token_id(s) ${shown} in ${name} contain out-of-vocab token ids. Vocabulary size: ${size}`;
+  return validationError(message, name, shown);
+}
+
+function checkEngineFeatures({ sampling }: ChatRequest | CompletionRequest, { reasoning }: Limits): ErrorAnswer | null {
+  if (sampling.constraintError !== null) return badRequest(sampling.constraintError);
+  if (sampling.thinkingTokenBudget === null || reasoning !== undefined) return null;
+  return badRequest(
+    "thinking_token_budget is set but reasoning_config is not configured. " +
+      "Please set --reasoning-parser and/or --reasoning-config to use thinking_token_budget.",
+  );
+}
+
+/** No text, no ids, or nothing left of them by `truncate_prompt_tokens`: the engine has nothing to begin with. */
+export const emptyPrompt = badRequest("The decoder prompt cannot be empty");
+
+/** What is wrong with prompts that are ids. */
+export function* checkIds(
+  request: ChatRequest | CompletionRequest,
+  limits: Pick<Limits, "vocabularySize">,
+): Pieces<ErrorAnswer | null> {
+  if (request.kind === "chat") return null;
+  for (const prompt of request.prompts) {
+    if (typeof prompt === "string") continue;
+    if (prompt.length === 0) return emptyPrompt;
+    const unknown = yield* unknownId(prompt, request.sampling.oversizedTokenId, limits);
+    if (unknown !== null) return unknown;
+  }
+  return null;
+}
+
+/** `oversized`: the largest of all ids where that has more than 32 bits. */
+export function* unknownId(
+  ids: Uint32Array,
+  oversized: Int | null,
+  { vocabularySize }: Pick<Limits, "vocabularySize">,
+): Pieces<ErrorAnswer | null> {
+  let largest = 0;
+  yield* byRuns(ids.length, (from, to) => {
+    largest = Math.max(largest, largestOf(ids, from, to));
+  });
+  return largest < vocabularySize ? null : badRequest(`Token id ${oversized ?? largest} is out of vocabulary`);
+}
+
+/** Fast from the first time on, which walking an iterator is not. */
+function largestOf(ids: Uint32Array, from: number, to: number): number {
+  let largest = 0;
+  for (let i = from; i < to; i++) if (ids[i]! > largest) largest = ids[i]!;
+  return largest;
+}
+
+/** What is raised there has no text. */
+const unserializable = errorAnswer("", "InternalServerError", null, 500);
+
+function checkRoutedExperts({ sampling }: ChatRequest | CompletionRequest, promptTokens: number): ErrorAnswer | null {
+  const start = sampling.routedExpertsPromptStart;
+  if (start <= promptTokens) return null;
+  return validationError(
+    `routed_experts_prompt_start must be between 0 and the prompt length (${promptTokens}), inclusive.`,
+    "routed_experts_prompt_start",
+    String(start),
+  );
+}
+
+/** The number in a request header, by Python's `int(text)`; null: there is none, or the text is no number. */
+export function headerInt(header: string | null): Int | null {
+  if (header === null || !PYTHON_INT.test(header)) return null;
+  return toInt(BigInt(header.trim().replace(/[_+]/g, "")));
+}
+
+/** Request header `X-data-parallel-rank`; a text that is no number is ignored. Said at the same time as `checkSampling`, after it. */
+export function checkDataParallelRank(header: string | null, ranks: number): ErrorAnswer | null {
+  const rank = headerInt(header);
+  if (rank === null) return null;
+  if (rank >= 0 && rank < ranks) return null;
+  return errorAnswer(`data_parallel_rank ${rank} is out of range [0, ${ranks}).`, "BadRequestError", null, 400);
+}

@@ -1,0 +1,109 @@
+/** Splits the text of an ordered answer into its parts. Only in parts of tool calls does a parser look for anything. */
+import type { AnswerPart } from "../../../text/answers/answer-parts.ts";
+import type { CallFinder } from "./answer-parser.ts";
+import type { Delta, Message } from "./output.ts";
+
+/** A text of one part. */
+interface Piece {
+  readonly kind: AnswerPart["kind"];
+  readonly text: string;
+  /** Place of the part. */
+  readonly part: number;
+}
+
+/** One per choice. */
+export class PartFinder {
+  /** Tokens that were pushed. */
+  #tokens = 0;
+  readonly #parts: readonly AnswerPart[];
+  /** null: the server has no tool parser, and calls are content. */
+  readonly #tools: CallFinder | null;
+  #at = 0;
+  /** Characters of the current part that have passed. */
+  #passed = 0;
+
+  constructor(parts: readonly AnswerPart[], tools: CallFinder | null) {
+    this.#parts = parts;
+    this.#tools = tools;
+  }
+
+  /** Returns what an output adds; null if it adds nothing. Text after the last part belongs to that part. */
+  push(text: string, ids: readonly number[], finished: boolean): Delta | null {
+    const before = this.#tokens;
+    this.#tokens += ids.length;
+    const delta: Delta = { calls: [] };
+    for (const { kind, text: piece, part } of this.#piecesOf(text)) {
+      if (kind === "calls" && this.#tools !== null)
+        add(delta, this.#tools.push(piece, this.#idsIn(part, ids, before), false));
+      else if (kind === "reasoning") delta.reasoning = (delta.reasoning ?? "") + piece;
+      else delta.content = (delta.content ?? "") + piece;
+    }
+    if (finished && this.#hasCalls) add(delta, this.#tools?.push("", [], true) ?? null);
+    return text === "" && delta.calls.length === 0 && !delta.content ? null : delta;
+  }
+
+  /** Returns the message of a whole answer: all reasoning, all content, all calls. */
+  extract(text: string, ids: readonly number[]): Message {
+    this.#tokens += ids.length;
+    const pieces = [...this.#piecesOf(text)];
+    const all = (...kinds: readonly AnswerPart["kind"][]) => {
+      const own = pieces.filter(({ kind }) => kinds.includes(kind));
+      return own.length === 0 ? null : own.map((piece) => piece.text).join("");
+    };
+    const reasoning = all("reasoning");
+    const written = all("calls");
+    if (this.#tools === null || written === null) return { reasoning, content: all("content", "calls"), calls: [] };
+    const { content: rest, calls } = this.#tools.message(written);
+    const content = all("content");
+    return { reasoning, content: rest === null ? content : (content ?? "") + rest, calls };
+  }
+
+  /** Tokens of the parts of reasoning that were pushed. */
+  get reasoningTokens(): number {
+    let [left, reasoning] = [this.#tokens, 0];
+    for (const { kind, tokens = 0 } of this.#parts) {
+      if (kind === "reasoning") reasoning += Math.min(left, tokens);
+      left -= Math.min(left, tokens);
+    }
+    return reasoning;
+  }
+
+  get #hasCalls(): boolean {
+    return this.#parts.some(({ kind }) => kind === "calls");
+  }
+
+  *#piecesOf(text: string): Generator<Piece, void> {
+    for (let from = 0; from < text.length; ) {
+      this.#skipPassed();
+      const part = this.#at;
+      const isLast = part === this.#parts.length - 1;
+      const { kind, text: whole } = this.#parts[part]!;
+      const piece = text.slice(from, isLast ? text.length : from + whole.length - this.#passed);
+      this.#passed += piece.length;
+      from += piece.length;
+      yield { kind, text: piece, part };
+    }
+  }
+
+  /** The ids of an output that are tokens of a part; `before`: tokens of earlier outputs. */
+  #idsIn(part: number, ids: readonly number[], before: number): readonly number[] {
+    let from = -before;
+    for (let at = 0; at < part; at++) from += this.#parts[at]!.tokens ?? 0;
+    const isLast = part === this.#parts.length - 1;
+    const to = isLast ? ids.length : from + (this.#parts[part]!.tokens ?? 0);
+    return ids.slice(Math.max(0, from), Math.max(0, to));
+  }
+
+  #skipPassed(): void {
+    while (this.#at < this.#parts.length - 1 && this.#passed >= this.#parts[this.#at]!.text.length) {
+      this.#at++;
+      this.#passed = 0;
+    }
+  }
+}
+
+function add(delta: Delta, more: Delta | null): void {
+  if (more === null) return;
+  if (more.content) delta.content = (delta.content ?? "") + more.content;
+  delta.calls.push(...more.calls);
+}

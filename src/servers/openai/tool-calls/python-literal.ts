@@ -1,0 +1,172 @@
+/**
+ * Reads calls that are written as Python: `[f(a="x", n=3), g()]`. Only literals are values, as in vLLM 0.33
+ * (`tool_parsers/utils.py`, `get_parameter_value`). Parameters may be named like keywords of the language.
+ */
+import { PythonFloat, type PythonValue, toInt } from "../../pydantic/value.ts";
+
+export interface PythonCall {
+  readonly name: string;
+  readonly given: ReadonlyMap<string, PythonValue>;
+}
+
+/** The text is not of this form. */
+export class NoLiteral extends Error {
+  override readonly name = "NoLiteral";
+}
+
+/** `takesSets`: false, if `{"a"}` may be the beginning of a dictionary. Throws `NoLiteral`. */
+export function readCalls(text: string, takesSets = true): PythonCall[] {
+  const reader = new LiteralReader(text, takesSets);
+  const calls = reader.calls();
+  reader.end();
+  return calls;
+}
+
+/** Throws `NoLiteral`. */
+export function readLiteral(text: string): PythonValue {
+  const reader = new LiteralReader(text, true);
+  const value = reader.value();
+  reader.end();
+  return value;
+}
+
+const NAMES: Readonly<Record<string, PythonValue>> = {
+  True: true,
+  False: false,
+  None: null,
+  true: true,
+  false: false,
+  null: null,
+};
+const ESCAPES: Readonly<Record<string, string>> = {
+  ...{ n: "\n", t: "\t", r: "\r", b: "\b", f: "\f", v: "\v", a: "\x07" },
+  ...{ "\\": "\\", "'": "'", '"': '"', "\n": "" },
+};
+const NUMBER = /[+-]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?/y;
+const NAME = /[\p{L}_][\p{L}\p{N}_]*(?:\.[\p{L}_][\p{L}\p{N}_]*)*/uy;
+
+class LiteralReader {
+  readonly #text: string;
+  readonly #takesSets: boolean;
+  #at = 0;
+
+  constructor(text: string, takesSets: boolean) {
+    this.#text = text;
+    this.#takesSets = takesSets;
+  }
+
+  calls(): PythonCall[] {
+    return this.#list("[", "]", () => this.#call());
+  }
+
+  end(): void {
+    this.#blanks();
+    if (this.#at < this.#text.length) throw new NoLiteral();
+  }
+
+  value(): PythonValue {
+    this.#blanks();
+    const first = this.#text[this.#at];
+    if (first === '"' || first === "'") return this.#string();
+    if (first === "[") return this.#list("[", "]", () => this.value());
+    if (first === "(") return this.#list("(", ")", () => this.value());
+    if (first === "{") return this.#dict();
+    const number = this.#match(NUMBER);
+    if (number !== null) return numberIn(number);
+    const name = this.#match(NAME);
+    if (name === null || !Object.hasOwn(NAMES, name)) throw new NoLiteral();
+    return NAMES[name]!;
+  }
+
+  #call(): PythonCall {
+    const name = this.#match(NAME);
+    if (name === null) throw new NoLiteral();
+    const pairs = this.#list("(", ")", (): [string, PythonValue] => {
+      const key = this.#match(NAME);
+      if (key === null || key.includes(".")) throw new NoLiteral();
+      this.#take("=");
+      return [key, this.value()];
+    });
+    return { name, given: new Map(pairs) };
+  }
+
+  /** A set has no keys, and is a list of its members. */
+  #dict(): PythonValue {
+    let isSet = false;
+    const members = this.#list("{", "}", (): [PythonValue, PythonValue] => {
+      const key = this.value();
+      this.#blanks();
+      if (this.#text[this.#at] !== ":") {
+        if (!this.#takesSets) throw new NoLiteral();
+        isSet = true;
+        return [key, key];
+      }
+      this.#at++;
+      return [key, this.value()];
+    });
+    if (isSet) return members.map(([key]) => key);
+    return new Map(members.map(([key, value]) => [String(key), value]));
+  }
+
+  #list<T>(opens: string, closes: string, item: () => T): T[] {
+    this.#take(opens);
+    const items: T[] = [];
+    for (;;) {
+      this.#blanks();
+      if (this.#text[this.#at] === closes) break;
+      if (items.length > 0) this.#take(",");
+      this.#blanks();
+      if (this.#text[this.#at] === closes) break;
+      items.push(item());
+    }
+    this.#at++;
+    return items;
+  }
+
+  #string(): string {
+    const quote = this.#text[this.#at++]!;
+    let value = "";
+    for (;;) {
+      const character = this.#text[this.#at++];
+      if (character === undefined) throw new NoLiteral();
+      if (character === quote) return value;
+      value += character === "\\" ? this.#escape() : character;
+    }
+  }
+
+  #escape(): string {
+    const letter = this.#text[this.#at++];
+    if (letter === undefined) throw new NoLiteral();
+    const digits = { x: 2, u: 4, U: 8 }[letter];
+    if (digits === undefined) return ESCAPES[letter] ?? `\\${letter}`;
+    const hex = this.#text.slice(this.#at, this.#at + digits);
+    if (!/^[0-9a-f]+$/i.test(hex) || hex.length < digits) throw new NoLiteral();
+    this.#at += digits;
+    const code = Number.parseInt(hex, 16);
+    if (code > 0x10ffff) throw new NoLiteral();
+    return String.fromCodePoint(code);
+  }
+
+  #take(character: string): void {
+    this.#blanks();
+    if (this.#text[this.#at] !== character) throw new NoLiteral();
+    this.#at++;
+  }
+
+  #blanks(): void {
+    while (/\s/.test(this.#text[this.#at] ?? "")) this.#at++;
+  }
+
+  #match(pattern: RegExp): string | null {
+    this.#blanks();
+    pattern.lastIndex = this.#at;
+    const found = pattern.exec(this.#text)?.[0] ?? null;
+    if (found !== null) this.#at += found.length;
+    return found;
+  }
+}
+
+function numberIn(text: string): PythonValue {
+  const plain = text.replaceAll("_", "").replace(/^\+/, "");
+  return /^-?\d+$/.test(plain) ? toInt(BigInt(plain)) : new PythonFloat(Number(plain));
+}
