@@ -7,7 +7,7 @@
  */
 import fc from "fast-check";
 import { isLarge } from "../src/base/pieces.ts";
-import { chatPieces, readChat } from "../src/dialects/openai/read.ts";
+import { chatPieces, readChat } from "../src/servers/vllm/openai/read.ts";
 import { LIMITS } from "../test/limits.ts";
 import { schemas } from "../test/structured/schemas.ts";
 import { median } from "./lib/numbers.ts";

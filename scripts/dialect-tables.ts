@@ -1,13 +1,5 @@
 /** The field tables of messages and responses, and what a server says to what they refuse; for docs/parameters.md and its tests. */
 
-import { countReader, messagesReader } from "../src/dialects/anthropic/dialect.ts";
-import { countFields, messagesFields } from "../src/dialects/anthropic/fields.ts";
-import { messagesParameters as ofMessages } from "../src/dialects/anthropic/parameters.ts";
-import { chatValuePieces } from "../src/dialects/openai/read.ts";
-import { responsesReader } from "../src/dialects/responses/dialect.ts";
-import { responsesFields } from "../src/dialects/responses/fields.ts";
-import { responsesParameters as ofResponses } from "../src/dialects/responses/parameters.ts";
-import { Store } from "../src/dialects/responses/store.ts";
 import type { Parameter } from "../src/servers/openai/docs/parameter.ts";
 import { checkModel } from "../src/servers/openai/front/models.ts";
 import type { DialectHost } from "../src/servers/openai/pipeline/dialect.ts";
@@ -16,6 +8,14 @@ import { checkPrompt } from "../src/servers/openai/request/limits.ts";
 import type { ErrorAnswer, Limits } from "../src/servers/openai/request/request.ts";
 import { checkSampling } from "../src/servers/openai/request/sampling.ts";
 import type { Fields } from "../src/servers/pydantic/validate.ts";
+import { countReader, messagesReader } from "../src/servers/vllm/messages/dialect.ts";
+import { countFields, messagesFields } from "../src/servers/vllm/messages/fields.ts";
+import { messagesParameters as ofMessages } from "../src/servers/vllm/messages/parameters.ts";
+import { chatValuePieces } from "../src/servers/vllm/openai/read.ts";
+import { responsesReader } from "../src/servers/vllm/responses/dialect.ts";
+import { responsesFields } from "../src/servers/vllm/responses/fields.ts";
+import { responsesParameters as ofResponses } from "../src/servers/vllm/responses/parameters.ts";
+import { Store } from "../src/servers/vllm/responses/store.ts";
 import { type Example, messagesExamples, responsesExamples } from "../test/conformance/parameter-examples.ts";
 
 export interface DialectTable {

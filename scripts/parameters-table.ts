@@ -1,13 +1,13 @@
 /** Writes docs/parameters.md from the field tables; `test/conformance/parameters.test.ts` compares. */
 import { writeFileSync } from "node:fs";
-import { chatFields, completionFields } from "../src/dialects/openai/fields.ts";
-import { type ChatKind, type openaiParameters, parameterOf } from "../src/dialects/openai/parameters.ts";
-import { readChat, readCompletion } from "../src/dialects/openai/read.ts";
 import type { Effect, Parameter } from "../src/servers/openai/docs/parameter.ts";
 import { checkPrompt } from "../src/servers/openai/request/limits.ts";
 import type { ErrorAnswer } from "../src/servers/openai/request/request.ts";
 import { checkSampling } from "../src/servers/openai/request/sampling.ts";
 import type { Field, Fields } from "../src/servers/pydantic/validate.ts";
+import { chatFields, completionFields } from "../src/servers/vllm/openai/fields.ts";
+import { type ChatKind, type openaiParameters, parameterOf } from "../src/servers/vllm/openai/parameters.ts";
+import { readChat, readCompletion } from "../src/servers/vllm/openai/read.ts";
 import { type Example, exampleOf } from "../test/conformance/parameter-examples.ts";
 import { type DialectTable, dialectRefusal, dialectTables, LIMITS } from "./dialect-tables.ts";
 

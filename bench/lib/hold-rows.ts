@@ -1,7 +1,7 @@
 /** What may one client send to hold the others up? Requests that are large in one thing each, and every field that can be large. */
-import { messagesFields } from "../../src/dialects/anthropic/fields.ts";
-import { chatFields, completionFields } from "../../src/dialects/openai/fields.ts";
-import { responsesFields } from "../../src/dialects/responses/fields.ts";
+import { messagesFields } from "../../src/servers/vllm/messages/fields.ts";
+import { chatFields, completionFields } from "../../src/servers/vllm/openai/fields.ts";
+import { responsesFields } from "../../src/servers/vllm/responses/fields.ts";
 import { HTTP2_ATTACKS, type Http2Attack } from "./http2-attacks.ts";
 import { freePort } from "./process.ts";
 

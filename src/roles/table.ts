@@ -3,7 +3,7 @@ import type { RoleName } from "../config/roles.ts";
 import type { Role } from "../kernel/role.ts";
 
 export const roles: Readonly<Record<RoleName, () => Promise<Role>>> = {
-  vllm: async () => (await import("./vllm.ts")).vllm,
+  vllm: async () => (await import("../servers/vllm/server.ts")).vllm,
   triton: async () => (await import("./triton.ts")).triton,
   "trtllm-serve": async () => (await import("./trtllm-serve.ts")).trtllm,
 };

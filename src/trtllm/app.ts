@@ -5,9 +5,6 @@
 
 import { Elysia } from "elysia";
 import { logUnexpected } from "../base/unexpected.ts";
-import { chatValuePieces } from "../dialects/openai/read.ts";
-import { limitsOf, serverOf, toolsOf } from "../dialects/openai/serving.ts";
-import { responses } from "../dialects/responses/dialect.ts";
 import type { Iterations } from "../engine/iterations.ts";
 import { LoraAdapters } from "../servers/openai/front/adapters.ts";
 import type { OpenAiOptions } from "../servers/openai/front/front.ts";
@@ -19,6 +16,9 @@ import { Generator } from "../servers/openai/pipeline/generate.ts";
 import { dialectHost } from "../servers/openai/pipeline/host.ts";
 import { internalError } from "../servers/openai/request/errors.ts";
 import { withImages } from "../servers/openai/request/images.ts";
+import { chatValuePieces } from "../servers/vllm/openai/read.ts";
+import { limitsOf, serverOf, toolsOf } from "../servers/vllm/openai/serving.ts";
+import { responses } from "../servers/vllm/responses/dialect.ts";
 import { type Handler, routes } from "../wire/http/routes.ts";
 import { HOT } from "../wire/http/sink.ts";
 import { ServeCounts } from "./counts.ts";

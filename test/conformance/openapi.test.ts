@@ -4,13 +4,13 @@ import { Validator } from "@seriousme/openapi-schema-validator";
 import Ajv from "ajv/dist/2020.js";
 import { version } from "../../package.json";
 import { FIELDS, namesOf } from "../../scripts/parameters-table.ts";
-import { anthropicOperations as anthropic } from "../../src/dialects/anthropic/operations.ts";
-import { openaiOperations as openai } from "../../src/dialects/openai/operations.ts";
-import { type ChatKind, parameterOf } from "../../src/dialects/openai/parameters.ts";
-import { responsesOperations as responses } from "../../src/dialects/responses/operations.ts";
 import { openApi, printed } from "../../src/servers/openai/docs/document.ts";
 import { LORA_METHODS, servedBy } from "../../src/servers/openai/front/served.ts";
 import { FAIL, type JsonSchema, State } from "../../src/servers/pydantic/types.ts";
+import { anthropicOperations as anthropic } from "../../src/servers/vllm/messages/operations.ts";
+import { openaiOperations as openai } from "../../src/servers/vllm/openai/operations.ts";
+import { type ChatKind, parameterOf } from "../../src/servers/vllm/openai/parameters.ts";
+import { responsesOperations as responses } from "../../src/servers/vllm/responses/operations.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 import { exampleOf } from "./parameter-examples.ts";
 

@@ -1,7 +1,7 @@
 /** Which values show what each field of a request does? For docs/parameters.md, and for the tests that try every one on a live server. */
-import type { messagesParameters } from "../../src/dialects/anthropic/parameters.ts";
-import type { ChatKind, openaiParameters } from "../../src/dialects/openai/parameters.ts";
-import type { responsesParameters } from "../../src/dialects/responses/parameters.ts";
+import type { messagesParameters } from "../../src/servers/vllm/messages/parameters.ts";
+import type { ChatKind, openaiParameters } from "../../src/servers/vllm/openai/parameters.ts";
+import type { responsesParameters } from "../../src/servers/vllm/responses/parameters.ts";
 
 export interface Example {
   /** A value that is taken; where the field has an effect, one that shows it. */

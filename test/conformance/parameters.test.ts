@@ -4,8 +4,8 @@
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { FIELDS, namesOf, PATHS, PLAIN, parametersPage, refusalOf } from "../../scripts/parameters-table.ts";
-import { type ChatKind, type openaiParameters, parameterOf } from "../../src/dialects/openai/parameters.ts";
 import type { Parameter } from "../../src/servers/openai/docs/parameter.ts";
+import { type ChatKind, type openaiParameters, parameterOf } from "../../src/servers/vllm/openai/parameters.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 import { exampleOf } from "./parameter-examples.ts";
 

@@ -5,7 +5,7 @@
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { type Random, seeded } from "../../src/base/random.ts";
-import { chatFields, completionFields } from "../../src/dialects/openai/fields.ts";
+import { chatFields, completionFields } from "../../src/servers/vllm/openai/fields.ts";
 import { HEADERS, METHODS, ORDERS, PATHS, VALUES } from "./strange.ts";
 
 export interface Input {

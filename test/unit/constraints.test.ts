@@ -1,8 +1,8 @@
 /** What is looked at of a constraint on the loop's thread: its size and how deep it nests, and never more of it than is taken. */
 import { expect, test } from "bun:test";
-import { readChat } from "../../src/dialects/openai/read.ts";
 import { constraintError } from "../../src/servers/openai/request/constraints.ts";
 import type { PythonValue } from "../../src/servers/pydantic/value.ts";
+import { readChat } from "../../src/servers/vllm/openai/read.ts";
 import { LIMITS } from "../limits.ts";
 
 const properties = Object.fromEntries(

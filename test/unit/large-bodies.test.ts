@@ -2,11 +2,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { atOnce, type Pieces } from "../../src/base/pieces.ts";
-import { messagesToChat } from "../../src/dialects/anthropic/convert.ts";
-import { type ChatValues, chatFields } from "../../src/dialects/openai/fields.ts";
-import { readCompletion } from "../../src/dialects/openai/read.ts";
-import { toChatPieces } from "../../src/dialects/openai/translate.ts";
-import { inputMessages, type ResponsesValues } from "../../src/dialects/responses/convert.ts";
 import { ReadingThread } from "../../src/servers/openai/front/reading/thread.ts";
 import { Gate, JsonParts, partsOf, sendParts } from "../../src/servers/openai/front/send-parts.ts";
 import { Refused } from "../../src/servers/openai/request/errors.ts";
@@ -20,6 +15,11 @@ import { ERRORS_KEPT, State } from "../../src/servers/pydantic/types.ts";
 import { validator } from "../../src/servers/pydantic/validate.ts";
 import type { PythonDict, PythonValue } from "../../src/servers/pydantic/value.ts";
 import { valuesIn } from "../../src/servers/pydantic/values-in.ts";
+import { messagesToChat } from "../../src/servers/vllm/messages/convert.ts";
+import { type ChatValues, chatFields } from "../../src/servers/vllm/openai/fields.ts";
+import { readCompletion } from "../../src/servers/vllm/openai/read.ts";
+import { toChatPieces } from "../../src/servers/vllm/openai/translate.ts";
+import { inputMessages, type ResponsesValues } from "../../src/servers/vllm/responses/convert.ts";
 import { IdSet } from "../../src/text/answers/id-set.ts";
 import { packed, unpacked } from "../../src/text/tokens/packed-parts.ts";
 import { HeaderFields } from "../../src/wire/http1/fields.ts";
@@ -206,7 +206,7 @@ test("a thread that dies fails what waits for it, and the next body gets another
       timer.stopped = true;
     };
   };
-  const script = new URL("../../src/roles/reading-worker.ts", import.meta.url);
+  const script = new URL("../../src/servers/vllm/reading-worker.ts", import.meta.url);
   const thread = new ReadingThread(script, { template: null, keepsTools: false }, { after });
   const order = { kind: "chat", contentType: "application/json", limits: LIMITS } as const;
   const read = (text: string) => {
@@ -276,7 +276,7 @@ test("a thread that has read 64 MiB ends when it has nothing to do, and the next
     timers++;
     return () => {};
   };
-  const script = new URL("../../src/roles/reading-worker.ts", import.meta.url);
+  const script = new URL("../../src/servers/vllm/reading-worker.ts", import.meta.url);
   const thread = new ReadingThread(script, { template: null, keepsTools: false }, { after });
   const read = (blanks: number) => {
     const reading = thread.begin({ kind: "text", contentType: null, limits: LIMITS });

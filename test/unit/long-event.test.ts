@@ -2,13 +2,13 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { idsOf } from "../../src/base/random.ts";
-import { ChatForm, CompletionForm } from "../../src/dialects/openai/form.ts";
-import { StreamedLogprobs } from "../../src/dialects/responses/logprobs.ts";
 import { Finish, type Outcome } from "../../src/engine/interface/types.ts";
 import type { AnswerContext } from "../../src/servers/openai/pipeline/context.ts";
 import type { Form } from "../../src/servers/openai/pipeline/form.ts";
 import { StreamedAnswer } from "../../src/servers/openai/pipeline/stream.ts";
 import { Logprobs, seededLogprobs } from "../../src/servers/openai/request/logprobs.ts";
+import { ChatForm, CompletionForm } from "../../src/servers/vllm/openai/form.ts";
+import { StreamedLogprobs } from "../../src/servers/vllm/responses/logprobs.ts";
 import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
 import type { EventSink } from "../../src/wire/http/sink.ts";
 

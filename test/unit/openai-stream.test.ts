@@ -2,8 +2,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { idsOf } from "../../src/base/random.ts";
-import { MessagesForm } from "../../src/dialects/anthropic/form.ts";
-import { ChatForm, CompletionForm } from "../../src/dialects/openai/form.ts";
 import { Finish, type Outcome } from "../../src/engine/interface/types.ts";
 import { CollectedAnswer, type WholeAnswer } from "../../src/servers/openai/pipeline/collect.ts";
 import type { AnswerContext } from "../../src/servers/openai/pipeline/context.ts";
@@ -12,6 +10,8 @@ import { HeldIds } from "../../src/servers/openai/pipeline/held-ids.ts";
 import { StreamedAnswer } from "../../src/servers/openai/pipeline/stream.ts";
 import { Logprobs, seededLogprobs } from "../../src/servers/openai/request/logprobs.ts";
 import type { OutputOptions } from "../../src/servers/openai/request/output-options.ts";
+import { MessagesForm } from "../../src/servers/vllm/messages/form.ts";
+import { ChatForm, CompletionForm } from "../../src/servers/vllm/openai/form.ts";
 import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
 import type { EventSink } from "../../src/wire/http/sink.ts";
 

@@ -4,9 +4,9 @@ import fc from "fast-check";
 import { dialectTables } from "../../scripts/dialect-tables.ts";
 import { VirtualClock } from "../../src/base/clock.ts";
 import { atOnceOrInTurns, firstOf, inTurns, type Pieces, Stops, turn } from "../../src/base/pieces.ts";
-import { chatPieces, completionPieces, readChat, readCompletion } from "../../src/dialects/openai/read.ts";
 import type { AnswerContext } from "../../src/servers/openai/pipeline/context.ts";
 import { parsePython, plainPieces, pythonPieces } from "../../src/servers/pydantic/json.ts";
+import { chatPieces, completionPieces, readChat, readCompletion } from "../../src/servers/vllm/openai/read.ts";
 import { LIMITS } from "../limits.ts";
 
 const JSON_TYPE = "application/json";

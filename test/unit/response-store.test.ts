@@ -1,7 +1,7 @@
 /** The store of responses drops the oldest when it has too many, or too many characters. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { type Kept, Store } from "../../src/dialects/responses/store.ts";
+import { type Kept, Store } from "../../src/servers/vllm/responses/store.ts";
 
 const kept = (characters: number): Kept => ({
   status: "completed",

@@ -30,8 +30,8 @@ test("what every server loads has no code of a role, nor of a dialect of its API
   const ofServers = (path: string) => placeOf(path).startsWith("src/servers/");
   expect(common.filter(ofServers).map(placeOf)).toEqual(["src/servers/openai/front/served.ts"]);
   expect(common.filter((path) => /iterations/.test(path))).toEqual([]);
-  const vllm = [...loadedWith("src/roles/vllm.ts")];
-  expect(vllm).toContain("src/dialects/openai/routes.ts");
+  const vllm = [...loadedWith("src/servers/vllm/server.ts")];
+  expect(vllm).toContain("src/servers/vllm/openai/routes.ts");
   expect(vllm.filter((path) => /^src\/servers\/(trtllm|triton)\/|iterations/.test(placeOf(path)))).toEqual([]);
   const trtllm = [...loadedWith("src/roles/trtllm-serve.ts")];
   expect(trtllm).toContain("src/trtllm/app.ts");

@@ -1,0 +1,268 @@
+/**
+ * How does a request of Anthropic's dialect become a chat? vLLM 0.33, `entrypoints/anthropic/serving.py`
+ * (to_chat_completion_request). The values were checked; blocks stand as they came.
+ */
+
+import { mapped, type Pieces } from "../../../base/pieces.ts";
+import { badRequest, Refused } from "../../openai/request/errors.ts";
+import { pythonDumps } from "../../pydantic/dumps.ts";
+import { repr } from "../../pydantic/repr.ts";
+import type { Values } from "../../pydantic/validate.ts";
+import {
+  get,
+  isDict,
+  isList,
+  type PlainDict,
+  type PythonDict,
+  type PythonValue,
+  truthy,
+} from "../../pydantic/value.ts";
+import type { countFields, messagesFields } from "./fields.ts";
+
+export type MessagesValues = Values<typeof messagesFields>;
+export type CountValues = Values<typeof countFields>;
+
+/** A header of Claude Code that differs in each request: it would spoil the prefix cache. */
+const BILLING = "x-anthropic-billing-header";
+
+/** What is known of the chat template. */
+export interface TemplateHabits {
+  /** The template wants all of the system's words in front. */
+  readonly mergesSystem: boolean;
+  /** No effort switches thinking off: the lowest is as near as it gets. */
+  readonly thinksAnyway: boolean;
+}
+
+/** What both routes ask. In pieces: there may be thousands of messages and tools. */
+export function* messagesToChat(
+  values: CountValues | MessagesValues,
+  body: PythonDict,
+  habits: TemplateHabits,
+): Pieces<PlainDict> {
+  const { mergesSystem, thinksAnyway } = habits;
+  const messages = get(body, "messages") as readonly PythonDict[];
+  const system = systemTexts(get(body, "system") ?? null);
+  const inline = mergesSystem ? messages.filter(isSystem).map((one) => systemTexts(get(one, "content") ?? null)) : [];
+  const first = [...system, ...inline.flat()];
+  const chat: PlainDict = {
+    model: values.model,
+    messages: [
+      ...(first.length > 0 ? [{ role: "system", content: first.join("") }] : []),
+      ...(yield* mapped(messages, (one) => (mergesSystem && isSystem(one) ? [] : converted(one)))).flat(),
+    ],
+    chat_template_kwargs: values.chat_template_kwargs,
+  };
+  setOutput(chat, values);
+  setThinking(chat, values, thinksAnyway);
+  yield* setTools(chat, values, messages);
+  return chat;
+}
+
+/** Converts a whole generation request: `messagesToChat`, and what a count does not have. */
+export function* toGenerationBody(values: MessagesValues, body: PythonDict, habits: TemplateHabits): Pieces<PlainDict> {
+  const { max_tokens: most, stream, cache_salt: salt, vllm_xargs: extra } = values;
+  return {
+    ...(yield* messagesToChat(values, body, habits)),
+    max_tokens: most,
+    max_completion_tokens: most,
+    stop: values.stop_sequences,
+    temperature: values.temperature,
+    top_p: values.top_p,
+    top_k: values.top_k,
+    watermarking: values.watermarking,
+    ...(salt === null ? {} : { cache_salt: salt }),
+    kv_transfer_params: values.kv_transfer_params,
+    ec_transfer_params: values.ec_transfer_params,
+    vllm_xargs: extra === null ? null : (get(body, "vllm_xargs") as PythonValue),
+    ...(stream ? { stream: true } : {}),
+    ...orderOf(body),
+  };
+}
+
+/** What the answer is to say (docs/scripts.md). */
+function orderOf(body: PythonDict): PlainDict {
+  const order = get(body, "understudy");
+  return order === undefined ? {} : { understudy: order };
+}
+
+const isSystem = (message: PythonDict) => get(message, "role") === "system";
+
+/** Texts of the system's part; an empty one is none. */
+function systemTexts(content: PythonValue): string[] {
+  if (typeof content === "string") return content === "" || content.startsWith(BILLING) ? [] : [content];
+  if (!isList(content)) return [];
+  return content.flatMap((block) => {
+    const text = get(block as PythonDict, "text");
+    const counts = get(block as PythonDict, "type") === "text" && typeof text === "string" && text !== "";
+    return counts && !text.startsWith(BILLING) ? [text] : [];
+  });
+}
+
+/** The messages of a chat that one message is: results of tools are messages of their own. */
+function converted(message: PythonDict): PlainDict[] {
+  const role = get(message, "role") as string;
+  const content = get(message, "content") as PythonValue;
+  if (role === "system") {
+    const text = systemTexts(content).join("");
+    return text === "" ? [] : [{ role, content: text }];
+  }
+  if (!isList(content)) return [{ role, content }];
+  const made = new Converted(role);
+  for (const block of content) made.add(block as PythonDict);
+  return made.messages();
+}
+
+class Converted {
+  readonly #role: string;
+  readonly #before: PlainDict[] = [];
+  readonly #parts: PlainDict[] = [];
+  readonly #calls: PlainDict[] = [];
+  readonly #thoughts: string[] = [];
+
+  constructor(role: string) {
+    this.#role = role;
+  }
+
+  add(block: PythonDict): void {
+    const text = get(block, "text");
+    const source = get(block, "source");
+    const thinking = get(block, "thinking");
+    const type = get(block, "type");
+    if (type === "text" && truthy(text)) this.#parts.push({ type: "text", text: text as string });
+    else if (type === "image" && truthy(source)) this.#parts.push(imagePart(source as PythonDict));
+    else if (type === "thinking" && typeof thinking === "string") this.#thoughts.push(thinking);
+    else if (type === "tool_use") this.#calls.push(callOf(block));
+    else if (type === "tool_result") this.#result(block);
+  }
+
+  messages(): PlainDict[] {
+    const message: PlainDict = { role: this.#role };
+    if (this.#thoughts.length > 0) message.reasoning = this.#thoughts.join("");
+    if (this.#calls.length > 0) message.tool_calls = this.#calls;
+    const [only] = this.#parts;
+    if (this.#parts.length === 1 && only!.type === "text") message.content = only!.text!;
+    else if (this.#parts.length > 0) message.content = this.#parts;
+    const empty = this.#role === "user" && message.content === undefined;
+    return empty ? this.#before : [...this.#before, message];
+  }
+
+  #result(block: PythonDict): void {
+    const content = get(block, "content") ?? null;
+    if (this.#role !== "user") {
+      const shown = truthy(content) ? (typeof content === "string" ? content : repr(content)) : "";
+      this.#parts.push({ type: "text", text: `Tool result: ${shown}` });
+      return;
+    }
+    const items = isList(content) ? content.filter(isDict) : [];
+    const ofType = (type: string) => items.filter((item) => get(item, "type") === type);
+    const texts = ofType("text").map((item) => (get(item, "text") ?? "") as string);
+    const id = (get(block, "tool_use_id") as string | null | undefined) || "";
+    const result = (said: PythonValue): PlainDict => ({ role: "tool", tool_call_id: id, content: said });
+    this.#before.push(result(typeof content === "string" ? content : texts.join("\n")));
+    const images = ofType("image").map((item) => imagePart((get(item, "source") ?? {}) as PythonDict));
+    if (images.length > 0) this.#before.push({ role: "user", content: images });
+    const names = ofType("tool_reference").map((item) => get(item, "tool_name") || get(item, "name"));
+    const references = names.filter(truthy).map((name) => ({ type: "tool_reference", name: name as string }));
+    if (references.length > 0) this.#before.push(result(references));
+  }
+}
+
+function imagePart(source: PythonDict): PlainDict {
+  const of = (name: string, absent: string) => (get(source, name) as string | undefined) ?? absent;
+  const url =
+    get(source, "type") === "url" ? of("url", "") : `data:${of("media_type", "image/jpeg")};base64,${of("data", "")}`;
+  return { type: "image_url", image_url: { url } };
+}
+
+function callOf(block: PythonDict): PlainDict {
+  const input = get(block, "input") ?? null;
+  return {
+    id: (get(block, "id") as string | null | undefined) || "call_0",
+    type: "function",
+    function: {
+      name: (get(block, "name") as string | null | undefined) || "",
+      arguments: pythonDumps(truthy(input) ? input : {}),
+    },
+  };
+}
+
+function setOutput(chat: PlainDict, { output_config: config }: CountValues): void {
+  if (config === null) return;
+  const format = get(config, "format") ?? null;
+  const schema = format === null ? null : (get(format as PythonDict, "schema") ?? null);
+  if (truthy(schema))
+    chat.response_format = { type: "json_schema", json_schema: { name: "json_schema", schema: schema as PythonDict } };
+  const effort = get(config, "effort") ?? null;
+  if (effort !== null) chat.reasoning_effort = effort;
+}
+
+function setThinking(chat: PlainDict, { thinking }: CountValues, thinksAnyway: boolean): void {
+  if (thinking === null) return;
+  if (thinking.get("type") === "disabled") chat.reasoning_effort = thinksAnyway ? "low" : "none";
+  else if (thinking.get("type") === "enabled") chat.thinking_token_budget = thinking.get("budget_tokens") as number;
+}
+
+const CHOICES: Readonly<Record<string, string>> = { auto: "auto", any: "required", none: "none" };
+
+function* setTools(chat: PlainDict, values: CountValues, messages: readonly PythonDict[]): Pieces<void> {
+  const tools = toolsInEffect(values.tools, messages);
+  const choice = values.tool_choice;
+  if (choice !== null) {
+    chat.parallel_tool_calls = choice.get("disable_parallel_tool_use") !== true;
+    const type = choice.get("type") as string;
+    const named = { type: "function", function: { name: (choice.get("name") ?? "") as string } };
+    chat.tool_choice = CHOICES[type] ?? named;
+  }
+  if (tools !== null) {
+    chat.tools = yield* mapped(tools, toolOf);
+    if (choice === null) chat.tool_choice = "auto";
+  } else if (choice === null) chat.tool_choice = null;
+}
+
+function withType(schema: PythonDict): PythonDict {
+  return schema instanceof Map ? new Map([...schema, ["type", "object"]]) : { ...schema, type: "object" };
+}
+
+const SAID = ["strict", "defer_loading"];
+
+function toolOf(tool: PythonDict): PlainDict {
+  const schema = get(tool, "input_schema") as PythonDict;
+  return {
+    type: "function",
+    function: {
+      name: get(tool, "name") as string,
+      description: get(tool, "description") ?? null,
+      parameters: get(schema, "type") === undefined ? withType(schema) : schema,
+      // What is null does not stand in the prompt.
+      ...Object.fromEntries(
+        SAID.flatMap((name) => ((get(tool, name) ?? null) === null ? [] : [[name, get(tool, name)!]])),
+      ),
+    },
+  };
+}
+
+/** Those of the request as its messages have added and removed some; null: the request names none. */
+function toolsInEffect(
+  given: readonly PythonDict[] | null,
+  messages: readonly PythonDict[],
+): readonly PythonDict[] | null {
+  const blocks = messages.flatMap((message) => {
+    const content = get(message, "content") as PythonValue;
+    return isList(content) ? (content as readonly PythonDict[]) : [];
+  });
+  const changes = blocks.filter((block) => ["tool_addition", "tool_removal"].includes(get(block, "type") as string));
+  if (changes.length === 0) return given;
+  const tools = new Map((given ?? []).map((tool) => [get(tool, "name") as string, tool]));
+  const removed = new Set<string>();
+  for (const block of changes) {
+    const [type, change] = [get(block, "type") as string, get(block, "tool") as PythonDict];
+    const definition = get(change, "definition") as PythonDict | undefined;
+    const name = (definition === undefined ? get(change, "name") : get(definition, "name")) as string;
+    if (definition !== undefined) tools.set(name, definition);
+    else if (!tools.has(name))
+      throw new Refused(badRequest(`${type} references tool ${repr(name)}, which is not declared in tools`));
+    if (type === "tool_removal") removed.add(name);
+    else removed.delete(name);
+  }
+  return [...tools].filter(([name]) => !removed.has(name)).map(([, tool]) => tool);
+}

@@ -1,0 +1,54 @@
+/** What do the routes of Anthropic's dialect look like to a machine? */
+import { answer, asJson, bodySchema, type Operations, titled } from "../../openai/docs/operations.ts";
+import type { Fields } from "../../pydantic/validate.ts";
+import { countFields, messagesFields } from "./fields.ts";
+import { messagesParameters } from "./parameters.ts";
+
+const text = { type: "string" };
+const count = { type: "integer" };
+const failure = titled("AnthropicErrorResponse", {
+  type: { const: "error" },
+  error: titled("AnthropicError", { type: text, message: text }),
+});
+const ERRORS = {
+  "400": answer("The request is wrong; errors of single fields have the form of OpenAI's dialect", {
+    anyOf: [failure, { type: "object", additionalProperties: true }],
+  }),
+  "404": answer("No such model", failure),
+  "500": answer("The engine gave the request up", failure),
+  "503": answer("The queue is full, or generation is paused", failure),
+};
+const body = (title: string, fields: Fields) => ({
+  required: true,
+  content: asJson(bodySchema(title, fields, (name) => messagesParameters[name as keyof typeof messagesParameters])),
+});
+const message = titled("AnthropicMessagesResponse", {
+  id: text,
+  type: { const: "message" },
+  role: { const: "assistant" },
+  content: { type: "array", items: { type: "object", additionalProperties: true } },
+  model: text,
+  usage: titled("AnthropicUsage", { input_tokens: count, output_tokens: count }),
+});
+
+export const anthropicOperations: Operations = {
+  "/v1/messages": {
+    summary: "Create a message, as Anthropic's API does",
+    requestBody: body("AnthropicMessagesRequest", messagesFields),
+    responses: {
+      "200": {
+        description: "The message; with `stream` its events, `message_stop` the last",
+        content: { ...asJson(message), "text/event-stream": { schema: {} } },
+      },
+      ...ERRORS,
+    },
+  },
+  "/v1/messages/count_tokens": {
+    summary: "How many tokens has the prompt of such a message?",
+    requestBody: body("AnthropicCountTokensRequest", countFields),
+    responses: {
+      "200": answer("How many", titled("AnthropicCountTokensResponse", { input_tokens: count })),
+      ...ERRORS,
+    },
+  },
+};

@@ -1,0 +1,90 @@
+/** How are bodies of `/v1/messages` and of `count_tokens` read? On the loop, those of messages in the reading thread too. */
+
+import { atOnce, type Pieces } from "../../../base/pieces.ts";
+import type { ReadingHost } from "../../openai/pipeline/dialect.ts";
+import { badRequest, Refused } from "../../openai/request/errors.ts";
+import type { ChatRequest, Limits } from "../../openai/request/request.ts";
+import type { BodyKind } from "../../pydantic/read-body.ts";
+import { repr } from "../../pydantic/repr.ts";
+import { State } from "../../pydantic/types.ts";
+import { type Fields, type Validator, type Values, validationErrors, validator } from "../../pydantic/validate.ts";
+import { get, type Int, type PlainDict, type PythonDict, truthy } from "../../pydantic/value.ts";
+import {
+  type CountValues,
+  type MessagesValues,
+  messagesToChat,
+  type TemplateHabits,
+  toGenerationBody,
+} from "./convert.ts";
+import { inForm } from "./errors.ts";
+import { countFields, messagesFields } from "./fields.ts";
+
+const messages = validator(messagesFields);
+const counts = validator(countFields);
+
+export function messagesKind(host: ReadingHost): BodyKind<typeof messagesFields, ChatRequest, Limits> {
+  return kind(messages, function* (given, body, exact) {
+    const values = given as MessagesValues;
+    checkBudget(values, body);
+    return yield* inOwnForm(function* () {
+      return yield* chatOf(host, yield* toGenerationBody(values, body, templateOf(host)), exact);
+    });
+  });
+}
+
+export function countKind(host: ReadingHost): BodyKind<typeof countFields, ChatRequest, Limits> {
+  return kind(counts, (values, body, exact) =>
+    inOwnForm(function* () {
+      return yield* chatOf(host, yield* messagesToChat(values as CountValues, body, templateOf(host)), exact);
+    }),
+  );
+}
+
+function templateOf(host: ReadingHost): TemplateHabits {
+  return { mergesSystem: host.mergesSystem(), thinksAnyway: host.thinksAnyway() };
+}
+
+function* chatOf(host: ReadingHost, chat: PlainDict, exact: boolean): Pieces<ChatRequest> {
+  yield;
+  const request = yield* host.chat(chat, exact, { tools: "late" });
+  const { toolChoice: choice, tools } = request;
+  if (typeof choice !== "object" || choice === null) return request;
+  const named = (tool: unknown) => (tool as { readonly function: { readonly name: string } }).function.name;
+  if (tools?.some((tool) => named(tool) === choice.name)) return request;
+  throw new Refused(badRequest(`The tool with name ${repr(choice.name)} is not found in the tools list.`));
+}
+
+function kind<F extends Fields, R>(
+  fields: Validator<F>,
+  made: (values: Values<F>, body: PythonDict, exact: boolean) => Pieces<R>,
+): BodyKind<F, R, Limits> {
+  return {
+    validator: fields,
+    rules: () => {},
+    translate: (values, body, _limits, exact) => atOnce(made(values, body, exact)),
+    translatePieces: (values, body, _limits, exact) => made(values, body, exact),
+  };
+}
+
+/** What is refused while a chat is made of a body has this dialect's form; errors of the body itself have OpenAI's. */
+function* inOwnForm<R>(made: () => Pieces<R>): Pieces<R> {
+  try {
+    return yield* made();
+  } catch (refusal) {
+    throw refusal instanceof Refused ? new Refused(inForm(refusal.answer)) : refusal;
+  }
+}
+
+/** The model's last validator: it sees all fields. */
+function checkBudget(
+  { thinking, max_tokens: most, kv_transfer_params: transfer }: MessagesValues,
+  body: PythonDict,
+): void {
+  const budget = thinking?.get("budget_tokens");
+  if (budget === undefined || (budget as Int) < most) return;
+  if (transfer !== null && truthy(get(transfer, "do_remote_decode"))) return;
+  const state = new State(true);
+  state.raise("thinking.budget_tokens must be less than max_tokens", body);
+  state.prefix(0, "body");
+  throw new Refused(validationErrors(state.errors!));
+}

@@ -1,0 +1,216 @@
+/**
+ * What does an answer to a chat or a completion look like in one piece? All fields of vLLM 0.33's `ChatCompletionResponse`
+ * and `CompletionResponse`, nulls included, in their order.
+ */
+
+import type { ReasoningField } from "../../../config/parsers.ts";
+import { Finish } from "../../../engine/interface/types.ts";
+import { CACHE_THRESHOLD } from "../../openai/pipeline/cache-threshold.ts";
+import { type AnswerContext, cacheUse, FINISH_NAMES, type Prompt, promptOf } from "../../openai/pipeline/context.ts";
+import type { ChoiceSoFar, WholeChoice } from "../../openai/pipeline/form.ts";
+import type { LongTexts } from "../../openai/pipeline/long-body.ts";
+import { REMOTE_DECODE, REMOTE_PARAMS } from "../../openai/request/kv-transfer.ts";
+import { Logprobs, type TextParts } from "../../openai/request/logprobs.ts";
+import { hidesTokens, type OutputOptions } from "../../openai/request/output-options.ts";
+import type { ToolCall } from "../../openai/tool-calls/output.ts";
+import { idParts, weightOfIds } from "./prompt-ids.ts";
+
+/** How a choice has ended: one that called tools of its own accord says so (`tool_calls_utils.py`). */
+export function finishName({ namedTool }: Pick<OutputOptions, "namedTool">, finish: Finish, called: boolean): string {
+  return called && finish === Finish.Stop && !namedTool ? "tool_calls" : FINISH_NAMES[finish];
+}
+
+/** JSON of `stop_reason`. */
+export function stopReason(finish: Finish | null, stop: ChoiceSoFar["stop"]): string {
+  if (finish === Finish.Repetition && typeof stop !== "string") return '"repetition_detected"';
+  return stop === null ? "null" : JSON.stringify(stop);
+}
+
+/** JSON of `weight_versions` of a choice that has ended: its weights were those of the start. */
+export function weightVersions({ weightVersions: shown }: OutputOptions, tokens: number): string {
+  return shown ? `[{"version":"default","start":0,"end":${tokens}}]` : "null";
+}
+
+/** JSON of `completion_tokens_details`. */
+export function completionDetails(reasoningTokens: number | null): string {
+  return reasoningTokens === null ? "null" : `{"reasoning_tokens":${reasoningTokens}}`;
+}
+
+/** What most answers have between their numbers, in one piece: putting a text together costs by the piece. */
+const NO_USAGE_DETAILS = ',"prompt_tokens_details":null,"completion_tokens_details":null}';
+const NO_PROMPT_FIELDS = ',"prompt_logprobs":null,"prompt_token_ids":null,"prompt_text":null';
+const NO_MORE = ',"refusal":null,"annotations":null,"audio":null,"function_call":null';
+const NO_MORE_MESSAGE = `${NO_MORE},"reasoning":null}`;
+const NO_TRANSFER = ',"kv_transfer_params":null,"ec_transfer_params":null,"metrics":';
+const TRANSFER = NO_TRANSFER.replace("null", REMOTE_PARAMS);
+
+/** A body; what of it takes long stands in `long`. */
+export function chatBody(context: AnswerContext, choices: readonly WholeChoice[], long: LongTexts): string {
+  return bodyOf(context, choices, "chat.completion", chatChoice, promptFields(context, long), long);
+}
+
+/** Likewise. */
+export function completionBody(context: AnswerContext, choices: readonly WholeChoice[], long: LongTexts): string {
+  return bodyOf(context, choices, "text_completion", completionChoice, "", long);
+}
+
+function bodyOf(
+  context: AnswerContext,
+  choices: readonly WholeChoice[],
+  object: string,
+  choiceText: (context: AnswerContext, choice: WholeChoice, long: LongTexts) => string,
+  promptPart: string,
+  long: LongTexts,
+): string {
+  const { id, created, model, output, server, prompts } = context;
+  let list = "";
+  let promptTokens = 0;
+  let completionTokens = 0;
+  for (const prompt of prompts) promptTokens += prompt.tokens;
+  for (const choice of choices) {
+    const one = choiceText(context, choice, long);
+    list = list === "" ? one : `${list},${one}`;
+    completionTokens += choice.tokens;
+  }
+  const fingerprint = server.fingerprint === null ? "null" : JSON.stringify(server.fingerprint);
+  const thoughts = output.parser?.reasoning ? choices.reduce((sum, one) => sum + (one.reasoningTokens ?? 0), 0) : null;
+  const details =
+    thoughts === null && !server.promptTokensDetails ? NO_USAGE_DETAILS : usageDetails(context, choices, thoughts);
+  const { times: own, submission } = choices[0]!;
+  const times = own?.text(context.queuedUs, completionTokens, submission, true) ?? "null";
+  return (
+    `{"id":${JSON.stringify(id)},"object":"${object}","created":${created},"model":${JSON.stringify(model)},"choices":[${list}]` +
+    `,"service_tier":null,"system_fingerprint":${fingerprint},"usage":{"prompt_tokens":${promptTokens},"total_tokens":${promptTokens + completionTokens},"completion_tokens":${completionTokens}${details}` +
+    `${promptPart}${context.remoteDecode ? TRANSFER : NO_TRANSFER}${times}}`
+  );
+}
+
+function usageDetails(context: AnswerContext, choices: readonly WholeChoice[], thoughts: number | null): string {
+  const { server, output } = context;
+  let details = "null";
+  if (server.promptTokensDetails) {
+    const { cached, made } = cacheUse(context, choices.at(-output.n)!.submission);
+    details = `{"cached_tokens":${cached},"created_cache_tokens":${output.chat ? made : null},"multimodal_tokens":null}`;
+  }
+  return `,"prompt_tokens_details":${details},"completion_tokens_details":${completionDetails(thoughts)}}`;
+}
+
+function promptFields(context: AnswerContext, long: LongTexts): string {
+  const { promptText, prompts, output } = context;
+  if (promptText === null && output.promptLogprobs === null && !output.returnTokenIds) return NO_PROMPT_FIELDS;
+  const prompt = prompts[0]!;
+  const ids = output.returnTokenIds && !context.batch ? promptIds(prompt, long) : "null";
+  const text = promptText === null ? "null" : JSON.stringify(promptText);
+  return `,"prompt_logprobs":${promptLogprobs(context, prompt, long)},"prompt_token_ids":${ids},"prompt_text":${text}`;
+}
+
+/** What both kinds of choice end with, from `logprobs` on. */
+function ending(
+  context: AnswerContext,
+  choice: WholeChoice,
+  logprobs: string,
+  tokenIds: string,
+  prompt: string,
+  called = false,
+): string {
+  const reason =
+    choice.named ?? (context.remoteDecode ? REMOTE_DECODE : finishName(context.output, choice.finish!, called));
+  const stop = stopReason(choice.finish, choice.stop);
+  const plain = logprobs === "null" && tokenIds === "null" && prompt === "" && stop === "null";
+  if (plain && !context.output.weightVersions) return PLAIN_ENDINGS.get(reason)!;
+  return `,"logprobs":${logprobs},"finish_reason":"${reason}","stop_reason":${stop},"token_ids":${tokenIds}${prompt},"routed_experts":null,"weight_versions":${weightVersions(context.output, choice.tokens)}}`;
+}
+
+const PLAIN_ENDINGS: ReadonlyMap<string, string> = new Map(
+  [...FINISH_NAMES, "tool_calls", CACHE_THRESHOLD, REMOTE_DECODE].map((reason) => [
+    reason,
+    `,"logprobs":null,"finish_reason":"${reason}","stop_reason":null,"token_ids":null,"routed_experts":null,"weight_versions":null}`,
+  ]),
+);
+
+function chatChoice(context: AnswerContext, choice: WholeChoice, long: LongTexts): string {
+  const { role, lastMessage, returnTokenIds, chatEcho: echo } = context.output;
+  const hidden = hidesTokens(context.output);
+  const ids = !hidden && needsIds(context.output) ? choice.ids : NO_IDS;
+  const { content, reasoning, calls } = choice.message();
+  const logprobs = logprobsText(context, ids.length, long, () => choice.logprobs()?.chatParts(ids, 0));
+  const said = content === null && !echo ? "null" : JSON.stringify(lastMessage + (content ?? ""));
+  const field = context.server.reasoningField ?? "reasoning";
+  const isPlain = calls.length === 0 && reasoning === null && field === "reasoning";
+  const more = isPlain ? NO_MORE_MESSAGE : moreOf(calls, reasoning, field);
+  const tokenIds = returnTokenIds && !hidden ? JSON.stringify(ids) : "null";
+  const end = ending(context, choice, logprobs, tokenIds, "", calls.length > 0);
+  return `{"index":${choice.index},"message":{"role":${JSON.stringify(role)},"content":${said}${more}${end}`;
+}
+
+function moreOf(calls: readonly ToolCall[], reasoning: string | null, field: ReasoningField): string {
+  const called = calls.length === 0 ? "" : `,"tool_calls":[${calls.map(callJson)}]`;
+  const names = field === "both" ? ["reasoning", "reasoning_content"] : [field];
+  return `${NO_MORE}${called}${names.map((name) => `,"${name}":${JSON.stringify(reasoning)}`).join("")}}`;
+}
+
+const NO_IDS: readonly number[] = [];
+/** Characters that are written in some hundredths of a millisecond; and as fast as a candidate of log probabilities. */
+const LONG_TEXT = 16_384;
+const CHARACTERS_OF_A_CANDIDATE = 64;
+/** Most answers need no copy of their ids. */
+const needsIds = ({ returnTokenIds, logprobs }: OutputOptions) => returnTokenIds || logprobs !== null;
+
+function callJson({ id, name, arguments: given }: ToolCall): string {
+  return `{"id":${JSON.stringify(id)},"type":"function","function":{"name":${JSON.stringify(name)},"arguments":${JSON.stringify(given)}}}`;
+}
+
+function completionChoice(context: AnswerContext, choice: WholeChoice, long: LongTexts): string {
+  const { echo, onlyEcho, returnTokenIds } = context.output;
+  const prompt = promptOf(context, choice.index);
+  const ids = !onlyEcho && needsIds(context.output) ? choice.ids : NO_IDS;
+  const { content } = choice.message();
+  let text = onlyEcho ? "" : (content ?? "");
+  if (echo && !returnTokenIds) text = (prompt.echo ?? "") + text;
+  const echoed = echo ? (prompt.ids ?? []) : [];
+  const count = context.output.promptLogprobs;
+  const size = context.server.vocabulary.size;
+  const promptCount = count === null ? undefined : count === -1 ? size : count;
+  const parts = () => choice.logprobs()?.completionParts(ids, 0, echoed, promptCount);
+  const logprobs = logprobsText(context, echoed.length + ids.length, long, parts);
+  const tokenIds = returnTokenIds ? JSON.stringify(ids) : "null";
+  const shownIds = returnTokenIds ? promptIds(prompt, long) : "null";
+  const promptPart = `,"prompt_logprobs":${promptLogprobs(context, prompt, long)},"prompt_token_ids":${shownIds}`;
+  return `{"index":${choice.index},"text":${textOf(text, long)}${ending(context, choice, logprobs, tokenIds, promptPart)}`;
+}
+
+/** Candidates of a token, that token included. */
+export const candidatesOf = (count: number, vocabularySize: number) => 1 + (count === -1 ? vocabularySize : count);
+
+/** JSON of a choice's `logprobs` of so many tokens. */
+function logprobsText(
+  { output, server }: AnswerContext,
+  tokens: number,
+  long: LongTexts,
+  make: () => TextParts | undefined,
+): string {
+  if (output.logprobs === null) return "null";
+  const each = candidatesOf(output.logprobIds?.length ?? output.logprobs, server.vocabulary.size);
+  return long.text(tokens * each, make);
+}
+
+/** JSON of a choice's text, behind an echoed prompt. */
+function textOf(text: string, long: LongTexts): string {
+  if (text.length <= LONG_TEXT) return JSON.stringify(text);
+  return long.text(Math.ceil(text.length / CHARACTERS_OF_A_CANDIDATE), () => [JSON.stringify(text)]);
+}
+
+/** JSON of `prompt_token_ids`. Needs the prompt's ids. */
+function promptIds({ ids }: Prompt, long: LongTexts): string {
+  return ids === null ? "null" : long.text(weightOfIds(ids), () => idParts(ids));
+}
+
+/** JSON of `prompt_logprobs`. Needs the prompt's ids. */
+function promptLogprobs(context: AnswerContext, { ids, seed }: Prompt, long: LongTexts): string {
+  const { server, output, logprobs } = context;
+  const count = output.promptLogprobs;
+  if (count === null || ids === null) return "null";
+  const source = logprobs?.(0) ?? server.logprobs;
+  const most = ids.length * candidatesOf(count, server.vocabulary.size);
+  return long.text(most, () => new Logprobs(source, seed, server.vocabulary, count, false).promptParts(ids));
+}

@@ -1,0 +1,46 @@
+/** What do a chunk's parts look like that chats and completions do not write alike: deltas, errors, the end. */
+import type { ReasoningField } from "../../../config/parsers.ts";
+import { escapeJson } from "../../../text/tokens/vocabulary.ts";
+import type { ErrorAnswer } from "../../openai/request/request.ts";
+import type { CallDelta, Delta } from "../../openai/tool-calls/output.ts";
+import { pythonDumps } from "../../pydantic/dumps.ts";
+
+export const DONE = "data: [DONE]\n\n";
+
+/** An error in a chat stream, whose status 200 is out: the JSON of the plain body. */
+export function chatStreamError({ body }: ErrorAnswer): string {
+  return `data: ${body}\n\n`;
+}
+
+/** The error of a completions stream: written by Python's `json.dumps`, blanks and ASCII only. */
+export function completionStreamError({ body }: ErrorAnswer): string {
+  const ascii = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return `data: ${pythonDumps(JSON.parse(body)).replace(/[\u0080-\uffff]/g, ascii)}\n\n`;
+}
+
+/** Behind each delta of a version that writes both names: it copies one to the other, which is null in most deltas. */
+export const COPIED_NULL = ',"reasoning_content":null';
+
+/** JSON of what a parser made of a text. */
+export function deltaJson({ content, reasoning, calls }: Delta, field: ReasoningField = "reasoning"): string {
+  const members: string[] = [];
+  const text = (value: string | null) => (value === null ? "null" : `"${escapeJson(value)}"`);
+  if (content !== undefined) members.push(`"content":${text(content)}`);
+  if (reasoning !== undefined && field !== "reasoning_content") members.push(`"reasoning":${text(reasoning)}`);
+  if (field === "both" || (reasoning !== undefined && field === "reasoning_content"))
+    members.push(`"reasoning_content":${text(reasoning ?? null)}`);
+  if (calls.length > 0) members.push(`"tool_calls":[${calls.map(callJson)}]`);
+  return `{${members}}`;
+}
+
+function callJson({ id, typed, index, name, arguments: more }: CallDelta): string {
+  const members: string[] = [];
+  if (id !== undefined) members.push(`"id":"${escapeJson(id)}"`);
+  if (typed) members.push('"type":"function"');
+  members.push(`"index":${index}`);
+  const called: string[] = [];
+  if (name !== undefined) called.push(`"name":"${escapeJson(name)}"`);
+  if (more !== undefined) called.push(`"arguments":"${escapeJson(more)}"`);
+  if (called.length > 0) members.push(`"function":{${called}}`);
+  return `{${members}}`;
+}

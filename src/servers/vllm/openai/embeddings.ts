@@ -1,0 +1,146 @@
+/**
+ * What vectors do texts have? POST `/v1/embeddings` in OpenAI's form with vLLM 0.33's errors, for clients of a model that
+ * has both (`--embedding-dimensions`). No request of these reaches the engine.
+ */
+
+import { inTurns, mapped, type Pieces } from "../../../base/pieces.ts";
+import { embedding } from "../../../text/answers/embedding.ts";
+import { Bodies } from "../../openai/front/body.ts";
+import { answered, type CheckedFields, type Desk, fitting } from "../../openai/front/checked.ts";
+import type { Context } from "../../openai/front/http.ts";
+import { JsonParts } from "../../openai/front/send-parts.ts";
+import { badRequest, engineDead, Refused, validationRefusal } from "../../openai/request/errors.ts";
+import { checkPromptText, promptTooLong } from "../../openai/request/limits.ts";
+import type { ErrorAnswer } from "../../openai/request/request.ts";
+import { emptyPrompt, unknownId } from "../../openai/request/sampling.ts";
+import { optional, record, required, union } from "../../pydantic/structures.ts";
+import { int, list, literal, nullable, type Type, text } from "../../pydantic/types.ts";
+import type { Int } from "../../pydantic/value.ts";
+import { readPrompts } from "./translate.ts";
+
+type Input = Int[] | Int[][] | string | string[];
+
+const ids = list(int({ ge: 0 }));
+
+export const embeddingBody: Type<CheckedFields> = record("EmbeddingCompletionRequest", {
+  model: optional(nullable(text)),
+  input: required(union<Input>(ids, list(ids), text, list(text))),
+  encoding_format: optional(literal("float", "base64")),
+  dimensions: optional(nullable(int())),
+  user: optional(nullable(text)),
+});
+
+/** As many as OpenAI takes; ours, as is the next one. */
+const INPUTS_MOST = 2048;
+/** A vector is drawn in one go. */
+const DIMENSIONS_MOST = 65_536;
+/** Most numbers in one answer: some 20 MB of JSON. */
+const NUMBERS_MOST = INPUTS_MOST * 512;
+/** Those that are written as JSON at a time. */
+const NUMBERS_AT_A_TIME = 1024;
+
+export class Embeddings {
+  readonly #desk: Desk;
+  readonly #dimensions: number;
+
+  /** `dimensions`: of requests that do not say. */
+  constructor(desk: Omit<Desk, "bodies">, dimensions: number) {
+    this.#desk = { ...desk, bodies: new Bodies(desk.options) };
+    this.#dimensions = dimensions;
+  }
+
+  answer(context: Context): Promise<Response> {
+    const made = (checked: CheckedFields) => this.#made(context.request, checked);
+    return answered(context, this.#desk, { check: (body) => fitting(embeddingBody, body), made });
+  }
+
+  async #made({ headers }: Request, checked: CheckedFields): Promise<JsonParts> {
+    const { alive, backend, config, epochSeconds, newId } = this.#desk.options;
+    if (!alive()) throw new Refused(engineDead);
+    const dimensions = (checked.get("dimensions") as Int | null | undefined) ?? this.#dimensions;
+    if (dimensions < 1) throw new Refused(badRequest("Dimensions must be greater than 0"));
+    const { prompts, oversized } = readPrompts(checked.get("input") as Input);
+    if (prompts.length === 0) throw validationRefusal("You must pass at least one prompt", "input");
+    checkSize(prompts.length, dimensions);
+    const encoding = await inTurns(
+      mapped(prompts, (prompt) => this.#encoded(prompt)),
+      backend,
+    );
+    const all = await Promise.all(encoding);
+    const wrong = await inTurns(this.#wrong(all, prompts, oversized), backend);
+    if (wrong !== null) throw new Refused(wrong);
+    const base64 = checked.get("encoding_format") === "base64";
+    const tokens = all.reduce((sum, { length }) => sum + length, 0);
+    const model = JSON.stringify((checked.get("model") as string | null | undefined) || config.servedModelNames[0]);
+    const id = JSON.stringify(`embd-${headers.get("x-request-id") ?? newId(8)}`);
+    const json = new JsonParts();
+    json.add(`{"id":${id},"object":"list","created":${Math.floor(epochSeconds())},"model":${model},"data":[`);
+    await inTurns(vectors(json, all, Number(dimensions), config.engine.seed, base64), backend);
+    json.add(
+      `],"usage":{"prompt_tokens":${tokens},"total_tokens":${tokens},"completion_tokens":0,"prompt_tokens_details":null,"completion_tokens_details":null}}`,
+    );
+    return json.end();
+  }
+
+  #encoded(prompt: string | Uint32Array): Uint32Array | Promise<Uint32Array> {
+    if (typeof prompt !== "string") return prompt;
+    const wrong = checkPromptText(prompt, this.#desk.limits);
+    if (wrong !== null) throw new Refused(wrong);
+    const { encoder } = this.#desk.options;
+    return encoder.short?.([prompt], true) ?? encoder.encode([prompt], true, true);
+  }
+
+  /** What is wrong with the first prompt of which something is. */
+  *#wrong(
+    all: readonly Uint32Array[],
+    prompts: readonly (string | Uint32Array)[],
+    oversized: Int | null,
+  ): Pieces<ErrorAnswer | null> {
+    const { limits } = this.#desk;
+    const most = limits.maxModelLen;
+    for (const [at, ids] of all.entries()) {
+      const fromText = typeof prompts[at] === "string";
+      if (ids.length === 0) return emptyPrompt;
+      if (ids.length > most) return promptTooLong(fromText ? most + 1 : ids.length, most);
+      const unknown = fromText ? null : yield* unknownId(ids, oversized, limits);
+      if (unknown !== null) return unknown;
+    }
+    return null;
+  }
+}
+
+function checkSize(inputs: number, dimensions: Int): void {
+  if (inputs > INPUTS_MOST) throw validationRefusal(`At most ${INPUTS_MOST} inputs are taken`, "input", String(inputs));
+  if (dimensions > DIMENSIONS_MOST)
+    throw validationRefusal(`At most ${DIMENSIONS_MOST} dimensions are given`, "dimensions", String(dimensions));
+  if (inputs * Number(dimensions) > NUMBERS_MOST)
+    throw validationRefusal(
+      `At most ${NUMBERS_MOST} numbers are given, inputs times dimensions`,
+      "dimensions",
+      String(dimensions),
+    );
+}
+
+/** Adds the items of `data`. */
+function* vectors(
+  json: JsonParts,
+  prompts: readonly Uint32Array[],
+  dimensions: number,
+  seed: number,
+  base64: boolean,
+): Pieces<void> {
+  for (const [index, ids] of prompts.entries()) {
+    const vector = embedding(ids, dimensions, seed);
+    yield;
+    json.add(`${index > 0 ? "," : ""}{"index":${index},"object":"embedding","embedding":`);
+    if (base64) json.add(`"${Buffer.from(vector.buffer).toString("base64")}"}`);
+    else {
+      for (let at = 0; at < vector.length; at += NUMBERS_AT_A_TIME) {
+        json.add(`${at > 0 ? "," : "["}${vector.subarray(at, at + NUMBERS_AT_A_TIME).join()}`);
+        yield;
+      }
+      json.add("]}");
+    }
+    yield;
+  }
+}

@@ -1,0 +1,274 @@
+/**
+ * How are the answers to chats and completions written? vLLM 0.33, `chat_completion/serving.py` and `completion/serving.py`,
+ * byte for byte: which fields are written although null, and which are left out, differs by kind of frame.
+ */
+
+import type { Ids } from "../../../base/random.ts";
+import type { Finish } from "../../../engine/interface/types.ts";
+import { escapeJson } from "../../../text/tokens/vocabulary.ts";
+import { ChunkedForm } from "../../openai/pipeline/chunked-form.ts";
+import { cacheUse, promptOf } from "../../openai/pipeline/context.ts";
+import type { ChoiceSoFar, Piece, WholeChoice } from "../../openai/pipeline/form.ts";
+import { type LongTexts, SHORT_CANDIDATES } from "../../openai/pipeline/long-body.ts";
+import { paused, pausedInChatStream } from "../../openai/request/errors.ts";
+import type { TextParts } from "../../openai/request/logprobs.ts";
+import { hidesTokens } from "../../openai/request/output-options.ts";
+import type { CommonRequest, ErrorAnswer } from "../../openai/request/request.ts";
+import type { Delta } from "../../openai/tool-calls/output.ts";
+import {
+  candidatesOf,
+  chatBody,
+  completionBody,
+  completionDetails,
+  finishName,
+  stopReason,
+  weightVersions,
+} from "./answer-body.ts";
+import { COPIED_NULL, chatStreamError, completionStreamError, DONE, deltaJson } from "./chunks.ts";
+import { idParts, weightOfIds } from "./prompt-ids.ts";
+
+const encoder = new TextEncoder();
+const CHAT = { idPrefix: "chatcmpl", object: "chat.completion.chunk" };
+const COMPLETION = { idPrefix: "cmpl", object: "text_completion" };
+const CHAT_TAIL = `},"logprobs":null,"finish_reason":null,"token_ids":null}],"kv_transfer_params":null}\n\n`;
+const CHAT_SUFFIX = encoder.encode(`"${CHAT_TAIL}`);
+const COPIED_SUFFIX = encoder.encode(`"${COPIED_NULL}${CHAT_TAIL}`);
+const NO_TEXT: Delta = { calls: [] };
+const COMPLETION_SUFFIX = encoder.encode(
+  `","logprobs":null,"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":null,"weight_versions":null}],"kv_transfer_params":null}\n\n`,
+);
+
+/** What may be long is made part by part. */
+type EventParts = readonly (string | TextParts)[];
+
+function* joined(parts: EventParts): Generator<string, void> {
+  for (const part of parts)
+    if (typeof part === "string") yield part;
+    else yield* part;
+}
+
+/** What both have in common. Of the request nothing is kept but the id that it names. */
+abstract class OpenAiForm extends ChunkedForm {
+  readonly namesEnds = true;
+  readonly keepAlive = ": keep-alive\n\n";
+  readonly opensBeforeError = true;
+  readonly #kind: typeof CHAT;
+  readonly #requestId: string | null;
+  #head: string | null = null;
+
+  constructor(kind: typeof CHAT, { requestId }: Pick<CommonRequest, "requestId">) {
+    super();
+    this.#kind = kind;
+    this.#requestId = requestId;
+  }
+
+  id(header: string | null, newId: Ids): string {
+    return `${this.#kind.idPrefix}-${header ?? this.#requestId ?? newId(8)}`;
+  }
+
+  abstract override failed(error: ErrorAnswer): readonly string[];
+  /** The event of an output; null: there is none. */
+  protected abstract parts(piece: Piece): EventParts | null;
+  /** Tokens of an output whose log probabilities it shows. */
+  protected abstract shownTokens(piece: Piece): number;
+  /** The prompt's ids, where the event of an output shows them; null: it does not. */
+  protected abstract shownIds(piece: Piece): Uint32Array | null;
+
+  piece(piece: Piece): readonly string[] {
+    const parts = this.parts(piece);
+    if (parts === null) return [];
+    let event = "";
+    for (const part of parts) event += typeof part === "string" ? part : [...part].join("");
+    return [event];
+  }
+
+  longPiece(piece: Piece): Iterator<string, void> | null {
+    const ids = this.shownIds(piece);
+    if (piece.logprobs === null && ids === null) return null;
+    const { output, server } = this.context;
+    const candidates = output.logprobIds?.length ?? output.logprobs;
+    const each = piece.logprobs === null ? 0 : candidatesOf(candidates!, server.vocabulary.size);
+    const weight = this.shownTokens(piece) * each + (ids === null ? 0 : weightOfIds(ids));
+    return weight > SHORT_CANDIDATES ? joined(this.parts(piece)!) : null;
+  }
+
+  ended(choices: readonly ChoiceSoFar[]): readonly string[] {
+    return this.context.output.includeUsage ? [this.#usageChunk(choices), DONE] : [DONE];
+  }
+
+  /** What all chunks begin with. */
+  protected get head(): string {
+    const { id, created, model } = this.context;
+    this.#head ??= `data: {"id":${JSON.stringify(id)},"object":"${this.#kind.object}","created":${created},"model":${JSON.stringify(model)},"choices":[`;
+    return this.#head;
+  }
+
+  /** JSON of `finish_reason` with quotes; null while the choice runs. */
+  protected reason({ finish, named, called }: ChoiceSoFar): string {
+    return finish === null ? "null" : `"${named ?? finishName(this.context.output, finish, called)}"`;
+  }
+
+  /** What stands behind the choices of a chunk. The fingerprint: with the last chunk, unless a usage chunk follows. */
+  protected foot(usage: string, finish: Finish | null): string {
+    const fingerprint = finish === null || this.context.output.includeUsage ? "" : this.#fingerprint;
+    return `]${usage}${fingerprint},"kv_transfer_params":null}\n\n`;
+  }
+
+  get #fingerprint(): string {
+    const { fingerprint } = this.context.server;
+    return fingerprint === null ? "" : `,"system_fingerprint":${JSON.stringify(fingerprint)}`;
+  }
+
+  #usageChunk(choices: readonly ChoiceSoFar[]): string {
+    const { output, server, queuedUs } = this.context;
+    const { prompt, completion } = this.tokensOf(choices);
+    const { submission, times } = choices[0]!;
+    let details = "";
+    if (server.promptTokensDetails) {
+      const { cached, made } = cacheUse(this.context, submission);
+      details = `,"prompt_tokens_details":{"cached_tokens":${cached}${output.chat ? `,"created_cache_tokens":${made}` : ""}}`;
+    }
+    const thoughts = this.reasoningTokens(choices);
+    if (thoughts !== null) details += `,"completion_tokens_details":${completionDetails(thoughts)}`;
+    const own = times?.text(queuedUs, completion, submission, false);
+    const metrics = own === undefined ? "" : `,"metrics":${own}`;
+    return `${this.head}],"usage":{${counts(prompt, completion)}${details}}${this.#fingerprint}${metrics}}\n\n`;
+  }
+
+  /** Reasoning tokens of all choices; null without a reasoning parser. */
+  protected reasoningTokens(choices: readonly ChoiceSoFar[]): number | null {
+    if (!this.context.output.parser?.reasoning) return null;
+    return choices.reduce((sum, { reasoningTokens }) => sum + (reasoningTokens ?? 0), 0);
+  }
+}
+
+export class ChatForm extends OpenAiForm {
+  constructor(request: Pick<CommonRequest, "requestId">) {
+    super(CHAT, request);
+  }
+
+  protected get suffix(): Uint8Array {
+    return this.context.server.reasoningField === "both" ? COPIED_SUFFIX : CHAT_SUFFIX;
+  }
+
+  /** Ends the delta of a plain text. */
+  get #copied(): string {
+    return this.context.server.reasoningField === "both" ? COPIED_NULL : "";
+  }
+
+  opening(): readonly string[] {
+    const { output, prompts, promptText } = this.context;
+    const usage = this.#usage(prompts[0]!.tokens, 0, this.reasoningTokens([]));
+    const promptIds = output.returnTokenIds ? prompts[0]!.ids : null;
+    const ids = promptIds === null ? "null" : [...idParts(promptIds)].join("");
+    const text = JSON.stringify(promptText);
+    const role = JSON.stringify(output.role);
+    const indices = Array.from({ length: prompts.length * output.n }, (_, index) => index);
+    const roles = indices.map(
+      (index) =>
+        `${this.head}{"index":${index},"delta":{"role":${role},"content":""${this.#copied}},"logprobs":null,"finish_reason":null}]${usage},"prompt_token_ids":${ids},"prompt_text":${text}}\n\n`,
+    );
+    if (output.lastMessage === "") return roles;
+    const echo = escapeJson(output.lastMessage);
+    const echoOf = (index: number) =>
+      `${this.prefix(index)}${echo}"${this.#copied}},"logprobs":null,"finish_reason":null}]${usage}}\n\n`;
+    return [...roles, ...indices.map(echoOf)];
+  }
+
+  protected parts({ choice, delta, ids, from, logprobs }: Piece): EventParts | null {
+    const { index, finish, stop, tokens, reasoningTokens } = choice;
+    const { output, server } = this.context;
+    const showsIds = output.returnTokenIds && !hidesTokens(output);
+    if (delta === null && finish === null && logprobs === null && !showsIds) return null;
+    const usage = this.#usage(promptOf(this.context, index).tokens, tokens, reasoningTokens);
+    const more = `,"token_ids":${showsIds ? JSON.stringify(ids) : "null"}`;
+    const end = finish === null ? "" : `,"stop_reason":${stopReason(finish, stop)}`;
+    const versions = finish === null ? "" : `,"weight_versions":${weightVersions(output, tokens)}`;
+    return [
+      `${this.head}{"index":${index},"delta":${deltaJson(delta ?? NO_TEXT, server.reasoningField)},"logprobs":`,
+      logprobs?.chatParts(ids, from) ?? "null",
+      `,"finish_reason":${this.reason(choice)}${end}${more}${versions}}${this.foot(usage, finish)}`,
+    ];
+  }
+
+  protected shownTokens({ ids }: Piece): number {
+    return ids.length;
+  }
+
+  protected shownIds(): null {
+    return null;
+  }
+
+  failed(error: ErrorAnswer): readonly string[] {
+    return [chatStreamError(error === paused ? pausedInChatStream : error), DONE];
+  }
+
+  whole(choices: readonly WholeChoice[], long: LongTexts): string {
+    return chatBody(this.context, choices, long);
+  }
+
+  protected prefix(index: number): string {
+    return `${this.head}{"index":${index},"delta":{"content":"`;
+  }
+
+  /** With `continuous_usage_stats`, else "". */
+  #usage(promptTokens: number, tokens: number, reasoningTokens: number | null): string {
+    if (!this.context.output.continuousUsage) return "";
+    return `,"usage":{${counts(promptTokens, tokens)},"completion_tokens_details":${completionDetails(reasoningTokens)}}`;
+  }
+}
+
+export class CompletionForm extends OpenAiForm {
+  protected readonly suffix = COMPLETION_SUFFIX;
+
+  constructor(request: Pick<CommonRequest, "requestId">) {
+    super(COMPLETION, request);
+  }
+
+  protected shownTokens({ choice, ids, from }: Piece): number {
+    return ids.length + (from === 0 && this.context.output.echo ? promptOf(this.context, choice.index).tokens : 0);
+  }
+
+  protected shownIds({ choice, from }: Piece): Uint32Array | null {
+    const { echo, returnTokenIds } = this.context.output;
+    return from === 0 && (echo || returnTokenIds) ? promptOf(this.context, choice.index).ids : null;
+  }
+
+  protected parts(piece: Piece): EventParts {
+    const { choice, delta, ids: given, from, logprobs } = piece;
+    const { index, finish, stop, tokens } = choice;
+    const { output } = this.context;
+    const { onlyEcho, echo, returnTokenIds, continuousUsage } = output;
+    const prompt = promptOf(this.context, index);
+    const echoes = from === 0 && echo;
+    const ids = onlyEcho ? [] : given;
+    let text = onlyEcho ? "" : (delta?.content ?? "");
+    if (echoes && !returnTokenIds) text = (prompt.echo ?? "") + text;
+    const promptIds = this.shownIds(piece);
+    const usage = continuousUsage ? `,"usage":{${counts(prompt.tokens, tokens)}}` : "";
+    const versions = finish === null ? "null" : weightVersions(output, tokens);
+    return [
+      `${this.prefix(index)}${escapeJson(text)}","logprobs":`,
+      logprobs?.completionParts(ids, from, echoes ? (prompt.ids ?? []) : []) ?? "null",
+      `,"finish_reason":${this.reason(choice)},"stop_reason":${stopReason(finish, stop)},"prompt_token_ids":`,
+      promptIds === null ? "null" : idParts(promptIds),
+      `,"token_ids":${returnTokenIds ? JSON.stringify(ids) : "null"},"weight_versions":${versions}}${this.foot(usage, finish)}`,
+    ];
+  }
+
+  failed(error: ErrorAnswer): readonly string[] {
+    return [completionStreamError(error), DONE];
+  }
+
+  whole(choices: readonly WholeChoice[], long: LongTexts): string {
+    return completionBody(this.context, choices, long);
+  }
+
+  protected prefix(index: number): string {
+    return `${this.head}{"index":${index},"text":"`;
+  }
+}
+
+function counts(prompt: number, completion: number): string {
+  return `"prompt_tokens":${prompt},"total_tokens":${prompt + completion},"completion_tokens":${completion}`;
+}

@@ -1,0 +1,220 @@
+/** What do the routes of OpenAI's dialect, and those that vLLM has beside it, look like to a machine? */
+import {
+  answer,
+  asJson,
+  bodySchema,
+  type Described,
+  type Operation,
+  type Operations,
+  titled,
+} from "../../openai/docs/operations.ts";
+import type { JsonSchema } from "../../pydantic/types.ts";
+import { embeddingBody } from "./embeddings.ts";
+import { chatFields, completionFields } from "./fields.ts";
+import { type ChatKind, type openaiParameters, parameterOf } from "./parameters.ts";
+import { tokenizeBody } from "./tokenize.ts";
+import { detokenizeBody } from "./tokens.ts";
+
+function bodyOf(kind: ChatKind, title: string): JsonSchema {
+  const fields = kind === "chat" ? chatFields : completionFields;
+  return bodySchema(title, fields, (name) => parameterOf(kind, name as keyof typeof openaiParameters));
+}
+
+// ---- answers
+
+const string = { type: "string" };
+const integer = { type: "integer" };
+const orNull = (schema: JsonSchema): JsonSchema => ({ anyOf: [schema, { type: "null" }] });
+const listOf = (items: JsonSchema): JsonSchema => ({ type: "array", items });
+const record = { type: "object", additionalProperties: true };
+
+const usage = titled("UsageInfo", {
+  prompt_tokens: integer,
+  total_tokens: integer,
+  completion_tokens: integer,
+  prompt_tokens_details: orNull(record),
+  completion_tokens_details: orNull(record),
+});
+const ends = { finish_reason: orNull(string), stop_reason: orNull({ anyOf: [string, integer] }) };
+const ids = orNull(listOf(integer));
+const head = (kind: string) => ({ id: string, object: { const: kind }, created: integer, model: string });
+const foot = { system_fingerprint: orNull(string), usage };
+const chatAnswer = titled("ChatCompletionResponse", {
+  ...head("chat.completion"),
+  choices: listOf(
+    titled("ChatCompletionResponseChoice", {
+      index: integer,
+      message: titled("ChatMessage", { role: string, content: orNull(string) }),
+      logprobs: orNull(record),
+      ...ends,
+      token_ids: ids,
+    }),
+  ),
+  ...foot,
+  prompt_logprobs: orNull(listOf(orNull(record))),
+  prompt_token_ids: ids,
+});
+const completionAnswer = titled("CompletionResponse", {
+  ...head("text_completion"),
+  choices: listOf(
+    titled("CompletionResponseChoice", {
+      index: integer,
+      text: string,
+      logprobs: orNull(record),
+      ...ends,
+      token_ids: ids,
+      prompt_logprobs: orNull(listOf(orNull(record))),
+      prompt_token_ids: ids,
+    }),
+  ),
+  ...foot,
+});
+const modelList = titled("ModelList", {
+  object: { const: "list" },
+  data: listOf(
+    titled("ModelCard", {
+      id: string,
+      object: { const: "model" },
+      created: integer,
+      owned_by: string,
+      root: orNull(string),
+      parent: orNull(string),
+      max_model_len: orNull(integer),
+      permission: listOf(record),
+    }),
+  ),
+});
+const failure = titled("ErrorResponse", {
+  error: titled("ErrorInfo", { message: string, type: string, param: orNull(string), code: integer }),
+});
+const detail = titled("Detail", { detail: string });
+
+const BODY_ERRORS = {
+  "400": answer("The request is wrong: its JSON, a field, or the fields together", { anyOf: [failure, detail] }),
+  "404": answer("No such model", failure),
+  "413": answer("The body is larger than --max-body-mb: ours, vLLM has no limit", failure),
+};
+const NO_KEY = {
+  "401": answer("With --api-key: no key, or a wrong one", titled("Unauthorized", { error: string })),
+};
+const GENERATION_ERRORS = {
+  ...BODY_ERRORS,
+  ...NO_KEY,
+  "500": answer("The engine gave the request up, or a field has a type that vLLM does not foresee", failure),
+  "503": answer("The queue is full, or generation is paused", failure),
+};
+const withBody = (summary: string, body: JsonSchema, responses: Operation["responses"]): Operation => ({
+  summary,
+  requestBody: { required: true, content: asJson(body) },
+  responses,
+});
+const plain = (summary: string, ok: Described, more: Operation["responses"] = {}): Operation => ({
+  summary,
+  responses: { "200": ok, ...more },
+});
+const streamed = (schema: JsonSchema): Described => ({
+  description: "The answer; with `stream` its events, `data: [DONE]` the last",
+  content: { ...asJson(schema), "text/event-stream": { schema: {} } },
+});
+const flag = (name: string) => titled(`Answer_${name}`, { [name]: { type: "boolean" } });
+const status = titled("Status", { status: string });
+
+const page: Described = { description: "A page", content: { "text/html": { schema: string } } };
+const chatBody = bodyOf("chat", "ChatCompletionRequest");
+const completionBody = bodyOf("completions", "CompletionRequest");
+
+export const openaiOperations: Operations = {
+  "/v1/chat/completions": withBody("Create a chat completion", chatBody, {
+    "200": streamed(chatAnswer),
+    ...GENERATION_ERRORS,
+  }),
+  "/v1/completions": withBody("Create a completion", completionBody, {
+    "200": streamed(completionAnswer),
+    ...GENERATION_ERRORS,
+  }),
+  "/v1/chat/completions/batch": withBody(
+    "Create a choice for each of several conversations",
+    { ...titled("BatchChatCompletionRequest", { messages: listOf(listOf(record)) }), additionalProperties: true },
+    { "200": answer("The choices, in the order of the conversations", chatAnswer), ...GENERATION_ERRORS },
+  ),
+  "/invocations": withBody(
+    "Create a chat completion or a completion, by what the body has",
+    { anyOf: [chatBody, completionBody] },
+    { "200": streamed({ anyOf: [chatAnswer, completionAnswer] }), ...GENERATION_ERRORS },
+  ),
+  "/v1/load_lora_adapter": withBody(
+    "Load an adapter",
+    titled("LoadLoRAAdapterRequest", { lora_name: string, lora_path: string }),
+    { "200": answer("Loaded", string), ...BODY_ERRORS, ...NO_KEY },
+  ),
+  "/v1/unload_lora_adapter": withBody("Unload an adapter", titled("UnloadLoRAAdapterRequest", { lora_name: string }), {
+    "200": answer("Unloaded", string),
+    ...BODY_ERRORS,
+    ...NO_KEY,
+  }),
+  "/tokenize": withBody("From text or messages to token ids", tokenizeBody.schema, {
+    "200": answer(
+      "The ids",
+      titled("TokenizeResponse", {
+        count: integer,
+        max_model_len: integer,
+        tokens: listOf(integer),
+        token_strs: orNull(listOf(string)),
+      }),
+    ),
+    ...BODY_ERRORS,
+  }),
+  "/detokenize": withBody("From token ids to text", detokenizeBody.schema, {
+    "200": answer("The text", titled("DetokenizeResponse", { prompt: string })),
+    ...BODY_ERRORS,
+  }),
+  "/v1/embeddings": withBody("From texts or token ids to vectors", embeddingBody.schema, {
+    "200": answer(
+      "A vector of each input: numbers, or their bytes in base64",
+      titled("EmbeddingResponse", {
+        id: string,
+        object: { const: "list" },
+        created: integer,
+        model: string,
+        data: listOf(
+          titled("EmbeddingResponseData", {
+            index: integer,
+            object: { const: "embedding" },
+            embedding: { anyOf: [listOf({ type: "number" }), string] },
+          }),
+        ),
+        usage: record,
+      }),
+    ),
+    ...BODY_ERRORS,
+    ...NO_KEY,
+  }),
+  "/v1/models": plain("What is served", answer("The models", modelList), NO_KEY),
+  "/health": plain("Does the engine live?", answer("It does"), { "503": answer("It does not") }),
+  "/health/ready": plain("As /health, and 503 for the time that starting is to take", answer("It does"), {
+    "503": answer("It does not"),
+  }),
+  "/ping": plain("As /health, and 503 for the time that starting is to take", answer("It does"), {
+    "503": answer("It does not"),
+  }),
+  "/version": plain("The version that is stood in for", answer("It", titled("Version", { version: string }))),
+  "/load": plain("Requests being served", answer("How many", titled("Load", { server_load: integer }))),
+  "/kv_event_sources": plain("Where events of the KV cache come from", answer("None", record)),
+  "/metrics": plain("Prometheus metrics", {
+    description: "The page",
+    content: { "text/plain": { schema: string } },
+  }),
+  "/openapi.json": plain("This document", answer("It", record)),
+  "/docs": plain("This document, to read", page),
+  "/redoc": plain("As /docs", page),
+  "/sleep": plain("Put the engine to sleep", answer("Asleep", status), BODY_ERRORS),
+  "/wake_up": plain("Wake the engine", answer("Awake", status), BODY_ERRORS),
+  "/is_sleeping": plain("Does the engine sleep?", answer("Whether", flag("is_sleeping"))),
+  "/server_info": plain("The server's configuration", answer("It", record), BODY_ERRORS),
+  "/pause": plain("Pause generation", answer("Paused", status), BODY_ERRORS),
+  "/resume": plain("Resume generation", answer("Resumed", status)),
+  "/is_paused": plain("Is generation paused?", answer("Whether", flag("is_paused"))),
+  "/reset_prefix_cache": plain("Forget the prefix cache", answer("Done, or not", flag("success")), BODY_ERRORS),
+  "/reset_mm_cache": plain("Forget the cache of media", answer("Done")),
+  "/reset_encoder_cache": plain("Forget the encoder's cache", answer("Done")),
+};

@@ -1,0 +1,92 @@
+/** What do readers and answers find of the server? Limits and traits from its options. */
+import { frontLimitsOf } from "../../../config/front-limits.ts";
+import { samplingDefaults } from "../../../config/sampling-defaults.ts";
+import type { ServeConfig } from "../../../config/types.ts";
+import type { Accounting } from "../../../kernel/accounting.ts";
+import { UnusableFolder } from "../../../text/text-model.ts";
+import type { LoraAdapters } from "../../openai/front/adapters.ts";
+import type { OpenAiOptions } from "../../openai/front/front.ts";
+import { VLLM_VERSION } from "../../openai/front/served.ts";
+import { requestTimedOut } from "../../openai/request/errors.ts";
+import { seededLogprobs } from "../../openai/request/logprobs.ts";
+import type { Limits } from "../../openai/request/request.ts";
+import type { ServerTraits } from "../../openai/request/server-traits.ts";
+import { reasoningSetup } from "../../openai/tool-calls/reasoning.ts";
+import { toolParserKind } from "../../openai/tool-calls/tool-parsers.ts";
+
+export function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adapters: LoraAdapters): Limits {
+  return {
+    ...samplingDefaults(generation, config.wire?.generation),
+    maxModelLen: config.engine.maxModelLen,
+    maxLogprobs: config.maxLogprobs,
+    vocabularySize: vocabulary.size,
+    maxTokenCharacters: vocabulary.maxTokenBytes,
+    servedModelNames: config.servedModelNames,
+    loraNames: adapters.names,
+    ...(config.wire?.reasoningParser === undefined ? {} : { reasoning: config.wire.reasoningParser }),
+    takesImages: config.wire?.imageTokens !== undefined,
+    parsesTools: config.wire?.toolCallParser !== undefined,
+    judgesCache: config.wire?.cacheHitThreshold !== undefined,
+    transfersKv: config.wire?.kvTransferTime !== undefined,
+  };
+}
+
+/** `tools`: where they are not used as in vLLM. */
+export function serverOf(options: OpenAiOptions, tools = toolsOf(options)): ServerTraits {
+  const { config, vocabulary } = options;
+  const { after } = options.backend;
+  return {
+    vocabulary,
+    logprobs: options.logprobs ?? seededLogprobs(vocabulary.size),
+    fingerprint: options.fingerprint === undefined ? fingerprintOf(config) : options.fingerprint,
+    responseRole: options.responseRole ?? "assistant",
+    tokensAsIds: config.wire?.tokensAsIds === true,
+    streamInterval: config.streamInterval,
+    forceIncludeUsage: config.enableForceIncludeUsage,
+    promptTokensDetails: config.enablePromptTokensDetails,
+    cacheBlockTokens: config.engine.enablePrefixCaching ? config.engine.blockSize : 0,
+    get requestLog() {
+      return options.requestLog ?? null;
+    },
+    dead: () => !options.alive(),
+    ...(after && { turn: (act) => void after(0, act) }),
+    consumed: (bytes) => options.backend.consumed(bytes),
+    clockUs: config.wire?.perRequestMetrics ? () => options.backend.nowUs() : null,
+    keepAlive: keepAliveOf(options),
+    reasoning: reasoningOf(options),
+    ...(config.wire?.reasoningField === undefined ? {} : { reasoningField: config.wire.reasoningField }),
+    tools,
+    timedOut: requestTimedOut(frontLimitsOf(config).requestTimeoutS),
+    waiting: options.accounting,
+  };
+}
+
+/** Throws `UnusableFolder` where the tokenizer lacks what the parser looks for. */
+function reasoningOf({ config, vocabulary }: OpenAiOptions): ServerTraits["reasoning"] {
+  const name = config.wire?.reasoningParser;
+  if (name === undefined) return null;
+  const setup = reasoningSetup(name, vocabulary);
+  if (setup !== null) return setup;
+  throw new UnusableFolder(`no tokens <think> and </think>, which reasoning in the format of ${name} stands between`);
+}
+
+/** The parser of tool calls; null: there is none. */
+export function toolsOf({ config, vocabulary, accounting, newId }: OpenAiOptions): ServerTraits["tools"] {
+  const { toolCallParser: name, autoToolChoice = false, toolHabits: habits } = config.wire ?? {};
+  if (name === undefined) return null;
+  const parsed: Accounting["parsed"] = (...of) => accounting.parsed?.(...of);
+  return { kind: toolParserKind(name, vocabulary, newId), autoEnabled: autoToolChoice, habits, parsed };
+}
+
+function keepAliveOf({ config, backend }: OpenAiOptions): ServerTraits["keepAlive"] {
+  const us = (config.wire?.keepAliveS ?? 0) * 1e6;
+  return us > 0 && backend.after ? { us, after: backend.after } : null;
+}
+
+/** As vLLM's, a hash of what the server runs with: the same in all answers of equal servers; by default with its ranks. */
+function fingerprintOf({ model, engine, dataParallelSize, wire }: ServeConfig): string {
+  const ranks = dataParallelSize > 1 && wire?.fingerprintMode !== "hash" ? `-dp${dataParallelSize}` : "";
+  let hash = 0x811c9dc5;
+  for (const character of JSON.stringify([model, engine])) hash = Math.imul(hash ^ character.charCodeAt(0), 0x01000193);
+  return `vllm-${VLLM_VERSION}${ranks}-${(hash >>> 0).toString(16).padStart(8, "0")}`;
+}

@@ -1,0 +1,161 @@
+/**
+ * Which ids is a text, and which text are ids? POST `/tokenize` and `/detokenize` of vLLM 0.33
+ * (`entrypoints/serve/tokenize/protocol.py`, `serving.py`). No request of these reaches the engine.
+ */
+
+import { inTurns, mapped, type Pieces } from "../../../base/pieces.ts";
+import { byteCharacters } from "../../../text/tokens/byte-characters.ts";
+import type { PromptPart } from "../../../text/tokens/types.ts";
+import { Bodies } from "../../openai/front/body.ts";
+import { answered, type CheckedFields, type Desk } from "../../openai/front/checked.ts";
+import type { OpenAiOptions } from "../../openai/front/front.ts";
+import type { Context } from "../../openai/front/http.ts";
+import { JsonParts } from "../../openai/front/send-parts.ts";
+import { Refused } from "../../openai/request/errors.ts";
+import { decodedParts, incompatible } from "../../openai/request/prompts.ts";
+import type { Limits } from "../../openai/request/request.ts";
+import { optional, record, required, union } from "../../pydantic/structures.ts";
+import { bool, dict, list, nullable, object, type Type, text } from "../../pydantic/types.ts";
+import { get, type Int, type PythonDict, type PythonValue, toPlain } from "../../pydantic/value.ts";
+import { readMessages } from "./content.ts";
+import { tool, toolDict } from "./field-types.ts";
+import { type MessageShape, message } from "./message-types.ts";
+import { chatFitting, countable, detokenizeBody } from "./tokens.ts";
+import { checkMultimodal, checkTemplate } from "./translate.ts";
+
+type Part = { readonly parts: readonly PromptPart[]; readonly allowSpecial: boolean; readonly addSpecial: boolean };
+
+/** Errors come in the order of the fields. */
+export const tokenizeBody: Type<CheckedFields> = union(
+  record("TokenizeCompletionRequest", {
+    model: optional(nullable(text)),
+    prompt: required(text),
+    add_special_tokens: optional(bool),
+    return_token_strs: optional(nullable(bool)),
+  }),
+  record("TokenizeChatRequest", {
+    model: optional(nullable(text)),
+    messages: required(list(message)),
+    add_generation_prompt: optional(bool),
+    return_token_strs: optional(nullable(bool)),
+    continue_final_message: optional(bool),
+    add_special_tokens: optional(bool),
+    chat_template: optional(nullable(text)),
+    chat_template_kwargs: optional(nullable(object)),
+    media_io_kwargs: optional(nullable(dict(object))),
+    mm_processor_kwargs: optional(nullable(object)),
+    tools: optional(nullable(list(tool))),
+  }),
+);
+export class Tokenizer {
+  readonly #options: OpenAiOptions;
+  readonly #limits: Limits;
+  readonly #desk: Desk;
+
+  constructor(desk: Omit<Desk, "bodies">) {
+    this.#options = desk.options;
+    this.#limits = desk.limits;
+    this.#desk = { ...desk, bodies: new Bodies(desk.options) };
+  }
+
+  tokenize(context: Context): Promise<Response> {
+    const made = async (checked: CheckedFields, body: PythonDict) => {
+      const { encoder, backend } = this.#options;
+      const { parts, allowSpecial, addSpecial } = await inTurns(this.#prompt(checked, body), backend);
+      const ids = await encoder.encode(parts, allowSpecial, addSpecial);
+      return inTurns(this.#counted(ids, checked.get("return_token_strs") === true), backend);
+    };
+    return answered(context, this.#desk, { check: (body) => chatFitting(tokenizeBody, body), made });
+  }
+
+  /** Special tokens stay in the text, ids outside the vocabulary are nothing. */
+  detokenize(context: Context): Promise<Response> {
+    const ofIds = async (ids: Uint32Array<ArrayBuffer>) => {
+      const said = await inTurns(this.#said(ids), this.#options.backend);
+      // Megabytes that are old by now: only a whole collection would find them.
+      ids.buffer.transfer(0);
+      return said;
+    };
+    const made = (checked: CheckedFields) => ofIds(countable(checked.get("tokens") as Int[]));
+    return answered(context, this.#desk, { check: (body) => chatFitting(detokenizeBody, body), made, ofIds });
+  }
+
+  *#counted(ids: Uint32Array, spelled: boolean): Pieces<JsonParts> {
+    const json = new JsonParts();
+    json.add(`{"count":${ids.length},"max_model_len":${this.#limits.maxModelLen},"tokens":`);
+    yield* listed(json, ids, String);
+    json.add(',"token_strs":');
+    if (spelled) yield* listed(json, ids, (id) => JSON.stringify(this.#string(id)));
+    else json.add("null");
+    json.add("}");
+    return json.end();
+  }
+
+  *#said(ids: Uint32Array): Pieces<JsonParts> {
+    const json = new JsonParts();
+    json.add('{"prompt":"');
+    for (const text of decodedParts(this.#options.vocabulary, ids)) {
+      json.add(JSON.stringify(text).slice(1, -1));
+      yield;
+    }
+    json.add('"}');
+    return json.end();
+  }
+
+  /** Throws `Refused`. */
+  *#prompt(checked: CheckedFields, body: PythonDict): Pieces<Part> {
+    const prompt = checked.get("prompt");
+    const special = checked.get("add_special_tokens") as boolean | undefined;
+    if (prompt !== undefined) {
+      checkMultimodal(get(body, "mm_processor_kwargs"), get(body, "media_io_kwargs"));
+      return { parts: [prompt as string], allowSpecial: true, addSpecial: special ?? true };
+    }
+    const orNull = <V>(name: string) => (checked.get(name) ?? null) as V | null;
+    checkTemplate({
+      chat_template: orNull("chat_template"),
+      chat_template_kwargs: orNull("chat_template_kwargs"),
+      media_io_kwargs: orNull("media_io_kwargs"),
+      mm_processor_kwargs: orNull("mm_processor_kwargs"),
+    });
+    const shapes = checked.get("messages") as MessageShape[];
+    const messages = readMessages(shapes, get(body, "messages") as PythonValue[], this.#limits);
+    const tools = orNull<PythonDict[]>("tools");
+    yield;
+    const shown = tools && (yield* mapped(tools, toolDict));
+    yield;
+    const generation = checked.get("add_generation_prompt") !== false;
+    if (generation && checked.get("continue_final_message") === true) throw new Refused(incompatible);
+    const names = orNull<PythonDict>("chat_template_kwargs");
+    const { renderChat } = this.#options;
+    const open = checked.get("continue_final_message") === true;
+    const plainNames = names === null ? undefined : (toPlain(names) as Record<string, unknown>);
+    const given = [messages, generation, open, shown, plainNames] as const;
+    const parts = renderChat.pieces === undefined ? renderChat(...given) : yield* renderChat.pieces(...given);
+    return { parts, allowSpecial: false, addSpecial: special ?? false };
+  }
+
+  /** As the vocabulary file spells tokens; special ones stand as they are. */
+  #string(id: number): string {
+    const { vocabulary, blanks } = this.#options;
+    const bytes = vocabulary.bytesOf(id);
+    if (vocabulary.isSpecial(id)) return Buffer.from(bytes).toString();
+    if (!blanks) return Array.from(bytes, (byte) => BYTE_CHARACTERS[byte]).join("");
+    const piece = vocabulary.piece(id);
+    return piece?.replaceAll(" ", "▁") ?? `<0x${bytes[0]!.toString(16).toUpperCase().padStart(2, "0")}>`;
+  }
+}
+
+/** Ids that are written as JSON at a time. */
+const IDS_AT_A_TIME = 1024;
+
+/** Adds a list. */
+function* listed(json: JsonParts, ids: Uint32Array, one: (id: number) => string): Pieces<void> {
+  json.add("[");
+  for (let at = 0; at < ids.length; at += IDS_AT_A_TIME) {
+    json.add(`${at > 0 ? "," : ""}${Array.from(ids.subarray(at, at + IDS_AT_A_TIME), one).join()}`);
+    yield;
+  }
+  json.add("]");
+}
+
+const BYTE_CHARACTERS = byteCharacters();

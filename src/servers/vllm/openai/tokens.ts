@@ -1,0 +1,65 @@
+/** Which ids does a body of `/detokenize` hold? In the reading thread: five million of them are twenty megabytes. */
+
+import { atOnce, type Pieces } from "../../../base/pieces.ts";
+import { type CheckedFields, fitting } from "../../openai/front/checked.ts";
+import { checkModel } from "../../openai/front/models.ts";
+import type { ThreadAnswer } from "../../openai/front/reading/messages.ts";
+import { badRequest, Refused, validationRefusal } from "../../openai/request/errors.ts";
+import type { ErrorAnswer, Limits } from "../../openai/request/request.ts";
+import type { BodyText } from "../../pydantic/body-text.ts";
+import { isJson, readJson } from "../../pydantic/read-body.ts";
+import { optional, record, required } from "../../pydantic/structures.ts";
+import { FAIL, int, list, nullable, State, type Type, text } from "../../pydantic/types.ts";
+import { get, type Int, isDict, type PythonValue, truthy } from "../../pydantic/value.ts";
+
+export const detokenizeBody: Type<CheckedFields> = record("DetokenizeRequest", {
+  model: optional(nullable(text)),
+  tokens: required(list(int({ ge: 0, le: 2n ** 63n - 1n }))),
+});
+
+export function readTokens(body: BodyText, contentType: string | null, limits: Limits): ThreadAnswer {
+  try {
+    const checked = (isJson(contentType) ? plainly(body) : null) ?? exactly(body, contentType);
+    if ("error" in checked) return checked;
+    checkModel((checked.get("model") ?? null) as string | null, limits);
+    return { tokens: countable(checked.get("tokens") as Int[]) };
+  } catch (refusal) {
+    if (refusal instanceof Refused) return { error: refusal.answer };
+    throw refusal;
+  }
+}
+
+/** null: not plainly right. */
+function plainly({ plain }: BodyText): CheckedFields | null {
+  try {
+    const value = JSON.parse(plain ?? "") as PythonValue;
+    if (!isDict(value) || get(value, "continue_final_message") !== undefined) return null;
+    const checked = detokenizeBody.check(value, new State(false));
+    return checked === FAIL ? null : checked;
+  } catch {
+    return null;
+  }
+}
+
+function exactly(body: BodyText, contentType: string | null): CheckedFields | { readonly error: ErrorAnswer } {
+  const read = atOnce(readJson(body, contentType));
+  return "error" in read ? read : atOnce(chatFitting(detokenizeBody, read.value));
+}
+
+/** Throws `Refused`. */
+export function* chatFitting(type: Type<CheckedFields>, body: PythonValue): Pieces<CheckedFields> {
+  if (isDict(body) && truthy(get(body, "continue_final_message")) && truthy(get(body, "add_generation_prompt")))
+    throw validationRefusal("Cannot set both `continue_final_message` and `add_generation_prompt` to True.");
+  return yield* fitting(type, body);
+}
+
+/** Throws `Refused`: the tokenizer counts with 32 bits. */
+export function countable(ids: readonly Int[]): Uint32Array<ArrayBuffer> {
+  const counted = new Uint32Array(ids.length);
+  for (let i = 0; i < ids.length; i++) {
+    const id = ids[i]!;
+    if (id >= 2 ** 32) throw new Refused(badRequest("number too large to fit in target type"));
+    counted[i] = Number(id);
+  }
+  return counted;
+}

@@ -1,0 +1,221 @@
+/**
+ * How does a request of `/v1/responses` become a chat? vLLM 0.33, `entrypoints/openai/responses/utils.py`
+ * (construct_input_messages) and `protocol.py` (to_sampling_params). The values were checked; items stand as they came.
+ */
+
+import { ITEMS_OF_A_PIECE, mapped, type Pieces } from "../../../base/pieces.ts";
+import { validationRefusal } from "../../openai/request/errors.ts";
+import { pythonDumps } from "../../pydantic/dumps.ts";
+import type { Values } from "../../pydantic/validate.ts";
+import {
+  get,
+  isDict,
+  isList,
+  type PlainDict,
+  type PythonDict,
+  type PythonValue,
+  truthy,
+} from "../../pydantic/value.ts";
+import type { responsesFields } from "./fields.ts";
+
+export type ResponsesValues = Values<typeof responsesFields>;
+
+/** What an earlier response was made from and what it said. */
+export interface Before {
+  readonly messages: readonly PlainDict[];
+  /** Texts of its messages. */
+  readonly texts: readonly string[];
+}
+
+const OPEN = ["in_progress", "incomplete"];
+
+/** The conversation, in pieces: it may have thousands of items. Instructions of earlier responses do not carry over. */
+export function* inputMessages(values: ResponsesValues, body: PythonDict, before: Before | null): Pieces<PlainDict[]> {
+  const { instructions } = values;
+  const messages: PlainDict[] = [
+    ...(instructions ? [{ role: "system", content: instructions }] : []),
+    ...(before?.messages ?? []).filter(({ role }) => role !== "system"),
+    ...(before?.texts ?? []).map((content) => ({ role: "assistant", content })),
+  ];
+  const input = get(body, "input") as PythonValue;
+  if (typeof input === "string") return [...messages, { role: "user", content: input }];
+  // Items join among themselves alone.
+  const items: PlainDict[] = [];
+  let seen = 0;
+  for (const item of input as readonly PythonDict[]) {
+    addItem(items, item);
+    if (++seen % ITEMS_OF_A_PIECE === 0) yield;
+  }
+  return [...messages, ...items];
+}
+
+/** In pieces: there may be thousands of tools. */
+export function* responseToChat(values: ResponsesValues, body: PythonDict, messages: PlainDict[]): Pieces<PlainDict> {
+  const tools = yield* toolsOf(values);
+  const goesOn = continues(get(body, "input") as PythonValue);
+  const effort = values.reasoning === null ? null : (get(values.reasoning, "effort") ?? null);
+  const wantsLogprobs = values.include?.includes("message.output_text.logprobs") === true;
+  const given = (name: string) => get(body, name) ?? null;
+  return {
+    model: values.model,
+    messages,
+    ...(values.max_output_tokens === null ? {} : { max_tokens: values.max_output_tokens }),
+    temperature: values.temperature,
+    top_p: values.top_p,
+    top_k: values.top_k,
+    min_p: values.min_p,
+    presence_penalty: values.presence_penalty,
+    frequency_penalty: values.frequency_penalty,
+    repetition_penalty: values.repetition_penalty,
+    logit_bias: given("logit_bias"),
+    seed: values.seed,
+    stop: given("stop"),
+    stop_token_ids: given("stop_token_ids"),
+    ignore_eos: values.ignore_eos,
+    skip_special_tokens: values.skip_special_tokens,
+    spaces_between_special_tokens: values.spaces_between_special_tokens,
+    include_stop_str_in_output: values.include_stop_str_in_output,
+    include_reasoning: values.include_reasoning,
+    ...(wantsLogprobs ? { logprobs: true, top_logprobs: values.top_logprobs } : {}),
+    priority: values.priority,
+    ...(given("cache_salt") === null ? {} : { cache_salt: given("cache_salt") }),
+    chat_template_kwargs: values.chat_template_kwargs,
+    media_io_kwargs: given("media_io_kwargs"),
+    mm_processor_kwargs: given("mm_processor_kwargs"),
+    ...(effort === null ? {} : { reasoning_effort: effort }),
+    add_special_tokens: true,
+    ...(goesOn ? { continue_final_message: true, add_generation_prompt: false } : {}),
+    ...(values.truncation === "auto" ? { truncate_prompt_tokens: -1 } : {}),
+    ...constraintOf(values),
+    ...tools,
+    kv_transfer_params: values.kv_transfer_params,
+    ec_transfer_params: values.ec_transfer_params,
+    vllm_xargs: given("vllm_xargs"),
+    watermarking: values.watermarking,
+    ...(values.stream ? { stream: true } : {}),
+    ...(get(body, "understudy") === undefined ? {} : { understudy: get(body, "understudy") as PythonValue }),
+  };
+}
+
+/** The last message is to be gone on with: it says that it is not complete. */
+function continues(input: PythonValue): boolean {
+  const last = isList(input) ? input.at(-1) : undefined;
+  if (!isDict(last)) return false;
+  const type = get(last, "type") ?? "message";
+  return ["message", "reasoning"].includes(type as string) && OPEN.includes(get(last, "status") as string);
+}
+
+function constraintOf({ text, structured_outputs: structured }: ResponsesValues): PlainDict {
+  const format = text === null ? null : ((get(text, "format") ?? null) as PythonDict | null);
+  if (format === null) return structured === null ? {} : { structured_outputs: structured };
+  if (structured !== null)
+    throw validationRefusal("Cannot specify both structured_outputs and text.format", "structured_outputs");
+  const type = get(format, "type");
+  if (type === "json_object") return { response_format: { type } };
+  if (type !== "json_schema") return {};
+  const schema = { name: get(format, "name") as string, schema: get(format, "schema") as PythonDict };
+  return { response_format: { type: "json_schema", json_schema: schema } };
+}
+
+/** Only functions stand in the prompt: no tool of another kind runs here. */
+function* toolsOf({ tools, tool_choice: choice, parallel_tool_calls: parallel }: ResponsesValues): Pieces<PlainDict> {
+  const functions = tools.flatMap(functionOf);
+  if (functions.length === 0) return {};
+  const shown = yield* mapped(functions, (tool): PlainDict => {
+    const optional = ["strict", "defer_loading"].filter((name) => (get(tool, name) ?? null) !== null);
+    return {
+      type: "function",
+      function: {
+        name: get(tool, "name") as string,
+        description: get(tool, "description") ?? null,
+        parameters: get(tool, "parameters") ?? null,
+        ...Object.fromEntries(optional.map((name) => [name, get(tool, name) as PythonValue])),
+      },
+    };
+  });
+  return { tools: shown, tool_choice: chosen(choice), ...(parallel === null ? {} : { parallel_tool_calls: parallel }) };
+}
+
+/** A choice among some of them is none of vLLM's: any may be called, or none needs to. */
+function chosen(choice: string | PythonDict): PythonValue {
+  if (typeof choice === "string") return choice;
+  return get(choice, "type") === "allowed_tools"
+    ? "auto"
+    : { type: "function", function: { name: get(choice, "name") as string } };
+}
+
+/** A function, or what a tool of free text is to the model: a function of one text. */
+function functionOf(tool: PythonDict): readonly PythonDict[] {
+  const type = get(tool, "type");
+  if (type === "function") return [tool];
+  if (type !== "custom") return [];
+  const parameters = {
+    type: "object",
+    properties: { input: { type: "string", description: "The freeform text payload for this tool." } },
+    required: ["input"],
+    additionalProperties: false,
+  };
+  return [{ name: get(tool, "name")!, description: get(tool, "description") ?? null, parameters }];
+}
+
+/** One item more: a message, or a part of the one before it. */
+function addItem(messages: PlainDict[], item: PythonDict): void {
+  const last = messages.at(-1);
+  const before = last?.role === "assistant" ? last : null;
+  const type = get(item, "type") as string | undefined;
+  const role = get(item, "role");
+  /** Into the message before where it has none yet. */
+  const join = (name: "content" | "reasoning", value: PythonValue) => {
+    if (before !== null && (before[name] ?? null) === null) before[name] = value;
+    else messages.push({ role: "assistant", [name]: value });
+  };
+  if (type === "function_call" || type === "custom_tool_call") {
+    const call = callOf(item, type === "custom_tool_call");
+    if (before === null) messages.push({ role: "assistant", tool_calls: [call] });
+    else if (before.tool_calls === undefined) before.tool_calls = [call];
+    else (before.tool_calls as PythonValue[]).push(call);
+  } else if (type === "reasoning") join("reasoning", thoughtOf(item));
+  else if (type === "function_call_output" || type === "custom_tool_call_output")
+    messages.push({ role: "tool", content: plainContent(get(item, "output")!), tool_call_id: get(item, "call_id")! });
+  else if (role === "assistant") join("content", firstText(get(item, "content") as PythonValue));
+  else if (role !== undefined)
+    messages.push({ role: role as string, content: plainContent(get(item, "content") as PythonValue) });
+  else throw validationRefusal(`Unsupported input item type: ${type}`, "input");
+}
+
+function callOf(item: PythonDict, custom: boolean): PlainDict {
+  const given = custom ? pythonDumps({ input: get(item, "input") ?? "" }) : (get(item, "arguments") as string);
+  const called = { name: get(item, "name") as string, arguments: given };
+  return { id: get(item, "call_id") as string, type: "function", function: called };
+}
+
+function thoughtOf(item: PythonDict): string {
+  if (truthy(get(item, "encrypted_content"))) throw validationRefusal("Encrypted content is not supported.", "input");
+  const [first] = [...texts(get(item, "content")), ...texts(get(item, "summary"))];
+  return first ?? "";
+}
+
+function firstText(content: PythonValue): PythonValue {
+  return typeof content === "string" ? content : (texts(content)[0] ?? null);
+}
+
+function texts(parts: PythonValue | undefined): string[] {
+  if (!isList(parts)) return [];
+  return parts.flatMap((part) => {
+    const text = isDict(part) ? get(part, "text") : undefined;
+    return typeof text === "string" ? [text] : [];
+  });
+}
+
+/** Parts as chat calls them. */
+function plainContent(content: PythonValue): PythonValue {
+  if (!isList(content)) return content;
+  return content.map((part): PythonValue => {
+    if (!isDict(part)) return part;
+    const type = get(part, "type");
+    if (type === "input_text" || type === "output_text") return { type: "text", text: get(part, "text") ?? "" };
+    if (type !== "input_image") return part;
+    const url = get(part, "image_url") ?? null;
+    return { type: "image_url", image_url: { url: url === null ? "" : url } };
+  });
+}

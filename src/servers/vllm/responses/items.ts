@@ -1,0 +1,86 @@
+/** What stands in a response? Its items and its body, every field in vLLM 0.33's order (`responses/protocol.py`, ResponsesResponse; openai 3.52). */
+
+import type { AnswerContext, Ending } from "../../openai/pipeline/context.ts";
+import type { ChatRequest } from "../../openai/request/request.ts";
+import { reprFloat } from "../../pydantic/repr.ts";
+import { orNull, quotedJson, type RepeatedFields } from "./repeated.ts";
+import type { Status } from "./store.ts";
+
+export type ItemStatus = "in_progress" | "completed" | "incomplete";
+
+/** An item of the output; `text` where it is a message, for what goes on from here. */
+export interface Item {
+  readonly json: string;
+  readonly text: string | null;
+}
+
+/** `logprobs`: JSON of the list, "null" for none. */
+export const textPart = (text: string, logprobs: string) =>
+  `{"annotations":[],"text":${quotedJson(text)},"type":"output_text","logprobs":${logprobs}}`;
+
+export function messageItem(id: string, text: string, status: ItemStatus, logprobs: string): Item {
+  const content = text === "" ? "" : textPart(text, logprobs);
+  const json = `{"id":"${id}","content":[${content}],"role":"assistant","status":"${status}","type":"message","phase":null}`;
+  return { json, text: text === "" ? null : text };
+}
+
+/** `text` null: nothing yet; `status` null: not said. */
+export function reasoningItem(id: string, text: string | null, status: ItemStatus | null): Item {
+  const content = text === null ? "null" : `[{"text":${quotedJson(text)},"type":"reasoning_text"}]`;
+  const json = `{"id":"${id}","summary":[],"type":"reasoning","content":${content},"encrypted_content":null,"status":${orNull(status)}}`;
+  return { json, text: null };
+}
+
+export function callItem(id: string, callId: string, name: string, given: string, status: ItemStatus): Item {
+  const json = `{"arguments":${quotedJson(given)},"call_id":${quotedJson(callId)},"name":${quotedJson(name)},"type":"function_call","id":"${id}","async":null,"caller":null,"namespace":null,"status":"${status}"}`;
+  return { json, text: null };
+}
+
+/** What every body of a response says again. */
+export interface BodyFacts {
+  readonly repeated: RepeatedFields;
+  readonly request: ChatRequest;
+  readonly context: Pick<AnswerContext, "id" | "created" | "model" | "maxTokens">;
+}
+
+/** `ending` null: it has not ended. */
+export function responseBody(
+  { repeated, request, context }: BodyFacts,
+  status: Status,
+  output: readonly Item[],
+  ending: Ending | null,
+): string {
+  const incomplete = status === "incomplete" ? '{"reason":"max_output_tokens"}' : "null";
+  const { sampling } = request;
+  const { json } = repeated;
+  const wantsLogprobs = request.logprobs ? String(request.topLogprobs) : "null";
+  const times = ending?.times ? `,"metrics":${ending.times}` : "";
+  return (
+    `{"id":${quotedJson(context.id)},"created_at":${context.created},"incomplete_details":${incomplete}` +
+    `,"instructions":${json.instructions},"metadata":${json.metadata}` +
+    `,"model":${quotedJson(context.model)},"object":"response","output":[${output.map((item) => item.json)}]` +
+    `,"parallel_tool_calls":${json.parallel_tool_calls},"temperature":${reprFloat(request.temperature)}` +
+    `,"tool_choice":${json.tool_choice},"tools":${json.tools},"top_p":${reprFloat(sampling.topP)}` +
+    `,"background":${repeated.background},"max_output_tokens":${context.maxTokens}` +
+    `,"max_tool_calls":${json.max_tool_calls},"previous_response_id":${json.previous_response_id},"prompt":null` +
+    `,"prompt_cache_options":${json.prompt_cache_options},"prompt_cache_key":${json.prompt_cache_key}` +
+    `,"prompt_cache_retention":${json.prompt_cache_retention}` +
+    `,"reasoning":${json.reasoning},"safety_identifier":${json.safety_identifier}` +
+    `,"service_tier":${json.service_tier},"status":"${status}","text":${json.text}` +
+    `,"top_logprobs":${wantsLogprobs},"truncation":${json.truncation},"usage":${usage(ending)}` +
+    `,"user":${json.user}${times},"presence_penalty":${reprFloat(sampling.presencePenalty)}` +
+    `,"frequency_penalty":${reprFloat(sampling.frequencyPenalty)},"kv_transfer_params":null,"ec_transfer_params":null` +
+    ',"input_messages":null,"output_messages":null}'
+  );
+}
+
+function usage(ending: Ending | null): string {
+  if (ending === null) return "null";
+  const { promptTokens, completionTokens, reasoningTokens, cachedTokens, createdTokens } = ending;
+  return (
+    `{"input_tokens":${promptTokens},"input_tokens_details":{"cached_tokens":${cachedTokens},"cache_write_tokens":${createdTokens}` +
+    `,"input_tokens_per_turn":[],"cached_tokens_per_turn":[]},"output_tokens":${completionTokens}` +
+    `,"output_tokens_details":{"reasoning_tokens":${reasoningTokens ?? 0},"tool_output_tokens":0` +
+    `,"output_tokens_per_turn":[],"tool_output_tokens_per_turn":[]},"total_tokens":${promptTokens + completionTokens}}`
+  );
+}

@@ -1,0 +1,126 @@
+/** What of a request does every body of its response repeat? Its fields as JSON, made once: a stream says them three times. */
+
+import { mapped, type Pieces } from "../../../base/pieces.ts";
+import { escapeJson } from "../../../text/tokens/vocabulary.ts";
+import { reprFloat } from "../../pydantic/repr.ts";
+import { get, isDict, type PythonDict, type PythonValue, toPlain, toPlainPieces } from "../../pydantic/value.ts";
+import type { ResponsesValues } from "./convert.ts";
+
+/** Plain data: large bodies are read in a thread of their own, which sends it. */
+export interface RepeatedFields {
+  readonly requestId: string | null;
+  /** The response may be kept. */
+  readonly stores: boolean;
+  readonly background: boolean;
+  /** By the names of the fields. */
+  readonly json: Readonly<Record<Field, string>>;
+}
+
+type Field =
+  | "instructions"
+  | "metadata"
+  | "max_output_tokens"
+  | "temperature"
+  | "top_logprobs"
+  | "top_p"
+  | "parallel_tool_calls"
+  | "tool_choice"
+  | "tools"
+  | "max_tool_calls"
+  | "previous_response_id"
+  | "prompt_cache_options"
+  | "prompt_cache_key"
+  | "prompt_cache_retention"
+  | "reasoning"
+  | "safety_identifier"
+  | "service_tier"
+  | "text"
+  | "truncation"
+  | "user";
+
+export const quotedJson = (text: string) => `"${escapeJson(text)}"`;
+export const orNull = (text: string | null | undefined) =>
+  text === null || text === undefined ? "null" : quotedJson(text);
+
+/** In pieces: there may be thousands of tools. */
+export function* repeatedOf(values: ResponsesValues): Pieces<RepeatedFields> {
+  const tools = yield* mapped(values.tools, toolJson);
+  const metadata = yield* toPlainPieces(values.metadata as PythonValue);
+  yield;
+  return {
+    requestId: values.request_id,
+    stores: values.store === true,
+    background: values.background === true,
+    json: {
+      instructions: orNull(values.instructions),
+      metadata: JSON.stringify(metadata),
+      max_output_tokens: String(values.max_output_tokens),
+      temperature: floatJson(values.temperature),
+      top_logprobs: String(values.top_logprobs),
+      top_p: floatJson(values.top_p),
+      parallel_tool_calls: String(values.parallel_tool_calls ?? true),
+      tool_choice: choiceJson(values),
+      tools: `[${tools}]`,
+      max_tool_calls: String(values.max_tool_calls),
+      previous_response_id: orNull(values.previous_response_id),
+      prompt_cache_options: cacheOptions(values.prompt_cache_options),
+      prompt_cache_key: orNull(values.prompt_cache_key),
+      prompt_cache_retention: orNull(values.prompt_cache_retention?.replace("-", "_")),
+      reasoning: reasoningJson(values.reasoning),
+      safety_identifier: orNull(values.safety_identifier),
+      service_tier: quotedJson(values.service_tier),
+      text: textJson(values.text),
+      truncation: quotedJson(values.truncation ?? "disabled"),
+      user: orNull(values.user),
+    },
+  };
+}
+
+const floatJson = (value: number | null) => (value === null ? "null" : reprFloat(value));
+const plainJson = (value: PythonValue) => JSON.stringify(toPlain(value));
+
+/** Members of a model in their order, absent ones null. */
+function modelJson(dict: PythonDict, names: readonly string[]): string {
+  return `{${names.map((name) => `"${name}":${plainJson(get(dict, name) ?? null)}`)}}`;
+}
+
+function choiceJson({ tool_choice: choice }: ResponsesValues): string {
+  if (!isDict(choice)) return quotedJson(choice);
+  return modelJson(choice, get(choice, "type") === "allowed_tools" ? ["mode", "tools", "type"] : ["name", "type"]);
+}
+
+/** Members of the kinds of tools that are known; others are repeated as they came. */
+const TOOLS: Readonly<Record<string, readonly string[]>> = {
+  function: "name parameters strict type allowed_callers async defer_loading description output_schema".split(" "),
+  custom: "name type allowed_callers async defer_loading description format".split(" "),
+  web_search_preview: "type search_content_types search_context_size user_location".split(" "),
+};
+
+function toolJson(tool: PythonDict): string {
+  const members = TOOLS[get(tool, "type") as string];
+  return members === undefined ? plainJson(tool) : modelJson(tool, members);
+}
+
+function reasoningJson(reasoning: PythonDict | null): string {
+  if (reasoning === null) return "null";
+  return modelJson(reasoning, ["context", "effort", "generate_summary", "mode", "summary"]);
+}
+
+function cacheOptions(options: PythonDict | null): string {
+  if (options === null) return "null";
+  const of = (name: string, absent: PythonValue) => plainJson(get(options, name) ?? absent);
+  return `{"mode":${of("mode", "implicit")},"ttl":${of("ttl", "30m")},"comparison_response_id":${of("comparison_response_id", null)}}`;
+}
+
+const FORMATS: Readonly<Record<string, readonly string[]>> = {
+  text: ["type"],
+  json_object: ["type"],
+  json_schema: ["name", "schema", "type", "description", "strict"],
+};
+
+function textJson(config: PythonDict | null): string {
+  if (config === null) return "null";
+  const format = (get(config, "format") ?? null) as PythonDict | null;
+  const shown = format === null ? "null" : modelJson(format, FORMATS[get(format, "type") as string]!);
+  return `{"format":${shown},"verbosity":${plainJson(get(config, "verbosity") ?? null)}}`;
+}
