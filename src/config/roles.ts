@@ -12,7 +12,7 @@ type MetricsRole = "vllm" | "triton" | "understudy";
 export const ROLES = {
   vllm: { about: "vLLM's OpenAI-compatible server", metrics: "vllm" },
   triton: { about: "Triton Inference Server, with options of its own: --role triton --help", metrics: "triton" },
-  // What it shows of itself are pages of the role's own: src/trtllm/.
+  // What it shows of itself are pages of the role's own: src/servers/trtllm/.
   "trtllm-serve": { about: "TensorRT-LLM's trtllm-serve", metrics: "understudy" },
 } as const satisfies Readonly<Record<string, RoleFacts>>;
 

@@ -8,9 +8,9 @@ import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import type { Iteration } from "../../src/engine/iterations.ts";
 import { Iterations } from "../../src/engine/iterations.ts";
 import { createRenewableApp, type RenewableApp } from "../../src/roles/create-app.ts";
-import { ServeCounts } from "../../src/trtllm/counts.ts";
-import { prometheusPage, trtllmFamilies } from "../../src/trtllm/families.ts";
-import { timestamp } from "../../src/trtllm/reports.ts";
+import { ServeCounts } from "../../src/servers/trtllm/counts.ts";
+import { prometheusPage, trtllmFamilies } from "../../src/servers/trtllm/families.ts";
+import { timestamp } from "../../src/servers/trtllm/reports.ts";
 
 setDefaultTimeout(30_000);
 

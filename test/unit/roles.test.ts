@@ -33,7 +33,7 @@ test("what every server loads has no code of a role, nor of a dialect of its API
   const vllm = [...loadedWith("src/servers/vllm/server.ts")];
   expect(vllm).toContain("src/servers/vllm/openai/routes.ts");
   expect(vllm.filter((path) => /^src\/servers\/(trtllm|triton)\/|iterations/.test(placeOf(path)))).toEqual([]);
-  const trtllm = [...loadedWith("src/roles/trtllm-serve.ts")];
-  expect(trtllm).toContain("src/trtllm/app.ts");
+  const trtllm = [...loadedWith("src/servers/trtllm/server.ts")];
+  expect(trtllm).toContain("src/servers/trtllm/app.ts");
   expect(trtllm.filter((path) => /^src\/servers\/(triton|vllm\/messages)\//.test(placeOf(path)))).toEqual([]);
 });

@@ -1,10 +1,10 @@
 /** What do the routes answer that are not OpenAI's? Health, drains, and what asks a server of its own kind. */
 
-import type { Backlog, Iterations } from "../engine/iterations.ts";
-import type { OpenAiOptions } from "../servers/openai/front/front.ts";
-import type { Context, Http } from "../servers/openai/front/http.ts";
-import type { DialectHost } from "../servers/openai/pipeline/dialect.ts";
-import type { Handler } from "../wire/http/routes.ts";
+import type { Backlog, Iterations } from "../../engine/iterations.ts";
+import type { Handler } from "../../wire/http/routes.ts";
+import type { OpenAiOptions } from "../openai/front/front.ts";
+import type { Context, Http } from "../openai/front/http.ts";
+import type { DialectHost } from "../openai/pipeline/dialect.ts";
 import { flatError, schemaErrors } from "./errors.ts";
 import type { PageFacts } from "./families.ts";
 import { eventJson, iterationJson, perfJson } from "./reports.ts";

@@ -1,5 +1,5 @@
 /** When does the engine hear that a client has left? The server looks once a second, from the request's arrival on. */
-import type { Backend } from "../kernel/backend.ts";
+import type { Backend } from "../../kernel/backend.ts";
 
 const LOOK_US = 1_000_000;
 

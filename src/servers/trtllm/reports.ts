@@ -2,8 +2,8 @@
  * What do the drains print? Iterations for `/metrics`, requests for `/perf_metrics`, changes of the KV cache for
  * `/kv_cache_events`; names, order and units of TensorRT-LLM's own JSON (1.3 line, PyTorch backend).
  */
-import type { ServeConfig } from "../config/types.ts";
-import type { EndedRequest, Iteration, KvEvent } from "../engine/iterations.ts";
+import type { ServeConfig } from "../../config/types.ts";
+import type { EndedRequest, Iteration, KvEvent } from "../../engine/iterations.ts";
 
 /** What a record says of the server besides the iteration. */
 export interface ServerFacts {

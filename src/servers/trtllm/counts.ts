@@ -2,9 +2,9 @@
  * What has the server counted for its families? Requests as they end; iterations when a request has ended, of those since
  * then the newest (`metrics/collector.py`, 1.3 line: the loop behind the page is woken by finished requests).
  */
-import { BucketCounts } from "../engine/interface/bucket-counts.ts";
-import { Finish } from "../engine/interface/types.ts";
-import type { EndedRequest, Iteration, Iterations } from "../engine/iterations.ts";
+import { BucketCounts } from "../../engine/interface/bucket-counts.ts";
+import { Finish } from "../../engine/interface/types.ts";
+import type { EndedRequest, Iteration, Iterations } from "../../engine/iterations.ts";
 
 const LONG = [0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680];
 const FIRST = [

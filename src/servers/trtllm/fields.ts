@@ -2,8 +2,8 @@
  * Which fields does a request have, and what do they mean here? Names of `openai_protocol.py` (1.3 line), where unknown ones
  * are forbidden; most mean what they mean for vLLM, whose tables check them. `toVllm` makes such a body of one.
  */
-import { Refused } from "../servers/openai/request/errors.ts";
-import type { ErrorAnswer } from "../servers/openai/request/request.ts";
+import { Refused } from "../openai/request/errors.ts";
+import type { ErrorAnswer } from "../openai/request/request.ts";
 import {
   get,
   isDict,
@@ -15,7 +15,7 @@ import {
   remove,
   set,
   truthy,
-} from "../servers/pydantic/value.ts";
+} from "../pydantic/value.ts";
 import { bodyError, flatError, type SchemaError, schemaErrors } from "./errors.ts";
 import { useSampling } from "./sampling.ts";
 

@@ -3,11 +3,11 @@
  * does not fit the schema (`openai_server.py`, 1.3 line).
  */
 
-import type { ErrorAnswer } from "../servers/openai/request/request.ts";
-import { repr } from "../servers/pydantic/repr.ts";
-import type { LineError } from "../servers/pydantic/types.ts";
-import { inputSummary } from "../servers/pydantic/validate.ts";
-import { get, isDict, isList, keysOf, type PythonDict, type PythonValue } from "../servers/pydantic/value.ts";
+import type { ErrorAnswer } from "../openai/request/request.ts";
+import { repr } from "../pydantic/repr.ts";
+import type { LineError } from "../pydantic/types.ts";
+import { inputSummary } from "../pydantic/validate.ts";
+import { get, isDict, isList, keysOf, type PythonDict, type PythonValue } from "../pydantic/value.ts";
 
 export function flatError(message: string, type = "BadRequestError", code = 400): ErrorAnswer {
   return { status: code, body: JSON.stringify({ object: "error", message, type, param: null, code }) };

@@ -4,14 +4,14 @@
  * output, are vLLM's.
  */
 
-import type { Ending } from "../servers/openai/pipeline/context.ts";
-import { Refused } from "../servers/openai/request/errors.ts";
-import type { ErrorAnswer, Limits } from "../servers/openai/request/request.ts";
-import { get, keysOf, numberOf, type PythonDict, remove, set, truthy } from "../servers/pydantic/value.ts";
-import type { ResponsesHabits } from "../servers/vllm/responses/habits.ts";
-import type { BodyFacts, Item } from "../servers/vllm/responses/items.ts";
-import { quotedJson } from "../servers/vllm/responses/repeated.ts";
-import type { Status } from "../servers/vllm/responses/store.ts";
+import type { Ending } from "../openai/pipeline/context.ts";
+import { Refused } from "../openai/request/errors.ts";
+import type { ErrorAnswer, Limits } from "../openai/request/request.ts";
+import { get, keysOf, numberOf, type PythonDict, remove, set, truthy } from "../pydantic/value.ts";
+import type { ResponsesHabits } from "../vllm/responses/habits.ts";
+import type { BodyFacts, Item } from "../vllm/responses/items.ts";
+import { quotedJson } from "../vllm/responses/repeated.ts";
+import type { Status } from "../vllm/responses/store.ts";
 import { asTrtllm, bodyError, flatError, uncaught, wrongFields } from "./errors.ts";
 import { checkNames } from "./fields.ts";
 import { useSampling } from "./sampling.ts";

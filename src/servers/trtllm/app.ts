@@ -4,23 +4,23 @@
  */
 
 import { Elysia } from "elysia";
-import { logUnexpected } from "../base/unexpected.ts";
-import type { Iterations } from "../engine/iterations.ts";
-import { LoraAdapters } from "../servers/openai/front/adapters.ts";
-import type { OpenAiOptions } from "../servers/openai/front/front.ts";
-import { type Context, Http } from "../servers/openai/front/http.ts";
-import { JsonParts } from "../servers/openai/front/send-parts.ts";
-import type { DialectHost } from "../servers/openai/pipeline/dialect.ts";
-import type { BodyReader } from "../servers/openai/pipeline/form.ts";
-import { Generator } from "../servers/openai/pipeline/generate.ts";
-import { dialectHost } from "../servers/openai/pipeline/host.ts";
-import { internalError } from "../servers/openai/request/errors.ts";
-import { withImages } from "../servers/openai/request/images.ts";
-import { chatValuePieces } from "../servers/vllm/openai/read.ts";
-import { limitsOf, serverOf, toolsOf } from "../servers/vllm/openai/serving.ts";
-import { responses } from "../servers/vllm/responses/dialect.ts";
-import { type Handler, routes } from "../wire/http/routes.ts";
-import { HOT } from "../wire/http/sink.ts";
+import { logUnexpected } from "../../base/unexpected.ts";
+import type { Iterations } from "../../engine/iterations.ts";
+import { type Handler, routes } from "../../wire/http/routes.ts";
+import { HOT } from "../../wire/http/sink.ts";
+import { LoraAdapters } from "../openai/front/adapters.ts";
+import type { OpenAiOptions } from "../openai/front/front.ts";
+import { type Context, Http } from "../openai/front/http.ts";
+import { JsonParts } from "../openai/front/send-parts.ts";
+import type { DialectHost } from "../openai/pipeline/dialect.ts";
+import type { BodyReader } from "../openai/pipeline/form.ts";
+import { Generator } from "../openai/pipeline/generate.ts";
+import { dialectHost } from "../openai/pipeline/host.ts";
+import { internalError } from "../openai/request/errors.ts";
+import { withImages } from "../openai/request/images.ts";
+import { chatValuePieces } from "../vllm/openai/read.ts";
+import { limitsOf, serverOf, toolsOf } from "../vllm/openai/serving.ts";
+import { responses } from "../vllm/responses/dialect.ts";
 import { ServeCounts } from "./counts.ts";
 import { asTrtllm, flatError } from "./errors.ts";
 import { type PageFacts, prometheusPage } from "./families.ts";
@@ -126,14 +126,14 @@ export function trtllmApp({ options: given, iterations, facts }: TrtllmParts) {
 /** What the routes look like to a machine: their paths and methods. */
 function docsOf(http: Http): Record<string, Handler> {
   const document = async () => {
-    const { openApi, printed } = await import("../servers/openai/docs/document.ts");
+    const { openApi, printed } = await import("../openai/docs/document.ts");
     const operations = Object.keys(METHODS).map((path) => [path, { summary: path, responses: OK }]);
     const about = `Stands in for trtllm-serve ${TRTLLM_VERSION}: its API, without a model.`;
     const made = openApi(METHODS, Object.fromEntries(operations), about);
     return { made, text: printed(made) };
   };
   const page = async (context: Context) => {
-    const [{ docsPage }, { made }] = await Promise.all([import("../servers/openai/docs/page.ts"), document()]);
+    const [{ docsPage }, { made }] = await Promise.all([import("../openai/docs/page.ts"), document()]);
     return http.html(context, JsonParts.of(docsPage(made)));
   };
   return {

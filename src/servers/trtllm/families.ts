@@ -4,9 +4,9 @@
  * touch, and why: docs/trtllm-serve.md.
  */
 
-import type { HistogramView } from "../engine/interface/types.ts";
-import type { Iteration } from "../engine/iterations.ts";
-import { type Labels, printFamily, python, type Sample } from "../metrics/rows/text.ts";
+import type { HistogramView } from "../../engine/interface/types.ts";
+import type { Iteration } from "../../engine/iterations.ts";
+import { type Labels, printFamily, python, type Sample } from "../../metrics/rows/text.ts";
 import type { ServeCounts } from "./counts.ts";
 import { hitRate, type ServerFacts } from "./reports.ts";
 

@@ -1,19 +1,14 @@
 /** Which bodies are chat, which completions, and what form has the answer? */
 
-import type { BodyReader, Form } from "../servers/openai/pipeline/form.ts";
-import type { ChatRequest, CompletionRequest, Int, Limits } from "../servers/openai/request/request.ts";
-import { asText } from "../servers/pydantic/body-text.ts";
-import { type Body, type BodyKind, namesJson, type ReadBody, readerOf } from "../servers/pydantic/read-body.ts";
-import { validator } from "../servers/pydantic/validate.ts";
-import { get } from "../servers/pydantic/value.ts";
-import { type ChatValues, type CompletionValues, chatFields, completionFields } from "../servers/vllm/openai/fields.ts";
-import {
-  applyCompletionRules,
-  checkChatLogprobs,
-  checkMessages,
-  normalizeMessages,
-} from "../servers/vllm/openai/rules.ts";
-import { toChat, toChatPieces, toCompletion } from "../servers/vllm/openai/translate.ts";
+import type { BodyReader, Form } from "../openai/pipeline/form.ts";
+import type { ChatRequest, CompletionRequest, Int, Limits } from "../openai/request/request.ts";
+import { asText } from "../pydantic/body-text.ts";
+import { type Body, type BodyKind, namesJson, type ReadBody, readerOf } from "../pydantic/read-body.ts";
+import { validator } from "../pydantic/validate.ts";
+import { get } from "../pydantic/value.ts";
+import { type ChatValues, type CompletionValues, chatFields, completionFields } from "../vllm/openai/fields.ts";
+import { applyCompletionRules, checkChatLogprobs, checkMessages, normalizeMessages } from "../vllm/openai/rules.ts";
+import { toChat, toChatPieces, toCompletion } from "../vllm/openai/translate.ts";
 import { asTrtllm, uncaught, wrongFields } from "./errors.ts";
 import { CHAT_NAMES, COMPLETION_NAMES, toVllm } from "./fields.ts";
 import { TrtllmChatForm, TrtllmCompletionForm } from "./form.ts";

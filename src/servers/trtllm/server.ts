@@ -1,15 +1,15 @@
 /** Which routes has trtllm-serve? OpenAI's as it writes them, its statistics, and our own paths, all on one port. */
-import { version } from "../../package.json";
-import { findPreset } from "../engine/timing/presets.ts";
-import { timingText } from "../engine/timing/timing-text.ts";
-import type { Parts } from "../kernel/parts.ts";
-import type { Listeners, Role } from "../kernel/role.ts";
-import { metrics, OWN_METRICS } from "../metrics/route.ts";
-import { adminRoutes } from "../servers/openai/front/admin-routes.ts";
-import { frontOptions, truthOf } from "../servers/openai/front/front-options.ts";
-import { onePort } from "../servers/openai/front/one-port.ts";
-import { trtllmApp } from "../trtllm/app.ts";
-import { TRTLLM_VERSION } from "../trtllm/own-routes.ts";
+import { version } from "../../../package.json";
+import { findPreset } from "../../engine/timing/presets.ts";
+import { timingText } from "../../engine/timing/timing-text.ts";
+import type { Parts } from "../../kernel/parts.ts";
+import type { Listeners, Role } from "../../kernel/role.ts";
+import { metrics, OWN_METRICS } from "../../metrics/route.ts";
+import { adminRoutes } from "../openai/front/admin-routes.ts";
+import { frontOptions, truthOf } from "../openai/front/front-options.ts";
+import { onePort } from "../openai/front/one-port.ts";
+import { trtllmApp } from "./app.ts";
+import { TRTLLM_VERSION } from "./own-routes.ts";
 
 export const trtllm: Role = { listen };
 

@@ -3,17 +3,17 @@
  * chunk of a chat leaves out what is null, a chunk of a completion and whole answers write it.
  */
 
-import type { Ids } from "../base/random.ts";
-import type { ReasoningField } from "../config/parsers.ts";
-import { Finish } from "../engine/interface/types.ts";
-import { ChunkedForm } from "../servers/openai/pipeline/chunked-form.ts";
-import { type AnswerContext, FINISH_NAMES, promptOf } from "../servers/openai/pipeline/context.ts";
-import type { ChoiceSoFar, Piece, WholeChoice } from "../servers/openai/pipeline/form.ts";
-import type { TextParts } from "../servers/openai/request/logprobs.ts";
-import { hidesTokens } from "../servers/openai/request/output-options.ts";
-import type { ErrorAnswer } from "../servers/openai/request/request.ts";
-import type { Delta, Message } from "../servers/openai/tool-calls/output.ts";
-import { escapeJson } from "../text/tokens/vocabulary.ts";
+import type { Ids } from "../../base/random.ts";
+import type { ReasoningField } from "../../config/parsers.ts";
+import { Finish } from "../../engine/interface/types.ts";
+import { escapeJson } from "../../text/tokens/vocabulary.ts";
+import { ChunkedForm } from "../openai/pipeline/chunked-form.ts";
+import { type AnswerContext, FINISH_NAMES, promptOf } from "../openai/pipeline/context.ts";
+import type { ChoiceSoFar, Piece, WholeChoice } from "../openai/pipeline/form.ts";
+import type { TextParts } from "../openai/request/logprobs.ts";
+import { hidesTokens } from "../openai/request/output-options.ts";
+import type { ErrorAnswer } from "../openai/request/request.ts";
+import type { Delta, Message } from "../openai/tool-calls/output.ts";
 import { asTrtllm } from "./errors.ts";
 
 const encoder = new TextEncoder();
