@@ -119,7 +119,9 @@ async function started(words: readonly string[], port: RegExp) {
 
 const models = ["plain", "tokens", "vllm_model"].map((name) => `--load-model=${name}`);
 const free = ["http", "grpc", "metrics"].map((name) => `--${name}-port=0`);
-const repositories = ["test/triton/models", "src/triton/shipped"].map((path) => `--model-repository=${root}${path}`);
+const repositories = ["test/triton/models", "src/servers/triton/shipped"].map(
+  (path) => `--model-repository=${root}${path}`,
+);
 const engine = [`--timing=constant:ttft=${GAP_MS}ms,itl=${GAP_MS}ms`, "--max-num-seqs=1024", "--max-model-len=2048"];
 const serve = [
   process.execPath,

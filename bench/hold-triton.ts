@@ -51,7 +51,7 @@ for (const [name, [config, behaviour]] of Object.entries(MODELS)) {
 }
 const LLM_MODELS = ["ensemble", "preprocessing", "tensorrt_llm", "postprocessing", "tensorrt_llm_bls", "vllm_model"];
 for (const name of LLM_MODELS)
-  cpSync(`${root}src/triton/shipped/${name}`, `${repository}/${name}`, { recursive: true });
+  cpSync(`${root}src/servers/triton/shipped/${name}`, `${repository}/${name}`, { recursive: true });
 // A configuration of many fields.
 mkdirSync(`${repository}/wordy/1`, { recursive: true });
 const parameters = Array.from(

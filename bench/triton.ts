@@ -78,7 +78,7 @@ const repository = mkdtempSync(join(tmpdir(), "bench-triton-"));
 mkdirSync(join(repository, "simple/1"), { recursive: true });
 writeFileSync(join(repository, "simple/config.pbtxt"), SIMPLE);
 writeFileSync(join(repository, "simple/behaviour.yaml"), "behaviour: add_sub\n");
-const models = ["src/triton/shipped", repository].map((path) => `--model-repository=${path}`);
+const models = ["src/servers/triton/shipped", repository].map((path) => `--model-repository=${path}`);
 const common = { max_tokens: tokens, ignore_eos: true, stream: true };
 const GENERATE = { text_input: "Is this a stream?", ...common };
 const COMPLETION = { model: "m", prompt: "Is this a stream?", ...common };

@@ -2,7 +2,7 @@
 
 import type { RestrictedApis, TritonLoadTime, TritonResource, TritonVersion } from "../config/triton-server.ts";
 import { TRITON_VERSION_NAMES } from "../config/triton-server.ts";
-import { SIZE_FORMS, sizeIn } from "../repository/config/sizes.ts";
+import { SIZE_FORMS, sizeIn } from "../servers/triton/model-config/sizes.ts";
 import { allowedHosts } from "./allowed-hosts-option.ts";
 import {
   choice,

@@ -4,6 +4,6 @@ import type { Role } from "../kernel/role.ts";
 
 export const roles: Readonly<Record<RoleName, () => Promise<Role>>> = {
   vllm: async () => (await import("../servers/vllm/server.ts")).vllm,
-  triton: async () => (await import("./triton.ts")).triton,
+  triton: async () => (await import("../servers/triton/server.ts")).triton,
   "trtllm-serve": async () => (await import("../servers/trtllm/server.ts")).trtllm,
 };

@@ -2,8 +2,8 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { VirtualClock } from "../../src/base/clock.ts";
-import type { Tensor } from "../../src/repository/tensors/datatypes.ts";
-import { ResponseWriter, responseHead } from "../../src/triton/grpc/infer-response.ts";
+import { ResponseWriter, responseHead } from "../../src/servers/triton/grpc/infer-response.ts";
+import type { Tensor } from "../../src/servers/triton/tensors/datatypes.ts";
 import { GrpcCall } from "../../src/wire/grpc/call.ts";
 import { CallDeadlines } from "../../src/wire/grpc/deadlines.ts";
 import { HeldMessages } from "../../src/wire/grpc/held-messages.ts";

@@ -23,7 +23,7 @@ const truth = join(folder, "truth.jsonl");
 let server: TritonHosted;
 beforeAll(async () => {
   const root = new URL("../../", import.meta.url).pathname;
-  const repositories = ["src/triton/shipped", "test/triton/models", "examples/triton"].map(
+  const repositories = ["src/servers/triton/shipped", "test/triton/models", "examples/triton"].map(
     (path) => `--model-repository=${root}${path}`,
   );
   const models = ["vllm_model", "add_sub", "plain", "tokens", "summarizer"].map((name) => `--load-model=${name}`);

@@ -46,7 +46,7 @@ async function start(): Promise<void> {
   const root = new URL("../../", import.meta.url).pathname;
   cpSync(`${root}test/triton/models/cached`, join(folder, "models", "cached"), { recursive: true });
   server = await startTriton([
-    ...[`${root}src/triton/shipped`, join(folder, "models")].map((path) => `--model-repository=${path}`),
+    ...[`${root}src/servers/triton/shipped`, join(folder, "models")].map((path) => `--model-repository=${path}`),
     "--model-control-mode=explicit",
     ...["cached", "vllm_model", "ensemble"].map((name) => `--load-model=${name}`),
     "--cache-config=local,size=1048576",

@@ -83,7 +83,7 @@ export const trtllmServe: Setup = {
   },
 };
 
-const SHIPPED = new URL("../../src/triton/shipped", import.meta.url).pathname;
+const SHIPPED = new URL("../../src/servers/triton/shipped", import.meta.url).pathname;
 const INPUTS = ["INPUT0", "INPUT1"].map((name) => ({ name, datatype: "FP32", shape: [4] }));
 const bytes = (text: string) => ({ bytes_contents: [Buffer.from(text).toString("base64")] });
 

@@ -34,7 +34,7 @@ export interface SoakFolders {
 export function makeFolders(base: string): SoakFolders {
   const folders = { base, fixtures: join(base, "fixtures"), models: join(base, "models") };
   mkdirSync(folders.fixtures, { recursive: true });
-  cpSync(new URL("../../src/triton/shipped", import.meta.url), folders.models, { recursive: true });
+  cpSync(new URL("../../src/servers/triton/shipped", import.meta.url), folders.models, { recursive: true });
   writeFixture(folders, 0);
   return folders;
 }

@@ -1,14 +1,14 @@
 /** Does the dynamic batcher decide as a plain model of it, whatever happens? And what do the guides' settings come to? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { type BatchingRules, DynamicBatcher } from "../../src/repository/scheduling/dynamic-batcher.ts";
-import { NO_POLICY, type WaitPolicy } from "../../src/repository/scheduling/policy-queue.ts";
+import { type BatchingRules, DynamicBatcher } from "../../src/servers/triton/scheduling/dynamic-batcher.ts";
+import { NO_POLICY, type WaitPolicy } from "../../src/servers/triton/scheduling/policy-queue.ts";
 import {
   type BatchOrders,
   DefaultScheduler,
   type Schedulable,
   type Scheduler,
-} from "../../src/repository/scheduling/scheduler.ts";
+} from "../../src/servers/triton/scheduling/scheduler.ts";
 import { figure, seed, sized } from "../size.ts";
 import { PlainBatcher } from "./plain-batcher.ts";
 

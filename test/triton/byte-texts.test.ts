@@ -1,7 +1,7 @@
 /** Texts of bytes and texts of characters: which texts are ASCII, and that one becomes the other and back. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { fromBytesText, isAscii, toBytesText } from "../../src/repository/tensors/datatypes.ts";
+import { fromBytesText, isAscii, toBytesText } from "../../src/servers/triton/tensors/datatypes.ts";
 
 /** Any code units, lone surrogates included. */
 const anyText = fc.oneof(

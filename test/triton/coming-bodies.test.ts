@@ -1,8 +1,8 @@
 /** How many bytes of bodies may be on their way at once? Whoever brings more is refused, and leaves no trace in the count. */
 import { expect, test } from "bun:test";
 import { VirtualClock } from "../../src/base/clock.ts";
-import { tritonApp } from "../../src/triton/http/app.ts";
-import type { ServerAround } from "../../src/triton/server/around.ts";
+import { tritonApp } from "../../src/servers/triton/http/app.ts";
+import type { ServerAround } from "../../src/servers/triton/inference/around.ts";
 import { WaitingBytes } from "../../src/wire/http/waiting-bytes.ts";
 import { pureServer } from "./pure-server.ts";
 

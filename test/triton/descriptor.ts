@@ -9,8 +9,8 @@ import {
   FieldDescriptorProtoSchema,
   FileDescriptorProtoSchema,
 } from "@bufbuild/protobuf/wkt";
-import { type ConfigField, enums, messages } from "../../src/repository/config/schema.ts";
-import { serviceMessages } from "../../src/triton/grpc/fields.ts";
+import { serviceMessages } from "../../src/servers/triton/grpc/fields.ts";
+import { type ConfigField, enums, messages } from "../../src/servers/triton/model-config/schema.ts";
 
 const PACKAGE = "inference";
 const all = new Map([...messages, ...serviceMessages]);

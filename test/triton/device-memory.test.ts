@@ -5,8 +5,8 @@ import { presetWeightBytes } from "../../src/engine/timing/device-defaults.ts";
 import { findPreset } from "../../src/engine/timing/presets.ts";
 import { profiles } from "../../src/engine/timing/profiles/index.ts";
 import { tritonServerConfig } from "../../src/options/triton-server-config.ts";
-import { sizeIn, sizeText } from "../../src/repository/config/sizes.ts";
-import { DeviceMemory, type MemoryHold } from "../../src/repository/devices/device-memory.ts";
+import { DeviceMemory, type MemoryHold } from "../../src/servers/triton/devices/device-memory.ts";
+import { sizeIn, sizeText } from "../../src/servers/triton/model-config/sizes.ts";
 
 const GIB = 2 ** 30;
 const held = (taken: MemoryHold | string): MemoryHold => {

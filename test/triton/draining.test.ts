@@ -1,7 +1,7 @@
 /** What is said of an end whose requests are over just in time, and just not? */
 import { expect, test } from "bun:test";
 import { VirtualClock } from "../../src/base/clock.ts";
-import { endsBy } from "../../src/repository/models/draining.ts";
+import { endsBy } from "../../src/servers/triton/models/draining.ts";
 
 test.each([
   [15_000, true],

@@ -10,7 +10,9 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 test("mode kill is a text like others, and ends the model only with options.kill", async () => {
   for (const name of ["echo", "fragile"])
-    cpSync(new URL("../../src/triton/shipped/echo", import.meta.url).pathname, join(folder, name), { recursive: true });
+    cpSync(new URL("../../src/servers/triton/shipped/echo", import.meta.url).pathname, join(folder, name), {
+      recursive: true,
+    });
   const config = await Bun.file(join(folder, "fragile", "config.pbtxt")).text();
   writeFileSync(join(folder, "fragile", "config.pbtxt"), config.replace('name: "echo"', 'name: "fragile"'));
   writeFileSync(join(folder, "fragile", "behaviour.yaml"), "behaviour: echo\noptions: { kill: true }\n");

@@ -1,6 +1,6 @@
 /** How much may wait for a client of an event stream that does not read? */
 import { expect, test } from "bun:test";
-import { EventQueue } from "../../src/triton/server/event-queue.ts";
+import { EventQueue } from "../../src/servers/triton/inference/event-queue.ts";
 import type { EventSink, SinkEvents } from "../../src/wire/http/sink.ts";
 import { WaitingBytes } from "../../src/wire/http/waiting-bytes.ts";
 

@@ -2,12 +2,12 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { atOnce } from "../../src/base/pieces.ts";
-import { type Datatype, ELEMENT_BYTES, packTexts } from "../../src/repository/tensors/datatypes.ts";
-import { JsonMembers, type JsonNode, LongList } from "../../src/repository/tensors/json-nodes.ts";
-import { parseRapidJson } from "../../src/repository/tensors/rapid-json.ts";
-import { rapidJsonInPieces } from "../../src/repository/tensors/rapid-json-pieces.ts";
-import { elementsText, readElements } from "../../src/repository/tensors/tensor-json.ts";
-import { elementsTexts, readElementsInPieces } from "../../src/repository/tensors/tensor-json-pieces.ts";
+import { type Datatype, ELEMENT_BYTES, packTexts } from "../../src/servers/triton/tensors/datatypes.ts";
+import { JsonMembers, type JsonNode, LongList } from "../../src/servers/triton/tensors/json-nodes.ts";
+import { parseRapidJson } from "../../src/servers/triton/tensors/rapid-json.ts";
+import { rapidJsonInPieces } from "../../src/servers/triton/tensors/rapid-json-pieces.ts";
+import { elementsText, readElements } from "../../src/servers/triton/tensors/tensor-json.ts";
+import { elementsTexts, readElementsInPieces } from "../../src/servers/triton/tensors/tensor-json-pieces.ts";
 import { times } from "../size.ts";
 
 /** With long lists as lists. */

@@ -4,12 +4,12 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { atOnce } from "../../src/base/pieces.ts";
-import type { ModelHost, ModelRequest } from "../../src/repository/behaviours/behaviour.ts";
-import { normalized } from "../../src/repository/config/normalize.ts";
-import type { LlmAround } from "../../src/triton/llm/around.ts";
-import type { LlmCounts } from "../../src/triton/llm/counts.ts";
-import { vllmBehaviour } from "../../src/triton/llm/vllm.ts";
-import { samplingOf, samplingSaid } from "../../src/triton/llm/vllm-sampling.ts";
+import type { LlmAround } from "../../src/servers/triton/backends/around.ts";
+import type { LlmCounts } from "../../src/servers/triton/backends/counts.ts";
+import { vllmBehaviour } from "../../src/servers/triton/backends/vllm.ts";
+import { samplingOf, samplingSaid } from "../../src/servers/triton/backends/vllm-sampling.ts";
+import type { ModelHost, ModelRequest } from "../../src/servers/triton/behaviours/behaviour.ts";
+import { normalized } from "../../src/servers/triton/model-config/normalize.ts";
 import { FrameType } from "../../src/wire/http2/frames.ts";
 import { windowUpdate } from "../http2/peer.ts";
 import { eventually } from "../server.ts";
@@ -31,7 +31,7 @@ afterAll(async () => {
   rmSync(own, { recursive: true });
 });
 const own = mkdtempSync(join(tmpdir(), "vllm-models-"));
-const shipped = new URL("../../src/triton/shipped", import.meta.url).pathname;
+const shipped = new URL("../../src/servers/triton/shipped", import.meta.url).pathname;
 
 const ask = (path: string, body: object, model = "vllm_model") =>
   fetch(`${child.url}/v2/models/${model}/${path}`, { method: "POST", body: JSON.stringify(body) });

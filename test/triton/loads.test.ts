@@ -4,8 +4,8 @@ import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { VirtualClock } from "../../src/base/clock.ts";
-import type { LoadOverride } from "../../src/repository/models/repository.ts";
-import { NO_OVERRIDE } from "../../src/repository/models/repository.ts";
+import type { LoadOverride } from "../../src/servers/triton/models/repository.ts";
+import { NO_OVERRIDE } from "../../src/servers/triton/models/repository.ts";
 import { eventually } from "../server.ts";
 import { hostTriton, type TritonHosted } from "./child.ts";
 import { pureServer } from "./pure-server.ts";

@@ -5,11 +5,11 @@
 import { heapStats } from "bun:jsc";
 import { expect, test } from "bun:test";
 import { atOnce } from "../../src/base/pieces.ts";
-import { SharedMemory } from "../../src/repository/tensors/shared-memory.ts";
-import { Inference, type InferRead } from "../../src/triton/grpc/answers.ts";
-import { type GrpcWish, readInfer } from "../../src/triton/grpc/infer-request.ts";
-import { readMessage } from "../../src/triton/grpc/reading.ts";
-import type { ServerAround } from "../../src/triton/server/around.ts";
+import { Inference, type InferRead } from "../../src/servers/triton/grpc/answers.ts";
+import { type GrpcWish, readInfer } from "../../src/servers/triton/grpc/infer-request.ts";
+import { readMessage } from "../../src/servers/triton/grpc/reading.ts";
+import type { ServerAround } from "../../src/servers/triton/inference/around.ts";
+import { SharedMemory } from "../../src/servers/triton/tensors/shared-memory.ts";
 import type { GrpcCall } from "../../src/wire/grpc/call.ts";
 import { HeldMessages } from "../../src/wire/grpc/held-messages.ts";
 import { MessageRefused, MessageRoom } from "../../src/wire/protobuf/message-room.ts";

@@ -2,9 +2,9 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { atOnce } from "../../src/base/pieces.ts";
-import { type ConfigField, enums, messages } from "../../src/repository/config/schema.ts";
-import { serviceMessages } from "../../src/triton/grpc/fields.ts";
-import { type MessageJson, messageParts } from "../../src/triton/grpc/message-parts.ts";
+import { serviceMessages } from "../../src/servers/triton/grpc/fields.ts";
+import { type MessageJson, messageParts } from "../../src/servers/triton/grpc/message-parts.ts";
+import { type ConfigField, enums, messages } from "../../src/servers/triton/model-config/schema.ts";
 import { decoded, encoded } from "./grpc-client.ts";
 
 const all = new Map([...messages, ...serviceMessages]);

@@ -7,7 +7,7 @@ import { createServer } from "../../src/library/bun.ts";
 import { hostTriton, type TritonHosted } from "./child.ts";
 
 const own = mkdtempSync(join(tmpdir(), "triton-openai-"));
-const shipped = new URL("../../src/triton/shipped", import.meta.url).pathname;
+const shipped = new URL("../../src/servers/triton/shipped", import.meta.url).pathname;
 let child: TritonHosted;
 beforeAll(async () => {
   const version = join(own, "adapted", "1");

@@ -1,10 +1,10 @@
 /** Is the server told of every stream that begins, so that what it leaves behind is collected? 2,000 left 60 MB. */
 import { expect, test } from "bun:test";
 import { VirtualClock } from "../../src/base/clock.ts";
-import { Inference } from "../../src/triton/grpc/answers.ts";
-import { streamInferMethod } from "../../src/triton/grpc/stream-infer.ts";
-import { tritonApp } from "../../src/triton/http/app.ts";
-import type { ServerAround } from "../../src/triton/server/around.ts";
+import { Inference } from "../../src/servers/triton/grpc/answers.ts";
+import { streamInferMethod } from "../../src/servers/triton/grpc/stream-infer.ts";
+import { tritonApp } from "../../src/servers/triton/http/app.ts";
+import type { ServerAround } from "../../src/servers/triton/inference/around.ts";
 import type { GrpcCall } from "../../src/wire/grpc/call.ts";
 import { WaitingBytes } from "../../src/wire/http/waiting-bytes.ts";
 import { pureServer } from "./pure-server.ts";

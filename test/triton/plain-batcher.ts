@@ -2,8 +2,8 @@
  * The dynamic batcher as plainly as possible: one list of waiting requests, sorted and walked anew, and the thread's loop in
  * the order of the source (`dynamic_batch_scheduler.cc`, core r24.10). `dynamic-batcher.ts` is compared with it.
  */
-import type { BatchingRules } from "../../src/repository/scheduling/dynamic-batcher.ts";
-import type { BatchOrders, Schedulable } from "../../src/repository/scheduling/scheduler.ts";
+import type { BatchingRules } from "../../src/servers/triton/scheduling/dynamic-batcher.ts";
+import type { BatchOrders, Schedulable } from "../../src/servers/triton/scheduling/scheduler.ts";
 
 interface Entry<R> {
   readonly request: R;

@@ -3,8 +3,13 @@
  * run, and a table of slots; who has which slot is looked up anew each time. `sequence-batcher.ts` is held against it. Not in
  * it: iterative sequences.
  */
-import type { BatchRow, PlacedBatch } from "../../src/repository/scheduling/scheduler.ts";
-import type { DirectRules, Sequenced, SequenceId, SequenceRules } from "../../src/repository/scheduling/sequences.ts";
+import type { BatchRow, PlacedBatch } from "../../src/servers/triton/scheduling/scheduler.ts";
+import type {
+  DirectRules,
+  Sequenced,
+  SequenceId,
+  SequenceRules,
+} from "../../src/servers/triton/scheduling/sequences.ts";
 import { PlainBatcher } from "./plain-batcher.ts";
 
 interface Sequence<R> {

@@ -1,8 +1,8 @@
 /** A server of models without ports, on a clock of the test's. */
 
 import { tritonServerConfig } from "../../src/options/triton-server-config.ts";
-import type { TritonOptions } from "../../src/triton/server/options.ts";
-import { TritonServer } from "../../src/triton/server/server.ts";
+import type { TritonOptions } from "../../src/servers/triton/inference/options.ts";
+import { TritonServer } from "../../src/servers/triton/inference/server.ts";
 
 /** Not started. `flags` as on the command line; throws with what is wrong with them. */
 export function pureServer(

@@ -1,13 +1,13 @@
 /** Is JSON read and written as RapidJSON does it in Triton? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { bytesOf, type Datatype, elementsOf } from "../../src/repository/tensors/datatypes.ts";
-import { doubleText } from "../../src/repository/tensors/double-text.ts";
-import { JsonMembers, type JsonNode, Real } from "../../src/repository/tensors/json-nodes.ts";
-import { parseRapidJson } from "../../src/repository/tensors/rapid-json.ts";
-import { rapidJsonInPieces } from "../../src/repository/tensors/rapid-json-pieces.ts";
-import { elementsText, rapidText, readElements } from "../../src/repository/tensors/tensor-json.ts";
-import { inferBody } from "../../src/triton/http/infer-answer.ts";
+import { inferBody } from "../../src/servers/triton/http/infer-answer.ts";
+import { bytesOf, type Datatype, elementsOf } from "../../src/servers/triton/tensors/datatypes.ts";
+import { doubleText } from "../../src/servers/triton/tensors/double-text.ts";
+import { JsonMembers, type JsonNode, Real } from "../../src/servers/triton/tensors/json-nodes.ts";
+import { parseRapidJson } from "../../src/servers/triton/tensors/rapid-json.ts";
+import { rapidJsonInPieces } from "../../src/servers/triton/tensors/rapid-json-pieces.ts";
+import { elementsText, rapidText, readElements } from "../../src/servers/triton/tensors/tensor-json.ts";
 import { times } from "../size.ts";
 
 const parse = (text: string) => parseRapidJson(Buffer.from(text));

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { VirtualClock } from "../../src/base/clock.ts";
 import type { TritonResource } from "../../src/config/triton-server.ts";
-import { type Granted, type LimitedInstance, RateLimiter } from "../../src/repository/scheduling/rate-limiter.ts";
+import { type Granted, type LimitedInstance, RateLimiter } from "../../src/servers/triton/scheduling/rate-limiter.ts";
 import { figure, seed, sized } from "../size.ts";
 import { pureServer } from "./pure-server.ts";
 

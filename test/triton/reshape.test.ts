@@ -4,10 +4,10 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { VirtualClock } from "../../src/base/clock.ts";
-import { clientShape, modelShape } from "../../src/repository/config/reshape.ts";
-import { TritonError } from "../../src/repository/config/status.ts";
-import type { InferAnswer } from "../../src/triton/server/request.ts";
-import type { TritonServer } from "../../src/triton/server/server.ts";
+import type { InferAnswer } from "../../src/servers/triton/inference/request.ts";
+import type { TritonServer } from "../../src/servers/triton/inference/server.ts";
+import { clientShape, modelShape } from "../../src/servers/triton/model-config/reshape.ts";
+import { TritonError } from "../../src/servers/triton/model-config/status.ts";
 import { pureServer } from "./pure-server.ts";
 
 const base = mkdtempSync(join(tmpdir(), "triton-reshape-"));

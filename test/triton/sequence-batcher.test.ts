@@ -1,7 +1,7 @@
 /** Does a sequence batcher decide as a plain model of it, whatever happens, and does each request end once? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import type { SequenceRules } from "../../src/repository/scheduling/sequences.ts";
+import type { SequenceRules } from "../../src/servers/triton/scheduling/sequences.ts";
 import { figure, seed, sized } from "../size.ts";
 import { PlainSequences } from "./plain-sequences.ts";
 import { type Event, event, of, Request, rules, rulesOf } from "./sequence-histories.ts";

@@ -1,7 +1,7 @@
 /** What happens to a sequence batcher in tests? Requests of sequences, whatever rules, whatever happens. */
 import fc from "fast-check";
-import { SequenceBatcher } from "../../src/repository/scheduling/sequence-batcher.ts";
-import type { SequenceId, SequenceRules } from "../../src/repository/scheduling/sequences.ts";
+import { SequenceBatcher } from "../../src/servers/triton/scheduling/sequence-batcher.ts";
+import type { SequenceId, SequenceRules } from "../../src/servers/triton/scheduling/sequences.ts";
 
 export class Request {
   readonly batchSize = 1;

@@ -13,7 +13,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { SharedMemory } from "../../src/repository/tensors/shared-memory.ts";
+import { SharedMemory } from "../../src/servers/triton/tensors/shared-memory.ts";
 
 const outside = join(mkdtempSync(join(tmpdir(), "understudy-shm-")), "outside");
 const own = mkdtempSync("/dev/shm/understudy-test-");

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { VirtualClock } from "../../src/base/clock.ts";
-import { statisticsOfAll } from "../../src/triton/server/described.ts";
+import { statisticsOfAll } from "../../src/servers/triton/inference/described.ts";
 import { pureServer } from "./pure-server.ts";
 
 const base = mkdtempSync(join(tmpdir(), "triton-spans-"));

@@ -1,8 +1,8 @@
 /** Texts of clients and operators that are made to be slow or large: each parser ends, with bounded time and memory per byte. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { parsePbtxt } from "../../src/repository/config/pbtxt.ts";
-import { parseRapidJson } from "../../src/repository/tensors/rapid-json.ts";
+import { parsePbtxt } from "../../src/servers/triton/model-config/pbtxt.ts";
+import { parseRapidJson } from "../../src/servers/triton/tensors/rapid-json.ts";
 import { times } from "../size.ts";
 
 setDefaultTimeout(60_000);

@@ -8,7 +8,9 @@ let server: TritonHosted;
 let client: TritonClient;
 beforeAll(async () => {
   const models = ["ens", "ens_a", "ens_b", "vllm_model"].map((name) => `--load-model=${name}`);
-  const repositories = ["test/triton/models", "src/triton/shipped"].map((path) => `--model-repository=${root}${path}`);
+  const repositories = ["test/triton/models", "src/servers/triton/shipped"].map(
+    (path) => `--model-repository=${root}${path}`,
+  );
   server = await hostTriton([...repositories, "--model-control-mode=explicit", ...models]);
   client = new TritonClient(server.grpc);
 });

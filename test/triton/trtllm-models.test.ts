@@ -3,11 +3,11 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { loadMetrics } from "../../src/triton/http/load-metrics.ts";
+import { loadMetrics } from "../../src/servers/triton/http/load-metrics.ts";
 import { hostTriton, type TritonHosted } from "./child.ts";
 import { bytesText, decoded, encoded, int32, TritonClient } from "./grpc-client.ts";
 
-const SHIPPED = new URL("../../src/triton/shipped", import.meta.url).pathname;
+const SHIPPED = new URL("../../src/servers/triton/shipped", import.meta.url).pathname;
 let child: TritonHosted;
 beforeAll(async () => {
   child = await hostTriton([

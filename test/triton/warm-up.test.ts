@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { VirtualClock } from "../../src/base/clock.ts";
-import type { TritonServer } from "../../src/triton/server/server.ts";
+import type { TritonServer } from "../../src/servers/triton/inference/server.ts";
 import { pureServer } from "./pure-server.ts";
 
 const base = mkdtempSync(join(tmpdir(), "triton-warm-up-"));

@@ -73,7 +73,7 @@ function resolveTriton(argv: readonly string[]): Resolved {
 }
 
 /** The repository that is served where none is named. */
-export const SHIPPED_MODELS = new URL("../../triton/shipped", import.meta.url).pathname;
+export const SHIPPED_MODELS = new URL("../../servers/triton/shipped", import.meta.url).pathname;
 
 function resolveCompat(argv: readonly string[], env: Environment, readFile: (path: string) => string): Resolved {
   const translated = fromLlmD(argv, env, readFile);

@@ -2,10 +2,10 @@
 import { wattsOf } from "../../config/gpus.ts";
 import type { TritonMetricsConfig } from "../../config/triton-metrics.ts";
 import { Lateness } from "../../engine/lateness/lateness.ts";
-import { LlmCounts } from "../../triton/llm/counts.ts";
-import { metricsPage } from "../../triton/metrics/page.ts";
-import { Polling } from "../../triton/metrics/polled.ts";
-import type { TritonServer } from "../../triton/server/server.ts";
+import { LlmCounts } from "../../servers/triton/backends/counts.ts";
+import type { TritonServer } from "../../servers/triton/inference/server.ts";
+import { metricsPage } from "../../servers/triton/metrics/page.ts";
+import { Polling } from "../../servers/triton/metrics/polled.ts";
 
 export interface ShownReplay {
   readonly metrics: TritonMetricsConfig;

@@ -1,0 +1,202 @@
+/**
+ * What does the model of TensorRT-LLM's LLM API answer? One Python model with texts in and out: `llmapi/tensorrt_llm/1/model.py`
+ * (1.3 line). It hands each request over and returns at once; a stream's responses each have the text so far; `stop` with a
+ * request's id ends that one.
+ */
+import { existsSync } from "node:fs";
+import { Finish, type Receiver, type Submission } from "../../../engine/interface/types.ts";
+import { greedySeed } from "../../../text/answers/answers.ts";
+import { AnswerText } from "../../openai/pipeline/text.ts";
+import { seedOf } from "../../openai/request/seeds.ts";
+import { reprString } from "../../pydantic/repr.ts";
+import type { Behaviour, ModelHost, ModelRequest } from "../behaviours/behaviour.ts";
+import { firstNumber, firstText, numberTensor, outputs, textTensor } from "../behaviours/values.ts";
+import { isDecoupled } from "../model-config/model-config.ts";
+import { fromBytesText, type Tensor, toBytesText } from "../tensors/datatypes.ts";
+import { generateSequence, type LlmAround } from "./around.ts";
+import { fewWords } from "./processing.ts";
+import { RequestsById } from "./requests-by-id.ts";
+import { perfFacts, timeTensors } from "./trt-perf.ts";
+
+/** `SamplingParams.max_tokens` of TensorRT-LLM. */
+const TOKENS = 32;
+const CANCELLED = { error: { message: "Request cancelled by client", code: "CANCELLED" } } as const;
+
+export function llmApi(around: LlmAround): Behaviour {
+  const running = new RequestsById<Answer>();
+
+  async function answer(request: ModelRequest, host: ModelHost): Promise<void> {
+    if (firstNumber(request, "stop", 0) !== 0) {
+      const nameless = { error: { message: "A request id must be provided for request cancellation" } };
+      if (request.id === "") return request.send(nameless, true);
+      for (const one of running.named(request, host)) one.cancel();
+      return request.send(CANCELLED, true);
+    }
+    const arrivalUs = around.backend.nowUs();
+    const streams = firstNumber(request, "streaming", 0) !== 0;
+    const prompt = fromBytesText(firstText(request, "text_input"));
+    checkAdapter(request);
+    if (streams && !isDecoupled(host.config)) throw new Error("Streaming is only supported in decoupled mode.");
+    const promptIds = await around.text.encoder.encode([prompt], true, true);
+    if (promptIds.length === 0) throw new Error("The prompt has no tokens");
+    if (promptIds.length >= around.maxModelLen)
+      throw new Error(
+        `The sum of prompt length (${promptIds.length}.0), query length (0) should not exceed max_seq_len (${around.maxModelLen})`,
+      );
+    const one: Answer = new Answer(request, around, { prompt, promptIds, streams, arrivalUs }, () => {
+      running.delete(request, host, one);
+    });
+    running.add(request, host, one);
+    one.begin();
+    request.whenCancelled(() => one.cancel());
+  }
+
+  return {
+    sends: true,
+    execute(requests, host) {
+      const all = requests.map((request) =>
+        answer(request, host).catch(({ message }: Error) =>
+          request.send({ error: { message: `Error generating request: ${message}` } }, true),
+        ),
+      );
+      void Promise.all(all);
+      return null;
+    },
+  };
+}
+
+/** Adapters lie on the server's disk, and are named whole. */
+function checkAdapter(request: ModelRequest): void {
+  const given = ["lora_id", "lora_name", "lora_path"].filter((name) => request.inputs.has(name));
+  if (given.length === 0) return;
+  if (given.length < 3) throw new Error("lora_id, lora_name, and lora_path must all be provided together");
+  const source = firstText(request, "lora_ckpt_source", "hf");
+  if (source !== "hf" && source !== "nemo")
+    throw new Error(`lora_ckpt_source must be one of ('hf', 'nemo'), got ${reprString(source)}`);
+  const path = firstText(request, "lora_path");
+  if (!existsSync(path)) throw new Error(`lora_path does not exist on the Triton server's filesystem: ${path}`);
+}
+
+interface Asked {
+  readonly prompt: string;
+  readonly promptIds: Uint32Array;
+  readonly streams: boolean;
+  readonly arrivalUs: number;
+}
+
+class Answer implements Receiver {
+  submission: Submission | null = null;
+  firstUs = 0;
+  lastUs = 0;
+  readonly #request: ModelRequest;
+  readonly #around: LlmAround;
+  readonly #asked: Asked;
+  readonly #ended: () => void;
+  readonly #text: AnswerText;
+  readonly #seed: number;
+  #shown = "";
+  #stop: string | null = null;
+  #sum = 0;
+  #tokens = 0;
+  #over = false;
+
+  constructor(request: ModelRequest, around: LlmAround, asked: Asked, ended: () => void) {
+    this.#request = request;
+    this.#around = around;
+    this.#asked = asked;
+    this.#ended = ended;
+    const stop = (fewWords(request, "sampling_param_stop") ?? []).map(fromBytesText).filter(Boolean);
+    const options = { skipSpecialTokens: true, includeStopStrInOutput: false, stop, minTokens: 0 };
+    this.#text = new AnswerText(around.text.vocabulary, options);
+    const excludes = firstNumber(request, "sampling_param_exclude_input_from_output", 0) !== 0;
+    this.#shown = asked.streams || excludes ? "" : asked.prompt;
+    const seed = firstNumber(request, "sampling_param_seed", -1);
+    const { promptIds } = asked;
+    this.#seed = seed < 0 ? greedySeed(promptIds) : seedOf({ seed, temperature: 1 }, promptIds, around.nextSeed);
+  }
+
+  /** Throws where the engine does not take it. */
+  begin(): void {
+    const maxTokens = firstNumber(this.#request, "sampling_param_max_tokens", TOKENS);
+    if (maxTokens < 1) throw this.#fails(new Error(`require max_tokens > 0, got max_tokens=${maxTokens}`));
+    const wanted = {
+      id: this.#request.id,
+      promptIds: this.#asked.promptIds,
+      maxTokens,
+      minTokens: 0,
+      ignoreEos: false,
+      stopTokenIds: [],
+      seed: this.#seed,
+      steering: null,
+      written: null,
+      salt: firstText(this.#request, "lora_name"),
+    };
+    try {
+      this.submission = generateSequence(this.#around, wanted, this);
+    } catch (error) {
+      throw this.#fails(error as Error);
+    }
+  }
+
+  #fails(error: Error): Error {
+    this.#over = true;
+    this.#ended();
+    return error;
+  }
+
+  onTokens(ids: Int32Array, at: number, count: number, ended: Finish | null): void {
+    if (this.#over) return;
+    const before = this.#text.tokens;
+    this.#stop = this.#text.accept(ids, at, count, ended);
+    if (this.#stop !== null && ended === null) this.submission?.finish(Finish.Stop, this.#text.tokens);
+    const made = this.#text.tokens - before;
+    const { logprobs, backend } = this.#around;
+    for (let i = at; i < at + made; i++) this.#sum += logprobs(this.#seed, ids[i]!, this.#tokens++, 0).logprob;
+    if (made > 0) this.lastUs = backend.nowUs();
+    this.firstUs ||= this.lastUs;
+    const finish = this.#stop === null ? ended : Finish.Stop;
+    this.#over = finish !== null;
+    if (!this.#over && !this.#asked.streams) return;
+    if (this.#over) this.#ended();
+    this.#request.send(this.#response(finish), this.#over);
+  }
+
+  cancel(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.submission?.cancel();
+    this.#ended();
+    this.#request.send(CANCELLED, true);
+  }
+
+  #response(finish: Finish | null) {
+    const wants = (name: string) => firstNumber(this.#request, name, 0) !== 0;
+    this.#shown += this.#text.take(finish);
+    const reason =
+      finish === null ? "None" : finish === Finish.Stop ? "stop" : finish === Finish.Length ? "length" : "cancelled";
+    const tensors: Tensor[] = [textTensor("text_output", [1], [toBytesText(this.#shown)])];
+    if (wants("return_finish_reason")) tensors.push(textTensor("finish_reason", [1], [reason]));
+    if (wants("return_stop_reason")) tensors.push(textTensor("stop_reason", [1], [toBytesText(this.#stop ?? "None")]));
+    if (wants("return_cumulative_logprob")) tensors.push(numberTensor("cumulative_logprob", "FP32", [1], [this.#sum]));
+    if (wants("sampling_param_return_perf_metrics") && finish !== null) tensors.push(...this.#perf());
+    return outputs(...tensors);
+  }
+
+  #perf(): readonly Tensor[] {
+    const { promptIds, arrivalUs } = this.#asked;
+    const facts = perfFacts(this, promptIds.length, this.#around, arrivalUs);
+    const whole = (name: string, value: number) => numberTensor(name, "INT32", [1], [value]);
+    const { reusedBlocks: reused, newBlocks } = facts;
+    return [
+      whole("kv_cache_reused_block", reused),
+      numberTensor("kv_cache_hit_rate", "FP32", [1], [reused === 0 ? 0 : reused / (reused + newBlocks)]),
+      whole("kv_cache_alloc_new_blocks", newBlocks),
+      whole("kv_cache_alloc_total_blocks", newBlocks),
+      whole("kv_cache_missed_block", newBlocks),
+      ...timeTensors(facts, [1]),
+      numberTensor("acceptance_rate", "FP32", [1], [0]),
+      whole("total_accepted_draft_tokens", 0),
+      whole("total_draft_tokens", 0),
+    ];
+  }
+}

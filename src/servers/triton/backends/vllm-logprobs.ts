@@ -1,0 +1,22 @@
+/** How does the vLLM backend print the log probabilities of a token? As Python's `json.dumps` of a dict by token id. */
+
+import type { Vocabulary } from "../../../text/tokens/types.ts";
+import type { Candidates } from "../../openai/request/logprob-source.ts";
+import { reprFloat } from "../../pydantic/repr.ts";
+
+/** The sampled token, then the candidates that are others. */
+export function logprobsText(sampled: number, made: Candidates, vocabulary: Vocabulary): string {
+  const entries = [entry(sampled, made.logprob, made.rank, vocabulary)];
+  for (const [at, id] of made.ids.entries())
+    if (id !== sampled) entries.push(entry(id, made.logprobs[at]!, at + 1, vocabulary));
+  return `{${entries.join(", ")}}`;
+}
+
+function entry(id: number, logprob: number, rank: number, vocabulary: Vocabulary): string {
+  const piece = vocabulary.piece(id) ?? Buffer.from(vocabulary.bytesOf(id)).toString();
+  return `"${id}": {"logprob": ${reprFloat(logprob)}, "rank": ${rank}, "decoded_token": ${asciiJson(piece)}}`;
+}
+
+/** Only ASCII, as Python writes it. */
+const asciiJson = (text: string): string =>
+  JSON.stringify(text).replace(/[\u0080-\uffff]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);

@@ -1,0 +1,318 @@
+/**
+ * What do the sampling parameters of a request to the vLLM backend say? The tensor, else all parameters of the request, as
+ * `TritonSamplingParams.from_dict` of `vllm_backend_utils.py` (January 2026) makes them: numbers may be texts. Fields, limits
+ * and words of vLLM 0.33's `sampling_params.py`.
+ */
+
+import type { Structure } from "../../../text/grammar/structure.ts";
+import { isGreedy, PYTHON_INT, tooManySequences } from "../../openai/request/sampling.ts";
+import { PythonJsonError, parsePython, placeIn } from "../../pydantic/json.ts";
+import { reprString } from "../../pydantic/repr.ts";
+import { toPlain, typeName } from "../../pydantic/value.ts";
+import type { ModelRequest } from "../behaviours/behaviour.ts";
+import { firstText } from "../behaviours/values.ts";
+import { fromBytesText } from "../tensors/datatypes.ts";
+import type { LlmAround } from "./around.ts";
+import { LIST_WORDS_MOST } from "./processing.ts";
+
+export interface VllmSampling {
+  readonly n: number;
+  readonly maxTokens: number;
+  readonly minTokens: number;
+  readonly ignoreEos: boolean;
+  readonly seed: number | null;
+  readonly temperature: number;
+  readonly stop: readonly string[];
+  readonly stopTokenIds: readonly number[];
+  readonly badWords: readonly string[];
+  readonly includeStop: boolean;
+  readonly skipSpecial: boolean;
+  /** Candidates beside the sampled token; null: no log probabilities. */
+  readonly logprobs: number | null;
+  readonly structure: Structure | null;
+  readonly lora: string | null;
+}
+
+/** vLLM's own default of `max_tokens`. */
+const TOKENS = 16;
+/** vLLM's `--max-logprobs`. */
+const LOGPROBS_MOST = 20;
+
+/** As the JSON has them. */
+export type SamplingSaid = Readonly<Record<string, unknown>>;
+
+/** An exception of Python: `execute` fails with its name and text. */
+class PythonException extends Error {
+  constructor(
+    override readonly name: string,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+/** Most UTF-16 units of the JSON of sampling parameters, which is read in one go. The real backend has no limit. */
+const SAMPLING_TEXT_MOST = 262_144;
+
+/** As `_verify_loras` of `model.py` reads them. Throws what fails the whole batch: they are no JSON object. */
+export function samplingSaid(request: ModelRequest): SamplingSaid {
+  const tensor = request.inputs.has("sampling_parameters");
+  const text = fromBytesText(tensor ? firstText(request, "sampling_parameters") : request.parameters);
+  if (text.length > SAMPLING_TEXT_MOST)
+    throw new PythonException(
+      "ValueError",
+      `sampling parameters have ${text.length} characters: a stand-in takes ${SAMPLING_TEXT_MOST}`,
+    );
+  const said = jsonIn(text);
+  if (Array.isArray(said)) throw new PythonException("TypeError", "pop expected at most 1 argument, got 2");
+  if (typeof said === "object" && said !== null) return said as SamplingSaid;
+  throw new PythonException("AttributeError", `'${typeName(said as number)}' object has no attribute 'pop'`);
+}
+
+/** `json.loads`: most texts are what both languages read. Throws a `PythonException`. */
+function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    try {
+      return toPlain(parsePython(text));
+    } catch (error) {
+      if (!(error instanceof PythonJsonError)) throw new PythonException("ValueError", "the JSON cannot be read");
+      throw new PythonException("JSONDecodeError", `${error.message}: ${placeIn(text, error.position)}`);
+    }
+  }
+}
+
+const ints = (value: unknown) => {
+  const text = typeof value === "string";
+  const number = text && !PYTHON_INT.test(value) ? Number.NaN : numberIn(value);
+  if (!Number.isFinite(number)) throw new Error(`int() does not take ${shown(value)}`);
+  return Math.trunc(number);
+};
+const floats = (value: unknown) => {
+  const number = numberIn(value);
+  if (Number.isNaN(number) && !/^\s*[+-]?nan\s*$/i.test(String(value)))
+    throw new Error(`float() does not take ${shown(value)}`);
+  return number;
+};
+const shown = (value: unknown) => (typeof value === "string" ? reprString(value) : JSON.stringify(value));
+
+/** NaN where it is none; booleans are 0 and 1. */
+function numberIn(value: unknown): number {
+  if (typeof value === "number" || typeof value === "boolean") return Number(value);
+  if (typeof value !== "string" || value.trim() === "") return Number.NaN;
+  const infinite = /^\s*([+-]?)inf(?:inity)?\s*$/i.exec(value);
+  if (infinite !== null) return infinite[1] === "-" ? -Infinity : Infinity;
+  return /^\s*[+-]?(\d[\d_]*\.?\d*|\.\d+)(e[+-]?\d+)?\s*$/i.test(value)
+    ? Number(value.replaceAll("_", ""))
+    : Number.NaN;
+}
+
+/** `bool(value)`: every text but the empty one. */
+const bools = (value: unknown) =>
+  Array.isArray(value)
+    ? value.length > 0
+    : typeof value === "object" && value !== null
+      ? Object.keys(value).length > 0
+      : Boolean(value);
+const asSaid = (value: unknown) => value;
+
+/** Fields of `SamplingParams`, and what the backend makes of each value. */
+const FIELDS: ReadonlyMap<string, (value: unknown) => unknown> = new Map(
+  Object.entries({
+    n: ints,
+    top_k: ints,
+    max_tokens: ints,
+    min_tokens: ints,
+    seed: ints,
+    logprobs: ints,
+    prompt_logprobs: ints,
+    stream_interval: ints,
+    thinking_token_budget: ints,
+    output_text_buffer_length: ints,
+    routed_experts_prompt_start: ints,
+    presence_penalty: floats,
+    frequency_penalty: floats,
+    repetition_penalty: floats,
+    temperature: floats,
+    top_p: floats,
+    min_p: floats,
+    ignore_eos: bools,
+    flat_logprobs: bools,
+    detokenize: bools,
+    skip_special_tokens: bools,
+    spaces_between_special_tokens: bools,
+    include_stop_str_in_output: bools,
+    skip_clone: bools,
+    stop: asSaid,
+    stop_token_ids: asSaid,
+    logprob_token_ids: asSaid,
+    output_kind: asSaid,
+    structured_outputs: structureIn,
+    logit_bias: asSaid,
+    allowed_token_ids: asSaid,
+    extra_args: asSaid,
+    bad_words: asSaid,
+    skip_reading_prefix_cache: asSaid,
+    repetition_detection: asSaid,
+    lora_name: asSaid,
+  }),
+);
+
+/** Throws with what is wrong with them, or, as the version has it, with what comes of there being none. */
+export function samplingOf(
+  said: SamplingSaid,
+  model: string,
+  { losesSamplingErrors, log }: Pick<LlmAround, "losesSamplingErrors" | "log">,
+): VllmSampling {
+  try {
+    return vllmSampling(said);
+  } catch (error) {
+    if (!losesSamplingErrors || !(error instanceof Error)) throw error;
+    log(`${model}: sampling parameters are refused: ${error.message}`);
+    throw new Error("'NoneType' object has no attribute 'lora_name'");
+  }
+}
+
+/** Throws with what vLLM or Python say where they are none. */
+function vllmSampling(said: SamplingSaid): VllmSampling {
+  const made: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(said)) made[name] = FIELDS.get(name)?.(value);
+  const unknown = Object.keys(said).find((name) => !FIELDS.has(name));
+  if (unknown !== undefined) throw new Error(`Unexpected keyword argument '${unknown}'`);
+  const number = (name: string, otherwise: number) => (made[name] as number | undefined) ?? otherwise;
+  const flag = (name: string, otherwise: boolean) => (made[name] as boolean | undefined) ?? otherwise;
+  const n = number("n", 1);
+  const [maxTokens, minTokens, temperature] = [
+    number("max_tokens", TOKENS),
+    number("min_tokens", 0),
+    number("temperature", 1),
+  ];
+  const wrong =
+    wrongCount(n) ?? wrongShares(number, temperature) ?? wrongLengths(maxTokens, minTokens) ?? wrongLogprobs(made);
+  if (wrong !== undefined) throw new Error(wrong);
+  const stop = stopsIn(made.stop, flag("detokenize", true));
+  if (n > 1 && isGreedy(temperature)) throw new Error(`n must be 1 when using greedy sampling, got ${n}.`);
+  const seed = number("seed", -1);
+  const logprobs = made.logprobs as number | undefined;
+  return {
+    n,
+    maxTokens,
+    minTokens,
+    ignoreEos: flag("ignore_eos", false),
+    seed: seed === -1 ? null : seed,
+    temperature,
+    stop,
+    stopTokenIds: idsIn(made.stop_token_ids),
+    badWords: wordsIn(made.bad_words),
+    includeStop: flag("include_stop_str_in_output", false),
+    skipSpecial: flag("skip_special_tokens", true),
+    logprobs: logprobs ?? null,
+    structure: (made.structured_outputs as Structure | null | undefined) ?? null,
+    lora: (made.lora_name ?? null) === null ? null : String(made.lora_name),
+  };
+}
+
+function wrongCount(n: number): string | undefined {
+  return n < 1 ? `n must be at least 1, got ${n}.` : (tooManySequences(n, "n") ?? undefined);
+}
+
+/** Penalties, temperature, and which part of the distribution counts. */
+function wrongShares(number: (name: string, otherwise: number) => number, temperature: number): string | undefined {
+  const named = (name: string, value: number) => ` (parameter=${name}, value=${value})`;
+  for (const name of ["presence_penalty", "frequency_penalty"]) {
+    const penalty = number(name, 0);
+    if (!(penalty >= -2 && penalty <= 2)) return `${name} must be in [-2, 2], got ${penalty}.`;
+  }
+  const repetition = number("repetition_penalty", 1);
+  if (!Number.isFinite(repetition)) return `repetition_penalty must be a finite number, got ${repetition}.`;
+  if (repetition <= 0) return `repetition_penalty must be greater than zero, got ${repetition}.`;
+  const hot = !Number.isFinite(temperature)
+    ? "a finite number"
+    : temperature < 0
+      ? "non-negative"
+      : temperature > 2
+        ? "in [0, 2]"
+        : null;
+  if (hot !== null) return `temperature must be ${hot}, got ${temperature}.${named("temperature", temperature)}`;
+  const [topP, topK, minP] = [number("top_p", 1), number("top_k", 0), number("min_p", 0)];
+  if (!(topP > 0 && topP <= 1)) return `top_p must be in (0, 1], got ${topP}.${named("top_p", topP)}`;
+  if (topK < -1) return `top_k must be 0 (disable), or at least 1, got ${topK}.`;
+  return minP >= 0 && minP <= 1 ? undefined : `min_p must be in [0, 1], got ${minP}.`;
+}
+
+function wrongLengths(most: number, least: number): string | undefined {
+  if (most < 1) return `max_tokens must be at least 1, got ${most}. (parameter=max_tokens, value=${most})`;
+  if (least < 0) return `min_tokens must be greater than or equal to 0, got ${least}.`;
+  return least > most ? `min_tokens must be less than or equal to max_tokens=${most}, got ${least}.` : undefined;
+}
+
+function wrongLogprobs(made: SamplingSaid): string | undefined {
+  for (const name of ["logprobs", "prompt_logprobs"]) {
+    const count = made[name] as number | undefined;
+    if (count !== undefined && count < -1)
+      return `${name} must be non-negative or -1, got ${count}. (parameter=${name}, value=${count})`;
+  }
+  return undefined;
+}
+
+function stopsIn(said: unknown, detokenizes: boolean): readonly string[] {
+  const stop = typeof said === "string" ? [said] : wordsIn(said);
+  if (stop.includes("")) throw new Error("stop cannot contain an empty string.");
+  if (stop.length > 0 && !detokenizes)
+    throw new Error("stop strings are only supported when detokenize is True. Set detokenize=True to use stop.");
+  return stop;
+}
+
+/** A list of texts, or nothing. */
+function wordsIn(said: unknown): readonly string[] {
+  const words = said ?? [];
+  if (!Array.isArray(words) || words.some((word) => typeof word !== "string"))
+    throw new Error(`${shown(said)} is no list of texts`);
+  if (words.length > LIST_WORDS_MOST)
+    throw new Error(`a list has ${words.length} words: a stand-in takes ${LIST_WORDS_MOST}`);
+  return words;
+}
+
+function idsIn(said: unknown): readonly number[] {
+  const ids = said ?? [];
+  if (!Array.isArray(ids) || !ids.every(Number.isInteger))
+    throw new Error(`stop_token_ids must contain only integers, got ${shown(said)}.`);
+  return ids;
+}
+
+/** What the engine refuses when it takes the request; null: nothing. */
+export function tooManyLogprobs({ logprobs }: VllmSampling, vocabularySize: number): string | null {
+  const asked = logprobs === -1 ? vocabularySize : (logprobs ?? 0);
+  if (asked <= LOGPROBS_MOST) return null;
+  return `Requested sample logprobs of ${asked}, which is greater than max allowed: ${LOGPROBS_MOST} (parameter=logprobs, value=${asked})`;
+}
+
+const KINDS = ["json", "regex", "choice", "grammar", "json_object", "structural_tag"] as const;
+const MANNERS = [
+  "disable_any_whitespace",
+  "disable_additional_properties",
+  "whitespace_pattern",
+  "_backend",
+  "_backend_was_auto",
+];
+
+/** A JSON text of `StructuredOutputsParams`: one kind of constraint. */
+function structureIn(said: unknown): Structure | null {
+  if (typeof said !== "string")
+    throw new Error(`the JSON object must be str, bytes or bytearray, not ${typeName(said as number)}`);
+  const read = jsonIn(said);
+  if (typeof read !== "object" || read === null || Array.isArray(read))
+    throw new Error("argument after ** must be a mapping");
+  const given = read as SamplingSaid;
+  const unknown = Object.keys(given).find((name) => !MANNERS.includes(name) && !KINDS.some((kind) => kind === name));
+  if (unknown !== undefined) throw new Error(`Unexpected keyword argument '${unknown}'`);
+  const kinds = KINDS.filter((kind) => (given[kind] ?? null) !== null);
+  if (kinds.length !== 1) throw new Error(`structured_outputs has ${kinds.length} kinds of constraints, not one`);
+  const { json, regex, choice, grammar, json_object: object } = given;
+  if ((json ?? null) !== null) return { kind: "json", schema: typeof json === "string" ? json : JSON.stringify(json) };
+  if (typeof regex === "string") return { kind: "regex", pattern: regex };
+  if (Array.isArray(choice)) return { kind: "choice", choices: choice.map(String) };
+  if (typeof grammar === "string") return { kind: "grammar", grammar };
+  return object === true ? { kind: "object" } : null;
+}

@@ -1,0 +1,146 @@
+/** Shared by unary and streamed inference: reads requests, hands them to the server, counts them, and prepares their outputs. */
+
+import type { Pieces } from "../../../base/pieces.ts";
+import type { GrpcCall } from "../../../wire/grpc/call.ts";
+import type { GrpcCode, GrpcStatus } from "../../../wire/grpc/status.ts";
+import type { MessageRoom } from "../../../wire/protobuf/message-room.ts";
+import type { ServerAround } from "../inference/around.ts";
+import { type ForwardPattern, forwardPattern } from "../inference/forwarded.ts";
+import type { InferAnswer, InferParameters, InferReceiver, InferRequest } from "../inference/request.ts";
+import type { Served } from "../inference/served.ts";
+import { maxBatchSize } from "../model-config/model-config.ts";
+import { invalidArg, type StatusCode, TritonError } from "../model-config/status.ts";
+import type { VersionNumber } from "../models/table.ts";
+import { classified } from "../tensors/classified.ts";
+import type { Tensor } from "../tensors/datatypes.ts";
+import { forwardedMetadata } from "./forwarded.ts";
+import { type GrpcOutput, type GrpcWish, type InferMessage, readInfer, wishOf } from "./infer-request.ts";
+import { readWith, roomOf } from "./reading.ts";
+
+const CODES: Readonly<Record<StatusCode, GrpcCode>> = {
+  UNKNOWN: "UNKNOWN",
+  INTERNAL: "INTERNAL",
+  NOT_FOUND: "NOT_FOUND",
+  INVALID_ARG: "INVALID_ARGUMENT",
+  UNAVAILABLE: "UNAVAILABLE",
+  UNSUPPORTED: "UNIMPLEMENTED",
+  ALREADY_EXISTS: "ALREADY_EXISTS",
+  CANCELLED: "CANCELLED",
+};
+
+export const statusOf = ({ code, message }: TritonError): GrpcStatus => ({ code: CODES[code] ?? "UNKNOWN", message });
+
+/** Runs it; what it throws as a `TritonError` is its result. */
+export function caught<T>(run: () => T): T | TritonError {
+  try {
+    return run();
+  } catch (error) {
+    if (!(error instanceof TritonError)) throw error;
+    return error;
+  }
+}
+
+/** Largest message of gRPC. */
+const MESSAGE_BYTES_MOST = 2 ** 31 - 1;
+
+/** The outputs as they are sent. Throws a `TritonError` where one cannot be. */
+export function sentOutputs(
+  { outputs }: InferAnswer,
+  wishes: ReadonlyMap<string, GrpcOutput>,
+  { config, labels }: Pick<Served, "config" | "labels">,
+): readonly Tensor[] {
+  let bytes = 0;
+  for (const { data } of outputs) bytes += data.length;
+  if (bytes > MESSAGE_BYTES_MOST)
+    throw invalidArg(`Response has byte size ${bytes} which exceeds gRPC's byte size limit ${MESSAGE_BYTES_MOST}.`);
+  if (wishes.size === 0) return outputs;
+  return outputs.map((output) => {
+    const wish = wishes.get(output.name);
+    if (wish === undefined) return output;
+    if (wish.put === null) return classified(output, wish.classes, maxBatchSize(config) > 0, labels.get(output.name));
+    wish.put(output.data);
+    return { ...output, data: NOTHING };
+  });
+}
+const NOTHING = new Uint8Array();
+
+/** Requests of all calls that have not had their last response, those whose clients are gone among them. */
+const UNFINISHED_MOST = 65_536;
+
+/** A request that was read. Its room must be freed when the request is over. */
+export interface InferRead {
+  readonly model: string;
+  readonly version: string;
+  readonly id: string;
+  /** A `TritonError`: what is wrong with it, which counts only if the model exists. */
+  readonly wish: GrpcWish | TritonError;
+  readonly room: MessageRoom;
+}
+
+/** Memory of a parameter of a request, in bytes: its name, its value, and the pair of them. */
+const PARAMETER_BYTES = 112;
+
+/** Hands requests to the server and counts those that run. */
+export class Inference {
+  readonly around: ServerAround;
+  readonly #forwards: ForwardPattern | null;
+  #unfinished = 0;
+
+  constructor(around: ServerAround) {
+    this.around = around;
+    this.#forwards = forwardPattern("grpc", around.config.grpcForward, around.server.facts);
+  }
+
+  /** The request of a call, or the status with which it is refused. A short one is read at once. */
+  read(bytes: Uint8Array, call: GrpcCall): InferRead | GrpcStatus | Promise<InferRead | GrpcStatus> {
+    const room = roomOf(this.around);
+    return readWith(this.#reading(bytes, call, room), bytes, room, this.around);
+  }
+
+  *#reading(bytes: Uint8Array, call: GrpcCall, room: MessageRoom): Pieces<InferRead> {
+    const message = yield* readInfer(bytes, room);
+    // Any number of parameters is accepted, whereas a request with more inputs than the model has is refused at once. The
+    // message itself is garbage soon.
+    room.objectsAre((message.parameters?.size ?? 0) * PARAMETER_BYTES);
+    const wish = yield* this.#wish(message, call);
+    const { model_name: model = "", model_version: version = "", id = "" } = message;
+    return { model, version, id, wish, room };
+  }
+
+  *#wish(message: InferMessage, call: GrpcCall): Pieces<GrpcWish | TritonError> {
+    try {
+      return yield* wishOf(message, this.around.memory, this.#forwarded(call));
+    } catch (error) {
+      if (!(error instanceof TritonError)) throw error;
+      return error;
+    }
+  }
+
+  /** Metadata that become parameters. Throws a `TritonError` where a name is Triton's own. */
+  #forwarded(call: GrpcCall): InferParameters {
+    return forwardedMetadata(this.#forwards, call);
+  }
+
+  /** Throws a `TritonError` where the request is refused before it is accepted. Frees its room when it is over. */
+  begin(version: VersionNumber, { model, wish, room }: InferRead, receiver: InferReceiver): InferRequest {
+    if (wish instanceof TritonError) throw wish;
+    if (this.#unfinished >= UNFINISHED_MOST)
+      throw new TritonError("UNAVAILABLE", `more than ${UNFINISHED_MOST} requests are under way`);
+    this.#unfinished++;
+    try {
+      return this.around.server.infer(model, version, wish.fields, {
+        respond: (answer, final) => {
+          if (final) {
+            this.#unfinished--;
+            room.free();
+          }
+          receiver.respond(answer, final);
+        },
+        plainText: (output) => receiver.plainText?.(output) ?? null,
+      });
+    } catch (error) {
+      this.#unfinished--;
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,14 @@
+/** Which metadata of a call become parameters of its requests? */
+
+import type { GrpcCall } from "../../../wire/grpc/call.ts";
+import type { ForwardPattern } from "../inference/forwarded.ts";
+import type { InferParameters } from "../inference/request.ts";
+import { toBytesText } from "../tensors/datatypes.ts";
+
+/** Throws a `TritonError` where a name is Triton's own. */
+export const forwardedMetadata = (pattern: ForwardPattern | null, call: GrpcCall): InferParameters =>
+  pattern === null
+    ? []
+    : call.allMetadata
+        .filter(([name]) => pattern(name))
+        .map(([name, value]) => [toBytesText(name), toBytesText(value)] as const);

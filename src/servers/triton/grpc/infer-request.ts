@@ -1,0 +1,314 @@
+/**
+ * What does a `ModelInferRequest` ask for? Tensors raw or as lists, parameters of a kind each: `infer_handler.cc` (2026), in its
+ * words and its order.
+ */
+
+import type { Pieces } from "../../../base/pieces.ts";
+import type { MessageRoom } from "../../../wire/protobuf/message-room.ts";
+import type { NumberArray, NumberList } from "../../../wire/protobuf/number-list.ts";
+import {
+  type InferInput,
+  type InferParameters,
+  NO_SEQUENCE,
+  type ParameterValue,
+  type RequestFields,
+} from "../inference/request.ts";
+import { invalidArg, TritonError } from "../model-config/status.ts";
+import { type Datatype, exactShape, isDatatype, type Numbers, newNumbers, toBytesText } from "../tensors/datatypes.ts";
+import { Real } from "../tensors/json-nodes.ts";
+import type { SharedMemory } from "../tensors/shared-memory.ts";
+import { readMessage } from "./reading.ts";
+
+type Choice =
+  | { readonly case: "bool_param"; readonly value: boolean }
+  | { readonly case: "int64_param" | "uint64_param"; readonly value: bigint }
+  | { readonly case: "string_param"; readonly value: string }
+  | { readonly case: "double_param"; readonly value: number };
+type Parameters = Pick<ReadonlyMap<string, { readonly parameter_choice?: Choice }>, "get" | "has" | "size"> &
+  Iterable<readonly [string, { readonly parameter_choice?: Choice }]>;
+/** An array or a `LateList`. */
+type Repeated<T> = Iterable<T> & Pick<readonly T[], "length" | "at">;
+
+/** As `readMessage` reads it. Fields that did not come are missing. */
+export interface InferMessage {
+  readonly model_name?: string;
+  readonly model_version?: string;
+  readonly id?: string;
+  readonly parameters?: Parameters;
+  readonly inputs?: Repeated<{
+    readonly name?: string;
+    readonly datatype?: string;
+    readonly shape?: NumberList;
+    readonly parameters?: Parameters;
+    readonly contents?: Contents;
+  }>;
+  readonly outputs?: Repeated<{ readonly name?: string; readonly parameters?: Parameters }>;
+  readonly raw_input_contents?: Repeated<Uint8Array>;
+}
+
+type ContentsField =
+  | "bool_contents"
+  | "int_contents"
+  | "int64_contents"
+  | "uint_contents"
+  | "uint64_contents"
+  | "fp32_contents"
+  | "fp64_contents"
+  | "bytes_contents";
+type Contents = Readonly<Partial<Record<ContentsField, NumberList>>>;
+
+/** How an output is to be sent. */
+export interface GrpcOutput {
+  /** So many classes, the best ones; 0: the tensor itself. */
+  readonly classes: number;
+  /** Where it is put; null: into the answer. */
+  readonly put: ((data: Uint8Array) => void) | null;
+}
+
+export interface GrpcWish {
+  readonly fields: RequestFields;
+  /** Those that are not sent as they are, by name. */
+  readonly outputs: ReadonlyMap<string, GrpcOutput>;
+  /** The end is to be told where it comes alone. */
+  readonly emptyFinal: boolean;
+}
+
+/** Throws as `readMessage`. */
+export const readInfer = (bytes: Uint8Array, room: MessageRoom) =>
+  readMessage("ModelInferRequest", bytes, room) as Pieces<InferMessage>;
+
+const NO_PARAMETERS: Parameters = new Map();
+const NONE: readonly never[] = [];
+
+const EMPTY_FINAL = "triton_enable_empty_final_response";
+
+/** Tensors between two stops. */
+const TENSORS_OF_A_PIECE = 32;
+
+/**
+ * What the message asks for; `forwarded`: parameters that the call's metadata add. Elements of a `LateList` are read once,
+ * because reading them again takes as long as reading the message. Throws a `TritonError`.
+ */
+export function* wishOf(
+  message: InferMessage,
+  memory: SharedMemory,
+  forwarded: InferParameters = [],
+): Pieces<GrpcWish> {
+  const { id = "" } = message;
+  const asked = readParameters(message.parameters ?? NO_PARAMETERS);
+  const inputs = yield* readInputs(message, memory);
+  const outputs = yield* readOutputs(message, memory);
+  const { emptyFinal, ...more } = asked;
+  const parameters = [...more.parameters, ...forwarded];
+  return { fields: { id, inputs, outputs: outputs.names, ...more, parameters }, outputs: outputs.made, emptyFinal };
+}
+
+function readParameters(given: Parameters) {
+  const read = {
+    parameters: [] as [string, ParameterValue][],
+    priority: 0,
+    timeoutUs: 0,
+    sequence: NO_SEQUENCE,
+    emptyFinal: false,
+  };
+  for (const [name, { parameter_choice: choice }] of given) {
+    const wrong = (expected: string) => invalidArg(`invalid value type for '${name}' parameter, expected ${expected}.`);
+    if (name === "sequence_id") {
+      if (choice?.case !== "int64_param" && choice?.case !== "string_param") throw wrong("int64_param or string_param");
+      const id = typeof choice.value === "string" ? toBytesText(choice.value) : BigInt.asUintN(64, choice.value);
+      read.sequence = { ...read.sequence, id };
+    } else if (name === "sequence_start" || name === "sequence_end") {
+      if (choice?.case !== "bool_param") throw wrong("bool_param");
+      read.sequence = { ...read.sequence, [name === "sequence_start" ? "start" : "end"]: choice.value };
+    } else if (name === "priority") {
+      if (choice?.case !== "int64_param" && choice?.case !== "uint64_param") throw wrong("int64_param or uint64_param");
+      if (choice.value < 0n) throw invalidArg("invalid value for 'priority', expected value >= 0.");
+      read.priority = Number(choice.value);
+    } else if (name === "timeout") {
+      if (choice?.case !== "int64_param") throw wrong("int64_param");
+      read.timeoutUs = Number(BigInt.asUintN(64, choice.value));
+    } else if (name === EMPTY_FINAL) {
+      if (choice?.case !== "bool_param") throw wrong("bool_param");
+      read.emptyFinal = choice.value;
+    } else if (name.startsWith("triton_"))
+      throw invalidArg(
+        `parameter keys starting with 'triton_' are reserved for Triton usage. Only the following keys starting with 'triton_' are allowed: ${EMPTY_FINAL}`,
+      );
+    else if (choice === undefined || choice.case === "uint64_param")
+      throw wrong("int64_param, bool_param, or string_param");
+    else read.parameters.push([toBytesText(name), parameterValue(choice)]);
+  }
+  return read;
+}
+
+function parameterValue(choice: Choice): ParameterValue {
+  if (choice?.case === "bool_param") return choice.value;
+  if (choice?.case === "string_param") return toBytesText(choice.value);
+  if (choice?.case === "double_param") return new Real(choice.value);
+  const number = Number(choice.value);
+  return Number.isSafeInteger(number) ? number : choice.value;
+}
+
+/** An input that comes twice is told before anything else that is wrong with inputs. */
+function* readInputs(message: InferMessage, memory: SharedMemory): Pieces<readonly InferInput[]> {
+  const { inputs = NONE, id = "" } = message;
+  const reader = new InputReader(message, memory);
+  const seen = new Set<string>();
+  const read: InferInput[] = [];
+  let failed: TritonError | null = null;
+  // By index: an iterator takes as much memory for each element as a short input.
+  for (let at = 0; at < inputs.length; at++) {
+    const input: InputMessage = inputs.at(at)!;
+    const { name = "" } = input;
+    if (seen.has(name))
+      throw invalidArg(`[request id: ${id || "<id_unknown>"}] input '${name}' already exists in request`);
+    seen.add(name);
+    try {
+      if (failed === null) read.push(reader.read(input));
+    } catch (error) {
+      if (!(error instanceof TritonError)) throw error;
+      failed = error;
+    }
+    if (seen.size % TENSORS_OF_A_PIECE === 0) yield;
+  }
+  if (failed !== null) throw failed;
+  return read;
+}
+
+type InputMessage = NonNullable<InferMessage["inputs"]> extends Iterable<infer T> ? T : never;
+
+/** Reads the inputs of a message one after the other. */
+class InputReader {
+  readonly #memory: SharedMemory;
+  readonly #model: string;
+  readonly #raw: Repeated<Uint8Array>;
+  /** Raw contents that inputs have taken. */
+  #taken = 0;
+
+  constructor({ raw_input_contents: raw = NONE, model_name: model = "" }: InferMessage, memory: SharedMemory) {
+    this.#memory = memory;
+    this.#model = model;
+    this.#raw = raw;
+  }
+
+  /** Throws a `TritonError`. */
+  read({ name = "", datatype = "", shape: sizes, parameters = NO_PARAMETERS, contents }: InputMessage): InferInput {
+    const type = (isDatatype(datatype) ? datatype : "<invalid>") as Datatype;
+    const dims = sizes === undefined ? [] : Array.from(sizes.numbers as BigInt64Array);
+    const exact = exactShape(dims);
+    const data = this.#data(name, type, parameters, contents);
+    return { name, datatype: type, shape: dims.map(Number), data, ...(exact && { exactShape: exact }) };
+  }
+
+  #data(name: string, type: Datatype, parameters: Parameters, contents: Contents | undefined): Uint8Array {
+    const model = this.#model;
+    const region = regionOf(parameters, name);
+    if (region !== null) {
+      if (contents)
+        throw invalidArg(
+          `unexpected 'content' provided when using shared memory for input tensor '${name}' for model '${model}'`,
+        );
+      return this.#memory.read(region.name, region.offset, region.bytes);
+    }
+    if (contents && this.#raw.length > 0)
+      throw invalidArg(
+        `contents field must not be specified when using raw_input_contents for '${name}' for model '${model}'`,
+      );
+    if (contents) return contentBytes(contents, type, name, model);
+    const data = this.#raw.at(this.#taken++);
+    if (data === undefined)
+      throw invalidArg(`unable to find data for input tensor '${name}' for model '${model}' in request.`);
+    return data;
+  }
+}
+
+/** Which field of lists holds which types; the first is what messages call it. */
+const LISTS: readonly (readonly [ContentsField, readonly Datatype[]])[] = [
+  ["bool_contents", ["BOOL"]],
+  ["int_contents", ["INT32", "INT8", "INT16"]],
+  ["int64_contents", ["INT64"]],
+  ["uint_contents", ["UINT32", "UINT8", "UINT16"]],
+  ["uint64_contents", ["UINT64"]],
+  ["fp32_contents", ["FP32"]],
+  ["fp64_contents", ["FP64"]],
+  ["bytes_contents", ["BYTES"]],
+];
+
+/** Elements of lists as a tensor holds them. Throws a `TritonError` where they are not of the type, or stand in two lists. */
+export function contentBytes(contents: Contents, datatype: Datatype, name: string, model: string): Uint8Array {
+  let made: Uint8Array = new Uint8Array();
+  for (const [field, types] of LISTS) {
+    const numbers = contents[field]?.numbers;
+    if (numbers === undefined || numbers.length === 0) continue;
+    const unexpected = `unexpected explicit tensor data for input tensor '${name}' for model '${model}'`;
+    if (made.length > 0) throw invalidArg(`${unexpected}, binary data was already supplied.`);
+    if (!types.includes(datatype))
+      throw invalidArg(`${unexpected} of type '${types[0]}', expected datatype '${datatype}'`);
+    made = datatype === types[0] ? inBytes(numbers) : inBytes(newNumbers(datatype as "INT8", numbers.length), numbers);
+  }
+  return made;
+}
+
+/** `from`: what the numbers are to become first, cut to their size. */
+function inBytes(numbers: NumberArray | Numbers, from?: NumberArray): Uint8Array {
+  if (from !== undefined) (numbers as Int8Array).set(from as Int32Array);
+  return new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
+}
+
+function* readOutputs({ outputs = NONE }: InferMessage, memory: SharedMemory) {
+  const names: string[] = [];
+  const made = new Map<string, GrpcOutput>();
+  for (let at = 0; at < outputs.length; at++) {
+    const { name = "", parameters = NO_PARAMETERS } = outputs.at(at)!;
+    if (names.push(name) % TENSORS_OF_A_PIECE === 0) yield;
+    const region = regionOf(parameters, name);
+    const classes = classesOf(parameters);
+    if (region !== null && classes > 0)
+      throw invalidArg("output can't set both 'shared_memory_region' and 'classification'");
+    if (region === null) {
+      if (classes > 0) made.set(name, { classes, put: null });
+      continue;
+    }
+    memory.check(region.name, region.offset, region.bytes);
+    const put = (data: Uint8Array) => memory.write(region, name, data);
+    made.set(name, { classes: 0, put });
+  }
+  return { names, made };
+}
+
+function classesOf(parameters: Parameters): number {
+  const choice = parameters.get("classification")?.parameter_choice;
+  if (choice === undefined) return 0;
+  if (choice?.case !== "int64_param")
+    throw invalidArg("invalid value type for 'classification' parameter, expected int64_param");
+  if (choice.value <= 0n) throw invalidArg("invalid value for 'classification' parameter, expected >= 0");
+  return Number(choice.value);
+}
+
+/** The region of shared memory that a tensor's parameters name. Null: none. Throws a `TritonError`. */
+function regionOf(parameters: Parameters, tensor: string) {
+  if (parameters === NO_PARAMETERS) return null;
+  const choice = (name: string) => parameters.get(name)?.parameter_choice;
+  const wrong = (name: string, expected: string) =>
+    invalidArg(`invalid value type for '${name}' parameter for tensor '${tensor}', expected ${expected}.`);
+  const region = choice("shared_memory_region");
+  if (region !== undefined && region.case !== "string_param") throw wrong("shared_memory_region", "string_param");
+  const number = (name: string): number | undefined => {
+    const given = choice(name);
+    if (given === undefined) return undefined;
+    if (region === undefined)
+      throw invalidArg(
+        `'${name}' can not be specified without 'shared_memory_region' parameter for tensor '${tensor}'`,
+      );
+    if (given.case !== "int64_param") throw wrong(name, "int64_param");
+    return Number(BigInt.asUintN(64, given.value));
+  };
+  const offset = number("shared_memory_offset") ?? 0;
+  const bytes = number("shared_memory_byte_size");
+  if (region === undefined) return null;
+  if (bytes === undefined)
+    throw invalidArg(
+      `'shared_memory_byte_size' must be specified along with 'shared_memory_region' parameter for tensor '${tensor}'`,
+    );
+  return { name: region.value, offset, bytes };
+}

@@ -1,0 +1,172 @@
+/**
+ * How does an answer look on the wire? `ModelInferResponse` and `ModelStreamInferResponse` by hand, since a stream has one per
+ * token: what the library would write, byte for byte.
+ */
+
+import { MESSAGE_HEAD_BYTES } from "../../../wire/grpc/incoming.ts";
+import type { InferParameters, ParameterValue } from "../inference/request.ts";
+import type { Tensor } from "../tensors/datatypes.ts";
+import { Real } from "../tensors/json-nodes.ts";
+import { MessageBuffer, TEXT_LENGTH_BYTES, tag, varintBytes } from "./message-buffer.ts";
+
+const TAG = {
+  error: tag(1, 2),
+  response: tag(2, 2),
+  name: tag(1, 2),
+  version: tag(2, 2),
+  id: tag(3, 2),
+  parameters: tag(4, 2),
+  outputs: tag(5, 2),
+  raw: tag(6, 2),
+  key: tag(1, 2),
+  value: tag(2, 2),
+  bool: tag(1, 0),
+  int64: tag(2, 0),
+  string: tag(3, 2),
+  double: tag(4, 1),
+  tensorName: tag(1, 2),
+  datatype: tag(2, 2),
+  shape: tag(3, 2),
+} as const;
+
+export interface ResponseParts {
+  /** Model, version and id, as `responseHead` writes them. */
+  readonly head: Uint8Array;
+  readonly parameters: InferParameters;
+  /** Whether it is the last response; null: nothing is said. */
+  readonly final: boolean | null;
+  readonly outputs: readonly Tensor[];
+}
+
+export type DescribedParts = Omit<ResponseParts, "outputs"> & { readonly outputs: readonly Omit<Tensor, "data">[] };
+
+/** Fields 1 to 3, which all answers to a request share. */
+export function responseHead(model: string, version: string, id: string): Uint8Array {
+  heads ??= new MessageBuffer();
+  heads.begin();
+  if (model !== "") heads.text(TAG.name, model);
+  if (version !== "") heads.text(TAG.version, version);
+  if (id !== "") heads.text(TAG.id, id);
+  return new Uint8Array(heads.buffer.subarray(MESSAGE_HEAD_BYTES, heads.at));
+}
+/** Made with the first head: the class stands below. */
+let heads: MessageBuffer | null = null;
+
+const FINAL: Readonly<Record<"true" | "false", InferParameters>> = {
+  true: [["triton_final_response", true]],
+  false: [["triton_final_response", false]],
+};
+
+/** One message at a time: its bytes are good until the next one is written. */
+export class ResponseWriter {
+  readonly #into = new MessageBuffer();
+
+  /** Where the message is, behind room for its head; other methods give how many bytes of this are theirs. */
+  get bytes(): Buffer {
+    return this.#into.buffer;
+  }
+
+  response(parts: ResponseParts): number {
+    this.#into.begin();
+    this.#described(parts);
+    this.#data(parts.outputs);
+    return this.#into.at;
+  }
+
+  /** As `response`, in parts: the data as they are, the first with room for the message's head. All are the receiver's. */
+  responseParts(parts: ResponseParts): Buffer[] {
+    const into = this.#into;
+    into.begin();
+    this.#described(parts);
+    const made: Buffer[] = [];
+    let from = 0;
+    for (const { data } of parts.outputs) {
+      into.number(TAG.raw, data.length);
+      made.push(Buffer.from(into.buffer.subarray(from, into.at)));
+      made.push(Buffer.from(data.buffer, data.byteOffset, data.length));
+      from = into.at;
+    }
+    return made;
+  }
+
+  /** `error` "": none. */
+  streamed(error: string, parts: ResponseParts): number {
+    const into = this.#into;
+    into.begin();
+    if (error !== "") into.text(TAG.error, error);
+    const at = into.open(TAG.response);
+    this.#described(parts);
+    this.#data(parts.outputs);
+    into.close(at);
+    return into.at;
+  }
+
+  /** What stands before the outputs' data. */
+  before(parts: DescribedParts): Uint8Array {
+    const into = this.#into;
+    into.begin();
+    this.#described(parts);
+    return new Uint8Array(into.buffer.subarray(MESSAGE_HEAD_BYTES, into.at));
+  }
+
+  /** As `streamed` without an error, of what gave `before`. */
+  streamedBehind(before: Uint8Array, outputs: readonly Tensor[]): number {
+    const into = this.#into;
+    let bytes = before.length;
+    for (const { data } of outputs) bytes += 1 + varintBytes(data.length) + data.length;
+    into.begin();
+    into.number(TAG.response, bytes);
+    into.raw(before);
+    this.#data(outputs);
+    return into.at;
+  }
+
+  /** Likewise, of one output with one text. */
+  streamedText(before: Uint8Array, text: Uint8Array): number {
+    const into = this.#into;
+    const bytes = TEXT_LENGTH_BYTES + text.length;
+    into.begin();
+    into.number(TAG.response, before.length + 1 + varintBytes(bytes) + bytes);
+    into.raw(before);
+    into.number(TAG.raw, bytes);
+    into.length(text.length);
+    into.raw(text);
+    return into.at;
+  }
+
+  #data(outputs: readonly Tensor[]): void {
+    for (const { data } of outputs) this.#into.bytes(TAG.raw, data);
+  }
+
+  /** All but the outputs' data. */
+  #described({ head, parameters, final, outputs }: DescribedParts): void {
+    const into = this.#into;
+    into.raw(head);
+    for (const parameter of parameters) this.#parameter(parameter);
+    if (final !== null) for (const parameter of FINAL[`${final}`]) this.#parameter(parameter);
+    for (const { name, datatype, shape } of outputs) {
+      const output = into.open(TAG.outputs);
+      if (name !== "") into.text(TAG.tensorName, name);
+      into.text(TAG.datatype, datatype);
+      if (shape.length > 0) {
+        const sizes = into.open(TAG.shape);
+        for (const size of shape) into.varint(size);
+        into.close(sizes);
+      }
+      into.close(output);
+    }
+  }
+
+  #parameter([name, value]: readonly [string, ParameterValue]): void {
+    const into = this.#into;
+    const entry = into.open(TAG.parameters);
+    into.bytesText(TAG.key, name);
+    const at = into.open(TAG.value);
+    if (typeof value === "boolean") into.number(TAG.bool, value ? 1 : 0);
+    else if (typeof value === "string") into.bytesText(TAG.string, value);
+    else if (value instanceof Real) into.double(TAG.double, value.value);
+    else into.number(TAG.int64, value);
+    into.close(at);
+    into.close(entry);
+  }
+}

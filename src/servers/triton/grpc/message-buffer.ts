@@ -1,0 +1,157 @@
+/** How does a message stand on the wire? Protobuf's format, into a buffer that grows. */
+import { MESSAGE_HEAD_BYTES } from "../../../wire/grpc/incoming.ts";
+
+/** A field's number and the kind of its value, as they stand before it. */
+export const tag = (number: number, kind: 0 | 1 | 2 | 5): number => (number << 3) | kind;
+
+const FIRST_BYTES = 1024;
+/** Up to here a loop costs less than a call of native code. */
+const SHORT_BYTES = 24;
+/** A larger buffer is not kept. */
+const KEPT_BYTES = 1_048_576;
+/** Before each text of a tensor. */
+export const TEXT_LENGTH_BYTES = 4;
+
+/** How many bytes a length below 2^35 takes. */
+export const varintBytes = (value: number): number =>
+  value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x20_0000 ? 3 : value < 0x1000_0000 ? 4 : 5;
+
+/** Names of fields are their tags, of two bytes at most. */
+export class MessageBuffer {
+  #buffer = Buffer.allocUnsafe(FIRST_BYTES);
+  #at = 0;
+
+  get buffer(): Buffer {
+    return this.#buffer;
+  }
+
+  get at(): number {
+    return this.#at;
+  }
+
+  /** Leaves room for a message's head. */
+  begin(): void {
+    if (this.#buffer.length > KEPT_BYTES) this.#buffer = Buffer.allocUnsafe(FIRST_BYTES);
+    this.#at = MESSAGE_HEAD_BYTES;
+  }
+
+  /** What is there; what is written next begins anew, without room. */
+  take(): Buffer {
+    const taken = Buffer.from(this.#buffer.subarray(0, this.#at));
+    this.#at = 0;
+    return taken;
+  }
+
+  /** A message in the message; gives what `close` needs. */
+  open(name: number): number {
+    this.#name(name, 1);
+    // Most have lengths of one byte; `close` makes room for more.
+    return ++this.#at;
+  }
+
+  close(from: number): void {
+    const length = this.#at - from;
+    if (length < 0x80) {
+      this.#buffer[from - 1] = length;
+      return;
+    }
+    let more = 0;
+    for (let rest = length; rest >= 0x80; rest = Math.floor(rest / 0x80)) more++;
+    this.#room(more);
+    this.#buffer.copyWithin(from + more, from, this.#at);
+    this.#at = from - 1;
+    this.varint(length);
+    this.#at += length;
+  }
+
+  number(name: number, value: number | bigint): void {
+    this.#name(name, 0);
+    this.varint(value);
+  }
+
+  /** 32 bits, as they stand before a text in a tensor. */
+  length(value: number): void {
+    this.#room(TEXT_LENGTH_BYTES);
+    // Bun's `writeUInt32LE` makes a view of each buffer.
+    for (let rest = value, at = 0; at < TEXT_LENGTH_BYTES; rest >>>= 8, at++) this.#buffer[this.#at++] = rest;
+  }
+
+  double(name: number, value: number): void {
+    this.#name(name, 0);
+    this.doubleValue(value);
+  }
+
+  doubleValue(value: number): void {
+    this.#room(8);
+    this.#at = this.#buffer.writeDoubleLE(value, this.#at);
+  }
+
+  floatValue(value: number): void {
+    this.#room(4);
+    this.#at = this.#buffer.writeFloatLE(value, this.#at);
+  }
+
+  /** The name alone. */
+  named(name: number): void {
+    this.#name(name, 0);
+  }
+
+  text(name: number, text: string): void {
+    this.#string(name, text, Buffer.byteLength(text), "utf8");
+  }
+
+  /** A text of bytes, one character each. */
+  bytesText(name: number, text: string): void {
+    this.#string(name, text, text.length, "latin1");
+  }
+
+  #string(name: number, text: string, bytes: number, encoding: "utf8" | "latin1"): void {
+    this.number(name, bytes);
+    this.#room(bytes);
+    this.#at += this.#buffer.write(text, this.#at, bytes, encoding);
+  }
+
+  bytes(name: number, bytes: Uint8Array): void {
+    this.number(name, bytes.length);
+    this.raw(bytes);
+  }
+
+  raw(bytes: Uint8Array): void {
+    this.#room(bytes.length);
+    if (bytes.length > SHORT_BYTES) this.#buffer.set(bytes, this.#at);
+    else for (let at = 0; at < bytes.length; at++) this.#buffer[this.#at + at] = bytes[at]!;
+    this.#at += bytes.length;
+  }
+
+  /** Whole numbers; below 0 as 64 bits have them. */
+  varint(value: number | bigint): void {
+    this.#room(10);
+    if (typeof value === "bigint" || value < 0) {
+      let rest = BigInt.asUintN(64, BigInt(value));
+      for (; rest >= 0x80n; rest >>= 7n) this.#buffer[this.#at++] = Number(rest & 0x7fn) | 0x80;
+      this.#buffer[this.#at++] = Number(rest);
+      return;
+    }
+    let rest = value;
+    for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) this.#buffer[this.#at++] = (rest % 0x80) | 0x80;
+    this.#buffer[this.#at++] = rest;
+  }
+
+  /** With room for so many bytes behind it. */
+  #name(name: number, more: number): void {
+    this.#room(2 + more);
+    if (name < 0x80) this.#buffer[this.#at++] = name;
+    else {
+      this.#buffer[this.#at++] = (name & 0x7f) | 0x80;
+      this.#buffer[this.#at++] = name >> 7;
+    }
+  }
+
+  #room(bytes: number): void {
+    const needed = this.#at + bytes;
+    if (needed <= this.#buffer.length) return;
+    const larger = Buffer.allocUnsafe(2 ** Math.ceil(Math.log2(needed)));
+    larger.set(this.#buffer.subarray(0, this.#at));
+    this.#buffer = larger;
+  }
+}

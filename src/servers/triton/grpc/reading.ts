@@ -1,0 +1,50 @@
+/** Reads messages of clients: a short one at once, a longer one in pieces, between which the event loop turns. */
+
+import { atOnceOrInTurns, type Pieces } from "../../../base/pieces.ts";
+import { freeMessage } from "../../../wire/grpc/gathered-bytes.ts";
+import type { GrpcStatus } from "../../../wire/grpc/status.ts";
+import { messageReader } from "../../../wire/protobuf/message-reader.ts";
+import { MessageRefused, MessageRoom } from "../../../wire/protobuf/message-room.ts";
+import { NotProtobuf } from "../../../wire/protobuf/wire.ts";
+import type { ServerAround } from "../inference/around.ts";
+import { serviceMessages } from "./fields.ts";
+
+export const UNREADABLE: GrpcStatus = { code: "INTERNAL", message: "Unable to parse request" };
+
+export const readMessage = messageReader(serviceMessages);
+
+/** Shorter messages are read before others that wait: little can be in them. */
+const SHORT_BYTES = 4096;
+
+export const roomOf = ({ config, messages }: ServerAround): MessageRoom =>
+  new MessageRoom(config.grpcMessageFields, messages);
+
+/**
+ * What the work reads of the bytes, or the status with which they are refused. What was read counts in the room, unless
+ * it is refused. The bytes are the reader's: large ones that nothing is kept of are freed.
+ */
+export function readWith<T extends object>(
+  work: Pieces<T>,
+  bytes: Uint8Array,
+  room: MessageRoom,
+  { turns, messages }: Pick<ServerAround, "turns" | "messages">,
+): T | GrpcStatus | Promise<T | GrpcStatus> {
+  const kept = (read: T): T => {
+    if (room.hasViews) room.keep(bytes.length);
+    else freeMessage(bytes);
+    return read;
+  };
+  const refused = (why: unknown): GrpcStatus => {
+    room.free();
+    freeMessage(bytes);
+    if (why instanceof MessageRefused) return why.status;
+    if (why instanceof NotProtobuf) return UNREADABLE;
+    throw why;
+  };
+  try {
+    const read = atOnceOrInTurns(work, turns, bytes.length > SHORT_BYTES ? messages.reading : undefined);
+    return read instanceof Promise ? read.then(kept).catch(refused) : kept(read);
+  } catch (why) {
+    return refused(why);
+  }
+}

@@ -1,0 +1,263 @@
+/**
+ * What does `ModelStreamInfer` do? Any number of requests, for any models; answers of decoupled models as they come, of others
+ * in the order of their requests; errors as messages: `stream_infer_handler.cc` (2026), and what 2.51 was seen to do.
+ */
+
+import type { CallHandler, GrpcCall } from "../../../wire/grpc/call.ts";
+import type { GrpcMethod } from "../../../wire/grpc/server.ts";
+import type { GrpcStatus } from "../../../wire/grpc/status.ts";
+import type { PlainText } from "../behaviours/behaviour.ts";
+import type { InferAnswer, InferRequest } from "../inference/request.ts";
+import type { Served } from "../inference/served.ts";
+import { versionNumber } from "../inference/version-number.ts";
+import { isDecoupled } from "../model-config/model-config.ts";
+import { TritonError } from "../model-config/status.ts";
+import type { VersionNumber } from "../models/table.ts";
+import { OrderedResponses } from "../scheduling/ordered.ts";
+import type { Tensor } from "../tensors/datatypes.ts";
+import { AlikeResponses } from "./alike-responses.ts";
+import { caught, type Inference, type InferRead, sentOutputs, statusOf } from "./answers.ts";
+import type { GrpcWish } from "./infer-request.ts";
+import { ResponseWriter, responseHead } from "./infer-response.ts";
+import { UNREADABLE } from "./reading.ts";
+
+/** Requests of one stream that run; with as many the client is not let send more. */
+const RUNNING_MOST = 1024;
+/** Bytes of answers that wait for a client which does not read; with more its requests are cancelled and the stream is reset. */
+const WAITING_BYTES_MOST = 16 * 2 ** 20;
+/** What has come while others run, bytes; with more the stream ends. */
+const LATER_BYTES_MOST = 64 * 2 ** 20;
+
+export const streamInferMethod = (inference: Inference): GrpcMethod => {
+  const writer = new ResponseWriter();
+  return (call) => new StreamInfer(call, inference, writer);
+};
+
+class StreamInfer implements CallHandler {
+  readonly #call: GrpcCall;
+  readonly #inference: Inference;
+  readonly #writer: ResponseWriter;
+  /** The first error of a request that was taken ends the stream with its status. */
+  readonly #strict: boolean;
+  readonly #running = new Set<Streamed>();
+  readonly #ordered = new OrderedResponses<Streamed>();
+  /** Came while the client may not send more. */
+  readonly #later: Uint8Array[] = [];
+  #laterBytes = 0;
+  #taking = false;
+  #halfClosed = false;
+
+  constructor(call: GrpcCall, inference: Inference, writer: ResponseWriter) {
+    this.#call = call;
+    this.#inference = inference;
+    this.#writer = writer;
+    this.#strict = call.metadata("triton_grpc_error") === "true";
+    inference.around.turns.opened?.();
+  }
+
+  message(bytes: Uint8Array): void | Promise<void> {
+    if (this.#halfClosed) return;
+    this.#later.push(bytes);
+    this.#waits(bytes.length);
+    const reading = this.#next();
+    if (this.#later.length > 0) this.#call.pause();
+    if (this.#laterBytes > LATER_BYTES_MOST) {
+      const message = `more than ${LATER_BYTES_MOST} bytes of requests wait on one stream`;
+      this.#stop(() => this.#call.end({ code: "RESOURCE_EXHAUSTED", message }));
+    }
+    return reading;
+  }
+
+  halfClosed(): void {
+    this.#halfClosed = true;
+    this.#look();
+  }
+
+  cancelled(): void {
+    this.#dropLater();
+    for (const { request } of this.#running) if (request !== null) request.cancelled = true;
+  }
+
+  /** Counts bytes of requests that wait, here and among those of all calls. */
+  #waits(bytes: number): void {
+    this.#laterBytes += bytes;
+    this.#inference.around.messages.bytes += bytes;
+  }
+
+  #dropLater(): void {
+    this.#later.length = 0;
+    this.#waits(-this.#laterBytes);
+  }
+
+  /** Takes the requests that may run. A nested call makes the outer one go on; a promise: one of them is being read. */
+  #next(): void | Promise<void> {
+    if (this.#taking) return;
+    this.#taking = true;
+    while (this.#running.size < RUNNING_MOST && this.#later.length > 0) {
+      const bytes = this.#later.shift()!;
+      this.#waits(-bytes.length);
+      const read = this.#inference.read(bytes, this.#call);
+      if (read instanceof Promise) return read.then((one) => this.#goOn(one));
+      this.#take(read);
+    }
+    this.#taking = false;
+    this.#look();
+  }
+
+  #goOn(read: InferRead | GrpcStatus): void | Promise<void> {
+    this.#take(read);
+    this.#taking = false;
+    const reading = this.#next();
+    this.#afterTaking();
+    return reading;
+  }
+
+  #take(read: InferRead | GrpcStatus): void {
+    if (read === UNREADABLE) {
+      // Bytes that are no message end the requests, as in the real server: those before them are answered.
+      this.#halfClosed = true;
+      this.#dropLater();
+      return;
+    }
+    if ("code" in read) {
+      this.#stop(() => this.#call.end(read));
+      return;
+    }
+    if (this.#call.over) {
+      read.room.free();
+      return;
+    }
+    const one = new Streamed(read);
+    this.#running.add(one);
+    const failed = caught(() => this.#begin(one, read));
+    if (one.request === null) read.room.free();
+    if (failed) {
+      const error = () => this.#send(failed.message, responseHead("", "", one.id), null);
+      if (one.decoupled) error();
+      else this.#inOrder(one, error, true);
+      this.#ended(one);
+    }
+  }
+
+  #begin(one: Streamed, read: InferRead): void {
+    const { wish } = read;
+    const { around } = this.#inference;
+    const version = caught(() => versionNumber(one.version));
+    const found = version instanceof TritonError ? version : caught(() => around.server.find(one.model, version));
+    one.decoupled = !(found instanceof TritonError) && isDecoupled(found.config);
+    if (!one.decoupled) this.#ordered.enter(one);
+    if (found instanceof TritonError) throw found;
+    if (wish instanceof TritonError) throw wish;
+    one.request = this.#inference.begin(version as VersionNumber, read, {
+      respond: (answer, final) => this.#came(one, found, wish, answer, final),
+      plainText: (output) => (one.decoupled ? this.#plain(one, found, output) : null),
+    });
+  }
+
+  /** Behind a first response: pieces of a text leave as responses, but nothing is made of any of them. */
+  #plain(one: Streamed, model: Served, output: string): PlainText {
+    const call = this.#call;
+    const writer = this.#writer;
+    const text = { name: output, datatype: "BYTES", shape: [1] } as const;
+    const before = writer.before({ head: headOf(one, model), parameters: [], final: false, outputs: [text] });
+    return {
+      escaped: false,
+      get full() {
+        return call.queued > 0;
+      },
+      write: (piece) => {
+        const length = writer.streamedText(before, piece);
+        call.send(writer.bytes, length);
+      },
+    };
+  }
+
+  #came(one: Streamed, model: Served, wish: GrpcWish, answer: InferAnswer | TritonError | null, final: boolean): void {
+    if (one.decoupled) this.#answer(one, model, wish, answer, final);
+    else this.#inOrder(one, () => this.#answer(one, model, wish, answer, final), final);
+    if (final) this.#ended(one);
+  }
+
+  #answer(one: Streamed, model: Served, wish: GrpcWish, given: InferAnswer | TritonError | null, final: boolean): void {
+    if (this.#call.over) return;
+    const outputs = given === null || given instanceof TritonError ? given : outputsToSend(given, wish, model);
+    if (outputs instanceof TritonError && this.#strict) {
+      this.#stop(() => this.#call.end(statusOf(outputs)));
+    } else if (outputs === null || outputs instanceof TritonError) {
+      if (outputs === null && !(wish.emptyFinal && one.decoupled && final)) return;
+      const head = responseHead(one.model, one.version, one.id);
+      this.#send(outputs?.message ?? "", head, final);
+    } else {
+      const { parameters } = given as InferAnswer;
+      one.responses ??= new AlikeResponses(this.#writer);
+      this.#written(one.responses.write({ head: headOf(one, model), parameters, final, outputs }));
+    }
+  }
+
+  /** An answer without outputs. */
+  #send(error: string, head: Uint8Array, final: boolean | null): void {
+    this.#written(this.#writer.streamed(error, { head, parameters: [], final, outputs: [] }));
+  }
+
+  /** So many of the writer's bytes. */
+  #written(length: number): void {
+    if (this.#call.queued > WAITING_BYTES_MOST) this.#stop(() => this.#call.drop());
+    else this.#call.send(this.#writer.bytes, length);
+  }
+
+  #inOrder(one: Streamed, send: () => void, final: boolean): void {
+    this.#ordered.send(one, send, final);
+  }
+
+  #stop(end: () => void): void {
+    this.cancelled();
+    end();
+  }
+
+  #ended(one: Streamed): void {
+    this.#running.delete(one);
+    if (this.#later.length > 0) void this.#next()?.catch((why) => this.#call.fail(why));
+    this.#afterTaking();
+  }
+
+  #afterTaking(): void {
+    if (this.#later.length === 0 && !this.#taking) this.#call.resume();
+    this.#look();
+  }
+
+  #look(): void {
+    const isIdle = this.#running.size === 0 && this.#later.length === 0 && !this.#taking;
+    if (this.#halfClosed && isIdle) this.#call.end();
+  }
+}
+
+const headOf = (one: Streamed, { name, version }: Served): Uint8Array =>
+  (one.head ??= responseHead(name, `${version}`, one.id));
+
+/** No function is made for it: this is done for each response. */
+function outputsToSend(answer: InferAnswer, wish: GrpcWish, model: Served): readonly Tensor[] | TritonError {
+  try {
+    return sentOutputs(answer, wish.outputs, model);
+  } catch (error) {
+    if (!(error instanceof TritonError)) throw error;
+    return error;
+  }
+}
+
+/** A request of a stream. */
+class Streamed {
+  readonly model: string;
+  readonly version: string;
+  readonly id: string;
+  request: InferRequest | null = null;
+  decoupled = false;
+  /** The beginning of its answers. */
+  head: Uint8Array | null = null;
+  responses: AlikeResponses | null = null;
+
+  constructor({ model, version, id }: InferRead) {
+    this.model = model;
+    this.version = version;
+    this.id = id;
+  }
+}

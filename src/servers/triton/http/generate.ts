@@ -1,0 +1,270 @@
+/**
+ * What do `/generate` and `/generate_stream` do? A flat JSON object becomes tensors and parameters, each response an object or
+ * an event: `http_server.cc`, `HandleGenerate` (2026). Errors of an accepted request are 400 whatever their code, as in 2.51.
+ */
+import { atOnce, ITEMS_OF_A_PIECE, inTurns, isLarge, type Pieces } from "../../../base/pieces.ts";
+import type { PlainText } from "../behaviours/behaviour.ts";
+import { EventQueue } from "../inference/event-queue.ts";
+import {
+  type InferAnswer,
+  type InferInput,
+  type InferRequest,
+  parameterText,
+  type RequestFields,
+} from "../inference/request.ts";
+import type { Served } from "../inference/served.ts";
+import { versionNumber } from "../inference/version-number.ts";
+import { maxBatchSize } from "../model-config/model-config.ts";
+import { invalidArg, TritonError } from "../model-config/status.ts";
+import type { VersionFacts } from "../model-config/versions.ts";
+import { asObject, asString, documentInPieces, documentOf, find, within } from "../tensors/access.ts";
+import { datatypeOf, fromBytesText, packTexts, type Tensor, toBytesText } from "../tensors/datatypes.ts";
+import { type JsonNode, LongList } from "../tensors/json-nodes.ts";
+import { rapidText, readElements, writeElements } from "../tensors/tensor-json.ts";
+import { readElementsInPieces } from "../tensors/tensor-json-pieces.ts";
+import { errorText, type HandlerAnswer, type HttpCall, jsonError, LATER } from "./call.ts";
+import { disturbed } from "./disturbed.ts";
+import { parameterIn } from "./infer-body.ts";
+import {
+  beyond,
+  fewMembers,
+  fewOf,
+  type InputLimits,
+  jsonBody,
+  MEMBERS_MOST,
+  mostInputBytes,
+  shortName,
+} from "./input-limit.ts";
+import { loadMetrics } from "./load-metrics.ts";
+
+export const generate = (call: HttpCall): Promise<HandlerAnswer> => handle(call, false);
+export const generateStream = (call: HttpCall): Promise<HandlerAnswer> => handle(call, true);
+
+async function handle(call: HttpCall, streams: boolean): Promise<HandlerAnswer> {
+  const [name = "", version] = call.found;
+  const { server } = call.around;
+  try {
+    const model = server.find(name, versionNumber(version));
+    if ((call.header("content-encoding") ?? "identity") !== "identity")
+      throw invalidArg("Unsupported content-encoding, only 'identity' is supported.");
+    const body = await jsonBody(call);
+    const instead = await disturbed(call, body);
+    if (instead !== null) return instead;
+    const fields = await read(body, model, call);
+    const writer = new Writer(call, streams, fields.id, model);
+    writer.request = server.infer(name, model.version, fields, writer);
+    return LATER;
+  } catch (error) {
+    if (!(error instanceof TritonError)) throw error;
+    return jsonError(error);
+  }
+}
+
+/** Reads large bodies in pieces. */
+async function read(body: Uint8Array, model: Served, { around: { server, config, turns } }: HttpCall) {
+  if (!isLarge(body)) return atOnce(readGenerate(documentOf(body), model, server.facts, config));
+  const document = await inTurns(documentInPieces(body), turns);
+  return inTurns(readGenerate(document, model, server.facts, config), turns);
+}
+
+/** Reads a body of /generate. Throws a `TritonError`. */
+function* readGenerate(
+  document: JsonNode,
+  model: Served,
+  facts: VersionFacts,
+  limits: InputLimits,
+): Pieces<RequestFields> {
+  const id = find(document, "id");
+  const own = id === undefined ? "" : shortName("id", within("Unable to parse 'id'", asString, id));
+  const inputs: InferInput[] = [];
+  let consumed = 0;
+  const parameters: RequestFields["parameters"][number][] = [];
+  function* add(value: JsonNode, nested: boolean): Pieces<void> {
+    const members = fewMembers(value, MEMBERS_MOST + (model.config.input?.length ?? 0));
+    for (const [at, [name, one]] of members.entries()) {
+      if ((at + 1) % ITEMS_OF_A_PIECE === 0) yield;
+      const readable = fromBytesText(name);
+      if (!nested && name === "parameters") {
+        const object = within("Expected JSON object for keyword: 'parameters'", asObject, one);
+        yield* withinPieces("Converting keyword: 'parameters'", add(object, true));
+        continue;
+      }
+      const config = model.config.input?.find((input) => input.name === readable);
+      if (config === undefined) {
+        parameters.push([name, parameterIn(name, one)]);
+        fewOf("parameters", parameters);
+        continue;
+      }
+      const datatype = datatypeOf(config.data_type);
+      const tensor = yield* tensorOf(readable, datatype, one, [...batchOf(model), ...config.dims], facts);
+      const bytes = tensor.data.length;
+      if (consumed + bytes > mostInputBytes(limits))
+        throw beyond(
+          limits,
+          (most) =>
+            `request size of ${consumed} bytes with input '${readable}' of size ${bytes} bytes exceeds the maximum allowed input size of ${most}.`,
+        );
+      consumed += bytes;
+      if (inputs.some((input) => input.name === readable))
+        throw invalidArg(`[request id: ${own || "<id_unknown>"}] input '${readable}' already exists in request`);
+      inputs.push(tensor);
+    }
+  }
+  yield* add(document, false);
+  return { id: own, inputs, outputs: [], parameters, priority: 0, timeoutUs: 0 };
+}
+
+/** As `within`, for work in pieces. */
+function* withinPieces<R>(prefix: string, work: Pieces<R>): Pieces<R> {
+  try {
+    return yield* work;
+  } catch (error) {
+    return within(
+      prefix,
+      () => {
+        throw error;
+      },
+      null,
+    );
+  }
+}
+
+const batchOf = ({ config }: Served): readonly number[] => (maxBatchSize(config) > 0 ? [-1] : []);
+
+function* tensorOf(
+  name: string,
+  datatype: Tensor["datatype"],
+  value: JsonNode,
+  dims: readonly number[],
+  { emptyTensors, missingElements }: VersionFacts,
+): Pieces<InferInput> {
+  const count = Array.isArray(value) || value instanceof LongList ? value.length : 1;
+  if (count === 0 && !emptyTensors) return { name, datatype, shape: [], data: new Uint8Array() };
+  const read = (): Pieces<Uint8Array> | Uint8Array =>
+    count > ITEMS_OF_A_PIECE || isLongText(value)
+      ? readElementsInPieces(name, value, datatype, count, missingElements)
+      : readElements(name, value, datatype, count, missingElements);
+  // The real server finds out about wrong texts before it looks at the shape.
+  const texts = datatype === "BYTES" ? yield* whole(read()) : null;
+  const shape = [...dims];
+  let left = count;
+  const unfit = () => invalidArg(`The schema can not convert input '${name}' to tensor with proper shape`);
+  for (const dim of dims.toReversed()) {
+    if (dim === -1) continue;
+    if (left % dim !== 0) throw unfit();
+    left /= dim;
+  }
+  for (let at = shape.length - 1; at >= 0; at--) {
+    if (shape[at] !== -1) continue;
+    shape[at] = left;
+    left = 1;
+  }
+  if (left !== 1) throw unfit();
+  return { name, datatype, shape, data: texts ?? (yield* whole(read())) };
+}
+
+const LONG_TEXT_BYTES = 65_536;
+const isLongText = (value: JsonNode): boolean => typeof value === "string" && value.length > LONG_TEXT_BYTES;
+
+function* whole(data: Pieces<Uint8Array> | Uint8Array): Pieces<Uint8Array> {
+  return data instanceof Uint8Array ? data : yield* data;
+}
+
+const STREAM = { "Content-Type": "text/event-stream; charset=utf-8" };
+const WHOLE = { "Content-Type": "application/json" };
+const NOT_ONE =
+  "generate expects model to produce exactly 1 response, use generate stream for model that generates various number of responses";
+const FAILED = 400;
+
+/** Stands for a text in an event. */
+const MARK = "\u007f\u007f";
+
+/** Takes the responses, and the client's leaving. */
+class Writer {
+  /** What is cancelled when the client of a stream leaves. */
+  request: InferRequest | null = null;
+  readonly #call: HttpCall;
+  readonly #streams: boolean;
+  readonly #id: string;
+  readonly #model: Served;
+  readonly #events: EventQueue;
+  #begun = false;
+  /** Without a stream: one object per response. */
+  readonly #whole: string[] = [];
+
+  constructor(call: HttpCall, streams: boolean, id: string, model: Served) {
+    this.#call = call;
+    this.#streams = streams;
+    this.#id = id;
+    this.#model = model;
+    if (streams) call.around.turns.opened?.();
+    this.#events = new EventQueue(
+      (owner, waiting) => call.open(owner, waiting),
+      // The real server reads nothing of a connection whose answer is to come, and notices a leaving as it writes.
+      (broken) => {
+        if (streams || broken) this.request?.leave(broken);
+      },
+      call.around.waiting,
+      call.around.turns,
+    );
+  }
+
+  respond(answer: InferAnswer | TritonError | null, final: boolean): void {
+    let text: string | null = null;
+    let failed = answer instanceof TritonError;
+    if (answer instanceof TritonError) text = errorText(answer.message);
+    else if (answer !== null) {
+      try {
+        text = objectText(answer, this.#id, this.#model);
+      } catch (error) {
+        if (!(error instanceof TritonError)) throw error;
+        failed = true;
+        text = errorText(error.message);
+      }
+    }
+    if (!this.#begun) {
+      this.#begun = true;
+      const asked = this.#call.header("endpoint-load-metrics-format");
+      const load = asked === null ? {} : loadMetrics(asked, this.#call.around.kvCache());
+      this.#call.begin(failed ? FAILED : 200, { ...(this.#streams ? STREAM : WHOLE), ...load });
+    }
+    if (text !== null) {
+      if (this.#streams) this.#write(`data: ${text}\n\n`);
+      else this.#whole.push(text);
+    }
+    if (!final) return;
+    if (!this.#streams) this.#write(this.#whole.length === 1 ? this.#whole[0]! : errorText(NOT_ONE));
+    this.#events.end();
+  }
+
+  /** Responses of a stream differ in the text alone. */
+  plainText(name: string): PlainText | null {
+    if (!this.#streams) return null;
+    const output: Tensor = { name, datatype: "BYTES", shape: [1], data: packTexts([MARK]) };
+    const parts = `data: ${objectText({ outputs: [output], parameters: [] }, this.#id, this.#model)}\n\n`.split(MARK);
+    const [before, after] = parts.map((part) => Buffer.from(part, "latin1"));
+    return parts.length === 2 ? this.#events.plain(before!, after!) : null;
+  }
+
+  #write(text: string): void {
+    this.#events.write(Buffer.from(text, "latin1"));
+  }
+}
+
+/** Sorted by name: outputs, parameters, and what every answer has. */
+function objectText(answer: InferAnswer, id: string, { name, version }: Served): string {
+  const members: (readonly [string, string])[] = [
+    ...(id === "" ? [] : [["id", rapidText(toBytesText(id))] as const]),
+    ["model_name", rapidText(toBytesText(name))],
+    ["model_version", `"${version}"`],
+    ...answer.parameters.map(([key, value]) => [key, parameterText(value)] as const),
+    ...answer.outputs.map((output) => [toBytesText(output.name), valueText(output)] as const),
+  ];
+  members.sort(([a], [b]) => (a < b ? -1 : 1));
+  return `{${members.map(([key, value]) => `${rapidText(key)}:${value}`).join(",")}}`;
+}
+
+function valueText(output: Tensor): string {
+  const elements = writeElements(output);
+  return elements.length === 1 ? elements[0]! : `[${elements.join(",")}]`;
+}

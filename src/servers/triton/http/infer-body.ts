@@ -1,0 +1,354 @@
+/**
+ * What does the body of `/infer` ask for? JSON, then tensors as they stand in memory; every mix of both: `http_server.cc`,
+ * `ParseJsonTritonIO` and `ParseJsonTritonParams` (2026), in its words and its order.
+ */
+import { ITEMS_OF_A_PIECE, type Pieces } from "../../../base/pieces.ts";
+import {
+  type InferInput,
+  type InferParameters,
+  NO_SEQUENCE,
+  type RequestFields,
+  type SequenceFields,
+} from "../inference/request.ts";
+import { invalidArg } from "../model-config/status.ts";
+import type { VersionFacts } from "../model-config/versions.ts";
+import {
+  arrayIn,
+  asArray,
+  asBoolean,
+  asBytesText,
+  asString,
+  asUnsigned,
+  documentInPieces,
+  documentOf,
+  find,
+  isJsonNumber,
+  isSigned,
+  stringIn,
+  within,
+} from "../tensors/access.ts";
+import {
+  countedTexts,
+  type Datatype,
+  ELEMENT_BYTES,
+  elementCount,
+  exactShape,
+  fromBytesText,
+  isDatatype,
+} from "../tensors/datatypes.ts";
+import { type JsonNode, LongList, Real } from "../tensors/json-nodes.ts";
+import type { SharedMemory } from "../tensors/shared-memory.ts";
+import { readElements } from "../tensors/tensor-json.ts";
+import { countTexts, readElementsInPieces } from "../tensors/tensor-json-pieces.ts";
+import {
+  fewMembers,
+  fewOf,
+  type InputLimits,
+  madeTooLarge,
+  mostInputBytes,
+  shortName,
+  tensorTooLarge,
+} from "./input-limit.ts";
+
+/** How an output is to be sent. */
+export interface OutputWish {
+  readonly kind: "json" | "binary" | "memory";
+  /** So many classes, the best ones; 0: the tensor itself. */
+  readonly classes: number;
+  /** Where it is put, with `memory`. */
+  readonly put: ((data: Uint8Array) => void) | null;
+}
+
+export interface InferWish {
+  readonly fields: RequestFields;
+  /** By name; all others as `otherwise` says. */
+  readonly outputs: ReadonlyMap<string, OutputWish>;
+  readonly otherwise: OutputWish;
+}
+
+const JSON_OUTPUT: OutputWish = { kind: "json", classes: 0, put: null };
+const BINARY_OUTPUT: OutputWish = { kind: "binary", classes: 0, put: null };
+
+const NO_DATA = new Uint8Array();
+const NO_NAMES: readonly string[] = [];
+const NO_WISHES: ReadonlyMap<string, OutputWish> = new Map();
+
+/** What a request's parameters say. */
+interface Asked {
+  readonly parameters: InferParameters;
+  readonly priority: number;
+  readonly timeoutUs: number;
+  readonly sequence: SequenceFields;
+  readonly binary: boolean;
+}
+const NOTHING: Asked = { parameters: [], priority: 0, timeoutUs: 0, sequence: NO_SEQUENCE, binary: false };
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+interface Limits {
+  readonly model: string;
+  readonly memory: SharedMemory;
+  readonly input: InputLimits;
+  readonly facts: VersionFacts;
+}
+
+/** A body that is the one input, without JSON. */
+export function rawWish(body: Uint8Array): InferWish {
+  const fields = { id: "", inputs: [], outputs: [], parameters: [], priority: 0, timeoutUs: 0, raw: body };
+  return { fields, outputs: new Map(), otherwise: BINARY_OUTPUT };
+}
+
+/** `head`: how many bytes are JSON. Throws a `TritonError`. */
+export function inferWish(body: Uint8Array, head: number, limits: Limits): InferWish {
+  const isWhole = head === body.length;
+  const document = documentOf(isWhole ? body : body.subarray(0, head));
+  const { read, inputs, asked } = begun(document, isWhole ? NO_DATA : body.subarray(head));
+  for (const one of fewOf("inputs", arrayIn(document, "inputs"))) inputs.push(readInput(one, read, limits));
+  return wishOf(document, read, asked, limits);
+}
+
+/** As `inferWish`, of a large body. */
+export function* inferWishInPieces(body: Uint8Array, head: number, limits: Limits): Pieces<InferWish> {
+  const document = yield* documentInPieces(body.subarray(0, head));
+  const { read, inputs, asked } = begun(document, body.subarray(head));
+  for (const one of fewOf("inputs", arrayIn(document, "inputs"))) {
+    const { data, ...input } = inputOf(one, read, limits, readElementsInPieces);
+    const whole = data instanceof Uint8Array ? data : yield* data;
+    checkTexts(input, whole, one, limits);
+    inputs.push({ ...input, data: whole });
+    if (input.datatype === "BYTES" && countedTexts(whole) === undefined) yield* countTexts(whole);
+    else if (inputs.length % ITEMS_OF_A_PIECE === 0) yield;
+  }
+  return wishOf(document, read, asked, limits);
+}
+
+/** The member `name` as a short text. */
+const shortIn = (value: JsonNode, name: string): string => shortName(name, stringIn(value, name));
+
+/** What stands before the inputs. */
+function begun(document: JsonNode, rest: Uint8Array) {
+  const id = find(document, "id") === undefined ? "" : shortIn(document, "id");
+  const asked = find(document, "parameters");
+  const inputs: InferInput[] = [];
+  const read: Reading = { id, inputs, rest, names: null };
+  return { read, inputs, asked: asked === undefined ? NOTHING : readParameters(asked) };
+}
+
+function wishOf(document: JsonNode, read: Reading, asked: Asked, limits: Limits): InferWish {
+  const { id, inputs } = read;
+  const { parameters, priority, timeoutUs, sequence, binary } = asked;
+  if (read.rest.length > 0) throw invalidArg(`unexpected additional input data for model '${limits.model}'`);
+  const wished = find(document, "outputs");
+  const outputs = wished === undefined ? NO_WISHES : readOutputs(wished, limits.memory);
+  const names = wished === undefined ? NO_NAMES : [...outputs.keys()];
+  const fields = { id, inputs, outputs: names, parameters, priority, timeoutUs, sequence };
+  return { fields, outputs, otherwise: binary ? BINARY_OUTPUT : JSON_OUTPUT };
+}
+
+/** What has been read. */
+interface Reading {
+  readonly id: string;
+  /** Behind the JSON, as far as nobody has taken it. */
+  rest: Uint8Array;
+  readonly inputs: readonly InferInput[];
+  /** null: not made yet. */
+  names: Set<string> | null;
+}
+
+function readParameters(value: JsonNode): Asked {
+  const read = {
+    parameters: [] as (readonly [string, InferParameters[number][1]])[],
+    priority: 0,
+    timeoutUs: 0,
+    sequence: { ...NO_SEQUENCE } as Mutable<SequenceFields>,
+    binary: false,
+  };
+  for (const [name, one] of within("failed to get request params.", fewMembers, value)) {
+    const unsigned = () => Number(unsignedOf(one, name));
+    const boolean = () => within(`Unable to parse '${name}'`, asBoolean, one);
+    if (name === "sequence_id") {
+      const isText = !isJsonNumber(one) || one instanceof Real || one < 0;
+      read.sequence.id = isText
+        ? within("Unable to parse 'sequence_id'", asBytesText, one)
+        : BigInt(one as number | bigint);
+    } else if (name === "sequence_start") read.sequence.start = boolean();
+    else if (name === "sequence_end") read.sequence.end = boolean();
+    else if (name === "priority") read.priority = unsigned();
+    else if (name === "timeout") read.timeoutUs = unsigned();
+    else if (name === "binary_data_output") read.binary = boolean();
+    else if (name.startsWith("triton_"))
+      throw invalidArg(
+        "parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified.",
+      );
+    else read.parameters.push([name, parameterIn(name, one)]);
+  }
+  return read;
+}
+
+/** Texts, whole and other numbers, booleans; throws a `TritonError` for anything else. */
+export function parameterIn(name: string, value: JsonNode): InferParameters[number][1] {
+  if (typeof value === "string" || typeof value === "boolean" || isSigned(value)) return value;
+  if (typeof value === "bigint") return new Real(Number(value));
+  if (value instanceof Real) return value;
+  throw invalidArg(
+    `parameter '${fromBytesText(name)}' has invalid type. It should be either 'int', 'bool', or 'string'.`,
+  );
+}
+
+function readInput(value: JsonNode, read: Reading, limits: Limits): InferInput {
+  const input = inputOf(value, read, limits, readElements);
+  checkTexts(input, input.data, value, limits);
+  return input;
+}
+
+/** Throws a `TritonError` where texts of JSON make too large a tensor: each has its length before it there. */
+function checkTexts(
+  { name, datatype }: Omit<InferInput, "data">,
+  { length }: Uint8Array,
+  value: JsonNode,
+  { input }: Limits,
+) {
+  if (datatype === "BYTES" && length > mostInputBytes(input) && find(value, "data") !== undefined)
+    throw madeTooLarge(name, length, input);
+}
+
+/** Reads the elements that stand in JSON. */
+type Elements<T> = (name: string, data: JsonNode, datatype: Datatype | null, count: number, missing: string) => T;
+
+function inputOf<T>(value: JsonNode, read: Reading, limits: Limits, elements: Elements<T>) {
+  const parameters = find(value, "parameters");
+  oneSource(value, parameters ?? null);
+  const name = shortIn(value, "name");
+  const type = shortIn(value, "datatype");
+  const listed = find(value, "shape");
+  // A long list is not made one array first.
+  if (listed instanceof LongList) fewOf("dimensions", listed);
+  const [shape, exact] = shapesOf(fewOf("dimensions", arrayIn(value, "shape")));
+  if (isTaken(name, read))
+    throw invalidArg(`[request id: ${read.id || "<id_unknown>"}] input '${name}' already exists in request`);
+  const datatype = (isDatatype(type) ? type : "<invalid>") as Datatype;
+  const data = inputData(value, parameters, { name, type, shape }, read, limits, elements);
+  return { name, datatype, shape, data, ...(exact && { exactShape: exact }) };
+}
+
+/** The dimensions as numbers, and as `exactShape` has them. */
+function shapesOf(list: readonly JsonNode[]): [readonly number[], readonly bigint[] | undefined] {
+  let plain = true;
+  for (const size of list) plain &&= typeof size === "number" && size >= 0;
+  if (plain) return [list as readonly number[], undefined];
+  const sizes = list.map((size) => unsignedOf(size, "shape"));
+  return [sizes.map(Number), exactShape(sizes)];
+}
+
+const unsignedOf = (value: JsonNode, name: string): number | bigint =>
+  within(`Unable to parse '${name}'`, asUnsigned, value);
+
+/** Inputs up to which their names are looked through one by one. */
+const FEW = 8;
+
+/** Does an input before have this name? Where there are many, their names are kept by themselves. */
+function isTaken(name: string, read: Reading): boolean {
+  const { inputs } = read;
+  if (inputs.length <= FEW) {
+    for (const one of inputs) if (one.name === name) return true;
+    return false;
+  }
+  read.names ??= new Set(inputs.map((one) => one.name));
+  if (read.names.has(name)) return true;
+  read.names.add(name);
+  return false;
+}
+
+/** Exactly one of three ways to send a tensor. */
+function oneSource(value: JsonNode, parameters: JsonNode): void {
+  const json = find(value, "data");
+  const binary = find(parameters, "binary_data_size");
+  const region = find(parameters, "shared_memory_region");
+  if (json !== undefined && binary === undefined && region === undefined) return;
+  const set = [
+    ["'data'", json],
+    ["'binary_data_size'", binary],
+    ["'shared_memory_region'", region],
+  ].flatMap(([name, found]) => (found === undefined ? [] : [name]));
+  if (set.length === 1) return;
+  const said = set.length === 0 ? " no field is set" : ` set ${set.join(" ")}`;
+  throw invalidArg(
+    `Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', 'shared_memory_region' in 'parameters'. But${said}`,
+  );
+}
+
+function inputData<T>(
+  value: JsonNode,
+  parameters: JsonNode | undefined,
+  { name, type, shape }: { readonly name: string; readonly type: string; readonly shape: readonly number[] },
+  read: Reading,
+  { model, memory, input, facts }: Limits,
+  elements: Elements<T>,
+): Uint8Array | T {
+  const binary = find(parameters ?? null, "binary_data_size");
+  if (binary !== undefined) {
+    const size = unsignedOf(binary, "binary_data_size");
+    const bytes = Number(size);
+    if (bytes > read.rest.length) {
+      const missing = BigInt(size) - BigInt(read.rest.length);
+      throw invalidArg(
+        `unexpected size for input '${name}', expecting ${missing} additional bytes for model '${model}'`,
+      );
+    }
+    const data = read.rest.subarray(0, bytes);
+    read.rest = read.rest.subarray(bytes);
+    return data;
+  }
+  const region = memoryOf(parameters);
+  if (region !== null) return memory.read(region.name, region.offset, region.bytes);
+  const count = shape.length === 0 ? 0 : elementCount(shape);
+  if (count === 0) return new Uint8Array();
+  const given = find(value, "data");
+  const tensor = given instanceof LongList ? given : arrayIn(value, "data");
+  const datatype = isDatatype(type) ? type : null;
+  const elementBytes = datatype === null ? 0 : ELEMENT_BYTES[datatype];
+  if (count * elementBytes > mostInputBytes(input) || !Number.isSafeInteger(count))
+    throw tensorTooLarge(name, arrayIn(value, "shape"), elementBytes, input);
+  return elements(name, tensor, datatype, count, facts.missingElements);
+}
+
+function memoryOf(parameters: JsonNode | undefined) {
+  const region = find(parameters ?? null, "shared_memory_region");
+  if (region === undefined) return null;
+  return {
+    name: within("Unable to parse 'shared_memory_region'", asString, region),
+    offset: numberIn(parameters!, "shared_memory_offset"),
+    bytes: numberIn(parameters!, "shared_memory_byte_size"),
+  };
+}
+
+function numberIn(parameters: JsonNode, name: string): number {
+  const value = find(parameters, name);
+  return value === undefined ? 0 : Number(unsignedOf(value, name));
+}
+
+function readOutputs(value: JsonNode, memory: SharedMemory): Map<string, OutputWish> {
+  const made = new Map<string, OutputWish>();
+  for (const one of fewOf("outputs", within("Unable to parse 'outputs'", asArray, value))) {
+    const parameters = find(one, "parameters");
+    const of = (name: string) => find(parameters ?? null, name);
+    const [binary, classes] = [of("binary_data"), of("classification")];
+    if (of("shared_memory_region") !== undefined) {
+      if (classes !== undefined) throw invalidArg("Output can't set both 'shared_memory_region' and 'classification'");
+      if (binary !== undefined && within("Unable to set 'binary_data'", asBoolean, binary))
+        throw invalidArg("Output can't set both 'shared_memory_region' and 'binary_data'");
+    }
+    const name = shortIn(one, "name");
+    const count = classes === undefined ? 0 : Number(within("Unable to set 'classification'", asUnsigned, classes));
+    const region = memoryOf(parameters);
+    if (region !== null) {
+      memory.check(region.name, region.offset, region.bytes);
+      const put = (data: Uint8Array) => memory.write(region, name, data);
+      made.set(name, { kind: "memory", classes: 0, put });
+      continue;
+    }
+    const isBinary = binary !== undefined && within("Unable to parse 'binary_data'", asBoolean, binary);
+    made.set(name, { kind: isBinary ? "binary" : "json", classes: count, put: null });
+  }
+  return made;
+}

@@ -1,0 +1,215 @@
+/** What does `POST /v2/models/M/infer` do? `http_server.cc`, `HandleInfer` (2026), and what 2.51 was seen to answer. */
+import { Readable } from "node:stream";
+import { createDeflate, createGzip, deflateSync, gzipSync } from "node:zlib";
+import { inTurns, isLarge, type Pieces } from "../../../base/pieces.ts";
+import type { InferAnswer, RequestFields } from "../inference/request.ts";
+import type { Served } from "../inference/served.ts";
+import { versionNumber } from "../inference/version-number.ts";
+import { isDecoupled, maxBatchSize } from "../model-config/model-config.ts";
+import { HTTP_STATUS, internal, invalidArg, TritonError } from "../model-config/status.ts";
+import type { VersionNumber } from "../models/table.ts";
+import {
+  errorText,
+  type HandlerAnswer,
+  type HttpAnswer,
+  type HttpCall,
+  jsonAnswer,
+  jsonError,
+  LATER,
+  plain,
+  plainError,
+} from "./call.ts";
+import { disturbed } from "./disturbed.ts";
+import { type AnsweredModel, inferBody, inferParts, isLargeAnswer } from "./infer-answer.ts";
+import { type InferWish, inferWish, inferWishInPieces, rawWish } from "./infer-body.ts";
+import { declaredBytes, jsonTooLarge, rawTooLarge } from "./input-limit.ts";
+import { unpackedBody } from "./unpacked-body.ts";
+
+const HEAD_LENGTH = "inference-header-content-length";
+const INT_MAX = 2 ** 31 - 1;
+
+export function infer(call: HttpCall): HandlerAnswer | Promise<HandlerAnswer> {
+  const [name = "", version] = call.found;
+  const { server } = call.around;
+  const number = versionNumber(version);
+  const model = server.find(name, number);
+  if (isDecoupled(model.config))
+    throw new TritonError("UNSUPPORTED", "HTTP end point doesn't support models with decoupled transaction policy");
+  const asked = { call, name, number, model };
+  const refused = jsonTooLarge(declaredBytes(call), call.around.config);
+  // What is refused need not come.
+  if (refused !== null && isJsonAlone(call)) return jsonError(refused);
+  const body = call.body();
+  return body instanceof Promise ? body.then((whole) => unlessDisturbed(asked, whole)) : unlessDisturbed(asked, body);
+}
+
+interface Asked {
+  readonly call: HttpCall;
+  readonly name: string;
+  /** -1: the latest version. */
+  readonly number: VersionNumber;
+  readonly model: Served;
+}
+
+function isJsonAlone(call: HttpCall): boolean {
+  return (call.header("content-encoding") ?? "identity") === "identity" && call.header(HEAD_LENGTH) === null;
+}
+
+function unlessDisturbed(asked: Asked, given: Uint8Array): HandlerAnswer | Promise<HandlerAnswer> {
+  const { call } = asked;
+  const encoding = call.header("content-encoding") ?? "identity";
+  if (encoding !== "identity" && encoding !== "gzip" && encoding !== "deflate") {
+    const headers = { "Accept-Encoding": "gzip, deflate", "Content-Type": "text/plain" };
+    return { ...plain(errorText("Unsupported compression type"), HTTP_STATUS.UNSUPPORTED), headers };
+  }
+  if (encoding !== "identity" && given.length === 0) return plainError(invalidArg("nothing to be decompressed"));
+  const body = encoding === "identity" ? given : unpackedBody(given, call.around.config);
+  return body instanceof Promise ? body.then((whole) => withBody(asked, whole)) : withBody(asked, body);
+}
+
+function withBody(asked: Asked, body: Uint8Array): HandlerAnswer | Promise<HandlerAnswer> {
+  const instead = disturbed(asked.call, body);
+  return instead instanceof Promise
+    ? instead.then((answer) => answer ?? inferWith(asked, body))
+    : (instead ?? inferWith(asked, body));
+}
+
+function inferWith(asked: Asked, body: Uint8Array): HandlerAnswer | Promise<HandlerAnswer> {
+  const { call, name } = asked;
+  const { server, config, memory } = call.around;
+  const head = headLength(call, body.length, server.facts.readsHeaderLength);
+  const refused = head === 0 ? rawTooLarge(body.length, config) : jsonTooLarge(head, config);
+  if (refused !== null) return jsonError(refused);
+  const limits = { model: name, memory, input: config, facts: server.facts };
+  if (head > 0 && isLarge(body)) return inferLarge(asked, inferWishInPieces(body, head, limits));
+  try {
+    return submitted(asked, head === 0 ? rawWish(body) : inferWish(body, head, limits));
+  } catch (error) {
+    if (!(error instanceof TritonError)) throw error;
+    return jsonError(error);
+  }
+}
+
+async function inferLarge(asked: Asked, reading: Pieces<InferWish>): Promise<HandlerAnswer> {
+  try {
+    return submitted(asked, await inTurns(reading, asked.call.around.turns));
+  } catch (error) {
+    if (!(error instanceof TritonError)) throw error;
+    return jsonError(error);
+  }
+}
+
+/** Throws a `TritonError`. */
+function submitted({ call, name, number, model }: Asked, wish: InferWish): typeof LATER {
+  const encoding = bestEncoding(call.header("accept-encoding"));
+  call.around.server.infer(name, number, withForwarded(call, wish.fields), {
+    respond(answer) {
+      if (answer === null) return;
+      if (answer instanceof TritonError) {
+        call.answer(plainError(answer));
+        return;
+      }
+      const batched = maxBatchSize(model.config) > 0;
+      const of = { id: wish.fields.id, name, version: model.version, batched, labels: model.labels };
+      if (isLargeAnswer(answer)) void answerInParts(call, answer, of, wish, encoding);
+      else call.answer(answered(answer, of, wish, encoding));
+    },
+  });
+  return LATER;
+}
+
+/** With the headers that become parameters, behind its own. */
+function withForwarded(call: HttpCall, fields: RequestFields): RequestFields {
+  const { forwards } = call.around;
+  if (forwards === null) return fields;
+  const parameters = [...fields.parameters];
+  call.eachHeader((name, value) => {
+    if (forwards(name)) parameters.push([name, value]);
+  });
+  return { ...fields, parameters };
+}
+
+async function answerInParts(
+  call: HttpCall,
+  answer: InferAnswer,
+  of: AnsweredModel,
+  wish: InferWish,
+  encoding: Encoding,
+): Promise<void> {
+  try {
+    const made = await inTurns(inferParts(answer, of, wish), call.around.turns);
+    const parts = encoding === null ? made.parts : await packedParts(made.parts, encoding);
+    const bytes = parts.reduce((sum, { length }) => sum + length, 0);
+    call.answerParts({ status: 200, headers: headersOf(made.head, encoding) }, parts, bytes);
+  } catch (error) {
+    // Nobody waits for this one.
+    call.answer(plainError(error instanceof TritonError ? error : internal("internal error")));
+  }
+}
+
+/** In the runtime's own threads. */
+async function packedParts(parts: readonly Uint8Array[], encoding: NonNullable<Encoding>): Promise<Uint8Array[]> {
+  const packer = encoding === "gzip" ? createGzip() : createDeflate();
+  const packed: Uint8Array[] = [];
+  for await (const part of Readable.from(parts).pipe(packer)) packed.push(part);
+  return packed;
+}
+
+/** Throws a `TritonError`. */
+function headLength(call: HttpCall, bytes: number, strict: boolean): number {
+  const header = call.header(HEAD_LENGTH);
+  if (header === null) return bytes;
+  const [, digits] = /^\s*([+-]?\d+)/.exec(header) ?? [];
+  if (digits === undefined && strict)
+    throw invalidArg(`Unable to parse Inference-Header-Content-Length, got: ${header}`);
+  const length = Number(digits ?? 0);
+  if (strict && (length < -INT_MAX - 1 || length > INT_MAX))
+    throw invalidArg(
+      `Unable to parse Inference-Header-Content-Length, value is out of range [ ${-INT_MAX - 1}, ${INT_MAX} ], got: ${header}`,
+    );
+  if (length < 0 || length > bytes)
+    throw invalidArg(`inference header size should be in range (0, ${bytes}), got: ${header}`);
+  return length;
+}
+
+type Encoding = "gzip" | "deflate" | null;
+
+/** The one with the largest weight among those that can be sent. */
+function bestEncoding(accepted: string | null): Encoding {
+  if (accepted === null) return null;
+  let best: { readonly name: Encoding; readonly weight: number } = { name: null, weight: 0 };
+  for (const one of accepted.split(",")) {
+    const [name = "", ...settings] = one.split(";").map((part) => part.trim());
+    const weight = Number(settings.find((part) => part.startsWith("q="))?.slice(2) ?? 1);
+    if (!(weight > best.weight)) continue;
+    if (name === "gzip" || name === "deflate") best = { name, weight };
+    else if (name === "identity") best = { name: null, weight };
+  }
+  return best.name;
+}
+
+function packed(body: string | Uint8Array, encoding: NonNullable<Encoding>): Uint8Array {
+  return (encoding === "gzip" ? gzipSync : deflateSync)(typeof body === "string" ? Buffer.from(body, "latin1") : body);
+}
+
+function answered(answer: InferAnswer, of: AnsweredModel, wish: InferWish, encoding: Encoding): HttpAnswer {
+  try {
+    const { body, head } = inferBody(answer, of, wish);
+    if (encoding === null && head === null) return jsonAnswer(body);
+    return {
+      status: 200,
+      headers: headersOf(head, encoding),
+      body: encoding === null ? body : packed(body, encoding),
+    };
+  } catch (error) {
+    if (!(error instanceof TritonError)) throw error;
+    return plainError(error);
+  }
+}
+
+/** `head`: how many bytes are JSON; null: all. */
+const headersOf = (head: number | null, encoding: Encoding): Readonly<Record<string, string>> => ({
+  "Content-Type": head === null ? "application/json" : "application/octet-stream",
+  ...(encoding === null ? {} : { "Content-Encoding": encoding }),
+  ...(head === null ? {} : { "Inference-Header-Content-Length": `${head}` }),
+});

@@ -1,0 +1,42 @@
+/** What does `/v2/logging` tell and take? `http_server.cc`, `HandleLogging` (2026). */
+
+import type { LogSettings } from "../inference/around.ts";
+import { TritonError } from "../model-config/status.ts";
+import { asBoolean, asString, asUnsigned, documentOf, find } from "../tensors/access.ts";
+import { toBytesText } from "../tensors/datatypes.ts";
+import type { JsonNode } from "../tensors/json-nodes.ts";
+import { rapidText } from "../tensors/tensor-json.ts";
+import { type HandlerAnswer, type HttpCall, jsonAnswer } from "./call.ts";
+import { settingsBody } from "./input-limit.ts";
+
+export async function logging(call: HttpCall): Promise<HandlerAnswer> {
+  const settings = call.around.logging;
+  if (call.method === "POST") change(settings, documentOf(await settingsBody(call)));
+  const { file, info, warning, error, verbose, format } = settings.now;
+  const text = (value: string) => rapidText(toBytesText(value));
+  return jsonAnswer(
+    `{"log_file":${text(file)},"log_info":${info},"log_warning":${warning},"log_error":${error},"log_verbose_level":${verbose},"log_format":${text(format)}}`,
+  );
+}
+
+/** One after the other: what stands before a wrong value has been set. */
+function change(settings: LogSettings, document: JsonNode): void {
+  const set = <T>(name: string, read: (value: JsonNode) => T, field: keyof LogSettings["now"]) => {
+    const value = find(document, name);
+    if (value !== undefined && value !== null) settings.now = { ...settings.now, [field]: read(value) };
+  };
+  const file = find(document, "log_file");
+  if (file !== undefined && file !== null)
+    throw new TritonError("UNSUPPORTED", "log file location can not be updated through network protocol");
+  set("log_info", asBoolean, "info");
+  set("log_warning", asBoolean, "warning");
+  set("log_error", asBoolean, "error");
+  set("log_verbose_level", (value) => Number(BigInt.asIntN(32, BigInt(asUnsigned(value)))), "verbose");
+  set("log_format", formatOf, "format");
+}
+
+function formatOf(value: JsonNode): string {
+  const format = asString(value);
+  if (format === "default" || format === "ISO8601") return format;
+  throw new TritonError("UNAVAILABLE", `invalid argument for --log_format, got: ${format}`);
+}

@@ -1,0 +1,62 @@
+/** How does an answer of JSON leave that may be long? In pieces and parts, where it is. */
+
+import { atOnceOrInTurns, type Pieces } from "../../../base/pieces.ts";
+import { JsonParts } from "../../openai/front/send-parts.ts";
+import { type HandlerAnswer, type HttpCall, JSON_TYPE, jsonAnswer, LATER } from "./call.ts";
+
+/** Characters that are given at a time, at least. */
+const CHARACTERS = 4096;
+
+/** What `JSON.stringify` gives, bit by bit: of a list that is gone through once, or of an object that has some. */
+export function* jsonTexts(value: object): Generator<string, void> {
+  if (Symbol.iterator in value) {
+    yield* listTexts(value as Iterable<unknown>);
+    return;
+  }
+  let text = "{";
+  for (const [at, [name, member]] of Object.entries(value).entries()) {
+    text += `${at === 0 ? "" : ","}${JSON.stringify(name)}:`;
+    if (typeof member !== "object" || member === null || !(Symbol.iterator in member)) {
+      text += JSON.stringify(member);
+      continue;
+    }
+    yield text;
+    text = "";
+    yield* listTexts(member as Iterable<unknown>);
+  }
+  yield `${text}}`;
+}
+
+function* listTexts(list: Iterable<unknown>): Generator<string, void> {
+  let text = "[";
+  let mark = "";
+  for (const one of list) {
+    text += mark + JSON.stringify(one);
+    mark = ",";
+    if (text.length < CHARACTERS) continue;
+    yield text;
+    text = "";
+  }
+  yield `${text}]`;
+}
+
+/** The texts are one of JSON. What is short is there at once. */
+export function toldJson(call: HttpCall, texts: Iterable<string>): HandlerAnswer | Promise<HandlerAnswer> {
+  const made = atOnceOrInTurns(gathered(texts), call.around.turns);
+  return made instanceof Promise ? made.then((parts) => sent(call, parts)) : sent(call, made);
+}
+
+function* gathered(texts: Iterable<string>): Pieces<JsonParts> {
+  const parts = new JsonParts();
+  for (const text of texts) {
+    parts.add(text);
+    yield;
+  }
+  return parts.end();
+}
+
+function sent(call: HttpCall, { parts, bytes }: JsonParts): HandlerAnswer {
+  if (parts.length <= 1) return jsonAnswer(parts[0] ?? "");
+  call.answerParts({ status: 200, headers: JSON_TYPE }, parts, bytes);
+  return LATER;
+}

@@ -1,0 +1,33 @@
+/**
+ * Unpacks a body of `/infer` as the real server does (`data_compressor.h`, 2026): the bytes say whether they are gzip or zlib,
+ * not the header, and an error of zlib is not an error of the request.
+ */
+import { promisify } from "node:util";
+import { constants, inflateRaw, inflateRawSync } from "node:zlib";
+import { startOfDeflate } from "../../../wire/http/deflate-start.ts";
+import { beyond, type InputLimits, mostInputBytes } from "./input-limit.ts";
+
+/** Bodies up to this size are unpacked at once. Larger ones may become megabytes, and a thread of the runtime unpacks them. */
+const UNPACKED_AT_ONCE_BYTES = 4096;
+const inflated = promisify(inflateRaw);
+
+/**
+ * Returns the content of the first gzip member or zlib stream. Bytes after it, its checksum and its end do not count.
+ * Returns nothing for a body that is neither. Throws a `TritonError` for content beyond the limit.
+ */
+export function unpackedBody(body: Uint8Array, limits: InputLimits): Uint8Array | Promise<Uint8Array> {
+  const from = startOfDeflate(body);
+  if (from === null) return new Uint8Array();
+  const how = { maxOutputLength: mostInputBytes(limits), finishFlush: constants.Z_SYNC_FLUSH };
+  const packed = body.subarray(from);
+  const instead = (error: unknown): Uint8Array => {
+    if (!(error instanceof RangeError)) return new Uint8Array();
+    throw beyond(limits, (most) => `Decompressed data size exceeds the maximum allowed value of ${most} bytes.`);
+  };
+  if (packed.length > UNPACKED_AT_ONCE_BYTES) return inflated(packed, how).catch(instead);
+  try {
+    return inflateRawSync(packed, how);
+  } catch (error) {
+    return instead(error);
+  }
+}

@@ -1,0 +1,107 @@
+/** Which answers of inference are disturbed, and how (docs/faults.md)? By the request's own order, a rule, or chance. */
+import type { RequestOrders } from "../../../config/request-orders.ts";
+import type { FaultCarrier } from "../../../faults/plan/types.ts";
+import type { Question } from "../../../text/canned/fixtures/match.ts";
+import { BrokenScript } from "../../../text/canned/script.ts";
+import { ORDER_HEADER, orderInHeader } from "../../openai/front/order-header.ts";
+import { type ChosenFaults, type FaultHost, FaultOrders } from "../../openai/overrides/fault-orders.ts";
+
+/** A request for inference, whichever protocol brought it. */
+export interface DisturbedRequest {
+  readonly model: string;
+  readonly path: string;
+  readonly over: FaultCarrier;
+  /** Requests that are being served besides. */
+  readonly open: number;
+  header(name: string): string | null;
+  headers(): Readonly<Record<string, string>>;
+  /** As JSON; undefined: it has none. Asked once at most, by the first rule that wants it. */
+  body(): unknown;
+}
+
+/** The order is refused. */
+export interface RefusedOrder {
+  readonly status: 400 | 403;
+  readonly message: string;
+}
+
+export class TritonFaults {
+  readonly #orders: FaultOrders;
+  readonly #allowed: RequestOrders;
+
+  /** Answers that a fault acted on, by its id. */
+  readonly acted = new Map<string, number>();
+
+  constructor(host: Omit<FaultHost, "accounting">, allowed: RequestOrders) {
+    const faulted = (id: string) => void this.acted.set(id, (this.acted.get(id) ?? 0) + 1);
+    this.#orders = new FaultOrders({ ...host, accounting: { faulted } });
+    this.#allowed = allowed;
+  }
+
+  /** Whether a request with this order, or without one, may be disturbed. */
+  may(order: string | null): boolean {
+    return this.#orders.some || (order !== null && this.#allowed !== "none");
+  }
+
+  /** null: nothing disturbs the answer, at once or when the plan is known. */
+  of(request: DisturbedRequest): Promise<ChosenFaults | RefusedOrder | null> | RefusedOrder | null {
+    const order = this.#allowed === "none" ? null : request.header(ORDER_HEADER);
+    const fault = order === null ? "" : faultIn(order);
+    if (typeof fault === "object") return fault;
+    const { path, open, over } = request;
+    const found = this.#orders.disturbance({
+      fault,
+      trusted: this.#allowed === "all",
+      open,
+      header: (name) => request.header(name),
+      target: path,
+      over,
+      question: () => questionOf(request),
+    });
+    return (
+      found?.then((made) =>
+        made === null || "plan" in made
+          ? made
+          : { status: made.status as RefusedOrder["status"], message: JSON.parse(made.body).error.message },
+      ) ?? null
+    );
+  }
+}
+
+function faultIn(order: string): string | RefusedOrder {
+  try {
+    const { kind, fault = "" } = orderInHeader(order);
+    if (kind === "none") return fault;
+    return { status: 400, message: 'understudy: a Triton server takes orders of "fault" alone' };
+  } catch (error) {
+    if (error instanceof BrokenScript) return { status: 400, message: `understudy: ${error.message}` };
+    throw error;
+  }
+}
+
+function questionOf({ model, path, header, headers, body }: DisturbedRequest): Question {
+  let read: { readonly body: unknown } | null = null;
+  const bodyOnce = () => {
+    read ??= { body: body() };
+    return read.body;
+  };
+  return {
+    path,
+    model,
+    user: () => userIn(bodyOnce()),
+    messages: () => [],
+    header: (name) => header(name.toLowerCase()),
+    headers,
+    body: bodyOnce,
+  };
+}
+
+const TEXT = "text_input";
+
+/** The text, or the first of several, wherever the protocol has it: a field, or an input of `/infer`. */
+function userIn(body: unknown): string | null {
+  const { [TEXT]: field, inputs } = (body ?? {}) as Readonly<Record<string, unknown>>;
+  let text = field ?? (Array.isArray(inputs) ? inputs.find((one) => one?.name === TEXT)?.data : undefined);
+  while (Array.isArray(text)) text = text[0];
+  return typeof text === "string" ? text : null;
+}

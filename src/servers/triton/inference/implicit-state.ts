@@ -1,0 +1,106 @@
+/**
+ * What does a sequence leave for its next request? Tensors of `sequence_batching { state }`: each slot of an instance has its
+ * own, a model finds them among its inputs and gives new ones among its outputs; the first request of a sequence finds the
+ * initial ones: `sequence_state.cc` (2026) and Triton's page of model configuration. Undefined content there is zeros here.
+ */
+import { readFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { type ModelConfig, maxBatchSize, type SequenceState } from "../model-config/model-config.ts";
+import { invalidArg } from "../model-config/status.ts";
+import type { BatchRow } from "../scheduling/scheduler.ts";
+import {
+  type Datatype,
+  datatypeOf,
+  ELEMENT_BYTES,
+  elementCount,
+  packTexts,
+  type Tensor,
+} from "../tensors/datatypes.ts";
+import type { InferAnswer, InferRequest } from "./request.ts";
+
+/** Initial content of one, at most. */
+const BYTES_MOST = 64 * 2 ** 20;
+
+interface State {
+  readonly input: string;
+  readonly output: string;
+  readonly initial: Tensor;
+  /** The output is the client's, too: it stands among the model's. */
+  readonly shown: boolean;
+}
+
+export class ImplicitStates {
+  readonly #states: readonly State[];
+  /** By instance and slot; one that is not there is initial. */
+  readonly #kept = new Map<string, ReadonlyMap<string, Tensor>>();
+  readonly #slotOf = new Map<InferRequest, string>();
+
+  /** Throws a `TritonError` where an initial state cannot be read. `folder`: the model's. */
+  constructor(config: ModelConfig, folder: string) {
+    this.#states = (config.sequence_batching?.state ?? []).map((state) => stateOf(state, config, folder));
+  }
+
+  /** The inputs with the slot's states; those of a slot without a request mean nothing. */
+  addTo(
+    inputs: ReadonlyMap<string, Tensor>,
+    instance: number,
+    row: BatchRow<InferRequest>,
+  ): ReadonlyMap<string, Tensor> {
+    const { request, ready, slot } = row;
+    const place = `${instance}/${slot}`;
+    if (ready && request.sequence.start) this.#kept.delete(place);
+    if (ready) this.#slotOf.set(request, place);
+    const kept = ready ? this.#kept.get(place) : undefined;
+    const all = new Map(inputs);
+    for (const { input, initial } of this.#states) all.set(input, kept?.get(input) ?? initial);
+    return all;
+  }
+
+  /** Keeps what the answer says of states for the sequence's next request, and gives what is left of it for the client. */
+  taken(request: InferRequest, answer: InferAnswer): InferAnswer {
+    const place = this.#slotOf.get(request);
+    const kept = new Map(place === undefined ? [] : this.#kept.get(place));
+    for (const { input, output } of this.#states) {
+      const found = answer.outputs.find(({ name }) => name === output);
+      if (found !== undefined) kept.set(input, { ...found, name: input });
+    }
+    if (place !== undefined) this.#kept.set(place, kept);
+    const hidden = this.#states.filter(({ shown }) => !shown).map(({ output }) => output);
+    return { ...answer, outputs: answer.outputs.filter(({ name }) => !hidden.includes(name)) };
+  }
+
+  /** Had its last response. */
+  over(request: InferRequest): void {
+    const place = this.#slotOf.get(request);
+    this.#slotOf.delete(request);
+    if (place !== undefined && request.sequence.end) this.#kept.delete(place);
+  }
+}
+
+function stateOf(state: SequenceState, config: ModelConfig, folder: string): State {
+  const { input_name: input = "", output_name: output = "", dims = [], initial_state: [first] = [] } = state;
+  const datatype = datatypeOf(first?.data_type ?? state.data_type ?? "TYPE_INVALID");
+  const own = (first?.dims ?? dims).map((dim) => (dim === -1 ? 1 : dim));
+  const shape = maxBatchSize(config) > 0 ? [1, ...own] : own;
+  const count = elementCount(shape);
+  const bytes = count * (ELEMENT_BYTES[datatype] || 4);
+  const of = `state '${input}' of model '${config.name}'`;
+  if (!(bytes <= BYTES_MOST)) throw invalidArg(`${of} has ${bytes} bytes: a stand-in takes ${BYTES_MOST}`);
+  const file = first?.data_file;
+  const data = file === undefined ? zeros(datatype, count) : read(join(folder, "initial_state", basename(file)));
+  if (datatype !== "BYTES" && data.length !== bytes)
+    throw invalidArg(`initial ${of} has ${data.length} bytes, expected ${bytes}`);
+  const shown = (config.output ?? []).some(({ name }) => name === output);
+  return { input, output, initial: { name: input, datatype, shape, data }, shown };
+}
+
+const zeros = (datatype: Datatype, count: number): Uint8Array =>
+  datatype === "BYTES" ? packTexts(new Array(count).fill("")) : new Uint8Array(count * ELEMENT_BYTES[datatype]);
+
+function read(path: string): Uint8Array {
+  try {
+    return readFileSync(path);
+  } catch {
+    throw invalidArg(`failed to open initial state file ${path}`);
+  }
+}

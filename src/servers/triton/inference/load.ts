@@ -1,0 +1,289 @@
+/** How does a folder become a model that serves? Its behaviour, its scheduler, its instances, its warm-up. */
+
+import { type EventLoopTurns, inTurns, type Pieces } from "../../../base/pieces.ts";
+import type { TritonLoadTime } from "../../../config/triton-server.ts";
+import type { ModelHost } from "../behaviours/behaviour.ts";
+import { behaviourOf, type FoundBehaviour, saysBehaviour } from "../behaviours/table.ts";
+import type { DeviceMemory, MemoryHold } from "../devices/device-memory.ts";
+import { BACKENDS } from "../model-config/backends.ts";
+import {
+  gpusOf,
+  instanceCount,
+  instancesOf,
+  isEnsemble,
+  type ModelConfig,
+  maxBatchSize,
+  type QueuePolicy,
+  type SequenceBatching,
+} from "../model-config/model-config.ts";
+import { internal, invalidArg, type StatusCode, TritonError } from "../model-config/status.ts";
+import { wrongGroups, wrongTensors } from "../model-config/validate-tensors.ts";
+import { classLabels, withLabelsOfSteps } from "../models/labels.ts";
+import type { FoundModel } from "../models/repository.ts";
+import { versionWeightBytes, weightsSaid } from "../models/weights.ts";
+import { DynamicBatcher } from "../scheduling/dynamic-batcher.ts";
+import type { WaitPolicy } from "../scheduling/policy-queue.ts";
+import type { LimitedInstance } from "../scheduling/rate-limiter.ts";
+import { DefaultScheduler, type Scheduler } from "../scheduling/scheduler.ts";
+import { SequenceBatcher } from "../scheduling/sequence-batcher.ts";
+import type { SequenceRules } from "../scheduling/sequences.ts";
+import { elementCount } from "../tensors/datatypes.ts";
+import type { LoadCounts } from "./counted.ts";
+import { EnsembleModel } from "./ensemble.ts";
+import { ImplicitStates } from "./implicit-state.ts";
+import type { InferRequest } from "./request.ts";
+import { Runner } from "./runner.ts";
+import type { Served, Shared } from "./served.ts";
+import { warmUp } from "./warm-up.ts";
+
+export interface LoadAround {
+  readonly shared: Shared;
+  /** Between pieces of what is large. */
+  readonly turns: EventLoopTurns;
+  /** What computes a model whose folder says nothing of it. */
+  readonly backends: (config: ModelConfig) => FoundBehaviour | undefined;
+  readonly random: () => number;
+  readonly sleep: (ms: number) => Promise<void>;
+  readonly shapeFor: (model: string, output: string) => readonly number[] | undefined;
+  readonly find: (name: string, version: number) => Served;
+  readonly stream: ModelHost["stream"];
+}
+
+export interface LoadedModel {
+  readonly model: Served;
+  /** What computes it, for the log. */
+  readonly from: string;
+}
+
+const GIB = 2 ** 30;
+
+/** How a reason begins, where it is not as of a bad argument. */
+const CODES: Readonly<Partial<Record<StatusCode, string>>> = {
+  INTERNAL: "Internal",
+  UNAVAILABLE: "Unavailable",
+  UNSUPPORTED: "Unsupported",
+};
+
+/** Why a version is not available, as the index has it. */
+export const unavailableReason = ({ code, message }: TritonError): string =>
+  `${CODES[code] ?? "Invalid argument"}: ${message}`;
+
+export const loadSeconds = ({ baseS, perGibS }: TritonLoadTime, weightBytes: number): number =>
+  baseS + (perGibS * weightBytes) / GIB;
+
+/** Whether its weights and KV blocks are the engine's. */
+export const isOfEngine = ({ config, path, repository }: FoundModel, backends: LoadAround["backends"]): boolean =>
+  !isEnsemble(config) && !(repository !== "" && saysBehaviour(path)) && backends(config)?.ofEngine === true;
+
+/** What the version needs of the GPUs' memory; throws a `TritonError` where it does not fit. */
+export function takeMemory(
+  folder: FoundModel,
+  version: number,
+  memory: DeviceMemory,
+  backends: LoadAround["backends"],
+): MemoryHold {
+  const { config, name } = folder;
+  const gpus = gpusOf(config);
+  const bytes = () => (isEnsemble(config) ? 0 : versionWeightBytes(folder, version));
+  const taken = isOfEngine(folder, backends) ? memory.takeEngine() : memory.take(name, bytes(), gpus);
+  if (typeof taken === "string") throw internal(taken);
+  const why = beyondLimit(config, memory);
+  if (why !== null) {
+    taken.give();
+    throw new TritonError("UNAVAILABLE", why);
+  }
+  if (taken.text !== "" || weightsSaid(config) === undefined) return taken;
+  return { ...taken, text: ", understudy_weights on no GPU, as no instance is of KIND_GPU" };
+}
+
+/** Looked at when all instances are there, as `VerifyModelLoadGpuFraction` does; the last that is too much is named. */
+function beyondLimit({ instance_group: groups = [] }: ModelConfig, memory: DeviceMemory): string | null {
+  for (const { kind, name, count = 1, gpus = [] } of groups.toReversed()) {
+    const gpu = kind === "KIND_GPU" ? gpus.findLast((one) => memory.isBeyondLimit(one)) : undefined;
+    if (gpu !== undefined)
+      return `can not create model '${name}_${count - 1}': memory limit set for GPU ${gpu} has exceeded, model loading is rejected.`;
+  }
+  return null;
+}
+
+/** Rejects with a `TritonError` that says why the version is not available. */
+export async function loadVersion(
+  folder: FoundModel,
+  version: number,
+  { statistics, onGpus }: LoadCounts,
+  around: LoadAround,
+): Promise<LoadedModel> {
+  const { config, path } = folder;
+  const { shared } = around;
+  checkSize(config);
+  await inTurns(checkConfig(config), around.turns);
+  const labels = classLabels(folder);
+  if (isEnsemble(config)) {
+    const { find } = around;
+    const named = withLabelsOfSteps(labels, config, find);
+    const model = new EnsembleModel({ config, labels: named, version, statistics, find, shared });
+    return { model, from: `${config.ensemble_scheduling?.step?.length ?? 0} steps` };
+  }
+  const file = `${path}/${version}/${config.default_model_filename ?? "model.py"}`;
+  const found = await behaviourOf(folder.repository === "" ? null : path, config, around.backends).catch(
+    (error: Error) => {
+      throw internal(error.message);
+    },
+  );
+  const host = (die: () => void, gpu: number | null = null): ModelHost => {
+    const own = hostOf(folder, version, around);
+    return gpu === null ? { ...own, die } : { ...own, die, compute: (ms) => shared.gpus.compute(gpu, ms * 1000) };
+  };
+  try {
+    await found.behaviour.initialize?.(host(() => {}));
+  } catch (error) {
+    const { name = "Error", message = String(error) } = error instanceof Error ? error : {};
+    throw internal(`${name}: ${message}\n\nAt:\n  ${file}(1): initialize\n`);
+  }
+  const limited = shared.limiter?.register(limitedInstances(config)) ?? null;
+  const scheduler = schedulerOf(config, limited !== null);
+  const model = new Runner({
+    config,
+    labels,
+    version,
+    behaviour: found.behaviour,
+    statistics,
+    onGpus,
+    scheduler,
+    limited,
+    file,
+    host,
+    shared,
+    states: config.sequence_batching?.state?.length ? new ImplicitStates(config, path) : null,
+  });
+  const { random, turns } = around;
+  try {
+    await warmUp(model, { path, random, turns, checksSequenceId: shared.facts.checksSequenceId });
+  } catch (error) {
+    model.unloaded();
+    throw error;
+  }
+  return { model, from: found.from };
+}
+
+function hostOf({ config, path }: FoundModel, version: number, around: LoadAround): Omit<ModelHost, "die"> {
+  const { random, sleep, stream, shapeFor } = around;
+  const infer: ModelHost["infer"] = async (model, inputs) => {
+    for await (const response of stream(model, inputs)) return response;
+    return { outputs: [] };
+  };
+  const { name } = config;
+  const folder = `${path}/${version}`;
+  return {
+    name,
+    version,
+    config,
+    folder,
+    random,
+    sleep,
+    compute: sleep,
+    infer,
+    stream,
+    shapeFor: (output) => shapeFor(name, output),
+  };
+}
+
+/** Beyond these a model does not load; the real server would try. */
+const MOST = { instances: 10_000, levels: 10_000, slots: 100_000, warmups: 100_000, warmupBytes: 64 * 2 ** 20 };
+
+/** Throws a `TritonError` where the model would take more than a server here has. */
+function checkSize(config: ModelConfig): void {
+  const instances = instanceCount(config);
+  const most = (what: string, count: number, limit: number) => {
+    if (count > limit) throw invalidArg(`model '${config.name}' has ${count} ${what}: a stand-in takes ${limit}`);
+  };
+  most("instances", instances, MOST.instances);
+  most("priority levels", config.dynamic_batching?.priority_levels ?? 0, MOST.levels);
+  if (config.sequence_batching) {
+    const { slots } = sequenceRules(config, config.sequence_batching, instances);
+    most("slots of sequences", slots * instances, MOST.slots);
+  }
+  for (const { name = "", count = 0, batch_size: batch = 0, inputs = {} } of config.model_warmup ?? []) {
+    most(`requests in warm-up ${name}`, Math.max(1, count) * batch * instances, MOST.warmups);
+    for (const { dims = [] } of Object.values(inputs))
+      most(`bytes in a tensor of warm-up ${name}`, 8 * elementCount(dims), MOST.warmupBytes);
+  }
+}
+
+/** Throws a `TritonError` with what is wrong with it that is seen only here. */
+function* checkConfig(config: ModelConfig): Pieces<void> {
+  const { backend = "" } = config;
+  if (!isEnsemble(config)) {
+    if (BACKENDS[backend] === undefined)
+      throw invalidArg(
+        `unable to find backend library for backend '${backend}', try specifying runtime on the model configuration.`,
+      );
+    const groups = yield* wrongGroups(config);
+    if (groups !== undefined) throw invalidArg(groups);
+  }
+  const tensors = yield* wrongTensors(config);
+  if (tensors !== undefined) throw invalidArg(tensors);
+}
+
+const limitedInstances = (config: ModelConfig): LimitedInstance[] =>
+  instancesOf(config).map(({ device, group: { rate_limiter: { resources = [], priority = 0 } = {} } }) => ({
+    device,
+    priority,
+    resources: resources.map(({ name = "", global = false, count = 0 }) => ({ name, global, count })),
+  }));
+
+/** `limited`: who has an instance waits for resources, too. */
+function schedulerOf(config: ModelConfig, limited: boolean): Scheduler<InferRequest> {
+  const batching = config.dynamic_batching;
+  const instances = instanceCount(config);
+  if (config.sequence_batching) return new SequenceBatcher(sequenceRules(config, config.sequence_batching, instances));
+  if (batching === undefined) return new DefaultScheduler(limited ? Number.POSITIVE_INFINITY : instances);
+  const policies = Object.entries(batching.priority_queue_policy ?? {});
+  return new DynamicBatcher({
+    instances,
+    limited,
+    maxBatchSize: maxBatchSize(config),
+    preferred: [...(batching.preferred_batch_size ?? [])].sort((a, b) => a - b),
+    delayUs: batching.max_queue_delay_microseconds ?? 0,
+    looksAtEach: comparesShapes(config),
+    levels: batching.priority_levels ?? 0,
+    defaultLevel: batching.default_priority_level ?? 0,
+    policy: policyOf(batching.default_queue_policy ?? {}),
+    policies: new Map(policies.map(([level, policy]) => [Number(level), policyOf(policy)])),
+  });
+}
+
+function sequenceRules(config: ModelConfig, sequences: SequenceBatching, instances: number): SequenceRules {
+  const {
+    oldest,
+    direct,
+    max_sequence_idle_microseconds: idleUs = 0,
+    iterative_sequence: iterative = false,
+  } = sequences;
+  const most = maxBatchSize(config);
+  const more = { model: config.name, instances, idleUs, iterative };
+  if (oldest === undefined) {
+    const delayUs = direct?.max_queue_delay_microseconds ?? 0;
+    const strategy = { kind: "direct" as const, delayUs, leastUse: direct?.minimum_slot_utilization ?? 0 };
+    return { ...more, slots: Math.max(1, most), strategy };
+  }
+  const preferred = [...(oldest.preferred_batch_size ?? [])].sort((a, b) => a - b);
+  const delayUs = oldest.max_queue_delay_microseconds ?? 0;
+  const slots = oldest.max_candidate_sequences || Math.max(1, most);
+  return {
+    ...more,
+    slots,
+    strategy: { kind: "oldest", maxBatchSize: most, preferred, delayUs, looksAtEach: comparesShapes(config) },
+  };
+}
+
+/** True if requests may be too different to share a batch (`TritonModel::SetConfiguredScheduler` of `backend_model.cc`). */
+const comparesShapes = ({ input = [] }: ModelConfig): boolean =>
+  input.some((one) => one.is_shape_tensor === true || (one.allow_ragged_batch !== true && one.dims.includes(-1)));
+
+const policyOf = (policy: QueuePolicy): WaitPolicy => ({
+  action: policy.timeout_action ?? "REJECT",
+  timeoutUs: policy.default_timeout_microseconds ?? 0,
+  mayOverride: policy.allow_timeout_override ?? false,
+  mostWaiting: policy.max_queue_size ?? 0,
+});

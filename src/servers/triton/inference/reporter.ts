@@ -1,0 +1,90 @@
+/**
+ * What does the metrics page show of one version of a model under one set of labels? `metric_model_reporter.cc` (2026); what
+ * each event moves: docs/triton.md. Times are whole microseconds.
+ */
+import { FAILURE_REASONS, FIRST_RESPONSE_MS, type Reason, SPANS } from "../../../metrics/ensemble/model-numbers.ts";
+import { Quantiles, type QuantileTarget } from "../../../metrics/ensemble/quantiles.ts";
+import type { ModelConfig } from "../model-config/model-config.ts";
+import { InferCounts, type RequestSpans } from "./infer-counts.ts";
+
+export type FailureCounts = Record<Reason, number>;
+export const noFailures = (): FailureCounts =>
+  Object.fromEntries(FAILURE_REASONS.map((reason) => [reason, 0])) as FailureCounts;
+
+const CUSTOMIZABLE = "nv_inference_first_response_histogram_ms";
+
+/** Bounds of `model_metrics`; of one family only, as in the real core, whose words on others are these. */
+export function firstResponseMs({ model_metrics }: ModelConfig, log: (line: string) => void): readonly number[] {
+  let bounds = FIRST_RESPONSE_MS;
+  for (const { metric_identifier, histogram_options } of model_metrics?.metric_control ?? []) {
+    const family = metric_identifier?.family ?? "";
+    if (family === CUSTOMIZABLE) bounds = histogram_options?.buckets ?? [];
+    else log(`Metric family '${family}' in 'metric_identifier' is not a customizable metric in Triton core.`);
+  }
+  return bounds;
+}
+
+export class ModelReporter extends InferCounts {
+  /** They outlive it. */
+  readonly failures: FailureCounts;
+  /** There was a response cache for the model: its families are shown. */
+  readonly cached: boolean;
+  /** Taken in, and not yet being executed. */
+  pending = 0;
+  loadS = 0;
+  /** Buckets, not cumulative, one more than bounds; then the sum. */
+  readonly firstResponse: Float64Array;
+  readonly firstResponseMs: readonly number[];
+  /** By `SPANS`, then of hits and of misses; none where summaries are off. */
+  readonly quantiles: readonly Quantiles[];
+
+  /** `firstResponseMs`: bounds, rising. */
+  constructor(
+    failures: FailureCounts,
+    cached: boolean,
+    targets: readonly QuantileTarget[],
+    nowUs: number,
+    firstResponseMs: readonly number[],
+  ) {
+    super();
+    this.failures = failures;
+    this.cached = cached;
+    this.firstResponseMs = firstResponseMs;
+    this.firstResponse = new Float64Array(firstResponseMs.length + 2);
+    this.quantiles =
+      targets.length === 0 ? [] : Array.from({ length: SPANS.length + 2 }, () => new Quantiles(targets, nowUs));
+  }
+
+  succeeded(inferences: number, spans: RequestSpans, nowUs: number): void {
+    this.countSuccess(inferences, spans);
+    if (this.quantiles.length === 0) return;
+    const { requestUs, queueUs, inputUs, inferUs, outputUs } = spans;
+    // In the order of `SPANS`.
+    this.quantiles[0]!.insert(requestUs, nowUs);
+    this.quantiles[1]!.insert(queueUs, nowUs);
+    this.quantiles[2]!.insert(inputUs, nowUs);
+    this.quantiles[3]!.insert(inferUs, nowUs);
+    this.quantiles[4]!.insert(outputUs, nowUs);
+  }
+
+  hit(requestUs: number, queueUs: number, lookupUs: number, nowUs: number): void {
+    this.countHit(requestUs, queueUs, lookupUs);
+    this.quantiles[0]?.insert(requestUs, nowUs);
+    this.quantiles[1]?.insert(queueUs, nowUs);
+    this.quantiles[SPANS.length]?.insert(lookupUs, nowUs);
+  }
+
+  missed(us: number, nowUs: number): void {
+    this.countMiss(us);
+    this.quantiles[SPANS.length + 1]?.insert(us, nowUs);
+  }
+
+  responded(us: number): void {
+    const ms = Math.floor(us / 1000);
+    const bounds = this.firstResponseMs;
+    let bucket = 0;
+    while (bucket < bounds.length && ms > bounds[bucket]!) bucket++;
+    this.firstResponse[bucket]!++;
+    this.firstResponse[bounds.length + 1]! += ms;
+  }
+}

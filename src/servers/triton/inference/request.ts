@@ -1,0 +1,395 @@
+/**
+ * What is a request to a model? Its inputs as they came, then, against the model's configuration, its batch's size, or what
+ * is wrong with it: `InferenceRequest::Normalize` of `infer_request.cc` (2026), in its words and its order.
+ */
+import type { PlainText } from "../behaviours/behaviour.ts";
+import { controlOf, type ModelConfig, maxBatchSize, type TensorConfig } from "../model-config/model-config.ts";
+import { modelShape } from "../model-config/reshape.ts";
+import { invalidArg, type TritonError } from "../model-config/status.ts";
+import type { Sequencing } from "../scheduling/sequence-batcher.ts";
+import type { SequenceId } from "../scheduling/sequences.ts";
+import {
+  countedTexts,
+  type Datatype,
+  datatypeOf,
+  ELEMENT_BYTES,
+  elementCount,
+  expectedSize,
+  shapeText,
+  type Tensor,
+} from "../tensors/datatypes.ts";
+import { doubleText } from "../tensors/double-text.ts";
+import { Real } from "../tensors/json-nodes.ts";
+import { rapidText } from "../tensors/tensor-json.ts";
+import type { ComputeTimes } from "./infer-counts.ts";
+
+/** Texts are texts of bytes. */
+export type ParameterValue = string | boolean | number | bigint | Real;
+export type InferParameters = readonly (readonly [string, ParameterValue])[];
+
+export interface InferAnswer {
+  readonly outputs: readonly Tensor[];
+  readonly parameters: InferParameters;
+}
+
+/** Told of each response; `final` once, with the last one or, with null, after it. */
+export interface InferReceiver {
+  respond(answer: InferAnswer | TritonError | null, final: boolean): void;
+  /** As of a `ModelRequest`; absent: nowhere. */
+  plainText?(output: string): PlainText | null;
+}
+
+/** Given as they are parsed; a tensor's `datatype` null: its name was none. */
+export interface InferInput extends Omit<Tensor, "datatype"> {
+  readonly datatype: Datatype;
+  /** The dimensions for errors, if one is beyond 2^53. */
+  readonly exactShape?: readonly bigint[];
+}
+
+/** Which sequence a request belongs to; 0 or "": to none. */
+export interface SequenceFields {
+  readonly id: SequenceId;
+  readonly start: boolean;
+  readonly end: boolean;
+}
+export const NO_SEQUENCE: SequenceFields = { id: 0n, start: false, end: false };
+
+export interface RequestFields {
+  readonly id: string;
+  readonly inputs: readonly InferInput[];
+  /** Those that the configuration does not name, unchecked: of a warm-up alone. */
+  readonly overrides?: readonly Tensor[];
+  /** Names of outputs; none: all. */
+  readonly outputs: readonly string[];
+  readonly parameters: InferParameters;
+  readonly priority: number;
+  readonly timeoutUs: number;
+  readonly sequence?: SequenceFields;
+  /** The one input of a raw request, which had neither name nor shape. */
+  readonly raw?: Uint8Array;
+}
+
+export class InferRequest implements Sequencing {
+  readonly id: string;
+  readonly fields: RequestFields;
+  readonly receiver: InferReceiver;
+  readonly priority: number;
+  readonly timeoutUs: number;
+  /** As the model sees them: by name, in the order in which they came, reshaped where its configuration says so. */
+  readonly inputs: ReadonlyMap<string, Tensor>;
+  /** 0: the model has no batches. */
+  readonly batch: number;
+  readonly likeness: string;
+  sequence: SequenceFields;
+  /** Counts as one that the model failed: so a fault of a plan told the client. */
+  broken = false;
+  #cancelled = false;
+  #heard: ((broken: boolean) => void)[] | null = null;
+  /** Times of the clock; each is set when it comes. */
+  startUs = 0;
+  queuedUs = 0;
+  responded = false;
+  /** What the lookup and the insertion of a response cache took. */
+  cacheUs = 0;
+  /** Told when the backend reports: an ensemble sums it up. */
+  reported: ((times: ComputeTimes) => void) | null = null;
+
+  /** Throws a `TritonError` where the model does not take it. */
+  constructor(config: ModelConfig, fields: RequestFields, receiver: InferReceiver, checksSequenceId = true) {
+    this.id = fields.id;
+    this.fields = fields;
+    this.receiver = receiver;
+    this.priority = fields.priority;
+    this.timeoutUs = fields.timeoutUs;
+    const checker = new Checker(config, this);
+    const given = fields.raw === undefined ? fields.inputs : [checker.raw(fields.raw)];
+    this.batch = checker.check(given, fields.outputs);
+    const inputs = new Map<string, Tensor>();
+    for (const input of checker.seen) inputs.set(input.name, input);
+    if (fields.overrides !== undefined) for (const input of fields.overrides) inputs.set(input.name, input);
+    this.inputs = inputs;
+    const batched = config.dynamic_batching || config.sequence_batching;
+    this.likeness = batched ? likenessOf(config, given, this.batch) : "";
+    this.sequence = fields.sequence ?? NO_SEQUENCE;
+    if (checksSequenceId) this.#checkSequence(config);
+  }
+
+  get cancelled(): boolean {
+    return this.#cancelled;
+  }
+  set cancelled(now: boolean) {
+    this.#cancelled = now;
+    if (!now || this.#heard === null) return;
+    const heard = this.#heard;
+    this.#heard = null;
+    for (const act of heard) act(this.broken);
+  }
+
+  /** Nobody waits for it any more. */
+  leave(broken: boolean): void {
+    this.broken ||= broken;
+    this.cancelled = true;
+  }
+
+  /** Calls `act` once it is cancelled. */
+  whenCancelled(act: (broken: boolean) => void): void {
+    if (this.#cancelled) act(this.broken);
+    else if (this.#heard === null) this.#heard = [act];
+    else this.#heard.push(act);
+  }
+
+  /** Numbers go with whole numbers, texts with texts. */
+  #checkSequence({ name, sequence_batching: sequences }: ModelConfig): void {
+    const control = controlOf(sequences, "CONTROL_SEQUENCE_CORRID");
+    if (control === undefined) return;
+    const given = typeof this.sequence.id === "string" ? "BYTES" : "UINT64";
+    const wanted = datatypeOf(control.data_type ?? "TYPE_INVALID");
+    if ((given === "BYTES") === (wanted === "BYTES")) return;
+    throw invalidArg(
+      `${this.logged}sequence batching control '${control.name}' data-type is '${given}', but model '${name}' expects '${wanted}'`,
+    );
+  }
+
+  get sequenceId(): SequenceId {
+    return this.sequence.id;
+  }
+  get sequenceStart(): boolean {
+    return this.sequence.start;
+  }
+  get sequenceEnd(): boolean {
+    return this.sequence.end;
+  }
+  begin(id: bigint): void {
+    this.sequence = { id, start: true, end: false };
+  }
+
+  get batchSize(): number {
+    return Math.max(1, this.batch);
+  }
+
+  /** Stands before what the core says of a request. */
+  get logged(): string {
+    return `[request id: ${this.id === "" ? "<id_unknown>" : this.id}] `;
+  }
+
+  /** As Python models read them. */
+  get parameters(): string {
+    const text = ([name, value]: InferParameters[number]) => `${rapidText(name)}:${parameterText(value)}`;
+    return `{${this.fields.parameters.map(text).join(",")}}`;
+  }
+}
+
+export function parameterText(value: ParameterValue): string {
+  if (typeof value === "string") return rapidText(value);
+  return value instanceof Real ? doubleText(value.value) : `${value}`;
+}
+
+const SHAPE_NOTE =
+  "NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be prepended to each input shape. If you want to specify the full shape including the batch dim in your input dims config, try setting max_batch_size to zero. See the model configuration docs for more info on max_batch_size.";
+
+/** Inputs are looked at from the last to the first, as a small hash map of C++ gives them. */
+class Checker {
+  readonly #config: ModelConfig;
+  readonly #most: number;
+  readonly #request: { readonly logged: string };
+  /** The inputs that were checked, as the model sees them. */
+  seen: readonly Tensor[] = [];
+
+  constructor(config: ModelConfig, request: { readonly logged: string }) {
+    this.#config = config;
+    this.#most = maxBatchSize(config);
+    this.#request = request;
+  }
+
+  raw(data: Uint8Array): InferInput {
+    const { input = [], name } = this.#config;
+    const [only] = input;
+    if (only === undefined || input.length !== 1)
+      throw this.#wrong(
+        `Raw request must only have 1 input (found 1) to be deduced but got ${input.length} inputs in '${name}' model configuration`,
+      );
+    const datatype = datatypeOf(only.data_type);
+    const open = only.dims.filter((dim) => dim === -1).length;
+    if (open > 1)
+      throw this.#wrong(
+        `The shape of the raw input '${only.name}' can not be deduced because there are more than one variable-sized dimension`,
+      );
+    const fixed = elementCount(only.dims.filter((dim) => dim !== -1));
+    if (datatype === "BYTES") {
+      if (open > 0 || fixed !== 1)
+        throw this.#wrong(`For BYTE datatype raw input '${only.name}', the model must have input shape [1]`);
+      const whole = Buffer.alloc(4 + data.length);
+      whole.writeUInt32LE(data.length);
+      whole.set(data, 4);
+      return { name: only.name, datatype, shape: this.#batched(only.dims), data: whole };
+    }
+    const rest = Math.floor(data.length / fixed / ELEMENT_BYTES[datatype]);
+    return { name: only.name, datatype, shape: this.#batched(only.dims.map((dim) => (dim === -1 ? rest : dim))), data };
+  }
+
+  /** Gives the batch's size. */
+  check(inputs: readonly InferInput[], outputs: readonly string[]): number {
+    const { name, output = [], input = [] } = this.#config;
+    for (const wanted of outputs)
+      if (named(output, wanted) === undefined)
+        throw invalidArg(`unexpected inference output '${wanted}' for model '${name}'`);
+    this.#count(inputs);
+    const configs: TensorConfig[] = [];
+    let reshapes = false;
+    for (let at = inputs.length - 1; at >= 0; at--) {
+      const given = inputs[at]!;
+      const config = named(input, given.name);
+      if (config === undefined) throw invalidArg(`unexpected inference input '${given.name}' for model '${name}'`);
+      configs[at] = config;
+      reshapes ||= config.reshape !== undefined;
+    }
+    const batch = this.#most === 0 ? 0 : this.#batch(inputs, configs);
+    if (batch > this.#most) throw this.#wrong(`inference request batch-size must be <= ${this.#most} for '${name}'`);
+    for (let at = inputs.length - 1; at >= 0; at--) this.#tensor(inputs[at]!, configs[at]!, batch);
+    this.seen = reshapes ? inputs.map((one, at) => this.#reshaped(one, configs[at]!)) : inputs;
+    return batch;
+  }
+
+  #reshaped(input: InferInput, config: TensorConfig): Tensor {
+    return { ...input, shape: modelShape(input.shape, config, this.#most === 0 ? 0 : 1) };
+  }
+
+  #count(inputs: readonly InferInput[]): void {
+    const { name, input = [] } = this.#config;
+    // All of them: there is nothing to look for.
+    if (inputs.length === input.length) return;
+    const required = input.filter(({ optional }) => !optional).map((one) => one.name);
+    if (inputs.length <= input.length && inputs.length >= required.length) return;
+    const given = inputs.map((one) => one.name);
+    const missing = required.filter((one) => !given.includes(one));
+    const list = (names: readonly string[]) => names.map((one) => `'${one}'`).join(",");
+    const expected =
+      required.length === input.length
+        ? `expected ${input.length} inputs`
+        : `expected number of inputs between ${required.length} and ${input.length}`;
+    // The bracket is missing in the real server, too, where nothing is.
+    throw this.#wrong(
+      `${expected} but got ${given.length} inputs for model '${name}'. Got input(s) [${list(given.toReversed())}], but missing required input(s) ${missing.length > 0 ? `[${list(missing)}` : ""}]. Please provide all required input(s).`,
+    );
+  }
+
+  #batch(inputs: readonly InferInput[], configs: readonly TensorConfig[]): number {
+    let batch = 0;
+    for (let at = inputs.length - 1; at >= 0; at--) {
+      const { name, shape } = inputs[at]!;
+      if (configs[at]!.is_shape_tensor) continue;
+      if (shape.length === 0)
+        throw this.#wrong(`input '${name}' has no shape but model requires batch dimension for '${this.#config.name}'`);
+      if (batch === 0) batch = shape[0]!;
+      else if (shape[0] !== batch)
+        throw this.#wrong(`input '${name}' batch size does not match other inputs for '${this.#config.name}'`);
+    }
+    return batch;
+  }
+
+  #tensor(input: InferInput, { data_type: type, dims }: TensorConfig, batch: number): void {
+    const { name, datatype, shape, exactShape = shape, data } = input;
+    const model = this.#config.name;
+    const wanted = datatypeOf(type);
+    if (datatype !== wanted)
+      throw this.#wrong(
+        `inference input '${name}' data-type is '${datatype}', but model '${model}' expects '${wanted}'`,
+      );
+    const from = this.#most === 0 ? 0 : 1;
+    if (leavesOpen(shape, from, dims))
+      throw this.#wrong(
+        `All input dimensions should be specified for input '${name}' for model '${model}', got ${shapeText(exactShape)}`,
+      );
+    if (!fits(shape, from, dims)) {
+      const note = this.#most === 0 ? "" : SHAPE_NOTE;
+      const expected = shapeText(this.#most === 0 ? dims : [-1, ...dims]);
+      throw this.#wrong(
+        `unexpected shape for input '${name}' for model '${model}'. Expected ${expected}, got ${shapeText(exactShape)}. ${note}`,
+      );
+    }
+    // By the size of the batch, whatever the shape says; a batch of none is taken for a request without one.
+    const count = this.#most === 0 ? elementCount(shape) : Math.max(1, batch) * elementCount(shape.slice(1));
+    if (datatype === "BYTES") this.#texts(input, batch, count);
+    else if (data.length !== count * ELEMENT_BYTES[datatype])
+      throw this.#wrong(
+        `input byte size mismatch for input '${name}' for model '${model}'. Expected ${expectedSize(input, this.#most > 0, batch)}, got ${data.length}`,
+      );
+  }
+
+  #texts(input: InferInput, batch: number, count: number): void {
+    const { name, data } = input;
+    if (countedTexts(data) === count) return;
+    const of = `for inference input '${name}' for model '${this.#config.name}'`;
+    const view = new DataView(data.buffer, data.byteOffset, data.length);
+    let seen = 0;
+    for (let at = 0; at < data.length; ) {
+      if (data.length - at < 4)
+        throw this.#wrong(
+          `incomplete string length indicator ${of}, expecting 4 bytes but only ${data.length - at} bytes available. Please make sure the string length indicator is in one buffer.`,
+        );
+      if (++seen > count)
+        throw this.#wrong(
+          `unexpected number of string elements ${seen} ${of}, expecting ${expectedSize(input, this.#most > 0, batch)}`,
+        );
+      at += 4 + view.getUint32(at, true);
+    }
+    if (seen !== count)
+      throw this.#wrong(`expected ${expectedSize(input, this.#most > 0, batch)} string elements ${of}, got ${seen}`);
+  }
+
+  #batched(shape: readonly number[]): readonly number[] {
+    return this.#most === 0 ? shape : [1, ...shape];
+  }
+
+  #wrong(why: string): TritonError {
+    return invalidArg(this.#request.logged + why);
+  }
+}
+
+function named(list: readonly TensorConfig[], name: string): TensorConfig | undefined {
+  for (const one of list) if (one.name === name) return one;
+  return undefined;
+}
+
+/** Whether a size is -1, before one that does not fit. */
+function leavesOpen(shape: readonly number[], from: number, dims: readonly number[]): boolean {
+  if (shape.length - from !== dims.length) return false;
+  for (let at = 0; at < dims.length; at++) {
+    if (shape[from + at] === -1) return true;
+    if (dims[at] !== -1 && dims[at] !== shape[from + at]) return false;
+  }
+  return false;
+}
+
+/** `from`: where in the shape the model's own dimensions begin. */
+function fits(shape: readonly number[], from: number, dims: readonly number[]): boolean {
+  if (shape.length - from !== dims.length) return false;
+  for (let at = 0; at < dims.length; at++) if (dims[at] !== -1 && dims[at] !== shape[from + at]) return false;
+  return true;
+}
+
+/** All requests of a model whose shapes are fixed go together. */
+const NO_LIKENESS = "";
+
+/** Optional inputs must be there or not in all of a batch, and shapes that may differ must not. */
+function likenessOf({ input = [] }: ModelConfig, given: readonly InferInput[], batch: number): string {
+  let optional = false;
+  let varies = false;
+  for (const one of input) {
+    optional ||= one.optional === true;
+    varies ||= one.allow_ragged_batch !== true && one.dims.includes(-1);
+  }
+  if (!optional && !varies) return NO_LIKENESS;
+  return likenessText(input, optional, given, batch);
+}
+
+function likenessText(input: readonly TensorConfig[], optional: boolean, given: readonly InferInput[], batch: number) {
+  return input
+    .map((config) => {
+      const tensor = given.find(({ name }) => name === config.name);
+      const varies = config.dims.includes(-1) && !config.allow_ragged_batch;
+      const shape = tensor && varies ? shapeText(batch === 0 ? tensor.shape : tensor.shape.slice(1)) : "";
+      return `${optional && tensor ? "+" : ""}${shape}`;
+    })
+    .join(";");
+}

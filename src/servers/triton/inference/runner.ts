@@ -1,0 +1,400 @@
+/**
+ * How are requests to a model executed? Its scheduler says which batch goes to which instance when; an instance has the
+ * behaviour compute it, and what comes back is answered and counted as Triton's Python backend does: when `execute` returns.
+ */
+import type { Behaviour, ModelHost, ModelResponse, ModelResults } from "../behaviours/behaviour.ts";
+import { instancesOf, isDecoupled, type ModelConfig } from "../model-config/model-config.ts";
+import { internal, invalidArg, TritonError } from "../model-config/status.ts";
+import { type OrderedResponses, ResponseOrders } from "../scheduling/ordered.ts";
+import type { LimitedModel } from "../scheduling/rate-limiter.ts";
+import type { BatchRow, PlacedBatch, Scheduler } from "../scheduling/scheduler.ts";
+import type { Tensor } from "../tensors/datatypes.ts";
+import { chosen, HIT, keep, lookUp } from "./cached.ts";
+import { computeTimesOf, type Execution, grant, type Instance, miscounted, raised, spansOf } from "./execution.ts";
+import { AnswerFit, awaitedResults, incomplete, inferencesIn, isIn } from "./fitting.ts";
+import type { ImplicitStates } from "./implicit-state.ts";
+import type { ModelReporter } from "./reporter.ts";
+import type { InferAnswer, InferRequest } from "./request.ts";
+import { RequestView } from "./request-view.ts";
+import { sequenceInputs } from "./sequence-inputs.ts";
+import { passOn, type Served, type Shared } from "./served.ts";
+import type { ModelStatistics } from "./statistics.ts";
+
+/** What the real server waits for a process that has died, each time. */
+const DEAD_US = 1_000_000;
+
+export interface RunnerOptions extends Pick<Served, "config" | "labels" | "statistics" | "version"> {
+  readonly behaviour: Behaviour;
+  /** What instances on each GPU report to. */
+  readonly onGpus: ReadonlyMap<number, ModelReporter>;
+  readonly scheduler: Scheduler<InferRequest>;
+  /** null: instances wait for no resources. */
+  readonly limited: LimitedModel | null;
+  /** Stands in what a Python model raised as the place where. */
+  readonly file: string;
+  /** Makes the host of an instance on `gpu` (null: on the processor). `dies` is called if the model ends its instance. */
+  readonly host: (dies: () => void, gpu: number | null) => ModelHost;
+  readonly shared: Shared;
+  /** What sequences leave for their next requests; null: nothing. */
+  readonly states: ImplicitStates | null;
+}
+
+export class Runner implements Served {
+  readonly name: string;
+  readonly version: number;
+  readonly config: ModelConfig;
+  readonly labels: Served["labels"];
+  readonly statistics: ModelStatistics;
+  live = 0;
+  readonly #options: RunnerOptions;
+  readonly #shared: Shared;
+  readonly #fit: AnswerFit;
+  readonly #instances: readonly Instance[];
+  readonly #idle: Instance[];
+  readonly #keys = new Map<InferRequest, string>();
+  /** When each began, of a behaviour that counts at the end. */
+  readonly #began = new Map<InferRequest, Execution>();
+  readonly #orders: ResponseOrders<InferRequest>;
+  #pumping = false;
+  #again = false;
+  #unwake: (() => void) | null = null;
+
+  constructor(options: RunnerOptions) {
+    const { config, version, statistics, onGpus, host, shared } = options;
+    this.name = config.name;
+    this.version = version;
+    this.config = config;
+    this.labels = options.labels;
+    this.statistics = statistics;
+    this.#options = options;
+    this.#shared = shared;
+    this.#fit = new AnswerFit(config, options.states);
+    this.#instances = instancesOf(config).map(({ name, group, device }) => {
+      const gpu = group.kind === "KIND_GPU" ? device : null;
+      const reporter = (gpu !== null && onGpus.get(gpu)) || statistics.reporter;
+      const dies = () => (instance.dead = true);
+      const instance: Instance = { name, gpu, reporter, dead: false, freed: null, host: host(dies, gpu) };
+      return instance;
+    });
+    this.#idle = [...this.#instances];
+    this.#orders = new ResponseOrders(config, this.#instances.length);
+  }
+
+  get dead(): boolean {
+    return this.#instances.some(({ dead }) => dead);
+  }
+
+  unloaded(): void {
+    this.#options.limited?.end();
+  }
+
+  submit(request: InferRequest): void {
+    const { scheduler } = this.#options;
+    const nowUs = this.#shared.clock.now();
+    request.startUs ||= nowUs;
+    request.queuedUs = nowUs;
+    const key = lookUp(this, request, this.#shared);
+    if (key === HIT) return;
+    if (!scheduler.enqueue(request, nowUs))
+      throw new TritonError("UNAVAILABLE", `${request.logged}Exceeds maximum queue size`);
+    if (key !== null) this.#keys.set(request, key);
+    if (this.#orders.any && !this.config.sequence_batching) this.#orders.enter(request, 0);
+    this.statistics.reporter.pending++;
+    this.live++;
+    this.#pump(nowUs);
+  }
+
+  /** Has an instance compute a batch that no scheduler gave it; until it is free again nothing else may be submitted. */
+  warmUp(at: number, batch: readonly InferRequest[]): Promise<void> {
+    const instance = this.#instances[at]!;
+    const nowUs = this.#shared.clock.now();
+    for (const request of batch) Object.assign(request, { startUs: nowUs, queuedUs: nowUs });
+    this.statistics.reporter.pending += batch.length;
+    this.live += batch.length;
+    return new Promise((resolve) => {
+      instance.freed = resolve;
+      this.#execute(instance, batch, null);
+    });
+  }
+
+  /** Has the scheduler say what is to be done now. What is done at once may come here again. */
+  #pump(fromUs = this.#shared.clock.now()): void {
+    this.#again = true;
+    if (this.#pumping) return;
+    this.#pumping = true;
+    const { scheduler } = this.#options;
+    let nowUs = fromUs;
+    while (this.#again) {
+      this.#again = false;
+      this.#unwake?.();
+      const { run, placed, rejected, cancelled, wakeUs } = scheduler.orders(nowUs);
+      this.#unwake = wakeUs === null ? null : this.#shared.clock.at(wakeUs, this.#woken);
+      for (const request of rejected)
+        this.#refuse(request, "REJECTED", new TritonError("UNAVAILABLE", "Request timeout expired"));
+      for (const request of cancelled)
+        this.#refuse(request, "CANCELED", new TritonError("CANCELLED", "Request cancelled"));
+      for (const batch of run) this.#begin(batch);
+      if (placed !== undefined) for (const one of placed) this.#place(one);
+      if (this.#again) nowUs = this.#shared.clock.now();
+    }
+    this.#pumping = false;
+  }
+
+  readonly #woken = (): void => this.#pump();
+
+  #begin(batch: readonly InferRequest[]): void {
+    const { limited } = this.#options;
+    if (limited === null) this.#execute(this.#idle.pop()!, batch, null);
+    else this.#beginGranted(limited, batch);
+  }
+
+  #beginGranted(limited: LimitedModel, batch: readonly InferRequest[]): void {
+    const begin = (at: number) => {
+      this.#options.scheduler.began?.(batch);
+      this.#execute(this.#instances[at]!, batch, null);
+      this.#pump();
+    };
+    grant(limited.ask(begin, null));
+  }
+
+  #place({ instance, rows }: PlacedBatch<InferRequest>): void {
+    const { limited } = this.#options;
+    const batch = rows.filter(({ ready }) => ready).map(({ request }) => request);
+    if (this.#orders.any) for (const request of batch) this.#orders.enter(request, instance);
+    const execute = () => this.#execute(this.#instances[instance]!, batch, rows);
+    if (limited === null) execute();
+    else grant(limited.ask(execute, instance));
+  }
+
+  #refuse(request: InferRequest, reason: "REJECTED" | "CANCELED", error: TritonError): void {
+    this.statistics.reporter.pending--;
+    this.statistics.failed(reason, this.#shared.clock.now() - request.startUs);
+    this.#last(request, error);
+  }
+
+  /** `placed`: the batch with its slots, some of which may have no request; null: it has none. */
+  #execute(instance: Instance, given: readonly InferRequest[], placed: readonly BatchRow<InferRequest>[] | null): void {
+    const startUs = this.#shared.clock.now();
+    this.statistics.reporter.pending -= given.length;
+    const batch = this.#sound(instance, given);
+    if (batch.length === 0 || instance.dead) {
+      if (instance.dead) this.#bury(instance, batch);
+      else this.#free(instance);
+      return;
+    }
+    const { behaviour } = this.#options;
+    const late = behaviour.countsAtEnd === true;
+    const rows = placed === null || batch === given ? placed : placed.filter((row) => isIn(batch, row));
+    const requests = this.#views(batch, rows, instance);
+    const run: Execution = { instance, startUs, inferFromUs: this.#shared.clock.now() };
+    if (late) for (const request of batch) this.#began.set(request, run);
+    else if (instance.gpu !== null) this.#shared.gpus.began(instance.gpu, run.inferFromUs);
+    try {
+      const made = behaviour.execute(requests, instance.host);
+      if (late) this.#free(instance);
+      else if (made instanceof Promise) this.#endsLater(run, batch, rows, made);
+      else this.#ended(run, batch, this.#own(rows, made));
+    } catch (error) {
+      this.#raised(run, batch, error);
+    }
+  }
+
+  #endsLater(
+    run: Execution,
+    batch: readonly InferRequest[],
+    rows: readonly BatchRow<InferRequest>[] | null,
+    made: Promise<ModelResults>,
+  ): void {
+    made
+      .then((results) => this.#ended(run, batch, this.#own(rows, results)))
+      .catch((error) => this.#raised(run, batch, error));
+  }
+
+  /** What is to be answered at the end; null: all was sent before. */
+  #own(rows: readonly BatchRow<InferRequest>[] | null, results: ModelResults): ModelResults {
+    return this.#options.behaviour.sends === true || isDecoupled(this.config) ? null : awaitedResults(rows, results);
+  }
+
+  /** What the behaviour sees: of each row, or without rows of each request. */
+  #views(
+    batch: readonly InferRequest[],
+    rows: readonly BatchRow<InferRequest>[] | null,
+    instance: Instance,
+  ): readonly RequestView[] {
+    const views: RequestView[] = [];
+    if (rows === null)
+      for (const request of batch) views.push(new RequestView(request, true, request.inputs, this.#send));
+    else
+      for (const row of rows)
+        views.push(new RequestView(row.request, row.ready, this.#inputs(row, instance), this.#send));
+    return views;
+  }
+
+  #inputs(row: BatchRow<InferRequest>, instance: Instance): ReadonlyMap<string, Tensor> {
+    const inputs = sequenceInputs(this.config, row);
+    return this.#options.states?.addTo(inputs, this.#instances.indexOf(instance), row) ?? inputs;
+  }
+
+  /** Those that the backend can read; the others are answered. */
+  #sound({ reporter }: Instance, given: readonly InferRequest[]): readonly InferRequest[] {
+    let sound: InferRequest[] | null = null;
+    for (let at = 0; at < given.length; at++) {
+      const request = given[at]!;
+      if (!this.#readable(request, reporter)) sound ??= given.slice(0, at);
+      else sound?.push(request);
+    }
+    return sound ?? given;
+  }
+
+  /** Texts whose length points beyond the tensor the backend finds out, not the core. */
+  #readable(request: InferRequest, reporter: ModelReporter): boolean {
+    let wrong: string | undefined;
+    for (const input of request.fields.inputs) wrong ??= incomplete(input);
+    if (wrong === undefined) return true;
+    this.#failed(request, reporter, this.#shared.clock.now());
+    this.#last(request, invalidArg(wrong));
+    return false;
+  }
+
+  #ended(run: Execution, batch: readonly InferRequest[], results: ModelResults): void {
+    const { instance, startUs } = run;
+    if (instance.dead) {
+      this.#computed(instance);
+      this.#bury(instance, batch);
+      return;
+    }
+    const inferToUs = this.#shared.clock.now();
+    if (results !== null && !Array.isArray(results)) {
+      this.#raised(run, batch, new Error("it gave no list of responses"));
+      return;
+    }
+    if (results !== null && results.length !== batch.length) {
+      this.#failedBatch(run, batch, miscounted(batch.length, results.length));
+      return;
+    }
+    const answers = results === null ? null : this.#fit.allChecked(batch, results);
+    const nowUs = answers === null ? inferToUs : this.#shared.clock.now();
+    const times = computeTimesOf(run, inferToUs, nowUs);
+    this.#computed(instance);
+    this.statistics.executed(inferencesIn(batch), times, instance.reporter);
+    for (let at = 0; at < batch.length; at++) {
+      const request = batch[at]!;
+      const answer = answers?.[at];
+      const key = this.#keys.size === 0 ? undefined : this.#keys.get(request);
+      const endUs = this.#shared.clock.now();
+      const cacheUs = key === undefined || answer === undefined ? null : keep(key, answer, request, this.#shared);
+      const spans = spansOf(request, startUs, times, endUs, cacheUs ?? 0);
+      this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs(), instance.reporter);
+      if (cacheUs !== null) this.statistics.missed(cacheUs, nowUs);
+      request.reported?.(times);
+    }
+    if (answers !== null) for (let at = 0; at < batch.length; at++) this.#last(batch[at]!, answers[at]!);
+    this.#free(instance);
+  }
+
+  #raised(run: Execution, batch: readonly InferRequest[], error: unknown): void {
+    this.#failedBatch(run, batch, raised(error, this.config.backend === "python" ? this.#options.file : null));
+  }
+
+  #failedBatch(run: Execution, batch: readonly InferRequest[], message: string): void {
+    const { instance } = run;
+    const nowUs = this.#shared.clock.now();
+    const of = `${this.#shared.facts.instanceWord} '${instance.name}'`;
+    const said = internal(`Failed to process the request(s) for ${of}, message: ${message}`);
+    this.#computed(instance);
+    this.statistics.executed(inferencesIn(batch), computeTimesOf(run, nowUs, nowUs), instance.reporter);
+    for (const request of batch) {
+      this.#failed(request, instance.reporter, nowUs);
+      if (this.#keys.has(request)) this.statistics.missed(request.cacheUs, nowUs);
+      this.#last(request, said);
+    }
+    this.#free(instance);
+  }
+
+  /** The instance's process is gone: nothing was executed. */
+  #bury(instance: Instance, batch: readonly InferRequest[]): void {
+    this.#shared.clock.at(this.#shared.clock.now() + DEAD_US, () => {
+      for (const request of batch) {
+        this.#failed(request, instance.reporter, this.#shared.clock.now());
+        this.#last(request, internal(`Stub process '${instance.name}' is not healthy.`));
+      }
+      this.#free(instance);
+    });
+  }
+
+  /** Told by the backend. */
+  #failed({ startUs }: InferRequest, reporter: ModelReporter, nowUs: number): void {
+    this.statistics.failed("BACKEND", nowUs - startUs, 1, reporter);
+  }
+
+  #computed({ gpu }: Instance): void {
+    if (gpu !== null) this.#shared.gpus.ended(gpu, this.#shared.clock.now());
+  }
+
+  #free(instance: Instance): void {
+    const { freed } = instance;
+    if (freed !== null) {
+      instance.freed = null;
+      freed();
+      return;
+    }
+    const { scheduler, limited } = this.#options;
+    const at = this.#instances.indexOf(instance);
+    if (limited !== null) grant(limited.released(at));
+    else if (!this.config.sequence_batching) this.#idle.push(instance);
+    scheduler.freed(at);
+    this.#pump();
+  }
+
+  readonly #send = (request: InferRequest, response: ModelResponse | null, final: boolean): void => {
+    const answer = response === null ? null : this.#fit.checked(request, response);
+    if (final && response?.uncounted !== true) this.#countAtEnd(request, answer);
+    if (final) this.#last(request, answer);
+    else this.#pass(request, answer, false);
+  };
+
+  /** Each request by itself, as a batch of one. */
+  #countAtEnd(request: InferRequest, answer: InferAnswer | TritonError | null): void {
+    const run = this.#began.get(request);
+    if (run === undefined) return;
+    const nowUs = this.#shared.clock.now();
+    const times = computeTimesOf(run, nowUs, nowUs);
+    const spans = spansOf(request, run.startUs, times, nowUs, 0);
+    const { reporter } = run.instance;
+    this.statistics.executed(1, times, reporter);
+    if (answer instanceof TritonError || request.broken) this.#failed(request, reporter, nowUs);
+    else this.statistics.succeeded(request.batchSize, spans, nowUs, this.#shared.epochMs(), reporter);
+    request.reported?.(times);
+  }
+
+  #last(request: InferRequest, answer: InferAnswer | TritonError | null): void {
+    this.live--;
+    if (this.#began.size > 0) this.#began.delete(request);
+    if (this.#keys.size > 0) this.#keys.delete(request);
+    this.#options.states?.over(request);
+    this.#pass(request, answer, true);
+    const { scheduler } = this.#options;
+    if (scheduler.completed === undefined) return;
+    scheduler.completed(request, this.#shared.clock.now());
+    this.#pump();
+  }
+
+  #pass(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
+    const order = this.#orders.of(request, final);
+    if (order === undefined) this.#passNow(request, answer, final);
+    else this.#passInOrder(order, request, answer, final);
+  }
+
+  #passInOrder(
+    order: OrderedResponses<InferRequest>,
+    request: InferRequest,
+    answer: InferAnswer | TritonError | null,
+    final: boolean,
+  ): void {
+    order.send(request, () => this.#passNow(request, answer, final), final);
+  }
+
+  #passNow(request: InferRequest, answer: InferAnswer | TritonError | null, final: boolean): void {
+    passOn(request, this.statistics, this.#shared.clock, answer && chosen(request, answer), final);
+  }
+}

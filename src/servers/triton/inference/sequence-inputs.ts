@@ -1,0 +1,48 @@
+/** What does a model with sequences find beside a request's inputs? `SetControlTensors` of `sequence_batch_scheduler.cc` (2026). */
+import { controlOf, type ModelConfig, maxBatchSize, type SequenceControl } from "../model-config/model-config.ts";
+import type { BatchRow } from "../scheduling/scheduler.ts";
+import type { SequenceId } from "../scheduling/sequences.ts";
+import { bytesOf, type Datatype, datatypeOf, ELEMENT_BYTES, packTexts, type Tensor } from "../tensors/datatypes.ts";
+import type { InferRequest } from "./request.ts";
+
+const KINDS = ["CONTROL_SEQUENCE_START", "CONTROL_SEQUENCE_END", "CONTROL_SEQUENCE_READY"] as const;
+
+/** The request's inputs and its controls; those of a slot without a request are empty. */
+export function sequenceInputs(config: ModelConfig, row: BatchRow<InferRequest>): ReadonlyMap<string, Tensor> {
+  const { request, ready } = row;
+  const sequences = config.sequence_batching;
+  if (sequences === undefined) return request.inputs;
+  const inputs = new Map<string, Tensor>();
+  for (const [name, tensor] of request.inputs) inputs.set(name, ready ? tensor : emptied(tensor));
+  const shape = maxBatchSize(config) > 0 ? [1, 1] : [1];
+  const { start, end, id } = request.sequence;
+  for (const kind of KINDS) {
+    const found = controlOf(sequences, kind);
+    if (found === undefined) continue;
+    const is =
+      ready && { CONTROL_SEQUENCE_START: start, CONTROL_SEQUENCE_END: end, CONTROL_SEQUENCE_READY: true }[kind];
+    inputs.set(found.name, { name: found.name, shape, ...flag(found.control, is) });
+  }
+  const named = controlOf(sequences, "CONTROL_SEQUENCE_CORRID");
+  if (named !== undefined) {
+    const datatype = datatypeOf(named.data_type ?? "TYPE_INVALID");
+    inputs.set(named.name, { name: named.name, shape, datatype, data: idBytes(datatype, ready ? id : 0n) });
+  }
+  return inputs;
+}
+
+const emptied = (tensor: Tensor): Tensor => ({ ...tensor, data: new Uint8Array(tensor.data.length) });
+
+function flag(control: SequenceControl, is: boolean): { datatype: Datatype; data: Uint8Array } {
+  const at = is ? 1 : 0;
+  const { int32_false_true: whole = [], fp32_false_true: real = [], bool_false_true: bool = [] } = control;
+  if (whole.length > 0) return { datatype: "INT32", data: bytesOf(Int32Array.of(whole[at]!)) };
+  if (real.length > 0) return { datatype: "FP32", data: bytesOf(Float32Array.of(real[at]!)) };
+  return { datatype: "BOOL", data: Uint8Array.of(bool[at] ? 1 : 0) };
+}
+
+/** The lowest bytes of a number; a text as the wire has it, which is no number. */
+function idBytes(datatype: Datatype, id: SequenceId): Uint8Array {
+  if (datatype === "BYTES") return packTexts([typeof id === "string" ? id : ""]);
+  return bytesOf(BigUint64Array.of(typeof id === "string" ? 0n : id)).subarray(0, ELEMENT_BYTES[datatype]);
+}

@@ -1,0 +1,260 @@
+/**
+ * What stands on a Triton server's metrics page? Families of its core in its order: counters, gauges, histograms, summaries;
+ * one without a series is not printed. `metric_model_reporter.cc` (2026), held against 2.51's pages.
+ */
+
+import type { TritonMetricsConfig } from "../../../config/triton-metrics.ts";
+import type { LoopView } from "../../../engine/interface/types.ts";
+import { FAILURE_REASONS, SPANS } from "../../../metrics/ensemble/model-numbers.ts";
+import { type Labels, printFamily, type Sample } from "../../../metrics/rows/text.ts";
+import { HELP } from "../../../metrics/triton/help.ts";
+import { prometheusCpp } from "../../../metrics/triton/style.ts";
+import { histogramSamples, uuidOf } from "../../../metrics/triton/table.ts";
+import { LOG_LINES_DROPPED } from "../../../metrics/vllm/understudy.ts";
+import type { LlmCounts } from "../backends/counts.ts";
+import type { CacheCounts } from "../inference/cache.ts";
+import type { CountedModel } from "../inference/counted.ts";
+import type { ModelReporter } from "../inference/reporter.ts";
+import type { TritonServer } from "../inference/server.ts";
+import { type GpuFacts, gpuRows } from "./gpus.ts";
+import { executorFamilies, latenessRows, llmRows, type PrintedFamily, type ShownModel } from "./llm.ts";
+import type { PolledValues } from "./polled.ts";
+
+export interface PageSettings {
+  readonly metrics: TritonMetricsConfig;
+  readonly namespacing: boolean;
+  readonly pinnedBytes: number;
+  readonly nowUs: number;
+  /** Answers that a fault acted on, by its id. */
+  readonly faults: ReadonlyMap<string, number>;
+  /** Log lines that this process has dropped. */
+  readonly logLinesDropped: number;
+  readonly llm: LlmCounts;
+  /** Those that are there; null where they are not shown. */
+  readonly gpus: readonly number[] | null;
+  readonly gpuFacts: GpuFacts;
+  /** How punctual the engine is. */
+  readonly loop: LoopView;
+  /** Families of TensorRT-LLM's executor, printed; "": there is none. */
+  readonly executor: string;
+}
+
+interface Shown extends ShownModel {
+  readonly reporter: ModelReporter;
+}
+
+type Row = readonly [
+  name: string,
+  type: "counter" | "gauge" | "histogram" | "summary",
+  help: string,
+  values: readonly Sample[],
+];
+
+export function metricsPage(server: TritonServer, polled: PolledValues, settings: PageSettings): string {
+  const { metrics, llm } = settings;
+  llm.settle();
+  const models = server.counted.map((model) => [model, labelsOf(model, settings.namespacing)] as const);
+  const loaded = models.flatMap(([{ served }, labels]): Shown[] => {
+    if (served === null) return [];
+    const { name, version, statistics } = served;
+    return [{ name, version, labels, reporter: statistics.reporter }];
+  });
+  const onGpus = models.flatMap(([{ served }, labels]): Shown[] => {
+    if (served === null) return [];
+    const { name, version, statistics } = served;
+    return [...statistics.onGpus].map(([gpu, reporter]) => ({ name, version, labels: onGpu(labels, gpu), reporter }));
+  });
+  const shown = [...loaded, ...onGpus];
+  const { facts } = server;
+  const gpus = gpuRows(settings.gpus ?? [], polled.gpus, settings.gpuFacts);
+  const rows: readonly Row[] = [
+    ...counters(models, shown, metrics.counters),
+    gauge("nv_inference_pending_request_count", shown, ({ pending }) => pending),
+    ...(facts.loadDuration ? [gauge("nv_model_load_duration_secs", shown, ({ loadS }) => loadS)] : []),
+    ...machine(polled, gpus, settings),
+    ...(polled.cache ? cacheGauges(polled.cache) : []),
+    ...(metrics.histograms && facts.firstResponse ? [firstResponse(shown)] : []),
+    ...(metrics.quantiles.length > 0 ? summaries(shown, settings) : []),
+    ["understudy_faults_total", "counter", "Answers that a fault acted on", faultSamples(settings.faults)],
+    [LOG_LINES_DROPPED.name, "counter", LOG_LINES_DROPPED.help, ifAny(settings.logLinesDropped)],
+    ...llmRows(loaded, llm),
+    ...latenessRows(settings.loop),
+  ];
+  const printed = rows
+    .filter(([, , , values]) => values.length > 0)
+    .map(([name, type, help, values]) => ({ type, text: printFamily({ name, type, help, values }, prometheusCpp) }));
+  const all: readonly PrintedFamily[] = [...printed, ...executorFamilies(settings.executor, loaded, llm)];
+  return TYPES.flatMap((type) => all.flatMap((one) => (one.type === type ? one.text : []))).join("");
+}
+const TYPES = ["counter", "gauge", "histogram", "summary"];
+
+/** Families of ours appear once they have counted something, so that the page is otherwise a real server's. */
+const ifAny = (value: number): Sample[] => (value > 0 ? [{ labels: {}, value }] : []);
+
+const faultSamples = (faults: PageSettings["faults"]): Sample[] =>
+  [...faults].sort(([a], [b]) => (a < b ? -1 : 1)).map(([fault, value]) => ({ labels: { fault }, value }));
+
+function labelsOf({ name, version, folder }: CountedModel, namespacing: boolean): Labels {
+  const tags = Object.entries(folder.config.metric_tags ?? {}).map(([tag, value]) => [`_${tag}`, value]);
+  return {
+    ...Object.fromEntries(tags),
+    model: name,
+    ...(namespacing ? { namespace: folder.repository } : {}),
+    version: `${version}`,
+  };
+}
+
+/** What its instances on that GPU have reported. Tags come first. */
+const onGpu = (labels: Labels, gpu: number): Labels => {
+  const tags = Object.entries(labels).filter(([label]) => label.startsWith("_"));
+  return { ...Object.fromEntries(tags), gpu_uuid: uuidOf(0, gpu), ...labels };
+};
+
+type Named = keyof typeof HELP;
+type ReadNumber = (reporter: ModelReporter) => number;
+const each = (shown: readonly Shown[], read: ReadNumber) =>
+  shown.map(({ labels, reporter }) => ({ labels, value: read(reporter) }));
+
+const gauge = (name: Named, shown: readonly Shown[], read: ReadNumber): Row => [
+  name,
+  "gauge",
+  HELP[name],
+  each(shown, read),
+];
+
+/** Without `counter_latencies` the real server counts nothing any more, and shows no times. */
+function counters(models: readonly (readonly [CountedModel, Labels])[], shown: readonly Shown[], on: boolean): Row[] {
+  const number = (name: Named, read: ReadNumber): Row => [
+    name,
+    "counter",
+    HELP[name],
+    each(shown, (reporter) => (on ? read(reporter) : 0)),
+  ];
+  const failures = models.flatMap(([{ failures, failuresOn }, labels]) =>
+    FAILURE_REASONS.flatMap((reason) => {
+      const sample = (of: Labels, value: number) => ({ labels: { ...of, reason }, value: on ? value : 0 });
+      const gpus = [...failuresOn].map(([gpu, own]) => sample(onGpu(labels, gpu), own[reason]));
+      return [sample(labels, failures[reason]), ...gpus];
+    }),
+  );
+  const cached = shown.filter(({ reporter }) => reporter.cached);
+  const ofCache = (name: string, help: string, read: ReadNumber): Row => [name, "counter", help, each(cached, read)];
+  return [
+    number("nv_inference_request_success", ({ success }) => success.count),
+    ["nv_inference_request_failure", "counter", HELP.nv_inference_request_failure, failures],
+    number("nv_inference_count", ({ inferences }) => inferences),
+    number("nv_inference_exec_count", ({ executions }) => executions),
+    ...(on
+      ? [
+          ...SPANS.map((span, at) => number(`nv_inference_${span}_duration_us`, ({ spans }) => spans[at]!)),
+          ofCache("nv_cache_num_hits_per_model", "Number of cache hits per model", ({ cacheHit }) => cacheHit.count),
+          ofCache(
+            "nv_cache_hit_duration_per_model",
+            "Total cache hit duration per model, in microseconds",
+            ({ cacheHit }) => cacheHit.us,
+          ),
+          ofCache(
+            "nv_cache_num_misses_per_model",
+            "Number of cache misses per model",
+            ({ cacheMiss }) => cacheMiss.count,
+          ),
+          ofCache(
+            "nv_cache_miss_duration_per_model",
+            "Total cache miss (insert+lookup) duration per model, in microseconds",
+            ({ cacheMiss }) => cacheMiss.us,
+          ),
+        ]
+      : []),
+  ];
+}
+
+function machine({ polled, host }: PolledValues, gpus: readonly Row[], settings: PageSettings): Row[] {
+  const one = (name: Named, value: number): Row => [name, "gauge", HELP[name], [{ labels: {}, value }]];
+  return [
+    one("nv_pinned_memory_pool_total_bytes", polled ? settings.pinnedBytes : 0),
+    one("nv_pinned_memory_pool_used_bytes", 0),
+    ...gpus,
+    ...(settings.metrics.cpu
+      ? [
+          one("nv_cpu_utilization", host.cpuUtilization),
+          one("nv_cpu_memory_total_bytes", host.memoryTotalBytes),
+          one("nv_cpu_memory_used_bytes", host.memoryUsedBytes),
+        ]
+      : []),
+  ];
+}
+
+function cacheGauges(cache: CacheCounts): Row[] {
+  const one = (name: string, help: string, value: number): Row => [name, "gauge", help, [{ labels: {}, value }]];
+  const { hits, misses } = cache;
+  return [
+    one("nv_cache_util", "Cache utilization [0.0 - 1.0]", cache.usedBytes / cache.sizeBytes),
+    one("nv_cache_num_entries", "Number of responses stored in response cache", cache.entries),
+    one("nv_cache_num_hits", "Number of cache hits in response cache", hits),
+    one("nv_cache_num_misses", "Number of cache misses in response cache", misses),
+    one("nv_cache_num_lookups", "Number of cache lookups in response cache", hits + misses),
+    one("nv_cache_num_evictions", "Number of cache evictions in response cache", cache.evictions),
+    one("nv_cache_lookup_duration", "Total cache lookup duration (hit and miss), in microseconds", cache.lookupUs),
+    one("nv_cache_insertion_duration", "Total cache insertion duration, in microseconds", cache.insertionUs),
+  ];
+}
+
+function firstResponse(shown: readonly Shown[]): Row {
+  const name = "nv_inference_first_response_histogram_ms";
+  const values = shown.flatMap(({ labels, reporter: { firstResponse: numbers, firstResponseMs: bounds } }) =>
+    histogramSamples(name, labels, bounds, [...numbers].slice(0, -1), numbers.at(-1)!),
+  );
+  return [name, "histogram", HELP[name], values];
+}
+
+/** A model with a cache has none of whole requests. */
+function summaries(shown: readonly Shown[], { metrics, nowUs }: PageSettings): Row[] {
+  const cached = shown.filter(({ reporter }) => reporter.cached);
+  const row = (
+    name: string,
+    help: string,
+    of: readonly Shown[],
+    span: number,
+    count: ReadNumber,
+    sum: ReadNumber,
+  ): Row => {
+    const values = of.flatMap(({ labels, reporter }): Sample[] => {
+      const quantiles = reporter.quantiles[span]!;
+      quantiles.rotate(nowUs);
+      return [
+        { metricName: `${name}_count`, labels, value: count(reporter) },
+        { metricName: `${name}_sum`, labels, value: sum(reporter) },
+        ...metrics.quantiles.map(({ quantile }) => ({
+          labels: { ...labels, quantile },
+          value: quantiles.get(quantile),
+        })),
+      ];
+    });
+    return [name, "summary", help, values];
+  };
+  const executed: ReadNumber = ({ success, cacheHit }) => success.count - cacheHit.count;
+  const uncached = shown.filter(({ reporter }) => !reporter.cached);
+  return [
+    ...SPANS.map((span, at) => {
+      const name = `nv_inference_${span}_summary_us` as const;
+      const count: ReadNumber = at < 2 ? ({ success }) => success.count : executed;
+      return row(name, HELP[name], at === 0 ? uncached : shown, at, count, ({ spans }) => spans[at]!);
+    }),
+    row(
+      "nv_cache_hit_summary_per_model",
+      "Summary of cache hit counts/durations per model, in microseconds.",
+      cached,
+      SPANS.length,
+      ({ cacheHit }) => cacheHit.count,
+      ({ cacheHit }) => cacheHit.us,
+    ),
+    row(
+      "nv_cache_miss_summary_per_model",
+      "Summary of cache miss counts/durations per model, in microseconds.",
+      cached,
+      SPANS.length + 1,
+      ({ cacheMiss }) => cacheMiss.count,
+      ({ cacheMiss }) => cacheMiss.us,
+    ),
+  ];
+}

@@ -1,0 +1,175 @@
+/**
+ * How does a configuration look as JSON? As the real server prints it: protobuf's mapping with the original names, defaults
+ * printed, whole numbers of 64 bits as numbers; and how it is read, as a load may bring one.
+ */
+import { ITEMS_OF_A_PIECE, type Pieces } from "../../../base/pieces.ts";
+import { setOwn } from "../../pydantic/value.ts";
+import type { ConfigMessage, Value } from "./pbtxt.ts";
+import { type ConfigField, enums, fieldNamed, isFlat, messages, ROOT } from "./schema.ts";
+
+/** Characters that are given at a time, at least. */
+const CHARACTERS = 4096;
+
+/** Every field that has a default is there; messages and choices only where they were set. Short texts, one behind the other. */
+export function* configTexts(config: ConfigMessage, later: boolean): Generator<string, void> {
+  const printer = new Printer(later);
+  yield* printer.message(ROOT, config);
+  yield printer.made;
+}
+
+class Printer {
+  made = "";
+  readonly #later: boolean;
+
+  constructor(later: boolean) {
+    this.#later = later;
+  }
+
+  *message(type: string, message: ConfigMessage): Generator<string, void> {
+    let mark = "{";
+    for (const field of messages.get(type)!) {
+      const value = message[field.name];
+      const isMessage = messages.has(field.type);
+      if (!field.repeated && field.keys === null && !isMessage) {
+        mark = this.#scalar(type, field, value, mark);
+        continue;
+      }
+      const isList = field.repeated || field.keys !== null;
+      if ((field.later && !this.#later) || (!isList && value === undefined)) continue;
+      this.made += `${mark}"${field.name}":`;
+      mark = ",";
+      if (isList) yield* this.#list(type, field, value ?? (field.keys === null ? [] : {}), isMessage);
+      else yield* this.message(field.type, value as ConfigMessage);
+    }
+    this.made += mark === "{" ? "{}" : "}";
+  }
+
+  #flat(type: string, message: ConfigMessage): void {
+    let mark = "{";
+    for (const field of messages.get(type)!) mark = this.#scalar(type, field, message[field.name], mark);
+    this.made += mark === "{" ? "{}" : "}";
+  }
+
+  /** Gives the mark before the next one. */
+  #scalar(of: string, { name, type, choice, later }: ConfigField, value: Value | undefined, mark: string): string {
+    if ((later && !this.#later) || (value === undefined && choice !== null)) return mark;
+    const told = value ?? defaultOf(type);
+    this.made += `${mark}"${name}":${JSON.stringify(LEFT_AS_TEXT[of] === name ? `${told}` : told)}`;
+    return ",";
+  }
+
+  *#list(of: string, { name, type, keys }: ConfigField, value: Value, isMessage: boolean): Generator<string, void> {
+    const names = keys === null ? null : Object.keys(value as ConfigMessage);
+    const items = names === null ? (value as readonly Value[]) : names;
+    const isText = LEFT_AS_TEXT[of] === name;
+    this.made += names === null ? "[" : "{";
+    for (let at = 0; at < items.length; at++) {
+      if (at > 0) this.made += ",";
+      if (names !== null) this.made += `${JSON.stringify(names[at])}:`;
+      const one = names === null ? items[at]! : (value as ConfigMessage)[names[at]!]!;
+      if (isFlat(type)) this.#flat(type, one as ConfigMessage);
+      else if (isMessage) yield* this.message(type, one as ConfigMessage);
+      else this.made += JSON.stringify(isText ? `${one}` : one);
+      if (this.made.length >= CHARACTERS) yield this.#taken();
+    }
+    this.made += names === null ? "]" : "}";
+  }
+
+  #taken(): string {
+    const { made } = this;
+    this.made = "";
+    return made;
+  }
+}
+
+/** Whole numbers of 64 bits that `ModelConfigToJson` of `model_config_utils.cc` leaves as the texts that protobuf makes of them. */
+const LEFT_AS_TEXT: Readonly<Record<string, string>> = {
+  "ModelInstanceGroup.SecondaryDevice": "device_id",
+  "ModelOptimizationPolicy.Cuda.GraphSpec.Shape": "dim",
+  "ModelSequenceBatching.InitialState": "dims",
+};
+
+function defaultOf(type: string): string | boolean | number {
+  if (type === "string") return "";
+  if (type === "bool") return false;
+  return enums.get(type)?.[0] ?? 0;
+}
+
+/** A text of JSON, or a comma before a bracket that closes. */
+const TEXT_OR_COMMA = /("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])/g;
+
+/** As protobuf's parser reads it: a comma may stand behind the last one of a list or an object. */
+export const withoutLastCommas = (text: string): string => text.replaceAll(TEXT_OR_COMMA, "$1");
+
+/**
+ * Throws where it is no configuration: a field that is not known, a value of another kind, two of a choice. As protobuf's
+ * parser has it, a list may be one value without brackets.
+ */
+export function configFromJson(json: unknown, later: boolean): Pieces<ConfigMessage> {
+  return read(ROOT, json, later);
+}
+
+const camel = (name: string) => name.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+
+function* read(type: string, json: unknown, later: boolean): Pieces<ConfigMessage> {
+  if (typeof json !== "object" || json === null || Array.isArray(json)) throw new Error(`no object for ${type}`);
+  const made: Record<string, Value> = {};
+  const fields = messages.get(type)!;
+  for (const [key, value] of Object.entries(json)) {
+    const field = fieldNamed(type, key) ?? fields.find(({ name }) => camel(name) === key);
+    if (field === undefined || (field.later && !later)) throw new Error(`${type} has no field ${key}`);
+    if (value === null) continue;
+    const other = field.choice !== null && fields.find((one) => one.choice === field.choice && one.name in made);
+    if (other) throw new Error(`${field.name} beside ${other.name}`);
+    if (field.keys !== null) {
+      if (typeof value !== "object" || Array.isArray(value)) throw new Error(`${key} is no map`);
+      made[field.name] = yield* readMap(field, value, later);
+    } else if (field.repeated) {
+      made[field.name] = yield* readList(field, Array.isArray(value) ? value : [value], later);
+    } else if (messages.has(field.type)) made[field.name] = yield* read(field.type, value, later);
+    else made[field.name] = readScalar(field, value);
+  }
+  return made;
+}
+
+function* readMap(field: ConfigField, json: object, later: boolean): Pieces<ConfigMessage> {
+  const made: Record<string, Value> = {};
+  for (const [at, key] of Object.keys(json).entries()) {
+    const one = (json as Record<string, unknown>)[key];
+    setOwn(made, key, messages.has(field.type) ? yield* read(field.type, one, later) : readScalar(field, one));
+    if (at % ITEMS_OF_A_PIECE === 0) yield;
+  }
+  return made;
+}
+
+function* readList(field: ConfigField, json: readonly unknown[], later: boolean): Pieces<readonly Value[]> {
+  const made: Value[] = [];
+  for (const one of json) {
+    made.push(messages.has(field.type) ? yield* read(field.type, one, later) : readScalar(field, one));
+    if (made.length % ITEMS_OF_A_PIECE === 0) yield;
+  }
+  return made;
+}
+
+/** Least and largest of whole numbers. */
+const RANGES: Readonly<Record<string, readonly [number, number]>> = {
+  int32: [-(2 ** 31), 2 ** 31 - 1],
+  uint32: [0, 2 ** 32 - 1],
+  int64: [-(2 ** 63), 2 ** 63],
+  uint64: [0, 2 ** 64],
+};
+
+function readScalar({ type, name }: ConfigField, json: unknown): Value {
+  const values = enums.get(type);
+  const value = values === undefined ? json : typeof json === "number" ? values[json] : json;
+  if (values?.includes(value as string)) return value as string;
+  if (type === "string" && typeof value === "string") return value;
+  if (type === "bool" && typeof value === "boolean") return value;
+  const number = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
+  if (typeof number === "number" && !Number.isNaN(number) && !values && type !== "string" && type !== "bool") {
+    if (type === "float" || type === "double") return number;
+    const [least, most] = RANGES[type] ?? [0, 0];
+    if (Number.isInteger(number) && number >= least && number <= most) return number;
+  }
+  throw new Error(`${name} is no ${type}`);
+}

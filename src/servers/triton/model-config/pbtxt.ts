@@ -1,0 +1,264 @@
+/**
+ * What does a `config.pbtxt` say? Protobuf's text format (`text_format.cc`), held against the fields of the schema: lists
+ * with and without brackets, `{ }` and `< >`, maps as entries, adjacent strings, comments. Errors in protobuf's words.
+ */
+import { atOnce, type Pieces } from "../../../base/pieces.ts";
+import { type ConfigField, enums, fieldNamed, messages } from "./schema.ts";
+
+/** Only fields that are set; a list and a map that are set are arrays and objects. */
+export interface ConfigMessage {
+  readonly [field: string]: Value | undefined;
+}
+export type Value = string | number | boolean | ConfigMessage | readonly Value[];
+type Mutable = { [field: string]: Value | undefined };
+
+/** The text is none: `LINE:COLUMN: WHY`, both from 1. */
+export class PbtxtError extends Error {
+  override readonly name = "PbtxtError";
+}
+
+interface Token {
+  readonly kind: "word" | "number" | "string" | "sign" | "end";
+  readonly text: string;
+  readonly at: number;
+}
+
+const DEPTH_MOST = 100;
+/** Fields and items of lists between two stops. */
+const VALUES_OF_A_PIECE = 64;
+const BLANK = /(?:\s|#[^\n]*)*/y;
+const WORD = /[A-Za-z_]\w*/y;
+const NUMBER = /[\d.][\w.]*(?:(?<=[eE])[+-]\d+)?/y;
+const STRING = /"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'/y;
+/** What a character begins. */
+function kindOf(character: string): Exclude<Token["kind"], "end"> {
+  if (/[A-Za-z_]/.test(character)) return "word";
+  if (/[\d.]/.test(character)) return "number";
+  return character === '"' || character === "'" ? "string" : "sign";
+}
+const KINDS = Array.from({ length: 128 }, (_, code) => kindOf(String.fromCharCode(code)));
+const PATTERNS = { word: WORD, number: NUMBER, string: STRING };
+
+/** Where what matches from there on ends; -1: nothing does. */
+function endOf(pattern: RegExp, text: string, from: number): number {
+  pattern.lastIndex = from;
+  return pattern.test(text) ? pattern.lastIndex : -1;
+}
+
+class Reader {
+  readonly #text: string;
+  readonly #later: boolean;
+  #token: Token;
+  /** Where the token ends. */
+  #at = 0;
+  #values = 0;
+
+  /** `later`: fields that came after 2.51 are known. */
+  constructor(text: string, later: boolean) {
+    this.#text = text;
+    this.#later = later;
+    this.#token = this.#read();
+  }
+
+  *message(type: string, close: string, depth = 0): Pieces<ConfigMessage> {
+    if (depth > DEPTH_MOST) this.#fail("Message is too deep, the parser exceeded the configured recursion limit");
+    const made: Mutable = {};
+    while (this.#token.text !== close || (close === "" && this.#token.kind !== "end")) {
+      if (this.#token.kind === "end") this.#fail(`Expected identifier, got: ${this.#token.text}`);
+      yield* this.#field(type, made, depth);
+    }
+    this.#next();
+    return made;
+  }
+
+  *#field(type: string, into: Mutable, depth: number): Pieces<void> {
+    if (++this.#values % VALUES_OF_A_PIECE === 0) yield;
+    const { text, at } = this.#expect("word", "identifier");
+    const field = fieldNamed(type, text);
+    if (field === undefined || (field.later && !this.#later))
+      this.#fail(`Message type "inference.${type}" has no field named "${text}".`, at);
+    const isMessage = field.keys !== null || messages.has(field.type);
+    if (!this.#take(":") && !isMessage) this.#fail(`Expected ":", found "${this.#token.text}".`);
+    const list = field.repeated || field.keys !== null;
+    if (!list && into[field.name] !== undefined)
+      this.#fail(`Non-repeated field "${text}" is specified multiple times.`, at);
+    const taken =
+      field.choice && messages.get(type)!.find((one) => one.choice === field.choice && into[one.name] !== undefined);
+    if (taken)
+      this.#fail(
+        `Field "${text}" is specified along with field "${taken.name}", another member of oneof "${field.choice}".`,
+        at,
+      );
+    if (list && this.#take("[")) {
+      this.#add(field, into, null);
+      if (this.#take("]")) return;
+      for (;;) {
+        if (++this.#values % VALUES_OF_A_PIECE === 0) yield;
+        this.#add(field, into, yield* this.#value(field, depth));
+        if (this.#take("]")) break;
+        this.#comma();
+      }
+    } else {
+      const value = isMessage ? yield* this.#value(field, depth) : this.#single(field.type, field.name);
+      if (list) this.#add(field, into, value);
+      else into[field.name] = value;
+    }
+    if (!this.#take(",")) this.#take(";");
+  }
+
+  /** Adds to a list or a map; null only brings it into being. */
+  #add({ name, keys }: ConfigField, into: Mutable, value: Value | null): void {
+    into[name] ??= keys === null ? [] : {};
+    if (value === null) return;
+    if (keys === null) (into[name] as Value[]).push(value);
+    else Object.assign(into[name] as Mutable, value);
+  }
+
+  *#value({ keys, type, name }: ConfigField, depth: number): Pieces<Value> {
+    if (keys !== null) return yield* this.#entry(keys, type, depth);
+    if (messages.has(type)) return yield* this.#block(type, depth);
+    return this.#single(type, name);
+  }
+
+  /** No message. */
+  #single(type: string, name: string): Value {
+    const values = enums.get(type);
+    const { kind, text, at } = this.#token;
+    if (values !== undefined) {
+      const value = kind === "number" ? values[Number(text)] : text;
+      if (kind !== "word" && kind !== "number") this.#fail(`Expected integer or identifier, got: ${text}`);
+      if (value === undefined || !values.includes(value))
+        this.#fail(`Unknown enumeration value of "${text}" for field "${name}".`, at);
+      this.#next();
+      return value;
+    }
+    return this.#scalar(type, name);
+  }
+
+  *#block(type: string, depth: number): Pieces<ConfigMessage> {
+    const close = this.#take("{")
+      ? "}"
+      : this.#take("<")
+        ? ">"
+        : this.#fail(`Expected "{", found "${this.#token.text}".`);
+    return yield* this.message(type, close, depth + 1);
+  }
+
+  /** `{ key: … value: … }` as an object of one member. */
+  *#entry(keys: string, type: string, depth: number): Pieces<ConfigMessage> {
+    const close = this.#take("{")
+      ? "}"
+      : this.#take("<")
+        ? ">"
+        : this.#fail(`Expected "{", found "${this.#token.text}".`);
+    let key = keys === "string" ? "" : "0";
+    let value: Value = messages.has(type) ? {} : "";
+    while (!this.#take(close)) {
+      const { text, at } = this.#expect("word", "identifier");
+      if (text !== "key" && text !== "value")
+        this.#fail(`Message type "inference.Entry" has no field named "${text}".`, at);
+      this.#take(":");
+      if (text === "key") key = String(this.#single(keys, text));
+      else value = messages.has(type) ? yield* this.#block(type, depth + 1) : this.#single(type, text);
+      if (!this.#take(",")) this.#take(";");
+    }
+    return { [key]: value };
+  }
+
+  #scalar(type: string, name: string): Value {
+    const negative = type !== "string" && this.#take("-");
+    const { kind, text, at } = this.#token;
+    if (type === "string") return this.#strings();
+    if (type === "bool") {
+      const value = { true: true, t: true, True: true, "1": true, false: false, f: false, False: false, "0": false }[
+        text
+      ];
+      if (value === undefined) this.#fail(`Invalid value for boolean field "${name}". Value: "${text}".`, at);
+      this.#next();
+      return value;
+    }
+    const real = type === "float" || type === "double";
+    if (real && kind === "word" && /^(inf(inity)?|nan)$/i.test(text)) {
+      this.#next();
+      return /^n/i.test(text) ? Number.NaN : negative ? -Infinity : Infinity;
+    }
+    if (kind !== "number") this.#fail(`Expected ${real ? "double" : "integer"}, got: ${text}`);
+    const value = Number(text.replace(/[fF]$/, (f) => (/^0x/i.test(text) ? f : ""))) * (negative ? -1 : 1);
+    if (Number.isNaN(value) || (!real && !Number.isInteger(value))) this.#fail(`Expected integer, got: ${text}`, at);
+    const [least, most] = RANGES[type] ?? [-Infinity, Infinity];
+    if (value < least || value > most) this.#fail(`Integer out of range (${text})`, at);
+    this.#next();
+    return value;
+  }
+
+  /** Strings side by side are one. */
+  #strings(): string {
+    if (this.#token.kind !== "string") this.#fail(`Expected string, got: ${this.#token.text}`);
+    let whole = "";
+    for (; this.#token.kind === "string"; this.#next()) whole += unescaped(this.#token.text.slice(1, -1));
+    return whole;
+  }
+
+  #expect(kind: Token["kind"], what: string): Token {
+    const token = this.#token;
+    if (token.kind !== kind) this.#fail(`Expected ${what}, got: ${token.text}`);
+    this.#next();
+    return token;
+  }
+
+  /** Between two items of a list: what else stands there, also the text's end, is not what the parser waited for. */
+  #comma(): void {
+    if (!this.#take(",")) this.#fail(`Expected ",", found "${this.#token.text}".`);
+  }
+
+  #take(text: string): boolean {
+    if (this.#token.kind !== "sign" || this.#token.text !== text) return false;
+    this.#next();
+    return true;
+  }
+
+  #next(): void {
+    this.#token = this.#read();
+  }
+
+  #read(): Token {
+    const all = this.#text;
+    const at = endOf(BLANK, all, this.#at);
+    if (at === all.length) return { kind: "end", text: "", at };
+    const kind = KINDS[all.charCodeAt(at)] ?? "sign";
+    const end = kind === "sign" ? at + 1 : endOf(PATTERNS[kind], all, at);
+    if (end < 0) this.#fail("String literals cannot cross line boundaries.", at);
+    this.#at = end;
+    return { kind, text: all.slice(at, end), at };
+  }
+
+  #fail(why: string, at: number = this.#token?.at ?? 0): never {
+    const before = this.#text.slice(0, at).split("\n");
+    throw new PbtxtError(`${before.length}:${before.at(-1)!.length + 1}: ${why}`);
+  }
+}
+
+const RANGES: Readonly<Record<string, readonly [number, number]>> = {
+  int32: [-(2 ** 31), 2 ** 31 - 1],
+  uint32: [0, 2 ** 32 - 1],
+  uint64: [0, 2 ** 64],
+  int64: [-(2 ** 63), 2 ** 63],
+};
+
+const ESCAPES: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t", a: "\x07", b: "\b", f: "\f", v: "\v" };
+
+function unescaped(text: string): string {
+  return text.replaceAll(/\\(?:([0-7]{1,3})|x([\da-fA-F]{1,2})|u([\da-fA-F]{4})|(.))/g, (_, octal, hex, unit, one) => {
+    if (one !== undefined) return ESCAPES[one] ?? one;
+    return String.fromCodePoint(Number.parseInt(octal ?? hex ?? unit, octal !== undefined ? 8 : 16));
+  });
+}
+
+/** Throws a `PbtxtError`. `later`: fields that came after 2.51 are known. */
+export function parsePbtxt(text: string, type: string, later: boolean): ConfigMessage {
+  return atOnce(pbtxtInPieces(text, type, later));
+}
+
+/** As `parsePbtxt`. */
+export const pbtxtInPieces = (text: string, type: string, later: boolean): Pieces<ConfigMessage> =>
+  new Reader(text, later).message(type, "");

@@ -1,0 +1,232 @@
+/** What lies in the folders of `--model-repository`? A folder per model: `config.pbtxt`, a folder of digits per version. */
+import { type Dirent, existsSync, opendirSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { parse } from "yaml";
+import { atOnce, type Pieces } from "../../../base/pieces.ts";
+import { PythonJsonError, plainPieces } from "../../pydantic/json.ts";
+import { configFromJson, withoutLastCommas } from "../model-config/config-json.ts";
+import { isDecoupled, isEnsemble, isLlmApi, type ModelConfig } from "../model-config/model-config.ts";
+import { normalized } from "../model-config/normalize.ts";
+import { type ConfigMessage, pbtxtInPieces } from "../model-config/pbtxt.ts";
+import { ROOT } from "../model-config/schema.ts";
+import { signatureOf } from "../model-config/signature.ts";
+import { internal } from "../model-config/status.ts";
+import { wrongConfig } from "../model-config/validate.ts";
+import type { ListedModel } from "./table.ts";
+
+export interface FoundModel {
+  readonly name: string;
+  /** The repository's path, as it was given. */
+  readonly repository: string;
+  readonly path: string;
+  readonly config: ModelConfig;
+  /** Those that the version policy chooses, rising; it may choose none. */
+  readonly versions: readonly number[];
+  /** Two readings with the same text are of the same model. */
+  readonly signature: string;
+  /** Sizes of the files that the load brought along, by their path; null: they lie in the folder. */
+  readonly broughtBytes: ReadonlyMap<string, number> | null;
+}
+
+/** What a load brings along: a configuration, and files of so many bytes by their path in the model's folder. */
+export interface LoadOverride {
+  readonly config: string | null;
+  readonly files: ReadonlyMap<string, number>;
+}
+export const NO_OVERRIDE: LoadOverride = { config: null, files: new Map() };
+
+/** A configuration of more characters is parsed in pieces. */
+const LARGE_CHARACTERS = 65_536;
+
+export class Repository {
+  readonly #paths: readonly string[];
+  readonly #later: boolean;
+
+  /** `paths`: one that is given twice is one; `later`: configurations may have fields that came after 2.51. */
+  constructor(paths: readonly string[], later: boolean) {
+    this.#paths = [...new Set(paths)].sort();
+    this.#later = later;
+  }
+
+  /** Names of all folders, sorted; those in two repositories are nobody's. Throws where a repository is no folder. */
+  names(): string[] {
+    return [...this.#counts()].flatMap(([name, count]) => (count === 1 ? [name] : [])).sort();
+  }
+
+  /** How many repositories have a folder of that name, where several do. Throws where a repository is no folder. */
+  namesakes(): ReadonlyMap<string, number> {
+    return new Map([...this.#counts()].filter(([, count]) => count > 1));
+  }
+
+  /** All folders in the order of the index; with `namespacing` each stands for itself. Throws where a repository is no folder. */
+  listed(namespacing: boolean): ListedModel[] {
+    const found = this.#paths.flatMap((repository) =>
+      foldersIn(repository)
+        .sort()
+        .map((name) => ({ name, repository })),
+    );
+    if (namespacing) return found;
+    const models = new Map<string, ListedModel>();
+    for (const { name, repository } of found)
+      models.set(name, { name, repository: models.has(name) ? null : repository });
+    return [...models.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  #counts(): Map<string, number> {
+    const counts = new Map<string, number>();
+    for (const path of this.#paths) for (const name of foldersIn(path)) counts.set(name, (counts.get(name) ?? 0) + 1);
+    return counts;
+  }
+
+  /** Throws an Error with the reason for the log; a client is told that much less. */
+  read(name: string, override: LoadOverride = NO_OVERRIDE): FoundModel {
+    return atOnce(this.reading(name, override));
+  }
+
+  /** As `read`, in pieces. */
+  *reading(name: string, override: LoadOverride): Pieces<FoundModel> {
+    if (name === "" || name.includes("..") || name.includes("/"))
+      throw new Error(`invalid model name '${name}', model name must not contain path traversal characters`);
+    const homes = this.#paths.filter((path) => hasFolder(path, name));
+    if (homes.length > 1) throw new Error(notUnique(name));
+    if (override.files.size > 0 && override.config === null)
+      throw new Error("Load parameter 'config' must be specified for model file override");
+    const strange = [...override.files.keys()].find((path) => path === "" || path.split("/").includes(".."));
+    if (strange !== undefined) throw new Error(`file path '${strange}' escapes the model's directory`);
+    const [repository] = homes;
+    if (repository === undefined && override.files.size === 0)
+      throw new Error(`failed to poll model '${name}': model not found in any model repository.`);
+    const path = join(repository ?? "", name);
+    const found = override.files.size > 0 ? versionsOf(override.files.keys()) : versionsIn(path);
+    const read = yield* this.#config(path, override);
+    const first = found[0];
+    const inFirst = override.files.size === 0 && first !== undefined ? readdirSync(join(path, `${first}`)) : [];
+    const given = first === undefined ? read : withModelYaml(read, join(path, `${first}`, "model.yaml"));
+    const config = yield* normalized(given, name, inFirst);
+    if (config.name !== name)
+      throw new Error(
+        `unexpected directory name '${name}' for model '${config.name}', directory name must equal model name`,
+      );
+    const wrong = (yield* wrongConfig(config)) ?? wrongAgent(config);
+    if (wrong !== undefined) throw new Error(wrong);
+    const versions = chosen(config, isEnsemble(config) && found.length === 0 ? [1] : found);
+    const files = override.files.size > 0 ? [...override.files.keys()] : changes(path);
+    const signature = JSON.stringify([yield* signatureOf(config), versions, files]);
+    const broughtBytes = override.files.size > 0 ? override.files : null;
+    return { name, repository: repository ?? "", path, config, versions, signature, broughtBytes };
+  }
+
+  /** Decoupled as its steps are: an ensemble says so itself. */
+  withSteps(folder: FoundModel, stepOf: (name: string) => ModelConfig | undefined): FoundModel {
+    const steps = folder.config.ensemble_scheduling?.step;
+    if (steps === undefined) return folder;
+    const decoupled = steps.some(({ model_name: name }) => isDecoupledModel(stepOf(name!)));
+    return { ...folder, config: { ...folder.config, model_transaction_policy: { decoupled } } };
+  }
+
+  *#config(path: string, { config }: LoadOverride): Pieces<ConfigMessage> {
+    if (config !== null) {
+      try {
+        const text = withoutLastCommas(config);
+        const json = text.length > LARGE_CHARACTERS ? yield* plainPieces(text) : JSON.parse(text);
+        return yield* configFromJson(json, this.#later);
+      } catch (error) {
+        throw new Error(`Invalid config override: ${reasonOf(error)}`);
+      }
+    }
+    const file = join(path, "config.pbtxt");
+    if (!existsSync(file)) return {};
+    try {
+      return yield* pbtxtInPieces(readFileSync(file, "utf8"), ROOT, this.#later);
+    } catch (error) {
+      throw new Error(`failed to read text proto from ${file}: ${(error as Error).message}`);
+    }
+  }
+}
+
+/** What the model of TensorRT-LLM's LLM API says of itself there: batches, and whether it is decoupled. */
+function withModelYaml(read: ConfigMessage, file: string): ConfigMessage {
+  if (!isLlmApi(read as Partial<ModelConfig>) || !existsSync(file)) return read;
+  const { triton_config: said } = (parse(readFileSync(file, "utf8")) ?? {}) as {
+    readonly triton_config?: { readonly max_batch_size?: number; readonly decoupled?: boolean };
+  };
+  if (said === undefined) return read;
+  return {
+    ...read,
+    max_batch_size: Number(said.max_batch_size ?? 0),
+    model_transaction_policy: { decoupled: said.decoupled === true },
+  };
+}
+
+const isDecoupledModel = (config: ModelConfig | undefined) => config !== undefined && isDecoupled(config);
+
+/** The one agent that Triton brings along. */
+const AGENT = "checksum";
+
+function wrongAgent({ model_repository_agents: agents }: ModelConfig): string | undefined {
+  const strange = agents?.agents?.find(({ name }) => name !== AGENT);
+  return strange && `unable to find 'libtritonrepoagent_${strange.name}.so' for repo agent '${strange.name}'`;
+}
+
+/** What a parser's error says. */
+const reasonOf = (error: unknown): string => {
+  if (error instanceof PythonJsonError) return `${error.message} at ${error.position}`;
+  return error instanceof Error ? error.message : "it is no JSON";
+};
+
+export const notUnique = (name: string): string =>
+  `failed to poll model '${name}': not unique across all model repositories`;
+const notOpened = (path: string) => internal(`failed to open directory ${resolve(path)}`);
+
+function foldersIn(path: string): string[] {
+  // A link may lead to a folder.
+  const leads = (one: Dirent) => !one.isFile() && isFolder(join(path, one.name));
+  try {
+    const found = readdirSync(path, { withFileTypes: true });
+    return found.filter((one) => one.isDirectory() || leads(one)).map(({ name }) => name);
+  } catch {
+    throw notOpened(path);
+  }
+}
+
+/** Whether the folder has one of that name: the others are not looked at. Throws where it is no folder itself. */
+function hasFolder(path: string, name: string): boolean {
+  try {
+    if (name !== "." && isFolder(join(path, name))) return true;
+  } catch {
+    // No file can have such a name.
+  }
+  try {
+    opendirSync(path).closeSync();
+    return false;
+  } catch {
+    throw notOpened(path);
+  }
+}
+
+const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+
+/** Folders whose name is a number, rising; others are passed over, as 0 and names with a leading zero. */
+const versionsIn = (path: string): number[] => rising(foldersIn(path));
+const versionsOf = (files: Iterable<string>): number[] => rising([...files].map((file) => file.split("/")[0]!));
+const rising = (names: readonly string[]): number[] =>
+  [...new Set(names.filter((name) => /^[1-9]\d*$/.test(name)).map(Number))].sort((a, b) => a - b);
+
+function chosen({ version_policy: policy }: ModelConfig, found: readonly number[]): readonly number[] {
+  if (policy.specific) return found.filter((version) => policy.specific!.versions?.includes(version));
+  if (!policy.latest) return found;
+  const count = policy.latest.num_versions ?? 0;
+  return count === 0 ? [] : found.slice(-count);
+}
+
+/** When what lies in the folder was changed; two levels, as deep as models are. */
+function changes(path: string): string[] {
+  const seen = (file: string) => {
+    const { mtimeMs, size } = statSync(file);
+    return `${file.slice(path.length)} ${mtimeMs} ${size}`;
+  };
+  return readdirSync(path).flatMap((name) => {
+    const inner = join(path, name);
+    return isFolder(inner) ? readdirSync(inner).map((file) => seen(join(inner, file))) : [seen(inner)];
+  });
+}

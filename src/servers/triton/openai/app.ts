@@ -1,0 +1,226 @@
+/**
+ * Which routes has Triton's OpenAI front end? `python/openai` of its server (2026): FastAPI beside Triton, whose models it asks
+ * as any other client does, so that they count it.
+ */
+import { Elysia } from "elysia";
+import type { EventLoopTurns } from "../../../base/pieces.ts";
+import type { TritonOpenAiConfig } from "../../../config/triton-server.ts";
+import { frontOf } from "../../../wire/http/front-of.ts";
+import { gatheredBody } from "../../../wire/http/gathered-body.ts";
+import { type Handler, routes } from "../../../wire/http/routes.ts";
+import type { Context } from "../../../wire/http/sink.ts";
+import type { WaitingBytes } from "../../../wire/http/waiting-bytes.ts";
+import { EventQueue } from "../inference/event-queue.ts";
+import type { InferAnswer, InferInput, InferRequest } from "../inference/request.ts";
+import type { TritonServer } from "../inference/server.ts";
+import { TritonError } from "../model-config/status.ts";
+import { embeddingAnswer, OpenAiAnswer } from "./answer.ts";
+import { CHAT, COMPLETION, EMBEDDING, type OpenAiBody, readOpenAi, Unprocessable } from "./fields.ts";
+import { embeddingInputs, inputsOf } from "./inputs.ts";
+import { OpenAiModels } from "./models.ts";
+import { type Asked, ClientError, chatAsked, completionAsked, type FrontSettings, namedModel } from "./wishes.ts";
+
+export interface OpenAiFront extends FrontSettings, Omit<TritonOpenAiConfig, "host" | "port"> {
+  readonly server: TritonServer;
+  /** Answers that their clients do not read. */
+  readonly waiting: WaitingBytes;
+  /** Bodies that have not come whole. */
+  readonly coming: WaitingBytes;
+  readonly turns: EventLoopTurns;
+  readonly maxInputBytes: number;
+  readonly metrics: () => Promise<string | Uint8Array>;
+  /** Seconds since 1970. */
+  readonly epochSeconds: () => number;
+  /** Hex digits of so many bytes. */
+  readonly newId: (bytes: number) => string;
+}
+
+const JSON_TYPE = { "content-type": "application/json" };
+const SSE = { "content-type": "text/event-stream; charset=utf-8" };
+const TEXT = { "content-type": "text/plain; charset=utf-8" };
+
+const give = (
+  context: Context,
+  status: number,
+  body: string | Uint8Array | null,
+  headers: Record<string, string> = JSON_TYPE,
+) => frontOf(context).answer(context.request, status, body === null ? {} : headers, body ?? "");
+const detail = (context: Context, status: number, what: string | readonly object[]) =>
+  give(context, status, JSON.stringify({ detail: what }));
+
+export function openAiFrontEnd(front: OpenAiFront) {
+  const { server, backend, loraSeparator, epochSeconds } = front;
+  const models = new OpenAiModels(server, backend, loraSeparator);
+  const created = Math.floor(epochSeconds());
+  const shown = (id: string) => ({ id, created, object: "model", owned_by: "Triton Inference Server" });
+  const control = (act: (name: string) => Promise<object>): Handler =>
+    guarded(async (context, { model = "" }) => give(context, 200, JSON.stringify(await act(model))));
+  const handlers: Record<string, Handler> = {
+    "GET /health/ready": (context) =>
+      server.ready
+        ? give(context, 200, null)
+        : detail(context, 400, "Attached inference engine is not ready for inference requests."),
+    "GET /metrics": async (context) => give(context, 200, await front.metrics(), TEXT),
+    "GET /v1/models": (context) =>
+      give(context, 200, JSON.stringify({ object: "list", data: models.names.map(shown) })),
+    "GET /v1/models/:model": (context, { model = "" }) =>
+      models.names.includes(model)
+        ? give(context, 200, JSON.stringify(shown(model)))
+        : detail(context, 404, `Unknown model: ${model}`),
+    "POST /v1/models/:model/load": control(async (name) => {
+      await server.load(name, { config: null, files: new Map() });
+      return shown(name);
+    }),
+    "POST /v1/models/:model/unload": control(async (name) => {
+      server.unload(name, false);
+      return { status: "success", model: name };
+    }),
+    "POST /v1/chat/completions": guarded(async (context) => {
+      const body = readOpenAi(await bodyOf(context, front), CHAT);
+      return generated(context, front, chatAsked(body, models.find(String(body.model)), front), true);
+    }),
+    "POST /v1/completions": guarded(async (context) => {
+      const body = readOpenAi(await bodyOf(context, front), COMPLETION);
+      return generated(context, front, completionAsked(body, models.find(String(body.model)), front), false);
+    }),
+    "POST /v1/embeddings": guarded(async (context) => {
+      const body = readOpenAi(await bodyOf(context, front), EMBEDDING);
+      return embedded(context, front, body, models);
+    }),
+  };
+  const fixed = Object.keys(handlers).filter((route) => !route.includes(":"));
+  const methods = new Map(fixed.map((route) => route.split(" ").toReversed() as [string, string]));
+  return new Elysia({ strictPath: true })
+    .onError({ as: "global" }, ({ request, server: of }) => fallback({ request, server: of }, methods))
+    .use(routes(handlers));
+}
+
+/** FastAPI's own answers. `methods`: by path. */
+function fallback(context: Context, methods: ReadonlyMap<string, string>): Response {
+  const path = new URL(context.request.url, "http://here").pathname;
+  const allow = methods.get(path);
+  if (allow === undefined || allow === context.request.method) return detail(context, 404, "Not Found");
+  return give(context, 405, '{"detail":"Method Not Allowed"}', { allow, ...JSON_TYPE });
+}
+
+class TooLarge {
+  constructor(readonly message: string) {}
+}
+
+/** Rejects with `TooLarge`. */
+async function bodyOf(context: Context, { maxInputBytes, coming }: OpenAiFront): Promise<Uint8Array> {
+  const { request } = context;
+  const tooLarge = () =>
+    new TooLarge(
+      `Request content size exceeds the maximum allowed input size of ${maxInputBytes} bytes. Use --http-max-input-size to increase the limit.`,
+    );
+  const said = Number(request.headers.get("content-length") ?? 0);
+  if (said > maxInputBytes) throw tooLarge();
+  const whole = frontOf(context).body(request);
+  if (whole !== null) return whole;
+  return gatheredBody(request, coming, maxInputBytes, { tooLarge, tooMany });
+}
+
+const tooMany = () => new Error("too many bytes of bodies come at once");
+
+/** What is thrown becomes an answer: client errors 400, errors of the schema 422, all else 500. */
+function guarded(handle: Handler): Handler {
+  return async (context, params) => {
+    try {
+      return await handle(context, params);
+    } catch (error) {
+      if (error instanceof Unprocessable) return detail(context, 422, error.detail);
+      if (error instanceof ClientError) return detail(context, 400, error.message);
+      if (error instanceof TooLarge) {
+        const said = { message: error.message, type: "invalid_request_error", code: "content_too_large" };
+        return give(context, 413, JSON.stringify({ error: said }));
+      }
+      const controls = error instanceof TritonError && error.code === "UNAVAILABLE" && /load/.test(error.message);
+      return detail(context, controls ? 400 : 500, (error as Error).message);
+    }
+  };
+}
+
+/** A request to a model; `respond` as of a receiver. Throws a `TritonError`. */
+function ask(
+  { server }: OpenAiFront,
+  model: string,
+  inputs: readonly InferInput[],
+  respond: (answer: InferAnswer | TritonError | null, final: boolean) => void,
+): InferRequest {
+  const fields = { id: "", inputs, outputs: [], parameters: [], priority: 0, timeoutUs: 0 };
+  return server.infer(model, -1, fields, { respond });
+}
+
+/** The one response; rejects with a `TritonError`. */
+function only(front: OpenAiFront, model: string, inputs: readonly InferInput[]): Promise<InferAnswer> {
+  return new Promise((resolve, reject) => {
+    const all: InferAnswer[] = [];
+    ask(front, model, inputs, (answer, final) => {
+      if (answer instanceof TritonError) reject(answer);
+      else if (answer !== null) all.push(answer);
+      if (!final) return;
+      if (all.length === 1) resolve(all[0]!);
+      else reject(new Error(`Unexpected number of responses: ${all.length}, expected 1.`));
+    });
+  });
+}
+
+async function generated(context: Context, front: OpenAiFront, asked: Asked, chat: boolean): Promise<Response> {
+  const { model, wish } = asked;
+  const { name } = model.served;
+  const inputs = inputsOf(model, wish);
+  // A UUID of version 1 is made of the time; here all of it is drawn.
+  const [a, b, c, d, e] = [4, 2, 2, 2, 6].map((bytes) => front.newId(bytes));
+  const id = `cmpl-${a}-${b}-1${c!.slice(1)}-${d}-${e}`;
+  const answer = new OpenAiAnswer({ id, created: Math.floor(front.epochSeconds()), asked, chat });
+  if (wish.body.stream !== true) return give(context, 200, answer.whole((await only(front, name, inputs)).outputs));
+  return streamed(context, front, name, inputs, answer);
+}
+
+/** The head leaves at once; an error of the model breaks the stream off. */
+function streamed(
+  context: Context,
+  front: OpenAiFront,
+  model: string,
+  inputs: readonly InferInput[],
+  answer: OpenAiAnswer,
+): Response {
+  const http = frontOf(context);
+  const { request: http1 } = context;
+  let asked: InferRequest | null = null;
+  const events = new EventQueue(
+    (owner, waiting) => http.open(http1, owner, waiting),
+    (broken) => asked?.leave(broken),
+    front.waiting,
+    front.turns,
+  );
+  const write = (text: string) => text !== "" && events.write(Buffer.from(text));
+  const begun = http.begin(http1, 200, SSE);
+  write(answer.first());
+  try {
+    asked = ask(front, model, inputs, (response, final) => {
+      if (response instanceof TritonError) return events.reset();
+      if (response !== null || final) write(answer.chunk(response?.outputs ?? [], final));
+      if (!final) return;
+      write(answer.last());
+      events.end();
+    });
+  } catch (error) {
+    if (!(error instanceof TritonError)) throw error;
+    events.reset();
+  }
+  return begun;
+}
+
+async function embedded(
+  context: Context,
+  front: OpenAiFront,
+  body: OpenAiBody,
+  models: OpenAiModels,
+): Promise<Response> {
+  const model = namedModel(body, models.find(String(body.model)));
+  if (model.format !== "vllm") throw new Error("Embedding request is not supported for TRT-LLM backend");
+  const { outputs } = await only(front, model.served.name, embeddingInputs(body));
+  return give(context, 200, embeddingAnswer(outputs, body.model, body.encoding_format === "base64"));
+}

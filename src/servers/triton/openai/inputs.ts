@@ -1,0 +1,106 @@
+/** How does a request become tensors? One way for vLLM's backend, another for all else: `engine/utils/triton.py` (2026). */
+import { numberTensor, textTensor } from "../behaviours/values.ts";
+import type { InferInput } from "../inference/request.ts";
+import { maxBatchSize } from "../model-config/model-config.ts";
+import { bytesOf, type Tensor, toBytesText } from "../tensors/datatypes.ts";
+import type { OpenAiBody } from "./fields.ts";
+import { hasInput, type OpenAiModel } from "./models.ts";
+
+export interface Wish {
+  readonly prompt: string;
+  readonly body: OpenAiBody;
+  readonly adapter: string | null;
+  readonly maxTokens: number;
+  /** Candidates beside each token; null: no log probabilities. */
+  readonly logprobs: number | null;
+  /** Schema that the answer has to fit; null: any text. */
+  readonly schema: string | null;
+}
+
+/** Not handed on to vLLM's sampling parameters. */
+const OWN = new Set(
+  (
+    "model stream messages prompt echo response_format stream_options tools tool_choice user function_call functions " +
+    "suffix max_completion_tokens max_tokens logprobs top_logprobs best_of logit_bias"
+  ).split(" "),
+);
+
+const flagTensor = (name: string, shape: readonly number[], value: boolean): Tensor => ({
+  name,
+  datatype: "BOOL",
+  shape,
+  data: Uint8Array.of(Number(value)),
+});
+
+/** Throws an Error with what the front end says. */
+export function inputsOf(model: OpenAiModel, wish: Wish): InferInput[] {
+  if (model.format === "vllm") return vllmInputs(wish);
+  if (wish.adapter !== null) throw new Error("LoRA selection is currently not supported for TRT-LLM backend");
+  return trtllmInputs(model, wish);
+}
+
+function vllmInputs({ prompt, body, adapter, maxTokens, logprobs, schema }: Wish): InferInput[] {
+  const sampling = {
+    ...Object.fromEntries(Object.entries(body).filter(([name, value]) => !OWN.has(name) && value !== null)),
+    max_tokens: maxTokens,
+    ...(logprobs === null ? {} : { logprobs }),
+    ...(adapter === null ? {} : { lora_name: adapter }),
+    ...(schema === null ? {} : { structured_outputs: JSON.stringify({ json: schema }) }),
+  };
+  const printed = JSON.stringify(sampling, (_, value) => (typeof value === "bigint" ? Number(value) : value));
+  const flag = (name: string, value: boolean) => flagTensor(name, [1], value);
+  return [
+    textTensor("text_input", [1], [toBytesText(prompt)]),
+    flag("stream", body.stream === true),
+    flag("exclude_input_in_output", body.echo !== true),
+    textTensor("sampling_parameters", [1], [toBytesText(printed)]),
+    flag("return_num_input_tokens", true),
+    flag("return_num_output_tokens", true),
+    ...(logprobs === null ? [] : [flag("return_logprobs", true)]),
+  ];
+}
+
+/** What is not said is left out, so that the model's own default holds. */
+function trtllmInputs({ served: { config }, format }: OpenAiModel, wish: Wish): InferInput[] {
+  const { prompt, body, maxTokens, schema } = wish;
+  const api = format === "llmapi";
+  const batch = maxBatchSize(config) > 0 ? [1] : [];
+  const named = (name: string) => (api ? `sampling_param_${name}` : name);
+  const texts = (name: string, values: readonly string[]) =>
+    textTensor(name, [...batch, values.length], values.map(toBytesText));
+  const floats = ["top_p", "frequency_penalty", "presence_penalty", "temperature"] as const;
+  const stop = typeof body.stop === "string" ? [body.stop] : ((body.stop as readonly string[] | null) ?? []);
+  const echo = api ? "sampling_param_exclude_input_from_output" : "exclude_input_in_output";
+  return [
+    texts("text_input", [prompt]),
+    flagTensor(api ? "streaming" : "stream", [...batch, 1], body.stream === true),
+    numberTensor(named("max_tokens"), "INT32", [...batch, 1], [maxTokens]),
+    ...(stop.length === 0 ? [] : [texts(api ? named("stop") : "stop_words", stop)]),
+    ...floats.flatMap((name) =>
+      typeof body[name] === "number" ? [numberTensor(named(name), "FP32", [...batch, 1], [body[name]])] : [],
+    ),
+    ...((body.seed ?? null) === null ? [] : [seedTensor(named("seed"), [...batch, 1], body.seed as number | bigint)]),
+    ...(schema === null
+      ? []
+      : [texts("guided_decoding_guide_type", ["json_schema"]), texts("guided_decoding_guide", [schema])]),
+    ...(hasInput(config, echo) ? [flagTensor(echo, [...batch, 1], body.echo !== true)] : []),
+  ];
+}
+
+const seedTensor = (name: string, shape: readonly number[], seed: number | bigint): Tensor => ({
+  name,
+  datatype: "UINT64",
+  shape,
+  data: bytesOf(BigUint64Array.of(BigInt.asUintN(64, BigInt(seed)))),
+});
+
+export const embeddingInputs = ({ input, dimensions }: OpenAiBody): InferInput[] => {
+  const pooling = (dimensions ?? null) === null ? {} : { pooling_params: { dimensions: [Number(dimensions)] } };
+  const printed = JSON.stringify({ input, ...pooling });
+  return [
+    textTensor("text_input", [1], [""]),
+    textTensor("embedding_request", [1], [toBytesText(printed)]),
+    flagTensor("return_num_input_tokens", [1], true),
+    flagTensor("return_num_output_tokens", [1], true),
+  ];
+};

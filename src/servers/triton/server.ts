@@ -1,0 +1,318 @@
+/** Which listeners has a Triton server? HTTP with its routes, gRPC, and metrics, each on a port of its own. */
+
+import { version } from "../../../package.json";
+import { droppedLogLines } from "../../base/line-writer.ts";
+import { hostAndPort, listenUrl } from "../../base/listen-url.ts";
+import { printableLines } from "../../base/printable.ts";
+import { requestOrdersOf } from "../../config/request-orders.ts";
+import { PortError, UnusableOption } from "../../config/start-errors.ts";
+import type { TritonServerConfig } from "../../config/triton-server.ts";
+import type { EngineView } from "../../engine/interface/types.ts";
+import { findPreset } from "../../engine/timing/presets.ts";
+import type { Parts } from "../../kernel/parts.ts";
+import type { Listeners, Role } from "../../kernel/role.ts";
+import { EVHTP_LIMITS, metricsListener } from "../../metrics/triton-listener.ts";
+import { faultLines } from "../../truth/fault-lines.ts";
+import { HeldMessages } from "../../wire/grpc/held-messages.ts";
+import { GrpcServer } from "../../wire/grpc/server.ts";
+import { WaitingBytes } from "../../wire/http/waiting-bytes.ts";
+import { evhtp } from "../../wire/http1/evhtp.ts";
+import { HttpServer, type ListenOptions } from "../../wire/http1/server.ts";
+import { Http2Server } from "../../wire/http2/server.ts";
+import { readTls } from "../../wire/tls/certificates.ts";
+import { seededLogprobs } from "../openai/request/logprobs.ts";
+import type { LlmAround } from "./backends/around.ts";
+import { LlmCounts } from "./backends/counts.ts";
+import { llmModels } from "./backends/models.ts";
+import { tritonMethods } from "./grpc/methods.ts";
+import { tritonApp } from "./http/app.ts";
+import type { KvCache, ServerAround } from "./inference/around.ts";
+import { TritonFaults } from "./inference/faults.ts";
+import { forwardPattern } from "./inference/forwarded.ts";
+import { TritonServer } from "./inference/server.ts";
+import { TraceSettings } from "./inference/trace-settings.ts";
+import { gpuFacts } from "./metrics/gpus.ts";
+import { metricsPage } from "./metrics/page.ts";
+import { Polling } from "./metrics/polled.ts";
+import { isDecoupled } from "./model-config/model-config.ts";
+import { TRITON_VERSIONS } from "./model-config/versions.ts";
+import { endsBy } from "./models/draining.ts";
+import { SharedMemory } from "./tensors/shared-memory.ts";
+import { deviceMemory } from "./triton-memory.ts";
+
+export const triton: Role = { listen };
+
+/** Models that are to be there from the start are not. */
+class UnusableModels extends Error {
+  override readonly name = "UnusableModels";
+}
+
+/** `InferenceServer::Stop` of `server.cc`, as `main.cc` tells it before it exits with 1. */
+const EXPIRED = "failed to stop server: Internal - Exit timeout expired. Exiting immediately.";
+
+async function listen(parts: Parts): Promise<Listeners> {
+  const config = parts.config.tritonServer!;
+  const counts = new LlmCounts(() => parts.clock.now(), parts.config.engine.maxModelLen);
+  const server = new TritonServer({
+    config,
+    targets: parts.config.triton.quantiles,
+    clock: parts.clock,
+    turns: parts.backend,
+    backends: llmModels(llmAround(parts), counts),
+    memory: deviceMemory(parts.config),
+    countsByGpu: parts.config.triton.gpu,
+    epochMs: () => parts.epochSeconds() * 1000,
+    random: () => parts.nextSeed() / 2 ** 32,
+    log: parts.log,
+  });
+  const forwards = forwardPattern("http", config.httpForward, server.facts);
+  await loaded(server, config, parts.log);
+  const around: ServerAround = {
+    server,
+    config,
+    memory: new SharedMemory(),
+    waiting: new WaitingBytes(WAITING_BYTES),
+    coming: new WaitingBytes(Math.max(WAITING_BYTES, 2 * config.maxBodyBytes)),
+    messages: new HeldMessages(HELD_BYTES),
+    turns: parts.backend,
+    traces: new TraceSettings(),
+    logging: { now: config.log },
+    faults: new TritonFaults(
+      { config: parts.config, epochSeconds: parts.epochSeconds, ...parts.laid, ...witnessOf(parts) },
+      requestOrdersOf(parts.config),
+    ),
+    forwards,
+    kvCache: () => (server.facts.tellsLoad && counts.trtllm.size > 0 ? kvCacheOf(parts) : null),
+  };
+  const { app, hot } = tritonApp(around);
+  const http = config.http && new HttpServer(app, listenOptions(parts, config.http, hot));
+  if (http) app.server = http as unknown as NonNullable<typeof app.server>;
+  // A server that is left listening would keep the process alive.
+  const closed = async () => void (await Promise.all([http?.stop(true), grpc?.stop(true), openai?.stop(true)]));
+  let grpc: Http2Server | null = null;
+  let openai: HttpServer | null = null;
+  let metrics: HttpServer | null = null;
+  const page = pageOf(parts, around, counts);
+  try {
+    grpc = config.grpc && grpcServer(parts, around);
+    if (config.openai) openai = (await import("./triton-openai.ts")).openAiServer(parts, around, page);
+    metrics = metricsServer(parts, page);
+    // The first page takes three times as long as the next: nobody waits for it. TensorRT-LLM's families start a thread.
+    if (metrics !== null && counts.trtllm.size === 0) await page();
+  } catch (why) {
+    await closed();
+    throw why;
+  }
+  const urlOf = (one: { readonly hostname: string; readonly port: number } | null) => one && listenUrl(one);
+  const tritonUrl = urlOf(metrics);
+  const url = urlOf(http) ?? urlOf(openai) ?? "";
+  return {
+    url,
+    tritonUrl,
+    http2Url: null,
+    otherUrls: { grpcUrl: urlOf(grpc), openaiUrl: urlOf(openai) },
+    banner: (startedMs) =>
+      bannerOf(config, server, { url: urlOf(http) ?? "", grpc, metrics: tritonUrl, openai: urlOf(openai) }, startedMs),
+    handle: (request) => app.handle(request),
+    turnTo: () => Promise.reject(new Error("a Triton server does not begin anew behind its listeners")),
+    async drain(untilUs) {
+      return (await endsBy(untilUs, server, parts.clock)) ? undefined : EXPIRED;
+    },
+    async stop(cut = false) {
+      if (cut) await Promise.all([closed(), metrics?.stop(true)]);
+      else {
+        http?.turnAway();
+        void openai?.stop();
+        if (!server.facts.grpcGoesOn) void grpc?.stop();
+      }
+    },
+  };
+}
+
+/** Who is told of disturbed answers. */
+const witnessOf = ({ truth, config }: Parts) =>
+  truth ? { faultWitness: faultLines(truth, config.truthLog?.wire === true) } : {};
+function kvCacheOf({ engines, config }: Parts): KvCache {
+  const all = engines.views("now");
+  const sum = (read: (view: EngineView) => number) => all.reduce((total, view) => total + read(view), 0);
+  return {
+    usedBlocks: sum(({ blocksUsed }) => blocksUsed),
+    blocks: sum(({ blocksUsable }) => blocksUsable),
+    tokensPerBlock: config.engine.blockSize,
+  };
+}
+
+/** All LLM models are served by the one engine: on one device their steps add up. */
+const llmAround = ({ backend, text, naturalLength, nextSeed, config, log }: Parts): LlmAround => ({
+  backend,
+  text,
+  naturalLength,
+  nextSeed,
+  logprobs: seededLogprobs(text.vocabulary.size),
+  maxModelLen: config.engine.maxModelLen,
+  blockSize: config.engine.blockSize,
+  embeddingSize: config.wire?.embeddingDimensions ?? null,
+  imageTokens: config.wire?.imageTokens ?? null,
+  losesSamplingErrors: TRITON_VERSIONS[config.tritonServer!.version].losesSamplingErrors,
+  log,
+});
+
+async function loaded(server: TritonServer, config: TritonServerConfig, log: (line: string) => void): Promise<void> {
+  const failures = await server.start().catch((error: Error) => {
+    throw new UnusableModels(`--model-repository: ${error.message}`);
+  });
+  if (!config.exitOnError || failures.length > 1)
+    for (const why of failures) log(`failed to load ${why.trim().replaceAll("\n", " ")}`);
+  if (failures.length === 0 || !config.exitOnError) return;
+  const [first = ""] = failures;
+  const more = failures.length > 1 ? ` (and ${failures.length - 1} more)` : "";
+  throw new UnusableModels(
+    `creating server: Internal - failed to load all models: ${first.trim().split("\n")[0]}${more}`,
+  );
+}
+
+/** What a server here holds of one message; the real one takes 2 GiB. */
+const MESSAGE_BYTES = 512 * 2 ** 20;
+/** Memory of messages in all calls: those that have not come whole, are read, or are not answered yet. */
+const HELD_BYTES = 640 * 2 ** 20;
+/** Answers that wait for clients which do not read: so much of all calls and streams together. */
+const WAITING_BYTES = 2 ** 30;
+
+function grpcServer(parts: Parts, around: ServerAround): Http2Server {
+  const { grpc, grpcTls, keepAlive } = around.config;
+  const { clock } = parts;
+  const files = grpcTls && { certfile: grpcTls.cert, keyfile: grpcTls.key, caCerts: grpcTls.root };
+  const tls = files && readTls({ ...files, certReqs: files.caCerts === null ? 0 : 2 });
+  if (tls && "error" in tls)
+    throw new UnusableOption(tls.error.replace(/^--ssl-[a-z-]+/, (flag) => TLS_FLAGS[flag] ?? flag));
+  const limits = {
+    clock,
+    turns: around.turns,
+    messageBytes: MESSAGE_BYTES,
+    held: around.messages,
+    waiting: around.waiting,
+    broken: (why: unknown) => console.error(printableLines(Bun.inspect(why))),
+  };
+  const application = new GrpcServer(tritonMethods(around, clock), limits);
+  try {
+    return new Http2Server(application, {
+      hostname: grpc!.host,
+      port: grpc!.port,
+      tls,
+      reusePort: false,
+      keepAlive: { ...keepAlive, idleMs: 0 },
+      clock,
+      catchUp: parts.backend.catchUp,
+    });
+  } catch (why) {
+    throw new PortError(why, "grpc");
+  }
+}
+
+/** What vLLM calls the options for these files. */
+const TLS_FLAGS: Readonly<Record<string, string>> = {
+  "--ssl-certfile": "--grpc-server-cert",
+  "--ssl-keyfile": "--grpc-server-key",
+  "--ssl-ca-certs": "--grpc-root-cert",
+};
+
+function listenOptions(parts: Parts, at: { host: string; port: number }, hot: ListenOptions["hot"]): ListenOptions {
+  return {
+    hostname: at.host,
+    port: at.port,
+    tls: undefined,
+    reusePort: false,
+    allowedHosts: parts.config.allowedHosts,
+    frontLimits: EVHTP_LIMITS,
+    clock: parts.clock,
+    catchUp: parts.backend.catchUp,
+    warn: () => {},
+    epochSeconds: parts.epochSeconds,
+    consumed: parts.backend.consumed,
+    style: evhtp,
+    ...(hot ? { hot } : {}),
+  };
+}
+
+function metricsServer({ config, clock, epochSeconds }: Parts, page: () => Promise<string>): HttpServer | null {
+  const { listen: at } = config.triton;
+  if (at === null) return null;
+  try {
+    const { allowedHosts } = config;
+    return metricsListener(page, {
+      hostname: at.host,
+      port: at.port,
+      reusePort: false,
+      allowedHosts,
+      clock,
+      epochSeconds,
+    });
+  } catch (why) {
+    throw new PortError(why);
+  }
+}
+
+function pageOf(
+  { config, clock, renderer, engines }: Parts,
+  { server, faults }: ServerAround,
+  llm: LlmCounts,
+): () => Promise<string> {
+  const { triton: metrics, tritonServer, preset } = config;
+  const profile = findPreset(preset)!;
+  const counts = () => server.cache?.counts ?? null;
+  const facts = gpuFacts(profile.gpu, deviceMemory(config).gpuBytes ?? profile.gpuMemoryBytes);
+  const polling = new Polling(metrics.intervalMs, clock.now(), counts(), facts);
+  const { namespacing, pinnedBytes } = tritonServer!;
+  return async () => {
+    const executor = llm.trtllm.size === 0 ? "" : Buffer.from(await renderer.page("trtllm")).toString();
+    const nowUs = clock.now();
+    const engineUs = engines.views("now").reduce((all, { busyUs }) => all + busyUs, 0);
+    const ofEngine = (gpu: number) => (gpu < profile.tp ? engineUs : 0);
+    const uses = server.gpusAt(nowUs).map((use) => ({ ...use, busyUs: use.busyUs + ofEngine(use.gpu) }));
+    const polled = polling.take(nowUs, metrics.cpu, counts(), metrics.gpu ? uses : null);
+    const loop = engines.latenessView();
+    const gpus = metrics.gpu ? uses.map(({ gpu }) => gpu) : null;
+    const told = { metrics, namespacing, pinnedBytes, llm, executor, loop, gpus, gpuFacts: facts };
+    const around = { ...told, nowUs, faults: faults.acted, logLinesDropped: droppedLogLines() };
+    return metricsPage(server, polled, around);
+  };
+}
+
+function bannerOf(
+  { version: stoodFor, repositories }: TritonServerConfig,
+  server: TritonServer,
+  at: {
+    readonly url: string;
+    readonly grpc: Http2Server | null;
+    readonly metrics: string | null;
+    readonly openai: string | null;
+  },
+  startedMs: number,
+): string {
+  const { url, grpc, metrics, openai } = at;
+  const models = server.served.map(({ name, version: of }) => `${name}:${of}`);
+  return [
+    `understudy ${version} stands in for Triton ${server.facts.version} (--triton-version ${stoodFor})`,
+    `  repository  ${repositories.join(", ")}`,
+    `  models      ${models.length > 0 ? models.join(", ") : "none"}`,
+    `  listening   ${url || openai || "nowhere"} after ${Math.round(startedMs)} ms`,
+    ...(grpc === null ? [] : [`  grpc        ${hostAndPort(grpc)}`]),
+    ...(metrics === null ? [] : [`  metrics     ${metrics}/metrics`]),
+    ...(openai === null ? [] : [`  openai      ${openai}/v1`]),
+    ...(url === "" || models.length === 0 ? [] : [`  try         curl ${tryOut(server, url)}`]),
+    ...(url === "" && openai !== null ? [`  try         curl ${openai}/v1/models`] : []),
+  ].join("\n");
+}
+
+/** Asks a model that makes text, where there is one. */
+function tryOut(server: TritonServer, url: string): string {
+  const all = server.served;
+  const takes = (name: string) => all.find(({ config }) => config.input?.some((input) => input.name === name));
+  const at = (model: string) => `${url}/v2/models/${model}`;
+  const [ensemble, vllm] = [takes("max_tokens"), takes("sampling_parameters")];
+  const one = ensemble ?? vllm;
+  if (one === undefined) return at(all[0]!.name);
+  const asked = { text_input: "Hello", max_tokens: 20 };
+  if (!isDecoupled(one.config)) return `${at(one.name)}/generate -d '${JSON.stringify(asked)}'`;
+  return `-N ${at(one.name)}/generate_stream -d '${JSON.stringify({ ...asked, stream: true })}'`;
+}

@@ -1,0 +1,122 @@
+/** How does Triton take values out of JSON? With its words where they are of another kind: `triton_json.h` of its common library. */
+import type { Pieces } from "../../../base/pieces.ts";
+import { internal, TritonError } from "../model-config/status.ts";
+import { fromBytesText } from "./datatypes.ts";
+import { JsonMembers, type JsonNode, LongList, Real } from "./json-nodes.ts";
+import { parseRapidJson, RapidJsonError } from "./rapid-json.ts";
+import { rapidJsonInPieces } from "./rapid-json-pieces.ts";
+
+const LARGEST_SIGNED = 2n ** 63n - 1n;
+
+/** The document; what cannot be parsed is a `TritonError`. */
+export function documentOf(body: Uint8Array): JsonNode {
+  try {
+    return parseRapidJson(body);
+  } catch (error) {
+    throw unparsed(error);
+  }
+}
+
+export function* documentInPieces(body: Uint8Array): Pieces<JsonNode> {
+  try {
+    return yield* rapidJsonInPieces(body);
+  } catch (error) {
+    throw unparsed(error);
+  }
+}
+
+const unparsed = (error: unknown): unknown =>
+  error instanceof RapidJsonError ? internal(`failed to parse the request JSON buffer: ${error.message}`) : error;
+
+/** A member; undefined where there is none, or no object. */
+export const find = (value: JsonNode, name: string): JsonNode | undefined =>
+  value instanceof JsonMembers ? value.get(name) : undefined;
+
+/** What `read` makes of the value, with `PREFIX: ` before what it throws. */
+export function within<V, T>(prefix: string, read: (value: V) => T, value: V): T {
+  try {
+    return read(value);
+  } catch (error) {
+    if (!(error instanceof TritonError)) throw error;
+    throw new TritonError(error.code, `${prefix}: ${error.message}`);
+  }
+}
+
+/** The member `name` as a text of characters. */
+export function stringIn(value: JsonNode, name: string): string {
+  const found = find(value, name);
+  if (typeof found === "string") return fromBytesText(found);
+  return within(`Unable to parse '${name}'`, asString, required(value, name));
+}
+
+/** The member `name` as a list. */
+export function arrayIn(value: JsonNode, name: string): readonly JsonNode[] {
+  const found = find(value, name);
+  if (Array.isArray(found)) return found;
+  return within(`Unable to parse '${name}'`, asArray, required(value, name));
+}
+
+const required = (value: JsonNode, name: string): JsonNode =>
+  within(`Unable to parse '${name}'`, (object) => member(object, name), value);
+
+export function member(value: JsonNode, name: string): JsonNode {
+  const found = find(value, name);
+  if (found === undefined) throw internal(`attempt to access non-existing object member '${name}'`);
+  return found;
+}
+
+/** Each name as often as it stands there, always with its first value: names are listed, and each is looked up then. */
+export function membersOf(value: JsonNode): readonly (readonly [string, JsonNode])[] {
+  if (!(value instanceof JsonMembers)) throw internal("attempt to get members for non-object");
+  const { members } = value;
+  if (members.length < 2) return members;
+  const first = new Map<string, JsonNode>();
+  for (const [name, one] of members) if (!first.has(name)) first.set(name, one);
+  return members.map(([name]) => [name, first.get(name)!] as const);
+}
+
+export function asArray(value: JsonNode): readonly JsonNode[] {
+  if (value instanceof LongList) return value.whole();
+  if (!Array.isArray(value)) throw internal("attempt to access JSON non-array as array");
+  return value;
+}
+
+export function asObject(value: JsonNode): JsonMembers {
+  if (!(value instanceof JsonMembers)) throw internal("attempt to access JSON non-object as object");
+  return value;
+}
+
+/** A text of bytes. */
+export function asBytesText(value: JsonNode): string {
+  if (typeof value !== "string") throw internal("attempt to access JSON non-string as string");
+  return value;
+}
+
+export const asString = (value: JsonNode): string => fromBytesText(asBytesText(value));
+
+export function asBoolean(value: JsonNode): boolean {
+  if (typeof value !== "boolean") throw internal("attempt to access JSON non-boolean as boolean");
+  return value;
+}
+
+export const isSigned = (value: JsonNode): value is number | bigint =>
+  typeof value === "number" || (typeof value === "bigint" && value <= LARGEST_SIGNED);
+
+export function asSigned(value: JsonNode): number | bigint {
+  if (!isSigned(value)) throw internal("attempt to access JSON non-signed-integer as signed-integer");
+  return value;
+}
+
+export function asUnsigned(value: JsonNode): number | bigint {
+  if ((typeof value !== "number" && typeof value !== "bigint") || value < 0)
+    throw internal("attempt to access JSON non-unsigned-integer as unsigned-integer");
+  return value;
+}
+
+export const isJsonNumber = (value: JsonNode): value is number | bigint | Real =>
+  typeof value === "number" || typeof value === "bigint" || value instanceof Real;
+
+export function asDouble(value: JsonNode): number {
+  if (!isJsonNumber(value)) throw internal("attempt to access JSON non-number as double");
+  return value instanceof Real ? value.value : Number(value);
+}

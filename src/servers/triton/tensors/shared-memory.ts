@@ -1,0 +1,118 @@
+/**
+ * Which regions of shared memory have clients registered? POSIX ones are files below /dev/shm, which are read and written in
+ * place; CUDA's there are none. `shared_memory_manager.cc` (2026), in its words.
+ */
+import { closeSync, constants, fstatSync, openSync, readSync, writeSync } from "node:fs";
+import { internal, invalidArg, TritonError } from "../model-config/status.ts";
+
+export interface MemoryRegion {
+  readonly name: string;
+  readonly key: string;
+  readonly offset: number;
+  readonly bytes: number;
+  readonly file: number;
+}
+
+/** Where in a region a tensor stands. */
+export interface MemoryPlace {
+  readonly name: string;
+  readonly offset: number;
+  readonly bytes: number;
+}
+
+/** Registered at once; each holds a descriptor. */
+const REGIONS_MOST = 1024;
+/** Where the system keeps shared memory. */
+const FOLDER = "/dev/shm/";
+
+export class SharedMemory {
+  readonly #regions = new Map<string, MemoryRegion>();
+
+  get all(): readonly MemoryRegion[] {
+    return [...this.#regions.values()];
+  }
+
+  /** Throws a `TritonError`, as all below. */
+  register(name: string, key: string, offset: number, bytes: number): void {
+    if (this.#regions.has(name))
+      throw new TritonError("ALREADY_EXISTS", `shared memory region '${name}' already in manager`);
+    if (this.#regions.size >= REGIONS_MOST) throw invalidArg(`more than ${REGIONS_MOST} shared memory regions`);
+    const file = openKey(key);
+    if (sizeOf(file) < offset + bytes) {
+      closeSync(file);
+      throw invalidArg(`failed to register shared memory region '${name}': invalid args`);
+    }
+    this.#regions.set(name, { name, key, offset, bytes, file });
+  }
+
+  /** Nothing comes of a name that is not registered. null: all. */
+  unregister(name: string | null): void {
+    for (const region of this.all) {
+      if (name !== null && region.name !== name) continue;
+      closeSync(region.file);
+      this.#regions.delete(region.name);
+    }
+  }
+
+  check(name: string, offset: number, bytes: number): MemoryRegion {
+    const region = this.#regions.get(name);
+    if (region === undefined) throw new TritonError("NOT_FOUND", `Unable to find shared memory region: '${name}'`);
+    if (offset >= region.bytes) throw invalidArg(`Invalid offset for shared memory region: '${name}'`);
+    if (offset + bytes > region.bytes)
+      throw invalidArg(`Invalid offset + byte size for shared memory region: '${name}'`);
+    return region;
+  }
+
+  read(name: string, offset: number, bytes: number): Uint8Array {
+    const region = this.check(name, offset, bytes);
+    const data = new Uint8Array(bytes);
+    if (readSync(region.file, data, 0, bytes, region.offset + offset) < bytes) throw truncated(name);
+    return data;
+  }
+
+  /** `output`: the tensor's name. One that is too large is refused as the allocators of `http_server.cc` and `infer_handler.cc` do. */
+  write({ name, offset, bytes }: MemoryPlace, output: string, data: Uint8Array): void {
+    const region = this.check(name, offset, bytes);
+    if (data.length > bytes)
+      throw internal(
+        `shared memory size specified with the request for output '${output}' (${bytes} bytes) should be at least ${data.length} bytes to hold the results`,
+      );
+    const from = region.offset + offset;
+    // A write beyond the end would make the file longer, which a mapping does not do.
+    if (sizeOf(region.file) < from + data.length) throw truncated(name);
+    try {
+      for (let at = 0; at < data.length; ) at += writeSync(region.file, data, at, data.length - at, from + at);
+    } catch (error) {
+      throw internal(`failed to write shared memory region '${name}': ${(error as { code?: string }).code}`);
+    }
+  }
+}
+
+/** The real server ends with SIGBUS if a client shortens a file that the server has mapped. */
+const truncated = (name: string): TritonError => internal(`shared memory region '${name}' is shorter than registered`);
+
+/** Size in bytes, or -1 for anything but a regular file, such as a FIFO, which cannot be mapped. */
+function sizeOf(file: number): number {
+  const found = fstatSync(file);
+  return found.isFile() ? found.size : -1;
+}
+
+/** Bytes that a file's name may have (NAME_MAX). */
+const NAME_BYTES_MOST = 255;
+
+/**
+ * Opens the file of a key as glibc's `shm_open` does (2.39, `shm-directory.c`): leading slashes do not count, the rest is one
+ * name in /dev/shm, and a symbolic link is not followed. A FIFO does not block. Throws a `TritonError`.
+ */
+function openKey(key: string): number {
+  const name = key.replace(/^\/+/, "");
+  try {
+    if (name === "" || name.includes("/") || Buffer.byteLength(name) > NAME_BYTES_MOST) throw new Error("EINVAL");
+    return openSync(FOLDER + name, constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  } catch {
+    throw new TritonError("INTERNAL", `Unable to open shared memory region: '${key}'`);
+  }
+}
+
+export const DISABLED_MEMORY =
+  "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable.";

@@ -1,0 +1,162 @@
+/** How do many elements become JSON, and JSON many elements, without holding up others? As in `tensor-json.ts`, a part at a time. */
+import type { Pieces } from "../../../base/pieces.ts";
+import { internal, TritonError } from "../model-config/status.ts";
+import { asBytesText, within } from "./access.ts";
+import {
+  bytesOf,
+  type Datatype,
+  ELEMENT_BYTES,
+  LENGTH_BYTES,
+  newNumbers,
+  noteTexts,
+  type Tensor,
+  textsBytes,
+  writeTexts,
+} from "./datatypes.ts";
+import { type JsonNode, LongList, NumberPart } from "./json-nodes.ts";
+import { checkReadable, DEPTH_MOST, elementsText, isBig, nestedTooDeep, stored, takers } from "./tensor-json.ts";
+
+/** Items that were no part of numbers, between two stops. */
+const ITEMS_OF_A_PIECE = 128;
+/** Elements written at a time, and bytes of texts. */
+const WRITTEN_ELEMENTS = 1024;
+const WRITTEN_BYTES = 16_384;
+
+type List = readonly JsonNode[] | LongList;
+const isList = (value: JsonNode): value is List => value instanceof LongList || Array.isArray(value);
+
+/** Elements of lists in lists, numbers by the part. */
+function* flatItems(list: List, depth: number): Generator<JsonNode | NumberPart, void> {
+  if (depth >= DEPTH_MOST) throw nestedTooDeep();
+  for (const part of list instanceof LongList ? list.parts : [list]) {
+    if (part instanceof NumberPart) yield part;
+    else
+      for (const one of part) {
+        if (isList(one)) yield* flatItems(one, depth + 1);
+        else yield one;
+      }
+  }
+}
+
+/** As `readElements`. */
+export function* readElementsInPieces(
+  name: string,
+  data: JsonNode,
+  datatype: Datatype | null,
+  count: number,
+  missing: string,
+): Pieces<Uint8Array> {
+  const items = isList(data) ? flatItems(data, 0) : [data][Symbol.iterator]();
+  if (datatype === "BYTES") return yield* packedInPieces(items);
+  return yield* convertedInPieces(checkReadable(datatype, name), items, count, missing);
+}
+
+/**
+ * Gives `take` each item. Lists that are too deep are found before anything is taken where it is done at once: so what is
+ * thrown is kept until all were seen.
+ */
+function* taken(items: Iterator<JsonNode | NumberPart, void>, take: (item: JsonNode | NumberPart) => void) {
+  let wrong: TritonError | null = null;
+  for (let seen = 1; ; seen++) {
+    const { done, value } = items.next();
+    if (done) break;
+    try {
+      if (wrong === null) take(value);
+    } catch (error) {
+      if (!(error instanceof TritonError)) throw error;
+      wrong = error;
+    }
+    if (value instanceof NumberPart || seen % ITEMS_OF_A_PIECE === 0) yield;
+  }
+  if (wrong !== null) throw wrong;
+}
+
+function* convertedInPieces(
+  datatype: keyof typeof takers,
+  items: Iterator<JsonNode | NumberPart, void>,
+  count: number,
+  missing: string,
+): Pieces<Uint8Array> {
+  const into = newNumbers(datatype, count);
+  const list = into as unknown as (number | bigint)[];
+  const big = isBig(datatype);
+  const take = takers[datatype];
+  let at = 0;
+  const put = (one: JsonNode) => {
+    if (at >= count) throw internal("Shape does not match true shape of 'data' field");
+    list[at++] = stored(take(one), big);
+  };
+  const puts = (item: JsonNode | NumberPart) => {
+    if (!(item instanceof NumberPart)) put(item);
+    else if (into instanceof Float32Array || into instanceof Float64Array) {
+      const fitting = Math.min(item.length, count - at);
+      into.set(item.values.subarray(0, fitting), at);
+      at += fitting;
+      if (fitting < item.length) put(0);
+    } else for (let i = 0; i < item.length; i++) put(item.item(i));
+  };
+  yield* taken(items, (item) => within("Unable to parse 'data'", puts, item));
+  if (at !== count) throw internal(missing);
+  return bytesOf(into);
+}
+
+function* packedInPieces(items: Iterator<JsonNode | NumberPart, void>): Pieces<Uint8Array> {
+  let part: string[] = [];
+  const parts = [part];
+  let bytes = 0;
+  let count = 0;
+  yield* taken(items, (item) => {
+    const value = item instanceof NumberPart ? item.item(0) : item;
+    const text = typeof value === "string" ? value : within("Unable to parse JSON bytes array", asBytesText, value);
+    if (part.length >= ITEMS_OF_A_PIECE) {
+      part = [];
+      parts.push(part);
+    }
+    part.push(text);
+    bytes += textsBytes(text);
+    count++;
+  });
+  const made = Buffer.allocUnsafeSlow(bytes);
+  let at = 0;
+  for (const texts of parts) {
+    at = writeTexts(texts, made, at);
+    yield;
+  }
+  noteTexts(made, count);
+  return made;
+}
+
+/** Parts of what `elementsText` gives. */
+export function* elementsTexts(tensor: Omit<Tensor, "shape">): Generator<string, void> {
+  const { name, datatype, data } = tensor;
+  const step = datatype === "BYTES" ? 0 : WRITTEN_ELEMENTS * ELEMENT_BYTES[datatype];
+  let end = 0;
+  for (let from = 0; from < data.length; from = end) {
+    end = step === 0 ? textsEnd(data, from) : Math.min(data.length, from + step);
+    const text = elementsText({ name, datatype, data: data.subarray(from, end) });
+    yield from === 0 ? text : `,${text}`;
+  }
+}
+
+/** Whole texts from here on; of one that is not whole what there is. */
+function textsEnd(data: Uint8Array, from: number): number {
+  const view = new DataView(data.buffer, data.byteOffset, data.length);
+  let at = from;
+  while (at < data.length && at - from < WRITTEN_BYTES) {
+    if (at + LENGTH_BYTES > data.length) return data.length;
+    at += LENGTH_BYTES + view.getUint32(at, true);
+  }
+  return Math.min(data.length, at);
+}
+
+/** Counts the texts of a large tensor, so that nobody does it in one go; those that are not whole are left to who says so. */
+export function* countTexts(data: Uint8Array): Pieces<void> {
+  const view = new DataView(data.buffer, data.byteOffset, data.length);
+  let count = 0;
+  let at = 0;
+  while (at + LENGTH_BYTES <= data.length) {
+    at += LENGTH_BYTES + view.getUint32(at, true);
+    if (++count % 8192 === 0) yield;
+  }
+  if (at === data.length) noteTexts(data, count);
+}
