@@ -56,7 +56,7 @@ Bun.plugin({
   },
 });
 
-const { createRenewableApp } = await import("../src/roles/create-app.ts");
+const { createRenewableApp } = await import("../src/app/create-app.ts");
 const { resolveServeConfig } = await import("../src/cli/serve/resolve.ts");
 const resolved = resolveServeConfig(["--port", "0", "--timing", "none"], {}, () => "");
 if (!("config" in resolved)) throw new Error("the options are wrong");

@@ -1,10 +1,10 @@
 /** The process behind hosted.ts: starts servers in itself as `understudy serve` does, and ends with who asked for them. */
 import { readFileSync } from "node:fs";
+import { type App, createApp } from "../src/app/create-app.ts";
 import { describe } from "../src/cli/serve/banner.ts";
 import { LiveOptions } from "../src/cli/serve/live-options.ts";
 import { resolveServeConfig } from "../src/cli/serve/resolve.ts";
 import { refusalOf } from "../src/cli/serve/serve.ts";
-import { type App, createApp } from "../src/roles/create-app.ts";
 
 /** `start`: flags and environment; without them the server is ended, and gives those that run so many seconds. */
 export interface Asked {

@@ -1,12 +1,12 @@
 /** A server in this process: Bun only. */
 
+import { createRenewableApp, type RenewableApp } from "../app/create-app.ts";
 import { epochSeconds, epochUsOf } from "../base/clock.ts";
 import { logUnexpected } from "../base/unexpected.ts";
 import { refusalOf } from "../cli/serve/serve.ts";
 import type { EngineSnapshot } from "../engine/interface/types.ts";
 import { RequestHistory } from "../kernel/request-history.ts";
 import { whyNotShown } from "../metrics/shown-bugs.ts";
-import { createRenewableApp, type RenewableApp } from "../roles/create-app.ts";
 import type { Question } from "../text/canned/fixtures/match.ts";
 import { Rules } from "../text/canned/fixtures/rules.ts";
 import { unwritable } from "../truth/log.ts";

@@ -1,8 +1,8 @@
 /** Does `app.handle(request)` answer every route as a client on the socket gets it answered, streams included? */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { type App, createApp } from "../../src/app/create-app.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import { METRICS_METHODS } from "../../src/metrics/route.ts";
-import { type App, createApp } from "../../src/roles/create-app.ts";
 import { DEV_METHODS, DOCS_METHODS, METHODS } from "../../src/servers/openai/front/served.ts";
 import { TRUTH_METHODS } from "../../src/truth/routes.ts";
 

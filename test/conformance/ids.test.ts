@@ -1,9 +1,9 @@
 /** Do ids repeat where `--seed` is given, from worker to worker not, and does no second server give one out where it is not? */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { type App, createApp } from "../../src/app/create-app.ts";
 import { idsOf, mix } from "../../src/base/random.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import { createServer } from "../../src/library/bun.ts";
-import { type App, createApp } from "../../src/roles/create-app.ts";
 import { eventually, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);

@@ -4,9 +4,9 @@
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readlinkSync } from "node:fs";
+import { type App, createApp } from "../../src/app/create-app.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import type { Outcome } from "../../src/engine/interface/types.ts";
-import { type App, createApp } from "../../src/roles/create-app.ts";
 import { eventually } from "../server.ts";
 import { sampled } from "../size.ts";
 import { posted, RawSocket, WAYS, type Way } from "./raw-socket.ts";

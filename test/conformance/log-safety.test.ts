@@ -5,8 +5,8 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import fc from "fast-check";
+import { type App, createApp } from "../../src/app/create-app.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
-import { type App, createApp } from "../../src/roles/create-app.ts";
 import { times } from "../size.ts";
 
 setDefaultTimeout(60_000);

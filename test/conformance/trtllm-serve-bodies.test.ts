@@ -1,7 +1,7 @@
 /** What does the role trtllm-serve say of bodies that are no JSON, no object, or of another type, and how does it print what does not fit? */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { createRenewableApp, type RenewableApp } from "../../src/app/create-app.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
-import { createRenewableApp, type RenewableApp } from "../../src/roles/create-app.ts";
 
 setDefaultTimeout(20_000);
 

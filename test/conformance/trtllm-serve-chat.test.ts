@@ -1,7 +1,7 @@
 /** What of a chat does the role trtllm-serve take, refuse and show that vLLM's server does not? Tools, and the schema's validators. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { createRenewableApp, type RenewableApp } from "../../src/app/create-app.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
-import { createRenewableApp, type RenewableApp } from "../../src/roles/create-app.ts";
 
 setDefaultTimeout(20_000);
 

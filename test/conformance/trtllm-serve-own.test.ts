@@ -1,7 +1,7 @@
 /** Which routes of the role trtllm-serve are its own, when does it notice what, and which options does it take? */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { createRenewableApp, type RenewableApp } from "../../src/app/create-app.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
-import { createRenewableApp, type RenewableApp } from "../../src/roles/create-app.ts";
 import { eventually } from "../server.ts";
 
 setDefaultTimeout(20_000);

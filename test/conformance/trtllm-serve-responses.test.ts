@@ -1,7 +1,7 @@
 /** What does `/v1/responses` of the role trtllm-serve take, refuse and say that vLLM's does not? */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { createRenewableApp, type RenewableApp } from "../../src/app/create-app.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
-import { createRenewableApp, type RenewableApp } from "../../src/roles/create-app.ts";
 
 setDefaultTimeout(20_000);
 

@@ -1,7 +1,7 @@
 /** Does `serve --role trtllm-serve` say what TensorRT-LLM's server says where it differs from vLLM's? A test per route and difference. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { createRenewableApp, type RenewableApp } from "../../src/app/create-app.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
-import { createRenewableApp, type RenewableApp } from "../../src/roles/create-app.ts";
 import { eventually } from "../server.ts";
 
 setDefaultTimeout(20_000);

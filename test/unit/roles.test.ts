@@ -1,8 +1,8 @@
 /** Is a role a value, and its code loaded only when somebody asks for it? */
 import { expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
+import { roles } from "../../src/app/table.ts";
 import { ROLE_NAMES } from "../../src/config/roles.ts";
-import { roles } from "../../src/roles/table.ts";
 import { placeOf, valueImportsOf } from "../tidy-rules.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
@@ -25,7 +25,7 @@ test("each role of the table can be loaded, and opens listeners", async () => {
 });
 
 test("what every server loads has no code of a role, nor of a dialect of its API", () => {
-  const common = [...loadedWith("src/roles/create-app.ts")];
+  const common = [...loadedWith("src/app/create-app.ts")];
   expect(common).toContain("src/engine/loop.ts");
   const ofServers = (path: string) => placeOf(path).startsWith("src/servers/");
   expect(common.filter(ofServers).map(placeOf)).toEqual(["src/servers/openai/front/served.ts"]);

@@ -1,5 +1,5 @@
 /** A worker for the tests of the supervisor: says what `seed` of its configuration names, and then does it. */
-import type { ToWorker } from "../../src/workers/messages.ts";
+import type { ToWorker } from "../../src/app/workers/messages.ts";
 
 const BEHAVIOURS = ["serves", "refuses", "traps", "dies at once", "dies at the start", "is deaf"] as const;
 export type Behaviour = (typeof BEHAVIOURS)[number];

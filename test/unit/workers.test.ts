@@ -3,14 +3,14 @@ import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Ledger } from "../../src/app/workers/ledger.ts";
+import type { WorkerSetup } from "../../src/app/workers/messages.ts";
+import { LONGEST_DELAY_US, Restarts, SHORT_LIFE_US, SHORT_LIVES_MAX } from "../../src/app/workers/restarts.ts";
+import { type Death, StartRefused, Supervisor } from "../../src/app/workers/supervisor.ts";
 import { type Clock, WallClock } from "../../src/base/clock.ts";
 import { OwnPage, openPage } from "../../src/metrics/rows/shared.ts";
 import type { DiedLine } from "../../src/truth/schema.ts";
 import { closeDead, fileOfWorker } from "../../src/truth/worker-file.ts";
-import { Ledger } from "../../src/workers/ledger.ts";
-import type { WorkerSetup } from "../../src/workers/messages.ts";
-import { LONGEST_DELAY_US, Restarts, SHORT_LIFE_US, SHORT_LIVES_MAX } from "../../src/workers/restarts.ts";
-import { type Death, StartRefused, Supervisor } from "../../src/workers/supervisor.ts";
 import { emptyEngine, emptySnapshot, heldOf, setup } from "./metrics-snapshots.ts";
 import { type Behaviour, seedOf } from "./workers-stand-in.ts";
 

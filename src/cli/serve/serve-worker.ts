@@ -1,12 +1,12 @@
 /** A worker of `understudy serve --workers N`: serves what its parent asks for, until it is told to end or the parent is gone. */
 import { rmSync } from "node:fs";
 import { dirname } from "node:path";
+import type { App } from "../../app/create-app.ts";
+import { Link } from "../../app/workers/link.ts";
+import type { WorkerSetup } from "../../app/workers/messages.ts";
 import { countFrom } from "../../base/clock.ts";
 import { takeOverOutput } from "../../base/line-writer.ts";
 import type { Place } from "../../kernel/place.ts";
-import type { App } from "../../roles/create-app.ts";
-import { Link } from "../../workers/link.ts";
-import type { WorkerSetup } from "../../workers/messages.ts";
 import { USAGE_ERROR } from "../refuse.ts";
 import { onTrap, start } from "./serve.ts";
 

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { version } from "../../../package.json";
+import type { App } from "../../app/create-app.ts";
 import { WallClock, wallUs } from "../../base/clock.ts";
 import { OWN_DESCRIPTORS, openFileLimit } from "../../base/descriptors.ts";
 import { takeOverOutput } from "../../base/line-writer.ts";
@@ -17,7 +18,6 @@ import { isBroken } from "../../kernel/broken-engine.ts";
 import type { Admin } from "../../kernel/live-settings.ts";
 import type { Place } from "../../kernel/place.ts";
 import type { ServeValues } from "../../options/serve-options.ts";
-import type { App } from "../../roles/create-app.ts";
 import { unwritable } from "../../truth/log.ts";
 import { readTls } from "../../wire/tls/certificates.ts";
 import { printError, printText } from "../print.ts";
@@ -113,7 +113,7 @@ export async function start(
   place?: Place,
   admin?: Admin,
 ): Promise<{ readonly app: App } | NotStarted> {
-  const { createApp } = await import("../../roles/create-app.ts");
+  const { createApp } = await import("../../app/create-app.ts");
   const { shortenSlices } = await import("../../base/short-slices.ts");
   shortenSlices();
   const stepLog = process.env.UNDERSTUDY_STEP_LOG;

@@ -3,7 +3,7 @@
  * what one was told to all, and ends when they have ended. It serves nothing itself.
  */
 import type { Subprocess } from "bun";
-import type { Clock } from "../base/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { FromWorker, ToWorker, WorkerCommand, WorkerSetup } from "./messages.ts";
 import { Restarts } from "./restarts.ts";
 

@@ -1,5 +1,5 @@
 /** A worker's end of the channel to its parent. */
-import type { EngineControl } from "../kernel/engine-control.ts";
+import type { EngineControl } from "../../kernel/engine-control.ts";
 import type { FromWorker, ToWorker, WorkerCommand, WorkerSetup } from "./messages.ts";
 
 export interface Tasks {

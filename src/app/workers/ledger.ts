@@ -1,10 +1,10 @@
 /** Where do the workers' numbers lie, and what becomes of those of a dead one? The parent's side of the shared pages. */
 import { join } from "node:path";
-import type { EngineSnapshot, Snapshot } from "../engine/interface/types.ts";
-import { openPage, type Pages, pageLength, retire, shownBy } from "../metrics/rows/shared.ts";
-import { createPage, type SharedPage } from "../metrics/rows/shared-page.ts";
-import { type DiedEngine, type DiedLine, REASONS, type ReasonName } from "../truth/schema.ts";
-import { closeDead } from "../truth/worker-file.ts";
+import type { EngineSnapshot, Snapshot } from "../../engine/interface/types.ts";
+import { openPage, type Pages, pageLength, retire, shownBy } from "../../metrics/rows/shared.ts";
+import { createPage, type SharedPage } from "../../metrics/rows/shared-page.ts";
+import { type DiedEngine, type DiedLine, REASONS, type ReasonName } from "../../truth/schema.ts";
+import { closeDead } from "../../truth/worker-file.ts";
 import type { Death } from "./supervisor.ts";
 
 export class Ledger {
