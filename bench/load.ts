@@ -8,7 +8,7 @@ import options from "../bin/load-options.json";
 import { WallClock } from "../src/base/clock.ts";
 import { AskedTruth, compareWithTruth, type TruthResult } from "../src/load/truth.ts";
 import type { RequestRecord } from "../src/load/types.ts";
-import type { Distribution, Result } from "../src/report/result.ts";
+import type { Distribution, Result } from "../src/tools/report/result.ts";
 import { median } from "./lib/numbers.ts";
 import { known, number, text } from "./lib/options.ts";
 import { CLIENT_CORE, pinned, program, type Running, SERVER_CORE, serverCommand, start } from "./lib/process.ts";

@@ -42,7 +42,7 @@ const targets: readonly Target[] = [
   },
   {
     makes: ["build/report.js", "build/report.css"],
-    from: ["scripts/pack-report.ts", "src/report/page", "src/report/plot.ts"],
+    from: ["scripts/pack-report.ts", "src/tools/report/page", "src/tools/report/plot.ts"],
     command: ["scripts/pack-report.ts"],
   },
 ];

@@ -7,7 +7,7 @@ const { version } = JSON.parse(readFileSync(`${root}node_modules/uplot/package.j
 const [licence = ""] = /Copyright[^\n]*/.exec(readFileSync(`${root}node_modules/uplot/LICENSE`, "utf8")) ?? [];
 
 const built = await Bun.build({
-  entrypoints: [`${root}src/report/page/main.ts`],
+  entrypoints: [`${root}src/tools/report/page/main.ts`],
   target: "browser",
   format: "iife",
   minify: true,
@@ -16,7 +16,7 @@ const built = await Bun.build({
 const script = await built.outputs[0]!.text();
 // The script stands in a page: nothing in it may end the element.
 if (/<\/script|<!--/i.test(script)) throw new Error("the script would end its own element");
-const style = ["node_modules/uplot/dist/uPlot.min.css", "src/report/page/style.css"]
+const style = ["node_modules/uplot/dist/uPlot.min.css", "src/tools/report/page/style.css"]
   .map((path) => readFileSync(root + path, "utf8").trim())
   .join("\n");
 mkdirSync(`${root}build`, { recursive: true });

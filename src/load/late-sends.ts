@@ -2,7 +2,7 @@
  * Did requests leave so late that the run measured the client? Lateness is judged against what was measured: an instrument
  * may be wrong by a tenth of what it measures, no more.
  */
-import { percentile } from "../report/distribution.ts";
+import { percentile } from "../tools/report/distribution.ts";
 import { greatest, isGoodAnswer, least } from "./measures.ts";
 import type { RequestRecord } from "./types.ts";
 

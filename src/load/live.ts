@@ -1,5 +1,5 @@
 /** The line that a terminal shows while a run is under way. */
-import { percentile } from "../report/distribution.ts";
+import { percentile } from "../tools/report/distribution.ts";
 import { firstLatency } from "./late-sends.ts";
 import type { RequestRecord } from "./types.ts";
 

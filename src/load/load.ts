@@ -2,7 +2,7 @@
 import type { Cancel, Clock } from "../base/clock.ts";
 import { epochSeconds } from "../base/clock.ts";
 import { randomHex } from "../base/random.ts";
-import type { Result } from "../report/result.ts";
+import type { Result } from "../tools/report/result.ts";
 import { spanText } from "../workloads/timestamps.ts";
 import { TraceError } from "../workloads/trace.ts";
 import { DIALECTS, generates, isTriton } from "./answers/dialects.ts";

@@ -2,7 +2,7 @@
  * What becomes of gaps between chunks when there are too many to keep? Their records give up the times of their chunks, and
  * the gaps are counted in buckets, 0.2 % wide: a long run takes no more memory than a shorter one.
  */
-import type { Distribution } from "../report/result.ts";
+import type { Distribution } from "../tools/report/result.ts";
 import { chunkGaps, isGoodAnswer, saysTokens } from "./measures.ts";
 import type { RequestRecord } from "./types.ts";
 

@@ -1,6 +1,6 @@
 /** What do the records say? Latencies by our definitions (definitions.ts), for all requests or those of a window. */
-import { distributionOf, percentile } from "../report/distribution.ts";
-import type { Distribution } from "../report/result.ts";
+import { distributionOf, percentile } from "../tools/report/distribution.ts";
+import type { Distribution } from "../tools/report/result.ts";
 import type { FailureClass, RequestRecord } from "./types.ts";
 
 /** In milliseconds; where it is above, a request is not good. */

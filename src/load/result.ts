@@ -1,7 +1,7 @@
 /** Makes the result of a run, one JSON object: vLLM's flat keys, and the object `understudy` with our own. */
 import { cpus, hostname, release } from "node:os";
-import { percentile } from "../report/distribution.ts";
-import type { Distribution, Moment, Result, SweepPoint, UnderstudyPart } from "../report/result.ts";
+import { percentile } from "../tools/report/distribution.ts";
+import type { Distribution, Moment, Result, SweepPoint, UnderstudyPart } from "../tools/report/result.ts";
 import { generates } from "./answers/dialects.ts";
 import { definitionsFor } from "./definitions.ts";
 import {

@@ -1,6 +1,6 @@
 /** Scrapes the server's Prometheus page before, during and after the run. */
 import type { Cancel, Clock } from "../base/clock.ts";
-import type { ServerMoment, UnderstudyPart } from "../report/result.ts";
+import type { ServerMoment, UnderstudyPart } from "../tools/report/result.ts";
 import { type FetchOptions, fetched } from "./server.ts";
 
 const SERIES_MOST = 5000;

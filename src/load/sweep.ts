@@ -1,5 +1,5 @@
 /** Makes one run after the other, with more load each time, until too few requests keep the limits. */
-import type { Result, SweepPoint } from "../report/result.ts";
+import type { Result, SweepPoint } from "../tools/report/result.ts";
 import { type Around, Load, type Loaded } from "./load.ts";
 import type { Slo } from "./measures.ts";
 import { sweepPoint } from "./result.ts";

@@ -1,5 +1,5 @@
 /** The tables that a run prints when it is over: vLLM's labels in vLLM's order, then our own rows. */
-import type { Distribution, Result, UnderstudyPart } from "../report/result.ts";
+import type { Distribution, Result, UnderstudyPart } from "../tools/report/result.ts";
 import type { Settings } from "./settings.ts";
 import type { FlatMetric } from "./vllm-keys.ts";
 

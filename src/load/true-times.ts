@@ -3,8 +3,8 @@
  * each request, as the server wrote it. Any tool's own figures can be compared with them by request id.
  */
 import { jsonObjectIn, type LooseObject } from "../config/json-object.ts";
-import { distributionOf } from "../report/distribution.ts";
-import type { Distribution } from "../report/result.ts";
+import { distributionOf } from "../tools/report/distribution.ts";
+import type { Distribution } from "../tools/report/result.ts";
 import { type RunsLine, type StepTimes, TokenTimes } from "./token-times.ts";
 import { TOKENS_MOST, tokensIn } from "./truth.ts";
 

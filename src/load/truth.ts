@@ -6,8 +6,8 @@
 
 import type { Cancel, Clock } from "../base/clock.ts";
 import { jsonObjectIn, type LooseObject } from "../config/json-object.ts";
-import { distributionOf } from "../report/distribution.ts";
-import type { UnderstudyPart } from "../report/result.ts";
+import { distributionOf } from "../tools/report/distribution.ts";
+import type { UnderstudyPart } from "../tools/report/result.ts";
 import { TraceFile } from "../workloads/lines.ts";
 import { isCount } from "../workloads/trace.ts";
 import { isGoodAnswer, saysTokens } from "./measures.ts";

@@ -1,5 +1,5 @@
 /** Describes what is sent, and what came of it: the types that datasets, client, measures and reports share. */
-import type { ReportRecord } from "../report/result.ts";
+import type { ReportRecord } from "../tools/report/result.ts";
 import type { BadLine } from "../workloads/trace.ts";
 
 export interface ConversationMessage {

@@ -2,7 +2,7 @@
  * Makes the flat keys that `vllm bench serve` writes, with its own definitions: vllm 0.33.0, `benchmarks/serve.py`,
  * calculate_metrics, calculate_metrics_for_embeddings and benchmark.
  */
-import { percentile } from "../report/distribution.ts";
+import { percentile } from "../tools/report/distribution.ts";
 import { generates } from "./answers/dialects.ts";
 import { greatest, isFailed, isGoodAnswer, least, pooled, type Slo } from "./measures.ts";
 import type { Settings } from "./settings.ts";

@@ -5,7 +5,7 @@
 
 import { Finish } from "../engine/interface/types.ts";
 import type { Observer, RequestTimeline } from "../engine/observer.ts";
-import type { ReportRecord } from "../report/index.ts";
+import type { ReportRecord } from "../tools/report/index.ts";
 
 /** More than any plot shows. */
 const KEPT_MOST = 4000;

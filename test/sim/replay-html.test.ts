@@ -7,7 +7,7 @@ import { Finish } from "../../src/engine/interface/types.ts";
 import type { RequestTimeline } from "../../src/engine/observer.ts";
 import { Moments } from "../../src/replay/report.ts";
 import { RequestSample } from "../../src/replay/sample.ts";
-import type { PageData } from "../../src/report/plot.ts";
+import type { PageData } from "../../src/tools/report/plot.ts";
 import { main } from "../program.ts";
 import { factsOf } from "./truth-run.ts";
 

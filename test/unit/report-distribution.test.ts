@@ -1,7 +1,7 @@
 /** Are moments, percentiles and histogram those of the values, whatever they are? */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { distributionHistogram, distributionOf, percentile } from "../../src/report/distribution.ts";
+import { distributionHistogram, distributionOf, percentile } from "../../src/tools/report/distribution.ts";
 
 const values = fc.array(fc.double({ min: -1e9, max: 1e9, noNaN: true }), { minLength: 1, maxLength: 60 });
 

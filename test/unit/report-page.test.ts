@@ -1,9 +1,9 @@
 /** Does the page of a run show what the run was, whatever is in its names and however long it was, and need nothing else? */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { distributionOf } from "../../src/report/distribution.ts";
-import { html } from "../../src/report/index.ts";
-import { fourDigits } from "../../src/report/numbers.ts";
+import { distributionOf } from "../../src/tools/report/distribution.ts";
+import { html } from "../../src/tools/report/index.ts";
+import { fourDigits } from "../../src/tools/report/numbers.ts";
 import { times } from "../size.ts";
 import { of, read, record, result } from "./report-reader.ts";
 

@@ -1,7 +1,7 @@
 /** Can the plots of a report be read, whatever the run was? */
 import { expect, test } from "bun:test";
-import { html } from "../../src/report/index.ts";
-import { DIGIT_PX, PADDING, shown } from "../../src/report/page/format.ts";
+import { html } from "../../src/tools/report/index.ts";
+import { DIGIT_PX, PADDING, shown } from "../../src/tools/report/page/format.ts";
 import { read, record, result } from "./report-reader.ts";
 
 test("prompts about as long as each other: TTFT by the time of sending, not a line of dots", async () => {

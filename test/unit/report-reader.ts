@@ -1,7 +1,7 @@
 /** Pages of reports, taken apart: for tests of what is on them. */
-import { distributionOf } from "../../src/report/distribution.ts";
-import type { ReportRecord, Result } from "../../src/report/index.ts";
-import type { PageData, Plot } from "../../src/report/plot.ts";
+import { distributionOf } from "../../src/tools/report/distribution.ts";
+import type { ReportRecord, Result } from "../../src/tools/report/index.ts";
+import type { PageData, Plot } from "../../src/tools/report/plot.ts";
 
 const PERCENTILES = [50, 90, 99];
 export const of = (...values: number[]) => distributionOf(Float64Array.from(values), PERCENTILES);

@@ -5,7 +5,7 @@ import { columns } from "../../load/table.ts";
 import { TRUE_METRICS, type TrueTimes, trueTimes } from "../../load/true-times.ts";
 import { AskedTruth, type TruthPages } from "../../load/truth.ts";
 import { takeOptions } from "../../options/take-options.ts";
-import type { Distribution } from "../../report/result.ts";
+import type { Distribution } from "../../tools/report/result.ts";
 import { TraceFile } from "../../workloads/lines.ts";
 import { TraceError } from "../../workloads/trace.ts";
 import { printJson, printText } from "../print.ts";

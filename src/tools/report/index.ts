@@ -3,7 +3,7 @@
  * numbers are text; its plots are drawn by a script in it, with uPlot. Whatever the run's size it stays below a megabyte.
  */
 import { existsSync, readFileSync } from "node:fs";
-import { TraceError } from "../workloads/trace.ts";
+import { TraceError } from "../../workloads/trace.ts";
 import { latencyPlots, scatter, sweepPlots, truthPlot } from "./latency-plots.ts";
 import { jsonFor, Markup, markup } from "./markup.ts";
 import { fourDigits, isNumber } from "./numbers.ts";
@@ -154,7 +154,7 @@ export function prepareHtml(): void {
 
 /** The page's script and style, made by `scripts/pack-report.ts`. */
 function built(name: "report.js" | "report.css"): Markup {
-  const path = new URL(`../../build/${name}`, import.meta.url);
+  const path = new URL(`../../../build/${name}`, import.meta.url);
   if (!existsSync(path)) throw new TraceError(`--html: build/${name} is missing; make it with: bun scripts/build.ts`);
   return new Markup(readFileSync(path, "utf8"));
 }
