@@ -6,9 +6,9 @@
  *   bun run bench:laws [--seconds 120] [--every 0.25] [--seed 1] [--workers 1] [--no-save]
  */
 import fc from "fast-check";
-import { Checker } from "../src/check/index.ts";
-import { requestMixes } from "../src/check/request-mixes.ts";
-import { sendMix } from "../src/check/send-mix.ts";
+import { Checker } from "../src/tools/check/index.ts";
+import { requestMixes } from "../src/tools/check/request-mixes.ts";
+import { sendMix } from "../src/tools/check/send-mix.ts";
 import { known, number } from "./lib/options.ts";
 import { serverCommand, start } from "./lib/process.ts";
 import { bar, progress, table } from "./lib/report.ts";

@@ -1,7 +1,8 @@
 /** The laws as the documentation lists them: a table per dialect. `laws-table.ts` writes it, a test compares. */
-import type { Law } from "../src/check/law.ts";
-import { holdsFor } from "../src/check/laws/holds.ts";
-import { laws } from "../src/check/laws/index.ts";
+
+import { holdsFor } from "../src/tools/check/laws/holds.ts";
+import { laws } from "../src/tools/check/laws/index.ts";
+import type { Law } from "../src/tools/check/pages/law.ts";
 
 const TITLES: Readonly<Record<Law["of"], string>> = {
   any: "Any exposition",

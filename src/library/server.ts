@@ -2,11 +2,11 @@
 
 import { WallClock } from "../base/clock.ts";
 import { type AsyncDisposing, ClosedByAwaitUsing } from "../base/disposal.ts";
-import type { Exposition } from "../check/exposition.ts";
-import { parse } from "../check/parse.ts";
-import { Reading, type Where } from "../check/reading.ts";
 import type { EngineSnapshot } from "../engine/interface/types.ts";
 import type { ClientRequest } from "../kernel/client-request.ts";
+import type { Exposition } from "../tools/check/pages/exposition.ts";
+import { parse } from "../tools/check/pages/parse.ts";
+import { Reading, type Where } from "../tools/check/pages/reading.ts";
 import type { AnswerInCode, AskedRequest, RequestMatch } from "./answers.ts";
 import { timelineOf } from "./timeline.ts";
 

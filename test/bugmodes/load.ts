@@ -2,7 +2,7 @@
  * What happens to a server under test, and what is scraped meanwhile? Every mode gets the same: preemptions, a refusal of
  * each kind, rests, and clients that all leave at once.
  */
-import type { Scrape } from "../../src/check/index.ts";
+import type { Scrape } from "../../src/tools/check/index.ts";
 import { eventually, type Listening } from "../server.ts";
 
 /** A pool for two answers and a half, so that some are preempted; steps of at least 2 ms, so that scrapes see them run. */

@@ -2,8 +2,8 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
-import { Checker, checkScrapes, laws } from "../../src/check/index.ts";
-import { checkTable, json, junit } from "../../src/check/report.ts";
+import { Checker, checkScrapes, laws } from "../../src/tools/check/index.ts";
+import { checkTable, json, junit } from "../../src/tools/check/report.ts";
 import { times } from "../size.ts";
 
 const read = (name: string) =>

@@ -1,6 +1,6 @@
 /** Tests that law G21 finds values that no clock or counter can give, and no others. */
 import { describe, expect, test } from "bun:test";
-import { checkScrapes } from "../../src/check/index.ts";
+import { checkScrapes } from "../../src/tools/check/index.ts";
 
 describe("values that no clock can give", () => {
   const g21 = (...pages: readonly (string | { text: string; atS: number })[]) =>

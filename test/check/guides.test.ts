@@ -1,6 +1,6 @@
 /** What do the checks make of numbers that stand in guides about TensorRT-LLM, right ones and wrong ones? */
 import { expect, test } from "bun:test";
-import { checkScrapes } from "../../src/check/index.ts";
+import { checkScrapes } from "../../src/tools/check/index.ts";
 
 const series = (family: string, label: string, values: Readonly<Record<string, number>>) =>
   Object.entries(values)

@@ -1,6 +1,6 @@
 /** Would the check have found the metric bugs that were reported of real servers? A pair of pages each; numbers are those of our list of reports. */
 import { expect, test } from "bun:test";
-import { checkScrapes, type Scrape } from "../../src/check/index.ts";
+import { checkScrapes, type Scrape } from "../../src/tools/check/index.ts";
 import { page } from "./examples/example.ts";
 
 interface Bug {

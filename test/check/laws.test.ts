@@ -1,6 +1,6 @@
 /** Is each law kept by a good page and broken by the smallest change of it? */
 import { expect, test } from "bun:test";
-import { checkScrapes, laws } from "../../src/check/index.ts";
+import { checkScrapes, laws } from "../../src/tools/check/index.ts";
 import { type Example, scrapesOf } from "./examples/example.ts";
 import { general } from "./examples/general.ts";
 import { cross, dynamo, trtllmServe } from "./examples/others.ts";

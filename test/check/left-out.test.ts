@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { seeded } from "../../src/base/random.ts";
-import { checkScrapes, type Report } from "../../src/check/index.ts";
+import { checkScrapes, type Report } from "../../src/tools/check/index.ts";
 
 const read = (name: string) => readFileSync(new URL(`pages/${name}`, import.meta.url), "utf8");
 const recorded = (name: string) => readFileSync(new URL(`recorded/${name}`, import.meta.url), "utf8");

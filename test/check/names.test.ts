@@ -1,7 +1,15 @@
 /** Tests that a mapping of names lets a dialect's laws judge an engine with names of its own. */
 import { describe, expect, test } from "bun:test";
-import { type CheckOptions, checkScrapes, equal, law, type NameMap, type Report, term } from "../../src/check/index.ts";
-import { checkTable } from "../../src/check/report.ts";
+import {
+  type CheckOptions,
+  checkScrapes,
+  equal,
+  law,
+  type NameMap,
+  type Report,
+  term,
+} from "../../src/tools/check/index.ts";
+import { checkTable } from "../../src/tools/check/report.ts";
 
 const ids = ({ violated }: Report) => violated.map(({ id }) => id);
 const verdict = (report: Report, id: string) => report.laws.find((law) => law.id === id)!.verdict;

@@ -1,7 +1,7 @@
 /** What real engines of today do: a note with its source where it can be that, and a violation where it cannot. */
 import { expect, test } from "bun:test";
-import { checkScrapes } from "../../src/check/index.ts";
-import { checkTable } from "../../src/check/report.ts";
+import { checkScrapes } from "../../src/tools/check/index.ts";
+import { checkTable } from "../../src/tools/check/report.ts";
 import { page } from "./examples/example.ts";
 
 const verdictOf = (law: string, text: string, rest = false): string =>

@@ -1,6 +1,6 @@
 /** Do laws of one's own find what they say, and is a misspelt option or scrape refused in words? */
 import { expect, test } from "bun:test";
-import { atMost, type CheckOptions, checkScrapes, equal, law, term } from "../../src/check/index.ts";
+import { atMost, type CheckOptions, checkScrapes, equal, law, term } from "../../src/tools/check/index.ts";
 
 const page = (sent: number, open: number, done: number) =>
   `# TYPE app_sent_total counter\napp_sent_total ${sent}\n# TYPE app_open gauge\napp_open ${open}\n# TYPE app_done_total counter\napp_done_total ${done}\n`;

@@ -1,7 +1,14 @@
 /** Does the parser see every defect at its line, keep what is right, and end on anything? */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { type Exposition, type Family, type FaultKind, parse, print, type Sample } from "../../src/check/index.ts";
+import {
+  type Exposition,
+  type Family,
+  type FaultKind,
+  parse,
+  print,
+  type Sample,
+} from "../../src/tools/check/index.ts";
 import { times } from "../size.ts";
 
 const read = (text: string | Uint8Array, contentType?: string): Exposition => {

@@ -5,7 +5,7 @@
  */
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
-import { type CheckOptions, checkScrapes, type Report } from "../../src/check/index.ts";
+import { type CheckOptions, checkScrapes, type Report } from "../../src/tools/check/index.ts";
 
 const folder = new URL("recorded/", import.meta.url);
 const read = (name: string) => readFileSync(new URL(name, folder), "utf8");

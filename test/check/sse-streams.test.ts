@@ -1,7 +1,7 @@
 /** Do the arbitraries of event streams find broken readers, and never accuse a right one? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { type SseEvent, type SseStream, sseStreams } from "../../src/check/sse-streams.ts";
+import { type SseEvent, type SseStream, sseStreams } from "../../src/tools/check/sse-streams.ts";
 
 type Reader = (chunks: readonly Uint8Array[]) => SseEvent[];
 

@@ -1,8 +1,8 @@
 /** Tests that no page is called clean which only general laws judged, and that pages under other names are judged. */
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
-import { checkScrapes, parse, type Report, recognise } from "../../src/check/index.ts";
-import { checkTable, exitCode, json, junit } from "../../src/check/report.ts";
+import { checkScrapes, parse, type Report, recognise } from "../../src/tools/check/index.ts";
+import { checkTable, exitCode, json, junit } from "../../src/tools/check/report.ts";
 import { spoiled } from "./spoil.ts";
 
 const folder = new URL("pages/", import.meta.url);

@@ -1,11 +1,11 @@
 /** Are pages of other versions understood, not accused, and still found out when a number of them is spoiled? */
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { checkScrapes, type LawResult, type Report } from "../../src/check/index.ts";
-import { whyNotHeld } from "../../src/check/laws/holds.ts";
-import { laws } from "../../src/check/laws/index.ts";
-import { checkTable } from "../../src/check/report.ts";
-import { versionsOf } from "../../src/check/versions.ts";
+import { checkScrapes, type LawResult, type Report } from "../../src/tools/check/index.ts";
+import { whyNotHeld } from "../../src/tools/check/laws/holds.ts";
+import { laws } from "../../src/tools/check/laws/index.ts";
+import { versionsOf } from "../../src/tools/check/pages/versions.ts";
+import { checkTable } from "../../src/tools/check/report.ts";
 import { versionPages } from "./examples/versions.ts";
 import { spoiled } from "./spoil.ts";
 

@@ -1,8 +1,8 @@
 /** Under which name does Triton's ensemble stand in its metrics, and does the check tell it by what it does? */
 import { afterAll, expect, test } from "bun:test";
 import { type App, createApp } from "../../src/app/create-app.ts";
-import { checkScrapes, type Parameters } from "../../src/check/index.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
+import { checkScrapes, type Parameters } from "../../src/tools/check/index.ts";
 import { parseExposition } from "../unit/metrics-parse.ts";
 
 const apps: App[] = [];

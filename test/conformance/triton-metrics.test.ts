@@ -5,8 +5,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { checkScrapes } from "../../src/check/index.ts";
 import { metricsDialects } from "../../src/metrics/dialects.ts";
+import { checkScrapes } from "../../src/tools/check/index.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 import { serve } from "../server.ts";
 import { parseExposition } from "../unit/metrics-parse.ts";

@@ -4,13 +4,13 @@
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { createRenewableApp, type RenewableApp } from "../../src/app/create-app.ts";
-import { checkScrapes } from "../../src/check/index.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import type { Iteration } from "../../src/engine/iterations.ts";
 import { Iterations } from "../../src/engine/iterations.ts";
 import { ServeCounts } from "../../src/servers/trtllm/counts.ts";
 import { prometheusPage, trtllmFamilies } from "../../src/servers/trtllm/families.ts";
 import { timestamp } from "../../src/servers/trtllm/reports.ts";
+import { checkScrapes } from "../../src/tools/check/index.ts";
 
 setDefaultTimeout(30_000);
 

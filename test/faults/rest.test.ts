@@ -3,7 +3,7 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import net from "node:net";
 import { mix } from "../../src/base/random.ts";
-import { Checker } from "../../src/check/index.ts";
+import { Checker } from "../../src/tools/check/index.ts";
 import { posted } from "../conformance/raw-socket.ts";
 import { eventually, type Server, sample, serve } from "../server.ts";
 import { figure, seed, sized } from "../size.ts";

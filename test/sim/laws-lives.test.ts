@@ -4,13 +4,13 @@
  */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { checkScrapes, type Scrape } from "../../src/check/index.ts";
 import type { EngineConfig } from "../../src/config/types.ts";
 import { engineConfig } from "../../src/library/options.ts";
 import { Ensemble } from "../../src/metrics/ensemble/ensemble.ts";
 import { pages } from "../../src/metrics/page.ts";
 import { Held, heldReader } from "../../src/metrics/rows/held.ts";
 import { setupOf } from "../../src/metrics/setup.ts";
+import { checkScrapes, type Scrape } from "../../src/tools/check/index.ts";
 import { times } from "../size.ts";
 import { emptySnapshot } from "../unit/metrics-snapshots.ts";
 import { anyConfig, anyLife, live } from "./history.ts";

@@ -1,13 +1,13 @@
 /** What do scrapes of a random load show? A replay of phases of load and quiet, its pages of all dialects as a scraper sees them. */
 import fc from "fast-check";
 import { seeded } from "../../src/base/random.ts";
-import type { Scrape } from "../../src/check/index.ts";
 import type { BugName, FixName, ServeConfig } from "../../src/config/types.ts";
 import { engineConfig } from "../../src/library/options.ts";
 import { Ensemble } from "../../src/metrics/ensemble/ensemble.ts";
 import type { TracedClientOptions } from "../../src/replay/clients.ts";
 import { ReplayPages } from "../../src/replay/page.ts";
 import { type Counts, Replay } from "../../src/replay/replay.ts";
+import type { Scrape } from "../../src/tools/check/index.ts";
 import { TRACE_BLOCK, type TraceRequest } from "../../src/workloads/trace.ts";
 import { release } from "./world.ts";
 

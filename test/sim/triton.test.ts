@@ -4,8 +4,8 @@
  */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { checkScrapes } from "../../src/check/index.ts";
 import { Finish } from "../../src/engine/interface/types.ts";
+import { checkScrapes } from "../../src/tools/check/index.ts";
 import { times } from "../size.ts";
 import { EPOCH_US, House } from "./triton-house.ts";
 import { configOf, promptOf } from "./world.ts";

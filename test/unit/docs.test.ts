@@ -1,7 +1,6 @@
 /** Does the documentation hold together? Its index, links, anchors, commands and the paths that it names. */
 import { describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
-import { laws } from "../../src/check/index.ts";
 import { checkHelp } from "../../src/cli/check/check-options.ts";
 import { takeLoadArguments } from "../../src/cli/load/load-args.ts";
 import { proxyHelp } from "../../src/cli/proxy/proxy-options.ts";
@@ -13,6 +12,7 @@ import { timingHelp } from "../../src/cli/timing/timing-options.ts";
 import { truthHelp } from "../../src/cli/truth/truth-options.ts";
 import { FAULT_IDS } from "../../src/config/faults.ts";
 import { serveHelp } from "../../src/options/help.ts";
+import { laws } from "../../src/tools/check/index.ts";
 
 const root = new URL("../../", import.meta.url);
 const pages = [...new Bun.Glob("docs/*.md").scanSync(root.pathname)].sort();

@@ -10,7 +10,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { ByteBudget } from "../../src/base/growing-bytes.ts";
-import { parse } from "../../src/check/parse.ts";
 import { jsonObjectIn } from "../../src/config/json-object.ts";
 import { readRuns } from "../../src/fit/read.ts";
 import { passedStream } from "../../src/fit/records.ts";
@@ -22,6 +21,7 @@ import { answerIn, MessageReader, modelIn } from "../../src/load/triton/grpc-wir
 import { PassingEvents } from "../../src/proxy/events.ts";
 import { WireReader } from "../../src/stress/wire-reader.ts";
 import { recordingIn, saidIn } from "../../src/text/canned/fixtures/recording.ts";
+import { parse } from "../../src/tools/check/pages/parse.ts";
 import { openTrace } from "../../src/workloads/open.ts";
 import { TraceError } from "../../src/workloads/trace.ts";
 import { times } from "../size.ts";

@@ -2,14 +2,22 @@
 import { statSync } from "node:fs";
 import { WallClock } from "../../base/clock.ts";
 import { fileAtMost } from "../../base/read-at-most.ts";
-import type { Parameters } from "../../check/case.ts";
-import { Checker } from "../../check/checker.ts";
-import { type NameMap, readNameMap } from "../../check/name-map.ts";
-import { DEFAULT_MAX_BYTES } from "../../check/parse.ts";
-import { type CheckedTarget, checkTable, comparison, exitCode, json, junit, shortly } from "../../check/report.ts";
-import type { CheckOptions, Report } from "../../check/verdicts.ts";
-import { watch } from "../../check/watch.ts";
 import { takeOptions } from "../../options/take-options.ts";
+import { Checker } from "../../tools/check/checker.ts";
+import type { Parameters } from "../../tools/check/pages/case.ts";
+import { type NameMap, readNameMap } from "../../tools/check/pages/name-map.ts";
+import { DEFAULT_MAX_BYTES } from "../../tools/check/pages/parse.ts";
+import {
+  type CheckedTarget,
+  checkTable,
+  comparison,
+  exitCode,
+  json,
+  junit,
+  shortly,
+} from "../../tools/check/report.ts";
+import type { CheckOptions, Report } from "../../tools/check/verdicts.ts";
+import { watch } from "../../tools/check/watch.ts";
 import { TraceError } from "../../workloads/trace.ts";
 import { onInterrupt } from "../interrupt.ts";
 import { OutFile, overwritten } from "../out-file.ts";

@@ -25,7 +25,7 @@ export interface Bug {
   readonly here: string;
   /** Families of ours in which the bug shows; none: in all. */
   readonly families: readonly string[];
-  /** Laws of `src/check/laws/` that find it. */
+  /** Laws of `src/tools/check/laws/` that find it. */
   readonly finds: Readonly<Record<string, Takes>>;
   /** What has to happen to the server. */
   readonly load: string;

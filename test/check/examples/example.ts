@@ -1,4 +1,4 @@
-import type { CheckOptions, Scrape } from "../../../src/check/index.ts";
+import type { CheckOptions, Scrape } from "../../../src/tools/check/index.ts";
 
 /** Each law has one: a page that keeps it, and the smallest change that breaks it. */
 export interface Example {

@@ -2,9 +2,9 @@
  * Finds values that no clock or counter can give: a 64-bit difference that fell below zero shows as 1.8e19, or as 584 years
  * if it counts nanoseconds. Sources: server#1985 (durations of Triton's ensembles: 1.3e20 µs), server#2137.
  */
-import type { Case } from "../case.ts";
-import { labelKey, type ScrapedFamily, type ScrapedSample, seriesText } from "../exposition.ts";
-import { atMost, type Broken, type LawOutcome, lawsOf, type Term, term } from "../law.ts";
+import type { Case } from "../pages/case.ts";
+import { labelKey, type ScrapedFamily, type ScrapedSample, seriesText } from "../pages/exposition.ts";
+import { atMost, type Broken, type LawOutcome, lawsOf, type Term, term } from "../pages/law.ts";
 
 const law = lawsOf("any", "page");
 

@@ -1,7 +1,7 @@
 /** Checks options and scrapes. Refuses unknown ones, because a misspelt option would make a test pass for nothing. */
-import type { Parameters, Truth } from "./case.ts";
-import type { Law } from "./law.ts";
-import { readNameMap } from "./name-map.ts";
+import type { Parameters, Truth } from "./pages/case.ts";
+import type { Law } from "./pages/law.ts";
+import { readNameMap } from "./pages/name-map.ts";
 import type { CheckOptions, Scrape } from "./verdicts.ts";
 
 type Named<T> = Readonly<Record<keyof T, true>>;

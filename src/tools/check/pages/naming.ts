@@ -4,11 +4,12 @@
  * Reports show the names of the page again. Sources: ray#52719 (Ray Serve), NVIDIA's NIM documentation ("Observability"),
  * TensorRT-LLM `tensorrt_llm/metrics/collector.py` (no prefix before #11243), dynamo#3676 (`trtllm:`, later `trtllm_`).
  */
+
+import { isInProgress } from "./catalogue.ts";
 import { type CheckedDialect, recogniseByPrefix } from "./dialects.ts";
 import type { Exposition, ScrapedFamily, ScrapedLabels, ScrapedSample } from "./exposition.ts";
 import { baseName, baseNames, routerOnly } from "./families.ts";
 import type { DialectName } from "./law.ts";
-import { isInProgress } from "./laws/catalogue.ts";
 import { type MappedName, mappedName, type NameMap } from "./name-map.ts";
 
 /** A page under the names that the laws use. */

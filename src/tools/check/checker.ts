@@ -2,9 +2,14 @@
  * Judges the laws over successive scrapes. Keeps the last scrape only, so that a watch of any length takes the same memory.
  * No clock, no I/O: runs anywhere.
  */
-import { Case, type Parameters, type ParsedScrape, type ScrapeConditions } from "./case.ts";
-import { type CheckedDialect, groupKey, groupsOf } from "./dialects.ts";
-import type { ScrapedLabels } from "./exposition.ts";
+
+import { knownBugOf, whyNotHeld } from "./laws/holds.ts";
+import { laws as allLaws } from "./laws/index.ts";
+import { isRestart, movedCounters, stoodStill } from "./laws/restart.ts";
+import { checkedOptions, checkedScrapes } from "./options.ts";
+import { Case, type Parameters, type ParsedScrape, type ScrapeConditions } from "./pages/case.ts";
+import { type CheckedDialect, groupKey, groupsOf } from "./pages/dialects.ts";
+import type { ScrapedLabels } from "./pages/exposition.ts";
 import {
   type Broken,
   type DialectName,
@@ -13,13 +18,10 @@ import {
   NotCheckable,
   type Severity,
   type Term,
-} from "./law.ts";
-import { knownBugOf, whyNotHeld } from "./laws/holds.ts";
-import { laws as allLaws } from "./laws/index.ts";
-import { isRestart, movedCounters, stoodStill } from "./laws/restart.ts";
-import { type NamedPage, type NamingOptions, namedPage } from "./naming.ts";
-import { checkedOptions, checkedScrapes } from "./options.ts";
-import { parse } from "./parse.ts";
+} from "./pages/law.ts";
+import { type NamedPage, type NamingOptions, namedPage } from "./pages/naming.ts";
+import { parse } from "./pages/parse.ts";
+import { type ToldVersion, versionOf } from "./pages/versions.ts";
 import type {
   CheckOptions,
   ExcerptSeen,
@@ -31,7 +33,6 @@ import type {
   Verdict,
   Violation,
 } from "./verdicts.ts";
-import { type ToldVersion, versionOf } from "./versions.ts";
 
 /** Violations kept of each law. */
 const VIOLATIONS_KEPT = 5;

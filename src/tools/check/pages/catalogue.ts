@@ -1,5 +1,5 @@
 /** Which bounds and names are those of known versions? vllm 0.33.0 `v1/metrics/{loggers,buckets}.py`, trtllm-serve 1.3's collector. */
-import type { VersionId } from "../versions.ts";
+import type { VersionId } from "./versions.ts";
 
 const REQUEST_LATENCY = [
   ...[0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680],

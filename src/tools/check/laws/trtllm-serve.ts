@@ -1,6 +1,6 @@
 /** The laws of trtllm-serve; families without the prefix `trtllm_`. Source: `tensorrt_llm/metrics/collector.py`. */
-import type { Case } from "../case.ts";
-import { atLeast, atMost, clockTolerance, equal, lawsOf, NotCheckable, plus, type Term, term } from "../law.ts";
+import type { Case } from "../pages/case.ts";
+import { atLeast, atMost, clockTolerance, equal, lawsOf, NotCheckable, plus, type Term, term } from "../pages/law.ts";
 
 const law = lawsOf("trtllm-serve", "group");
 

@@ -1,7 +1,7 @@
 /** vLLM: are tokens and requests counted once, and alike in all families? V09–V16, V21–V28, V30–V31. */
-import type { Case } from "../case.ts";
-import { atLeast, atMost, equal, floatTolerance, lawsOf, minus, plus, type Term, term } from "../law.ts";
-import type { Reading } from "../reading.ts";
+import type { Case } from "../pages/case.ts";
+import { atLeast, atMost, equal, floatTolerance, lawsOf, minus, plus, type Term, term } from "../pages/law.ts";
+import type { Reading } from "../pages/reading.ts";
 
 const law = lawsOf("vllm", "group");
 

@@ -1,8 +1,9 @@
 /** The room's face: parser, laws, and the check over scrapes of any server. Runs in Bun, Node and a browser. */
 
-export type { Case, Parameters, Truth } from "./case.ts";
 export { Checker, checkScrapes } from "./checker.ts";
-export { dialects } from "./dialects.ts";
+export { laws } from "./laws/index.ts";
+export type { Case, Parameters, Truth } from "./pages/case.ts";
+export { dialects } from "./pages/dialects.ts";
 export {
   type Excerpt,
   type Exposition,
@@ -14,7 +15,7 @@ export {
   type ScrapedLabels as Labels,
   type ScrapedSample as Sample,
   type Unreadable,
-} from "./exposition.ts";
+} from "./pages/exposition.ts";
 export {
   atLeast,
   atMost,
@@ -28,11 +29,11 @@ export {
   type Severity,
   type Term,
   term,
-} from "./law.ts";
-export { laws } from "./laws/index.ts";
-export type { NameMap } from "./name-map.ts";
-export { recognise } from "./naming.ts";
-export { DEFAULT_MAX_BYTES, type ParseOptions, parse } from "./parse.ts";
+} from "./pages/law.ts";
+export type { NameMap } from "./pages/name-map.ts";
+export { recognise } from "./pages/naming.ts";
+export { DEFAULT_MAX_BYTES, type ParseOptions, parse } from "./pages/parse.ts";
+export type { ToldVersion, Version, VersionId } from "./pages/versions.ts";
 export type {
   CheckOptions,
   ExcerptSeen,
@@ -44,4 +45,3 @@ export type {
   Verdict,
   Violation,
 } from "./verdicts.ts";
-export type { ToldVersion, Version, VersionId } from "./versions.ts";

@@ -1,8 +1,18 @@
 /** What holds for every exposition from scrape to scrape and at rest. G10–G13, G16, G17, G19, G20. */
-import type { Case } from "../case.ts";
-import { type Exposition, type ScrapedFamily, type ScrapedSample, seriesKey, seriesText } from "../exposition.ts";
-import { atLeast, atMost, type Broken, complaint, equal, type LawOutcome, lawsOf, NotCheckable, term } from "../law.ts";
-import { isAmbient } from "./catalogue.ts";
+import type { Case } from "../pages/case.ts";
+import { isAmbient } from "../pages/catalogue.ts";
+import { type Exposition, type ScrapedFamily, type ScrapedSample, seriesKey, seriesText } from "../pages/exposition.ts";
+import {
+  atLeast,
+  atMost,
+  type Broken,
+  complaint,
+  equal,
+  type LawOutcome,
+  lawsOf,
+  NotCheckable,
+  term,
+} from "../pages/law.ts";
 import { unknownLabels } from "./labels.ts";
 import { fellTogether, startOf } from "./restart.ts";
 

@@ -1,7 +1,7 @@
 /** Prints reports: a table for the terminal, JSON, and JUnit XML. */
 
-import { printableJson, printableLines } from "../base/printable.ts";
-import { numberText } from "./exposition.ts";
+import { printableJson, printableLines } from "../../base/printable.ts";
+import { numberText } from "./pages/exposition.ts";
 import type { ExcerptSeen, LawResult, Report, Verdict, Violation } from "./verdicts.ts";
 
 /** One server or one row of files. */

@@ -1,11 +1,11 @@
 /** What holds for every exposition, whoever wrote it: within one scrape. G01–G09, G14, G15, G18. */
-import type { Case } from "../case.ts";
-import { isOfKnownServer } from "../dialects.ts";
-import type { FaultKind, ScrapedFamily, ScrapedSample } from "../exposition.ts";
-import { numberText, seriesText } from "../exposition.ts";
-import { atLeast, atMost, type Broken, complaint, equal, type LawOutcome, lawsOf, term } from "../law.ts";
-import { type HistogramSeries, histogramsOf } from "../shapes.ts";
-import { boundsKnown, countersWithoutTotal, sharingBounds, totalsThatAreNone } from "./catalogue.ts";
+import type { Case } from "../pages/case.ts";
+import { boundsKnown, countersWithoutTotal, sharingBounds, totalsThatAreNone } from "../pages/catalogue.ts";
+import { isOfKnownServer } from "../pages/dialects.ts";
+import type { FaultKind, ScrapedFamily, ScrapedSample } from "../pages/exposition.ts";
+import { numberText, seriesText } from "../pages/exposition.ts";
+import { atLeast, atMost, type Broken, complaint, equal, type LawOutcome, lawsOf, term } from "../pages/law.ts";
+import { type HistogramSeries, histogramsOf } from "../pages/shapes.ts";
 
 const law = lawsOf("any", "page");
 

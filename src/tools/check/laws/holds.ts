@@ -2,8 +2,8 @@
  * For which versions of its server does a law hold, and what does a version really do wrong? The laws were derived from the
  * newest versions (`versions.ts`); those that are not named here hold for all, as far as their families are there.
  */
-import type { Law } from "../law.ts";
-import type { ToldVersion, VersionId } from "../versions.ts";
+import type { Law } from "../pages/law.ts";
+import type { ToldVersion, VersionId } from "../pages/versions.ts";
 
 const V1: readonly VersionId[] = ["V1 to 0.11", "0.12 to 0.29", "0.30"];
 

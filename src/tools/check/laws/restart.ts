@@ -1,6 +1,7 @@
 /** Is this still the process that answered before? */
-import { type Exposition, type ScrapedSample, seriesKey, seriesText } from "../exposition.ts";
-import { isAmbient } from "./catalogue.ts";
+
+import { isAmbient } from "../pages/catalogue.ts";
+import { type Exposition, type ScrapedSample, seriesKey, seriesText } from "../pages/exposition.ts";
 
 /** Seconds of the epoch; null where the page does not say. */
 export function startOf({ byName }: Exposition): number | null {

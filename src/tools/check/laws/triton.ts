@@ -1,7 +1,18 @@
 /** The laws of Triton's core, per model and version; families without the prefix `nv_`. */
-import type { Case } from "../case.ts";
-import { atLeast, atMost, equal, type LawOutcome, lawsOf, minus, NotCheckable, plus, type Term, term } from "../law.ts";
-import type { Where } from "../reading.ts";
+import type { Case } from "../pages/case.ts";
+import {
+  atLeast,
+  atMost,
+  equal,
+  type LawOutcome,
+  lawsOf,
+  minus,
+  NotCheckable,
+  plus,
+  type Term,
+  term,
+} from "../pages/law.ts";
+import type { Where } from "../pages/reading.ts";
 
 const law = lawsOf("triton", "group");
 const page = lawsOf("triton", "page");

@@ -1,6 +1,6 @@
 /** vLLM: do the gauges of scheduler, KV pool and prefix cache agree with each other? V01–V08. */
-import { type Case, flagOf } from "../case.ts";
-import { atLeast, atMost, equal, lawsOf, NotCheckable, plus, term, times } from "../law.ts";
+import { type Case, flagOf } from "../pages/case.ts";
+import { atLeast, atMost, equal, lawsOf, NotCheckable, plus, term, times } from "../pages/law.ts";
 
 const law = lawsOf("vllm", "group");
 

@@ -1,6 +1,6 @@
 /** The laws of TensorRT-LLM's batch manager on Triton's endpoint; families without the prefix `nv_trt_llm_`. */
 
-import type { Case } from "../case.ts";
+import type { Case } from "../pages/case.ts";
 import {
   atLeast,
   atMost,
@@ -13,8 +13,8 @@ import {
   plus,
   type Term,
   term,
-} from "../law.ts";
-import { Reading, type Where } from "../reading.ts";
+} from "../pages/law.ts";
+import { Reading, type Where } from "../pages/reading.ts";
 
 const law = lawsOf("trtllm", "group");
 

@@ -1,6 +1,6 @@
 /** The laws of Dynamo's frontend, per model; families without the prefix `dynamo_frontend_`. */
-import { seriesKey } from "../exposition.ts";
-import { atLeast, atMost, equal, type LawOutcome, lawsOf, minus, NotCheckable, plus, term } from "../law.ts";
+import { seriesKey } from "../pages/exposition.ts";
+import { atLeast, atMost, equal, type LawOutcome, lawsOf, minus, NotCheckable, plus, term } from "../pages/law.ts";
 import { indexOf } from "./over-time.ts";
 
 const law = lawsOf("dynamo-frontend", "group");

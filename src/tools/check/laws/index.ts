@@ -1,5 +1,5 @@
 /** All laws, in the order of the documentation. */
-import type { Law } from "../law.ts";
+import type { Law } from "../pages/law.ts";
 import { clockLaws } from "./clock.ts";
 import { cross } from "./cross.ts";
 import { dynamo } from "./dynamo.ts";

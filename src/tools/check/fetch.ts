@@ -1,6 +1,6 @@
 /** What does a server answer to a scrape? Always something: the page, or in one sentence why there is none. */
-import type { Clock } from "../base/clock.ts";
-import { bodyAtMost } from "../base/read-at-most.ts";
+import type { Clock } from "../../base/clock.ts";
+import { bodyAtMost } from "../../base/read-at-most.ts";
 
 export interface PageFetchOptions {
   readonly timeoutS: number;

@@ -1,6 +1,6 @@
 /** Do several dialects that show one engine tell the same story? And the driver's own books. */
-import type { Case } from "../case.ts";
-import { atLeast, atMost, equal, type LawOutcome, lawsOf, NotCheckable, plus, type Term, term } from "../law.ts";
+import type { Case } from "../pages/case.ts";
+import { atLeast, atMost, equal, type LawOutcome, lawsOf, NotCheckable, plus, type Term, term } from "../pages/law.ts";
 
 const law = lawsOf("cross", "page");
 

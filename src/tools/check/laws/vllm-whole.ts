@@ -1,5 +1,5 @@
 /** vLLM: configuration, adapters, speculation, refusals, HTTP, several engines, and the flow over time. V32–V43. */
-import type { Case } from "../case.ts";
+import type { Case } from "../pages/case.ts";
 import {
   atLeast,
   atMost,
@@ -11,7 +11,7 @@ import {
   plus,
   type Term,
   term,
-} from "../law.ts";
+} from "../pages/law.ts";
 import { noEngineAborts } from "./vllm-counts.ts";
 import { engines } from "./vllm-gauges.ts";
 

@@ -1,9 +1,9 @@
 /** Types of a check: its scrapes, options, verdicts and report. */
-import type { Parameters, Truth } from "./case.ts";
-import type { DialectName, Law, Severity, Term } from "./law.ts";
-import type { NameMap } from "./name-map.ts";
-import type { ParseOptions } from "./parse.ts";
-import type { ToldVersion } from "./versions.ts";
+import type { Parameters, Truth } from "./pages/case.ts";
+import type { DialectName, Law, Severity, Term } from "./pages/law.ts";
+import type { NameMap } from "./pages/name-map.ts";
+import type { ParseOptions } from "./pages/parse.ts";
+import type { ToldVersion } from "./pages/versions.ts";
 
 /** One look at a server, as it was taken. */
 export interface Scrape extends ParseOptions {

@@ -1,6 +1,6 @@
 /** Scrapes one server again and again and hands each page to a checker. */
-import type { Clock } from "../base/clock.ts";
-import { epochUsOf } from "../base/clock.ts";
+import type { Clock } from "../../base/clock.ts";
+import { epochUsOf } from "../../base/clock.ts";
 import type { Checker } from "./checker.ts";
 import { fetchPage, type PageFetchOptions } from "./fetch.ts";
 

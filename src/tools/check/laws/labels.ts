@@ -1,8 +1,8 @@
 /** Which labels do the servers' series have? What is none of them, and stands on a part of the families only, is odd. */
-import type { Case } from "../case.ts";
-import type { CheckedDialect } from "../dialects.ts";
-import { type ScrapedSample, seriesText } from "../exposition.ts";
-import { type Broken, complaint, type DialectName } from "../law.ts";
+import type { Case } from "../pages/case.ts";
+import type { CheckedDialect } from "../pages/dialects.ts";
+import { type ScrapedSample, seriesText } from "../pages/exposition.ts";
+import { type Broken, complaint, type DialectName } from "../pages/law.ts";
 
 /** By the sources of the servers (`versions.ts` names them), of families that are no `_info`. */
 const LABELS: Readonly<Partial<Record<DialectName, readonly string[]>>> = {

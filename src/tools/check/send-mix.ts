@@ -1,6 +1,6 @@
 /** Sends a mix to any server with OpenAI's completions, as its clients would, and says what became of it. */
-import { WallClock } from "../base/clock.ts";
-import { bodyAtMost } from "../base/read-at-most.ts";
+import { WallClock } from "../../base/clock.ts";
+import { bodyAtMost } from "../../base/read-at-most.ts";
 import type { Mix, MixRequest } from "./request-mixes.ts";
 
 /** How `sendMix` asks. */
