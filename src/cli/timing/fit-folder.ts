@@ -4,11 +4,11 @@ import { join } from "node:path";
 import { DueTime } from "../../base/due-time.ts";
 import { jsonObjectIn } from "../../config/json-object.ts";
 import type { ServeConfig } from "../../config/types.ts";
-import { isRecord, type PassedStream, passedStream } from "../../fit/records.ts";
-import { type FitRun, runOf } from "../../fit/run.ts";
 import { builtFiles, textOf } from "../../kernel/text.ts";
 import { RECORD_NAME } from "../../text/canned/fixtures/recording.ts";
 import type { PromptPart } from "../../text/tokens/types.ts";
+import { isRecord, type PassedStream, passedStream } from "../../tools/fit/records.ts";
+import { type FitRun, runOf } from "../../tools/fit/run.ts";
 import { TraceError } from "../../workloads/trace.ts";
 
 /** Size of all files together. */
