@@ -6,7 +6,7 @@
  *   bun run bench:faults [--rounds 3] [--seconds 30] [--seed 1] [--quick] [--realtime] [--no-save]
  */
 import net from "node:net";
-import { stressCases } from "../src/stress/cases.ts";
+import { stressCases } from "../src/tools/stress/cases.ts";
 import { posted } from "../test/conformance/raw-socket.ts";
 import { median } from "./lib/numbers.ts";
 import { has, known, number } from "./lib/options.ts";

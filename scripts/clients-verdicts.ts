@@ -5,7 +5,7 @@
  */
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { drivers } from "../src/cli/stress/stress-clients.ts";
-import { isRed, type StressVerdict } from "../src/stress/verdict.ts";
+import { isRed, type StressVerdict } from "../src/tools/stress/verdict.ts";
 import { buildDrivers } from "../test/clients/drivers/builds.ts";
 import { type ClientVerdicts, verdictsMarkdown } from "./verdicts-markdown.ts";
 

@@ -2,7 +2,7 @@
 import { parsePlan } from "../src/faults/parse.ts";
 import type { PlannedFault } from "../src/faults/plan/types.ts";
 import { plannedRule } from "../src/faults/rows/row.ts";
-import { isRed, type StressVerdict } from "../src/stress/verdict.ts";
+import { isRed, type StressVerdict } from "../src/tools/stress/verdict.ts";
 import { driverPackages } from "../test/clients/drivers/packages.ts";
 
 export interface ClientVerdicts {

@@ -1,6 +1,6 @@
 /** Clients that are right but for one thing each. Written apart from the reader in src, so that neither hides the other's mistakes. */
-import type { StressClient } from "../../src/stress/run.ts";
-import { type SeenAnswer, seenAnswer } from "../../src/stress/seen.ts";
+import type { StressClient } from "../../src/tools/stress/run.ts";
+import { type SeenAnswer, seenAnswer } from "../../src/tools/stress/seen.ts";
 
 /** What a client does wrong; nothing: it is right. */
 export interface Way {

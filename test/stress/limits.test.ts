@@ -1,12 +1,12 @@
 /** Is what a client can make us keep, and how long it can keep us waiting, as bounded as docs/limits.md says? */
 import { expect, test } from "bun:test";
 import { type Clock, epochSeconds, WallClock } from "../../src/base/clock.ts";
-import { aliveClient } from "../../src/stress/alive.ts";
-import { stressCase } from "../../src/stress/cases.ts";
-import { commandClient } from "../../src/stress/command.ts";
-import { type StressClient, stressRun } from "../../src/stress/run.ts";
-import { seenAnswer } from "../../src/stress/seen.ts";
-import { stressWait } from "../../src/stress/wait.ts";
+import { aliveClient } from "../../src/tools/stress/alive.ts";
+import { stressCase } from "../../src/tools/stress/cases.ts";
+import { commandClient } from "../../src/tools/stress/command.ts";
+import { type StressClient, stressRun } from "../../src/tools/stress/run.ts";
+import { seenAnswer } from "../../src/tools/stress/seen.ts";
+import { stressWait } from "../../src/tools/stress/wait.ts";
 
 const MIB = 2 ** 20;
 

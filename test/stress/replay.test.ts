@@ -5,10 +5,10 @@ import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { epochSeconds, WallClock } from "../../src/base/clock.ts";
-import { type StressCase, stressCase, stressCases } from "../../src/stress/cases.ts";
-import { markupText } from "../../src/stress/junit.ts";
-import { stressRun } from "../../src/stress/run.ts";
-import { seenAnswer } from "../../src/stress/seen.ts";
+import { type StressCase, stressCase, stressCases } from "../../src/tools/stress/cases.ts";
+import { markupText } from "../../src/tools/stress/junit.ts";
+import { stressRun } from "../../src/tools/stress/run.ts";
+import { seenAnswer } from "../../src/tools/stress/seen.ts";
 import { main } from "../program.ts";
 import { sampled, seed } from "../size.ts";
 

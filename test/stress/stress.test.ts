@@ -4,11 +4,11 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { epochSeconds, WallClock } from "../../src/base/clock.ts";
-import { type StressCase, stressCase, stressCases } from "../../src/stress/cases.ts";
-import { referenceClient } from "../../src/stress/reference.ts";
-import type { CaseResult } from "../../src/stress/result.ts";
-import { type StressClient, stressRun } from "../../src/stress/run.ts";
-import { isRed, type StressVerdict } from "../../src/stress/verdict.ts";
+import { type StressCase, stressCase, stressCases } from "../../src/tools/stress/cases.ts";
+import { referenceClient } from "../../src/tools/stress/reference.ts";
+import type { CaseResult } from "../../src/tools/stress/result.ts";
+import { type StressClient, stressRun } from "../../src/tools/stress/run.ts";
+import { isRed, type StressVerdict } from "../../src/tools/stress/verdict.ts";
 import { main } from "../program.ts";
 import { figure, sampled, seed, sized } from "../size.ts";
 import { client, type Way } from "./broken.ts";
@@ -178,7 +178,7 @@ test("the command: a program's output and exit code; a plan again; what is known
 });
 
 test("a program that hangs, dies by a signal, or prints without an end: a verdict, and nothing is left running", async () => {
-  const { commandClient } = await import("../../src/stress/command.ts");
+  const { commandClient } = await import("../../src/tools/stress/command.ts");
   const program = (code: string) => commandClient([process.execPath, "-e", code], process.env, 500);
   const ask =
     'await fetch(process.env.OPENAI_BASE_URL + "/chat/completions", { method: "POST", body: "{\\"stream\\":true}" }).then((r) => r.text());';

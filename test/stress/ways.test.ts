@@ -7,14 +7,14 @@ import { epochSeconds, WallClock } from "../../src/base/clock.ts";
 import { StressProgress } from "../../src/cli/stress/stress-progress.ts";
 import { TerminalLine } from "../../src/cli/terminal-line.ts";
 import { parsePlan } from "../../src/faults/parse.ts";
-import { aliveClient } from "../../src/stress/alive.ts";
-import { stressCase } from "../../src/stress/cases.ts";
-import { randomPlan } from "../../src/stress/random-plans.ts";
-import type { CaseResult } from "../../src/stress/result.ts";
-import { type StressClient, stressRun } from "../../src/stress/run.ts";
-import { seenAnswer } from "../../src/stress/seen.ts";
-import { shrinkPlan } from "../../src/stress/shrink.ts";
-import { stressWait } from "../../src/stress/wait.ts";
+import { aliveClient } from "../../src/tools/stress/alive.ts";
+import { stressCase } from "../../src/tools/stress/cases.ts";
+import { randomPlan } from "../../src/tools/stress/random-plans.ts";
+import type { CaseResult } from "../../src/tools/stress/result.ts";
+import { type StressClient, stressRun } from "../../src/tools/stress/run.ts";
+import { seenAnswer } from "../../src/tools/stress/seen.ts";
+import { shrinkPlan } from "../../src/tools/stress/shrink.ts";
+import { stressWait } from "../../src/tools/stress/wait.ts";
 import { eventually } from "../server.ts";
 import { figure, seed, sized } from "../size.ts";
 import { client, type Way } from "./broken.ts";
@@ -135,7 +135,7 @@ process.stdout.write(events.map((e) => JSON.parse(e.slice(6)).choices?.[0]?.text
 if (sum < 0 || kept.length > 1e9) process.exit(1);`;
 
 test("work that grows faster than bytes: slow, memory; a right client is not accused", async () => {
-  const { commandClient } = await import("../../src/stress/command.ts");
+  const { commandClient } = await import("../../src/tools/stress/command.ts");
   const ways = sized("stress", { sample: ["right"] as const, whole: ["right", "slow", "memory"] as const });
   const right = growing("slow").replace(/for \(let i.*/, "");
   for (const way of ways) {

@@ -1,10 +1,10 @@
 /** Which client goes through the cases? Your command, ours, or a pinned one of this checkout (test/clients/drivers). */
 import { existsSync, readFileSync } from "node:fs";
 import type { WallClock } from "../../base/clock.ts";
-import { ALIVE_PROTOCOL, aliveClient } from "../../stress/alive.ts";
-import { commandClient } from "../../stress/command.ts";
-import { referenceClient } from "../../stress/reference.ts";
-import type { StressClient } from "../../stress/run.ts";
+import { ALIVE_PROTOCOL, aliveClient } from "../../tools/stress/alive.ts";
+import { commandClient } from "../../tools/stress/command.ts";
+import { referenceClient } from "../../tools/stress/reference.ts";
+import type { StressClient } from "../../tools/stress/run.ts";
 import type { StressValues } from "./stress-options.ts";
 
 /** A row of test/clients/drivers/drivers.json. */

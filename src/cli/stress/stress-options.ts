@@ -2,7 +2,7 @@
 
 import { choice, freeText, inGroup, integer, type OptionRow, onlyOn, seconds } from "../../options/option.ts";
 import { optionsHelp, type ValuesOf } from "../../options/take-options.ts";
-import { ALIVE_PROTOCOL } from "../../stress/alive.ts";
+import { ALIVE_PROTOCOL } from "../../tools/stress/alive.ts";
 import { faultIds } from "../fault-ids.ts";
 
 const file = freeText("FILE", "a path");

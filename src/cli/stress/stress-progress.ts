@@ -1,5 +1,5 @@
 /** How far is the run? One line on a terminal, rewritten with each case. */
-import { isRed, type StressVerdict } from "../../stress/verdict.ts";
+import { isRed, type StressVerdict } from "../../tools/stress/verdict.ts";
 import type { TerminalLine } from "../terminal-line.ts";
 
 export class StressProgress {

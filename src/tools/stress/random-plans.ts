@@ -1,9 +1,9 @@
 /** Which plans are tried by chance? Several faults at once, none of which leaves open what is right, with times that nobody has to wait for. */
 
-import { mix, seeded } from "../base/random.ts";
-import type { FaultParameter, FaultRow } from "../faults/plan/types.ts";
-import { actsOn } from "../faults/rows/row.ts";
-import { FAULT_ROWS } from "../faults/table.ts";
+import { mix, seeded } from "../../base/random.ts";
+import type { FaultParameter, FaultRow } from "../../faults/plan/types.ts";
+import { actsOn } from "../../faults/rows/row.ts";
+import { FAULT_ROWS } from "../../faults/table.ts";
 import { isOpenRow } from "./cases.ts";
 
 type Below = (end: number) => number;

@@ -3,9 +3,9 @@
  * at plainer places, as `understudy stress --random` does.
  */
 import fc from "fast-check";
-import type { FaultParameter, FaultRow, PositionKind } from "../faults/plan/types.ts";
-import { actsOn } from "../faults/rows/row.ts";
-import { FAULT_ROWS } from "../faults/table.ts";
+import type { FaultParameter, FaultRow, PositionKind } from "../../faults/plan/types.ts";
+import { actsOn } from "../../faults/rows/row.ts";
+import { FAULT_ROWS } from "../../faults/table.ts";
 
 /** Which plans are drawn. */
 export interface FaultPlansOptions {

@@ -1,6 +1,6 @@
 /** What left of an answer, and when? For reports: the first bytes of each operation, so many of them. */
-import type { Clock } from "../base/clock.ts";
-import type { DisturbedAnswer } from "../wire/http/sink.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { DisturbedAnswer } from "../../wire/http/sink.ts";
 
 export interface TimelineAnswer {
   readonly status: number;

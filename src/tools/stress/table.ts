@@ -1,5 +1,5 @@
 /** The report of a stress run, as text. */
-import { printable } from "../base/printable.ts";
+import { printable } from "../../base/printable.ts";
 import type { CaseResult } from "./result.ts";
 import { isRed, VERDICTS } from "./verdict.ts";
 

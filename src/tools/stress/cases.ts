@@ -1,11 +1,11 @@
 /** The cases of a stress run: a plan each, and what a client may do with it. */
 
-import { rowsNamed } from "../faults/order.ts";
-import { parsePlan, plainFault } from "../faults/parse.ts";
-import { FaultDraws } from "../faults/plan/draws.ts";
-import type { FaultRow, FaultRule, Plan } from "../faults/plan/types.ts";
-import { actsOn, faultRulesOf, plannedRule } from "../faults/rows/row.ts";
-import { FAULT_ROWS } from "../faults/table.ts";
+import { rowsNamed } from "../../faults/order.ts";
+import { parsePlan, plainFault } from "../../faults/parse.ts";
+import { FaultDraws } from "../../faults/plan/draws.ts";
+import type { FaultRow, FaultRule, Plan } from "../../faults/plan/types.ts";
+import { actsOn, faultRulesOf, plannedRule } from "../../faults/rows/row.ts";
+import { FAULT_ROWS } from "../../faults/table.ts";
 
 export interface StressCase {
   readonly id: string;

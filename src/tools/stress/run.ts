@@ -1,5 +1,5 @@
 /** How does a client go through its cases? Some at once, each with a server's address of its own, and a verdict each. */
-import type { Clock } from "../base/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { StressCase } from "./cases.ts";
 import { growthVerdict, type MeasuredRun } from "./growth.ts";
 import { type CaseResult, caseResult, type Judging, stressPause } from "./result.ts";

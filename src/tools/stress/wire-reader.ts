@@ -1,6 +1,6 @@
 /** Reads the bytes of an answer as a correct client does: RFC 9112 with its framing, RFC 9110 with its codings. */
 import { brotliDecompressSync, constants, gunzipSync } from "node:zlib";
-import { GrowingBytes } from "../base/growing-bytes.ts";
+import { GrowingBytes } from "../../base/growing-bytes.ts";
 import { EventsReader } from "./events-reader.ts";
 
 /** Most bytes of a head, of a line between chunks and of a trailer. */

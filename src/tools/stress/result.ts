@@ -1,5 +1,5 @@
 /** What came of a case? The verdict, and what it rests on: what the client said, what stood on the wire. */
-import type { Clock } from "../base/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { StressCase } from "./cases.ts";
 import type { SeenAnswer } from "./seen.ts";
 import type { CaseRun, StressServer } from "./server.ts";

@@ -1,6 +1,6 @@
 /** Which part of a plan is it? A plan that shows something is made smaller as long as the same shows: faults, positions, parameters. */
-import { parsePlan } from "../faults/parse.ts";
-import type { PlannedFault } from "../faults/plan/types.ts";
+import { parsePlan } from "../../faults/parse.ts";
+import type { PlannedFault } from "../../faults/plan/types.ts";
 
 export interface Shrunk {
   readonly line: string;

@@ -1,6 +1,6 @@
 /** What would a correct client say? One of ours: it reads by the standards, times out, and tries again where that is safe. */
 import net from "node:net";
-import type { Timer } from "../wire/http/deadlines.ts";
+import type { Timer } from "../../wire/http/deadlines.ts";
 import type { StressClient } from "./run.ts";
 import { seenAnswer } from "./seen.ts";
 import { WireReader } from "./wire-reader.ts";
