@@ -5,9 +5,9 @@ import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { epochSeconds, WallClock } from "../../src/base/clock.ts";
-import { PassingEvents } from "../../src/proxy/events.ts";
-import { RecordedAnswer, Recorder } from "../../src/proxy/recorder.ts";
-import { ProxyServer } from "../../src/proxy/server.ts";
+import { PassingEvents } from "../../src/tools/proxy/events.ts";
+import { RecordedAnswer, Recorder } from "../../src/tools/proxy/recorder.ts";
+import { ProxyServer } from "../../src/tools/proxy/server.ts";
 import { eventually } from "../server.ts";
 
 const MIB = 2 ** 20;

@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import { PassingEvents, withLineFeeds } from "../../src/proxy/events.ts";
+import { PassingEvents, withLineFeeds } from "../../src/tools/proxy/events.ts";
 import { posted } from "../conformance/raw-socket.ts";
 import { readWire } from "../faults/wire.ts";
 import { hosted } from "../hosted.ts";

@@ -1,7 +1,7 @@
 /** A proxy between a raw client and a raw server: what each of them sends, and the bytes that the other one gets. */
 import net from "node:net";
 import { epochSeconds, WallClock } from "../../src/base/clock.ts";
-import { ProxyServer } from "../../src/proxy/server.ts";
+import { ProxyServer } from "../../src/tools/proxy/server.ts";
 import { readWire, type SeenWire } from "../faults/wire.ts";
 
 type Options = Partial<Omit<ConstructorParameters<typeof ProxyServer>[0], "to" | "port">>;

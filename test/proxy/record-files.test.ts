@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parsePlan } from "../../src/faults/parse.ts";
 import type { Plan } from "../../src/faults/plan/types.ts";
-import { RecordFolder } from "../../src/proxy/record-folder.ts";
-import { Recorder } from "../../src/proxy/recorder.ts";
+import { RecordFolder } from "../../src/tools/proxy/record-folder.ts";
+import { Recorder } from "../../src/tools/proxy/recorder.ts";
 import { eventually } from "../server.ts";
 import { CLOSES, type RawPair, rawPair, wire } from "./raw-pair.ts";
 

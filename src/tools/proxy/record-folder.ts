@@ -1,7 +1,7 @@
 /** Writes records into a folder so that each file is complete or absent, and counts those that the disk did not take. */
 import { mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { RECORD_NAME } from "../text/canned/fixtures/recording.ts";
+import { RECORD_NAME } from "../../text/canned/fixtures/recording.ts";
 
 const nameOf = (ordinal: number) => `${String(ordinal).padStart(6, "0")}.json`;
 

@@ -1,15 +1,15 @@
 /** Forwards requests to a real server and its answers to the client, disturbs answers by a plan, and records exchanges. */
 
-import type { Clock } from "../base/clock.ts";
-import { listenUrl } from "../base/listen-url.ts";
-import { FRONT_LIMITS } from "../config/front-limits.ts";
-import { insteadOf } from "../faults/instead.ts";
-import type { Plan } from "../faults/plan/types.ts";
-import type { Question } from "../text/canned/fixtures/match.ts";
-import { bodyWithin } from "../wire/http/body-within.ts";
-import type { Exchange } from "../wire/http1/exchange.ts";
-import type { IncomingRequest } from "../wire/http1/request.ts";
-import { HttpServer } from "../wire/http1/server.ts";
+import type { Clock } from "../../base/clock.ts";
+import { listenUrl } from "../../base/listen-url.ts";
+import { FRONT_LIMITS } from "../../config/front-limits.ts";
+import { insteadOf } from "../../faults/instead.ts";
+import type { Plan } from "../../faults/plan/types.ts";
+import type { Question } from "../../text/canned/fixtures/match.ts";
+import { bodyWithin } from "../../wire/http/body-within.ts";
+import type { Exchange } from "../../wire/http1/exchange.ts";
+import type { IncomingRequest } from "../../wire/http1/request.ts";
+import { HttpServer } from "../../wire/http1/server.ts";
 import { firstValue, type HeaderLines } from "./fields.ts";
 import { Passage } from "./passage.ts";
 import { questionIn } from "./question.ts";

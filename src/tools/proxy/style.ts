@@ -1,6 +1,6 @@
 /** Writes the proxy's own answers: errors, and answers that a plan gives in place of the server. */
 import { STATUS_CODES } from "node:http";
-import { CHUNKED, type WireStyle } from "../wire/http1/head.ts";
+import { CHUNKED, type WireStyle } from "../../wire/http1/head.ts";
 import type { HeaderLines } from "./fields.ts";
 import { writtenHead } from "./heads.ts";
 

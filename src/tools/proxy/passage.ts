@@ -1,7 +1,7 @@
 /** Brings an answer of the server to the client: unchanged as it comes, or through the plan of faults that disturbs it. */
 
-import type { SinkEvents } from "../wire/http/sink.ts";
-import type { Exchange } from "../wire/http1/exchange.ts";
+import type { SinkEvents } from "../../wire/http/sink.ts";
+import type { Exchange } from "../../wire/http1/exchange.ts";
 import { PassingEvents, withLineFeeds } from "./events.ts";
 import { firstValue, linePairs, linesOf } from "./fields.ts";
 import { disturbedHead, type ForwardedAnswer, framingFor, passedHead } from "./heads.ts";

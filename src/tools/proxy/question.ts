@@ -1,5 +1,5 @@
 /** What does a rule see of a request that passes? As fixtures see it, read from the body without any check. */
-import type { Question } from "../text/canned/fixtures/match.ts";
+import type { Question } from "../../text/canned/fixtures/match.ts";
 import { lower } from "./fields.ts";
 import { originForm, type Passing } from "./upstream.ts";
 

@@ -1,5 +1,5 @@
 /** Writes heads of forwarded answers: the server's status line and fields, with the framing that the client understands. */
-import type { RawFraming } from "../wire/http1/raw-stream.ts";
+import type { RawFraming } from "../../wire/http1/raw-stream.ts";
 import { firstValue, type HeaderLines, linesOf, withOnly, without } from "./fields.ts";
 
 /** The facts of an answer from which the client's framing follows. */
