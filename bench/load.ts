@@ -6,8 +6,8 @@
  */
 import options from "../bin/load-options.json";
 import { WallClock } from "../src/base/clock.ts";
-import { AskedTruth, compareWithTruth, type TruthResult } from "../src/load/truth.ts";
-import type { RequestRecord } from "../src/load/types.ts";
+import type { RequestRecord } from "../src/tools/load/requests/types.ts";
+import { AskedTruth, compareWithTruth, type TruthResult } from "../src/tools/load/truth.ts";
 import type { Distribution, Result } from "../src/tools/report/result.ts";
 import { median } from "./lib/numbers.ts";
 import { known, number, text } from "./lib/options.ts";

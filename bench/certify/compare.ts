@@ -1,5 +1,5 @@
 /** How far is what a tool says of each request from what the server says that it experienced? Durations in milliseconds. */
-import { TokenTimes } from "../../src/load/token-times.ts";
+import { TokenTimes } from "../../src/tools/load/token-times.ts";
 import { distributionOf } from "../../src/tools/report/distribution.ts";
 import type { RequestLine, TruthLine } from "../../src/truth/schema.ts";
 

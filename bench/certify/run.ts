@@ -6,7 +6,7 @@
  */
 import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { WallClock } from "../../src/base/clock.ts";
-import { AskedTruth } from "../../src/load/truth.ts";
+import { AskedTruth } from "../../src/tools/load/truth.ts";
 import { has, known, text } from "../lib/options.ts";
 import { CLIENT_CORE, pinned, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
 import { progress, table } from "../lib/report.ts";

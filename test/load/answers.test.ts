@@ -1,9 +1,9 @@
 /** The client reads from an answer what is in it, whatever the pieces in which it comes. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { Patterns } from "../../src/load/answers/answer.ts";
-import { adjusted, distributions, tpotMs } from "../../src/load/measures.ts";
-import { flatKeys } from "../../src/load/vllm-keys.ts";
+import { Patterns } from "../../src/tools/load/answers/answer.ts";
+import { adjusted, distributions, tpotMs } from "../../src/tools/load/measures.ts";
+import { flatKeys } from "../../src/tools/load/vllm-keys.ts";
 import { bytesOf, chatEvent, chunk, END, event, HEAD, read, recordOf, usageEvent, workedExample } from "./played.ts";
 
 const FLAT = {

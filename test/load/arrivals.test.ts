@@ -2,12 +2,12 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { VirtualClock } from "../../src/base/clock.ts";
-import { arrivals, type OpenLoop } from "../../src/load/arrivals.ts";
-import { UsageAsked } from "../../src/load/body.ts";
-import type { PendingRequest } from "../../src/load/client.ts";
-import { LoadRun, type Phase, type PhaseOutcome } from "../../src/load/run.ts";
-import { Turns } from "../../src/load/turns.ts";
-import type { RequestRecord, Turn } from "../../src/load/types.ts";
+import { arrivals, type OpenLoop } from "../../src/tools/load/arrivals.ts";
+import type { PendingRequest } from "../../src/tools/load/clients/client.ts";
+import { UsageAsked } from "../../src/tools/load/requests/body.ts";
+import type { RequestRecord, Turn } from "../../src/tools/load/requests/types.ts";
+import { LoadRun, type Phase, type PhaseOutcome } from "../../src/tools/load/run.ts";
+import { Turns } from "../../src/tools/load/turns.ts";
 
 const OPEN: OpenLoop = {
   pattern: "poisson",

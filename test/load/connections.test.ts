@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from "bun:test";
 import type { Socket } from "bun";
 import { WallClock } from "../../src/base/clock.ts";
-import { Connections, type ResponseReceiver } from "../../src/load/connections.ts";
+import { Connections, type ResponseReceiver } from "../../src/tools/load/clients/connections.ts";
 import { eventually } from "../server.ts";
 
 const REQUESTS = 20;

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Turns } from "../../src/load/turns.ts";
-import type { ConversationMessage, Turn } from "../../src/load/types.ts";
+import type { ConversationMessage, Turn } from "../../src/tools/load/requests/types.ts";
+import { Turns } from "../../src/tools/load/turns.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
 

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Count, type DatasetOptions, dataset } from "../../src/load/datasets/index.ts";
-import type { Turn } from "../../src/load/types.ts";
+import { type Count, type DatasetOptions, dataset } from "../../src/tools/load/datasets/index.ts";
+import type { Turn } from "../../src/tools/load/requests/types.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 import { sample } from "../server.ts";
 

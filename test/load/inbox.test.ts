@@ -12,7 +12,7 @@ import {
   PIECES_MOST,
   QUIET_US,
   WATCH_US,
-} from "../../src/load/inbox.ts";
+} from "../../src/tools/load/clients/inbox.ts";
 
 const never = () => {
   throw new Error("nothing is left behind yet");

@@ -1,6 +1,6 @@
 /** What does the live line say of the last ten seconds, and since the line before it? */
 import { expect, test } from "bun:test";
-import { LiveLine } from "../../src/load/live.ts";
+import { LiveLine } from "../../src/tools/load/live.ts";
 import { bytesOf, read, recordOf, workedExample } from "./played.ts";
 
 const text = workedExample(true)

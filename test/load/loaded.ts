@@ -1,7 +1,7 @@
 /** A whole load on a small server: for tests of what it sends, measures and says. */
 import { WallClock } from "../../src/base/clock.ts";
-import { Load, type Loaded } from "../../src/load/load.ts";
-import type { Settings } from "../../src/load/settings.ts";
+import { Load, type Loaded } from "../../src/tools/load/load.ts";
+import type { Settings } from "../../src/tools/load/settings.ts";
 import { workedExample } from "./played.ts";
 import type { RawServer } from "./raw-server.ts";
 

@@ -1,9 +1,9 @@
 /** Are distributions of gaps that were too many to keep those of the gaps? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { ChunkKeeper } from "../../src/load/many-gaps.ts";
-import { distributions } from "../../src/load/measures.ts";
-import type { RequestRecord } from "../../src/load/types.ts";
+import { ChunkKeeper } from "../../src/tools/load/many-gaps.ts";
+import { distributions } from "../../src/tools/load/measures.ts";
+import type { RequestRecord } from "../../src/tools/load/requests/types.ts";
 import { bytesOf, read, recordOf, workedExample } from "./played.ts";
 
 const RECORD = recordOf(

@@ -1,8 +1,8 @@
 /** Answers of responses, messages and embeddings: complete ones, failed ones, and streams without the end of their API. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { Patterns } from "../../src/load/answers/answer.ts";
-import type { LoadDialect } from "../../src/load/answers/dialects.ts";
-import { flatKeys } from "../../src/load/vllm-keys.ts";
+import { Patterns } from "../../src/tools/load/answers/answer.ts";
+import type { LoadDialect } from "../../src/tools/load/requests/dialects.ts";
+import { flatKeys } from "../../src/tools/load/vllm-keys.ts";
 import { loadOn } from "./loaded.ts";
 import { bytesOf, chunk, END, HEAD, read, recordOf } from "./played.ts";
 import { type RawServer, rawServer } from "./raw-server.ts";

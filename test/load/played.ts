@@ -1,8 +1,8 @@
 /** Answers as a server would send them, byte by byte: for tests of who reads them. */
-import { Patterns } from "../../src/load/answers/answer.ts";
-import type { LoadDialect } from "../../src/load/answers/dialects.ts";
-import { ClientExchange } from "../../src/load/exchange.ts";
-import type { RequestRecord } from "../../src/load/types.ts";
+import { Patterns } from "../../src/tools/load/answers/answer.ts";
+import { ClientExchange } from "../../src/tools/load/clients/exchange.ts";
+import type { LoadDialect } from "../../src/tools/load/requests/dialects.ts";
+import type { RequestRecord } from "../../src/tools/load/requests/types.ts";
 
 export const HEAD =
   "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n";

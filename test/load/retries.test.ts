@@ -1,7 +1,7 @@
 /** Is a request that got no answer sent again when it should be, and counted; and else not? */
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
-import type { Loaded } from "../../src/load/load.ts";
-import type { Settings } from "../../src/load/settings.ts";
+import type { Loaded } from "../../src/tools/load/load.ts";
+import type { Settings } from "../../src/tools/load/settings.ts";
 import { kinds, loadOn, WHOLE } from "./loaded.ts";
 import { type Asked, type RawServer, rawServer, type Wire } from "./raw-server.ts";
 

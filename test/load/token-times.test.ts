@@ -1,7 +1,7 @@
 /** Are tokens of one step placed one after the other, as their requests run, and are gaps between them what they were? */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { type RunsLine, TokenTimes } from "../../src/load/token-times.ts";
+import { type RunsLine, TokenTimes } from "../../src/tools/load/token-times.ts";
 
 const step = (number: number, tokens: number, fromUs: number, untilUs: number, engine = 0) => ({
   ...{ type: "step" as const, engine, step: number, plannedUs: 0, preemptions: 0, tokens },

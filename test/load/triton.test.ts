@@ -8,10 +8,16 @@ import fc from "fast-check";
 import { WallClock } from "../../src/base/clock.ts";
 import { ByteBudget } from "../../src/base/growing-bytes.ts";
 import { settingsOf } from "../../src/cli/load/load-settings.ts";
-import { Load } from "../../src/load/load.ts";
-import type { Settings } from "../../src/load/settings.ts";
-import { answerIn, framedMessage, inferRequest, MessageReader, modelIn } from "../../src/load/triton/grpc-wire.ts";
-import { inputOf } from "../../src/load/triton/tensors.ts";
+import {
+  answerIn,
+  framedMessage,
+  inferRequest,
+  MessageReader,
+  modelIn,
+} from "../../src/tools/load/clients/grpc-wire.ts";
+import { Load } from "../../src/tools/load/load.ts";
+import { inputOf } from "../../src/tools/load/requests/tensors.ts";
+import type { Settings } from "../../src/tools/load/settings.ts";
 import { hostTriton, type TritonHosted } from "../triton/child.ts";
 import { decoded, encoded } from "../triton/grpc-client.ts";
 import { SETTINGS } from "./loaded.ts";

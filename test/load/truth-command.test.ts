@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { MEASURED_MOST, readMeasured } from "../../src/load/measured-file.ts";
+import { MEASURED_MOST, readMeasured } from "../../src/tools/load/measured-file.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
 

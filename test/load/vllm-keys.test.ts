@@ -1,7 +1,7 @@
 /** Are the flat keys those of vLLM? Its own function (vllm 0.33.0, `calculate_metrics`) was run on the same requests. */
 import { expect, test } from "bun:test";
-import type { RequestRecord } from "../../src/load/types.ts";
-import { FLAT_METRICS, flatKeys } from "../../src/load/vllm-keys.ts";
+import type { RequestRecord } from "../../src/tools/load/requests/types.ts";
+import { FLAT_METRICS, flatKeys } from "../../src/tools/load/vllm-keys.ts";
 import recorded from "./recorded-vllm-metrics.json";
 
 const records = recorded.requests.map((request, index): RequestRecord => {

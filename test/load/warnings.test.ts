@@ -1,8 +1,8 @@
 /** Does a run say when its numbers are not what they seem, and else nothing? */
 import { expect, test } from "bun:test";
-import { CHUNKS_KEPT } from "../../src/load/many-gaps.ts";
-import type { RequestRecord } from "../../src/load/types.ts";
-import { type Evidence, warningsOf } from "../../src/load/warnings.ts";
+import { CHUNKS_KEPT } from "../../src/tools/load/many-gaps.ts";
+import type { RequestRecord } from "../../src/tools/load/requests/types.ts";
+import { type Evidence, warningsOf } from "../../src/tools/load/warnings.ts";
 import { bytesOf, read, recordOf, workedExample } from "./played.ts";
 
 /** 5 tokens in 4 chunks, with the tokens of each. */

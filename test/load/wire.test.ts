@@ -1,9 +1,9 @@
 /** Does the load generator keep its word over real sockets, whatever the server does? */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { WallClock } from "../../src/base/clock.ts";
-import { Load, type Loaded } from "../../src/load/load.ts";
-import type { Settings } from "../../src/load/settings.ts";
-import type { FailureClass } from "../../src/load/types.ts";
+import { Load, type Loaded } from "../../src/tools/load/load.ts";
+import type { FailureClass } from "../../src/tools/load/requests/types.ts";
+import type { Settings } from "../../src/tools/load/settings.ts";
 import { kinds, loadOn, SETTINGS, WHOLE } from "./loaded.ts";
 import { chatEvent, chunk, END, event, HEAD, usageEvent, workedExample } from "./played.ts";
 import { type Asked, type RawServer, rawServer, type Wire } from "./raw-server.ts";

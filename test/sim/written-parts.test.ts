@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { Engine } from "../../src/engine/engine.ts";
 import type { StepFacts } from "../../src/engine/observer.ts";
-import { type RunsLine, TokenTimes } from "../../src/load/token-times.ts";
+import { type RunsLine, TokenTimes } from "../../src/tools/load/token-times.ts";
 import { formatPage } from "../../src/truth/format.ts";
 import { Page } from "../../src/truth/page.ts";
 import type { StepLine } from "../../src/truth/schema.ts";

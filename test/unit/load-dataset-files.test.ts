@@ -3,8 +3,8 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
-import { dataset } from "../../src/load/datasets/index.ts";
-import type { Turn } from "../../src/load/types.ts";
+import { dataset } from "../../src/tools/load/datasets/index.ts";
+import type { Turn } from "../../src/tools/load/requests/types.ts";
 import { BASE, BLOCK, beginning, file, folder, lines, read, refusal, tokensOf, turns } from "./load-datasets-read.ts";
 
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -3,8 +3,8 @@ import { expect } from "bun:test";
 import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type DatasetOptions, dataset } from "../../src/load/datasets/index.ts";
-import type { Turn } from "../../src/load/types.ts";
+import { type DatasetOptions, dataset } from "../../src/tools/load/datasets/index.ts";
+import type { Turn } from "../../src/tools/load/requests/types.ts";
 import { type BadLine, TraceError } from "../../src/workloads/trace.ts";
 
 /** The test that uses it removes it. */

@@ -4,9 +4,9 @@ import fc from "fast-check";
 import { countTokens as cl100k } from "gpt-tokenizer/encoding/cl100k_base";
 import { countTokens as o200k } from "gpt-tokenizer/encoding/o200k_base";
 import { countTokens as r50k } from "gpt-tokenizer/encoding/r50k_base";
-import { dataset, parseThinkTime } from "../../src/load/datasets/index.ts";
-import { measure } from "../../src/load/datasets/text.ts";
-import { WORDS } from "../../src/load/datasets/words.ts";
+import { dataset, parseThinkTime } from "../../src/tools/load/datasets/index.ts";
+import { measure } from "../../src/tools/load/datasets/text.ts";
+import { WORDS } from "../../src/tools/load/datasets/words.ts";
 import { times } from "../size.ts";
 import { BASE, BLOCK, beginning, refusal, tokensOf, turns } from "./load-datasets-read.ts";
 

@@ -2,9 +2,9 @@
 import { appendFileSync, existsSync, mkdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { printableJson } from "../../base/printable.ts";
-import { stamp } from "../../load/result.ts";
-import type { Settings } from "../../load/settings.ts";
-import type { RequestRecord } from "../../load/types.ts";
+import type { RequestRecord } from "../../tools/load/requests/types.ts";
+import { stamp } from "../../tools/load/result.ts";
+import type { Settings } from "../../tools/load/settings.ts";
 import { html, prepareHtml } from "../../tools/report/index.ts";
 import type { Result } from "../../tools/report/result.ts";
 import { TraceError } from "../../workloads/trace.ts";

@@ -1,8 +1,5 @@
 /** The options of `understudy load`: one table, with the names that users of vllm bench serve and aiperf type. */
 
-import { LOAD_DIALECTS } from "../../load/answers/dialects.ts";
-import { DATASET_NAMES, parseThinkTime, THINK_FORM, type ThinkTime } from "../../load/datasets/index.ts";
-import { FLAT_METRICS } from "../../load/vllm-keys.ts";
 import {
   choice,
   freeText,
@@ -17,6 +14,9 @@ import {
   toggle,
 } from "../../options/option.ts";
 import { optionsHelp, type ValuesOf } from "../../options/take-options.ts";
+import { DATASET_NAMES, parseThinkTime, THINK_FORM, type ThinkTime } from "../../tools/load/datasets/index.ts";
+import { LOAD_DIALECTS } from "../../tools/load/requests/dialects.ts";
+import { FLAT_METRICS } from "../../tools/load/vllm-keys.ts";
 import { traceOptions } from "../trace-options.ts";
 import {
   headers,

@@ -1,7 +1,7 @@
 /** The reader of `understudy load`: its sockets and its reader of events, one chat. It keeps no finish reason. */
 import { WallClock } from "../../../src/base/clock.ts";
-import { Client } from "../../../src/load/client.ts";
-import type { RequestRecord } from "../../../src/load/types.ts";
+import { Client } from "../../../src/tools/load/clients/client.ts";
+import type { RequestRecord } from "../../../src/tools/load/requests/types.ts";
 
 interface Asked {
   readonly baseUrl: string;

@@ -1,0 +1,21 @@
+/** Names the reader of each API's answers. */
+
+import type { LoadDialect } from "../requests/dialects.ts";
+import { embeddingAnswers } from "./embeddings.ts";
+import { messageAnswers } from "./messages.ts";
+import { chatAnswers, completionAnswers } from "./openai.ts";
+import type { AnswerReader } from "./reader.ts";
+import { responseAnswers } from "./responses.ts";
+import { generateAnswers, inferAnswers } from "./triton.ts";
+
+export const READERS: Readonly<Record<LoadDialect, AnswerReader>> = {
+  "openai-chat": chatAnswers,
+  openai: completionAnswers,
+  "openai-responses": responseAnswers,
+  "anthropic-messages": messageAnswers,
+  "openai-embeddings": embeddingAnswers,
+  "triton-generate": generateAnswers,
+  "triton-http": inferAnswers,
+  // Unused: messages of gRPC are not JSON, and `triton/grpc-client.ts` reads them.
+  "triton-grpc": generateAnswers,
+};

@@ -1,0 +1,39 @@
+/** Reads answers of a Triton server over HTTP: `generate` and `generate_stream`, and `infer`. */
+import { looseList, looseObject } from "../../../config/json-object.ts";
+import { quoted } from "../requests/quoted.ts";
+import { looseText } from "./answer.ts";
+import type { AnswerReader } from "./reader.ts";
+
+/** The text of TensorRT-LLM's ensemble and of vLLM's backend has this name. */
+const TEXT_OUTPUT = "text_output";
+
+/** A stream ends when its body ends: nothing in it says that it is complete. */
+export const generateAnswers: AnswerReader = {
+  endsWithDone: true,
+  event(event, answer) {
+    if (answer.failsBy(event) || typeof event.text_output !== "string") return false;
+    answer.output(event.text_output);
+    return true;
+  },
+  whole(value, text, answer) {
+    if (answer.failsBy(value)) return;
+    answer.finished = true;
+    if (value.text_output === undefined) answer.fail("malformed", `an answer without output: ${quoted(text)}`);
+    else answer.output(looseText(value.text_output));
+  },
+  missingEnd: () => null,
+};
+
+export const inferAnswers: AnswerReader = {
+  ...generateAnswers,
+  whole(value, text, answer) {
+    if (answer.failsBy(value)) return;
+    answer.finished = true;
+    if (!Array.isArray(value.outputs)) answer.fail("malformed", `an answer without output: ${quoted(text)}`);
+    else if (value.outputs.length === 0) answer.fail("no token", "an answer without outputs");
+    else {
+      const output = value.outputs.map(looseObject).find((one) => one?.name === TEXT_OUTPUT);
+      answer.output(looseText(looseList(output?.data)[0]));
+    }
+  },
+};

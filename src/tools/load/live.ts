@@ -1,0 +1,47 @@
+/** The line that a terminal shows while a run is under way. */
+import { percentile } from "../report/distribution.ts";
+import { firstLatency } from "./late-sends.ts";
+import type { RequestRecord } from "./requests/types.ts";
+
+/** What the percentiles look back on. */
+const BACK_US = 10e6;
+
+export interface Progress {
+  readonly elapsedUs: number;
+  readonly sent: number;
+  readonly running: number;
+  readonly failed: number;
+  /** Chunks with output so far. */
+  readonly outputs: number;
+  /** In the order of their ends. */
+  readonly records: readonly RequestRecord[];
+}
+
+export class LiveLine {
+  #outputs = 0;
+  #elapsedUs = 0;
+
+  line({ elapsedUs, sent, running, failed, outputs, records }: Progress): string {
+    const perSecond = ((outputs - this.#outputs) / Math.max(1, elapsedUs - this.#elapsedUs)) * 1e6;
+    this.#outputs = outputs;
+    this.#elapsedUs = elapsedUs;
+    const recent: RequestRecord[] = [];
+    for (let i = records.length - 1; i >= 0 && records[i]!.endUs > elapsedUs - BACK_US; i--) recent.push(records[i]!);
+    const good = recent.filter((r) => r.failure === null);
+    const name = firstLatency(good);
+    const latencies = good.map((r) => ((name === "TTFT" ? r.firstUs : r.lastUs) - r.sendUs) / 1000);
+    const delays = recent.filter((r) => r.sendUs >= 0).map((r) => (r.sendUs - r.intendedUs) / 1000);
+    const done = sent - running - failed;
+    return [
+      `${(elapsedUs / 1e6).toFixed(0)} s`,
+      `${sent} sent, ${running} running, ${done} done, ${failed} failed`,
+      `${perSecond.toFixed(0)} tok/s`,
+      `${name} p50 ${at(latencies, 50)} p99 ${at(latencies, 99)} ms`,
+      `sched delay p99 ${at(delays, 99)} ms`,
+    ].join(" | ");
+  }
+}
+
+function at(values: readonly number[], q: number): string {
+  return values.length > 0 ? percentile(Float64Array.from(values).sort(), q).toFixed(1) : "-";
+}

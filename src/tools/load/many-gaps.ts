@@ -1,0 +1,121 @@
+/**
+ * What becomes of gaps between chunks when there are too many to keep? Their records give up the times of their chunks, and
+ * the gaps are counted in buckets, 0.2 % wide: a long run takes no more memory than a shorter one.
+ */
+import type { Distribution } from "../report/result.ts";
+import { chunkGaps, isGoodAnswer, saysTokens } from "./measures.ts";
+import type { RequestRecord } from "./requests/types.ts";
+
+/** Chunks whose times are kept: 12 bytes each. */
+export const CHUNKS_KEPT = 1e7;
+
+const PER_DECADE = 1000;
+const DECADES = 12;
+/** A microsecond; what is less is 0. */
+const LEAST_MS = 1e-3;
+const NO_TIMES = new Float64Array(0);
+const NO_TOKENS = new Int32Array(0);
+
+export class GapCounts {
+  readonly #counts = new Float64Array(1 + PER_DECADE * DECADES);
+  #count = 0;
+  #sum = 0;
+  #squares = 0;
+  #min = Number.POSITIVE_INFINITY;
+  #max = Number.NEGATIVE_INFINITY;
+
+  add(ms: number, times = 1): void {
+    const bucket = ms < LEAST_MS ? 0 : 1 + Math.floor(Math.log10(ms / LEAST_MS) * PER_DECADE + 1e-9);
+    this.#counts[Math.min(bucket, this.#counts.length - 1)]! += times;
+    this.#count += times;
+    this.#sum += ms * times;
+    this.#squares += ms * ms * times;
+    this.#min = Math.min(this.#min, ms);
+    this.#max = Math.max(this.#max, ms);
+  }
+
+  distribution(percentiles: readonly number[]): Distribution {
+    const mean = this.#sum / this.#count;
+    const bounds: number[] = [];
+    const counts: number[] = [];
+    for (const [bucket, count] of this.#counts.entries()) {
+      if (count === 0) continue;
+      bounds.push(Math.min(this.#upper(bucket), this.#max));
+      counts.push(count);
+    }
+    return {
+      count: this.#count,
+      mean,
+      std: Math.sqrt(Math.max(0, this.#squares / this.#count - mean * mean)),
+      min: this.#min,
+      max: this.#max,
+      ...Object.fromEntries(percentiles.map((q) => [`p${q}`, this.#percentile(q)])),
+      histogram: { bounds, counts },
+    };
+  }
+
+  #upper(bucket: number): number {
+    return bucket === 0 ? 0 : LEAST_MS * 10 ** (bucket / PER_DECADE);
+  }
+
+  /** The upper end of the bucket in which it lies. */
+  #percentile(q: number): number {
+    const rank = (q / 100) * (this.#count - 1);
+    let below = 0;
+    for (const [bucket, count] of this.#counts.entries()) {
+      below += count;
+      if (below > rank) return Math.min(this.#upper(bucket), this.#max);
+    }
+    return this.#max;
+  }
+}
+
+/** Keeps times of chunks while there is room for them, afterwards counts alone. */
+export class ChunkKeeper {
+  /** Requests whose gaps are counts. */
+  folded = 0;
+  readonly #most: number;
+  #kept = 0;
+  #itl: GapCounts | null = null;
+  #icl: GapCounts | null = null;
+
+  constructor(most = CHUNKS_KEPT) {
+    this.#most = most;
+  }
+
+  /** The record to keep. */
+  keep(record: RequestRecord): RequestRecord {
+    this.#kept += gapsOf(record);
+    if (this.#kept <= this.#most) return record;
+    this.#itl ??= new GapCounts();
+    this.#icl ??= new GapCounts();
+    this.#count(record);
+    this.folded++;
+    return { ...record, chunkUs: NO_TIMES, chunkTokens: NO_TOKENS };
+  }
+
+  /** Distributions of all gaps, with those of the records that were kept whole; null: all were. */
+  distributions(
+    kept: readonly RequestRecord[],
+    percentiles: readonly number[],
+  ): { readonly itl: Distribution; readonly icl: Distribution } | null {
+    if (this.#itl === null || this.#icl === null) return null;
+    for (const record of kept) this.#count(record);
+    return { itl: this.#itl.distribution(percentiles), icl: this.#icl.distribution(percentiles) };
+  }
+
+  #count(record: RequestRecord): void {
+    if (!isGoodAnswer(record)) return;
+    for (const gap of chunkGaps(record)) this.#icl!.add(gap);
+    for (const gap of chunkGaps(record)) this.#itl!.add(gap);
+    const more = saysTokens(record) ? gapsOf(record) - record.chunkUs.length : 0;
+    if (more > 0) this.#itl!.add(0, more);
+  }
+}
+
+/** Gaps between tokens that a record stands for, and one: a server may claim any number of tokens in a chunk. */
+function gapsOf({ chunkUs, chunkTokens }: RequestRecord): number {
+  let tokens = 0;
+  for (let i = 0; i < chunkUs.length; i++) tokens += Math.max(1, chunkTokens[i]!);
+  return tokens;
+}
