@@ -1,7 +1,7 @@
 /** What did benchmarks of real engines show, and what do their presets give under the same load? Data, and a replay per point. */
 import { readFileSync } from "node:fs";
 import { engineConfig } from "../../src/library/options.ts";
-import { Replay } from "../../src/replay/replay.ts";
+import { Replay } from "../../src/tools/replay/replay.ts";
 import { openTrace } from "../../src/workloads/open.ts";
 import { requests } from "../../src/workloads/requests.ts";
 import { root } from "./results.ts";

@@ -6,7 +6,7 @@ import { coreName } from "../../src/engine/trtllm-setup.ts";
 import { parseFlags } from "../../src/options/flags.ts";
 import { given } from "../../src/options/given.ts";
 import { lookup } from "../../src/options/lookup.ts";
-import { Replay } from "../../src/replay/replay.ts";
+import { Replay } from "../../src/tools/replay/replay.ts";
 import { openTrace } from "../../src/workloads/open.ts";
 import { requests } from "../../src/workloads/requests.ts";
 import { root } from "./results.ts";

@@ -8,7 +8,7 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { seeded } from "../../src/base/random.ts";
 import type { EngineConfig } from "../../src/config/types.ts";
-import { Replay } from "../../src/replay/replay.ts";
+import { Replay } from "../../src/tools/replay/replay.ts";
 import { TRACE_BLOCK, type TraceRequest } from "../../src/workloads/trace.ts";
 import { configOf, debug, release } from "../sim/world.ts";
 import { times } from "../size.ts";

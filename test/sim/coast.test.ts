@@ -3,7 +3,7 @@ import { expect, setDefaultTimeout, spyOn, test } from "bun:test";
 import fc from "fast-check";
 import type { EngineConfig } from "../../src/config/types.ts";
 import { Batch } from "../../src/engine/batch.ts";
-import { Replay } from "../../src/replay/replay.ts";
+import { Replay } from "../../src/tools/replay/replay.ts";
 import type { TraceRequest } from "../../src/workloads/trace.ts";
 import { times } from "../size.ts";
 import { anyConfig } from "./history.ts";

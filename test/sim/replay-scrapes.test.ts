@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { dialectNames } from "../../src/metrics/rows/dialect-names.ts";
-import type { Results } from "../../src/replay/results.ts";
+import type { Results } from "../../src/tools/replay/results.ts";
 import { main } from "../program.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-scrapes-"));

@@ -3,8 +3,8 @@ import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { TritonResults } from "../../src/replay/triton/results.ts";
 import { checkScrapes } from "../../src/tools/check/index.ts";
+import type { TritonResults } from "../../src/tools/replay/triton/results.ts";
 import { main } from "../program.ts";
 
 setDefaultTimeout(30_000);

@@ -4,10 +4,10 @@ import { seeded } from "../../src/base/random.ts";
 import type { BugName, FixName, ServeConfig } from "../../src/config/types.ts";
 import { engineConfig } from "../../src/library/options.ts";
 import { Ensemble } from "../../src/metrics/ensemble/ensemble.ts";
-import type { TracedClientOptions } from "../../src/replay/clients.ts";
-import { ReplayPages } from "../../src/replay/page.ts";
-import { type Counts, Replay } from "../../src/replay/replay.ts";
 import type { Scrape } from "../../src/tools/check/index.ts";
+import type { TracedClientOptions } from "../../src/tools/replay/clients.ts";
+import { ReplayPages } from "../../src/tools/replay/page.ts";
+import { type Counts, Replay } from "../../src/tools/replay/replay.ts";
 import { TRACE_BLOCK, type TraceRequest } from "../../src/workloads/trace.ts";
 import { release } from "./world.ts";
 

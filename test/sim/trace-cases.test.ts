@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Results } from "../../src/replay/results.ts";
+import type { Results } from "../../src/tools/replay/results.ts";
 import { main } from "../program.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-trace-cases-"));

@@ -7,7 +7,7 @@ import type { EngineConfig } from "../../src/config/types.ts";
 import { Batch } from "../../src/engine/batch.ts";
 import { Finish } from "../../src/engine/interface/types.ts";
 import type { Core } from "../../src/engine/wasm/core.ts";
-import { Replay } from "../../src/replay/replay.ts";
+import { Replay } from "../../src/tools/replay/replay.ts";
 import { parts } from "../golden/trtllm/bench.ts";
 import { times } from "../size.ts";
 import { anyConfig, anyLife, run } from "./history.ts";

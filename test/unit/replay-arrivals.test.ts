@@ -1,7 +1,7 @@
 /** Later turns of conversations in a replay: when they are sent, and how many may wait. */
 import { describe, expect, test } from "bun:test";
 import { VirtualClock } from "../../src/base/clock.ts";
-import { TraceArrivals, WAITING_IDS_MOST, WAITING_MOST } from "../../src/replay/arrivals.ts";
+import { TraceArrivals, WAITING_IDS_MOST, WAITING_MOST } from "../../src/tools/replay/arrivals.ts";
 import type { TraceRequest } from "../../src/workloads/trace.ts";
 
 const turn = (line: number, conversation: string, more: Partial<TraceRequest> = {}): TraceRequest => ({

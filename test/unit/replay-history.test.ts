@@ -1,8 +1,8 @@
 /** Does a history hold every sample of every page, in the order that OpenMetrics wants, however little memory it gets? */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { clients, PATIENT } from "../../src/replay/clients.ts";
-import { History, type ScrapeTarget, type Spool } from "../../src/replay/history.ts";
+import { clients, PATIENT } from "../../src/tools/replay/clients.ts";
+import { History, type ScrapeTarget, type Spool } from "../../src/tools/replay/history.ts";
 
 function memorySpool(): Spool & { appended: number } {
   const pieces: number[] = [];

@@ -1,8 +1,8 @@
 /** Rows of traces with hash ids: units of time, tokens per id, turns of conversations, for `load` and `replay` alike. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
-import { PromptHashes } from "../../src/replay/hashes.ts";
 import { dataset } from "../../src/tools/load/datasets/index.ts";
+import { PromptHashes } from "../../src/tools/replay/hashes.ts";
 import { bailian } from "../../src/workloads/bailian.ts";
 import { Identities } from "../../src/workloads/identities.ts";
 import { openTrace } from "../../src/workloads/open.ts";

@@ -2,8 +2,8 @@
 import type { ServeConfig } from "../../config/types.ts";
 import { dialectNames, type MetricsDialectName } from "../../metrics/rows/dialect-names.ts";
 import { one } from "../../options/option.ts";
-import { History } from "../../replay/history.ts";
-import type { ReplayPages } from "../../replay/page.ts";
+import { History } from "../../tools/replay/history.ts";
+import type { ReplayPages } from "../../tools/replay/page.ts";
 import { OutFile } from "../out-file.ts";
 import { FileSpool } from "./spool.ts";
 

@@ -1,6 +1,6 @@
 /** Where does text wait that is too much to hold? A file without a name beside the result, gone when we are. */
 import { openSync, readSync, unlinkSync, writeSync } from "node:fs";
-import type { Spool } from "../../replay/history.ts";
+import type { Spool } from "../../tools/replay/history.ts";
 import { TraceError } from "../../workloads/trace.ts";
 import { tried } from "../out-file.ts";
 

@@ -2,10 +2,10 @@
 import { levenbergMarquardt } from "ml-levenberg-marquardt";
 import { seeded } from "../../base/random.ts";
 import type { EngineConfig, Timing } from "../../config/types.ts";
-import { Replay } from "../../replay/replay.ts";
 import { equationsOf, UNKNOWNS, type Unknown } from "../../tools/fit/equations.ts";
 import type { FitRun } from "../../tools/fit/run.ts";
 import { type Solution, solve } from "../../tools/fit/solve.ts";
+import { Replay } from "../../tools/replay/replay.ts";
 import { TraceError, type TraceRequest } from "../../workloads/trace.ts";
 
 /** Made-up requests of a run that has means alone. */

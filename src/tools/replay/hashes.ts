@@ -1,5 +1,5 @@
 /** Makes the words that identify the blocks of a traced prompt: two per full engine block, from the trace's ids or unique. */
-import { TRACE_BLOCK, type TraceRequest } from "../workloads/trace.ts";
+import { TRACE_BLOCK, type TraceRequest } from "../../workloads/trace.ts";
 
 export class PromptHashes {
   #words = new Uint32Array(1024);

@@ -2,8 +2,8 @@
  * Reads the requests of a trace in order, and sends the later turns of conversations: each after the answer before it has
  * ended and its user has paused, and not before its own time.
  */
-import type { VirtualClock } from "../base/clock.ts";
-import type { TraceRequest } from "../workloads/trace.ts";
+import type { VirtualClock } from "../../base/clock.ts";
+import type { TraceRequest } from "../../workloads/trace.ts";
 
 /** Most later turns that wait at once. With more, nothing more is read until one of them is sent. */
 export const WAITING_MOST = 100_000;

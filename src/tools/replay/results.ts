@@ -1,9 +1,9 @@
 /** What came out of a replay? Plain numbers, a pure function of trace, seed and options: no wall clock. */
 
-import type { EngineConfig } from "../config/types.ts";
-import type { EngineSnapshot, HistogramName } from "../engine/interface/types.ts";
-import { timingText } from "../engine/timing/timing-text.ts";
-import type { TraceSpan } from "../workloads/timestamps.ts";
+import type { EngineConfig } from "../../config/types.ts";
+import type { EngineSnapshot, HistogramName } from "../../engine/interface/types.ts";
+import { timingText } from "../../engine/timing/timing-text.ts";
+import type { TraceSpan } from "../../workloads/timestamps.ts";
 import { type Spread, spreadOf } from "./percentiles.ts";
 import type { Replay } from "./replay.ts";
 

@@ -3,20 +3,20 @@
  * and counts are those of the server; time jumps from one event to the next.
  */
 
-import type { Clock, VirtualClock } from "../../base/clock.ts";
-import { pause } from "../../kernel/parts.ts";
+import type { Clock, VirtualClock } from "../../../base/clock.ts";
+import { pause } from "../../../kernel/parts.ts";
 import {
   type InferInput,
   type InferReceiver,
   NO_SEQUENCE,
   type RequestFields,
-} from "../../servers/triton/inference/request.ts";
-import type { Served } from "../../servers/triton/inference/served.ts";
-import type { TritonServer } from "../../servers/triton/inference/server.ts";
-import { maxBatchSize } from "../../servers/triton/model-config/model-config.ts";
-import { TritonError } from "../../servers/triton/model-config/status.ts";
-import { datatypeOf, ELEMENT_BYTES, elementCount, packTexts } from "../../servers/triton/tensors/datatypes.ts";
-import type { Pace, TraceRequest } from "../../workloads/trace.ts";
+} from "../../../servers/triton/inference/request.ts";
+import type { Served } from "../../../servers/triton/inference/served.ts";
+import type { TritonServer } from "../../../servers/triton/inference/server.ts";
+import { maxBatchSize } from "../../../servers/triton/model-config/model-config.ts";
+import { TritonError } from "../../../servers/triton/model-config/status.ts";
+import { datatypeOf, ELEMENT_BYTES, elementCount, packTexts } from "../../../servers/triton/tensors/datatypes.ts";
+import type { Pace, TraceRequest } from "../../../workloads/trace.ts";
 import { TraceArrivals } from "../arrivals.ts";
 
 export interface TritonReplayOptions {

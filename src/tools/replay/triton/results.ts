@@ -1,7 +1,7 @@
 /** What came of a replay of a repository's model? Plain numbers, which the table and `--json` show. */
-import { FAILURE_REASONS, type Reason, SPANS } from "../../metrics/ensemble/model-numbers.ts";
-import type { TritonServer } from "../../servers/triton/inference/server.ts";
-import type { ModelStatistics } from "../../servers/triton/inference/statistics.ts";
+import { FAILURE_REASONS, type Reason, SPANS } from "../../../metrics/ensemble/model-numbers.ts";
+import type { TritonServer } from "../../../servers/triton/inference/server.ts";
+import type { ModelStatistics } from "../../../servers/triton/inference/statistics.ts";
 import type { TritonReplay } from "./replay.ts";
 
 export interface ReplayedModel {

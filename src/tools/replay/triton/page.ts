@@ -1,11 +1,11 @@
 /** What would the metrics port show of a replay's server? Families of its core alone: no language model is replayed here. */
-import { wattsOf } from "../../config/gpus.ts";
-import type { TritonMetricsConfig } from "../../config/triton-metrics.ts";
-import { Lateness } from "../../engine/lateness/lateness.ts";
-import { LlmCounts } from "../../servers/triton/backends/counts.ts";
-import type { TritonServer } from "../../servers/triton/inference/server.ts";
-import { metricsPage } from "../../servers/triton/metrics/page.ts";
-import { Polling } from "../../servers/triton/metrics/polled.ts";
+import { wattsOf } from "../../../config/gpus.ts";
+import type { TritonMetricsConfig } from "../../../config/triton-metrics.ts";
+import { Lateness } from "../../../engine/lateness/lateness.ts";
+import { LlmCounts } from "../../../servers/triton/backends/counts.ts";
+import type { TritonServer } from "../../../servers/triton/inference/server.ts";
+import { metricsPage } from "../../../servers/triton/metrics/page.ts";
+import { Polling } from "../../../servers/triton/metrics/polled.ts";
 
 export interface ShownReplay {
   readonly metrics: TritonMetricsConfig;

@@ -3,9 +3,9 @@
  * ends, so that memory does not grow with the trace: whenever there are too many, every second one is dropped.
  */
 
-import { Finish } from "../engine/interface/types.ts";
-import type { Observer, RequestTimeline } from "../engine/observer.ts";
-import type { ReportRecord } from "../tools/report/index.ts";
+import { Finish } from "../../engine/interface/types.ts";
+import type { Observer, RequestTimeline } from "../../engine/observer.ts";
+import type { ReportRecord } from "../report/index.ts";
 
 /** More than any plot shows. */
 const KEPT_MOST = 4000;

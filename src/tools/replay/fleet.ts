@@ -1,10 +1,10 @@
 /** How does a request of a trace reach the engines? Its length is checked as the front would, its content becomes hashes. */
 
-import type { Cancel, VirtualClock } from "../base/clock.ts";
-import type { EngineConfig } from "../config/types.ts";
-import type { Engine } from "../engine/engine.ts";
-import { Fleet as Ranks } from "../engine/fleet.ts";
-import type { RequestMeters } from "../engine/interface/request-meter.ts";
+import type { Cancel, VirtualClock } from "../../base/clock.ts";
+import type { EngineConfig } from "../../config/types.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { Fleet as Ranks } from "../../engine/fleet.ts";
+import type { RequestMeters } from "../../engine/interface/request-meter.ts";
 import {
   type EngineSnapshot,
   type EngineView,
@@ -12,11 +12,11 @@ import {
   type LoopView,
   type Receiver,
   type Submission,
-} from "../engine/interface/types.ts";
-import type { Observer } from "../engine/observer.ts";
-import type { Fresh } from "../engine/snapshot.ts";
-import { holdUs } from "../engine/timing/timing.ts";
-import type { TraceRequest } from "../workloads/trace.ts";
+} from "../../engine/interface/types.ts";
+import type { Observer } from "../../engine/observer.ts";
+import type { Fresh } from "../../engine/snapshot.ts";
+import { holdUs } from "../../engine/timing/timing.ts";
+import type { TraceRequest } from "../../workloads/trace.ts";
 import { clients, type TracedClient, type TracedClientOptions } from "./clients.ts";
 import { PromptHashes } from "./hashes.ts";
 

@@ -1,11 +1,11 @@
 /** What would a scrape show at an instant of a replay? The server's pages over the server's held copies. */
-import type { ServeConfig } from "../config/types.ts";
-import type { TruthDropped } from "../engine/interface/types.ts";
-import { stuck } from "../metrics/bugs/stuck.ts";
-import type { View } from "../metrics/dialects.ts";
-import { pages } from "../metrics/page.ts";
-import { Held, heldReader, type Source } from "../metrics/rows/held.ts";
-import { setupOf } from "../metrics/setup.ts";
+import type { ServeConfig } from "../../config/types.ts";
+import type { TruthDropped } from "../../engine/interface/types.ts";
+import { stuck } from "../../metrics/bugs/stuck.ts";
+import type { View } from "../../metrics/dialects.ts";
+import { pages } from "../../metrics/page.ts";
+import { Held, heldReader, type Source } from "../../metrics/rows/held.ts";
+import { setupOf } from "../../metrics/setup.ts";
 import { HTTP_ROUTES, type Replay } from "./replay.ts";
 
 export interface PagesOptions {

@@ -1,7 +1,7 @@
 /** What does the page of `load` show of a replay? The same plots, from the engines' histograms, the rows over time and a sample of requests. */
-import { fineMiddle } from "../engine/fine.ts";
-import type { EngineSnapshot, HistogramName } from "../engine/interface/types.ts";
-import type { Distribution, Moment, Result, ServerMoment } from "../tools/report/index.ts";
+import { fineMiddle } from "../../engine/fine.ts";
+import type { EngineSnapshot, HistogramName } from "../../engine/interface/types.ts";
+import type { Distribution, Moment, Result, ServerMoment } from "../report/index.ts";
 import { addedUp } from "./percentiles.ts";
 import type { Counts, Replay } from "./replay.ts";
 import type { Results } from "./results.ts";

@@ -1,5 +1,5 @@
 /** How do those behave who send a trace's requests? Some set a limit that the answer does not reach, some do not wait for its end. */
-import { seeded } from "../base/random.ts";
+import { seeded } from "../../base/random.ts";
 
 export interface TracedClientOptions {
   /** Share of answers that end by themselves at their traced length; the others reach their limit there. */

@@ -1,5 +1,5 @@
 /** How did load and pool move over simulated time? CSV, a row per interval: gauges at its end, counts of what happened in it. */
-import type { EngineSnapshot } from "../engine/interface/types.ts";
+import type { EngineSnapshot } from "../../engine/interface/types.ts";
 import type { Counts } from "./replay.ts";
 
 type Sums = ReturnType<typeof sums>;

@@ -1,6 +1,6 @@
 /** How are latencies distributed? Percentiles from the engines' fine histograms: constant memory, within 0.4 %. */
-import { fineMiddle } from "../engine/fine.ts";
-import type { FineHistogram } from "../engine/interface/types.ts";
+import { fineMiddle } from "../../engine/fine.ts";
+import type { FineHistogram } from "../../engine/interface/types.ts";
 
 /** In the histogram's unit; null where nothing was observed. */
 export interface Spread {
