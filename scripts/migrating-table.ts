@@ -1,6 +1,6 @@
 /** Writes the table of docs/migrating.md: what becomes of each key of llm-d-inference-sim. */
 import { readFileSync, writeFileSync } from "node:fs";
-import { KEYS, type Key } from "../src/compat/llm-d-keys.ts";
+import { KEYS, type Key } from "../src/cli/compat/llm-d-keys.ts";
 
 const SHAPES = {
   fakes: "`--fake-metrics`",

@@ -1,8 +1,8 @@
 /** Writes src/library/*option-types.ts: names, types and hover texts of the library's options, from the one table; a test compares. */
-import { KEYS } from "../src/compat/llm-d-keys.ts";
+import { KEYS } from "../src/cli/compat/llm-d-keys.ts";
+import type { OptionRow } from "../src/cli/options/option.ts";
+import { serveOptions } from "../src/cli/options/serve-options.ts";
 import { camelCase, ENGINE_OPTIONS, NOT_HERE } from "../src/library/options.ts";
-import type { OptionRow } from "../src/options/option.ts";
-import { serveOptions } from "../src/options/serve-options.ts";
 
 /** Where a placeholder does not tell the type. */
 const TYPES: Readonly<Record<string, string>> = {
@@ -118,7 +118,7 @@ ${linesOf((name) => !isEngine(name) && !Object.hasOwn(NOT_HERE, name))}  /** vLL
 
 const foreignTypes = `/**
  * Which flags of another stand-in does a server take, with \`compat\`? Written by scripts/option-types.ts from the table in
- * src/compat.
+ * src/cli/compat.
  */
 export interface ForeignOptions {
 ${foreign}}

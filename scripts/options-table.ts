@@ -1,8 +1,8 @@
 /** Writes the options tables into docs/options.md, docs/load.md and docs/triton.md, between their markers; tests compare. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { loadOptions } from "../src/cli/load/load-options.ts";
-import { optionsMarkdown } from "../src/options/help.ts";
-import { tritonServerOptions } from "../src/options/triton-server-options.ts";
+import { optionsMarkdown } from "../src/cli/options/help.ts";
+import { tritonServerOptions } from "../src/cli/options/triton-server-options.ts";
 
 const between = /(<!-- options -->\n)[\s\S]*?(\n?<!-- \/options -->)/;
 const tables = {

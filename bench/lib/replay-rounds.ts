@@ -1,11 +1,11 @@
 /** How long does the same replay take, again and again in one process? `rounds` and then what `understudy replay` takes; JSON. */
 
+import { parseFlags } from "../../src/cli/options/flags.ts";
+import { given } from "../../src/cli/options/given.ts";
+import { lookup } from "../../src/cli/options/lookup.ts";
 import { takeReplayOptions } from "../../src/cli/replay/replay-options.ts";
 import { resolveFlags } from "../../src/cli/serve/resolve.ts";
 import { coreName } from "../../src/engine/trtllm-setup.ts";
-import { parseFlags } from "../../src/options/flags.ts";
-import { given } from "../../src/options/given.ts";
-import { lookup } from "../../src/options/lookup.ts";
 import { Replay } from "../../src/tools/replay/replay.ts";
 import { openTrace } from "../../src/workloads/open.ts";
 import { requests } from "../../src/workloads/requests.ts";

@@ -1,6 +1,6 @@
 /** An option that names faults, for the commands that play them. */
 import { isFaultName } from "../config/faults.ts";
-import { one } from "../options/option.ts";
+import { one } from "./options/option.ts";
 
 export const faultIds = one<readonly string[]>(
   "ID,…",

@@ -1,7 +1,8 @@
 /** Options that say how the rows of a trace are read. `load` and `replay` share them. */
-import { choice, integer, type OptionRow, one } from "../options/option.ts";
+
 import { TIMESTAMP_UNITS } from "../workloads/timestamps.ts";
 import type { TraceOptions } from "../workloads/trace.ts";
+import { choice, integer, type OptionRow, one } from "./options/option.ts";
 
 const names = one<readonly string[]>("NAMES", "names with commas between them, or all", (text) => {
   const found = text.split(",").map((name) => name.trim());

@@ -1,6 +1,6 @@
 /**
  * Which flags of another stand-in does a server take, with `compat`? Written by scripts/option-types.ts from the table in
- * src/compat.
+ * src/cli/compat.
  */
 export interface ForeignOptions {
   /** Only with compat: that stand-in's own `max-request-body-size-mb`, docs/migrating.md. */

@@ -3,13 +3,13 @@
  * stand-in, read as that command reads them.
  */
 
+import { KEYS } from "../cli/compat/llm-d-keys.ts";
+import type { Option } from "../cli/options/option.ts";
+import { type OptionName, serveOptions } from "../cli/options/serve-options.ts";
 import { LiveOptions } from "../cli/serve/live-options.ts";
 import { resolveServeConfig } from "../cli/serve/resolve.ts";
-import { KEYS } from "../compat/llm-d-keys.ts";
 import type { ServeConfig } from "../config/types.ts";
 import type { Admin } from "../kernel/live-settings.ts";
-import type { Option } from "../options/option.ts";
-import { type OptionName, serveOptions } from "../options/serve-options.ts";
 import type { ServerOptions } from "./option-types.ts";
 import { camelCase, dashed, NOT_HERE, resolve, textsOf } from "./options.ts";
 

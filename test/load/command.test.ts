@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { takeLoadArguments } from "../../src/cli/load/load-args.ts";
 import { loadAliases, loadHelp, loadOptions } from "../../src/cli/load/load-options.ts";
 import { settingsOf } from "../../src/cli/load/load-settings.ts";
-import { optionsMarkdown } from "../../src/options/help.ts";
+import { optionsMarkdown } from "../../src/cli/options/help.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
 

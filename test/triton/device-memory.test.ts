@@ -1,10 +1,10 @@
 /** Who has how much of the GPUs' memory, what do models weigh, and how is that said? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
+import { tritonServerConfig } from "../../src/cli/options/triton-server-config.ts";
 import { presetWeightBytes } from "../../src/engine/timing/device-defaults.ts";
 import { findPreset } from "../../src/engine/timing/presets.ts";
 import { profiles } from "../../src/engine/timing/profiles/index.ts";
-import { tritonServerConfig } from "../../src/options/triton-server-config.ts";
 import { DeviceMemory, type MemoryHold } from "../../src/servers/triton/devices/device-memory.ts";
 import { sizeIn, sizeText } from "../../src/servers/triton/model-config/sizes.ts";
 

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { VirtualClock } from "../../src/base/clock.ts";
 import { atOnce, type Pieces } from "../../src/base/pieces.ts";
-import { tritonServerConfig } from "../../src/options/triton-server-config.ts";
+import { tritonServerConfig } from "../../src/cli/options/triton-server-config.ts";
 import { type HttpCall, LATER } from "../../src/servers/triton/http/call.ts";
 import { jsonTexts, toldJson } from "../../src/servers/triton/http/long-json.ts";
 import { TritonServer } from "../../src/servers/triton/inference/server.ts";

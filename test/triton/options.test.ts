@@ -1,9 +1,9 @@
 /** What do the flags of `serve --role triton` come to, and how are wrong ones refused? */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
+import { optionsMarkdown } from "../../src/cli/options/help.ts";
+import { tritonServerOptions } from "../../src/cli/options/triton-server-options.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
-import { optionsMarkdown } from "../../src/options/help.ts";
-import { tritonServerOptions } from "../../src/options/triton-server-options.ts";
 
 const resolve = (flags: readonly string[], env: Record<string, string> = {}) =>
   resolveServeConfig(["--role", "triton", ...flags], env, () => "");

@@ -1,6 +1,6 @@
 /** A server of models without ports, on a clock of the test's. */
 
-import { tritonServerConfig } from "../../src/options/triton-server-config.ts";
+import { tritonServerConfig } from "../../src/cli/options/triton-server-config.ts";
 import type { TritonOptions } from "../../src/servers/triton/inference/options.ts";
 import { TritonServer } from "../../src/servers/triton/inference/server.ts";
 

@@ -3,11 +3,11 @@ import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { MARKS, migratingTable } from "../../scripts/migrating-table.ts";
+import { KEYS } from "../../src/cli/compat/llm-d-keys.ts";
+import { durationUs } from "../../src/cli/compat/llm-d-timing.ts";
+import { lookup } from "../../src/cli/options/lookup.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
-import { KEYS } from "../../src/compat/llm-d-keys.ts";
-import { durationUs } from "../../src/compat/llm-d-timing.ts";
 import { stepUs } from "../../src/engine/timing/timing.ts";
-import { lookup } from "../../src/options/lookup.ts";
 
 const COMPAT = ["--compat", "llm-d-inference-sim"];
 

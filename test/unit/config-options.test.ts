@@ -1,8 +1,8 @@
 /** Does every option refuse what it does not take in one clear line? And what do the options of LoRA adapters make? */
 import { expect, test } from "bun:test";
+import type { Option } from "../../src/cli/options/option.ts";
+import { serveOptions } from "../../src/cli/options/serve-options.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
-import type { Option } from "../../src/options/option.ts";
-import { serveOptions } from "../../src/options/serve-options.ts";
 
 const resolve = (...argv: string[]) =>
   resolveServeConfig(argv, {}, () => {

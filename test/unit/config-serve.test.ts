@@ -1,10 +1,10 @@
 /** What does `understudy serve` make of its command line, the environment and a file, and what does it refuse? */
 import { expect, test } from "bun:test";
+import { ignoredOptions, shortFlags } from "../../src/cli/options/ignored-flags.ts";
+import { serveOptions } from "../../src/cli/options/serve-options.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import type { EngineConfig, ServeConfig } from "../../src/config/types.ts";
 import { presetNames } from "../../src/engine/timing/presets.ts";
-import { ignoredOptions, shortFlags } from "../../src/options/ignored-flags.ts";
-import { serveOptions } from "../../src/options/serve-options.ts";
 import { DEFAULT_TRITON_METRICS } from "./metrics-snapshots.ts";
 
 type Env = Record<string, string>;

@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { checkHelp } from "../../src/cli/check/check-options.ts";
 import { takeLoadArguments } from "../../src/cli/load/load-args.ts";
+import { serveHelp } from "../../src/cli/options/help.ts";
 import { proxyHelp } from "../../src/cli/proxy/proxy-options.ts";
 import { replayHelp } from "../../src/cli/replay/replay-options.ts";
 import { readTritonReplay } from "../../src/cli/replay/replay-triton.ts";
@@ -11,7 +12,6 @@ import { stressHelp } from "../../src/cli/stress/stress-options.ts";
 import { timingHelp } from "../../src/cli/timing/timing-options.ts";
 import { truthHelp } from "../../src/cli/truth/truth-options.ts";
 import { FAULT_IDS } from "../../src/config/faults.ts";
-import { serveHelp } from "../../src/options/help.ts";
 import { laws } from "../../src/tools/check/index.ts";
 
 const root = new URL("../../", import.meta.url);

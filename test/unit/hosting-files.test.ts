@@ -4,10 +4,10 @@
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { parse } from "yaml";
+import { serveHelp } from "../../src/cli/options/help.ts";
+import { tritonServerOptions } from "../../src/cli/options/triton-server-options.ts";
 import { proxyHelp } from "../../src/cli/proxy/proxy-options.ts";
 import { stressHelp } from "../../src/cli/stress/stress-options.ts";
-import { serveHelp } from "../../src/options/help.ts";
-import { tritonServerOptions } from "../../src/options/triton-server-options.ts";
 
 const root = new URL("../../", import.meta.url);
 const read = (path: string) => readFileSync(new URL(path, root), "utf8");

@@ -1,11 +1,11 @@
 /** Does every option of a server in the library work, or is it refused in words? Here in Bun; test/library-node.test.ts has Node. */
 import { expect, test } from "bun:test";
+import type { Option } from "../../src/cli/options/option.ts";
+import { serveOptions } from "../../src/cli/options/serve-options.ts";
+import { trtllmOptions, trtllmServeOptions } from "../../src/cli/options/trtllm-options.ts";
 import { createServer } from "../../src/library/bun.ts";
 import type { ServerOptions } from "../../src/library/option-types.ts";
 import { serverSetup } from "../../src/library/server-options.ts";
-import type { Option } from "../../src/options/option.ts";
-import { serveOptions } from "../../src/options/serve-options.ts";
-import { trtllmOptions, trtllmServeOptions } from "../../src/options/trtllm-options.ts";
 
 const setup = (options: object) => serverSetup(options as ServerOptions);
 const camel = (name: string) => name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());

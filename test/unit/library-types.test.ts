@@ -1,12 +1,12 @@
 /** Do the library's types, its hover texts and its checks say the same? All are made from the one table of options. */
 import { expect, test } from "bun:test";
 import { files } from "../../scripts/option-types.ts";
+import type { Option } from "../../src/cli/options/option.ts";
+import { type OptionName, type ServeValues, serveOptions } from "../../src/cli/options/serve-options.ts";
 import type { HumanNumber } from "../../src/library/engine-option-types.ts";
 import type { ServerOptions } from "../../src/library/option-types.ts";
 import { camelCase, NOT_HERE } from "../../src/library/options.ts";
 import { serverSetup } from "../../src/library/server-options.ts";
-import type { Option } from "../../src/options/option.ts";
-import { type OptionName, type ServeValues, serveOptions } from "../../src/options/serve-options.ts";
 
 type Camel<Name extends string> = Name extends `${infer Head}-${infer Tail}`
   ? `${Head}${Capitalize<Camel<Tail>>}`

@@ -2,10 +2,10 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
+import { LATENCIES } from "../../src/cli/compat/llm-d-live.ts";
+import { serveOptions } from "../../src/cli/options/serve-options.ts";
 import { LIVE, LiveOptions } from "../../src/cli/serve/live-options.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
-import { LATENCIES } from "../../src/compat/llm-d-live.ts";
-import { serveOptions } from "../../src/options/serve-options.ts";
 
 function optionsOf(words: string): LiveOptions {
   const resolved = resolveServeConfig(words.split(" ").filter(Boolean), {}, () => "");

@@ -1,10 +1,10 @@
 /** `understudy serve --help`: its first screen, the groups of options, and the list of all. */
 import { expect, test } from "bun:test";
+import { optionsMarkdown, serveHelp, tritonHelp } from "../../src/cli/options/help.ts";
+import type { OptionRow } from "../../src/cli/options/option.ts";
+import { serveOptions } from "../../src/cli/options/serve-options.ts";
+import { tritonServerOptions } from "../../src/cli/options/triton-server-options.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
-import { optionsMarkdown, serveHelp, tritonHelp } from "../../src/options/help.ts";
-import type { OptionRow } from "../../src/options/option.ts";
-import { serveOptions } from "../../src/options/serve-options.ts";
-import { tritonServerOptions } from "../../src/options/triton-server-options.ts";
 
 test("help and documentation name every option, its default, and where we listen", () => {
   const help = resolveServeConfig(["--port", "1", "--help=all"], {}, () => "");

@@ -1,6 +1,6 @@
 /** Does a value behind a switch of the command line become anything else, in silence? */
 import { expect, test } from "bun:test";
-import { parseFlags } from "../../src/options/flags.ts";
+import { parseFlags } from "../../src/cli/options/flags.ts";
 
 const read = (line: string) => parseFlags(line.split(" "));
 

@@ -1,5 +1,7 @@
 /** Defines the options of `understudy check` in one table. Flags of the checked server have that server's names. */
 
+import { laws } from "../../tools/check/index.ts";
+import { isVersion } from "../../tools/check/pages/versions.ts";
 import {
   freeText,
   inGroup,
@@ -11,10 +13,8 @@ import {
   onlyOn,
   seconds,
   toggle,
-} from "../../options/option.ts";
-import { optionsHelp, type ValuesOf } from "../../options/take-options.ts";
-import { laws } from "../../tools/check/index.ts";
-import { isVersion } from "../../tools/check/pages/versions.ts";
+} from "../options/option.ts";
+import { optionsHelp, type ValuesOf } from "../options/take-options.ts";
 
 const duration = seconds(0.01, 86_400, "a duration from 10ms to 24h, as in 500ms, 1s or 2m");
 

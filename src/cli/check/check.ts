@@ -2,7 +2,6 @@
 import { statSync } from "node:fs";
 import { WallClock } from "../../base/clock.ts";
 import { fileAtMost } from "../../base/read-at-most.ts";
-import { takeOptions } from "../../options/take-options.ts";
 import { Checker } from "../../tools/check/checker.ts";
 import type { Parameters } from "../../tools/check/pages/case.ts";
 import { type NameMap, readNameMap } from "../../tools/check/pages/name-map.ts";
@@ -20,6 +19,7 @@ import type { CheckOptions, Report } from "../../tools/check/verdicts.ts";
 import { watch } from "../../tools/check/watch.ts";
 import { TraceError } from "../../workloads/trace.ts";
 import { onInterrupt } from "../interrupt.ts";
+import { takeOptions } from "../options/take-options.ts";
 import { OutFile, overwritten } from "../out-file.ts";
 import { printErrorLine, printText } from "../print.ts";
 import { refuser } from "../refuse.ts";

@@ -1,8 +1,8 @@
 /** Reads the command line of `understudy load`. Other tools' names become ours, lists become one value each. */
-import type { UsageError } from "../../options/given.ts";
-import { nearest } from "../../options/lookup.ts";
-import { ownValue } from "../../options/option.ts";
-import { takeOptions } from "../../options/take-options.ts";
+import type { UsageError } from "../options/given.ts";
+import { nearest } from "../options/lookup.ts";
+import { ownValue } from "../options/option.ts";
+import { takeOptions } from "../options/take-options.ts";
 import { type LoadValues, loadAliases, loadOptions, loadShortFlags } from "./load-options.ts";
 
 export interface LoadArguments {

@@ -1,7 +1,7 @@
 /** What depends on `--backend`: the options that it cannot follow, and the headers that carry a key. */
 
-import type { UsageError } from "../../options/given.ts";
 import { generates, isTriton, type LoadDialect } from "../../tools/load/requests/dialects.ts";
+import type { UsageError } from "../options/given.ts";
 import type { LoadValues } from "./load-options.ts";
 
 export const DEFAULT_BACKEND: LoadDialect = "openai-chat";

@@ -1,7 +1,7 @@
 /** Which forms do values of `understudy load` have that no other command knows? */
 
-import { type Option, one } from "../../options/option.ts";
 import type { Slo } from "../../tools/load/measures.ts";
+import { type Option, one } from "../options/option.ts";
 
 /** Values of options that may stand several times, or take several values, reach `read` as one JSON array. */
 export const listOf = <T>(option: Omit<Option<T>, "arity"> & { read: (texts: readonly string[]) => T | undefined }) =>

@@ -1,5 +1,8 @@
 /** The options of `understudy load`: one table, with the names that users of vllm bench serve and aiperf type. */
 
+import { DATASET_NAMES, parseThinkTime, THINK_FORM, type ThinkTime } from "../../tools/load/datasets/index.ts";
+import { LOAD_DIALECTS } from "../../tools/load/requests/dialects.ts";
+import { FLAT_METRICS } from "../../tools/load/vllm-keys.ts";
 import {
   choice,
   freeText,
@@ -12,11 +15,8 @@ import {
   onlyOn,
   seconds,
   toggle,
-} from "../../options/option.ts";
-import { optionsHelp, type ValuesOf } from "../../options/take-options.ts";
-import { DATASET_NAMES, parseThinkTime, THINK_FORM, type ThinkTime } from "../../tools/load/datasets/index.ts";
-import { LOAD_DIALECTS } from "../../tools/load/requests/dialects.ts";
-import { FLAT_METRICS } from "../../tools/load/vllm-keys.ts";
+} from "../options/option.ts";
+import { optionsHelp, type ValuesOf } from "../options/take-options.ts";
 import { traceOptions } from "../trace-options.ts";
 import {
   headers,

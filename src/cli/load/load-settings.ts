@@ -1,9 +1,9 @@
 /** Turns the options of `understudy load` into settings: defaults that depend on other options, and options that exclude each other. */
 
-import type { UsageError } from "../../options/given.ts";
 import { generates } from "../../tools/load/requests/dialects.ts";
 import type { LoopSettings, Settings } from "../../tools/load/settings.ts";
 import { FLAT_METRICS } from "../../tools/load/vllm-keys.ts";
+import type { UsageError } from "../options/given.ts";
 import { traceOptionsOf } from "../trace-options.ts";
 import { backendHeaders, DEFAULT_BACKEND, refusedByBackend } from "./load-backends.ts";
 import type { LoadValues } from "./load-options.ts";

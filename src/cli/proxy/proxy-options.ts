@@ -1,7 +1,8 @@
 /** What can `understudy proxy` be told? */
-import { freeText, inGroup, integer, number, type OptionRow, one, onlyOn } from "../../options/option.ts";
-import { optionsHelp, type ValuesOf } from "../../options/take-options.ts";
+
 import { faultIds } from "../fault-ids.ts";
+import { freeText, inGroup, integer, number, type OptionRow, one, onlyOn } from "../options/option.ts";
+import { optionsHelp, type ValuesOf } from "../options/take-options.ts";
 
 const url = one<URL>("URL", "an http or https URL, as http://127.0.0.1:8001", (written) => {
   try {

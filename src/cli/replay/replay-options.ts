@@ -1,9 +1,9 @@
 /** What can `understudy replay` be told, beside all that the server's engine can? One table, read before the server's options. */
 
-import type { Command } from "../../options/given.ts";
-import { freeText, inGroup, integer, number, type OptionRow, onlyOn } from "../../options/option.ts";
-import { optionsHelp, takeOptions, type ValuesOf } from "../../options/take-options.ts";
 import { TRACE_FORMATS } from "../../workloads/open.ts";
+import type { Command } from "../options/given.ts";
+import { freeText, inGroup, integer, number, type OptionRow, onlyOn } from "../options/option.ts";
+import { optionsHelp, takeOptions, type ValuesOf } from "../options/take-options.ts";
 import { traceOptions } from "../trace-options.ts";
 import { dialectList, interval, SCRAPE_INTERVAL_S, secondsRange } from "./replay-scrapes.ts";
 

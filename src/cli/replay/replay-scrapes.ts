@@ -1,9 +1,9 @@
 /** `replay --openmetrics`: which pages are scraped, what a scraper calls them, and where its history goes. */
 import type { ServeConfig } from "../../config/types.ts";
 import { dialectNames, type MetricsDialectName } from "../../metrics/rows/dialect-names.ts";
-import { one } from "../../options/option.ts";
 import { History } from "../../tools/replay/history.ts";
 import type { ReplayPages } from "../../tools/replay/page.ts";
+import { one } from "../options/option.ts";
 import { OutFile } from "../out-file.ts";
 import { FileSpool } from "./spool.ts";
 

@@ -1,12 +1,12 @@
 /** Which options may change while the server runs, and what would the configuration be then? Read by the table of all options. */
 
-import { LATENCIES, type Latencies, unsupportedKey } from "../../compat/llm-d-live.ts";
-import type { Said } from "../../compat/llm-d-timing.ts";
 import type { ServeConfig } from "../../config/types.ts";
-import type { UsageError } from "../../options/given.ts";
-import type { Option } from "../../options/option.ts";
-import { serveConfig } from "../../options/serve-config.ts";
-import { type OptionName, type ServeValues, serveOptions } from "../../options/serve-options.ts";
+import { LATENCIES, type Latencies, unsupportedKey } from "../compat/llm-d-live.ts";
+import type { Said } from "../compat/llm-d-timing.ts";
+import type { UsageError } from "../options/given.ts";
+import type { Option } from "../options/option.ts";
+import { serveConfig } from "../options/serve-config.ts";
+import { type OptionName, type ServeValues, serveOptions } from "../options/serve-options.ts";
 
 export const LIVE = [
   ...["timing", "jitter", "overhead-jitter", "jitter-tail", "slow-steps", "speed"],

@@ -1,19 +1,19 @@
 /** What is `understudy serve` to do? Flags beat environment beat file beat defaults; every error is one line. */
 
-import { fromLlmD, LLM_D } from "../../compat/llm-d.ts";
-import type { Latencies } from "../../compat/llm-d-live.ts";
 import { ROLE_NAMES } from "../../config/roles.ts";
 import type { ServeConfig } from "../../config/types.ts";
-import { parseConfigFile } from "../../options/config-file.ts";
-import { type Environment, fromEnvironment } from "../../options/environment.ts";
-import { type Flags, parseFlags } from "../../options/flags.ts";
-import { type Given, given, inRole, SERVE, type UsageError, wrongValue } from "../../options/given.ts";
-import { serveHelp, tritonHelp } from "../../options/help.ts";
-import { lookup } from "../../options/lookup.ts";
-import type { Option } from "../../options/option.ts";
-import { serveConfig } from "../../options/serve-config.ts";
-import { type ServeValues, serveOptions } from "../../options/serve-options.ts";
-import { tritonServerConfig } from "../../options/triton-server-config.ts";
+import { fromLlmD, LLM_D } from "../compat/llm-d.ts";
+import type { Latencies } from "../compat/llm-d-live.ts";
+import { parseConfigFile } from "../options/config-file.ts";
+import { type Environment, fromEnvironment } from "../options/environment.ts";
+import { type Flags, parseFlags } from "../options/flags.ts";
+import { type Given, given, inRole, SERVE, type UsageError, wrongValue } from "../options/given.ts";
+import { serveHelp, tritonHelp } from "../options/help.ts";
+import { lookup } from "../options/lookup.ts";
+import type { Option } from "../options/option.ts";
+import { serveConfig } from "../options/serve-config.ts";
+import { type ServeValues, serveOptions } from "../options/serve-options.ts";
+import { tritonServerConfig } from "../options/triton-server-config.ts";
 
 export type Resolved =
   | {

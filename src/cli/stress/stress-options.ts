@@ -1,9 +1,9 @@
 /** What can `understudy stress` be told? */
 
-import { choice, freeText, inGroup, integer, type OptionRow, onlyOn, seconds } from "../../options/option.ts";
-import { optionsHelp, type ValuesOf } from "../../options/take-options.ts";
 import { ALIVE_PROTOCOL } from "../../tools/stress/alive.ts";
 import { faultIds } from "../fault-ids.ts";
+import { choice, freeText, inGroup, integer, type OptionRow, onlyOn, seconds } from "../options/option.ts";
+import { optionsHelp, type ValuesOf } from "../options/take-options.ts";
 
 const file = freeText("FILE", "a path");
 

@@ -1,7 +1,7 @@
 /** What can `understudy timing` be told? */
 import { TIMING_FORMS } from "../../engine/timing/parse-timing.ts";
-import { type OptionRow, onlyOn } from "../../options/option.ts";
-import { optionsHelp } from "../../options/take-options.ts";
+import { type OptionRow, onlyOn } from "../options/option.ts";
+import { optionsHelp } from "../options/take-options.ts";
 
 export const timingOptions = {
   json: { ...onlyOn, group: "Output", default: "false", about: "JSON in place of tables and plots." },

@@ -3,9 +3,9 @@
 import type { EngineConfig } from "../../config/types.ts";
 import { parseTiming, TIMING_FORMS } from "../../engine/timing/parse-timing.ts";
 import { findPreset, presetNames } from "../../engine/timing/presets.ts";
-import type { UsageError } from "../../options/given.ts";
-import { serveConfig } from "../../options/serve-config.ts";
-import { takeOptions } from "../../options/take-options.ts";
+import type { UsageError } from "../options/given.ts";
+import { serveConfig } from "../options/serve-config.ts";
+import { takeOptions } from "../options/take-options.ts";
 import { printText } from "../print.ts";
 import { refuser } from "../refuse.ts";
 import { timingHelp, timingOptions } from "./timing-options.ts";

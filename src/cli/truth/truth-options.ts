@@ -1,8 +1,8 @@
 /** Defines the options of `understudy truth` in one table. */
 
-import { choice, freeText, inGroup, onlyOn } from "../../options/option.ts";
-import { optionsHelp, type ValuesOf } from "../../options/take-options.ts";
 import { MEASURED_UNITS } from "../../tools/load/measured-file.ts";
+import { choice, freeText, inGroup, onlyOn } from "../options/option.ts";
+import { optionsHelp, type ValuesOf } from "../options/take-options.ts";
 
 export const truthOptions = inGroup("", {
   since: {

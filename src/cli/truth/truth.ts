@@ -1,6 +1,5 @@
 /** `understudy truth`: reads the truth of a server or of a file, prints it, and compares it with what a tool measured. */
 import { WallClock } from "../../base/clock.ts";
-import { takeOptions } from "../../options/take-options.ts";
 import { type MeasuredUnit, readMeasured } from "../../tools/load/measured-file.ts";
 import { columns } from "../../tools/load/table.ts";
 import { TRUE_METRICS, type TrueTimes, trueTimes } from "../../tools/load/true-times.ts";
@@ -8,6 +7,7 @@ import { AskedTruth, type TruthPages } from "../../tools/load/truth.ts";
 import type { Distribution } from "../../tools/report/result.ts";
 import { TraceFile } from "../../workloads/lines.ts";
 import { TraceError } from "../../workloads/trace.ts";
+import { takeOptions } from "../options/take-options.ts";
 import { printJson, printText } from "../print.ts";
 import { refuser } from "../refuse.ts";
 import { type TruthValues, truthHelp, truthOptions } from "./truth-options.ts";

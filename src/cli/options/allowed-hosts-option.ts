@@ -1,5 +1,5 @@
 /** The option of both kinds of servers that limits the `Host` of requests. */
-import { isHostPattern } from "../wire/http/host-check.ts";
+import { isHostPattern } from "../../wire/http/host-check.ts";
 import type { Option } from "./option.ts";
 
 export const allowedHosts: Option<readonly string[]> & { readonly default: string; readonly about: string } = {

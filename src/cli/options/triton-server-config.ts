@@ -4,8 +4,8 @@ import {
   type TritonLogSettings,
   type TritonServerConfig,
   type TritonVersion,
-} from "../config/triton-server.ts";
-import type { ServeConfig } from "../config/types.ts";
+} from "../../config/triton-server.ts";
+import type { ServeConfig } from "../../config/types.ts";
 import type { UsageError } from "./given.ts";
 import { nearest } from "./lookup.ts";
 import { type OptionRow, ownValue } from "./option.ts";

@@ -1,5 +1,5 @@
 /** From the options of the wire to their configuration: what was not said stays away. */
-import type { CorsConfig, WireConfig } from "../config/types.ts";
+import type { CorsConfig, WireConfig } from "../../config/types.ts";
 import type { ChosenParsers } from "./parser-options.ts";
 import type { ServeValues } from "./serve-options.ts";
 

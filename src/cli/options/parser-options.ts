@@ -11,8 +11,8 @@ import {
   type ToolFormat,
   TRTLLM_REASONING_PARSERS,
   TRTLLM_TOOL_PARSERS,
-} from "../config/parsers.ts";
-import { TRTLLM_SERVE } from "../config/roles.ts";
+} from "../../config/parsers.ts";
+import { TRTLLM_SERVE } from "../../config/roles.ts";
 import type { Given, UsageError } from "./given.ts";
 import type { ServeValues } from "./serve-options.ts";
 

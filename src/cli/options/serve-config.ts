@@ -1,11 +1,11 @@
 /** From what was said to a complete configuration: defaults of vLLM 0.33, of the preset's model and of its GPU. */
 
-import { parseFakeMetrics } from "../config/fake-metrics.ts";
-import { type KvCacheDtype, moreTokens } from "../config/kv-cache-dtypes.ts";
-import { CURRENT, PROFILES, profileName, showsHidden } from "../config/metrics-profiles.ts";
-import { models } from "../config/models.ts";
-import { brokenRule, doubtful } from "../config/rules.ts";
-import type { EngineConfig, ServeConfig, Timing, TruthLogConfig } from "../config/types.ts";
+import { parseFakeMetrics } from "../../config/fake-metrics.ts";
+import { type KvCacheDtype, moreTokens } from "../../config/kv-cache-dtypes.ts";
+import { CURRENT, PROFILES, profileName, showsHidden } from "../../config/metrics-profiles.ts";
+import { models } from "../../config/models.ts";
+import { brokenRule, doubtful } from "../../config/rules.ts";
+import type { EngineConfig, ServeConfig, Timing, TruthLogConfig } from "../../config/types.ts";
 import {
   type BatchDefaults,
   BLOCK_SIZE,
@@ -13,10 +13,10 @@ import {
   GPU_MEMORY_UTILIZATION,
   poolBlocks,
   TRUTH_REQUESTS,
-} from "../engine/timing/device-defaults.ts";
-import { parseTiming, TIMING_FORMS } from "../engine/timing/parse-timing.ts";
-import { DEFAULT_PRESET, findPreset, presetNames, presetsFor } from "../engine/timing/presets.ts";
-import type { Profile } from "../engine/timing/profile.ts";
+} from "../../engine/timing/device-defaults.ts";
+import { parseTiming, TIMING_FORMS } from "../../engine/timing/parse-timing.ts";
+import { DEFAULT_PRESET, findPreset, presetNames, presetsFor } from "../../engine/timing/presets.ts";
+import type { Profile } from "../../engine/timing/profile.ts";
 import { bucketsOf, wrongBuckets } from "./buckets-option.ts";
 import { frontLimitsConfig, tlsConfig } from "./front-limit-options.ts";
 import type { Given, UsageError } from "./given.ts";

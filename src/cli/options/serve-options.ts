@@ -1,11 +1,11 @@
 /** What can `understudy serve` be told? The one table behind flags, environment, file, help and documentation. */
 
-import { ADAPTERS_MOST, REQUESTS_MOST } from "../config/core-limits.ts";
-import { CURRENT, PROFILES, profileName } from "../config/metrics-profiles.ts";
-import { rolesText } from "../config/roles.ts";
-import { STREAM_WRITES } from "../config/stream-writes.ts";
-import { BUG_NAMES, FIX_NAMES } from "../config/types.ts";
-import { TRUTH_REQUESTS } from "../engine/timing/device-defaults.ts";
+import { ADAPTERS_MOST, REQUESTS_MOST } from "../../config/core-limits.ts";
+import { CURRENT, PROFILES, profileName } from "../../config/metrics-profiles.ts";
+import { rolesText } from "../../config/roles.ts";
+import { STREAM_WRITES } from "../../config/stream-writes.ts";
+import { BUG_NAMES, FIX_NAMES } from "../../config/types.ts";
+import { TRUTH_REQUESTS } from "../../engine/timing/device-defaults.ts";
 import { allowedHosts } from "./allowed-hosts-option.ts";
 import { deploymentOptions } from "./deployment-options.ts";
 import { frontLimitOptions } from "./front-limit-options.ts";

@@ -1,10 +1,10 @@
 /** Which options of TensorRT-LLM's schedulers are there, and what comes of them? Names as in its configuration and `trtllm-serve`. */
-import { REQUESTS_MOST } from "../config/core-limits.ts";
-import { TRTLLM_SERVE as ROLE } from "../config/roles.ts";
-import { CAPACITY_POLICIES, CHUNKING_POLICIES, TRTLLM_DEFAULTS, type TrtllmServeConfig } from "../config/trtllm.ts";
-import type { EngineConfig } from "../config/types.ts";
-import { trtllmPoolBlocks } from "../engine/timing/device-defaults.ts";
-import type { Profile } from "../engine/timing/profile.ts";
+import { REQUESTS_MOST } from "../../config/core-limits.ts";
+import { TRTLLM_SERVE as ROLE } from "../../config/roles.ts";
+import { CAPACITY_POLICIES, CHUNKING_POLICIES, TRTLLM_DEFAULTS, type TrtllmServeConfig } from "../../config/trtllm.ts";
+import type { EngineConfig } from "../../config/types.ts";
+import { trtllmPoolBlocks } from "../../engine/timing/device-defaults.ts";
+import type { Profile } from "../../engine/timing/profile.ts";
 import type { UsageError } from "./given.ts";
 import { choice, humanInteger, integer, number, onlyOn, ourGroup, toggle } from "./option.ts";
 import type { ServeValues } from "./serve-options.ts";
