@@ -1,8 +1,8 @@
-/** Writes src/library/*option-types.ts: names, types and hover texts of the library's options, from the one table; a test compares. */
+/** Writes src/embed/*option-types.ts: names, types and hover texts of the library's options, from the one table; a test compares. */
 import { KEYS } from "../src/cli/compat/llm-d-keys.ts";
 import type { OptionRow } from "../src/cli/options/option.ts";
 import { serveOptions } from "../src/cli/options/serve-options.ts";
-import { camelCase, ENGINE_OPTIONS, NOT_HERE } from "../src/library/options.ts";
+import { camelCase, ENGINE_OPTIONS, NOT_HERE } from "../src/embed/options.ts";
 
 /** Where a placeholder does not tell the type. */
 const TYPES: Readonly<Record<string, string>> = {
@@ -132,7 +132,7 @@ export const files: Readonly<Record<string, string>> = {
 
 if (import.meta.main) {
   const paths = Object.keys(files).map((name) =>
-    Bun.fileURLToPath(new URL(`../src/library/${name}.ts`, import.meta.url)),
+    Bun.fileURLToPath(new URL(`../src/embed/${name}.ts`, import.meta.url)),
   );
   for (const [at, text] of Object.values(files).entries()) await Bun.write(paths[at]!, text);
   const biome = Bun.fileURLToPath(new URL("../node_modules/.bin/biome", import.meta.url));

@@ -22,17 +22,17 @@ const PLATFORMS: readonly string[] = Object.keys(
 /** Entries of the program that runs on Bun, beside its threads. */
 const PROGRAMS: Readonly<Record<string, string>> = {
   main: "src/main.ts",
-  library: "src/library/bun.ts",
-  testing: "src/library/testing.ts",
-  child: "src/library/child.ts",
-  "replay-crash": "src/library/replay-crash.ts",
+  library: "src/embed/bun.ts",
+  testing: "src/embed/testing.ts",
+  child: "src/embed/child.ts",
+  "replay-crash": "src/embed/replay-crash.ts",
 };
 /** Entries for Node and browsers, each also as CommonJS: Jest's `require`. */
 const FACES: Readonly<Record<string, string>> = {
-  index: "src/library/index.ts",
-  browser: "src/library/browser.ts",
-  testing: "src/library/testing.ts",
-  vitest: "src/library/vitest.ts",
+  index: "src/embed/index.ts",
+  browser: "src/embed/browser.ts",
+  testing: "src/embed/testing.ts",
+  vitest: "src/embed/vitest.ts",
 };
 
 /** Declarations of what the entries reach, as ES modules and as CommonJS. */
@@ -94,7 +94,7 @@ const copy = (to: string, ...paths: readonly string[]) => {
 
 async function stageEngine(to: string): Promise<void> {
   bundled.clear();
-  const entries = { index: "src/library/engine-index.ts", browser: "src/library/engine-browser.ts" };
+  const entries = { index: "src/embed/engine-index.ts", browser: "src/embed/engine-browser.ts" };
   // So small a package has neither maps nor long names: they would be most of it.
   await esModules(entries, `${to}/dist`, { minify: true });
   await commonJs({ index: entries.index }, `${to}/dist`, { minify: true });
@@ -108,11 +108,11 @@ async function stageEngine(to: string): Promise<void> {
     sideEffects: false,
     main: "./dist/index.cjs",
     module: "./dist/index.js",
-    types: "./types/src/library/engine-index.d.cts",
+    types: "./types/src/embed/engine-index.d.cts",
     exports: {
       ".": {
-        browser: { import: esm("src/library/engine-browser", "browser") },
-        ...both("src/library/engine-index", "index"),
+        browser: { import: esm("src/embed/engine-browser", "browser") },
+        ...both("src/embed/engine-index", "index"),
       },
       "./core.wasm": "./build/core.wasm",
       "./answers.bin": "./build/answers.bin",
@@ -137,7 +137,7 @@ async function stageServer(to: string): Promise<void> {
   await esModules(FACES, `${to}/dist`, { sourcemap: "linked" });
   await commonJs(FACES, `${to}/dist`);
   await commonJs(
-    { "child-link": "src/library/child-link.ts", "replay-crash": "src/library/replay-crash.ts" },
+    { "child-link": "src/embed/child-link.ts", "replay-crash": "src/embed/replay-crash.ts" },
     `${to}/dist`,
   );
   declarations(Object.values(FACES), `${to}/types`);
@@ -148,7 +148,7 @@ async function stageServer(to: string): Promise<void> {
   // Resolvers that know no exports look for a folder.
   for (const name of ["testing", "vitest"]) {
     mkdirSync(`${to}/${name}`);
-    const found = { main: `../dist/${name}.cjs`, types: `../types/src/library/${name}.d.cts` };
+    const found = { main: `../dist/${name}.cjs`, types: `../types/src/embed/${name}.d.cts` };
     writeFileSync(`${to}/${name}/package.json`, `${JSON.stringify(found, null, 2)}\n`);
   }
   writeManifest(to, {
@@ -158,15 +158,15 @@ async function stageServer(to: string): Promise<void> {
     bin: manifest.bin,
     main: "./dist/index.cjs",
     module: "./dist/index.js",
-    types: "./types/src/library/index.d.cts",
+    types: "./types/src/embed/index.d.cts",
     exports: {
       ".": {
-        bun: onBun("src/library/index", "library"),
-        browser: both("src/library/browser", "browser"),
-        ...both("src/library/index", "index"),
+        bun: onBun("src/embed/index", "library"),
+        browser: both("src/embed/browser", "browser"),
+        ...both("src/embed/index", "index"),
       },
-      "./testing": { bun: onBun("src/library/testing", "testing"), ...both("src/library/testing", "testing") },
-      "./vitest": both("src/library/vitest", "vitest"),
+      "./testing": { bun: onBun("src/embed/testing", "testing"), ...both("src/embed/testing", "testing") },
+      "./vitest": both("src/embed/vitest", "vitest"),
       "./core.wasm": "./build/core.wasm",
       "./answers.bin": "./build/answers.bin",
       "./package.json": "./package.json",

@@ -1,6 +1,6 @@
 /** What each of test/library-scenario.js comes to. */
 import { expect } from "bun:test";
-import type { createServer } from "../src/library/bun.ts";
+import type { createServer } from "../src/embed/bun.ts";
 // @ts-expect-error a program for Node and Bun alike, without types
 import * as scenarios from "./library-scenario.js";
 

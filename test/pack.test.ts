@@ -78,8 +78,8 @@ test("the tarballs hold what runs, and nothing else", () => {
     "dist/index.cjs",
     "dist/testing.js",
     "dist/replay-crash.cjs",
-    "types/src/library/index.d.ts",
-    "types/src/library/index.d.cts",
+    "types/src/embed/index.d.ts",
+    "types/src/embed/index.d.cts",
     "LICENSE",
     "NOTICE",
   ])
@@ -224,7 +224,7 @@ test.each([
   const types = join(folder, "node_modules", name, "types/");
   const bare = bareNames(
     compiler,
-    entries.map((entry) => `${types}src/library/${entry}.d.ts`),
+    entries.map((entry) => `${types}src/embed/${entry}.d.ts`),
     types,
   );
   expect(bare).toEqual([]);

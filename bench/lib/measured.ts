@@ -1,6 +1,6 @@
 /** What did benchmarks of real engines show, and what do their presets give under the same load? Data, and a replay per point. */
 import { readFileSync } from "node:fs";
-import { engineConfig } from "../../src/library/options.ts";
+import { engineConfig } from "../../src/embed/options.ts";
 import { Replay } from "../../src/tools/replay/replay.ts";
 import { openTrace } from "../../src/workloads/open.ts";
 import { requests } from "../../src/workloads/requests.ts";

@@ -3,7 +3,7 @@ import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type App, createApp } from "../../src/app/create-app.ts";
 import { idsOf, mix } from "../../src/base/random.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
-import { createServer } from "../../src/library/bun.ts";
+import { createServer } from "../../src/embed/bun.ts";
 import { eventually, serve } from "../server.ts";
 
 setDefaultTimeout(60_000);

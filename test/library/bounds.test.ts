@@ -1,6 +1,6 @@
 /** Is what a server keeps of its clients bounded, and does it go on, however many or large requests are? */
 import { beforeAll, expect, test } from "bun:test";
-import { createServer } from "../../src/library/bun.ts";
+import { createServer } from "../../src/embed/bun.ts";
 import { done } from "../packed.ts";
 import { sized } from "../size.ts";
 // @ts-expect-error a program for Node and Bun alike, without types

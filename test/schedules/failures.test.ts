@@ -235,7 +235,7 @@ test("a core that traps when a client leaves ends the process with 70 and a cras
 });
 
 test("in the library a core that traps ends the server, not the process that embeds it", async () => {
-  const library = new URL("../../src/library/bun.ts", import.meta.url).href;
+  const library = new URL("../../src/embed/bun.ts", import.meta.url).href;
   const program = `
     import { createServer } from ${JSON.stringify(library)};
     const leave = ${leave};

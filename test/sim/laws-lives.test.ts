@@ -5,7 +5,7 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import type { EngineConfig } from "../../src/config/types.ts";
-import { engineConfig } from "../../src/library/options.ts";
+import { engineConfig } from "../../src/embed/options.ts";
 import { Ensemble } from "../../src/metrics/ensemble/ensemble.ts";
 import { pages } from "../../src/metrics/page.ts";
 import { Held, heldReader } from "../../src/metrics/rows/held.ts";

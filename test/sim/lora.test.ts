@@ -1,9 +1,9 @@
 /** Do LoRA adapters limit what runs, share no blocks, and show in the snapshot as vLLM shows them? On a virtual clock. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { createEngine } from "../../src/library/bun.ts";
-import type { EngineOptions } from "../../src/library/engine-option-types.ts";
-import type { Run } from "../../src/library/run.ts";
+import { createEngine } from "../../src/embed/bun.ts";
+import type { EngineOptions } from "../../src/embed/engine-option-types.ts";
+import type { Run } from "../../src/embed/run.ts";
 import { times } from "../size.ts";
 
 let core: Uint8Array;

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { seeded } from "../../src/base/random.ts";
 import type { BugName, FixName, ServeConfig } from "../../src/config/types.ts";
-import { engineConfig } from "../../src/library/options.ts";
+import { engineConfig } from "../../src/embed/options.ts";
 import { Ensemble } from "../../src/metrics/ensemble/ensemble.ts";
 import type { Scrape } from "../../src/tools/check/index.ts";
 import type { TracedClientOptions } from "../../src/tools/replay/clients.ts";

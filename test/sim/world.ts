@@ -5,13 +5,13 @@ import { join } from "node:path";
 import { Field, SLOTS, Total, Word } from "../../assembly/layout.ts";
 import { VirtualClock } from "../../src/base/clock.ts";
 import type { EngineConfig } from "../../src/config/types.ts";
+import { engineConfig } from "../../src/embed/options.ts";
 import { Batch } from "../../src/engine/batch.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { Finish, type Generation, type Receiver, type Submission } from "../../src/engine/interface/types.ts";
 import type { EngineOptions } from "../../src/engine/options.ts";
 import type { StepLoad } from "../../src/engine/timing/timing.ts";
 import type { Core } from "../../src/engine/wasm/core.ts";
-import { engineConfig } from "../../src/library/options.ts";
 import { loadAnswers, nextToken } from "../../src/text/answers/answers.ts";
 
 const read = (name: string) => readFileSync(join(import.meta.dir, "../../build", name));

@@ -2,8 +2,8 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
 import fc from "fast-check";
+import { FAULTS, faultPlans, type StressedClient, stress } from "../../src/embed/testing.ts";
 import { parsePlan } from "../../src/faults/parse.ts";
-import { FAULTS, faultPlans, type StressedClient, stress } from "../../src/library/testing.ts";
 import { eventually } from "../server.ts";
 import { sized } from "../size.ts";
 
@@ -43,7 +43,7 @@ test("stress: verdicts in the order of the cases; a client that never ends hangs
 
 test("the process that serves the cases ends with the one that wanted it", async () => {
   const code = `
-    const { stress } = await import("${new URL("../../src/library/testing.ts", import.meta.url)}");
+    const { stress } = await import("${new URL("../../src/embed/testing.ts", import.meta.url)}");
     await stress(async (url) => { console.log(new URL(url).port); return new Promise(() => {}); }, { faults: ["B4"] });`;
   const parent = Bun.spawn([process.execPath, "-e", code], { stdout: "pipe", stderr: "inherit" });
   const reader = parent.stdout.getReader();

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createServer } from "../../src/library/bun.ts";
+import { createServer } from "../../src/embed/bun.ts";
 import { hostTriton, type TritonHosted } from "./child.ts";
 
 const own = mkdtempSync(join(tmpdir(), "triton-openai-"));

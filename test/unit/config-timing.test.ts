@@ -2,11 +2,11 @@
 import { expect, test } from "bun:test";
 import { describe as banner } from "../../src/cli/serve/banner.ts";
 import type { Timing } from "../../src/config/types.ts";
+import { engineConfig } from "../../src/embed/options.ts";
+import { serverSetup } from "../../src/embed/server-options.ts";
 import { parseTiming } from "../../src/engine/timing/parse-timing.ts";
 import { DEFAULT_PRESET, findPreset, presetNames } from "../../src/engine/timing/presets.ts";
 import { holdUs, type StepLoad, stepUs } from "../../src/engine/timing/timing.ts";
-import { engineConfig } from "../../src/library/options.ts";
-import { serverSetup } from "../../src/library/server-options.ts";
 import { examples } from "./timing-examples.ts";
 
 const preset = (name: string) => findPreset(name)!.timing;

@@ -1,7 +1,7 @@
 /** What do --custom-histogram-buckets and --kv-cache-dtype change of what metrics show, and what is refused? */
 import { expect, test } from "bun:test";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
-import { createServer } from "../../src/library/bun.ts";
+import { createServer } from "../../src/embed/bun.ts";
 import { checkScrapes } from "../../src/tools/check/index.ts";
 
 const resolve = (...argv: string[]) => resolveServeConfig(argv, {}, () => "");

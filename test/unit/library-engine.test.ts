@@ -1,13 +1,13 @@
 /** What does the library promise to those who embed its engine? From the sources, in Bun, over the core that checks itself; or TEST_ENGINE, a package's file. */
 import { beforeAll, expect, test } from "bun:test";
-import type * as library from "../../src/library/bun.ts";
-import type { EngineOptions } from "../../src/library/engine-option-types.ts";
-import type { Run } from "../../src/library/run.ts";
+import type * as library from "../../src/embed/bun.ts";
+import type { EngineOptions } from "../../src/embed/engine-option-types.ts";
+import type { Run } from "../../src/embed/run.ts";
 import { loadVocabulary } from "../../src/text/tokens/vocabulary.ts";
 
 // Not through the name: a static import would be of the sources.
 const { createEngine, Engine, latencies, VirtualClock, WallClock }: typeof library = await import(
-  process.env.TEST_ENGINE ?? "../../src/library/bun.ts"
+  process.env.TEST_ENGINE ?? "../../src/embed/bun.ts"
 );
 
 const CONSTANT = "constant:ttft=200ms,itl=20ms";

@@ -3,9 +3,9 @@ import { expect, test } from "bun:test";
 import type { Option } from "../../src/cli/options/option.ts";
 import { serveOptions } from "../../src/cli/options/serve-options.ts";
 import { trtllmOptions, trtllmServeOptions } from "../../src/cli/options/trtllm-options.ts";
-import { createServer } from "../../src/library/bun.ts";
-import type { ServerOptions } from "../../src/library/option-types.ts";
-import { serverSetup } from "../../src/library/server-options.ts";
+import { createServer } from "../../src/embed/bun.ts";
+import type { ServerOptions } from "../../src/embed/option-types.ts";
+import { serverSetup } from "../../src/embed/server-options.ts";
 
 const setup = (options: object) => serverSetup(options as ServerOptions);
 const camel = (name: string) => name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());

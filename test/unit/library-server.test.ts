@@ -3,8 +3,8 @@ import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createServer } from "../../src/library/bun.ts";
-import type { ServerOptions } from "../../src/library/option-types.ts";
+import { createServer } from "../../src/embed/bun.ts";
+import type { ServerOptions } from "../../src/embed/option-types.ts";
 import { SCENARIOS } from "../library-scenarios.ts";
 import { eventually } from "../server.ts";
 

@@ -3,10 +3,10 @@ import { expect, test } from "bun:test";
 import { files } from "../../scripts/option-types.ts";
 import type { Option } from "../../src/cli/options/option.ts";
 import { type OptionName, type ServeValues, serveOptions } from "../../src/cli/options/serve-options.ts";
-import type { HumanNumber } from "../../src/library/engine-option-types.ts";
-import type { ServerOptions } from "../../src/library/option-types.ts";
-import { camelCase, NOT_HERE } from "../../src/library/options.ts";
-import { serverSetup } from "../../src/library/server-options.ts";
+import type { HumanNumber } from "../../src/embed/engine-option-types.ts";
+import type { ServerOptions } from "../../src/embed/option-types.ts";
+import { camelCase, NOT_HERE } from "../../src/embed/options.ts";
+import { serverSetup } from "../../src/embed/server-options.ts";
 
 type Camel<Name extends string> = Name extends `${infer Head}-${infer Tail}`
   ? `${Head}${Capitalize<Camel<Tail>>}`
@@ -44,8 +44,8 @@ const plain = (text: string) =>
 
 const optionTypes = Object.values(files).join("");
 
-test.each(Object.entries(files))("src/library/%s.ts is what scripts/option-types.ts writes", async (name, text) => {
-  const written = await Bun.file(new URL(`../../src/library/${name}.ts`, import.meta.url)).text();
+test.each(Object.entries(files))("src/embed/%s.ts is what scripts/option-types.ts writes", async (name, text) => {
+  const written = await Bun.file(new URL(`../../src/embed/${name}.ts`, import.meta.url)).text();
   expect(plain(written)).toBe(plain(text));
 });
 
