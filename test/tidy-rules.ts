@@ -39,12 +39,6 @@ export function foldersIn(architecture: string): Map<string, string[][]> {
   );
 }
 
-/** New places of files that have not moved yet. */
-const MOVES: Readonly<Record<string, string>> = JSON.parse(
-  readFileSync(new URL("moves.json", import.meta.url), "utf8"),
-);
-export const placeOf = (path: string): string => MOVES[path] ?? path;
-
 const ARCHITECTURE = readFileSync(new URL("../ARCHITECTURE.md", import.meta.url), "utf8");
 /** The files that own time and chance. */
 const TIME_AND_CHANCE = ["clock", "clock-worker", "random"].map((name) => `src/base/${name}.ts`);
@@ -66,14 +60,14 @@ const HOUSES = ["servers", "tools"];
 
 /** Returns the wing of a file: a folder of `src`, or of `src/servers` or `src/tools`. For a file directly in `src`, its name. */
 export function roomOf(path: string): string {
-  const [top = "", second = "", third = ""] = placeOf(path).split("/");
+  const [top = "", second = "", third = ""] = path.split("/");
   if (top !== "src") return top;
   return HOUSES.includes(second) ? `${second}/${third}` : second.replace(/(\.d)?\.ts$/, "");
 }
 
 /** The folder of a file inside its room. "." for a file directly in the room. */
 export function folderOf(path: string): string {
-  const parts = placeOf(path).split("/");
+  const parts = path.split("/");
   const depth = roomOf(path).split("/").length + (parts[0] === "src" ? 1 : 0);
   return parts.length > depth + 1 ? parts[depth]! : ".";
 }
@@ -248,7 +242,7 @@ export const rules: readonly Rule[] = [
   },
   {
     name: "no clock and no chance outside clock.ts and random.ts",
-    applies: (path) => path.startsWith("src/") && !TIME_AND_CHANCE.includes(placeOf(path)),
+    applies: (path) => path.startsWith("src/") && !TIME_AND_CHANCE.includes(path),
     wrong: ({ text }) =>
       search(
         /\bDate\.now\b|\bnew Date\(\)|\bperformance\.now\b|\bMath\.random\b|\b(setTimeout|setInterval|setImmediate)\b|\bBun\.(sleep|nanoseconds)\b|\brandomUUID\b|\brandomBytes\b|\bgetRandomValues\b|\bhrtime\b|\bAbortSignal\.timeout\b/,
@@ -258,9 +252,7 @@ export const rules: readonly Rule[] = [
   {
     name: "clocks, wall time and ids are handed in",
     applies: (path) =>
-      /^src\/.*\.ts$/.test(path) &&
-      !MAKE_CLOCKS_AND_IDS.includes(roomOf(path)) &&
-      !MAKE_THEIR_OWN.includes(placeOf(path)),
+      /^src\/.*\.ts$/.test(path) && !MAKE_CLOCKS_AND_IDS.includes(roomOf(path)) && !MAKE_THEIR_OWN.includes(path),
     wrong: ({ text }) => notHandedIn(text),
   },
   {

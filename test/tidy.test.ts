@@ -6,7 +6,6 @@ import {
   exportedTwice,
   folderOf,
   foldersIn,
-  placeOf,
   readmeWrong,
   roomOf,
   roomsIn,
@@ -275,7 +274,7 @@ test("ARCHITECTURE.md has every room in its order once, and each says what it is
 
 /** The folder whose lines are counted: one inside a wing, and under `src/servers` one inside a server. */
 function measuredFolder(path: string): string {
-  const folders = placeOf(path).split("/").slice(1, -1);
+  const folders = path.split("/").slice(1, -1);
   return folders.slice(0, folders[0] === "servers" ? 3 : 2).join("/");
 }
 
@@ -293,6 +292,6 @@ test("no folder inside a wing has more than a tenth of the lines, no folder more
   const linesOf = (path: string) => read(path).split("\n").length - 1;
   expect(crowded(linesOf)).toEqual([]);
   expect(crowded((path) => (roomOf(path) === "tools/load" ? 2 : 1) * linesOf(path))).not.toEqual([]);
-  const folders = Map.groupBy(source, (path) => placeOf(path).slice(0, placeOf(path).lastIndexOf("/")));
+  const folders = Map.groupBy(source, (path) => path.slice(0, path.lastIndexOf("/")));
   expect([...folders].filter(([, paths]) => paths.length > 30).map(([folder]) => folder)).toEqual([]);
 });

@@ -1,4 +1,4 @@
-/** Which servers can this program stand in for? What the rooms below a role must know of it; its code: `src/app/`. */
+/** Which servers can this program stand in for? What the rooms below a role must know of it; its code: the `server.ts` of a folder of `src/servers/`. */
 
 export interface RoleFacts {
   /** One line for the help. */

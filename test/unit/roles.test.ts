@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { roles } from "../../src/app/table.ts";
 import { ROLE_NAMES } from "../../src/config/roles.ts";
-import { placeOf, valueImportsOf } from "../tidy-rules.ts";
+import { valueImportsOf } from "../tidy-rules.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
 
@@ -27,13 +27,13 @@ test("each role of the table can be loaded, and opens listeners", async () => {
 test("what every server loads has no code of a role, nor of a dialect of its API", () => {
   const common = [...loadedWith("src/app/create-app.ts")];
   expect(common).toContain("src/engine/loop.ts");
-  const ofServers = (path: string) => placeOf(path).startsWith("src/servers/");
-  expect(common.filter(ofServers).map(placeOf)).toEqual(["src/servers/openai/front/served.ts"]);
+  const ofServers = (path: string) => path.startsWith("src/servers/");
+  expect(common.filter(ofServers)).toEqual(["src/servers/openai/front/served.ts"]);
   expect(common.filter((path) => /iterations/.test(path))).toEqual([]);
   const vllm = [...loadedWith("src/servers/vllm/server.ts")];
   expect(vllm).toContain("src/servers/vllm/openai/routes.ts");
-  expect(vllm.filter((path) => /^src\/servers\/(trtllm|triton)\/|iterations/.test(placeOf(path)))).toEqual([]);
+  expect(vllm.filter((path) => /^src\/servers\/(trtllm|triton)\/|iterations/.test(path))).toEqual([]);
   const trtllm = [...loadedWith("src/servers/trtllm/server.ts")];
   expect(trtllm).toContain("src/servers/trtllm/app.ts");
-  expect(trtllm.filter((path) => /^src\/servers\/(triton|vllm\/messages)\//.test(placeOf(path)))).toEqual([]);
+  expect(trtllm.filter((path) => /^src\/servers\/(triton|vllm\/messages)\//.test(path))).toEqual([]);
 });
