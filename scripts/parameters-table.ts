@@ -2,8 +2,8 @@
 import { writeFileSync } from "node:fs";
 import type { Effect, Parameter } from "../src/servers/openai/docs/parameter.ts";
 import { checkPrompt } from "../src/servers/openai/request/limits.ts";
-import type { ErrorAnswer } from "../src/servers/openai/request/request.ts";
 import { checkSampling } from "../src/servers/openai/request/sampling.ts";
+import type { ErrorAnswer } from "../src/servers/pydantic/refusals.ts";
 import type { Field, Fields } from "../src/servers/pydantic/validate.ts";
 import { chatFields, completionFields } from "../src/servers/vllm/openai/fields.ts";
 import { type ChatKind, type openaiParameters, parameterOf } from "../src/servers/vllm/openai/parameters.ts";

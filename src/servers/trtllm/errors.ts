@@ -3,7 +3,7 @@
  * does not fit the schema (`openai_server.py`, 1.3 line).
  */
 
-import type { ErrorAnswer } from "../openai/request/request.ts";
+import type { ErrorAnswer } from "../pydantic/refusals.ts";
 import { repr } from "../pydantic/repr.ts";
 import type { LineError } from "../pydantic/types.ts";
 import { inputSummary } from "../pydantic/validate.ts";

@@ -2,8 +2,9 @@
  * Which fields does a request have, and what do they mean here? Names of `openai_protocol.py` (1.3 line), where unknown ones
  * are forbidden; most mean what they mean for vLLM, whose tables check them. `toVllm` makes such a body of one.
  */
-import { Refused } from "../openai/request/errors.ts";
-import type { ErrorAnswer } from "../openai/request/request.ts";
+
+import type { ErrorAnswer } from "../pydantic/refusals.ts";
+import { Refused } from "../pydantic/refusals.ts";
 import {
   get,
   isDict,

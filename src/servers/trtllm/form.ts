@@ -12,8 +12,8 @@ import { type AnswerContext, FINISH_NAMES, promptOf } from "../openai/pipeline/c
 import type { ChoiceSoFar, Piece, WholeChoice } from "../openai/pipeline/form.ts";
 import type { TextParts } from "../openai/request/logprobs.ts";
 import { hidesTokens } from "../openai/request/output-options.ts";
-import type { ErrorAnswer } from "../openai/request/request.ts";
 import type { Delta, Message } from "../openai/tool-calls/output.ts";
+import type { ErrorAnswer } from "../pydantic/refusals.ts";
 import { asTrtllm } from "./errors.ts";
 
 const encoder = new TextEncoder();

@@ -3,7 +3,7 @@
  * `SamplingParams._validate` (`sampling_params.py`, 1.3 line), and behind it the executor's assertions (`samplingConfig.cpp`,
  * `requestImpl.h`), without the place in the source and the stack that stand behind each.
  */
-import { Refused } from "../openai/request/errors.ts";
+import { Refused } from "../pydantic/refusals.ts";
 import { reprFloat } from "../pydantic/repr.ts";
 import { get, numberOf, type PythonDict, set, truthy } from "../pydantic/value.ts";
 import { flatError } from "./errors.ts";

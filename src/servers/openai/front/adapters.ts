@@ -4,8 +4,8 @@
  */
 import { ADAPTERS_MOST } from "../../../config/core-limits.ts";
 import type { LoraModule } from "../../../config/types.ts";
-import { errorAnswer } from "../request/errors.ts";
-import type { ErrorAnswer } from "../request/request.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
+import { errorAnswer } from "../../pydantic/refusals.ts";
 
 export class LoraAdapters {
   /** By number minus one; "" where one was unloaded: numbers are not used twice. */

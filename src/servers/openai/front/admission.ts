@@ -4,7 +4,7 @@ import type { Outcome } from "../../../engine/interface/types.ts";
 import type { Accounting } from "../../../kernel/accounting.ts";
 import type { Backend } from "../../../kernel/backend.ts";
 import { type Deadlines, deadlines, type Expiring } from "../../../wire/http/deadlines.ts";
-import type { ErrorAnswer } from "../request/request.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { Bodies, type BodyTaker } from "./body.ts";
 import type { HttpVisit, OpenAiOptions } from "./front.ts";
 import type { Context } from "./http.ts";

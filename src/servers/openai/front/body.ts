@@ -6,8 +6,8 @@ import { type Deadlines, deadlines, type Expiring } from "../../../wire/http/dea
 import { frontOf } from "../../../wire/http/front-of.ts";
 import { SMALL_BODY_BYTES } from "../../../wire/http/unfinished.ts";
 import type { IncomingRequest } from "../../../wire/http1/request.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { bodyTooLarge, bodyTooSlow, engineBusy } from "../request/errors.ts";
-import type { ErrorAnswer } from "../request/request.ts";
 import { type BodyRoom, bodyRoomOf } from "./body-room.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Context } from "./http.ts";

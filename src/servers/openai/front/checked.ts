@@ -3,11 +3,13 @@
 import { inTurns, isLarge, type Pieces, turn } from "../../../base/pieces.ts";
 import { TemplateRefusal } from "../../../text/tokens/chat-template.ts";
 import { readJson } from "../../pydantic/read-body.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
+import { Refused } from "../../pydantic/refusals.ts";
 import { FAIL, State, type Type } from "../../pydantic/types.ts";
 import { validationErrors } from "../../pydantic/validate.ts";
 import type { PythonDict, PythonValue } from "../../pydantic/value.ts";
-import { badRequest, Refused } from "../request/errors.ts";
-import type { ErrorAnswer, Limits } from "../request/request.ts";
+import { badRequest } from "../request/errors.ts";
+import type { Limits } from "../request/request.ts";
 import type { Bodies } from "./body.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Context, Http } from "./http.ts";

@@ -3,10 +3,10 @@
 import { atOnce } from "../../../base/pieces.ts";
 import { routes } from "../../../wire/http/routes.ts";
 import { readJson } from "../../pydantic/read-body.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { optional, record, required } from "../../pydantic/structures.ts";
 import { bool, FAIL, int, nullable, State, type Type, text } from "../../pydantic/types.ts";
 import { validationErrors } from "../../pydantic/validate.ts";
-import type { ErrorAnswer } from "../request/request.ts";
 import type { LoraAdapters } from "./adapters.ts";
 import { Bodies } from "./body.ts";
 import type { OpenAiOptions } from "./front.ts";

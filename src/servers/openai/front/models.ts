@@ -2,7 +2,8 @@
 
 import type { Ids } from "../../../base/random.ts";
 import type { LoraModule, ServeConfig } from "../../../config/types.ts";
-import { Refused, unknownModel } from "../request/errors.ts";
+import { Refused } from "../../pydantic/refusals.ts";
+import { unknownModel } from "../request/errors.ts";
 import type { Limits } from "../request/request.ts";
 
 interface ModelCard {

@@ -3,8 +3,8 @@
  * one also answer 429, and say when to come again, in one of three ways.
  */
 import { type FrontLimits, frontLimitsOf } from "../../../config/front-limits.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { engineBusy, overloaded, prefillBacklog } from "../request/errors.ts";
-import type { ErrorAnswer } from "../request/request.ts";
 import type { OpenAiOptions } from "./front.ts";
 
 /** Refusals that another moment would not have met. */

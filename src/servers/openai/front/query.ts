@@ -1,8 +1,8 @@
 /** What does a request's query say? As FastAPI reads it: the last one of a name counts, unknown names do not; all errors in one answer. */
 
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { FAIL, State, type Type } from "../../pydantic/types.ts";
 import { validationErrors } from "../../pydantic/validate.ts";
-import type { ErrorAnswer } from "../request/request.ts";
 
 export class Query {
   readonly #given: URLSearchParams;

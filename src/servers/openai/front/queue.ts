@@ -6,8 +6,8 @@ import type { WireConfig } from "../../../config/types.ts";
 import type { Finish, Receiver, Submission, TimelineFacts } from "../../../engine/interface/types.ts";
 import type { Accounting } from "../../../kernel/accounting.ts";
 import type { Backend } from "../../../kernel/backend.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { engineBusy, prefillBacklog } from "../request/errors.ts";
-import type { ErrorAnswer } from "../request/request.ts";
 import { ReceiverBefore } from "./receiver-before.ts";
 
 export class Queue {

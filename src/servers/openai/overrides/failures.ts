@@ -8,9 +8,10 @@ import { FAILURE_TYPES, type FailureType } from "../../../config/failures.ts";
 import type { ServeConfig, WireConfig } from "../../../config/types.ts";
 import { errorTypeOf } from "../../../text/canned/fixtures/error-type.ts";
 import { missingBody } from "../../pydantic/read-body.ts";
-import { badRequest, engineBusy, errorAnswer, overloaded, unauthorized, unknownModel } from "../request/errors.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
+import { errorAnswer } from "../../pydantic/refusals.ts";
+import { badRequest, engineBusy, overloaded, unauthorized, unknownModel } from "../request/errors.ts";
 import { promptTooLong } from "../request/limits.ts";
-import type { ErrorAnswer } from "../request/request.ts";
 
 const HEADER = "x-return-error";
 /** Separates these draws from those of the requests' seeds. */

@@ -8,9 +8,9 @@ import type { FaultCarrier, Plan } from "../../../faults/plan/types.ts";
 import type { Question } from "../../../text/canned/fixtures/match.ts";
 import { frontOf } from "../../../wire/http/front-of.ts";
 import type { Context, DisturbedAnswer, FaultOrder } from "../../../wire/http/sink.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { OpenAiOptions } from "../front/front.ts";
 import { badRequest, faultNotAllowed, noConnection } from "../request/errors.ts";
-import type { ErrorAnswer } from "../request/request.ts";
 import type { Ordering } from "./orders.ts";
 
 /** Requests whose attempts are counted; the oldest is forgotten. */

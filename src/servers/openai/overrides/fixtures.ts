@@ -6,8 +6,9 @@ import type { Vocabulary } from "../../../text/tokens/types.ts";
 import { asText } from "../../pydantic/body-text.ts";
 import { parsePython } from "../../pydantic/json.ts";
 import type { Body } from "../../pydantic/read-body.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { type PythonValue, toPlain } from "../../pydantic/value.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer } from "../request/request.ts";
+import type { ChatRequest, CompletionRequest } from "../request/request.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 

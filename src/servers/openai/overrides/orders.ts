@@ -22,11 +22,12 @@ import {
   unknownIn,
 } from "../../../text/canned/script.ts";
 import type { Body } from "../../pydantic/read-body.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { OpenAiOptions } from "../front/front.ts";
 import { mayRelease, ORDER_HEADER, orderInHeader } from "../front/order-header.ts";
 import { badRequest, orderNotAllowed } from "../request/errors.ts";
 import type { LogprobSource } from "../request/logprob-source.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer, Repetition } from "../request/request.ts";
+import type { ChatRequest, CompletionRequest, Repetition } from "../request/request.ts";
 import { thinkingOf, thoughtsBefore } from "../request/thinking.ts";
 import { forced } from "../tool-calls/output.ts";
 import { type ReasoningSetup, reasoningSetup } from "../tool-calls/reasoning.ts";

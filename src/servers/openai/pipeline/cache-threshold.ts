@@ -4,9 +4,10 @@
  */
 import type { ServeConfig } from "../../../config/types.ts";
 import { Finish, type Receiver, type Submission } from "../../../engine/interface/types.ts";
+import { Refused } from "../../pydantic/refusals.ts";
 import { get, type PythonDict, toPlain } from "../../pydantic/value.ts";
 import { ReceiverBefore } from "../front/receiver-before.ts";
-import { badRequest, Refused } from "../request/errors.ts";
+import { badRequest } from "../request/errors.ts";
 import type { Form } from "./form.ts";
 
 export const CACHE_THRESHOLD = "cache_threshold";

@@ -1,6 +1,6 @@
 /** What do forms have in common whose streams are chunks of one object, as those of OpenAI's chats and completions? */
 import type { Ids } from "../../../base/random.ts";
-import type { ErrorAnswer } from "../request/request.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { AnswerContext } from "./context.ts";
 import type { ChoiceSoFar, Form, Frame, Piece, WholeChoice } from "./form.ts";
 import type { LongTexts } from "./long-body.ts";

@@ -1,7 +1,7 @@
 /** How is an answer in one piece gathered? Its choices keep their tokens until all have ended; the form makes the body of them. */
 import { Finish, type Outcome } from "../../../engine/interface/types.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { Logprobs } from "../request/logprobs.ts";
-import type { ErrorAnswer } from "../request/request.ts";
 import type { Message } from "../tool-calls/output.ts";
 import { AnswerChoice, takeBack } from "./choice.ts";
 import { type AnswerContext, answerParser, engineError, logprobsOf, outcomeOf } from "./context.ts";

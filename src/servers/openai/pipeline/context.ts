@@ -2,12 +2,12 @@
 
 import type { Ids } from "../../../base/random.ts";
 import { Finish, type Outcome, type Submission } from "../../../engine/interface/types.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { Ticket } from "../front/ticket.ts";
 import { engineDead, internalError } from "../request/errors.ts";
 import type { LogprobSource } from "../request/logprob-source.ts";
 import { Logprobs } from "../request/logprobs.ts";
 import { hidesTokens, type OutputOptions } from "../request/output-options.ts";
-import type { ErrorAnswer } from "../request/request.ts";
 import type { ServerTraits } from "../request/server-traits.ts";
 import { AnswerParser } from "../tool-calls/answer-parser.ts";
 import type { ChoiceSoFar, Form } from "./form.ts";

@@ -6,9 +6,10 @@ import type { AnyElysia } from "elysia";
 import type { Pieces } from "../../../base/pieces.ts";
 import type { Context } from "../../../wire/http/sink.ts";
 import type { Body } from "../../pydantic/read-body.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { PythonDict } from "../../pydantic/value.ts";
 import type { Operations } from "../docs/operations.ts";
-import type { ChatRequest, ErrorAnswer, Limits } from "../request/request.ts";
+import type { ChatRequest, Limits } from "../request/request.ts";
 import type { BodyReader, Log } from "./form.ts";
 
 /** How a chat that was made of another dialect's body differs from one of OpenAI's. */

@@ -1,10 +1,11 @@
 /** What do dialects find that read their bodies into chats? The rules of a chat, its prompts, its answers. */
 
 import { inTurns } from "../../../base/pieces.ts";
+import { Refused } from "../../pydantic/refusals.ts";
 import { Bodies } from "../front/body.ts";
 import { checkModel } from "../front/models.ts";
 import { BodyReading } from "../front/reading/thread.ts";
-import { internalError, Refused } from "../request/errors.ts";
+import { internalError } from "../request/errors.ts";
 import { checkPrompt } from "../request/limits.ts";
 import { encodeInTurns } from "../request/prompts.ts";
 import type { DialectHost } from "./dialect.ts";

@@ -2,6 +2,7 @@
 
 import type { PackedParts } from "../../../text/tokens/packed-parts.ts";
 import type { Body } from "../../pydantic/read-body.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { LoraAdapters } from "../front/adapters.ts";
 import type { Admission } from "../front/admission.ts";
 import type { ArrivalOrder } from "../front/arrivals.ts";
@@ -13,7 +14,7 @@ import type { FaultOrders } from "../overrides/fault-orders.ts";
 import type { Orders } from "../overrides/orders.ts";
 import type { Cut } from "../request/generation.ts";
 import type { Transfers } from "../request/kv-transfer.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../request/request.ts";
+import type { ChatRequest, CompletionRequest, Limits } from "../request/request.ts";
 import type { ServerTraits } from "../request/server-traits.ts";
 import type { FormedRequest } from "./form.ts";
 

@@ -9,10 +9,11 @@ import { BrokenStructure } from "../../../text/grammar/broken.ts";
 import type { CallPlan } from "../../../text/grammar/calls.ts";
 import type { Structure } from "../../../text/grammar/structure.ts";
 import type { Encoder } from "../../../text/tokens/types.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { forced, type ToolShape, type ToolUse } from "../tool-calls/output.ts";
 import { badRequest } from "./errors.ts";
 import { type PromptedWish, promptedJson } from "./prompted.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer } from "./request.ts";
+import type { ChatRequest, CompletionRequest } from "./request.ts";
 import type { ServerTraits } from "./server-traits.ts";
 import { callsBefore, namedIsText, toolUseOf } from "./tool-use.ts";
 

@@ -3,8 +3,6 @@
 import { type ErrorAnswer, errorAnswer, Refused } from "../../pydantic/refusals.ts";
 import type { Limits } from "./request.ts";
 
-export { errorAnswer, Refused };
-
 /** A `ValueError` or `TypeError` that reached the handler: 400 with its text. */
 export function badRequest(message: string, param: string | null = null): ErrorAnswer {
   return errorAnswer(message, "BadRequestError", param, 400);

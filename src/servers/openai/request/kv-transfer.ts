@@ -7,8 +7,9 @@
 import { mix } from "../../../base/random.ts";
 import type { KvTransferTime, ServeConfig } from "../../../config/types.ts";
 import { normal } from "../../../text/answers/answers.ts";
+import { Refused } from "../../pydantic/refusals.ts";
 import { get, type PythonDict } from "../../pydantic/value.ts";
-import { badRequest, Refused } from "./errors.ts";
+import { badRequest } from "./errors.ts";
 import type { KvTransfer } from "./request.ts";
 
 export const REMOTE_DECODE = "remote_decode";

@@ -4,9 +4,10 @@
  * stream: they are known before its head.
  */
 
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { codePoints, type Int } from "../../pydantic/value.ts";
 import { badRequest, validationError } from "./errors.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits, SamplingFields } from "./request.ts";
+import type { ChatRequest, CompletionRequest, Limits, SamplingFields } from "./request.ts";
 import { checkParameters } from "./sampling.ts";
 
 /** Limits that need no prompt: output tokens and truncation against the context. `translate.ts` calls it. */

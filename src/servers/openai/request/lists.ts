@@ -6,10 +6,11 @@
 
 import { atOnce, kept, mapped, type Pieces } from "../../../base/pieces.ts";
 import { IdSet } from "../../../text/answers/id-set.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { repr, reprPieces } from "../../pydantic/repr.ts";
 import { type Int, toInt } from "../../pydantic/value.ts";
 import { validationError } from "./errors.ts";
-import type { BadWords, ErrorAnswer, LogitBias, SamplingFields } from "./request.ts";
+import type { BadWords, LogitBias, SamplingFields } from "./request.ts";
 import { outside, outsideError, PYTHON_INT } from "./sampling.ts";
 
 /** vLLM's VLLM_MAX_NUM_BAD_WORDS, counted in token sequences. */

@@ -4,9 +4,10 @@ import { atOnce, type EventLoopTurns, inTurns, type Pieces } from "../../../base
 import { type RenderChat, TemplateRefusal } from "../../../text/tokens/chat-template.ts";
 import { type PackedParts, unpacked } from "../../../text/tokens/packed-parts.ts";
 import type { Encoder, PromptPart, Vocabulary } from "../../../text/tokens/types.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { badRequest } from "./errors.ts";
 import { checkPromptText } from "./limits.ts";
-import type { ChatMessage, ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "./request.ts";
+import type { ChatMessage, ChatRequest, CompletionRequest, Limits } from "./request.ts";
 
 export type Encoding =
   | { readonly prompts: readonly Uint32Array[]; readonly pending: false }

@@ -7,8 +7,6 @@ import type { Structure } from "../../../text/grammar/structure.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { Int } from "../../pydantic/value.ts";
 
-export type { ErrorAnswer, Int };
-
 /** What only vLLM's later checks look at (`limits.ts`, `sampling.ts`); no effect on the answer here. Nulls are resolved to defaults. */
 export interface SamplingFields {
   readonly n: Int;

@@ -5,10 +5,12 @@
  */
 
 import { byRuns, type Pieces } from "../../../base/pieces.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
+import { errorAnswer } from "../../pydantic/refusals.ts";
 import { repr, reprFloat } from "../../pydantic/repr.ts";
 import { type Int, toInt } from "../../pydantic/value.ts";
-import { badRequest, errorAnswer, validationError } from "./errors.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits, SamplingFields } from "./request.ts";
+import { badRequest, validationError } from "./errors.ts";
+import type { ChatRequest, CompletionRequest, Limits, SamplingFields } from "./request.ts";
 
 /** vLLM's VLLM_MAX_N_SEQUENCES. */
 const MAX_SEQUENCES = 16384;

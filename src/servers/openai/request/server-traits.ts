@@ -4,10 +4,10 @@ import type { ToolHabits } from "../../../config/tool-habits.ts";
 import type { Accounting } from "../../../kernel/accounting.ts";
 import type { Vocabulary } from "../../../text/tokens/types.ts";
 import type { HeldBytes } from "../../../wire/http/sink.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { ReasoningSetup } from "../tool-calls/reasoning.ts";
 import type { ToolParserKind } from "../tool-calls/tool-parsers.ts";
 import type { LogprobSource } from "./logprob-source.ts";
-import type { ErrorAnswer } from "./request.ts";
 
 /** What a server gives all its answers; made once. */
 export interface ServerTraits {

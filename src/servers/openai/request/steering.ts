@@ -7,9 +7,10 @@
 import { IdSet } from "../../../text/answers/id-set.ts";
 import { type Steering, steer } from "../../../text/answers/steered.ts";
 import type { Encoder, Vocabulary } from "../../../text/tokens/types.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { validationError } from "./errors.ts";
 import { MAX_BAD_WORDS } from "./lists.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer } from "./request.ts";
+import type { ChatRequest, CompletionRequest } from "./request.ts";
 import { shownWords } from "./sampling.ts";
 
 type Asking = ChatRequest | CompletionRequest;

@@ -4,8 +4,9 @@
  */
 
 import { mapped, type Pieces } from "../../../base/pieces.ts";
-import { badRequest, Refused } from "../../openai/request/errors.ts";
+import { badRequest } from "../../openai/request/errors.ts";
 import { pythonDumps } from "../../pydantic/dumps.ts";
+import { Refused } from "../../pydantic/refusals.ts";
 import { repr } from "../../pydantic/repr.ts";
 import type { Values } from "../../pydantic/validate.ts";
 import {

@@ -1,5 +1,5 @@
 /** How does an error look in Anthropic's dialect? vLLM 0.33, `entrypoints/anthropic/protocol.py` (translate_error_type). */
-import type { ErrorAnswer } from "../../openai/request/request.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 
 const TYPES: Readonly<Record<number, string>> = {
   400: "invalid_request_error",

@@ -5,8 +5,8 @@ import { escapeJson } from "../../../text/tokens/vocabulary.ts";
 import { type AnswerContext, type Ending, endingOf } from "../../openai/pipeline/context.ts";
 import type { ChoiceSoFar, Form, Frame, Piece, WholeChoice } from "../../openai/pipeline/form.ts";
 import { paused, pausedInChatStream } from "../../openai/request/errors.ts";
-import type { ErrorAnswer } from "../../openai/request/request.ts";
 import type { CallDelta } from "../../openai/tool-calls/output.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { inForm } from "./errors.ts";
 
 const quoted = (text: string) => `"${escapeJson(text)}"`;

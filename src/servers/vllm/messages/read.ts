@@ -2,9 +2,10 @@
 
 import { atOnce, type Pieces } from "../../../base/pieces.ts";
 import type { ReadingHost } from "../../openai/pipeline/dialect.ts";
-import { badRequest, Refused } from "../../openai/request/errors.ts";
+import { badRequest } from "../../openai/request/errors.ts";
 import type { ChatRequest, Limits } from "../../openai/request/request.ts";
 import type { BodyKind } from "../../pydantic/read-body.ts";
+import { Refused } from "../../pydantic/refusals.ts";
 import { repr } from "../../pydantic/repr.ts";
 import { State } from "../../pydantic/types.ts";
 import { type Fields, type Validator, type Values, validationErrors, validator } from "../../pydantic/validate.ts";

@@ -1,9 +1,9 @@
 /** What do a chunk's parts look like that chats and completions do not write alike: deltas, errors, the end. */
 import type { ReasoningField } from "../../../config/parsers.ts";
 import { escapeJson } from "../../../text/tokens/vocabulary.ts";
-import type { ErrorAnswer } from "../../openai/request/request.ts";
 import type { CallDelta, Delta } from "../../openai/tool-calls/output.ts";
 import { pythonDumps } from "../../pydantic/dumps.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 
 export const DONE = "data: [DONE]\n\n";
 

@@ -3,9 +3,10 @@
  * (vLLM 0.33, `renderers/chat_utils/chat_message.py`). Throws `Refused`.
  */
 
-import { badRequest, Refused, validationRefusal } from "../../openai/request/errors.ts";
+import { badRequest, validationRefusal } from "../../openai/request/errors.ts";
 import { imageMark } from "../../openai/request/images.ts";
 import type { ChatMessage, Limits } from "../../openai/request/request.ts";
+import { Refused } from "../../pydantic/refusals.ts";
 import { repr } from "../../pydantic/repr.ts";
 import { FAIL, type LineError, State, type Type } from "../../pydantic/types.ts";
 import { iteratorErrors, validationErrors } from "../../pydantic/validate.ts";

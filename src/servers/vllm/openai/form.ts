@@ -13,8 +13,9 @@ import { type LongTexts, SHORT_CANDIDATES } from "../../openai/pipeline/long-bod
 import { paused, pausedInChatStream } from "../../openai/request/errors.ts";
 import type { TextParts } from "../../openai/request/logprobs.ts";
 import { hidesTokens } from "../../openai/request/output-options.ts";
-import type { CommonRequest, ErrorAnswer } from "../../openai/request/request.ts";
+import type { CommonRequest } from "../../openai/request/request.ts";
 import type { Delta } from "../../openai/tool-calls/output.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import {
   candidatesOf,
   chatBody,

@@ -3,9 +3,10 @@
 import type { Pieces } from "../../../base/pieces.ts";
 import type { ChatChanges } from "../../openai/pipeline/dialect.ts";
 import type { BodyReader, Form } from "../../openai/pipeline/form.ts";
-import { Refused } from "../../openai/request/errors.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../../openai/request/request.ts";
+import type { ChatRequest, CompletionRequest, Limits } from "../../openai/request/request.ts";
 import { type BodyKind, type ReadBody, readerOf } from "../../pydantic/read-body.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
+import { Refused } from "../../pydantic/refusals.ts";
 import { FAIL } from "../../pydantic/types.ts";
 import { validator } from "../../pydantic/validate.ts";
 import type { PythonDict } from "../../pydantic/value.ts";

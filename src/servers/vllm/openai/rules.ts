@@ -4,7 +4,8 @@
  * `completion/protocol.py`). All of them throw `Refused`.
  */
 
-import { badRequest, Refused, unexpectedError, validationRefusal } from "../../openai/request/errors.ts";
+import { badRequest, unexpectedError, validationRefusal } from "../../openai/request/errors.ts";
+import { Refused } from "../../pydantic/refusals.ts";
 import { repr, str } from "../../pydantic/repr.ts";
 import { FAIL, State } from "../../pydantic/types.ts";
 import {

@@ -11,9 +11,9 @@ import { answered, type CheckedFields, type Desk } from "../../openai/front/chec
 import type { OpenAiOptions } from "../../openai/front/front.ts";
 import type { Context } from "../../openai/front/http.ts";
 import { JsonParts } from "../../openai/front/send-parts.ts";
-import { Refused } from "../../openai/request/errors.ts";
 import { decodedParts, incompatible } from "../../openai/request/prompts.ts";
 import type { Limits } from "../../openai/request/request.ts";
+import { Refused } from "../../pydantic/refusals.ts";
 import { optional, record, required, union } from "../../pydantic/structures.ts";
 import { bool, dict, list, nullable, object, type Type, text } from "../../pydantic/types.ts";
 import { get, type Int, type PythonDict, type PythonValue, toPlain } from "../../pydantic/value.ts";

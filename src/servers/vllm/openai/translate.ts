@@ -13,7 +13,7 @@ import {
   type StructuredOutputs,
   structureOf,
 } from "../../openai/request/constraints.ts";
-import { badRequest, Refused, validationRefusal } from "../../openai/request/errors.ts";
+import { badRequest, validationRefusal } from "../../openai/request/errors.ts";
 import { kvTransferOf } from "../../openai/request/kv-transfer.ts";
 import { checkContext } from "../../openai/request/limits.ts";
 import { badWordsOf } from "../../openai/request/lists.ts";
@@ -27,6 +27,7 @@ import type {
 } from "../../openai/request/request.ts";
 import { orderOf, repetitionOf } from "../../openai/request/told.ts";
 import { thinksWith } from "../../openai/tool-calls/reasoning-rules.ts";
+import { Refused } from "../../pydantic/refusals.ts";
 import { get, type Int, isDict, type PythonDict, type PythonValue, truthy } from "../../pydantic/value.ts";
 import { checkToolCalls, readMessages } from "./content.ts";
 import type { ChatValues, CompletionValues } from "./fields.ts";

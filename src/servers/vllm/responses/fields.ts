@@ -2,7 +2,8 @@
  * Which fields does `/v1/responses` have? Order, types and defaults: vLLM 0.33, `entrypoints/openai/responses/protocol.py`, over
  * the types of openai 3.52. Of the items of `input` only what is used is looked at: their union has some forty members.
  */
-import { badRequest, Refused, validationRefusal } from "../../openai/request/errors.ts";
+import { badRequest, validationRefusal } from "../../openai/request/errors.ts";
+import { Refused } from "../../pydantic/refusals.ts";
 import { model, optional, required, union } from "../../pydantic/structures.ts";
 import {
   bool,

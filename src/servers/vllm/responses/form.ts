@@ -4,8 +4,9 @@ import type { Ids } from "../../../base/random.ts";
 import { type AnswerContext, type Ending, endingOf, logprobsOf } from "../../openai/pipeline/context.ts";
 import type { Background, ChoiceSoFar, Form, Piece, WholeChoice } from "../../openai/pipeline/form.ts";
 import { LongTexts, SHORT_CANDIDATES } from "../../openai/pipeline/long-body.ts";
-import type { ChatRequest, ErrorAnswer } from "../../openai/request/request.ts";
+import type { ChatRequest } from "../../openai/request/request.ts";
 import type { CallDelta } from "../../openai/tool-calls/output.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { Before } from "./convert.ts";
 import type { ResponsesHabits } from "./habits.ts";
 import {

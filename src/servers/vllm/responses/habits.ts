@@ -1,5 +1,5 @@
 /** What does a server do with `/v1/responses` that is not vLLM's? Types only. */
-import type { ErrorAnswer } from "../../openai/request/request.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { LineError } from "../../pydantic/types.ts";
 import type { PythonDict } from "../../pydantic/value.ts";
 import type { responseBody } from "./items.ts";

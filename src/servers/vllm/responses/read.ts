@@ -2,9 +2,11 @@
 
 import { atOnce, type Pieces } from "../../../base/pieces.ts";
 import type { ReadingHost } from "../../openai/pipeline/dialect.ts";
-import { badRequest, errorAnswer, Refused } from "../../openai/request/errors.ts";
-import type { ChatRequest, ErrorAnswer, Limits } from "../../openai/request/request.ts";
+import { badRequest } from "../../openai/request/errors.ts";
+import type { ChatRequest, Limits } from "../../openai/request/request.ts";
 import type { BodyKind } from "../../pydantic/read-body.ts";
+import type { ErrorAnswer } from "../../pydantic/refusals.ts";
+import { errorAnswer, Refused } from "../../pydantic/refusals.ts";
 import { validator } from "../../pydantic/validate.ts";
 import { get, type PlainDict, type PythonDict, truthy } from "../../pydantic/value.ts";
 import { inputMessages, type ResponsesValues, responseToChat } from "./convert.ts";

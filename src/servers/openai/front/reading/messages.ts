@@ -3,7 +3,8 @@
 import type { PackedParts } from "../../../../text/tokens/packed-parts.ts";
 import type { ModelTemplate } from "../../../../text/tokens/types.ts";
 import type { BodyText } from "../../../pydantic/body-text.ts";
-import type { ChatRequest, CompletionRequest, ErrorAnswer, Limits } from "../../request/request.ts";
+import type { ErrorAnswer } from "../../../pydantic/refusals.ts";
+import type { ChatRequest, CompletionRequest, Limits } from "../../request/request.ts";
 
 /** Bodies that become requests to the engine; `response` and `message` are those of the other dialects. */
 export type RequestKind = "chat" | "completion" | "batch" | "invocation" | "response" | "message";
