@@ -1,6 +1,6 @@
 // How far does a step stray from its formula? Scatter, a heavy tail and pauses, all drawn from the seed and the number of
 // the step, so that the same steps take the same times wherever they run
-// (test/sim/noise.test.ts has the draws once more). Nothing is drawn unless something is asked for.
+// (test/assembly/noise.sim.test.ts has the draws once more). Nothing is drawn unless something is asked for.
 import { mix } from "./answers";
 import { setting, settingI } from "./header";
 import { Config, TAIL_MOST } from "./layout";

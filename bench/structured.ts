@@ -9,7 +9,7 @@ import fc from "fast-check";
 import { isLarge } from "../src/base/pieces.ts";
 import { chatPieces, readChat } from "../src/servers/vllm/openai/read.ts";
 import { LIMITS } from "../test/limits.ts";
-import { schemas } from "../test/structured/schemas.ts";
+import { schemas } from "../test/text/grammar/schemas.ts";
 import { median } from "./lib/numbers.ts";
 import { known, number, text } from "./lib/options.ts";
 import { cpuOf, type Running, SERVER_CORE, serverCommand, start } from "./lib/process.ts";

@@ -1,4 +1,4 @@
-/** Writes the list of bug modes into docs/bug-modes.md, between its two markers; `test/unit/bug-modes.test.ts` compares. */
+/** Writes the list of bug modes into docs/bug-modes.md, between its two markers; `test/metrics/bugs/table.test.ts` compares. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { BUG_NAMES } from "../src/config/types.ts";
 import type { Bug } from "../src/metrics/bugs/bug.ts";

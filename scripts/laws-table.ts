@@ -1,4 +1,4 @@
-/** Writes the list of laws into docs/check.md, between its two markers; `test/check/docs.test.ts` compares. */
+/** Writes the list of laws into docs/check.md, between its two markers; `test/tools/check/docs.test.ts` compares. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { lawsMarkdown } from "./laws-markdown.ts";
 

@@ -7,28 +7,32 @@ export interface Sized {
   readonly options: readonly string[];
 }
 
+/** Folders whose tests run in one process, by the wings of `src`. */
+const MIRROR = [
+  ...["app", "assembly", "base", "bench", "cli", "docs", "engine", "kernel", "metrics", "scripts", "servers", "text"],
+  ...["tools/check", "tools/fit", "tools/replay", "tools/report", "truth", "wire", "workloads"],
+];
+
 export const SIZED: Readonly<Record<string, Sized>> = {
   long: { paths: ["test/long"], options: ["inputs", "seconds"] },
   soak: { paths: ["test/soak"], options: ["minutes"] },
   bugmodes: { paths: ["test/bugmodes"], options: [] },
-  structured: { paths: ["test/structured", "test/conformance/structured.test.ts"], options: [] },
+  structured: { paths: ["test/text/grammar", "test/conformance/structured.test.ts"], options: [] },
   descriptors: { paths: ["test/conformance/stream-writes.test.ts"], options: [] },
-  stress: { paths: ["test/stress"], options: [] },
-  triton: { paths: ["test/triton", "test/prometheus/triton.test.ts"], options: ["cases"] },
-  record: { paths: ["test/proxy"], options: [] },
+  stress: { paths: ["test/tools/stress"], options: [] },
+  triton: { paths: ["test/triton", "test/servers/triton", "test/prometheus/triton.test.ts"], options: ["cases"] },
+  record: { paths: ["test/tools/proxy"], options: [] },
   faults: { paths: ["test/faults"], options: [] },
   lengths: { paths: ["test/conformance/output-lengths.test.ts"], options: [] },
-  laws: { paths: ["test/sim/laws.test.ts"], options: [] },
+  laws: { paths: ["test/tools/check/laws/own-metrics.sim.test.ts"], options: [] },
   clients: { paths: ["test/clients"], options: [] },
-  library: { paths: ["test/library"], options: [] },
+  library: { paths: ["test/embed"], options: [] },
   runners: { paths: ["test/runners"], options: [] },
   properties: {
-    paths: ["sim", "model", "check", "unit", "http2", "grpc", "triton", "conformance/log-safety.test.ts"].map(
-      (name) => `test/${name}`,
-    ),
+    paths: [...MIRROR, "triton", "conformance/log-safety.test.ts"].map((name) => `test/${name}`),
     options: [],
   },
-  golden: { paths: ["test/golden/mutants.test.ts", "test/golden/trtllm/golden.test.ts"], options: [] },
+  golden: { paths: ["test/golden/mutants.test.ts", "test/golden/trtllm/golden.recorded.test.ts"], options: [] },
   leaving: { paths: ["test/conformance/lifecycle.test.ts"], options: [] },
   pack: { paths: ["test/pack.test.ts"], options: [] },
   workers: { paths: ["test/conformance/workers.test.ts"], options: [] },

@@ -20,7 +20,12 @@ const WAITING = [
   ),
 ];
 /** Beside lint and types: the rules of the repository, the core against models and recordings, one live server. */
-const QUICK_PATHS = ["test/tidy.test.ts", "test/model", "test/golden", "test/conformance/found.test.ts"];
+const QUICK_PATHS = [
+  "test/tidy.test.ts",
+  ...["blocks", "lru", "prefix", "scheduler"].map((name) => `test/assembly/${name}.model.test.ts`),
+  "test/golden",
+  "test/conformance/fuzzed-requests.test.ts",
+];
 
 let passed = 0;
 let failed = 0;

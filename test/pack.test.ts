@@ -196,7 +196,7 @@ test("a report is written with the script that is in the package", async () => {
 
 test("the engine's tests pass on its package", async () => {
   const TEST_ENGINE = join(folder, "node_modules/llm-understudy-engine/dist/index.js");
-  const { code, err } = await run([process.execPath, "test", "test/unit/library-engine.test.ts"], root, {
+  const { code, err } = await run([process.execPath, "test", "test/embed/engine.test.ts"], root, {
     TEST_ENGINE,
   });
   expect({ code, failed: /\d+ fail/.exec(err)?.[0] }).toEqual({ code: 0, failed: "0 fail" });

@@ -40,11 +40,18 @@ test.each(rules.map((rule) => [rule.name, rule] as const))("%s", (_, { applies, 
   expect(found).toEqual([]);
 });
 
-test("ARCHITECTURE.md says of each folder of tests what it is for", () => {
-  const rooms = new Set(files.map((path) => /^(test\/[^/]+\/).*\.test\.ts$/.exec(path)?.[1]).filter(Boolean));
-  expect(rooms.size).toBeGreaterThan(8);
+test("each folder of tests mirrors one of src, or ARCHITECTURE.md says what it is for", () => {
+  const folders = new Set(files.flatMap((path) => /^(test\/.+)\/[^/]+\.test\.ts$/.exec(path)?.slice(1) ?? []));
   const table = read("ARCHITECTURE.md").split("\n## Tests\n")[1];
-  expect([...rooms].filter((room) => !table?.includes(`| \`${room}\``))).toEqual([]);
+  const sources = new Set(
+    files.map((path) => path.replace(/^src\//, "")).map((path) => path.slice(0, path.lastIndexOf("/"))),
+  );
+  const isMirror = (folder: string) => sources.has(folder.replace(/^test\//, ""));
+  const isKind = (folder: string) => table?.includes(`| \`${folder.split("/").slice(0, 2).join("/")}/\``);
+  const [kinds, mirrors] = [[...folders].filter(isKind), [...folders].filter(isMirror)];
+  expect(kinds.length).toBeGreaterThan(8);
+  expect(mirrors.length).toBeGreaterThan(30);
+  expect([...folders].filter((folder) => !isKind(folder) && !isMirror(folder))).toEqual([]);
 });
 
 /** A block knows whose content it has, and content is found by block. */

@@ -5,7 +5,7 @@
 import { connect } from "node:net";
 import { FrameFlag, FrameType, PREFACE } from "../../src/wire/http2/frames.ts";
 import { encodeFields, type HeaderField } from "../../src/wire/http2/hpack.ts";
-import { frame, settings, windowUpdate } from "../../test/http2/peer.ts";
+import { frame, settings, windowUpdate } from "../../test/wire/http2/peer.ts";
 
 /** Frames of a server that end an attack. */
 const GOAWAY = FrameType.GoAway;

@@ -7,8 +7,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { wire } from "../conformance/http-conversation.ts";
 import { RawSocket } from "../conformance/raw-socket.ts";
-import { wire } from "../conformance/talk.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 import { eventually, sample } from "../server.ts";
 

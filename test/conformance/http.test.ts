@@ -8,9 +8,9 @@ import net from "node:net";
 import { type Hosted, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
 import { eventually, type Listening, sample, serve } from "../server.ts";
+import { headFirst, inTurn, statuses, wire } from "./http-conversation.ts";
 import { exchange } from "./raw-client.ts";
 import { posted, RawSocket } from "./raw-socket.ts";
-import { headFirst, inTurn, statuses, wire } from "./talk.ts";
 
 setDefaultTimeout(30_000);
 

@@ -1,9 +1,9 @@
-/** Bugs of other stand-ins and engines that show only over HTTP; `test/sim/known-bugs.test.ts` has the others. */
+/** Bugs of other stand-ins and engines that show only over HTTP; `test/engine/known-bugs.sim.test.ts` has the others. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { type Hosted, hosted } from "../hosted.ts";
+import { type ParsedFamily, parseExposition } from "../metrics/parse.ts";
 import { eventually } from "../server.ts";
-import { type ParsedFamily, parseExposition } from "../unit/metrics-parse.ts";
 
 setDefaultTimeout(30_000);
 

@@ -10,7 +10,7 @@ import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Hosted, hosted } from "../hosted.ts";
-import { parseExposition } from "../unit/metrics-parse.ts";
+import { parseExposition } from "../metrics/parse.ts";
 import type { Request } from "./api/cases.ts";
 import { compact, slice } from "./api/json-slices.ts";
 import { exchange, requestBytes } from "./api/wire.ts";

@@ -1,7 +1,7 @@
 /** Does what happens reach the families that are to show it? A real server under a small load; every family named moves. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Hosted, hosted } from "../hosted.ts";
-import { parseExposition } from "../unit/metrics-parse.ts";
+import { parseExposition } from "../metrics/parse.ts";
 
 let server: Hosted;
 beforeAll(async () => {

@@ -293,7 +293,10 @@ const LOOKS: Readonly<Partial<Record<Name, Shown>>> = {
     "test/conformance/dialects.test.ts",
     "the seed decides what is thought and how much; it can be ordered, or limited",
   ],
-  include_reasoning: ["test/unit/reasoning.test.ts", "include_reasoning false shows the text alone"],
+  include_reasoning: [
+    "test/servers/openai/tool-calls/reasoning.test.ts",
+    "include_reasoning false shows the text alone",
+  ],
   chat_template: refusalOnly,
   media_io_kwargs: refusalOnly,
   mm_processor_kwargs: refusalOnly,

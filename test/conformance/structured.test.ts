@@ -6,11 +6,11 @@ import fc from "fast-check";
 import { type Hosted, hosted } from "../hosted.ts";
 import { main } from "../program.ts";
 import { figure, sized } from "../size.ts";
-import { schemas } from "../structured/schemas.ts";
+import { schemas } from "../text/grammar/schemas.ts";
 
 setDefaultTimeout(120_000);
 
-/** What any schema's values are is tried without a server (test/structured/values.test.ts): here they only travel. */
+/** What any schema's values are is tried without a server (test/text/grammar/values.test.ts): here they only travel. */
 const SCHEMAS = sized("structured", { sample: 20, whole: 500 });
 figure("schemas on a live server, in each form", SCHEMAS);
 

@@ -3,7 +3,7 @@ import { afterAll, expect, test } from "bun:test";
 import { type App, createApp } from "../../src/app/create-app.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
 import { checkScrapes, type Parameters } from "../../src/tools/check/index.ts";
-import { parseExposition } from "../unit/metrics-parse.ts";
+import { parseExposition } from "../metrics/parse.ts";
 
 const apps: App[] = [];
 afterAll(() => Promise.all(apps.map((app) => app.close(0))));

@@ -8,9 +8,9 @@ import { join } from "node:path";
 import { metricsDialects } from "../../src/metrics/dialects.ts";
 import { checkScrapes } from "../../src/tools/check/index.ts";
 import { type Hosted, hosted } from "../hosted.ts";
+import { parseExposition } from "../metrics/parse.ts";
+import { identity } from "../metrics/snapshots.ts";
 import { serve } from "../server.ts";
-import { parseExposition } from "../unit/metrics-parse.ts";
-import { identity } from "../unit/metrics-snapshots.ts";
 
 let server: Hosted;
 let port: string;
@@ -52,7 +52,7 @@ const MOVE = [
   "nv_llm_input_token_len",
   "nv_llm_output_token_len",
 ] as const;
-/** Only an engine that fails or refuses moves it: test/sim/triton.test.ts. */
+/** Only an engine that fails or refuses moves it: test/metrics/triton/triton.sim.test.ts. */
 const NOT_BY_GOOD_LOAD = "nv_inference_request_failure";
 
 async function page(path = "/metrics") {
@@ -95,7 +95,7 @@ test("the bar: all families of a generation are among those that move; the other
   const rows = [...metricsDialects.triton.rows(shown), ...metricsDialects.trtllm.rows(shown)];
   const moving = rows.filter(({ proof }) => "moves" in proof).map(({ name }) => name);
   expect(MOVE.filter((name) => !moving.includes(name))).toEqual([]);
-  const by = readFileSync(join(import.meta.dir, "../unit/triton-poll.test.ts"), "utf8");
+  const by = readFileSync(join(import.meta.dir, "../metrics/triton/poll.test.ts"), "utf8");
   expect(moving.filter((name) => !(MOVE as readonly string[]).includes(name) && !by.includes(name))).toEqual([]);
   const standing = rows.filter(({ proof }) => "still" in proof).map(({ name }) => name);
   expect(standing).toEqual([

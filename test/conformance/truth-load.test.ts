@@ -9,9 +9,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CAUSE_NAMES, type CauseName } from "../../src/engine/lateness/causes.ts";
 import type { EndLine, HeaderLine, RequestLine, StepLine, TruthLine } from "../../src/truth/schema.ts";
+import { type ParsedFamily, parseExposition } from "../metrics/parse.ts";
 import { main } from "../program.ts";
 import { eventually, serve } from "../server.ts";
-import { type ParsedFamily, parseExposition } from "../unit/metrics-parse.ts";
 
 setDefaultTimeout(60_000);
 

@@ -4,10 +4,10 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fallen, parseScrape, type Scrape, workersRun } from "../../bench/lib/workers-run.ts";
+import { parseExposition } from "../metrics/parse.ts";
 import { main } from "../program.ts";
 import { eventually, type Server, sample, serve } from "../server.ts";
 import { sized } from "../size.ts";
-import { parseExposition } from "../unit/metrics-parse.ts";
 
 setDefaultTimeout(60_000);
 

@@ -8,10 +8,10 @@ import { STREAM_CODES } from "../../src/faults/rows/row.ts";
 import { headIn } from "../../src/faults/stages/heads.ts";
 import { FrameType } from "../../src/wire/http2/frames.ts";
 import { type Hosted, hosted } from "../hosted.ts";
-import { frame, windowUpdate } from "../http2/peer.ts";
-import { WireClient } from "../http2/wire-client.ts";
 import { eventually, sample, serve } from "../server.ts";
 import { figure, sampled } from "../size.ts";
+import { frame, windowUpdate } from "../wire/http2/peer.ts";
+import { WireClient } from "../wire/http2/wire-client.ts";
 import { ASKED, type FaultCase, faultCases, SAID } from "./cases.ts";
 import { accountOf, atSecondOf, type CleanAnswer, difference, predicted } from "./wire.ts";
 

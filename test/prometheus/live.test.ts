@@ -7,9 +7,9 @@ import { stringify } from "yaml";
 import { dashboards } from "../../scripts/dashboard-panels.ts";
 import { metricsDialects } from "../../src/metrics/dialects.ts";
 import { dialectNames, type MetricsDialectName } from "../../src/metrics/rows/dialect-names.ts";
+import { identity } from "../metrics/snapshots.ts";
 import { eventually, type Server, serve } from "../server.ts";
 import { sized } from "../size.ts";
-import { identity } from "../unit/metrics-snapshots.ts";
 import { expressions, LIVE_ONLY, promql, queries } from "./asked.ts";
 import { checkMetrics, Prometheus } from "./prometheus.ts";
 

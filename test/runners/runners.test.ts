@@ -168,7 +168,7 @@ async function writeClient(folder: string): Promise<void> {
   const entry = join(all.folder, "my-client-of.ts");
   await Bun.write(
     entry,
-    `import { client } from "${root}test/stress/broken.ts";
+    `import { client } from "${root}test/tools/stress/broken.ts";
 export async function ask(url) {
   const { text, finish, error } = await client({})({ url, signal: AbortSignal.timeout(20_000) });
   if (error !== null || finish === null) throw new Error(error ?? "incomplete");

@@ -9,9 +9,9 @@ import { FrameFlag, FrameType } from "../../src/wire/http2/frames.ts";
 import { posted } from "../conformance/raw-socket.ts";
 import { plansOf } from "../faults/cases.ts";
 import { bytesOf, cleanAnswer, difference, predicted, readWire } from "../faults/wire.ts";
-import { headers } from "../http2/peer.ts";
 import { eventually } from "../server.ts";
 import { sampled } from "../size.ts";
+import { headers } from "../wire/http2/peer.ts";
 import { hostTriton, type TritonHosted } from "./child.ts";
 import { data, encoded, framed, grpcHead, plain, RawClient, TritonClient, tokens } from "./grpc-client.ts";
 

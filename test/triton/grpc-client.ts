@@ -14,7 +14,7 @@ import {
 } from "@grpc/grpc-js";
 import { FrameFlag, FrameType, PREFACE } from "../../src/wire/http2/frames.ts";
 import type { HeaderField } from "../../src/wire/http2/hpack.ts";
-import { frame, headers, settings } from "../http2/peer.ts";
+import { frame, headers, settings } from "../wire/http2/peer.ts";
 import { messageNamed } from "./descriptor.ts";
 
 export const SERVICE = "/inference.GRPCInferenceService/";

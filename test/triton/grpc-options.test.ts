@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { credentials } from "@grpc/grpc-js";
 import { FrameFlag, FrameType, Http2Code } from "../../src/wire/http2/frames.ts";
 import { selfSigned } from "../../src/wire/tls/self-signed.ts";
-import { frame, headers } from "../http2/peer.ts";
+import { frame, headers } from "../wire/http2/peer.ts";
 import { hostTriton, startTriton, type TritonHosted } from "./child.ts";
 import {
   bytesText,

@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { FIRST_WINDOW, FrameFlag, FrameType, Http2Code } from "../../src/wire/http2/frames.ts";
-import { frame, windowUpdate } from "../http2/peer.ts";
 import { figure, sized } from "../size.ts";
+import { frame, windowUpdate } from "../wire/http2/peer.ts";
 import { startTriton, type TritonChild } from "./child.ts";
 import {
   bytesText,

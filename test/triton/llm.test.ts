@@ -11,8 +11,8 @@ import { samplingOf, samplingSaid } from "../../src/servers/triton/backends/vllm
 import type { ModelHost, ModelRequest } from "../../src/servers/triton/behaviours/behaviour.ts";
 import { normalized } from "../../src/servers/triton/model-config/normalize.ts";
 import { FrameType } from "../../src/wire/http2/frames.ts";
-import { windowUpdate } from "../http2/peer.ts";
 import { eventually } from "../server.ts";
+import { windowUpdate } from "../wire/http2/peer.ts";
 import { startTriton, type TritonChild } from "./child.ts";
 import { bytesText, data, decoded, encoded, framed, input, RawClient } from "./grpc-client.ts";
 

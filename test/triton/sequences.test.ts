@@ -10,9 +10,9 @@ import type { ModelConfig, SequenceBatching } from "../../src/servers/triton/mod
 import { wrongControls } from "../../src/servers/triton/model-config/validate-sequences.ts";
 import type { SequenceBatcher } from "../../src/servers/triton/scheduling/sequence-batcher.ts";
 import type { SequenceId } from "../../src/servers/triton/scheduling/sequences.ts";
+import { OLDEST, of, Request } from "../servers/triton/scheduling/sequence-histories.ts";
 import { hostTriton } from "./child.ts";
 import { decoded, encoded, input, int32, TritonClient } from "./grpc-client.ts";
-import { OLDEST, of, Request } from "./sequence-histories.ts";
 
 const start = (id: SequenceId) => new Request(id, true);
 const next = (id: SequenceId) => new Request(id);

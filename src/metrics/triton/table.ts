@@ -29,7 +29,7 @@ import { HELP, PINNED_BYTES } from "./help.ts";
 import { type EnginePoll, type Host, type Polled, poll } from "./poll.ts";
 
 const BY_REQUESTS: Proof = { moves: "test/conformance/triton-metrics.test.ts" };
-const BY_POLLS: Proof = { moves: "test/unit/triton-poll.test.ts" };
+const BY_POLLS: Proof = { moves: "test/metrics/triton/poll.test.ts" };
 export const labelsOf = ({ name, version }: ModelIdentity): Labels => ({ model: name, version });
 
 /** A number of the model with that index, over all engines. */

@@ -124,7 +124,7 @@ const staticBatch = gauge(
     empty_generation_slots: (numbers) =>
       numbers.engines.length * numbers.identity.triton.requestsMax - generating(numbers),
   }),
-  { moves: "test/sim/trtllm.test.ts" },
+  { moves: "test/assembly/trtllm/trtllm.sim.test.ts" },
 );
 
 const disaggregated = counter(

@@ -13,7 +13,7 @@ const PAGE_BYTES = 4096;
 /** The Python that vLLM 0.33 was recorded with. */
 const PYTHON = { implementation: "CPython", major: "3", minor: "11", patchlevel: "7", version: "3.11.7" };
 const NO_PYTHON: Proof = { still: "there is no Python here; the name exists for those who ask for it" };
-const BY_ITSELF: Proof = { moves: "test/unit/metrics-process.test.ts" };
+const BY_ITSELF: Proof = { moves: "test/metrics/vllm/process.test.ts" };
 const GENERATIONS = ["0", "1", "2"];
 
 const read = (file: string) => readFileSync(`/proc/self/${file}`, "latin1");

@@ -26,6 +26,6 @@ export const toolParsers: readonly Row[] = withCreated([
         { mode, model_name: modelName, ...rest },
         look === null ? 0 : front.toolLooks[look],
       ]),
-    { moves: "test/conformance/metrics-sequence.test.ts" },
+    { moves: "test/metrics/vllm/sequence.recorded.test.ts" },
   ),
 ]);

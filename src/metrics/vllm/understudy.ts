@@ -17,7 +17,7 @@ type Keys<T, V> = { [K in keyof T]: T[K] extends V ? K : never }[keyof T];
 
 /** Everything of ours is moved by requests to a server. */
 const BY_REQUESTS: Proof = { moves: "test/conformance/metrics-move.test.ts" };
-const IN_PAGES: Proof = { moves: "test/unit/metrics-page.test.ts" };
+const IN_PAGES: Proof = { moves: "test/metrics/page.test.ts" };
 
 const loopHistogram = (name: string, help: string, key: Keys<LoopSnapshot, HistogramSnapshot>) =>
   histogram("now", name, help, ({ loop }) => [[{}, loop[key]]], BY_REQUESTS);
@@ -81,7 +81,7 @@ export const understudy: readonly Row[] = [
     "understudy_worker_restarts_total",
     "Worker processes that were started in the place of dead ones.",
     ({ front }) => [[{}, front.workerRestarts]],
-    { moves: "test/unit/metrics-shared.test.ts" },
+    { moves: "test/metrics/rows/shared.test.ts" },
   ),
   counter("now", LOG_LINES_DROPPED.name, LOG_LINES_DROPPED.help, ({ front }) => [[{}, front.logLinesDropped]], {
     moves: "test/conformance/unread-output.test.ts",

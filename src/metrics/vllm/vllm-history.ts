@@ -34,7 +34,7 @@ const SINCE: Readonly<Record<string, MetricsProfile>> = {
 /** First version of the finished reasons that 0.8 had not yet. */
 const REASON_SINCE: Readonly<Record<string, MetricsProfile>> = { error: 14, repetition: 18 };
 
-const IN_HISTORY: Proof = { moves: "test/unit/metrics-history.test.ts" };
+const IN_HISTORY: Proof = { moves: "test/metrics/vllm/vllm-history.test.ts" };
 const gone = (why: string): Proof => ({ still: why });
 
 /** A family that has gone: from the first to the last version given, from `hidden` on only with --show-hidden-metrics-for-version. */

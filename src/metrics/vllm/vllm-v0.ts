@@ -17,7 +17,7 @@ import {
 } from "../rows/table.ts";
 import { vllmRows } from "./vllm.ts";
 
-const IN_HISTORY: Proof = { moves: "test/unit/metrics-history.test.ts" };
+const IN_HISTORY: Proof = { moves: "test/metrics/vllm/vllm-history.test.ts" };
 const swapped: Proof = { still: "nothing is swapped out, and there is no cache in the host's memory" };
 const traced: Proof = { still: "needs detailed traces of a model that runs" };
 const drafts: Proof = { still: "there is no speculation" };

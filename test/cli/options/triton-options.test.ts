@@ -1,0 +1,107 @@
+/** Do Triton's options read as tritonserver reads them, its errors included? */
+import { describe, expect, test } from "bun:test";
+import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";
+import { parseMetricsConfig, readTritonBoolean } from "../../../src/config/triton-metrics.ts";
+import { DEFAULT_TRITON_METRICS } from "../../metrics/snapshots.ts";
+
+const resolve = (line: string) => resolveServeConfig(line.split(" ").filter(Boolean), {}, () => "");
+const tritonOf = (line: string) => {
+  const resolved = resolve(line);
+  if (!("config" in resolved)) throw new Error(JSON.stringify(resolved));
+  return resolved.config.triton;
+};
+const errorOf = (line: string) => {
+  const resolved = resolve(line);
+  return "error" in resolved ? resolved.error : null;
+};
+
+describe("--metrics-config", () => {
+  test.each(["foo", "a,b=c", "=x", "counter_latencies=", ""])("%p is refused in Triton's words", (text) => {
+    const error = `--metrics-config option format is <setting>=<value>. Got ${text}`;
+    expect(parseMetricsConfig([text])).toEqual({ error });
+    if (text !== "") expect(errorOf(`--metrics-config=${text}`)).toBe(error);
+  });
+
+  test.each(["nonsense=1", "counter_latencies=maybe", "summary_latencies=true,histogram_latencies=true"])(
+    "%p means nothing, as there, and a notice says so",
+    (text) => {
+      const read = parseMetricsConfig([text]);
+      expect(read).toMatchObject({ counters: true, histograms: false, quantiles: [] });
+      expect("notices" in read && read.notices).toEqual([
+        expect.stringContaining(
+          `--metrics-config ${text} means nothing, to tritonserver too; each value is one setting`,
+        ),
+      ]);
+    },
+  );
+
+  test("all settings, given together or one by one", () => {
+    const one =
+      "--metrics-config counter_latencies=false histogram_latencies=true summary_latencies=true summary_quantiles=0.5:0.05,0.9:0.01";
+    const quantiles = [
+      { quantile: 0.5, error: 0.05 },
+      { quantile: 0.9, error: 0.01 },
+    ];
+    expect(tritonOf(one)).toMatchObject({ counters: false, histograms: true, quantiles });
+    expect(resolve(one)).toMatchObject({ notices: [] });
+    expect(
+      tritonOf("--metrics-config=summary_latencies=true --metrics-config=summary_quantiles=0.9:0.1"),
+    ).toMatchObject({
+      quantiles: [{ quantile: 0.9, error: 0.1 }],
+    });
+    expect(tritonOf("--metrics-config summary_latencies=true").quantiles.map(({ quantile }) => quantile)).toEqual([
+      0.5, 0.9, 0.95, 0.99, 0.999,
+    ]);
+    // Without summaries there are none, whatever their quantiles.
+    expect(tritonOf("--metrics-config summary_quantiles=0.9:0.1").quantiles).toEqual([]);
+  });
+
+  test("pieces of summary_quantiles that are none are told and left out", () => {
+    const resolved = resolve("--metrics-config summary_latencies=true summary_quantiles=0.5,a:b,0.9:0.1");
+    expect("config" in resolved && resolved.config.triton.quantiles).toEqual([{ quantile: 0.9, error: 0.1 }]);
+    expect("notices" in resolved && resolved.notices).toEqual([
+      "Invalid option: [0.5]. No ':' delimiter found. Expected format is <quantile>:<error>",
+      "Invalid option: [a:b]. Error: stod",
+    ]);
+  });
+});
+
+test.each([
+  ["true", true],
+  ["ON", true],
+  ["1", true],
+  ["False", false],
+  ["off", false],
+  ["0", false],
+  ["maybe", undefined],
+  ["", undefined],
+] as const)("a boolean %p", (text, value) => expect(readTritonBoolean(text)).toBe(value as never));
+
+test("nothing said: Triton's defaults, and no port of their own", () => {
+  expect(tritonOf("")).toEqual(DEFAULT_TRITON_METRICS);
+});
+
+test("the port, its address, and who is allowed", () => {
+  expect(tritonOf("--metrics-port 8002").listen).toEqual({ host: "127.0.0.1", port: 8002 });
+  expect(tritonOf("--host 0.0.0.0 --metrics-port 8002").listen).toEqual({ host: "0.0.0.0", port: 8002 });
+  expect(tritonOf("--metrics-port 0 --metrics-address ::1").listen).toEqual({ host: "::1", port: 0 });
+  expect(tritonOf("--metrics-port 8002 --allow-metrics=off")).toMatchObject({
+    listen: null,
+    metrics: false,
+    gpu: false,
+    cpu: false,
+  });
+  expect(tritonOf("--allow-gpu-metrics=false")).toMatchObject({ gpu: false, cpu: true });
+  expect(tritonOf("--allow-cpu-metrics=0 --metrics-interval-ms 500")).toMatchObject({ cpu: false, intervalMs: 500 });
+});
+
+test.each([
+  ["--allow-metrics=maybe", "true, on, 1, false, off or 0"],
+  ["--metrics-port 70000", "a whole number from 0 to 65535"],
+  ["--metrics-interval-ms 0", "a whole number from 1"],
+  ["--metrics-port 0 --workers 2", "must be a port's number"],
+  ["--metrics-port 8000", "8000 is the server's own port"],
+])("%s is one line that says what is accepted", (line, accepted) => {
+  expect(errorOf(line)).toContain(accepted);
+  expect(errorOf(line)).not.toContain("\n");
+});

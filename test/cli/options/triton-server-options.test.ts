@@ -1,0 +1,187 @@
+/** What do the flags of `serve --role triton` come to, and how are wrong ones refused? */
+import { expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { optionsMarkdown } from "../../../src/cli/options/help.ts";
+import { tritonServerOptions } from "../../../src/cli/options/triton-server-options.ts";
+import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";
+
+const resolve = (flags: readonly string[], env: Record<string, string> = {}) =>
+  resolveServeConfig(["--role", "triton", ...flags], env, () => "");
+
+function tritonOf(flags: readonly string[]) {
+  const resolved = resolve(flags);
+  if (!("config" in resolved)) throw new Error(JSON.stringify(resolved));
+  return resolved;
+}
+
+test("defaults are Triton's", () => {
+  const { config } = tritonOf([]);
+  expect(config.role).toBe("triton");
+  expect(config.tritonServer).toMatchObject({
+    version: "2.73",
+    control: "none",
+    http: { host: "127.0.0.1", port: 8000 },
+    strictReadiness: true,
+    id: "triton",
+    exitTimeoutS: 30,
+    cacheBytes: null,
+    rateLimit: null,
+    clientSharedMemory: false,
+    maxInputBytes: 67_108_864,
+  });
+  expect(config.triton.listen).toEqual({ host: "127.0.0.1", port: 8002 });
+  expect(tritonOf(["--triton-version=2.51"]).config.tritonServer?.clientSharedMemory).toBe(true);
+});
+
+test("flags in both forms, several times where that means something", () => {
+  const { config, ignored } = tritonOf([
+    "--model-repository=a",
+    "--model-repository",
+    "b",
+    "--model-control-mode=explicit",
+    "--load-model=x",
+    "--allow-http=off",
+    "--cache-config=local,size=4096",
+    "--http-restricted-api=model-repository,logging:admin=yes",
+    "--metrics-config=summary_latencies=true",
+    "--http-thread-count=9",
+    "--disable-auto-complete-config",
+    "--id=mine",
+    "--rate-limit=execution_count",
+    "--rate-limit-resource=R1:10",
+    "--rate-limit-resource=R2:5:1",
+  ]);
+  expect(ignored).toEqual(["--http-thread-count", "--disable-auto-complete-config"]);
+  expect(config.triton.quantiles).toHaveLength(5);
+  expect(config.tritonServer).toMatchObject({
+    id: "mine",
+    repositories: ["a", "b"],
+    control: "explicit",
+    loadModels: ["x"],
+    http: null,
+    cacheBytes: 4096,
+    rateLimit: [
+      { name: "R1", count: 10, device: -1 },
+      { name: "R2", count: 5, device: 1 },
+    ],
+    restrictedHttp: [{ apis: ["model-repository", "logging"], header: "admin", value: "yes" }],
+  });
+});
+
+/** Those of `command_line_parser.cc` that mean nothing here. */
+const WITHOUT_EFFECT = `
+  allow-sagemaker allow-vertex-ai backend-config backend-directory buffer-manager-thread-count cache-directory
+  cuda-memory-pool-byte-size cuda-virtual-address-size enable-peer-access grpc-http2-max-pings-without-data grpc-infer-allocation-pool-size
+  grpc-infer-thread-count grpc-max-response-pool-size host-policy http-thread-count min-supported-compute-capability
+  model-config-name model-load-retry-count model-load-thread-count repoagent-directory reuse-grpc-port reuse-http-port
+  sagemaker-port sagemaker-safe-port-range sagemaker-thread-count strict-model-config trace-config trace-count trace-file
+  trace-level trace-log-frequency trace-rate vertex-ai-default-model vertex-ai-port vertex-ai-thread-count
+`
+  .trim()
+  .split(/\s+/);
+
+test("all flags of tritonserver without an effect are taken, and named", () => {
+  const { ignored } = tritonOf(WITHOUT_EFFECT.map((name) => `--${name}=1`));
+  expect(ignored).toEqual(WITHOUT_EFFECT.map((name) => `--${name}`));
+});
+
+test("values in every form that tritonserver takes", () => {
+  const { config } = tritonOf([
+    "--model-store=a",
+    "--model-control-mode=Explicit",
+    "--rate-limit=EXECUTION_COUNT",
+    "--grpc-infer-response-compression-level=HIGH",
+    "--log-verbose=True",
+    "--http-max-input-size=4294967296",
+    "--pinned-memory-pool-byte-size=9223372036854775807",
+    "--repository-poll-secs=0",
+  ]);
+  expect(config.tritonServer).toMatchObject({
+    repositories: ["a"],
+    control: "explicit",
+    rateLimit: [],
+    grpcCompression: "high",
+    maxInputBytes: 2 ** 32,
+    pinnedBytes: Number.MAX_SAFE_INTEGER,
+    pollS: 0,
+    log: { verbose: 1 },
+  });
+  expect(tritonOf(["--log-verbose=false"]).config.tritonServer?.log.verbose).toBe(0);
+  expect(tritonOf(["--log-verbose=3"]).config.tritonServer?.log.verbose).toBe(3);
+});
+
+test("a file of the log, which only /v2/logging shows, is named", () => {
+  const { config, notices } = tritonOf(["--log-file=x.log"]);
+  expect(config.tritonServer?.log.file).toBe("x.log");
+  expect(notices).toEqual(["--log-file: only /v2/logging shows it, nothing is written"]);
+});
+
+test("the former spelling of the response cache", () => {
+  expect(tritonOf(["--response-cache-byte-size=4096"]).config.tritonServer?.cacheBytes).toBe(4096);
+});
+
+test.each([
+  [["--api-key=4"], "unrecognized option '--api-key'"],
+  [["--max-batch-size=4"], "--max-batch-size: needs --capacity-scheduler-policy"],
+  [["--http-prt=1"], "unrecognized option '--http-prt'; did you mean --http-port"],
+  [
+    ["--triton-version=2.51", "--allow-client-shm=true"],
+    "unrecognized option '--allow-client-shm' (another --triton-version has it)",
+  ],
+  [["--triton-version=2.50"], '--triton-version: takes 2.51 or 2.73, not "2.50"'],
+  [["--http-port"], "option '--http-port' requires an argument"],
+  [["--http-port=x"], '--http-port: takes a whole number from 0 to 65535, not "x"'],
+  [["--allow-http=maybe"], '--allow-http: takes true, on, 1, false, off or 0, not "maybe"'],
+  [["model"], "Unexpected argument: model"],
+  [["--load-model=a"], "Error: Use of '--load-model' requires setting '--model-control-mode=explicit' as well."],
+  [["--cache-config=local"], "--cache-config option format is '<cache name>,<setting>=<value>'. Got local"],
+  [["--cache-config=redis,host=x"], "--cache-config redis,host=x: local,size=BYTES is accepted"],
+  [["--cache-config=local,size=4096", "--response-cache-byte-size=4096"], "Error: Incompatible flags"],
+  [["--response-cache-byte-size=x"], "--response-cache-byte-size: takes a whole number of 64 bits from 0"],
+  [["--http-port=0", "--http-port=70000"], 'not "70000"'],
+  [
+    ["--http-restricted-api=health:a=b", "--http-restricted-api=metadata,health:c=d"],
+    "--http-restricted-api: restricted api 'health' can not be specified in multiple config groups",
+  ],
+  [
+    ["--grpc-restricted-protocol=health,health:a=b"],
+    "--grpc-restricted-protocol: restricted protocol 'health' can not be specified in multiple config groups",
+  ],
+  [["--http-restricted-api=nope:a=b"], "unknown restricted api 'nope'"],
+  [["--http-max-input-size=0"], '--http-max-input-size: takes a whole number of 64 bits from 1, not "0"'],
+  [["--http-max-input-size=9223372036854775808"], "--http-max-input-size: takes a whole number of 64 bits from 1"],
+  [["--log-verbose=yes"], '--log-verbose: takes a whole number from 0 to 2147483647, true or false, not "yes"'],
+  [["--constructor=1"], "unrecognized option '--constructor'"],
+  [["--rate-limit=fast"], '--rate-limit: takes off or execution_count, not "fast"'],
+  [
+    ["--rate-limit-resource=R1"],
+    "--rate-limit-resource option format is '<resource_name>:<count>:<device>' or '<resource_name>:<count>'. Got R1",
+  ],
+  [
+    ["--metrics-config", "summary_latencies=true", "histogram_latencies=true"],
+    "Unexpected argument: histogram_latencies=true",
+  ],
+  [["--metrics-config=x"], "--metrics-config option format is <setting>=<value>. Got x"],
+  [["--metrics-port=8000"], "8000 is the server's own port"],
+])("refused in one line: %p", (flags, why) => {
+  const resolved = resolve(flags);
+  if (!("error" in resolved)) throw new Error("taken");
+  expect(resolved.error).toContain(why);
+  expect(resolved.error).not.toContain("\n");
+});
+
+test("the role is told as a flag or in the environment, and its help is its own", () => {
+  const byEnvironment = resolveServeConfig([], { UNDERSTUDY_ROLE: "triton" }, () => "");
+  expect("config" in byEnvironment && byEnvironment.config.role).toBe("triton");
+  const help = resolve(["--help=all"]);
+  expect("help" in help && help.help).toContain("--model-repository=PATH");
+  const word = resolve(["--help=http"]);
+  expect("help" in word && word.help).not.toContain("--model-repository");
+  const file = resolveServeConfig(["--config", "f.yaml"], {}, () => "role: triton\n");
+  expect("error" in file && file.error).toContain('role: takes vllm or trtllm-serve, not "triton"');
+});
+
+test("docs/triton.md has the table of the options", () => {
+  const docs = readFileSync(new URL("../../../docs/triton.md", import.meta.url), "utf8");
+  expect(docs).toContain(optionsMarkdown(tritonServerOptions));
+});

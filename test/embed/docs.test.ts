@@ -1,0 +1,54 @@
+/** Do the blocks of code in docs/library.md run as they stand there? Each in a process of its own, in Bun. */
+import { afterAll, expect, test } from "bun:test";
+import { mkdirSync, readFileSync, rmSync } from "node:fs";
+import { run } from "../packed.ts";
+
+const root = new URL("../../", import.meta.url).pathname;
+const page = readFileSync(`${root}docs/library.md`, "utf8");
+const blocks = [...page.matchAll(/```js\n([\s\S]*?)```/g)].map(([, block]) => block!);
+/** In the checkout, so that the package is found by its name. */
+const folder = `${root}build/docs-library/`;
+mkdirSync(folder, { recursive: true });
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** What stands around a part of a program, so that its names are there. */
+const AROUND = `
+import { createEngine, createServer, latencies, VirtualClock } from "llm-understudy";
+const options = { timing: "constant:ttft=20ms,itl=1ms", maxNumSeqs: 1, toolCallParser: "hermes", enableAutoToolChoice: true };
+const server = await createServer(options).ready;
+const clock = new VirtualClock();
+const engine = await createEngine({ timing: "constant:ttft=200ms,itl=20ms" }, { clock });
+engine.submit({ promptTokens: 5, maxTokens: 2 });
+const headers = { "content-type": "application/json" };
+const body = JSON.stringify({ prompt: "Hi", max_tokens: 50, ignore_eos: true });
+const ask = () => fetch(server.url + "/v1/completions", { method: "POST", headers, body });
+await (await ask()).text();
+const load = Promise.all(Array.from({ length: 8 }, ask));
+`;
+const END = "\nawait load.catch(() => {});\nawait server.close();\n";
+
+test.each(blocks.filter((block) => !block.includes("vitest")).map((block) => [block.split("\n")[0]!, block] as const))(
+  "runs: %s",
+  async (_, block) => {
+    const whole = block.startsWith("import");
+    const file = `${folder}${Bun.hash(block)}${block.includes("node:test") ? ".test" : ""}.mjs`;
+    await Bun.write(file, whole ? block : `${AROUND}{\n${block}}\n${END}`);
+    const words = file.endsWith(".test.mjs") ? ["test", file] : [file];
+    const { code, err } = await run([process.execPath, ...words], root, {}, 20_000);
+    expect({ code, err: code === 0 ? "" : err }).toEqual({ code: 0, err: "" });
+  },
+  30_000,
+);
+
+test("what is of Vitest stands in a program that is run", () => {
+  const [block = ""] = blocks.filter((one) => one.includes("vitest"));
+  expect(readFileSync(`${root}examples/programs/client.test.js`, "utf8")).toContain(block);
+});
+
+// The one in TypeScript needs a client of the reader's own: test/tools/stress/library.test.ts has such a program.
+test("blocks that are no programs of ours are few", () => {
+  const others = [...page.matchAll(/```(\w*)\n/g)]
+    .map(([, language]) => language)
+    .filter((language) => language !== "js");
+  expect(others.filter((language) => language !== "").sort()).toEqual(["python", "sh", "ts"]);
+});

@@ -1,0 +1,125 @@
+/** Which steps share a turn of the event loop, where steps take no time? Turn by turn, by hand. */
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import type { Clock } from "../../src/base/clock.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import { answers, configOf, debug, EOS, generationOf, promptOf } from "./simulated-engine.ts";
+
+/** Time moves by so much at each look; turns are taken when it is told to. */
+class TurningClock implements Clock {
+  readonly #soon: (() => void)[] = [];
+  #turns: (() => void)[] = [];
+  #us = 0;
+  constructor(readonly lookUs: number) {}
+  now(): number {
+    this.#us += this.lookUs;
+    return this.#us;
+  }
+  at(): never {
+    throw new Error("a free step waits for a time");
+  }
+  nextUs(): number {
+    return Number.POSITIVE_INFINITY;
+  }
+  turn(run: () => void): void {
+    this.#turns.push(run);
+  }
+  soon(run: () => void): void {
+    this.#soon.push(run);
+  }
+  close(): void {}
+  /** false: nothing waited for it. */
+  take(): boolean {
+    this.endTurn();
+    const due = this.#turns;
+    this.#turns = [];
+    for (const run of due) {
+      run();
+      this.endTurn();
+    }
+    return due.length > 0;
+  }
+  endTurn(): void {
+    for (let run = this.#soon.shift(); run; run = this.#soon.shift()) run();
+  }
+}
+
+function engineOn(lookUs: number) {
+  const clock = new TurningClock(lookUs);
+  let turn = 0;
+  /** In which turn each step was taken in. */
+  const steps: number[] = [];
+  const engine = new Engine({
+    ...{
+      clock,
+      module: debug,
+      free: true,
+      eosId: EOS,
+      answers,
+      config: configOf({ numGpuBlocks: 400, timing: { kind: "none" } }),
+    },
+    loopObservers: [{ delivered: () => void steps.push(turn) }],
+  });
+  const heard: { ids: number; turns: number[]; endedIn: number | null }[] = [];
+  const add = (maxTokens: number, gathers: boolean) => {
+    const one = { ids: 0, turns: [] as number[], endedIn: null as number | null };
+    heard.push(one);
+    const promptIds = promptOf(20, heard.length);
+    engine.submit(generationOf({ promptIds, maxTokens, seed: heard.length }), {
+      gathers,
+      onTokens(_, __, count, finish) {
+        one.ids += count;
+        one.turns.push(turn);
+        if (finish !== null) one.endedIn = turn;
+      },
+    });
+  };
+  const turns = (most = 10_000) => {
+    while (most-- > 0 && clock.take()) turn++;
+  };
+  return { add, turns, steps, heard };
+}
+
+test("answers in one piece that are asked for within two turns share their steps, and end in one turn", () => {
+  const { add, turns, steps, heard } = engineOn(1);
+  add(8, true);
+  turns(1);
+  add(8, true);
+  turns(1);
+  add(8, true);
+  turns();
+  expect(heard.map(({ ids }) => ids)).toEqual([8, 8, 8]);
+  expect(new Set(heard.map(({ endedIn }) => endedIn)).size).toBe(1);
+  // Two steps are planned before the others are there, and two before the last end is known; by themselves they take 30.
+  expect(steps.length).toBeLessThanOrEqual(8 + 4);
+});
+
+test("a stream hears of each step in a turn of its own, and of the first without delay", () => {
+  const { add, turns, heard } = engineOn(1);
+  add(8, false);
+  turns();
+  expect(heard[0]!.turns).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+});
+
+test("however long steps take, a turn ends behind the step in which 250 us are over, and all requests end", () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 400 }),
+      fc.array(fc.tuple(fc.integer({ min: 1, max: 90 }), fc.nat(3)), { minLength: 1, maxLength: 6 }),
+      (lookUs, asked) => {
+        const { add, turns, steps, heard } = engineOn(lookUs);
+        for (const [maxTokens, after] of asked) {
+          add(maxTokens, true);
+          turns(after);
+        }
+        turns();
+        expect(heard.map(({ ids }) => ids)).toEqual(asked.map(([maxTokens]) => maxTokens));
+        const inTurn = new Map<number, number>();
+        for (const turn of steps) inTurn.set(turn, (inTurn.get(turn) ?? 0) + 1);
+        // Each step looks at the clock twice at least.
+        for (const count of inTurn.values())
+          expect(count).toBeLessThanOrEqual(Math.min(64, 1 + 250 / (2 * lookUs) + 1));
+      },
+    ),
+  );
+});

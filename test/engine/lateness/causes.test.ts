@@ -1,0 +1,123 @@
+/** Which cause does a late step have, when this or that lay between its due time and its start? */
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { CAUSE_NAMES, Cause, Causes } from "../../../src/engine/lateness/causes.ts";
+
+/** A thread, and its process, that have used so much. */
+const hostOf = (threadUs: number, processUs = threadUs) => ({ threadUs: () => threadUs, processUs: () => processUs });
+
+test.each<[string, (causes: Causes) => void, readonly [thread: number, process?: number], Cause]>([
+  ["a scrape fills it", (c) => c.did(Cause.Scrape, 990, 5000), [4000], Cause.Scrape],
+  ["a scrape fills half of it", (c) => c.did(Cause.Scrape, 0, 3000), [4000], Cause.Scrape],
+  [
+    "a scrape fills less: something unnamed used the processor",
+    (c) => c.did(Cause.Scrape, 0, 2500),
+    [4000],
+    Cause.Loop,
+  ],
+  ["a scrape that was over before", (c) => c.did(Cause.Scrape, 0, 1000), [4000], Cause.Loop],
+  [
+    "several short ones of a kind",
+    (c) => {
+      for (let at = 1000; at < 5000; at += 400) c.did(Cause.Log, at, at + 300);
+    },
+    [4000],
+    Cause.Log,
+  ],
+  [
+    "the larger one of two",
+    (c) => {
+      c.did(Cause.Collection, 1000, 3100);
+      c.did(Cause.Scrape, 3100, 5000);
+    },
+    [4000],
+    Cause.Collection,
+  ],
+  ["the step before", (c) => c.stepped(900, 4500), [4000], Cause.Writing],
+  ["no processor", () => {}, [300], Cause.Host],
+  ["no processor while the encoder works", (c) => c.began(Cause.Tokenization, 500), [300, 4000], Cause.Tokenization],
+  ["no processor while the encoder waits as well", (c) => c.began(Cause.Tokenization, 500), [300, 900], Cause.Host],
+  [
+    "no processor after the encoder worked",
+    (c) => {
+      c.began(Cause.Tokenization, 500);
+      c.ended(Cause.Tokenization, 900);
+    },
+    [300, 4000],
+    Cause.Host,
+  ],
+  [
+    "no processor, and the encoder was done only then",
+    (c) => {
+      c.began(Cause.Tokenization, 500);
+      c.ended(Cause.Tokenization, 3000);
+    },
+    [300, 4000],
+    Cause.Tokenization,
+  ],
+  ["the encoder works, and the thread has its processor", (c) => c.began(Cause.Tokenization, 500), [4000], Cause.Loop],
+])("%s", (_, happened, usedUs, wanted) => {
+  const causes = new Causes(hostOf(...usedUs));
+  happened(causes);
+  // Marks of the step before are of no use to a thread that counts from 0.
+  expect(CAUSE_NAMES[causes.of(1000, 5000) - 1]).toBe(CAUSE_NAMES[wanted - 1]!);
+});
+
+test("steps that were overdue together have one cause, until one was held up by something else", () => {
+  let usedUs = 0;
+  const causes = new Causes({ threadUs: () => usedUs, processUs: () => usedUs });
+  // Nobody of ours ran for 80 ms; four steps of 20 ms come one after the other.
+  const found = [0, 20_000, 40_000, 60_000].map((dueUs, i) => {
+    const startUs = 80_000 + 500 * i;
+    const cause = causes.of(dueUs, startUs);
+    usedUs += 400;
+    causes.stepped(startUs, startUs + 400);
+    return cause;
+  });
+  expect(found).toEqual([Cause.Host, Cause.Host, Cause.Host, Cause.Host]);
+  causes.did(Cause.Scrape, 81_900, 92_000);
+  expect(causes.of(80_000, 92_000)).toBe(Cause.Scrape);
+});
+
+test("without a host what nobody named is the loop's", () => {
+  expect(new Causes().of(0, 10_000)).toBe(Cause.Loop);
+});
+
+test("garbage that was collected since the last step is found out, where something of ours had the processor", async () => {
+  let usedUs = 0;
+  const causes = new Causes({ threadUs: () => 0, processUs: () => usedUs });
+  causes.stepped(0, 10);
+  // What a turn of the event loop has looked at lives until its end.
+  for (let i = 0; i < 3; i++) {
+    await Bun.sleep(1);
+    Bun.gc(true);
+  }
+  expect(causes.of(1000, 5000)).toBe(Cause.Host);
+  usedUs = 4000;
+  expect(causes.of(11_000, 15_000)).toBe(Cause.Collection);
+  // The host collects when it wants to, so also behind this step; not behind each of twenty.
+  const later = new Set<Cause>();
+  for (let step = 1; step <= 20 && !later.has(Cause.Host); step++) {
+    causes.stepped(step * 20_000, step * 20_000 + 10);
+    usedUs += 4000;
+    await Bun.sleep(1);
+    later.add(causes.of(step * 20_000 + 1000, step * 20_000 + 4000));
+  }
+  expect(later).toContain(Cause.Host);
+});
+
+test("any marks: a cause is always one of those that are documented", () => {
+  const piece = fc.tuple(fc.integer({ min: 1, max: 8 }), fc.nat(10_000), fc.nat(5000));
+  fc.assert(
+    fc.property(
+      fc.array(piece, { maxLength: 200 }),
+      fc.nat(10_000),
+      fc.integer({ min: 1001, max: 9000 }),
+      (all, due, by) => {
+        const causes = new Causes(hostOf(0));
+        for (const [cause, from, long] of all) causes.did(cause, from, from + long);
+        expect(CAUSE_NAMES[causes.of(due, due + by) - 1]).toBeDefined();
+      },
+    ),
+  );
+});

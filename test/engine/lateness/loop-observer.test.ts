@@ -1,0 +1,69 @@
+/** Is everybody told of a loop's steps, in the order of a step's life, and is nothing called that nobody wants? */
+import { expect, test } from "bun:test";
+import { VirtualClock } from "../../../src/base/clock.ts";
+import { Engine } from "../../../src/engine/engine.ts";
+import { type LoopObserver, together } from "../../../src/engine/lateness/loop-observer.ts";
+import { answers, configOf, debug, EOS, generationOf, promptOf } from "../simulated-engine.ts";
+
+test("calls that nobody wants are absent, one observer is called directly, several in their order", () => {
+  const seen: string[] = [];
+  class Two implements LoopObserver {
+    readonly name = "two";
+    planned(us: number): void {
+      seen.push(`${this.name} ${us}`);
+    }
+  }
+  const told = together([{ planned: (us) => void seen.push(`one ${us}`), moved: () => {} }, new Two()]);
+  told.planned?.(5);
+  expect(seen).toEqual(["one 5", "two 5"]);
+  const wanted = Object.entries(told).flatMap(([name, call]) => (call ? [name] : []));
+  expect(wanted).toEqual(["planned", "moved"]);
+  expect(Object.values(together([])).filter(Boolean)).toEqual([]);
+});
+
+const EVENTS = ["planning", "planned", "updating", "started", "delivered", "stepped", "moved", "rested"] as const;
+
+test("a life of two steps is told from the first plan to rest, with tokens between started and delivered", () => {
+  const clock = new VirtualClock();
+  const seen: string[] = [];
+  const observer = Object.fromEntries(EVENTS.map((name) => [name, () => void seen.push(name)])) as LoopObserver;
+  const config = configOf({ asyncScheduling: false });
+  const options = { config, clock, module: debug, free: false, eosId: EOS, answers };
+  const engine = new Engine({ ...options, loopObservers: [observer] });
+  engine.submit(generationOf({ promptIds: promptOf(10, 0), maxTokens: 2, seed: 1, ignoreEos: true }), {
+    onTokens: () => void seen.push("tokens"),
+  });
+  clock.drain(1000);
+  const end = ["updating", "started", "tokens", "delivered"];
+  const plan = ["planning", "planned"];
+  const first = [...plan, "moved", ...end, ...plan, "stepped", "moved", ...end];
+  expect(seen.slice(0, first.length)).toEqual(first);
+  // The plan that reports the end has no rows.
+  expect(seen.filter((name) => name === "tokens")).toHaveLength(2);
+  expect(seen.slice(-2)).toEqual(["moved", "rested"]);
+});
+
+test("who does not take several steps as one sees each of them, who does is told how many there were", () => {
+  const stepsOf = (other: LoopObserver) => {
+    const clock = new VirtualClock();
+    const seen = { alone: 0, together: 0 };
+    const counting: LoopObserver = {
+      delivered({ rows }) {
+        seen.alone += rows;
+      },
+      coasted(steps) {
+        seen.together += steps;
+      },
+    };
+    const options = { config: configOf({}), clock, module: debug, free: false, eosId: EOS, answers };
+    const engine = new Engine({ ...options, loopObservers: [counting, other] });
+    const generation = generationOf({ promptIds: promptOf(10, 0), maxTokens: 50, seed: 1, ignoreEos: true });
+    engine.submit(generation, { endsOnly: true, onTokens: () => {} });
+    clock.until(60_000_000);
+    return seen;
+  };
+  expect(stepsOf({})).toEqual({ alone: 50, together: 0 });
+  const { alone, together: many } = stepsOf({ coasted() {} });
+  expect(many).toBeGreaterThan(40);
+  expect(alone + many).toBe(50);
+});

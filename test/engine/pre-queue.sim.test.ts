@@ -1,0 +1,54 @@
+/** What does a request cost whose prompt was computed elsewhere? The time until its KV cache is here, and no prefill. */
+import { expect, test } from "bun:test";
+import type { StepNoise, Timing } from "../../src/config/types.ts";
+import { configOf, promptOf, World, watchPlans } from "./simulated-engine.ts";
+
+const timing: Timing = { kind: "linear", baseUs: 1000, prefillUs: 10, decodeUs: 20, requestOverheadUs: 12_000 };
+
+test("it is held back so long, at the engine's speed, and others as long as ever", () => {
+  const noise: StepNoise = { overheadSigma: 0.2 };
+  for (const changes of [{}, { noise }, { timing: { ...timing, requestOverheadUs: 0 } }, { speed: 10 }]) {
+    const { speed = 1 } = changes as { speed?: number };
+    const world = new World(configOf({ timing, ...changes }));
+    const late = world.submit({ promptIds: promptOf(50), maxTokens: 1, transferUs: 30_000 })!;
+    const now = world.submit({ promptIds: promptOf(50), maxTokens: 1, transferUs: 0 })!;
+    world.clock.drain();
+    expect([now.tokenUs, late.tokenUs]).toEqual([[1000 / speed], [31_000 / speed]]);
+  }
+  const world = new World(configOf({ timing }));
+  world.submit({ promptIds: promptOf(50), maxTokens: 1, transferUs: 30_000 });
+  const own = world.submit({ promptIds: promptOf(50), maxTokens: 1 })!;
+  world.clock.drain();
+  expect(own.tokenUs).toEqual([13_500]);
+});
+
+test("no step is longer by its prompt, in one piece or several, whatever else is in it", () => {
+  const world = new World(configOf({ timing: { ...timing, requestOverheadUs: 0 } }));
+  const remote = world.submit({ promptIds: promptOf(300), maxTokens: 2, transferUs: 0 })!;
+  const own = world.submit({ promptIds: promptOf(50, 1), maxTokens: 1 })!;
+  world.clock.drain();
+  // 128 tokens a step: two of the one alone, then its last 44 beside 50 of the other.
+  expect([remote.tokenUs, own.tokenUs]).toEqual([[3500, 4520], [3500]]);
+});
+
+test("what was preempted is computed here", () => {
+  const found: number[] = [];
+  const done = watchPlans(({ durationUs, rows }) => rows > 0 && found.push(durationUs));
+  const world = new World(
+    configOf({
+      timing: { kind: "linear", baseUs: 1000, prefillUs: 10, decodeUs: 0 },
+      numGpuBlocks: 9,
+      maxModelLen: 128,
+      enablePrefixCaching: false,
+    }),
+  );
+  for (const stream of [1, 2])
+    world.submit({ promptIds: promptOf(50, stream), maxTokens: 60, ignoreEos: true, transferUs: 0 });
+  world.clock.drain();
+  done();
+  expect(world.engine.snapshot().preemptions).toBe(1);
+  const longer = found.filter((us) => us > 1000);
+  // The request computes its prompt and what it had said by then.
+  expect(longer).toHaveLength(1);
+  expect(longer[0]).toBeWithin(1510, 2100);
+});

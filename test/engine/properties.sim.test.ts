@@ -1,0 +1,139 @@
+/**
+ * What must hold at every step of any history? Random requests, configurations and front ends on the core that checks
+ * itself; here everything is looked at once more from outside, through the core's memory.
+ *
+ * | Property | Where |
+ * |---|---|
+ * | tokens scheduled <= budget, rows <= max_num_seqs | below |
+ * | blocks used + free = all, at every step | below |
+ * | reference counts equal the block tables | below; `assembly/verify.ts` after every call of the debug core |
+ * | a shared block has one content: hits are a contiguous beginning | below; `model/prefix.test.ts`, `model/lru.test.ts` |
+ * | hits <= queries | below |
+ * | with finite work the engine drains | below |
+ * | with prefix caching on or off the answers are equal | below |
+ * | every admitted request ends exactly once, with its own answer | `conservation.test.ts` |
+ * | submitted = finished + aborted + refused + live | `known-bugs.test.ts` (BLIS #183), `conservation.test.ts` |
+ * | the truth log is the same at any speed | `truth.test.ts` |
+ */
+import { expect, setDefaultTimeout, test } from "bun:test";
+import fc from "fast-check";
+import { BLOCK_BYTES, BlockField, Field, NONE, SLOT_BITS, SLOTS, Status, Total, Word } from "../../assembly/layout.ts";
+import type { LiveRequest } from "../../src/engine/live.ts";
+import type { Core } from "../../src/engine/wasm/core.ts";
+import { times } from "../size.ts";
+import { anyConfig, anyLife, run } from "./random-requests.ts";
+import { type Heard, World, watchPlans } from "./simulated-engine.ts";
+
+setDefaultTimeout(120_000);
+
+/** Steps of the default run; FC_RUNS=10 is ten times as many. */
+const STEPS_LEAST = 10_000;
+
+/** Every request that the core has, by its slot. */
+function inside(world: World, { views }: Core): Map<number, Heard> {
+  const found = new Map<number, Heard>();
+  for (const heard of world.heard) {
+    const { handle } = heard.submission as LiveRequest;
+    const slot = handle % SLOTS;
+    if (handle === NONE || views.field(Field.Status, slot) === Status.Free) continue;
+    if (((views.field(Field.Generation, slot) << SLOT_BITS) | slot) === handle) found.set(slot, heard);
+  }
+  return found;
+}
+
+/** Block tables, reference counts and the free queue are one account. */
+function checkBlocks(world: World, core: Core): void {
+  const { views } = core;
+  const { numGpuBlocks, blockSize } = world.config;
+  const refsOf = (block: number) =>
+    views.i32[((views.word(Word.BlocksAt) >>> 0) >> 2) + block * (BLOCK_BYTES >> 2) + BlockField.Refs]!;
+  const holders = new Map<number, { readonly heard: Heard; readonly at: number }[]>();
+  /** Blocks with content: of the others no count is kept, they have one holder or none. */
+  const cached = new Set<number>();
+  for (const [slot, heard] of inside(world, core)) {
+    for (const [at, block] of views.blockTable(slot).entries()) {
+      const held = holders.get(block) ?? [];
+      held.push({ heard, at });
+      if (at < views.field(Field.CachedCount, slot)) cached.add(block);
+      holders.set(block, held);
+    }
+  }
+  expect(holders.has(0)).toBe(false); // vLLM's null block
+  for (let block = 1; block < numGpuBlocks; block++) {
+    const held = holders.get(block)?.length ?? 0;
+    if (cached.has(block) ? refsOf(block) !== held : held > 1) expect([block, refsOf(block)]).toEqual([block, held]);
+  }
+  const free = views.freeQueue();
+  expect(free.filter((block) => holders.has(block))).toEqual([]);
+  expect([holders.size + free.length, views.word(Word.BlocksFree)]).toEqual([numGpuBlocks - 1, free.length]);
+  for (const [first, ...others] of holders.values()) {
+    for (const { heard, at } of others) {
+      const until = (at + 1) * blockSize;
+      const [a, b] = [first!.heard, heard].map(({ generation: { promptIds, cacheSalt } }) => [
+        cacheSalt,
+        ...promptIds.subarray(0, until),
+      ]);
+      expect(at).toBe(first!.at);
+      // What stands behind a prompt is an answer, and only with one seed two answers are equal.
+      if (until <= Math.min(first!.heard.generation.promptIds.length, heard.generation.promptIds.length))
+        expect(b).toEqual(a!);
+    }
+  }
+}
+
+test(`over ${STEPS_LEAST} random steps everything adds up at each of them`, () => {
+  let [steps, shared, preempted, runs] = [0, 0, 0, 0];
+  const lives = fc.array(anyLife, { minLength: 5, maxLength: 40, size: "max" });
+  const property = fc.property(anyConfig, lives, (config, list) => {
+    const world = new World(config);
+    let seen: Core | undefined;
+    const done = watchPlans(({ core, rows, tokens }) => {
+      seen = core;
+      steps++;
+      expect(tokens).toBeLessThanOrEqual(config.maxNumScheduledTokens);
+      expect(rows).toBeLessThanOrEqual(config.maxNumSeqs);
+      expect(core.total(Total.PrefixHits)).toBeLessThanOrEqual(core.total(Total.PrefixQueries));
+      expect(core.total(Total.PrefixHits) % config.blockSize).toBe(0);
+      expect(core.total(Total.PreemptedHits)).toBeLessThanOrEqual(core.total(Total.PreemptedQueries));
+      checkBlocks(world, core);
+    });
+    try {
+      run(world, list);
+    } finally {
+      done();
+    }
+    expect(world.engine.live).toBe(0);
+    expect(inside(world, seen!).size).toBe(0);
+    shared += seen!.total(Total.PrefixHits);
+    preempted += seen!.total(Total.Preemptions);
+    runs++;
+  });
+  fc.assert(property, { numRuns: times(100) });
+  expect(runs).toBeGreaterThanOrEqual(times(100));
+  expect(steps).toBeGreaterThan(STEPS_LEAST * (runs / 100));
+  // The histories really share and preempt.
+  expect(Math.min(shared, preempted)).toBeGreaterThan(100);
+});
+
+test("with prefix caching on or off the answers are equal", () => {
+  let hits = 0;
+  const lives = fc.array(anyLife, { minLength: 5, maxLength: 30, size: "max" });
+  const property = fc.property(anyConfig, lives, (config, list) => {
+    // A client that leaves after a time hears more or fewer tokens, but no others.
+    const [on, off] = [true, false].map((enablePrefixCaching) => {
+      const world = new World({ ...config, enablePrefixCaching });
+      run(world, list);
+      hits += world.engine.snapshot().prefixHits;
+      return world.heard;
+    });
+    for (const [i, heard] of on!.entries()) {
+      const other = off![i]!;
+      if (list[i]!.leaving.kind === "after") {
+        const least = Math.min(heard.ids.length, other.ids.length);
+        expect(heard.ids.slice(0, least)).toEqual(other.ids.slice(0, least));
+      } else expect([heard.ids, heard.finish, heard.ended]).toEqual([other.ids, other.finish, other.ended]);
+    }
+  });
+  fc.assert(property, { numRuns: times(60) });
+  expect(hits).toBeGreaterThan(1000);
+});

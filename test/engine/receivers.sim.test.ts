@@ -1,0 +1,81 @@
+/** May a receiver act while the step's rows are handed out? Submit, cancel, finish, from inside its own call. */
+import { describe, expect, test } from "bun:test";
+import { Finish } from "../../src/engine/interface/types.ts";
+import { answerOf, configOf, type Heard, promptOf, World } from "./simulated-engine.ts";
+
+const modes = [true, false] as const;
+const whole = (heard: Heard) => ({ ids: heard.ids, finish: heard.finish! });
+
+describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
+  const config = configOf({ asyncScheduling });
+
+  test("a closed loop: the next request is submitted from the last call of the one before", () => {
+    const world = new World(config);
+    let left = 200;
+    const next = () => {
+      if (left-- <= 0) return;
+      const heard = world.submit({ promptIds: promptOf(10, left), maxTokens: 1 + (left % 7), seed: left })!;
+      heard.afterwards = () => heard.finish !== null && next();
+    };
+    // Several end in one step: the slot of a later row is free before its receiver was called.
+    for (let i = 0; i < 6; i++) next();
+    world.clock.drain();
+    expect(world.heard.length).toBe(200);
+    for (const heard of world.heard) expect(whole(heard)).toEqual(answerOf(heard.generation, config.maxModelLen));
+    expect(world.engine.live).toBe(0);
+    expect(world.engine.snapshot().finished[Finish.Length]).toBe(200);
+  });
+
+  test("one receiver ends another that has a row in the same step, and submits a third", () => {
+    const world = new World(config);
+    const [first, second] = [1, 2].map((stream) => world.submit({ promptIds: promptOf(9, stream), seed: stream })!);
+    let third: Heard | null = null;
+    first!.afterwards = () => {
+      if (first!.ids.length !== 3) return;
+      second!.cancel();
+      third = world.submit({ promptIds: promptOf(9, 3), seed: 3 });
+    };
+    world.clock.drain();
+    expect(whole(first!)).toEqual(answerOf(first!.generation, 512));
+    expect(whole(third!)).toEqual(answerOf(third!.generation, 512));
+    expect([second!.ids.length, second!.callsAfterEnd]).toEqual([2, 0]);
+    expect(world.engine.live).toBe(0);
+  });
+
+  test("one receiver ends another whose last row stands in the same step", () => {
+    const world = new World(config);
+    const [first, second] = [1, 2].map((stream) => world.submit({ promptIds: promptOf(9, stream), maxTokens: 3 })!);
+    first!.afterwards = () => {
+      if (first!.ids.length === 3) second!.cancel();
+    };
+    world.clock.drain();
+    expect([second!.ids.length, second!.callsAfterEnd]).toEqual([2, 0]);
+    // The engine had counted its end when the client left.
+    expect(world.engine.snapshot().finished).toEqual([0, 2, 0, 0, 0]);
+    expect(world.engine.live).toBe(0);
+  });
+
+  test("a receiver that ends itself with its first token", () => {
+    const world = new World(config);
+    const heard = world.submit()!;
+    heard.afterwards = () => heard.stopAfter(1);
+    world.clock.drain();
+    expect([heard.ids.length, heard.callsAfterEnd]).toEqual([1, 0]);
+    expect(world.engine.snapshot().finished).toEqual([1, 0, 0, 0, 0]);
+    expect(world.engine.snapshot().histograms.generationTokens.sum).toBe(1);
+  });
+
+  test("cached tokens can be read in the last call, whoever was submitted before it", () => {
+    const world = new World(config);
+    world.submit({ promptIds: promptOf(64, 1), maxTokens: 1 });
+    world.clock.drain();
+    const [first, second] = [7, 1].map((stream) => world.submit({ promptIds: promptOf(64, stream), maxTokens: 1 })!);
+    first!.afterwards = () => world.submit({ promptIds: promptOf(5, 9), maxTokens: 1 });
+    let cached = -1;
+    second!.afterwards = () => {
+      cached = second!.submission.cachedTokens;
+    };
+    world.clock.drain();
+    expect(cached).toBe(48);
+  });
+});

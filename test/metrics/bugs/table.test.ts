@@ -1,0 +1,40 @@
+/** Do the bug modes' table, their page and the laws agree, and is a bug mode nothing while it is off? */
+import { expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { BETWEEN, bugsTable } from "../../../scripts/bugs-table.ts";
+import { BUG_NAMES } from "../../../src/config/types.ts";
+import { withBugs } from "../../../src/metrics/bugs/rows.ts";
+import { stuck } from "../../../src/metrics/bugs/stuck.ts";
+import { bugs } from "../../../src/metrics/bugs/table.ts";
+import { metricsDialects } from "../../../src/metrics/dialects.ts";
+import { dialectNames } from "../../../src/metrics/rows/dialect-names.ts";
+import { laws } from "../../../src/tools/check/index.ts";
+import { emptySnapshot, identity } from "../snapshots.ts";
+
+const docs = readFileSync(new URL("../../../docs/bug-modes.md", import.meta.url), "utf8");
+const rows = dialectNames.flatMap((name) => [...metricsDialects[name].rows(identity)]);
+
+test("docs/bug-modes.md has the table (bun scripts/bugs-table.ts writes it)", () => {
+  expect(BETWEEN.exec(docs)?.[2]).toBe(bugsTable());
+});
+
+test.each(BUG_NAMES)("%s: its laws and families exist, and it changes those families alone", (name) => {
+  const { families } = bugs[name];
+  const finds = Object.keys(bugs[name].finds);
+  expect(finds.filter((law) => !laws.some(({ id }) => id === law))).toEqual([]);
+  expect(finds).not.toEqual([]);
+  const changed = rows.filter((row, i) => withBugs(rows, { ...identity, bugs: [name] })[i] !== row);
+  if (bugs[name].row) expect(new Set(changed.map((row) => row.name))).toEqual(new Set(families));
+  else expect(changed).toEqual([]);
+});
+
+test("a bug mode acts in one way", () => {
+  const ways = BUG_NAMES.map((name) => [bugs[name].row, bugs[name].sticks, bugs[name].alone].filter(Boolean).length);
+  expect(ways).toEqual(BUG_NAMES.map(() => 1));
+});
+
+test("without a bug mode the tables and the source are the same objects", () => {
+  expect(withBugs(rows, identity)).toBe(rows);
+  expect(stuck([], () => emptySnapshot())).toBeNull();
+  expect(stuck(["open-leak", "worker-saw-tooth"], () => emptySnapshot())).toBeNull();
+});

@@ -1,0 +1,80 @@
+/**
+ * A thread may lose its core between `Atomics.add` and `Atomics.notify`. Its late `notify` must not make a waiting thread
+ * take an order twice.
+ */
+import { afterEach, expect, spyOn, test } from "bun:test";
+import { WallClock } from "../../src/base/clock.ts";
+import { DueTime } from "../../src/base/due-time.ts";
+import { Renderer } from "../../src/metrics/renderer.ts";
+import { emptyEngine, emptySnapshot, heldOf, setup } from "./snapshots.ts";
+
+/** Longer than a page of these numbers takes, so that the worker sleeps again before the late `notify`. */
+const LATE_MS = 60;
+const { notify, wait } = Atomics;
+const asleep = new Int32Array(new SharedArrayBuffer(4));
+
+/** Makes this thread lose its core before each `Atomics.notify`. */
+function notifyLate(): void {
+  spyOn(Atomics, "notify").mockImplementation((words: unknown, at: number, count?: number) => {
+    wait(asleep, 0, 0, LATE_MS);
+    return notify(words as Int32Array, at, count);
+  });
+}
+
+afterEach(() => {
+  spyOn(Atomics, "notify").mockRestore();
+});
+
+test("a page is delivered once, and to the scrape that ordered it, when the notify of its order comes late", async () => {
+  notifyLate();
+  const clock = new WallClock();
+  let steps = 0;
+  const numbers = () => heldOf(emptySnapshot([{ ...emptyEngine(), steps: ++steps }]));
+  const renderer = new Renderer(numbers, setup, clock);
+  for (let scrape = 0; scrape < 20; scrape++) {
+    const order = renderer.page("understudy");
+    const atLeast = steps;
+    const page = new TextDecoder().decode(await order);
+    expect(Number(/steps_total\{engine="0"\} (\S+)/.exec(page)![1])).toBeGreaterThanOrEqual(atLeast);
+  }
+  renderer.stop();
+  clock.close();
+}, 30_000);
+
+test("a thread that waits for the next order does not take the notify of the last one for it", async () => {
+  const due = new DueTime();
+  // Busy when an order comes, so that it takes the order without sleeping, and asleep when the order's notify comes.
+  const script = `
+    import { DueTime } from ${JSON.stringify(new URL("../../src/base/due-time.ts", import.meta.url).href)};
+    self.onmessage = ({ data }) => {
+      const due = new DueTime(data);
+      for (let seen = 0; seen < 3; seen = due.turn) {
+        postMessage(seen);
+        Bun.sleepSync(${LATE_MS / 3});
+        due.wait(seen);
+      }
+      postMessage(3);
+    };`;
+  const url = URL.createObjectURL(new Blob([script], { type: "application/typescript" }));
+  const worker = new Worker(url);
+  const turns: number[] = [];
+  const heard = Promise.withResolvers<void>();
+  worker.onmessage = ({ data }: MessageEvent<number>) => {
+    turns.push(data);
+    if (data === 3) heard.resolve();
+    else if (data === due.turn) due.order(0);
+  };
+  notifyLate();
+  worker.postMessage(due.shared);
+  await heard.promise;
+  worker.terminate();
+  URL.revokeObjectURL(url);
+  expect(turns).toEqual([0, 1, 2, 3]);
+});
+
+test("a wait returns false when its time is over, and true at once where a newer order exists", () => {
+  const due = new DueTime();
+  due.order(0);
+  expect(due.wait(due.turn, 5)).toBe(false);
+  expect(due.wait(0, 5)).toBe(true);
+});

@@ -1,0 +1,188 @@
+/** The routes over a real worker: who waits with whom, and what happens when too many come. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { Elysia } from "elysia";
+import fc from "fast-check";
+import { WallClock } from "../../src/base/clock.ts";
+import { StepRest } from "../../src/base/step-rest.ts";
+import type { View } from "../../src/metrics/dialects.ts";
+import { pages } from "../../src/metrics/page.ts";
+import { Renderer, TooManyScrapes, WAITING_MAX } from "../../src/metrics/renderer.ts";
+import { metrics } from "../../src/metrics/route.ts";
+import { emptyEngine, emptySnapshot, heldOf, identity, setup } from "./snapshots.ts";
+
+let scrapes = 0;
+const numbers = () => heldOf(emptySnapshot([{ ...emptyEngine(), steps: ++scrapes }]));
+/** No step is due. */
+const atRest = { now: () => 0, nextUs: () => Number.POSITIVE_INFINITY };
+const app = new Elysia({ strictPath: true }).use(metrics(new Renderer(numbers, setup, atRest), setup.identity));
+const get = async (path: string) => await app.handle(new Request(`http://localhost${path}`));
+const renderers: Renderer[] = [];
+const renderer = (nextUs = atRest.nextUs) => {
+  const made = new Renderer(numbers, setup, { now: () => 0, nextUs });
+  renderers.push(made);
+  return made;
+};
+const steps = (bytes: Uint8Array) =>
+  Number(/steps_total\{engine="0"\} (\S+)/.exec(new TextDecoder().decode(bytes))![1]);
+
+beforeAll(() => {
+  app.listen({ port: 0, hostname: "127.0.0.1" });
+});
+afterAll(async () => {
+  await app.stop(true);
+  for (const made of renderers) made.stop();
+});
+
+const VLLM = "text/plain; version=1.0.0; charset=utf-8";
+const PLAIN = "text/plain; version=0.0.4; charset=utf-8";
+const OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/** As Prometheus 2.42 and 3 ask. */
+const PROMETHEUS =
+  "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+
+test.each([
+  ["/metrics", "", "role", "text", VLLM],
+  // The real server's plain path does not look at Accept.
+  ["/metrics", PROMETHEUS, "role", "text", VLLM],
+  ["/metrics?format=openmetrics", "", "role", "openmetrics", OPENMETRICS],
+  ["/metrics/", "", "role", "text", PLAIN],
+  ["/metrics/", PROMETHEUS, "role", "openmetrics", OPENMETRICS],
+  ["/metrics/vllm", "", "vllm", "text", VLLM],
+  ["/metrics/vllm", "text/plain, application/openmetrics-text", "vllm", "openmetrics", OPENMETRICS],
+  ["/metrics/vllm", "application/openmetrics-text; version=0.0.1", "vllm", "text", VLLM],
+  ["/metrics/understudy", "", "understudy", "text", PLAIN],
+  ["/metrics/understudy?format=text", PROMETHEUS, "understudy", "text", PLAIN],
+  ["/metrics/all", "*/*", "all", "text", PLAIN],
+  ["/metrics/all", PROMETHEUS, "all", "openmetrics", OPENMETRICS],
+] as const)("%s with Accept: %s", async (path, accept, view, format, contentType) => {
+  const answer = await fetch(`http://127.0.0.1:${app.server!.port}${path}`, { headers: { accept } });
+  expect([answer.status, answer.headers.get("content-type")]).toEqual([200, contentType]);
+  const held = () => emptySnapshot([{ ...emptyEngine(), steps: scrapes }]);
+  expect(await answer.text()).toBe(await pages(identity)(view, held, format));
+});
+
+test.each([Number.POSITIVE_INFINITY, 1000, 300, 1, -50])("%d us before a step a page is made", async (leftUs) => {
+  const one = renderer(() => leftUs);
+  expect(steps(await one.page("understudy"))).toBe(scrapes);
+});
+
+test("a page that is not done when a step is due rests until just behind it, once, unless it has been taken by then", () => {
+  fc.assert(
+    fc.property(
+      fc.oneof(fc.integer({ min: 6000, max: 12_000 }), fc.constant(Number.POSITIVE_INFINITY)),
+      fc.array(fc.nat(400), { maxLength: 40 }),
+      (dueUs, takenUs) => {
+        let nowUs = 7000;
+        const waits: [number, number][] = [];
+        const wait = (ms: number) => {
+          waits.push([nowUs, Math.round(ms * 1000)]);
+          nowUs += Math.round(ms * 1000);
+        };
+        const rest = new StepRest(dueUs / 1000, wait, () => nowUs / 1000);
+        const looked: number[] = [];
+        for (const us of takenUs) {
+          looked.push(nowUs);
+          rest.look();
+          nowUs += us;
+        }
+        const first = looked.find((us) => us / 1000 >= dueUs / 1000 - 0.1);
+        const isTaken = first !== undefined && first / 1000 > dueUs / 1000 + 0.2;
+        expect(waits.map(([at]) => at)).toEqual(first === undefined || isTaken ? [] : [first]);
+        for (const [at, us] of waits) expect(at + us).toBe(Math.max(at, dueUs) + 200);
+      },
+    ),
+  );
+});
+
+test("a scrape that comes while a page is made shares the next one, which is not older than the scrape", async () => {
+  const one = renderer();
+  const before = scrapes;
+  const first = one.page("understudy");
+  const others = Array.from({ length: 50 }, () => one.page("understudy"));
+  expect(scrapes - before).toBe(1);
+  expect(steps(await first)).toBe(before + 1);
+  expect(new Set((await Promise.all(others)).map(steps))).toEqual(new Set([before + 2]));
+});
+
+test("pages that nobody gets are made between scrapes until it stops, and change none that somebody gets", async () => {
+  const clock = new WallClock();
+  const one = new Renderer(numbers, setup, clock);
+  await fc.assert(
+    fc.asyncProperty(
+      fc.constantFrom("understudy", "role", "all"),
+      fc.integer({ min: 0, max: 60 }),
+      async (view, ms) => {
+        await Bun.sleep(ms);
+        const page = one.page(view);
+        const at = scrapes;
+        const again = one.page("understudy");
+        if (view !== "role") expect(steps(await page)).toBe(at);
+        expect(steps(await again)).toBeGreaterThan(at);
+      },
+    ),
+    { numRuns: 60 },
+  );
+  const before = scrapes;
+  for (let i = 0; i < 200 && scrapes < before + 3; i++) await Bun.sleep(10);
+  expect(scrapes).toBeGreaterThan(before + 2);
+  one.stop();
+  const stopped = scrapes;
+  await Bun.sleep(300);
+  expect(scrapes).toBe(stopped);
+  clock.close();
+});
+
+test("views do not wait for ever behind each other", async () => {
+  const one = renderer();
+  const answers = await Promise.all((["vllm", "understudy", "role", "understudy"] as const).map((v) => one.page(v)));
+  expect(answers.map((bytes) => bytes.length > 100)).toEqual([true, true, true, true]);
+});
+
+test("beyond the bound a scrape is refused at once, and the bound is free again afterwards", async () => {
+  const one = renderer();
+  const waiting = Array.from({ length: WAITING_MAX }, () => one.page("role"));
+  await expect(one.page("role")).rejects.toBeInstanceOf(TooManyScrapes);
+  await Promise.all(waiting);
+  expect((await one.page("role")).length).toBeGreaterThan(0);
+});
+
+test("through the route that is a 503", async () => {
+  const answers = await Promise.all(Array.from({ length: WAITING_MAX + 10 }, () => get("/metrics")));
+  const refused = answers.filter(({ status }) => status === 503);
+  expect(refused.length).toBe(10);
+  expect(await refused[0]!.text()).toBe("too many scrapes at once\n");
+  expect(answers.filter(({ status }) => status === 200).length).toBe(WAITING_MAX);
+});
+
+test("who waits when it stops is told, and the next scrape starts anew", async () => {
+  const one = renderer();
+  const waiting = [one.page("role"), one.page("role")];
+  one.stop();
+  const ends = await Promise.allSettled(waiting);
+  expect(ends.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+  expect((await one.page("role")).length).toBeGreaterThan(0);
+});
+
+test("a worker that fails is told to those who wait, and replaced", async () => {
+  const one = renderer();
+  const waiting = [one.page("none" as View), one.page("role")];
+  const ends = await Promise.allSettled(waiting);
+  expect(ends.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+  expect((await one.page("role")).length).toBeGreaterThan(0);
+});
+
+test("a snapshot that cannot be taken fails its scrape, not the next", async () => {
+  let broken = true;
+  const one = new Renderer(
+    () => {
+      if (broken) throw new Error("no engine");
+      return heldOf(emptySnapshot());
+    },
+    setup,
+    atRest,
+  );
+  renderers.push(one);
+  await expect(one.page("role")).rejects.toThrow("no engine");
+  broken = false;
+  expect((await one.page("role")).length).toBeGreaterThan(0);
+});

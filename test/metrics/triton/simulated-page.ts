@@ -1,0 +1,108 @@
+/** An engine on virtual time, and what Triton's port would show of it. */
+
+import { VirtualClock } from "../../../src/base/clock.ts";
+import { histogramBounds, LOOP_BOUNDS } from "../../../src/config/buckets.ts";
+import type { EngineConfig } from "../../../src/config/types.ts";
+import { Engine } from "../../../src/engine/engine.ts";
+import type { Generation } from "../../../src/engine/interface/types.ts";
+import { refreshesOf } from "../../../src/metrics/dialects.ts";
+import { Ensemble, ensembleWidth } from "../../../src/metrics/ensemble/ensemble.ts";
+import { pages } from "../../../src/metrics/page.ts";
+import { Held, heldReader } from "../../../src/metrics/rows/held.ts";
+import type { Identity } from "../../../src/metrics/rows/identity.ts";
+import { answers, configOf, debug, EOS, generationOf, Heard, trtllm } from "../../engine/simulated-engine.ts";
+import { parseExposition } from "../parse.ts";
+import { emptySnapshot, identity } from "../snapshots.ts";
+
+export const QUANTILES = [
+  { quantile: 0.5, error: 0.05 },
+  { quantile: 0.99, error: 0.001 },
+];
+export const EPOCH_US = 1.8e15;
+
+/** One engine and its page as Triton's port would show it. */
+export class House {
+  readonly clock = new VirtualClock(0);
+  readonly engine: Engine;
+  readonly heard: Heard[] = [];
+  readonly #print: () => Promise<string>;
+
+  constructor(readonly config: EngineConfig = configOf()) {
+    const { clock } = this;
+    const ensemble = new Ensemble(QUANTILES, () => clock.now(), EPOCH_US);
+    this.engine = new Engine({
+      config,
+      clock,
+      module: config.trtllm ? trtllm.debug : debug,
+      free: false,
+      eosId: EOS,
+      answers,
+      meters: ensemble,
+      loopObservers: [{ updating: (nowUs) => held.before(nowUs) }],
+    });
+    const server: Identity = {
+      ...identity,
+      triton: {
+        ...identity.triton,
+        histograms: true,
+        quantiles: QUANTILES.map(({ quantile }) => quantile),
+        tokensPerBlock: config.blockSize,
+        requestsMax: config.maxNumSeqs,
+        ...(config.trtllm?.capacitySchedulerPolicy === "STATIC_BATCH" ? { staticBatch: true } : {}),
+      },
+    };
+    const refreshes = refreshesOf(server);
+    const shape = {
+      engines: 1,
+      bounds: histogramBounds(config),
+      loopBounds: LOOP_BOUNDS,
+      adapters: 0,
+      httpRoutes: identity.http.length,
+      meters: ensembleWidth(QUANTILES.length),
+      truth: false,
+    };
+    const rest = emptySnapshot();
+    const held = new Held(shape, refreshes, (fresh) => ({ ...rest, engines: [this.engine.view(fresh)] }), 0);
+    const read = heldReader(shape, refreshes);
+    const print = pages(server);
+    this.#print = () => print("tritonserver", read(held.refresh(clock.now())));
+  }
+
+  submit(changes: Partial<Generation> = {}, streams = true): Heard | null {
+    const heard = new Streaming(generationOf({ arrivalUs: this.clock.now(), ...changes }), this.clock);
+    heard.streams = streams;
+    const taken = this.engine.submit(heard.generation, heard);
+    if ("refused" in taken) return null;
+    heard.submission = taken;
+    this.heard.push(heard);
+    return heard;
+  }
+
+  advance(us: number): void {
+    this.clock.advanceTo(this.clock.now() + us);
+  }
+
+  text(): Promise<string> {
+    return this.#print();
+  }
+
+  /** Values by name and labels without the model's version: `success{tensorrt_llm}`. */
+  async values(): Promise<(series: string) => number> {
+    const values = new Map<string, number>();
+    for (const { samples } of parseExposition(await this.text())) {
+      for (const { name, labels, value } of samples) {
+        const kept = labels.filter(([label]) => label !== "version" && label !== "gpu_uuid").map(([, text]) => text);
+        values.set(`${name.replace(/^nv_(inference_|trt_llm_)?/, "")}{${kept.join(",")}}`, value);
+      }
+    }
+    return (series) => {
+      const value = values.get(series);
+      if (value === undefined) throw new Error(`no ${series} among ${[...values.keys()].join(" ")}`);
+      return value;
+    };
+  }
+}
+
+class Streaming extends Heard {
+  streams = true;
+}

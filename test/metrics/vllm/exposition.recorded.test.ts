@@ -1,0 +1,206 @@
+/**
+ * Is our exposition vLLM's, byte by byte? A snapshot is made of the values in a recorded text of vLLM 0.33 and printed;
+ * each family must come out as it stands there. `server`: the real API server; `classes`: its metric classes alone.
+ */
+import { describe, expect, test } from "bun:test";
+import { LEFT_OUT } from "../../../scripts/metrics-tables.ts";
+import { histogramBounds } from "../../../src/config/buckets.ts";
+import { HTTP_WIDTH, type HttpRoute, HttpWord, STATUS_CLASSES } from "../../../src/config/http-counts.ts";
+import type { ServeConfig } from "../../../src/config/types.ts";
+import type {
+  EngineSnapshot,
+  HistogramName,
+  HistogramSnapshot,
+  Snapshot,
+} from "../../../src/engine/interface/types.ts";
+import { pages } from "../../../src/metrics/page.ts";
+import { cacheConfigLabels } from "../../../src/metrics/vllm/cache-config.ts";
+import { type ParsedFamily, parseExposition } from "../parse.ts";
+import { emptyEngine, emptySnapshot, identity } from "../snapshots.ts";
+
+/** Families that docs/metrics.md leaves out with a reason; one that stands there and in ours fails. */
+const leftOut = new Set(LEFT_OUT.flatMap(([names]) => names.split(" ")));
+const isLeftOut = (name: string) =>
+  [...leftOut].some((left) =>
+    left.endsWith("*") ? name.startsWith(left.slice(0, -1)) : name.replace(/_created$/, "_total") === left,
+  );
+
+/** Times and sizes of the recorded process, its garbage, refusals by a queue limit and tool calls that it had. */
+const VALUES_DIFFER =
+  /_created$|^vllm:(?:admission_rejections|tool_call_parser_invocations)_total$|^process_|^python_gc_/;
+const withoutValues = (text: string) => text.replace(/^([a-z].*) \S+$/gm, "$1");
+
+const HISTOGRAMS: Readonly<Record<HistogramName, string>> = {
+  timeToFirstToken: "time_to_first_token_seconds",
+  interTokenLatency: "inter_token_latency_seconds",
+  e2eLatency: "e2e_request_latency_seconds",
+  queueTime: "request_queue_time_seconds",
+  prefillTime: "request_prefill_time_seconds",
+  decodeTime: "request_decode_time_seconds",
+  inferenceTime: "request_inference_time_seconds",
+  timePerOutputToken: "request_time_per_output_token_seconds",
+  promptTokens: "request_prompt_tokens",
+  generationTokens: "request_generation_tokens",
+  maxTokens: "request_params_max_tokens",
+  iterationTokens: "iteration_tokens_total",
+  requestPreemptions: "request_num_preemptions",
+  prefillComputed: "request_prefill_kv_computed_tokens",
+  requestChoices: "request_params_n",
+  longestChoice: "request_max_num_generation_tokens",
+};
+
+const recordings = [
+  { name: "server", model: "golden", maxModelLen: 1024 },
+  { name: "classes", model: "m", maxModelLen: 4096 },
+];
+
+for (const { name, model, maxModelLen } of recordings) {
+  describe(`vLLM 0.33, ${name}`, async () => {
+    const text = await Bun.file(
+      `${import.meta.dir}/../../conformance/recorded/vllm-0.33-${name}-exposition.txt`,
+    ).text();
+    const real = parseExposition(text);
+    // The classes were run outside a server: without its process, its middleware, and the estimates that are 0 in it.
+    const server = name === "server";
+    const of = {
+      ...identity,
+      startedS: 0,
+      modelName: model,
+      ownProcess: server,
+      http: routesOf(real),
+      parsesTools: server,
+    };
+    const page = await pages(of)("vllm", () => snapshotOf(real));
+    const ours = parseExposition(page);
+    const wanted = real.filter(({ name }) => !isLeftOut(name));
+
+    test("the families that are left out are named, and no other is missing", () => {
+      const missing = real.map(({ name }) => name).filter((name) => !ours.some((family) => family.name === name));
+      expect(missing.filter((name) => !isLeftOut(name))).toEqual([]);
+      expect(ours.filter(({ name }) => isLeftOut(name))).toEqual([]);
+    });
+
+    test("the same families in the same order", () => {
+      const names = ours.map(({ name }) => name);
+      const known = server ? names : names.filter((name) => !/^(vllm:estimated|http)_/.test(name));
+      expect(known).toEqual(wanted.map(({ name }) => name));
+    });
+
+    test.each(wanted.map((family) => [family.name, family] as const))("%s", (name, family) => {
+      const found = ours.find((family) => family.name === name)!;
+      if (name === "vllm:cache_config_info") {
+        expect([found.help, found.type]).toEqual([family.help, family.type]); // labels: the last test
+      } else if (VALUES_DIFFER.test(name)) {
+        expect(withoutValues(found.text)).toBe(withoutValues(family.text));
+      } else expect(found.text).toBe(family.text);
+    });
+
+    test("bounds follow from max_model_len", () => {
+      for (const [key, bounds] of Object.entries(histogramBounds({ maxModelLen }))) {
+        const family = real.find(({ name }) => name === `vllm:${HISTOGRAMS[key as HistogramName]}`)!;
+        expect(histogramOf(family).bounds).toEqual(bounds);
+      }
+    });
+  });
+}
+
+test("cache_config_info has the server's labels, resolved fields of the engine's process apart", async () => {
+  const text = await Bun.file(`${import.meta.dir}/../../conformance/recorded/vllm-0.33-server-exposition.txt`).text();
+  const real = parseExposition(text).find(({ name }) => name === "vllm:cache_config_info")!;
+  // `--block-size 16 --num-gpu-blocks-override 512`, max_model_len 1024, engine and server in one process.
+  const config = {
+    engine: { blockSize: 16, numGpuBlocks: 512, maxModelLen: 1024, enablePrefixCaching: true },
+    dataParallelSize: 1,
+    workers: 1,
+    gpuMemoryUtilization: 0.92,
+    numGpuBlocksOverride: 512,
+  } as ServeConfig;
+  const cacheConfig = cacheConfigLabels(config);
+  const page = await pages({ ...identity, cacheConfig })("vllm", () => emptySnapshot());
+  const ours = parseExposition(page).find(({ name }) => name === "vllm:cache_config_info")!;
+  const inOneProcess = { kv_cache_layout: "None", user_specified_block_size: "False" };
+  expect(ours.samples[0]!.labels).toEqual(
+    real.samples[0]!.labels.map(([name, value]) => [name, inOneProcess[name as "kv_cache_layout"] ?? value]),
+  );
+});
+
+function snapshotOf(real: readonly ParsedFamily[]): Snapshot {
+  const family = (name: string) => real.find((family) => family.name === `vllm:${name}`)!;
+  const value = (name: string, label?: string) =>
+    family(name).samples.find(({ labels }) => !label || labels.some(([, value]) => value === label))!.value;
+  const engine: EngineSnapshot = {
+    ...emptyEngine(),
+    running: value("num_requests_running"),
+    waiting: value("num_requests_waiting_by_reason", "capacity"),
+    deferred: value("num_requests_waiting_by_reason", "deferred"),
+    kvUsage: value("kv_cache_usage_perc"),
+    promptTokens: value("prompt_tokens_total"),
+    promptTokensCached: value("prompt_tokens_cached_total"),
+    generationTokens: value("generation_tokens_total"),
+    preemptionsTold: value("num_preemptions_total"),
+    prefixQueries: value("prefix_cache_queries_total"),
+    prefixHits: value("prefix_cache_hits_total"),
+    // 7 clients left: vLLM's counter must not show them.
+    finished: [
+      value("request_success_total", "stop"),
+      value("request_success_total", "length"),
+      7,
+      value("request_success_total", "error"),
+      value("request_success_total", "repetition"),
+    ],
+    histograms: Object.fromEntries(
+      Object.entries(HISTOGRAMS).map(([key, name]) => [key, histogramOf(family(name))]),
+    ) as EngineSnapshot["histograms"],
+  };
+  const empty = emptySnapshot([engine]);
+  return real.some(({ name }) => name === "http_requests_total")
+    ? { ...empty, front: { ...empty.front, http: httpOf(real) } }
+    : empty;
+}
+
+type Sample = ParsedFamily["samples"][number];
+const label = ({ labels }: Sample, wanted: string) => labels.find(([name]) => name === wanted)![1];
+
+/** Handlers and methods of the recording, one row each. */
+function routesOf(real: readonly ParsedFamily[]): HttpRoute[] {
+  const counted = real.find(({ name }) => name === "http_request_duration_seconds")?.samples ?? [];
+  return counted
+    .filter(({ name }) => name.endsWith("_count"))
+    .map((sample) => ({ handler: label(sample, "handler"), method: label(sample, "method") }));
+}
+
+/** The numbers that our accounts would hold, from the recorded ones. */
+function httpOf(real: readonly ParsedFamily[]): Snapshot["front"]["http"] {
+  const samples = (family: string) => real.find(({ name }) => name === family)!.samples;
+  const routes = routesOf(real).flatMap(({ handler, method }) => {
+    const row = Array<number>(HTTP_WIDTH).fill(0);
+    const mine = (sample: Sample) =>
+      label(sample, "handler") === handler &&
+      (!sample.labels.some(([name]) => name === "method") || label(sample, "method") === method);
+    const status = (sample: Sample) => STATUS_CLASSES.indexOf(label(sample, "status") as "2xx");
+    for (const one of samples("http_requests_total").filter(mine)) row[HttpWord.answers + status(one)] = one.value;
+    for (const one of samples("http_requests_created").filter(mine)) row[HttpWord.since + status(one)] = one.value;
+    const sum = (family: string) => samples(family).find((one) => one.name === `${family}_sum` && mine(one))!.value;
+    const below = samples("http_request_duration_seconds").filter((one) => one.name.endsWith("_bucket") && mine(one));
+    below.forEach(({ value }, i) => {
+      row[HttpWord.buckets + i] = value - (below[i - 1]?.value ?? 0);
+    });
+    row[HttpWord.seconds] = sum("http_request_duration_seconds");
+    row[HttpWord.requestBytes] = sum("http_request_size_bytes");
+    row[HttpWord.responseBytes] = sum("http_response_size_bytes");
+    return row;
+  });
+  return { routes, duration: histogramOf(real.find(({ name }) => name === "http_request_duration_highr_seconds")!) };
+}
+
+/** Not cumulative, as the core counts. */
+function histogramOf({ name, samples }: ParsedFamily): HistogramSnapshot {
+  const buckets = samples.filter((sample) => sample.name === `${name}_bucket`);
+  const one = (suffix: string) => samples.find((sample) => sample.name === name + suffix)!.value;
+  return {
+    bounds: buckets.slice(0, -1).map(({ labels }) => Number(labels.find(([label]) => label === "le")![1])),
+    buckets: buckets.map(({ value }, index) => value - (buckets[index - 1]?.value ?? 0)),
+    sum: one("_sum"),
+    count: one("_count"),
+  };
+}

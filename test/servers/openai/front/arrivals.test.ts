@@ -1,0 +1,42 @@
+/** Do requests pass in the order of their arrival, and is nothing kept of who has passed? */
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { ArrivalOrder } from "../../../../src/servers/openai/front/arrivals.ts";
+
+test("who came first passes first, whoever is ready first; who fails passes as null", async () => {
+  const one = fc.record({ isReady: fc.integer({ min: 0, max: 9 }), fails: fc.boolean() });
+  await fc.assert(
+    fc.asyncProperty(fc.array(one, { minLength: 1, maxLength: 10 }), async (all) => {
+      const order = new ArrivalOrder();
+      const passed: (number | null)[] = [];
+      const waiting = all.map(() => Promise.withResolvers<number>());
+      const passing = waiting.map(({ promise }) => order.pass(promise).then((at) => void passed.push(at)));
+      expect(order.clear).toBe(false);
+      const byTime = [...all.entries()].sort(([, a], [, b]) => a.isReady - b.isReady);
+      for (const [at, { fails }] of byTime) {
+        if (fails) waiting[at]!.reject(new Error("failed"));
+        else waiting[at]!.resolve(at);
+        await Bun.sleep(0);
+      }
+      await Promise.all(passing);
+      expect(passed).toEqual(all.map(({ fails }, at) => (fails ? null : at)));
+      expect(order.clear).toBe(true);
+    }),
+    { numRuns: 50 },
+  );
+});
+
+test("what has passed is not kept until somebody else comes", async () => {
+  const orders = Array.from({ length: 100 }, () => new ArrivalOrder());
+  const given = await Promise.all(
+    orders.map(async (order) => {
+      const prepared = await order.pass(Promise.resolve({ prompts: new Uint32Array(1000) }));
+      return new WeakRef(prepared!);
+    }),
+  );
+  await Bun.sleep(0);
+  Bun.gc(true);
+  // One or another may be on a stack still.
+  expect(given.filter((one) => one.deref() !== undefined).length).toBeLessThan(10);
+  expect(orders.every(({ clear }) => clear)).toBe(true);
+});

@@ -1,0 +1,289 @@
+/** Does an event of megabytes leave part by part, and no other event stand in it? */
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { idsOf } from "../../../../src/base/random.ts";
+import { Finish, type Outcome } from "../../../../src/engine/interface/types.ts";
+import type { AnswerContext } from "../../../../src/servers/openai/pipeline/context.ts";
+import type { Form } from "../../../../src/servers/openai/pipeline/form.ts";
+import { StreamedAnswer } from "../../../../src/servers/openai/pipeline/stream.ts";
+import { Logprobs, seededLogprobs } from "../../../../src/servers/openai/request/logprobs.ts";
+import { ChatForm, CompletionForm } from "../../../../src/servers/vllm/openai/form.ts";
+import { StreamedLogprobs } from "../../../../src/servers/vllm/responses/logprobs.ts";
+import { vocabularyOf } from "../../../../src/text/tokens/vocabulary.ts";
+import type { EventSink } from "../../../../src/wire/http/sink.ts";
+
+const encoder = new TextEncoder();
+/** Each byte a token. */
+const vocabulary = vocabularyOf(
+  Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)),
+  new Set([0]),
+  0,
+);
+
+class ListSink implements EventSink {
+  full = false;
+  ended = false;
+  readonly events: string[] = [];
+
+  write(event: string): boolean {
+    this.events.push(event);
+    return !this.full;
+  }
+  writeParts(before: Uint8Array, piece: Uint8Array, after: Uint8Array): boolean {
+    return this.write(Buffer.concat([before, piece, after]).toString());
+  }
+  end(): void {
+    this.ended = true;
+  }
+  reset(): void {
+    this.events.push("reset");
+  }
+}
+
+const output: AnswerContext["output"] = {
+  chat: false,
+  n: 1,
+  includeUsage: false,
+  continuousUsage: false,
+  streamInterval: 1,
+  onlyEcho: false,
+  echo: true,
+  role: "",
+  chatEcho: false,
+  parser: null,
+  namedTool: false,
+  lastMessage: "",
+  logprobs: 2,
+  logprobIds: null,
+  promptLogprobs: 2,
+  returnTokenIds: false,
+  weightVersions: false,
+  beam: false,
+  returnTokensAsTokenIds: false,
+  text: { skipSpecialTokens: true, includeStopStrInOutput: false, stop: [], minTokens: 0 },
+};
+const ids = Array.from({ length: 3000 }, (_, at) => 97 + (at % 26));
+
+interface Streamed {
+  readonly answer: StreamedAnswer;
+  readonly sink: ListSink;
+  readonly turns: (() => void)[];
+  readonly outcomes: Outcome[];
+}
+
+/** `hasTurns` false: all is done at once. */
+function streamed(
+  form: Form,
+  given: Partial<AnswerContext["output"]>,
+  prompts: AnswerContext["prompts"],
+  hasTurns = true,
+): Streamed {
+  const outcomes: Outcome[] = [];
+  const turns: (() => void)[] = [];
+  const answer = new StreamedAnswer({
+    server: {
+      vocabulary,
+      logprobs: seededLogprobs(vocabulary.size),
+      fingerprint: null,
+      responseRole: "assistant",
+      streamInterval: 1,
+      forceIncludeUsage: false,
+      promptTokensDetails: false,
+      timedOut: { status: 504, body: "{}" },
+      cacheBlockTokens: 16,
+      ...(hasTurns ? { turn: (act) => void turns.push(act) } : {}),
+    },
+    output: { ...output, ...given },
+    prompts,
+    id: "cmpl-1",
+    newId: idsOf(null),
+    created: 1,
+    model: "m",
+    promptText: null,
+    ticket: { settle: (outcome) => outcomes.push(outcome) },
+    batch: false,
+    form,
+    maxTokens: 100,
+    logprobs: null,
+    queuedUs: 0,
+    truthUs: null,
+  });
+  const sink = new ListSink();
+  answer.sink = sink;
+  answer.accepted();
+  return { answer, sink, turns, outcomes };
+}
+
+function give({ answer }: Streamed, said: Uint8Array, finish: Finish | null, index: number): void {
+  answer.choices[index]!.onTokens(Int32Array.from(said), 0, said.length, finish, -1);
+}
+
+test("a long event leaves part by part, each in a turn of its own, as it is taken; no other event stands in it", () => {
+  const prompts = [0, 1].map((seed) => ({ tokens: ids.length, ids: Uint32Array.from(ids), echo: "echo", seed }));
+  const stream = streamed(new CompletionForm({ requestId: null }), {}, prompts);
+  const { answer, sink, turns, outcomes } = stream;
+  give(stream, encoder.encode("a"), null, 0);
+  give(stream, encoder.encode("b"), Finish.Length, 1);
+  give(stream, encoder.encode("c"), Finish.Length, 0);
+  let most = 0;
+  for (let turn = turns.shift(); turn !== undefined; turn = turns.shift()) {
+    const before = sink.events.length;
+    // Now and then the client takes nothing.
+    sink.full = before % 5 === 0;
+    turn();
+    if (sink.full) {
+      expect(sink.events.length).toBe(before);
+      sink.full = false;
+      answer.onDrain();
+    }
+    most = Math.max(most, sink.events.length - before);
+  }
+  // A part, and where an event ends the next one of another choice.
+  expect(most).toBeLessThanOrEqual(3);
+  expect(sink.events.length).toBeGreaterThan(2 * (ids.length / 512) * 3);
+  expect([sink.ended, outcomes]).toEqual([true, ["length"]]);
+  const events = sink.events
+    .join("")
+    .split("\n\n")
+    .slice(0, -2)
+    .map((event) => JSON.parse(event.slice(6)));
+  expect(events.map(({ choices: [{ index, text }] }) => [index, text])).toEqual([
+    [0, "echoa"],
+    [0, "c"],
+    [1, "echob"],
+  ]);
+  const shown = events.map(({ choices: [{ logprobs }] }) => logprobs.tokens.length);
+  expect(shown).toEqual([ids.length + 1, 1, ids.length + 1]);
+});
+
+test("a client that takes what it had not taken while a part's turn is to come: there is one turn, and one end", () => {
+  const prompts = [{ tokens: ids.length, ids: Uint32Array.from(ids), echo: "echo", seed: 7 }];
+  const stream = streamed(new CompletionForm({ requestId: null }), {}, prompts);
+  give(stream, encoder.encode("a"), Finish.Length, 0);
+  while (stream.turns.length > 0) {
+    stream.answer.onDrain();
+    expect(stream.turns.length).toBe(1);
+    stream.turns.shift()!();
+  }
+  expect([stream.sink.ended, stream.outcomes]).toEqual([true, ["length"]]);
+  expect(stream.sink.events.filter((event) => event.startsWith("data: [DONE]")).length).toBe(1);
+});
+
+test("a stream whose time is over while its end is being written is broken off", () => {
+  const end = Object.assign(new ChatForm({ requestId: null }), { longEnd: () => ["a", "b", "c"].values() });
+  const prompts = [{ tokens: 2, ids: null, echo: null, seed: 7 }];
+  const stream = streamed(end, { chat: true, logprobs: null, promptLogprobs: null }, prompts);
+  give(stream, encoder.encode("x"), Finish.Length, 0);
+  stream.turns.shift()!();
+  expect(stream.sink.events.slice(-2)).toEqual(["a", "b"]);
+  stream.answer.expire();
+  for (const turn of stream.turns) turn();
+  stream.answer.expire();
+  expect([stream.sink.events.slice(-3), stream.sink.ended, stream.outcomes]).toEqual([
+    ["a", "b", "reset"],
+    false,
+    ["error"],
+  ]);
+});
+
+const FORMS = {
+  chat: () => new ChatForm({ requestId: null }),
+  completion: () => new CompletionForm({ requestId: null }),
+};
+
+test("many choices, and outputs of many tokens with log probabilities: the bytes that one go would write, whenever the client takes them", () => {
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...(Object.keys(FORMS) as (keyof typeof FORMS)[])),
+      fc.array(fc.tuple(fc.uint8Array({ minLength: 1, maxLength: 700 }), fc.nat(1)), { minLength: 1, maxLength: 6 }),
+      fc.array(fc.constantFrom("turn", "drain", "full"), { maxLength: 60 }),
+      fc.constantFrom(1, 300),
+      fc.constantFrom(2, 150),
+      (kind, said, acts, streamInterval, n) => {
+        const options = { chat: kind === "chat", n, echo: false, promptLogprobs: null, streamInterval };
+        const prompts = [{ tokens: 2, ids: null, echo: null, seed: 7 }];
+        const atOnce = Object.assign(FORMS[kind](), { longPiece: () => null });
+        const expected = streamed(atOnce, options, prompts, false);
+        const stream = streamed(FORMS[kind](), options, prompts);
+        const both = (act: (one: Streamed) => void) => [expected, stream].forEach(act);
+        const settle = () => {
+          stream.sink.full = false;
+          stream.answer.onDrain();
+          for (let turn = stream.turns.shift(); turn !== undefined; turn = stream.turns.shift()) turn();
+        };
+        const take = () => {
+          for (const act of acts) {
+            if (act === "turn") stream.turns.shift()?.();
+            else if (act === "full") stream.sink.full = true;
+            else if (act === "drain") {
+              stream.sink.full = false;
+              stream.answer.onDrain();
+            }
+          }
+        };
+        for (const [tokens, index] of said) {
+          both((one) => give(one, tokens, null, index));
+          take();
+          settle();
+          expect(stream.sink.events.join("")).toBe(expected.sink.events.join(""));
+        }
+        for (let index = 0; index < n; index++) {
+          both((one) => give(one, index === 0 ? said[0]![0] : new Uint8Array(), Finish.Length, index));
+          if (index === 0) take();
+          if (index % 50 === 0) settle();
+        }
+        settle();
+        expect(stream.sink.events.join("")).toBe(expected.sink.events.join(""));
+        expect([stream.sink.ended, stream.outcomes]).toEqual([true, ["length"]]);
+      },
+    ),
+  );
+});
+
+test("what a stream's end repeats is the same where it was kept and where it is made again", () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.tuple(fc.uint8Array({ maxLength: 12 }), fc.integer({ min: -1, max: 1 })), { maxLength: 12 }),
+      fc.constantFrom(0, 3000),
+      (pieces, keptMost) => {
+        const anew = () => new Logprobs(seededLogprobs(vocabulary.size), 7, vocabulary, 2, false);
+        const lists = [undefined, keptMost].map((most) => {
+          const logprobs = new StreamedLogprobs(anew, most);
+          let from = 0;
+          const shown: string[] = [];
+          for (const [bytes, item] of pieces) {
+            const ids = [...bytes];
+            if (item < 0) logprobs.passOver(ids, from);
+            else shown.push([...logprobs.show(ids, from, item)()].join(""));
+            from += ids.length;
+          }
+          const found = [...shown, ...[0, 1].map((item) => [...logprobs.listOf(item)].join(""))];
+          logprobs.drop();
+          return found;
+        });
+        expect(lists[1]).toEqual(lists[0]);
+        const tokens = lists[0]!.slice(-2).map((list) => JSON.parse(list).length);
+        const told = [0, 1].map((of) => pieces.reduce((sum, [ids, item]) => sum + (item === of ? ids.length : 0), 0));
+        expect(tokens).toEqual(told);
+      },
+    ),
+  );
+});
+
+test("a prompt's ids are shown part by part where they are many", () => {
+  const many = Uint32Array.from({ length: 50_000 }, (_, at) => (at * 7919) % 128_000);
+  const prompts = [{ tokens: many.length, ids: many, echo: null, seed: 7 }];
+  const shown = { echo: false, logprobs: null, promptLogprobs: null, returnTokenIds: true };
+  const stream = streamed(new CompletionForm({ requestId: null }), shown, prompts);
+  give(stream, encoder.encode("a"), Finish.Length, 0);
+  let most = 0;
+  for (let turn = stream.turns.shift(); turn !== undefined; turn = stream.turns.shift()) {
+    const before = stream.sink.events.length;
+    turn();
+    most = Math.max(most, stream.sink.events.length - before);
+  }
+  expect(most).toBeLessThanOrEqual(3);
+  expect(stream.sink.events.length).toBeGreaterThan(many.length / 4096);
+  const [event] = stream.sink.events.join("").split("\n\n");
+  expect(JSON.parse(event!.slice(6)).choices[0].prompt_token_ids).toEqual([...many]);
+});

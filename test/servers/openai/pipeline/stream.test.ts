@@ -1,0 +1,386 @@
+/** What does a stream do when its client is slow, leaves, or one of its choices fails? No sockets: the sink is a list. */
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { idsOf } from "../../../../src/base/random.ts";
+import { Finish, type Outcome } from "../../../../src/engine/interface/types.ts";
+import { CollectedAnswer, type WholeAnswer } from "../../../../src/servers/openai/pipeline/collect.ts";
+import type { AnswerContext } from "../../../../src/servers/openai/pipeline/context.ts";
+import type { Form } from "../../../../src/servers/openai/pipeline/form.ts";
+import { HeldIds } from "../../../../src/servers/openai/pipeline/held-ids.ts";
+import { StreamedAnswer } from "../../../../src/servers/openai/pipeline/stream.ts";
+import { Logprobs, seededLogprobs } from "../../../../src/servers/openai/request/logprobs.ts";
+import type { OutputOptions } from "../../../../src/servers/openai/request/output-options.ts";
+import { MessagesForm } from "../../../../src/servers/vllm/messages/form.ts";
+import { ChatForm, CompletionForm } from "../../../../src/servers/vllm/openai/form.ts";
+import { vocabularyOf } from "../../../../src/text/tokens/vocabulary.ts";
+import type { EventSink } from "../../../../src/wire/http/sink.ts";
+
+const encoder = new TextEncoder();
+/** Ids 0 to 255 are bytes, 256 is a special token, 257 ends. */
+const vocabulary = vocabularyOf(
+  [
+    ...Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)),
+    encoder.encode("<|x|>"),
+    encoder.encode("<|end|>"),
+  ],
+  new Set([256, 257]),
+  257,
+);
+
+class ListSink implements EventSink {
+  full = false;
+  ended = false;
+  readonly events: string[] = [];
+
+  write(event: string): boolean {
+    this.events.push(event);
+    return !this.full;
+  }
+  writeParts(before: Uint8Array, piece: Uint8Array, after: Uint8Array): boolean {
+    return this.write(Buffer.concat([before, piece, after]).toString());
+  }
+  end(): void {
+    this.ended = true;
+  }
+  reset(): void {}
+
+  /** The text of each chunk. */
+  get texts(): string[] {
+    return this.events.slice(0, -1).map((event) => JSON.parse(event.slice(6)).choices[0].text);
+  }
+}
+
+const REQUEST = { requestId: null };
+const plain: OutputOptions = {
+  chat: false,
+  n: 1,
+  includeUsage: false,
+  continuousUsage: false,
+  streamInterval: 1,
+  onlyEcho: false,
+  echo: false,
+  role: "",
+  chatEcho: false,
+  parser: null,
+  namedTool: false,
+  lastMessage: "",
+  logprobs: null,
+  logprobIds: null,
+  promptLogprobs: null,
+  returnTokenIds: false,
+  weightVersions: false,
+  beam: false,
+  returnTokensAsTokenIds: false,
+  text: { skipSpecialTokens: true, includeStopStrInOutput: false, stop: [], minTokens: 0 },
+};
+
+function contextOf(given: Partial<OutputOptions>, outcomes: Outcome[]): AnswerContext {
+  return {
+    server: {
+      vocabulary,
+      logprobs: seededLogprobs(vocabulary.size),
+      fingerprint: null,
+      responseRole: "assistant",
+      streamInterval: 1,
+      forceIncludeUsage: false,
+      promptTokensDetails: false,
+      timedOut: { status: 504, body: "{}" },
+      cacheBlockTokens: 16,
+    },
+    output: { ...plain, ...given },
+    prompts: [{ tokens: 3, ids: null, echo: null, seed: 5 }],
+    id: "cmpl-1",
+    newId: idsOf(null),
+    created: 1,
+    model: "m",
+    promptText: null,
+    ticket: { settle: (outcome) => outcomes.push(outcome) },
+    batch: false,
+    form: given.chat ? new ChatForm(REQUEST) : new CompletionForm(REQUEST),
+    maxTokens: 100,
+    logprobs: null,
+    queuedUs: 0,
+    truthUs: null,
+  };
+}
+
+function streamed(given: Partial<OutputOptions> = {}, form: Form | null = null) {
+  const outcomes: Outcome[] = [];
+  const calls: string[] = [];
+  const sink = new ListSink();
+  const context = contextOf(given, outcomes);
+  const answer = new StreamedAnswer(form === null ? context : { ...context, form });
+  answer.sink = sink;
+  for (const choice of answer.choices)
+    choice.submission = {
+      cancel: () => calls.push(`cancel ${choice.index}`),
+      finish: (reason, tokens) => calls.push(`finish ${choice.index} ${Finish[reason]} ${tokens}`),
+      release() {},
+      cachedTokens: 0,
+    };
+  answer.accepted();
+  const give = (text: string, finish: Finish | null = null, index = 0) => {
+    const ids = Int32Array.from(encoder.encode(text));
+    answer.choices[index]!.onTokens(ids, 0, ids.length, finish, -1);
+  };
+  return { answer, sink, outcomes, calls, give };
+}
+
+test("while the client is slow tokens wait, and leave as one chunk", () => {
+  const { answer, sink, outcomes, give } = streamed();
+  for (const letter of "ab") give(letter);
+  sink.full = true;
+  for (const letter of "cdé\n") give(letter);
+  expect(sink.texts.length + 1).toBe(2);
+  sink.full = false;
+  answer.onDrain();
+  give("f");
+  give("", Finish.Length);
+  expect(sink.texts).toEqual(["a", "b", "cdé\n", "f", ""]);
+  expect(sink.events.at(-1)).toBe("data: [DONE]\n\n");
+  expect(sink.ended).toBe(true);
+  expect(outcomes).toEqual(["length"]);
+});
+
+test("elysia#1801: a thousand clients that read nothing hold the ids of their tokens, and not one event more", () => {
+  const [clients, tokens] = [1000, 1000];
+  const streams = Array.from({ length: clients }, () => streamed());
+  const ids = Int32Array.from({ length: tokens }, (_, i) => 97 + (i % 26));
+  const give = (from: number, to: number) => {
+    for (let at = from; at < to; at++) {
+      for (const { answer } of streams) answer.choices[0]!.onTokens(ids, at, 1, null, -1);
+    }
+  };
+  const heapBytes = () => {
+    Bun.gc(true);
+    return process.memoryUsage().heapUsed;
+  };
+  give(0, 2);
+  for (const { sink } of streams) sink.full = true;
+  const before = heapBytes();
+  give(2, tokens);
+  // An event has 240 bytes; an id has three, with room for a quarter more.
+  expect(heapBytes() - before).toBeLessThan(6 * clients * tokens);
+  for (const { sink, answer } of streams) {
+    expect(sink.events.length).toBe(2);
+    sink.full = false;
+    answer.onDrain();
+    expect(sink.events.length).toBe(3);
+  }
+  expect(JSON.parse(streams[7]!.sink.events[2]!.slice(6)).choices[0].text).toHaveLength(tokens - 2);
+});
+
+test("ids that wait come back as they were", () => {
+  fc.assert(
+    fc.property(fc.array(fc.integer({ min: 0, max: 2 ** 24 - 1 }), { maxLength: 2000 }), (ids) => {
+      const held = new HeldIds();
+      for (const id of ids) held.push(id);
+      expect(held.toArray()).toEqual(ids);
+      expect(ids.map((_, index) => held.at(index))).toEqual(ids);
+      held.clear();
+      expect([held.length, held.toArray()]).toEqual([0, []]);
+    }),
+  );
+});
+
+test("an answer that ends while the client is slow keeps its end until the client is ready", () => {
+  const { answer, sink, outcomes, give } = streamed({ includeUsage: true });
+  give("a");
+  sink.full = true;
+  give("b");
+  give("c", Finish.Length);
+  expect(outcomes).toEqual([]);
+  sink.full = false;
+  answer.onDrain();
+  expect(sink.events.length).toBe(4);
+  expect(sink.events[1]).toContain('"text":"bc","logprobs":null,"finish_reason":"length"');
+  expect(sink.events[2]).toContain('"usage":{"prompt_tokens":3,"total_tokens":6,"completion_tokens":3}');
+  expect(outcomes).toEqual(["length"]);
+});
+
+test("a choice that drains into a full sink stops there", () => {
+  const { answer, sink, give } = streamed({ n: 2 });
+  give("a", null, 0);
+  give("A", null, 1);
+  sink.full = true;
+  give("b", null, 0);
+  give("B", null, 1);
+  sink.full = false;
+  const write = sink.write.bind(sink);
+  sink.write = (event) => {
+    sink.full = true;
+    return write(event);
+  };
+  answer.onDrain();
+  expect(sink.events.length).toBe(3);
+  sink.full = false;
+  answer.onDrain();
+  expect(sink.events.length).toBe(4);
+});
+
+test("special tokens have no text, but count", () => {
+  const { answer, sink } = streamed({ includeUsage: true });
+  for (const id of [65, 256, 66]) answer.choices[0]!.onTokens(Int32Array.of(id), 0, 1, null, -1);
+  answer.choices[0]!.onTokens(Int32Array.of(257), 0, 1, Finish.Stop, -1);
+  expect(sink.events.slice(0, 4).map((event) => JSON.parse(event.slice(6)).choices[0].text)).toEqual([
+    "A",
+    "",
+    "B",
+    "",
+  ]);
+  expect(sink.events[4]).toContain('"completion_tokens":4');
+});
+
+test.each([
+  ["chat", () => new ChatForm(REQUEST)],
+  ["completion", () => new CompletionForm(REQUEST)],
+  ["messages", () => new MessagesForm(false)],
+] as const)("%s: a plain token has the same event on the fast way as from its form", (kind, formOf) => {
+  const ids = [104, 256, 105, 34, 10, 256, 226, 130, 172, 106, 107];
+  const [frames, events] = [0, 1].map((slow) => {
+    let asked = 0;
+    const form = formOf();
+    const frame = form.frame.bind(form);
+    form.frame = (index: number) => {
+      asked++;
+      return slow ? null : frame(index);
+    };
+    const { answer, sink } = streamed({ chat: kind !== "completion" }, form);
+    for (const id of ids) answer.choices[0]!.onTokens(Int32Array.of(id), 0, 1, null, -1);
+    answer.choices[0]!.onTokens(Int32Array.of(257), 0, 1, Finish.Stop, -1);
+    return { asked, text: sink.events.join("") };
+  }) as [{ asked: number; text: string }, { asked: number; text: string }];
+  expect(frames.text).toBe(events.text);
+  // The first piece gives the frame; on the slow way each piece asks again.
+  expect(frames.asked).toBe(1);
+  expect(events.asked).toBe(ids.length);
+});
+
+test("a stop string ends the stream, and the engine is told once how many tokens there were", () => {
+  const { sink, calls, outcomes, give } = streamed({ text: { ...plain.text, stop: ["END"] } });
+  for (const letter of "abEND") give(letter);
+  give("more");
+  expect(sink.texts.join("")).toBe("ab");
+  expect(calls).toEqual(["finish 0 Stop 5"]);
+  expect(outcomes).toEqual(["stop"]);
+});
+
+test("a client that leaves takes back every choice that runs, and is counted once", () => {
+  const { answer, calls, outcomes, give } = streamed({ n: 3 });
+  give("a", null, 0);
+  give("a", Finish.Length, 1);
+  answer.onGone();
+  give("b", null, 0);
+  expect(calls).toEqual(["cancel 0", "cancel 2"]);
+  expect(outcomes).toEqual(["abort"]);
+});
+
+test("an answer that had ended while its client read nothing is counted as it ended, though the client leaves", () => {
+  const { answer, sink, calls, outcomes, give } = streamed({ n: 2 });
+  give("a", null, 0);
+  sink.full = true;
+  give("b", Finish.Length, 0);
+  give("c", Finish.Stop, 1);
+  expect(outcomes).toEqual([]);
+  answer.onGone();
+  expect(calls).toEqual([]);
+  expect(outcomes).toEqual(["length"]);
+});
+
+test("the choices' bytes are those of the stream, on the fast way and on the other", () => {
+  const { answer, sink, give } = streamed({ chat: true, n: 2, role: "assistant", includeUsage: true });
+  for (const letter of "aé\n日") give(letter, null, 0);
+  for (const letter of "xyz") give(letter, null, 1);
+  expect(answer.choices.every(({ bytes }) => bytes > 0)).toBe(true);
+  give("b", Finish.Length, 0);
+  give("w", Finish.Stop, 1);
+  const written = Buffer.byteLength(sink.events.join(""));
+  expect(answer.choices[0]!.bytes + answer.choices[1]!.bytes).toBe(written);
+});
+
+test("one choice that fails ends the stream and takes back the others", () => {
+  const { sink, calls, outcomes, give } = streamed({ n: 2 });
+  give("a", null, 0);
+  give("", Finish.Error, 0);
+  give("b", null, 1);
+  expect(sink.events.slice(1)).toEqual([
+    'data: {"error": {"message": "Internal server error", "type": "InternalServerError", "param": null, "code": 500}}\n\n',
+    "data: [DONE]\n\n",
+  ]);
+  expect(calls).toEqual(["cancel 1"]);
+  expect(outcomes).toEqual(["error"]);
+});
+
+test("an answer in one piece: a client that leaves gets nothing, the engine is told, it counts once", async () => {
+  const outcomes: Outcome[] = [];
+  const calls: number[] = [];
+  const { promise, resolve } = Promise.withResolvers<WholeAnswer>();
+  const answer = new CollectedAnswer(contextOf({ n: 2 }, outcomes), { collected: (_, body) => resolve(body) });
+  for (const choice of answer.choices)
+    choice.submission = { cancel: () => calls.push(choice.index), finish() {}, release() {}, cachedTokens: 0 };
+  answer.choices[0]!.onTokens(Int32Array.of(65), 0, 1, Finish.Length, -1);
+  answer.gone();
+  answer.gone();
+  expect(await promise).toBeNull();
+  expect(calls).toEqual([1]);
+  expect(outcomes).toEqual(["abort"]);
+});
+
+test("a stream whose beginning ends it, as a plan of faults may: the token that was to follow is not held for a client", () => {
+  const outcomes: Outcome[] = [];
+  let held = 0;
+  const context = contextOf({ chat: true }, outcomes);
+  const answer = new StreamedAnswer({
+    ...context,
+    server: { ...context.server, waiting: { held: (bytes) => (held += bytes) } },
+  });
+  const sink = new ListSink();
+  answer.sink = sink;
+  sink.write = () => {
+    sink.full = true;
+    answer.onFailed();
+    return false;
+  };
+  answer.accepted();
+  answer.choices[0]!.onTokens(Int32Array.of(65), 0, 1, null, -1);
+  expect([held, outcomes]).toEqual([0, ["error"]]);
+});
+
+test("log probabilities depend on seed and position alone", () => {
+  const source = seededLogprobs(1000);
+  expect(source(1, 7, 3, 5)).toEqual(source(1, 7, 3, 5));
+  expect(source(2, 7, 3, 5)).not.toEqual(source(1, 7, 3, 5));
+  const { logprob, rank, ids, logprobs } = source(1, 7, 3, 5);
+  expect({ rank, first: ids[0], count: ids.length }).toEqual({ rank: 1, first: 7, count: 5 });
+  expect(logprobs[0]).toBe(logprob);
+  expect(logprobs.toSorted((a, b) => b - a)).toEqual([...logprobs]);
+  expect(logprob).toBeLessThan(0);
+});
+
+test("log probabilities of the vocabulary add up to 1, fall by rank, and no token comes twice", () => {
+  const SIZES = [2, 31, 32, 33, 580, 2000];
+  fc.assert(
+    fc.property(fc.integer(), fc.constantFrom(...SIZES), fc.nat(1e9), fc.nat(100_000), (seed, size, any, position) => {
+      const { ids, logprobs } = seededLogprobs(size)(seed, any % size, position, size);
+      expect(new Set(ids).size).toBe(size);
+      expect(logprobs.every((value) => Number.isFinite(value) && value < 0)).toBe(true);
+      expect(logprobs.toSorted((a, b) => b - a)).toEqual([...logprobs]);
+      const sum = logprobs.reduce((all, value) => all + Math.exp(value), 0);
+      expect(sum).toBeLessThan(1 + 1e-5);
+      expect(sum).toBeGreaterThan(1 - 1e-5);
+      expect(seededLogprobs(size)(seed, any % size, position, 1).logprobs).toEqual(logprobs.slice(0, 1));
+    }),
+  );
+});
+
+test("tokens of logprob_token_ids have no more than the sampled one leaves", () => {
+  fc.assert(
+    fc.property(fc.integer(), fc.nat(600), fc.uniqueArray(fc.nat(600), { maxLength: 128 }), (seed, id, chosen) => {
+      const shown = new Logprobs(seededLogprobs(600), seed, vocabulary, 0, true, chosen).chat([id], 0);
+      const { content } = JSON.parse(shown) as { content: { top_logprobs: { logprob: number }[] }[] };
+      const values = content[0]!.top_logprobs.map(({ logprob }) => logprob);
+      expect(values.reduce((all, value) => all + Math.exp(value), 0)).toBeLessThan(1 + 1e-5);
+      expect(Math.max(...values)).toBe(values[0]!);
+    }),
+  );
+});

@@ -1,0 +1,52 @@
+/** How long does a prompt that was computed elsewhere take to come? `--kv-transfer-time`. */
+import { expect, test } from "bun:test";
+import { resolveServeConfig } from "../../../../src/cli/serve/resolve.ts";
+import type { KvTransferTime, ServeConfig } from "../../../../src/config/types.ts";
+import { Transfers } from "../../../../src/servers/openai/request/kv-transfer.ts";
+
+const REMOTE = { remotePrefill: true, remoteDecode: false };
+
+function transfers(time: Partial<KvTransferTime>, seed = 1): Transfers {
+  const kvTransferTime = { baseUs: 0, tokenUs: 0, deviationUs: 0, stepUs: 0, ...time };
+  return new Transfers({ wire: { kvTransferTime }, engine: { seed } } as unknown as ServeConfig);
+}
+
+test("a time of its own, one per token, less what the first step takes", () => {
+  expect(transfers({ baseUs: 5000, tokenUs: 2.5 }).us(REMOTE, 101)).toBe(5253);
+  expect(transfers({ baseUs: 5000, stepUs: 2000 }).us(REMOTE, 9)).toBe(3000);
+  expect(transfers({ baseUs: 5000, stepUs: 6000 }).us(REMOTE, 9)).toBe(0);
+});
+
+test("what is computed here has none", () => {
+  expect(transfers({ baseUs: 5000 }).us(null, 9)).toBeUndefined();
+  expect(transfers({ baseUs: 5000 }).us({ remotePrefill: false, remoteDecode: true }, 9)).toBeUndefined();
+});
+
+test("times stray by their deviation, by the seed, from 0.3 to 1.7 of their mean", () => {
+  const times = (deviationUs: number, seed = 1) => {
+    const some = transfers({ tokenUs: 1000, deviationUs }, seed);
+    return Array.from({ length: 3000 }, () => some.us(REMOTE, 100)!);
+  };
+  const drawn = times(20_000);
+  const mean = drawn.reduce((sum, us) => sum + us, 0) / drawn.length;
+  const variance = drawn.reduce((sum, us) => sum + (us - mean) ** 2, 0) / drawn.length;
+  expect(mean).toBeWithin(98_500, 101_500);
+  expect(Math.sqrt(variance)).toBeWithin(19_000, 21_000);
+  expect(times(20_000)).toEqual(drawn);
+  expect(times(20_000, 2)).not.toEqual(drawn);
+  const wide = times(1_000_000);
+  expect([Math.min(...wide), Math.max(...wide)]).toEqual([30_000, 170_000]);
+});
+
+test.each(["", "base", "base=1", "base=1ms,base=2ms", "most=1ms"])('the option does not take "%s"', (text) => {
+  const resolved = resolveServeConfig(["--kv-transfer-time", text], {}, () => "");
+  expect("error" in resolved && resolved.error).toContain("--kv-transfer-time: takes one or more of base=10ms");
+});
+
+test("a time that changes holds from the next request on", () => {
+  const wire = { kvTransferTime: { baseUs: 5000, tokenUs: 0, deviationUs: 0, stepUs: 0 } };
+  const some = new Transfers({ wire, engine: { seed: 1 } } as unknown as ServeConfig);
+  expect(some.us(REMOTE, 9)).toBe(5000);
+  wire.kvTransferTime = { ...wire.kvTransferTime, baseUs: 7000 };
+  expect(some.us(REMOTE, 9)).toBe(7000);
+});

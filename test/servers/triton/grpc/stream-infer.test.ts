@@ -1,0 +1,48 @@
+/** Is the server told of every stream that begins, so that what it leaves behind is collected? 2,000 left 60 MB. */
+import { expect, test } from "bun:test";
+import { VirtualClock } from "../../../../src/base/clock.ts";
+import { Inference } from "../../../../src/servers/triton/grpc/answers.ts";
+import { streamInferMethod } from "../../../../src/servers/triton/grpc/stream-infer.ts";
+import { tritonApp } from "../../../../src/servers/triton/http/app.ts";
+import type { ServerAround } from "../../../../src/servers/triton/inference/around.ts";
+import type { GrpcCall } from "../../../../src/wire/grpc/call.ts";
+import { WaitingBytes } from "../../../../src/wire/http/waiting-bytes.ts";
+import { pureServer } from "../../../triton/pure-server.ts";
+
+let opened = 0;
+const clock = new VirtualClock();
+const config = { maxInputBytes: null, maxBodyBytes: 1000, restrictedHttp: [] };
+const around = {
+  server: pureServer([`--model-repository=${import.meta.dir}/../../../triton/models`, "--load-time=0"], clock),
+  config,
+  coming: new WaitingBytes(1000),
+  waiting: new WaitingBytes(1000),
+  faults: { may: () => false },
+  turns: {
+    nowUs: () => 0,
+    opened: () => {
+      opened++;
+    },
+  },
+} as unknown as ServerAround;
+
+test("of an event stream, of none where the answer is whole", async () => {
+  const { app } = tritonApp(around);
+  await around.server.start();
+  const ask = (path: string) => {
+    const body = '{"text_input":"one"}';
+    // The answer never comes: the model sleeps, and nobody moves the clock.
+    void app.handle(new Request(`http://x/v2/models/tokens/${path}`, { method: "POST", body }));
+    return new Promise((done) => setImmediate(done));
+  };
+  await ask("generate");
+  expect(opened).toBe(0);
+  await ask("generate_stream");
+  expect(opened).toBe(1);
+});
+
+test("of a stream over gRPC", () => {
+  opened = 0;
+  streamInferMethod(new Inference(around))({ metadata: () => undefined } as unknown as GrpcCall);
+  expect(opened).toBe(1);
+});

@@ -1,0 +1,109 @@
+/** How much may wait for a client of an event stream that does not read? */
+import { expect, test } from "bun:test";
+import { EventQueue } from "../../../../src/servers/triton/inference/event-queue.ts";
+import type { EventSink, SinkEvents } from "../../../../src/wire/http/sink.ts";
+import { WaitingBytes } from "../../../../src/wire/http/waiting-bytes.ts";
+
+const MIB = 2 ** 20;
+
+/** A stream whose client reads nothing from the first event on, until it is told to. */
+function stalled(all = new WaitingBytes(2 ** 30), gone = () => {}) {
+  const told: string[] = [];
+  let full = false;
+  let owner: SinkEvents | null = null;
+  const waking: (() => void)[] = [];
+  const sink = {
+    get full() {
+      return full;
+    },
+    write: () => true,
+    writeParts(event: Uint8Array) {
+      told.push(`event of ${event.length}`);
+      full = true;
+      return false;
+    },
+    end: () => void told.push("end"),
+    reset: () => void told.push("reset"),
+  } satisfies EventSink;
+  const after = (_: number, act: () => void) => {
+    waking.push(act);
+    return () => {};
+  };
+  const queue = new EventQueue(
+    (events) => {
+      owner = events;
+      return sink;
+    },
+    () => {
+      told.push("gone");
+      gone();
+    },
+    all,
+    { nowUs: () => 0, after },
+  );
+  const turn = async () => {
+    for (const act of waking.splice(0)) act();
+    await Promise.resolve();
+  };
+  const drain = () => {
+    full = false;
+    owner!.onDrain();
+  };
+  return { queue, told, all, drain, turn, leave: () => owner!.onGone() };
+}
+
+test.each([
+  ["bytes", MIB, 16],
+  ["events", 10, 4096],
+])("with more %s than may wait the request is cancelled and the stream broken off", async (_, bytes, most) => {
+  const { queue, told, all, turn } = stalled();
+  const event = new Uint8Array(bytes);
+  for (let sent = 0; sent <= most; sent++) queue.write(event);
+  await turn();
+  expect([told, all.bytes]).toEqual([[`event of ${bytes}`], most * bytes]);
+  queue.write(event);
+  await turn();
+  queue.write(event);
+  queue.end();
+  expect([told, all.bytes]).toEqual([[`event of ${bytes}`, "reset", "gone", "end"], 0]);
+});
+
+test("what is cancelled by it and ends at once does not make it look whole", () => {
+  const { queue, told } = stalled(undefined, () => queue.end());
+  for (let sent = 0; sent <= 4097; sent++) queue.write(new Uint8Array(10));
+  expect(told).toEqual(["event of 10", "reset", "gone", "end"]);
+});
+
+test("a burst of one turn, however large, waits for a client that reads", async () => {
+  const { queue, told, all, drain, turn } = stalled();
+  const event = new Uint8Array(16 * MIB);
+  for (let sent = 0; sent < 4; sent++) queue.write(event);
+  expect(all.bytes).toBe(3 * event.length);
+  queue.end();
+  await turn();
+  for (let read = 0; read < 3; read++) drain();
+  expect([told, all.bytes]).toEqual([[...Array(4).fill(`event of ${event.length}`), "end"], 0]);
+});
+
+test("nothing is counted of what comes behind a break", () => {
+  const { queue, told, all } = stalled();
+  queue.write(new Uint8Array(10));
+  queue.reset();
+  queue.write(new Uint8Array(10));
+  expect([told, all.bytes]).toEqual([["event of 10", "reset"], 0]);
+});
+
+test("a stream that would wait beyond what all may is broken off; one that leaves, or is read, makes room", () => {
+  const all = new WaitingBytes(100);
+  const [one, other, third] = [stalled(all), stalled(all), stalled(all)];
+  const event = new Uint8Array(40);
+  for (const { queue } of [one, other]) for (let sent = 0; sent < 2; sent++) queue.write(event);
+  expect(all.bytes).toBe(80);
+  for (let sent = 0; sent < 2; sent++) third.queue.write(event);
+  expect([third.told, all.bytes]).toEqual([["event of 40", "reset", "gone"], 80]);
+  one.drain();
+  expect([one.told, all.bytes]).toEqual([["event of 40", "event of 40"], 40]);
+  other.leave();
+  other.queue.write(event);
+  expect([other.told, all.bytes]).toEqual([["event of 40", "gone"], 0]);
+});

@@ -1,0 +1,172 @@
+/** Are large bodies read in pieces as they are at once: the same values, the same errors, and with stops? */
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { atOnce } from "../../../../src/base/pieces.ts";
+import { type Datatype, ELEMENT_BYTES, packTexts } from "../../../../src/servers/triton/tensors/datatypes.ts";
+import { JsonMembers, type JsonNode, LongList } from "../../../../src/servers/triton/tensors/json-nodes.ts";
+import { parseRapidJson } from "../../../../src/servers/triton/tensors/rapid-json.ts";
+import { rapidJsonInPieces } from "../../../../src/servers/triton/tensors/rapid-json-pieces.ts";
+import { elementsText, readElements } from "../../../../src/servers/triton/tensors/tensor-json.ts";
+import { elementsTexts, readElementsInPieces } from "../../../../src/servers/triton/tensors/tensor-json-pieces.ts";
+import { times } from "../../../size.ts";
+
+/** With long lists as lists. */
+function plain(node: JsonNode): unknown {
+  if (node instanceof JsonMembers) return { members: node.members.map(([name, one]) => [name, plain(one)]) };
+  const list = node instanceof LongList ? node.whole() : node;
+  return Array.isArray(list) ? list.map(plain) : list;
+}
+
+function said(read: () => unknown): unknown {
+  try {
+    return read();
+  } catch (error) {
+    return `${error}`;
+  }
+}
+
+const same = (text: string) => {
+  const body = Buffer.from(text, "latin1");
+  const whole = said(() => plain(parseRapidJson(body)));
+  const pieces = said(() => plain(atOnce(rapidJsonInPieces(body))));
+  expect(pieces).toEqual(whole);
+};
+
+const blanks = fc.constantFrom("", " ", "\n\t", " ".repeat(70_000));
+const token = fc.oneof(
+  fc.integer().map(String),
+  fc.double().map((one) => `${one}`.replace("nan", "NaN")),
+  fc.string({ unit: "binary" }).map((one) => JSON.stringify(one)),
+  fc.constantFrom(
+    "-0",
+    "0",
+    "01",
+    "1.",
+    "1e",
+    "-",
+    "nul",
+    "null",
+    "true",
+    "NaN",
+    "-Inf",
+    "Infinity",
+    "1e999",
+    "1.5e-7",
+    "[]",
+    "{}",
+    "18446744073709551615",
+    "18446744073709551616",
+    '"\\ud83d\\ude00"',
+    '"\\ud83d"',
+    '"\\u00e9"',
+    '"a',
+    '"\x01"',
+    "}",
+    "]",
+    "9".repeat(400),
+    `0.${"1".repeat(70_000)}`,
+    `"${"x".repeat(200_000)}"`,
+    `"${"\\n".repeat(50_000)}"`,
+  ),
+);
+const list = fc
+  .tuple(token, fc.integer({ min: 1, max: 6000 }), blanks, fc.array(token, { maxLength: 4 }), fc.boolean())
+  .map(([one, count, blank, rest, isLast]) => {
+    const many = new Array(one.length > 1000 ? Math.min(count, 3) : count).fill(one);
+    return `[${(isLast ? [...rest, ...many] : [...many, ...rest]).join(`,${blank.length > 10 ? "" : blank}`)}${blank}]`;
+  });
+
+test("whatever stands there: the same values and the same errors", () => {
+  const document = fc
+    .tuple(fc.array(fc.oneof(list, token), { maxLength: 5 }), blanks, fc.boolean())
+    .map(([parts, blank, isObject]) =>
+      isObject ? `{${parts.map((one, at) => `"k${at}"${blank}:${one}`).join(",")}}` : `[${parts.join(`${blank},`)}]`,
+    );
+  fc.assert(fc.property(document, same), { numRuns: times(150) });
+});
+
+test("broken off or changed anywhere: the same error at the same byte", () => {
+  const text = `{"inputs":[{"name":"x","shape":[2],"data":[${'1.25,-3,[true,"\\u00e9 text"],'.repeat(6000)}4]}]} `;
+  fc.assert(
+    fc.property(fc.nat(text.length), fc.constantFrom("", "x", '"', "]", "}", ",", "\\", "\0"), (at, put) => {
+      same(text.slice(0, at) + put);
+      same(text.slice(0, at) + put + text.slice(at + 1));
+    }),
+    { numRuns: times(100) },
+  );
+});
+
+test("lists in lists, up to a depth", () => {
+  for (const depth of [999, 1000, 1001, 1002]) same(`${"[".repeat(depth)}1,2${"]".repeat(depth)}`);
+});
+
+test("stops now and then", () => {
+  const stops = (text: string) => [...rapidJsonInPieces(Buffer.from(text))].length;
+  expect(stops("[1,2,3]")).toBe(0);
+  expect(stops(`[${"1.5,".repeat(100_000)}1]`)).toBeGreaterThan(500);
+  expect(stops(`[${"1,".repeat(100_000)}1]`)).toBeGreaterThan(1);
+  expect(stops(`["${"x".repeat(1_000_000)}"]`)).toBeGreaterThan(10);
+  expect(stops(`[${" ".repeat(1_000_000)}]`)).toBeGreaterThan(10);
+});
+
+const readBoth = (text: string, datatype: Datatype | null, count: number) => {
+  const body = Buffer.from(text, "latin1");
+  const whole = said(() => readElements("x", parseRapidJson(body), datatype, count, "missing"));
+  const data = atOnce(rapidJsonInPieces(body));
+  const pieces = said(() => atOnce(readElementsInPieces("x", data, datatype, count, "missing")));
+  if (whole instanceof Uint8Array && pieces instanceof Uint8Array)
+    expect(Buffer.compare(Buffer.from(whole), Buffer.from(pieces))).toBe(0);
+  else expect(pieces).toBe(whole);
+};
+
+test("elements: the same bytes and the same errors", () => {
+  const item = fc.constantFrom(
+    "1",
+    "-2",
+    "1.5",
+    "-0.0",
+    '"text"',
+    "true",
+    "300",
+    "18446744073709551615",
+    "[1]",
+    "[[2,3]]",
+    "{}",
+  );
+  const lists = fc.tuple(fc.array(item, { maxLength: 3 }), item, fc.nat(5000), fc.array(item, { maxLength: 3 }));
+  const types = [...(Object.keys(ELEMENT_BYTES) as Datatype[]), null];
+  fc.assert(
+    fc.property(
+      lists,
+      fc.constantFrom(...types),
+      fc.integer({ min: -1, max: 1 }),
+      ([a, many, count, b], type, more) => {
+        const all = [...a, ...new Array<string>(count).fill(many), ...b];
+        const elements = all.length + (many === "[[2,3]]" ? count : 0);
+        readBoth(`[${all.join(",")}]`, type, Math.max(0, elements + more));
+      },
+    ),
+    { numRuns: times(300) },
+  );
+  for (const depth of [99, 100, 101]) readBoth(`["x",${"[".repeat(depth)}1${"]".repeat(depth)}]`, "FP32", 2);
+});
+
+test("elements are written the same", () => {
+  const datatypes = fc.constantFrom(...(Object.keys(ELEMENT_BYTES) as Datatype[]));
+  fc.assert(
+    fc.property(datatypes, fc.uint8Array({ maxLength: 9000, minLength: 1 }), fc.nat(40), (datatype, bytes, repeats) => {
+      const size = ELEMENT_BYTES[datatype] || 1;
+      const long = Buffer.concat(new Array<Uint8Array>(repeats + 1).fill(bytes));
+      const data =
+        datatype === "BYTES"
+          ? packTexts([...long.toString("latin1").split("a")])
+          : long.subarray(0, long.length - (long.length % size));
+      if (data.length === 0) return;
+      for (const cut of datatype === "BYTES" ? [0, 1] : [0]) {
+        const tensor = { name: "x", datatype, data: data.subarray(0, data.length - cut) };
+        expect(said(() => [...elementsTexts(tensor)].join(""))).toBe(said(() => elementsText(tensor)));
+      }
+    }),
+    { numRuns: times(200) },
+  );
+});

@@ -1,0 +1,336 @@
+/** What do the routes do beside answering: order of arrival, clients that leave, bodies that are too large, counting? */
+import { afterEach, expect, test } from "bun:test";
+import net from "node:net";
+import { Elysia } from "elysia";
+import { WallClock } from "../../../../src/base/clock.ts";
+import { idsOf } from "../../../../src/base/random.ts";
+import { FRONT_LIMITS } from "../../../../src/config/front-limits.ts";
+import type { ServeConfig } from "../../../../src/config/types.ts";
+import { Finish, type Generation, type Outcome, type Receiver } from "../../../../src/engine/interface/types.ts";
+import { type Access, accessLine } from "../../../../src/servers/openai/front/front.ts";
+import { openai } from "../../../../src/servers/vllm/openai/routes.ts";
+import { renderChat } from "../../../../src/text/tokens/chat-template.ts";
+import { vocabularyOf } from "../../../../src/text/tokens/vocabulary.ts";
+import { hotRoutes } from "../../../../src/wire/http1/hot.ts";
+import { HttpServer } from "../../../../src/wire/http1/server.ts";
+
+const vocabulary = vocabularyOf(
+  Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)),
+  new Set([0]),
+  0,
+);
+
+interface Running {
+  readonly generation: Generation;
+  readonly receiver: Receiver;
+  cancelled: boolean;
+}
+
+/** A server whose encoder and engine wait to be told. */
+class House {
+  readonly running: Running[] = [];
+  readonly outcomes: Outcome[] = [];
+  readonly log: Access[] = [];
+  readonly encodings: ((ids: Uint32Array) => void)[] = [];
+  /** Characters of each text that is encoded. */
+  readonly lengths: number[] = [];
+  opened = 0;
+  /** Seeds that chance gave. */
+  drawn = 0;
+  refuse = false;
+  readonly #server: HttpServer;
+
+  constructor(apiKeys: string[] = []) {
+    const config = {
+      engine: { maxModelLen: 1024, blockSize: 16, enablePrefixCaching: true },
+      model: "m",
+      servedModelNames: ["m"],
+      apiKeys,
+      loraModules: [],
+      streamInterval: 1,
+      maxBodyBytes: 1000,
+      maxLogprobs: 20,
+    } as unknown as ServeConfig;
+    const app = new Elysia({ strictPath: true }).use(
+      openai({
+        config,
+        vocabulary,
+        naturalLength: () => 1000,
+        encoder: {
+          encode: (parts) => {
+            this.lengths.push(parts.join("").length);
+            return new Promise((resolve) => this.encodings.push(resolve));
+          },
+          close() {},
+        },
+        renderChat,
+        backend: {
+          nowUs: () => 5,
+          spare: async () => {},
+          consumed: () => {},
+          submit: (generation, receiver) => {
+            if (this.refuse) return { refused: "busy" };
+            const running = { generation, receiver, cancelled: false };
+            this.running.push(running);
+            const cancel = () => {
+              running.cancelled = true;
+            };
+            return { cancel, finish() {}, release() {}, cachedTokens: 0 };
+          },
+        },
+        accounting: {
+          stream() {},
+          held() {},
+          opened: () => {
+            this.opened++;
+          },
+          settled: (outcome) => {
+            this.outcomes.push(outcome);
+          },
+        },
+        accessLog: (access) => {
+          this.log.push(access);
+        },
+        epochSeconds: () => 1,
+        newId: idsOf(null),
+        nextSeed: () => ++this.drawn,
+        alive: () => true,
+        otherRoutes: { "/metrics": ["GET"] },
+      }),
+    );
+    this.#server = new HttpServer(app, {
+      hostname: "127.0.0.1",
+      port: 0,
+      tls: undefined,
+      reusePort: false,
+      frontLimits: FRONT_LIMITS,
+      clock: new WallClock(),
+      warn: () => {},
+      epochSeconds: () => 0,
+      hot: hotRoutes(app),
+    });
+    app.server = this.#server as unknown as NonNullable<typeof app.server>;
+  }
+
+  get port(): number {
+    return this.#server.port;
+  }
+
+  post(body: unknown, headers: Record<string, string> = {}, path = "/v1/completions"): Promise<Response> {
+    return fetch(`http://127.0.0.1:${this.port}${path}`, {
+      method: "POST",
+      headers: { "content-type": "application/json", ...headers },
+      body: typeof body === "string" ? body : JSON.stringify(body),
+    });
+  }
+
+  /** A request whose answer nobody waits for. */
+  send(...request: Parameters<House["post"]>): void {
+    this.post(...request).catch(() => {}); // the server closes first
+  }
+
+  /** A client that can leave. */
+  connect(body: unknown): net.Socket {
+    const text = JSON.stringify(body);
+    const socket = net.connect(this.port, "127.0.0.1");
+    socket.on("error", () => {});
+    socket.write(
+      `POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`,
+    );
+    return socket;
+  }
+
+  close(): Promise<unknown> {
+    return this.#server.stop(true);
+  }
+}
+
+let house: House;
+afterEach(() => house.close());
+
+async function until(holds: () => boolean, what: string): Promise<void> {
+  for (let tries = 0; !holds(); tries++) {
+    if (tries > 2000) throw new Error(`never happened: ${what}`);
+    await Bun.sleep(5);
+  }
+}
+
+const prompts = () => house.running.map(({ generation }) => [...generation.promptIds]);
+
+test("requests reach the engine in order of arrival, whether their prompts are encoded or not", async () => {
+  house = new House();
+  house.send({ prompt: "slow" });
+  await until(() => house.encodings.length === 1, "first encoding");
+  house.send({ prompt: [2, 2] });
+  await until(() => house.opened === 2, "second request");
+  await Bun.sleep(20);
+  house.send({ prompt: ["a", "b"], n: 1 });
+  await until(() => house.encodings.length === 3, "third request");
+  house.encodings[2]!(Uint32Array.of(3, 4));
+  house.encodings[1]!(Uint32Array.of(3, 3));
+  await Bun.sleep(20);
+  expect(prompts()).toEqual([]);
+  house.encodings[0]!(Uint32Array.of(1, 1));
+  await until(() => house.running.length === 4, "all four");
+  expect(prompts()).toEqual([
+    [1, 1],
+    [2, 2],
+    [3, 3],
+    [3, 4],
+  ]);
+  house.send({ prompt: [5] });
+  await until(() => house.running.length === 5, "nobody before it");
+});
+
+test("chance gives its seeds in the order of arrival, though a later long prompt is encoded first", async () => {
+  house = new House();
+  const long = (letter: string) => ({ prompt: letter, truncate_prompt_tokens: 10, max_tokens: 2 });
+  house.send(long("a"));
+  await until(() => house.encodings.length === 1, "the first is with the encoder");
+  house.send(long("b"));
+  await until(() => house.encodings.length === 2, "the second, too");
+  house.encodings[1]!(new Uint32Array(20_000).fill(2));
+  await Bun.sleep(5);
+  house.encodings[0]!(new Uint32Array(20_000).fill(1));
+  await until(() => house.running.length === 2, "both are with the engine");
+  const seen = house.running.map(({ generation: { promptIds, seed } }) => [promptIds[0], promptIds.length, seed]);
+  expect(seen).toEqual([
+    [1, 10, 1],
+    [2, 10, 2],
+  ]);
+});
+
+test("of a text that an answer is ordered to be no more is encoded than it can say", async () => {
+  house = new House();
+  const order = { "x-understudy": JSON.stringify({ script: "x".repeat(20_000) }) };
+  house.send({ prompt: [1, 2], max_tokens: 5 }, order);
+  await until(() => house.lengths.length === 1, "a limit of its own");
+  house.send({ prompt: [1, 2], max_tokens: 900 }, order);
+  await until(() => house.lengths.length === 2, "another limit");
+  expect(house.lengths).toEqual([5 + 4096, 900 + 4096]);
+});
+
+for (const stream of [true, false])
+  for (const how of ["FIN", "RST"] as const)
+    for (const when of ["while its prompt is encoded", "before the first token", "after the first token"] as const)
+      test(`a client leaves a ${stream ? "stream" : "plain request"} by ${how} ${when}`, async () => {
+        house = new House();
+        const socket = house.connect({ prompt: "x", stream, n: 2 });
+        await until(() => house.encodings.length === 1, "encoding");
+        const leave = () => (how === "FIN" ? socket.end() : socket.resetAndDestroy());
+        if (when === "while its prompt is encoded") {
+          leave();
+          await Bun.sleep(30);
+        }
+        house.encodings[0]!(Uint32Array.of(1));
+        await until(() => house.running.length === 2 || house.outcomes.length > 0, "submission");
+        if (when === "after the first token") house.running[0]!.receiver.onTokens(Int32Array.of(65), 0, 1, null, -1);
+        if (when !== "while its prompt is encoded") {
+          await Bun.sleep(10);
+          leave();
+        }
+        await until(() => house.outcomes.length > 0, "outcome");
+        await Bun.sleep(10);
+        expect(house.outcomes).toEqual(["abort"]);
+        const reached = when === "while its prompt is encoded" ? [] : [true, true];
+        expect(house.running.map(({ cancelled }) => cancelled)).toEqual(reached);
+        socket.destroy();
+      });
+
+test("a choice that has ended is not taken back", async () => {
+  house = new House();
+  const socket = house.connect({ prompt: [1], stream: true, n: 2 });
+  await until(() => house.running.length === 2, "submission");
+  house.running[0]!.receiver.onTokens(Int32Array.of(65), 0, 1, Finish.Length, -1);
+  socket.destroy();
+  await until(() => house.outcomes.length > 0, "outcome");
+  expect(house.running.map(({ cancelled }) => cancelled)).toEqual([false, true]);
+});
+
+test("too large a body: 413, stated length or chunks alike", async () => {
+  house = new House();
+  const large = JSON.stringify({ prompt: "x".repeat(2000) });
+  for (const chunked of [false, true]) {
+    const body = chunked ? new Blob([large]).stream() : large;
+    const answer = await fetch(`http://127.0.0.1:${house.port}/v1/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body,
+    });
+    expect(answer.status).toBe(413);
+    expect(((await answer.json()) as { error: { code: number } }).error.code).toBe(413);
+  }
+  expect(house.outcomes).toEqual(["refused", "refused"]);
+});
+
+test("each request to a generation route is counted once; others are not", async () => {
+  house = new House(["key"]);
+  const key = { authorization: "Bearer key" };
+  expect((await house.post({ prompt: [1] })).status).toBe(401);
+  expect((await house.post("{", key)).status).toBe(400);
+  expect((await house.post({ prompt: [1], model: "other" }, key)).status).toBe(404);
+  house.refuse = true;
+  expect((await house.post({ prompt: [1] }, key)).status).toBe(503);
+  expect((await house.post({ prompt: [1], stream: true, n: 2 }, key)).status).toBe(503);
+  const late = await house.post({ prompt: [1], stream: true, stop_token_ids: [1000] }, key);
+  expect(late.status).toBe(200);
+  expect(await late.text()).toContain('"code": 400');
+  expect((await house.post({}, key, "/v1/nothing")).status).toBe(404);
+  expect((await fetch(`http://127.0.0.1:${house.port}/v1/models`, { headers: key })).status).toBe(200);
+  expect((await fetch(`http://127.0.0.1:${house.port}/metrics`, { method: "POST" })).status).toBe(405);
+  expect(house.outcomes).toEqual(Array(6).fill("refused"));
+  expect(house.opened).toBe(6);
+});
+
+test("the access log has uvicorn's lines", async () => {
+  house = new House();
+  await fetch(`http://127.0.0.1:${house.port}/version?a=%20b`);
+  await house.post("{");
+  const lines = house.log.map(accessLine).map((line) => line.replace(/:\d+ /, ":PORT "));
+  expect(lines).toEqual([
+    'INFO:     127.0.0.1:PORT - "GET /version?a=%20b HTTP/1.1" 200 OK',
+    'INFO:     127.0.0.1:PORT - "POST /v1/completions HTTP/1.1" 400 Bad Request',
+  ]);
+});
+
+test("what the engine gets of a request", async () => {
+  house = new House();
+  house.send(
+    {
+      prompt: [[1, 2], [3]],
+      n: 2,
+      seed: 2 ** 32 + 9,
+      max_tokens: 7,
+      priority: 3,
+      cache_salt: "s",
+      min_tokens: 2,
+      stop_token_ids: [4],
+    },
+    { "x-vllm-priority": "-1", "x-request-id": "a" },
+  );
+  await until(() => house.running.length === 4, "submissions");
+  const common = {
+    maxTokens: 7,
+    minTokens: 2,
+    ignoreEos: false,
+    plannedTokens: 1000,
+    stopTokenIds: [4],
+    priority: -1,
+    cacheSalt: "s",
+    adapter: 0,
+    skipReadingPrefixCache: false,
+    arrivalUs: 5,
+    encodedFromUs: 5,
+    choices: { count: 2, left: 2, longest: 0 },
+  };
+  const ids = ["0_cmpl-a-0", "1_cmpl-a-0", "0_cmpl-a-1", "1_cmpl-a-1"];
+  const seeds = house.running.map(({ generation: { promptIds: _, seed, ...rest } }, i) => {
+    expect(rest).toEqual({ id: ids[i], ...common });
+    return seed;
+  });
+  expect(seeds).toEqual([8, 9, 8, 9]);
+  // The choices of a prompt know of each other, and not of another prompt's.
+  const [a, b, c] = house.running.map(({ generation }) => generation.choices);
+  expect([a === b, b === c]).toEqual([true, false]);
+  expect(prompts()).toEqual([[1, 2], [1, 2], [3], [3]]);
+});

@@ -1,0 +1,199 @@
+/** Is each broken client found, by the right name, and a correct one never accused? */
+import { beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { epochSeconds, WallClock } from "../../../src/base/clock.ts";
+import { type StressCase, stressCase, stressCases } from "../../../src/tools/stress/cases.ts";
+import { referenceClient } from "../../../src/tools/stress/reference.ts";
+import type { CaseResult } from "../../../src/tools/stress/result.ts";
+import { type StressClient, stressRun } from "../../../src/tools/stress/run.ts";
+import { isRed, type StressVerdict } from "../../../src/tools/stress/verdict.ts";
+import { main } from "../../program.ts";
+import { figure, sampled, seed, sized } from "../../size.ts";
+import { client, type Way } from "./broken.ts";
+
+setDefaultTimeout(600_000);
+
+const run = (one: StressClient, plans: readonly string[], retries: number | null) =>
+  runCases(
+    one,
+    plans.map((plan) => stressCase(plan, seed)),
+    retries,
+  );
+
+async function runCases(
+  one: StressClient,
+  cases: readonly StressCase[],
+  retries: number | null,
+  hangMs = 1500,
+): Promise<CaseResult[]> {
+  const clock = new WallClock();
+  const settings = { cases, concurrency: 16, hangMs, retries, port: 0, clock, epochSeconds };
+  const results = await stressRun(one, settings, () => {});
+  clock.close();
+  return results;
+}
+
+/** The way of each, a plan that shows it, and its name. */
+const BROKEN: readonly (readonly [name: string, way: Way, plan: string, verdict: StressVerdict])[] = [
+  ["decodes each part by itself", { decodesEachPart: true }, "B1", "text-garbled"],
+  ["reads Latin-1", { latin1: true }, "B2,plain", "text-garbled"],
+  ["knows no line end but LF", { lines: /\n/ }, "S1,whole", "false-error"],
+  ["knows no CR as line end", { lines: /\r?\n/ }, "S2,cr", "false-error"],
+  ["takes U+2028 and U+0085 for line ends", { lines: /[\n\u2028\u0085]/ }, "B2,lines", "false-error"],
+  ["wants a space behind data:", { dataPrefix: "data: ", needsFinish: false }, "S3", "text-lost"],
+  ["reads comments as data", { comments: "data" }, "S4,ping", "false-error"],
+  ["keeps the byte order mark", { keepsMark: true, path: "/completions" }, "B8", "text-lost"],
+  ["asks for no finish reason", { needsFinish: false }, "S13@e5,bytes=1MB", "incomplete-unseen"],
+  ["passes errors over", { errors: "ignored", needsFinish: false }, "J1@e5,own", "error-swallowed"],
+  [
+    "passes errors without a wrapping over",
+    { errors: "ignored", needsFinish: false },
+    "J1@e5,event",
+    "error-swallowed",
+  ],
+  ["passes what is no JSON over", { noJson: "ignored", needsFinish: false }, "J2@e5", "error-swallowed"],
+  ["reads on behind [DONE]", { afterDone: "read" }, "E4,data", "text-doubled"],
+  ["waits for the end of the body", { waitsForClose: true }, "E3,for=8s", "hang"],
+  ["puts all choices together", { allChoices: true }, "J10", "text-garbled"],
+  ["drops what was just said", { dropsRepeated: true }, "J9@e8", "text-lost"],
+  ["wants a choice in each chunk", { needsChoice: true }, "J3", "false-error"],
+  ["looks for [DONE] anywhere", { doneAnywhere: true, needsFinish: false }, "J15@e5", "text-lost"],
+  ["refuses fields that it does not know", { knownFieldsOnly: true }, "S10,unknown", "false-error"],
+  ["takes each data line for an event", { dataLines: "each" }, "S9@e5,lines", "false-error"],
+  ["dispatches an event without data", { emptyEvents: "error" }, "S16@e5", "false-error"],
+  ["drops long lines", { lineMost: 16_384 }, "S12@e5", "text-lost"],
+  ["trims pieces", { trims: true }, "J14,blank", "text-lost"],
+  ["dies of what is no JSON", { noJson: "crash" }, "J8@e5,nan", "crash"],
+  ["counts nothing", { usage: "wrong" }, "J3", "usage-wrong"],
+  ["leaves its connection in the middle of an answer", { leavesOpen: true }, "E3,for=8s", "leak"],
+  ["adds up names of calls", { calls: "names added" }, "J16,each", "tools-wrong"],
+  ["wants a function in each delta of a call", { calls: "with function" }, "J16,no-function", "false-error"],
+  ["takes each chunk for the whole text", { chunks: "whole text" }, "B4", "text-lost"],
+  ["drops what follows on a line", { noJson: "ignored", needsFinish: false }, "S15@e5", "incomplete-unseen"],
+  ["passes a bare error over", { needsFinish: false }, "J1@e5,bare", "error-swallowed"],
+  ["reads reasoning as text", { reasoning: "text" }, "J18", "text-garbled"],
+  ["reads both fields of reasoning", { reasoning: "both" }, "J19,both", "reasoning-wrong"],
+  ["gives up where requests meet", {}, "A3,open=2;T4,events=4,pause=60ms", "retry-missing"],
+  [
+    "asks again though it had text",
+    { retries: { times: 1, after: "everything", waits: true } },
+    "E7@e9",
+    "retried-after-tokens",
+  ],
+  ["does not ask again", {}, "A2,503", "retry-missing"],
+  ["asks again at once", { retries: { times: 1, after: "passing", waits: false } }, "A1,seconds", "retry-early"],
+  ["asks again and again", { retries: { times: 5, after: "everything", waits: false } }, "A4,401", "retry-storm"],
+];
+
+/** All at once: most of the time somebody waits. */
+let found: readonly CaseResult[][];
+beforeAll(async () => {
+  found = await Promise.all(
+    BROKEN.map(([, way, plan, verdict]) => run(client(way), [plan], verdict.startsWith("retry-") ? 1 : null)),
+  );
+});
+
+test.each(BROKEN.map(([name, , , verdict], at) => [name, verdict, at] as const))(
+  "a client that %s: %s",
+  (_, verdict, at) => {
+    const [result] = found[at]!;
+    expect([result!.verdict, result!.why]).toEqual([verdict, expect.any(String)]);
+  },
+);
+
+test("a correct client is never accused: all faults, some seeds; nor another that asks again", async () => {
+  const seeds = sized("stress", { sample: 1, whole: 20 });
+  const cases = Array.from({ length: seeds }, (_, i) => sampled("stress", stressCases([], seed + i), 60)).flat();
+  const clock = new WallClock();
+  const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
+  const results = await runCases(referenceClient(timer, 10_000, 1), cases, 1, 4000);
+  clock.close();
+  expect(results.filter(({ verdict }) => isRed(verdict))).toEqual([]);
+  expect(results.filter(({ verdict }) => verdict === "ok").length).toBeGreaterThan(0.75 * cases.length);
+  figure("cases", results.length);
+});
+
+test("no client is accused of behaviour that no text forbids", async () => {
+  const refuses: StressClient = async (asked) => ({ ...(await client({})(asked)), error: "refused" });
+  const open = ["S6@e5,colon", "S6@e5,bare", "E2", "J7,zero", "J7,no-index", "B3@e5,half", "J11,each"];
+  for (const one of [client({}), client({ needsFinish: false }), refuses])
+    expect((await run(one, open, null)).map(({ verdict }) => verdict)).toEqual(open.map(() => "policy"));
+  // A POST may have been served, a conflict does not pass: a client that promises retries need not try again.
+  const single = ["E8,fin", "E8,rst", "A2,409"];
+  expect((await run(client({}), single, 2)).map(({ verdict }) => verdict)).toEqual(["ok", "ok", "ok"]);
+  // fetch follows a redirect, which is no retry.
+  const redirects = ["H9,307", "H9,308"];
+  expect((await run(client({}), redirects, 0)).map(({ verdict, requests }) => [verdict, requests])).toEqual([
+    ["ok", 2],
+    ["ok", 2],
+  ]);
+  const either = ["E1,done", "E4,error", "J5,empty", "J13@e5,deep", "S8@e5"];
+  for (const one of [client({}), refuses])
+    expect((await run(one, either, null)).map(({ verdict }) => verdict)).toEqual(either.map(() => "ok"));
+});
+
+test("the command: a program's output and exit code; a plan again; what is known; wrong usage", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "understudy-stress-"));
+  const program = join(folder, "client.ts");
+  // Right but for the byte order mark and errors in mid-stream.
+  writeFileSync(
+    program,
+    `const r = await fetch(process.env.OPENAI_BASE_URL + "/completions", { method: "POST", body: JSON.stringify({ stream: true }) });
+    const events = Buffer.from(await r.arrayBuffer()).toString().split("\\n\\n");
+    const all = events.filter((e) => e.startsWith("data: {")).map((e) => JSON.parse(e.slice(6)));
+    process.stdout.write(all.map((j) => j.choices?.[0]?.text ?? "").join("") + "\\n");
+    process.exit(r.status === 200 ? 0 : 1);`,
+  );
+  const stress = async (...words: string[]) => {
+    const child = Bun.spawn([process.execPath, main, "stress", ...words], { stdout: "pipe", stderr: "pipe" });
+    const [out, err, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+    return { out, err, code };
+  };
+  const json = join(folder, "known.json");
+  const first = await stress("--faults", "B8,B1,J1", "--json", json, "--", process.execPath, program);
+  expect(first.code).toBe(1);
+  expect(first.out).toMatch(/^text-lost +B8 byte order mark at the start\. The text differs from character 0: /m);
+  expect(first.out).toMatch(/^error-swallowed +J1@\?12,own an error inside the stream, as the dialect writes it\. /m);
+  expect(first.out).toContain("5 cases: 1 ok, 1 text-lost, 3 error-swallowed");
+  const known = await stress("--faults", "B8,B1,J1", "--expect", json, "--", process.execPath, program);
+  expect([known.code, known.err]).toEqual([0, ""]);
+  const again = await stress("--replay", "B8#seed=1", "--", process.execPath, program);
+  expect([again.code, again.out.includes("text-lost")]).toEqual([1, true]);
+  const silent = await stress("--replay", "B8", "--", process.execPath, "-e", "0");
+  expect([silent.code, silent.out.includes("never-called")]).toEqual([2, true]);
+  for (const [words, why] of [
+    [[], "which client?"],
+    [["--", "no-such-program-anywhere"], "no such program"],
+    [["--replay", "B99", "--client", "reference"], 'fault plan, character 1: "B99" is no fault'],
+    [["--faults", "X1", "--client", "reference"], "--faults: takes ids of docs/faults.md"],
+    [["--expect", join(folder, "none.json"), "--client", "reference"], "cannot be read"],
+    [["word", "--client", "reference"], "word: unknown"],
+  ] as const) {
+    const { err, code } = await stress(...words);
+    expect([code, err.trim().split("\n").length, err.includes(why)]).toEqual([2, 1, true]);
+  }
+  rmSync(folder, { recursive: true });
+});
+
+test("a program that hangs, dies by a signal, or prints without an end: a verdict, and nothing is left running", async () => {
+  const { commandClient } = await import("../../../src/tools/stress/command.ts");
+  const program = (code: string) => commandClient([process.execPath, "-e", code], process.env, 500);
+  const ask =
+    'await fetch(process.env.OPENAI_BASE_URL + "/chat/completions", { method: "POST", body: "{\\"stream\\":true}" }).then((r) => r.text());';
+  const [hung] = await run(
+    program(`${ask} process.on("SIGTERM", () => {}); await new Promise((r) => setTimeout(r, 60_000));`),
+    ["B4"],
+    null,
+  );
+  expect(hung!.verdict).toBe("hang");
+  const [dead] = await run(program(`${ask} process.kill(process.pid, "SIGKILL");`), ["B4"], null);
+  expect(dead!.verdict).toBe("crash");
+  const [loud] = await run(
+    program(`${ask} for (let i = 0; i < 1000; i++) console.log("x".repeat(100_000));`),
+    ["B4"],
+    null,
+  );
+  expect(["text-garbled", "hang"]).toContain(loud!.verdict);
+});

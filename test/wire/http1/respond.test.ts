@@ -1,0 +1,116 @@
+/** Does a `Response` of any kind leave whole through our own server, and is its body let go when nobody reads it? */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import net from "node:net";
+import { FRONT_LIMITS } from "../../../src/config/front-limits.ts";
+import { HttpServer } from "../../../src/wire/http1/server.ts";
+import { eventually } from "../../server.ts";
+
+const PART_BYTES = 100_000;
+/** More than is put together. */
+const LONG = 60;
+let server: HttpServer;
+let pulled = 0;
+let cancelled = 0;
+
+/** Parts as they are asked for; `count` of them. */
+function parts(count: number, fails = false): Response {
+  let made = 0;
+  const body = new ReadableStream<Uint8Array>({
+    pull(out) {
+      if (made === count) return fails ? out.error(new Error("no more")) : out.close();
+      pulled++;
+      out.enqueue(new Uint8Array(PART_BYTES).fill(97 + (made++ % 26)));
+    },
+    cancel() {
+      cancelled++;
+    },
+  });
+  return new Response(body, { status: 201, headers: { "content-type": "text/plain", "x-a": "b" } });
+}
+
+const ANSWERS: Readonly<Record<string, () => Response | Promise<Response>>> = {
+  "/text": () => new Response("é"),
+  "/none": () => new Response(null, { status: 204 }),
+  "/empty": () => new Response(""),
+  "/one": () => parts(1),
+  "/three": () => parts(3),
+  "/endless": () => parts(Number.POSITIVE_INFINITY),
+  "/long": () => parts(LONG),
+  "/breaks": () => parts(LONG, true),
+  "/late": async () => {
+    await Bun.sleep(100);
+    return parts(Number.POSITIVE_INFINITY);
+  },
+  "/fails": () => Promise.reject(new Error("on purpose")),
+};
+
+beforeAll(() => {
+  server = new HttpServer(
+    { fetch: (request) => ANSWERS[new URL(request.url).pathname]!() },
+    {
+      hostname: "127.0.0.1",
+      port: 0,
+      tls: undefined,
+      reusePort: false,
+      frontLimits: FRONT_LIMITS,
+      clock: { now: () => 0, at: () => () => {}, turn: setImmediate },
+      warn() {},
+      epochSeconds: () => 0,
+    },
+  );
+});
+afterAll(() => server.stop(true));
+
+const ask = (path: string) => fetch(`http://127.0.0.1:${server.port}${path}`);
+
+const letters = (count: number) =>
+  Array.from({ length: count }, (_, i) => String.fromCharCode(97 + (i % 26)).repeat(PART_BYTES)).join("");
+
+test.each([
+  ["/text", 200, "é", "2"],
+  ["/none", 204, "", null],
+  ["/empty", 200, "", "0"],
+  ["/one", 201, "a".repeat(PART_BYTES), String(PART_BYTES)],
+  ["/three", 201, letters(3), String(3 * PART_BYTES)],
+  ["/long", 201, letters(LONG), null],
+])("%s: %i", async (path, status, body, length) => {
+  const answer = await ask(path);
+  expect([answer.status, await answer.text(), answer.headers.get("content-length")]).toEqual([status, body, length]);
+  if (status === 201) expect(answer.headers.get("x-a")).toBe("b");
+});
+
+test("one that fails before its head is a 500, later the connection is broken off", async () => {
+  const failed = await ask("/fails");
+  expect([failed.status, await failed.text()]).toEqual([500, "Internal Server Error"]);
+  expect(ask("/breaks").then((answer) => answer.text())).rejects.toThrow();
+});
+
+test("a body is asked for as the client reads, and let go when it leaves", async () => {
+  const before = cancelled;
+  pulled = 0;
+  const socket = net.connect(server.port, "127.0.0.1");
+  socket.pause();
+  socket.write("GET /endless HTTP/1.1\r\n\r\n");
+  await eventually(() => pulled > 2);
+  await Bun.sleep(100);
+  const held = pulled;
+  await Bun.sleep(100);
+  expect(pulled).toBe(held);
+  // What the kernel takes for one that stalls.
+  expect(held * PART_BYTES).toBeLessThan(16e6);
+  socket.resume();
+  await eventually(() => pulled > held + 10);
+  socket.destroy();
+  await eventually(() => cancelled === before + 1);
+});
+
+test("a client that left before its answer was made: the body is let go unread", async () => {
+  const before = cancelled;
+  pulled = 0;
+  const socket = net.connect(server.port, "127.0.0.1");
+  socket.write("GET /late HTTP/1.1\r\n\r\n");
+  await Bun.sleep(30);
+  socket.destroy();
+  await eventually(() => cancelled === before + 1);
+  expect(pulled).toBeLessThan(LONG);
+});

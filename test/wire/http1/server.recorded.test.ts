@@ -1,0 +1,149 @@
+/**
+ * Does our HTTP/1.1 answer as uvicorn's does, byte by byte, whatever is sent? `recorded-http/record.py` had uvicorn answer;
+ * here the same small application stands under our server.
+ */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import net from "node:net";
+import { FRONT_LIMITS } from "../../../src/config/front-limits.ts";
+import type { IncomingRequest } from "../../../src/wire/http1/request.ts";
+import { HttpServer } from "../../../src/wire/http1/server.ts";
+import { eventually } from "../../server.ts";
+
+interface Recorded {
+  readonly name: string;
+  readonly sent: readonly string[];
+  readonly received: string;
+  readonly closed: boolean;
+  /** Lines of the log. */
+  readonly warned: readonly string[];
+}
+
+const read = (file: string) =>
+  readFileSync(new URL(`../../conformance/recorded-http/${file}`, import.meta.url), "utf8");
+const recorded: readonly Recorded[] = JSON.parse(read("uvicorn-0.54.json"));
+/** httptools 0.9 has llhttp 9.4.3, undici 7.30 one that takes no tab behind a length: a row of docs/differences.md. */
+const NEWER_PARSER = "length with blanks";
+const SILENT_MS = 120;
+const PART_MS = 15;
+
+let server: HttpServer;
+const warned: string[] = [];
+const TEXT = { "content-type": "text/plain" };
+
+/** As `app` in `record.py`. */
+async function answer(request: Request): Promise<Response> {
+  const { pathname, search } = new URL(request.url);
+  const { headers, method } = request as unknown as IncomingRequest;
+  const query = search.slice(1);
+  const text = (status: number, body: string) => server.answer(request, status, TEXT, body);
+  switch (pathname) {
+    case "/version": {
+      const kind = { "content-type": "application/json", vary: "Origin" };
+      return server.answer(request, 200, kind, '{"version":"0.33.0"}');
+    }
+    case "/head": {
+      const given = ["x", "y", "host"].map((name) => headers.get(name));
+      const raw = request.url.slice(request.url.indexOf("?") + 1 || request.url.length);
+      const shown = [method, server.version(request), raw, ...given].map((one) => JSON.stringify(one));
+      // Latin-1, as it came: bytes beyond ASCII are a string of theirs.
+      const body = Buffer.from(`[${shown.join(", ")}]`, "latin1");
+      return new Response(body, { headers: TEXT });
+    }
+    case "/echo":
+      return text(200, Buffer.from(await request.bytes()).toString());
+    case "/slow":
+      await Bun.sleep(50);
+      return text(200, `slow ${query}`);
+    case "/stream": {
+      await request.bytes();
+      const sink = server.open(request, { onDrain() {}, onGone() {} }, null);
+      const begun = server.begin(request, 200, { "content-type": "text/event-stream" });
+      for (let i = 0; i < 3; i++) sink.write(`data: ${i}\n\n`);
+      sink.end();
+      return begun;
+    }
+    case "/none":
+      return server.answer(request, 204, {}, null);
+    case "/last":
+      return server.answer(request, 400, { connection: "close" }, "bye");
+    default:
+      return text(404, "unknown");
+  }
+}
+
+beforeAll(() => {
+  server = new HttpServer(
+    { fetch: answer },
+    {
+      hostname: "127.0.0.1",
+      port: 0,
+      tls: undefined,
+      reusePort: false,
+      frontLimits: FRONT_LIMITS,
+      clock: { now: () => 0, at: () => () => {}, turn: setImmediate },
+      warn: (what) => warned.push(what),
+      epochSeconds: () => 0,
+    },
+  );
+});
+afterAll(() => server.stop(true));
+
+/** All that comes until the server closes or has been silent for a while, and whether it closed. */
+async function talk({
+  name,
+  sent,
+  received: wanted,
+  closed: closes,
+}: Recorded): Promise<Pick<Recorded, "received" | "closed">> {
+  const socket = net.connect(server.port, "127.0.0.1");
+  let received = "";
+  let closed = false;
+  let last = performance.now();
+  socket.on("data", (data) => {
+    received += data.toString("latin1");
+    last = performance.now();
+  });
+  socket.on("close", () => {
+    closed = true;
+  });
+  socket.on("error", () => {});
+  for (const part of sent) {
+    // What comes together with a request for another protocol is passed over.
+    if (name.startsWith("upgrade") && part !== sent[0]) await eventually(() => received !== "");
+    socket.write(Buffer.from(part, "latin1"));
+    await Bun.sleep(PART_MS);
+  }
+  // A busy machine may be late with what is to come; what is not to come has its time.
+  const undated = () => received.replace(/date: [^\r]+/g, "date: <date>");
+  for (let i = 0; i < 400 && !closed && (closes || undated().length < wanted.length); i++) await Bun.sleep(5);
+  last = performance.now();
+  while (!closed && performance.now() - last < SILENT_MS) await Bun.sleep(5);
+  const wasClosed = closed;
+  socket.destroy();
+  return { received: undated(), closed: wasClosed };
+}
+
+test("what was recorded is what was sent", () => {
+  const sent: Record<string, string[]> = JSON.parse(read("sent.json"));
+  expect(recorded.map(({ name, sent }) => [name, sent])).toEqual(Object.entries(sent));
+  expect(recorded.length).toBeGreaterThan(150);
+});
+
+test("every exchange is as uvicorn's, to the byte, and ends as there", async () => {
+  const wrong: (Recorded & { readonly got: object })[] = [];
+  await Promise.all(
+    recorded.map(async (one) => {
+      const got = await talk(one);
+      if (got.received !== one.received || got.closed !== one.closed) wrong.push({ ...one, got });
+    }),
+  );
+  expect(wrong.filter(({ name }) => name !== NEWER_PARSER)).toEqual([]);
+  // When this recording passes, it must leave the table.
+  expect(wrong.map(({ name }) => name)).toEqual([NEWER_PARSER]);
+  const theirs = recorded.flatMap((one) =>
+    one.name === NEWER_PARSER ? ["Invalid HTTP request received."] : one.warned,
+  );
+  expect(warned.toSorted()).toEqual(theirs.toSorted());
+  expect(new Set(theirs)).toEqual(new Set(["Invalid HTTP request received.", "Unsupported upgrade request."]));
+}, 20_000);
