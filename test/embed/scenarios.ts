@@ -39,7 +39,7 @@ const EXPECTED = {
     ...{ call: ["look", { at: "Rome", days: [1, 2] }, "tool_calls"], tokens: 4, free: true },
     wrong: [
       "TypeError: match.usr: not known; it takes path, model, user, messages, headers, body, nth",
-      expect.stringMatching(/^TypeError: answer\.txt: not known; it takes text, echo,/),
+      expect.stringMatching(/^TypeError: answer\.txt: not known; it takes text, echo, tool_calls,/),
       "TypeError: answer.error.status: takes a status from 400 to 599",
     ],
   },
