@@ -62,7 +62,7 @@ async function runOne(server: SoakServer, folders: SoakFolders, plan: SoakPlan, 
   warmUp.start(plan.perSecond);
   await Bun.sleep(plan.warmUpS * 1000);
   await warmUp.stop();
-  const start = await descriptorsAtRest(server, plan);
+  const start = await descriptorsAtRest(server, plan.keepsConnections ? IDLE_ENDS_S : 1);
 
   const checking = check(server, plan.minutes);
   const samples: Sample[] = [];
@@ -81,7 +81,7 @@ async function runOne(server: SoakServer, folders: SoakFolders, plan: SoakPlan, 
   const cores = lived ? (cpuSeconds(server.pid) - cpuBeforeS) / (minute() * 60) : Number.NaN;
   const result = await main.stop();
   const checked = await checking;
-  const end = lived ? await descriptorsAtRest(server, plan) : Number.NaN;
+  const end = lived ? await descriptorsAtRest(server, IDLE_ENDS_S, start) : Number.NaN;
   const ended = server.ended();
   return {
     role: server.role,
@@ -128,11 +128,13 @@ function cpuSeconds(pid: number): number {
 /** Longer than an idle connection (5 to 9 s) and an idle reading thread (5 s) live. */
 const IDLE_ENDS_S = 12;
 
-/** Waits until idle connections and threads have ended, and returns the lowest number of descriptors seen. */
-async function descriptorsAtRest(server: SoakServer, { keepsConnections }: SoakPlan): Promise<number> {
-  const seconds = keepsConnections ? IDLE_ENDS_S : 1;
+/**
+ * Waits for `seconds`, in which idle connections and threads end, and returns the lowest number of descriptors seen.
+ * Ends earlier if it is at most `enough`.
+ */
+async function descriptorsAtRest(server: SoakServer, seconds: number, enough = 0): Promise<number> {
   let lowest = Number.POSITIVE_INFINITY;
-  for (let tenth = 0; tenth < seconds * 10 && server.ended() === null; tenth++) {
+  for (let tenth = 0; tenth < seconds * 10 && lowest > enough && server.ended() === null; tenth++) {
     await Bun.sleep(100);
     lowest = Math.min(lowest, holdings(server.pid).descriptors);
   }
