@@ -65,8 +65,11 @@ export async function runStress(argv: readonly string[]): Promise<void> {
 
 class BrokenExpectation extends Error {}
 
+const NO_CASE = "--faults: none of these faults acts on HTTP/1.1, by which stress serves its cases (docs/faults.md)";
+
 async function stress(command: readonly string[], values: StressValues): Promise<void> {
   const cases = casesOf(values);
+  if (cases.length === 0) return refuse(NO_CASE);
   const expected = values.expect === undefined ? null : expectations(values.expect);
   const outs = [values.json, values.junit, values.html].map((path) => (path === undefined ? null : new OutFile(path)));
   const clock = new WallClock();

@@ -168,6 +168,7 @@ test("the command: a program's output and exit code; a plan again; what is known
     [["--", "no-such-program-anywhere"], "no such program"],
     [["--replay", "B99", "--client", "reference"], 'fault plan, character 1: "B99" is no fault'],
     [["--faults", "X1", "--client", "reference"], "--faults: takes ids of docs/faults.md"],
+    [["--faults", "G*", "--client", "reference"], "none of these faults acts on HTTP/1.1"],
     [["--expect", join(folder, "none.json"), "--client", "reference"], "cannot be read"],
     [["word", "--client", "reference"], "word: unknown"],
   ] as const) {
