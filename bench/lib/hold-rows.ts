@@ -75,6 +75,15 @@ const KNOWN: readonly HoldRow[] = [
   { ...get("150,800 of /openapi.json on a connection, unread", "/openapi.json"), count: 150_800, pipelined: "unread" },
   { ...get("8,000 of /openapi.json on a connection", "/openapi.json"), count: 8000, pipelined: "read" },
   { ...get("8,000 of /docs on a connection", "/docs"), count: 8000, pipelined: "read" },
+  chat("a stop string of 30 MB", () => ({ stop: ["x".repeat(3e7)] })),
+  chat("a content part whose type has 30 MB", () => ({
+    messages: [{ role: "user", content: [{ type: "x".repeat(3e7) }] }],
+  })),
+  {
+    name: "/tokenize of 300,000 messages",
+    path: "/tokenize",
+    body: () => JSON.stringify({ messages: times(300_000, () => messages[0]!) }),
+  },
   { name: "/tokenize of 1 MB", path: "/tokenize", body: () => JSON.stringify({ prompt: "word ".repeat(200_000) }) },
   completion("1,024 prompts of 200", () => ({ prompt: times(1024, () => ids(200)), max_tokens: 1 })),
   manyLong("100 prompts of 100,000 ids", {}),

@@ -62,6 +62,12 @@ test("a conversation is as long as usage says", async () => {
   expect((await tokenize({ messages })).count - open.count).toBe(3);
 });
 
+test("thousands of messages have as many tokens as each of them has", async () => {
+  const said = (count: number) => ({ messages: new Array(count).fill({ role: "user", content: "Hello" }) });
+  const [one, two, many] = await Promise.all([1, 2, 5000].map(async (count) => (await tokenize(said(count))).count));
+  expect(many! - one!).toBe(4999 * (two! - one!));
+});
+
 test("longer than the context is no error", async () => {
   expect((await tokenize({ prompt: "a b ".repeat(3000) })).count).toBeGreaterThan(2048);
 });

@@ -55,7 +55,7 @@ function* encodingPieces(
     if (!Array.isArray(parts)) prompts.push(parts);
     else
       prompts.push(
-        encoder.short?.(parts, isText) ?? (yield* encoded(encoder, parts, isText, request.addSpecialTokens)),
+        encoder.short?.(parts, isText) ?? (yield* encodedPieces(encoder, parts, isText, request.addSpecialTokens)),
       );
   }
   return encoding(prompts);
@@ -112,8 +112,8 @@ export function* promptPieces(
 /** Parts of a prompt that are posted to the encoder's thread at a time. */
 const PARTS_AT_A_TIME = 4096;
 
-/** Parts are encoded each by itself, so that many can go one after the other. */
-function* encoded(
+/** Encodes a prompt. Each part is encoded by itself, so that many parts are posted in several turns of the event loop. */
+export function* encodedPieces(
   encoder: Encoder,
   parts: readonly PromptPart[],
   allowSpecial: boolean,
@@ -122,7 +122,7 @@ function* encoded(
   if (parts.length <= PARTS_AT_A_TIME) return encoder.encode(parts, allowSpecial, addSpecial);
   const runs: Promise<Uint32Array>[] = [];
   for (let at = 0; at < parts.length; at += PARTS_AT_A_TIME) {
-    runs.push(encoder.encode(parts.slice(at, at + PARTS_AT_A_TIME), allowSpecial, addSpecial));
+    runs.push(encoder.encode(parts.slice(at, at + PARTS_AT_A_TIME), allowSpecial, addSpecial && at === 0));
     yield;
   }
   return Promise.all(runs).then(joined);

@@ -3,6 +3,7 @@
  * (vLLM 0.33, `renderers/chat_utils/chat_message.py`). Throws `Refused`.
  */
 
+import { atOnce, ITEMS_OF_A_PIECE, mapped, type Pieces } from "../../../base/pieces.ts";
 import { badRequest, validationRefusal } from "../../openai/request/errors.ts";
 import { imageMark } from "../../openai/request/images.ts";
 import type { ChatMessage, Limits } from "../../openai/request/request.ts";
@@ -53,15 +54,18 @@ function errorsOf(type: Type<unknown>, value: PythonValue): readonly LineError[]
   return type.check(value, state) === FAIL ? state.errors : null;
 }
 
-/** The conversation as the template gets it. */
-export function readMessages(
-  shapes: readonly MessageShape[],
-  messages: readonly PythonValue[],
-  limits: Limits,
-): ChatMessage[] {
-  const conversation = messages.map((message, i) => readMessage(shapes[i] as MessageShape, message, limits));
-  for (const { role, toolCalls } of conversation)
+type Given = readonly [shapes: readonly MessageShape[], messages: readonly PythonValue[], limits: Limits];
+
+/** Reads the conversation for the template. Throws `Refused`. */
+export const readMessages = (...given: Given): ChatMessage[] => atOnce(messagePieces(...given));
+
+/** As `readMessages`, for messages of which there may be hundreds of thousands. */
+export function* messagePieces(...[shapes, messages, limits]: Given): Pieces<ChatMessage[]> {
+  const conversation = yield* mapped(messages, (message, i) => readMessage(shapes[i] as MessageShape, message, limits));
+  for (const [at, { role, toolCalls }] of conversation.entries()) {
     if (role === "assistant" && toolCalls !== null) checkCallTypes(toolCalls);
+    if ((at + 1) % ITEMS_OF_A_PIECE === 0) yield;
+  }
   if (conversation.length === 0)
     throw new Refused(badRequest("Cannot apply chat template to an empty conversation. Provide at least one message."));
   return conversation;

@@ -11,13 +11,13 @@ import { answered, type CheckedFields, type Desk } from "../../openai/front/chec
 import type { OpenAiOptions } from "../../openai/front/front.ts";
 import type { Context } from "../../openai/front/http.ts";
 import { JsonParts } from "../../openai/front/send-parts.ts";
-import { decodedParts, incompatible } from "../../openai/request/prompts.ts";
+import { decodedParts, encodedPieces, incompatible } from "../../openai/request/prompts.ts";
 import type { Limits } from "../../openai/request/request.ts";
 import { Refused } from "../../pydantic/refusals.ts";
 import { optional, record, required, union } from "../../pydantic/structures.ts";
 import { bool, dict, list, nullable, object, type Type, text } from "../../pydantic/types.ts";
 import { get, type Int, type PythonDict, type PythonValue, toPlain } from "../../pydantic/value.ts";
-import { readMessages } from "./content.ts";
+import { messagePieces } from "./content.ts";
 import { tool, toolDict } from "./field-types.ts";
 import { type MessageShape, message } from "./message-types.ts";
 import { chatFitting, countable, detokenizeBody } from "./tokens.ts";
@@ -62,7 +62,8 @@ export class Tokenizer {
     const made = async (checked: CheckedFields, body: PythonDict) => {
       const { encoder, backend } = this.#options;
       const { parts, allowSpecial, addSpecial } = await inTurns(this.#prompt(checked, body), backend);
-      const ids = await encoder.encode(parts, allowSpecial, addSpecial);
+      // A chat of many messages has millions of parts.
+      const ids = await inTurns(encodedPieces(encoder, parts, allowSpecial, addSpecial), backend);
       return inTurns(this.#counted(ids, checked.get("return_token_strs") === true), backend);
     };
     return answered(context, this.#desk, { check: (body) => chatFitting(tokenizeBody, body), made });
@@ -118,7 +119,7 @@ export class Tokenizer {
       mm_processor_kwargs: orNull("mm_processor_kwargs"),
     });
     const shapes = checked.get("messages") as MessageShape[];
-    const messages = readMessages(shapes, get(body, "messages") as PythonValue[], this.#limits);
+    const messages = yield* messagePieces(shapes, get(body, "messages") as PythonValue[], this.#limits);
     const tools = orNull<PythonDict[]>("tools");
     yield;
     const shown = tools && (yield* mapped(tools, toolDict));
