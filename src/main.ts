@@ -51,8 +51,9 @@ else if (command === "timing") await (await import("./cli/timing/timing.ts")).ru
 else if (command === "version" || command === "--version" || command === "-V") console.log(version);
 else if (command === undefined || command === "help" || command === "--help" || command === "-h") console.log(USAGE);
 else {
+  const { printable } = await import("./base/printable.ts");
   console.error(
-    `understudy: "${command}" is no command; there are serve, replay, load, check, stress, proxy, truth, fault and timing (understudy --help)`,
+    `understudy: "${printable(command)}" is no command; there are serve, replay, load, check, stress, proxy, truth, fault and timing (understudy --help)`,
   );
   process.exitCode = 2;
 }

@@ -66,6 +66,9 @@ export function fileAtMost(path: string, maxBytes: number): FileAtMost {
   }
 }
 
+/** Most bytes of a configuration, script or certificate that an option names. */
+export const NAMED_FILE_BYTES_MOST = 2 ** 24;
+
 /** A file as text. Throws the system's error if it cannot be read, and an Error if it has more than `maxBytes`. */
 export function textAtMost(path: string, maxBytes: number): string {
   const { bytes } = fileAtMost(path, maxBytes);

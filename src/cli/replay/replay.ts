@@ -8,7 +8,7 @@ import trtllmWasm from "../../../build/trtllm.wasm" with { type: "file" };
 import { version } from "../../../package.json";
 import { wallUs } from "../../base/clock.ts";
 import { printableJson } from "../../base/printable.ts";
-import { textAtMost } from "../../base/read-at-most.ts";
+import { NAMED_FILE_BYTES_MOST, textAtMost } from "../../base/read-at-most.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { bothObservers } from "../../engine/observer.ts";
 import { coreName } from "../../engine/trtllm-setup.ts";
@@ -259,9 +259,7 @@ function rowsInto(file: OutFile | null, moments: Moments | null, seconds: number
 
 /** Largest --block-size. */
 const BLOCK_SIZE_MOST = 65_536;
-/** Most bytes of a configuration that an option names. */
-const CONFIG_MOST = 2 ** 24;
 
 function readText(path: string): string {
-  return textAtMost(path, CONFIG_MOST);
+  return textAtMost(path, NAMED_FILE_BYTES_MOST);
 }

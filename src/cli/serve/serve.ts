@@ -1,5 +1,5 @@
 /** `understudy serve`: resolves the configuration, starts the server, says what it is, and ends it in order on a signal. */
-import { readFileSync } from "node:fs";
+
 import { resolve } from "node:path";
 import { version } from "../../../package.json";
 import type { App } from "../../app/create-app.ts";
@@ -9,6 +9,7 @@ import { takeOverOutput } from "../../base/line-writer.ts";
 import { hostAndPort } from "../../base/listen-url.ts";
 import { timedLine } from "../../base/log-time.ts";
 import { whenOrphaned } from "../../base/parent.ts";
+import { NAMED_FILE_BYTES_MOST, textAtMost } from "../../base/read-at-most.ts";
 import { logUnexpected } from "../../base/unexpected.ts";
 import { PortError } from "../../config/start-errors.ts";
 import type { ServeConfig } from "../../config/types.ts";
@@ -37,7 +38,7 @@ export const SAME_SIGNAL_US = 200_000;
 
 /** `platform` as Node names it. */
 export async function runServe(argv: readonly string[], platform: string = process.platform): Promise<void> {
-  const resolved = resolveServeConfig(argv, process.env, (path) => readFileSync(path, "utf8"));
+  const resolved = resolveServeConfig(argv, process.env, (path) => textAtMost(path, NAMED_FILE_BYTES_MOST));
   if ("help" in resolved) {
     printText(resolved.help);
     return;

@@ -1,7 +1,7 @@
 /** `understudy timing fit`: which linear timing explains these benchmarks, and how well? The answer is replayed to find out. */
-import { readFileSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import wasm from "../../../build/core.wasm" with { type: "file" };
-import { fileAtMost } from "../../base/read-at-most.ts";
+import { fileAtMost, NAMED_FILE_BYTES_MOST, textAtMost } from "../../base/read-at-most.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { CoreTooLarge } from "../../engine/wasm/core.ts";
 import { UNKNOWNS, type Unknown } from "../../tools/fit/equations.ts";
@@ -47,7 +47,9 @@ async function fit(argv: readonly string[]): Promise<void> {
   if ("error" in flags) return refuse(flags.error);
   const files = flags.positional;
   if (files.length === 0) return refuse("fit what? One or more results of a benchmark (understudy timing --help)");
-  const resolved = resolveFlags({ ...flags, positional: [] }, process.env, (path) => readFileSync(path, "utf8"));
+  const resolved = resolveFlags({ ...flags, positional: [] }, process.env, (path) =>
+    textAtMost(path, NAMED_FILE_BYTES_MOST),
+  );
   if ("error" in resolved) return refuse(resolved.error);
   const { engine } = resolved.config;
 

@@ -1,5 +1,5 @@
 /** Which answers has the operator laid down beforehand? The file of `--script`, the folder of `--fixtures`, the rows of `--dataset`. */
-import { readFileSync } from "node:fs";
+import { NAMED_FILE_BYTES_MOST, textAtMost } from "../../base/read-at-most.ts";
 import type { Vocabulary } from "../tokens/types.ts";
 import type { AnswerDataset, DatasetFile } from "./dataset/dataset.ts";
 import type { FaultRules } from "./fixtures/fault-rules.ts";
@@ -52,7 +52,7 @@ export async function laidDown(
 
 function playsOf(file: string): Plays {
   try {
-    return readPlays(readFileSync(file, "utf8"));
+    return readPlays(textAtMost(file, NAMED_FILE_BYTES_MOST));
   } catch (error) {
     const { code, message } = error as { code?: string; message: string };
     throw new UnusableScript(code ? `cannot be read (${code})` : message);

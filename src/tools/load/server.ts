@@ -13,6 +13,8 @@ import { inputOf, type TritonInputs } from "./requests/tensors.ts";
 /** The model of TensorRT-LLM's repositories for Triton that takes text. */
 const TRITON_MODEL = "ensemble";
 const ANSWER_S = 30;
+/** Seconds that the other scheme is tried, once the right one has failed. */
+const OTHER_SCHEME_S = 3;
 
 /** Nothing could be measured: one line that says why. */
 export class Unmeasured extends TraceError {}
@@ -124,7 +126,7 @@ export class ServerTalk {
       ? this.#base.replace("https:", "http:")
       : this.#base.replace("http:", "https:");
     const options = { headers: {}, tls: { rejectUnauthorized: false } };
-    const answer = await fetched(`${other}/v1/models`, options, this.#clock);
+    const answer = await fetched(`${other}/v1/models`, options, this.#clock, undefined, OTHER_SCHEME_S);
     if (answer.why !== null || /HTTP request .*HTTPS/i.test(answer.text)) return why;
     return `the port speaks ${other.replace(/:.*/, "")} (${why}); take --url ${other}`;
   }
@@ -147,10 +149,16 @@ export interface Fetched {
 }
 
 /** Makes one call beside the load: GET, or POST of a JSON body. Never rejects; holds at most `FETCHED_MOST` bytes. */
-export async function fetched(url: string, options: FetchOptions, clock: Clock, body?: string): Promise<Fetched> {
+export async function fetched(
+  url: string,
+  options: FetchOptions,
+  clock: Clock,
+  body?: string,
+  mostS = ANSWER_S,
+): Promise<Fetched> {
   const { headers, tls } = options;
   const stop = new AbortController();
-  const late = clock.at(clock.now() + ANSWER_S * 1e6, () => stop.abort());
+  const late = clock.at(clock.now() + mostS * 1e6, () => stop.abort());
   try {
     const post = body === undefined ? {} : { method: "POST", body };
     const type = body === undefined ? [] : [["Content-Type", "application/json"] as const];
@@ -161,7 +169,7 @@ export async function fetched(url: string, options: FetchOptions, clock: Clock, 
     return { status: response.status, text: new TextDecoder().decode(bytes), why: null };
   } catch (failure) {
     const { code, message } = failure as { code?: string; message?: string };
-    const why = stop.signal.aborted ? `no answer within ${ANSWER_S} s` : quoted(code ?? message ?? String(failure));
+    const why = stop.signal.aborted ? `no answer within ${mostS} s` : quoted(code ?? message ?? String(failure));
     return { status: 0, text: "", why };
   } finally {
     late();

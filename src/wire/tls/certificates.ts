@@ -1,6 +1,6 @@
 /** Do certificate and key fit together? uvicorn's `--ssl-…` files, read and checked before anybody listens. */
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { NAMED_FILE_BYTES_MOST, textAtMost } from "../../base/read-at-most.ts";
 import type { TlsConfig } from "../../config/front-limits.ts";
 import { selfSigned } from "./self-signed.ts";
 
@@ -27,7 +27,7 @@ function readFiles({ certfile, keyfile, caCerts, certReqs }: TlsConfig): TlsFile
   for (const [name, path] of Object.entries(texts) as [keyof typeof texts, string | null][]) {
     if (path === null) continue;
     try {
-      read[name] = readFileSync(path, "utf8");
+      read[name] = textAtMost(path, NAMED_FILE_BYTES_MOST);
     } catch (error) {
       return wrong(name, path, `cannot be read (${(error as { code?: string }).code ?? String(error)})`);
     }

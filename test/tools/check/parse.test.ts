@@ -279,3 +279,13 @@ describe("for any text", () => {
     );
   });
 });
+
+test("a page of very many families or samples is not read", () => {
+  const maxBytes = 64_000;
+  const families = (count: number) => Array.from({ length: count }, (_, at) => `a${at} 1\n`).join("");
+  const samples = (count: number) => Array.from({ length: count }, (_, at) => `a{b="${at}"} 1\n`).join("");
+  expect(parse(families(400), { maxBytes })).toMatchObject({ format: "text" });
+  expect(parse(families(401), { maxBytes })).toEqual({ unreadable: "more than 400 families: not read" });
+  expect(parse(samples(2000), { maxBytes })).toMatchObject({ format: "text" });
+  expect(parse(samples(2001), { maxBytes })).toEqual({ unreadable: "more than 2000 samples: not read" });
+});

@@ -205,3 +205,9 @@ test("escapes of a server are shown, not obeyed: by load and check, in tables, e
   expect(texts[0]).toContain("\\x1b[2J");
   expect(texts[3]).toContain("\\x9b31m");
 });
+
+test("an unknown command is named with its control characters as escapes", () => {
+  const { exitCode, stderr } = Bun.spawnSync([process.execPath, main, "\u001b[2Jload\u202e"]);
+  expect(exitCode).toBe(2);
+  expect(stderr.toString()).toContain(String.raw`"\x1b[2Jload\u202e" is no command`);
+});

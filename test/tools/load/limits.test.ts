@@ -19,6 +19,7 @@ import { elements } from "../../../src/workloads/elements.ts";
 import { LINE_LIMIT, TraceFile } from "../../../src/workloads/lines.ts";
 import { SORTED_MOST } from "../../../src/workloads/sorted.ts";
 import { truth } from "../../../src/workloads/truth.ts";
+import { main } from "../../program.ts";
 import { bytesOf, read, recordOf } from "./played.ts";
 
 setDefaultTimeout(60_000);
@@ -258,6 +259,48 @@ test("a file or a device that has more bytes than are allowed is not read on", (
   expect(fileAtMost("/dev/zero", 1_000_000).bytes).toBeNull();
   expect(fileAtMost("/dev/null", 10).bytes).toHaveLength(0);
   rmSync(folder, { recursive: true });
+});
+
+test("a file that an option names is read within a limit", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "understudy-files-"));
+  const path = join(folder, "file");
+  writeFileSync(path, "");
+  truncateSync(path, 2 ** 24 + 1);
+  for (const command of [
+    ["serve", "--config", path],
+    ["serve", "--port", "0", "--script", path],
+    ["serve", "--port", "0", "--ssl-certfile", path],
+    ["serve", "--port", "0", "--fault-plan", path],
+    ["proxy", "--to", "http://127.0.0.1:9", "--port", "0", "--fault-plan", path],
+    ["timing", "fit", "--config", path, path],
+  ]) {
+    const child = Bun.spawn([process.execPath, main, ...command], { stdout: "ignore", stderr: "pipe" });
+    const said = await new Response(child.stderr).text();
+    expect(said).toMatch(/more than 16 MiB|at most 65536 bytes/);
+    expect(await child.exited).toBe(2);
+  }
+  rmSync(folder, { recursive: true });
+});
+
+test("the other scheme is tried for three seconds when a server cannot be used", async () => {
+  // Answers no greeting of TLS.
+  const silent = Bun.listen({
+    hostname: "127.0.0.1",
+    port: 0,
+    socket: { data: (socket, bytes) => void (bytes[0] === 0x47 && socket.end("nonsense\r\n\r\n")) },
+  });
+  const clock = new WallClock();
+  const from = clock.now();
+  const talk = new ServerTalk(
+    `http://127.0.0.1:${silent.port}`,
+    { headers: {}, tls: { rejectUnauthorized: false } },
+    clock,
+  );
+  await expect(talk.model("openai-chat", null)).rejects.toThrow("cannot reach");
+  // It was 30 s, so a slow machine does not matter.
+  expect(clock.now() - from).toBeLessThan(15e6);
+  clock.close();
+  silent.stop(true);
 });
 
 test("an event without end in a mix rejects", async () => {

@@ -27,6 +27,13 @@ export const DEFAULT_MAX_BYTES = 16 * 1024 * 1024;
 /** A text with more broken lines than that is something else. */
 const BROKEN_LINES_MOST = 1000;
 
+/**
+ * Bytes of the largest text for each family and each sample that it may have: one of either takes up to a kilobyte in memory,
+ * however short its line is. A real page has some 400 bytes a family and 70 a sample.
+ */
+const BYTES_PER_FAMILY = 160;
+const BYTES_PER_SAMPLE = 32;
+
 const TEXT_TYPES = ["counter", "gauge", "histogram", "summary", "untyped"];
 const OPENMETRICS_TYPES = [
   ...["counter", "gauge", "histogram", "summary"],
@@ -72,7 +79,7 @@ export function parse(input: string | Uint8Array, options: ParseOptions = {}): E
   const why = notAnExposition(text, options.contentType ?? "");
   if (why !== undefined) return { unreadable: why };
   const excerpt = options.excerpt ?? !options.contentType;
-  return new Reader(text, formatOf(text, options.contentType ?? ""), excerpt, badByteLine).read();
+  return new Reader(text, formatOf(text, options.contentType ?? ""), excerpt, badByteLine).read(maxBytes);
 }
 
 function megabytes(bytes: number): string {
@@ -152,7 +159,9 @@ class Reader {
     if (badByteLine > 0) this.#fault("syntax", badByteLine, "bytes that are no UTF-8");
   }
 
-  read(): Exposition | Unreadable {
+  read(maxBytes: number): Exposition | Unreadable {
+    const familiesMost = Math.ceil(maxBytes / BYTES_PER_FAMILY);
+    const samplesMost = Math.ceil(maxBytes / BYTES_PER_SAMPLE);
     const { text, format } = this;
     let line = 0;
     let samples = 0;
@@ -162,6 +171,8 @@ class Reader {
       at = end < 0 ? text.length : end + 1;
       line++;
       if (this.#line(content, line)) samples++;
+      if (this.#families.size > familiesMost) return { unreadable: `more than ${familiesMost} families: not read` };
+      if (samples > samplesMost) return { unreadable: `more than ${samplesMost} samples: not read` };
       if (end < 0)
         this.#fault("syntax", line, "the last line does not end in a newline: is the text cut off?", CUT_LOOKS_LIKE);
       if ((this.#faultsByKind.get("syntax") ?? 0) > BROKEN_LINES_MOST) break;
