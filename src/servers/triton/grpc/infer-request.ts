@@ -16,7 +16,7 @@ import {
 import { invalidArg, TritonError } from "../model-config/status.ts";
 import { type Datatype, exactShape, isDatatype, type Numbers, newNumbers, toBytesText } from "../tensors/datatypes.ts";
 import { Real } from "../tensors/json-nodes.ts";
-import type { SharedMemory } from "../tensors/shared-memory.ts";
+import type { MemoryReader, SharedMemory } from "../tensors/shared-memory.ts";
 import { readMessage } from "./reading.ts";
 
 type Choice =
@@ -96,7 +96,7 @@ export function* wishOf(
 ): Pieces<GrpcWish> {
   const { id = "" } = message;
   const asked = readParameters(message.parameters ?? NO_PARAMETERS);
-  const inputs = yield* readInputs(message, memory);
+  const inputs = yield* readInputs(message, memory.reader());
   const outputs = yield* readOutputs(message, memory);
   const { emptyFinal, ...more } = asked;
   const parameters = [...more.parameters, ...forwarded];
@@ -150,9 +150,9 @@ function parameterValue(choice: Choice): ParameterValue {
 }
 
 /** An input that comes twice is told before anything else that is wrong with inputs. */
-function* readInputs(message: InferMessage, memory: SharedMemory): Pieces<readonly InferInput[]> {
+function* readInputs(message: InferMessage, copy: MemoryReader): Pieces<readonly InferInput[]> {
   const { inputs = NONE, id = "" } = message;
-  const reader = new InputReader(message, memory);
+  const reader = new InputReader(message, copy);
   const seen = new Set<string>();
   const read: InferInput[] = [];
   let failed: TritonError | null = null;
@@ -179,14 +179,14 @@ type InputMessage = NonNullable<InferMessage["inputs"]> extends Iterable<infer T
 
 /** Reads the inputs of a message one after the other. */
 class InputReader {
-  readonly #memory: SharedMemory;
+  readonly #copy: MemoryReader;
   readonly #model: string;
   readonly #raw: Repeated<Uint8Array>;
   /** Raw contents that inputs have taken. */
   #taken = 0;
 
-  constructor({ raw_input_contents: raw = NONE, model_name: model = "" }: InferMessage, memory: SharedMemory) {
-    this.#memory = memory;
+  constructor({ raw_input_contents: raw = NONE, model_name: model = "" }: InferMessage, copy: MemoryReader) {
+    this.#copy = copy;
     this.#model = model;
     this.#raw = raw;
   }
@@ -208,7 +208,7 @@ class InputReader {
         throw invalidArg(
           `unexpected 'content' provided when using shared memory for input tensor '${name}' for model '${model}'`,
         );
-      return this.#memory.read(region.name, region.offset, region.bytes);
+      return this.#copy(region);
     }
     if (contents && this.#raw.length > 0)
       throw invalidArg(

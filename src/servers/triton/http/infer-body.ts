@@ -37,7 +37,7 @@ import {
   isDatatype,
 } from "../tensors/datatypes.ts";
 import { type JsonNode, LongList, Real } from "../tensors/json-nodes.ts";
-import type { SharedMemory } from "../tensors/shared-memory.ts";
+import type { MemoryReader, SharedMemory } from "../tensors/shared-memory.ts";
 import { readElements } from "../tensors/tensor-json.ts";
 import { countTexts, readElementsInPieces } from "../tensors/tensor-json-pieces.ts";
 import {
@@ -102,7 +102,7 @@ export function rawWish(body: Uint8Array): InferWish {
 export function inferWish(body: Uint8Array, head: number, limits: Limits): InferWish {
   const isWhole = head === body.length;
   const document = documentOf(isWhole ? body : body.subarray(0, head));
-  const { read, inputs, asked } = begun(document, isWhole ? NO_DATA : body.subarray(head));
+  const { read, inputs, asked } = begun(document, isWhole ? NO_DATA : body.subarray(head), limits);
   for (const one of fewOf("inputs", arrayIn(document, "inputs"))) inputs.push(readInput(one, read, limits));
   return wishOf(document, read, asked, limits);
 }
@@ -110,7 +110,7 @@ export function inferWish(body: Uint8Array, head: number, limits: Limits): Infer
 /** As `inferWish`, of a large body. */
 export function* inferWishInPieces(body: Uint8Array, head: number, limits: Limits): Pieces<InferWish> {
   const document = yield* documentInPieces(body.subarray(0, head));
-  const { read, inputs, asked } = begun(document, body.subarray(head));
+  const { read, inputs, asked } = begun(document, body.subarray(head), limits);
   for (const one of fewOf("inputs", arrayIn(document, "inputs"))) {
     const { data, ...input } = inputOf(one, read, limits, readElementsInPieces);
     const whole = data instanceof Uint8Array ? data : yield* data;
@@ -126,11 +126,11 @@ export function* inferWishInPieces(body: Uint8Array, head: number, limits: Limit
 const shortIn = (value: JsonNode, name: string): string => shortName(name, stringIn(value, name));
 
 /** What stands before the inputs. */
-function begun(document: JsonNode, rest: Uint8Array) {
+function begun(document: JsonNode, rest: Uint8Array, { memory }: Limits) {
   const id = find(document, "id") === undefined ? "" : shortIn(document, "id");
   const asked = find(document, "parameters");
   const inputs: InferInput[] = [];
-  const read: Reading = { id, inputs, rest, names: null };
+  const read: Reading = { id, inputs, rest, names: null, copy: memory.reader() };
   return { read, inputs, asked: asked === undefined ? NOTHING : readParameters(asked) };
 }
 
@@ -151,6 +151,8 @@ interface Reading {
   /** Behind the JSON, as far as nobody has taken it. */
   rest: Uint8Array;
   readonly inputs: readonly InferInput[];
+  /** Copies inputs out of shared memory. */
+  readonly copy: MemoryReader;
   /** null: not made yet. */
   names: Set<string> | null;
 }
@@ -282,7 +284,7 @@ function inputData<T>(
   parameters: JsonNode | undefined,
   { name, type, shape }: { readonly name: string; readonly type: string; readonly shape: readonly number[] },
   read: Reading,
-  { model, memory, input, facts }: Limits,
+  { model, input, facts }: Limits,
   elements: Elements<T>,
 ): Uint8Array | T {
   const binary = find(parameters ?? null, "binary_data_size");
@@ -300,7 +302,7 @@ function inputData<T>(
     return data;
   }
   const region = memoryOf(parameters);
-  if (region !== null) return memory.read(region.name, region.offset, region.bytes);
+  if (region !== null) return read.copy(region);
   const count = shape.length === 0 ? 0 : elementCount(shape);
   if (count === 0) return new Uint8Array();
   const given = find(value, "data");

@@ -20,6 +20,11 @@ export interface MemoryPlace {
   readonly bytes: number;
 }
 
+/** Copies a part of a region. Throws a `TritonError`. */
+export type MemoryReader = (place: MemoryPlace) => Uint8Array;
+
+/** Most bytes of all inputs of a request that stand in shared memory. */
+const READ_BYTES_MOST = 64 * 2 ** 20;
 /** Registered at once; each holds a descriptor. */
 const REGIONS_MOST = 1024;
 /** Where the system keeps shared memory. */
@@ -68,6 +73,17 @@ export class SharedMemory {
     const data = new Uint8Array(bytes);
     if (readSync(region.file, data, 0, bytes, region.offset + offset) < bytes) throw truncated(name);
     return data;
+  }
+
+  /** Reads the inputs of one request, which have a limit together: the real server uses them in place, here they are copied. */
+  reader(): MemoryReader {
+    let sum = 0;
+    return ({ name, offset, bytes }) => {
+      sum += bytes;
+      if (sum > READ_BYTES_MOST)
+        throw invalidArg(`inputs of ${sum} bytes in shared memory: a stand-in takes ${READ_BYTES_MOST}`);
+      return this.read(name, offset, bytes);
+    };
   }
 
   /** `output`: the tensor's name. One that is too large is refused as the allocators of `http_server.cc` and `infer_handler.cc` do. */

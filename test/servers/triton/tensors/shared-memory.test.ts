@@ -103,3 +103,19 @@ test("a file that is shorter than when it was registered is an error, for readin
   memory.write({ name: "r", offset: 4, bytes: 4 }, "y", Buffer.from("good"));
   expect(readFileSync(`/dev/shm${key}`, "utf8")).toBe("0123good");
 });
+
+test("the inputs of a request have at most 64 MiB in shared memory", () => {
+  const memory = new SharedMemory();
+  const key = keyOf("large", (path) => {
+    writeFileSync(path, "");
+    truncateSync(path, 2 ** 34);
+  });
+  memory.register("large", key, 0, 2 ** 34);
+  const most = 64 * 2 ** 20;
+  const copy = memory.reader();
+  expect(copy({ name: "large", offset: 5, bytes: most - 16 }).length).toBe(most - 16);
+  expect(copy({ name: "large", offset: 0, bytes: 16 }).length).toBe(16);
+  expect(() => copy({ name: "large", offset: 0, bytes: 1 })).toThrow("a stand-in takes 67108864");
+  expect(() => memory.reader()({ name: "large", offset: 0, bytes: 2 ** 34 })).toThrow("a stand-in takes 67108864");
+  memory.unregister(null);
+});
