@@ -72,7 +72,7 @@ async function listen(parts: Parts): Promise<Listeners> {
     config,
     memory: new SharedMemory(),
     waiting: new WaitingBytes(WAITING_BYTES),
-    coming: new WaitingBytes(Math.max(WAITING_BYTES, 2 * config.maxBodyBytes)),
+    coming: new WaitingBytes(config.maxBodyBytes),
     messages: new HeldMessages(HELD_BYTES),
     turns: parts.backend,
     traces: new TraceSettings(),

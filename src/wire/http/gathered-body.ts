@@ -1,4 +1,6 @@
-/** How does a body become one piece, where many may come at once and none may hold others up? */
+/** Puts a body together, where many may come at once and none may hold others up. */
+import { type EventLoopTurns, turn } from "../../base/pieces.ts";
+import type { IncomingRequest } from "../http1/request.ts";
 import type { WaitingBytes } from "./waiting-bytes.ts";
 
 const LARGE_BYTES = 65_536;
@@ -15,30 +17,56 @@ export interface BodyRefusals {
 
 /** `coming`: bytes of all bodies that have not come whole. Rejects with what `refusals` gives, or when the client leaves. */
 export async function gatheredBody(
-  { headers, body }: Pick<Request, "headers" | "body">,
+  request: Pick<Request, "headers" | "body">,
   coming: WaitingBytes,
   most: number,
   refusals: BodyRefusals,
+  turns: EventLoopTurns,
 ): Promise<Uint8Array> {
   const parts: Uint8Array[] = [];
   let bytes = 0;
-  const said = Number(headers.get("content-length") ?? 0);
+  const said = Number(request.headers.get("content-length") ?? 0);
   // A large one is put where it belongs as it comes: putting it together at the end would hold others up.
   const whole = said > LARGE_BYTES ? new Gathered(said) : null;
+  const take = (part: Uint8Array) => {
+    bytes += part.length;
+    coming.held(part.length);
+    if (bytes > most) throw refusals.tooLarge(most);
+    if (coming.exceeded) throw refusals.tooMany();
+    if (whole === null) parts.push(part);
+    else whole.add(part);
+  };
   try {
-    for await (const part of body ?? []) {
-      bytes += part.length;
-      coming.held(part.length);
-      if (bytes > most) throw refusals.tooLarge(most);
-      if (coming.exceeded) throw refusals.tooMany();
-      if (whole === null) parts.push(part);
-      else whole.add(part);
-    }
+    // The memory of parts that are given is free at once, which the host would let gather.
+    if (whole !== null && "give" in request) await given(request as unknown as GivingRequest, take, turns);
+    else for await (const part of request.body ?? []) take(part);
+  } catch (error) {
+    whole?.free();
+    throw error;
   } finally {
     coming.held(-bytes);
   }
   if (whole !== null) return whole.bytes;
   return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
+}
+
+type GivingRequest = Pick<IncomingRequest, "give" | "drop">;
+
+/** Takes each part as it comes. What `take` throws ends that, and rejects. */
+async function given(request: GivingRequest, take: (part: Uint8Array) => void, turns: EventLoopTurns): Promise<void> {
+  const refusals: unknown[] = [];
+  const to = (part: Uint8Array) => {
+    if (refusals.length > 0) return;
+    try {
+      take(part);
+    } catch (error) {
+      refusals.push(error);
+      request.drop();
+    }
+  };
+  const all = request.give(to, () => turn(turns));
+  await all.catch((left) => refusals.push(left));
+  if (refusals.length > 0) throw refusals[0];
 }
 
 /** Grows fourfold up to what was said: what was said may never come. */
@@ -56,11 +84,17 @@ class Gathered {
     return this.#whole.subarray(0, this.#length);
   }
 
+  /** Gives the memory back, which the host would do some collections later. */
+  free(): void {
+    (this.#whole.buffer as ArrayBuffer).transfer(0);
+  }
+
   add(part: Uint8Array): void {
     const needed = this.#length + part.length;
     if (needed > this.#whole.length) {
       const larger = Buffer.allocUnsafeSlow(Math.max(needed, Math.min(this.#said, GROWTH * needed)));
       larger.set(this.bytes);
+      this.free();
       this.#whole = larger;
     }
     this.#whole.set(part, this.#length);

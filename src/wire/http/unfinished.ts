@@ -11,6 +11,8 @@ export const UNFINISHED_MOST_BYTES = 64 * 2 ** 20;
 export const SMALL_BODY_BYTES = 2 ** 20;
 /** What is kept of bytes that came together costs so much besides. */
 export const PART_BYTES = 128;
+/** Parts of bodies, such as chunks, after which a connection is not read until the next turn of the event loop. */
+export const PARTS_OF_A_TURN = 2048;
 /** Nobody gives way before, unless there is twice as much: HTTP/2 takes what a stream may send even where it is paused. */
 const ALONE_US = 1_000_000;
 const LOOK_US = 100_000;

@@ -5,7 +5,7 @@
 
 import { logUnexpected } from "../../base/unexpected.ts";
 import type { Aftermath } from "../../faults/plan/types.ts";
-import { PART_BYTES, type Unfinished, type Unfinishing } from "../http/unfinished.ts";
+import { PART_BYTES, PARTS_OF_A_TURN, type Unfinished, type Unfinishing } from "../http/unfinished.ts";
 import { Exchange, type ExchangeConnection } from "./exchange.ts";
 import type { Head } from "./fields.ts";
 import type { WireStyle } from "./head.ts";
@@ -87,6 +87,8 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
   /** Who wants reading to pause: a body that nobody reads, requests sent ahead. */
   #pauses = 0;
   #ahead = false;
+  /** Parts of bodies in the bytes that were fed last: after many, reading rests for a turn of the event loop. */
+  #parts = 0;
   /** Reads that brought a part of a request whose rest is still to come. */
   #unfinishedReads = 0;
   /** How it ends when its next request comes; null: it does not. */
@@ -122,15 +124,20 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     }
     this.#server.stirred(this);
     this.#kept = false;
+    this.#parts = 0;
     // Reading is paused: whatever comes nevertheless has its place behind that.
     if (this.#rest !== null) this.#rest = Buffer.concat([this.#rest, bytes]);
     else if (this.#feed(bytes)) this.#next();
     else if (!this.#closing) this.#wait();
     this.#account();
+    if (this.#parts > PARTS_OF_A_TURN) this.#server.queue(this);
+    this.#look();
   }
 
   /** Goes on with what was sent ahead. */
   turn(): void {
+    this.#parts = 0;
+    this.#look();
     if (this.#closing || this.#backlog.length > 0) return;
     const rest = this.#rest;
     if (this.#exchanges.length > 0 || rest === null) {
@@ -212,6 +219,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
   }
 
   onBody(part: Uint8Array): void {
+    this.#parts++;
     if (this.#receiving!.request.came(part)) this.#kept = true;
   }
 
@@ -332,7 +340,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
 
   /** Reads on where nothing was sent ahead: the body of the one request that is left may not have come yet. */
   #look(): void {
-    const ahead = this.#exchanges.length > 1 || this.#rest !== null;
+    const ahead = this.#exchanges.length > 1 || this.#rest !== null || this.#parts > PARTS_OF_A_TURN;
     if (ahead === this.#ahead) return;
     this.#ahead = ahead;
     if (ahead) this.pause();

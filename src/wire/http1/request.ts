@@ -10,6 +10,12 @@ const BURST_BYTES = 524_288;
 
 const NONE = new HeaderFields([], []);
 
+/** Shorter parts that come together are kept as one: a part costs more than its bytes, and a chunk may have one byte. */
+const SHORT_PART_BYTES = 1024;
+/** Memory of parts that are kept as one, at first and at most. */
+const JOINED_FIRST_BYTES = 1024;
+const JOINED_MOST_BYTES = 65_536;
+
 /** Stops and goes on with reading what the client sends. */
 export interface ReadControl {
   pause(): void;
@@ -55,6 +61,8 @@ export class IncomingRequest<R extends ReadControl = ReadControl> {
   readonly #reading: R;
   readonly #unreadMost: number;
   #parts: Uint8Array[] = [];
+  /** Memory of the last part, if that is several which came; null: it is one. */
+  #joined: Uint8Array | null = null;
   #unread = 0;
   #complete = false;
   #gone = false;
@@ -167,6 +175,7 @@ export class IncomingRequest<R extends ReadControl = ReadControl> {
   #taken(): Uint8Array[] {
     const parts = this.#parts;
     this.#parts = [];
+    this.#joined = null;
     this.#unread = 0;
     this.#go();
     return parts;
@@ -200,18 +209,43 @@ export class IncomingRequest<R extends ReadControl = ReadControl> {
   /** More of the body came. False: nobody wants it. */
   came(part: Uint8Array): boolean {
     if (this.#dropped) return false;
-    this.#held += part.length + PART_BYTES;
+    this.#held += part.length;
     if (this.#giving !== null) {
       this.#giving(part);
       return false;
     }
-    this.#parts.push(part);
+    if (!this.#join(part)) {
+      this.#held += PART_BYTES;
+      this.#parts.push(part);
+    }
     this.#unread += part.length;
     if (this.#unread > this.#unreadMost && this.#wake === null && !this.#paused) {
       this.#paused = true;
       this.#reading.pause();
     }
     this.#rouse();
+    return true;
+  }
+
+  /** Appends a short part to the last one. False: it is a part of its own. */
+  #join(part: Uint8Array): boolean {
+    const last = this.#parts.at(-1);
+    if (last === undefined || part.length >= SHORT_PART_BYTES) {
+      this.#joined = null;
+      return false;
+    }
+    const length = last.length + part.length;
+    if (this.#joined === null ? last.length >= SHORT_PART_BYTES : length > JOINED_MOST_BYTES) {
+      this.#joined = null;
+      return false;
+    }
+    if (this.#joined === null || length > this.#joined.length) {
+      const size = this.#joined === null ? JOINED_FIRST_BYTES : 4 * this.#joined.length;
+      this.#joined = new Uint8Array(Math.max(length, size));
+      this.#joined.set(last);
+    }
+    this.#joined.set(part, last.length);
+    this.#parts[this.#parts.length - 1] = this.#joined.subarray(0, length);
     return true;
   }
 

@@ -260,3 +260,16 @@ test("a stream that is broken off has no last chunk: FIN where all has left, RST
     expect(server.told.filter((one) => one === "gone")).toEqual([]);
   }
 });
+
+test("a connection whose bytes have very many chunks is not read until its turn of the event loop", () => {
+  const [kernel, server] = [new Kernel(), new Server()];
+  const connection = new Connection(kernel, server);
+  const chunks = (count: number) => Buffer.from("1\r\nx\r\n".repeat(count));
+  connection.data(Buffer.from("POST /stream/1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"));
+  connection.data(chunks(2048));
+  expect(kernel.paused).toBe(false);
+  connection.data(chunks(2049));
+  expect(kernel.paused).toBe(true);
+  server.turns();
+  expect(kernel.paused).toBe(false);
+});

@@ -108,7 +108,7 @@ class TooLarge {
 }
 
 /** Rejects with `TooLarge`. */
-async function bodyOf(context: Context, { maxInputBytes, coming }: OpenAiFront): Promise<Uint8Array> {
+async function bodyOf(context: Context, { maxInputBytes, coming, turns }: OpenAiFront): Promise<Uint8Array> {
   const { request } = context;
   const tooLarge = () =>
     new TooLarge(
@@ -118,7 +118,7 @@ async function bodyOf(context: Context, { maxInputBytes, coming }: OpenAiFront):
   if (said > maxInputBytes) throw tooLarge();
   const whole = frontOf(context).body(request);
   if (whole !== null) return whole;
-  return gatheredBody(request, coming, maxInputBytes, { tooLarge, tooMany });
+  return gatheredBody(request, coming, maxInputBytes, { tooLarge, tooMany }, turns);
 }
 
 const tooMany = () => new Error("too many bytes of bodies come at once");

@@ -1,9 +1,13 @@
 /** How many bytes of bodies may be on their way at once? Whoever brings more is refused, and leaves no trace in the count. */
 import { expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { connect } from "node:net";
 import { VirtualClock } from "../../../../src/base/clock.ts";
 import { tritonApp } from "../../../../src/servers/triton/http/app.ts";
 import type { ServerAround } from "../../../../src/servers/triton/inference/around.ts";
 import { WaitingBytes } from "../../../../src/wire/http/waiting-bytes.ts";
+import { eventually } from "../../../server.ts";
+import { startTriton } from "../../../triton/child.ts";
 import { pureServer } from "../../../triton/pure-server.ts";
 
 const MOST = 1000;
@@ -53,3 +57,29 @@ test("more than the limit together is a 503, more than one may have a 400; the o
   expect((await fourth.answer)[0]).toBe(200);
   expect(coming.bytes).toBe(0);
 });
+
+const MIB = 2 ** 20;
+/** Megabytes that bodies may take beside the server: 512 of bytes, and those of reads that were not collected yet. */
+const HELD_MB_MOST = 750;
+
+test("bodies that never come whole take bounded memory, and others are answered", async () => {
+  const server = await startTriton([]);
+  const peakMb = () => Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"))![1]) / 1024;
+  const before = peakMb();
+  const head = "POST /v2/models/echo/generate HTTP/1.1\r\nHost: x\r\nContent-Length: 60000000\r\n\r\n";
+  const body = Buffer.alloc(40 * MIB, " ");
+  const answers: string[] = [];
+  const sockets = Array.from({ length: 24 }, () => connect(Number(new URL(server.url).port), "127.0.0.1"));
+  for (const socket of sockets) {
+    socket.on("error", () => undefined);
+    socket.on("data", (answer) => answers.push(answer.toString("latin1", 9, 12)));
+    socket.write(head);
+    socket.write(body);
+  }
+  await eventually(() => answers.length > 0, 10_000);
+  expect(new Set(answers)).toEqual(new Set(["503"]));
+  expect((await fetch(`${server.url}/v2/health/live`)).status).toBe(200);
+  expect(peakMb() - before).toBeLessThan(HELD_MB_MOST);
+  for (const socket of sockets) socket.destroy();
+  await server.stop();
+}, 60_000);

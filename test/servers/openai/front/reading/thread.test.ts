@@ -187,6 +187,22 @@ test("a body that is given away is not kept, and no more than 512 KiB of it are 
   await done;
 });
 
+test("short parts that come together are one part, with the same bytes, whatever comes between them", async () => {
+  const { request } = watched();
+  const sizes = [1, ...new Array(99_999).fill(1), 5000, 3, 3, 1023, 1024, ...new Array(300).fill(1000), 2];
+  const all = Buffer.from(Array.from({ length: sizes.reduce((sum, size) => sum + size, 0) }, (_, at) => at % 251));
+  let at = 0;
+  for (const size of sizes) {
+    request.came(all.subarray(at, at + size));
+    at += size;
+  }
+  request.ended();
+  const parts: Uint8Array[] = [];
+  for await (const part of request.body) parts.push(part);
+  expect(Buffer.concat(parts).equals(all)).toBe(true);
+  expect(parts.length).toBeLessThan(20);
+});
+
 test("a client that leaves while its body is given away: that fails", async () => {
   const { request } = watched();
   const done = request.give(
