@@ -79,6 +79,7 @@ export class SharedMemory {
   reader(): MemoryReader {
     let sum = 0;
     return ({ name, offset, bytes }) => {
+      this.check(name, offset, bytes);
       sum += bytes;
       if (sum > READ_BYTES_MOST)
         throw invalidArg(`inputs of ${sum} bytes in shared memory: a stand-in takes ${READ_BYTES_MOST}`);
