@@ -72,6 +72,14 @@ export class Marks {
             },
           }
         : {}),
+      ...(inner.encodeUtf8
+        ? {
+            encodeUtf8: (...given) => {
+              busy(true);
+              return inner.encodeUtf8!(...given).finally(() => busy(false));
+            },
+          }
+        : {}),
       // Without it constrained answers would be written on the loop's thread.
       ...(inner.write
         ? {

@@ -31,6 +31,13 @@ export interface PackedRequest {
   readonly allowSpecial: boolean;
   readonly addSpecial: boolean;
 }
+/** A text of UTF-8, in memory that is the thread's from then on. */
+export interface Utf8Request {
+  readonly id: number;
+  readonly utf8: ArrayBuffer;
+  readonly allowSpecial: boolean;
+  readonly addSpecial: boolean;
+}
 /** An answer, or the index of a vocabulary, which is sent once without an order. */
 export type EncoderReply = TokenIndex | EncoderAnswer;
 export type EncoderAnswer = { readonly id: number } & (
@@ -54,7 +61,7 @@ type Encode = (parts: readonly PromptPart[], allowSpecial: boolean, addSpecial: 
 let encode: Encode | undefined;
 lowerPriority();
 
-type Message = EncoderStart | EncoderRequest | PackedRequest | EncoderOrder;
+type Message = EncoderStart | EncoderRequest | PackedRequest | Utf8Request | EncoderOrder;
 
 /** Messages that came while a folder or the writers were being loaded. Answers keep the order of the calls. */
 const behind: Message[] = [];
@@ -89,6 +96,12 @@ function take(data: Message): void {
   }
   if ("parts" in data) {
     reply(data.id, unpacked(data.parts), data.allowSpecial, data.addSpecial);
+    return;
+  }
+  if ("utf8" in data) {
+    const text = Buffer.from(data.utf8).toString();
+    data.utf8.transfer(0); // frees it at once
+    reply(data.id, [text], data.allowSpecial, data.addSpecial);
     return;
   }
   const [id, allowSpecial, addSpecial, ...parts] = data;

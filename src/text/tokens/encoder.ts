@@ -20,6 +20,7 @@ import type {
   EncoderRequest,
   FolderOrder,
   PackedRequest,
+  Utf8Request,
 } from "./encoder-worker.ts";
 import type { ModelFolder } from "./model-folder.ts";
 import type { PackedParts } from "./packed-parts.ts";
@@ -58,7 +59,7 @@ interface Waiting {
 
 /** The first message to each thread; of a folder without its number. */
 type First = BuiltIn | Omit<FolderOrder, "id">;
-type Order = EncoderRequest | PackedRequest | FolderOrder | EncoderOrder;
+type Order = EncoderRequest | PackedRequest | Utf8Request | FolderOrder | EncoderOrder;
 
 /** Characters whose encoding takes about as long as a message to the thread: 5 us. */
 const SHORT_CHARACTERS = 256;
@@ -93,8 +94,19 @@ class WorkerEncoder implements Encoder {
     return this.#ids((id) => ({ id, parts, allowSpecial, addSpecial }));
   }
 
-  async #ids(order: (id: number) => EncoderRequest | PackedRequest): Promise<Uint32Array> {
-    const answer = await this.#done(order);
+  async encodeUtf8(
+    { buffer }: Uint8Array<ArrayBuffer>,
+    allowSpecial: boolean,
+    addSpecial: boolean,
+  ): Promise<Uint32Array> {
+    return this.#ids((id) => ({ id, utf8: buffer, allowSpecial, addSpecial }), [buffer]);
+  }
+
+  async #ids(
+    order: (id: number) => EncoderRequest | PackedRequest | Utf8Request,
+    given: ArrayBuffer[] = [],
+  ): Promise<Uint32Array> {
+    const answer = await this.#done(order, given);
     return (answer as { readonly ids: Uint32Array }).ids;
   }
 
@@ -107,9 +119,9 @@ class WorkerEncoder implements Encoder {
    * Has the thread do it. Logs what the thread cannot do, because not every caller logs the errors of its requests: models
    * of a Triton server put them into their answers.
    */
-  async #done(order: (id: number) => Order): Promise<EncoderAnswer> {
+  async #done(order: (id: number) => Order, given: ArrayBuffer[] = []): Promise<EncoderAnswer> {
     try {
-      return await this.#ask(this.#running(), order);
+      return await this.#ask(this.#running(), order, given);
     } catch (error) {
       if (error instanceof EncoderFailure) logUnexpected("a prompt cannot be encoded, and its request fails", error);
       throw error;
@@ -143,12 +155,13 @@ class WorkerEncoder implements Encoder {
     return folder;
   }
 
-  #ask(worker: Worker, order: (id: number) => Order): Promise<EncoderAnswer> {
+  /** `given`: memory that the order hands over. */
+  #ask(worker: Worker, order: (id: number) => Order, given: ArrayBuffer[] = []): Promise<EncoderAnswer> {
     const { promise, resolve, reject } = Promise.withResolvers<EncoderAnswer>();
     if (this.#waiting.size === 0) worker.ref(); // the process stays while an answer is due
     const id = this.#orders++;
     this.#waiting.set(id, { resolve, reject });
-    worker.postMessage(order(id));
+    worker.postMessage(order(id), given);
     return promise;
   }
 

@@ -11,6 +11,8 @@ import { NO_ID, type TokenIds } from "./token-ids.ts";
 const PLACES = 2 ** 32;
 /** Below this many bytes looking at all neighbours each time is faster than a heap. */
 const SMALL = 48;
+/** Memory for pieces of so many bytes is kept. */
+const KEPT_BYTES = 65_536;
 
 export class Merger {
   readonly #ids: TokenIds;
@@ -36,7 +38,14 @@ export class Merger {
     if (length <= SMALL) this.#scan(bytes, length);
     else this.#drain(bytes, length);
     for (let at = 0; at < length; at = this.#next[at]!) out(this.#ids.find(bytes, at, this.#next[at]!));
-    if (length > 65536) this.#release();
+  }
+
+  /** Gives back the memory of long pieces. */
+  release(): void {
+    if (this.#next.length <= KEPT_BYTES) return;
+    this.#heap = [];
+    this.#next = new Int32Array(0);
+    this.#reserve(SMALL);
   }
 
   #scan(bytes: Uint8Array, length: number): void {
@@ -121,11 +130,5 @@ export class Merger {
     this.#next = new Int32Array(size);
     this.#previous = new Int32Array(size);
     this.#ranks = new Int32Array(size);
-  }
-
-  #release(): void {
-    this.#heap = [];
-    this.#next = new Int32Array(0);
-    this.#reserve(SMALL);
   }
 }

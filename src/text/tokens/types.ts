@@ -56,6 +56,8 @@ export interface Encoder {
   encode(parts: readonly PromptPart[], allowSpecial: boolean, addSpecial?: boolean): Promise<Uint32Array>;
   /** `encode` of parts that nobody has looked at in this thread; absent: they are to be unpacked for it. */
   encodePacked?(parts: PackedParts, allowSpecial: boolean, addSpecial: boolean): Promise<Uint32Array>;
+  /** `encode` of a text of UTF-8. Takes the memory of the bytes. */
+  encodeUtf8?(bytes: Uint8Array<ArrayBuffer>, allowSpecial: boolean, addSpecial: boolean): Promise<Uint32Array>;
   /**
    * Ids of a constraint's texts by their seeds, made where they are encoded; null for an answer that says what it likes. Rejects
    * with `BrokenStructure`.

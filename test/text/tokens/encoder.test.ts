@@ -112,6 +112,26 @@ describe("ids", () => {
   });
 });
 
+test("a piece of more than 1,048,576 characters is cut, not in the middle of a character, and takes little memory", async () => {
+  const program = `
+    import { readFileSync } from "node:fs";
+    import { BpeEncoder } from ${JSON.stringify(new URL("../../../src/text/tokens/bpe.ts", import.meta.url).href)};
+    const bpe = new BpeEncoder(new Uint8Array(readFileSync(${JSON.stringify(path.pathname)})));
+    const text = "x" + "é".repeat(8_000_000);
+    bpe.encode([text.slice(0, 1000)], false);
+    const before = process.resourceUsage().maxRSS;
+    const { length } = bpe.encode([text], false);
+    console.log(JSON.stringify([length, (process.resourceUsage().maxRSS - before) * 1024]));`;
+  const child = Bun.spawn([process.execPath, "-e", program], { stdout: "pipe", stderr: "inherit" });
+  const [count, taken] = JSON.parse(await new Response(child.stdout).text());
+  expect(count).toBe(8_000_001);
+  // Merged in one go, the text takes 24 times its 16 MB of UTF-8, cut 10 times.
+  expect(taken).toBeLessThan(16 * 16e6);
+  const text = `x${"😀".repeat(524_300)}`;
+  const detokenizer = new Detokenizer(loadVocabulary(file), false);
+  expect(Array.from(bpe.encode([text], false), (id) => detokenizer.push(id)).join("")).toBe(text);
+}, 30_000);
+
 describe("parts", () => {
   const text = "a<|start|>b<|reserved_200013|><|start|";
 
@@ -169,6 +189,17 @@ describe("thread", () => {
     );
     fresh.close();
     expect(fresh.short!(parts, false)).toBeNull();
+  });
+
+  test("encodes UTF-8 as the text, and takes its memory", async () => {
+    const encoder = createEncoder(file);
+    const bytes = new TextEncoder().encode("Grüße <|start|>, 😀, ");
+    const invalid = Uint8Array.from([...bytes, 0xff, 0x41]);
+    const text = "Grüße <|start|>, 😀, \ufffdA";
+    const given = invalid.slice();
+    expect(await encoder.encodeUtf8!(given, true, true)).toEqual(await encoder.encode([text], true, true));
+    expect(given.length).toBe(0);
+    encoder.close();
   });
 
   test("runs at low priority where the system has that", async () => {

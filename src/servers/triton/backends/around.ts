@@ -11,7 +11,7 @@ import type { LogprobSource } from "../../openai/request/logprob-source.ts";
 import { steeredLength } from "../../openai/request/steering.ts";
 
 export interface LlmAround {
-  readonly backend: Pick<Backend, "submit" | "nowUs">;
+  readonly backend: Pick<Backend, "submit" | "nowUs" | "after">;
   readonly text: Pick<TextModel, "encoder" | "vocabulary" | "answers" | "tokenizerInfo">;
   readonly naturalLength: NaturalLength;
   readonly logprobs: LogprobSource;

@@ -4,9 +4,10 @@
  * busy until its request has ended. There is neither a draft model nor one for images.
  */
 import type { Behaviour, ModelHost, ModelRequest, ModelResponse, StreamFor } from "../behaviours/behaviour.ts";
-import { firstNumber, firstText, numbersIn, numberTensor, outputs, textsIn, textTensor } from "../behaviours/values.ts";
+import { firstNumber, numbersIn, numberTensor, outputs, textsIn, textTensor } from "../behaviours/values.ts";
 import { isDecoupled } from "../model-config/model-config.ts";
 import { elementsOf, fromBytesText, type Tensor, toBytesText, unpackTexts } from "../tensors/datatypes.ts";
+import { decodedText, firstTextBytes, textBytesIn } from "./prompt-text.ts";
 import { configParameter } from "./trt-request.ts";
 
 /** Names of inputs as `preprocessing` and `tensorrt_llm` have them. */
@@ -148,10 +149,12 @@ class Shown {
   constructor(request: ModelRequest, host: ModelHost) {
     this.#accumulates = /^(true|yes|1|t)$/i.test(parameter(host, "accumulate_tokens"));
     this.#streams = firstNumber(request, "stream", 0) !== 0;
-    this.#prompt =
-      firstNumber(request, "exclude_input_in_output", 0) !== 0 ? "" : fromBytesText(firstText(request, "text_input"));
     this.#stopWords = (textsIn(request, "stop_words") ?? []).filter(Boolean).map(fromBytesText);
-    this.#rows = Math.max(1, textsIn(request, "text_input")?.length ?? 1);
+    // Needed only to find stop words behind it.
+    const isEchoed = firstNumber(request, "exclude_input_in_output", 0) === 0;
+    const looksBehind = isEchoed && this.#stopWords.length > 0;
+    this.#prompt = looksBehind ? decodedText(firstTextBytes(request, "text_input")) : "";
+    this.#rows = Math.max(1, textBytesIn(request, "text_input")?.length ?? 1);
   }
 
   #keyOf(tensors: readonly Tensor[]): string {

@@ -15,6 +15,7 @@ import { isDecoupled } from "../model-config/model-config.ts";
 import { fromBytesText, type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import { generateSequence, type LlmAround } from "./around.ts";
 import { fewWords } from "./processing.ts";
+import { decodedText, encodeText, firstTextBytes } from "./prompt-text.ts";
 import { RequestsById } from "./requests-by-id.ts";
 import { perfFacts, timeTensors } from "./trt-perf.ts";
 
@@ -34,15 +35,16 @@ export function llmApi(around: LlmAround): Behaviour {
     }
     const arrivalUs = around.backend.nowUs();
     const streams = firstNumber(request, "streaming", 0) !== 0;
-    const prompt = fromBytesText(firstText(request, "text_input"));
+    const bytes = firstTextBytes(request, "text_input");
     checkAdapter(request);
     if (streams && !isDecoupled(host.config)) throw new Error("Streaming is only supported in decoupled mode.");
-    const promptIds = await around.text.encoder.encode([prompt], true, true);
+    const promptIds = await encodeText(around, bytes);
     if (promptIds.length === 0) throw new Error("The prompt has no tokens");
     if (promptIds.length >= around.maxModelLen)
       throw new Error(
         `The sum of prompt length (${promptIds.length}.0), query length (0) should not exceed max_seq_len (${around.maxModelLen})`,
       );
+    const prompt = decodedText(bytes);
     const one: Answer = new Answer(request, around, { prompt, promptIds, streams, arrivalUs }, () => {
       running.delete(request, host, one);
     });

@@ -8,6 +8,7 @@ import type { Behaviour, ModelHost, ModelRequest, ModelResponse } from "../behav
 import { numbersIn, numberTensor, textsIn, textTensor } from "../behaviours/values.ts";
 import { bytesOf, elementCount, fromBytesText, type Tensor } from "../tensors/datatypes.ts";
 import type { LlmAround } from "./around.ts";
+import { encodeText, textBytesIn } from "./prompt-text.ts";
 
 /** The outputs that the model's configuration names. */
 const named = ({ config }: ModelHost, tensors: readonly Tensor[]): ModelResponse => ({
@@ -35,16 +36,16 @@ export function preprocessing(around: LlmAround): Behaviour {
 
 async function tensorsOf(request: ModelRequest, around: LlmAround, pad: number): Promise<Tensor[]> {
   const { encoder, vocabulary } = around.text;
-  const encode = (text: string) => encoder.encode([fromBytesText(text)], true, true);
+  const encode = (text: Uint8Array) => encodeText(around, text);
   const [bad, stop, biased] = ["BAD_WORDS_DICT", "STOP_WORDS_DICT", "EMBEDDING_BIAS_WORDS"].map((name) =>
     fewWords(request, name),
   );
-  const queries = textsIn(request, "QUERY") ?? [];
+  const queries = textBytesIn(request, "QUERY") ?? [];
   const batch = queries.length;
   const single = (name: string, values: readonly number[]) => numberTensor(name, "INT32", [batch, 1], values);
   const row = (otherwise: number) => new Array(batch).fill(otherwise);
   const ids = await Promise.all(queries.map(encode));
-  const decoder = textsIn(request, "DECODER_QUERY");
+  const decoder = textBytesIn(request, "DECODER_QUERY");
   const decoderIds = decoder === null ? row(0).map(() => Uint32Array.of(pad)) : await Promise.all(decoder.map(encode));
   const given = (name: string) => (request.inputs.has(name) ? numbersIn(request, name) : null);
   const wanted = given("REQUEST_OUTPUT_LEN") ?? [];

@@ -15,6 +15,7 @@ import { firstNumber, firstText, numberTensor, outputs, textsIn, textTensor } fr
 import { bytesOf, fromBytesText, type Tensor, toBytesText } from "../tensors/datatypes.ts";
 import { constrained, generateSequence, type LlmAround, StepNews } from "./around.ts";
 import type { LlmCounts, LlmWatch } from "./counts.ts";
+import { decodedText, encodeText, firstTextBytes } from "./prompt-text.ts";
 import { wordRules } from "./steered.ts";
 import { wrongAdapter } from "./vllm-adapters.ts";
 import { logprobsText } from "./vllm-logprobs.ts";
@@ -68,8 +69,8 @@ async function answer(
   const tooMany = tooManyLogprobs(sampling, text.vocabulary.size);
   if (tooMany !== null) throw new Error(tooMany);
   const arrivalUs = around.backend.nowUs();
-  const prompt = fromBytesText(firstText(request, "text_input"));
-  const promptIds = await text.encoder.encode([...images, prompt], true, true);
+  const prompt = firstTextBytes(request, "text_input");
+  const promptIds = await encodeText(around, prompt, images);
   if (promptIds.length === 0) throw new Error("The decoder prompt cannot be empty");
   const tooLong = tooLongFor(promptIds.length, around.maxModelLen);
   if (tooLong !== null) throw new Error(tooLong);
@@ -81,7 +82,7 @@ async function answer(
   ]);
   if (request.cancelled) return request.send(CANCELLED, true);
   const heard = { count: n, left: n };
-  const shown = { streams, before: echoes ? prompt : "", promptTokens: promptIds.length };
+  const shown = { streams, before: echoes ? decodedText(prompt) : "", promptTokens: promptIds.length };
   const siblings = { count: n, left: n, longest: 0 };
   const watch = () => counts.watch(host, heard, promptIds.length, arrivalUs);
   const answering = new Answer(request, around, sampling, shown, seeds, watch);

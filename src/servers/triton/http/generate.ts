@@ -19,7 +19,7 @@ import { invalidArg, TritonError } from "../model-config/status.ts";
 import type { VersionFacts } from "../model-config/versions.ts";
 import { asObject, asString, documentInPieces, documentOf, find, within } from "../tensors/access.ts";
 import { datatypeOf, fromBytesText, packTexts, type Tensor, toBytesText } from "../tensors/datatypes.ts";
-import { type JsonNode, LongList } from "../tensors/json-nodes.ts";
+import { type JsonNode, LongList, LongText } from "../tensors/json-nodes.ts";
 import { rapidText, readElements, writeElements } from "../tensors/tensor-json.ts";
 import { readElementsInPieces } from "../tensors/tensor-json-pieces.ts";
 import { errorText, type HandlerAnswer, type HttpCall, jsonError, LATER } from "./call.ts";
@@ -164,7 +164,8 @@ function* tensorOf(
 }
 
 const LONG_TEXT_BYTES = 65_536;
-const isLongText = (value: JsonNode): boolean => typeof value === "string" && value.length > LONG_TEXT_BYTES;
+const isLongText = (value: JsonNode): boolean =>
+  value instanceof LongText || (typeof value === "string" && value.length > LONG_TEXT_BYTES);
 
 function* whole(data: Pieces<Uint8Array> | Uint8Array): Pieces<Uint8Array> {
   return data instanceof Uint8Array ? data : yield* data;

@@ -36,7 +36,7 @@ import {
   fromBytesText,
   isDatatype,
 } from "../tensors/datatypes.ts";
-import { type JsonNode, LongList, Real } from "../tensors/json-nodes.ts";
+import { type JsonNode, LongList, LongText, Real } from "../tensors/json-nodes.ts";
 import type { MemoryReader, SharedMemory } from "../tensors/shared-memory.ts";
 import { readElements } from "../tensors/tensor-json.ts";
 import { countTexts, readElementsInPieces } from "../tensors/tensor-json-pieces.ts";
@@ -190,6 +190,7 @@ function readParameters(value: JsonNode): Asked {
 /** Texts, whole and other numbers, booleans; throws a `TritonError` for anything else. */
 export function parameterIn(name: string, value: JsonNode): InferParameters[number][1] {
   if (typeof value === "string" || typeof value === "boolean" || isSigned(value)) return value;
+  if (value instanceof LongText) return value.text;
   if (typeof value === "bigint") return new Real(Number(value));
   if (value instanceof Real) return value;
   throw invalidArg(

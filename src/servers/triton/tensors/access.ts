@@ -2,7 +2,7 @@
 import type { Pieces } from "../../../base/pieces.ts";
 import { internal, TritonError } from "../model-config/status.ts";
 import { fromBytesText } from "./datatypes.ts";
-import { JsonMembers, type JsonNode, LongList, Real } from "./json-nodes.ts";
+import { JsonMembers, type JsonNode, LongList, LongText, Real } from "./json-nodes.ts";
 import { parseRapidJson, RapidJsonError } from "./rapid-json.ts";
 import { rapidJsonInPieces } from "./rapid-json-pieces.ts";
 
@@ -88,6 +88,7 @@ export function asObject(value: JsonNode): JsonMembers {
 
 /** A text of bytes. */
 export function asBytesText(value: JsonNode): string {
+  if (value instanceof LongText) return value.text;
   if (typeof value !== "string") throw internal("attempt to access JSON non-string as string");
   return value;
 }

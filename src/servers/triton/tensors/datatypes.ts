@@ -119,6 +119,20 @@ export function unpackTexts(data: Uint8Array): string[] | null {
   return texts;
 }
 
+/** As `unpackTexts`, but the bytes of each text, which stay where they are. */
+export function textParts(data: Uint8Array): Uint8Array[] | null {
+  const view = new DataView(data.buffer, data.byteOffset, data.length);
+  const parts: Uint8Array[] = [];
+  for (let at = 0; at < data.length; ) {
+    if (at + LENGTH_BYTES > data.length) return null;
+    const end = at + LENGTH_BYTES + view.getUint32(at, true);
+    if (end > data.length) return null;
+    parts.push(data.subarray(at + LENGTH_BYTES, end));
+    at = end;
+  }
+  return parts;
+}
+
 /** Reports whether every character is below 0x80. Only such characters take one byte in UTF-8, whose length native code counts. */
 export function isAscii(text: string): boolean {
   if (text.length > SHORT) return Buffer.byteLength(text) === text.length;

@@ -35,7 +35,33 @@ export class JsonMembers {
 }
 
 /** Whole numbers beyond 2^53 are bigints. */
-export type JsonNode = null | boolean | string | number | bigint | Real | JsonMembers | LongList | readonly JsonNode[];
+export type JsonNode =
+  | null
+  | boolean
+  | string
+  | LongText
+  | number
+  | bigint
+  | Real
+  | JsonMembers
+  | LongList
+  | readonly JsonNode[];
+
+/** A text of a large body, in the parts in which it was read: joining megabytes would hold up the event loop. */
+export class LongText {
+  readonly parts: readonly string[];
+  readonly length: number;
+
+  constructor(parts: readonly string[]) {
+    this.parts = parts;
+    this.length = parts.reduce((sum, { length }) => sum + length, 0);
+  }
+
+  /** The text in one go. */
+  get text(): string {
+    return this.parts.join("");
+  }
+}
 
 /** Items of a list that stands in one piece. */
 export const SHORT_LIST = 1024;

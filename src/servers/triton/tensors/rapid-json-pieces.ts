@@ -4,11 +4,13 @@
  */
 import type { Pieces } from "../../../base/pieces.ts";
 import { Code } from "./json-codes.ts";
-import { JsonMembers, type JsonNode, LongList, SHORT_LIST } from "./json-nodes.ts";
+import { JsonMembers, type JsonNode, LongList, LongText, SHORT_LIST } from "./json-nodes.ts";
 import { HELD, RapidJsonError, RapidJsonParser } from "./rapid-json.ts";
 
 /** Bytes that are made a text at a time. */
 const WINDOW_BYTES = 65_536;
+/** A text of more parts stays in parts. */
+const SHORT_TEXT_PARTS = 16;
 /** With fewer ahead the window moves: more than what is read between two looks at it, but for what can be endless. */
 const AHEAD_BYTES = 4096;
 /** A token that ends so near to the window's end may go on behind it. */
@@ -124,14 +126,16 @@ class Reader {
     }
   }
 
-  *#text(): Pieces<string> {
+  /** Reads the rest of a text, which began in this window. */
+  *#text(): Pieces<string | LongText> {
+    const parts: string[] = [];
     do {
-      const { made } = this.#window;
+      parts.push(this.#window.made);
       this.#window = this.#open(this.#base + this.#window.at, WINDOW_BYTES);
-      this.#window.continueText(made);
       yield;
     } while (!this.#window.textOn(this.#last));
-    return this.#window.made;
+    parts.push(this.#window.made);
+    return parts.length > SHORT_TEXT_PARTS ? new LongText(parts) : parts.join("");
   }
 
   /** Gives what the member's value begins with. */

@@ -234,11 +234,7 @@ export class RapidJsonParser {
     this.#made = "";
   }
 
-  /** For a text that goes on in the next parser. */
-  continueText(made: string): void {
-    this.#made = made;
-  }
-
+  /** The text that `textOn` has read, or the part of it that this parser has. */
   get made(): string {
     return this.#made;
   }

@@ -10,10 +10,9 @@ import {
   newNumbers,
   noteTexts,
   type Tensor,
-  textsBytes,
   writeTexts,
 } from "./datatypes.ts";
-import { type JsonNode, LongList, NumberPart } from "./json-nodes.ts";
+import { type JsonNode, LongList, LongText, NumberPart } from "./json-nodes.ts";
 import { checkReadable, DEPTH_MOST, elementsText, isBig, nestedTooDeep, stored, takers } from "./tensor-json.ts";
 
 /** Items that were no part of numbers, between two stops. */
@@ -101,29 +100,42 @@ function* convertedInPieces(
 }
 
 function* packedInPieces(items: Iterator<JsonNode | NumberPart, void>): Pieces<Uint8Array> {
-  let part: string[] = [];
+  let part: (string | LongText)[] = [];
   const parts = [part];
   let bytes = 0;
   let count = 0;
   yield* taken(items, (item) => {
     const value = item instanceof NumberPart ? item.item(0) : item;
-    const text = typeof value === "string" ? value : within("Unable to parse JSON bytes array", asBytesText, value);
+    const isText = typeof value === "string" || value instanceof LongText;
+    const text = isText ? value : within("Unable to parse JSON bytes array", asBytesText, value);
     if (part.length >= ITEMS_OF_A_PIECE) {
       part = [];
       parts.push(part);
     }
     part.push(text);
-    bytes += textsBytes(text);
+    bytes += LENGTH_BYTES + text.length;
     count++;
   });
   const made = Buffer.allocUnsafeSlow(bytes);
   let at = 0;
   for (const texts of parts) {
-    at = writeTexts(texts, made, at);
+    for (const text of texts)
+      at = text instanceof LongText ? yield* written(text, made, at) : writeTexts([text], made, at);
     yield;
   }
   noteTexts(made, count);
   return made;
+}
+
+/** Writes a text after its length. Returns where it ends. */
+function* written({ parts, length }: LongText, bytes: Buffer, from: number): Pieces<number> {
+  bytes.writeUInt32LE(length, from);
+  let at = from + LENGTH_BYTES;
+  for (const part of parts) {
+    at += bytes.write(part, at, "latin1");
+    yield;
+  }
+  return at;
 }
 
 /** Parts of what `elementsText` gives. */

@@ -2,8 +2,10 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { atOnce } from "../../../../src/base/pieces.ts";
+import { parameterIn } from "../../../../src/servers/triton/http/infer-body.ts";
+import { asBytesText } from "../../../../src/servers/triton/tensors/access.ts";
 import { type Datatype, ELEMENT_BYTES, packTexts } from "../../../../src/servers/triton/tensors/datatypes.ts";
-import { JsonMembers, type JsonNode, LongList } from "../../../../src/servers/triton/tensors/json-nodes.ts";
+import { JsonMembers, type JsonNode, LongList, LongText } from "../../../../src/servers/triton/tensors/json-nodes.ts";
 import { parseRapidJson } from "../../../../src/servers/triton/tensors/rapid-json.ts";
 import { rapidJsonInPieces } from "../../../../src/servers/triton/tensors/rapid-json-pieces.ts";
 import { elementsText, readElements } from "../../../../src/servers/triton/tensors/tensor-json.ts";
@@ -13,6 +15,7 @@ import { times } from "../../../size.ts";
 /** With long lists as lists. */
 function plain(node: JsonNode): unknown {
   if (node instanceof JsonMembers) return { members: node.members.map(([name, one]) => [name, plain(one)]) };
+  if (node instanceof LongText) return node.text;
   const list = node instanceof LongList ? node.whole() : node;
   return Array.isArray(list) ? list.map(plain) : list;
 }
@@ -31,6 +34,30 @@ const same = (text: string) => {
   const pieces = said(() => plain(atOnce(rapidJsonInPieces(body))));
   expect(pieces).toEqual(whole);
 };
+
+test("a text of megabytes stays in parts on its way into a tensor, and is a text wherever else it stands", () => {
+  const text = `${"plain text ".repeat(60_000)}\\n\\u00e9\\ud83d\\ude00${"\u00c3\u00a9".repeat(400_000)}`;
+  const body = Buffer.from(`{"id":"7","text_input":"${text}","texts":["a","${text}"]}`, "latin1");
+  const document = atOnce(rapidJsonInPieces(body)) as JsonMembers;
+  const expected = parseRapidJson(body) as JsonMembers;
+  for (const name of ["text_input", "texts"]) {
+    const [value, whole] = [document.get(name)!, expected.get(name)!];
+    const count = Array.isArray(whole) ? whole.length : 1;
+    const read = (work: () => Uint8Array) => Bun.hash(work());
+    expect(plain(value)).toEqual(plain(whole));
+    let pieces = 0;
+    const work = readElementsInPieces(name, value, "BYTES", count, "");
+    for (let next = work.next(); ; next = work.next(), pieces++)
+      if (next.done) {
+        expect(read(() => next.value)).toBe(read(() => readElements(name, whole, "BYTES", count, "")));
+        break;
+      }
+    expect(pieces).toBeGreaterThan(20);
+  }
+  expect(document.get("text_input")).toBeInstanceOf(LongText);
+  expect(asBytesText(document.get("text_input")!)).toBe(expected.get("text_input") as string);
+  expect(parameterIn("p", document.get("text_input")!)).toBe(expected.get("text_input") as string);
+});
 
 const blanks = fc.constantFrom("", " ", "\n\t", " ".repeat(70_000));
 const token = fc.oneof(
