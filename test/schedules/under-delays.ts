@@ -41,6 +41,8 @@ export class DelayedProgram {
     { env = {}, isReady = URL_OF }: Partial<Pick<Setup, "env" | "isReady">> = {},
   ): Promise<DelayedProgram> {
     const child = Bun.spawn([process.execPath, "--preload", PRELOAD, ...command], {
+      // Where a crash file goes.
+      cwd: page.folder,
       env: { ...process.env, ...env, ...page.env },
       stdio: ["ignore", "pipe", "pipe"],
     });

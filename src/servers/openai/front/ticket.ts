@@ -1,13 +1,19 @@
 /** How is each request counted once, whatever becomes of it? */
+
+import { logUnexpected } from "../../../base/unexpected.ts";
 import type { Outcome } from "../../../engine/interface/types.ts";
 import type { Accounting } from "../../../kernel/accounting.ts";
 import type { Deadlines, Expiring } from "../../../wire/http/deadlines.ts";
 import type { HttpVisit } from "./front.ts";
 
-/** Who counts what becomes of a request; the first call decides. */
+/** Counts what becomes of a request. */
 export interface Ticket {
+  /** The first call decides. Never throws: an answer must not wait for an end that its counting kept from it. */
   settle(outcome: Outcome): void;
 }
+
+const notCounted = (error: unknown): void =>
+  logUnexpected("a request ended, and is missing in some of the numbers", error);
 
 /** No closure per request: one would hold the request's body as long as the stream lasts. */
 export class CountedOnce implements Ticket {
@@ -24,15 +30,33 @@ export class CountedOnce implements Ticket {
 
   settle(outcome: Outcome): void {
     const settled = this.#settled;
+    const told = this.#told;
     this.#settled = null;
-    settled?.(outcome);
-    this.#told?.(outcome);
     this.#told = null;
-    this.#accounting?.stream(-1);
-    this.#accounting = null;
-    this.#visit?.done(200, 0);
+    try {
+      settled?.(outcome);
+    } catch (error) {
+      notCounted(error);
+    }
+    try {
+      told?.(outcome);
+    } catch (error) {
+      notCounted(error);
+    }
+    try {
+      this.#end();
+    } catch (error) {
+      notCounted(error);
+    }
+  }
+
+  #end(): void {
     if (this.#watched !== null) this.#deadlines?.forget(this.#watched);
     this.#watched = null;
+    const accounting = this.#accounting;
+    this.#accounting = null;
+    accounting?.stream(-1);
+    this.#visit?.done(200, 0);
   }
 
   /** `told` hears of the end too. */

@@ -1,0 +1,24 @@
+/** A request that cannot be counted still ends: its ticket reports the error and does the rest. */
+import { expect, spyOn, test } from "bun:test";
+import type { Outcome } from "../../../../src/engine/interface/types.ts";
+import { CountedOnce } from "../../../../src/servers/openai/front/ticket.ts";
+
+test.each(["settled", "told", "stream"])("a ticket whose %s throws settles all the same, once", (wrong) => {
+  const printed = spyOn(console, "error").mockImplementation(() => {});
+  const done: string[] = [];
+  const note = (what: string) => {
+    done.push(what);
+    if (what === wrong) throw new Error(`planted in ${what}`);
+  };
+  try {
+    const ticket = new CountedOnce((outcome: Outcome) => note(outcome === "stop" ? "settled" : "another outcome"));
+    ticket.tell(() => note("told"));
+    ticket.streams({ stream: (by: number) => by < 0 && note("stream") } as never, null);
+    ticket.settle("stop");
+    ticket.settle("error");
+    expect(done).toEqual(["settled", "told", "stream"]);
+    expect(`${printed.mock.calls}`).toContain(`planted in ${wrong}`);
+  } finally {
+    printed.mockRestore();
+  }
+});
