@@ -203,6 +203,7 @@ function grpcServer(parts: Parts, around: ServerAround): Http2Server {
       keepAlive: { ...keepAlive, idleMs: 0 },
       clock,
       catchUp: parts.backend.catchUp,
+      consumed: parts.backend.consumed,
     });
   } catch (why) {
     throw new PortError(why, "grpc");

@@ -78,6 +78,7 @@ async function listenOverHttp2(
     keepAlive: apiKeepAlive(frontLimitsOf(config).keepAliveS),
     clock: lastingClock,
     catchUp: backend.catchUp,
+    consumed: backend.consumed,
   });
 }
 

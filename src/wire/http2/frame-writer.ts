@@ -30,6 +30,8 @@ const LOST_IN_TURN = 64;
 export interface FrameWriterEnds extends OutboxEnds {
   /** The client does not read what it asks for. */
   cut(): void;
+  /** A stream ended before its answer: its request is garbage now. */
+  streamLost?(): void;
 }
 
 export class FrameWriter implements StreamSide {
@@ -154,10 +156,11 @@ export class FrameWriter implements StreamSide {
     this.lose(stream);
   }
 
-  /** The client has ended it. */
+  /** Ends a stream that the client has reset, or that is refused. */
   lose(stream: Http2Stream): void {
     stream.lose();
     this.#forget(stream);
+    this.#ends.streamLost?.();
   }
 
   /** The client may be sent more; false: more than there can be. */

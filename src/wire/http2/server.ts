@@ -33,9 +33,16 @@ export interface Http2Options {
   readonly clock: Pick<Clock, "now" | "at" | "turn">;
   /** As the server on HTTP/1 has it. */
   readonly catchUp?: (() => void) | undefined;
+  /** Told of bytes that are garbage now. */
+  readonly consumed?: ((bytes: number) => void) | undefined;
 }
 
 type Socket = Bun.Socket<Client>;
+/**
+ * Garbage of a lost stream, in bytes. The request takes four times as much, but a collection for each four megabytes of it
+ * would take longer than its reset.
+ */
+const LOST_STREAM_BYTES = 1024;
 /** What a client may take to introduce itself. */
 const PREFACE_S = 120;
 /** Bun takes ALPN's names as they stand on the wire; its types lack that. */
@@ -200,6 +207,10 @@ class Client implements ConnectionSide {
       logUnexpected("a connection failed and is closed", error);
       return -1;
     }
+  }
+
+  streamLost(): void {
+    this.#server.options.consumed?.(LOST_STREAM_BYTES);
   }
 
   later(run: () => void): void {
