@@ -1,6 +1,5 @@
 /** Puts a body together, where many may come at once and none may hold others up. */
 import { type EventLoopTurns, turn } from "../../base/pieces.ts";
-import type { IncomingRequest } from "../http1/request.ts";
 import type { WaitingBytes } from "./waiting-bytes.ts";
 
 const LARGE_BYTES = 65_536;
@@ -50,7 +49,13 @@ export async function gatheredBody(
   return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
 }
 
-type GivingRequest = Pick<IncomingRequest, "give" | "drop">;
+/** The part of a socket's request that hands its body over without a stream. */
+interface GivingRequest {
+  /** Hands each part to `to` as it comes. Settles behind the last one; rejects when the client leaves. */
+  give(to: (part: Uint8Array) => void, between: () => Promise<unknown>): Promise<unknown>;
+  /** Throws away what is there and what comes. */
+  drop(): void;
+}
 
 /** Takes each part as it comes. What `take` throws ends that, and rejects. */
 async function given(request: GivingRequest, take: (part: Uint8Array) => void, turns: EventLoopTurns): Promise<void> {

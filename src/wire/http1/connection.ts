@@ -42,10 +42,7 @@ export interface ServerSide {
   /** The connection has no request yet, or not all of its head; until `asked`. Once. */
   waits(connection: Connection): void;
   asked(connection: Connection): void;
-  /**
-   * The client sent requests ahead: the connection is to have its `turn`, once, in one of the next turns of the event
-   * loop.
-   */
+  /** The client sent requests ahead: gives the connection its `turn`, once, in one of the next turns of the event loop. */
   queue(connection: Connection): void;
   /** Closes so many connections as soon as they are opened. */
   refuse(connections: number): void;
@@ -87,7 +84,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
   /** Who wants reading to pause: a body that nobody reads, requests sent ahead. */
   #pauses = 0;
   #ahead = false;
-  /** Parts of bodies in the bytes that were fed last: after many, reading rests for a turn of the event loop. */
+  /** Parts of bodies in the bytes that were fed last: after many, reading rests for a turn. */
   #parts = 0;
   /** Reads that brought a part of a request whose rest is still to come. */
   #unfinishedReads = 0;
