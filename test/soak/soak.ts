@@ -31,7 +31,7 @@ export interface RoleOutcome {
   /** Exit code of SIGTERM at the end. */
   readonly exitCode: number;
   readonly samples: readonly Sample[];
-  /** Descriptors at rest: after the warm-up, and at the end. */
+  /** Descriptors at rest without connections that the client keeps open: after the warm-up, and at the end. */
   readonly descriptors: readonly [start: number, end: number];
   /** Share of one core that the server used. */
   readonly cores: number;
@@ -128,15 +128,30 @@ function cpuSeconds(pid: number): number {
 /** Longer than an idle connection (5 to 9 s) and an idle reading thread (5 s) live. */
 const IDLE_ENDS_S = 12;
 
+/** Established, as the kernel writes it (Linux, include/net/tcp_states.h). A server that leaks a connection has CLOSE_WAIT. */
+const ESTABLISHED = "01";
+
+/** Counts the server's connections that both ends keep open: Triton has no time limit for idle ones, and `fetch` keeps them. */
+function openConnections({ url, metricsUrl, grpcPort }: SoakServer): number {
+  const ports = [...[url, metricsUrl].map((one) => Number(new URL(one).port)), grpcPort];
+  const lines = ["tcp", "tcp6"].flatMap((file) =>
+    readFileSync(`/proc/net/${file}`, "utf8").trim().split("\n").slice(1),
+  );
+  return lines.filter((line) => {
+    const [, local = "", , state] = line.trim().split(/\s+/);
+    return state === ESTABLISHED && ports.includes(Number.parseInt(local.split(":")[1]!, 16));
+  }).length;
+}
+
 /**
- * Waits for `seconds`, in which idle connections and threads end, and returns the lowest number of descriptors seen.
- * Ends earlier if it is at most `enough`.
+ * Waits for `seconds`, in which idle connections and threads end, and returns the lowest number of descriptors seen,
+ * without connections that the client keeps open. Ends earlier if it is at most `enough`.
  */
 async function descriptorsAtRest(server: SoakServer, seconds: number, enough = 0): Promise<number> {
   let lowest = Number.POSITIVE_INFINITY;
   for (let tenth = 0; tenth < seconds * 10 && lowest > enough && server.ended() === null; tenth++) {
     await Bun.sleep(100);
-    lowest = Math.min(lowest, holdings(server.pid).descriptors);
+    lowest = Math.min(lowest, holdings(server.pid).descriptors - openConnections(server));
   }
   return lowest;
 }
