@@ -93,7 +93,6 @@ const TWICE: Readonly<Record<string, string>> = {
   createServer: "one per entry of the package: Bun serves in its own process, Node starts one",
   withServer: "as createServer",
   Engine: "the package's name for the engine, and the engine that it wraps",
-  EngineOptions: "the package's options by flags, and the engine's own",
 };
 
 test("exported names stand once", () => {

@@ -4,7 +4,7 @@ import type { Option } from "../../src/cli/options/option.ts";
 import { serveOptions } from "../../src/cli/options/serve-options.ts";
 import { trtllmOptions, trtllmServeOptions } from "../../src/cli/options/trtllm-options.ts";
 import { createServer } from "../../src/embed/bun.ts";
-import type { ServerOptions } from "../../src/embed/option-types.ts";
+import type { ServerOptions } from "../../src/embed/server-face.ts";
 import { serverSetup } from "../../src/embed/server-options.ts";
 
 const setup = (options: object) => serverSetup(options as ServerOptions);
