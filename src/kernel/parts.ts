@@ -91,7 +91,7 @@ export async function lastingOf(config: ServeConfig, options: AppOptions): Promi
 const timerFailed = (error: unknown) => logUnexpected("a timer failed", error);
 
 export interface Parts extends FleetParts, PageParts {
-  /** `frontLimits` and `wire` of it change while the server runs. */
+  /** The configuration of the start. `live` has the values that changed since. */
   readonly config: ServeConfig;
   readonly live: LiveSettings;
   /** What the role trtllm-serve learns of its engine; null: another role. */
@@ -136,14 +136,13 @@ export interface Parts extends FleetParts, PageParts {
  * Rejects as `lastingOf` does.
  */
 export async function createParts(
-  given: ServeConfig,
+  config: ServeConfig,
   routes: readonly HttpRoute[],
   options: AppOptions,
   kept?: Lasting,
 ): Promise<Parts> {
   const { place, admin } = options;
-  const live = new LiveSettings(given);
-  const { config } = live;
+  const live = new LiveSettings(config);
   const lasting = kept ?? (await lastingOf(config, options));
   const { built, text: unmarked, streamWrites } = lasting;
   const clock = kept ? new LeasedClock(kept.clock) : lasting.clock;

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { epochSeconds, WallClock } from "../../src/base/clock.ts";
+import { LiveCell } from "../../src/base/live-value.ts";
 import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
 import { parsePlan } from "../../src/faults/parse.ts";
 import { ADDED_MOST, FaultPipeline } from "../../src/faults/pipeline.ts";
@@ -232,6 +233,7 @@ test("an answer in parts of more than 64 MiB leaves as it is, and the plan's wit
 test("attempts of 10,000 requests are counted; then the oldest is new again", async () => {
   const orders = new FaultOrders({
     config: { engine: { seed: 0 } },
+    live: { faults: new LiveCell({}) },
     accounting: {},
     epochSeconds: () => 0,
   } as unknown as OpenAiOptions);

@@ -3,6 +3,7 @@
 import { version } from "../../../package.json";
 import { droppedLogLines } from "../../base/line-writer.ts";
 import { hostAndPort, listenUrl } from "../../base/listen-url.ts";
+import { LiveCell } from "../../base/live-value.ts";
 import { printableLines } from "../../base/printable.ts";
 import { requestOrdersOf } from "../../config/request-orders.ts";
 import { PortError, UnusableOption } from "../../config/start-errors.ts";
@@ -76,11 +77,8 @@ async function listen(parts: Parts): Promise<Listeners> {
     messages: new HeldMessages(HELD_BYTES),
     turns: parts.backend,
     traces: new TraceSettings(),
-    logging: { now: config.log },
-    faults: new TritonFaults(
-      { config: parts.config, epochSeconds: parts.epochSeconds, ...parts.laid, ...witnessOf(parts) },
-      requestOrdersOf(parts.config),
-    ),
+    logging: new LiveCell(config.log),
+    faults: faultsOf(parts),
     forwards,
     kvCache: () => (server.facts.tellsLoad && counts.trtllm.size > 0 ? kvCacheOf(parts) : null),
   };
@@ -127,6 +125,14 @@ async function listen(parts: Parts): Promise<Listeners> {
       }
     },
   };
+}
+
+function faultsOf(parts: Parts): TritonFaults {
+  const { config, live, epochSeconds, laid } = parts;
+  return new TritonFaults(
+    { config, live: live.values, epochSeconds, ...laid, ...witnessOf(parts) },
+    requestOrdersOf(config),
+  );
 }
 
 /** Who is told of disturbed answers. */

@@ -7,12 +7,14 @@ import { afterAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Elysia } from "elysia";
 import { VirtualClock } from "../../../src/base/clock.ts";
+import { LiveCell } from "../../../src/base/live-value.ts";
 import { idsOf } from "../../../src/base/random.ts";
 import { httpRoutes } from "../../../src/config/http-counts.ts";
 import type { ServeConfig } from "../../../src/config/types.ts";
 import { Engine } from "../../../src/engine/engine.ts";
 import { Accounts } from "../../../src/kernel/accounting.ts";
 import { HttpAccounts } from "../../../src/kernel/http-accounts.ts";
+import { liveConfigOf } from "../../../src/kernel/live-settings.ts";
 import { pages } from "../../../src/metrics/page.ts";
 import { METHODS } from "../../../src/servers/openai/front/served.ts";
 import { anthropic } from "../../../src/servers/vllm/messages/dialect.ts";
@@ -100,6 +102,7 @@ const app = new Elysia({ strictPath: true })
     openai(
       {
         config,
+        live: liveConfigOf(config),
         vocabulary,
         naturalLength: () => 1000,
         // Equal texts are equal ids; of the recorded length.
@@ -125,7 +128,7 @@ const app = new Elysia({ strictPath: true })
         },
         accounting: accounts,
         httpAccounting: http,
-        accessLog: null,
+        accessLog: new LiveCell(null),
         epochSeconds: () => 1_795_235_666,
         newId: idsOf(null),
         nextSeed: () => 7,

@@ -15,10 +15,12 @@ import { type Access, accessLine, type OpenAiOptions } from "./front.ts";
 export function frontOptions(parts: Parts, metrics = METRICS_METHODS): OpenAiOptions {
   const { config, live, admin, text, laid, log } = parts;
   const wire = config.wire ?? {};
+  const { logsAccess, logsRequests } = live.values;
   const logAccess = (access: Access) => log(accessLine(access));
   return {
     ...text,
     config,
+    live: live.values,
     backend: parts.backend,
     accounting: parts.accounting,
     httpAccounting: parts.httpAccounts,
@@ -29,12 +31,8 @@ export function frontOptions(parts: Parts, metrics = METRICS_METHODS): OpenAiOpt
     responseRole: wire.responseRole ?? "assistant",
     trackServerLoad: wire.trackServerLoad === true,
     ...fingerprint(wire),
-    get accessLog() {
-      return live.logsAccess ? logAccess : null;
-    },
-    get requestLog() {
-      return live.logsRequests ? log : null;
-    },
+    accessLog: { get: () => (logsAccess.get() ? logAccess : null) },
+    requestLog: { get: () => (logsRequests.get() ? log : null) },
     schemaNotice: firstOnly((why) =>
       log(`a JSON Schema in a prompt was answered with prose (later ones silently): ${why}`),
     ),

@@ -10,7 +10,7 @@ import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { methodNotAllowed, notFound, unauthorized } from "../request/errors.ts";
 import { type BodyRoom, bodyRoomOf } from "./body-room.ts";
 import { Cors } from "./cors.ts";
-import type { HttpVisit, OpenAiOptions } from "./front.ts";
+import type { Access, HttpVisit, OpenAiOptions } from "./front.ts";
 import { mayRelease, ORDER_HEADER, releasesEngine } from "./order-header.ts";
 import { Gate, type JsonParts, partsOf, sendParts } from "./send-parts.ts";
 import { routeOf } from "./served.ts";
@@ -215,7 +215,8 @@ export class Http {
     const bytes = bytesOf(body);
     this.visitOf(context)?.done(status, bytes);
     this.#room.leave(context.request);
-    if (accessLog !== null) this.#log(context, status, accessLog);
+    const log = accessLog.get();
+    if (log !== null) this.#log(context, status, log);
     if (this.#releases) this.#release(context);
     const plain = !this.#adds && this.#cors.off;
     const all = plain ? headers : this.#withMore(context.request, status, headers);
@@ -249,7 +250,7 @@ export class Http {
     if (order !== null && releasesEngine(order)) this.#options.backend.standStill?.(false);
   }
 
-  #log(context: Context, status: number, log: NonNullable<OpenAiOptions["accessLog"]>): void {
+  #log(context: Context, status: number, log: (access: Access) => void): void {
     const { request } = context;
     const front = frontOf(context);
     const from = front.requestIP(request);

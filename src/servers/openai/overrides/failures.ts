@@ -3,9 +3,11 @@
  * which they come (`--failure-injection-rate`); with `--compat llm-d-inference-sim` also those whose header says so.
  */
 
+import type { LiveValue } from "../../../base/live-value.ts";
 import { mix, type Random, seeded } from "../../../base/random.ts";
 import { FAILURE_TYPES, type FailureType } from "../../../config/failures.ts";
-import type { ServeConfig, WireConfig } from "../../../config/types.ts";
+import type { ServeConfig } from "../../../config/types.ts";
+import type { FailureRate } from "../../../kernel/live-settings.ts";
 import { errorTypeOf } from "../../../text/canned/fixtures/error-type.ts";
 import { missingBody } from "../../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
@@ -18,13 +20,14 @@ const HEADER = "x-return-error";
 const SALT = 0x3c6ef372;
 
 export class Failures {
-  /** Looked at for each request: it may change. */
-  readonly #wire: WireConfig;
+  readonly #rate: LiveValue<FailureRate>;
+  readonly #errorHeader: boolean;
   readonly #next: Random;
   readonly #answers: Readonly<Record<FailureType, ErrorAnswer>>;
 
-  constructor({ engine, servedModelNames, wire = {} }: ServeConfig) {
-    this.#wire = wire;
+  constructor({ engine, servedModelNames, wire }: ServeConfig, rate: LiveValue<FailureRate>) {
+    this.#rate = rate;
+    this.#errorHeader = wire?.errorHeader === true;
     this.#next = seeded(mix(engine.seed ^ SALT, 0));
     const limits = { servedModelNames };
     this.#answers = {
@@ -41,8 +44,8 @@ export class Failures {
 
   /** null: the request is served. */
   of(http: Request): ErrorAnswer | null {
-    const { errorHeader, failureRate = 0, failureTypes = FAILURE_TYPES } = this.#wire;
-    const ordered = errorHeader ? http.headers.get(HEADER) : null;
+    const { failureRate = 0, failureTypes = FAILURE_TYPES } = this.#rate.get();
+    const ordered = this.#errorHeader ? http.headers.get(HEADER) : null;
     if (ordered !== null) return onOrder(ordered);
     if (failureRate === 0 || this.#draw(100) >= failureRate) return null;
     return this.#answers[failureTypes[Math.floor(this.#draw(failureTypes.length))]!];

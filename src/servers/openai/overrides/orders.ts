@@ -82,7 +82,7 @@ export class Orders {
     const { reasoningParser: name } = options.config.wire ?? {};
     this.#reasoning = name === undefined ? null : reasoningSetup(name, options.vocabulary);
     this.#plays = plays;
-    this.#failures = new Failures(options.config);
+    this.#failures = new Failures(options.config, options.live.failures);
     this.#allowed = requestOrdersOf(options.config);
     this.#mayRelease = mayRelease(options);
     this.#stage = {

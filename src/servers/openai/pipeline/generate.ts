@@ -104,8 +104,8 @@ export class Generator {
       arrivals: new ArrivalOrder(),
       orders: new Orders(options),
       faults: new FaultOrders(options),
-      queue: new Queue(options.config.wire ?? {}, options.backend, options.accounting),
-      transfers: new Transfers(options.config),
+      queue: new Queue(options.live.queueLimits, options.backend, options.accounting),
+      transfers: new Transfers(options.live.kvTransferTime, options.config.engine.seed),
     };
   }
 

@@ -26,7 +26,7 @@ function loraRequest({ name, number, path, baseModelName }: LoraModule & { reado
 
 /** A client left: two lines for each prompt that `runs`, by index. */
 export function logAborted(context: AnswerContext, runs: (prompt: number) => boolean): void {
-  const log = context.server.requestLog;
+  const log = context.server.requestLog?.get();
   if (!log) return;
   for (let i = 0; i < context.prompts.length; i++) {
     if (!runs(i)) continue;

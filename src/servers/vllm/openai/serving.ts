@@ -45,9 +45,7 @@ export function serverOf(options: OpenAiOptions, tools = toolsOf(options)): Serv
     forceIncludeUsage: config.enableForceIncludeUsage,
     promptTokensDetails: config.enablePromptTokensDetails,
     cacheBlockTokens: config.engine.enablePrefixCaching ? config.engine.blockSize : 0,
-    get requestLog() {
-      return options.requestLog ?? null;
-    },
+    requestLog: options.requestLog,
     dead: () => !options.alive(),
     ...(after && { turn: (act) => void after(0, act) }),
     consumed: (bytes) => options.backend.consumed(bytes),

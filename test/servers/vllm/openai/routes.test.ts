@@ -3,10 +3,12 @@ import { afterEach, expect, test } from "bun:test";
 import net from "node:net";
 import { Elysia } from "elysia";
 import { WallClock } from "../../../../src/base/clock.ts";
+import { LiveCell } from "../../../../src/base/live-value.ts";
 import { idsOf } from "../../../../src/base/random.ts";
 import { FRONT_LIMITS } from "../../../../src/config/front-limits.ts";
 import type { ServeConfig } from "../../../../src/config/types.ts";
 import { Finish, type Generation, type Outcome, type Receiver } from "../../../../src/engine/interface/types.ts";
+import { liveConfigOf } from "../../../../src/kernel/live-settings.ts";
 import { type Access, accessLine } from "../../../../src/servers/openai/front/front.ts";
 import { openai } from "../../../../src/servers/vllm/openai/routes.ts";
 import { renderChat } from "../../../../src/text/tokens/chat-template.ts";
@@ -54,6 +56,7 @@ class House {
     const app = new Elysia({ strictPath: true }).use(
       openai({
         config,
+        live: liveConfigOf(config),
         vocabulary,
         naturalLength: () => 1000,
         encoder: {
@@ -88,9 +91,9 @@ class House {
             this.outcomes.push(outcome);
           },
         },
-        accessLog: (access) => {
+        accessLog: new LiveCell((access: Access) => {
           this.log.push(access);
-        },
+        }),
         epochSeconds: () => 1,
         newId: idsOf(null),
         nextSeed: () => ++this.drawn,

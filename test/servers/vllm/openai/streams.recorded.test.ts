@@ -6,11 +6,13 @@ import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Elysia } from "elysia";
 import { WallClock } from "../../../../src/base/clock.ts";
+import { LiveCell } from "../../../../src/base/live-value.ts";
 import { idsOf } from "../../../../src/base/random.ts";
 import { readLoraModules } from "../../../../src/cli/options/lora-modules.ts";
 import { FRONT_LIMITS } from "../../../../src/config/front-limits.ts";
 import type { ServeConfig } from "../../../../src/config/types.ts";
 import type { Outcome } from "../../../../src/engine/interface/types.ts";
+import { liveConfigOf } from "../../../../src/kernel/live-settings.ts";
 import { openai } from "../../../../src/servers/vllm/openai/routes.ts";
 import { renderChat } from "../../../../src/text/tokens/chat-template.ts";
 import { vocabularyOf } from "../../../../src/text/tokens/vocabulary.ts";
@@ -117,9 +119,11 @@ class Served {
   constructor(flags: readonly string[]) {
     let encoded = 0;
     const mode = flag(flags, "--fingerprint-mode")?.[0];
+    const config = configOf(flags);
     const app = new Elysia({ strictPath: true }).use(
       openai({
-        config: configOf(flags),
+        config,
+        live: liveConfigOf(config),
         vocabulary,
         naturalLength: () => 1000,
         encoder: {
@@ -148,7 +152,7 @@ class Served {
             this.outcomes.push(outcome);
           },
         },
-        accessLog: null,
+        accessLog: new LiveCell(null),
         epochSeconds: () => Date.now() / 1000,
         newId: idsOf(null),
         nextSeed: () => 7,
