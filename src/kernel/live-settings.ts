@@ -2,7 +2,9 @@
  * Settings of a running server that `/admin/config` changes. Limits of admission, logs, failures and fixtures change at once,
  * the pace at each engine's next boundary. A change takes effect as a whole or not at all.
  */
+
 import { LiveCell, type LiveValue } from "../base/live-value.ts";
+import { UserError } from "../base/user-error.ts";
 import { type FrontLimits, frontLimitsOf } from "../config/front-limits.ts";
 import type { KvTransferTime, ServeConfig, WireConfig } from "../config/types.ts";
 import type { StepPacing } from "../engine/setup.ts";
@@ -115,7 +117,7 @@ export class LiveSettings {
     };
   }
 
-  /** What the owner of the key can do. `open` rejects with `UnusableFixtures`. */
+  /** What the owner of the key can do. `open` rejects with a `UserError`. */
   changing(
     { key, options }: Admin,
     retime: (pace: StepPacing) => void,
@@ -134,7 +136,7 @@ export class LiveSettings {
           const opened = folder === undefined || !isOther ? null : (await open({ fixtures: folder })).fixtures!;
           if (isOther) this.#follow(opened);
         } catch (error) {
-          if (!(error instanceof Error && error.name === "UnusableFixtures")) throw error;
+          if (!(error instanceof UserError)) throw error;
           return { key: "fixtures", message: `fixtures: ${error.message}` };
         }
         this.#fixturesFolder = folder;

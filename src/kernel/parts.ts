@@ -69,7 +69,7 @@ export interface Lasting {
   close(): void;
 }
 
-/** Rejects with what the user can mend as an error of its own name (`UnusableFolder` and the like). */
+/** Rejects with a `UserError` if an option turns out wrong. */
 export async function lastingOf(config: ServeConfig, options: AppOptions): Promise<Lasting> {
   const built = await builtFiles(config.engine);
   const due = new DueTime();

@@ -1,4 +1,5 @@
 /** How do the events of streams leave this server? Decided once at the start, by trying. */
+import { UserError } from "../base/user-error.ts";
 import type { StreamWritesMode } from "../config/stream-writes.ts";
 import type { ServeConfig } from "../config/types.ts";
 import { Lanes, TokenTexts } from "../engine/interface/lanes.ts";
@@ -12,12 +13,7 @@ export interface StreamWrites {
   readonly why?: string;
 }
 
-/** `--stream-writes batched` where that cannot be. */
-export class NoBatchedWrites extends Error {
-  override readonly name = "NoBatchedWrites";
-}
-
-/** Rejects with `NoBatchedWrites`. */
+/** Rejects with a `UserError` if `--stream-writes batched` is not possible here. */
 export async function streamWritesOf(
   { streamWrites = "auto", tls }: Pick<ServeConfig, "streamWrites" | "tls">,
   platform: string = process.platform,
@@ -30,6 +26,7 @@ export async function streamWritesOf(
     const texts = new TokenTexts();
     return { mode: "batched", lanes: () => new Lanes(native, texts) };
   }
-  if (streamWrites === "batched") throw new NoBatchedWrites(native.refused);
+  if (streamWrites === "batched")
+    throw new UserError("--stream-writes batched", `not here, ${native.refused}; auto takes what can be done`);
   return { mode: "single", lanes: null, why: native.refused };
 }

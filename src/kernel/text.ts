@@ -47,7 +47,7 @@ export function builtFiles(engine: EngineConfig): ReturnType<typeof read> {
   return found;
 }
 
-/** Rejects with `UnusableFolder`. */
+/** Rejects with a `UserError` if the folder of a model cannot be used. */
 export async function textOf(
   wire: WireConfig,
   built: Awaited<ReturnType<typeof builtFiles>>,
@@ -73,7 +73,7 @@ export function laidFor(
   return laidDown(wire, vocabulary, { ...host, say: host.first ? host.log : () => {} });
 }
 
-/** Rejects with `TraceError` where lengths are those of a trace that cannot be read. */
+/** Rejects with a `UserError` if lengths come from a trace that cannot be read. */
 export async function lengthsOf({ outputTokens }: ServeConfig): Promise<NaturalLength> {
   if (outputTokens.kind !== "trace") return naturalLength(outputTokens, null);
   const { readOutputLengths } = await import("../workloads/output-lengths.ts");

@@ -1,4 +1,5 @@
 /** `understudy serve`: resolves the configuration, starts the server, says what it is, and ends it in order on a signal. */
+
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { version } from "../../../package.json";
@@ -10,6 +11,7 @@ import { hostAndPort } from "../../base/listen-url.ts";
 import { timedLine } from "../../base/log-time.ts";
 import { whenOrphaned } from "../../base/parent.ts";
 import { logUnexpected } from "../../base/unexpected.ts";
+import { UserError } from "../../base/user-error.ts";
 import { PortError } from "../../config/start-errors.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { CoreTooLarge } from "../../engine/wasm/core.ts";
@@ -138,7 +140,7 @@ const UNLISTENABLE =
 
 /** One line for an error that the user can do something about. */
 export function refusalOf(config: ServeConfig, error: unknown): string | undefined {
-  const { role, host, port, http2Port, triton, tritonServer, wire } = config;
+  const { role, host, port, http2Port, triton, tritonServer } = config;
   const { code } = error as { code?: string };
   const of = error instanceof PortError ? error.of : null;
   const own = of === "grpc" ? tritonServer?.grpc : of === "metrics" ? triton.listen : null;
@@ -151,15 +153,7 @@ export function refusalOf(config: ServeConfig, error: unknown): string | undefin
   if (code === "EADDRINUSE")
     return `${flag} ${at.port}: ${hostAndPort({ hostname: at.host, port: at.port })} is in use; choose another port`;
   if (code === "EACCES") return `${flag} ${at.port}: not allowed to listen there; ports above 1023 are free to use`;
-  const { name, message } = error instanceof Error ? error : { name: "", message: "" };
-  if (name === "UnusableFolder") return `--tokenizer ${wire?.tokenizer}: ${message}`;
-  if (name === "UnusableScript") return `--script ${wire?.script}: ${message}`;
-  if (name === "UnusableFixtures") return `--fixtures ${wire?.fixtures}: ${message}`;
-  if (name === "UnusableFaultPlan") return `--fault-plan ${wire?.faultPlan}: ${message}`;
-  if (name === "UnusableDataset") return `--dataset ${wire?.dataset?.file}: ${message}`;
-  if (name === "UnusableModels" || name === "UnusableOption") return message;
-  if (name === "TraceError") return `--output-tokens trace: ${message}`;
-  if (name === "NoBatchedWrites") return `--stream-writes batched: not here, ${message}; auto takes what can be done`;
+  if (error instanceof UserError) return error.fullMessage;
   if (error instanceof CoreTooLarge) return `${error.message}; lower --max-num-seqs or --num-gpu-blocks-override`;
   if (!UNLISTENABLE.test(String(error))) return undefined;
   return `${hostFlag} ${at.host}: cannot listen there (${code ?? String(error)}); give an address of this machine`;

@@ -14,7 +14,7 @@ import { TraceError } from "../../workloads/trace.ts";
 /** Size of all files together. */
 const MIB_MOST = 256;
 
-/** Throws `TraceError`; `UnusableFolder` where a model's folder cannot be used. */
+/** Throws `TraceError`; a `UserError` if a model's folder cannot be used. */
 export async function folderRun(folder: string, config: ServeConfig): Promise<FitRun> {
   const streams = passedIn(folder);
   const unsaid = streams.filter(({ inputTokens }) => inputTokens === null);

@@ -1,7 +1,9 @@
 /** `understudy timing fit`: which linear timing explains these benchmarks, and how well? The answer is replayed to find out. */
+
 import { readFileSync, statSync } from "node:fs";
 import wasm from "../../../build/core.wasm" with { type: "file" };
 import { fileAtMost } from "../../base/read-at-most.ts";
+import { UserError } from "../../base/user-error.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { CoreTooLarge } from "../../engine/wasm/core.ts";
 import { UNKNOWNS, type Unknown } from "../../tools/fit/equations.ts";
@@ -26,9 +28,9 @@ export async function runTimingFit(argv: readonly string[]): Promise<void> {
   try {
     await fit(argv);
   } catch (failure) {
-    const isSaid = failure instanceof TraceError || failure instanceof CoreTooLarge;
-    if (!isSaid && (failure as Error).name !== "UnusableFolder") throw failure;
-    refuse((failure as Error).message);
+    if (failure instanceof UserError) return refuse(failure.fullMessage);
+    if (!(failure instanceof TraceError || failure instanceof CoreTooLarge)) throw failure;
+    refuse(failure.message);
   }
 }
 

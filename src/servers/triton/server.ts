@@ -5,8 +5,9 @@ import { droppedLogLines } from "../../base/line-writer.ts";
 import { hostAndPort, listenUrl } from "../../base/listen-url.ts";
 import { LiveCell } from "../../base/live-value.ts";
 import { printableLines } from "../../base/printable.ts";
+import { UserError } from "../../base/user-error.ts";
 import { requestOrdersOf } from "../../config/request-orders.ts";
-import { PortError, UnusableOption } from "../../config/start-errors.ts";
+import { PortError } from "../../config/start-errors.ts";
 import type { TritonServerConfig } from "../../config/triton-server.ts";
 import type { EngineView } from "../../engine/interface/types.ts";
 import { findPreset } from "../../engine/timing/presets.ts";
@@ -42,11 +43,6 @@ import { SharedMemory } from "./tensors/shared-memory.ts";
 import { deviceMemory } from "./triton-memory.ts";
 
 export const triton: Role = { listen };
-
-/** Models that are to be there from the start are not. */
-class UnusableModels extends Error {
-  override readonly name = "UnusableModels";
-}
 
 /** `InferenceServer::Stop` of `server.cc`, as `main.cc` tells it before it exits with 1. */
 const EXPIRED = "failed to stop server: Internal - Exit timeout expired. Exiting immediately.";
@@ -165,14 +161,15 @@ const llmAround = ({ backend, text, naturalLength, nextSeed, config, log }: Part
 
 async function loaded(server: TritonServer, config: TritonServerConfig, log: (line: string) => void): Promise<void> {
   const failures = await server.start().catch((error: Error) => {
-    throw new UnusableModels(`--model-repository: ${error.message}`);
+    throw new UserError("--model-repository", error.message);
   });
   if (!config.exitOnError || failures.length > 1)
     for (const why of failures) log(`failed to load ${why.trim().replaceAll("\n", " ")}`);
   if (failures.length === 0 || !config.exitOnError) return;
   const [first = ""] = failures;
   const more = failures.length > 1 ? ` (and ${failures.length - 1} more)` : "";
-  throw new UnusableModels(
+  throw new UserError(
+    null,
     `creating server: Internal - failed to load all models: ${first.trim().split("\n")[0]}${more}`,
   );
 }
@@ -190,7 +187,10 @@ function grpcServer(parts: Parts, around: ServerAround): Http2Server {
   const files = grpcTls && { certfile: grpcTls.cert, keyfile: grpcTls.key, caCerts: grpcTls.root };
   const tls = files && readTls({ ...files, certReqs: files.caCerts === null ? 0 : 2 });
   if (tls && "error" in tls)
-    throw new UnusableOption(tls.error.replace(/^--ssl-[a-z-]+/, (flag) => TLS_FLAGS[flag] ?? flag));
+    throw new UserError(
+      null,
+      tls.error.replace(/^--ssl-[a-z-]+/, (flag) => TLS_FLAGS[flag] ?? flag),
+    );
   const limits = {
     clock,
     turns: around.turns,

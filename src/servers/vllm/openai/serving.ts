@@ -1,9 +1,9 @@
 /** What do readers and answers find of the server? Limits and traits from its options. */
+import { UserError } from "../../../base/user-error.ts";
 import { frontLimitsOf } from "../../../config/front-limits.ts";
 import { samplingDefaults } from "../../../config/sampling-defaults.ts";
 import type { ServeConfig } from "../../../config/types.ts";
 import type { Accounting } from "../../../kernel/accounting.ts";
-import { UnusableFolder } from "../../../text/text-model.ts";
 import type { LoraAdapters } from "../../openai/front/adapters.ts";
 import type { OpenAiOptions } from "../../openai/front/front.ts";
 import { VLLM_VERSION } from "../../openai/front/served.ts";
@@ -59,13 +59,14 @@ export function serverOf(options: OpenAiOptions, tools = toolsOf(options)): Serv
   };
 }
 
-/** Throws `UnusableFolder` where the tokenizer lacks what the parser looks for. */
+/** Throws a `UserError` if the tokenizer lacks the tokens that the parser looks for. */
 function reasoningOf({ config, vocabulary }: OpenAiOptions): ServerTraits["reasoning"] {
   const name = config.wire?.reasoningParser;
   if (name === undefined) return null;
   const setup = reasoningSetup(name, vocabulary);
   if (setup !== null) return setup;
-  throw new UnusableFolder(`no tokens <think> and </think>, which reasoning in the format of ${name} stands between`);
+  const why = `no tokens <think> and </think>, which reasoning in the format of ${name} stands between`;
+  throw new UserError(`--tokenizer ${config.wire?.tokenizer}`, why);
 }
 
 /** The parser of tool calls; null: there is none. */
