@@ -149,7 +149,7 @@ const bad: readonly (readonly [rule: string, path: string, text: string])[] = [
   ["imports go down only", "src/kernel/parts.ts", 'export { run } from "../cli/serve/serve.ts";'],
   ["imports go down only", "src/tools/check/laws.ts", 'import "../../engine/wasm/core.ts";'],
   ["imports go down only", "src/config/front-limits.ts", 'import { SLOTS } from "../../assembly/layout.ts";'],
-  ["imports go down only", "src/config/core-limits.ts", 'import { column } from "../../assembly/column.ts";'],
+  ["imports go down only", "src/base/core-limits.ts", 'import { column } from "../../assembly/column.ts";'],
   ["imports go down only", "assembly/vllm/end.ts", 'import { pool } from "../trtllm/pool";'],
   ["imports go down only", "src/faults/rows/row.ts", 'import { textStage } from "../stages/text.ts";'],
   ["imports go down only", "src/faults/stages/text.ts", 'import { run } from "../pipeline.ts";'],

@@ -1,10 +1,10 @@
 /** How does a server start and end? Its parts, then its role's listeners over them. */
 
-import { httpRoutes } from "../config/http-counts.ts";
 import type { ServeConfig } from "../config/types.ts";
 import type { JournalText } from "../engine/journal.ts";
 import { type AppOptions, createParts, type Lasting, lastingOf, type Parts, pause } from "../kernel/parts.ts";
 import type { Listeners } from "../kernel/role.ts";
+import { httpRoutes } from "../metrics/rows/http-counts.ts";
 import { countedBy } from "../servers/openai/front/served.ts";
 import { roles } from "./table.ts";
 

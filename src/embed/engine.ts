@@ -1,9 +1,9 @@
 /** How does a program schedule requests without a server? The server's own engine, on a clock that the program moves. */
 
 import { type Clock, VirtualClock } from "../base/clock.ts";
+import { ADAPTERS_MOST } from "../base/core-limits.ts";
 import { ClosedByUsing } from "../base/disposal.ts";
 import { type Random, seeded } from "../base/random.ts";
-import { ADAPTERS_MOST } from "../config/core-limits.ts";
 import type { EngineConfig, ServeConfig } from "../config/types.ts";
 import { Engine as Scheduler } from "../engine/engine.ts";
 import type { EngineSnapshot, Generation } from "../engine/interface/types.ts";

@@ -1,7 +1,6 @@
 /** How do a server's numbers become pages of metrics? Held copies on this thread, pages from a worker; one page for all processes. */
 
 import type { Clock } from "../base/clock.ts";
-import type { HttpRoute } from "../config/http-counts.ts";
 import type { ServeConfig } from "../config/types.ts";
 import type { Fleet } from "../engine/fleet.ts";
 import type { Snapshot } from "../engine/interface/types.ts";
@@ -11,6 +10,7 @@ import { bugs } from "../metrics/bugs/table.ts";
 import type { Publisher } from "../metrics/publisher.ts";
 import { Renderer } from "../metrics/renderer.ts";
 import { Held, type Source } from "../metrics/rows/held.ts";
+import type { HttpRoute } from "../metrics/rows/http-counts.ts";
 import type { Identity } from "../metrics/rows/identity.ts";
 import { setupOf } from "../metrics/setup.ts";
 import type { TruthLog } from "../truth/log.ts";

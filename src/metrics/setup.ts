@@ -1,12 +1,12 @@
 /** From the configuration to what a reader of held copies must know: the same in every process of a server. */
 import { adapterPlaces } from "../config/adapter-places.ts";
 import { histogramBounds, LOOP_BOUNDS } from "../config/buckets.ts";
-import type { HttpRoute } from "../config/http-counts.ts";
 import { ROLES } from "../config/roles.ts";
 import type { ServeConfig } from "../config/types.ts";
 import { refreshesOf } from "./dialects.ts";
 import { ensembleWidth } from "./ensemble/ensemble.ts";
 import { tritonIdentity } from "./ensemble/identity.ts";
+import type { HttpRoute } from "./rows/http-counts.ts";
 import type { Identity, Setup } from "./rows/identity.ts";
 import { cacheConfigLabels } from "./vllm/cache-config.ts";
 

@@ -3,7 +3,6 @@
 import { parseFakeMetrics } from "../../config/fake-metrics.ts";
 import { type KvCacheDtype, moreTokens } from "../../config/kv-cache-dtypes.ts";
 import { CURRENT, PROFILES, profileName, showsHidden } from "../../config/metrics-profiles.ts";
-import { models } from "../../config/models.ts";
 import { brokenRule, doubtful } from "../../config/rules.ts";
 import type { EngineConfig, ServeConfig, Timing, TruthLogConfig } from "../../config/types.ts";
 import {
@@ -14,6 +13,7 @@ import {
   poolBlocks,
   TRUTH_REQUESTS,
 } from "../../engine/timing/device-defaults.ts";
+import { models } from "../../engine/timing/models.ts";
 import { parseTiming, TIMING_FORMS } from "../../engine/timing/parse-timing.ts";
 import { DEFAULT_PRESET, findPreset, presetNames, presetsFor } from "../../engine/timing/presets.ts";
 import type { Profile } from "../../engine/timing/profile.ts";

@@ -1,6 +1,6 @@
 /** What can `understudy serve` be told? The one table behind flags, environment, file, help and documentation. */
 
-import { ADAPTERS_MOST, REQUESTS_MOST } from "../../config/core-limits.ts";
+import { ADAPTERS_MOST, REQUESTS_MOST } from "../../base/core-limits.ts";
 import { CURRENT, PROFILES, profileName } from "../../config/metrics-profiles.ts";
 import { rolesText } from "../../config/roles.ts";
 import { STREAM_WRITES } from "../../config/stream-writes.ts";

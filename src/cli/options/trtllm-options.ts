@@ -1,5 +1,5 @@
 /** Which options of TensorRT-LLM's schedulers are there, and what comes of them? Names as in its configuration and `trtllm-serve`. */
-import { REQUESTS_MOST } from "../../config/core-limits.ts";
+import { REQUESTS_MOST } from "../../base/core-limits.ts";
 import { TRTLLM_SERVE as ROLE } from "../../config/roles.ts";
 import { CAPACITY_POLICIES, CHUNKING_POLICIES, TRTLLM_DEFAULTS, type TrtllmServeConfig } from "../../config/trtllm.ts";
 import type { EngineConfig } from "../../config/types.ts";

@@ -1,10 +1,10 @@
 /** Which Triton server do the tables describe? Constant for the life of the process, plain data. */
 
-import { wattsOf } from "../../config/gpus.ts";
 import type { ServeConfig } from "../../config/types.ts";
 import { engineMemory } from "../../engine/timing/device-defaults.ts";
 import { findPreset } from "../../engine/timing/presets.ts";
 import { ENSEMBLE } from "./ensemble.ts";
+import { wattsOf } from "./gpu-power.ts";
 
 /** A model that is loaded; its numbers have its place in the list. */
 export interface ModelIdentity {

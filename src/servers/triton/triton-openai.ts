@@ -1,7 +1,7 @@
 /** How does Triton's OpenAI front end listen? As uvicorn does, beside the server that it asks. Loaded where it is wanted. */
 
+import { PortError } from "../../base/start-errors.ts";
 import { FRONT_LIMITS } from "../../config/front-limits.ts";
-import { PortError } from "../../config/start-errors.ts";
 import type { Parts } from "../../kernel/parts.ts";
 import { HttpServer } from "../../wire/http1/server.ts";
 import type { ServerAround } from "./inference/around.ts";

@@ -1,8 +1,8 @@
 /** Which routes and listeners has vLLM's server? OpenAI's, Anthropic's and our own paths on one port; Triton's metrics on another. */
 import { Elysia } from "elysia";
 import { listenUrl } from "../../base/listen-url.ts";
+import { PortError } from "../../base/start-errors.ts";
 import { frontLimitsOf } from "../../config/front-limits.ts";
-import { PortError } from "../../config/start-errors.ts";
 import type { Parts } from "../../kernel/parts.ts";
 import type { Listeners, Role } from "../../kernel/role.ts";
 import { metrics } from "../../metrics/route.ts";

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { describe as banner } from "../../../src/cli/serve/banner.ts";
 import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";
-import { models } from "../../../src/config/models.ts";
+import { models } from "../../../src/engine/timing/models.ts";
 import { DEFAULT_PRESET, findPreset, presetNames, presetsFor } from "../../../src/engine/timing/presets.ts";
 
 function accepted(line: string) {

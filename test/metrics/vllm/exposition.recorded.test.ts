@@ -5,7 +5,6 @@
 import { describe, expect, test } from "bun:test";
 import { LEFT_OUT } from "../../../scripts/metrics-tables.ts";
 import { histogramBounds } from "../../../src/config/buckets.ts";
-import { HTTP_WIDTH, type HttpRoute, HttpWord, STATUS_CLASSES } from "../../../src/config/http-counts.ts";
 import type { ServeConfig } from "../../../src/config/types.ts";
 import type {
   EngineSnapshot,
@@ -14,6 +13,7 @@ import type {
   Snapshot,
 } from "../../../src/engine/interface/types.ts";
 import { pages } from "../../../src/metrics/page.ts";
+import { HTTP_WIDTH, type HttpRoute, HttpWord, STATUS_CLASSES } from "../../../src/metrics/rows/http-counts.ts";
 import { cacheConfigLabels } from "../../../src/metrics/vllm/cache-config.ts";
 import { type ParsedFamily, parseExposition } from "../parse.ts";
 import { emptyEngine, emptySnapshot, identity } from "../snapshots.ts";

@@ -3,7 +3,7 @@
  * methods that are not served (vLLM 0.33 over FastAPI 0.136, uvicorn, Starlette's CORS middleware without origins).
  */
 import { createHash, timingSafeEqual } from "node:crypto";
-import { OWN_PATHS } from "../../../config/http-counts.ts";
+import { OWN_PATHS } from "../../../metrics/rows/http-counts.ts";
 import { frontOf } from "../../../wire/http/front-of.ts";
 import type { Context, EventSink, HeldBytes, PartSink, SinkEvents } from "../../../wire/http/sink.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";

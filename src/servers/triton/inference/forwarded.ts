@@ -3,7 +3,7 @@
  * `--grpc-header-forward-pattern`: `http_server.cc`, `infer_handler.h`, `command_line_parser.cc` (2026).
  */
 import { RE2JS } from "re2js";
-import { UnusableOption } from "../../../config/start-errors.ts";
+import { UnusableOption } from "../../../base/start-errors.ts";
 import { invalidArg } from "../model-config/status.ts";
 import type { VersionFacts } from "../model-config/versions.ts";
 

@@ -1,6 +1,5 @@
 /** What do readers and answers find of the server? Limits and traits from its options. */
 import { frontLimitsOf } from "../../../config/front-limits.ts";
-import { samplingDefaults } from "../../../config/sampling-defaults.ts";
 import type { ServeConfig } from "../../../config/types.ts";
 import type { Accounting } from "../../../kernel/accounting.ts";
 import { UnusableFolder } from "../../../text/text-model.ts";
@@ -10,6 +9,7 @@ import { VLLM_VERSION } from "../../openai/front/served.ts";
 import { requestTimedOut } from "../../openai/request/errors.ts";
 import { seededLogprobs } from "../../openai/request/logprobs.ts";
 import type { Limits } from "../../openai/request/request.ts";
+import { samplingDefaults } from "../../openai/request/sampling-defaults.ts";
 import type { ServerTraits } from "../../openai/request/server-traits.ts";
 import { reasoningSetup } from "../../openai/tool-calls/reasoning.ts";
 import { toolParserKind } from "../../openai/tool-calls/tool-parsers.ts";
