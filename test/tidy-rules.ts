@@ -51,8 +51,8 @@ const KNOWS_LAYOUT = "engine";
 const CORE_LIMITS = { file: "src/base/core-limits.ts", reads: "assembly/layout.ts" };
 /** Tools that must work against any server, with all rooms that they import. */
 const ALONE: Readonly<Record<string, readonly string[]>> = {
-  "tools/check": ["base", "config"],
-  "tools/load": ["base", "config", "workloads", "tools/report"],
+  "tools/check": ["base"],
+  "tools/load": ["base", "workloads", "tools/report"],
 };
 
 /** Folders of `src` whose own folders are rooms each. */

@@ -2,10 +2,12 @@
  * What of a running server can change? Limits of admission, logs, failures and fixtures change in place, the pace at each engine's
  * next boundary. All that was asked for, or nothing.
  */
-import { type FrontLimits, frontLimitsOf } from "../config/front-limits.ts";
-import type { ServeConfig, WireConfig } from "../config/types.ts";
+
 import type { StepPacing } from "../engine/setup.ts";
+import type { FaultsConfig } from "../faults/faults-config.ts";
 import type { Fixtures } from "../text/canned/fixtures/fixtures.ts";
+import { type FrontLimits, frontLimitsOf } from "../wire/http/front-limits.ts";
+import type { KernelConfig, QueueConfig } from "./kernel-config.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
@@ -14,7 +16,7 @@ export interface Admin {
   readonly key: string;
   readonly options: {
     read(): Changes;
-    changed(changes: Changes): { readonly config: ServeConfig; readonly keep: () => void } | WrongChange;
+    changed(changes: Changes): { readonly config: KernelConfig; readonly keep: () => void } | WrongChange;
   };
 }
 
@@ -35,23 +37,32 @@ export interface WrongChange {
   readonly message: string;
 }
 
-export class LiveSettings {
+export class LiveSettings<C extends KernelConfig = KernelConfig> {
   readonly #frontLimits: Mutable<FrontLimits>;
-  readonly #wire: Mutable<WireConfig>;
+  readonly #faults: Mutable<FaultsConfig>;
+  readonly #queue: Mutable<QueueConfig>;
+  #folder: string | undefined;
   #fixtures: Fixtures | null = null;
   #logsAccess: boolean;
   #logsRequests: boolean;
   #logsWarnings: boolean;
-  /** The configuration for those who read `frontLimits` and `wire` anew each time: these change. */
-  readonly config: ServeConfig;
+  /** The configuration for those who read front limits, faults and the queue anew each time: these change. */
+  readonly config: C;
 
-  constructor(config: ServeConfig) {
+  constructor(config: C) {
     this.#frontLimits = { ...frontLimitsOf(config) };
-    this.#wire = { ...config.wire };
-    this.#logsAccess = !config.disableAccessLog;
-    this.#logsRequests = config.enableLogRequests;
-    this.#logsWarnings = !config.disableWarnings;
-    this.config = { ...config, frontLimits: this.#frontLimits, wire: this.#wire };
+    this.#faults = { ...config.faults };
+    this.#queue = { ...config.queue };
+    this.#folder = config.text.fixtures;
+    this.#logsAccess = !config.logs.disableAccessLog;
+    this.#logsRequests = config.logs.enableLogRequests;
+    this.#logsWarnings = !config.logs.disableWarnings;
+    this.config = {
+      ...config,
+      listen: { ...config.listen, frontLimits: this.#frontLimits },
+      faults: this.#faults,
+      queue: this.#queue,
+    };
   }
 
   get logsAccess(): boolean {
@@ -91,8 +102,8 @@ export class LiveSettings {
         const next = options.changed(changes);
         if (!("config" in next)) return next;
         const { config } = next;
-        const folder = config.wire?.fixtures;
-        const isOther = folder !== this.#wire.fixtures;
+        const folder = config.text.fixtures;
+        const isOther = folder !== this.#folder;
         try {
           const opened = folder === undefined || !isOther ? null : (await open({ fixtures: folder })).fixtures!;
           if (isOther) this.#follow(opened);
@@ -114,23 +125,16 @@ export class LiveSettings {
     this.#fixtures = fixtures;
   }
 
-  #take(next: ServeConfig): void {
+  #take(next: KernelConfig): void {
     const { requests, streams, overloadStatus, retryAfter } = frontLimitsOf(next);
     Object.assign(this.#frontLimits, { requests, streams, overloadStatus, retryAfter });
-    const {
-      fixtures,
-      maxNumQueuedReqs,
-      maxNumQueuedTokens,
-      failureRate,
-      failureTypes,
-      faultRate,
-      faultTypes,
-      kvTransferTime,
-    } = next.wire ?? {};
-    const failures = { failureRate, failureTypes, faultRate, faultTypes };
-    Object.assign(this.#wire, { fixtures, maxNumQueuedReqs, maxNumQueuedTokens, ...failures, kvTransferTime });
-    this.#logsAccess = !next.disableAccessLog;
-    this.#logsRequests = next.enableLogRequests;
-    this.#logsWarnings = !next.disableWarnings;
+    const { failureRate, failureTypes, faultRate, faultTypes } = next.faults;
+    Object.assign(this.#faults, { failureRate, failureTypes, faultRate, faultTypes });
+    const { maxNumQueuedReqs, maxNumQueuedTokens, kvTransferTime } = next.queue;
+    Object.assign(this.#queue, { maxNumQueuedReqs, maxNumQueuedTokens, kvTransferTime });
+    this.#folder = next.text.fixtures;
+    this.#logsAccess = !next.logs.disableAccessLog;
+    this.#logsRequests = next.logs.enableLogRequests;
+    this.#logsWarnings = !next.logs.disableWarnings;
   }
 }

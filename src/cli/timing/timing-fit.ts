@@ -1,8 +1,8 @@
 /** `understudy timing fit`: which linear timing explains these benchmarks, and how well? The answer is replayed to find out. */
 import { readFileSync, statSync } from "node:fs";
 import wasm from "../../../build/core.wasm" with { type: "file" };
+import type { ServeConfig } from "../../app/config/serve-config.ts";
 import { fileAtMost } from "../../base/read-at-most.ts";
-import type { ServeConfig } from "../../config/types.ts";
 import { CoreTooLarge } from "../../engine/wasm/core.ts";
 import { UNKNOWNS, type Unknown } from "../../tools/fit/equations.ts";
 import { readRuns } from "../../tools/fit/read.ts";

@@ -4,7 +4,7 @@
  */
 
 import { VirtualClock } from "../../base/clock.ts";
-import type { EngineConfig } from "../../config/types.ts";
+import type { EngineConfig } from "../../engine/config/engine-config.ts";
 import type { RequestMeters } from "../../engine/interface/request-meter.ts";
 import { type EngineSnapshot, Finish } from "../../engine/interface/types.ts";
 import type { Observer } from "../../engine/observer.ts";

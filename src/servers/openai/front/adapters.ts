@@ -3,7 +3,7 @@
  * requests load and unload (vLLM 0.33, `openai/models/serving.py`, `serve/lora/api_router.py`).
  */
 import { ADAPTERS_MOST } from "../../../base/core-limits.ts";
-import type { LoraModule } from "../../../config/types.ts";
+import type { LoraModule } from "../../../kernel/kernel-config.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { errorAnswer } from "../../pydantic/refusals.ts";
 

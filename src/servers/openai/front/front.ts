@@ -1,7 +1,6 @@
 /** What do the OpenAI routes need of the server? Everything is handed in; nothing here knows the engine or a clock. */
 import { STATUS_CODES } from "node:http";
 import type { Ids } from "../../../base/random.ts";
-import type { ServeConfig } from "../../../config/types.ts";
 import type { Accounting } from "../../../kernel/accounting.ts";
 import type { Backend } from "../../../kernel/backend.ts";
 import type { Witness } from "../../../kernel/witness.ts";
@@ -16,6 +15,7 @@ import type { RenderChat } from "../../../text/tokens/chat-template.ts";
 import type { Encoder, ModelTemplate, Vocabulary } from "../../../text/tokens/types.ts";
 import type { FaultWitness } from "../../../wire/http/sink.ts";
 import type { LogprobSource } from "../request/logprob-source.ts";
+import type { OpenAiServerConfig } from "../request/openai-config.ts";
 
 /** Counts every HTTP request as vLLM's middleware does. */
 export interface HttpAccounting {
@@ -42,7 +42,7 @@ export interface Access {
 }
 
 export interface OpenAiOptions {
-  readonly config: ServeConfig;
+  readonly config: OpenAiServerConfig;
   readonly vocabulary: Vocabulary;
   readonly encoder: Encoder;
   readonly backend: Backend;

@@ -55,10 +55,12 @@ export class Http {
     this.#options = options;
     this.#releases = mayRelease(options);
     this.#adds =
-      options.config.enableRequestIdHeaders || options.config.podHeaders !== undefined || options.withoutCors === true;
-    this.#keys = options.config.apiKeys.map(digest);
+      options.config.openai.front.enableRequestIdHeaders ||
+      options.config.openai.front.podHeaders !== undefined ||
+      options.withoutCors === true;
+    this.#keys = options.config.openai.front.apiKeys.map(digest);
     this.#room = bodyRoomOf(options.config, options.backend);
-    this.#cors = new Cors(options.config.wire?.cors);
+    this.#cors = new Cors(options.config.openai.front.cors);
     this.#methods = new Map(Object.entries({ ...methods, ...options.otherRoutes }));
   }
 
@@ -236,7 +238,11 @@ export class Http {
       const { vary, ...application } = headers;
       Object.assign(more, application, this.#cors.headersFor(request), { vary });
     } else Object.assign(more, headers);
-    const { enableRequestIdHeaders, podHeaders } = this.#options.config;
+    const {
+      openai: {
+        front: { enableRequestIdHeaders, podHeaders },
+      },
+    } = this.#options.config;
     Object.assign(more, podHeaders);
     if (this.#options.withoutCors) delete more.vary;
     if (enableRequestIdHeaders) more["x-request-id"] = request.headers.get("x-request-id") ?? this.#options.newId(16);

@@ -2,7 +2,7 @@
  * What does a server say that is full? vLLM 0.33 answers 503 and nothing else; gateways and hosted services in front of
  * one also answer 429, and say when to come again, in one of three ways.
  */
-import { type FrontLimits, frontLimitsOf } from "../../../config/front-limits.ts";
+import { type FrontLimits, frontLimitsOf } from "../../../wire/http/front-limits.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { engineBusy, overloaded, prefillBacklog } from "../request/errors.ts";
 import type { OpenAiOptions } from "./front.ts";

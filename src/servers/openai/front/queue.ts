@@ -2,16 +2,17 @@
  * Does the server take one more request? vLLM's `--max-num-queued-reqs` and `--max-num-queued-tokens`: requests in the
  * engine, waiting or running, and tokens of prompts that have given no output yet. Without limits it costs nothing.
  */
-import type { WireConfig } from "../../../config/types.ts";
+
 import type { Finish, Receiver, Submission, TimelineFacts } from "../../../engine/interface/types.ts";
 import type { Accounting } from "../../../kernel/accounting.ts";
 import type { Backend } from "../../../kernel/backend.ts";
+import type { QueueConfig } from "../../../kernel/kernel-config.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { engineBusy, prefillBacklog } from "../request/errors.ts";
 import { ReceiverBefore } from "./receiver-before.ts";
 
 export class Queue {
-  readonly #limits: WireConfig;
+  readonly #limits: QueueConfig;
   readonly #backend: Backend;
   readonly #accounting: Accounting;
   #backlog = 0;
@@ -20,7 +21,7 @@ export class Queue {
   #comingTokens = 0;
 
   /** `limits` are looked at for each request: they may change. */
-  constructor(limits: WireConfig, backend: Backend, accounting: Accounting) {
+  constructor(limits: QueueConfig, backend: Backend, accounting: Accounting) {
     this.#accounting = accounting;
     this.#limits = limits;
     this.#backend = backend;

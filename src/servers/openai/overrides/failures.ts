@@ -4,14 +4,15 @@
  */
 
 import { mix, type Random, seeded } from "../../../base/random.ts";
-import { FAILURE_TYPES, type FailureType } from "../../../config/failures.ts";
-import type { ServeConfig, WireConfig } from "../../../config/types.ts";
+import { FAILURE_TYPES, type FailureType } from "../../../faults/failure-types.ts";
+import type { FaultsConfig } from "../../../faults/faults-config.ts";
 import { errorTypeOf } from "../../../text/canned/fixtures/error-type.ts";
 import { missingBody } from "../../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { errorAnswer } from "../../pydantic/refusals.ts";
 import { badRequest, engineBusy, overloaded, unauthorized, unknownModel } from "../request/errors.ts";
 import { promptTooLong } from "../request/limits.ts";
+import type { OpenAiServerConfig } from "../request/openai-config.ts";
 
 const HEADER = "x-return-error";
 /** Separates these draws from those of the requests' seeds. */
@@ -19,12 +20,12 @@ const SALT = 0x3c6ef372;
 
 export class Failures {
   /** Looked at for each request: it may change. */
-  readonly #wire: WireConfig;
+  readonly #config: FaultsConfig;
   readonly #next: Random;
   readonly #answers: Readonly<Record<FailureType, ErrorAnswer>>;
 
-  constructor({ engine, servedModelNames, wire = {} }: ServeConfig) {
-    this.#wire = wire;
+  constructor({ engine, models: { servedModelNames }, faults }: OpenAiServerConfig) {
+    this.#config = faults;
     this.#next = seeded(mix(engine.seed ^ SALT, 0));
     const limits = { servedModelNames };
     this.#answers = {
@@ -41,7 +42,7 @@ export class Failures {
 
   /** null: the request is served. */
   of(http: Request): ErrorAnswer | null {
-    const { errorHeader, failureRate = 0, failureTypes = FAILURE_TYPES } = this.#wire;
+    const { errorHeader, failureRate = 0, failureTypes = FAILURE_TYPES } = this.#config;
     const ordered = errorHeader ? http.headers.get(HEADER) : null;
     if (ordered !== null) return onOrder(ordered);
     if (failureRate === 0 || this.#draw(100) >= failureRate) return null;

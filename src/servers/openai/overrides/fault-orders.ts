@@ -2,7 +2,7 @@
  * Which answers are disturbed, and by which plan (docs/faults.md)? What the request orders, or its fixture; else a rule of
  * `--fault-plan`; else one fault by chance (`--fault-rate`). Plans and what performs them are loaded when first wanted.
  */
-import type { WireConfig } from "../../../config/types.ts";
+import type { FaultsConfig } from "../../../faults/faults-config.ts";
 import type { InsteadAnswer } from "../../../faults/instead.ts";
 import type { FaultCarrier, Plan } from "../../../faults/plan/types.ts";
 import type { Question } from "../../../text/canned/fixtures/match.ts";
@@ -47,14 +47,14 @@ export interface ChosenFaults extends FaultOrder {
 export class FaultOrders {
   readonly #host: FaultHost;
   /** Looked at for each request: it may change. */
-  readonly #wire: WireConfig;
+  readonly #config: FaultsConfig;
   /** Requests that a plan may have disturbed. */
   #ordinal = 0;
   readonly #attempts = new Map<string, number>();
 
   constructor(host: FaultHost) {
     this.#host = host;
-    this.#wire = host.config.wire ?? {};
+    this.#config = host.config.faults;
   }
 
   /**
@@ -98,13 +98,13 @@ export class FaultOrders {
 
   /** Whether any answer may be disturbed whose request orders nothing. */
   get some(): boolean {
-    return this.#host.faultRules !== undefined || (this.#wire.faultRate ?? 0) > 0;
+    return this.#host.faultRules !== undefined || (this.#config.faultRate ?? 0) > 0;
   }
 
   /** null: nothing disturbs the answer, at once or when the plan is known. An error: the order is none. */
   disturbance(subject: FaultSubject): Promise<ChosenFaults | ErrorAnswer | null> | null {
     const { faultRules } = this.#host;
-    const rate = this.#wire.faultRate ?? 0;
+    const rate = this.#config.faultRate ?? 0;
     const { fault, trusted } = subject;
     if (fault === "" && !this.some) return null;
     const key = subject.header("x-request-id") ?? `${this.#ordinal++}`;
@@ -123,7 +123,7 @@ export class FaultOrders {
     const { BrokenPlan, insteadOf, parsePlan, planByChance, reachesOthers } = await import("../../../faults/order.ts");
     let plan: Plan | null;
     try {
-      const { faultRate = 0, faultTypes = [] } = this.#wire;
+      const { faultRate = 0, faultTypes = [] } = this.#config;
       const { seed } = this.#host.config.engine;
       if (typeof ordered === "string") plan = parsePlan(ordered);
       else

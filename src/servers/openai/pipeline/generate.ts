@@ -104,7 +104,7 @@ export class Generator {
       arrivals: new ArrivalOrder(),
       orders: new Orders(options),
       faults: new FaultOrders(options),
-      queue: new Queue(options.config.wire ?? {}, options.backend, options.accounting),
+      queue: new Queue(options.config.queue, options.backend, options.accounting),
       transfers: new Transfers(options.config),
     };
   }

@@ -143,8 +143,8 @@ function writingFor(
 ): Writing | null {
   const { encoder, config, dataset } = options;
   const calls = orders.calls(http, request);
-  const wish = always || config.wire?.promptedJson ? { always, notice: options.schemaNotice ?? (() => {}) } : null;
-  const writing = writingOf(request, server, encoder, config.wire?.toolCallShare, calls, wish);
+  const wish = always || config.text.promptedJson ? { always, notice: options.schemaNotice ?? (() => {}) } : null;
+  const writing = writingOf(request, server, encoder, config.openai.answers.toolCallShare, calls, wish);
   return dataset ? fromDataset(dataset, request, writing, options, limits) : writing;
 }
 

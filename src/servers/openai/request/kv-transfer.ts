@@ -5,11 +5,12 @@
  */
 
 import { mix } from "../../../base/random.ts";
-import type { KvTransferTime, ServeConfig } from "../../../config/types.ts";
+import type { KvTransferTime } from "../../../kernel/kernel-config.ts";
 import { normal } from "../../../text/answers/answers.ts";
 import { Refused } from "../../pydantic/refusals.ts";
 import { get, type PythonDict } from "../../pydantic/value.ts";
 import { badRequest } from "./errors.ts";
+import type { OpenAiServerConfig } from "./openai-config.ts";
 import type { KvTransfer } from "./request.ts";
 
 export const REMOTE_DECODE = "remote_decode";
@@ -34,18 +35,18 @@ const isTrue = (field: PythonDict, name: string) => get(field, name) === true;
 
 export class Transfers {
   /** Looked at for each request: it may change. */
-  readonly #wire: { readonly kvTransferTime?: KvTransferTime } | undefined;
+  readonly #queue: { readonly kvTransferTime?: KvTransferTime };
   readonly #seed: number;
   #drawn = 0;
 
-  constructor({ wire, engine }: ServeConfig) {
-    this.#wire = wire;
+  constructor({ queue, engine }: OpenAiServerConfig) {
+    this.#queue = queue;
     this.#seed = engine.seed ^ SALT;
   }
 
   /** What the prompt is held back for, in place of the request's overhead; undefined: it is computed here. */
   us(asked: KvTransfer | null, promptTokens: number): number | undefined {
-    const time = asked?.remotePrefill ? this.#wire?.kvTransferTime : undefined;
+    const time = asked?.remotePrefill ? this.#queue.kvTransferTime : undefined;
     if (time === undefined) return undefined;
     const { baseUs, tokenUs, deviationUs, stepUs } = time;
     const meanUs = baseUs + tokenUs * promptTokens;

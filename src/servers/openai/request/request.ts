@@ -1,7 +1,7 @@
 /** A request after validation: every field with its default, nothing left to check but what needs the prompt's length. Types only. */
 
-import type { ReasoningFormat } from "../../../config/parsers.ts";
 import type { Order } from "../../../text/canned/script.ts";
+import type { ReasoningFormat } from "../../../text/grammar/parsers.ts";
 import type { Structure } from "../../../text/grammar/structure.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { Int } from "../../pydantic/value.ts";
