@@ -48,11 +48,11 @@ const SCHEDULES = "engine";
 const KNOW_WASM = ["engine", "kernel", "cli"];
 /** The room that may import the files that both compilers read, and the file that tells others the core's limits. */
 const KNOWS_LAYOUT = "engine";
-const CORE_LIMITS = { file: "src/config/core-limits.ts", reads: "assembly/layout.ts" };
+const CORE_LIMITS = { file: "src/base/core-limits.ts", reads: "assembly/layout.ts" };
 /** Tools that must work against any server, with all rooms that they import. */
 const ALONE: Readonly<Record<string, readonly string[]>> = {
-  "tools/check": ["base", "config"],
-  "tools/load": ["base", "config", "workloads", "tools/report"],
+  "tools/check": ["base"],
+  "tools/load": ["base", "workloads", "tools/report"],
 };
 
 /** Folders of `src` whose own folders are rooms each. */

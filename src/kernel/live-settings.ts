@@ -4,20 +4,21 @@
  */
 
 import { LiveCell, type LiveValue } from "../base/live-value.ts";
-import { UserError } from "../base/user-error.ts";
-import { type FrontLimits, frontLimitsOf } from "../config/front-limits.ts";
-import type { KvTransferTime, ServeConfig, WireConfig } from "../config/types.ts";
+import { UserError } from "../base/start-errors.ts";
 import type { StepPacing } from "../engine/setup.ts";
+import type { FaultsConfig } from "../faults/faults-config.ts";
 import type { Fixtures } from "../text/canned/fixtures/fixtures.ts";
+import { type FrontLimits, frontLimitsOf } from "../wire/http/front-limits.ts";
+import type { KernelConfig, KvTransferTime, QueueConfig } from "./kernel-config.ts";
 
 /** Limits of admission, and the refusals of a full server. */
 export type OverloadConfig = Pick<FrontLimits, "requests" | "streams" | "overloadStatus" | "retryAfter">;
 /** vLLM's limits of its queue. */
-export type QueueLimits = Pick<WireConfig, "maxNumQueuedReqs" | "maxNumQueuedTokens">;
+export type QueueLimits = Pick<QueueConfig, "maxNumQueuedReqs" | "maxNumQueuedTokens">;
 /** Requests that fail by chance. */
-export type FailureRate = Pick<WireConfig, "failureRate" | "failureTypes">;
+export type FailureRate = Pick<FaultsConfig, "failureRate" | "failureTypes">;
 /** Answers that are disturbed by chance. */
-export type FaultRate = Pick<WireConfig, "faultRate" | "faultTypes">;
+export type FaultRate = Pick<FaultsConfig, "faultRate" | "faultTypes">;
 
 /** The values of a configuration that `/admin/config` changes. The configuration itself keeps those of the start. */
 interface ChangeableConfig {
@@ -36,36 +37,36 @@ type ValueName = keyof ChangeableConfig;
 export type LiveConfig = { readonly [Name in ValueName]: LiveValue<ChangeableConfig[Name]> };
 type LiveCells = { readonly [Name in ValueName]: LiveCell<ChangeableConfig[Name]> };
 
-function changeableOf(config: ServeConfig): ChangeableConfig {
+function changeableOf(config: KernelConfig): ChangeableConfig {
   const { requests, streams, overloadStatus, retryAfter } = frontLimitsOf(config);
-  const { maxNumQueuedReqs, maxNumQueuedTokens, failureRate, failureTypes, faultRate, faultTypes, kvTransferTime } =
-    config.wire ?? {};
+  const { maxNumQueuedReqs, maxNumQueuedTokens, kvTransferTime } = config.queue;
+  const { failureRate, failureTypes, faultRate, faultTypes } = config.faults;
   return {
     overload: { requests, streams, overloadStatus, retryAfter },
     queueLimits: { maxNumQueuedReqs, maxNumQueuedTokens },
     failures: { failureRate, failureTypes },
     faults: { faultRate, faultTypes },
     kvTransferTime,
-    logsAccess: !config.disableAccessLog,
-    logsRequests: config.enableLogRequests,
-    logsWarnings: !config.disableWarnings,
+    logsAccess: !config.logs.disableAccessLog,
+    logsRequests: config.logs.enableLogRequests,
+    logsWarnings: !config.logs.disableWarnings,
   };
 }
 
-function cellsOf(config: ServeConfig): LiveCells {
+function cellsOf(config: KernelConfig): LiveCells {
   const cells = Object.entries(changeableOf(config)).map(([name, value]) => [name, new LiveCell(value)]);
   return Object.fromEntries(cells) as LiveCells;
 }
 
 /** The values of a configuration that nothing changes. */
-export const liveConfigOf = (config: ServeConfig): LiveConfig => cellsOf(config);
+export const liveConfigOf = (config: KernelConfig): LiveConfig => cellsOf(config);
 
 /** Who may change the server, and what it would be then. */
 export interface Admin {
   readonly key: string;
   readonly options: {
     read(): Changes;
-    changed(changes: Changes): { readonly config: ServeConfig; readonly keep: () => void } | WrongChange;
+    changed(changes: Changes): { readonly config: KernelConfig; readonly keep: () => void } | WrongChange;
   };
 }
 
@@ -91,9 +92,9 @@ export class LiveSettings {
   #fixtures: Fixtures | null = null;
   #fixturesFolder: string | undefined;
 
-  constructor(config: ServeConfig) {
+  constructor(config: KernelConfig) {
     this.#cells = cellsOf(config);
-    this.#fixturesFolder = config.wire?.fixtures;
+    this.#fixturesFolder = config.text.fixtures;
   }
 
   get values(): LiveConfig {
@@ -130,7 +131,7 @@ export class LiveSettings {
         const next = options.changed(changes);
         if (!("config" in next)) return next;
         const { config } = next;
-        const folder = config.wire?.fixtures;
+        const folder = config.text.fixtures;
         const isOther = folder !== this.#fixturesFolder;
         try {
           const opened = folder === undefined || !isOther ? null : (await open({ fixtures: folder })).fixtures!;

@@ -1,9 +1,9 @@
 /** How do the events of streams leave this server? Decided once at the start, by trying. */
-import { UserError } from "../base/user-error.ts";
-import type { StreamWritesMode } from "../config/stream-writes.ts";
-import type { ServeConfig } from "../config/types.ts";
+import { UserError } from "../base/start-errors.ts";
 import { Lanes, TokenTexts } from "../engine/interface/lanes.ts";
 import { nativeLanes, triedLanes } from "../wire/lanes/native-lanes.ts";
+import type { StreamWritesMode } from "../wire/lanes/stream-write-modes.ts";
+import type { KernelConfig } from "./kernel-config.ts";
 
 export interface StreamWrites {
   readonly mode: StreamWritesMode;
@@ -15,7 +15,7 @@ export interface StreamWrites {
 
 /** Rejects with a `UserError` if `--stream-writes batched` is not possible here. */
 export async function streamWritesOf(
-  { streamWrites = "auto", tls }: Pick<ServeConfig, "streamWrites" | "tls">,
+  { listen: { streamWrites = "auto", tls } }: Pick<KernelConfig, "listen">,
   platform: string = process.platform,
 ): Promise<StreamWrites> {
   if (streamWrites === "single") return { mode: "single", lanes: null };

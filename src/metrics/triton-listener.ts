@@ -4,8 +4,8 @@
  */
 import { Elysia } from "elysia";
 import { logUnexpected } from "../base/unexpected.ts";
-import type { FrontLimits } from "../config/front-limits.ts";
-import { FRONT_LIMITS } from "../config/front-limits.ts";
+import type { FrontLimits } from "../wire/http/front-limits.ts";
+import { FRONT_LIMITS } from "../wire/http/front-limits.ts";
 import { frontOf } from "../wire/http/front-of.ts";
 import type { Context } from "../wire/http/sink.ts";
 import { evhtp } from "../wire/http1/evhtp.ts";

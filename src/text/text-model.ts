@@ -1,5 +1,5 @@
 /** What is the text of a server made of? The built-in vocabulary, or that of a model's folder, behind one interface. */
-import { UserError } from "../base/user-error.ts";
+import { UserError } from "../base/start-errors.ts";
 import { type AnswerTables, loadAnswers } from "./answers/answers.ts";
 import { wordTables } from "./answers/word-tables.ts";
 import { type RenderChat, renderChat } from "./tokens/chat-template.ts";

@@ -1,5 +1,5 @@
 /** Which output lengths are in a trace? For `--output-tokens trace:FILE`, in any format that a file itself tells. */
-import { UserError } from "../base/user-error.ts";
+import { UserError } from "../base/start-errors.ts";
 import { openTrace } from "./open.ts";
 import { TraceError } from "./trace.ts";
 

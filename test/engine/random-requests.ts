@@ -1,6 +1,7 @@
 /** How do random lives look? Requests with arrivals, lengths, endings and a front end that stops or leaves at any moment. */
 import fc from "fast-check";
-import type { EngineConfig, StepNoise, Timing } from "../../src/config/types.ts";
+import type { EngineConfig } from "../../src/engine/config/engine-config.ts";
+import type { StepNoise, Timing } from "../../src/engine/config/step-times.ts";
 import { answers, configOf, type Heard, promptOf, type World } from "./simulated-engine.ts";
 
 export const anyTiming: fc.Arbitrary<Timing> = fc.oneof(
@@ -43,10 +44,12 @@ export const anyConfig: fc.Arbitrary<EngineConfig> = fc
     enablePrefixCaching: fc.boolean(),
     asyncScheduling: fc.boolean(),
     schedulingPolicy: fc.constantFrom("fcfs" as const, "priority" as const),
-    schedulerReserveFullIsl: fc.boolean(),
-    longPrefillTokenThreshold: fc.constantFrom(0, 0, 24),
-    prefillScheduleInterval: fc.constantFrom(1, 1, 3),
-    watermark: fc.constantFrom(0, 0, 0.05),
+    vllm: fc.record({
+      schedulerReserveFullIsl: fc.boolean(),
+      longPrefillTokenThreshold: fc.constantFrom(0, 0, 24),
+      prefillScheduleInterval: fc.constantFrom(1, 1, 3),
+      watermark: fc.constantFrom(0, 0, 0.05),
+    }),
     timing: anyTiming,
     noise: fc.oneof(fc.constant({}), anyNoise),
   })

@@ -12,7 +12,7 @@ export function pureServer(
 ): TritonServer {
   const read = tritonServerConfig([...flags], "");
   if ("error" in read) throw new Error(read.error);
-  const config = read.config.tritonServer!;
+  const config = read.config.triton!;
   return new TritonServer({
     config,
     targets: [],

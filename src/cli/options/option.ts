@@ -1,6 +1,6 @@
 /** What is an option: how many values it takes, how a text becomes its value, what it says of itself? */
 
-import { jsonObjectIn } from "../../config/json-object.ts";
+import { jsonObjectIn } from "../../base/json-object.ts";
 
 export interface Option<T = unknown> {
   /** `toggle` is --x and --no-x; `optional` is one value or none; a list takes one or more. */

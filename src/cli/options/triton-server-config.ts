@@ -1,11 +1,12 @@
 /** What is `serve --role triton` to do? Its flags, read as `tritonserver` reads them; every error is one line. */
+import { ROLES } from "../../app/config/roles.ts";
+import type { ServeConfig } from "../../app/config/serve-config.ts";
 import {
   TRITON_VERSION_NAMES,
   type TritonLogSettings,
   type TritonServerConfig,
   type TritonVersion,
-} from "../../config/triton-server.ts";
-import type { ServeConfig } from "../../config/types.ts";
+} from "../../servers/triton/config/triton-config.ts";
 import type { UsageError } from "./given.ts";
 import { nearest } from "./lookup.ts";
 import { type OptionRow, ownValue } from "./option.ts";
@@ -210,7 +211,12 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
   };
   const unwritten =
     values["log-file"] === undefined ? [] : ["--log-file: only /v2/logging shows it, nothing is written"];
-  return { config: { ...made.config, role: "triton", tritonServer }, notices: [...made.notices, ...unwritten] };
+  return { config: asTriton(made.config, tritonServer), notices: [...made.notices, ...unwritten] };
+}
+
+function asTriton(config: ServeConfig, triton: TritonServerConfig): ServeConfig {
+  const metrics = { ...config.metrics, role: ROLES.triton.metrics };
+  return { ...config, role: "triton", metrics, triton };
 }
 
 function inputLimits(values: TritonServerValues, version: TritonVersion) {

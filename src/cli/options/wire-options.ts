@@ -1,12 +1,13 @@
 /** Which options shape what stands on the wire: tokenizer, content on order, CORS, queue limits, what answers carry. */
-import { FAILURE_TYPES } from "../../config/failures.ts";
-import { isFaultName } from "../../config/faults.ts";
-import { REASONING_FIELDS } from "../../config/parsers.ts";
-import { DEFAULT_REQUEST_ORDERS, REQUEST_ORDERS } from "../../config/request-orders.ts";
-import { SAMPLING_DEFAULTS, soundDefaults } from "../../config/sampling-defaults.ts";
-import { parseToolHabits, type ToolHabits } from "../../config/tool-habits.ts";
-import type { KvTransferTime } from "../../config/types.ts";
+
 import { durations } from "../../engine/timing/parse-timing.ts";
+import { FAILURE_TYPES } from "../../faults/failure-types.ts";
+import { isFaultName } from "../../faults/ids.ts";
+import type { KvTransferTime } from "../../kernel/kernel-config.ts";
+import { DEFAULT_REQUEST_ORDERS, REQUEST_ORDERS } from "../../servers/openai/request/request-orders.ts";
+import { SAMPLING_DEFAULTS, soundDefaults } from "../../servers/openai/request/sampling-defaults.ts";
+import { REASONING_FIELDS } from "../../text/grammar/parsers.ts";
+import { parseToolHabits, type ToolHabits } from "../../text/grammar/tool-habits.ts";
 import {
   choice,
   freeText,

@@ -3,7 +3,7 @@
 import { epochSeconds, WallClock } from "../../base/clock.ts";
 import { takeOverOutput } from "../../base/line-writer.ts";
 import { whenOrphaned } from "../../base/parent.ts";
-import { UserError } from "../../base/user-error.ts";
+import { UserError } from "../../base/start-errors.ts";
 import { BrokenPlan, parsePlan, planByChance } from "../../faults/order.ts";
 import type { Plan } from "../../faults/plan/types.ts";
 import { openFaultRules } from "../../text/canned/fixtures/fault-rules.ts";

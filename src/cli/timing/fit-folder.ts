@@ -1,9 +1,9 @@
 /** Which run passed a proxy? The records of a folder as a run, with prompts counted where their answers do not say. */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
+import type { ServeConfig } from "../../app/config/serve-config.ts";
 import { DueTime } from "../../base/due-time.ts";
-import { jsonObjectIn } from "../../config/json-object.ts";
-import type { ServeConfig } from "../../config/types.ts";
+import { jsonObjectIn } from "../../base/json-object.ts";
 import { builtFiles, textOf } from "../../kernel/text.ts";
 import { RECORD_NAME } from "../../text/canned/fixtures/recording.ts";
 import type { PromptPart } from "../../text/tokens/types.ts";
@@ -47,8 +47,8 @@ function passedIn(folder: string): PassedStream[] {
 }
 
 /** By the model of `--tokenizer`, or the built-in vocabulary; roles and templates are not counted. */
-async function counterOf({ wire = {}, engine }: ServeConfig) {
-  const { encoder } = await textOf(wire, await builtFiles(engine), new DueTime());
+async function counterOf({ text, engine }: ServeConfig) {
+  const { encoder } = await textOf(text, await builtFiles(engine), new DueTime());
   const counted = async (part: PromptPart) =>
     typeof part === "number" ? part : (await encoder.encode([part], false, true)).length;
   return {

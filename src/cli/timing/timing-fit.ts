@@ -2,9 +2,9 @@
 
 import { readFileSync, statSync } from "node:fs";
 import wasm from "../../../build/core.wasm" with { type: "file" };
+import type { ServeConfig } from "../../app/config/serve-config.ts";
 import { fileAtMost } from "../../base/read-at-most.ts";
-import { UserError } from "../../base/user-error.ts";
-import type { ServeConfig } from "../../config/types.ts";
+import { UserError } from "../../base/start-errors.ts";
 import { CoreTooLarge } from "../../engine/wasm/core.ts";
 import { UNKNOWNS, type Unknown } from "../../tools/fit/equations.ts";
 import { readRuns } from "../../tools/fit/read.ts";

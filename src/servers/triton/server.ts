@@ -5,13 +5,9 @@ import { droppedLogLines } from "../../base/line-writer.ts";
 import { hostAndPort, listenUrl } from "../../base/listen-url.ts";
 import { LiveCell } from "../../base/live-value.ts";
 import { printableLines } from "../../base/printable.ts";
-import { UserError } from "../../base/user-error.ts";
-import { requestOrdersOf } from "../../config/request-orders.ts";
-import { PortError } from "../../config/start-errors.ts";
-import type { TritonServerConfig } from "../../config/triton-server.ts";
+import { PortError, UserError } from "../../base/start-errors.ts";
 import type { EngineView } from "../../engine/interface/types.ts";
 import { findPreset } from "../../engine/timing/presets.ts";
-import type { Parts } from "../../kernel/parts.ts";
 import type { Listeners, Role } from "../../kernel/role.ts";
 import { EVHTP_LIMITS, metricsListener } from "../../metrics/triton-listener.ts";
 import { faultLines } from "../../truth/fault-lines.ts";
@@ -23,9 +19,12 @@ import { HttpServer, type ListenOptions } from "../../wire/http1/server.ts";
 import { Http2Server } from "../../wire/http2/server.ts";
 import { readTls } from "../../wire/tls/certificates.ts";
 import { seededLogprobs } from "../openai/request/logprobs.ts";
+import type { OpenAiParts, OpenAiServerConfig } from "../openai/request/openai-config.ts";
+import { requestOrdersOf } from "../openai/request/request-orders.ts";
 import type { LlmAround } from "./backends/around.ts";
 import { LlmCounts } from "./backends/counts.ts";
 import { llmModels } from "./backends/models.ts";
+import type { TritonServerConfig, TritonVersion } from "./config/triton-config.ts";
 import { tritonMethods } from "./grpc/methods.ts";
 import { tritonApp } from "./http/app.ts";
 import type { KvCache, ServerAround } from "./inference/around.ts";
@@ -42,22 +41,23 @@ import { endsBy } from "./models/draining.ts";
 import { SharedMemory } from "./tensors/shared-memory.ts";
 import { deviceMemory } from "./triton-memory.ts";
 
-export const triton: Role = { listen };
+export const triton = (config: TritonServerConfig): Role<OpenAiServerConfig> => ({
+  listen: (parts) => listen(parts, config),
+});
 
 /** `InferenceServer::Stop` of `server.cc`, as `main.cc` tells it before it exits with 1. */
 const EXPIRED = "failed to stop server: Internal - Exit timeout expired. Exiting immediately.";
 
-async function listen(parts: Parts): Promise<Listeners> {
-  const config = parts.config.tritonServer!;
+async function listen(parts: OpenAiParts, config: TritonServerConfig): Promise<Listeners<OpenAiServerConfig>> {
   const counts = new LlmCounts(() => parts.clock.now(), parts.config.engine.maxModelLen);
   const server = new TritonServer({
     config,
-    targets: parts.config.triton.quantiles,
+    targets: parts.config.metrics.triton.quantiles,
     clock: parts.clock,
     turns: parts.backend,
-    backends: llmModels(llmAround(parts), counts),
-    memory: deviceMemory(parts.config),
-    countsByGpu: parts.config.triton.gpu,
+    backends: llmModels(llmAround(parts, config.version), counts),
+    memory: deviceMemory(parts.config, config),
+    countsByGpu: parts.config.metrics.triton.gpu,
     epochMs: () => parts.epochSeconds() * 1000,
     random: () => parts.nextSeed() / 2 ** 32,
     log: parts.log,
@@ -123,7 +123,7 @@ async function listen(parts: Parts): Promise<Listeners> {
   };
 }
 
-function faultsOf(parts: Parts): TritonFaults {
+function faultsOf(parts: OpenAiParts): TritonFaults {
   const { config, live, epochSeconds, laid } = parts;
   return new TritonFaults(
     { config, live: live.values, epochSeconds, ...laid, ...witnessOf(parts) },
@@ -132,9 +132,9 @@ function faultsOf(parts: Parts): TritonFaults {
 }
 
 /** Who is told of disturbed answers. */
-const witnessOf = ({ truth, config }: Parts) =>
-  truth ? { faultWitness: faultLines(truth, config.truthLog?.wire === true) } : {};
-function kvCacheOf({ engines, config }: Parts): KvCache {
+const witnessOf = ({ truth, config }: OpenAiParts) =>
+  truth ? { faultWitness: faultLines(truth, config.truth.log?.wire === true) } : {};
+function kvCacheOf({ engines, config }: OpenAiParts): KvCache {
   const all = engines.views("now");
   const sum = (read: (view: EngineView) => number) => all.reduce((total, view) => total + read(view), 0);
   return {
@@ -145,7 +145,10 @@ function kvCacheOf({ engines, config }: Parts): KvCache {
 }
 
 /** All LLM models are served by the one engine: on one device their steps add up. */
-const llmAround = ({ backend, text, naturalLength, nextSeed, config, log }: Parts): LlmAround => ({
+const llmAround = (
+  { backend, text, naturalLength, nextSeed, config, log }: OpenAiParts,
+  version: TritonVersion,
+): LlmAround => ({
   backend,
   text,
   naturalLength,
@@ -153,9 +156,9 @@ const llmAround = ({ backend, text, naturalLength, nextSeed, config, log }: Part
   logprobs: seededLogprobs(text.vocabulary.size),
   maxModelLen: config.engine.maxModelLen,
   blockSize: config.engine.blockSize,
-  embeddingSize: config.wire?.embeddingDimensions ?? null,
-  imageTokens: config.wire?.imageTokens ?? null,
-  losesSamplingErrors: TRITON_VERSIONS[config.tritonServer!.version].losesSamplingErrors,
+  embeddingSize: config.openai.requests.embeddingDimensions ?? null,
+  imageTokens: config.openai.requests.imageTokens ?? null,
+  losesSamplingErrors: TRITON_VERSIONS[version].losesSamplingErrors,
   log,
 });
 
@@ -181,7 +184,7 @@ const HELD_BYTES = 640 * 2 ** 20;
 /** Answers that wait for clients which do not read: so much of all calls and streams together. */
 const WAITING_BYTES = 2 ** 30;
 
-function grpcServer(parts: Parts, around: ServerAround): Http2Server {
+function grpcServer(parts: OpenAiParts, around: ServerAround): Http2Server {
   const { grpc, grpcTls, keepAlive } = around.config;
   const { clock } = parts;
   const files = grpcTls && { certfile: grpcTls.cert, keyfile: grpcTls.key, caCerts: grpcTls.root };
@@ -222,13 +225,17 @@ const TLS_FLAGS: Readonly<Record<string, string>> = {
   "--ssl-ca-certs": "--grpc-root-cert",
 };
 
-function listenOptions(parts: Parts, at: { host: string; port: number }, hot: ListenOptions["hot"]): ListenOptions {
+function listenOptions(
+  parts: OpenAiParts,
+  at: { host: string; port: number },
+  hot: ListenOptions["hot"],
+): ListenOptions {
   return {
     hostname: at.host,
     port: at.port,
     tls: undefined,
     reusePort: false,
-    allowedHosts: parts.config.allowedHosts,
+    allowedHosts: parts.config.listen.allowedHosts,
     frontLimits: EVHTP_LIMITS,
     clock: parts.clock,
     catchUp: parts.backend.catchUp,
@@ -240,11 +247,13 @@ function listenOptions(parts: Parts, at: { host: string; port: number }, hot: Li
   };
 }
 
-function metricsServer({ config, clock, epochSeconds }: Parts, page: () => Promise<string>): HttpServer | null {
-  const { listen: at } = config.triton;
+function metricsServer({ config, clock, epochSeconds }: OpenAiParts, page: () => Promise<string>): HttpServer | null {
+  const { listen: at } = config.metrics.triton;
   if (at === null) return null;
   try {
-    const { allowedHosts } = config;
+    const {
+      listen: { allowedHosts },
+    } = config;
     return metricsListener(page, {
       hostname: at.host,
       port: at.port,
@@ -259,16 +268,19 @@ function metricsServer({ config, clock, epochSeconds }: Parts, page: () => Promi
 }
 
 function pageOf(
-  { config, clock, renderer, engines }: Parts,
-  { server, faults }: ServerAround,
+  { config, clock, renderer, engines }: OpenAiParts,
+  { server, faults, config: own }: ServerAround,
   llm: LlmCounts,
 ): () => Promise<string> {
-  const { triton: metrics, tritonServer, preset } = config;
+  const {
+    metrics: { triton: metrics },
+    deployment: { preset },
+  } = config;
   const profile = findPreset(preset)!;
   const counts = () => server.cache?.counts ?? null;
-  const facts = gpuFacts(profile.gpu, deviceMemory(config).gpuBytes ?? profile.gpuMemoryBytes);
+  const facts = gpuFacts(profile.gpu, deviceMemory(config, own).gpuBytes ?? profile.gpuMemoryBytes);
   const polling = new Polling(metrics.intervalMs, clock.now(), counts(), facts);
-  const { namespacing, pinnedBytes } = tritonServer!;
+  const { namespacing, pinnedBytes } = own;
   return async () => {
     const executor = llm.trtllm.size === 0 ? "" : Buffer.from(await renderer.page("trtllm")).toString();
     const nowUs = clock.now();

@@ -62,17 +62,17 @@ export interface TrtllmParts {
 
 export function trtllmApp({ options: given, iterations, facts }: TrtllmParts) {
   const { config } = given;
-  const { returnPerfMetrics } = config.trtllmServe!;
+  const { returnPerfMetrics } = config.trtllm!;
   const counts = new ServeCounts(iterations);
   if (returnPerfMetrics) counts.listen();
   const options = optionsOf(given, counts);
   const http = new Http(options, {
     ...METHODS,
     ...(returnPerfMetrics ? { "/prometheus/metrics": ["GET"] } : {}),
-    ...(config.disableFastapiDocs ? {} : DOCS),
+    ...(config.openai.front.disableFastapiDocs ? {} : DOCS),
   });
-  const served = modelName(config.servedModelNames[0]!);
-  const adapters = new LoraAdapters([], config.servedModelNames);
+  const served = modelName(config.models.servedModelNames[0]!);
+  const adapters = new LoraAdapters([], config.models.servedModelNames);
   const limits = {
     ...limitsOf(options, adapters),
     takesAnyModel: true,
@@ -119,7 +119,7 @@ export function trtllmApp({ options: given, iterations, facts }: TrtllmParts) {
     })
     .post("/v1/chat/completions", ({ request, server }) => generator.answer({ request, server }, chat), HOT)
     .post("/v1/completions", ({ request, server }) => generator.answer({ request, server }, completion), HOT)
-    .use(routes({ ...handlers, ...(config.disableFastapiDocs ? {} : docsOf(http)) }))
+    .use(routes({ ...handlers, ...(config.openai.front.disableFastapiDocs ? {} : docsOf(http)) }))
     .use(responses(RESPONSES_KEPT, responsesHabits(served)).routes(host));
 }
 

@@ -31,7 +31,7 @@ interface OwnDesk {
 export function ownHandlers(desk: OwnDesk): Record<string, Handler> {
   const { http, facts } = desk;
   const { config, alive, epochSeconds } = desk.options;
-  const model = modelName(config.servedModelNames[0]!);
+  const model = modelName(config.models.servedModelNames[0]!);
   return {
     "GET /health": (context) => (alive() ? http.empty(context, 200) : http.text(context, UNAVAILABLE, 503)),
     "GET /health_generate": (context) => healthGenerate(desk, context, model),

@@ -1,7 +1,7 @@
 /** Which answers has the operator laid down beforehand? The file of `--script`, the folder of `--fixtures`, the rows of `--dataset`. */
 
 import { readFileSync } from "node:fs";
-import { UserError } from "../../base/user-error.ts";
+import { UserError } from "../../base/start-errors.ts";
 import type { Vocabulary } from "../tokens/types.ts";
 import type { AnswerDataset, DatasetFile } from "./dataset/dataset.ts";
 import type { FaultRules } from "./fixtures/fault-rules.ts";

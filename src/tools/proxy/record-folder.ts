@@ -2,7 +2,7 @@
 
 import { mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { UserError } from "../../base/user-error.ts";
+import { UserError } from "../../base/start-errors.ts";
 import { RECORD_NAME } from "../../text/canned/fixtures/recording.ts";
 
 const nameOf = (ordinal: number) => `${String(ordinal).padStart(6, "0")}.json`;

@@ -2,11 +2,11 @@
 
 import type { Clock } from "../../base/clock.ts";
 import { listenUrl } from "../../base/listen-url.ts";
-import { FRONT_LIMITS } from "../../config/front-limits.ts";
 import { insteadOf } from "../../faults/instead.ts";
 import type { Plan } from "../../faults/plan/types.ts";
 import type { Question } from "../../text/canned/fixtures/match.ts";
 import { bodyWithin } from "../../wire/http/body-within.ts";
+import { FRONT_LIMITS } from "../../wire/http/front-limits.ts";
 import type { Exchange } from "../../wire/http1/exchange.ts";
 import type { IncomingRequest } from "../../wire/http1/request.ts";
 import { HttpServer } from "../../wire/http1/server.ts";

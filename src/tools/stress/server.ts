@@ -1,12 +1,12 @@
 /** Who answers a client's cases? `/case/ID/v1/…`: each has its plan, and what came to it is kept. */
 
 import type { Clock } from "../../base/clock.ts";
-import { FRONT_LIMITS } from "../../config/front-limits.ts";
 import { insteadOf } from "../../faults/instead.ts";
 import { FaultPipeline } from "../../faults/pipeline.ts";
 import { headIn } from "../../faults/stages/heads.ts";
 import { FAULT_ROWS } from "../../faults/table.ts";
 import { bodyWithin } from "../../wire/http/body-within.ts";
+import { FRONT_LIMITS } from "../../wire/http/front-limits.ts";
 import type { DisturbedAnswer, EventSink } from "../../wire/http/sink.ts";
 import { HttpServer } from "../../wire/http1/server.ts";
 import { type AnswerPath, cannedAnswer, REASONED, SAID } from "./answers.ts";

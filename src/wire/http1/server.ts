@@ -6,8 +6,8 @@
 import type { Clock } from "../../base/clock.ts";
 import { giveConnection, takeConnection } from "../../base/descriptors.ts";
 import { logUnexpected } from "../../base/unexpected.ts";
-import type { FrontLimits } from "../../config/front-limits.ts";
 import { deadlines, type Expiring, pacing, type Timer } from "../http/deadlines.ts";
+import type { FrontLimits } from "../http/front-limits.ts";
 import { hostCheck, INVALID_HOST } from "../http/host-check.ts";
 import type { EventSink, FaultOrder, HeldBytes, HotRoutes, HttpFront, PartSink, SinkEvents } from "../http/sink.ts";
 import { TurnQueue } from "../http/turn-queue.ts";

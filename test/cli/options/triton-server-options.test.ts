@@ -17,7 +17,7 @@ function tritonOf(flags: readonly string[]) {
 test("defaults are Triton's", () => {
   const { config } = tritonOf([]);
   expect(config.role).toBe("triton");
-  expect(config.tritonServer).toMatchObject({
+  expect(config.triton).toMatchObject({
     version: "2.73",
     control: "none",
     http: { host: "127.0.0.1", port: 8000 },
@@ -29,8 +29,8 @@ test("defaults are Triton's", () => {
     clientSharedMemory: false,
     maxInputBytes: 67_108_864,
   });
-  expect(config.triton.listen).toEqual({ host: "127.0.0.1", port: 8002 });
-  expect(tritonOf(["--triton-version=2.51"]).config.tritonServer?.clientSharedMemory).toBe(true);
+  expect(config.metrics.triton.listen).toEqual({ host: "127.0.0.1", port: 8002 });
+  expect(tritonOf(["--triton-version=2.51"]).config.triton?.clientSharedMemory).toBe(true);
 });
 
 test("flags in both forms, several times where that means something", () => {
@@ -52,8 +52,8 @@ test("flags in both forms, several times where that means something", () => {
     "--rate-limit-resource=R2:5:1",
   ]);
   expect(ignored).toEqual(["--http-thread-count", "--disable-auto-complete-config"]);
-  expect(config.triton.quantiles).toHaveLength(5);
-  expect(config.tritonServer).toMatchObject({
+  expect(config.metrics.triton.quantiles).toHaveLength(5);
+  expect(config.triton).toMatchObject({
     id: "mine",
     repositories: ["a", "b"],
     control: "explicit",
@@ -96,7 +96,7 @@ test("values in every form that tritonserver takes", () => {
     "--pinned-memory-pool-byte-size=9223372036854775807",
     "--repository-poll-secs=0",
   ]);
-  expect(config.tritonServer).toMatchObject({
+  expect(config.triton).toMatchObject({
     repositories: ["a"],
     control: "explicit",
     rateLimit: [],
@@ -106,18 +106,18 @@ test("values in every form that tritonserver takes", () => {
     pollS: 0,
     log: { verbose: 1 },
   });
-  expect(tritonOf(["--log-verbose=false"]).config.tritonServer?.log.verbose).toBe(0);
-  expect(tritonOf(["--log-verbose=3"]).config.tritonServer?.log.verbose).toBe(3);
+  expect(tritonOf(["--log-verbose=false"]).config.triton?.log.verbose).toBe(0);
+  expect(tritonOf(["--log-verbose=3"]).config.triton?.log.verbose).toBe(3);
 });
 
 test("a file of the log, which only /v2/logging shows, is named", () => {
   const { config, notices } = tritonOf(["--log-file=x.log"]);
-  expect(config.tritonServer?.log.file).toBe("x.log");
+  expect(config.triton?.log.file).toBe("x.log");
   expect(notices).toEqual(["--log-file: only /v2/logging shows it, nothing is written"]);
 });
 
 test("the former spelling of the response cache", () => {
-  expect(tritonOf(["--response-cache-byte-size=4096"]).config.tritonServer?.cacheBytes).toBe(4096);
+  expect(tritonOf(["--response-cache-byte-size=4096"]).config.triton?.cacheBytes).toBe(4096);
 });
 
 test.each([

@@ -6,16 +6,16 @@
 import { afterAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Elysia } from "elysia";
+import type { ServeConfig } from "../../../src/app/config/serve-config.ts";
 import { VirtualClock } from "../../../src/base/clock.ts";
 import { LiveCell } from "../../../src/base/live-value.ts";
 import { idsOf } from "../../../src/base/random.ts";
-import { httpRoutes } from "../../../src/config/http-counts.ts";
-import type { ServeConfig } from "../../../src/config/types.ts";
 import { Engine } from "../../../src/engine/engine.ts";
 import { Accounts } from "../../../src/kernel/accounting.ts";
 import { HttpAccounts } from "../../../src/kernel/http-accounts.ts";
 import { liveConfigOf } from "../../../src/kernel/live-settings.ts";
 import { pages } from "../../../src/metrics/page.ts";
+import { httpRoutes } from "../../../src/metrics/rows/http-counts.ts";
 import { METHODS } from "../../../src/servers/openai/front/served.ts";
 import { anthropic } from "../../../src/servers/vllm/messages/dialect.ts";
 import { openai } from "../../../src/servers/vllm/openai/routes.ts";
@@ -73,16 +73,18 @@ const engineConfig = configOf({
 });
 const config = {
   engine: engineConfig,
-  model: "model",
+  models: { model: "model", servedModelNames: ["golden"], loraModules: [] },
   dataParallelSize: 1,
-  servedModelNames: ["golden"],
-  loraModules: [],
-  apiKeys: [],
-  streamInterval: 1,
-  maxBodyBytes: 2 ** 20,
-  maxLogprobs: 20,
-  wire: { toolCallParser: "hermes", autoToolChoice: true },
-} as Partial<ServeConfig> as ServeConfig;
+  openai: {
+    front: { apiKeys: [] },
+    answers: { streamInterval: 1, autoToolChoice: true },
+    requests: { maxLogprobs: 20 },
+  },
+  listen: { maxBodyBytes: 2 ** 20 },
+  text: { toolCallParser: "hermes" },
+  faults: {},
+  queue: {},
+} as unknown as ServeConfig;
 
 const clock = new VirtualClock(1_000_000);
 const engine = new Engine({ config: engineConfig, clock, module: release, free: false, eosId: EOS });

@@ -4,7 +4,7 @@ import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { UserError } from "../../../src/base/user-error.ts";
+import { UserError } from "../../../src/base/start-errors.ts";
 import { nextToken } from "../../../src/text/answers/answers.ts";
 import { wordTables } from "../../../src/text/answers/word-tables.ts";
 import { folderText, type TextModel } from "../../../src/text/text-model.ts";

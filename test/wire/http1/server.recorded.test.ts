@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import net from "node:net";
-import { FRONT_LIMITS } from "../../../src/config/front-limits.ts";
+import { FRONT_LIMITS } from "../../../src/wire/http/front-limits.ts";
 import type { IncomingRequest } from "../../../src/wire/http1/request.ts";
 import { HttpServer } from "../../../src/wire/http1/server.ts";
 import { eventually } from "../../server.ts";

@@ -1,8 +1,8 @@
 /** How is a request's body read without holding more than is allowed, or waiting longer? */
 
 import { turn } from "../../../base/pieces.ts";
-import { frontLimitsOf } from "../../../config/front-limits.ts";
 import { type Deadlines, deadlines, type Expiring } from "../../../wire/http/deadlines.ts";
+import { frontLimitsOf } from "../../../wire/http/front-limits.ts";
 import { frontOf } from "../../../wire/http/front-of.ts";
 import { SMALL_BODY_BYTES } from "../../../wire/http/unfinished.ts";
 import type { IncomingRequest } from "../../../wire/http1/request.ts";
@@ -37,11 +37,11 @@ export class Bodies {
   constructor({ config, backend, template, witness }: OpenAiOptions) {
     this.#witness = witness;
     const { bodyTimeoutS } = frontLimitsOf(config);
-    this.#maxBytes = config.maxBodyBytes;
+    this.#maxBytes = config.listen.maxBodyBytes;
     this.#turn = () => turn(backend);
     this.#late = deadlines(bodyTimeoutS, backend);
     this.#mostHere = template ? TEMPLATE_BODY_BYTES : THREAD_BODY_BYTES;
-    this.#tooLarge = bodyTooLarge(config.maxBodyBytes);
+    this.#tooLarge = bodyTooLarge(config.listen.maxBodyBytes);
     this.#tooSlow = bodyTooSlow(bodyTimeoutS);
     this.#room = bodyRoomOf(config, backend);
     this.#crowded = deadlines(bodyTimeoutS > 0 ? Math.min(bodyTimeoutS / 2, ROOM_WAIT_S) : ROOM_WAIT_S, backend);

@@ -2,7 +2,7 @@
  * Which headers does Starlette's CORS middleware add, and what does it answer to a preflight? Starlette 1.10
  * (`middleware/cors.py`), as vLLM 0.33 sets it up: always there, without origins unless `--allowed-origins` names some.
  */
-import type { CorsConfig } from "../../../config/types.ts";
+import type { CorsConfig } from "../request/openai-config.ts";
 
 const ALL_METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, QUERY";
 const SAFE_HEADERS = ["Accept", "Accept-Language", "Content-Language", "Content-Type"];

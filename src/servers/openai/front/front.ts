@@ -2,7 +2,6 @@
 import { STATUS_CODES } from "node:http";
 import type { LiveValue } from "../../../base/live-value.ts";
 import type { Ids } from "../../../base/random.ts";
-import type { ServeConfig } from "../../../config/types.ts";
 import type { Accounting } from "../../../kernel/accounting.ts";
 import type { Backend } from "../../../kernel/backend.ts";
 import type { LiveConfig } from "../../../kernel/live-settings.ts";
@@ -18,6 +17,7 @@ import type { RenderChat } from "../../../text/tokens/chat-template.ts";
 import type { Encoder, ModelTemplate, Vocabulary } from "../../../text/tokens/types.ts";
 import type { FaultWitness } from "../../../wire/http/sink.ts";
 import type { LogprobSource } from "../request/logprob-source.ts";
+import type { OpenAiServerConfig } from "../request/openai-config.ts";
 import type { RequestLog } from "../request/server-traits.ts";
 
 /** Counts every HTTP request as vLLM's middleware does. */
@@ -46,7 +46,7 @@ export interface Access {
 
 export interface OpenAiOptions {
   /** The configuration of the start. */
-  readonly config: ServeConfig;
+  readonly config: OpenAiServerConfig;
   /** Values of the configuration that change while the server runs. */
   readonly live: LiveConfig;
   readonly vocabulary: Vocabulary;

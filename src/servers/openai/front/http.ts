@@ -3,7 +3,7 @@
  * methods that are not served (vLLM 0.33 over FastAPI 0.136, uvicorn, Starlette's CORS middleware without origins).
  */
 import { createHash, timingSafeEqual } from "node:crypto";
-import { OWN_PATHS } from "../../../config/http-counts.ts";
+import { OWN_PATHS } from "../../../metrics/rows/http-counts.ts";
 import { frontOf } from "../../../wire/http/front-of.ts";
 import type { Context, EventSink, HeldBytes, PartSink, SinkEvents } from "../../../wire/http/sink.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
@@ -55,10 +55,12 @@ export class Http {
     this.#options = options;
     this.#releases = mayRelease(options);
     this.#adds =
-      options.config.enableRequestIdHeaders || options.config.podHeaders !== undefined || options.withoutCors === true;
-    this.#keys = options.config.apiKeys.map(digest);
+      options.config.openai.front.enableRequestIdHeaders ||
+      options.config.openai.front.podHeaders !== undefined ||
+      options.withoutCors === true;
+    this.#keys = options.config.openai.front.apiKeys.map(digest);
     this.#room = bodyRoomOf(options.config, options.backend);
-    this.#cors = new Cors(options.config.wire?.cors);
+    this.#cors = new Cors(options.config.openai.front.cors);
     this.#methods = new Map(Object.entries({ ...methods, ...options.otherRoutes }));
   }
 
@@ -237,7 +239,11 @@ export class Http {
       const { vary, ...application } = headers;
       Object.assign(more, application, this.#cors.headersFor(request), { vary });
     } else Object.assign(more, headers);
-    const { enableRequestIdHeaders, podHeaders } = this.#options.config;
+    const {
+      openai: {
+        front: { enableRequestIdHeaders, podHeaders },
+      },
+    } = this.#options.config;
     Object.assign(more, podHeaders);
     if (this.#options.withoutCors) delete more.vary;
     if (enableRequestIdHeaders) more["x-request-id"] = request.headers.get("x-request-id") ?? this.#options.newId(16);

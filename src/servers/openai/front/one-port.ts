@@ -1,34 +1,34 @@
 /** How does a server of one port listen, whatever its routes are? */
 import type { AnyElysia } from "elysia";
 import { listenUrl } from "../../../base/listen-url.ts";
-import { frontLimitsOf } from "../../../config/front-limits.ts";
-import type { Parts } from "../../../kernel/parts.ts";
 import type { Listeners } from "../../../kernel/role.ts";
+import { frontLimitsOf } from "../../../wire/http/front-limits.ts";
 import type { HotRoutes } from "../../../wire/http/sink.ts";
 import { hotRoutes } from "../../../wire/http1/hot.ts";
 import { HttpServer } from "../../../wire/http1/server.ts";
 import { readTls, type TlsFiles } from "../../../wire/tls/certificates.ts";
+import type { OpenAiParts, OpenAiServerConfig } from "../request/openai-config.ts";
 
-export interface OnePort extends Pick<Listeners, "url" | "handle" | "turnTo"> {
+export interface OnePort extends Pick<Listeners<OpenAiServerConfig>, "url" | "handle" | "turnTo"> {
   readonly server: HttpServer;
   /** Undefined: without. */
   readonly tls: TlsFiles | undefined;
 }
 
 /** `routesOf`: the routes over these parts. Throws as `Bun.listen` does when the port is in use. */
-export function onePort(parts: Parts, routesOf: (parts: Parts) => AnyElysia): OnePort {
+export function onePort(parts: OpenAiParts, routesOf: (parts: OpenAiParts) => AnyElysia): OnePort {
   const { config, place } = parts;
-  const tls = config.tls && readTls(config.tls);
+  const tls = config.listen.tls && readTls(config.listen.tls);
   if (tls && "error" in tls) throw new Error(tls.error);
   let mounted = mount(parts, routesOf);
   const server = new HttpServer(
     { fetch: (request) => mounted.fetch(request) },
     {
-      hostname: config.host,
-      port: config.port,
+      hostname: config.listen.host,
+      port: config.listen.port,
       tls,
       reusePort: place !== undefined,
-      allowedHosts: config.allowedHosts,
+      allowedHosts: config.listen.allowedHosts,
       frontLimits: frontLimitsOf(config),
       clock: parts.lastingClock,
       warn: parts.live.warning(parts.log),
@@ -52,7 +52,7 @@ export function onePort(parts: Parts, routesOf: (parts: Parts) => AnyElysia): On
 }
 
 /** The routes over these parts. */
-function mount(parts: Parts, routesOf: (parts: Parts) => AnyElysia) {
+function mount(parts: OpenAiParts, routesOf: (parts: OpenAiParts) => AnyElysia) {
   const app = routesOf(parts);
   const serveOn = (server: HttpServer) => {
     app.server = server as unknown as NonNullable<typeof app.server>;
@@ -61,7 +61,7 @@ function mount(parts: Parts, routesOf: (parts: Parts) => AnyElysia) {
 }
 
 /** What the front answers; what it does not, where nobody notes it. */
-function hotOf(app: AnyElysia, history: Parts["history"]): HotRoutes {
+function hotOf(app: AnyElysia, history: OpenAiParts["history"]): HotRoutes {
   const hot = hotRoutes(app);
   return history === undefined
     ? hot
@@ -69,7 +69,7 @@ function hotOf(app: AnyElysia, history: Parts["history"]): HotRoutes {
 }
 
 /** Routes that the front does not answer (metrics, truth) are noted here. */
-function fetchOf(app: AnyElysia, history: Parts["history"]): (request: Request) => Response | Promise<Response> {
+function fetchOf(app: AnyElysia, history: OpenAiParts["history"]): (request: Request) => Response | Promise<Response> {
   if (history === undefined) return app.fetch;
   return async (request) => {
     const response = await app.fetch(request);

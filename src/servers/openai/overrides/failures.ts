@@ -5,8 +5,7 @@
 
 import type { LiveValue } from "../../../base/live-value.ts";
 import { mix, type Random, seeded } from "../../../base/random.ts";
-import { FAILURE_TYPES, type FailureType } from "../../../config/failures.ts";
-import type { ServeConfig } from "../../../config/types.ts";
+import { FAILURE_TYPES, type FailureType } from "../../../faults/failure-types.ts";
 import type { FailureRate } from "../../../kernel/live-settings.ts";
 import { errorTypeOf } from "../../../text/canned/fixtures/error-type.ts";
 import { missingBody } from "../../pydantic/read-body.ts";
@@ -14,6 +13,7 @@ import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { errorAnswer } from "../../pydantic/refusals.ts";
 import { badRequest, engineBusy, overloaded, unauthorized, unknownModel } from "../request/errors.ts";
 import { promptTooLong } from "../request/limits.ts";
+import type { OpenAiServerConfig } from "../request/openai-config.ts";
 
 const HEADER = "x-return-error";
 /** Separates these draws from those of the requests' seeds. */
@@ -25,9 +25,9 @@ export class Failures {
   readonly #next: Random;
   readonly #answers: Readonly<Record<FailureType, ErrorAnswer>>;
 
-  constructor({ engine, servedModelNames, wire }: ServeConfig, rate: LiveValue<FailureRate>) {
+  constructor({ engine, models: { servedModelNames }, faults }: OpenAiServerConfig, rate: LiveValue<FailureRate>) {
     this.#rate = rate;
-    this.#errorHeader = wire?.errorHeader === true;
+    this.#errorHeader = faults.errorHeader === true;
     this.#next = seeded(mix(engine.seed ^ SALT, 0));
     const limits = { servedModelNames };
     this.#answers = {

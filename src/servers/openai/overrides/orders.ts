@@ -3,7 +3,6 @@
  * `understudy`, in a fixture (docs/fixtures.md), or in the file of `--script` (docs/scripts.md); the first of these counts.
  */
 
-import { type RequestOrders, requestOrdersOf } from "../../../config/request-orders.ts";
 import type { Generation, Receiver } from "../../../engine/interface/types.ts";
 import { countedParts } from "../../../text/answers/answer-parts.ts";
 import type { FixtureAnswer } from "../../../text/canned/fixtures/fixture.ts";
@@ -28,6 +27,7 @@ import { mayRelease, ORDER_HEADER, orderInHeader } from "../front/order-header.t
 import { badRequest, orderNotAllowed } from "../request/errors.ts";
 import type { LogprobSource } from "../request/logprob-source.ts";
 import type { ChatRequest, CompletionRequest, Repetition } from "../request/request.ts";
+import { type RequestOrders, requestOrdersOf } from "../request/request-orders.ts";
 import { thinkingOf, thoughtsBefore } from "../request/thinking.ts";
 import { forced } from "../tool-calls/output.ts";
 import { type ReasoningSetup, reasoningSetup } from "../tool-calls/reasoning.ts";
@@ -79,7 +79,7 @@ export class Orders {
   constructor(options: OpenAiOptions) {
     const { backend, plays = NO_PLAYS } = options;
     this.#options = options;
-    const { reasoningParser: name } = options.config.wire ?? {};
+    const { reasoningParser: name } = options.config.text;
     this.#reasoning = name === undefined ? null : reasoningSetup(name, options.vocabulary);
     this.#plays = plays;
     this.#failures = new Failures(options.config, options.live.failures);
@@ -176,7 +176,7 @@ export class Orders {
   #thoughtful(ids: Uint32Array, promptIds: Uint32Array, request: Asking): Uint32Array {
     const { answers, config, vocabulary } = this.#options;
     const seed = request.seed ?? 0;
-    const thinking = thinkingOf(request, this.#reasoning, promptIds, seed, config.wire?.meanReasoningTokens);
+    const thinking = thinkingOf(request, this.#reasoning, promptIds, seed, config.openai.answers.meanReasoningTokens);
     if (thinking === null || answers === undefined) return ids;
     const whole = thoughtsBefore(thinking, answers, seed, ids, vocabulary.size);
     return whole.subarray(0, whole.length);
@@ -229,7 +229,7 @@ export class Orders {
 
   #ordered(given: Order, request: Asking): Ordered {
     if (given.kind === "play") return this.#played(this.#named(given.text), given, request);
-    const order = withCallsWritten(given, request, this.#options.config.wire?.toolCallParser);
+    const order = withCallsWritten(given, request, this.#options.config.text.toolCallParser);
     if (order.kind === "echo") return { order, text: request.kind === "chat" ? lastContent(request) : null };
     return { order, text: order.kind === "text" ? order.text : null };
   }
@@ -256,7 +256,7 @@ export class Orders {
 
   /** With its own times; or what it says, with those of the engine. */
   #recorded(recorded: Recording, request: Asking): Ordering {
-    if (this.#options.config.wire?.replayTiming !== "scheduled") return { ...NOTHING, recorded };
+    if (this.#options.config.text.replayTiming !== "scheduled") return { ...NOTHING, recorded };
     const { status, headers, events } = recorded;
     if (status >= 400) return { ...NOTHING, error: { status, headers, body: events[0]?.[1] ?? "", asItIs: true } };
     const order: Order = { kind: "text", text: saidIn(recorded), script: null, releases: false };
@@ -265,7 +265,7 @@ export class Orders {
 
   /** With `--answers echo`: all but what must have a form of its own. */
   #echoes(http: Request, request: Asking): boolean {
-    if (!this.#options.config.wire?.echo || request.sampling.structure) return false;
+    if (!this.#options.config.text.echo || request.sampling.structure) return false;
     const calls = this.calls(http, request);
     return request.kind !== "chat" || !(forced({ choice: request.toolChoice }) || (calls !== null && calls !== false));
   }

@@ -31,7 +31,7 @@ export function readRequest(
   const { admission, thread, limits, options } = serving;
   const { request: http } = context;
   // Images are put into their places here, conditions of fixtures look at all of a body, and a schema may stand in any message.
-  const isWhole = limits.takesImages || options.fixtures !== undefined || options.config.wire?.promptedJson === true;
+  const isWhole = limits.takesImages || options.fixtures !== undefined || options.config.text.promptedJson === true;
   const kind = isWhole ? "text" : (reader.thread ?? "text");
   const begin = () => thread?.begin({ kind, contentType: http.headers.get("content-type"), limits }) ?? null;
   const reading = admission.read(context, begin);

@@ -6,7 +6,7 @@
 
 import type { LiveValue } from "../../../base/live-value.ts";
 import { mix } from "../../../base/random.ts";
-import type { KvTransferTime } from "../../../config/types.ts";
+import type { KvTransferTime } from "../../../kernel/kernel-config.ts";
 import { normal } from "../../../text/answers/answers.ts";
 import { Refused } from "../../pydantic/refusals.ts";
 import { get, type PythonDict } from "../../pydantic/value.ts";

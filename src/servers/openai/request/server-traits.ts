@@ -1,8 +1,8 @@
 /** What do all answers of one server share? Its vocabulary, its parsers, what it says of itself. Types only. */
 import type { LiveValue } from "../../../base/live-value.ts";
-import type { ReasoningField } from "../../../config/parsers.ts";
-import type { ToolHabits } from "../../../config/tool-habits.ts";
 import type { Accounting } from "../../../kernel/accounting.ts";
+import type { ReasoningField } from "../../../text/grammar/parsers.ts";
+import type { ToolHabits } from "../../../text/grammar/tool-habits.ts";
 import type { Vocabulary } from "../../../text/tokens/types.ts";
 import type { HeldBytes } from "../../../wire/http/sink.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";

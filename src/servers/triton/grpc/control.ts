@@ -1,7 +1,7 @@
 /** Answers the methods besides inference. Each takes a message as it was read and returns one in protobuf's JSON: `grpc_server.cc` (2026). */
 
-import type { TritonLogSettings } from "../../../config/triton-server.ts";
 import type { Choice } from "../../../wire/protobuf/message-reader.ts";
+import type { TritonLogSettings } from "../config/triton-config.ts";
 import type { ServerAround } from "../inference/around.ts";
 import { modelMetadataOf, serverMetadataOf, statisticsOfAll } from "../inference/described.ts";
 import { TRACE_NAMES, traceChanges } from "../inference/trace-settings.ts";

@@ -3,7 +3,7 @@
  * are made from JSON, each with words of its own; binary tensors are as large as they are (`http_server.cc`, 2026). 2.51 has
  * no such option, and no limit but that of a body here.
  */
-import type { TritonServerConfig } from "../../../config/triton-server.ts";
+import type { TritonServerConfig } from "../config/triton-config.ts";
 import { invalidArg, type TritonError } from "../model-config/status.ts";
 import { asUnsigned, membersOf } from "../tensors/access.ts";
 import { JsonMembers, type JsonNode } from "../tensors/json-nodes.ts";

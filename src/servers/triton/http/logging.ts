@@ -1,7 +1,7 @@
 /** What does `/v2/logging` tell and take? `http_server.cc`, `HandleLogging` (2026). */
 
 import type { LiveCell } from "../../../base/live-value.ts";
-import type { TritonLogSettings } from "../../../config/triton-server.ts";
+import type { TritonLogSettings } from "../config/triton-config.ts";
 import { TritonError } from "../model-config/status.ts";
 import { asBoolean, asString, asUnsigned, documentOf, find } from "../tensors/access.ts";
 import { toBytesText } from "../tensors/datatypes.ts";

@@ -1,9 +1,9 @@
 /** What do the handlers of HTTP and gRPC share? */
 import type { LiveCell } from "../../../base/live-value.ts";
-import type { TritonLogSettings, TritonServerConfig } from "../../../config/triton-server.ts";
 import type { Backend } from "../../../kernel/backend.ts";
 import type { HeldMessages } from "../../../wire/grpc/held-messages.ts";
 import type { WaitingBytes } from "../../../wire/http/waiting-bytes.ts";
+import type { TritonLogSettings, TritonServerConfig } from "../config/triton-config.ts";
 import type { SharedMemory } from "../tensors/shared-memory.ts";
 import type { TritonFaults } from "./faults.ts";
 import type { ForwardPattern } from "./forwarded.ts";

@@ -4,7 +4,7 @@
  */
 
 import { RE2JS } from "re2js";
-import { UserError } from "../../../base/user-error.ts";
+import { UserError } from "../../../base/start-errors.ts";
 import { invalidArg } from "../model-config/status.ts";
 import type { VersionFacts } from "../model-config/versions.ts";
 

@@ -5,7 +5,7 @@
 
 import { Naps } from "../../../base/naps.ts";
 import { inTurns, Stops } from "../../../base/pieces.ts";
-import type { TritonLoadTime } from "../../../config/triton-server.ts";
+import type { TritonLoadTime } from "../config/triton-config.ts";
 import { DeviceMemory, type MemoryHold } from "../devices/device-memory.ts";
 import { Gpus } from "../devices/gpus.ts";
 import { alikeBesideInstances, instanceCount, isEnsemble } from "../model-config/model-config.ts";

@@ -4,12 +4,12 @@
  */
 import { Elysia } from "elysia";
 import type { EventLoopTurns } from "../../../base/pieces.ts";
-import type { TritonOpenAiConfig } from "../../../config/triton-server.ts";
 import { frontOf } from "../../../wire/http/front-of.ts";
 import { gatheredBody } from "../../../wire/http/gathered-body.ts";
 import { type Handler, routes } from "../../../wire/http/routes.ts";
 import type { Context } from "../../../wire/http/sink.ts";
 import type { WaitingBytes } from "../../../wire/http/waiting-bytes.ts";
+import type { TritonOpenAiConfig } from "../config/triton-config.ts";
 import { EventQueue } from "../inference/event-queue.ts";
 import type { InferAnswer, InferInput, InferRequest } from "../inference/request.ts";
 import type { TritonServer } from "../inference/server.ts";

@@ -72,7 +72,9 @@ export class Embeddings {
     if (wrong !== null) throw new Refused(wrong);
     const base64 = checked.get("encoding_format") === "base64";
     const tokens = all.reduce((sum, { length }) => sum + length, 0);
-    const model = JSON.stringify((checked.get("model") as string | null | undefined) || config.servedModelNames[0]);
+    const model = JSON.stringify(
+      (checked.get("model") as string | null | undefined) || config.models.servedModelNames[0],
+    );
     const id = JSON.stringify(`embd-${headers.get("x-request-id") ?? newId(8)}`);
     const json = new JsonParts();
     json.add(`{"id":${id},"object":"list","created":${Math.floor(epochSeconds())},"model":${model},"data":[`);

@@ -36,7 +36,7 @@ export function openai(given: OpenAiOptions, dialects: readonly ApiDialect[] = [
   const options = withImages(given);
   const { config, alive, epochSeconds, newId } = options;
   const http = new Http(options, countedBy(config));
-  const adapters = new LoraAdapters(config.loraModules, config.servedModelNames, options.adaptersLoaded);
+  const adapters = new LoraAdapters(config.models.loraModules, config.models.servedModelNames, options.adaptersLoaded);
   const limits = limitsOf(options, adapters);
   const server = serverOf(options);
   const thread = threadOf(options, reading);
@@ -45,9 +45,9 @@ export function openai(given: OpenAiOptions, dialects: readonly ApiDialect[] = [
   const host = dialectHost(generator, (body, exact, changes) => chatValuePieces(body, limits, exact, changes));
   const health = (context: Context) => http.empty(context, alive() ? 200 : 503);
   const models = () => modelList(config, adapters.list, Math.floor(epochSeconds()), newId);
-  const lora = config.runtimeLora ? loraRoutes(options, http, adapters) : new Elysia();
+  const lora = config.models.runtimeLora ? loraRoutes(options, http, adapters) : new Elysia();
   const asked = routesAskedFor({ options, http, limits, thread });
-  const scaleOut = config.wire?.scaleOut ? scaleOutNotBuilt : scaleOutDisabled;
+  const scaleOut = config.openai.front.scaleOut ? scaleOutNotBuilt : scaleOutDisabled;
   const switchedOff = Object.fromEntries(
     SCALE_OUT.map((path) => [`POST ${path}`, (context: Context) => http.error(context, scaleOut)]),
   );
@@ -102,17 +102,18 @@ export function openai(given: OpenAiOptions, dialects: readonly ApiDialect[] = [
 function routesAskedFor(desk: Omit<Desk, "bodies">): Record<string, Handler> {
   const { alive, backend, config, tokenizerInfo = {} } = desk.options;
   const { http } = desk;
-  const { readiness, wire = {} } = config;
+  const { readiness, tokenizerInfo: tellsTokenizer } = config.openai.front;
+  const { embeddingDimensions } = config.openai.requests;
   const found: Record<string, Handler> = {};
   if (readiness) {
     const isReady = () => alive() && backend.nowUs() >= readiness.afterUs;
     found["GET /health/ready"] = (context) => http.empty(context, isReady() ? 200 : 503);
   }
-  if (wire.embeddingDimensions !== undefined) {
-    const embeddings = new Embeddings(desk, wire.embeddingDimensions);
+  if (embeddingDimensions !== undefined) {
+    const embeddings = new Embeddings(desk, embeddingDimensions);
     found["POST /v1/embeddings"] = (context) => embeddings.answer(context);
   }
-  if (wire.tokenizerInfo) {
+  if (tellsTokenizer) {
     const body = JSON.stringify(tokenizerInfo);
     found["GET /tokenizer_info"] = (context) => http.json(context, body);
   }
@@ -124,7 +125,7 @@ function threadOf({ config, template, backend }: OpenAiOptions, script: URL | nu
   if (template === undefined || script === null) return null;
   const start = {
     template,
-    keepsTools: config.wire?.toolCallParser !== undefined,
+    keepsTools: config.text.toolCallParser !== undefined,
   };
   return new ReadingThread(script, start, backend);
 }

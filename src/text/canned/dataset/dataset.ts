@@ -6,7 +6,7 @@
 import { Database, type Statement } from "bun:sqlite";
 import { createHash } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
-import { UserError } from "../../../base/user-error.ts";
+import { UserError } from "../../../base/start-errors.ts";
 import type { Vocabulary } from "../../tokens/types.ts";
 import { answerOf, type GivenAnswer, wordsOf } from "./row.ts";
 import { type Room, RowIndex } from "./row-index.ts";

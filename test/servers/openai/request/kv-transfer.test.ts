@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { LiveCell } from "../../../../src/base/live-value.ts";
 import { resolveServeConfig } from "../../../../src/cli/serve/resolve.ts";
-import type { KvTransferTime } from "../../../../src/config/types.ts";
+import type { KvTransferTime } from "../../../../src/kernel/kernel-config.ts";
 import { Transfers } from "../../../../src/servers/openai/request/kv-transfer.ts";
 
 const REMOTE = { remotePrefill: true, remoteDecode: false };

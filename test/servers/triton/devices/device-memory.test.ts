@@ -127,7 +127,7 @@ test("weights of presets: what their pools leave, which is that of the parameter
 test("--load-time and --device-memory", () => {
   const read = (...flags: string[]) => {
     const made = tritonServerConfig(flags, "shipped");
-    return "error" in made ? made.error : made.config.tritonServer!;
+    return "error" in made ? made.error : made.config.triton!;
   };
   expect(read()).toMatchObject({ loadTime: { baseS: 1.3, perGibS: 0 }, deviceBytes: null });
   expect(read("--load-time=0")).toMatchObject({ loadTime: { baseS: 0, perGibS: 0 } });

@@ -2,17 +2,17 @@
 import { afterEach, expect, test } from "bun:test";
 import net from "node:net";
 import { Elysia } from "elysia";
+import type { ServeConfig } from "../../../../src/app/config/serve-config.ts";
 import { WallClock } from "../../../../src/base/clock.ts";
 import { LiveCell } from "../../../../src/base/live-value.ts";
 import { idsOf } from "../../../../src/base/random.ts";
-import { FRONT_LIMITS } from "../../../../src/config/front-limits.ts";
-import type { ServeConfig } from "../../../../src/config/types.ts";
 import { Finish, type Generation, type Outcome, type Receiver } from "../../../../src/engine/interface/types.ts";
 import { liveConfigOf } from "../../../../src/kernel/live-settings.ts";
 import { type Access, accessLine } from "../../../../src/servers/openai/front/front.ts";
 import { openai } from "../../../../src/servers/vllm/openai/routes.ts";
 import { renderChat } from "../../../../src/text/tokens/chat-template.ts";
 import { vocabularyOf } from "../../../../src/text/tokens/vocabulary.ts";
+import { FRONT_LIMITS } from "../../../../src/wire/http/front-limits.ts";
 import { hotRoutes } from "../../../../src/wire/http1/hot.ts";
 import { HttpServer } from "../../../../src/wire/http1/server.ts";
 
@@ -45,13 +45,12 @@ class House {
   constructor(apiKeys: string[] = []) {
     const config = {
       engine: { maxModelLen: 1024, blockSize: 16, enablePrefixCaching: true },
-      model: "m",
-      servedModelNames: ["m"],
-      apiKeys,
-      loraModules: [],
-      streamInterval: 1,
-      maxBodyBytes: 1000,
-      maxLogprobs: 20,
+      models: { model: "m", servedModelNames: ["m"], loraModules: [] },
+      openai: { front: { apiKeys }, requests: { maxLogprobs: 20 }, answers: { streamInterval: 1 } },
+      listen: { maxBodyBytes: 1000 },
+      text: {},
+      faults: {},
+      queue: {},
     } as unknown as ServeConfig;
     const app = new Elysia({ strictPath: true }).use(
       openai({

@@ -5,17 +5,17 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Elysia } from "elysia";
+import type { ServeConfig } from "../../../../src/app/config/serve-config.ts";
 import { WallClock } from "../../../../src/base/clock.ts";
 import { LiveCell } from "../../../../src/base/live-value.ts";
 import { idsOf } from "../../../../src/base/random.ts";
 import { readLoraModules } from "../../../../src/cli/options/lora-modules.ts";
-import { FRONT_LIMITS } from "../../../../src/config/front-limits.ts";
-import type { ServeConfig } from "../../../../src/config/types.ts";
 import type { Outcome } from "../../../../src/engine/interface/types.ts";
 import { liveConfigOf } from "../../../../src/kernel/live-settings.ts";
 import { openai } from "../../../../src/servers/vllm/openai/routes.ts";
 import { renderChat } from "../../../../src/text/tokens/chat-template.ts";
 import { vocabularyOf } from "../../../../src/text/tokens/vocabulary.ts";
+import { FRONT_LIMITS } from "../../../../src/wire/http/front-limits.ts";
 import { hotRoutes } from "../../../../src/wire/http1/hot.ts";
 import { HttpServer } from "../../../../src/wire/http1/server.ts";
 import { exchange, type RawRequest, type RawResponse } from "../../../conformance/raw-client.ts";
@@ -92,18 +92,29 @@ function configOf(flags: readonly string[]): ServeConfig {
   const engine = { maxModelLen: 1024, blockSize: 16, enablePrefixCaching: true };
   return {
     engine: engine as ServeConfig["engine"],
-    model: "model",
+    models: {
+      model: "model",
+      servedModelNames: names,
+      loraModules: readLoraModules(flag(flags, "--lora-modules") ?? []),
+    },
     dataParallelSize: 1,
-    servedModelNames: names,
-    loraModules: readLoraModules(flag(flags, "--lora-modules") ?? []),
-    apiKeys: flag(flags, "--api-key") ?? [],
-    streamInterval: Number(flag(flags, "--stream-interval")?.[0] ?? 1),
-    maxBodyBytes: 2 ** 20,
-    maxLogprobs: Number(flag(flags, "--max-logprobs")?.[0] ?? 20),
-    enableRequestIdHeaders: flags.includes("--enable-request-id-headers"),
-    enablePromptTokensDetails: flags.includes("--enable-prompt-tokens-details"),
-    enableForceIncludeUsage: flags.includes("--enable-force-include-usage"),
-  } as Partial<ServeConfig> as ServeConfig;
+    openai: {
+      front: {
+        apiKeys: flag(flags, "--api-key") ?? [],
+        enableRequestIdHeaders: flags.includes("--enable-request-id-headers"),
+      },
+      answers: {
+        streamInterval: Number(flag(flags, "--stream-interval")?.[0] ?? 1),
+        enablePromptTokensDetails: flags.includes("--enable-prompt-tokens-details"),
+        enableForceIncludeUsage: flags.includes("--enable-force-include-usage"),
+      },
+      requests: { maxLogprobs: Number(flag(flags, "--max-logprobs")?.[0] ?? 20) },
+    },
+    listen: { maxBodyBytes: 2 ** 20 },
+    text: {},
+    faults: {},
+    queue: {},
+  } as unknown as ServeConfig;
 }
 
 /** One server for all exchanges of a case; the engine and what the prompts encode to change with each. */

@@ -7,7 +7,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import { UserError } from "../../../../src/base/user-error.ts";
+import { UserError } from "../../../../src/base/start-errors.ts";
 import { type DatasetFile, openDataset } from "../../../../src/text/canned/dataset/dataset.ts";
 import { answerOf } from "../../../../src/text/canned/dataset/row.ts";
 import { RowIndex } from "../../../../src/text/canned/dataset/row-index.ts";

@@ -1,5 +1,5 @@
 /** How many LoRA adapters can a scrape speak of? */
-import type { ServeConfig } from "./types.ts";
+import type { MetricsSource } from "./config/metrics-source.ts";
 
 /** Most adapters loaded by requests that get a place of their own; more can be loaded and used, and are not named. */
 const LOADED = 1024;
@@ -7,6 +7,6 @@ const LOADED = 1024;
 export const ADAPTER_NAME_SHOWN = 256;
 
 /** By their numbers from 1: those of the command line, then those loaded while it runs. */
-export function adapterPlaces({ loraModules, runtimeLora }: Pick<ServeConfig, "loraModules" | "runtimeLora">): number {
+export function adapterPlaces({ models: { loraModules, runtimeLora } }: Pick<MetricsSource, "models">): number {
   return loraModules.length + (runtimeLora ? LOADED : 0);
 }

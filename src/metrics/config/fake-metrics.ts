@@ -2,7 +2,7 @@
  * What do metrics show that is not so? `--fake-metrics`, a JSON object with the keys that llm-d-inference-sim has
  * (`pkg/common/config_fake_metrics.go` at eec055a): of vLLM's families those that it names, all others stay true.
  */
-import { goDurationUs } from "./go-duration.ts";
+import { goDurationUs } from "../../base/go-duration.ts";
 
 /** A number, or one that moves with time. */
 export type Wave = number | Moving;

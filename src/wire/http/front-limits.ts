@@ -1,15 +1,4 @@
 /** What does the HTTP front allow? Sizes, times and numbers of requests, and what it says when it is full. */
-import type { ServeConfig } from "./types.ts";
-
-/** `--ssl-…`: paths of PEM files. */
-export interface TlsConfig {
-  readonly certfile: string;
-  /** null: the key is in `certfile`. */
-  readonly keyfile: string | null;
-  readonly caCerts: string | null;
-  /** What is asked of a client, as Python's `ssl.VerifyMode`: 0 nothing, 2 a certificate. */
-  readonly certReqs: 0 | 2;
-}
 
 /** Forms of `Retry-After`: whole seconds, an HTTP date, and `retry-after-ms` as Azure's and OpenAI's clients read it. */
 export const RETRY_AFTER_FORMS = ["seconds", "date", "ms"] as const;
@@ -46,6 +35,6 @@ export const FRONT_LIMITS: FrontLimits = {
   retryAfter: null,
 };
 
-export function frontLimitsOf({ frontLimits }: ServeConfig): FrontLimits {
-  return frontLimits ?? FRONT_LIMITS;
+export function frontLimitsOf({ listen }: { readonly listen: { readonly frontLimits?: FrontLimits } }): FrontLimits {
+  return listen.frontLimits ?? FRONT_LIMITS;
 }

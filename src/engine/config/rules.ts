@@ -1,5 +1,5 @@
 /** Which combinations does vLLM 0.33 refuse to start with? (`config/scheduler.py`, `v1/core/kv_cache_planning.py`) */
-import type { EngineConfig } from "./types.ts";
+import type { EngineConfig } from "./engine-config.ts";
 
 /**
  * `at` says where an option's value comes from; `turnsAway`: the server refuses prompts that fit into no iteration. The first
@@ -26,8 +26,8 @@ export function brokenRule(
     const limit = `${at("max-num-batched-tokens")} (${maxNumBatchedTokens})`;
     return `${at("max-num-scheduled-tokens")} is ${maxNumScheduledTokens}: it cannot be above ${limit}`;
   }
-  if (engine.longPrefillTokenThreshold > maxModelLen) {
-    const threshold = `${at("long-prefill-token-threshold")} is ${engine.longPrefillTokenThreshold}`;
+  if (engine.vllm.longPrefillTokenThreshold > maxModelLen) {
+    const threshold = `${at("long-prefill-token-threshold")} is ${engine.vllm.longPrefillTokenThreshold}`;
     return `${threshold}: it cannot be above ${length}`;
   }
   return poolTooSmall(engine, length, "--gpu-memory-utilization");

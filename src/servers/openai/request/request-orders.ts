@@ -1,5 +1,5 @@
 /** What may a client order for its request? docs/scripts.md. */
-import type { ServeConfig } from "./types.ts";
+import type { OpenAiServerConfig } from "./openai-config.ts";
 
 /** Nothing, as on the real server; what it is answered with; also what reaches the requests of others. */
 export const REQUEST_ORDERS = ["none", "answers", "all"] as const;
@@ -8,6 +8,6 @@ export type RequestOrders = (typeof REQUEST_ORDERS)[number];
 /** Nobody who shares a server expects that another client can end it. */
 export const DEFAULT_REQUEST_ORDERS: RequestOrders = "answers";
 
-export function requestOrdersOf({ wire }: Pick<ServeConfig, "wire">): RequestOrders {
-  return wire?.requestOrders ?? DEFAULT_REQUEST_ORDERS;
+export function requestOrdersOf({ openai }: Pick<OpenAiServerConfig, "openai">): RequestOrders {
+  return openai.requests.requestOrders ?? DEFAULT_REQUEST_ORDERS;
 }
