@@ -84,6 +84,7 @@ const config = {
   text: { toolCallParser: "hermes" },
   faults: {},
   queue: {},
+  logs: {},
 } as unknown as ServeConfig;
 
 const clock = new VirtualClock(1_000_000);

@@ -51,6 +51,7 @@ class House {
       text: {},
       faults: {},
       queue: {},
+      logs: {},
     } as unknown as ServeConfig;
     const app = new Elysia({ strictPath: true }).use(
       openai({

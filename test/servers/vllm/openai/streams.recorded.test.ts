@@ -114,6 +114,7 @@ function configOf(flags: readonly string[]): ServeConfig {
     text: {},
     faults: {},
     queue: {},
+    logs: {},
   } as unknown as ServeConfig;
 }
 
