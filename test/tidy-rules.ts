@@ -156,6 +156,26 @@ export function exportedTwice(files: readonly SourceFile[]): Readonly<Record<str
   return Object.fromEntries([...places].filter(([, paths]) => paths.length > 1));
 }
 
+/** `ModelConfig` there has the fields of Triton's `config.pbtxt`. */
+const CONFIG_OF_TRITON = "src/servers/triton/model-config/";
+
+/**
+ * Returns the number of members of each interface whose name ends in `Config`. Members that it inherits from such interfaces count.
+ * `CONFIG_OF_TRITON` is left out.
+ */
+export function configMembers(files: readonly SourceFile[]): ReadonlyMap<string, number> {
+  const declaration = /^export interface (\w+Config)(?: extends ([\w, ]+))? \{\n([\s\S]*?)^\}/gm;
+  const ours = files.filter(({ path }) => !path.startsWith(CONFIG_OF_TRITON));
+  const declared = ours.flatMap(({ text }) => [...code(text).matchAll(declaration)]);
+  const own = new Map(declared.map(([, name = "", parents = "", body = ""]) => [name, { parents, body }]));
+  const count = (name: string): number => {
+    const { parents, body } = own.get(name) ?? { parents: "", body: "" };
+    const inherited = parents.split(", ").reduce((sum, parent) => sum + (parent === "" ? 0 : count(parent)), 0);
+    return inherited + [...body.matchAll(/^ {2}(?:readonly )?\w+\??:/gm)].length;
+  };
+  return new Map([...own.keys()].map((name) => [name, count(name)]));
+}
+
 function wrongImport(from: string, to: string): string | undefined {
   const [mine, theirs] = [roomOf(from), roomOf(to)];
   if (

@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import {
   circlesOf,
+  configMembers,
   exportedTwice,
   folderOf,
   foldersIn,
@@ -293,6 +294,18 @@ function crowded(of: (path: string) => number): string[] {
     return share > 0.1 ? [`${room}: ${(100 * share).toFixed(1)} %`] : [];
   });
 }
+
+test("no type of a configuration has more than 20 members", () => {
+  const inherits =
+    "export interface AConfig extends BConfig {\n  readonly a: 1;\n}\nexport interface BConfig {\n  readonly b?: 2;\n}\n";
+  expect([...configMembers([{ path: "", text: inherits }])]).toEqual([
+    ["AConfig", 2],
+    ["BConfig", 1],
+  ]);
+  const members = configMembers(source.map((path) => ({ path, text: read(path) })));
+  expect(members.size).toBeGreaterThan(20);
+  expect([...members].filter(([, count]) => count > 20)).toEqual([]);
+});
 
 test("no folder inside a wing has more than a tenth of the lines, no folder more than 30 files", () => {
   const linesOf = (path: string) => read(path).split("\n").length - 1;

@@ -27,7 +27,7 @@ export function pureServer(
       gpuBytes: null,
       engine: { weightBytes: 0, kvBytes: 0, gpus: 1 },
       ...more.memory,
-      loadLimits: config.loadLimits,
+      loadLimits: config.memory.loadLimits,
     },
   });
 }

@@ -135,7 +135,7 @@ function serverOf(config: ServeConfig, clock: VirtualClock): TritonServer {
     clock,
     turns: { nowUs: () => clock.now() },
     backends: refused,
-    memory: deviceMemory(config, config.triton!),
+    memory: deviceMemory(config, config.triton!.memory),
     countsByGpu: config.metrics.triton.gpu,
     epochMs: () => clock.now() / 1000,
     random: () => random() / 2 ** 32,
@@ -152,5 +152,5 @@ function refused(config: ModelConfig): undefined {
 
 function shownOf({ metrics: { triton }, triton: tritonServer, deployment: { preset } }: ServeConfig) {
   const { gpu, gpuMemoryBytes } = findPreset(preset)!;
-  return { metrics: triton, pinnedBytes: tritonServer!.pinnedBytes, gpu, gpuBytes: gpuMemoryBytes };
+  return { metrics: triton, pinnedBytes: tritonServer!.memory.pinnedBytes, gpu, gpuBytes: gpuMemoryBytes };
 }

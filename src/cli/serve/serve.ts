@@ -204,7 +204,7 @@ export function onTrap(config: ServeConfig, app: App): void {
 function isOfModel({ triton: tritonServer }: ServeConfig, error: unknown): boolean {
   if (tritonServer === undefined) return false;
   const { stack = "", message = String(error) } = error instanceof Error ? error : {};
-  const theirs = tritonServer.repositories.some((path) => stack.includes(`${resolve(path)}/`));
+  const theirs = tritonServer.repository.folders.some((path) => stack.includes(`${resolve(path)}/`));
   if (error instanceof Error && !(theirs && stack.includes("model.ts"))) return false;
   warn(`a model.ts threw behind its answer: ${message}`);
   return true;

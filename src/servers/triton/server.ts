@@ -56,20 +56,20 @@ async function listen(parts: OpenAiParts, config: TritonServerConfig): Promise<L
     clock: parts.clock,
     turns: parts.backend,
     backends: llmModels(llmAround(parts, config.version), counts),
-    memory: deviceMemory(parts.config, config),
+    memory: deviceMemory(parts.config, config.memory),
     countsByGpu: parts.config.metrics.triton.gpu,
     epochMs: () => parts.epochSeconds() * 1000,
     random: () => parts.nextSeed() / 2 ** 32,
     log: parts.log,
   });
-  const forwards = forwardPattern("http", config.httpForward, server.facts);
+  const forwards = forwardPattern("http", config.overHttp.forward, server.facts);
   await loaded(server, config, parts.log);
   const around: ServerAround = {
     server,
     config,
     memory: new SharedMemory(),
     waiting: new WaitingBytes(WAITING_BYTES),
-    coming: new WaitingBytes(Math.max(WAITING_BYTES, 2 * config.maxBodyBytes)),
+    coming: new WaitingBytes(Math.max(WAITING_BYTES, 2 * config.overHttp.maxBodyBytes)),
     messages: new HeldMessages(HELD_BYTES),
     turns: parts.backend,
     traces: new TraceSettings(),
@@ -166,9 +166,9 @@ async function loaded(server: TritonServer, config: TritonServerConfig, log: (li
   const failures = await server.start().catch((error: Error) => {
     throw new UserError("--model-repository", error.message);
   });
-  if (!config.exitOnError || failures.length > 1)
+  if (!config.exit.onError || failures.length > 1)
     for (const why of failures) log(`failed to load ${why.trim().replaceAll("\n", " ")}`);
-  if (failures.length === 0 || !config.exitOnError) return;
+  if (failures.length === 0 || !config.exit.onError) return;
   const [first = ""] = failures;
   const more = failures.length > 1 ? ` (and ${failures.length - 1} more)` : "";
   throw new UserError(
@@ -185,7 +185,10 @@ const HELD_BYTES = 640 * 2 ** 20;
 const WAITING_BYTES = 2 ** 30;
 
 function grpcServer(parts: OpenAiParts, around: ServerAround): Http2Server {
-  const { grpc, grpcTls, keepAlive } = around.config;
+  const {
+    grpc,
+    overGrpc: { tls: grpcTls, keepAlive },
+  } = around.config;
   const { clock } = parts;
   const files = grpcTls && { certfile: grpcTls.cert, keyfile: grpcTls.key, caCerts: grpcTls.root };
   const tls = files && readTls({ ...files, certReqs: files.caCerts === null ? 0 : 2 });
@@ -278,9 +281,12 @@ function pageOf(
   } = config;
   const profile = findPreset(preset)!;
   const counts = () => server.cache?.counts ?? null;
-  const facts = gpuFacts(profile.gpu, deviceMemory(config, own).gpuBytes ?? profile.gpuMemoryBytes);
+  const facts = gpuFacts(profile.gpu, deviceMemory(config, own.memory).gpuBytes ?? profile.gpuMemoryBytes);
   const polling = new Polling(metrics.intervalMs, clock.now(), counts(), facts);
-  const { namespacing, pinnedBytes } = own;
+  const {
+    repository: { namespacing },
+    memory: { pinnedBytes },
+  } = own;
   return async () => {
     const executor = llm.trtllm.size === 0 ? "" : Buffer.from(await renderer.page("trtllm")).toString();
     const nowUs = clock.now();
@@ -297,7 +303,7 @@ function pageOf(
 }
 
 function bannerOf(
-  { version: stoodFor, repositories }: TritonServerConfig,
+  { version: stoodFor, repository: { folders: repositories } }: TritonServerConfig,
   server: TritonServer,
   at: {
     readonly url: string;

@@ -3,13 +3,13 @@
 import { engineMemory } from "../../engine/timing/device-defaults.ts";
 import { findPreset } from "../../engine/timing/presets.ts";
 import type { KernelConfig } from "../../kernel/kernel-config.ts";
-import type { TritonServerConfig } from "./config/triton-config.ts";
+import type { TritonMemoryConfig } from "./config/triton-config.ts";
 import type { DeviceMemoryOptions } from "./devices/device-memory.ts";
 
 /** A preset's GPU is as large as what the engine was told to have there; one of a stated size is not. */
 export function deviceMemory(
   { engine, deployment: { preset } }: Pick<KernelConfig, "engine" | "deployment">,
-  { deviceBytes, loadLimits }: Pick<TritonServerConfig, "deviceBytes" | "loadLimits">,
+  { deviceBytes, loadLimits }: Pick<TritonMemoryConfig, "deviceBytes" | "loadLimits">,
 ): DeviceMemoryOptions {
   const profile = findPreset(preset)!;
   const { weightBytes, kvBytes } = engineMemory(profile, engine);

@@ -13,7 +13,10 @@ export function openAiServer(
   { server, config, waiting, coming, turns }: Pick<ServerAround, "server" | "config" | "waiting" | "coming" | "turns">,
   metrics: () => Promise<string>,
 ): HttpServer {
-  const { openai, maxInputBytes, maxBodyBytes } = config;
+  const {
+    openai,
+    overHttp: { maxInputBytes, maxBodyBytes },
+  } = config;
   const { renderChat, vocabulary } = parts.text;
   const { epochSeconds, newId } = parts;
   const app = openAiFrontEnd({

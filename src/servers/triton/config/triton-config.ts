@@ -67,57 +67,82 @@ export interface TritonLoadTime {
   readonly perGibS: number;
 }
 
-export interface TritonServerConfig {
-  readonly version: TritonVersion;
+/** The folders of models, and how they are loaded. */
+export interface TritonRepositoryConfig {
   /** At least one folder. */
-  readonly repositories: readonly string[];
+  readonly folders: readonly string[];
   readonly control: "none" | "explicit" | "poll";
   /** 0: never. */
   readonly pollS: number;
   /** With `explicit`: what is loaded at the start; "*": all. */
   readonly loadModels: readonly string[];
-  /** null: `--allow-http=false`. */
-  readonly http: TritonAddress | null;
-  /** null: `--allow-grpc=false`. */
-  readonly grpc: TritonAddress | null;
-  /** null: without `--openai`. */
-  readonly openai: TritonOpenAiConfig | null;
-  /** null: none. */
-  readonly grpcTls: TritonGrpcTls | null;
-  readonly grpcCompression: "none" | "low" | "medium" | "high";
-  /** `--grpc-header-forward-pattern`; null: none. */
-  readonly grpcForward: string | null;
-  /** Most fields of one message over gRPC. */
-  readonly grpcMessageFields: number;
-  readonly keepAlive: TritonKeepAlive;
-  readonly restrictedGrpc: readonly RestrictedApis[];
-  /** Name in the metadata. */
-  readonly id: string;
-  readonly strictReadiness: boolean;
-  readonly exitTimeoutS: number;
-  readonly exitOnError: boolean;
-  readonly namespacing: boolean;
-  /** Bytes of the local response cache; null: there is none. */
-  readonly cacheBytes: number | null;
-  readonly clientSharedMemory: boolean;
-  /** `--rate-limit-resource`, with `--rate-limit=execution_count`; null: off. */
-  readonly rateLimit: readonly TritonResource[] | null;
-  /** `--http-max-input-size`; null: this version has no such limit. */
-  readonly maxInputBytes: number | null;
-  /** Bytes of a body at most, whatever is in it. */
-  readonly maxBodyBytes: number;
-  readonly restrictedHttp: readonly RestrictedApis[];
-  /** `--http-header-forward-pattern`; null: none. */
-  readonly httpForward: string | null;
   /** What the load of a model takes that is asked for, or found by a poll, while the server runs. */
   readonly loadTime: TritonLoadTime;
   /** How long each instance of a model is unloading, seconds, when its last request has been answered. */
   readonly unloadS: number;
+  readonly namespacing: boolean;
+  readonly strictReadiness: boolean;
+}
+
+/** What is taken over HTTP. */
+export interface TritonHttpConfig {
+  /** `--http-max-input-size`; null: this version has no such limit. */
+  readonly maxInputBytes: number | null;
+  /** Bytes of a body at most, whatever is in it. */
+  readonly maxBodyBytes: number;
+  readonly restricted: readonly RestrictedApis[];
+  /** `--http-header-forward-pattern`; null: none. */
+  readonly forward: string | null;
+}
+
+/** What is taken over gRPC, and how its connections are kept. */
+export interface TritonGrpcConfig {
+  /** null: none. */
+  readonly tls: TritonGrpcTls | null;
+  readonly compression: "none" | "low" | "medium" | "high";
+  /** `--grpc-header-forward-pattern`; null: none. */
+  readonly forward: string | null;
+  /** Most fields of one message over gRPC. */
+  readonly messageFields: number;
+  readonly keepAlive: TritonKeepAlive;
+  readonly restricted: readonly RestrictedApis[];
+}
+
+/** Memory of the server, its clients and its GPUs. */
+export interface TritonMemoryConfig {
+  /** Bytes of the local response cache; null: there is none. */
+  readonly cacheBytes: number | null;
+  readonly clientSharedMemory: boolean;
   /** `--pinned-memory-pool-byte-size`. */
   readonly pinnedBytes: number;
   /** `--device-memory`: memory of each GPU, bytes; null: that of the preset's, without a preset no limit. */
   readonly deviceBytes: number | null;
   /** `--model-load-gpu-limit`: shares of a GPU's memory that a load may not lead beyond, by GPU. */
   readonly loadLimits: ReadonlyMap<number, number>;
+}
+
+/** How the server ends. */
+export interface TritonExitConfig {
+  readonly timeoutS: number;
+  readonly onError: boolean;
+}
+
+export interface TritonServerConfig {
+  readonly version: TritonVersion;
+  /** Name in the metadata. */
+  readonly id: string;
+  readonly repository: TritonRepositoryConfig;
+  /** null: `--allow-http=false`. */
+  readonly http: TritonAddress | null;
+  /** null: `--allow-grpc=false`. */
+  readonly grpc: TritonAddress | null;
+  /** null: without `--openai`. */
+  readonly openai: TritonOpenAiConfig | null;
+  readonly overHttp: TritonHttpConfig;
+  readonly overGrpc: TritonGrpcConfig;
+  readonly memory: TritonMemoryConfig;
+  /** `--rate-limit-resource`, with `--rate-limit=execution_count`; null: off. */
+  readonly rateLimit: readonly TritonResource[] | null;
+  readonly exit: TritonExitConfig;
   readonly log: TritonLogSettings;
 }

@@ -109,7 +109,7 @@ export const CONTROL: Readonly<Record<string, ControlMethod>> = {
 };
 
 function allowed({ config }: ServerAround): void {
-  if (!config.clientSharedMemory) throw new TritonError("UNSUPPORTED", DISABLED_MEMORY);
+  if (!config.memory.clientSharedMemory) throw new TritonError("UNSUPPORTED", DISABLED_MEMORY);
 }
 
 function memoryStatus({ name = "" }: ControlRequest, around: ServerAround): JsonDict {

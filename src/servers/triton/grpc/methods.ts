@@ -49,7 +49,7 @@ export function tritonMethods(around: ServerAround, clock: Pick<Clock, "now" | "
 }
 
 function restricted({ config }: ServerAround, protocol: string, method: GrpcMethod): GrpcMethod {
-  const own = config.restrictedGrpc.find(({ apis }) => apis.includes(protocol));
+  const own = config.overGrpc.restricted.find(({ apis }) => apis.includes(protocol));
   if (own === undefined) return method;
   const header = `${RESTRICTED_PREFIX}${own.header}`;
   const message = `This protocol is restricted, expecting header '${header}'`;
@@ -66,7 +66,7 @@ const DEAF: CallHandler = { message() {}, halfClosed() {}, cancelled() {} };
 const packed =
   ({ config }: ServerAround, method: GrpcMethod): GrpcMethod =>
   (call) => {
-    call.encoding = encodingOf(config.grpcCompression, call.metadata("grpc-accept-encoding") ?? "");
+    call.encoding = encodingOf(config.overGrpc.compression, call.metadata("grpc-accept-encoding") ?? "");
     return method(call);
   };
 

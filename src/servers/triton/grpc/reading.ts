@@ -17,7 +17,7 @@ export const readMessage = messageReader(serviceMessages);
 const SHORT_BYTES = 4096;
 
 export const roomOf = ({ config, messages }: ServerAround): MessageRoom =>
-  new MessageRoom(config.grpcMessageFields, messages);
+  new MessageRoom(config.overGrpc.messageFields, messages);
 
 /**
  * What the work reads of the bytes, or the status with which they are refused. What was read counts in the room, unless

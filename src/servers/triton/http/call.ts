@@ -125,7 +125,7 @@ export class SocketCall implements HttpCall {
   }
 
   body(): Uint8Array | Promise<Uint8Array> {
-    const most = this.around.config.maxBodyBytes;
+    const most = this.around.config.overHttp.maxBodyBytes;
     if (Number(this.header("content-length") ?? 0) > most) throw tooLarge(most);
     return this.#front.body(this.#request) ?? gatheredBody(this.#request, this.around.coming, most, refused);
   }

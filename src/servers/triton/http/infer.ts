@@ -36,7 +36,7 @@ export function infer(call: HttpCall): HandlerAnswer | Promise<HandlerAnswer> {
   if (isDecoupled(model.config))
     throw new TritonError("UNSUPPORTED", "HTTP end point doesn't support models with decoupled transaction policy");
   const asked = { call, name, number, model };
-  const refused = jsonTooLarge(declaredBytes(call), call.around.config);
+  const refused = jsonTooLarge(declaredBytes(call), call.around.config.overHttp);
   // What is refused need not come.
   if (refused !== null && isJsonAlone(call)) return jsonError(refused);
   const body = call.body();
@@ -63,7 +63,7 @@ function unlessDisturbed(asked: Asked, given: Uint8Array): HandlerAnswer | Promi
     return { ...plain(errorText("Unsupported compression type"), HTTP_STATUS.UNSUPPORTED), headers };
   }
   if (encoding !== "identity" && given.length === 0) return plainError(invalidArg("nothing to be decompressed"));
-  const body = encoding === "identity" ? given : unpackedBody(given, call.around.config);
+  const body = encoding === "identity" ? given : unpackedBody(given, call.around.config.overHttp);
   return body instanceof Promise ? body.then((whole) => withBody(asked, whole)) : withBody(asked, body);
 }
 
@@ -77,10 +77,11 @@ function withBody(asked: Asked, body: Uint8Array): HandlerAnswer | Promise<Handl
 function inferWith(asked: Asked, body: Uint8Array): HandlerAnswer | Promise<HandlerAnswer> {
   const { call, name } = asked;
   const { server, config, memory } = call.around;
+  const { overHttp } = config;
   const head = headLength(call, body.length, server.facts.readsHeaderLength);
-  const refused = head === 0 ? rawTooLarge(body.length, config) : jsonTooLarge(head, config);
+  const refused = head === 0 ? rawTooLarge(body.length, overHttp) : jsonTooLarge(head, overHttp);
   if (refused !== null) return jsonError(refused);
-  const limits = { model: name, memory, input: config, facts: server.facts };
+  const limits = { model: name, memory, input: overHttp, facts: server.facts };
   if (head > 0 && isLarge(body)) return inferLarge(asked, inferWishInPieces(body, head, limits));
   try {
     return submitted(asked, head === 0 ? rawWish(body) : inferWish(body, head, limits));

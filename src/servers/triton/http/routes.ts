@@ -109,8 +109,8 @@ function known(error: unknown): TritonError {
 }
 
 function restriction({ config }: ServerAround, api: string, call: HttpCall): HandlerAnswer | null {
-  if (config.restrictedHttp.length === 0) return null;
-  const own = config.restrictedHttp.find(({ apis }) => apis.includes(api));
+  if (config.overHttp.restricted.length === 0) return null;
+  const own = config.overHttp.restricted.find(({ apis }) => apis.includes(api));
   if (own === undefined || call.header(own.header.toLowerCase()) === own.value) return null;
   return plain(errorText(`This API is restricted, expecting header '${own.header}'`), 403);
 }

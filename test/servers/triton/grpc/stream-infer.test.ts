@@ -11,7 +11,10 @@ import { pureServer } from "../../../triton/pure-server.ts";
 
 let opened = 0;
 const clock = new VirtualClock();
-const config = { maxInputBytes: null, maxBodyBytes: 1000, restrictedHttp: [] };
+const config = {
+  overHttp: { maxInputBytes: null, maxBodyBytes: 1000, restricted: [] },
+  overGrpc: { forward: null, restricted: [] },
+};
 const around = {
   server: pureServer([`--model-repository=${import.meta.dir}/../../../triton/models`, "--load-time=0"], clock),
   config,

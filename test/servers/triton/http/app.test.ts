@@ -9,7 +9,7 @@ import { pureServer } from "../../../triton/pure-server.ts";
 const MOST = 1000;
 const coming = new WaitingBytes(MOST);
 const server = pureServer([`--model-repository=${import.meta.dir}/../../../triton/models`], new VirtualClock());
-const config = { maxInputBytes: null, maxBodyBytes: 800, restrictedHttp: [] };
+const config = { overHttp: { maxInputBytes: null, maxBodyBytes: 800, restricted: [] } };
 const { app } = tritonApp({ server, config, coming, turns: { nowUs: () => 0 } } as unknown as ServerAround);
 
 /** An index whose body comes as it is told to. */
