@@ -66,6 +66,7 @@ export interface EngineConfig {
   readonly trtllm?: TrtllmConfig;
 }
 
+/** The options of an engine under their names, with those of vLLM's policy beside the others. */
 export type FlatEngineConfig = Omit<EngineConfig, "vllm"> & VllmPolicy;
 
 /** Reverses `flatEngineConfig`. */
