@@ -3,14 +3,40 @@ import type { FaultsConfig } from "../../faults/faults-config.ts";
 import type { LogsConfig, QueueConfig } from "../../kernel/kernel-config.ts";
 import type { CorsConfig, OpenAiConfig } from "../../servers/openai/request/openai-config.ts";
 import type { TextConfig } from "../../text/text-config.ts";
+import type { Landings, OptionRow, ValueOf } from "./option.ts";
 import type { ChosenParsers } from "./parser-options.ts";
-import type { ServeValues } from "./serve-options.ts";
+import { type OptionName, type ServeValues, serveOptions } from "./serve-options.ts";
 
 const ALL = ["*"];
 /** The table that the tool for such files writes. */
 const DATASET_TABLE = "llmd";
 
-type Undefinable<T> = { readonly [K in keyof T]: T[K] | undefined };
+type Rows = typeof serveOptions;
+type IsSound<Row, O extends keyof Landings, M> = M extends keyof Landings[O]
+  ? ValueOf<Row> extends Exclude<Landings[O][M], undefined>
+    ? true
+    : false
+  : false;
+/** Options whose value does not fit the member where it lands. */
+type Misplaced = {
+  [N in keyof Rows]: Rows[N] extends { readonly lands: readonly [infer O extends keyof Landings, infer M] }
+    ? IsSound<Rows[N], O, M> extends true
+      ? never
+      : N
+    : never;
+}[keyof Rows];
+/** All rows. This does not compile while an option is misplaced. */
+const rows: [Misplaced] extends [never] ? readonly [OptionName, OptionRow][] : Misplaced = Object.entries<OptionRow>(
+  serveOptions,
+) as [OptionName, OptionRow][];
+
+/** Returns the members of a configuration that get the values of options as they are, by `lands` of the option's row. */
+function landed<O extends keyof Landings>(values: ServeValues, owner: O): Partial<Landings[O]> {
+  const members = rows.flatMap(([name, { lands }]) =>
+    lands?.[0] === owner && values[name] !== undefined ? [[lands[1], values[name]]] : [],
+  );
+  return Object.fromEntries(members) as Partial<Landings[O]>;
+}
 
 /** Returns the members that are not undefined. */
 function given<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
@@ -24,77 +50,44 @@ export function textConfig(
   { toolFormat, reasoningFormat }: Pick<ChosenParsers, "toolFormat" | "reasoningFormat">,
   outputTokens: TextConfig["outputTokens"],
 ): TextConfig {
-  const optional: Undefinable<Omit<TextConfig, "outputTokens">> = {
-    tokenizer: values.tokenizer,
-    script: values.script,
+  const made = given({
     reasoningParser: reasoningFormat,
     toolCallParser: toolFormat,
-    fixtures: values.fixtures,
-    replayTiming: values["replay-timing"],
     dataset: dataset(values),
     echo: values.answers === "echo" ? true : undefined,
     promptedJson: values.answers === "prompted-json" ? true : undefined,
-  };
-  return { ...given(optional), outputTokens };
+  });
+  return { ...landed(values, "text"), ...made, outputTokens };
 }
 
 export function faultsConfig(values: ServeValues): FaultsConfig {
-  return given({
-    failureRate: values["failure-injection-rate"],
+  const types = given({
     failureTypes: values["failure-types"]?.length ? values["failure-types"] : undefined,
-    faultRate: values["fault-rate"],
     faultTypes: values["fault-types"]?.length ? values["fault-types"] : undefined,
-    faultPlan: values["fault-plan"],
   });
+  return { ...landed(values, "faults"), ...types };
 }
 
-export function queueConfig(values: ServeValues): QueueConfig {
-  return given({
-    maxNumQueuedReqs: values["max-num-queued-reqs"],
-    maxNumQueuedTokens: values["max-num-queued-tokens"],
-    cacheHitThreshold: values["cache-hit-threshold"],
-    kvTransferTime: values["kv-transfer-time"],
-  });
-}
+export const queueConfig = (values: ServeValues): QueueConfig => landed(values, "queue");
 
 export function apiConfig(values: ServeValues): OpenAiConfig {
-  const front = {
+  const made = given({
     cors: cors(values),
-    trackServerLoad: values["enable-server-load-tracking"],
     tokenizerInfo: values["enable-tokenizer-info-endpoint"] || undefined,
     scaleOut: values["enable-scale-out"] || undefined,
-  };
-  const requests = {
-    imageTokens: values["image-tokens"],
-    embeddingDimensions: values["embedding-dimensions"],
-    responseStore: values["response-store"],
-    generation: values["override-generation-config"],
-    requestOrders: values["allow-request-orders"],
-  };
-  const answers = {
-    keepAliveS: values["sse-keep-alive-interval"],
-    reasoningField: values["reasoning-field"],
-    autoToolChoice: values["enable-auto-tool-choice"],
-    toolCallShare: values["tool-call-share"],
-    toolHabits: values["tool-arguments"],
-    meanReasoningTokens: values["mean-reasoning-tokens"],
-    responseRole: values["response-role"],
-    fingerprintMode: values["fingerprint-mode"],
-    fingerprintValue: values["fingerprint-value"],
-    perRequestMetrics: values["enable-per-request-metrics"],
-    tokensAsIds: values["return-tokens-as-token-ids"],
-  };
+  });
   return {
     front: {
-      ...given(front),
+      ...landed(values, "openai.front"),
+      ...made,
       apiKeys: values["api-key"] ?? [],
       enableRequestIdHeaders: values["enable-request-id-headers"] ?? false,
       disableFastapiDocs: values["disable-fastapi-docs"] ?? false,
       devMode: false,
     },
-    requests: { ...given(requests), maxLogprobs: values["max-logprobs"] ?? 20 },
+    requests: { ...landed(values, "openai.requests"), maxLogprobs: values["max-logprobs"] ?? 20 },
     answers: {
-      ...given(answers),
+      ...landed(values, "openai.answers"),
       streamInterval: values["stream-interval"] ?? 1,
       enablePromptTokensDetails: values["enable-prompt-tokens-details"] ?? false,
       enableForceIncludeUsage: values["enable-force-include-usage"] ?? false,
