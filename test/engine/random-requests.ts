@@ -44,20 +44,20 @@ export const anyConfig: fc.Arbitrary<EngineConfig> = fc
     enablePrefixCaching: fc.boolean(),
     asyncScheduling: fc.boolean(),
     schedulingPolicy: fc.constantFrom("fcfs" as const, "priority" as const),
-    vllm: fc.record({
-      schedulerReserveFullIsl: fc.boolean(),
-      longPrefillTokenThreshold: fc.constantFrom(0, 0, 24),
-      prefillScheduleInterval: fc.constantFrom(1, 1, 3),
-      watermark: fc.constantFrom(0, 0, 0.05),
-    }),
+    schedulerReserveFullIsl: fc.boolean(),
+    longPrefillTokenThreshold: fc.constantFrom(0, 0, 24),
+    prefillScheduleInterval: fc.constantFrom(1, 1, 3),
+    watermark: fc.constantFrom(0, 0, 0.05),
     timing: anyTiming,
     noise: fc.oneof(fc.constant({}), anyNoise),
   })
-  .map(({ moreBlocks, budget, ...rest }) => {
+  .map(({ moreBlocks, budget, ...drawn }) => {
+    const { schedulerReserveFullIsl, longPrefillTokenThreshold, prefillScheduleInterval, watermark, ...rest } = drawn;
     const maxModelLen = 256;
     const numGpuBlocks = Math.ceil(maxModelLen / rest.blockSize) + moreBlocks;
     return configOf({
       ...rest,
+      vllm: { schedulerReserveFullIsl, longPrefillTokenThreshold, prefillScheduleInterval, watermark },
       maxModelLen,
       numGpuBlocks,
       maxNumBatchedTokens: Math.max(budget, rest.maxNumSeqs),

@@ -67,7 +67,16 @@ export async function serveWorkers(
       setup: (index, paused) => {
         const { workers } = config;
         const { pages } = ledger;
-        return { config: { ...configs[index]!, ...ports }, index, workers, startedS, loadS, pages, paused };
+        const own = configs[index]!;
+        return {
+          config: { ...own, listen: { ...own.listen, ...ports } },
+          index,
+          workers,
+          startedS,
+          loadS,
+          pages,
+          paused,
+        };
       },
       retire: (index, death) => ledger.retire(index, death),
     });
