@@ -41,7 +41,7 @@ export function foldersIn(architecture: string): Map<string, string[][]> {
 
 const ARCHITECTURE = readFileSync(new URL("../ARCHITECTURE.md", import.meta.url), "utf8");
 /** The files that own time and chance. */
-const TIME_AND_CHANCE = ["clock", "clock-worker", "random"].map((name) => `src/base/${name}.ts`);
+const TIME_AND_CHANCE = ["clock", "time/clock-worker", "random"].map((name) => `src/base/${name}.ts`);
 /** The room of the one file that calls the core's schedule. */
 const SCHEDULES = "engine";
 /** Rooms that may know WebAssembly, besides the engine. */

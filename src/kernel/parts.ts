@@ -1,10 +1,10 @@
 /** What does every server have, whatever its role? Core, engines, clock, text, accounts, metrics, truth, and their end. */
 
-import { createAlarm } from "../base/alarm.ts";
 import { type Clock, epochSeconds, epochUsOf, WallClock } from "../base/clock.ts";
-import { DueTime } from "../base/due-time.ts";
-import { LeasedClock } from "../base/leased-clock.ts";
 import { type Ids, idsOf, mix, type Random, randomSeed, seeded } from "../base/random.ts";
+import { createAlarm } from "../base/time/alarm.ts";
+import { DueTime } from "../base/time/due-time.ts";
+import { LeasedClock } from "../base/time/leased-clock.ts";
 import { logUnexpected } from "../base/unexpected.ts";
 import type { EngineView } from "../engine/interface/types.ts";
 import type { Iterations } from "../engine/iterations.ts";

@@ -1,7 +1,7 @@
 /** What are a server's prompts and answers made of? The vocabulary and its encoder, what was laid down beforehand, lengths. */
 import { open } from "node:fs/promises";
 import { availableParallelism } from "node:os";
-import type { DueTime } from "../base/due-time.ts";
+import type { DueTime } from "../base/time/due-time.ts";
 import type { EngineConfig } from "../engine/config/engine-config.ts";
 import { coreName } from "../engine/trtllm-setup.ts";
 import { type NaturalLength, naturalLength } from "../text/answers/output-lengths.ts";

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { Elysia } from "elysia";
 import fc from "fast-check";
 import { WallClock } from "../../src/base/clock.ts";
-import { StepRest } from "../../src/base/step-rest.ts";
+import { StepRest } from "../../src/base/time/step-rest.ts";
 import type { View } from "../../src/metrics/dialects.ts";
 import { pages } from "../../src/metrics/page.ts";
 import { Renderer, TooManyScrapes, WAITING_MAX } from "../../src/metrics/renderer.ts";

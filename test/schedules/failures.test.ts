@@ -59,7 +59,7 @@ const ENCODING_FAILED = new RegExp(
   [
     String.raw`^Error: [\w ]+: 500 \{"error":\{"message":"[^"]*","type":"InternalServerError"`,
     String.raw`^Error: [\w ]+: 500 \{"object":"error","message":"Internal server error","type":"InternalServerError"`,
-    String.raw`^Error: [\w ]+: 400 (?:data: )?\{"error":"[^"]*(?:planted in content/encoder-worker|encoder thread ended)`,
+    String.raw`^Error: [\w ]+: 400 (?:data: )?\{"error":"[^"]*(?:planted in tokens/encoder-worker|encoder thread ended)`,
     String.raw`^Error: \w+ over gRPC: .*`,
   ].join("|"),
 );
@@ -72,13 +72,13 @@ const VICTIMS: readonly Victim[] = [
     says: /scrapes that wait get 500/,
   },
   {
-    ...{ thread: "content/encoder-worker", failures: ANY, points: 3, perServer: FAILURES_OF_A_SERVER },
+    ...{ thread: "tokens/encoder-worker", failures: ANY, points: 3, perServer: FAILURES_OF_A_SERVER },
     kinds: ["vllm", "vllm with --tokenizer", "triton", "trtllm-serve"],
     allowed: ENCODING_FAILED,
     says: /prompts that were being encoded get 500|a prompt cannot be encoded, and its request fails/,
   },
   {
-    ...{ thread: "roles/reading-worker", failures: ANY, points: 1, perServer: FAILURES_OF_A_SERVER },
+    ...{ thread: "vllm/reading-worker", failures: ANY, points: 1, perServer: FAILURES_OF_A_SERVER },
     kinds: ["vllm"],
     allowed: /^Error: large body: 500 \{"error":\{"message":"[^"]*","type":"InternalServerError"/,
     says: /bodies that it was reading get 500|failed and is answered with 500/,
@@ -96,7 +96,7 @@ const VICTIMS: readonly Victim[] = [
     says: /changes are not seen any more|cannot be read/,
   },
   {
-    ...{ thread: "host/clock-worker", failures: IN_ONE_CALL, points: 100, perServer: ALARMS_MAX },
+    ...{ thread: "time/clock-worker", failures: IN_ONE_CALL, points: 100, perServer: ALARMS_MAX },
     kinds: ["vllm", "triton", "trtllm-serve"],
     allowed: null,
     says: /the alarm thread ended, (?:it is started again|timers take its place)/,

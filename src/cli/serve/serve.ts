@@ -115,7 +115,7 @@ export async function start(
   admin?: Admin,
 ): Promise<{ readonly app: App } | NotStarted> {
   const { createApp } = await import("../../app/create-app.ts");
-  const { shortenSlices } = await import("../../base/short-slices.ts");
+  const { shortenSlices } = await import("../../base/time/short-slices.ts");
   shortenSlices();
   const stepLog = process.env.UNDERSTUDY_STEP_LOG;
   try {

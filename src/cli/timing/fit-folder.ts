@@ -2,8 +2,8 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { ServeConfig } from "../../app/config/serve-config.ts";
-import { DueTime } from "../../base/due-time.ts";
 import { jsonObjectIn } from "../../base/json-object.ts";
+import { DueTime } from "../../base/time/due-time.ts";
 import { builtFiles, textOf } from "../../kernel/text.ts";
 import { RECORD_NAME } from "../../text/canned/fixtures/recording.ts";
 import type { PromptPart } from "../../text/tokens/types.ts";

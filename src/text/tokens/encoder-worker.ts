@@ -3,9 +3,9 @@
  * constraints. Each order has a number and is answered once, with that number, in the order of the calls.
  */
 
-import { DueTime } from "../../base/due-time.ts";
-import { lowerPriority } from "../../base/low-priority.ts";
-import { MakingWay } from "../../base/making-way.ts";
+import { DueTime } from "../../base/time/due-time.ts";
+import { lowerPriority } from "../../base/time/low-priority.ts";
+import { MakingWay } from "../../base/time/making-way.ts";
 import { BrokenStructure } from "../grammar/broken.ts";
 import type { Structure } from "../grammar/structure.ts";
 import { BpeEncoder } from "./bpe.ts";

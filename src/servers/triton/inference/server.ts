@@ -3,8 +3,8 @@
  * `model_repository_manager.cc` and `server.cc` (2026). Loads and unloads come one after the other.
  */
 
-import { Naps } from "../../../base/naps.ts";
 import { inTurns, Stops } from "../../../base/pieces.ts";
+import { Naps } from "../../../base/time/naps.ts";
 import type { TritonLoadTime } from "../config/triton-config.ts";
 import { DeviceMemory, type MemoryHold } from "../devices/device-memory.ts";
 import { Gpus } from "../devices/gpus.ts";

@@ -1,5 +1,5 @@
 /** A clock that ends before the one that it is part of. After its end none of its callbacks is called. */
-import type { Cancel, Clock } from "./clock.ts";
+import type { Cancel, Clock } from "../clock.ts";
 
 export class LeasedClock implements Clock {
   readonly #whole: Clock;

@@ -1,15 +1,15 @@
 /** Are the slices of the calling thread shorter afterwards, and nothing else of it changed? Are those of the alarm's thread? */
 import { expect, test } from "bun:test";
 
-const HOST = new URL("../../src/base/", import.meta.url).pathname;
+const HOST = new URL("../../../src/base/", import.meta.url).pathname;
 /** What the kernel says of a thread: `struct sched_attr`. */
 const CHILD = `
 import { dlopen, ptr } from "bun:ffi";
 import { readdirSync } from "node:fs";
 import { getPriority, setPriority } from "node:os";
-import { createAlarm } from ${JSON.stringify(`${HOST}alarm.ts`)};
+import { createAlarm } from ${JSON.stringify(`${HOST}time/alarm.ts`)};
 import { wallUs } from ${JSON.stringify(`${HOST}clock.ts`)};
-import { shortenSlices } from ${JSON.stringify(`${HOST}short-slices.ts`)};
+import { shortenSlices } from ${JSON.stringify(`${HOST}time/short-slices.ts`)};
 const { syscall } = dlopen("libc.so.6", { syscall: { args: ["i64", "i32", "ptr", "u32", "u32"], returns: "i64" } }).symbols;
 const attributes = (thread = 0) => {
   const bytes = new DataView(new ArrayBuffer(48));

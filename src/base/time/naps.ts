@@ -1,5 +1,5 @@
 /** Who sleeps until when? One alarm for all: whoever is due when it rings goes on in that turn, so that what they say leaves together. */
-import type { Clock } from "./clock.ts";
+import type { Clock } from "../clock.ts";
 
 /** More go on in the turn after: what else is due has its own in between. */
 const WOKEN_MOST = 64;

@@ -2,7 +2,7 @@
  * The time at which the loop is due next, in memory that the loop shares with its alarm's thread and with threads that
  * leave it the core. Times are milliseconds since 1970.
  */
-import { epochMs } from "./clock.ts";
+import { epochMs } from "../clock.ts";
 
 const AGAIN = 0;
 

@@ -3,7 +3,7 @@
  * runs go on for milliseconds, whatever its priority (Linux 6.18, EEVDF: up to a slice of 2.8 ms). So it looks now and then when
  * the loop is due, and sleeps from shortly before that until the loop says when it is due next: then the step is written.
  */
-import { epochUsOf, wallUs } from "./clock.ts";
+import { epochUsOf, wallUs } from "../clock.ts";
 
 /** So long before the loop is due: it is woken 0.2 ms before. */
 const AHEAD_MS = 0.5;

@@ -4,12 +4,12 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import { DueTime } from "../../src/base/due-time.ts";
-import { MakingWay } from "../../src/base/making-way.ts";
-import { BpeEncoder } from "../../src/text/tokens/bpe.ts";
-import { createEncoder } from "../../src/text/tokens/encoder.ts";
+import { DueTime } from "../../../src/base/time/due-time.ts";
+import { MakingWay } from "../../../src/base/time/making-way.ts";
+import { BpeEncoder } from "../../../src/text/tokens/bpe.ts";
+import { createEncoder } from "../../../src/text/tokens/encoder.ts";
 
-const vocabularyBytes = new Uint8Array(readFileSync(new URL("../../build/vocabulary.bin", import.meta.url)));
+const vocabularyBytes = new Uint8Array(readFileSync(new URL("../../../build/vocabulary.bin", import.meta.url)));
 
 /** A loop that is due every `periodMs` and then writes for `writeMs`, as the thread sees it; 1 ms is the least it waits. */
 function world(periodMs: number, writeMs: number) {
@@ -93,7 +93,7 @@ test("an order wakes who waits for it, from another thread", async () => {
   const script = join(folder, "waiter.ts");
   writeFileSync(
     script,
-    `import { DueTime } from ${JSON.stringify(new URL("../../src/base/due-time.ts", import.meta.url).pathname)};
+    `import { DueTime } from ${JSON.stringify(new URL("../../../src/base/time/due-time.ts", import.meta.url).pathname)};
     declare const self: Worker;
     self.onmessage = ({ data }) => {
       const due = new DueTime(data);

@@ -2,7 +2,7 @@
  * When may a long piece of work have the thread? Not when a step is about to be due: reading a body of half a megabyte
  * takes milliseconds, and streams are on time only if it waits for the gap between two steps.
  */
-import type { Cancel, Clock } from "./clock.ts";
+import type { Cancel, Clock } from "../clock.ts";
 
 interface Waiting {
   readonly sinceUs: number;

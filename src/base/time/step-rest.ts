@@ -1,5 +1,5 @@
 /** How does a thread beside the loop leave it the core when a step is due? */
-import { epochMs } from "./clock.ts";
+import { epochMs } from "../clock.ts";
 
 /**
  * Work that is not done when the next step is due rests from just before it until just behind it: on a machine whose cores

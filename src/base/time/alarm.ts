@@ -1,8 +1,8 @@
 /** The alarm thread of the wall clock, seen from the loop: one shared page of memory, one message per ring. */
-import { type Alarm, epochUsOf } from "./clock.ts";
+import { type Alarm, epochUsOf } from "../clock.ts";
+import { onThreadEnd } from "../thread-end.ts";
+import { logUnexpected } from "../unexpected.ts";
 import { DueTime } from "./due-time.ts";
-import { onThreadEnd } from "./thread-end.ts";
-import { logUnexpected } from "./unexpected.ts";
 
 /** `due`: memory in which other threads may see when the loop is due next. `died`: see `MakeAlarm`. */
 export function createAlarm(ring: () => void, died: () => string, due = new DueTime()): Alarm {
