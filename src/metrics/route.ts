@@ -4,9 +4,11 @@
  * does (prometheus-fastapi-instrumentator 8.1); `/metrics/` and our own paths negotiate, and `?format=openmetrics`
  * asks anywhere.
  */
+
 import { Elysia } from "elysia";
 import { logUnexpected } from "../base/unexpected.ts";
 import { frontOf } from "../wire/http/front-of.ts";
+import type { HttpRequest } from "../wire/http/request.ts";
 import { type Context, HOT } from "../wire/http/sink.ts";
 import { contentTypeOf, type View } from "./dialects.ts";
 import type { PageFormat } from "./order.ts";
@@ -58,7 +60,7 @@ export function metrics(renderer: Renderer, identity: Identity, paths: readonly 
   return app;
 }
 
-function formatOf({ url, headers }: Request, negotiates: boolean): PageFormat {
+function formatOf({ url, headers }: HttpRequest, negotiates: boolean): PageFormat {
   const asked = /[?&]format=([^&]*)/.exec(url)?.[1];
   if (asked !== undefined) return asked === "openmetrics" ? "openmetrics" : "text";
   return negotiates && wantsOpenMetrics(headers.get("accept") ?? "") ? "openmetrics" : "text";

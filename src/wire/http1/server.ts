@@ -9,6 +9,7 @@ import { logUnexpected } from "../../base/unexpected.ts";
 import type { FrontLimits } from "../../config/front-limits.ts";
 import { deadlines, type Expiring, pacing, type Timer } from "../http/deadlines.ts";
 import { hostCheck, INVALID_HOST } from "../http/host-check.ts";
+import type { HttpRequest } from "../http/request.ts";
 import type { EventSink, FaultOrder, HeldBytes, HotRoutes, HttpFront, PartSink, SinkEvents } from "../http/sink.ts";
 import { TurnQueue } from "../http/turn-queue.ts";
 import { Unfinished } from "../http/unfinished.ts";
@@ -45,9 +46,9 @@ export interface ListenOptions {
   readonly style?: WireStyle;
 }
 
-/** The routes. */
-interface Application {
-  fetch(request: Request): Response | Promise<Response>;
+/** Answers the requests that no hot route takes. */
+export interface Application {
+  fetch(request: HttpRequest): Response | Promise<Response>;
 }
 
 /** What was answered directly is not answered again; never read. */
@@ -164,15 +165,15 @@ export class HttpServer implements HttpFront, ServerSide {
     return false;
   }
 
-  requestIP(request: Request): { readonly address: string; readonly port: number } | null {
+  requestIP(request: HttpRequest): { readonly address: string; readonly port: number } | null {
     return this.#of(request).line;
   }
 
-  eachSent(request: Request, act: (name: string, value: string) => void): void {
+  eachSent(request: HttpRequest, act: (name: string, value: string) => void): void {
     this.#of(request).request.headers.eachSent(act);
   }
 
-  body(request: Request): Uint8Array | null {
+  body(request: HttpRequest): Uint8Array | null {
     return this.#of(request).request.whole();
   }
 
@@ -181,24 +182,24 @@ export class HttpServer implements HttpFront, ServerSide {
     return TAKEN;
   }
 
-  open(request: Request, owner: SinkEvents, waiting: HeldBytes | null): EventSink {
+  open(request: HttpRequest, owner: SinkEvents, waiting: HeldBytes | null): EventSink {
     return this.#of(request).open(owner, waiting);
   }
 
-  begin(request: Request, status: number, headers: Readonly<Record<string, string>>): Response {
+  begin(request: HttpRequest, status: number, headers: Readonly<Record<string, string>>): Response {
     this.#of(request).begin(status, headers);
     return TAKEN;
   }
 
   beginWhole(
-    request: Request,
+    request: HttpRequest,
     owner: SinkEvents,
     ...[status, headers, bytes]: [number, Readonly<Record<string, string>>, number]
   ): { readonly sink: PartSink; readonly response: Response } {
     return { sink: this.#of(request).beginWhole(owner, status, headers, bytes), response: TAKEN };
   }
 
-  async disturb(request: Request, order: FaultOrder): Promise<void> {
+  async disturb(request: HttpRequest, order: FaultOrder): Promise<void> {
     const { FaultPipeline, FaultyStream } = await import("./faulty.ts");
     const exchange = this.#of(request);
     exchange.faulty = new FaultyStream(
@@ -209,14 +210,14 @@ export class HttpServer implements HttpFront, ServerSide {
     );
   }
 
-  version(request: Request): string {
+  version(request: HttpRequest): string {
     return this.#of(request).version;
   }
 
   /** For connections, as all below. */
   handle(exchange: ServedExchange): void {
-    const { method, target } = exchange.request;
-    const request = exchange.request as unknown as Request;
+    const { request } = exchange;
+    const { method, target } = request;
     if (this.#isAllowed !== null && !this.#isAllowed(request.headers.get("host"))) {
       exchange.answer(INVALID_HOST.status, INVALID_HOST.headers, INVALID_HOST.body);
       return;
@@ -263,8 +264,9 @@ export class HttpServer implements HttpFront, ServerSide {
     this.#turns.add(connection);
   }
 
-  #of(request: Request): ServedExchange {
-    return (request as unknown as IncomingRequest<ServedExchange & ReadControl>).reading;
+  /** All requests that this server passes on are its own. */
+  #of(request: HttpRequest): ServedExchange {
+    return (request as IncomingRequest<ServedExchange & ReadControl>).reading;
   }
 
   /** A connection that never spoke TLS, where it should, has not been opened. */

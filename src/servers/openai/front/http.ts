@@ -2,9 +2,11 @@
  * What stands around every answer? Headers, request id, access log, API key, and the answers of FastAPI for paths and
  * methods that are not served (vLLM 0.33 over FastAPI 0.136, uvicorn, Starlette's CORS middleware without origins).
  */
+
 import { createHash, timingSafeEqual } from "node:crypto";
 import { OWN_PATHS } from "../../../config/http-counts.ts";
 import { frontOf } from "../../../wire/http/front-of.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Context, EventSink, HeldBytes, PartSink, SinkEvents } from "../../../wire/http/sink.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { methodNotAllowed, notFound, unauthorized } from "../request/errors.ts";
@@ -68,8 +70,8 @@ export class Http {
   }
 
   /** Most requests in a row are for one route: their URLs are not put together and taken apart again. */
-  #routeOf(request: Request): string {
-    const { target } = request as { readonly target?: string };
+  #routeOf(request: HttpRequest): string {
+    const { target } = request;
     if (target === undefined) return routeOf(pathOf(request.url));
     if (target !== this.#target) {
       this.#target = target;
@@ -230,7 +232,7 @@ export class Http {
   }
 
   /** In the order in which the middleware adds them. */
-  #withMore(request: Request, status: number, headers: Readonly<Record<string, string>>): Record<string, string> {
+  #withMore(request: HttpRequest, status: number, headers: Readonly<Record<string, string>>): Record<string, string> {
     const more: Record<string, string> = {};
     if (status !== unauthorized.status && headers.vary === "Origin") {
       const { vary, ...application } = headers;

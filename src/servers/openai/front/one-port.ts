@@ -6,7 +6,7 @@ import type { Parts } from "../../../kernel/parts.ts";
 import type { Listeners } from "../../../kernel/role.ts";
 import type { HotRoutes } from "../../../wire/http/sink.ts";
 import { hotRoutes } from "../../../wire/http1/hot.ts";
-import { HttpServer } from "../../../wire/http1/server.ts";
+import { type Application, HttpServer } from "../../../wire/http1/server.ts";
 import { readTls, type TlsFiles } from "../../../wire/tls/certificates.ts";
 
 export interface OnePort extends Pick<Listeners, "url" | "handle" | "turnTo"> {
@@ -69,7 +69,7 @@ function hotOf(app: AnyElysia, history: Parts["history"]): HotRoutes {
 }
 
 /** Routes that the front does not answer (metrics, truth) are noted here. */
-function fetchOf(app: AnyElysia, history: Parts["history"]): (request: Request) => Response | Promise<Response> {
+function fetchOf(app: Application, history: Parts["history"]): Application["fetch"] {
   if (history === undefined) return app.fetch;
   return async (request) => {
     const response = await app.fetch(request);

@@ -7,6 +7,7 @@ import { mix, type Random, seeded } from "../../../base/random.ts";
 import { FAILURE_TYPES, type FailureType } from "../../../config/failures.ts";
 import type { ServeConfig, WireConfig } from "../../../config/types.ts";
 import { errorTypeOf } from "../../../text/canned/fixtures/error-type.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import { missingBody } from "../../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { errorAnswer } from "../../pydantic/refusals.ts";
@@ -40,7 +41,7 @@ export class Failures {
   }
 
   /** null: the request is served. */
-  of(http: Request): ErrorAnswer | null {
+  of(http: HttpRequest): ErrorAnswer | null {
     const { errorHeader, failureRate = 0, failureTypes = FAILURE_TYPES } = this.#wire;
     const ordered = errorHeader ? http.headers.get(HEADER) : null;
     if (ordered !== null) return onOrder(ordered);

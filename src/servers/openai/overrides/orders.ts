@@ -21,6 +21,7 @@ import {
   touchesEngine,
   unknownIn,
 } from "../../../text/canned/script.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Body } from "../../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { OpenAiOptions } from "../front/front.ts";
@@ -95,13 +96,13 @@ export class Orders {
   }
 
   /** `body`: the request's bytes. */
-  of(http: Request, request: Asking, body: Body): Ordering | Promise<Ordering> {
+  of(http: HttpRequest, request: Asking, body: Body): Ordering | Promise<Ordering> {
     const failure = this.#failures.of(http);
     if (failure !== null) return { ...NOTHING, error: failure };
     return this.#options.rules === undefined ? this.#asking(http, request, body) : this.#ruled(http, request, body);
   }
 
-  #ruled(http: Request, request: Asking, body: Body): Ordering | Promise<Ordering> {
+  #ruled(http: HttpRequest, request: Asking, body: Body): Ordering | Promise<Ordering> {
     const { rules, vocabulary } = this.#options;
     const ruled = rules?.answerTo(questionOf(http, request, body, vocabulary)) ?? null;
     const given = (answer: FixtureAnswer | null) => {
@@ -111,7 +112,7 @@ export class Orders {
     return ruled instanceof Promise ? ruled.then(given) : given(ruled);
   }
 
-  #asking(http: Request, request: Asking, body: Body): Ordering {
+  #asking(http: HttpRequest, request: Asking, body: Body): Ordering {
     const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
     if (header === null && (request.order === null || this.#allowed === "none"))
       return this.#unasked(http, request, body);
@@ -135,18 +136,18 @@ export class Orders {
   }
 
   /** What the request orders to be called; null: it says nothing of it. */
-  calls(http: Request, request: Asking): Exclude<Order["calls"], undefined> | null {
+  calls(http: HttpRequest, request: Asking): Exclude<Order["calls"], undefined> | null {
     return this.#asked(http, request)?.calls ?? null;
   }
 
   /** The request with the thinking that it orders. */
-  onto<R extends Asking>(http: Request, request: R): R {
+  onto<R extends Asking>(http: HttpRequest, request: R): R {
     const tokens = this.#asked(http, request)?.reasoningTokens;
     return tokens === undefined ? request : { ...request, reasoningTokens: tokens };
   }
 
   /** The order as it came; null: there is none. A broken one is found by `of`. */
-  #asked(http: Request, request: Asking): Order | null {
+  #asked(http: HttpRequest, request: Asking): Order | null {
     const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
     if (header === null && (request.order === null || this.#allowed === "none")) return null;
     try {
@@ -235,7 +236,7 @@ export class Orders {
   }
 
   /** A request that orders nothing itself. */
-  #unasked(http: Request, request: Asking, body: Body): Ordering {
+  #unasked(http: HttpRequest, request: Asking, body: Body): Ordering {
     const { fixtures, vocabulary } = this.#options;
     const answer = fixtures?.answerTo(questionOf(http, request, body, vocabulary)) ?? null;
     const laid = answer && this.#laid(answer, request);
@@ -264,7 +265,7 @@ export class Orders {
   }
 
   /** With `--answers echo`: all but what must have a form of its own. */
-  #echoes(http: Request, request: Asking): boolean {
+  #echoes(http: HttpRequest, request: Asking): boolean {
     if (!this.#options.config.wire?.echo || request.sampling.structure) return false;
     const calls = this.calls(http, request);
     return request.kind !== "chat" || !(forced({ choice: request.toolChoice }) || (calls !== null && calls !== false));

@@ -2,8 +2,10 @@
  * Did a request find enough of its prompt in the prefix cache? With `--cache-hit-threshold` one that found less ends
  * without a token, as in llm-d-inference-sim, so that a router can try another server.
  */
+
 import type { ServeConfig } from "../../../config/types.ts";
 import { Finish, type Receiver, type Submission } from "../../../engine/interface/types.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import { Refused } from "../../pydantic/refusals.ts";
 import { get, type PythonDict, toPlain } from "../../pydantic/value.ts";
 import { ReceiverBefore } from "../front/receiver-before.ts";
@@ -30,7 +32,7 @@ export function thresholdOf(body: PythonDict): number | null {
 export function leastShare(
   { wire, engine }: ServeConfig,
   { cacheHitThreshold: own }: { readonly cacheHitThreshold: number | null },
-  http: Request,
+  http: HttpRequest,
   { namesEnds }: Pick<Form, "namesEnds">,
 ): number {
   const threshold = wire?.cacheHitThreshold;

@@ -1,6 +1,7 @@
 /** How does a body become a request, and may it come in? What needs no prompt's ids: size, JSON, fields, queue limits, orders. */
 
 import { inTurns, isLarge } from "../../../base/pieces.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Context } from "../../../wire/http/sink.ts";
 import type { BodyText } from "../../pydantic/body-text.ts";
 import { plainPieces } from "../../pydantic/json.ts";
@@ -42,7 +43,7 @@ export function readRequest(
 
 async function readLater(
   serving: Serving,
-  http: Request,
+  http: HttpRequest,
   reader: BodyReader,
   reading: Promise<Uint8Array | ErrorAnswer | BodyReading>,
 ): Promise<Received | Declined> {
@@ -51,7 +52,7 @@ async function readLater(
 
 function readBody(
   serving: Serving,
-  http: Request,
+  http: HttpRequest,
   reader: BodyReader,
   body: Uint8Array | ErrorAnswer | BodyReading,
 ): Received | Declined | Promise<Received | Declined> {
@@ -83,7 +84,11 @@ function received(
 async function readElsewhere(
   serving: Serving,
   reader: BodyReader,
-  { http, reading, arrivalUs }: { readonly http: Request; readonly reading: BodyReading; readonly arrivalUs: number },
+  {
+    http,
+    reading,
+    arrivalUs,
+  }: { readonly http: HttpRequest; readonly reading: BodyReading; readonly arrivalUs: number },
 ): Promise<Received | Declined> {
   const answer = await reading.answer();
   if ("error" in answer) return answer;

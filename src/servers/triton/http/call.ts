@@ -2,6 +2,7 @@
 
 import { frontOf } from "../../../wire/http/front-of.ts";
 import { gatheredBody } from "../../../wire/http/gathered-body.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Context, EventSink, FaultOrder, HeldBytes, HttpFront, SinkEvents } from "../../../wire/http/sink.ts";
 import { Gate, sendParts } from "../../openai/front/send-parts.ts";
 import type { ServerAround } from "../inference/around.ts";
@@ -70,7 +71,7 @@ export class SocketCall implements HttpCall {
   readonly method: string;
   readonly found: readonly (string | undefined)[];
   readonly around: ServerAround;
-  readonly #request: Request;
+  readonly #request: HttpRequest;
   readonly #front: HttpFront;
   #response: Response | null = null;
   /** Where it is waited for. */

@@ -2,6 +2,7 @@
 
 import { Elysia } from "elysia";
 import { logUnexpected } from "../../../base/unexpected.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import { type Handler, routes } from "../../../wire/http/routes.ts";
 import { HOT } from "../../../wire/http/sink.ts";
 import { LoraAdapters } from "../../openai/front/adapters.ts";
@@ -129,7 +130,7 @@ function threadOf({ config, template, backend }: OpenAiOptions, script: URL | nu
   return new ReadingThread(script, start, backend);
 }
 
-function isGeneration({ method, url }: Request): boolean {
+function isGeneration({ method, url }: HttpRequest): boolean {
   return (
     method === "POST" &&
     /^[^?]*\/(?:v1\/(?:chat\/)?completions(?:\/batch)?|v1\/responses|v1\/messages|invocations)(?:\?|$)/.test(url)
