@@ -5,11 +5,11 @@
  * asks anywhere.
  */
 
-import { Elysia } from "elysia";
 import { logUnexpected } from "../base/unexpected.ts";
 import { frontOf } from "../wire/http/front-of.ts";
 import type { HttpRequest } from "../wire/http/request.ts";
-import { type Context, HOT } from "../wire/http/sink.ts";
+import { type RouteEntry, routes } from "../wire/http/routes.ts";
+import type { Context } from "../wire/http/sink.ts";
 import { contentTypeOf, type View } from "./dialects.ts";
 import type { PageFormat } from "./order.ts";
 import { type Renderer, TooManyScrapes } from "./renderer.ts";
@@ -33,9 +33,12 @@ export const METRICS_METHODS: Readonly<Record<string, readonly string[]>> = Obje
   Object.keys(PATHS).map((path) => [path, ["GET"]]),
 );
 
-/** The pages are the renderer's, who ends with these routes. */
-export function metrics(renderer: Renderer, identity: Identity, paths: readonly string[] = Object.keys(PATHS)) {
-  const app = new Elysia({ strictPath: true }).onStop(() => renderer.stop());
+/** Makes a route of each path. The renderer makes the pages. */
+export function metrics(
+  renderer: Renderer,
+  identity: Identity,
+  paths: readonly string[] = Object.keys(PATHS),
+): RouteEntry[] {
   const scraped = async (context: Context, view: View) => {
     const { request } = context;
     // Elysia gives `/metrics` and `/metrics/` to one handler.
@@ -53,11 +56,7 @@ export function metrics(renderer: Renderer, identity: Identity, paths: readonly 
       return new Response("Internal Server Error", { status: 500 });
     }
   };
-  for (const path of paths) {
-    const view = PATHS[path]!;
-    app.get(path, ({ request, server }) => scraped({ request, server }, view), HOT);
-  }
-  return app;
+  return paths.flatMap((path) => routes({ [`GET ${path}`]: (context) => scraped(context, PATHS[path]!) }, true));
 }
 
 function formatOf({ url, headers }: HttpRequest, negotiates: boolean): PageFormat {

@@ -5,6 +5,7 @@ import { timingText } from "../../engine/timing/timing-text.ts";
 import type { Parts } from "../../kernel/parts.ts";
 import type { Listeners, Role } from "../../kernel/role.ts";
 import { metrics, OWN_METRICS } from "../../metrics/route.ts";
+import type { RouteTable } from "../../wire/http/routes.ts";
 import { adminRoutes } from "../openai/front/admin-routes.ts";
 import { frontOptions, truthOf } from "../openai/front/front-options.ts";
 import { onePort } from "../openai/front/one-port.ts";
@@ -26,7 +27,7 @@ async function listen(parts: Parts): Promise<Listeners> {
   };
 }
 
-function routesOf(parts: Parts) {
+function routesOf(parts: Parts): RouteTable {
   const { config, engines, live, admin, iterations, epochUs, identity } = parts;
   const options = frontOptions(parts, Object.fromEntries(OWN_METRICS.map((path) => [path, ["GET"]])));
   const facts = {
@@ -36,10 +37,10 @@ function routesOf(parts: Parts) {
     blockBytes: findPreset(config.preset)!.kvBytesPerToken * config.engine.blockSize,
     pid: `${process.pid}`,
   };
-  const app = trtllmApp({ options, iterations: iterations!, facts });
+  const table = trtllmApp({ options, iterations: iterations!, facts });
   const changes = admin && live.changing(admin, (pace) => engines.retime(pace), parts.openLaid);
-  if (changes) app.use(adminRoutes(options, changes));
-  return app.use(metrics(parts.renderer, identity, OWN_METRICS)).use(truthOf(parts));
+  const own = [...metrics(parts.renderer, identity, OWN_METRICS), ...truthOf(parts)];
+  return { ...table, routes: [...table.routes, ...(changes ? adminRoutes(options, changes) : []), ...own] };
 }
 
 function bannerOf({ config }: Parts, url: string, startedMs: number): string {

@@ -123,17 +123,11 @@ export interface HttpFront {
 /** What a handler receives. `frontOf` returns the `HttpFront` that takes the answer. */
 export interface Context {
   readonly request: HttpRequest;
-  readonly server: unknown;
+  /** The server that the request came to. null: a program made the request. */
+  readonly server: HttpFront | null;
 }
 
-/**
- * Routes by method and target that the server on sockets calls by itself: Elysia's way to a handler costs as much as reading
- * the request. They are the routes that are declared with `HOT`, behind the application's hooks of a request.
- */
+/** Handlers by method and target that the server on sockets calls itself. Undefined if the application must answer. */
 export interface HotRoutes {
   of(method: string, target: string): ((context: Context) => Response | Promise<Response>) | undefined;
 }
-
-export const HOT_TAG = "hot";
-/** Declares a route that most requests take, or whose time matters. Bodies are read by the handler. */
-export const HOT = { parse: "none" as const, detail: { tags: [HOT_TAG] } };

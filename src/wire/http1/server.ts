@@ -1,6 +1,6 @@
 /**
- * Who listens? HTTP/1.1 on `Bun.listen`: what uvicorn answers, to the byte, where `Bun.serve` has an answer of its own.
- * Routes are those of the application that it is given.
+ * Serves HTTP/1.1 on `Bun.listen`, because the answers must be uvicorn's to the byte and `Bun.serve` has answers of its own.
+ * Requests go to the application that it is given.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -10,6 +10,7 @@ import type { FrontLimits } from "../../config/front-limits.ts";
 import { deadlines, type Expiring, pacing, type Timer } from "../http/deadlines.ts";
 import { hostCheck, INVALID_HOST } from "../http/host-check.ts";
 import type { HttpRequest } from "../http/request.ts";
+import type { Application } from "../http/routes.ts";
 import type { EventSink, FaultOrder, HeldBytes, HotRoutes, HttpFront, PartSink, SinkEvents } from "../http/sink.ts";
 import { TurnQueue } from "../http/turn-queue.ts";
 import { Unfinished } from "../http/unfinished.ts";
@@ -38,23 +39,16 @@ export interface ListenOptions {
   readonly epochSeconds: () => number;
   /** Is told of bytes that are garbage now. */
   readonly consumed?: (bytes: number) => void;
-  /** Absent: all requests go through the application. */
-  readonly hot?: HotRoutes;
   /** Hosts whose requests are answered, as `isHostPattern` has them. Absent: all. */
   readonly allowedHosts?: readonly string[] | undefined;
   /** Absent: uvicorn's. */
   readonly style?: WireStyle;
 }
 
-/** Answers the requests that no hot route takes. */
-export interface Application {
-  fetch(request: HttpRequest): Response | Promise<Response>;
-}
-
 /** What was answered directly is not answered again; never read. */
 const TAKEN = new Response(null);
 
-/** Stands where Elysia expects Bun's server. Throws as `Bun.listen` does when the port is in use. */
+/** Throws as `Bun.listen` does when the port is in use. */
 export class HttpServer implements HttpFront, ServerSide {
   readonly later = TAKEN;
   readonly hostname: string;
@@ -86,10 +80,11 @@ export class HttpServer implements HttpFront, ServerSide {
     const { hostname, port, tls, reusePort, frontLimits, clock, catchUp = () => {} } = options;
     const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
     this.#app = app;
+    app.attach?.(this);
     this.#pacing = pacing(clock);
     this.unfinished = new Unfinished(this.#pacing, options);
     this.#isAllowed = options.allowedHosts ? hostCheck(options.allowedHosts) : null;
-    this.#hot = options.hot ?? { of: () => undefined };
+    this.#hot = app.hot ?? { of: () => undefined };
     this.scheme = tls ? "https" : "http";
     this.style = options.style ?? uvicorn;
     this.headBytes = frontLimits.headBytes;

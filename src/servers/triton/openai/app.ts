@@ -2,9 +2,9 @@
  * Which routes has Triton's OpenAI front end? `python/openai` of its server (2026): FastAPI beside Triton, whose models it asks
  * as any other client does, so that they count it.
  */
-import { Elysia } from "elysia";
 import type { EventLoopTurns } from "../../../base/pieces.ts";
 import type { TritonOpenAiConfig } from "../../../config/triton-server.ts";
+import { application, type ElysiaApplication } from "../../../wire/http/elysia.ts";
 import { frontOf } from "../../../wire/http/front-of.ts";
 import { gatheredBody } from "../../../wire/http/gathered-body.ts";
 import { type Handler, routes } from "../../../wire/http/routes.ts";
@@ -48,7 +48,7 @@ const give = (
 const detail = (context: Context, status: number, what: string | readonly object[]) =>
   give(context, status, JSON.stringify({ detail: what }));
 
-export function openAiFrontEnd(front: OpenAiFront) {
+export function openAiFrontEnd(front: OpenAiFront): ElysiaApplication {
   const { server, backend, loraSeparator, epochSeconds } = front;
   const models = new OpenAiModels(server, backend, loraSeparator);
   const created = Math.floor(epochSeconds());
@@ -90,9 +90,8 @@ export function openAiFrontEnd(front: OpenAiFront) {
   };
   const fixed = Object.keys(handlers).filter((route) => !route.includes(":"));
   const methods = new Map(fixed.map((route) => route.split(" ").toReversed() as [string, string]));
-  return new Elysia({ strictPath: true })
-    .onError({ as: "global" }, ({ request, server: of }) => fallback({ request, server: of }, methods))
-    .use(routes(handlers));
+  const unmatched = (context: Context) => fallback(context, methods);
+  return application({ routes: routes(handlers), unmatched, failed: unmatched });
 }
 
 /** FastAPI's own answers. `methods`: by path. */

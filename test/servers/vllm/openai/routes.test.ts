@@ -1,7 +1,6 @@
 /** What do the routes do beside answering: order of arrival, clients that leave, bodies that are too large, counting? */
 import { afterEach, expect, test } from "bun:test";
 import net from "node:net";
-import { Elysia } from "elysia";
 import { WallClock } from "../../../../src/base/clock.ts";
 import { idsOf } from "../../../../src/base/random.ts";
 import { FRONT_LIMITS } from "../../../../src/config/front-limits.ts";
@@ -11,7 +10,7 @@ import { type Access, accessLine } from "../../../../src/servers/openai/front/fr
 import { openai } from "../../../../src/servers/vllm/openai/routes.ts";
 import { renderChat } from "../../../../src/text/tokens/chat-template.ts";
 import { vocabularyOf } from "../../../../src/text/tokens/vocabulary.ts";
-import { hotRoutes } from "../../../../src/wire/http1/hot.ts";
+import { application } from "../../../../src/wire/http/elysia.ts";
 import { HttpServer } from "../../../../src/wire/http1/server.ts";
 
 const vocabulary = vocabularyOf(
@@ -51,7 +50,7 @@ class House {
       maxBodyBytes: 1000,
       maxLogprobs: 20,
     } as unknown as ServeConfig;
-    const app = new Elysia({ strictPath: true }).use(
+    const app = application(
       openai({
         config,
         vocabulary,
@@ -107,9 +106,7 @@ class House {
       clock: new WallClock(),
       warn: () => {},
       epochSeconds: () => 0,
-      hot: hotRoutes(app),
     });
-    app.server = this.#server as unknown as NonNullable<typeof app.server>;
   }
 
   get port(): number {

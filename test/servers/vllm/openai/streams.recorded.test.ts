@@ -4,7 +4,6 @@
  */
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { Elysia } from "elysia";
 import { WallClock } from "../../../../src/base/clock.ts";
 import { idsOf } from "../../../../src/base/random.ts";
 import { readLoraModules } from "../../../../src/cli/options/lora-modules.ts";
@@ -14,7 +13,7 @@ import type { Outcome } from "../../../../src/engine/interface/types.ts";
 import { openai } from "../../../../src/servers/vllm/openai/routes.ts";
 import { renderChat } from "../../../../src/text/tokens/chat-template.ts";
 import { vocabularyOf } from "../../../../src/text/tokens/vocabulary.ts";
-import { hotRoutes } from "../../../../src/wire/http1/hot.ts";
+import { application } from "../../../../src/wire/http/elysia.ts";
 import { HttpServer } from "../../../../src/wire/http1/server.ts";
 import { exchange, type RawRequest, type RawResponse } from "../../../conformance/raw-client.ts";
 import { type Script, ScriptedEngine, scriptedLogprobs } from "../../../conformance/scripted-engine.ts";
@@ -117,7 +116,7 @@ class Served {
   constructor(flags: readonly string[]) {
     let encoded = 0;
     const mode = flag(flags, "--fingerprint-mode")?.[0];
-    const app = new Elysia({ strictPath: true }).use(
+    const app = application(
       openai({
         config: configOf(flags),
         vocabulary,
@@ -170,9 +169,7 @@ class Served {
       clock: this.#clock,
       warn: () => {},
       epochSeconds: () => Date.now() / 1000,
-      hot: hotRoutes(app),
     });
-    app.server = this.#server as unknown as NonNullable<typeof app.server>;
   }
 
   play({ request, script, engine_requests, response }: Exchange): Promise<RawResponse> {
