@@ -7,10 +7,14 @@ import { FRONT_LIMITS } from "../../../../src/config/front-limits.ts";
 import type { ServeConfig } from "../../../../src/config/types.ts";
 import { Finish, type Generation, type Outcome, type Receiver } from "../../../../src/engine/interface/types.ts";
 import { type Access, accessLine } from "../../../../src/servers/openai/front/front.ts";
+import { countedBy } from "../../../../src/servers/openai/front/served.ts";
+import { anthropic } from "../../../../src/servers/vllm/messages/dialect.ts";
 import { openai } from "../../../../src/servers/vllm/openai/routes.ts";
+import { responses } from "../../../../src/servers/vllm/responses/dialect.ts";
 import { renderChat } from "../../../../src/text/tokens/chat-template.ts";
 import { vocabularyOf } from "../../../../src/text/tokens/vocabulary.ts";
 import { application } from "../../../../src/wire/http/elysia.ts";
+import type { RouteTable } from "../../../../src/wire/http/routes.ts";
 import { HttpServer } from "../../../../src/wire/http1/server.ts";
 
 const vocabulary = vocabularyOf(
@@ -37,10 +41,12 @@ class House {
   /** Seeds that chance gave. */
   drawn = 0;
   refuse = false;
+  readonly config: ServeConfig;
+  readonly table: RouteTable;
   readonly #server: HttpServer;
 
-  constructor(apiKeys: string[] = []) {
-    const config = {
+  constructor(apiKeys: string[] = [], more: Partial<ServeConfig> = {}) {
+    this.config = {
       engine: { maxModelLen: 1024, blockSize: 16, enablePrefixCaching: true },
       model: "m",
       servedModelNames: ["m"],
@@ -49,10 +55,11 @@ class House {
       streamInterval: 1,
       maxBodyBytes: 1000,
       maxLogprobs: 20,
+      ...more,
     } as unknown as ServeConfig;
-    const app = application(
-      openai({
-        config,
+    this.table = openai(
+      {
+        config: this.config,
         vocabulary,
         naturalLength: () => 1000,
         encoder: {
@@ -95,8 +102,10 @@ class House {
         nextSeed: () => ++this.drawn,
         alive: () => true,
         otherRoutes: { "/metrics": ["GET"] },
-      }),
+      },
+      [anthropic(false), responses(0)],
     );
+    const app = application(this.table);
     this.#server = new HttpServer(app, {
       hostname: "127.0.0.1",
       port: 0,
@@ -331,3 +340,14 @@ test("what the engine gets of a request", async () => {
   expect([a === b, b === c]).toEqual([true, false]);
   expect(prompts()).toEqual([[1, 2], [1, 2], [3], [3]]);
 });
+
+for (const wire of [{}, { embeddingDimensions: 4, tokenizerInfo: true }])
+  test(`the routes are those that are counted and listed in 405 answers: ${JSON.stringify(wire)}`, () => {
+    const more = { runtimeLora: true, readiness: "embeddingDimensions" in wire ? { afterUs: 0 } : null, wire };
+    house = new House([], more as unknown as Partial<ServeConfig>);
+    const routed = house.table.routes.map(({ method, path }) => `${method} ${path.replace(":id", "{response_id}")}`);
+    // Pages of docs and dev mode are tables of their own.
+    const served = countedBy({ ...house.config, disableFastapiDocs: true, devMode: false });
+    const listed = Object.entries(served).flatMap(([path, methods]) => methods.map((method) => `${method} ${path}`));
+    expect(routed.sort()).toEqual(listed.sort());
+  });
