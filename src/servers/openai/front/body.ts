@@ -1,5 +1,6 @@
 /** How is a request's body read without holding more than is allowed, or waiting longer? */
 
+import { andThen } from "../../../base/maybe-promise.ts";
 import { turn } from "../../../base/pieces.ts";
 import { frontLimitsOf } from "../../../config/front-limits.ts";
 import { type Deadlines, deadlines, type Expiring } from "../../../wire/http/deadlines.ts";
@@ -63,7 +64,7 @@ export class Bodies {
       if (!("status" in body)) witness.body(context.request, body);
       return body;
     };
-    return reading instanceof Promise ? reading.then(seen) : seen(reading);
+    return andThen(reading, seen);
   }
 
   #read(context: Context, begin: () => null): Promise<Uint8Array | ErrorAnswer> | Uint8Array | ErrorAnswer;

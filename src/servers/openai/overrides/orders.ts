@@ -3,6 +3,7 @@
  * `understudy`, in a fixture (docs/fixtures.md), or in the file of `--script` (docs/scripts.md); the first of these counts.
  */
 
+import { andThen } from "../../../base/maybe-promise.ts";
 import { type RequestOrders, requestOrdersOf } from "../../../config/request-orders.ts";
 import type { Generation, Receiver } from "../../../engine/interface/types.ts";
 import { countedParts } from "../../../text/answers/answer-parts.ts";
@@ -109,7 +110,7 @@ export class Orders {
       if (answer === null) return this.#asking(http, request, body);
       return this.#laid(answer, request) ?? { ...this.#asking(http, request, body), fault: answer.fault };
     };
-    return ruled instanceof Promise ? ruled.then(given) : given(ruled);
+    return andThen(ruled, given);
   }
 
   #asking(http: HttpRequest, request: Asking, body: Body): Ordering {

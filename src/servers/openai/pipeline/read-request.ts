@@ -1,5 +1,6 @@
 /** How does a body become a request, and may it come in? What needs no prompt's ids: size, JSON, fields, queue limits, orders. */
 
+import { andThen } from "../../../base/maybe-promise.ts";
 import { inTurns, isLarge } from "../../../base/pieces.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Context } from "../../../wire/http/sink.ts";
@@ -36,25 +37,14 @@ export function readRequest(
   const kind = isWhole ? "text" : (reader.thread ?? "text");
   const begin = () => thread?.begin({ kind, contentType: http.headers.get("content-type"), limits }) ?? null;
   const reading = admission.read(context, begin);
-  return reading instanceof Promise
-    ? readLater(serving, http, reader, reading)
-    : readBody(serving, http, reader, reading);
-}
-
-async function readLater(
-  serving: Serving,
-  http: HttpRequest,
-  reader: BodyReader,
-  reading: Promise<Uint8Array | ErrorAnswer | BodyReading>,
-): Promise<Received | Declined> {
-  return readBody(serving, http, reader, await reading);
+  return andThen(reading, readBody, serving, http, reader);
 }
 
 function readBody(
+  body: Uint8Array | ErrorAnswer | BodyReading,
   serving: Serving,
   http: HttpRequest,
   reader: BodyReader,
-  body: Uint8Array | ErrorAnswer | BodyReading,
 ): Received | Declined | Promise<Received | Declined> {
   if ("status" in body) return { error: body };
   const { backend } = serving.options;
@@ -144,11 +134,7 @@ export function admit(
   const full = queue.refuses(choices) ?? (request.stream ? admission.refusesStream() : null);
   if (full !== null) return { error: full };
   const ordering = orders.of(http, request, body);
-  return ordering instanceof Promise ? later(ordering, choices) : admitted(ordering, choices);
-}
-
-async function later(ordering: Promise<Ordering>, choices: number): Promise<Decision> {
-  return admitted(await ordering, choices);
+  return andThen(ordering, admitted, choices);
 }
 
 function admitted(ordering: Ordering, choices: number): Decision {
