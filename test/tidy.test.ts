@@ -135,7 +135,7 @@ test("the README has the two commands, and CI runs the second one", () => {
 
 /** What each rule must notice: path, text, and a piece of the complaint. */
 const bad: readonly (readonly [rule: string, path: string, text: string])[] = [
-  ["imports go down only", "src/engine/loop.ts", 'import { frontOf } from "../wire/http/front-of.ts";'],
+  ["imports go down only", "src/engine/loop.ts", 'import { asResponses } from "../wire/http/as-response.ts";'],
   ["imports go down only", "src/metrics/route.ts", 'import type { X } from "../servers/vllm/openai/fields.ts";'],
   ["imports go down only", "src/metrics/vllm/vllm.ts", 'import { CoreReader } from "../../engine/wasm/reader.ts";'],
   ["imports go down only", "src/text/plan.ts", 'import { Word } from "../../assembly/layout.ts";'],

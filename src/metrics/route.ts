@@ -6,7 +6,6 @@
  */
 
 import { logUnexpected } from "../base/unexpected.ts";
-import { frontOf } from "../wire/http/front-of.ts";
 import type { HttpRequest } from "../wire/http/request.ts";
 import { type RouteEntry, routes } from "../wire/http/routes.ts";
 import type { Context } from "../wire/http/sink.ts";
@@ -48,7 +47,7 @@ export function metrics(
     try {
       const page = await renderer.page(view, format);
       const headers = { "content-type": format === "text" ? contentType : OPENMETRICS };
-      return frontOf(context).answer(request, 200, headers, page);
+      return context.front.answer(request, 200, headers, page);
     } catch (reason) {
       if (reason instanceof TooManyScrapes)
         return new Response("too many scrapes at once\n", { status: 503, headers: { "retry-after": "1" } });

@@ -6,7 +6,6 @@ import { logUnexpected } from "../base/unexpected.ts";
 import type { FrontLimits } from "../config/front-limits.ts";
 import { FRONT_LIMITS } from "../config/front-limits.ts";
 import { application } from "../wire/http/elysia.ts";
-import { frontOf } from "../wire/http/front-of.ts";
 import { routes } from "../wire/http/routes.ts";
 import type { Context, HotRoutes } from "../wire/http/sink.ts";
 import { evhtp } from "../wire/http1/evhtp.ts";
@@ -26,7 +25,7 @@ export function metricsListener(page: () => Promise<string | Uint8Array>, around
   const answer = async (context: Context): Promise<Response> => {
     const { request } = context;
     const give = (status: number, headers: Readonly<Record<string, string>>, body: string | Uint8Array) =>
-      frontOf(context).answer(request, status, headers, body);
+      context.front.answer(request, status, headers, body);
     if (request.method !== "GET") return give(405, PLAIN, '{"error":"Method Not Allowed"}');
     if (!/^[^?]*[^/:]\/metrics\/?(\?|$)/.test(request.url)) return give(200, TYPE, "");
     try {

@@ -3,8 +3,9 @@
  * `app.handle(request)`. Nothing here reads what Elysia keeps of the routes.
  */
 import { Elysia } from "elysia";
+import { asResponses } from "./as-response.ts";
 import { type Application, hotRoutes, NO_PARAMS, type RouteTable } from "./routes.ts";
-import type { HttpFront } from "./sink.ts";
+import type { Context, HttpFront } from "./sink.ts";
 
 export interface ElysiaApplication extends Required<Application> {
   /** Answers a program's request without a socket. */
@@ -14,17 +15,22 @@ export interface ElysiaApplication extends Required<Application> {
 export function application(table: RouteTable): ElysiaApplication {
   const { before, unmatched, failed } = table;
   let server: HttpFront | null = null;
+  // A request from a socket is never a web `Request`.
+  const contextOf = (request: Request): Context => ({
+    request,
+    front: request instanceof Request ? asResponses : server!,
+  });
   // A slash too many is another path: FastAPI redirects it.
   const app = new Elysia({ strictPath: true });
   // Elysia reads the text of these functions to find the members of its context that they need.
-  if (before) app.onRequest(({ request }) => before({ request, server }));
+  if (before) app.onRequest(({ request }) => before(contextOf(request)));
   if (unmatched || failed)
     app.onError(({ code, error, request }) =>
-      code === "NOT_FOUND" ? unmatched?.({ request, server }) : failed?.({ request, server }, error),
+      code === "NOT_FOUND" ? unmatched?.(contextOf(request)) : failed?.(contextOf(request), error),
     );
   // `params` is undefined for a path without parameters, although the types deny it.
   for (const { method, path, handle } of table.routes)
-    app.route(method, path, ({ request, params }) => handle({ request, server }, params ?? NO_PARAMS), {
+    app.route(method, path, ({ request, params }) => handle(contextOf(request), params ?? NO_PARAMS), {
       parse: "none",
     });
   return {

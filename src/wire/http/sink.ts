@@ -120,11 +120,10 @@ export interface HttpFront {
   requestIP(request: HttpRequest): { readonly address: string; readonly port: number } | null;
 }
 
-/** What a handler receives. `frontOf` returns the `HttpFront` that takes the answer. */
+/** A request, and what takes its answer: the server that it came to, or `asResponses` for a program's request. */
 export interface Context {
   readonly request: HttpRequest;
-  /** The server that the request came to. null: a program made the request. */
-  readonly server: HttpFront | null;
+  readonly front: HttpFront;
 }
 
 /** Handlers by method and target that the server on sockets calls itself. Undefined if the application must answer. */

@@ -219,7 +219,7 @@ export class HttpServer implements HttpFront, ServerSide {
     }
     const hot = this.#hot.of(method, target);
     try {
-      const made = hot === undefined ? this.#app.fetch(request) : hot({ request, server: this });
+      const made = hot === undefined ? this.#app.fetch(request) : hot({ request, front: this });
       if (!(made instanceof Promise)) send(exchange, made);
       else
         made.then(

@@ -3,14 +3,13 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { WallClock } from "../../../src/base/clock.ts";
 import { FRONT_LIMITS } from "../../../src/config/front-limits.ts";
 import { application } from "../../../src/wire/http/elysia.ts";
-import { frontOf } from "../../../src/wire/http/front-of.ts";
 import { type Handler, type RouteEntry, routes } from "../../../src/wire/http/routes.ts";
 import type { Context } from "../../../src/wire/http/sink.ts";
 import { HttpServer } from "../../../src/wire/http1/server.ts";
 
 const TEXT = { "content-type": "text/plain" };
 const text = (context: Context, status: number, body: string) =>
-  frontOf(context).answer(context.request, status, TEXT, body);
+  context.front.answer(context.request, status, TEXT, body);
 const echo: Handler = async (context, params) =>
   text(context, 200, JSON.stringify([params, await context.request.json()]));
 const HANDLERS: Readonly<Record<string, Handler>> = {

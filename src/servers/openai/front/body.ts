@@ -4,7 +4,6 @@ import { andThen } from "../../../base/maybe-promise.ts";
 import { turn } from "../../../base/pieces.ts";
 import { frontLimitsOf } from "../../../config/front-limits.ts";
 import { type Deadlines, deadlines, type Expiring } from "../../../wire/http/deadlines.ts";
-import { frontOf } from "../../../wire/http/front-of.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
 import { SMALL_BODY_BYTES } from "../../../wire/http/unfinished.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
@@ -76,7 +75,7 @@ export class Bodies {
     const { request } = context;
     const stated = request.headers.get("content-length");
     if (Number(stated) > this.#maxBytes) return this.#tooLarge;
-    const whole = stated === null ? null : frontOf(context).body(request);
+    const whole = stated === null ? null : context.front.body(request);
     const taker = whole !== null && whole.length > this.#mostHere ? begin() : null;
     if (whole && taker) taker.push(whole);
     if (whole) return taker ?? whole;

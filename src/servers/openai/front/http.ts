@@ -5,7 +5,6 @@
 
 import { createHash, timingSafeEqual } from "node:crypto";
 import { OWN_PATHS } from "../../../config/http-counts.ts";
-import { frontOf } from "../../../wire/http/front-of.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Context, EventSink, HeldBytes, PartSink, SinkEvents } from "../../../wire/http/sink.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
@@ -109,7 +108,7 @@ export class Http {
 
   /** Where the request's stream goes; `waiting` is told of events that the socket has not taken. */
   open(context: Context, owner: SinkEvents, waiting: HeldBytes | null = null): EventSink {
-    return frontOf(context).open(context.request, owner, waiting);
+    return context.front.open(context.request, owner, waiting);
   }
 
   /** The answer whose body is what `open` gave for this request. */
@@ -221,7 +220,7 @@ export class Http {
     if (this.#releases) this.#release(context);
     const plain = !this.#adds && this.#cors.off;
     const all = plain ? headers : this.#withMore(context.request, status, headers);
-    const front = frontOf(context);
+    const front = context.front;
     if (body === OPENED) return front.begin(context.request, status, all);
     if (typeof body === "object" && body !== null) {
       const { sink, response } = front.beginWhole(context.request, body.owner, status, all, body.bytes);
@@ -253,7 +252,7 @@ export class Http {
 
   #log(context: Context, status: number, log: NonNullable<OpenAiOptions["accessLog"]>): void {
     const { request } = context;
-    const front = frontOf(context);
+    const front = context.front;
     const from = front.requestIP(request);
     const client = from === null ? "" : `${from.address}:${from.port}`;
     const path = request.url.slice(pathAt(request.url));

@@ -8,7 +8,6 @@ import { atOnceOrInTurns } from "../../../base/pieces.ts";
 import { logUnexpected } from "../../../base/unexpected.ts";
 import type { Outcome } from "../../../engine/interface/types.ts";
 import type { Recording } from "../../../text/canned/fixtures/recording.ts";
-import { frontOf } from "../../../wire/http/front-of.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { Admission } from "../front/admission.ts";
 import { ArrivalOrder } from "../front/arrivals.ts";
@@ -75,7 +74,7 @@ class Reply implements Told {
     const { signal } = context.request;
     if (signal.aborted) answer.gone();
     else signal.addEventListener("abort", answer, ONCE);
-    return frontOf(context).later ?? new Promise((resolve) => (this.#resolve = resolve));
+    return context.front.later ?? new Promise((resolve) => (this.#resolve = resolve));
   }
 
   collected(answer: CollectedAnswer, body: WholeAnswer): void {

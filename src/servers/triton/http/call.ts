@@ -1,6 +1,5 @@
 /** What does a handler of Triton's HTTP have before it, and what does it give? */
 
-import { frontOf } from "../../../wire/http/front-of.ts";
 import { gatheredBody } from "../../../wire/http/gathered-body.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Context, EventSink, FaultOrder, HeldBytes, HttpFront, SinkEvents } from "../../../wire/http/sink.ts";
@@ -79,7 +78,7 @@ export class SocketCall implements HttpCall {
 
   constructor(context: Context, found: readonly (string | undefined)[], around: ServerAround) {
     this.#request = context.request;
-    this.#front = frontOf(context);
+    this.#front = context.front;
     this.method = context.request.method;
     this.found = found;
     this.around = around;

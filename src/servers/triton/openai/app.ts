@@ -5,7 +5,6 @@
 import type { EventLoopTurns } from "../../../base/pieces.ts";
 import type { TritonOpenAiConfig } from "../../../config/triton-server.ts";
 import { application, type ElysiaApplication } from "../../../wire/http/elysia.ts";
-import { frontOf } from "../../../wire/http/front-of.ts";
 import { gatheredBody } from "../../../wire/http/gathered-body.ts";
 import { type Handler, routes } from "../../../wire/http/routes.ts";
 import type { Context } from "../../../wire/http/sink.ts";
@@ -44,7 +43,7 @@ const give = (
   status: number,
   body: string | Uint8Array | null,
   headers: Record<string, string> = JSON_TYPE,
-) => frontOf(context).answer(context.request, status, body === null ? {} : headers, body ?? "");
+) => context.front.answer(context.request, status, body === null ? {} : headers, body ?? "");
 const detail = (context: Context, status: number, what: string | readonly object[]) =>
   give(context, status, JSON.stringify({ detail: what }));
 
@@ -115,7 +114,7 @@ async function bodyOf(context: Context, { maxInputBytes, coming }: OpenAiFront):
     );
   const said = Number(request.headers.get("content-length") ?? 0);
   if (said > maxInputBytes) throw tooLarge();
-  const whole = frontOf(context).body(request);
+  const whole = context.front.body(request);
   if (whole !== null) return whole;
   return gatheredBody(request, coming, maxInputBytes, { tooLarge, tooMany });
 }
@@ -185,7 +184,7 @@ function streamed(
   inputs: readonly InferInput[],
   answer: OpenAiAnswer,
 ): Response {
-  const http = frontOf(context);
+  const http = context.front;
   const { request: http1 } = context;
   let asked: InferRequest | null = null;
   const events = new EventQueue(
