@@ -22,8 +22,15 @@ export function andThen(
   c?: unknown,
   d?: unknown,
 ): unknown {
-  return value instanceof Promise ? value.then((resolved) => next(resolved, a, b, c, d)) : next(value, a, b, c, d);
+  return value instanceof Promise ? thenLater(value, next, a, b, c, d) : next(value, a, b, c, d);
 }
+
+/** A function with a closure keeps its arguments in an object from the start, so the closure is made here and not in `andThen`. */
+const thenLater = (
+  value: Promise<unknown>,
+  next: (value: unknown, a: unknown, b: unknown, c: unknown, d: unknown) => unknown,
+  ...[a, b, c, d]: [unknown, unknown, unknown, unknown]
+) => value.then((resolved) => next(resolved, a, b, c, d));
 
 /** Returns the value. If it is a promise that rejects, calls `failed` with the error and `rest` and returns the result. */
 export function orElse<T, A extends [unknown?], R>(
@@ -32,5 +39,8 @@ export function orElse<T, A extends [unknown?], R>(
   ...rest: A
 ): MaybePromise<T | R>;
 export function orElse(value: unknown, failed: (error: unknown, a: unknown) => unknown, a?: unknown): unknown {
-  return value instanceof Promise ? value.catch((error) => failed(error, a)) : value;
+  return value instanceof Promise ? failLater(value, failed, a) : value;
 }
+
+const failLater = (value: Promise<unknown>, failed: (error: unknown, a: unknown) => unknown, a: unknown) =>
+  value.catch((error) => failed(error, a));

@@ -182,14 +182,24 @@ export class Generator {
   ): Answered => {
     if ("error" in encoding) return this.#refuse(exchange, encoding.error);
     const preparing = prepare(this.serving, received, admitted, encoding);
-    if (!(preparing instanceof Promise)) return this.#submit(exchange, received, admitted, preparing, encodedFromUs);
-    return preparing.then((prepared) => {
-      this.serving.options.backend.consumed(received.bytes); // what waited was no garbage yet
-      if (received.http.signal.aborted) return this.#left(exchange.context, exchange.ticket);
-      if (prepared === null) return this.#refuse(exchange, internalError); // the encoder died
-      return this.#submit(exchange, received, admitted, prepared, encodedFromUs);
-    });
+    return preparing instanceof Promise
+      ? this.#submitLater(preparing, exchange, received, admitted, encodedFromUs)
+      : this.#submit(exchange, received, admitted, preparing, encodedFromUs);
   };
+
+  async #submitLater(
+    preparing: Promise<PreparedRequest | null>,
+    exchange: Exchange,
+    received: Received,
+    admitted: Admitted,
+    encodedFromUs: number,
+  ): Promise<Response> {
+    const prepared = await preparing;
+    this.serving.options.backend.consumed(received.bytes); // what waited was no garbage yet
+    if (received.http.signal.aborted) return this.#left(exchange.context, exchange.ticket);
+    if (prepared === null) return this.#refuse(exchange, internalError); // the encoder died
+    return this.#submit(exchange, received, admitted, prepared, encodedFromUs);
+  }
 
   /** Without a wait from here to the engine: the first choices of requests reach it in their order. */
   #submit(
