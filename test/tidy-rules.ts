@@ -281,6 +281,11 @@ export const rules: readonly Rule[] = [
     wrong: ({ text }) => (schedules(text) ? "it calls schedule" : undefined),
   },
   {
+    name: "only wire/http/elysia.ts knows Elysia",
+    applies: (path) => /^(src|test)\//.test(path) && path !== "src/wire/http/elysia.ts" && !RULES_THEMSELVES.test(path),
+    wrong: ({ text }) => search(/(\bfrom|\bimport\(|\bimport) *["']elysia["']/, text),
+  },
+  {
     name: "a file has at most 400 lines",
     applies: isSource,
     wrong: ({ text }) => {

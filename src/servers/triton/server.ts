@@ -78,9 +78,8 @@ async function listen(parts: OpenAiParts, config: TritonServerConfig): Promise<L
     forwards,
     kvCache: () => (server.facts.tellsLoad && counts.trtllm.size > 0 ? kvCacheOf(parts) : null),
   };
-  const { app, hot } = tritonApp(around);
-  const http = config.http && new HttpServer(app, listenOptions(parts, config.http, hot));
-  if (http) app.server = http as unknown as NonNullable<typeof app.server>;
+  const app = tritonApp(around);
+  const http = config.http && new HttpServer(app, listenOptions(parts, config.http));
   // A server that is left listening would keep the process alive.
   const closed = async () => void (await Promise.all([http?.stop(true), grpc?.stop(true), openai?.stop(true)]));
   let grpc: Http2Server | null = null;
@@ -228,11 +227,7 @@ const TLS_FLAGS: Readonly<Record<string, string>> = {
   "--ssl-ca-certs": "--grpc-root-cert",
 };
 
-function listenOptions(
-  parts: OpenAiParts,
-  at: { host: string; port: number },
-  hot: ListenOptions["hot"],
-): ListenOptions {
+function listenOptions(parts: OpenAiParts, at: { host: string; port: number }): ListenOptions {
   return {
     hostname: at.host,
     port: at.port,
@@ -246,7 +241,6 @@ function listenOptions(
     epochSeconds: parts.epochSeconds,
     consumed: parts.backend.consumed,
     style: evhtp,
-    ...(hot ? { hot } : {}),
   };
 }
 

@@ -33,7 +33,7 @@ export function openAiServer(
     newId,
   });
   try {
-    const listening = new HttpServer(app, {
+    return new HttpServer(app, {
       hostname: openai!.host,
       port: openai!.port,
       tls: undefined,
@@ -45,8 +45,6 @@ export function openAiServer(
       warn: () => {},
       epochSeconds,
     });
-    app.server = listening as unknown as NonNullable<typeof app.server>;
-    return listening;
   } catch (why) {
     throw new PortError(why);
   }

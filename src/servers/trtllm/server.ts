@@ -5,6 +5,7 @@ import { findPreset } from "../../engine/timing/presets.ts";
 import { timingText } from "../../engine/timing/timing-text.ts";
 import type { Listeners, Role } from "../../kernel/role.ts";
 import { metrics, OWN_METRICS } from "../../metrics/route.ts";
+import type { RouteTable } from "../../wire/http/routes.ts";
 import { adminRoutes } from "../openai/front/admin-routes.ts";
 import { frontOptions, truthOf } from "../openai/front/front-options.ts";
 import { onePort } from "../openai/front/one-port.ts";
@@ -29,7 +30,7 @@ async function listen(parts: OpenAiParts, own: TrtllmServeConfig): Promise<Liste
   };
 }
 
-function routesOf(parts: OpenAiParts) {
+function routesOf(parts: OpenAiParts): RouteTable {
   const { config, engines, live, admin, iterations, epochUs, identity } = parts;
   const options = frontOptions(parts, Object.fromEntries(OWN_METRICS.map((path) => [path, ["GET"]])));
   const facts = {
@@ -39,10 +40,10 @@ function routesOf(parts: OpenAiParts) {
     blockBytes: findPreset(config.deployment.preset)!.kvBytesPerToken * config.engine.blockSize,
     pid: `${process.pid}`,
   };
-  const app = trtllmApp({ options, iterations: iterations!, facts });
+  const table = trtllmApp({ options, iterations: iterations!, facts });
   const changes = admin && live.changing(admin, (pace) => engines.retime(pace), parts.openLaid);
-  if (changes) app.use(adminRoutes(options, changes));
-  return app.use(metrics(parts.renderer, identity, OWN_METRICS)).use(truthOf(parts));
+  const own = [...metrics(parts.renderer, identity, OWN_METRICS), ...truthOf(parts)];
+  return { ...table, routes: [...table.routes, ...(changes ? adminRoutes(options, changes) : []), ...own] };
 }
 
 function bannerOf({ config }: OpenAiParts, own: TrtllmServeConfig, url: string, startedMs: number): string {

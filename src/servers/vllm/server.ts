@@ -1,11 +1,11 @@
 /** Which routes and listeners has vLLM's server? OpenAI's, Anthropic's and our own paths on one port; Triton's metrics on another. */
-import { Elysia } from "elysia";
 import { listenUrl } from "../../base/listen-url.ts";
 import { PortError } from "../../base/start-errors.ts";
 import type { Listeners, Role } from "../../kernel/role.ts";
 import { metrics } from "../../metrics/route.ts";
 import { metricsListener } from "../../metrics/triton-listener.ts";
 import { frontLimitsOf } from "../../wire/http/front-limits.ts";
+import type { RouteTable } from "../../wire/http/routes.ts";
 import type { HttpServer } from "../../wire/http1/server.ts";
 import type { Http2Server } from "../../wire/http2/server.ts";
 import type { TlsFiles } from "../../wire/tls/certificates.ts";
@@ -81,19 +81,24 @@ async function listenOverHttp2(
   });
 }
 
-function routesOf(parts: OpenAiParts) {
+function routesOf(parts: OpenAiParts): RouteTable {
   const { config, place, engines, live, admin } = parts;
   const front = frontOptions(parts);
   const dialects: readonly ApiDialect[] = [
     anthropic(config.openai.answers.enablePromptTokensDetails),
     responses(config.openai.requests.responseStore ?? 0),
   ];
-  const app = new Elysia({ strictPath: true })
-    .use(metrics(parts.renderer, parts.identity))
-    .use(openai(front, dialects, READING_SCRIPT));
-  if (config.openai.front.devMode) app.use(devRoutes(front, place ? place.control(engines) : engines));
+  const table = openai(front, dialects, READING_SCRIPT);
   const changes = admin && live.changing(admin, (pace) => engines.retime(pace), parts.openLaid);
-  if (changes) app.use(adminRoutes(front, changes));
-  app.use(truthOf(parts));
-  return config.openai.front.disableFastapiDocs ? app : app.use(docsRoutes(front, [openaiDescription, ...dialects]));
+  return {
+    ...table,
+    routes: [
+      ...metrics(parts.renderer, parts.identity),
+      ...table.routes,
+      ...(config.openai.front.devMode ? devRoutes(front, place ? place.control(engines) : engines) : []),
+      ...(changes ? adminRoutes(front, changes) : []),
+      ...truthOf(parts),
+      ...(config.openai.front.disableFastapiDocs ? [] : docsRoutes(front, [openaiDescription, ...dialects])),
+    ],
+  };
 }

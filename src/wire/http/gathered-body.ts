@@ -1,4 +1,5 @@
 /** How does a body become one piece, where many may come at once and none may hold others up? */
+import type { HttpRequest } from "./request.ts";
 import type { WaitingBytes } from "./waiting-bytes.ts";
 
 const LARGE_BYTES = 65_536;
@@ -15,7 +16,7 @@ export interface BodyRefusals {
 
 /** `coming`: bytes of all bodies that have not come whole. Rejects with what `refusals` gives, or when the client leaves. */
 export async function gatheredBody(
-  { headers, body }: Pick<Request, "headers" | "body">,
+  { headers, body }: Pick<HttpRequest, "headers" | "body">,
   coming: WaitingBytes,
   most: number,
   refusals: BodyRefusals,

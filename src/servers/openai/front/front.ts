@@ -1,4 +1,5 @@
 /** What do the OpenAI routes need of the server? Everything is handed in; nothing here knows the engine or a clock. */
+
 import { STATUS_CODES } from "node:http";
 import type { LiveValue } from "../../../base/live-value.ts";
 import type { Ids } from "../../../base/random.ts";
@@ -15,6 +16,7 @@ import type { AnswerRules } from "../../../text/canned/fixtures/match.ts";
 import type { Plays } from "../../../text/canned/script.ts";
 import type { RenderChat } from "../../../text/tokens/chat-template.ts";
 import type { Encoder, ModelTemplate, Vocabulary } from "../../../text/tokens/types.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { FaultWitness } from "../../../wire/http/sink.ts";
 import type { LogprobSource } from "../request/logprob-source.ts";
 import type { OpenAiServerConfig } from "../request/openai-config.ts";
@@ -23,9 +25,9 @@ import type { RequestLog } from "../request/server-traits.ts";
 /** Counts every HTTP request as vLLM's middleware does. */
 export interface HttpAccounting {
   /** A request came in. */
-  came(request: Request, path: string): void;
+  came(request: HttpRequest, path: string): void;
   /** The request's visit, given once; undefined: it has been taken, or is not counted. */
-  take(request: Request): HttpVisit | undefined;
+  take(request: HttpRequest): HttpVisit | undefined;
 }
 
 /** One request on its way. */

@@ -2,9 +2,10 @@
  * What stands around every answer? Headers, request id, access log, API key, and the answers of FastAPI for paths and
  * methods that are not served (vLLM 0.33 over FastAPI 0.136, uvicorn, Starlette's CORS middleware without origins).
  */
+
 import { createHash, timingSafeEqual } from "node:crypto";
 import { OWN_PATHS } from "../../../metrics/rows/http-counts.ts";
-import { frontOf } from "../../../wire/http/front-of.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Context, EventSink, HeldBytes, PartSink, SinkEvents } from "../../../wire/http/sink.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { methodNotAllowed, notFound, unauthorized } from "../request/errors.ts";
@@ -70,8 +71,8 @@ export class Http {
   }
 
   /** Most requests in a row are for one route: their URLs are not put together and taken apart again. */
-  #routeOf(request: Request): string {
-    const { target } = request as { readonly target?: string };
+  #routeOf(request: HttpRequest): string {
+    const { target } = request;
     if (target === undefined) return routeOf(pathOf(request.url));
     if (target !== this.#target) {
       this.#target = target;
@@ -109,7 +110,7 @@ export class Http {
 
   /** Where the request's stream goes; `waiting` is told of events that the socket has not taken. */
   open(context: Context, owner: SinkEvents, waiting: HeldBytes | null = null): EventSink {
-    return frontOf(context).open(context.request, owner, waiting);
+    return context.front.open(context.request, owner, waiting);
   }
 
   /** The answer whose body is what `open` gave for this request. */
@@ -222,7 +223,7 @@ export class Http {
     if (this.#releases) this.#release(context);
     const plain = !this.#adds && this.#cors.off;
     const all = plain ? headers : this.#withMore(context.request, status, headers);
-    const front = frontOf(context);
+    const front = context.front;
     if (body === OPENED) return front.begin(context.request, status, all);
     if (typeof body === "object" && body !== null) {
       const { sink, response } = front.beginWhole(context.request, body.owner, status, all, body.bytes);
@@ -233,7 +234,7 @@ export class Http {
   }
 
   /** In the order in which the middleware adds them. */
-  #withMore(request: Request, status: number, headers: Readonly<Record<string, string>>): Record<string, string> {
+  #withMore(request: HttpRequest, status: number, headers: Readonly<Record<string, string>>): Record<string, string> {
     const more: Record<string, string> = {};
     if (status !== unauthorized.status && headers.vary === "Origin") {
       const { vary, ...application } = headers;
@@ -258,7 +259,7 @@ export class Http {
 
   #log(context: Context, status: number, log: (access: Access) => void): void {
     const { request } = context;
-    const front = frontOf(context);
+    const front = context.front;
     const from = front.requestIP(request);
     const client = from === null ? "" : `${from.address}:${from.port}`;
     const path = request.url.slice(pathAt(request.url));

@@ -8,6 +8,7 @@ import { mix, type Random, seeded } from "../../../base/random.ts";
 import { FAILURE_TYPES, type FailureType } from "../../../faults/failure-types.ts";
 import type { FailureRate } from "../../../kernel/live-settings.ts";
 import { errorTypeOf } from "../../../text/canned/fixtures/error-type.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import { missingBody } from "../../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { errorAnswer } from "../../pydantic/refusals.ts";
@@ -43,7 +44,7 @@ export class Failures {
   }
 
   /** null: the request is served. */
-  of(http: Request): ErrorAnswer | null {
+  of(http: HttpRequest): ErrorAnswer | null {
     const { failureRate = 0, failureTypes = FAILURE_TYPES } = this.#rate.get();
     const ordered = this.#errorHeader ? http.headers.get(HEADER) : null;
     if (ordered !== null) return onOrder(ordered);

@@ -6,7 +6,6 @@ import type { InsteadAnswer } from "../../../faults/instead.ts";
 import type { FaultCarrier, Plan } from "../../../faults/plan/types.ts";
 import type { LiveConfig } from "../../../kernel/live-settings.ts";
 import type { Question } from "../../../text/canned/fixtures/match.ts";
-import { frontOf } from "../../../wire/http/front-of.ts";
 import type { Context, DisturbedAnswer, FaultOrder } from "../../../wire/http/sink.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { OpenAiOptions } from "../front/front.ts";
@@ -77,7 +76,7 @@ export class FaultOrders {
         return pathname + search;
       },
       get over() {
-        return frontOf(context).version(request) === "2" ? "2" : "1.1";
+        return context.front.version(request) === "2" ? "2" : "1.1";
       },
     });
     return found && this.#disturb(context, found);
@@ -86,7 +85,7 @@ export class FaultOrders {
   async #disturb(context: Context, found: Promise<ChosenFaults | ErrorAnswer | null>): Promise<ErrorAnswer | null> {
     const disturbance = await found;
     if (disturbance === null || "body" in disturbance) return disturbance;
-    const front = frontOf(context);
+    const front = context.front;
     if (front.disturb === undefined) return noConnection;
     await front.disturb(context.request, disturbance);
     if (disturbance.instead === null) return null;

@@ -3,6 +3,7 @@
  * `understudy`, in a fixture (docs/fixtures.md), or in the file of `--script` (docs/scripts.md); the first of these counts.
  */
 
+import { andThen } from "../../../base/maybe-promise.ts";
 import type { Generation, Receiver } from "../../../engine/interface/types.ts";
 import { countedParts } from "../../../text/answers/answer-parts.ts";
 import type { FixtureAnswer } from "../../../text/canned/fixtures/fixture.ts";
@@ -20,6 +21,7 @@ import {
   touchesEngine,
   unknownIn,
 } from "../../../text/canned/script.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Body } from "../../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { OpenAiOptions } from "../front/front.ts";
@@ -95,23 +97,23 @@ export class Orders {
   }
 
   /** `body`: the request's bytes. */
-  of(http: Request, request: Asking, body: Body): Ordering | Promise<Ordering> {
+  of(http: HttpRequest, request: Asking, body: Body): Ordering | Promise<Ordering> {
     const failure = this.#failures.of(http);
     if (failure !== null) return { ...NOTHING, error: failure };
     return this.#options.rules === undefined ? this.#asking(http, request, body) : this.#ruled(http, request, body);
   }
 
-  #ruled(http: Request, request: Asking, body: Body): Ordering | Promise<Ordering> {
+  #ruled(http: HttpRequest, request: Asking, body: Body): Ordering | Promise<Ordering> {
     const { rules, vocabulary } = this.#options;
     const ruled = rules?.answerTo(questionOf(http, request, body, vocabulary)) ?? null;
     const given = (answer: FixtureAnswer | null) => {
       if (answer === null) return this.#asking(http, request, body);
       return this.#laid(answer, request) ?? { ...this.#asking(http, request, body), fault: answer.fault };
     };
-    return ruled instanceof Promise ? ruled.then(given) : given(ruled);
+    return andThen(ruled, given);
   }
 
-  #asking(http: Request, request: Asking, body: Body): Ordering {
+  #asking(http: HttpRequest, request: Asking, body: Body): Ordering {
     const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
     if (header === null && (request.order === null || this.#allowed === "none"))
       return this.#unasked(http, request, body);
@@ -135,18 +137,18 @@ export class Orders {
   }
 
   /** What the request orders to be called; null: it says nothing of it. */
-  calls(http: Request, request: Asking): Exclude<Order["calls"], undefined> | null {
+  calls(http: HttpRequest, request: Asking): Exclude<Order["calls"], undefined> | null {
     return this.#asked(http, request)?.calls ?? null;
   }
 
   /** The request with the thinking that it orders. */
-  onto<R extends Asking>(http: Request, request: R): R {
+  onto<R extends Asking>(http: HttpRequest, request: R): R {
     const tokens = this.#asked(http, request)?.reasoningTokens;
     return tokens === undefined ? request : { ...request, reasoningTokens: tokens };
   }
 
   /** The order as it came; null: there is none. A broken one is found by `of`. */
-  #asked(http: Request, request: Asking): Order | null {
+  #asked(http: HttpRequest, request: Asking): Order | null {
     const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
     if (header === null && (request.order === null || this.#allowed === "none")) return null;
     try {
@@ -235,7 +237,7 @@ export class Orders {
   }
 
   /** A request that orders nothing itself. */
-  #unasked(http: Request, request: Asking, body: Body): Ordering {
+  #unasked(http: HttpRequest, request: Asking, body: Body): Ordering {
     const { fixtures, vocabulary } = this.#options;
     const answer = fixtures?.answerTo(questionOf(http, request, body, vocabulary)) ?? null;
     const laid = answer && this.#laid(answer, request);
@@ -264,7 +266,7 @@ export class Orders {
   }
 
   /** With `--answers echo`: all but what must have a form of its own. */
-  #echoes(http: Request, request: Asking): boolean {
+  #echoes(http: HttpRequest, request: Asking): boolean {
     if (!this.#options.config.text.echo || request.sampling.structure) return false;
     const calls = this.calls(http, request);
     return request.kind !== "chat" || !(forced({ choice: request.toolChoice }) || (calls !== null && calls !== false));

@@ -4,6 +4,7 @@
  */
 
 import { Finish, type Receiver, type Submission } from "../../../engine/interface/types.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import { Refused } from "../../pydantic/refusals.ts";
 import { get, type PythonDict, toPlain } from "../../pydantic/value.ts";
 import { ReceiverBefore } from "../front/receiver-before.ts";
@@ -31,7 +32,7 @@ export function thresholdOf(body: PythonDict): number | null {
 export function leastShare(
   { queue, engine }: OpenAiServerConfig,
   { cacheHitThreshold: own }: { readonly cacheHitThreshold: number | null },
-  http: Request,
+  http: HttpRequest,
   { namesEnds }: Pick<Form, "namesEnds">,
 ): number {
   const threshold = queue.cacheHitThreshold;

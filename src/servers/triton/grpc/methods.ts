@@ -1,6 +1,7 @@
 /** The methods of port 8001 by their paths: those of `inference.GRPCInferenceService` and `grpc.health.v1.Health`. */
 
 import type { Clock } from "../../../base/clock.ts";
+import { andThen } from "../../../base/maybe-promise.ts";
 import { inTurns } from "../../../base/pieces.ts";
 import type { CallHandler, GrpcCall } from "../../../wire/grpc/call.ts";
 import { encodingOf } from "../../../wire/grpc/compression.ts";
@@ -100,8 +101,7 @@ function onceRead(
       else if (call.over) room.free();
       else return answer(read, room);
     };
-    const read = readWith(readMessage(type, bytes, room), bytes, room, around);
-    return read instanceof Promise ? read.then(take) : take(read);
+    return andThen(readWith(readMessage(type, bytes, room), bytes, room, around), take);
   });
 }
 

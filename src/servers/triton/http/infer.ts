@@ -1,6 +1,8 @@
 /** What does `POST /v2/models/M/infer` do? `http_server.cc`, `HandleInfer` (2026), and what 2.51 was seen to answer. */
+
 import { Readable } from "node:stream";
 import { createDeflate, createGzip, deflateSync, gzipSync } from "node:zlib";
+import { andThen } from "../../../base/maybe-promise.ts";
 import { inTurns, isLarge, type Pieces } from "../../../base/pieces.ts";
 import type { InferAnswer, RequestFields } from "../inference/request.ts";
 import type { Served } from "../inference/served.ts";
@@ -39,8 +41,7 @@ export function infer(call: HttpCall): HandlerAnswer | Promise<HandlerAnswer> {
   const refused = jsonTooLarge(declaredBytes(call), call.around.config.overHttp);
   // What is refused need not come.
   if (refused !== null && isJsonAlone(call)) return jsonError(refused);
-  const body = call.body();
-  return body instanceof Promise ? body.then((whole) => unlessDisturbed(asked, whole)) : unlessDisturbed(asked, body);
+  return andThen(call.body(), unlessDisturbed, asked);
 }
 
 interface Asked {
@@ -55,7 +56,7 @@ function isJsonAlone(call: HttpCall): boolean {
   return (call.header("content-encoding") ?? "identity") === "identity" && call.header(HEAD_LENGTH) === null;
 }
 
-function unlessDisturbed(asked: Asked, given: Uint8Array): HandlerAnswer | Promise<HandlerAnswer> {
+function unlessDisturbed(given: Uint8Array, asked: Asked): HandlerAnswer | Promise<HandlerAnswer> {
   const { call } = asked;
   const encoding = call.header("content-encoding") ?? "identity";
   if (encoding !== "identity" && encoding !== "gzip" && encoding !== "deflate") {
@@ -64,17 +65,20 @@ function unlessDisturbed(asked: Asked, given: Uint8Array): HandlerAnswer | Promi
   }
   if (encoding !== "identity" && given.length === 0) return plainError(invalidArg("nothing to be decompressed"));
   const body = encoding === "identity" ? given : unpackedBody(given, call.around.config.overHttp);
-  return body instanceof Promise ? body.then((whole) => withBody(asked, whole)) : withBody(asked, body);
+  return andThen(body, withBody, asked);
 }
 
-function withBody(asked: Asked, body: Uint8Array): HandlerAnswer | Promise<HandlerAnswer> {
-  const instead = disturbed(asked.call, body);
-  return instead instanceof Promise
-    ? instead.then((answer) => answer ?? inferWith(asked, body))
-    : (instead ?? inferWith(asked, body));
+function withBody(body: Uint8Array, asked: Asked): HandlerAnswer | Promise<HandlerAnswer> {
+  return andThen(disturbed(asked.call, body), inferUnless, asked, body);
 }
 
-function inferWith(asked: Asked, body: Uint8Array): HandlerAnswer | Promise<HandlerAnswer> {
+/** `instead`: the answer that a plan of faults orders, or null. */
+function inferUnless(
+  instead: HandlerAnswer | null,
+  asked: Asked,
+  body: Uint8Array,
+): HandlerAnswer | Promise<HandlerAnswer> {
+  if (instead !== null) return instead;
   const { call, name } = asked;
   const { server, config, memory } = call.around;
   const { overHttp } = config;

@@ -3,6 +3,7 @@
  * method, and which `--http-restricted-api` it belongs to: `http_server.cc`, `HTTPAPIServer::Handle` (2026).
  */
 
+import { orElse } from "../../../base/maybe-promise.ts";
 import type { ServerAround } from "../inference/around.ts";
 import { TritonError } from "../model-config/status.ts";
 import { errorText, type HandlerAnswer, type HttpCall, jsonAnswer, jsonError, plain, plainError } from "./call.ts";
@@ -92,11 +93,11 @@ export function respondTo(
   const restricted = restriction(call.around, api, call);
   if (restricted !== null) return restricted;
   if (!methods.includes(call.method)) return (isPlain ? plain : jsonAnswer)(errorText("Method Not Allowed"), 405);
+  const failed = isPlain ? failedPlain : failedJson;
   try {
-    const made = handle(call);
-    return made instanceof Promise ? made.catch(isPlain ? failedPlain : failedJson) : made;
+    return orElse(handle(call), failed);
   } catch (error) {
-    return (isPlain ? failedPlain : failedJson)(error);
+    return failed(error);
   }
 }
 

@@ -5,6 +5,7 @@
 
 import { inTurns, mapped, type Pieces } from "../../../base/pieces.ts";
 import { embedding } from "../../../text/answers/embedding.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import { Bodies } from "../../openai/front/body.ts";
 import { answered, type CheckedFields, type Desk, fitting } from "../../openai/front/checked.ts";
 import type { Context } from "../../openai/front/http.ts";
@@ -55,7 +56,7 @@ export class Embeddings {
     return answered(context, this.#desk, { check: (body) => fitting(embeddingBody, body), made });
   }
 
-  async #made({ headers }: Request, checked: CheckedFields): Promise<JsonParts> {
+  async #made({ headers }: HttpRequest, checked: CheckedFields): Promise<JsonParts> {
     const { alive, backend, config, epochSeconds, newId } = this.#desk.options;
     if (!alive()) throw new Refused(engineDead);
     const dimensions = (checked.get("dimensions") as Int | null | undefined) ?? this.#dimensions;

@@ -30,7 +30,7 @@ const around = {
 } as unknown as ServerAround;
 
 test("of an event stream, of none where the answer is whole", async () => {
-  const { app } = tritonApp(around);
+  const app = tritonApp(around);
   await around.server.start();
   const ask = (path: string) => {
     const body = '{"text_input":"one"}';

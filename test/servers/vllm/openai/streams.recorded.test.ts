@@ -4,7 +4,6 @@
  */
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { Elysia } from "elysia";
 import type { ServeConfig } from "../../../../src/app/config/serve-config.ts";
 import { WallClock } from "../../../../src/base/clock.ts";
 import { LiveCell } from "../../../../src/base/live-value.ts";
@@ -15,8 +14,8 @@ import { liveConfigOf } from "../../../../src/kernel/live-settings.ts";
 import { openai } from "../../../../src/servers/vllm/openai/routes.ts";
 import { renderChat } from "../../../../src/text/tokens/chat-template.ts";
 import { vocabularyOf } from "../../../../src/text/tokens/vocabulary.ts";
+import { application } from "../../../../src/wire/http/elysia.ts";
 import { FRONT_LIMITS } from "../../../../src/wire/http/front-limits.ts";
-import { hotRoutes } from "../../../../src/wire/http1/hot.ts";
 import { HttpServer } from "../../../../src/wire/http1/server.ts";
 import { exchange, type RawRequest, type RawResponse } from "../../../conformance/raw-client.ts";
 import { type Script, ScriptedEngine, scriptedLogprobs } from "../../../conformance/scripted-engine.ts";
@@ -132,7 +131,7 @@ class Served {
     let encoded = 0;
     const mode = flag(flags, "--fingerprint-mode")?.[0];
     const config = configOf(flags);
-    const app = new Elysia({ strictPath: true }).use(
+    const app = application(
       openai({
         config,
         live: liveConfigOf(config),
@@ -186,9 +185,7 @@ class Served {
       clock: this.#clock,
       warn: () => {},
       epochSeconds: () => Date.now() / 1000,
-      hot: hotRoutes(app),
     });
-    app.server = this.#server as unknown as NonNullable<typeof app.server>;
   }
 
   play({ request, script, engine_requests, response }: Exchange): Promise<RawResponse> {
