@@ -4,7 +4,7 @@
  *   bun bench/trtllm.ts [--rounds 7] [--no-save]
  */
 import options from "../bin/replay-options.json";
-import { CAPACITY_POLICIES } from "../src/config/trtllm.ts";
+import { CAPACITY_POLICIES } from "../src/engine/config/trtllm.ts";
 import { median } from "./lib/numbers.ts";
 import { known, number } from "./lib/options.ts";
 import { pinned, SERVER_CORE } from "./lib/process.ts";

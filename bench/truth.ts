@@ -5,11 +5,13 @@
  *
  *   bun bench/truth.ts [--rounds 9] [--requests 1000000] [--no-save]
  */
+
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { VirtualClock } from "../src/base/clock.ts";
 import { engineConfig } from "../src/embed/options.ts";
+import { flatEngineConfig } from "../src/engine/config/engine-config.ts";
 import { Engine } from "../src/engine/engine.ts";
 import type { Generation } from "../src/engine/interface/types.ts";
 import type { Observer } from "../src/engine/observer.ts";
@@ -41,7 +43,7 @@ const { engine: config } = engineConfig({
 });
 const module = new WebAssembly.Module(readFileSync(`${root}build/core.wasm`));
 const folder = mkdtempSync(join(tmpdir(), "understudy-bench-"));
-const about = { engine: config, engines: 1, epochUs: null };
+const about = { engine: flatEngineConfig(config), engines: 1, epochUs: null };
 
 /** Requests per millisecond that the writing thread is given: simulated time outruns any disk. */
 const PACE = 100;

@@ -1,8 +1,8 @@
 /** Writes the list of bug modes into docs/bug-modes.md, between its two markers; `test/metrics/bugs/table.test.ts` compares. */
 import { readFileSync, writeFileSync } from "node:fs";
-import { BUG_NAMES } from "../src/config/types.ts";
 import type { Bug } from "../src/metrics/bugs/bug.ts";
 import { bugs } from "../src/metrics/bugs/table.ts";
+import { BUG_NAMES } from "../src/metrics/config/bug-names.ts";
 
 const code = (text: string) => `\`${text}\``;
 const found = ({ finds }: Bug) =>

@@ -1,7 +1,7 @@
 /**
- * Build what is missing or older than its sources: both cores, vocabulary, answers and the page of reports in `build/`.
- * `--library`: also `build/npm/`, the packages as they are published, and `build/hosted/`, which tests start. `--all`:
- * everything, old or not.
+ * Builds the files that are missing or older than their sources: both cores, vocabulary, answers, the page of reports and the
+ * types of the package's options, in `build/`. `--types`: these types alone. `--library`: also `build/npm/`, the packages as
+ * they are published, and `build/hosted/`, which tests start. `--all`: everything, old or not.
  */
 import { existsSync, mkdirSync, readdirSync, statSync } from "node:fs";
 
@@ -22,7 +22,15 @@ const asc = (target: string, config = "asconfig.json") => [
 ];
 const trtllm = (target: string) => asc(target, "asconfig.trtllm.json");
 
+/** The types that src/embed imports. Any file of src may hold a default that they quote. */
+const optionTypes: Target = {
+  makes: ["engine-option-types", "option-types", "foreign-option-types"].map((name) => `build/option-types/${name}.ts`),
+  from: ["scripts/option-types.ts", "src"],
+  command: ["scripts/option-types.ts"],
+};
+
 const targets: readonly Target[] = [
+  optionTypes,
   { makes: ["build/core.wasm"], from: ["assembly", "asconfig.json"], command: asc("release") },
   { makes: ["build/core.debug.wasm"], from: ["assembly", "asconfig.json"], command: asc("debug") },
   {
@@ -100,7 +108,7 @@ const asked = (flag: string) => process.argv.includes(flag);
 const isWhole = asked("--all") || asked("--library");
 const wanted = (some: readonly Target[]) => (asked("--all") ? some : some.filter(isStale));
 // Which are stale is seen before any is made.
-const [first, then] = [wanted(targets), wanted(isWhole ? bundles : [])];
+const [first, then] = [wanted(asked("--types") ? [optionTypes] : targets), wanted(isWhole ? bundles : [])];
 const built =
   (await Promise.all(first.map(build))).every(Boolean) && (await Promise.all(then.map(build))).every(Boolean);
 process.exit(built ? 0 : 1);

@@ -1,10 +1,10 @@
 /** Writes the tables of docs/metrics.md, each between its two markers, from the dialects' own; a test compares. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { resolveServeConfig } from "../src/cli/serve/resolve.ts";
-import { httpRoutes } from "../src/config/http-counts.ts";
 import { metricsDialects } from "../src/metrics/dialects.ts";
 import { dialectNames } from "../src/metrics/rows/dialect-names.ts";
 import { refreshKey } from "../src/metrics/rows/held.ts";
+import { httpRoutes } from "../src/metrics/rows/http-counts.ts";
 import { setupOf } from "../src/metrics/setup.ts";
 import { METHODS } from "../src/servers/openai/front/served.ts";
 

@@ -1,4 +1,7 @@
-/** Writes src/embed/*option-types.ts: names, types and hover texts of the library's options, from the one table; a test compares. */
+/**
+ * Writes build/option-types/*.ts from the table of options: names, types and hover texts of the package's options. The build
+ * runs it. src/embed imports these files as if they stood in src/embed (`rootDirs` in tsconfig.json), and only their types.
+ */
 import { KEYS } from "../src/cli/compat/llm-d-keys.ts";
 import type { OptionRow } from "../src/cli/options/option.ts";
 import { serveOptions } from "../src/cli/options/serve-options.ts";
@@ -131,10 +134,6 @@ export const files: Readonly<Record<string, string>> = {
 };
 
 if (import.meta.main) {
-  const paths = Object.keys(files).map((name) =>
-    Bun.fileURLToPath(new URL(`../src/embed/${name}.ts`, import.meta.url)),
-  );
-  for (const [at, text] of Object.values(files).entries()) await Bun.write(paths[at]!, text);
-  const biome = Bun.fileURLToPath(new URL("../node_modules/.bin/biome", import.meta.url));
-  Bun.spawnSync([biome, "check", "--write", ...paths], { stdio: ["ignore", "inherit", "inherit"] });
+  for (const [name, text] of Object.entries(files))
+    await Bun.write(new URL(`../build/option-types/${name}.ts`, import.meta.url), text);
 }

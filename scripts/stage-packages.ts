@@ -3,7 +3,7 @@
  * library) and `llm-understudy-engine` (the engine alone). Nothing is left to install but Bun's own program: all
  * libraries are in the bundles, so that no package manager's layout matters; NOTICE names them.
  */
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { BUILT, bundled, commonJs, esModules, program } from "./bundles.ts";
 import { noticeOf } from "./packed-notice.ts";
@@ -35,15 +35,24 @@ const FACES: Readonly<Record<string, string>> = {
   vitest: "src/embed/vitest.ts",
 };
 
+const types = `${root}build/types`;
+
+/** The compiler's declarations of a source. Those of build/option-types are packed where their importers expect them. */
+function emitted(path: string): string {
+  const [ours, generated] = [path, path.replace(/^src\/embed\//, "build/option-types/")].map(
+    (name) => `${types}/${name}.d.ts`,
+  );
+  return existsSync(ours!) ? ours! : generated!;
+}
+
 /** Declarations of what the entries reach, as ES modules and as CommonJS. */
 function declarations(entries: readonly string[], to: string): void {
-  const made = `${root}build/types/`;
   const seen = new Set<string>();
   const take = (path: string) => {
     if (seen.has(path)) return;
     seen.add(path);
     // Compilers before TypeScript 5.7 know no arrays of a kind of memory.
-    const text = readFileSync(`${made}${path}.d.ts`, "utf8")
+    const text = readFileSync(emitted(path), "utf8")
       .replace(/\b(\w+Array)<ArrayBuffer(?:Like)?>/g, "$1")
       .replace(/(["'])(\.\.?\/[^"']*?)\.ts\1/g, "$1$2.js$1");
     for (const [, name] of text.matchAll(/["'](\.\.?\/[^"']*?)\.js["']/g)) take(join(dirname(path), name!));
@@ -188,13 +197,14 @@ function command(to: string): void {
   writeFileSync(path, text.replace("../src/main.ts", "../server/main.js"), { mode: 0o755 });
 }
 
-rmSync(out, { recursive: true, force: true });
+// The compiler leaves declarations of files that are gone.
+for (const folder of [out, types]) rmSync(folder, { recursive: true, force: true });
 const tsc = [process.execPath, `${root}node_modules/typescript/bin/tsc`];
 // Threads check again what they share: all together they take half as much again.
-const types = Bun.spawn([...tsc, "-p", "tsconfig.build.json", "--singleThreaded"], {
+const compiled = Bun.spawn([...tsc, "-p", "tsconfig.build.json", "--singleThreaded"], {
   cwd: root,
   stdio: ["ignore", "inherit", "inherit"],
 });
-if ((await types.exited) !== 0) process.exit(1);
+if ((await compiled.exited) !== 0) process.exit(1);
 await stageServer(`${out}/llm-understudy`);
 await stageEngine(`${out}/llm-understudy-engine`);

@@ -41,18 +41,18 @@ export function foldersIn(architecture: string): Map<string, string[][]> {
 
 const ARCHITECTURE = readFileSync(new URL("../ARCHITECTURE.md", import.meta.url), "utf8");
 /** The files that own time and chance. */
-const TIME_AND_CHANCE = ["clock", "clock-worker", "random"].map((name) => `src/base/${name}.ts`);
+const TIME_AND_CHANCE = ["clock", "time/clock-worker", "random"].map((name) => `src/base/${name}.ts`);
 /** The room of the one file that calls the core's schedule. */
 const SCHEDULES = "engine";
 /** Rooms that may know WebAssembly, besides the engine. */
 const KNOW_WASM = ["engine", "kernel", "cli"];
 /** The room that may import the files that both compilers read, and the file that tells others the core's limits. */
 const KNOWS_LAYOUT = "engine";
-const CORE_LIMITS = { file: "src/config/core-limits.ts", reads: "assembly/layout.ts" };
+const CORE_LIMITS = { file: "src/base/core-limits.ts", reads: "assembly/layout.ts" };
 /** Tools that must work against any server, with all rooms that they import. */
 const ALONE: Readonly<Record<string, readonly string[]>> = {
-  "tools/check": ["base", "config"],
-  "tools/load": ["base", "config", "workloads", "tools/report"],
+  "tools/check": ["base"],
+  "tools/load": ["base", "workloads", "tools/report"],
 };
 
 /** Folders of `src` whose own folders are rooms each. */
@@ -154,6 +154,26 @@ export function exportedTwice(files: readonly SourceFile[]): Readonly<Record<str
     for (const name of names) places.set(name, [...(places.get(name) ?? []), path]);
   }
   return Object.fromEntries([...places].filter(([, paths]) => paths.length > 1));
+}
+
+/** `ModelConfig` there has the fields of Triton's `config.pbtxt`. */
+const CONFIG_OF_TRITON = "src/servers/triton/model-config/";
+
+/**
+ * Returns the number of members of each interface whose name ends in `Config`. Members that it inherits from such interfaces count.
+ * `CONFIG_OF_TRITON` is left out.
+ */
+export function configMembers(files: readonly SourceFile[]): ReadonlyMap<string, number> {
+  const declaration = /^export interface (\w+Config)(?: extends ([\w, ]+))? \{\n([\s\S]*?)^\}/gm;
+  const ours = files.filter(({ path }) => !path.startsWith(CONFIG_OF_TRITON));
+  const declared = ours.flatMap(({ text }) => [...code(text).matchAll(declaration)]);
+  const own = new Map(declared.map(([, name = "", parents = "", body = ""]) => [name, { parents, body }]));
+  const count = (name: string): number => {
+    const { parents, body } = own.get(name) ?? { parents: "", body: "" };
+    const inherited = parents.split(", ").reduce((sum, parent) => sum + (parent === "" ? 0 : count(parent)), 0);
+    return inherited + [...body.matchAll(/^ {2}(?:readonly )?\w+\??:/gm)].length;
+  };
+  return new Map([...own.keys()].map((name) => [name, count(name)]));
 }
 
 function wrongImport(from: string, to: string): string | undefined {
@@ -259,6 +279,11 @@ export const rules: readonly Rule[] = [
     name: "the core's schedule is called in engine/ alone",
     applies: (path) => path.startsWith("src/") && roomOf(path) !== SCHEDULES,
     wrong: ({ text }) => (schedules(text) ? "it calls schedule" : undefined),
+  },
+  {
+    name: "only wire/http/elysia.ts knows Elysia",
+    applies: (path) => /^(src|test)\//.test(path) && path !== "src/wire/http/elysia.ts" && !RULES_THEMSELVES.test(path),
+    wrong: ({ text }) => search(/(\bfrom|\bimport\(|\bimport) *["']elysia["']/, text),
   },
   {
     name: "a file has at most 400 lines",

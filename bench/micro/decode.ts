@@ -1,8 +1,8 @@
 /** The core under the scheduling calls of the live loop, without clock, sockets or text. Small enough for a test too. */
 import { Word } from "../../assembly/layout.ts";
-import type { EngineConfig } from "../../src/config/types.ts";
 import { engineConfig } from "../../src/embed/options.ts";
 import { Batch } from "../../src/engine/batch.ts";
+import type { EngineConfig } from "../../src/engine/config/engine-config.ts";
 import { PLAIN } from "../../src/engine/core-request.ts";
 import { coreSetup } from "../../src/engine/setup.ts";
 import { coreName } from "../../src/engine/trtllm-setup.ts";

@@ -5,8 +5,8 @@
  *   bun run bench:writes [--streams 64] [--pairs 60] [--no-save]
  */
 
-import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
 import { type Lane, Lanes, TokenTexts } from "../../src/engine/interface/lanes.ts";
+import { FRONT_LIMITS } from "../../src/wire/http/front-limits.ts";
 import type { EventSink } from "../../src/wire/http/sink.ts";
 import { HttpServer } from "../../src/wire/http1/server.ts";
 import { nativeLanes } from "../../src/wire/lanes/native-lanes.ts";

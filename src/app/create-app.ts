@@ -1,11 +1,11 @@
 /** How does a server start and end? Its parts, then its role's listeners over them. */
 
-import { httpRoutes } from "../config/http-counts.ts";
-import type { ServeConfig } from "../config/types.ts";
 import type { JournalText } from "../engine/journal.ts";
 import { type AppOptions, createParts, type Lasting, lastingOf, type Parts, pause } from "../kernel/parts.ts";
 import type { Listeners } from "../kernel/role.ts";
+import { httpRoutes } from "../metrics/rows/http-counts.ts";
 import { countedBy } from "../servers/openai/front/served.ts";
+import type { ServeConfig } from "./config/serve-config.ts";
 import { roles } from "./table.ts";
 
 /** After an orderly end the last bytes get this long to leave. */
@@ -42,7 +42,7 @@ export async function createRenewableApp(config: ServeConfig, options: AppOption
 
 async function appOf(config: ServeConfig, options: AppOptions, lasting: Lasting | undefined): Promise<RenewableApp> {
   const routes = httpRoutes(countedBy(config));
-  const [role, first] = await Promise.all([roles[config.role](), createParts(config, routes, options, lasting)]);
+  const [role, first] = await Promise.all([roles[config.role](config), createParts(config, routes, options, lasting)]);
   let parts = first;
   const {
     url,

@@ -1,5 +1,5 @@
 /** An option that names faults, for the commands that play them. */
-import { isFaultName } from "../config/faults.ts";
+import { isFaultName } from "../faults/ids.ts";
 import { one } from "./options/option.ts";
 
 export const faultIds = one<readonly string[]>(

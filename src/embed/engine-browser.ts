@@ -2,7 +2,7 @@
 import { Engine } from "./engine.ts";
 
 export { type Cancel, type Clock, VirtualClock } from "../base/clock.ts";
-export type { EngineConfig } from "../config/types.ts";
+export type { FlatEngineConfig as EngineConfig } from "../engine/config/engine-config.ts";
 export {
   type AdapterSnapshot,
   type EngineSnapshot,

@@ -1,10 +1,11 @@
 /** How does a program schedule requests without a server? The server's own engine, on a clock that the program moves. */
 
+import type { ServeConfig } from "../app/config/serve-config.ts";
 import { type Clock, VirtualClock } from "../base/clock.ts";
+import { ADAPTERS_MOST } from "../base/core-limits.ts";
 import { ClosedByUsing } from "../base/disposal.ts";
 import { type Random, seeded } from "../base/random.ts";
-import { ADAPTERS_MOST } from "../config/core-limits.ts";
-import type { EngineConfig, ServeConfig } from "../config/types.ts";
+import { type FlatEngineConfig, flatEngineConfig } from "../engine/config/engine-config.ts";
 import { Engine as Scheduler } from "../engine/engine.ts";
 import type { EngineSnapshot, Generation } from "../engine/interface/types.ts";
 import type { Observer } from "../engine/observer.ts";
@@ -54,7 +55,7 @@ export class Engine extends ClosedByUsing {
   /** Time of the engine; a `VirtualClock` stands still until it is moved. */
   readonly clock: Clock;
   /** Every option with its default filled in. */
-  readonly config: EngineConfig;
+  readonly config: FlatEngineConfig;
   readonly #scheduler: Scheduler;
   readonly #naturalLength: NaturalLength;
   readonly #nextSeed: Random;
@@ -63,11 +64,11 @@ export class Engine extends ClosedByUsing {
   #submitted = 0;
   #ended: Step | null = null;
 
-  private constructor(module: WebAssembly.Module, { engine, outputTokens }: ServeConfig, parts: EngineParts) {
+  private constructor(module: WebAssembly.Module, { engine, text: { outputTokens } }: ServeConfig, parts: EngineParts) {
     super();
     const { answers, clock = new VirtualClock() } = parts;
     this.clock = clock;
-    this.config = engine;
+    this.config = flatEngineConfig(engine);
     this.#naturalLength = naturalLength(outputTokens, null);
     this.#nextSeed = seeded(engine.seed);
     this.#scheduler = new Scheduler({
@@ -84,7 +85,7 @@ export class Engine extends ClosedByUsing {
   /** Throws a TypeError for a wrong option; an Error named CoreTooLarge when the pool needs more memory than there can be. */
   static async create(options: EngineOptions, parts: EngineParts): Promise<Engine> {
     const config = engineConfig(options);
-    if (config.outputTokens.kind === "trace")
+    if (config.text.outputTokens.kind === "trace")
       throw new TypeError("outputTokens: an engine takes constant:N or lognormal:mean=N,sigma=X; it reads no files");
     return new Engine(await compiled(parts.core), config, parts);
   }

@@ -3,11 +3,11 @@
  * What each takes, and its default, is said by the flags' own table.
  */
 
+import type { ServeConfig } from "../app/config/serve-config.ts";
 import type { Given } from "../cli/options/given.ts";
 import type { Option } from "../cli/options/option.ts";
 import { serveConfig } from "../cli/options/serve-config.ts";
 import { type OptionName, type ServeValues, serveOptions } from "../cli/options/serve-options.ts";
-import type { ServeConfig } from "../config/types.ts";
 import type { EngineOptions } from "./engine-option-types.ts";
 
 /** What an engine takes. */

@@ -31,10 +31,12 @@ function setupOf(options: ServerOptions): ServerSetup {
 }
 
 async function start({ config }: ServerSetup, given: ServerOptions): Promise<Running> {
-  const { truthLog } = config;
+  const {
+    truth: { log: truthLog },
+  } = config;
   const why = truthLog && unwritable(truthLog.file);
   if (why) throw new Error(`truthLog ${truthLog.file}: ${why}`);
-  const rules: Rules = new Rules(() => app.parts.text.vocabulary.size, config.wire?.toolCallParser);
+  const rules: Rules = new Rules(() => app.parts.text.vocabulary.size, config.text.toolCallParser);
   const history = new RequestHistory(
     () => epochSeconds() * 1000,
     (us) => epochUsOf(us) / 1000,

@@ -3,12 +3,12 @@
  * stand-in, read as that command reads them.
  */
 
+import type { ServeConfig } from "../app/config/serve-config.ts";
 import { KEYS } from "../cli/compat/llm-d-keys.ts";
 import type { Option } from "../cli/options/option.ts";
 import { type OptionName, serveOptions } from "../cli/options/serve-options.ts";
 import { LiveOptions } from "../cli/serve/live-options.ts";
 import { resolveServeConfig } from "../cli/serve/resolve.ts";
-import type { ServeConfig } from "../config/types.ts";
 import type { Admin } from "../kernel/live-settings.ts";
 import type { ServerOptions } from "./option-types.ts";
 import { camelCase, dashed, NOT_HERE, resolve, textsOf } from "./options.ts";
@@ -34,7 +34,8 @@ export function serverSetup(options: ServerOptions): ServerSetup {
       ? { ...resolve(flags, SERVER, { port: 0, "disable-uvicorn-access-log": true }), latencies: undefined }
       : resolveForeign(flags);
   const key = values["admin-key"];
-  const served = { ...config, devMode };
+  const front = { ...config.openai.front, devMode };
+  const served = { ...config, openai: { ...config.openai, front } };
   return key === undefined
     ? { config: served }
     : { config: served, admin: { key, options: new LiveOptions(values, latencies) } };

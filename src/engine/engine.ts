@@ -4,10 +4,10 @@
  */
 import { NONE, Pause, Reason, SLOTS, SUBMIT_BLOCKED } from "../../assembly/layout.ts";
 import type { Clock } from "../base/clock.ts";
-import type { EngineConfig } from "../config/types.ts";
 import { Adapters } from "./adapters.ts";
 import { Batch } from "./batch.ts";
 import { Boundary } from "./boundary.ts";
+import type { EngineConfig } from "./config/engine-config.ts";
 import { coreRequest } from "./core-request.ts";
 import { FactsRecorder } from "./facts-recorder.ts";
 import type { Lanes } from "./interface/lanes.ts";

@@ -1,7 +1,7 @@
 /** What does an engine take when it is made, and who looks at its steps? */
 
 import type { Clock } from "../base/clock.ts";
-import type { EngineConfig } from "../config/types.ts";
+import type { EngineConfig } from "./config/engine-config.ts";
 import type { Lanes } from "./interface/lanes.ts";
 import type { RequestMeters } from "./interface/request-meter.ts";
 import type { EngineSnapshot } from "./interface/types.ts";

@@ -1,7 +1,7 @@
 /** Does it break again? Gives a journal's commands to a new core, in their order, through the calls of every other batch. */
 import { NONE, type Pause, type Reason, SUBMIT_HASHED, SUBMIT_IGNORE_EOS } from "../../assembly/layout.ts";
-import type { EngineConfig } from "../config/types.ts";
 import { Batch } from "./batch.ts";
+import type { EngineConfig } from "./config/engine-config.ts";
 import { PLAIN } from "./core-request.ts";
 import { type CoreCommand, type JournalText, type Remembered, requestOf } from "./journal.ts";
 import { coreSetup, type SetupExtras } from "./setup.ts";

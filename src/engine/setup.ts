@@ -1,7 +1,8 @@
 /** From the user's configuration to the core's words and tables. */
 import { Config, FIX_ABORT_COUNTED, FIX_ABORT_TIMES, TimingKind } from "../../assembly/layout.ts";
-import { histogramBounds } from "../config/buckets.ts";
-import type { EngineConfig, FixName, StepNoise, Timing } from "../config/types.ts";
+import { histogramBounds } from "./config/buckets.ts";
+import type { EngineConfig, FixName } from "./config/engine-config.ts";
+import type { StepNoise, Timing } from "./config/step-times.ts";
 import { HISTOGRAMS } from "./interface/numbers.ts";
 import { faster, noiseFaster } from "./timing/timing.ts";
 import { trtSetup } from "./trtllm-setup.ts";
@@ -49,11 +50,11 @@ export function coreSetup(
       [Config.EnableChunkedPrefill]: Number(config.enableChunkedPrefill),
       [Config.AsyncScheduling]: Number(config.asyncScheduling),
       [Config.PriorityPolicy]: Number(config.schedulingPolicy === "priority"),
-      [Config.LongPrefillTokenThreshold]: config.longPrefillTokenThreshold,
-      [Config.LongPrefillTokenThresholdAdaptive]: Number(config.longPrefillTokenThresholdAdaptive),
-      [Config.PrefillScheduleInterval]: config.prefillScheduleInterval,
-      [Config.ReserveFullIsl]: Number(config.schedulerReserveFullIsl),
-      [Config.Watermark]: config.watermark,
+      [Config.LongPrefillTokenThreshold]: config.vllm.longPrefillTokenThreshold,
+      [Config.LongPrefillTokenThresholdAdaptive]: Number(config.vllm.longPrefillTokenThresholdAdaptive),
+      [Config.PrefillScheduleInterval]: config.vllm.prefillScheduleInterval,
+      [Config.ReserveFullIsl]: Number(config.vllm.schedulerReserveFullIsl),
+      [Config.Watermark]: config.vllm.watermark,
       [Config.MaxLoras]: config.maxLoras,
       [Config.EosId]: eosId,
       [Config.KvEvents]: Number(kvEvents ?? false),

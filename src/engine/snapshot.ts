@@ -4,7 +4,7 @@
  * gauges show as they stood then. All else moves at updates and ends only.
  */
 import { FINE_WIDTH, HISTOGRAM_WIDTH, Reason, Total } from "../../assembly/layout.ts";
-import { histogramBounds } from "../config/buckets.ts";
+import { histogramBounds } from "./config/buckets.ts";
 import {
   ENGINE_NAMES,
   ENGINE_NUMBERS,

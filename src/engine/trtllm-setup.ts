@@ -1,7 +1,7 @@
 /** From the configuration to the words of the core of TensorRT-LLM's policies. */
 import { CapacityPolicy, ChunkingPolicy, TrtConfig } from "../../assembly/trtllm/layout.ts";
-import type { TrtllmConfig } from "../config/trtllm.ts";
-import type { EngineConfig } from "../config/types.ts";
+import type { EngineConfig } from "./config/engine-config.ts";
+import type { TrtllmConfig } from "./config/trtllm.ts";
 import type { CoreSetup } from "./wasm/core.ts";
 
 const CAPACITY: Readonly<Record<TrtllmConfig["capacitySchedulerPolicy"], CapacityPolicy>> = {

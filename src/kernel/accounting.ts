@@ -1,8 +1,6 @@
 /** What happened outside the core? Every generation request is counted exactly once by its outcome. */
 
 import { droppedLogLines } from "../base/line-writer.ts";
-import { FAULT_IDS } from "../config/faults.ts";
-import { ALL_SECONDS } from "../config/http-counts.ts";
 import {
   FRONT_NAMES,
   numbersOf,
@@ -13,6 +11,8 @@ import {
   toolLook,
 } from "../engine/interface/numbers.ts";
 import type { FrontSnapshot, FrontView, HttpView, Outcome } from "../engine/interface/types.ts";
+import { FAULT_IDS } from "../faults/ids.ts";
+import { ALL_SECONDS } from "../metrics/rows/http-counts.ts";
 
 const NO_HTTP: HttpView = {
   routes: [],

@@ -1,8 +1,7 @@
 /** Which engines does a server have, and who is told what they do? The truth log, the last requests, journals, the step log. */
 
 import { logUnexpected } from "../base/unexpected.ts";
-import { adapterPlaces } from "../config/adapter-places.ts";
-import type { ServeConfig } from "../config/types.ts";
+import { flatEngineConfig } from "../engine/config/engine-config.ts";
 import { Fleet } from "../engine/fleet.ts";
 import type { Lanes } from "../engine/interface/lanes.ts";
 import type { Iterations } from "../engine/iterations.ts";
@@ -10,6 +9,7 @@ import { Journal } from "../engine/journal.ts";
 import { Cause } from "../engine/lateness/causes.ts";
 import type { LoopObserver } from "../engine/lateness/loop-observer.ts";
 import type { Punctuality } from "../engine/lateness/punctuality.ts";
+import { adapterPlaces } from "../metrics/adapter-places.ts";
 import { Ensemble } from "../metrics/ensemble/ensemble.ts";
 import type { TextModel } from "../text/text-model.ts";
 import { createTruthLog, type TruthLog } from "../truth/log.ts";
@@ -17,6 +17,7 @@ import { observersOf, Recent } from "../truth/recent.ts";
 import { RING } from "../truth/ring.ts";
 import type { About } from "../truth/schema.ts";
 import { EngineBroken, EngineClock, isBroken } from "./broken-engine.ts";
+import type { KernelConfig } from "./kernel-config.ts";
 import type { Marks } from "./marks.ts";
 import type { Place } from "./place.ts";
 import { StepLog } from "./step-log.ts";
@@ -36,7 +37,7 @@ export interface FleetParts {
 }
 
 export interface EnginePartsOptions {
-  readonly config: ServeConfig;
+  readonly config: KernelConfig;
   readonly core: ArrayBuffer;
   readonly text: TextModel;
   readonly punctual: Punctuality;
@@ -70,7 +71,11 @@ export function enginePartsOf(options: EnginePartsOptions): FleetParts {
   const { config, text, marks, place, epochUs, iterations } = options;
   const { clock } = marks;
   const broke = (error: unknown) => options.broke(isBroken(error) ? error : new EngineBroken(error));
-  const { dataParallelSize, truthRequests, truthLog, triton } = config;
+  const {
+    dataParallelSize,
+    truth: { requests: truthRequests, log: truthLog },
+    metrics: { triton },
+  } = config;
   const engineFirst = (place?.index ?? 0) * dataParallelSize;
   const truth = truthLog
     ? createTruthLog(
@@ -108,7 +113,7 @@ export function enginePartsOf(options: EnginePartsOptions): FleetParts {
 }
 
 /** What the truth log of this process says of itself. */
-export function aboutOf({ engine, dataParallelSize }: ServeConfig, place: Place | undefined, epochUs: number): About {
-  const about = { engine, engines: dataParallelSize * (place?.workers ?? 1), epochUs };
+export function aboutOf({ engine, dataParallelSize }: KernelConfig, place: Place | undefined, epochUs: number): About {
+  const about = { engine: flatEngineConfig(engine), engines: dataParallelSize * (place?.workers ?? 1), epochUs };
   return place ? { ...about, worker: place.index } : about;
 }

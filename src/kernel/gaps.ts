@@ -1,7 +1,7 @@
 /** Which long work of a server waits for a gap between steps, how long such work takes, and how long it may be put off? */
 import { edenGC } from "bun:jsc";
 import type { Clock } from "../base/clock.ts";
-import { Garbage, SpareTime } from "../base/spare-time.ts";
+import { Garbage, SpareTime } from "../base/time/spare-time.ts";
 import { Cause } from "../engine/lateness/causes.ts";
 import type { Marks } from "./marks.ts";
 

@@ -1,4 +1,7 @@
 /** What does vLLM's HTTP middleware count? Each request once, when its answer is complete, by the route that took it. */
+
+import { BucketCounts } from "../engine/interface/bucket-counts.ts";
+import type { HttpView } from "../engine/interface/types.ts";
 import {
   ALL_SECONDS,
   HTTP_WIDTH,
@@ -7,9 +10,7 @@ import {
   isExcluded,
   NO_HANDLER,
   ROUTE_SECONDS,
-} from "../config/http-counts.ts";
-import { BucketCounts } from "../engine/interface/bucket-counts.ts";
-import type { HttpView } from "../engine/interface/types.ts";
+} from "../metrics/rows/http-counts.ts";
 
 /**
  * Key of a request's visit, until whoever ends it takes it: a weak map of thousands a second costs collections their

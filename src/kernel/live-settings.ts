@@ -1,20 +1,72 @@
 /**
- * What of a running server can change? Limits of admission, logs, failures and fixtures change in place, the pace at each engine's
- * next boundary. All that was asked for, or nothing.
+ * Settings of a running server that `/admin/config` changes. Limits of admission, logs, failures and fixtures change at once,
+ * the pace at each engine's next boundary. A change takes effect as a whole or not at all.
  */
-import { type FrontLimits, frontLimitsOf } from "../config/front-limits.ts";
-import type { ServeConfig, WireConfig } from "../config/types.ts";
-import type { StepPacing } from "../engine/setup.ts";
-import type { Fixtures } from "../text/canned/fixtures/fixtures.ts";
 
-type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+import { LiveCell, type LiveValue } from "../base/live-value.ts";
+import { UserError } from "../base/start-errors.ts";
+import type { StepPacing } from "../engine/setup.ts";
+import type { FaultsConfig } from "../faults/faults-config.ts";
+import type { Fixtures } from "../text/canned/fixtures/fixtures.ts";
+import { type FrontLimits, frontLimitsOf } from "../wire/http/front-limits.ts";
+import type { KernelConfig, KvTransferTime, QueueConfig } from "./kernel-config.ts";
+
+/** Limits of admission, and the refusals of a full server. */
+export type OverloadConfig = Pick<FrontLimits, "requests" | "streams" | "overloadStatus" | "retryAfter">;
+/** vLLM's limits of its queue. */
+export type QueueLimits = Pick<QueueConfig, "maxNumQueuedReqs" | "maxNumQueuedTokens">;
+/** Requests that fail by chance. */
+export type FailureRate = Pick<FaultsConfig, "failureRate" | "failureTypes">;
+/** Answers that are disturbed by chance. */
+export type FaultRate = Pick<FaultsConfig, "faultRate" | "faultTypes">;
+
+/** The values of a configuration that `/admin/config` changes. The configuration itself keeps those of the start. */
+interface ChangeableConfig {
+  readonly overload: OverloadConfig;
+  readonly queueLimits: QueueLimits;
+  readonly failures: FailureRate;
+  readonly faults: FaultRate;
+  /** undefined: requests wait for no transfer. */
+  readonly kvTransferTime: KvTransferTime | undefined;
+  readonly logsAccess: boolean;
+  readonly logsRequests: boolean;
+  readonly logsWarnings: boolean;
+}
+
+type ValueName = keyof ChangeableConfig;
+export type LiveConfig = { readonly [Name in ValueName]: LiveValue<ChangeableConfig[Name]> };
+type LiveCells = { readonly [Name in ValueName]: LiveCell<ChangeableConfig[Name]> };
+
+function changeableOf(config: KernelConfig): ChangeableConfig {
+  const { requests, streams, overloadStatus, retryAfter } = frontLimitsOf(config);
+  const { maxNumQueuedReqs, maxNumQueuedTokens, kvTransferTime } = config.queue;
+  const { failureRate, failureTypes, faultRate, faultTypes } = config.faults;
+  return {
+    overload: { requests, streams, overloadStatus, retryAfter },
+    queueLimits: { maxNumQueuedReqs, maxNumQueuedTokens },
+    failures: { failureRate, failureTypes },
+    faults: { faultRate, faultTypes },
+    kvTransferTime,
+    logsAccess: !config.logs.disableAccessLog,
+    logsRequests: config.logs.enableLogRequests,
+    logsWarnings: !config.logs.disableWarnings,
+  };
+}
+
+function cellsOf(config: KernelConfig): LiveCells {
+  const cells = Object.entries(changeableOf(config)).map(([name, value]) => [name, new LiveCell(value)]);
+  return Object.fromEntries(cells) as LiveCells;
+}
+
+/** The values of a configuration that nothing changes. */
+export const liveConfigOf = (config: KernelConfig): LiveConfig => cellsOf(config);
 
 /** Who may change the server, and what it would be then. */
 export interface Admin {
   readonly key: string;
   readonly options: {
     read(): Changes;
-    changed(changes: Changes): { readonly config: ServeConfig; readonly keep: () => void } | WrongChange;
+    changed(changes: Changes): { readonly config: KernelConfig; readonly keep: () => void } | WrongChange;
   };
 }
 
@@ -36,36 +88,24 @@ export interface WrongChange {
 }
 
 export class LiveSettings {
-  readonly #frontLimits: Mutable<FrontLimits>;
-  readonly #wire: Mutable<WireConfig>;
+  readonly #cells: LiveCells;
   #fixtures: Fixtures | null = null;
-  #logsAccess: boolean;
-  #logsRequests: boolean;
-  #logsWarnings: boolean;
-  /** The configuration for those who read `frontLimits` and `wire` anew each time: these change. */
-  readonly config: ServeConfig;
+  #fixturesFolder: string | undefined;
 
-  constructor(config: ServeConfig) {
-    this.#frontLimits = { ...frontLimitsOf(config) };
-    this.#wire = { ...config.wire };
-    this.#logsAccess = !config.disableAccessLog;
-    this.#logsRequests = config.enableLogRequests;
-    this.#logsWarnings = !config.disableWarnings;
-    this.config = { ...config, frontLimits: this.#frontLimits, wire: this.#wire };
+  constructor(config: KernelConfig) {
+    this.#cells = cellsOf(config);
+    this.#fixturesFolder = config.text.fixtures;
   }
 
-  get logsAccess(): boolean {
-    return this.#logsAccess;
+  get values(): LiveConfig {
+    return this.#cells;
   }
 
-  get logsRequests(): boolean {
-    return this.#logsRequests;
-  }
-
-  /** Writes a warning as uvicorn writes it, while such are wanted. */
+  /** Returns a function that writes a warning in uvicorn's form, unless warnings are switched off. */
   warning(log: (line: string) => void): (what: string) => void {
+    const { logsWarnings } = this.#cells;
     return (what) => {
-      if (this.#logsWarnings) log(`WARNING:  ${what}`);
+      if (logsWarnings.get()) log(`WARNING:  ${what}`);
     };
   }
 
@@ -78,7 +118,7 @@ export class LiveSettings {
     };
   }
 
-  /** What the owner of the key can do. `open` rejects with `UnusableFixtures`. */
+  /** What the owner of the key can do. `open` rejects with a `UserError`. */
   changing(
     { key, options }: Admin,
     retime: (pace: StepPacing) => void,
@@ -91,16 +131,17 @@ export class LiveSettings {
         const next = options.changed(changes);
         if (!("config" in next)) return next;
         const { config } = next;
-        const folder = config.wire?.fixtures;
-        const isOther = folder !== this.#wire.fixtures;
+        const folder = config.text.fixtures;
+        const isOther = folder !== this.#fixturesFolder;
         try {
           const opened = folder === undefined || !isOther ? null : (await open({ fixtures: folder })).fixtures!;
           if (isOther) this.#follow(opened);
         } catch (error) {
-          if (!(error instanceof Error && error.name === "UnusableFixtures")) throw error;
+          if (!(error instanceof UserError)) throw error;
           return { key: "fixtures", message: `fixtures: ${error.message}` };
         }
-        this.#take(config);
+        this.#fixturesFolder = folder;
+        this.#take(changeableOf(config));
         const { timing, noise, speed } = config.engine;
         retime({ timing, ...(noise ? { noise } : {}), ...(speed === undefined ? {} : { speed }) });
         next.keep();
@@ -114,23 +155,8 @@ export class LiveSettings {
     this.#fixtures = fixtures;
   }
 
-  #take(next: ServeConfig): void {
-    const { requests, streams, overloadStatus, retryAfter } = frontLimitsOf(next);
-    Object.assign(this.#frontLimits, { requests, streams, overloadStatus, retryAfter });
-    const {
-      fixtures,
-      maxNumQueuedReqs,
-      maxNumQueuedTokens,
-      failureRate,
-      failureTypes,
-      faultRate,
-      faultTypes,
-      kvTransferTime,
-    } = next.wire ?? {};
-    const failures = { failureRate, failureTypes, faultRate, faultTypes };
-    Object.assign(this.#wire, { fixtures, maxNumQueuedReqs, maxNumQueuedTokens, ...failures, kvTransferTime });
-    this.#logsAccess = !next.disableAccessLog;
-    this.#logsRequests = next.enableLogRequests;
-    this.#logsWarnings = !next.disableWarnings;
+  #take(next: ChangeableConfig): void {
+    const take = <Name extends ValueName>(name: Name) => this.#cells[name].set(next[name]);
+    for (const name of Object.keys(next) as ValueName[]) take(name);
   }
 }

@@ -1,8 +1,6 @@
 /** How do a server's numbers become pages of metrics? Held copies on this thread, pages from a worker; one page for all processes. */
 
 import type { Clock } from "../base/clock.ts";
-import type { HttpRoute } from "../config/http-counts.ts";
-import type { ServeConfig } from "../config/types.ts";
 import type { Fleet } from "../engine/fleet.ts";
 import type { Snapshot } from "../engine/interface/types.ts";
 import { Cause } from "../engine/lateness/causes.ts";
@@ -11,10 +9,12 @@ import { bugs } from "../metrics/bugs/table.ts";
 import type { Publisher } from "../metrics/publisher.ts";
 import { Renderer } from "../metrics/renderer.ts";
 import { Held, type Source } from "../metrics/rows/held.ts";
+import type { HttpRoute } from "../metrics/rows/http-counts.ts";
 import type { Identity } from "../metrics/rows/identity.ts";
 import { setupOf } from "../metrics/setup.ts";
 import type { TruthLog } from "../truth/log.ts";
 import type { Accounts } from "./accounting.ts";
+import type { KernelConfig } from "./kernel-config.ts";
 import type { Marks } from "./marks.ts";
 import type { Place } from "./place.ts";
 import type { StreamWrites } from "./stream-writes.ts";
@@ -30,7 +30,7 @@ export interface PageParts {
 }
 
 export interface PageOptions {
-  readonly config: ServeConfig;
+  readonly config: KernelConfig;
   readonly streamWrites: Pick<StreamWrites, "mode">;
   readonly routes: readonly HttpRoute[];
   readonly engines: Fleet;
@@ -49,13 +49,13 @@ export async function pagePartsOf(options: PageOptions): Promise<PageParts> {
   const made = setupOf(config, epochUs / 1e6, routes, place === undefined, loadS);
   const setup = { ...made, identity: { ...made.identity, streamWrites: streamWrites.mode } };
   const source = viewsOf(engines, accounts, truth);
-  const sticking = stuck(config.bugs, source);
+  const sticking = stuck(config.metrics.bugs, source);
   const held = new Held(setup.shape, setup.refreshes, sticking?.source ?? source, clock.now());
   const shown = place
     ? (await import("../metrics/publisher.ts")).publisherAt(place.pages, place.index, held, clock)
     : null;
   const own = () => new Renderer(() => held.refresh(clock.now()), setup, clock);
-  const alone = config.bugs.some((name) => bugs[name].alone);
+  const alone = config.metrics.bugs.some((name) => bugs[name].alone);
   const renderer = place && shown && !alone ? ofAll(setup, place, shown, clock) : own();
   renderer.marks = marks.of(Cause.Scrape);
   return {

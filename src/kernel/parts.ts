@@ -1,17 +1,16 @@
 /** What does every server have, whatever its role? Core, engines, clock, text, accounts, metrics, truth, and their end. */
 
-import { createAlarm } from "../base/alarm.ts";
 import { type Clock, epochSeconds, epochUsOf, WallClock } from "../base/clock.ts";
-import { DueTime } from "../base/due-time.ts";
-import { LeasedClock } from "../base/leased-clock.ts";
 import { type Ids, idsOf, mix, type Random, randomSeed, seeded } from "../base/random.ts";
+import { createAlarm } from "../base/time/alarm.ts";
+import { DueTime } from "../base/time/due-time.ts";
+import { LeasedClock } from "../base/time/leased-clock.ts";
 import { logUnexpected } from "../base/unexpected.ts";
-import type { HttpRoute } from "../config/http-counts.ts";
-import type { ServeConfig } from "../config/types.ts";
 import type { EngineView } from "../engine/interface/types.ts";
 import type { Iterations } from "../engine/iterations.ts";
 import { Punctuality } from "../engine/lateness/punctuality.ts";
 import { logStatistics } from "../metrics/log-line.ts";
+import type { HttpRoute } from "../metrics/rows/http-counts.ts";
 import type { NaturalLength } from "../text/answers/output-lengths.ts";
 import type { AnswerRules } from "../text/canned/fixtures/match.ts";
 import type { LaidDown } from "../text/canned/laid-down.ts";
@@ -22,6 +21,7 @@ import { throwUncaught } from "./broken-engine.ts";
 import { enginePartsOf, type FleetParts } from "./engines.ts";
 import { type Gaps, gapsOf } from "./gaps.ts";
 import { HttpAccounts } from "./http-accounts.ts";
+import type { KernelConfig } from "./kernel-config.ts";
 import { type Admin, LiveSettings } from "./live-settings.ts";
 import { Marks, sampleEventLoop, thisHost } from "./marks.ts";
 import { type PageParts, pagePartsOf } from "./pages.ts";
@@ -69,12 +69,12 @@ export interface Lasting {
   close(): void;
 }
 
-/** Rejects with what the user can mend as an error of its own name (`UnusableFolder` and the like). */
-export async function lastingOf(config: ServeConfig, options: AppOptions): Promise<Lasting> {
+/** Rejects with a `UserError` if an option turns out wrong. */
+export async function lastingOf(config: KernelConfig, options: AppOptions): Promise<Lasting> {
   const built = await builtFiles(config.engine);
   const due = new DueTime();
   const clock = options.clock ?? new WallClock((ring, died) => createAlarm(ring, died, due), timerFailed);
-  const text = await textOf(config.wire ?? {}, built, due);
+  const text = await textOf(config.text, built, due);
   const streamWrites = await streamWritesOf(config);
   return {
     clock,
@@ -90,9 +90,9 @@ export async function lastingOf(config: ServeConfig, options: AppOptions): Promi
 
 const timerFailed = (error: unknown) => logUnexpected("a timer failed", error);
 
-export interface Parts extends FleetParts, PageParts {
-  /** `frontLimits` and `wire` of it change while the server runs. */
-  readonly config: ServeConfig;
+export interface Parts<C extends KernelConfig = KernelConfig> extends FleetParts, PageParts {
+  /** The configuration of the start. `live` has the values that changed since. */
+  readonly config: C;
   readonly live: LiveSettings;
   /** What the role trtllm-serve learns of its engine; null: another role. */
   readonly iterations: Iterations | null;
@@ -135,28 +135,27 @@ export interface Parts extends FleetParts, PageParts {
  * `routes`: routes of the server whose HTTP requests are counted. `kept`: parts that outlive these and serve the next ones.
  * Rejects as `lastingOf` does.
  */
-export async function createParts(
-  given: ServeConfig,
+export async function createParts<C extends KernelConfig>(
+  config: C,
   routes: readonly HttpRoute[],
   options: AppOptions,
   kept?: Lasting,
-): Promise<Parts> {
+): Promise<Parts<C>> {
   const { place, admin } = options;
-  const live = new LiveSettings(given);
-  const { config } = live;
+  const live = new LiveSettings(config);
   const lasting = kept ?? (await lastingOf(config, options));
   const { built, text: unmarked, streamWrites } = lasting;
   const clock = kept ? new LeasedClock(kept.clock) : lasting.clock;
   const epochUs = epochOf(clock, options);
-  const punctual = punctualityOf(clock, config.disableLogStats ? null : options.log, () => fleet.engines);
+  const punctual = punctualityOf(clock, config.logs.disableLogStats ? null : options.log, () => fleet.engines);
   const marks = new Marks(punctual.causes, clock);
   const log = marks.log(options.log);
   const text = markedText(unmarked, marks);
   const gaps = gapsOf(clock, marks);
   const first = (place?.index ?? 0) === 0;
-  const openLaid = (wire: NonNullable<ServeConfig["wire"]>) =>
-    laidFor(wire, text, { first, log, gap: async () => void (await gaps.long.pass()), nowUs: () => clock.now() });
-  const laid = await openLaid(config.wire ?? {});
+  const openLaid = (files: Parameters<typeof laidFor>[0]) =>
+    laidFor(files, text, { first, log, gap: async () => void (await gaps.long.pass()), nowUs: () => clock.now() });
+  const laid = await openLaid({ ...config.text, ...config.faults });
   const naturalLength = await lengthsOf(config);
   const iterations = await iterationsOf(config);
   const fleet = enginePartsOf({
@@ -182,7 +181,7 @@ export async function createParts(
   const accounts = new Accounts(httpAccounts);
   const pages = await pagePartsOf({ ...fleet, config, streamWrites, routes, accounts, clock, marks, place, epochUs });
   const life = lifeOf(clock, () => fleet.engines.die());
-  if (!config.disableLogStats) logStatistics(clock, pages.snapshot, fleet.engineFirst, log);
+  if (!config.logs.disableLogStats) logStatistics(clock, pages.snapshot, fleet.engineFirst, log);
   sampleEventLoop(clock, (us) => {
     fleet.engines.delayed(us);
     moved();
@@ -217,8 +216,8 @@ export async function createParts(
 }
 
 /** Loaded for that role alone. */
-async function iterationsOf(config: ServeConfig): Promise<Iterations | null> {
-  return config.trtllmServe ? new (await import("../engine/iterations.ts")).Iterations(config) : null;
+async function iterationsOf(config: KernelConfig): Promise<Iterations | null> {
+  return config.trtllm ? new (await import("../engine/iterations.ts")).Iterations(config.engine, config.trtllm) : null;
 }
 
 function punctualityOf(clock: Clock, log: AppOptions["log"] | null, engines: () => Parts["engines"]): Punctuality {
@@ -256,7 +255,11 @@ function endOf(
 }
 
 /** Whoever keeps what clients send, with times of theirs and of their ways through the engines; undefined: nobody does. */
-function historyOf({ keepBodies }: ServeConfig, given: AppOptions, epochUs: number): RequestHistory | undefined {
+function historyOf(
+  { truth: { keepBodies } }: KernelConfig,
+  given: AppOptions,
+  epochUs: number,
+): RequestHistory | undefined {
   if (given.history !== undefined || !keepBodies) return given.history;
   const seconds = given.epochSeconds ?? epochSeconds;
   return new RequestHistory(

@@ -1,5 +1,7 @@
 /** What did clients send, and what became of it? The last requests, with their bodies while there is room, for tests. */
+
 import type { Outcome, TimelineFacts } from "../engine/interface/types.ts";
+import type { HttpRequest } from "../wire/http/request.ts";
 import type { ClientGeneration, ClientRequest } from "./client-request.ts";
 import type { Witness, WitnessedChoice } from "./witness.ts";
 
@@ -34,7 +36,7 @@ export class RequestHistory implements Witness {
   readonly #nowMs: () => number;
   readonly #epochMs: (us: number) => number;
   #entries: Entry[] = [];
-  #of = new WeakMap<Request, Entry>();
+  #of = new WeakMap<HttpRequest, Entry>();
   #bodyBytes = 0;
   /** Generations that have not ended. */
   open = 0;
@@ -46,7 +48,7 @@ export class RequestHistory implements Witness {
     this.#epochMs = epochMs;
   }
 
-  came(request: Request): void {
+  came(request: HttpRequest): void {
     const { url, method } = request;
     const headers: Record<string, string> = {};
     request.headers.forEach((value, name) => {
@@ -61,7 +63,7 @@ export class RequestHistory implements Witness {
     if (this.#entries.length > REQUESTS_KEPT) this.#drop(this.#entries.shift()!);
   }
 
-  body(request: Request, bytes: Uint8Array): void {
+  body(request: HttpRequest, bytes: Uint8Array): void {
     const entry = this.#of.get(request);
     if (entry === undefined) return;
     entry.bodyBytes = bytes.length;
@@ -74,7 +76,7 @@ export class RequestHistory implements Witness {
     }
   }
 
-  asks(request: Request): void {
+  asks(request: HttpRequest): void {
     const entry = this.#of.get(request);
     if (entry === undefined) return;
     this.open++;
@@ -83,13 +85,13 @@ export class RequestHistory implements Witness {
     entry.endMs = null;
   }
 
-  generates(request: Request, choices: readonly WitnessedChoice[]): void {
+  generates(request: HttpRequest, choices: readonly WitnessedChoice[]): void {
     const entry = this.#of.get(request);
     if (entry === undefined) return;
     entry.choices = choices;
   }
 
-  answered(request: Request, status: number): void {
+  answered(request: HttpRequest, status: number): void {
     const entry = this.#of.get(request);
     if (entry === undefined) return;
     entry.status = status;
@@ -97,11 +99,11 @@ export class RequestHistory implements Witness {
   }
 
   /** Whoever answered it: what `answered` has told is not changed. */
-  left(request: Request, status: number): void {
+  left(request: HttpRequest, status: number): void {
     if (this.#of.get(request)?.status === null) this.answered(request, status);
   }
 
-  ended(request: Request, outcome: Outcome): void {
+  ended(request: HttpRequest, outcome: Outcome): void {
     const entry = this.#of.get(request);
     if (entry === undefined) return;
     const { choices } = entry;

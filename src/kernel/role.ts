@@ -1,7 +1,9 @@
 /** What is a role? It brings listeners and routes over the parts that every server has. */
+import type { KernelConfig } from "./kernel-config.ts";
 import type { Parts } from "./parts.ts";
 
-export interface Listeners {
+/** `C`: the configuration that the server reads. */
+export interface Listeners<C extends KernelConfig = KernelConfig> {
   /** "": there is no HTTP. */
   readonly url: string;
   /** Where Triton's metrics have a port of their own. */
@@ -17,12 +19,12 @@ export interface Listeners {
   /** Answers a request as a client on the socket gets it answered; a stream is the body of the `Response`. */
   handle(request: Request): Promise<Response>;
   /** Requests go to these parts from now on; streams of those before end with their engines. */
-  turnTo(parts: Parts): Promise<void>;
+  turnTo(parts: Parts<C>): Promise<void>;
   /** Nobody new is taken; settles when the last connection has ended. With `cut` they are closed at once. */
   stop(cut?: boolean): Promise<unknown>;
 }
 
-export interface Role {
+export interface Role<C extends KernelConfig = KernelConfig> {
   /** Rejects as `Bun.listen` does when a port is in use; nothing is left listening then. */
-  listen(parts: Parts): Promise<Listeners>;
+  listen(parts: Parts<C>): Promise<Listeners<C>>;
 }

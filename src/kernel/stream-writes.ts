@@ -1,8 +1,9 @@
 /** How do the events of streams leave this server? Decided once at the start, by trying. */
-import type { StreamWritesMode } from "../config/stream-writes.ts";
-import type { ServeConfig } from "../config/types.ts";
+import { UserError } from "../base/start-errors.ts";
 import { Lanes, TokenTexts } from "../engine/interface/lanes.ts";
 import { nativeLanes, triedLanes } from "../wire/lanes/native-lanes.ts";
+import type { StreamWritesMode } from "../wire/lanes/stream-write-modes.ts";
+import type { KernelConfig } from "./kernel-config.ts";
 
 export interface StreamWrites {
   readonly mode: StreamWritesMode;
@@ -12,14 +13,9 @@ export interface StreamWrites {
   readonly why?: string;
 }
 
-/** `--stream-writes batched` where that cannot be. */
-export class NoBatchedWrites extends Error {
-  override readonly name = "NoBatchedWrites";
-}
-
-/** Rejects with `NoBatchedWrites`. */
+/** Rejects with a `UserError` if `--stream-writes batched` is not possible here. */
 export async function streamWritesOf(
-  { streamWrites = "auto", tls }: Pick<ServeConfig, "streamWrites" | "tls">,
+  { listen: { streamWrites = "auto", tls } }: Pick<KernelConfig, "listen">,
   platform: string = process.platform,
 ): Promise<StreamWrites> {
   if (streamWrites === "single") return { mode: "single", lanes: null };
@@ -30,6 +26,7 @@ export async function streamWritesOf(
     const texts = new TokenTexts();
     return { mode: "batched", lanes: () => new Lanes(native, texts) };
   }
-  if (streamWrites === "batched") throw new NoBatchedWrites(native.refused);
+  if (streamWrites === "batched")
+    throw new UserError("--stream-writes batched", `not here, ${native.refused}; auto takes what can be done`);
   return { mode: "single", lanes: null, why: native.refused };
 }

@@ -1,12 +1,14 @@
 /** What are a server's prompts and answers made of? The vocabulary and its encoder, what was laid down beforehand, lengths. */
 import { open } from "node:fs/promises";
 import { availableParallelism } from "node:os";
-import type { DueTime } from "../base/due-time.ts";
-import type { EngineConfig, ServeConfig, WireConfig } from "../config/types.ts";
+import type { DueTime } from "../base/time/due-time.ts";
+import type { EngineConfig } from "../engine/config/engine-config.ts";
 import { coreName } from "../engine/trtllm-setup.ts";
 import { type NaturalLength, naturalLength } from "../text/answers/output-lengths.ts";
 import { type LaidDown, laidDown } from "../text/canned/laid-down.ts";
+import type { TextConfig } from "../text/text-config.ts";
 import { builtInText, folderText, type TextModel } from "../text/text-model.ts";
+import type { KernelConfig } from "./kernel-config.ts";
 import type { Marks } from "./marks.ts";
 
 /** Files made by the build, beside the sources. */
@@ -47,16 +49,16 @@ export function builtFiles(engine: EngineConfig): ReturnType<typeof read> {
   return found;
 }
 
-/** Rejects with `UnusableFolder`. */
+/** Rejects with a `UserError` if the folder of a model cannot be used. */
 export async function textOf(
-  wire: WireConfig,
+  given: Pick<TextConfig, "tokenizer" | "reasoningParser">,
   built: Awaited<ReturnType<typeof builtFiles>>,
   due: DueTime,
 ): Promise<TextModel> {
-  if (wire.tokenizer) return folderText(wire.tokenizer);
+  if (given.tokenizer) return folderText(given.tokenizer);
   // With more than one processor the threads do not meet.
   const shared = availableParallelism() === 1 ? due.shared : null;
-  return builtInText(built.vocabulary, built.answers, wire.reasoningParser !== undefined, shared);
+  return builtInText(built.vocabulary, built.answers, given.reasoningParser !== undefined, shared);
 }
 
 /** With the time of its encoder's thread marked. */
@@ -66,15 +68,15 @@ export function markedText(text: TextModel, marks: Marks): TextModel {
 
 /** `first`: of several processes that read the same folder this one speaks. Rejects as `laidDown`. */
 export function laidFor(
-  wire: WireConfig,
+  given: Parameters<typeof laidDown>[0],
   { vocabulary }: TextModel,
   host: { first: boolean; log: (line: string) => void; gap: () => Promise<void>; nowUs: () => number },
 ): Promise<LaidDown> {
-  return laidDown(wire, vocabulary, { ...host, say: host.first ? host.log : () => {} });
+  return laidDown(given, vocabulary, { ...host, say: host.first ? host.log : () => {} });
 }
 
-/** Rejects with `TraceError` where lengths are those of a trace that cannot be read. */
-export async function lengthsOf({ outputTokens }: ServeConfig): Promise<NaturalLength> {
+/** Rejects with a `UserError` if lengths come from a trace that cannot be read. */
+export async function lengthsOf({ text: { outputTokens } }: KernelConfig): Promise<NaturalLength> {
   if (outputTokens.kind !== "trace") return naturalLength(outputTokens, null);
   const { readOutputLengths } = await import("../workloads/output-lengths.ts");
   return naturalLength(outputTokens, readOutputLengths(outputTokens.file));

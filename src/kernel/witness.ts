@@ -1,5 +1,7 @@
 /** The interface of an observer of requests, which keeps what clients sent and how it was answered. Types only. */
+
 import type { Finish, Outcome, Submission } from "../engine/interface/types.ts";
+import type { HttpRequest } from "../wire/http/request.ts";
 
 /** The part of one choice that has been generated so far. */
 export interface WitnessedChoice {
@@ -14,14 +16,14 @@ export interface WitnessedChoice {
 /** Called with each request and with its answer. */
 export interface Witness {
   /** Before a key is looked at. */
-  came(request: Request): void;
-  body(request: Request, bytes: Uint8Array): void;
+  came(request: HttpRequest): void;
+  body(request: HttpRequest, bytes: Uint8Array): void;
   /** A generation is asked for: `ended` follows. */
-  asks(request: Request): void;
+  asks(request: HttpRequest): void;
   /** The engine has it. */
-  generates(request: Request, choices: readonly WitnessedChoice[]): void;
+  generates(request: HttpRequest, choices: readonly WitnessedChoice[]): void;
   /** A head leaves; of a stream or of a whole answer. */
-  answered(request: Request, status: number): void;
+  answered(request: HttpRequest, status: number): void;
   /** Once. */
-  ended(request: Request, outcome: Outcome): void;
+  ended(request: HttpRequest, outcome: Outcome): void;
 }

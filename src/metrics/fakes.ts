@@ -1,6 +1,6 @@
 /** How does a table look with `--fake-metrics`? The families that it names show what it says, all others what is so. */
 
-import { type FakeMetrics, waveAt } from "../config/fake-metrics.ts";
+import { type FakeMetrics, waveAt } from "./config/fake-metrics.ts";
 import type { Identity } from "./rows/identity.ts";
 import type { Row } from "./rows/table.ts";
 import type { Sample } from "./rows/text.ts";

@@ -1,6 +1,6 @@
 /** Which tables make up a page, and what is its text? Runs in the worker: nothing on the loop's thread imports this. */
 import Registry from "prom-client/lib/registry.js";
-import type { StepRest } from "../base/step-rest.ts";
+import type { StepRest } from "../base/time/step-rest.ts";
 import { withBugs } from "./bugs/rows.ts";
 import { dialectsOf, metricsDialects, type View } from "./dialects.ts";
 import { withFakes } from "./fakes.ts";

@@ -5,10 +5,10 @@
  */
 
 import type { Cancel, Clock } from "../base/clock.ts";
-import { restDueMs } from "../base/step-rest.ts";
 import { onThreadEnd } from "../base/thread-end.ts";
+import { restDueMs } from "../base/time/step-rest.ts";
 import { logUnexpected } from "../base/unexpected.ts";
-import { ADAPTER_NAME_SHOWN } from "../config/adapter-places.ts";
+import { ADAPTER_NAME_SHOWN } from "./adapter-places.ts";
 import { type View, views } from "./dialects.ts";
 import {
   ORDER_TIMES,

@@ -4,10 +4,11 @@
  * does (prometheus-fastapi-instrumentator 8.1); `/metrics/` and our own paths negotiate, and `?format=openmetrics`
  * asks anywhere.
  */
-import { Elysia } from "elysia";
+
 import { logUnexpected } from "../base/unexpected.ts";
-import { frontOf } from "../wire/http/front-of.ts";
-import { type Context, HOT } from "../wire/http/sink.ts";
+import type { HttpRequest } from "../wire/http/request.ts";
+import { type RouteEntry, routes } from "../wire/http/routes.ts";
+import type { Context } from "../wire/http/sink.ts";
 import { contentTypeOf, type View } from "./dialects.ts";
 import type { PageFormat } from "./order.ts";
 import { type Renderer, TooManyScrapes } from "./renderer.ts";
@@ -31,9 +32,12 @@ export const METRICS_METHODS: Readonly<Record<string, readonly string[]>> = Obje
   Object.keys(PATHS).map((path) => [path, ["GET"]]),
 );
 
-/** The pages are the renderer's, who ends with these routes. */
-export function metrics(renderer: Renderer, identity: Identity, paths: readonly string[] = Object.keys(PATHS)) {
-  const app = new Elysia({ strictPath: true }).onStop(() => renderer.stop());
+/** Makes a route of each path. The renderer makes the pages. */
+export function metrics(
+  renderer: Renderer,
+  identity: Identity,
+  paths: readonly string[] = Object.keys(PATHS),
+): RouteEntry[] {
   const scraped = async (context: Context, view: View) => {
     const { request } = context;
     // Elysia gives `/metrics` and `/metrics/` to one handler.
@@ -43,7 +47,7 @@ export function metrics(renderer: Renderer, identity: Identity, paths: readonly 
     try {
       const page = await renderer.page(view, format);
       const headers = { "content-type": format === "text" ? contentType : OPENMETRICS };
-      return frontOf(context).answer(request, 200, headers, page);
+      return context.front.answer(request, 200, headers, page);
     } catch (reason) {
       if (reason instanceof TooManyScrapes)
         return new Response("too many scrapes at once\n", { status: 503, headers: { "retry-after": "1" } });
@@ -51,14 +55,10 @@ export function metrics(renderer: Renderer, identity: Identity, paths: readonly 
       return new Response("Internal Server Error", { status: 500 });
     }
   };
-  for (const path of paths) {
-    const view = PATHS[path]!;
-    app.get(path, ({ request, server }) => scraped({ request, server }, view), HOT);
-  }
-  return app;
+  return paths.flatMap((path) => routes({ [`GET ${path}`]: (context) => scraped(context, PATHS[path]!) }, true));
 }
 
-function formatOf({ url, headers }: Request, negotiates: boolean): PageFormat {
+function formatOf({ url, headers }: HttpRequest, negotiates: boolean): PageFormat {
   const asked = /[?&]format=([^&]*)/.exec(url)?.[1];
   if (asked !== undefined) return asked === "openmetrics" ? "openmetrics" : "text";
   return negotiates && wantsOpenMetrics(headers.get("accept") ?? "") ? "openmetrics" : "text";

@@ -1,12 +1,12 @@
 /** From the configuration to what a reader of held copies must know: the same in every process of a server. */
-import { adapterPlaces } from "../config/adapter-places.ts";
-import { histogramBounds, LOOP_BOUNDS } from "../config/buckets.ts";
-import type { HttpRoute } from "../config/http-counts.ts";
-import { ROLES } from "../config/roles.ts";
-import type { ServeConfig } from "../config/types.ts";
+
+import { histogramBounds, LOOP_BOUNDS } from "../engine/config/buckets.ts";
+import { adapterPlaces } from "./adapter-places.ts";
+import type { MetricsSource } from "./config/metrics-source.ts";
 import { refreshesOf } from "./dialects.ts";
 import { ensembleWidth } from "./ensemble/ensemble.ts";
 import { tritonIdentity } from "./ensemble/identity.ts";
+import type { HttpRoute } from "./rows/http-counts.ts";
 import type { Identity, Setup } from "./rows/identity.ts";
 import { cacheConfigLabels } from "./vllm/cache-config.ts";
 
@@ -15,30 +15,30 @@ import { cacheConfigLabels } from "./vllm/cache-config.ts";
  * counted; `ownProcess`: it is the only one; `loadS`: how long its start took.
  */
 export function setupOf(
-  config: ServeConfig,
+  config: MetricsSource,
   startedS: number,
   http: readonly HttpRoute[],
   ownProcess: boolean,
   loadS = 0,
 ): Setup {
   const identity: Identity = {
-    role: ROLES[config.role].metrics,
-    modelName: config.servedModelNames[0]!,
+    role: config.metrics.role,
+    modelName: config.models.servedModelNames[0]!,
     engineFirst: 0,
     startedS,
     cacheConfig: cacheConfigLabels(config),
     http,
     ownProcess,
-    profile: config.metricsProfile,
-    showHidden: config.showHiddenMetrics,
+    profile: config.metrics.profile,
+    showHidden: config.metrics.showHidden,
     maxLoras: config.engine.maxLoras,
-    parsesTools: config.wire?.toolCallParser !== undefined,
-    adapters: config.loraModules.map(({ name }) => name),
+    parsesTools: config.text.toolCallParser !== undefined,
+    adapters: config.models.loraModules.map(({ name }) => name),
     triton: tritonIdentity(config, loadS),
     fixes: config.engine.fixes ?? [],
-    bugs: config.bugs,
-    ...(config.fakeMetrics ? { fakes: config.fakeMetrics } : {}),
-    disableLogStats: config.disableLogStats,
+    bugs: config.metrics.bugs,
+    ...(config.metrics.fakes ? { fakes: config.metrics.fakes } : {}),
+    disableLogStats: config.logs.disableLogStats,
   };
   return {
     identity,
@@ -48,8 +48,8 @@ export function setupOf(
       loopBounds: LOOP_BOUNDS,
       adapters: adapterPlaces(config),
       httpRoutes: http.length,
-      meters: config.triton.metrics ? ensembleWidth(config.triton.quantiles.length) : 0,
-      truth: config.truthLog !== null,
+      meters: config.metrics.triton.metrics ? ensembleWidth(config.metrics.triton.quantiles.length) : 0,
+      truth: config.truth.log !== null,
     },
     refreshes: refreshesOf(identity),
   };

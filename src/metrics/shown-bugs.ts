@@ -1,16 +1,17 @@
 /** Can the bug modes of a configuration show at all? */
-import type { ServeConfig } from "../config/types.ts";
+
 import { bugs } from "./bugs/table.ts";
+import type { MetricsSource } from "./config/metrics-source.ts";
 import { metricsDialects } from "./dialects.ts";
 import { dialectNames } from "./rows/dialect-names.ts";
 import { setupOf } from "./setup.ts";
 
 /** One line on the first that cannot. */
-export function whyNotShown(config: ServeConfig): string | undefined {
-  if (config.bugs.length === 0) return undefined;
+export function whyNotShown(config: MetricsSource): string | undefined {
+  if (config.metrics.bugs.length === 0) return undefined;
   const { identity } = setupOf(config, 0, [], true);
   const shown = new Set(dialectNames.flatMap((name) => metricsDialects[name].rows(identity).map((row) => row.name)));
-  for (const name of config.bugs) {
+  for (const name of config.metrics.bugs) {
     const { families, lacks } = bugs[name];
     const missing = families.find((family) => !shown.has(family));
     if (missing !== undefined) return `--bug ${name}: nothing of it shows: these options leave ${missing} out`;

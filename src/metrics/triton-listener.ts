@@ -2,12 +2,12 @@
  * What answers on Triton's metrics port? `GET /metrics`, with or without a slash; 200 and nothing on any other path, 405
  * for any other method, as tritonserver 2.51 (`http_server.cc`, `HTTPMetricsServer`), in the bytes of its library.
  */
-import { Elysia } from "elysia";
 import { logUnexpected } from "../base/unexpected.ts";
-import type { FrontLimits } from "../config/front-limits.ts";
-import { FRONT_LIMITS } from "../config/front-limits.ts";
-import { frontOf } from "../wire/http/front-of.ts";
-import type { Context } from "../wire/http/sink.ts";
+import { application } from "../wire/http/elysia.ts";
+import type { FrontLimits } from "../wire/http/front-limits.ts";
+import { FRONT_LIMITS } from "../wire/http/front-limits.ts";
+import { routes } from "../wire/http/routes.ts";
+import type { Context, HotRoutes } from "../wire/http/sink.ts";
 import { evhtp } from "../wire/http1/evhtp.ts";
 import { HttpServer, type ListenOptions } from "../wire/http1/server.ts";
 import { TooManyScrapes } from "./renderer.ts";
@@ -25,7 +25,7 @@ export function metricsListener(page: () => Promise<string | Uint8Array>, around
   const answer = async (context: Context): Promise<Response> => {
     const { request } = context;
     const give = (status: number, headers: Readonly<Record<string, string>>, body: string | Uint8Array) =>
-      frontOf(context).answer(request, status, headers, body);
+      context.front.answer(request, status, headers, body);
     if (request.method !== "GET") return give(405, PLAIN, '{"error":"Method Not Allowed"}');
     if (!/^[^?]*[^/:]\/metrics\/?(\?|$)/.test(request.url)) return give(200, TYPE, "");
     try {
@@ -37,17 +37,8 @@ export function metricsListener(page: () => Promise<string | Uint8Array>, around
       return give(500, PLAIN, "Internal Server Error");
     }
   };
-  const app = new Elysia({ strictPath: true }).all("/*", ({ request, server }) => answer({ request, server }), {
-    parse: "none",
-  });
-  const server = new HttpServer(app, {
-    ...around,
-    tls: undefined,
-    frontLimits: EVHTP_LIMITS,
-    warn: () => {},
-    style: evhtp,
-    hot: { of: (method) => (method === "POST" || method === "GET" ? answer : undefined) },
-  });
-  app.server = server as unknown as NonNullable<typeof app.server>;
-  return server;
+  const hot: HotRoutes = { of: (method) => (method === "POST" || method === "GET" ? answer : undefined) };
+  const app = { ...application({ routes: routes({ "ALL /*": answer }) }), hot };
+  const options = { ...around, tls: undefined, frontLimits: EVHTP_LIMITS, warn: () => {}, style: evhtp };
+  return new HttpServer(app, options);
 }

@@ -2,8 +2,8 @@
  * Collects and prints metrics pages in a worker thread. Receives one message with the setup; after that, orders arrive
  * through shared memory. Each order whose page is wanted is answered once, with the page and its turn.
  */
-import { lowerPriority } from "../base/low-priority.ts";
-import { StepRest } from "../base/step-rest.ts";
+import { lowerPriority } from "../base/time/low-priority.ts";
+import { StepRest } from "../base/time/step-rest.ts";
 import { type View, views } from "./dialects.ts";
 import { awaitTurn, OrderTime, OrderWord, PAGE_FORMATS, type RenderedPage, type RendererSetup } from "./order.ts";
 import { Encoded, pages } from "./page.ts";

@@ -1,4 +1,5 @@
 /** What is the text of a server made of? The built-in vocabulary, or that of a model's folder, behind one interface. */
+import { UserError } from "../base/start-errors.ts";
 import { type AnswerTables, loadAnswers } from "./answers/answers.ts";
 import { wordTables } from "./answers/word-tables.ts";
 import { type RenderChat, renderChat } from "./tokens/chat-template.ts";
@@ -35,11 +36,6 @@ const BUILT_IN_INFO: TokenizerInfo = {
   backend: "tokenizers",
 };
 
-/** The folder that a user named cannot be used: one line. */
-export class UnusableFolder extends Error {
-  override readonly name = "UnusableFolder";
-}
-
 /** From the two files of the build. `thinks`: with tokens around what is thought. `due`: as `createEncoder`. */
 export function builtInText(
   vocabulary: Uint8Array,
@@ -60,10 +56,11 @@ export function builtInText(
   };
 }
 
-/** Throws `UnusableFolder`. */
+/** Reads the folder of `--tokenizer`. Throws a `UserError` if it cannot be used. */
 export async function folderText(path: string): Promise<TextModel> {
+  const option = `--tokenizer ${path}`;
   const { encoder, folder } = await openFolder(path).catch((error: Error) => {
-    if (error instanceof EncoderFailure) throw new UnusableFolder(error.message);
+    if (error instanceof EncoderFailure) throw new UserError(option, error.message);
     throw error;
   });
   const vocabulary = loadVocabulary(folder.vocabulary);
@@ -78,6 +75,6 @@ export async function folderText(path: string): Promise<TextModel> {
     return { vocabulary, encoder, renderChat, template, answers, endIds, blanks, generation, tokenizerInfo };
   } catch (error) {
     encoder.close();
-    throw new UnusableFolder(`the chat template cannot be read: ${(error as Error).message}`);
+    throw new UserError(option, `the chat template cannot be read: ${(error as Error).message}`);
   }
 }

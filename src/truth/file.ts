@@ -3,10 +3,10 @@
  * youngest of them. A write that fails loses its lines, counted, and the next one tries again.
  */
 import { closeSync, fstatSync, ftruncateSync, openSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
-import type { TruthLogConfig } from "../config/types.ts";
 import type { TruthDropped } from "../engine/interface/types.ts";
 import { RowKind } from "./page.ts";
 import { type About, type EndLine, headerLine } from "./schema.ts";
+import type { TruthLogConfig } from "./truth-config.ts";
 
 /** Bytes that wait for one write. */
 const CHUNK = 1 << 16;

@@ -5,7 +5,6 @@
 import { accessSync, constants, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { onThreadEnd } from "../base/thread-end.ts";
-import type { TruthLogConfig } from "../config/types.ts";
 import type { TruthDropped } from "../engine/interface/types.ts";
 import type { Observer } from "../engine/observer.ts";
 import { TruthFile } from "./file.ts";
@@ -13,6 +12,7 @@ import { formatPage } from "./format.ts";
 import { Page } from "./page.ts";
 import { RING, Ring, type RingLimits } from "./ring.ts";
 import type { About } from "./schema.ts";
+import type { TruthLogConfig } from "./truth-config.ts";
 import type { TruthOrder, TruthReply } from "./worker.ts";
 
 export interface TruthLog {

@@ -33,19 +33,18 @@ export class Peers {
     this.others = Array.from({ length: workers }, (_, at) => at).filter((at) => at !== index);
   }
 
-  /** Answers the others from now on; what is returned ends that. */
-  listen(own: Own): () => void {
+  /** Answers the other processes from now on, until this process ends. */
+  listen(own: Own): void {
     const file = this.#file(this.index);
     // Left by a process that was killed.
     rmSync(file, { force: true });
-    const server = Bun.serve({
+    Bun.serve({
       unix: file,
       fetch: (request) => {
         const { pathname, searchParams } = new URL(request.url);
         return pathname === "/" ? own.list(searchParams) : own.one(decodeURIComponent(pathname.slice(1)));
       },
     });
-    return () => void server.stop(true);
   }
 
   /** The rows of another one, and its last line; null: it does not answer. */

@@ -1,5 +1,5 @@
 /** Who asks a running server for the truth of its last requests? `GET /understudy/requests`, of all or of one. */
-import { Elysia } from "elysia";
+import { type RouteEntry, routes } from "../wire/http/routes.ts";
 import { around, rowsOf, rowsSince, type TruthQuery } from "./ask.ts";
 import type { Peers } from "./peers.ts";
 import type { Recent } from "./recent.ts";
@@ -41,13 +41,13 @@ export interface SentRequests {
 
 type Pieces<T> = AsyncGenerator<string, T>;
 
-export function truthRoutes(options: TruthRoutesOptions) {
+export function truthRoutes(options: TruthRoutesOptions): RouteEntry[] {
   const asking = new Asking(options);
-  const stop = options.peers?.listen(new Asking({ ...options, peers: null }));
-  return new Elysia({ strictPath: true })
-    .onStop(() => stop?.())
-    .get(PATH, ({ request }) => asking.list(new URL(request.url).searchParams))
-    .get(`${PATH}/*`, ({ request }) => asking.one(idIn(request.url)));
+  options.peers?.listen(new Asking({ ...options, peers: null }));
+  return routes({
+    [`GET ${PATH}`]: ({ request }) => asking.list(new URL(request.url).searchParams),
+    [`GET ${PATH}/*`]: ({ request }) => asking.one(idIn(request.url)),
+  });
 }
 
 /** The id as the path spells it; undefined: it is not URL-encoded well. */

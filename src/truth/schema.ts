@@ -1,5 +1,5 @@
 /** What stands in a truth log? One JSON object per line; `docs/truth-log.md` describes it. A change of meaning changes SCHEMA. */
-import type { EngineConfig } from "../config/types.ts";
+import type { FlatEngineConfig } from "../engine/config/engine-config.ts";
 import type { Outcome } from "../engine/interface/types.ts";
 import type { CauseName } from "../engine/lateness/causes.ts";
 
@@ -7,7 +7,7 @@ export const SCHEMA = 1;
 
 /** What the log says of itself at the head of each file. */
 export interface About {
-  readonly engine: EngineConfig;
+  readonly engine: FlatEngineConfig;
   /** Engines of the server; rows carry the index of theirs. */
   readonly engines: number;
   /** Microseconds since 1970 at time 0 of the log's clock; null for virtual time. */

@@ -1,10 +1,11 @@
 /** The thread that formats and writes. First message: where to and what about; then a page each; last, what was dropped. */
-import type { TruthLogConfig } from "../config/types.ts";
+
 import type { TruthDropped } from "../engine/interface/types.ts";
 import { TruthFile } from "./file.ts";
 import { formatPage } from "./format.ts";
 import { Page } from "./page.ts";
 import type { About } from "./schema.ts";
+import type { TruthLogConfig } from "./truth-config.ts";
 
 export type TruthOrder =
   | { readonly config: TruthLogConfig; readonly about: About }

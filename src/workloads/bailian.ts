@@ -2,7 +2,7 @@
  * Reads traces of Aliyun Bailian (alibaba-edu/qwen-bailian-usagetraces-anon, README at 03a51e3): JSON lines with seconds, 16
  * prompt tokens per hash id, and the chat that a turn continues. Each row has the whole prompt, its history included.
  */
-import type { LooseObject } from "../config/json-object.ts";
+import type { LooseObject } from "../base/json-object.ts";
 import { isHashId, traceRowIn } from "./identities.ts";
 import type { Line } from "./lines.ts";
 import { promptOfRow, timeOf } from "./mooncake.ts";

@@ -2,7 +2,7 @@
  * Gives each hash id of a trace a small number, so that ids that differ in any way stay different. JSON.parse rounds whole
  * numbers from 2^53 on, so their digits are read from the text.
  */
-import { jsonObjectIn, type LooseObject } from "../config/json-object.ts";
+import { jsonObjectIn, type LooseObject } from "../base/json-object.ts";
 import { isCount, TraceError } from "./trace.ts";
 
 /** Whole numbers below this take 4 bytes each, up to the largest. */

@@ -3,7 +3,7 @@
  * 512 tokens per id). An id may stand for a partial last block. If there are fewer ids than blocks, the rest of the prompt
  * is unknown.
  */
-import type { LooseObject } from "../config/json-object.ts";
+import type { LooseObject } from "../base/json-object.ts";
 import { isHashId, traceRowIn } from "./identities.ts";
 import type { Line } from "./lines.ts";
 import { UNIT_NAMES } from "./timestamps.ts";

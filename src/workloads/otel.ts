@@ -3,7 +3,7 @@
  * `spans`, or one span an object. Calls of a model become requests at their start times; other spans are passed over. What
  * prompts hold is not read, so no two share a block.
  */
-import { jsonObjectIn, type LooseObject, looseList, looseObject, shownJson } from "../config/json-object.ts";
+import { jsonObjectIn, type LooseObject, looseList, looseObject, shownJson } from "../base/json-object.ts";
 import type { Element } from "./elements.ts";
 import { SORTED_MOST, SortedRequests } from "./sorted.ts";
 import { isCount, notThis, type TraceItem } from "./trace.ts";

@@ -1,4 +1,5 @@
 /** Which output lengths are in a trace? For `--output-tokens trace:FILE`, in any format that a file itself tells. */
+import { UserError } from "../base/start-errors.ts";
 import { openTrace } from "./open.ts";
 import { TraceError } from "./trace.ts";
 
@@ -7,8 +8,17 @@ const LENGTHS_MOST = 1_000_000;
 /** The core's positions have 32 bits, and no context is that long. */
 const TOKENS_MOST = 2 ** 30;
 
-/** At least one length. Throws a TraceError in one line: the file, where it is wrong, what stands there in a good one. */
+/** Returns at least one length. Throws a `UserError` that names the file, the line and the expected contents. */
 export function readOutputLengths(file: string): Uint32Array {
+  try {
+    return lengthsIn(file);
+  } catch (error) {
+    if (error instanceof TraceError) throw new UserError("--output-tokens trace", error.message);
+    throw error;
+  }
+}
+
+function lengthsIn(file: string): Uint32Array {
   const trace = openTrace(
     file,
     null,

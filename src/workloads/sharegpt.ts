@@ -2,7 +2,7 @@
  * Reads ShareGPT files: conversations, of which the first two turns are a prompt and its answer, as in vLLM 0.33
  * (`benchmarks/datasets`, ShareGPT). Rows of OpenAI `messages` are read, too. There are no times and no token counts.
  */
-import { jsonObjectIn, looseObject } from "../config/json-object.ts";
+import { jsonObjectIn, looseObject } from "../base/json-object.ts";
 import type { Element } from "./elements.ts";
 import type { TraceItem } from "./trace.ts";
 

@@ -1,7 +1,7 @@
 /** Which requests does `synthetic:isl=1000,osl=200,concurrency=256` mean? Made-up ones: lengths fixed or even in a range. */
 
+import { ADAPTERS_MOST } from "../base/core-limits.ts";
 import { type Random, seeded } from "../base/random.ts";
-import { ADAPTERS_MOST } from "../config/core-limits.ts";
 import { arrivalsOf, parameter, parameters, spread } from "./pace.ts";
 import { type Pace, TraceError, type TraceItem } from "./trace.ts";
 

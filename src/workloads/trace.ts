@@ -1,5 +1,5 @@
 /** Types of a trace: requests in order of arrival, and the lines that hold no request; and helpers of the readers. */
-import { shownJson } from "../config/json-object.ts";
+import { shownJson } from "../base/json-object.ts";
 import type { Identities } from "./identities.ts";
 import type { PassedOver } from "./passed-over.ts";
 import type { Timestamps, TimestampUnit } from "./timestamps.ts";

@@ -2,7 +2,7 @@
  * Reads our own truth log. Its rows come in order of their ends, so all are read first and sorted by arrival. What the
  * prompts held is not in the log, so no two share a block.
  */
-import { jsonObjectIn, shownJson } from "../config/json-object.ts";
+import { jsonObjectIn, shownJson } from "../base/json-object.ts";
 import type { Line } from "./lines.ts";
 import { SORTED_MOST, SortedRequests } from "./sorted.ts";
 import { isCount, type TraceItem } from "./trace.ts";

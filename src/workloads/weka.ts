@@ -2,7 +2,7 @@
  * Reads agent traces of Weka and AgentX (kv-cache-tester; aiperf `weka_trace_models.py`): a JSON object per conversation
  * with its requests, times in seconds, and hash ids of the whole prompt. Requests of a subagent stand in a list of their own.
  */
-import { type LooseObject, looseObject } from "../config/json-object.ts";
+import { type LooseObject, looseObject } from "../base/json-object.ts";
 import type { Element } from "./elements.ts";
 import { exactObjectIn } from "./identities.ts";
 import { isGiven, promptOfRow, timeOf } from "./mooncake.ts";

@@ -1,8 +1,10 @@
 /** Is a role a value, and its code loaded only when somebody asks for it? */
+
 import { expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
+import { ROLE_NAMES, type RoleName } from "../../src/app/config/roles.ts";
+import type { ServeConfig } from "../../src/app/config/serve-config.ts";
 import { roles } from "../../src/app/table.ts";
-import { ROLE_NAMES } from "../../src/config/roles.ts";
 import { valueImportsOf } from "../tidy-rules.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
@@ -21,7 +23,8 @@ function loadedWith(first: string): Set<string> {
 
 test("each role of the table can be loaded, and opens listeners", async () => {
   expect(Object.keys(roles)).toEqual([...ROLE_NAMES]);
-  for (const name of ROLE_NAMES) expect(await roles[name]()).toEqual({ listen: expect.any(Function) });
+  const configOf = (role: RoleName) => ({ role, triton: {}, trtllm: {} }) as ServeConfig;
+  for (const name of ROLE_NAMES) expect(await roles[name](configOf(name))).toEqual({ listen: expect.any(Function) });
 });
 
 test("what every server loads has no code of a role, nor of a dialect of its API", () => {

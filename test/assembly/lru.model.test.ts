@@ -7,7 +7,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { seeded } from "../../src/base/random.ts";
-import type { EngineConfig } from "../../src/config/types.ts";
+import type { EngineConfig } from "../../src/engine/config/engine-config.ts";
 import { Replay } from "../../src/tools/replay/replay.ts";
 import { TRACE_BLOCK, type TraceRequest } from "../../src/workloads/trace.ts";
 import { configOf, debug, release } from "../engine/simulated-engine.ts";

@@ -2,7 +2,8 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { VirtualClock } from "../../src/base/clock.ts";
-import type { EngineConfig, StepNoise, Timing } from "../../src/config/types.ts";
+import type { EngineConfig } from "../../src/engine/config/engine-config.ts";
+import type { StepNoise, Timing } from "../../src/engine/config/step-times.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { Fleet } from "../../src/engine/fleet.ts";
 import { Journal } from "../../src/engine/journal.ts";

@@ -21,8 +21,8 @@ import {
   Total,
   Word,
 } from "../../assembly/layout.ts";
-import type { EngineConfig } from "../../src/config/types.ts";
 import { Batch } from "../../src/engine/batch.ts";
+import type { EngineConfig } from "../../src/engine/config/engine-config.ts";
 import { PLAIN } from "../../src/engine/core-request.ts";
 import { saltWords } from "../../src/engine/salt.ts";
 import { coreSetup } from "../../src/engine/setup.ts";

@@ -3,7 +3,7 @@
  * a block's content is a text. Written from the rules, not from `assembly/`; the tests run both side by side.
  */
 import { Pause, Reason, Status, Total } from "../../assembly/layout.ts";
-import type { EngineConfig } from "../../src/config/types.ts";
+import type { EngineConfig } from "../../src/engine/config/engine-config.ts";
 import type { Output, PlanResult, Request, Scheduled, Spec, TakeResult } from "./model-types.ts";
 import { Pool } from "./pool-model.ts";
 
@@ -27,7 +27,7 @@ export class SchedulerModel {
     readonly eosId: number,
   ) {
     this.pool = new Pool(config.numGpuBlocks, config.blockSize, config.enablePrefixCaching);
-    this.#lastPrefill = -config.prefillScheduleInterval;
+    this.#lastPrefill = -config.vllm.prefillScheduleInterval;
   }
 
   get open(): number {
@@ -108,11 +108,11 @@ export class SchedulerModel {
     const ended = this.#ended;
     this.#ended = [];
     const candidates = this.running.length + this.waiting.length;
-    let threshold = candidates > 1 ? config.longPrefillTokenThreshold : 0;
-    if (threshold && config.longPrefillTokenThresholdAdaptive) {
+    let threshold = candidates > 1 ? config.vllm.longPrefillTokenThreshold : 0;
+    if (threshold && config.vllm.longPrefillTokenThresholdAdaptive) {
       threshold = Math.max(threshold, Math.floor(config.maxNumBatchedTokens / candidates));
     }
-    const interval = config.prefillScheduleInterval;
+    const interval = config.vllm.prefillScheduleInterval;
     const defer =
       interval > 1 &&
       !this.#capacityBound &&
@@ -204,11 +204,11 @@ export class SchedulerModel {
       if (step.threshold) n = Math.min(n, step.threshold);
       if (!config.enableChunkedPrefill && n > step.budget) return;
       n = Math.min(n, step.budget);
-      const mark = this.running.length ? Math.trunc(config.watermark * config.numGpuBlocks) : 0;
+      const mark = this.running.length ? Math.trunc(config.vllm.watermark * config.numGpuBlocks) : 0;
       const room = pool.free.length - mark - hits.filter(({ refs }) => refs === 0).length;
       const blocksFor = (count: number) => pool.blocksFor(Math.min(count, config.maxModelLen)) - hits.length;
       const newBlocks = Math.max(blocksFor(hit + n), 0);
-      if (newBlocks > room || (config.schedulerReserveFullIsl && blocksFor(tokens.length) > room)) {
+      if (newBlocks > room || (config.vllm.schedulerReserveFullIsl && blocksFor(tokens.length) > room)) {
         step.refused.push(spec.no);
         return;
       }

@@ -3,7 +3,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { Pause, Reason } from "../../assembly/layout.ts";
 import { mix } from "../../src/base/random.ts";
-import type { EngineConfig } from "../../src/config/types.ts";
+import { type EngineConfig, engineConfigOf } from "../../src/engine/config/engine-config.ts";
 import { times } from "../size.ts";
 import { builds, EOS, type Given, Pair } from "./pair.ts";
 
@@ -37,7 +37,7 @@ const anyConfig: fc.Arbitrary<EngineConfig> = fc
   .map(({ room, inactive, budget, unscheduled, threshold, ...rest }): EngineConfig => {
     const { maxModelLen, maxNumSeqs, blockSize, enableChunkedPrefill } = rest;
     const maxNumBatchedTokens = Math.max(budget, maxNumSeqs, enableChunkedPrefill ? 0 : maxModelLen);
-    return {
+    return engineConfigOf({
       ...rest,
       maxNumActiveSeqs: Math.max(1, maxNumSeqs - inactive),
       maxNumBatchedTokens,
@@ -46,7 +46,7 @@ const anyConfig: fc.Arbitrary<EngineConfig> = fc
       longPrefillTokenThreshold: Math.min(threshold, maxModelLen),
       seed: 0,
       timing: { kind: "none" },
-    };
+    });
   });
 
 type Op =
@@ -243,10 +243,13 @@ describe.each(builds)("%s", (name, module) => {
           numGpuBlocks: 1 + Math.ceil(maxModelLen / blockSize),
           enableChunkedPrefill: true,
           schedulingPolicy: "priority",
-          longPrefillTokenThreshold: 0,
-          prefillScheduleInterval: 1,
-          schedulerReserveFullIsl: false,
-          watermark: 0,
+          vllm: {
+            ...config.vllm,
+            longPrefillTokenThreshold: 0,
+            prefillScheduleInterval: 1,
+            schedulerReserveFullIsl: false,
+            watermark: 0,
+          },
           maxLoras: 0,
         };
       });

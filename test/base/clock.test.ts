@@ -1,7 +1,7 @@
 /** Who is woken when, by the wall clock? In which order, never too early, and no longer when it was taken back. */
 import { expect, test } from "bun:test";
-import { createAlarm } from "../../src/base/alarm.ts";
 import { WallClock } from "../../src/base/clock.ts";
+import { createAlarm } from "../../src/base/time/alarm.ts";
 
 const clocks = [
   ["with its alarm", () => new WallClock(createAlarm)],

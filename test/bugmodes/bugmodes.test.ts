@@ -4,9 +4,9 @@
  * of the modes, and has all others on one server each for those that stick and those that do not.
  */
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { BUG_NAMES, type BugName } from "../../src/config/types.ts";
 import type { Takes } from "../../src/metrics/bugs/bug.ts";
 import { bugs } from "../../src/metrics/bugs/table.ts";
+import { BUG_NAMES, type BugName } from "../../src/metrics/config/bug-names.ts";
 import { type CheckOptions, checkScrapes, type Scrape, type Violation } from "../../src/tools/check/index.ts";
 import { hosted } from "../hosted.ts";
 import { main } from "../program.ts";

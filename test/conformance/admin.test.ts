@@ -98,6 +98,37 @@ test("queue limits of vLLM come and go", async () => {
   await first;
 });
 
+test("prompts that wait are limited by their tokens", async () => {
+  await change({ timing: "constant:ttft=500ms,itl=1ms", "max-num-queued-tokens": 1 });
+  const both = async () => (await Promise.all([ask(), ask()])).map(({ status }) => status).toSorted();
+  expect(await both()).toEqual([200, 503]);
+  await change({ "max-num-queued-tokens": null });
+  expect(await both()).toEqual([200, 200]);
+  await change({ timing: "constant:ttft=10ms,itl=10ms" });
+});
+
+test("streams are limited, and the refusal says in each form when to try again", async () => {
+  const long = { max_tokens: 100, ignore_eos: true, stream: true };
+  await change({ "max-streams": 1, "retry-after": 2, "retry-after-form": ["ms", "date"] });
+  const first = await ask("Tell", long);
+  const refused = await ask("Tell", long);
+  expect([refused.status, refused.headers.get("retry-after-ms")]).toEqual([503, "2000"]);
+  expect(refused.headers.get("retry-after")).toEndWith(" GMT");
+  expect((await ask()).status).toBe(200);
+  await change({ "max-streams": null, "retry-after": null, "retry-after-form": null });
+  const second = await ask("Tell", long);
+  expect(second.status).toBe(200);
+  await Promise.all([first.text(), second.text()]);
+});
+
+test("faults by chance begin and end", async () => {
+  const stream = async () => (await ask("Tell", { stream: true })).text();
+  expect((await change({ "fault-rate": 100, "fault-types": ["S3"] })).status).toBe(200);
+  expect(await stream()).toStartWith("data:{");
+  await change({ "fault-rate": null, "fault-types": null });
+  expect(await stream()).toStartWith("data: {");
+});
+
 test("fixtures: a folder is followed from then on, and a missing one changes nothing", async () => {
   const before = await holds();
   const missing = await change({ fixtures: join(folder, "nowhere"), speed: 3 });
@@ -172,10 +203,10 @@ test("--compat llm-d-inference-sim: its latencies change by its keys, all or not
     const answer = await fetch(`${like.url}/admin/config`, { ...body, headers: { authorization: "Bearer secret" } });
     return { status: answer.status, json: (await answer.json()) as Record<string, unknown> & { error?: object } };
   };
-  const tookMs = async () => {
+  const tookMs = async (more: object = {}) => {
     const before = performance.now();
     const headers = { "content-type": "application/json" };
-    const body = JSON.stringify({ model: "m", prompt: "Hello", max_tokens: 2, ignore_eos: true });
+    const body = JSON.stringify({ model: "m", prompt: "Hello", max_tokens: 2, ignore_eos: true, ...more });
     await (await fetch(`${like.url}/v1/completions`, { method: "POST", headers, body })).text();
     return performance.now() - before;
   };
@@ -187,5 +218,7 @@ test("--compat llm-d-inference-sim: its latencies change by its keys, all or not
   const refused = await config({ "inter-token-latency": "1ms", "time-to-first-token-std-dev": "200ms" });
   expect(refused).toMatchObject({ status: 400, json: { error: { param: "time-to-first-token-std-dev" } } });
   expect((await config()).json).toEqual(changed.json);
+  await config({ "time-to-first-token": null, "inter-token-latency": "1us", "kv-cache-transfer-latency": "400ms" });
+  expect(await tookMs({ kv_transfer_params: { do_remote_prefill: true } })).toBeGreaterThan(390);
   await like.stop();
 });

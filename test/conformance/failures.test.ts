@@ -1,6 +1,6 @@
 /** Do so many requests fail as the server was told, in the words of the real one, the same ones each time? */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { FAILURE_TYPES } from "../../src/config/failures.ts";
+import { FAILURE_TYPES } from "../../src/faults/failure-types.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 
 setDefaultTimeout(30_000);

@@ -4,11 +4,11 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { idsOf } from "../../src/base/random.ts";
-import { TOOL_FORMATS } from "../../src/config/parsers.ts";
 import type { ToolUse } from "../../src/servers/openai/tool-calls/output.ts";
 import { OutputParser } from "../../src/servers/openai/tool-calls/output-parser.ts";
 import { toolParserKind } from "../../src/servers/openai/tool-calls/tool-parsers.ts";
 import { orderedCallsText } from "../../src/text/grammar/given-call.ts";
+import { TOOL_FORMATS } from "../../src/text/grammar/parsers.ts";
 import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 

@@ -1,7 +1,7 @@
 /** Which sampling defaults does `--override-generation-config` give, and do requests that say otherwise have their way? */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
-import { samplingDefaults } from "../../src/config/sampling-defaults.ts";
+import { samplingDefaults } from "../../src/servers/openai/request/sampling-defaults.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 import { eventually } from "../server.ts";
 

@@ -1,4 +1,5 @@
 /** Is what /openapi.json says a valid document, of all that is served, and of what requests are checked with? */
+
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import Ajv from "ajv/dist/2020.js";
@@ -6,6 +7,7 @@ import { version } from "../../package.json";
 import { FIELDS, namesOf } from "../../scripts/parameters-table.ts";
 import { openApi, printed } from "../../src/servers/openai/docs/document.ts";
 import { LORA_METHODS, servedBy } from "../../src/servers/openai/front/served.ts";
+import type { OpenAiServerConfig } from "../../src/servers/openai/request/openai-config.ts";
 import { FAIL, type JsonSchema, State } from "../../src/servers/pydantic/types.ts";
 import { anthropicOperations as anthropic } from "../../src/servers/vllm/messages/operations.ts";
 import { openaiOperations as openai } from "../../src/servers/vllm/openai/operations.ts";
@@ -28,11 +30,9 @@ const get = async (path: string) => {
 };
 const operations = { ...openai, ...anthropic, ...responses };
 const everything = servedBy({
-  devMode: true,
-  runtimeLora: true,
-  disableFastapiDocs: false,
-  wire: { embeddingDimensions: 8 },
-});
+  openai: { front: { devMode: true, disableFastapiDocs: false }, requests: { embeddingDimensions: 8 } },
+  models: { runtimeLora: true },
+} as OpenAiServerConfig);
 
 test("the document is valid OpenAPI 3.1, and every reference in it is answered", async () => {
   const { status, type, text } = await get("/openapi.json");

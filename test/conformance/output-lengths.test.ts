@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { seeded } from "../../src/base/random.ts";
-import { DEFAULT_OUTPUT_LENGTHS, type OutputLengths } from "../../src/config/output-lengths.ts";
+import { DEFAULT_OUTPUT_LENGTHS, type OutputLengths } from "../../src/text/answers/length-forms.ts";
 import { naturalLength } from "../../src/text/answers/output-lengths.ts";
 import { thinkingLength } from "../../src/text/answers/thinking.ts";
 import { HARMONY } from "../../src/text/tokens/vocabulary.ts";

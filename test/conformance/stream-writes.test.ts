@@ -1,10 +1,12 @@
 /** Does each client get its own stream, whole, over real sockets, when connections come and go in the middle of steps? */
+
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { seeded } from "../../src/base/random.ts";
-import { FRONT_LIMITS } from "../../src/config/front-limits.ts";
 import { type Lane, Lanes, TokenTexts } from "../../src/engine/interface/lanes.ts";
 import type { Finish, Receiver } from "../../src/engine/interface/types.ts";
 import type { LiveRequest } from "../../src/engine/live.ts";
+import { FRONT_LIMITS } from "../../src/wire/http/front-limits.ts";
+import type { HttpRequest } from "../../src/wire/http/request.ts";
 import type { EventSink } from "../../src/wire/http/sink.ts";
 import { HttpServer } from "../../src/wire/http1/server.ts";
 import { nativeLanes } from "../../src/wire/lanes/native-lanes.ts";
@@ -147,7 +149,7 @@ class Crowd {
     );
   }
 
-  #serve(request: Request): Response {
+  #serve(request: HttpRequest): Response {
     const id = Number(new URL(request.url).pathname.slice(1));
     const client = this.clients[id]!;
     const stream = this.#server.open(request, { onDrain: () => {}, onGone: () => one.leave() }, null);

@@ -5,12 +5,12 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { idsOf } from "../../src/base/random.ts";
-import { TOOL_FORMATS, TOOL_PARSERS } from "../../src/config/parsers.ts";
 import type { Delta, ToolUse } from "../../src/servers/openai/tool-calls/output.ts";
 import { OutputParser } from "../../src/servers/openai/tool-calls/output-parser.ts";
 import { toolParserKind } from "../../src/servers/openai/tool-calls/tool-parsers.ts";
 import { CALL_FORMS, type WrittenCall } from "../../src/text/grammar/call-forms.ts";
 import { fromPlain } from "../../src/text/grammar/json-text.ts";
+import { TOOL_FORMATS, TOOL_PARSERS } from "../../src/text/grammar/parsers.ts";
 import { vocabularyOf } from "../../src/text/tokens/vocabulary.ts";
 import { hosted } from "../hosted.ts";
 

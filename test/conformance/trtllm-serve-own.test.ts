@@ -76,8 +76,9 @@ test("options of trtllm-serve alone: parsers by its names, those that mean nothi
   const parsers = "--tool_parser qwen3 --reasoning_parser deepseek-r1";
   expect(resolve(`${own} ${more} --num_postprocess_workers 4 --hf_revision x ${parsers}`)).toMatchObject({
     config: {
-      model: "m",
-      wire: { toolCallParser: "hermes", autoToolChoice: true, reasoningParser: "deepseek_r1" },
+      models: { model: "m" },
+      text: { toolCallParser: "hermes", reasoningParser: "deepseek_r1" },
+      openai: { answers: { autoToolChoice: true } },
     },
     ignored: [
       ...["--backend", "--pipeline-parallel-size", "--moe-expert-parallel-size", "--context-parallel-size"],
@@ -96,7 +97,7 @@ test("options of trtllm-serve alone: parsers by its names, those that mean nothi
   expect(
     said("m --tp_size 1 --free_gpu_memory_fraction 0.5 --capacity-scheduler-policy MAX_UTILIZATION"),
   ).toMatchObject({
-    config: { model: "m" },
+    config: { models: { model: "m" } },
   });
   expect(said("m --config f.yaml", "pp_size: 2\n")).toBe("f.yaml:1: pp_size: needs --role trtllm-serve");
   expect(said("--tool-call-parser qwen3")).toMatch(
@@ -190,7 +191,7 @@ max_seq_len: 4096
         ...{ enablePrefixCaching: false, maxModelLen: 4096 },
         trtllm: { capacitySchedulerPolicy: "MAX_UTILIZATION" },
       },
-      trtllmServe: { enableIterPerfStats: true, returnPerfMetrics: true, eventBufferMaxSize: 16 },
+      trtllm: { enableIterPerfStats: true, returnPerfMetrics: true, eventBufferMaxSize: 16 },
     },
   });
   const wrong = read("kv_cache_config:\n  tokens: 3\n");

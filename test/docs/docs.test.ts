@@ -11,7 +11,7 @@ import { resolveServeConfig, takeFlag } from "../../src/cli/serve/resolve.ts";
 import { stressHelp } from "../../src/cli/stress/stress-options.ts";
 import { timingHelp } from "../../src/cli/timing/timing-options.ts";
 import { truthHelp } from "../../src/cli/truth/truth-options.ts";
-import { FAULT_IDS } from "../../src/config/faults.ts";
+import { FAULT_IDS } from "../../src/faults/ids.ts";
 import { laws } from "../../src/tools/check/index.ts";
 
 const root = new URL("../../", import.meta.url);

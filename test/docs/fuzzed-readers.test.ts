@@ -10,7 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { ByteBudget } from "../../src/base/growing-bytes.ts";
-import { jsonObjectIn } from "../../src/config/json-object.ts";
+import { jsonObjectIn } from "../../src/base/json-object.ts";
 import { recordingIn, saidIn } from "../../src/text/canned/fixtures/recording.ts";
 import { parse } from "../../src/tools/check/pages/parse.ts";
 import { readRuns } from "../../src/tools/fit/read.ts";

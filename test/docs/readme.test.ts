@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import manifest from "../../package.json";
-import { ROLE_NAMES, type RoleName } from "../../src/config/roles.ts";
+import { ROLE_NAMES, type RoleName } from "../../src/app/config/roles.ts";
 import { type Hosted, hosted, hostedAs } from "../hosted.ts";
 import { type Listening, type Server, serve } from "../server.ts";
 

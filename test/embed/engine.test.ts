@@ -1,7 +1,7 @@
 /** What does the library promise to those who embed its engine? From the sources, in Bun, over the core that checks itself; or TEST_ENGINE, a package's file. */
 import { beforeAll, expect, test } from "bun:test";
 import type * as library from "../../src/embed/bun.ts";
-import type { EngineOptions } from "../../src/embed/engine-option-types.ts";
+import type { EngineOptions } from "../../src/embed/engine-browser.ts";
 import type { Run } from "../../src/embed/run.ts";
 import { loadVocabulary } from "../../src/text/tokens/vocabulary.ts";
 

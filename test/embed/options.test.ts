@@ -4,7 +4,7 @@ import type { Option } from "../../src/cli/options/option.ts";
 import { serveOptions } from "../../src/cli/options/serve-options.ts";
 import { trtllmOptions, trtllmServeOptions } from "../../src/cli/options/trtllm-options.ts";
 import { createServer } from "../../src/embed/bun.ts";
-import type { ServerOptions } from "../../src/embed/option-types.ts";
+import type { ServerOptions } from "../../src/embed/server-face.ts";
 import { serverSetup } from "../../src/embed/server-options.ts";
 
 const setup = (options: object) => serverSetup(options as ServerOptions);
@@ -168,13 +168,11 @@ test("compat: the other stand-in's flags and defaults, on this machine alone", a
     devMode: true,
   });
   expect(config).toMatchObject({
-    host: "127.0.0.1",
-    port: 0,
-    servedModelNames: ["a", "b"],
-    devMode: true,
-    runtimeLora: true,
+    listen: { host: "127.0.0.1", port: 0 },
+    models: { servedModelNames: ["a", "b"], runtimeLora: true },
+    openai: { front: { devMode: true } },
   });
-  expect(config.wire).toMatchObject({ echo: true, errorHeader: true });
+  expect([config.text.echo, config.faults.errorHeader]).toEqual([true, true]);
   expect(config.engine).toMatchObject({
     maxNumSeqs: 5,
     maxModelLen: 1024,

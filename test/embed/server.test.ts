@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createServer } from "../../src/embed/bun.ts";
-import type { ServerOptions } from "../../src/embed/option-types.ts";
+import type { ServerOptions } from "../../src/embed/server-face.ts";
 import { eventually } from "../server.ts";
 import { SCENARIOS } from "./scenarios.ts";
 

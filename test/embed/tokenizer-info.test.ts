@@ -1,7 +1,7 @@
 /** What does GET /tokenizer_info say, and what is said of scale-out, which is not built? */
 import { expect, test } from "bun:test";
 import { createServer } from "../../src/embed/bun.ts";
-import type { ServerOptions } from "../../src/embed/option-types.ts";
+import type { ServerOptions } from "../../src/embed/server-face.ts";
 
 const MODEL = new URL("../conformance/model/", import.meta.url).pathname;
 

@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { createEngine } from "../../src/embed/bun.ts";
-import type { EngineOptions } from "../../src/embed/engine-option-types.ts";
+import type { EngineOptions } from "../../src/embed/engine-browser.ts";
 import type { Run } from "../../src/embed/run.ts";
 import { times } from "../size.ts";
 

@@ -1,7 +1,7 @@
 /** Does a request get its own answer, whatever else the engine does? Text by the tables, scripts, stop ids, min_tokens, end of sequence. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { SAME_STEP, STEP_IDS_MOST } from "../../src/config/core-limits.ts";
+import { SAME_STEP, STEP_IDS_MOST } from "../../src/base/core-limits.ts";
 import { Finish } from "../../src/engine/interface/types.ts";
 import { nextToken } from "../../src/text/answers/answers.ts";
 import { times } from "../size.ts";

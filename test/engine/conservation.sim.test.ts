@@ -3,7 +3,7 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { Total } from "../../assembly/layout.ts";
 import { seeded } from "../../src/base/random.ts";
-import type { EngineConfig } from "../../src/config/types.ts";
+import type { EngineConfig } from "../../src/engine/config/engine-config.ts";
 import { Finish } from "../../src/engine/interface/types.ts";
 import type { Core } from "../../src/engine/wasm/core.ts";
 import { times } from "../size.ts";
@@ -110,8 +110,7 @@ test("equal priority and equal arrival: two that do not fit together may starve 
     enablePrefixCaching: false,
     asyncScheduling: false,
     schedulingPolicy: "priority",
-    longPrefillTokenThreshold: 24,
-    schedulerReserveFullIsl: false,
+    vllm: { longPrefillTokenThreshold: 24, schedulerReserveFullIsl: false },
   });
   const left = (arrivals: readonly number[]) => {
     const world = new World(config, { module: release });

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { VirtualClock } from "../../src/base/clock.ts";
 import { seeded } from "../../src/base/random.ts";
-import type { EngineConfig } from "../../src/config/types.ts";
+import type { EngineConfig } from "../../src/engine/config/engine-config.ts";
 import type { Engine } from "../../src/engine/engine.ts";
 import { Fleet } from "../../src/engine/fleet.ts";
 import { Finish, type Generation } from "../../src/engine/interface/types.ts";

@@ -1,6 +1,6 @@
 /** What does a request cost whose prompt was computed elsewhere? The time until its KV cache is here, and no prefill. */
 import { expect, test } from "bun:test";
-import type { StepNoise, Timing } from "../../src/config/types.ts";
+import type { StepNoise, Timing } from "../../src/engine/config/step-times.ts";
 import { configOf, promptOf, World, watchPlans } from "./simulated-engine.ts";
 
 const timing: Timing = { kind: "linear", baseUs: 1000, prefillUs: 10, decodeUs: 20, requestOverheadUs: 12_000 };

@@ -1,6 +1,7 @@
 /** How do random lives look? Requests with arrivals, lengths, endings and a front end that stops or leaves at any moment. */
 import fc from "fast-check";
-import type { EngineConfig, StepNoise, Timing } from "../../src/config/types.ts";
+import type { EngineConfig } from "../../src/engine/config/engine-config.ts";
+import type { StepNoise, Timing } from "../../src/engine/config/step-times.ts";
 import { answers, configOf, type Heard, promptOf, type World } from "./simulated-engine.ts";
 
 export const anyTiming: fc.Arbitrary<Timing> = fc.oneof(
@@ -50,11 +51,13 @@ export const anyConfig: fc.Arbitrary<EngineConfig> = fc
     timing: anyTiming,
     noise: fc.oneof(fc.constant({}), anyNoise),
   })
-  .map(({ moreBlocks, budget, ...rest }) => {
+  .map(({ moreBlocks, budget, ...drawn }) => {
+    const { schedulerReserveFullIsl, longPrefillTokenThreshold, prefillScheduleInterval, watermark, ...rest } = drawn;
     const maxModelLen = 256;
     const numGpuBlocks = Math.ceil(maxModelLen / rest.blockSize) + moreBlocks;
     return configOf({
       ...rest,
+      vllm: { schedulerReserveFullIsl, longPrefillTokenThreshold, prefillScheduleInterval, watermark },
       maxModelLen,
       numGpuBlocks,
       maxNumBatchedTokens: Math.max(budget, rest.maxNumSeqs),

@@ -4,9 +4,9 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Field, SLOTS, Total, Word } from "../../assembly/layout.ts";
 import { VirtualClock } from "../../src/base/clock.ts";
-import type { EngineConfig } from "../../src/config/types.ts";
 import { engineConfig } from "../../src/embed/options.ts";
 import { Batch } from "../../src/engine/batch.ts";
+import type { EngineConfig, VllmPolicy } from "../../src/engine/config/engine-config.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { Finish, type Generation, type Receiver, type Submission } from "../../src/engine/interface/types.ts";
 import type { EngineOptions } from "../../src/engine/options.ts";
@@ -31,7 +31,10 @@ export const EOS = 200_002;
 const { engine: defaults } = engineConfig({});
 
 /** A small engine; the rest as the server's. */
-export function configOf(changes: Partial<EngineConfig> = {}): EngineConfig {
+/** Members of an engine's configuration, and of what only vLLM's scheduler has. */
+export type ConfigChanges = Partial<Omit<EngineConfig, "vllm">> & { readonly vllm?: Partial<VllmPolicy> };
+
+export function configOf(changes: ConfigChanges = {}): EngineConfig {
   return {
     ...defaults,
     maxModelLen: 512,
@@ -42,6 +45,7 @@ export function configOf(changes: Partial<EngineConfig> = {}): EngineConfig {
     numGpuBlocks: 129,
     timing: { kind: "linear", baseUs: 1000, prefillUs: 10, decodeUs: 20 },
     ...changes,
+    vllm: { ...defaults.vllm, ...changes.vllm },
   };
 }
 

@@ -1,7 +1,7 @@
 /** Does docs/faults.md say what the table says? Cure: `npx bun scripts/faults-table.ts`. Are the ids of options those of the table? */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { FAULT_IDS, isFaultName } from "../../src/config/faults.ts";
+import { FAULT_IDS, isFaultName } from "../../src/faults/ids.ts";
 import { faultsMarkdown } from "../../src/faults/markdown.ts";
 import { rowsNamed } from "../../src/faults/order.ts";
 import { parsePlan } from "../../src/faults/parse.ts";

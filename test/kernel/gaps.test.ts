@@ -1,7 +1,7 @@
 /** Is garbage collected when much has gathered, or when nothing comes any more? */
 import { expect, test } from "bun:test";
 import { VirtualClock } from "../../src/base/clock.ts";
-import { type Collection, Garbage, SpareTime } from "../../src/base/spare-time.ts";
+import { type Collection, Garbage, SpareTime } from "../../src/base/time/spare-time.ts";
 import type { Cause } from "../../src/engine/lateness/causes.ts";
 import { gapsOf } from "../../src/kernel/gaps.ts";
 import type { Marks } from "../../src/kernel/marks.ts";

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { metricsTables, tableIn } from "../../scripts/metrics-tables.ts";
-import { FIX_NAMES } from "../../src/config/types.ts";
+import { FIX_NAMES } from "../../src/engine/config/engine-config.ts";
 
 const docs = readFileSync(new URL("../../docs/metrics.md", import.meta.url), "utf8");
 

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
-import { type FakeMetrics, parseFakeMetrics, waveAt } from "../../src/config/fake-metrics.ts";
+import { type FakeMetrics, parseFakeMetrics, waveAt } from "../../src/metrics/config/fake-metrics.ts";
 import { pages } from "../../src/metrics/page.ts";
 import { times } from "../size.ts";
 import { parseExposition } from "./parse.ts";

@@ -4,7 +4,7 @@
  */
 import { afterEach, expect, spyOn, test } from "bun:test";
 import { WallClock } from "../../src/base/clock.ts";
-import { DueTime } from "../../src/base/due-time.ts";
+import { DueTime } from "../../src/base/time/due-time.ts";
 import { Renderer } from "../../src/metrics/renderer.ts";
 import { emptyEngine, emptySnapshot, heldOf, setup } from "./snapshots.ts";
 
@@ -45,7 +45,7 @@ test("a thread that waits for the next order does not take the notify of the las
   const due = new DueTime();
   // Busy when an order comes, so that it takes the order without sleeping, and asleep when the order's notify comes.
   const script = `
-    import { DueTime } from ${JSON.stringify(new URL("../../src/base/due-time.ts", import.meta.url).href)};
+    import { DueTime } from ${JSON.stringify(new URL("../../src/base/time/due-time.ts", import.meta.url).href)};
     self.onmessage = ({ data }) => {
       const due = new DueTime(data);
       for (let seen = 0; seen < 3; seen = due.turn) {

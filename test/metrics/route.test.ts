@@ -1,20 +1,22 @@
 /** The routes over a real worker: who waits with whom, and what happens when too many come. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { Elysia } from "elysia";
 import fc from "fast-check";
 import { WallClock } from "../../src/base/clock.ts";
-import { StepRest } from "../../src/base/step-rest.ts";
+import { StepRest } from "../../src/base/time/step-rest.ts";
 import type { View } from "../../src/metrics/dialects.ts";
 import { pages } from "../../src/metrics/page.ts";
 import { Renderer, TooManyScrapes, WAITING_MAX } from "../../src/metrics/renderer.ts";
 import { metrics } from "../../src/metrics/route.ts";
+import { application } from "../../src/wire/http/elysia.ts";
 import { emptyEngine, emptySnapshot, heldOf, identity, setup } from "./snapshots.ts";
 
 let scrapes = 0;
 const numbers = () => heldOf(emptySnapshot([{ ...emptyEngine(), steps: ++scrapes }]));
 /** No step is due. */
 const atRest = { now: () => 0, nextUs: () => Number.POSITIVE_INFINITY };
-const app = new Elysia({ strictPath: true }).use(metrics(new Renderer(numbers, setup, atRest), setup.identity));
+const served = new Renderer(numbers, setup, atRest);
+const app = application({ routes: metrics(served, setup.identity) });
+let server: Bun.Server<undefined>;
 const get = async (path: string) => await app.handle(new Request(`http://localhost${path}`));
 const renderers: Renderer[] = [];
 const renderer = (nextUs = atRest.nextUs) => {
@@ -26,10 +28,11 @@ const steps = (bytes: Uint8Array) =>
   Number(/steps_total\{engine="0"\} (\S+)/.exec(new TextDecoder().decode(bytes))![1]);
 
 beforeAll(() => {
-  app.listen({ port: 0, hostname: "127.0.0.1" });
+  server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: app.handle });
 });
 afterAll(async () => {
-  await app.stop(true);
+  await server.stop(true);
+  served.stop();
   for (const made of renderers) made.stop();
 });
 
@@ -55,7 +58,7 @@ test.each([
   ["/metrics/all", "*/*", "all", "text", PLAIN],
   ["/metrics/all", PROMETHEUS, "all", "openmetrics", OPENMETRICS],
 ] as const)("%s with Accept: %s", async (path, accept, view, format, contentType) => {
-  const answer = await fetch(`http://127.0.0.1:${app.server!.port}${path}`, { headers: { accept } });
+  const answer = await fetch(`http://127.0.0.1:${server.port}${path}`, { headers: { accept } });
   expect([answer.status, answer.headers.get("content-type")]).toEqual([200, contentType]);
   const held = () => emptySnapshot([{ ...emptyEngine(), steps: scrapes }]);
   expect(await answer.text()).toBe(await pages(identity)(view, held, format));

@@ -1,10 +1,6 @@
 /** Snapshots for the tests of the metrics: an empty one, and any one. */
 import fc from "fast-check";
-import { histogramBounds, LOOP_BOUNDS } from "../../src/config/buckets.ts";
-import { FAULT_IDS } from "../../src/config/faults.ts";
-import { ALL_SECONDS, HTTP_WIDTH, HttpWord, NO_HANDLER } from "../../src/config/http-counts.ts";
-import { CURRENT } from "../../src/config/metrics-profiles.ts";
-import { DEFAULT_ENSEMBLE, DEFAULT_INTERVAL_MS, type TritonMetricsConfig } from "../../src/config/triton-metrics.ts";
+import { histogramBounds, LOOP_BOUNDS } from "../../src/engine/config/buckets.ts";
 import {
   ENGINE_NAMES,
   FRONT_NAMES,
@@ -16,9 +12,17 @@ import {
 } from "../../src/engine/interface/numbers.ts";
 import type { EngineSnapshot, HistogramName, HistogramSnapshot, Snapshot } from "../../src/engine/interface/types.ts";
 import { DEFAULT_PRESET } from "../../src/engine/timing/presets.ts";
+import { FAULT_IDS } from "../../src/faults/ids.ts";
+import { CURRENT } from "../../src/metrics/config/metrics-profiles.ts";
+import {
+  DEFAULT_ENSEMBLE,
+  DEFAULT_INTERVAL_MS,
+  type TritonMetricsConfig,
+} from "../../src/metrics/config/triton-metrics.ts";
 import { refreshesOf } from "../../src/metrics/dialects.ts";
 import { tritonIdentity } from "../../src/metrics/ensemble/identity.ts";
 import { Layout, type Shape } from "../../src/metrics/rows/flat.ts";
+import { ALL_SECONDS, HTTP_WIDTH, HttpWord, NO_HANDLER } from "../../src/metrics/rows/http-counts.ts";
 import type { Identity, Setup } from "../../src/metrics/rows/identity.ts";
 
 /** What Triton's side of an identity is made from. */
@@ -37,11 +41,10 @@ export const DEFAULT_TRITON_METRICS: TritonMetricsConfig = {
 
 const SERVED = {
   workers: 1,
-  triton: { ...DEFAULT_TRITON_METRICS, cpu: false },
+  metrics: { role: "vllm", triton: { ...DEFAULT_TRITON_METRICS, cpu: false } },
   engine: { blockSize: 16, numGpuBlocks: 100, maxNumSeqs: 256 },
-  preset: DEFAULT_PRESET,
-  gpuMemoryUtilization: 0.9,
-};
+  deployment: { preset: DEFAULT_PRESET, gpuMemoryUtilization: 0.9 },
+} as const;
 
 export const identity: Identity = {
   role: "vllm",

@@ -101,7 +101,7 @@ const VICTIMS: readonly Victim[] = [
     says: /changes are not seen any more|cannot be read/,
   },
   {
-    ...{ thread: "base/clock-worker", failures: IN_ONE_CALL, points: 100, perServer: ALARMS_MAX },
+    ...{ thread: "time/clock-worker", failures: IN_ONE_CALL, points: 100, perServer: ALARMS_MAX },
     kinds: ["vllm", "triton", "trtllm-serve"],
     allowed: null,
     says: /the alarm thread ended, (?:it is started again|timers take its place)/,

@@ -260,7 +260,7 @@ test("a poll of many folders, and a large configuration in it, let the event loo
   const clock = new VirtualClock();
   const turns = watched();
   const server = new TritonServer({
-    config: read.config.tritonServer!,
+    config: read.config.triton!,
     targets: [],
     clock,
     turns,
@@ -273,7 +273,7 @@ test("a poll of many folders, and a large configuration in it, let the event loo
   expect(await server.start()).toEqual([]);
   const before = turns.turns;
   const wanted = WORDS / 1000 + SMALL / 20;
-  clock.advanceBy(read.config.tritonServer!.pollS * 1e6);
+  clock.advanceBy(read.config.triton!.repository.pollS * 1e6);
   for (let at = 0; at < 1000 && turns.turns < before + wanted; at++) await new Promise(setImmediate);
   expect(turns.turns - before).toBeGreaterThanOrEqual(wanted);
 });

@@ -86,7 +86,7 @@ test.each(KINDS)("%s: eight times the bytes at most, and no more than is counted
 
 const around = {
   ...{ memory: new SharedMemory(), messages: new HeldMessages(2 ** 40), turns: { nowUs: () => 0 } },
-  ...{ config: { grpcForward: null, grpcMessageFields: FIELDS_MOST }, server: { facts: {} } },
+  ...{ config: { overGrpc: { forward: null, messageFields: FIELDS_MOST } }, server: { facts: {} } },
 } as unknown as ServerAround;
 
 /** Any number of these is accepted, whatever the model is. */

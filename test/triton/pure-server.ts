@@ -12,7 +12,7 @@ export function pureServer(
 ): TritonServer {
   const read = tritonServerConfig([...flags], "");
   if ("error" in read) throw new Error(read.error);
-  const config = read.config.tritonServer!;
+  const config = read.config.triton!;
   return new TritonServer({
     config,
     targets: [],
@@ -27,7 +27,7 @@ export function pureServer(
       gpuBytes: null,
       engine: { weightBytes: 0, kvBytes: 0, gpus: 1 },
       ...more.memory,
-      loadLimits: config.loadLimits,
+      loadLimits: config.memory.loadLimits,
     },
   });
 }

@@ -1,9 +1,10 @@
 /** What does the truth log do when files are full, disks fail and writers are slow? Nothing that serving would notice. */
+
 import { afterAll, describe, expect, test } from "bun:test";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { TruthLogConfig } from "../../src/config/types.ts";
+import { flatEngineConfig } from "../../src/engine/config/engine-config.ts";
 import type { FactsRecorder } from "../../src/engine/facts-recorder.ts";
 import { Finish } from "../../src/engine/interface/types.ts";
 import { RequestTimeline, RUNS_MAX } from "../../src/engine/observer.ts";
@@ -13,6 +14,7 @@ import { createTruthLog, unwritable } from "../../src/truth/log.ts";
 import { ID_BYTES, PAGE_WORDS, Page, RowKind, requestWords } from "../../src/truth/page.ts";
 import { Ring } from "../../src/truth/ring.ts";
 import type { About, EndLine, RequestLine, TruthLine } from "../../src/truth/schema.ts";
+import type { TruthLogConfig } from "../../src/truth/truth-config.ts";
 import { factsOf, small } from "./simulated-run.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-truth-"));
@@ -24,7 +26,7 @@ const config = (changes: Partial<TruthLogConfig> = {}): TruthLogConfig => ({
   files: 4,
   ...changes,
 });
-const about: About = { engine: small, engines: 1, epochUs: 1.7e15 };
+const about: About = { engine: flatEngineConfig(small), engines: 1, epochUs: 1.7e15 };
 const linesOf = (file: string) =>
   readFileSync(file, "utf8")
     .trimEnd()

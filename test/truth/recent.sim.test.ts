@@ -1,6 +1,8 @@
 /** A running server tells of its last requests what the truth log says of them, for any run and any size of the pages. */
+
 import { expect, test } from "bun:test";
 import fc from "fast-check";
+import { flatEngineConfig } from "../../src/engine/config/engine-config.ts";
 import type { FactsRecorder } from "../../src/engine/facts-recorder.ts";
 import { RequestTimeline } from "../../src/engine/observer.ts";
 import { rowsOf, rowsSince } from "../../src/truth/ask.ts";
@@ -9,7 +11,7 @@ import type { About, PageLine, RequestLine, StepLine } from "../../src/truth/sch
 import { times } from "../size.ts";
 import { dueTimes, factsOf, run, small } from "./simulated-run.ts";
 
-const about: About = { engine: small, engines: 1, epochUs: 0 };
+const about: About = { engine: flatEngineConfig(small), engines: 1, epochUs: 0 };
 
 interface Told {
   readonly steps: StepLine[];

@@ -1,10 +1,12 @@
 /** What do the truth log's simulations share? A small engine under pressure, with aborts, and the log that came of it. */
+
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { VirtualClock } from "../../src/base/clock.ts";
 import { seeded } from "../../src/base/random.ts";
-import type { EngineConfig } from "../../src/config/types.ts";
+import type { EngineConfig } from "../../src/engine/config/engine-config.ts";
+import { flatEngineConfig } from "../../src/engine/config/engine-config.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { type EngineSnapshot, Finish, type Submission } from "../../src/engine/interface/types.ts";
 import type { Observer, StepFacts } from "../../src/engine/observer.ts";
@@ -57,7 +59,7 @@ export async function run(plan: Plan): Promise<Run> {
     const config = { ...small, ...plan.config };
     const clock = new VirtualClock();
     const maxBytes = plan.maxBytes ?? 2 ** 30;
-    const about = { engine: config, engines: 1, epochUs: null };
+    const about = { engine: flatEngineConfig(config), engines: 1, epochUs: null };
     const log = createInlineTruthLog({ file, maxBytes, files: 1000 }, about, (line) => {
       throw new Error(line);
     });

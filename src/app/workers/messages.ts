@@ -1,6 +1,7 @@
 /** What do the process that was started and its workers say to each other? Structured clones over the channel of their birth. */
-import type { ServeConfig } from "../../config/types.ts";
+
 import type { Pages } from "../../metrics/rows/shared.ts";
+import type { ServeConfig } from "../config/serve-config.ts";
 
 /** What acts on all engines, whichever worker was asked. */
 export type WorkerCommand =

@@ -1,5 +1,5 @@
 /** What `--timing` gives the latencies that llm-d-inference-sim was told? */
-import { goDurationUs } from "../../config/go-duration.ts";
+import { goDurationUs } from "../../base/go-duration.ts";
 import { type UsageError, wrongValue } from "../options/given.ts";
 
 /** A text of the user, and where it stands. */

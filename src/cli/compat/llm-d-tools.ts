@@ -1,5 +1,5 @@
 /** What do the keys of llm-d-inference-sim say of tool calls, and what do `--tool-arguments` and `--tool-call-share` get? */
-import { parseToolHabits } from "../../config/tool-habits.ts";
+import { parseToolHabits } from "../../text/grammar/tool-habits.ts";
 import { type Said, unreadable } from "./llm-d-timing.ts";
 
 interface Habit {

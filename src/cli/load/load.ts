@@ -1,9 +1,9 @@
 /** `understudy load`: reads the options, runs the load, or a sweep of loads, prints the table, writes the files. */
 import { accessSync, constants } from "node:fs";
 import { version } from "../../../package.json";
-import { createAlarm } from "../../base/alarm.ts";
 import { epochSeconds, WallClock } from "../../base/clock.ts";
 import { textAtMost } from "../../base/read-at-most.ts";
+import { createAlarm } from "../../base/time/alarm.ts";
 import { Load, type Loaded, withModel } from "../../tools/load/load.ts";
 import { Unmeasured } from "../../tools/load/server.ts";
 import type { Settings } from "../../tools/load/settings.ts";

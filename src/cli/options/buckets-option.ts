@@ -2,7 +2,7 @@
  * Which bounds does `--custom-histogram-buckets` give vLLM's histograms? Rules and words of vLLM 0.33
  * (`config/observability.py`, `ObservabilityConfig.custom_histogram_buckets`).
  */
-import { BOUNDS_MOST, BUCKET_FAMILIES, type BucketFamily, type HistogramBuckets } from "../../config/buckets.ts";
+import { BOUNDS_MOST, BUCKET_FAMILIES, type BucketFamily, type HistogramBuckets } from "../../engine/config/buckets.ts";
 import { pythonRepr } from "../../metrics/rows/text.ts";
 import { jsonObject } from "./option.ts";
 

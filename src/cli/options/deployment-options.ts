@@ -1,5 +1,5 @@
 /** How is the real server deployed, as far as it shows: GPUs, type of the KV cache, bounds of metrics, routes beside the API? */
-import { KV_CACHE_DTYPES } from "../../config/kv-cache-dtypes.ts";
+import { KV_CACHE_DTYPES } from "../../engine/config/kv-cache-dtypes.ts";
 import { bucketsOption } from "./buckets-option.ts";
 import { choice, inGroup, integer, toggle } from "./option.ts";
 

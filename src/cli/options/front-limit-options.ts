@@ -1,5 +1,6 @@
 /** Which options set the limits of the HTTP front: TLS, the sizes and times that it allows? */
-import { FRONT_LIMITS, type FrontLimits, RETRY_AFTER_FORMS, type TlsConfig } from "../../config/front-limits.ts";
+import { FRONT_LIMITS, type FrontLimits, RETRY_AFTER_FORMS } from "../../wire/http/front-limits.ts";
+import type { TlsConfig } from "../../wire/tls/tls-config.ts";
 import { choice, freeText, inGroup, integer, namesOf, number, type Option, ourGroup, toggle } from "./option.ts";
 
 const certReqs: Option<0 | 2> = {

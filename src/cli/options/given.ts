@@ -1,5 +1,5 @@
 /** What did the user say, and where? The common form of flags, environment and file. */
-import { TRTLLM_SERVE } from "../../config/roles.ts";
+import { TRTLLM_SERVE } from "../../app/config/roles.ts";
 import type { FoundOption, RoleNames } from "./lookup.ts";
 import { lookup, nearNames } from "./lookup.ts";
 import { ownValue } from "./option.ts";

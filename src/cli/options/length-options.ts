@@ -6,7 +6,7 @@ import {
   type OutputLengths,
   outputLengthsText,
   parseOutputLengths,
-} from "../../config/output-lengths.ts";
+} from "../../text/answers/length-forms.ts";
 import { integer, ourGroup, readable } from "./option.ts";
 import type { ServeValues } from "./serve-options.ts";
 

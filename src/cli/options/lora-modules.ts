@@ -1,5 +1,5 @@
 /** Which adapters does `--lora-modules` name? As vLLM 0.33 reads it (`LoRAParserAction`, `entrypoints/common/cli_args.py`). */
-import type { LoraModule } from "../../config/types.ts";
+import type { LoraModule } from "../../kernel/kernel-config.ts";
 import type { Option } from "./option.ts";
 
 const FIELDS = ["name", "path", "base_model_name", "is_3d_lora_weight"];

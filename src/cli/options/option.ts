@@ -1,6 +1,20 @@
 /** What is an option: how many values it takes, how a text becomes its value, what it says of itself? */
 
-import { jsonObjectIn } from "../../config/json-object.ts";
+import { jsonObjectIn } from "../../base/json-object.ts";
+import type { FaultsConfig } from "../../faults/faults-config.ts";
+import type { QueueConfig } from "../../kernel/kernel-config.ts";
+import type { AnswersConfig, FrontConfig, RequestsConfig } from "../../servers/openai/request/openai-config.ts";
+import type { TextConfig } from "../../text/text-config.ts";
+
+/** The configurations that get values of options as they are. */
+export interface Landings {
+  readonly text: TextConfig;
+  readonly faults: FaultsConfig;
+  readonly queue: QueueConfig;
+  readonly "openai.front": FrontConfig;
+  readonly "openai.requests": RequestsConfig;
+  readonly "openai.answers": AnswersConfig;
+}
 
 export interface Option<T = unknown> {
   /** `toggle` is --x and --no-x; `optional` is one value or none; a list takes one or more. */
@@ -23,6 +37,8 @@ export type OptionRow<T = unknown> = Option<T> & {
   readonly about: string;
   /** Not an option of `vllm serve`. */
   readonly ours?: true;
+  /** The owner and its member that get the value as it is. Absent: the value is not copied, or several options make one. */
+  readonly lands?: readonly [owner: keyof Landings, member: string];
 };
 
 /** What a table has under a name that somebody wrote: `constructor` is in none. */

@@ -2,6 +2,8 @@
  * Reads the names of `--tool-call-parser` and `--reasoning-parser`. vLLM refuses an unregistered name in
  * `entrypoints/common/cli_args.py` (0.33), after it has loaded the plugin files; trtllm-serve in `commands/serve.py`.
  */
+
+import { TRTLLM_SERVE } from "../../app/config/roles.ts";
 import {
   REASONING_PARSERS,
   type ReasoningFormat,
@@ -11,8 +13,7 @@ import {
   type ToolFormat,
   TRTLLM_REASONING_PARSERS,
   TRTLLM_TOOL_PARSERS,
-} from "../../config/parsers.ts";
-import { TRTLLM_SERVE } from "../../config/roles.ts";
+} from "../../text/grammar/parsers.ts";
 import type { Given, UsageError } from "./given.ts";
 import type { ServeValues } from "./serve-options.ts";
 

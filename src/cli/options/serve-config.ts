@@ -1,11 +1,12 @@
 /** From what was said to a complete configuration: defaults of vLLM 0.33, of the preset's model and of its GPU. */
 
-import { parseFakeMetrics } from "../../config/fake-metrics.ts";
-import { type KvCacheDtype, moreTokens } from "../../config/kv-cache-dtypes.ts";
-import { CURRENT, PROFILES, profileName, showsHidden } from "../../config/metrics-profiles.ts";
-import { models } from "../../config/models.ts";
-import { brokenRule, doubtful } from "../../config/rules.ts";
-import type { EngineConfig, ServeConfig, Timing, TruthLogConfig } from "../../config/types.ts";
+import { ROLES } from "../../app/config/roles.ts";
+import type { ServeConfig } from "../../app/config/serve-config.ts";
+import type { DeploymentConfig } from "../../engine/config/deployment-config.ts";
+import type { EngineConfig } from "../../engine/config/engine-config.ts";
+import { type KvCacheDtype, moreTokens } from "../../engine/config/kv-cache-dtypes.ts";
+import { brokenRule, doubtful } from "../../engine/config/rules.ts";
+import type { Timing } from "../../engine/config/step-times.ts";
 import {
   type BatchDefaults,
   BLOCK_SIZE,
@@ -14,20 +15,27 @@ import {
   poolBlocks,
   TRUTH_REQUESTS,
 } from "../../engine/timing/device-defaults.ts";
+import { models } from "../../engine/timing/models.ts";
 import { parseTiming, TIMING_FORMS } from "../../engine/timing/parse-timing.ts";
 import { DEFAULT_PRESET, findPreset, presetNames, presetsFor } from "../../engine/timing/presets.ts";
 import type { Profile } from "../../engine/timing/profile.ts";
+import type { ModelsConfig } from "../../kernel/kernel-config.ts";
+import { parseFakeMetrics } from "../../metrics/config/fake-metrics.ts";
+import type { MetricsConfig } from "../../metrics/config/metrics-config.ts";
+import { CURRENT, PROFILES, profileName, showsHidden } from "../../metrics/config/metrics-profiles.ts";
+import type { TruthConfig, TruthLogConfig } from "../../truth/truth-config.ts";
+import type { ListenConfig } from "../../wire/http1/listen-config.ts";
 import { bucketsOf, wrongBuckets } from "./buckets-option.ts";
 import { frontLimitsConfig, tlsConfig } from "./front-limit-options.ts";
 import type { Given, UsageError } from "./given.ts";
 import { outputLengthsOf } from "./length-options.ts";
 import { brokenLora, readLoraModules } from "./lora-modules.ts";
+import { apiConfig, faultsConfig, logsConfig, queueConfig, textConfig } from "./owner-configs.ts";
 import { chosenParsers } from "./parser-options.ts";
 import type { ServeValues } from "./serve-options.ts";
 import { stepConfig } from "./step-options.ts";
 import { tritonMetrics } from "./triton-options.ts";
 import { asTrtllmServe, mixedSchedulers, trtllmEngine, trtllmServeConfig } from "./trtllm-options.ts";
-import { wireConfig } from "./wire-config.ts";
 
 const DEFAULT_HOST = "127.0.0.1";
 
@@ -77,39 +85,52 @@ export function serveConfig(given: ServeValues, said: ReadonlyMap<string, Given>
   const tls = tlsConfig(values, at);
   if ("error" in tls) return tls;
 
+  const role = values.role ?? "vllm";
   const name = values.model ?? profile.hub ?? model.hub;
-  const served = { ...server(values, name), ...lengths, ...tls, ...frontLimitsConfig(values) };
+  const served = modelsConfig(values, name);
+  const listener = { ...listenConfig(values), ...tls, ...frontLimitsConfig(values) };
   const { listen } = triton.config;
-  if (listen !== null && listen.port !== 0 && listen.port === served.port && listen.host === served.host)
+  if (listen !== null && listen.port !== 0 && listen.port === listener.port && listen.host === listener.host)
     return { error: `${at("metrics-port")}: ${listen.port} is the server's own port; Triton's metrics take another` };
   const brokenAdapters = brokenLora(served.loraModules, engine.maxLoras > 0, served.servedModelNames);
   if (brokenAdapters !== undefined) return { error: `${at("lora-modules")}: ${brokenAdapters}` };
   const fakes = fakeMetrics(values);
   if (fakes !== null && "error" in fakes) return { error: `${at("fake-metrics")}: ${fakes.error}` };
+  return {
+    config: {
+      role,
+      seed: values.seed ?? null,
+      engine,
+      dataParallelSize: values["data-parallel-size"] ?? 1,
+      workers: values.workers ?? 1,
+      models: served,
+      deployment: deploymentConfig(values, profile, named, sized.grownFrom),
+      listen: listener,
+      logs: logsConfig(values),
+      metrics: { role: ROLES[role].metrics, ...shownMetrics(values), ...fakes, triton: triton.config },
+      truth: truthConfig(values),
+      text: textConfig(values, parsers, lengths.outputTokens),
+      faults: faultsConfig(values),
+      queue: queueConfig(values),
+      openai: apiConfig(values),
+      ...ofRole,
+      shutdownTimeoutS: values["shutdown-timeout"] ?? 0,
+      ignoredFlags: [],
+    },
+    notices: [...triton.notices, ...parsers.notices, ...noticesOf(values, engine, profile, name)],
+  };
+}
+
+/** What is unusual about the engine. `name`: the model's. */
+function noticesOf(values: ServeValues, engine: EngineConfig, profile: Profile, name: string): readonly string[] {
   const notices = [
-    ...triton.notices,
-    ...parsers.notices,
     otherSize(values, profile),
     unknownPool(values),
     values["enable-scale-out"] ? SCALE_OUT : undefined,
     doubtful(engine),
-    tooLong(engine, name, profile, model.maxModelLen),
+    tooLong(engine, name, profile, models[profile.model]!.maxModelLen),
   ];
-  return {
-    config: {
-      role: values.role ?? "vllm",
-      seed: values.seed ?? null,
-      ...served,
-      ...ofRole,
-      ...wireConfig(values, parsers),
-      ...fakes,
-      engine,
-      triton: triton.config,
-      ...pool(values, profile, named),
-      ...(sized.grownFrom === null ? {} : { poolGrownFrom: sized.grownFrom }),
-    },
-    notices: notices.filter((one) => one !== undefined),
-  };
+  return notices.filter((one) => one !== undefined);
 }
 
 /** The presets measured for the model, the step times, and the preset that gives all other defaults. */
@@ -187,11 +208,13 @@ function engineConfig(
     enableChunkedPrefill,
     asyncScheduling: values["async-scheduling"] ?? true,
     schedulingPolicy: values["scheduling-policy"] ?? "fcfs",
-    longPrefillTokenThreshold: values["long-prefill-token-threshold"] ?? 0,
-    longPrefillTokenThresholdAdaptive: values["long-prefill-token-threshold-adaptive"] ?? false,
-    prefillScheduleInterval: values["prefill-schedule-interval"] ?? 1,
-    schedulerReserveFullIsl: values["scheduler-reserve-full-isl"] ?? true,
-    watermark: values.watermark ?? 0,
+    vllm: {
+      longPrefillTokenThreshold: values["long-prefill-token-threshold"] ?? 0,
+      longPrefillTokenThresholdAdaptive: values["long-prefill-token-threshold-adaptive"] ?? false,
+      prefillScheduleInterval: values["prefill-schedule-interval"] ?? 1,
+      schedulerReserveFullIsl: values["scheduler-reserve-full-isl"] ?? true,
+      watermark: values.watermark ?? 0,
+    },
     maxLoras: values["enable-lora"] ? (values["max-loras"] ?? 1) : 0,
     seed: values.seed ?? 0,
     timing,
@@ -239,59 +262,46 @@ function batchSizes(values: ServeValues, byGpu: BatchDefaults, maxModelLen: numb
   return { maxNumBatchedTokens, maxNumSeqs: values["max-num-seqs"] ?? Math.min(seqs, maxNumBatchedTokens) };
 }
 
-/** Requests are logged at the level info. */
-const isQuiet = (level: ServeValues["uvicorn-log-level"] = "info") => isMute(level) || level === "warning";
-const isMute = (level: ServeValues["uvicorn-log-level"] = "info") => level === "critical" || level === "error";
-
-function server(values: ServeValues, model: string) {
+function modelsConfig(values: ServeValues, model: string): ModelsConfig {
   return {
     model,
-    dataParallelSize: values["data-parallel-size"] ?? 1,
-    workers: values.workers ?? 1,
     servedModelNames: values["served-model-name"] ?? [model],
     loraModules: readLoraModules(values["lora-modules"] ?? []),
-    host: values.host ?? DEFAULT_HOST,
-    port: values.port ?? 8000,
-    ...(values["http2-port"] === undefined ? {} : { http2Port: values["http2-port"] }),
-    apiKeys: values["api-key"] ?? [],
-    streamInterval: values["stream-interval"] ?? 1,
-    ...(values["stream-writes"] === undefined ? {} : { streamWrites: values["stream-writes"] }),
-    shutdownTimeoutS: values["shutdown-timeout"] ?? 0,
-    maxBodyBytes: Math.ceil((values["max-body-mb"] ?? 64) * 2 ** 20),
-    maxLogprobs: values["max-logprobs"] ?? 20,
-    enableRequestIdHeaders: values["enable-request-id-headers"] ?? false,
-    disableAccessLog: (values["disable-uvicorn-access-log"] ?? false) || isQuiet(values["uvicorn-log-level"]),
-    disableWarnings: isMute(values["uvicorn-log-level"]),
-    disableFastapiDocs: values["disable-fastapi-docs"] ?? false,
-    disableLogStats: values["disable-log-stats"] ?? false,
-    ...metrics(values),
-    bugs: values.bug ?? [],
-    enablePromptTokensDetails: values["enable-prompt-tokens-details"] ?? false,
-    enableForceIncludeUsage: values["enable-force-include-usage"] ?? false,
-    enableLogRequests: values["enable-log-requests"] ?? false,
-    truthLog: truthLog(values),
-    truthRequests: values["truth-requests"] ?? TRUTH_REQUESTS,
-    keepBodies: values["keep-bodies"] ?? false,
-    ...(values["allowed-hosts"] === undefined ? {} : { allowedHosts: values["allowed-hosts"] }),
-    devMode: false,
-    ignoredFlags: [],
   };
 }
 
-function metrics(values: ServeValues) {
-  const metricsProfile = PROFILES.find((one) => profileName(one) === values["metrics-profile"]) ?? CURRENT;
-  return { metricsProfile, showHiddenMetrics: showsHidden(metricsProfile, values["show-hidden-metrics-for-version"]) };
+function listenConfig(values: ServeValues): ListenConfig {
+  return {
+    host: values.host ?? DEFAULT_HOST,
+    port: values.port ?? 8000,
+    ...(values["http2-port"] === undefined ? {} : { http2Port: values["http2-port"] }),
+    ...(values["stream-writes"] === undefined ? {} : { streamWrites: values["stream-writes"] }),
+    ...(values["allowed-hosts"] === undefined ? {} : { allowedHosts: values["allowed-hosts"] }),
+    maxBodyBytes: Math.ceil((values["max-body-mb"] ?? 64) * 2 ** 20),
+  };
+}
+
+function shownMetrics(values: ServeValues): Pick<MetricsConfig, "profile" | "showHidden" | "bugs"> {
+  const profile = PROFILES.find((one) => profileName(one) === values["metrics-profile"]) ?? CURRENT;
+  const showHidden = showsHidden(profile, values["show-hidden-metrics-for-version"]);
+  return { profile, showHidden, bugs: values.bug ?? [] };
 }
 
 /** null: all that metrics show is so. */
-function fakeMetrics(values: ServeValues): Pick<ServeConfig, "fakeMetrics"> | UsageError | null {
+function fakeMetrics(values: ServeValues): Pick<MetricsConfig, "fakes"> | UsageError | null {
   const text = values["fake-metrics"];
   if (text === undefined) return null;
   const fakes = parseFakeMetrics(text);
   if ("error" in fakes) return fakes;
-  return fakes.loras === null || values["enable-lora"]
-    ? { fakeMetrics: fakes }
-    : { error: "loras: needs --enable-lora" };
+  return fakes.loras === null || values["enable-lora"] ? { fakes } : { error: "loras: needs --enable-lora" };
+}
+
+function truthConfig(values: ServeValues): TruthConfig {
+  return {
+    log: truthLog(values),
+    requests: values["truth-requests"] ?? TRUTH_REQUESTS,
+    keepBodies: values["keep-bodies"] ?? false,
+  };
 }
 
 /** Shared with `replay`, which writes the same log. */
@@ -302,11 +312,18 @@ export function truthLog(values: ServeValues): TruthLogConfig | null {
   return { file, maxBytes, files: values["truth-log-files"] ?? 4, wire: values["truth-wire"] === true };
 }
 
-function pool(values: ServeValues, profile: Profile, named: readonly Profile[]) {
+/** `grownFrom`: see `SizedEngine`. */
+function deploymentConfig(
+  values: ServeValues,
+  profile: Profile,
+  named: readonly Profile[],
+  grownFrom: number | null,
+): DeploymentConfig {
   const asked = values.model === undefined || findPreset(values.timing?.split(":")[0] ?? "") !== undefined;
   return {
     preset: profile.name,
     ...(asked ? {} : { presetsOfModel: named.map(({ name }) => name) }),
+    ...(grownFrom === null ? {} : { poolGrownFrom: grownFrom }),
     gpuMemoryUtilization: values["gpu-memory-utilization"] ?? GPU_MEMORY_UTILIZATION,
     ...(values["kv-cache-dtype"] === undefined ? {} : { kvCacheDtype: values["kv-cache-dtype"] }),
     numGpuBlocksOverride: values["num-gpu-blocks-override"] ?? null,

@@ -1,11 +1,12 @@
 /** What can `understudy serve` be told? The one table behind flags, environment, file, help and documentation. */
 
-import { ADAPTERS_MOST, REQUESTS_MOST } from "../../config/core-limits.ts";
-import { CURRENT, PROFILES, profileName } from "../../config/metrics-profiles.ts";
-import { rolesText } from "../../config/roles.ts";
-import { STREAM_WRITES } from "../../config/stream-writes.ts";
-import { BUG_NAMES, FIX_NAMES } from "../../config/types.ts";
+import { rolesText } from "../../app/config/roles.ts";
+import { ADAPTERS_MOST, REQUESTS_MOST } from "../../base/core-limits.ts";
+import { FIX_NAMES } from "../../engine/config/engine-config.ts";
 import { TRUTH_REQUESTS } from "../../engine/timing/device-defaults.ts";
+import { BUG_NAMES } from "../../metrics/config/bug-names.ts";
+import { CURRENT, PROFILES, profileName } from "../../metrics/config/metrics-profiles.ts";
+import { STREAM_WRITES } from "../../wire/lanes/stream-write-modes.ts";
 import { allowedHosts } from "./allowed-hosts-option.ts";
 import { deploymentOptions } from "./deployment-options.ts";
 import { frontLimitOptions } from "./front-limit-options.ts";

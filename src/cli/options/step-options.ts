@@ -1,6 +1,6 @@
 /** How is a server told how long its steps take, and how they stray? */
 
-import type { StepNoise } from "../../config/types.ts";
+import type { StepNoise } from "../../engine/config/step-times.ts";
 import { durations, TIMING_FORMS } from "../../engine/timing/parse-timing.ts";
 import { DEFAULT_PRESET } from "../../engine/timing/presets.ts";
 import { freeText, number, ourGroup, readable } from "./option.ts";

@@ -1,5 +1,5 @@
 /** Which flags has Triton's OpenAI front end? Those of its `main.py` (2026), where they say something here. */
-import type { TritonOpenAiConfig } from "../../config/triton-server.ts";
+import type { TritonOpenAiConfig } from "../../servers/triton/config/triton-config.ts";
 import { choice, freeText, inGroup, integer, onlyOn } from "./option.ts";
 
 const port = integer(0, 65535);

@@ -5,7 +5,7 @@ import {
   parseMetricsConfig,
   readTritonBoolean,
   type TritonMetricsConfig,
-} from "../../config/triton-metrics.ts";
+} from "../../metrics/config/triton-metrics.ts";
 import { freeText, integer, one, ourGroup, texts } from "./option.ts";
 
 export const tritonBoolean = one<boolean>("BOOLEAN", "true, on, 1, false, off or 0", readTritonBoolean);

@@ -1,11 +1,14 @@
 /** What is `serve --role triton` to do? Its flags, read as `tritonserver` reads them; every error is one line. */
+import { ROLES } from "../../app/config/roles.ts";
+import type { ServeConfig } from "../../app/config/serve-config.ts";
 import {
   TRITON_VERSION_NAMES,
   type TritonLogSettings,
+  type TritonMemoryConfig,
+  type TritonRepositoryConfig,
   type TritonServerConfig,
   type TritonVersion,
-} from "../../config/triton-server.ts";
-import type { ServeConfig } from "../../config/types.ts";
+} from "../../servers/triton/config/triton-config.ts";
 import type { UsageError } from "./given.ts";
 import { nearest } from "./lookup.ts";
 import { type OptionRow, ownValue } from "./option.ts";
@@ -182,35 +185,57 @@ function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "
   if ("error" in made) return made;
   const tritonServer: TritonServerConfig = {
     version,
-    repositories: values["model-repository"] ?? [shipped],
-    control,
-    pollS: values["repository-poll-secs"] ?? DEFAULTS.pollS,
-    loadModels: values["load-model"] ?? [],
+    repository: repositoryOf(values, shipped, control),
     http,
     id: values.id ?? "triton",
-    strictReadiness: values["strict-readiness"] ?? true,
-    exitTimeoutS: values["exit-timeout-secs"] ?? DEFAULTS.exitS,
-    exitOnError: values["exit-on-error"] ?? true,
-    namespacing: values["model-namespacing"] ?? false,
-    cacheBytes,
+    exit: { timeoutS: values["exit-timeout-secs"] ?? DEFAULTS.exitS, onError: values["exit-on-error"] ?? true },
+    memory: memoryOf(values, version, cacheBytes),
     rateLimit: values["rate-limit"] === "execution_count" ? resources.filter((one) => "name" in one) : null,
-    clientSharedMemory: values["allow-client-shm"] ?? version === "2.51",
-    ...inputLimits(values, version),
-    restrictedHttp,
-    httpForward: values["http-header-forward-pattern"] ?? null,
+    overHttp: {
+      ...inputLimits(values, version),
+      restricted: restrictedHttp,
+      forward: values["http-header-forward-pattern"] ?? null,
+    },
     ...grpc,
     ...(closed ? { grpc: null } : {}),
     openai,
-    loadTime: values["load-time"] ?? DEFAULTS.loadTime,
-    unloadS: values["unload-time"] ?? DEFAULTS.unloadS,
-    pinnedBytes: values["pinned-memory-pool-byte-size"] ?? DEFAULTS.pinnedBytes,
-    deviceBytes: values["device-memory"] ?? null,
-    loadLimits: values["model-load-gpu-limit"] ?? new Map(),
     log: logOf(values),
   };
   const unwritten =
     values["log-file"] === undefined ? [] : ["--log-file: only /v2/logging shows it, nothing is written"];
-  return { config: { ...made.config, role: "triton", tritonServer }, notices: [...made.notices, ...unwritten] };
+  return { config: asTriton(made.config, tritonServer), notices: [...made.notices, ...unwritten] };
+}
+
+function asTriton(config: ServeConfig, triton: TritonServerConfig): ServeConfig {
+  const metrics = { ...config.metrics, role: ROLES.triton.metrics };
+  return { ...config, role: "triton", metrics, triton };
+}
+
+function repositoryOf(
+  values: TritonServerValues,
+  shipped: string,
+  control: TritonRepositoryConfig["control"],
+): TritonRepositoryConfig {
+  return {
+    folders: values["model-repository"] ?? [shipped],
+    control,
+    pollS: values["repository-poll-secs"] ?? DEFAULTS.pollS,
+    loadModels: values["load-model"] ?? [],
+    loadTime: values["load-time"] ?? DEFAULTS.loadTime,
+    unloadS: values["unload-time"] ?? DEFAULTS.unloadS,
+    namespacing: values["model-namespacing"] ?? false,
+    strictReadiness: values["strict-readiness"] ?? true,
+  };
+}
+
+function memoryOf(values: TritonServerValues, version: TritonVersion, cacheBytes: number | null): TritonMemoryConfig {
+  return {
+    cacheBytes,
+    clientSharedMemory: values["allow-client-shm"] ?? version === "2.51",
+    pinnedBytes: values["pinned-memory-pool-byte-size"] ?? DEFAULTS.pinnedBytes,
+    deviceBytes: values["device-memory"] ?? null,
+    loadLimits: values["model-load-gpu-limit"] ?? new Map(),
+  };
 }
 
 function inputLimits(values: TritonServerValues, version: TritonVersion) {
@@ -240,12 +265,7 @@ function restrictedBy(values: TritonServerValues, flag: "http-restricted-api" | 
   return groups;
 }
 
-type GrpcConfig = Pick<
-  TritonServerConfig,
-  "grpc" | "grpcTls" | "grpcCompression" | "grpcForward" | "grpcMessageFields" | "keepAlive" | "restrictedGrpc"
->;
-
-function grpcOf(values: TritonServerValues): GrpcConfig | UsageError {
+function grpcOf(values: TritonServerValues): Pick<TritonServerConfig, "grpc" | "overGrpc"> | UsageError {
   const restrictedGrpc = restrictedBy(values, "grpc-restricted-protocol");
   if ("error" in restrictedGrpc) return restrictedGrpc;
   const { "grpc-server-cert": cert, "grpc-server-key": key, "grpc-root-cert": root } = values;
@@ -259,19 +279,21 @@ function grpcOf(values: TritonServerValues): GrpcConfig | UsageError {
   const port = values["kserve-grpc-port"] ?? values["grpc-port"] ?? DEFAULTS.grpc;
   return {
     grpc: values["allow-grpc"] === false ? null : { host, port },
-    grpcTls: tls ? { cert: cert!, key: key!, root: mutual ? root! : null } : null,
-    grpcCompression: values["grpc-infer-response-compression-level"] ?? "none",
-    grpcForward: values["grpc-header-forward-pattern"] ?? null,
-    grpcMessageFields: values["grpc-max-message-fields"] ?? DEFAULTS.grpcMessageFields,
-    restrictedGrpc,
-    keepAlive: {
-      timeMs: values["grpc-keepalive-time"] ?? 7_200_000,
-      timeoutMs: values["grpc-keepalive-timeout"] ?? 20_000,
-      withoutCalls: values["grpc-keepalive-permit-without-calls"] ?? false,
-      leastIntervalMs: values["grpc-http2-min-recv-ping-interval-without-data"] ?? 300_000,
-      strikesMost: values["grpc-http2-max-ping-strikes"] ?? 2,
-      ageMs: values["grpc-max-connection-age"] ?? 0,
-      graceMs: values["grpc-max-connection-age-grace"] ?? 0,
+    overGrpc: {
+      tls: tls ? { cert: cert!, key: key!, root: mutual ? root! : null } : null,
+      compression: values["grpc-infer-response-compression-level"] ?? "none",
+      forward: values["grpc-header-forward-pattern"] ?? null,
+      messageFields: values["grpc-max-message-fields"] ?? DEFAULTS.grpcMessageFields,
+      restricted: restrictedGrpc,
+      keepAlive: {
+        timeMs: values["grpc-keepalive-time"] ?? 7_200_000,
+        timeoutMs: values["grpc-keepalive-timeout"] ?? 20_000,
+        withoutCalls: values["grpc-keepalive-permit-without-calls"] ?? false,
+        leastIntervalMs: values["grpc-http2-min-recv-ping-interval-without-data"] ?? 300_000,
+        strikesMost: values["grpc-http2-max-ping-strikes"] ?? 2,
+        ageMs: values["grpc-max-connection-age"] ?? 0,
+        graceMs: values["grpc-max-connection-age-grace"] ?? 0,
+      },
     },
   };
 }

@@ -1,7 +1,12 @@
 /** Which flags has `serve --role triton`? `tritonserver`'s, with its syntax: `command_line_parser.cc` (2026). */
 
-import type { RestrictedApis, TritonLoadTime, TritonResource, TritonVersion } from "../../config/triton-server.ts";
-import { TRITON_VERSION_NAMES } from "../../config/triton-server.ts";
+import type {
+  RestrictedApis,
+  TritonLoadTime,
+  TritonResource,
+  TritonVersion,
+} from "../../servers/triton/config/triton-config.ts";
+import { TRITON_VERSION_NAMES } from "../../servers/triton/config/triton-config.ts";
 import { SIZE_FORMS, sizeIn } from "../../servers/triton/model-config/sizes.ts";
 import { allowedHosts } from "./allowed-hosts-option.ts";
 import {

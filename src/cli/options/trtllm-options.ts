@@ -1,8 +1,14 @@
 /** Which options of TensorRT-LLM's schedulers are there, and what comes of them? Names as in its configuration and `trtllm-serve`. */
-import { REQUESTS_MOST } from "../../config/core-limits.ts";
-import { TRTLLM_SERVE as ROLE } from "../../config/roles.ts";
-import { CAPACITY_POLICIES, CHUNKING_POLICIES, TRTLLM_DEFAULTS, type TrtllmServeConfig } from "../../config/trtllm.ts";
-import type { EngineConfig } from "../../config/types.ts";
+
+import { TRTLLM_SERVE as ROLE } from "../../app/config/roles.ts";
+import { REQUESTS_MOST } from "../../base/core-limits.ts";
+import type { EngineConfig } from "../../engine/config/engine-config.ts";
+import {
+  CAPACITY_POLICIES,
+  CHUNKING_POLICIES,
+  TRTLLM_DEFAULTS,
+  type TrtllmServeConfig,
+} from "../../engine/config/trtllm.ts";
 import { trtllmPoolBlocks } from "../../engine/timing/device-defaults.ts";
 import type { Profile } from "../../engine/timing/profile.ts";
 import type { UsageError } from "./given.ts";
@@ -171,7 +177,7 @@ export function asTrtllmServe(values: ServeValues): ServeValues {
 export function trtllmServeConfig(
   values: ServeValues,
   at: (option: string) => string,
-): { readonly trtllmServe: TrtllmServeConfig } | UsageError | null {
+): { readonly trtllm: TrtllmServeConfig } | UsageError | null {
   if (values.role !== ROLE) {
     const lone = (Object.keys(trtllmServeOptions) as (keyof typeof trtllmServeOptions)[]).find(
       (name) => values[name] !== undefined,
@@ -185,7 +191,7 @@ export function trtllmServeConfig(
   if (values["metrics-port"] !== undefined)
     return { error: `${at("metrics-port")}: is Triton's; --role ${ROLE} has its metrics on its own port` };
   return {
-    trtllmServe: {
+    trtllm: {
       returnPerfMetrics: values["return-perf-metrics"] ?? false,
       perfMetricsMaxRequests: values["perf-metrics-max-requests"] ?? 0,
       enableIterPerfStats: values["enable-iter-perf-stats"] ?? false,

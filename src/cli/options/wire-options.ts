@@ -1,12 +1,13 @@
 /** Which options shape what stands on the wire: tokenizer, content on order, CORS, queue limits, what answers carry. */
-import { FAILURE_TYPES } from "../../config/failures.ts";
-import { isFaultName } from "../../config/faults.ts";
-import { REASONING_FIELDS } from "../../config/parsers.ts";
-import { DEFAULT_REQUEST_ORDERS, REQUEST_ORDERS } from "../../config/request-orders.ts";
-import { SAMPLING_DEFAULTS, soundDefaults } from "../../config/sampling-defaults.ts";
-import { parseToolHabits, type ToolHabits } from "../../config/tool-habits.ts";
-import type { KvTransferTime } from "../../config/types.ts";
+
 import { durations } from "../../engine/timing/parse-timing.ts";
+import { FAILURE_TYPES } from "../../faults/failure-types.ts";
+import { isFaultName } from "../../faults/ids.ts";
+import type { KvTransferTime } from "../../kernel/kernel-config.ts";
+import { DEFAULT_REQUEST_ORDERS, REQUEST_ORDERS } from "../../servers/openai/request/request-orders.ts";
+import { SAMPLING_DEFAULTS, soundDefaults } from "../../servers/openai/request/sampling-defaults.ts";
+import { REASONING_FIELDS } from "../../text/grammar/parsers.ts";
+import { parseToolHabits, type ToolHabits } from "../../text/grammar/tool-habits.ts";
 import {
   choice,
   freeText,
@@ -63,12 +64,14 @@ const transferTime = one<KvTransferTime>(
 export const wireOptions = {
   ...inGroup("Model", {
     tokenizer: {
+      lands: ["text", "tokenizer"],
       ...freeText("DIR", "a Hugging Face folder with tokenizer.json and tokenizer_config.json"),
       default: "the built-in vocabulary",
       about:
         "The model's own tokenizer and chat template: counts, prompts, cache hits and pieces are those of the model.",
     },
     "override-generation-config": {
+      lands: ["openai.requests", "generation"],
       ...generationConfig,
       default: "{}",
       about: `Sampling defaults (${SAMPLING_DEFAULTS.slice(1).join(", ")}), and with max_new_tokens the most output tokens.`,
@@ -76,6 +79,7 @@ export const wireOptions = {
   }),
   ...ourGroup("Stand-in", {
     script: {
+      lands: ["text", "script"],
       ...freeText("FILE", "a file of scripted answers"),
       default: "none",
       about: "Answers on order: docs/scripts.md.",
@@ -93,6 +97,7 @@ export const wireOptions = {
       about: "The parser that finds tool calls in the generated text. Any name of vLLM's: docs/tools.md.",
     },
     "enable-auto-tool-choice": {
+      lands: ["openai.answers", "autoToolChoice"],
       ...toggle,
       default: "false",
       about: "Requests may leave open whether a tool is called; needs --tool-call-parser.",
@@ -100,16 +105,19 @@ export const wireOptions = {
   }),
   ...ourGroup("Stand-in", {
     "tool-call-share": {
+      lands: ["openai.answers", "toolCallShare"],
       ...number(0, 1),
       default: "0.5",
       about: "Share of the answers that call a tool where the request leaves that open.",
     },
     "tool-arguments": {
+      lands: ["openai.answers", "toolHabits"],
       ...toolHabits,
       default: "none",
       about: "What arguments of tool calls are drawn from where their schema leaves it open: docs/tools.md.",
     },
     "reasoning-field": {
+      lands: ["openai.answers", "reasoningField"],
       ...choice(...REASONING_FIELDS),
       metavar: "NAME",
       default: "reasoning; with --role trtllm-serve reasoning_content",
@@ -117,43 +125,51 @@ export const wireOptions = {
         "Field of chat messages and deltas that holds reasoning, as clients of older versions expect it: docs/reasoning.md.",
     },
     "cache-hit-threshold": {
+      lands: ["queue", "cacheHitThreshold"],
       ...number(0, 1),
       default: "none: nor do requests name one",
       about:
         "A request that finds less of its prompt in the prefix cache, from 0 to 1, ends without a token: docs/migrating.md.",
     },
     "kv-transfer-time": {
+      lands: ["queue", "kvTransferTime"],
       ...transferTime,
       default: "none: kv_transfer_params mean nothing",
       about:
         "How long a prompt with do_remote_prefill takes to come from elsewhere; answers to do_remote_decode say that they go on elsewhere: docs/migrating.md.",
     },
     "mean-reasoning-tokens": {
+      lands: ["openai.answers", "meanReasoningTokens"],
       ...integer(0, 1_000_000),
       default: "64",
       about: "Mean length of the thinking with --reasoning-parser.",
     },
     "image-tokens": {
+      lands: ["openai.requests", "imageTokens"],
       ...integer(1, 100_000),
       default: "none: images are refused, as by a model of text",
       about: "Images are taken, and each counts as so many tokens of its prompt.",
     },
     "embedding-dimensions": {
+      lands: ["openai.requests", "embeddingDimensions"],
       ...integer(1, 65_536),
       default: "none: /v1/embeddings is no path, as with a model that writes",
       about: "POST /v1/embeddings gives vectors of so many numbers where a request does not say: docs/dialects.md.",
     },
     "response-store": {
+      lands: ["openai.requests", "responseStore"],
       ...integer(0, 1_000_000),
       default: "0, or 10000 with VLLM_ENABLE_RESPONSES_API_STORE=1",
       about: "Most responses of /v1/responses that are kept, the oldest go first; 0 keeps none.",
     },
     fixtures: {
+      lands: ["text", "fixtures"],
       ...freeText("DIR", "a folder of YAML files"),
       default: "none",
       about: "Answers to the requests that match, read anew when a file changes: docs/fixtures.md.",
     },
     "replay-timing": {
+      lands: ["text", "replayTiming"],
       ...choice("recorded", "scheduled"),
       default: "recorded",
       about:
@@ -171,12 +187,14 @@ export const wireOptions = {
       about: "The file of --dataset is read into memory at the start, and not looked at again.",
     },
     "allow-request-orders": {
+      lands: ["openai.requests", "requestOrders"],
       ...choice(...REQUEST_ORDERS),
       default: DEFAULT_REQUEST_ORDERS,
       about:
         "What a request may order: nothing; its own answer; also an engine that stands still or dies: docs/scripts.md.",
     },
     "failure-injection-rate": {
+      lands: ["faults", "failureRate"],
       ...number(0, 100),
       default: "0",
       about: "So many of a hundred requests fail, drawn from the seed: docs/fixtures.md.",
@@ -187,6 +205,7 @@ export const wireOptions = {
       about: `How they fail: ${FAILURE_TYPES.join(", ")}.`,
     },
     "fault-rate": {
+      lands: ["faults", "faultRate"],
       ...number(0, 100),
       default: "0",
       about: "So many of a hundred answers are disturbed by one fault, drawn from the seed: docs/faults.md.",
@@ -197,36 +216,52 @@ export const wireOptions = {
       about: "By which: ids of docs/faults.md, or B* for those of a letter.",
     },
     "fault-plan": {
+      lands: ["faults", "faultPlan"],
       ...freeText("FILE", "a file"),
       default: "none",
       about: "A YAML file of rules: which answers are disturbed, and how. Read again when it changes.",
     },
   }),
   ...inGroup("Server", {
-    "response-role": { ...freeText("ROLE", "a role"), default: "assistant", about: "Who speaks in chat answers." },
+    "response-role": {
+      lands: ["openai.answers", "responseRole"],
+      ...freeText("ROLE", "a role"),
+      default: "assistant",
+      about: "Who speaks in chat answers.",
+    },
     "fingerprint-mode": {
+      lands: ["openai.answers", "fingerprintMode"],
       ...choice("full", "hash", "custom", "none"),
       default: "full",
       about:
         "What system_fingerprint says: version, parallelism and hash; the same without parallelism; fingerprint-value; nothing.",
     },
     "fingerprint-value": {
+      lands: ["openai.answers", "fingerprintValue"],
       ...freeText("TEXT", "a text"),
       default: "none",
       about: "The system_fingerprint with --fingerprint-mode custom.",
     },
     "return-tokens-as-token-ids": {
+      lands: ["openai.answers", "tokensAsIds"],
       ...toggle,
       default: "false",
       about: "Log probabilities name tokens by id where the request does not say.",
     },
-    "enable-server-load-tracking": { ...toggle, default: "false", about: "/load counts what is being served." },
+    "enable-server-load-tracking": {
+      lands: ["openai.front", "trackServerLoad"],
+      ...toggle,
+      default: "false",
+      about: "/load counts what is being served.",
+    },
     "enable-per-request-metrics": {
+      lands: ["openai.answers", "perRequestMetrics"],
       ...toggle,
       default: "false",
       about: "Answers with one choice carry their own times.",
     },
     "sse-keep-alive-interval": {
+      lands: ["openai.answers", "keepAliveS"],
       ...integer(0, 86_400),
       default: "0",
       about: "Streams that are silent for so many seconds get a comment; 0 is never.",
@@ -238,11 +273,13 @@ export const wireOptions = {
   }),
   ...inGroup("Scheduler", {
     "max-num-queued-reqs": {
+      lands: ["queue", "maxNumQueuedReqs"],
       ...integer(0),
       default: "none",
       about: "Most requests in the engine, running or waiting; beyond it 503.",
     },
     "max-num-queued-tokens": {
+      lands: ["queue", "maxNumQueuedTokens"],
       ...integer(0),
       default: "none",
       about: "Prompt tokens not yet computed at which further requests get 503.",

@@ -3,6 +3,7 @@
 import { epochSeconds, WallClock } from "../../base/clock.ts";
 import { takeOverOutput } from "../../base/line-writer.ts";
 import { whenOrphaned } from "../../base/parent.ts";
+import { UserError } from "../../base/start-errors.ts";
 import { BrokenPlan, parsePlan, planByChance } from "../../faults/order.ts";
 import type { Plan } from "../../faults/plan/types.ts";
 import { openFaultRules } from "../../text/canned/fixtures/fault-rules.ts";
@@ -28,11 +29,9 @@ export async function runProxy(argv: readonly string[]): Promise<void> {
   try {
     await proxy(values.to, values);
   } catch (error) {
-    const { name, message, code } = error as Error & { code?: string };
+    const { message, code } = error as Error & { code?: string };
     if (error instanceof BrokenPlan) return refuse(`--fault ${values.fault}: ${message}`);
-    if (name === "UnusableFaultPlan") return refuse(`--fault-plan ${values["fault-plan"]}: ${message}`);
-    if (name === "UsedFolder") return refuse(`--record ${values.record}: ${message}`);
-    if (name === "TraceError") return refuse(message);
+    if (error instanceof UserError) return refuse(error.fullMessage);
     if (code === "EADDRINUSE") return refuse(`--port ${values.port}: is in use; choose another port`);
     if (code === "EACCES" || code === "EEXIST" || code === "ENOTDIR")
       return refuse(`--record ${values.record}: ${code}`);

@@ -1,9 +1,9 @@
 /** `understudy replay --role triton`: a trace's arrivals at a model of a repository, through Triton's schedulers in simulated time. */
 
+import type { ServeConfig } from "../../app/config/serve-config.ts";
 import { VirtualClock, WallClock, wallUs } from "../../base/clock.ts";
 import { printableJson } from "../../base/printable.ts";
 import { seeded } from "../../base/random.ts";
-import type { ServeConfig } from "../../config/types.ts";
 import { findPreset } from "../../engine/timing/presets.ts";
 import { TritonServer } from "../../servers/triton/inference/server.ts";
 import { isLlmApi, type ModelConfig } from "../../servers/triton/model-config/model-config.ts";
@@ -130,13 +130,13 @@ async function runTrace({ trace, name, model, values, config }: TritonRun): Prom
 function serverOf(config: ServeConfig, clock: VirtualClock): TritonServer {
   const random = seeded(config.seed ?? 0);
   return new TritonServer({
-    config: config.tritonServer!,
-    targets: config.triton.quantiles,
+    config: config.triton!,
+    targets: config.metrics.triton.quantiles,
     clock,
     turns: { nowUs: () => clock.now() },
     backends: refused,
-    memory: deviceMemory(config),
-    countsByGpu: config.triton.gpu,
+    memory: deviceMemory(config, config.triton!.memory),
+    countsByGpu: config.metrics.triton.gpu,
     epochMs: () => clock.now() / 1000,
     random: () => random() / 2 ** 32,
     log: () => {},
@@ -150,7 +150,7 @@ function refused(config: ModelConfig): undefined {
   throw new TritonError("UNSUPPORTED", `${name} is a language model: replay without --role triton runs its engine`);
 }
 
-function shownOf({ triton, tritonServer, preset }: ServeConfig) {
+function shownOf({ metrics: { triton }, triton: tritonServer, deployment: { preset } }: ServeConfig) {
   const { gpu, gpuMemoryBytes } = findPreset(preset)!;
-  return { metrics: triton, pinnedBytes: tritonServer!.pinnedBytes, gpu, gpuBytes: gpuMemoryBytes };
+  return { metrics: triton, pinnedBytes: tritonServer!.memory.pinnedBytes, gpu, gpuBytes: gpuMemoryBytes };
 }

@@ -6,10 +6,11 @@ import wasm from "../../../build/core.wasm" with { type: "file" };
 import trtllmDebugWasm from "../../../build/trtllm.debug.wasm" with { type: "file" };
 import trtllmWasm from "../../../build/trtllm.wasm" with { type: "file" };
 import { version } from "../../../package.json";
+import type { ServeConfig } from "../../app/config/serve-config.ts";
 import { wallUs } from "../../base/clock.ts";
 import { printableJson } from "../../base/printable.ts";
 import { NAMED_FILE_BYTES_MOST, textAtMost } from "../../base/read-at-most.ts";
-import type { ServeConfig } from "../../config/types.ts";
+import { flatEngineConfig } from "../../engine/config/engine-config.ts";
 import { bothObservers } from "../../engine/observer.ts";
 import { coreName } from "../../engine/trtllm-setup.ts";
 import { CoreTooLarge, CoreTrap } from "../../engine/wasm/core.ts";
@@ -93,7 +94,11 @@ async function replay(argv: readonly string[], role: string | undefined): Promis
   await runTrace({ trace, name: path ?? values.format!, values, config, command });
 }
 
-function wouldOverwrite(path: string | null, values: ReplayValues, { truthLog }: ServeConfig): string | undefined {
+function wouldOverwrite(
+  path: string | null,
+  values: ReplayValues,
+  { truth: { log: truthLog } }: ServeConfig,
+): string | undefined {
   return overwritten(path === null ? [] : [path], {
     "--json": values.json,
     "--html": values.html,
@@ -164,9 +169,9 @@ async function runTrace(given: TraceRun): Promise<void> {
         onScrape: (atUs) => scrapes.take(pages!, atUs),
       },
     }),
-    ...(config.triton.metrics &&
+    ...(config.metrics.triton.metrics &&
       paged && {
-        meters: (now: () => number) => new Ensemble(config.triton.quantiles, now, Math.round(startS * 1e6)),
+        meters: (now: () => number) => new Ensemble(config.metrics.triton.quantiles, now, Math.round(startS * 1e6)),
       }),
     ...observed(truth, shown?.sample ?? null),
     ...rowsInto(files.series, shown?.moments ?? null, values["series-interval"]),
@@ -202,7 +207,7 @@ function openFiles({ json, html, metrics, series }: ReplayValues) {
 }
 
 function aboutOf({ trace, name, config }: TraceRun, badLines: number) {
-  const model = config.servedModelNames[0]!;
+  const model = config.models.servedModelNames[0]!;
   const span = trace.times?.span() ?? null;
   return { name, format: trace.format, span, model, config: config.engine, badLines, passedOver: trace.passed.count };
 }
@@ -227,12 +232,12 @@ function clientsOf(values: ReplayValues, seed: number): TracedClientOptions {
 }
 
 /** The log that the server writes; here by the one thread, so that nothing is ever dropped. */
-function truthOf({ truthLog, engine }: ServeConfig, engines: number): TruthLog | null {
+function truthOf({ truth: { log: truthLog }, engine }: ServeConfig, engines: number): TruthLog | null {
   if (truthLog === null) return null;
   const why = unwritable(truthLog.file);
   if (why !== undefined) throw new TraceError(`--truth-log: cannot write "${truthLog.file}" (${why})`);
   const warn = (line: string) => printError(`understudy replay: ${line}`);
-  return createInlineTruthLog(truthLog, { engine, engines, epochUs: null }, warn);
+  return createInlineTruthLog(truthLog, { engine: flatEngineConfig(engine), engines, epochUs: null }, warn);
 }
 
 /** Who looks at every step. */

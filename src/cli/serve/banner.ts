@@ -1,9 +1,10 @@
 /** What does the server say at its start? What it emulates, where it listens, how long it took, one line to try. */
 import { version } from "../../../package.json";
-import { outputLengthsText } from "../../config/output-lengths.ts";
-import type { EngineConfig, ServeConfig } from "../../config/types.ts";
+import type { ServeConfig } from "../../app/config/serve-config.ts";
+import type { EngineConfig } from "../../engine/config/engine-config.ts";
 import { timingText } from "../../engine/timing/timing-text.ts";
 import type { StreamWrites } from "../../kernel/stream-writes.ts";
+import { outputLengthsText } from "../../text/answers/length-forms.ts";
 
 /** Where a server listens. */
 export interface ListensAt {
@@ -21,7 +22,11 @@ export function describe(
   writes: Pick<StreamWrites, "mode" | "why">,
   pids: readonly number[] = [],
 ): string {
-  const { engine, servedModelNames, dataParallelSize } = config;
+  const {
+    engine,
+    models: { servedModelNames },
+    dataParallelSize,
+  } = config;
   const engines = dataParallelSize * Math.max(1, pids.length);
   const each = engines > 1 ? ` in each of ${engines} engines` : "";
   const body = JSON.stringify({
@@ -36,7 +41,7 @@ export function describe(
     `  KV cache    ${engine.numGpuBlocks} blocks of ${engine.blockSize} tokens${each}${grownText(config)}`,
     `  timing      ${timingText(engine)}`,
     ...presetText(config),
-    `  answers     ${outputLengthsText(config.outputTokens)} tokens, cut by max_tokens`,
+    `  answers     ${outputLengthsText(config.text.outputTokens)} tokens, cut by max_tokens`,
     ...(pids.length > 0 ? [`  workers     ${pids.length} processes: ${pids.join(", ")}`] : []),
     `  writes      ${writesText(writes)}`,
     `  listening   ${url} after ${Math.round(startedMs)} ms`,
@@ -47,7 +52,7 @@ export function describe(
 }
 
 /** Why the pool is larger than the default preset's, if it is. */
-function grownText({ poolGrownFrom: from, preset, engine }: ServeConfig): string {
+function grownText({ deployment: { poolGrownFrom: from, preset }, engine }: ServeConfig): string {
   if (from === undefined) return "";
   return `; ${preset} has ${Math.max(0, from)}, too few for one request of max_model_len ${engine.maxModelLen}`;
 }
@@ -80,12 +85,20 @@ function writesText({ mode, why }: Pick<StreamWrites, "mode" | "why">): string {
   return `each event by a call of its own${why === undefined ? "" : `: not one per step, ${why}`}`;
 }
 
-function auth({ apiKeys }: ServeConfig): string {
+function auth({
+  openai: {
+    front: { apiKeys },
+  },
+}: ServeConfig): string {
   return apiKeys.length > 0 ? " -H 'Authorization: Bearer <key>'" : "";
 }
 
 /** Which preset the model's name chose, and what it is good for; nothing where the preset was asked for, or no model was named. */
-function presetText({ model, preset, presetsOfModel, engine }: ServeConfig): readonly string[] {
+function presetText({
+  models: { model },
+  deployment: { preset, presetsOfModel },
+  engine,
+}: ServeConfig): readonly string[] {
   if (presetsOfModel === undefined) return [];
   const gives = engine.timing.kind === "table" ? "step times, KV pool and batch sizes" : "KV pool and batch sizes";
   const [taken, ...others] = presetsOfModel;

@@ -4,7 +4,12 @@
  */
 import { writeFileSync } from "node:fs";
 import { textAtMost } from "../../base/read-at-most.ts";
-import type { EngineConfig } from "../../config/types.ts";
+import {
+  type EngineConfig,
+  engineConfigOf,
+  type FlatEngineConfig,
+  flatEngineConfig,
+} from "../../engine/config/engine-config.ts";
 import { REQUEST_NUMBERS, SUBMIT_NAMES } from "../../engine/core-request.ts";
 import type { EngineSnapshot } from "../../engine/interface/types.ts";
 import type { CoreCommand, JournalText } from "../../engine/journal.ts";
@@ -30,6 +35,9 @@ export interface Crash {
   readonly journals: readonly JournalText[];
 }
 
+/** A crash as its file has it. */
+type CrashFile = Omit<Crash, "engine"> & { readonly engine: FlatEngineConfig };
+
 /** Writes the file into the working directory; its name. Keys never enter it, token ids of prompts do. */
 export function writeCrash(
   version: string,
@@ -41,7 +49,16 @@ export function writeCrash(
 ): string {
   const file = `understudy-crash-${process.pid}.json`;
   const { message, stack } = error;
-  const about = { crash: SCHEMA, version, error: message, stack, eosId, engine, addFields: SUBMIT_NAMES, snapshots };
+  const about = {
+    crash: SCHEMA,
+    version,
+    error: message,
+    stack,
+    eosId,
+    engine: flatEngineConfig(engine),
+    addFields: SUBMIT_NAMES,
+    snapshots,
+  };
   // A line for each command: the file is read by people, too.
   const texts = journals.map(
     ({ commands, ...rest }) =>
@@ -67,11 +84,11 @@ const CRASH_MOST = 2 ** 28;
 /** The file's content, or one line that says what is wrong with it. */
 export function readCrash(path: string): Crash | { readonly wrong: string } {
   try {
-    const crash = JSON.parse(textAtMost(path, CRASH_MOST)) as Crash;
+    const crash = JSON.parse(textAtMost(path, CRASH_MOST)) as CrashFile;
     if (crash.crash === SCHEMA && Array.isArray(crash.journals)) {
       const whole = (one: Partial<CoreCommand>) => ({ ...USUAL, ...one }) as CoreCommand;
       const journals = crash.journals.map((text) => ({ ...text, commands: text.commands.map(whole) }));
-      return { ...crash, journals };
+      return { ...crash, engine: engineConfigOf(crash.engine), journals };
     }
   } catch (failure) {
     const { code } = failure as { code?: string };

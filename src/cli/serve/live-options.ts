@@ -1,6 +1,6 @@
 /** Which options may change while the server runs, and what would the configuration be then? Read by the table of all options. */
 
-import type { ServeConfig } from "../../config/types.ts";
+import type { ServeConfig } from "../../app/config/serve-config.ts";
 import { LATENCIES, type Latencies, unsupportedKey } from "../compat/llm-d-live.ts";
 import type { Said } from "../compat/llm-d-timing.ts";
 import type { UsageError } from "../options/given.ts";

@@ -1,7 +1,7 @@
 /** What is `understudy serve` to do? Flags beat environment beat file beat defaults; every error is one line. */
 
-import { ROLE_NAMES } from "../../config/roles.ts";
-import type { ServeConfig } from "../../config/types.ts";
+import { ROLE_NAMES } from "../../app/config/roles.ts";
+import type { ServeConfig } from "../../app/config/serve-config.ts";
 import { fromLlmD, LLM_D } from "../compat/llm-d.ts";
 import type { Latencies } from "../compat/llm-d-live.ts";
 import { parseConfigFile } from "../options/config-file.ts";
@@ -84,7 +84,7 @@ function resolveCompat(argv: readonly string[], env: Environment, readFile: (pat
   if ("error" in resolved) return resolved;
   // Adapters can be loaded there without asking.
   const unasked = env.VLLM_ALLOW_RUNTIME_LORA_UPDATING === undefined;
-  const { workers } = resolved.config;
+  const { workers, openai, models, faults, listen } = resolved.config;
   const loads = unasked && workers === 1 ? { runtimeLora: true } : {};
   const lost = `--workers ${workers}: adapters cannot be loaded by request: one would be loaded into the process that is asked`;
   return {
@@ -92,10 +92,12 @@ function resolveCompat(argv: readonly string[], env: Environment, readFile: (pat
     latencies,
     config: {
       ...resolved.config,
-      ...loads,
-      ...podHeaders(env, resolved.config.port),
-      readiness: { afterUs: startupUs },
-      wire: { ...resolved.config.wire, errorHeader: true },
+      models: { ...models, ...loads },
+      openai: {
+        ...openai,
+        front: { ...openai.front, ...podHeaders(env, listen.port), readiness: { afterUs: startupUs } },
+      },
+      faults: { ...faults, errorHeader: true },
     },
     notices: [...notices, ...(unasked && workers > 1 ? [lost] : []), ...resolved.notices],
   };
@@ -137,12 +139,13 @@ export function resolveFlags(
     return {
       error: `${all.get("workers")!.where}: takes 1 with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1, as vLLM's --api-server-count: an adapter is loaded into the process that is asked`,
     };
+  const { models, openai } = made.config;
   const ignored = [...all.values()].filter((one) => one.ignored).map((one) => `--${one.name}`);
   return {
     config: {
       ...made.config,
-      devMode: environment.devMode,
-      ...(environment.runtimeLora ? { runtimeLora: true } : {}),
+      models: { ...models, ...(environment.runtimeLora ? { runtimeLora: true } : {}) },
+      openai: { ...openai, front: { ...openai.front, devMode: environment.devMode } },
       ignoredFlags: ignored,
     },
     values: values.values,

@@ -3,16 +3,16 @@ import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import type { ServeConfig } from "../../app/config/serve-config.ts";
 import { Ledger } from "../../app/workers/ledger.ts";
 import { type Reservation, reservePort } from "../../app/workers/port.ts";
 import { StartRefused, Supervisor } from "../../app/workers/supervisor.ts";
 import { epochUsOf, WallClock, wallUs } from "../../base/clock.ts";
 import { listenUrl } from "../../base/listen-url.ts";
+import { PortError } from "../../base/start-errors.ts";
 import { logUnexpected } from "../../base/unexpected.ts";
-import { httpRoutes } from "../../config/http-counts.ts";
-import { PortError } from "../../config/start-errors.ts";
-import type { ServeConfig } from "../../config/types.ts";
 import { streamWritesOf } from "../../kernel/stream-writes.ts";
+import { httpRoutes } from "../../metrics/rows/http-counts.ts";
 import { setupOf } from "../../metrics/setup.ts";
 import { countedBy } from "../../servers/openai/front/served.ts";
 import { fileOfWorker } from "../../truth/worker-file.ts";
@@ -54,7 +54,10 @@ export async function serveWorkers(
   const clock = new WallClock();
   const startedS = epochUsOf(0) / 1e6;
   const loadS = startedMs() / 1000;
-  let ports = { port: config.port, ...(config.http2Port === undefined ? {} : { http2Port: config.http2Port }) };
+  let ports = {
+    port: config.listen.port,
+    ...(config.listen.http2Port === undefined ? {} : { http2Port: config.listen.http2Port }),
+  };
   const newSupervisor = () =>
     new Supervisor({
       workers: config.workers,
@@ -64,7 +67,16 @@ export async function serveWorkers(
       setup: (index, paused) => {
         const { workers } = config;
         const { pages } = ledger;
-        return { config: { ...configs[index]!, ...ports }, index, workers, startedS, loadS, pages, paused };
+        const own = configs[index]!;
+        return {
+          config: { ...own, listen: { ...own.listen, ...ports } },
+          index,
+          workers,
+          startedS,
+          loadS,
+          pages,
+          paused,
+        };
       },
       retire: (index, death) => ledger.retire(index, death),
     });
@@ -74,7 +86,10 @@ export async function serveWorkers(
   for (let tries = 1; ; tries++) {
     try {
       const reserved = reservePorts(config);
-      ports = { port: reserved[0]!.port, ...(config.http2Port === undefined ? {} : { http2Port: reserved[1]!.port }) };
+      ports = {
+        port: reserved[0]!.port,
+        ...(config.listen.http2Port === undefined ? {} : { http2Port: reserved[1]!.port }),
+      };
       const url = await supervisor.start().finally(() => {
         for (const { release } of reserved) release();
       });
@@ -87,7 +102,7 @@ export async function serveWorkers(
     } catch (error) {
       if (signals.received !== null) break;
       const taken = (error as { code?: string }).code === "EADDRINUSE";
-      if (error instanceof StartRefused && taken && config.port === 0 && tries < PORT_TRIES) {
+      if (error instanceof StartRefused && taken && config.listen.port === 0 && tries < PORT_TRIES) {
         supervisor = newSupervisor();
         continue;
       }
@@ -105,7 +120,11 @@ export async function serveWorkers(
   process.exit(code);
 }
 
-function tritonUrl({ triton: { listen } }: ServeConfig): string | null {
+function tritonUrl({
+  metrics: {
+    triton: { listen },
+  },
+}: ServeConfig): string | null {
   return listen && listenUrl({ hostname: listen.host, port: listen.port });
 }
 
@@ -114,7 +133,12 @@ const http2Url = (url: string, port: number | undefined): string | null =>
   port === undefined ? null : url.replace(/:\d+$/, `:${port}`);
 
 /** The server's port, that of HTTP/2 and Triton's, where there are such. */
-function reservePorts({ host, port, http2Port, triton: { listen } }: ServeConfig): Reservation[] {
+function reservePorts({
+  listen: { host, port, http2Port },
+  metrics: {
+    triton: { listen },
+  },
+}: ServeConfig): Reservation[] {
   const reserved = [reservePort(host, port)];
   let of: PortError["of"] = "http2";
   try {
@@ -130,15 +154,19 @@ function reservePorts({ host, port, http2Port, triton: { listen } }: ServeConfig
 
 /** A worker's files are its own. */
 function configOf(config: ServeConfig, worker: number): ServeConfig {
-  const { truthLog } = config;
-  return truthLog ? { ...config, truthLog: { ...truthLog, file: fileOfWorker(truthLog.file, worker) } } : config;
+  const {
+    truth: { log: truthLog },
+  } = config;
+  return truthLog
+    ? { ...config, truth: { ...config.truth, log: { ...truthLog, file: fileOfWorker(truthLog.file, worker) } } }
+    : config;
 }
 
 function openLedger(config: ServeConfig): Ledger | { readonly refused: string } {
   const parent = statSync(SHARED_MEMORY, { throwIfNoEntry: false })?.isDirectory() ? SHARED_MEMORY : tmpdir();
   const routes = httpRoutes(countedBy(config));
   const { shape, refreshes } = setupOf(config, 0, routes, false);
-  const truthOf = (index: number) => config.truthLog && fileOfWorker(config.truthLog.file, index);
+  const truthOf = (index: number) => config.truth.log && fileOfWorker(config.truth.log.file, index);
   try {
     return new Ledger(mkdtempSync(join(parent, "understudy-")), config.workers, { shape, refreshes }, truthOf);
   } catch (error) {

@@ -2,6 +2,7 @@
 
 import { resolve } from "node:path";
 import { version } from "../../../package.json";
+import type { ServeConfig } from "../../app/config/serve-config.ts";
 import type { App } from "../../app/create-app.ts";
 import { WallClock, wallUs } from "../../base/clock.ts";
 import { OWN_DESCRIPTORS, openFileLimit } from "../../base/descriptors.ts";
@@ -10,9 +11,8 @@ import { hostAndPort } from "../../base/listen-url.ts";
 import { timedLine } from "../../base/log-time.ts";
 import { whenOrphaned } from "../../base/parent.ts";
 import { NAMED_FILE_BYTES_MOST, textAtMost } from "../../base/read-at-most.ts";
+import { PortError, UserError } from "../../base/start-errors.ts";
 import { logUnexpected } from "../../base/unexpected.ts";
-import { PortError } from "../../config/start-errors.ts";
-import type { ServeConfig } from "../../config/types.ts";
 import { CoreTooLarge } from "../../engine/wasm/core.ts";
 import { isBroken } from "../../kernel/broken-engine.ts";
 import type { Admin } from "../../kernel/live-settings.ts";
@@ -49,16 +49,16 @@ export async function runServe(argv: readonly string[], platform: string = proce
   for (const notice of notices) warn(notice);
   if (ignored.length > 0) warn(`ignored, they mean nothing here: ${ignored.join(" ")}`);
   warnOfFileLimit(config);
-  if (config.bugs.length > 0) {
+  if (config.metrics.bugs.length > 0) {
     const { whyNotShown } = await import("../../metrics/shown-bugs.ts");
     const why = whyNotShown(config);
     if (why) return refuse(why);
-    warn(`wrong on purpose: --bug ${config.bugs.join(" ")} (docs/bug-modes.md)`);
+    warn(`wrong on purpose: --bug ${config.metrics.bugs.join(" ")} (docs/bug-modes.md)`);
   }
 
-  if (config.fakeMetrics) warn("metrics named in --fake-metrics are fake (docs/bug-modes.md)");
+  if (config.metrics.fakes) warn("metrics named in --fake-metrics are fake (docs/bug-modes.md)");
 
-  const tls = config.tls && readTls(config.tls);
+  const tls = config.listen.tls && readTls(config.listen.tls);
   if (tls && "error" in tls) return refuse(tls.error);
 
   const readyFile = resolved.values["ready-file"];
@@ -91,7 +91,7 @@ export async function runServe(argv: readonly string[], platform: string = proce
 }
 
 /** Why the truth log cannot be written, if so. */
-export function unwritableTruth({ truthLog }: ServeConfig): string | undefined {
+export function unwritableTruth({ truth: { log: truthLog } }: ServeConfig): string | undefined {
   const why = truthLog && unwritable(truthLog.file);
   return why ? `--truth-log ${truthLog.file}: ${why}` : undefined;
 }
@@ -115,7 +115,7 @@ export async function start(
   admin?: Admin,
 ): Promise<{ readonly app: App } | NotStarted> {
   const { createApp } = await import("../../app/create-app.ts");
-  const { shortenSlices } = await import("../../base/short-slices.ts");
+  const { shortenSlices } = await import("../../base/time/short-slices.ts");
   shortenSlices();
   const stepLog = process.env.UNDERSTUDY_STEP_LOG;
   try {
@@ -139,7 +139,12 @@ const UNLISTENABLE =
 
 /** One line for an error that the user can do something about. */
 export function refusalOf(config: ServeConfig, error: unknown): string | undefined {
-  const { role, host, port, http2Port, triton, tritonServer, wire } = config;
+  const {
+    role,
+    listen: { host, port, http2Port },
+    metrics: { triton },
+    triton: tritonServer,
+  } = config;
   const { code } = error as { code?: string };
   const of = error instanceof PortError ? error.of : null;
   const own = of === "grpc" ? tritonServer?.grpc : of === "metrics" ? triton.listen : null;
@@ -152,15 +157,7 @@ export function refusalOf(config: ServeConfig, error: unknown): string | undefin
   if (code === "EADDRINUSE")
     return `${flag} ${at.port}: ${hostAndPort({ hostname: at.host, port: at.port })} is in use; choose another port`;
   if (code === "EACCES") return `${flag} ${at.port}: not allowed to listen there; ports above 1023 are free to use`;
-  const { name, message } = error instanceof Error ? error : { name: "", message: "" };
-  if (name === "UnusableFolder") return `--tokenizer ${wire?.tokenizer}: ${message}`;
-  if (name === "UnusableScript") return `--script ${wire?.script}: ${message}`;
-  if (name === "UnusableFixtures") return `--fixtures ${wire?.fixtures}: ${message}`;
-  if (name === "UnusableFaultPlan") return `--fault-plan ${wire?.faultPlan}: ${message}`;
-  if (name === "UnusableDataset") return `--dataset ${wire?.dataset?.file}: ${message}`;
-  if (name === "UnusableModels" || name === "UnusableOption") return message;
-  if (name === "TraceError") return `--output-tokens trace: ${message}`;
-  if (name === "NoBatchedWrites") return `--stream-writes batched: not here, ${message}; auto takes what can be done`;
+  if (error instanceof UserError) return error.fullMessage;
   if (error instanceof CoreTooLarge) return `${error.message}; lower --max-num-seqs or --num-gpu-blocks-override`;
   if (!UNLISTENABLE.test(String(error))) return undefined;
   return `${hostFlag} ${at.host}: cannot listen there (${code ?? String(error)}); give an address of this machine`;
@@ -204,10 +201,10 @@ export function onTrap(config: ServeConfig, app: App): void {
 }
 
 /** A user's `model.ts` threw where nobody waits for it: it is named, and all goes on. What is no `Error` is nobody else's. */
-function isOfModel({ tritonServer }: ServeConfig, error: unknown): boolean {
+function isOfModel({ triton: tritonServer }: ServeConfig, error: unknown): boolean {
   if (tritonServer === undefined) return false;
   const { stack = "", message = String(error) } = error instanceof Error ? error : {};
-  const theirs = tritonServer.repositories.some((path) => stack.includes(`${resolve(path)}/`));
+  const theirs = tritonServer.repository.folders.some((path) => stack.includes(`${resolve(path)}/`));
   if (error instanceof Error && !(theirs && stack.includes("model.ts"))) return false;
   warn(`a model.ts threw behind its answer: ${message}`);
   return true;

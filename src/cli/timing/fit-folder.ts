@@ -1,9 +1,9 @@
 /** Which run passed a proxy? The records of a folder as a run, with prompts counted where their answers do not say. */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { DueTime } from "../../base/due-time.ts";
-import { jsonObjectIn } from "../../config/json-object.ts";
-import type { ServeConfig } from "../../config/types.ts";
+import type { ServeConfig } from "../../app/config/serve-config.ts";
+import { jsonObjectIn } from "../../base/json-object.ts";
+import { DueTime } from "../../base/time/due-time.ts";
 import { builtFiles, textOf } from "../../kernel/text.ts";
 import { RECORD_NAME } from "../../text/canned/fixtures/recording.ts";
 import type { PromptPart } from "../../text/tokens/types.ts";
@@ -14,7 +14,7 @@ import { TraceError } from "../../workloads/trace.ts";
 /** Size of all files together. */
 const MIB_MOST = 256;
 
-/** Throws `TraceError`; `UnusableFolder` where a model's folder cannot be used. */
+/** Throws `TraceError`; a `UserError` if a model's folder cannot be used. */
 export async function folderRun(folder: string, config: ServeConfig): Promise<FitRun> {
   const streams = passedIn(folder);
   const unsaid = streams.filter(({ inputTokens }) => inputTokens === null);
@@ -47,8 +47,8 @@ function passedIn(folder: string): PassedStream[] {
 }
 
 /** By the model of `--tokenizer`, or the built-in vocabulary; roles and templates are not counted. */
-async function counterOf({ wire = {}, engine }: ServeConfig) {
-  const { encoder } = await textOf(wire, await builtFiles(engine), new DueTime());
+async function counterOf({ text, engine }: ServeConfig) {
+  const { encoder } = await textOf(text, await builtFiles(engine), new DueTime());
   const counted = async (part: PromptPart) =>
     typeof part === "number" ? part : (await encoder.encode([part], false, true)).length;
   return {

@@ -1,7 +1,8 @@
 /** What would a benchmark have measured of an engine with this timing? And which coefficients do only whole runs tell? */
 import { levenbergMarquardt } from "ml-levenberg-marquardt";
 import { seeded } from "../../base/random.ts";
-import type { EngineConfig, Timing } from "../../config/types.ts";
+import type { EngineConfig } from "../../engine/config/engine-config.ts";
+import type { Timing } from "../../engine/config/step-times.ts";
 import { equationsOf, UNKNOWNS, type Unknown } from "../../tools/fit/equations.ts";
 import type { FitRun } from "../../tools/fit/run.ts";
 import { type Solution, solve } from "../../tools/fit/solve.ts";

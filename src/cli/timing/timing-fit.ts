@@ -1,8 +1,9 @@
 /** `understudy timing fit`: which linear timing explains these benchmarks, and how well? The answer is replayed to find out. */
 import { statSync } from "node:fs";
 import wasm from "../../../build/core.wasm" with { type: "file" };
+import type { ServeConfig } from "../../app/config/serve-config.ts";
 import { fileAtMost, NAMED_FILE_BYTES_MOST, textAtMost } from "../../base/read-at-most.ts";
-import type { ServeConfig } from "../../config/types.ts";
+import { UserError } from "../../base/start-errors.ts";
 import { CoreTooLarge } from "../../engine/wasm/core.ts";
 import { UNKNOWNS, type Unknown } from "../../tools/fit/equations.ts";
 import { readRuns } from "../../tools/fit/read.ts";
@@ -26,9 +27,9 @@ export async function runTimingFit(argv: readonly string[]): Promise<void> {
   try {
     await fit(argv);
   } catch (failure) {
-    const isSaid = failure instanceof TraceError || failure instanceof CoreTooLarge;
-    if (!isSaid && (failure as Error).name !== "UnusableFolder") throw failure;
-    refuse((failure as Error).message);
+    if (failure instanceof UserError) return refuse(failure.fullMessage);
+    if (!(failure instanceof TraceError || failure instanceof CoreTooLarge)) throw failure;
+    refuse(failure.message);
   }
 }
 

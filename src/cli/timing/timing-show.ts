@@ -1,7 +1,7 @@
 /** What do the presets say? `understudy timing list` and `show`: tables and plots for eyes, or JSON. */
 
 import { printableJson } from "../../base/printable.ts";
-import type { EngineConfig } from "../../config/types.ts";
+import type { EngineConfig } from "../../engine/config/engine-config.ts";
 import { betweenTokensUs, firstToken } from "../../engine/timing/curves.ts";
 import { findPreset, presetNames } from "../../engine/timing/presets.ts";
 import type { Profile } from "../../engine/timing/profile.ts";

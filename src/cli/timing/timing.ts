@@ -1,6 +1,6 @@
 /** `understudy timing`: what do the presets say, and which timing does a measured engine have? */
 
-import type { EngineConfig } from "../../config/types.ts";
+import type { EngineConfig } from "../../engine/config/engine-config.ts";
 import { parseTiming, TIMING_FORMS } from "../../engine/timing/parse-timing.ts";
 import { findPreset, presetNames } from "../../engine/timing/presets.ts";
 import type { UsageError } from "../options/given.ts";

@@ -138,7 +138,7 @@ export const ENGINE_NAMES = namesIn(ENGINE_NUMBERS);
 const SECONDS = 1e6;
 const COUNT = 1;
 
-/** From the core's unit of each of its histograms to the printed one; their bounds are in config/buckets.ts. */
+/** From the core's unit of each of its histograms to the printed one; their bounds are in engine/config/buckets.ts. */
 const UNITS: Readonly<Record<HistogramName, number>> = {
   timeToFirstToken: SECONDS,
   interTokenLatency: SECONDS,

@@ -58,7 +58,7 @@ export interface Generation {
    * `Submission.release`.
    */
   readonly blocked?: boolean;
-  /** Number of its LoRA adapter, from 1 to ADAPTERS_MOST (config/core-limits.ts); absent or 0: none. */
+  /** Number of its LoRA adapter, from 1 to ADAPTERS_MOST (base/core-limits.ts); absent or 0: none. */
   readonly adapter?: number;
   /** The engine that must take it, by its place in the fleet; absent: whichever the balancing picks. */
   readonly rank?: number;
@@ -77,7 +77,7 @@ export interface Generation {
   readonly transferUs?: number | undefined;
   /**
    * The whole answer when it is known beforehand (tests, scripted content); else the engine draws it. An id with the bit
-   * SAME_STEP comes in one step with the id after it; at most STEP_IDS_MOST ids make a step (config/core-limits.ts).
+   * SAME_STEP comes in one step with the id after it; at most STEP_IDS_MOST ids make a step (base/core-limits.ts).
    */
   readonly script?: TokenSource;
 }
@@ -225,7 +225,7 @@ export interface LoopSnapshot extends NumbersOf<typeof LOOP_NUMBERS>, LoopHistog
 /** How punctual the loop is, live: reading copies nothing. */
 export interface LoopView extends NumbersOf<typeof LOOP_NUMBERS>, LoopHistograms<HistogramView> {}
 
-/** What HTTP middleware counts: `HTTP_WIDTH` numbers per route (config/http-counts.ts), and the time of all requests in seconds. */
+/** What HTTP middleware counts: `HTTP_WIDTH` numbers per route (metrics/rows/http-counts.ts), and the time of all requests in seconds. */
 export interface HttpSnapshot {
   readonly routes: ArrayLike<number>;
   readonly duration: HistogramSnapshot;

@@ -1,5 +1,5 @@
 /** How punctual is the loop? Counts how late each step's writing began, how long it took, and every re-base of the clock. */
-import { LOOP_BOUNDS } from "../../config/buckets.ts";
+import { LOOP_BOUNDS } from "../config/buckets.ts";
 import { LOOP_HISTOGRAMS, LOOP_NAMES, numbersOf } from "../interface/numbers.ts";
 import type { HistogramSnapshot, HistogramView, LoopSnapshot, LoopView } from "../interface/types.ts";
 import { LATE_US } from "./causes.ts";

@@ -1,6 +1,6 @@
 /** What does a timing mean for one who waits? Time to first token by prompt length, time between tokens by batch. */
 
-import type { Timing } from "../../config/types.ts";
+import type { Timing } from "../config/step-times.ts";
 import { holdUs, stepUs } from "./timing.ts";
 
 export interface FirstToken {

@@ -1,6 +1,6 @@
 /** What does `--timing TEXT` mean? */
 
-import type { Timing } from "../../config/types.ts";
+import type { Timing } from "../config/step-times.ts";
 import { findPreset } from "./presets.ts";
 
 export const TIMING_FORMS =

@@ -1,5 +1,5 @@
 /** Which preset carries this name, and which was measured for this model? */
-import { models } from "../../config/models.ts";
+import { models } from "./models.ts";
 import type { Profile } from "./profile.ts";
 import { profiles } from "./profiles/index.ts";
 

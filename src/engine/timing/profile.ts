@@ -1,5 +1,5 @@
 /** What does a preset say, besides how long a step takes? */
-import type { Timing } from "../../config/types.ts";
+import type { Timing } from "../config/step-times.ts";
 
 export type TableTiming = Extract<Timing, { kind: "table" }>;
 

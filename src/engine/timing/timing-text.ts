@@ -1,5 +1,6 @@
 /** How long do steps take, in a line that a user reads? For the server's banner and the report of a replay. */
-import type { EngineConfig, Timing } from "../../config/types.ts";
+import type { EngineConfig } from "../config/engine-config.ts";
+import type { Timing } from "../config/step-times.ts";
 
 /** The preset's name or the formula, and what strays from it. */
 export const timingText = (engine: EngineConfig): string => kindText(engine.timing) + strayText(engine);

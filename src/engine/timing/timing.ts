@@ -1,6 +1,6 @@
 /** How long does a step take? The formula in plain TypeScript; the core computes the same from its running sums. */
 
-import type { StepNoise, Timing } from "../../config/types.ts";
+import type { StepNoise, Timing } from "../config/step-times.ts";
 import type { TableTiming } from "./profile.ts";
 
 /** One step as sums over its requests; whole numbers. */

@@ -2,8 +2,9 @@
  * What is a bug mode? A defect that a real engine has or had, brought back on purpose in families of ours, so that whoever
  * writes checks for metrics has input that is known to be bad. `table.ts` has them all.
  */
-import type { ServeConfig } from "../../config/types.ts";
+
 import type { EngineSnapshot } from "../../engine/interface/types.ts";
+import type { MetricsSource } from "../config/metrics-source.ts";
 import type { Row } from "../rows/table.ts";
 
 /** What finding it takes, beside `understudy check` and the page: the words of docs/bug-modes.md. */
@@ -35,5 +36,5 @@ export interface Bug {
   /** Each process shows its own numbers in place of everybody's. */
   readonly alone?: true;
   /** What is missing for it to show, if so: the end of a sentence that begins with "needs". */
-  readonly lacks?: (config: ServeConfig) => string | undefined;
+  readonly lacks?: (config: MetricsSource) => string | undefined;
 }

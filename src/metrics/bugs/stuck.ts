@@ -2,8 +2,9 @@
  * What do gauges show that stick when nothing is under way any more? What stood there before the update that ended the
  * last request. Only what follows updates sticks: the numbers as they stand stay true.
  */
-import type { BugName } from "../../config/types.ts";
+
 import type { EngineView } from "../../engine/interface/types.ts";
+import type { BugName } from "../config/bug-names.ts";
 import type { Source } from "../rows/held.ts";
 import type { Sticks } from "./bug.ts";
 import { bugs } from "./table.ts";

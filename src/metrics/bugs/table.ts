@@ -1,6 +1,8 @@
 /** Which bug modes are there? One row each; `understudy serve --bug NAME` turns it on, test/bugmodes/ shows that it is found. */
-import type { BugName, ServeConfig } from "../../config/types.ts";
+
 import type { EngineSnapshot, Snapshot } from "../../engine/interface/types.ts";
+import type { BugName } from "../config/bug-names.ts";
+import type { MetricsSource } from "../config/metrics-source.ts";
 import { FAILURE_REASONS, ModelWord } from "../ensemble/model-numbers.ts";
 import type { Identity } from "../rows/identity.ts";
 import type { Row } from "../rows/table.ts";
@@ -53,7 +55,7 @@ function blocksAsFraction(row: Row): Row {
   };
 }
 
-const lacksCache = ({ engine }: ServeConfig) => (engine.enablePrefixCaching ? undefined : "--enable-prefix-caching");
+const lacksCache = ({ engine }: MetricsSource) => (engine.enablePrefixCaching ? undefined : "--enable-prefix-caching");
 const PREEMPTION = "a preempted request comes back and finds its blocks in the cache";
 
 export const bugs: Readonly<Record<BugName, Bug>> = {
@@ -134,7 +136,7 @@ export const bugs: Readonly<Record<BugName, Bug>> = {
       row.name === "nv_inference_request_failure"
         ? valued(() => 0)(row)
         : valued((sample, ...at) => sample.value + failures(sample, ...at))(row),
-    lacks: ({ triton }) => (triton.counters ? undefined : "--metrics-config counter_latencies=true"),
+    lacks: ({ metrics: { triton } }) => (triton.counters ? undefined : "--metrics-config counter_latencies=true"),
   },
   "gauge-total": {
     thread: "dynamo#3035",

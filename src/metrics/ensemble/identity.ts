@@ -1,10 +1,10 @@
 /** Which Triton server do the tables describe? Constant for the life of the process, plain data. */
 
-import { wattsOf } from "../../config/gpus.ts";
-import type { ServeConfig } from "../../config/types.ts";
 import { engineMemory } from "../../engine/timing/device-defaults.ts";
 import { findPreset } from "../../engine/timing/presets.ts";
+import type { MetricsSource } from "../config/metrics-source.ts";
 import { ENSEMBLE } from "./ensemble.ts";
+import { wattsOf } from "./gpu-power.ts";
 
 /** A model that is loaded; its numbers have its place in the list. */
 export interface ModelIdentity {
@@ -53,13 +53,20 @@ const [DEFAULT, ...STEPS] = ENSEMBLE;
 const ensembleOf = (name: string): string => (STEPS.some((step) => step === name) ? DEFAULT : name);
 
 /** What of a configuration it follows from. */
-type Served = Pick<ServeConfig, "triton" | "workers" | "preset" | "gpuMemoryUtilization"> & {
-  readonly engine: Pick<ServeConfig["engine"], "blockSize" | "numGpuBlocks" | "maxNumSeqs" | "trtllm">;
-  readonly tritonServer?: ServeConfig["tritonServer"];
+type Served = Pick<MetricsSource, "workers"> & {
+  readonly metrics: Pick<MetricsSource["metrics"], "triton" | "role">;
+  readonly deployment: Pick<MetricsSource["deployment"], "preset" | "gpuMemoryUtilization">;
+} & {
+  readonly engine: Pick<MetricsSource["engine"], "blockSize" | "numGpuBlocks" | "maxNumSeqs" | "trtllm">;
 };
 
 export function tritonIdentity(config: Served, loadS: number): TritonIdentity {
-  const { triton, workers, engine, preset, gpuMemoryUtilization } = config;
+  const {
+    metrics: { triton },
+    workers,
+    engine,
+    deployment: { preset, gpuMemoryUtilization },
+  } = config;
   const profile = findPreset(preset)!;
   const { gpu, gpuMemoryBytes, tp } = profile;
   const { weightBytes, kvBytes } = engineMemory(profile, engine);
@@ -81,6 +88,6 @@ export function tritonIdentity(config: Served, loadS: number): TritonIdentity {
     ...(engine.trtllm?.capacitySchedulerPolicy === "STATIC_BATCH" ? { staticBatch: true } : {}),
     gpus: triton.gpu ? Array.from({ length: tp }, () => one) : [],
     // A Triton server reckons with what lies on its GPUs.
-    gpuBytesHeld: config.tritonServer ? weightBytes + kvBytes : tp * usedBytes,
+    gpuBytesHeld: config.metrics.role === "triton" ? weightBytes + kvBytes : tp * usedBytes,
   };
 }

@@ -3,8 +3,7 @@
  * fixed for a configuration: writing allocates nothing, and whoever has the shape can read it. Bounds of histograms are
  * part of the shape, not of the numbers.
  */
-import { FAULT_IDS } from "../../config/faults.ts";
-import { ALL_SECONDS, HTTP_WIDTH } from "../../config/http-counts.ts";
+
 import {
   ADAPTER_NAMES,
   ENGINE_NAMES,
@@ -25,6 +24,8 @@ import type {
   Snapshot,
   SnapshotView,
 } from "../../engine/interface/types.ts";
+import { FAULT_IDS } from "../../faults/ids.ts";
+import { ALL_SECONDS, HTTP_WIDTH } from "./http-counts.ts";
 
 /** What a process has to show: constant while it runs, plain data so that it can be posted. */
 export interface Shape {

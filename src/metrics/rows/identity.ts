@@ -1,12 +1,14 @@
 /** Who answers a scrape? Constant for the life of the process, plain data so that it can be posted to a worker. */
-import type { FakeMetrics } from "../../config/fake-metrics.ts";
-import type { HttpRoute } from "../../config/http-counts.ts";
-import type { MetricsProfile } from "../../config/metrics-profiles.ts";
-import type { StreamWritesMode } from "../../config/stream-writes.ts";
-import type { BugName, FixName } from "../../config/types.ts";
+
+import type { FixName } from "../../engine/config/engine-config.ts";
+import type { StreamWritesMode } from "../../wire/lanes/stream-write-modes.ts";
+import type { BugName } from "../config/bug-names.ts";
+import type { FakeMetrics } from "../config/fake-metrics.ts";
+import type { MetricsProfile } from "../config/metrics-profiles.ts";
 import type { TritonIdentity } from "../ensemble/identity.ts";
 import type { MetricsDialectName } from "./dialect-names.ts";
 import type { Shape } from "./flat.ts";
+import type { HttpRoute } from "./http-counts.ts";
 import type { Pages } from "./shared.ts";
 import type { Refresh } from "./table.ts";
 import type { Labels } from "./text.ts";

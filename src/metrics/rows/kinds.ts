@@ -3,7 +3,7 @@
  * moment, and a dead process holds nothing. Of what kind
  * each is, the tables of engine/interface/numbers.ts say.
  */
-import { HTTP_WIDTH, HttpWord, STATUS_CLASSES } from "../../config/http-counts.ts";
+
 import {
   ADAPTER_NUMBERS,
   type Counted,
@@ -15,6 +15,7 @@ import {
 import type { Snapshot } from "../../engine/interface/types.ts";
 import { ensembleGauges } from "../ensemble/ensemble.ts";
 import { Layout, type Shape } from "./flat.ts";
+import { HTTP_WIDTH, HttpWord, STATUS_CLASSES } from "./http-counts.ts";
 
 /** What becomes of a number when its process is gone, and how those of several processes are taken together. */
 export enum NumberKind {

@@ -1,5 +1,5 @@
 /** Which labels does `vllm:cache_config_info` carry? One per field of vLLM 0.33's `config/cache.py`, as Python text. */
-import type { ServeConfig } from "../../config/types.ts";
+import type { MetricsSource } from "../config/metrics-source.ts";
 import { type Labels, pythonRepr } from "../rows/text.ts";
 
 const DEFAULT_BLOCK_SIZE = 16;
@@ -9,14 +9,12 @@ const bool = (value: boolean) => (value ? "True" : "False");
  * All labels but `engine`. Fields that only the engine's process resolves (`kv_cache_layout`, `hash_block_size`,
  * `cache_hit_alignment_tokens`, `num_cpu_blocks`) stay None, as in the API server's process.
  */
-export function cacheConfigLabels(config: ServeConfig): Labels {
+export function cacheConfigLabels(config: MetricsSource): Labels {
   const {
     engine,
     dataParallelSize,
     workers,
-    gpuMemoryUtilization,
-    kvCacheDtype = "auto",
-    numGpuBlocksOverride,
+    deployment: { gpuMemoryUtilization, kvCacheDtype = "auto", numGpuBlocksOverride },
   } = config;
   const { blockSize, numGpuBlocks, maxModelLen, enablePrefixCaching } = engine;
   return {

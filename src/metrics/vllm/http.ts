@@ -2,8 +2,9 @@
  * What does vLLM's HTTP middleware show? prometheus-fastapi-instrumentator 8.1 `metrics.py`, `default`. A series appears
  * with the first request of its labels, in that order; only the histogram without labels is there from the start.
  */
-import { HTTP_WIDTH, HttpWord, ROUTE_SECONDS, STATUS_CLASSES } from "../../config/http-counts.ts";
+
 import type { HttpSnapshot } from "../../engine/interface/types.ts";
+import { HTTP_WIDTH, HttpWord, ROUTE_SECONDS, STATUS_CLASSES } from "../rows/http-counts.ts";
 import type { Identity } from "../rows/identity.ts";
 import { counter, histogram, type Proof, type Row, type Series, summary } from "../rows/table.ts";
 import type { Labels } from "../rows/text.ts";

@@ -1,7 +1,8 @@
 /** What do we say about ourselves? Every request exactly once, and how punctual the loop is. */
-import { FAULT_IDS } from "../../config/faults.ts";
+
 import { OUTCOMES, TRUTH_NAMES } from "../../engine/interface/numbers.ts";
 import type { FrontSnapshot, HistogramSnapshot, LoopSnapshot } from "../../engine/interface/types.ts";
+import { FAULT_IDS } from "../../faults/ids.ts";
 import {
   counter,
   type EngineNumber,

@@ -2,7 +2,7 @@
  * What did older vLLMs show? From 0.8 on the engine is the one that is simulated, and a version's page is 0.33's without
  * what came later and with what has gone since (`v1/metrics/loggers.py` of each). 0.6 and 0.7 had another engine: v0.
  */
-import { CURRENT, type MetricsProfile } from "../../config/metrics-profiles.ts";
+import { CURRENT, type MetricsProfile } from "../config/metrics-profiles.ts";
 import { type Proof, type Row, withCreated } from "../rows/table.ts";
 import type { Labels } from "../rows/text.ts";
 import { counterOf, each, gaugeOf, histogramOf, vllmRows, zero } from "./vllm.ts";

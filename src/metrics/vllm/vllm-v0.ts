@@ -2,8 +2,9 @@
  * What did vLLM 0.6 and 0.7 show? Their engine was another one (v0, `engine/metrics.py`): no engine label, shorter buckets,
  * and families of things that no longer exist, constant here.
  */
-import type { MetricsProfile } from "../../config/metrics-profiles.ts";
+
 import type { HistogramName, HistogramSnapshot, Snapshot } from "../../engine/interface/types.ts";
+import type { MetricsProfile } from "../config/metrics-profiles.ts";
 import type { Identity } from "../rows/identity.ts";
 import {
   counter,

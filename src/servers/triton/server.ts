@@ -3,13 +3,11 @@
 import { version } from "../../../package.json";
 import { droppedLogLines } from "../../base/line-writer.ts";
 import { hostAndPort, listenUrl } from "../../base/listen-url.ts";
+import { LiveCell } from "../../base/live-value.ts";
 import { printableLines } from "../../base/printable.ts";
-import { requestOrdersOf } from "../../config/request-orders.ts";
-import { PortError, UnusableOption } from "../../config/start-errors.ts";
-import type { TritonServerConfig } from "../../config/triton-server.ts";
+import { PortError, UserError } from "../../base/start-errors.ts";
 import type { EngineView } from "../../engine/interface/types.ts";
 import { findPreset } from "../../engine/timing/presets.ts";
-import type { Parts } from "../../kernel/parts.ts";
 import type { Listeners, Role } from "../../kernel/role.ts";
 import { EVHTP_LIMITS, metricsListener } from "../../metrics/triton-listener.ts";
 import { faultLines } from "../../truth/fault-lines.ts";
@@ -21,9 +19,12 @@ import { HttpServer, type ListenOptions } from "../../wire/http1/server.ts";
 import { Http2Server } from "../../wire/http2/server.ts";
 import { readTls } from "../../wire/tls/certificates.ts";
 import { seededLogprobs } from "../openai/request/logprobs.ts";
+import type { OpenAiParts, OpenAiServerConfig } from "../openai/request/openai-config.ts";
+import { requestOrdersOf } from "../openai/request/request-orders.ts";
 import type { LlmAround } from "./backends/around.ts";
 import { LlmCounts } from "./backends/counts.ts";
 import { llmModels } from "./backends/models.ts";
+import type { TritonServerConfig, TritonVersion } from "./config/triton-config.ts";
 import { tritonMethods } from "./grpc/methods.ts";
 import { tritonApp } from "./http/app.ts";
 import type { KvCache, ServerAround } from "./inference/around.ts";
@@ -40,53 +41,45 @@ import { endsBy } from "./models/draining.ts";
 import { SharedMemory } from "./tensors/shared-memory.ts";
 import { deviceMemory } from "./triton-memory.ts";
 
-export const triton: Role = { listen };
-
-/** Models that are to be there from the start are not. */
-class UnusableModels extends Error {
-  override readonly name = "UnusableModels";
-}
+export const triton = (config: TritonServerConfig): Role<OpenAiServerConfig> => ({
+  listen: (parts) => listen(parts, config),
+});
 
 /** `InferenceServer::Stop` of `server.cc`, as `main.cc` tells it before it exits with 1. */
 const EXPIRED = "failed to stop server: Internal - Exit timeout expired. Exiting immediately.";
 
-async function listen(parts: Parts): Promise<Listeners> {
-  const config = parts.config.tritonServer!;
+async function listen(parts: OpenAiParts, config: TritonServerConfig): Promise<Listeners<OpenAiServerConfig>> {
   const counts = new LlmCounts(() => parts.clock.now(), parts.config.engine.maxModelLen);
   const server = new TritonServer({
     config,
-    targets: parts.config.triton.quantiles,
+    targets: parts.config.metrics.triton.quantiles,
     clock: parts.clock,
     turns: parts.backend,
-    backends: llmModels(llmAround(parts), counts),
-    memory: deviceMemory(parts.config),
-    countsByGpu: parts.config.triton.gpu,
+    backends: llmModels(llmAround(parts, config.version), counts),
+    memory: deviceMemory(parts.config, config.memory),
+    countsByGpu: parts.config.metrics.triton.gpu,
     epochMs: () => parts.epochSeconds() * 1000,
     random: () => parts.nextSeed() / 2 ** 32,
     log: parts.log,
   });
-  const forwards = forwardPattern("http", config.httpForward, server.facts);
+  const forwards = forwardPattern("http", config.overHttp.forward, server.facts);
   await loaded(server, config, parts.log);
   const around: ServerAround = {
     server,
     config,
     memory: new SharedMemory(),
     waiting: new WaitingBytes(WAITING_BYTES),
-    coming: new WaitingBytes(config.maxBodyBytes),
+    coming: new WaitingBytes(config.overHttp.maxBodyBytes),
     messages: new HeldMessages(HELD_BYTES),
     turns: parts.backend,
     traces: new TraceSettings(),
-    logging: { now: config.log },
-    faults: new TritonFaults(
-      { config: parts.config, epochSeconds: parts.epochSeconds, ...parts.laid, ...witnessOf(parts) },
-      requestOrdersOf(parts.config),
-    ),
+    logging: new LiveCell(config.log),
+    faults: faultsOf(parts),
     forwards,
     kvCache: () => (server.facts.tellsLoad && counts.trtllm.size > 0 ? kvCacheOf(parts) : null),
   };
-  const { app, hot } = tritonApp(around);
-  const http = config.http && new HttpServer(app, listenOptions(parts, config.http, hot));
-  if (http) app.server = http as unknown as NonNullable<typeof app.server>;
+  const app = tritonApp(around);
+  const http = config.http && new HttpServer(app, listenOptions(parts, config.http));
   // A server that is left listening would keep the process alive.
   const closed = async () => void (await Promise.all([http?.stop(true), grpc?.stop(true), openai?.stop(true)]));
   let grpc: Http2Server | null = null;
@@ -129,10 +122,18 @@ async function listen(parts: Parts): Promise<Listeners> {
   };
 }
 
+function faultsOf(parts: OpenAiParts): TritonFaults {
+  const { config, live, epochSeconds, laid } = parts;
+  return new TritonFaults(
+    { config, live: live.values, epochSeconds, ...laid, ...witnessOf(parts) },
+    requestOrdersOf(config),
+  );
+}
+
 /** Who is told of disturbed answers. */
-const witnessOf = ({ truth, config }: Parts) =>
-  truth ? { faultWitness: faultLines(truth, config.truthLog?.wire === true) } : {};
-function kvCacheOf({ engines, config }: Parts): KvCache {
+const witnessOf = ({ truth, config }: OpenAiParts) =>
+  truth ? { faultWitness: faultLines(truth, config.truth.log?.wire === true) } : {};
+function kvCacheOf({ engines, config }: OpenAiParts): KvCache {
   const all = engines.views("now");
   const sum = (read: (view: EngineView) => number) => all.reduce((total, view) => total + read(view), 0);
   return {
@@ -143,7 +144,10 @@ function kvCacheOf({ engines, config }: Parts): KvCache {
 }
 
 /** All LLM models are served by the one engine: on one device their steps add up. */
-const llmAround = ({ backend, text, naturalLength, nextSeed, config, log }: Parts): LlmAround => ({
+const llmAround = (
+  { backend, text, naturalLength, nextSeed, config, log }: OpenAiParts,
+  version: TritonVersion,
+): LlmAround => ({
   backend,
   text,
   naturalLength,
@@ -151,22 +155,23 @@ const llmAround = ({ backend, text, naturalLength, nextSeed, config, log }: Part
   logprobs: seededLogprobs(text.vocabulary.size),
   maxModelLen: config.engine.maxModelLen,
   blockSize: config.engine.blockSize,
-  embeddingSize: config.wire?.embeddingDimensions ?? null,
-  imageTokens: config.wire?.imageTokens ?? null,
-  losesSamplingErrors: TRITON_VERSIONS[config.tritonServer!.version].losesSamplingErrors,
+  embeddingSize: config.openai.requests.embeddingDimensions ?? null,
+  imageTokens: config.openai.requests.imageTokens ?? null,
+  losesSamplingErrors: TRITON_VERSIONS[version].losesSamplingErrors,
   log,
 });
 
 async function loaded(server: TritonServer, config: TritonServerConfig, log: (line: string) => void): Promise<void> {
   const failures = await server.start().catch((error: Error) => {
-    throw new UnusableModels(`--model-repository: ${error.message}`);
+    throw new UserError("--model-repository", error.message);
   });
-  if (!config.exitOnError || failures.length > 1)
+  if (!config.exit.onError || failures.length > 1)
     for (const why of failures) log(`failed to load ${why.trim().replaceAll("\n", " ")}`);
-  if (failures.length === 0 || !config.exitOnError) return;
+  if (failures.length === 0 || !config.exit.onError) return;
   const [first = ""] = failures;
   const more = failures.length > 1 ? ` (and ${failures.length - 1} more)` : "";
-  throw new UnusableModels(
+  throw new UserError(
+    null,
     `creating server: Internal - failed to load all models: ${first.trim().split("\n")[0]}${more}`,
   );
 }
@@ -178,13 +183,19 @@ const HELD_BYTES = 640 * 2 ** 20;
 /** Answers that wait for clients which do not read: so much of all calls and streams together. */
 const WAITING_BYTES = 2 ** 30;
 
-function grpcServer(parts: Parts, around: ServerAround): Http2Server {
-  const { grpc, grpcTls, keepAlive } = around.config;
+function grpcServer(parts: OpenAiParts, around: ServerAround): Http2Server {
+  const {
+    grpc,
+    overGrpc: { tls: grpcTls, keepAlive },
+  } = around.config;
   const { clock } = parts;
   const files = grpcTls && { certfile: grpcTls.cert, keyfile: grpcTls.key, caCerts: grpcTls.root };
   const tls = files && readTls({ ...files, certReqs: files.caCerts === null ? 0 : 2 });
   if (tls && "error" in tls)
-    throw new UnusableOption(tls.error.replace(/^--ssl-[a-z-]+/, (flag) => TLS_FLAGS[flag] ?? flag));
+    throw new UserError(
+      null,
+      tls.error.replace(/^--ssl-[a-z-]+/, (flag) => TLS_FLAGS[flag] ?? flag),
+    );
   const limits = {
     clock,
     turns: around.turns,
@@ -217,13 +228,13 @@ const TLS_FLAGS: Readonly<Record<string, string>> = {
   "--ssl-ca-certs": "--grpc-root-cert",
 };
 
-function listenOptions(parts: Parts, at: { host: string; port: number }, hot: ListenOptions["hot"]): ListenOptions {
+function listenOptions(parts: OpenAiParts, at: { host: string; port: number }): ListenOptions {
   return {
     hostname: at.host,
     port: at.port,
     tls: undefined,
     reusePort: false,
-    allowedHosts: parts.config.allowedHosts,
+    allowedHosts: parts.config.listen.allowedHosts,
     frontLimits: EVHTP_LIMITS,
     clock: parts.clock,
     catchUp: parts.backend.catchUp,
@@ -231,15 +242,16 @@ function listenOptions(parts: Parts, at: { host: string; port: number }, hot: Li
     epochSeconds: parts.epochSeconds,
     consumed: parts.backend.consumed,
     style: evhtp,
-    ...(hot ? { hot } : {}),
   };
 }
 
-function metricsServer({ config, clock, epochSeconds }: Parts, page: () => Promise<string>): HttpServer | null {
-  const { listen: at } = config.triton;
+function metricsServer({ config, clock, epochSeconds }: OpenAiParts, page: () => Promise<string>): HttpServer | null {
+  const { listen: at } = config.metrics.triton;
   if (at === null) return null;
   try {
-    const { allowedHosts } = config;
+    const {
+      listen: { allowedHosts },
+    } = config;
     return metricsListener(page, {
       hostname: at.host,
       port: at.port,
@@ -254,16 +266,22 @@ function metricsServer({ config, clock, epochSeconds }: Parts, page: () => Promi
 }
 
 function pageOf(
-  { config, clock, renderer, engines }: Parts,
-  { server, faults }: ServerAround,
+  { config, clock, renderer, engines }: OpenAiParts,
+  { server, faults, config: own }: ServerAround,
   llm: LlmCounts,
 ): () => Promise<string> {
-  const { triton: metrics, tritonServer, preset } = config;
+  const {
+    metrics: { triton: metrics },
+    deployment: { preset },
+  } = config;
   const profile = findPreset(preset)!;
   const counts = () => server.cache?.counts ?? null;
-  const facts = gpuFacts(profile.gpu, deviceMemory(config).gpuBytes ?? profile.gpuMemoryBytes);
+  const facts = gpuFacts(profile.gpu, deviceMemory(config, own.memory).gpuBytes ?? profile.gpuMemoryBytes);
   const polling = new Polling(metrics.intervalMs, clock.now(), counts(), facts);
-  const { namespacing, pinnedBytes } = tritonServer!;
+  const {
+    repository: { namespacing },
+    memory: { pinnedBytes },
+  } = own;
   return async () => {
     const executor = llm.trtllm.size === 0 ? "" : Buffer.from(await renderer.page("trtllm")).toString();
     const nowUs = clock.now();
@@ -280,7 +298,7 @@ function pageOf(
 }
 
 function bannerOf(
-  { version: stoodFor, repositories }: TritonServerConfig,
+  { version: stoodFor, repository: { folders: repositories } }: TritonServerConfig,
   server: TritonServer,
   at: {
     readonly url: string;

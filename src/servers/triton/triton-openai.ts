@@ -1,19 +1,22 @@
 /** How does Triton's OpenAI front end listen? As uvicorn does, beside the server that it asks. Loaded where it is wanted. */
 
-import { FRONT_LIMITS } from "../../config/front-limits.ts";
-import { PortError } from "../../config/start-errors.ts";
-import type { Parts } from "../../kernel/parts.ts";
+import { PortError } from "../../base/start-errors.ts";
+import { FRONT_LIMITS } from "../../wire/http/front-limits.ts";
 import { HttpServer } from "../../wire/http1/server.ts";
+import type { OpenAiParts } from "../openai/request/openai-config.ts";
 import type { ServerAround } from "./inference/around.ts";
 import { openAiFrontEnd } from "./openai/app.ts";
 
 /** Rejects with `PortError` where the port is in use. */
 export function openAiServer(
-  parts: Parts,
-  { server, waiting, coming, turns }: Pick<ServerAround, "server" | "waiting" | "coming" | "turns">,
+  parts: OpenAiParts,
+  { server, config, waiting, coming, turns }: Pick<ServerAround, "server" | "config" | "waiting" | "coming" | "turns">,
   metrics: () => Promise<string>,
 ): HttpServer {
-  const { openai, maxInputBytes, maxBodyBytes } = parts.config.tritonServer!;
+  const {
+    openai,
+    overHttp: { maxInputBytes, maxBodyBytes },
+  } = config;
   const { renderChat, vocabulary } = parts.text;
   const { epochSeconds, newId } = parts;
   const app = openAiFrontEnd({
@@ -30,20 +33,18 @@ export function openAiServer(
     newId,
   });
   try {
-    const listening = new HttpServer(app, {
+    return new HttpServer(app, {
       hostname: openai!.host,
       port: openai!.port,
       tls: undefined,
       reusePort: false,
-      allowedHosts: parts.config.allowedHosts,
+      allowedHosts: parts.config.listen.allowedHosts,
       frontLimits: FRONT_LIMITS,
       clock: parts.clock,
       catchUp: parts.backend.catchUp,
       warn: () => {},
       epochSeconds,
     });
-    app.server = listening as unknown as NonNullable<typeof app.server>;
-    return listening;
   } catch (why) {
     throw new PortError(why);
   }

@@ -3,11 +3,9 @@
  * share what there is.
  */
 
-import { Elysia } from "elysia";
 import { logUnexpected } from "../../base/unexpected.ts";
 import type { Iterations } from "../../engine/iterations.ts";
-import { type Handler, routes } from "../../wire/http/routes.ts";
-import { HOT } from "../../wire/http/sink.ts";
+import { type Handler, type RouteTable, routes } from "../../wire/http/routes.ts";
 import { LoraAdapters } from "../openai/front/adapters.ts";
 import type { OpenAiOptions } from "../openai/front/front.ts";
 import { type Context, Http } from "../openai/front/http.ts";
@@ -60,19 +58,19 @@ export interface TrtllmParts {
   readonly facts: PageFacts;
 }
 
-export function trtllmApp({ options: given, iterations, facts }: TrtllmParts) {
+export function trtllmApp({ options: given, iterations, facts }: TrtllmParts): RouteTable {
   const { config } = given;
-  const { returnPerfMetrics } = config.trtllmServe!;
+  const { returnPerfMetrics } = config.trtllm!;
   const counts = new ServeCounts(iterations);
   if (returnPerfMetrics) counts.listen();
   const options = optionsOf(given, counts);
   const http = new Http(options, {
     ...METHODS,
     ...(returnPerfMetrics ? { "/prometheus/metrics": ["GET"] } : {}),
-    ...(config.disableFastapiDocs ? {} : DOCS),
+    ...(config.openai.front.disableFastapiDocs ? {} : DOCS),
   });
-  const served = modelName(config.servedModelNames[0]!);
-  const adapters = new LoraAdapters([], config.servedModelNames);
+  const served = modelName(config.models.servedModelNames[0]!);
+  const adapters = new LoraAdapters([], config.models.servedModelNames);
   const limits = {
     ...limitsOf(options, adapters),
     takesAnyModel: true,
@@ -105,22 +103,27 @@ export function trtllmApp({ options: given, iterations, facts }: TrtllmParts) {
   const page: Handler = (context) => http.typed(context, prometheusPage(counts, facts), PROMETHEUS);
   // Mounted: what follows in the path says nothing.
   if (returnPerfMetrics) for (const rest of ["", "/*"]) handlers[`GET /prometheus/metrics${rest}`] = page;
-  return new Elysia({ strictPath: true })
-    .onRequest(({ request, server }) => {
-      const context = { request, server };
+  const hot: Record<string, Handler> = {
+    "POST /v1/chat/completions": (context) => generator.answer(context, chat),
+    "POST /v1/completions": (context) => generator.answer(context, completion),
+  };
+  return {
+    before(context) {
       const refused = http.guard(context);
       if (refused === undefined) http.came(context);
-      return refused ?? (request.method === "HEAD" ? http.fallback(context) : undefined);
-    })
-    .onError({ as: "global" }, ({ code, error, request, server }) => {
-      if (code === "NOT_FOUND") return http.fallback({ request, server });
+      return refused ?? (context.request.method === "HEAD" ? http.fallback(context) : undefined);
+    },
+    routes: [
+      ...routes(hot, true),
+      ...routes({ ...handlers, ...(config.openai.front.disableFastapiDocs ? {} : docsOf(http)) }),
+      ...responses(RESPONSES_KEPT, responsesHabits(served)).routes(host),
+    ],
+    unmatched: (context) => http.fallback(context),
+    failed(context, error) {
       logUnexpected("a request failed and is answered with 500", error);
-      return http.error({ request, server }, asTrtllm(internalError));
-    })
-    .post("/v1/chat/completions", ({ request, server }) => generator.answer({ request, server }, chat), HOT)
-    .post("/v1/completions", ({ request, server }) => generator.answer({ request, server }, completion), HOT)
-    .use(routes({ ...handlers, ...(config.disableFastapiDocs ? {} : docsOf(http)) }))
-    .use(responses(RESPONSES_KEPT, responsesHabits(served)).routes(host));
+      return http.error(context, asTrtllm(internalError));
+    },
+  };
 }
 
 /** What the routes look like to a machine: their paths and methods. */

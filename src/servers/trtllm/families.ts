@@ -201,7 +201,7 @@ const always: readonly Row[] = [
     ({ batchSize }, facts) => one(batchSize, { ...pid(facts), rank: "0" }),
   ),
   info("model_config_info", "Model configuration info", ({ config }) => ({
-    model: config.model,
+    model: config.models.model,
     dtype: "auto",
     quantization: "none",
   })),

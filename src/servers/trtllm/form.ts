@@ -4,8 +4,8 @@
  */
 
 import type { Ids } from "../../base/random.ts";
-import type { ReasoningField } from "../../config/parsers.ts";
 import { Finish } from "../../engine/interface/types.ts";
+import type { ReasoningField } from "../../text/grammar/parsers.ts";
 import { escapeJson } from "../../text/tokens/vocabulary.ts";
 import { ChunkedForm } from "../openai/pipeline/chunked-form.ts";
 import { type AnswerContext, FINISH_NAMES, promptOf } from "../openai/pipeline/context.ts";

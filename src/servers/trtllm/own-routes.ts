@@ -1,6 +1,7 @@
 /** What do the routes answer that are not OpenAI's? Health, drains, and what asks a server of its own kind. */
 
 import type { Backlog, Iterations } from "../../engine/iterations.ts";
+import { asResponses } from "../../wire/http/as-response.ts";
 import type { Handler } from "../../wire/http/routes.ts";
 import type { OpenAiOptions } from "../openai/front/front.ts";
 import type { Context, Http } from "../openai/front/http.ts";
@@ -31,7 +32,7 @@ interface OwnDesk {
 export function ownHandlers(desk: OwnDesk): Record<string, Handler> {
   const { http, facts } = desk;
   const { config, alive, epochSeconds } = desk.options;
-  const model = modelName(config.servedModelNames[0]!);
+  const model = modelName(config.models.servedModelNames[0]!);
   return {
     "GET /health": (context) => (alive() ? http.empty(context, 200) : http.text(context, UNAVAILABLE, 503)),
     "GET /health_generate": (context) => healthGenerate(desk, context, model),
@@ -93,7 +94,7 @@ async function healthGenerate({ http, chat }: OwnDesk, context: Context, model: 
   const body = JSON.stringify({ messages, model, max_completion_tokens: 1, temperature: 0 });
   const headers = { "content-type": "application/json" };
   const request = new Request("http://localhost/v1/chat/completions", { method: "POST", headers, body });
-  const { status } = await chat({ request, server: null }, {});
+  const { status } = await chat({ request, front: asResponses }, {});
   const failed = "Generation health check failed";
   return status === 200 ? http.text(context, "Generation health check OK") : http.text(context, failed, 500);
 }

@@ -2,12 +2,13 @@
  * What do the drains print? Iterations for `/metrics`, requests for `/perf_metrics`, changes of the KV cache for
  * `/kv_cache_events`; names, order and units of TensorRT-LLM's own JSON (1.3 line, PyTorch backend).
  */
-import type { ServeConfig } from "../../config/types.ts";
+
 import type { EndedRequest, Iteration, KvEvent } from "../../engine/iterations.ts";
+import type { OpenAiServerConfig } from "../openai/request/openai-config.ts";
 
 /** What a record says of the server besides the iteration. */
 export interface ServerFacts {
-  readonly config: ServeConfig;
+  readonly config: OpenAiServerConfig;
   /** Microseconds since 1970 at the engine's 0. */
   readonly epochUs: number;
   readonly gpuBytes: number;

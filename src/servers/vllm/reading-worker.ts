@@ -1,6 +1,6 @@
 /** The reading thread: bodies come part by part, and each gets one answer (`servers/openai/front/reading/thread.ts`). */
 import { heapSize } from "bun:jsc";
-import { lowerPriority } from "../../base/low-priority.ts";
+import { lowerPriority } from "../../base/time/low-priority.ts";
 import { type RenderChat, renderChat } from "../../text/tokens/chat-template.ts";
 import { checkModel } from "../openai/front/models.ts";
 import type {

@@ -1,12 +1,11 @@
 /** Which routes and listeners has vLLM's server? OpenAI's, Anthropic's and our own paths on one port; Triton's metrics on another. */
-import { Elysia } from "elysia";
 import { listenUrl } from "../../base/listen-url.ts";
-import { frontLimitsOf } from "../../config/front-limits.ts";
-import { PortError } from "../../config/start-errors.ts";
-import type { Parts } from "../../kernel/parts.ts";
+import { PortError } from "../../base/start-errors.ts";
 import type { Listeners, Role } from "../../kernel/role.ts";
 import { metrics } from "../../metrics/route.ts";
 import { metricsListener } from "../../metrics/triton-listener.ts";
+import { frontLimitsOf } from "../../wire/http/front-limits.ts";
+import type { RouteTable } from "../../wire/http/routes.ts";
 import type { HttpServer } from "../../wire/http1/server.ts";
 import type { Http2Server } from "../../wire/http2/server.ts";
 import type { TlsFiles } from "../../wire/tls/certificates.ts";
@@ -16,15 +15,16 @@ import { devRoutes } from "../openai/front/dev-routes.ts";
 import { frontOptions, truthOf } from "../openai/front/front-options.ts";
 import { onePort } from "../openai/front/one-port.ts";
 import type { ApiDialect } from "../openai/pipeline/dialect.ts";
+import type { OpenAiParts, OpenAiServerConfig } from "../openai/request/openai-config.ts";
 import { anthropic } from "./messages/dialect.ts";
 import { openai, openaiDescription } from "./openai/routes.ts";
 import { responses } from "./responses/dialect.ts";
 
-export const vllm: Role = { listen };
+export const vllm: Role<OpenAiServerConfig> = { listen };
 
 const READING_SCRIPT = new URL("./reading-worker.ts", import.meta.url);
 
-async function listen(parts: Parts): Promise<Listeners> {
+async function listen(parts: OpenAiParts): Promise<Listeners<OpenAiServerConfig>> {
   const { config, place } = parts;
   const { server, tls, url, handle, turnTo } = onePort(parts, routesOf);
   let { renderer } = parts;
@@ -50,29 +50,29 @@ async function listen(parts: Parts): Promise<Listeners> {
 
   /** Triton's metrics port; null: none is wanted. */
   async function listenAsTriton() {
-    if (config.triton.listen === null) return null;
-    const { host: hostname, port } = config.triton.listen;
+    if (config.metrics.triton.listen === null) return null;
+    const { host: hostname, port } = config.metrics.triton.listen;
     const { lastingClock: clock, epochSeconds } = parts;
     const reusePort = place !== undefined;
-    const around = { hostname, port, reusePort, allowedHosts: config.allowedHosts, clock, epochSeconds };
+    const around = { hostname, port, reusePort, allowedHosts: config.listen.allowedHosts, clock, epochSeconds };
     return metricsListener(() => renderer.page("tritonserver"), around);
   }
 }
 
 /** null: there is no such port. Loaded where there is one. Rejects as `Bun.listen` throws. */
 async function listenOverHttp2(
-  { config, place, lastingClock, backend }: Parts,
+  { config, place, lastingClock, backend }: OpenAiParts,
   server: HttpServer,
   tls: TlsFiles | undefined,
 ) {
-  if (config.http2Port === undefined) return null;
+  if (config.listen.http2Port === undefined) return null;
   const [{ ApiOverHttp2, apiKeepAlive }, { Http2Server }] = await Promise.all([
     import("../../wire/http2/api.ts"),
     import("../../wire/http2/server.ts"),
   ]);
   return new Http2Server(new ApiOverHttp2(server), {
-    hostname: config.host,
-    port: config.http2Port,
+    hostname: config.listen.host,
+    port: config.listen.http2Port,
     tls: tls ?? null,
     reusePort: place !== undefined,
     keepAlive: apiKeepAlive(frontLimitsOf(config).keepAliveS),
@@ -82,19 +82,24 @@ async function listenOverHttp2(
   });
 }
 
-function routesOf(parts: Parts) {
+function routesOf(parts: OpenAiParts): RouteTable {
   const { config, place, engines, live, admin } = parts;
   const front = frontOptions(parts);
   const dialects: readonly ApiDialect[] = [
-    anthropic(config.enablePromptTokensDetails),
-    responses(config.wire?.responseStore ?? 0),
+    anthropic(config.openai.answers.enablePromptTokensDetails),
+    responses(config.openai.requests.responseStore ?? 0),
   ];
-  const app = new Elysia({ strictPath: true })
-    .use(metrics(parts.renderer, parts.identity))
-    .use(openai(front, dialects, READING_SCRIPT));
-  if (config.devMode) app.use(devRoutes(front, place ? place.control(engines) : engines));
+  const table = openai(front, dialects, READING_SCRIPT);
   const changes = admin && live.changing(admin, (pace) => engines.retime(pace), parts.openLaid);
-  if (changes) app.use(adminRoutes(front, changes));
-  app.use(truthOf(parts));
-  return config.disableFastapiDocs ? app : app.use(docsRoutes(front, [openaiDescription, ...dialects]));
+  return {
+    ...table,
+    routes: [
+      ...metrics(parts.renderer, parts.identity),
+      ...table.routes,
+      ...(config.openai.front.devMode ? devRoutes(front, place ? place.control(engines) : engines) : []),
+      ...(changes ? adminRoutes(front, changes) : []),
+      ...truthOf(parts),
+      ...(config.openai.front.disableFastapiDocs ? [] : docsRoutes(front, [openaiDescription, ...dialects])),
+    ],
+  };
 }

@@ -4,8 +4,8 @@
  */
 
 import { mix } from "../../base/random.ts";
-import type { OutputLengths } from "../../config/output-lengths.ts";
 import { logNormal } from "./answers.ts";
+import type { OutputLengths } from "./length-forms.ts";
 
 /** The output position (from 1) at which a request with this seed says end-of-sequence. Same seed, same length. */
 export type NaturalLength = (seed: number) => number;

@@ -1,5 +1,6 @@
 /** Which answers has the operator laid down beforehand? The file of `--script`, the folder of `--fixtures`, the rows of `--dataset`. */
 import { NAMED_FILE_BYTES_MOST, textAtMost } from "../../base/read-at-most.ts";
+import { UserError } from "../../base/start-errors.ts";
 import type { Vocabulary } from "../tokens/types.ts";
 import type { AnswerDataset, DatasetFile } from "./dataset/dataset.ts";
 import type { FaultRules } from "./fixtures/fault-rules.ts";
@@ -13,12 +14,7 @@ export interface LaidDown {
   readonly faultRules?: FaultRules;
 }
 
-/** The file that a user named cannot be played: one line. */
-export class UnusableScript extends Error {
-  override readonly name = "UnusableScript";
-}
-
-/** `host` is for fixtures and dataset. Rejects with `Unusable…`, by what cannot be used. */
+/** `host` is for fixtures and dataset. Rejects with a `UserError` for a file or folder that cannot be used. */
 export async function laidDown(
   wire: {
     readonly script?: string;
@@ -55,6 +51,6 @@ function playsOf(file: string): Plays {
     return readPlays(textAtMost(file, NAMED_FILE_BYTES_MOST));
   } catch (error) {
     const { code, message } = error as { code?: string; message: string };
-    throw new UnusableScript(code ? `cannot be read (${code})` : message);
+    throw new UserError(`--script ${file}`, code ? `cannot be read (${code})` : message);
   }
 }

@@ -3,7 +3,7 @@
  * file of `--script`. Reading checks everything: a script that is taken can be played.
  */
 
-import { SAME_STEP, STEP_IDS_MOST } from "../../config/core-limits.ts";
+import { SAME_STEP, STEP_IDS_MOST } from "../../base/core-limits.ts";
 import { type AnswerPart, answerPartsIn, textOfParts } from "../answers/answer-parts.ts";
 import { CALLS_MAX, type GivenCall } from "../answers/given-calls.ts";
 

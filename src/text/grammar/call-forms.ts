@@ -2,8 +2,9 @@
  * Writes tool calls as model families do, a form per parser. Sources: the docstrings of vLLM 0.33's parsers (`parser/`,
  * `tool_parsers/`), which `src/servers/openai/tool-calls/` reads back.
  */
-import type { ToolFormat } from "../../config/parsers.ts";
+
 import { type Json, jsonText } from "./json-text.ts";
+import type { ToolFormat } from "./parsers.ts";
 
 export interface WrittenCall {
   readonly name: string;

@@ -1,10 +1,11 @@
 /** Draws tool calls: their arguments from the tool's schema, their text in the form of a parser. */
-import type { ToolFormat } from "../../config/parsers.ts";
-import type { ToolHabits } from "../../config/tool-habits.ts";
+
 import { CALL_FORMS, type CallText, type WrittenCall } from "./call-forms.ts";
 import type { Draws } from "./draws.ts";
+import type { ToolFormat } from "./parsers.ts";
 import { BrokenPattern } from "./pattern.ts";
 import { isKeywords, type Schema, Unsatisfiable } from "./schema.ts";
+import type { ToolHabits } from "./tool-habits.ts";
 import { ValueDrawer } from "./values.ts";
 import { isTooDeep, TooMuchWork } from "./work.ts";
 

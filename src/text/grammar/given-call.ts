@@ -1,8 +1,9 @@
 /** Writes tool calls whose arguments somebody has ordered, in the form of a parser. */
-import type { ToolFormat } from "../../config/parsers.ts";
+
 import type { CallText, WrittenCall } from "./call-forms.ts";
 import { callsText } from "./calls.ts";
 import { fromPlain } from "./json-text.ts";
+import type { ToolFormat } from "./parsers.ts";
 
 /** A call with the text of its arguments; `isText`: the text is written as it stands, JSON or not. */
 interface OrderedCall {

@@ -14,7 +14,7 @@ import { Unsatisfiable } from "./schema.ts";
 import { readSchema } from "./schema-mistakes.ts";
 import { ANY_OBJECT, schemaText } from "./schema-text.ts";
 import { tagWriter } from "./tags.ts";
-import { beginWork, isTooDeep, TooMuchWork } from "./work.ts";
+import { isTooDeep, limited, TooMuchWork } from "./work.ts";
 
 /** Schemas are JSON texts: they go to another thread, and most of them are never looked into here. */
 export type Structure =
@@ -88,9 +88,8 @@ const SAID_BY_VLLM = /^(?:range \[|incompatible types)/;
 
 /** What is not drawn is refused, and it is said that it is here and not in vLLM. */
 function explained<T>(draw: () => T): T {
-  beginWork();
   try {
-    return draw();
+    return limited(draw);
   } catch (error) {
     if (error instanceof Unsatisfiable && SAID_BY_VLLM.test(error.message))
       throw new BrokenStructure(`Grammar error: Unsatisfiable schema: ${error.message}`);

@@ -2,7 +2,7 @@
  * Which value fits a schema? Drawn from a seed: each optional property, each branch of a union and each length of an array
  * comes up; what is deep or large gets its least. Small and complete rather than lifelike.
  */
-import type { ToolHabits } from "../../config/tool-habits.ts";
+
 import type { Draws } from "./draws.ts";
 import { fits, patternsOf } from "./fits.ts";
 import { STRING_FORMATS } from "./formats.ts";
@@ -24,6 +24,7 @@ import {
   typesOf,
   Unsatisfiable,
 } from "./schema.ts";
+import type { ToolHabits } from "./tool-habits.ts";
 import { Weights } from "./weights.ts";
 import { propertyName, words } from "./words.ts";
 import { spend } from "./work.ts";

@@ -20,20 +20,29 @@ export function isTooDeep(error: unknown): boolean {
   return error instanceof RangeError && error.message.includes("call stack");
 }
 
-let left = STEPS_MOST;
+/** The constraint that is being read or written. Nothing in it waits, so that there is one at a time. */
+const constraint = { isUnderWay: false, stepsLeft: STEPS_MOST };
 
-/** Another text, or another constraint, begins. */
-export function beginWork(): void {
-  left = STEPS_MOST;
+/** Runs the work for one constraint, with `STEPS_MOST` steps. Throws an error inside the work for another constraint. */
+export function limited<T>(work: () => T): T {
+  if (constraint.isUnderWay) throw new Error("a constraint begins within another, whose steps it would take");
+  constraint.isUnderWay = true;
+  constraint.stepsLeft = STEPS_MOST;
+  try {
+    return work();
+  } finally {
+    constraint.isUnderWay = false;
+  }
 }
 
-/** Throws `TooMuchWork`. */
+/** Counts steps of the work under way. Throws `TooMuchWork`. */
 export function spend(steps = 1): void {
-  left -= steps;
-  if (left < 0) throw new TooMuchWork();
+  if (!constraint.isUnderWay) throw new Error("a step outside of every constraint");
+  constraint.stepsLeft -= steps;
+  if (constraint.stepsLeft < 0) throw new TooMuchWork();
 }
 
-/** Steps since the beginning; for tests and measurements. */
+/** Steps of the last constraint; for tests and measurements. */
 export function spent(): number {
-  return STEPS_MOST - left;
+  return STEPS_MOST - constraint.stepsLeft;
 }

@@ -2,9 +2,11 @@
  * The encoder's thread. The first message holds the vocabulary or the path of a model's folder; then come prompts and
  * constraints. Each order has a number and is answered once, with that number, in the order of the calls.
  */
-import { DueTime } from "../../base/due-time.ts";
-import { lowerPriority } from "../../base/low-priority.ts";
-import { MakingWay } from "../../base/making-way.ts";
+
+import { DueTime } from "../../base/time/due-time.ts";
+import { lowerPriority } from "../../base/time/low-priority.ts";
+import { MakingWay } from "../../base/time/making-way.ts";
+import { BrokenStructure } from "../grammar/broken.ts";
 import type { Structure } from "../grammar/structure.ts";
 import { BpeEncoder } from "./bpe.ts";
 import type { ModelFolder } from "./model-folder.ts";
@@ -143,7 +145,7 @@ function answer(
       text === null ? null : encode!([text], allowsSpecial(structure, text), false);
     return { id, written: seeds.map((seed, index) => ids(write(seed, index))) };
   } catch (error) {
-    const broken = (error as Error).name === "BrokenStructure";
+    const broken = error instanceof BrokenStructure;
     return { id, failed: (error as Error).message, broken };
   }
 }

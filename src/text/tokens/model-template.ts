@@ -3,7 +3,7 @@
  * `apply_chat_template` does: the special tokens by name, tool arguments as objects, no blanks of its own.
  */
 import { Template } from "@huggingface/jinja";
-import { jsonObjectIn } from "../../config/json-object.ts";
+import { jsonObjectIn } from "../../base/json-object.ts";
 import { type RenderChat, type TemplateMessage, TemplateRefusal } from "./chat-template.ts";
 import type { ModelTemplate } from "./types.ts";
 

@@ -1,5 +1,5 @@
 /** What stands in `profile_export_aiperf.json` (means) and `profile_export.jsonl` (a record per request) of aiperf 0.13? */
-import { shownJson } from "../../config/json-object.ts";
+import { shownJson } from "../../base/json-object.ts";
 import { type Answered, type FitRun, runOf } from "./run.ts";
 import { type JsonRecord, numberIn } from "./vllm.ts";
 

@@ -1,5 +1,5 @@
 /** Which benchmark wrote this file, and what does it say? Throws a TraceError in one line. */
-import { jsonObjectIn } from "../../config/json-object.ts";
+import { jsonObjectIn } from "../../base/json-object.ts";
 import { TraceError } from "../../workloads/trace.ts";
 import { aiperfRecords, aiperfRun, isAiperf, isAiperfRecord } from "./aiperf.ts";
 import type { FitRun } from "./run.ts";

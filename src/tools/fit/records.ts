@@ -2,7 +2,7 @@
  * What stands in a folder of `understudy proxy --record DIR` (docs/proxies.md)? Each file has a request and its answer's
  * events with their times. Streams alone tell of steps; counts of tokens are those of the answer's usage.
  */
-import { looseList, looseObject } from "../../config/json-object.ts";
+import { looseList, looseObject } from "../../base/json-object.ts";
 import { dataIn, isStreamed, type Recording, recordingIn } from "../../text/canned/fixtures/recording.ts";
 import { isCount, TraceError } from "../../workloads/trace.ts";
 import type { Answered } from "./run.ts";

@@ -2,7 +2,7 @@
  * Reads what a load tool measured of each request: CSV with a header, or JSON Lines. Columns are found by the names that
  * tools use; a unit at the end of a name beats the unit that was given for all.
  */
-import { jsonObjectIn } from "../../config/json-object.ts";
+import { jsonObjectIn } from "../../base/json-object.ts";
 import { TraceFile } from "../../workloads/lines.ts";
 import { TraceError } from "../../workloads/trace.ts";
 import type { Measured } from "./true-times.ts";

@@ -1,8 +1,8 @@
 /** Asks the server before anything is measured: for its models, and how it counts tokens. */
 
 import type { Clock } from "../../base/clock.ts";
+import { jsonObjectIn, looseList, looseObject } from "../../base/json-object.ts";
 import { bodyAtMost } from "../../base/read-at-most.ts";
-import { jsonObjectIn, looseList, looseObject } from "../../config/json-object.ts";
 import { TraceError } from "../../workloads/trace.ts";
 import { messageOf } from "./answers/error-forms.ts";
 import type { Count } from "./datasets/index.ts";

@@ -2,7 +2,7 @@
  * Turns the rows of the truth (docs/truth-log.md) into the durations that load tools report: TTFT, gaps, TPOT and E2E of
  * each request, as the server wrote it. Any tool's own figures can be compared with them by request id.
  */
-import { jsonObjectIn, type LooseObject } from "../../config/json-object.ts";
+import { jsonObjectIn, type LooseObject } from "../../base/json-object.ts";
 import { distributionOf } from "../report/distribution.ts";
 import type { Distribution } from "../report/result.ts";
 import { type RunsLine, type StepTimes, TokenTimes } from "./token-times.ts";

@@ -5,7 +5,7 @@
  */
 
 import type { Cancel, Clock } from "../../base/clock.ts";
-import { jsonObjectIn, type LooseObject } from "../../config/json-object.ts";
+import { jsonObjectIn, type LooseObject } from "../../base/json-object.ts";
 import { TraceFile } from "../../workloads/lines.ts";
 import { isCount } from "../../workloads/trace.ts";
 import { distributionOf } from "../report/distribution.ts";

@@ -1,13 +1,11 @@
 /** Writes records into a folder so that each file is complete or absent, and counts those that the disk did not take. */
+
 import { mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { UserError } from "../../base/start-errors.ts";
 import { RECORD_NAME } from "../../text/canned/fixtures/recording.ts";
 
 const nameOf = (ordinal: number) => `${String(ordinal).padStart(6, "0")}.json`;
-
-export class UsedFolder extends Error {
-  override readonly name = "UsedFolder";
-}
 
 export class RecordFolder {
   /** Records written. */
@@ -18,11 +16,11 @@ export class RecordFolder {
   #lost = 0;
   #lostInRow = 0;
 
-  /** Makes the folder if it is missing. Throws the system's error if that fails, `UsedFolder` if the folder has records. */
+  /** Makes the folder if it is missing. Throws the system's error if that fails, a `UserError` if the folder has records. */
   constructor(folder: string, say: (line: string) => void) {
     mkdirSync(folder, { recursive: true });
     if (readdirSync(folder).some((name) => RECORD_NAME.test(name)))
-      throw new UsedFolder("has records already; take an empty folder");
+      throw new UserError(`--record ${folder}`, "has records already; take an empty folder");
     this.#folder = folder;
     this.#say = say;
   }

@@ -104,7 +104,7 @@ export class Recorder {
   #full = false;
 
   /**
-   * Makes the folder if it is missing. Throws the system's error if that fails, `UsedFolder` if the folder has records, with
+   * Makes the folder if it is missing. Throws the system's error if that fails, a `UserError` if the folder has records, with
    * which the new ones would be mixed.
    */
   constructor(folder: string, say: (line: string) => void) {

@@ -2,11 +2,12 @@
 
 import type { Clock } from "../../base/clock.ts";
 import { listenUrl } from "../../base/listen-url.ts";
-import { FRONT_LIMITS } from "../../config/front-limits.ts";
 import { insteadOf } from "../../faults/instead.ts";
 import type { Plan } from "../../faults/plan/types.ts";
 import type { Question } from "../../text/canned/fixtures/match.ts";
 import { bodyWithin } from "../../wire/http/body-within.ts";
+import { FRONT_LIMITS } from "../../wire/http/front-limits.ts";
+import type { HttpRequest } from "../../wire/http/request.ts";
 import type { Exchange } from "../../wire/http1/exchange.ts";
 import type { IncomingRequest } from "../../wire/http1/request.ts";
 import { HttpServer } from "../../wire/http1/server.ts";
@@ -34,7 +35,7 @@ const BODY_MOST = 64 * 2 ** 20;
 const TOO_LARGE = `at most ${BODY_MOST} bytes of a body pass`;
 const JSON_TYPE = { "content-type": "application/json" };
 
-type HttpRequest = IncomingRequest<Exchange>;
+type ProxiedRequest = IncomingRequest<Exchange>;
 
 export class ProxyServer {
   readonly #server: HttpServer;
@@ -68,9 +69,9 @@ export class ProxyServer {
   }
 
   /** The answer goes to the exchange; the value returned here says so. */
-  async #answer(request: Request): Promise<Response> {
-    // The server above hands out its own requests, not those of the platform.
-    const incoming = request as unknown as HttpRequest;
+  async #answer(request: HttpRequest): Promise<Response> {
+    // `HttpServer` passes only its own requests on.
+    const incoming = request as ProxiedRequest;
     const fields: [string, string][] = [];
     incoming.headers.eachSent((name, value) => fields.push([name, value]));
     const refused = refusalOf(incoming.method, fields);
@@ -94,7 +95,7 @@ export class ProxyServer {
   }
 
   /** Sends the server's answer, or 502 if there is none. */
-  async #pass(incoming: HttpRequest, passing: Passing, isDisturbed: boolean): Promise<void> {
+  async #pass(incoming: ProxiedRequest, passing: Passing, isDisturbed: boolean): Promise<void> {
     const { reading: exchange, signal } = incoming;
     const { to, recorder, clock } = this.#options;
     const left = new AbortController();
@@ -123,19 +124,19 @@ export class ProxyServer {
   }
 
   /** Reports the failure and answers with it. If an answer has begun, the client must see that it is incomplete. */
-  #fail(incoming: HttpRequest, status: number, message: string): void {
+  #fail(incoming: ProxiedRequest, status: number, message: string): void {
     if (incoming.signal.aborted) return;
     this.#options.say(message);
     if (incoming.reading.answered) incoming.reading.cut();
-    else this.#refuse(incoming as unknown as Request, status, message);
+    else this.#refuse(incoming, status, message);
   }
 
-  #refuse(request: Request, status: number, message: string): Response {
+  #refuse(request: HttpRequest, status: number, message: string): Response {
     return this.#server.answer(request, status, JSON_TYPE, failure(status, message));
   }
 
   /** Sets the plan on the exchange. Returns the answer that the plan gives in place of the server's, or null. */
-  async #disturbed(request: Request, passing: Passing, plan: Plan, key: string): Promise<Response | null> {
+  async #disturbed(request: HttpRequest, passing: Passing, plan: Plan, key: string): Promise<Response | null> {
     await this.#server.disturb(request, { plan, key, told() {}, isBrief: true });
     const epochSeconds = this.#options.epochSeconds();
     const instead = insteadOf(plan, { before: 0, open: this.#open - 1, target: passing.target, epochSeconds });

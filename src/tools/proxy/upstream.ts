@@ -4,7 +4,7 @@
  */
 import http from "node:http";
 import https from "node:https";
-import { FRONT_LIMITS } from "../../config/front-limits.ts";
+import { FRONT_LIMITS } from "../../wire/http/front-limits.ts";
 import { endToEnd, firstValue, type HeaderLines, linePairs, listMembers, lower, withOnly, without } from "./fields.ts";
 import { writtenHead } from "./heads.ts";
 

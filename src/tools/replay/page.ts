@@ -1,5 +1,5 @@
 /** What would a scrape show at an instant of a replay? The server's pages over the server's held copies. */
-import type { ServeConfig } from "../../config/types.ts";
+import type { ServeConfig } from "../../app/config/serve-config.ts";
 import type { TruthDropped } from "../../engine/interface/types.ts";
 import { stuck } from "../../metrics/bugs/stuck.ts";
 import type { View } from "../../metrics/dialects.ts";
@@ -27,9 +27,14 @@ export class ReplayPages {
     const ranks = { ...config, dataParallelSize: fleet.engines.length };
     const views = { now: fleet.views("now"), step: fleet.views("step") };
     // Without what counts for Triton it has no page, and this machine has no place in simulated time.
-    const counted = config.triton.metrics && views.now.every(({ meters }) => meters.length > 0);
-    const triton = { ...config.triton, metrics: counted, cpu: false };
-    const { identity, shape, refreshes } = setupOf({ ...ranks, triton }, startS, HTTP_ROUTES, false);
+    const counted = config.metrics.triton.metrics && views.now.every(({ meters }) => meters.length > 0);
+    const triton = { ...config.metrics.triton, metrics: counted, cpu: false };
+    const { identity, shape, refreshes } = setupOf(
+      { ...ranks, metrics: { ...config.metrics, triton } },
+      startS,
+      HTTP_ROUTES,
+      false,
+    );
     const loop = fleet.lateness();
     const source: Source = (fresh) => ({
       engines: views[fresh],
@@ -37,7 +42,7 @@ export class ReplayPages {
       front: accounts.snapshot(),
       ...(dropped ? { truth: dropped() } : {}),
     });
-    const sticking = stuck(config.bugs, source);
+    const sticking = stuck(config.metrics.bugs, source);
     const held = new Held(shape, refreshes, sticking?.source ?? source, replay.nowUs);
     const read = heldReader(shape, refreshes);
     const print = pages(identity);

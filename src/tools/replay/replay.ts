@@ -4,13 +4,13 @@
  */
 
 import { VirtualClock } from "../../base/clock.ts";
-import type { HttpRoute } from "../../config/http-counts.ts";
-import type { EngineConfig } from "../../config/types.ts";
+import type { EngineConfig } from "../../engine/config/engine-config.ts";
 import type { RequestMeters } from "../../engine/interface/request-meter.ts";
 import { type EngineSnapshot, Finish } from "../../engine/interface/types.ts";
 import type { Observer } from "../../engine/observer.ts";
 import { Accounts } from "../../kernel/accounting.ts";
 import { HttpAccounts } from "../../kernel/http-accounts.ts";
+import type { HttpRoute } from "../../metrics/rows/http-counts.ts";
 import type { Pace, TraceRequest } from "../../workloads/trace.ts";
 import { TraceArrivals } from "./arrivals.ts";
 import { PATIENT, type TracedClientOptions } from "./clients.ts";

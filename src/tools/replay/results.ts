@@ -1,6 +1,6 @@
 /** What came out of a replay? Plain numbers, a pure function of trace, seed and options: no wall clock. */
 
-import type { EngineConfig } from "../../config/types.ts";
+import { type EngineConfig, flatEngineConfig } from "../../engine/config/engine-config.ts";
 import type { EngineSnapshot, HistogramName } from "../../engine/interface/types.ts";
 import { timingText } from "../../engine/timing/timing-text.ts";
 import type { TraceSpan } from "../../workloads/timestamps.ts";
@@ -53,7 +53,7 @@ export function resultsOf(replay: Replay, durationUs: number, about: ReplayInfo)
     model: about.model,
     timing: timingText(about.config),
     engines: engines.length,
-    engine: about.config,
+    engine: flatEngineConfig(about.config),
     requests: {
       arrived: counts.arrived,
       finished: counts.finished,

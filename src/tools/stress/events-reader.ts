@@ -1,6 +1,6 @@
 /** Reads an event stream as a correct client does: lines and fields by the standard (WHATWG HTML, 9.2), chunks by the APIs' references. */
 
-import { looseList, looseObject } from "../../config/json-object.ts";
+import { looseList, looseObject } from "../../base/json-object.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: JSON of four dialects, looked into by their names.
 type Json = any;

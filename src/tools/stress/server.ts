@@ -1,12 +1,13 @@
 /** Who answers a client's cases? `/case/ID/v1/…`: each has its plan, and what came to it is kept. */
 
 import type { Clock } from "../../base/clock.ts";
-import { FRONT_LIMITS } from "../../config/front-limits.ts";
 import { insteadOf } from "../../faults/instead.ts";
 import { FaultPipeline } from "../../faults/pipeline.ts";
 import { headIn } from "../../faults/stages/heads.ts";
 import { FAULT_ROWS } from "../../faults/table.ts";
 import { bodyWithin } from "../../wire/http/body-within.ts";
+import { FRONT_LIMITS } from "../../wire/http/front-limits.ts";
+import type { HttpRequest } from "../../wire/http/request.ts";
 import type { DisturbedAnswer, EventSink } from "../../wire/http/sink.ts";
 import { HttpServer } from "../../wire/http1/server.ts";
 import { type AnswerPath, cannedAnswer, REASONED, SAID } from "./answers.ts";
@@ -120,7 +121,7 @@ export class StressServer {
     return this.#server.stop(true);
   }
 
-  async #answer(request: Request): Promise<Response> {
+  async #answer(request: HttpRequest): Promise<Response> {
     const server = this.#server;
     const target = new URL(request.url);
     const asked = this.#desk?.(request.method, target.pathname, () => bodyWithin(request, BODY_MOST));
@@ -149,7 +150,7 @@ export class StressServer {
     return this.#generate(request, run, path, body);
   }
 
-  async #generate(request: Request, run: CaseRun, path: AnswerPath, body: Uint8Array): Promise<Response> {
+  async #generate(request: HttpRequest, run: CaseRun, path: AnswerPath, body: Uint8Array): Promise<Response> {
     const server = this.#server;
     const { plan, disturbed } = run.one;
     const asked = askedIn(body);

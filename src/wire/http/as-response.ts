@@ -1,4 +1,5 @@
 /** How does a route answer without a socket, for `app.handle(request)`? By a `Response`; a stream is its body. */
+import type { HttpRequest } from "./request.ts";
 import type { EventSink, HttpFront, PartSink, SinkEvents } from "./sink.ts";
 
 /** Full while nobody has read what was written. Where the length is known, it ends with the last of its bytes. */
@@ -42,7 +43,7 @@ class ResponseStream implements EventSink, PartSink {
   }
 }
 
-const streams = new WeakMap<Request, ResponseStream>();
+const streams = new WeakMap<HttpRequest, ResponseStream>();
 export const asResponses: HttpFront = {
   body: () => null,
   answer: (_, status, headers, body) => new Response(body as string | null, { status, headers }),

@@ -1,13 +1,14 @@
-/** What has somebody sent, if it is not too much? */
+/** Reads a body of limited length. */
+import type { HttpRequest } from "./request.ts";
 
-/** The whole body; null: it is longer, and what is left of it is thrown away as it comes. */
+/** Reads the whole body. Returns null if it is longer than `most` bytes; the rest is discarded as it arrives. */
 export async function bodyWithin(
-  { body }: Pick<Request, "body">,
+  { body }: Pick<HttpRequest, "body">,
   most: number,
 ): Promise<Uint8Array<ArrayBuffer> | null> {
   const parts: Uint8Array[] = [];
   let bytes = 0;
-  for await (const part of (body ?? []) as AsyncIterable<Uint8Array>) {
+  for await (const part of body ?? []) {
     bytes += part.length;
     if (bytes > most) return null;
     parts.push(part);

@@ -1,5 +1,6 @@
 /** Puts a body together, where many may come at once and none may hold others up. */
 import { type EventLoopTurns, turn } from "../../base/pieces.ts";
+import type { HttpRequest } from "./request.ts";
 import type { WaitingBytes } from "./waiting-bytes.ts";
 
 const LARGE_BYTES = 65_536;
@@ -16,7 +17,7 @@ export interface BodyRefusals {
 
 /** `coming`: bytes of all bodies that have not come whole. Rejects with what `refusals` gives, or when the client leaves. */
 export async function gatheredBody(
-  request: Pick<Request, "headers" | "body">,
+  request: Pick<HttpRequest, "headers" | "body">,
   coming: WaitingBytes,
   most: number,
   refusals: BodyRefusals,

@@ -1,6 +1,8 @@
 /** What do streams and whole answers write to? */
+
 import type { LaneEnd } from "../../engine/interface/lanes.ts";
 import type { Plan } from "../../faults/plan/types.ts";
+import type { HttpRequest } from "./request.ts";
 
 /** Where a stream's bytes go. Nothing above it knows the socket. */
 export interface EventSink {
@@ -87,51 +89,44 @@ export interface HttpFront {
   /** What a handler may return at once whose answer is given later; absent: it returns a promise of what `answer` gives. */
   readonly later?: Response;
   /** Header lines in their order, names in the letters in which they were sent. Absent: nobody knows these any more. */
-  eachSent?(request: Request, act: (name: string, value: string) => void): void;
+  eachSent?(request: HttpRequest, act: (name: string, value: string) => void): void;
   /** The body, where all of it is there; once. null: it is still to come. */
-  body(request: Request): Uint8Array | null;
+  body(request: HttpRequest): Uint8Array | null;
   /** `headers` in their order; the front adds date, length and what ends the connection. null: no body; `bytes`: of it, where that is known. */
   answer(
-    request: Request,
+    request: HttpRequest,
     status: number,
     headers: Readonly<Record<string, string>>,
     body: string | Uint8Array | null,
     bytes?: number,
   ): Response;
   /** A stream that holds what is written to it until `begin`. `waiting` is told of events that the socket has not taken. */
-  open(request: Request, owner: SinkEvents, waiting: HeldBytes | null): EventSink;
+  open(request: HttpRequest, owner: SinkEvents, waiting: HeldBytes | null): EventSink;
   /** Sends the head of an answer whose body is the request's stream. */
-  begin(request: Request, status: number, headers: Readonly<Record<string, string>>): Response;
+  begin(request: HttpRequest, status: number, headers: Readonly<Record<string, string>>): Response;
   /** Sends the head of an answer of so many bytes; it is complete when all of them were written. */
   beginWhole(
-    request: Request,
+    request: HttpRequest,
     owner: SinkEvents,
     status: number,
     headers: Readonly<Record<string, string>>,
     bytes: number,
   ): { readonly sink: PartSink; readonly response: Response };
   /** Has the request's answer disturbed, whichever it is; before it is opened or given. Absent: there is no connection. */
-  disturb?(request: Request, disturbance: FaultOrder): Promise<void>;
+  disturb?(request: HttpRequest, disturbance: FaultOrder): Promise<void>;
   /** "1.1", or what the client speaks. */
-  version(request: Request): string;
+  version(request: HttpRequest): string;
   /** The client's address; null: there is no connection. */
-  requestIP(request: Request): { readonly address: string; readonly port: number } | null;
+  requestIP(request: HttpRequest): { readonly address: string; readonly port: number } | null;
 }
 
-/** The part of Elysia's context that handlers use; `frontOf` tells who takes the answer. */
+/** A request, and what takes its answer: the server that it came to, or `asResponses` for a program's request. */
 export interface Context {
-  readonly request: Request;
-  readonly server: unknown;
+  readonly request: HttpRequest;
+  readonly front: HttpFront;
 }
 
-/**
- * Routes by method and target that the server on sockets calls by itself: Elysia's way to a handler costs as much as reading
- * the request. They are the routes that are declared with `HOT`, behind the application's hooks of a request.
- */
+/** Handlers by method and target that the server on sockets calls itself. Undefined if the application must answer. */
 export interface HotRoutes {
   of(method: string, target: string): ((context: Context) => Response | Promise<Response>) | undefined;
 }
-
-export const HOT_TAG = "hot";
-/** Declares a route that most requests take, or whose time matters. Bodies are read by the handler. */
-export const HOT = { parse: "none" as const, detail: { tags: [HOT_TAG] } };

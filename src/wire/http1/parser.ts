@@ -69,20 +69,20 @@ interface Llhttp {
 /** Not imported: every byte of what a CommonJS module exports would become a named export, 12 MB in all. */
 const wasm: Uint8Array<ArrayBuffer> = require("undici/lib/llhttp/llhttp-wasm.js");
 
-/** Whose bytes are being read: WebAssembly runs one parser at a time, and its callbacks look here. */
-let current: Parser;
+/** The parser whose bytes llhttp reads, to which its callbacks go. null: llhttp reads none. */
+let current: Parser | null = null;
 
 const { exports } = new WebAssembly.Instance(new WebAssembly.Module(wasm), {
   env: {
-    wasm_on_message_begin: () => current.begin(),
-    wasm_on_url: (_: number, at: number, length: number) => current.url(at, length),
+    wasm_on_message_begin: () => current!.begin(),
+    wasm_on_url: (_: number, at: number, length: number) => current!.url(at, length),
     wasm_on_status: () => OK,
-    wasm_on_header_field: (_: number, at: number, length: number) => current.name(at, length),
-    wasm_on_header_value: (_: number, at: number, length: number) => current.value(at, length),
+    wasm_on_header_field: (_: number, at: number, length: number) => current!.name(at, length),
+    wasm_on_header_value: (_: number, at: number, length: number) => current!.value(at, length),
     wasm_on_headers_complete: (_: number, _status: number, upgrade: number, keepAlive: number) =>
-      current.headComplete(upgrade, keepAlive !== 0),
-    wasm_on_body: (_: number, at: number, length: number) => current.body(at, length),
-    wasm_on_message_complete: () => current.complete(),
+      current!.headComplete(upgrade, keepAlive !== 0),
+    wasm_on_body: (_: number, at: number, length: number) => current!.body(at, length),
+    wasm_on_message_complete: () => current!.complete(),
   },
 });
 const llhttp = exports as unknown as Llhttp;
@@ -108,7 +108,6 @@ export class Parser {
   #piece: Buffer = NOTHING;
   /** Beginning of that piece as text, once something of it is wanted: cutting a text is free, making one is not. */
   #front: string | null = null;
-  #busy = false;
   #freed = false;
   #tooLarge = false;
   /** All that was fed are whole messages, and one may follow: only then may llhttp be passed by. */
@@ -204,16 +203,17 @@ export class Parser {
     this.#piece = piece;
     this.#heads = 0;
     this.#bodyBytes = 0;
+    // A second piece would overwrite the one that is being read.
+    if (current !== null) throw new Error("a parser was fed while llhttp reads for another");
     if (memory.length === 0) memory = new Uint8Array(llhttp.memory.buffer);
     memory.set(piece, pieceAt);
     current = this;
-    this.#busy = true;
     let code: number;
     try {
       code = llhttp.llhttp_execute(this.#at, pieceAt, piece.length);
       if (code === OK && begins && this.#between && this.#front !== null) this.#learn(this.#front, piece);
     } finally {
-      this.#busy = false;
+      current = null;
       // A connection lives long, and may be silent: what it sent last is not kept for it.
       this.#piece = NOTHING;
       this.#front = null;
@@ -244,7 +244,7 @@ export class Parser {
   free(): void {
     if (this.#freed) return;
     this.#freed = true;
-    if (!this.#busy) this.#release();
+    if (current !== this) this.#release();
   }
 
   #release(): void {

@@ -1,4 +1,5 @@
-/** What does a handler see of a request? The part of `Request` that is read here, over bytes that may still be coming. */
+/** The socket's implementation of `HttpRequest`, over bytes that may still be arriving. */
+import type { HttpRequest, LeaveSignal } from "../http/request.ts";
 import { PART_BYTES, SMALL_BODY_BYTES } from "../http/unfinished.ts";
 import { type Head, HeaderFields } from "./fields.ts";
 
@@ -27,7 +28,7 @@ export interface ReadControl {
 type Told = (() => void) | { handleEvent(): void };
 
 /** The part of `AbortSignal` that is used, which costs a microsecond less. */
-class Left {
+class Left implements LeaveSignal {
   aborted = false;
   /** Most requests have one listener. */
   #told: Told | null = null;
@@ -52,7 +53,7 @@ class Left {
 }
 
 /** `R`: who answers it. */
-export class IncomingRequest<R extends ReadControl = ReadControl> {
+export class IncomingRequest<R extends ReadControl = ReadControl> implements HttpRequest {
   readonly method: string;
   /** Path and query, as they were sent. */
   readonly target: string;
@@ -149,6 +150,10 @@ export class IncomingRequest<R extends ReadControl = ReadControl> {
 
   async text(): Promise<string> {
     return new TextDecoder().decode(await this.bytes());
+  }
+
+  async json(): Promise<unknown> {
+    return JSON.parse(await this.text());
   }
 
   async *#read(): AsyncGenerator<Uint8Array, void> {

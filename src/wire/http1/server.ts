@@ -1,14 +1,16 @@
 /**
- * Who listens? HTTP/1.1 on `Bun.listen`: what uvicorn answers, to the byte, where `Bun.serve` has an answer of its own.
- * Routes are those of the application that it is given.
+ * Serves HTTP/1.1 on `Bun.listen`, because the answers must be uvicorn's to the byte and `Bun.serve` has answers of its own.
+ * Requests go to the application that it is given.
  */
 
 import type { Clock } from "../../base/clock.ts";
 import { giveConnection, takeConnection } from "../../base/descriptors.ts";
 import { logUnexpected } from "../../base/unexpected.ts";
-import type { FrontLimits } from "../../config/front-limits.ts";
 import { deadlines, type Expiring, pacing, type Timer } from "../http/deadlines.ts";
+import type { FrontLimits } from "../http/front-limits.ts";
 import { hostCheck, INVALID_HOST } from "../http/host-check.ts";
+import type { HttpRequest } from "../http/request.ts";
+import type { Application } from "../http/routes.ts";
 import type { EventSink, FaultOrder, HeldBytes, HotRoutes, HttpFront, PartSink, SinkEvents } from "../http/sink.ts";
 import { TurnQueue } from "../http/turn-queue.ts";
 import { Unfinished } from "../http/unfinished.ts";
@@ -37,23 +39,16 @@ export interface ListenOptions {
   readonly epochSeconds: () => number;
   /** Is told of bytes that are garbage now. */
   readonly consumed?: (bytes: number) => void;
-  /** Absent: all requests go through the application. */
-  readonly hot?: HotRoutes;
   /** Hosts whose requests are answered, as `isHostPattern` has them. Absent: all. */
   readonly allowedHosts?: readonly string[] | undefined;
   /** Absent: uvicorn's. */
   readonly style?: WireStyle;
 }
 
-/** The routes. */
-interface Application {
-  fetch(request: Request): Response | Promise<Response>;
-}
-
 /** What was answered directly is not answered again; never read. */
 const TAKEN = new Response(null);
 
-/** Stands where Elysia expects Bun's server. Throws as `Bun.listen` does when the port is in use. */
+/** Throws as `Bun.listen` does when the port is in use. */
 export class HttpServer implements HttpFront, ServerSide {
   readonly later = TAKEN;
   readonly hostname: string;
@@ -85,10 +80,11 @@ export class HttpServer implements HttpFront, ServerSide {
     const { hostname, port, tls, reusePort, frontLimits, clock, catchUp = () => {} } = options;
     const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
     this.#app = app;
+    app.attach?.(this);
     this.#pacing = pacing(clock);
     this.unfinished = new Unfinished(this.#pacing, options);
     this.#isAllowed = options.allowedHosts ? hostCheck(options.allowedHosts) : null;
-    this.#hot = options.hot ?? { of: () => undefined };
+    this.#hot = app.hot ?? { of: () => undefined };
     this.scheme = tls ? "https" : "http";
     this.style = options.style ?? uvicorn;
     this.headBytes = frontLimits.headBytes;
@@ -164,15 +160,15 @@ export class HttpServer implements HttpFront, ServerSide {
     return false;
   }
 
-  requestIP(request: Request): { readonly address: string; readonly port: number } | null {
+  requestIP(request: HttpRequest): { readonly address: string; readonly port: number } | null {
     return this.#of(request).line;
   }
 
-  eachSent(request: Request, act: (name: string, value: string) => void): void {
+  eachSent(request: HttpRequest, act: (name: string, value: string) => void): void {
     this.#of(request).request.headers.eachSent(act);
   }
 
-  body(request: Request): Uint8Array | null {
+  body(request: HttpRequest): Uint8Array | null {
     return this.#of(request).request.whole();
   }
 
@@ -181,24 +177,24 @@ export class HttpServer implements HttpFront, ServerSide {
     return TAKEN;
   }
 
-  open(request: Request, owner: SinkEvents, waiting: HeldBytes | null): EventSink {
+  open(request: HttpRequest, owner: SinkEvents, waiting: HeldBytes | null): EventSink {
     return this.#of(request).open(owner, waiting);
   }
 
-  begin(request: Request, status: number, headers: Readonly<Record<string, string>>): Response {
+  begin(request: HttpRequest, status: number, headers: Readonly<Record<string, string>>): Response {
     this.#of(request).begin(status, headers);
     return TAKEN;
   }
 
   beginWhole(
-    request: Request,
+    request: HttpRequest,
     owner: SinkEvents,
     ...[status, headers, bytes]: [number, Readonly<Record<string, string>>, number]
   ): { readonly sink: PartSink; readonly response: Response } {
     return { sink: this.#of(request).beginWhole(owner, status, headers, bytes), response: TAKEN };
   }
 
-  async disturb(request: Request, order: FaultOrder): Promise<void> {
+  async disturb(request: HttpRequest, order: FaultOrder): Promise<void> {
     const { FaultPipeline, FaultyStream } = await import("./faulty.ts");
     const exchange = this.#of(request);
     exchange.faulty = new FaultyStream(
@@ -209,21 +205,21 @@ export class HttpServer implements HttpFront, ServerSide {
     );
   }
 
-  version(request: Request): string {
+  version(request: HttpRequest): string {
     return this.#of(request).version;
   }
 
   /** For connections, as all below. */
   handle(exchange: ServedExchange): void {
-    const { method, target } = exchange.request;
-    const request = exchange.request as unknown as Request;
+    const { request } = exchange;
+    const { method, target } = request;
     if (this.#isAllowed !== null && !this.#isAllowed(request.headers.get("host"))) {
       exchange.answer(INVALID_HOST.status, INVALID_HOST.headers, INVALID_HOST.body);
       return;
     }
     const hot = this.#hot.of(method, target);
     try {
-      const made = hot === undefined ? this.#app.fetch(request) : hot({ request, server: this });
+      const made = hot === undefined ? this.#app.fetch(request) : hot({ request, front: this });
       if (!(made instanceof Promise)) send(exchange, made);
       else
         made.then(
@@ -263,8 +259,9 @@ export class HttpServer implements HttpFront, ServerSide {
     this.#turns.add(connection);
   }
 
-  #of(request: Request): ServedExchange {
-    return (request as unknown as IncomingRequest<ServedExchange & ReadControl>).reading;
+  /** All requests that this server passes on are its own. */
+  #of(request: HttpRequest): ServedExchange {
+    return (request as IncomingRequest<ServedExchange & ReadControl>).reading;
   }
 
   /** A connection that never spoke TLS, where it should, has not been opened. */

@@ -1,8 +1,8 @@
 /** Do certificate and key fit together? uvicorn's `--ssl-…` files, read and checked before anybody listens. */
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { NAMED_FILE_BYTES_MOST, textAtMost } from "../../base/read-at-most.ts";
-import type { TlsConfig } from "../../config/front-limits.ts";
 import { selfSigned } from "./self-signed.ts";
+import type { TlsConfig } from "./tls-config.ts";
 
 /** As `Bun.serve` takes them. */
 export interface TlsFiles {

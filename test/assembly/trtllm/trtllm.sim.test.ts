@@ -2,9 +2,9 @@
 import { expect, setDefaultTimeout, spyOn, test } from "bun:test";
 import fc from "fast-check";
 import { Total, Word } from "../../../assembly/layout.ts";
-import { CAPACITY_POLICIES, CHUNKING_POLICIES } from "../../../src/config/trtllm.ts";
-import type { EngineConfig } from "../../../src/config/types.ts";
 import { Batch } from "../../../src/engine/batch.ts";
+import type { EngineConfig } from "../../../src/engine/config/engine-config.ts";
+import { CAPACITY_POLICIES, CHUNKING_POLICIES } from "../../../src/engine/config/trtllm.ts";
 import { Finish } from "../../../src/engine/interface/types.ts";
 import type { Core } from "../../../src/engine/wasm/core.ts";
 import { Replay } from "../../../src/tools/replay/replay.ts";

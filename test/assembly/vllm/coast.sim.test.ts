@@ -1,8 +1,8 @@
 /** Steps that concern nobody are one call of the core (assembly/vllm/coast.ts): is everything as if each had been looked at? */
 import { expect, setDefaultTimeout, spyOn, test } from "bun:test";
 import fc from "fast-check";
-import type { EngineConfig } from "../../../src/config/types.ts";
 import { Batch } from "../../../src/engine/batch.ts";
+import type { EngineConfig } from "../../../src/engine/config/engine-config.ts";
 import { Replay } from "../../../src/tools/replay/replay.ts";
 import type { TraceRequest } from "../../../src/workloads/trace.ts";
 import { anyConfig } from "../../engine/random-requests.ts";

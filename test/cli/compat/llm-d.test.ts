@@ -28,15 +28,17 @@ const refused = (words: string, from: { env?: Record<string, string>; file?: str
 test("its defaults hold", () => {
   const { config, notices } = accepted("--model m");
   expect(config).toMatchObject({
-    host: "0.0.0.0",
-    port: 8000,
-    servedModelNames: ["m"],
-    maxBodyBytes: 4 * 2 ** 20,
-    disableAccessLog: true,
-    runtimeLora: true,
+    listen: {
+      host: "0.0.0.0",
+      port: 8000,
+      maxBodyBytes: 4 * 2 ** 20,
+      frontLimits: { requests: 1005, overloadStatus: 429 },
+    },
+    models: { servedModelNames: ["m"], runtimeLora: true },
+    logs: { disableAccessLog: true },
     engine: { maxNumSeqs: 5, maxModelLen: 1024, blockSize: 16, timing: { kind: "none" }, maxLoras: 1 },
-    frontLimits: { requests: 1005, overloadStatus: 429 },
-    wire: { toolCallParser: "hermes", autoToolChoice: true },
+    text: { toolCallParser: "hermes" },
+    openai: { answers: { autoToolChoice: true } },
   });
   expect(notices).toEqual([]);
 });
@@ -103,7 +105,7 @@ test("deviations of first tokens become those of the time before the first step,
 });
 
 test("global-cache-hit-threshold counts where there is a cache, and requests may always name one", () => {
-  const threshold = (words: string) => accepted(words).config.wire?.cacheHitThreshold;
+  const threshold = (words: string) => accepted(words).config.queue.cacheHitThreshold;
   expect(threshold("--enable-kvcache --global-cache-hit-threshold 0.5")).toBe(0.5);
   expect(threshold("--global-cache-hit-threshold 0.5")).toBe(0);
   expect(threshold("")).toBe(0);
@@ -113,7 +115,7 @@ test("global-cache-hit-threshold counts where there is a cache, and requests may
 });
 
 test("the transfer of a prompt has a time of its own or one per token, and the first step is no part of what is waited for", () => {
-  const transfer = (words: string) => accepted(words).config.wire?.kvTransferTime;
+  const transfer = (words: string) => accepted(words).config.queue.kvTransferTime;
   const nothing = { baseUs: 0, tokenUs: 0, deviationUs: 0, stepUs: 0 };
   expect(transfer("")).toEqual(nothing);
   const [latency, token] = ["--kv-cache-transfer-latency 100ms", "--kv-cache-transfer-time-per-token 50us"];
@@ -147,14 +149,12 @@ test("flags beat the environment, the environment the file; lists and our own op
   ].join("\n");
   const { config } = accepted("--config f.yaml --port 2 --stream-interval 4", { env: { SIM_MODEL: "env" }, file });
   expect(config).toMatchObject({
-    model: "env",
-    port: 2,
-    servedModelNames: ["a", "b"],
-    streamInterval: 4,
-    loraModules: [{ name: "l", path: "/p" }],
+    models: { model: "env", servedModelNames: ["a", "b"], loraModules: [{ name: "l", path: "/p" }] },
+    listen: { port: 2 },
+    openai: { answers: { streamInterval: 4 } },
     engine: { maxNumSeqs: 7 },
   });
-  expect(accepted("--model flag", { env: { SIM_MODEL: "env" } }).config.model).toBe("flag");
+  expect(accepted("--model flag", { env: { SIM_MODEL: "env" } }).config.models.model).toBe("flag");
 });
 
 test("the cache counts only where it is on, and one block is set aside", () => {
@@ -176,11 +176,11 @@ test("what is not supported is said once, with its place; what is off is not", (
 
 test("what tools are called with: its defaults, and what was said", () => {
   const habits = { integers: [0, 100], numbers: [0, 100], items: [1, 5], optional: 0.5, inner: 0.5, another: 0.45 };
-  expect(accepted("").config.wire).toMatchObject({ toolHabits: habits, toolCallShare: 0.45 });
+  expect(accepted("").config.openai.answers).toMatchObject({ toolHabits: habits, toolCallShare: 0.45 });
   const said =
     "--min-tool-call-integer-param -5 --max-tool-call-number-param=0.5 --min-tool-call-array-param-length 0 --object-tool-call-not-required-field-probability 0 --tool-call-extra-call-probability 100";
   const { config, notices } = accepted(said);
-  expect(config.wire).toMatchObject({
+  expect(config.openai.answers).toMatchObject({
     toolHabits: { ...habits, integers: [-5, 100], numbers: [0, 0.5], items: [0, 5], inner: 0, another: 1 },
     toolCallShare: 1,
   });
@@ -192,21 +192,23 @@ test("what is so anyway is said to be so", () => {
     "--force-dummy-tokenizer: tokens are those of the built-in vocabulary: other ids, and other counts",
     "--hash-seed: no hash of a block is ever shown, so nothing depends on it",
   ]);
-  expect(accepted("--self-signed-certs").config.tls).toBe("self-signed");
+  expect(accepted("--self-signed-certs").config.listen.tls).toBe("self-signed");
 });
 
 test("a pod's headers come from its environment", () => {
   expect(accepted("").config).not.toHaveProperty("podHeaders");
-  expect(accepted("--port 81", { env: { POD_NAME: "a" } }).config.podHeaders).toEqual({
+  expect(accepted("--port 81", { env: { POD_NAME: "a" } }).config.openai.front.podHeaders).toEqual({
     "x-inference-pod": "a",
     "x-inference-port": "81",
   });
-  expect(accepted("", { env: { POD_NAMESPACE: "n" } }).config.podHeaders).toEqual({ "x-inference-namespace": "n" });
+  expect(accepted("", { env: { POD_NAMESPACE: "n" } }).config.openai.front.podHeaders).toEqual({
+    "x-inference-namespace": "n",
+  });
 });
 
 test("all ranks are behind the one port, which is said; a rank of its own is one engine", () => {
   const several = accepted("--data-parallel-size 4 --max-num-seqs 2 --max-waiting-queue-length 3");
-  expect(several.config).toMatchObject({ dataParallelSize: 4, frontLimits: { requests: 20 } });
+  expect(several.config).toMatchObject({ dataParallelSize: 4, listen: { frontLimits: { requests: 20 } } });
   expect(several.notices).toEqual([
     "--data-parallel-size: the 4 ranks answer on the one port, none on the next; X-data-parallel-rank chooses one",
   ]);
@@ -218,28 +220,28 @@ test("all ranks are behind the one port, which is said; a rank of its own is one
 
 test("several processes: adapters stay what they are, unless somebody insists", () => {
   const { config, notices } = accepted("--workers 2");
-  expect([config.workers, config.runtimeLora]).toEqual([2, undefined]);
+  expect([config.workers, config.models.runtimeLora]).toEqual([2, undefined]);
   expect(notices).toEqual([
     "--workers 2: adapters cannot be loaded by request: one would be loaded into the process that is asked",
   ]);
   const loading = { VLLM_ALLOW_RUNTIME_LORA_UPDATING: "1" };
   expect(refused("--workers 2", { env: loading })).toContain("VLLM_ALLOW_RUNTIME_LORA_UPDATING=1");
-  expect(accepted("").config.runtimeLora).toBe(true);
-  expect(accepted("", { env: { VLLM_ALLOW_RUNTIME_LORA_UPDATING: "0" } }).config.runtimeLora).toBeUndefined();
+  expect(accepted("").config.models.runtimeLora).toBe(true);
+  expect(accepted("", { env: { VLLM_ALLOW_RUNTIME_LORA_UPDATING: "0" } }).config.models.runtimeLora).toBeUndefined();
 });
 
 test("failures by chance are ours; no types are all types, and no names none", () => {
   const failing = "--failure-injection-rate 30 --failure-types rate_limit server_error --port 1";
-  expect(accepted(failing).config.wire).toMatchObject({
+  expect(accepted(failing).config.faults).toMatchObject({
     failureRate: 30,
     failureTypes: ["rate_limit", "server_error"],
     errorHeader: true,
   });
   const file = "failure-injection-rate: 5\nfailure-types: []\nserved-model-name: []\n";
   const { config } = accepted("--config f.yaml --model m", { file });
-  expect(config.wire).toMatchObject({ failureRate: 5 });
-  expect(config.wire).not.toHaveProperty("failureTypes");
-  expect(config.servedModelNames).toEqual(["m"]);
+  expect(config.faults).toMatchObject({ failureRate: 5 });
+  expect(config.faults).not.toHaveProperty("failureTypes");
+  expect(config.models.servedModelNames).toEqual(["m"]);
 });
 
 test.each([
@@ -307,7 +309,7 @@ test("--compat takes the one name, and no file can say it", () => {
     error: "f.yaml:1: compat: is told as --compat or UNDERSTUDY_COMPAT, not in a file",
   });
   expect(bare(["--mode", "echo"], "", { UNDERSTUDY_COMPAT: "llm-d-inference-sim" })).toMatchObject({
-    config: { wire: { echo: true } },
+    config: { text: { echo: true } },
   });
 });
 
@@ -335,7 +337,7 @@ test("fake metrics, of a flag and of a file, keep their interval", () => {
   const words = ["--fake-metrics", '{"running-requests": 3}', "--fake-metrics-refresh-interval", "1s"];
   const flags = resolveServeConfig([...COMPAT, "--model", "m", ...words], {}, () => "");
   const wanted = { gauges: { "vllm:num_requests_running": 3 }, refreshS: 1 };
-  expect("config" in flags && flags.config.fakeMetrics).toMatchObject(wanted);
+  expect("config" in flags && flags.config.metrics.fakes).toMatchObject(wanted);
   const file = [
     "fake-metrics:",
     "  running-requests: 3",
@@ -344,7 +346,7 @@ test("fake metrics, of a flag and of a file, keep their interval", () => {
     '    - \'{"running":"a","waiting":"","timestamp":5}\'',
     "fake-metrics-refresh-interval: 1s",
   ].join("\n");
-  expect(accepted("--model m --config c.yaml", { file }).config.fakeMetrics).toMatchObject({
+  expect(accepted("--model m --config c.yaml", { file }).config.metrics.fakes).toMatchObject({
     ...wanted,
     loras: [{ running: "a", waiting: "", timestamp: 5 }],
   });
@@ -354,8 +356,8 @@ test("fake metrics, of a flag and of a file, keep their interval", () => {
 });
 
 test("v says whether requests are logged", () => {
-  expect(accepted("--model m -v 4").config.enableLogRequests).toBe(true);
-  expect(accepted("--model m --v=3").config.enableLogRequests).toBe(false);
+  expect(accepted("--model m -v 4").config.logs.enableLogRequests).toBe(true);
+  expect(accepted("--model m --v=3").config.logs.enableLogRequests).toBe(false);
 });
 
 test.each([

@@ -39,7 +39,7 @@ test.each(picky)("%s %j", (flag, wrong, accepts) => {
 test("adapters: both forms, empty ones passed over, the limit only where LoRA is on", () => {
   const json = '{"name": "b", "path": "p/b", "base_model_name": "base"}';
   const config = accepted("--enable-lora", "--lora-modules", "a=p/a=1", json, "");
-  expect(config.loraModules).toEqual([
+  expect(config.models.loraModules).toEqual([
     { name: "a", path: "p/a=1", baseModelName: null },
     { name: "b", path: "p/b", baseModelName: "base" },
   ]);

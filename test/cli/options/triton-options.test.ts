@@ -1,14 +1,14 @@
 /** Do Triton's options read as tritonserver reads them, its errors included? */
 import { describe, expect, test } from "bun:test";
 import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";
-import { parseMetricsConfig, readTritonBoolean } from "../../../src/config/triton-metrics.ts";
+import { parseMetricsConfig, readTritonBoolean } from "../../../src/metrics/config/triton-metrics.ts";
 import { DEFAULT_TRITON_METRICS } from "../../metrics/snapshots.ts";
 
 const resolve = (line: string) => resolveServeConfig(line.split(" ").filter(Boolean), {}, () => "");
 const tritonOf = (line: string) => {
   const resolved = resolve(line);
   if (!("config" in resolved)) throw new Error(JSON.stringify(resolved));
-  return resolved.config.triton;
+  return resolved.config.metrics.triton;
 };
 const errorOf = (line: string) => {
   const resolved = resolve(line);
@@ -58,7 +58,7 @@ describe("--metrics-config", () => {
 
   test("pieces of summary_quantiles that are none are told and left out", () => {
     const resolved = resolve("--metrics-config summary_latencies=true summary_quantiles=0.5,a:b,0.9:0.1");
-    expect("config" in resolved && resolved.config.triton.quantiles).toEqual([{ quantile: 0.9, error: 0.1 }]);
+    expect("config" in resolved && resolved.config.metrics.triton.quantiles).toEqual([{ quantile: 0.9, error: 0.1 }]);
     expect("notices" in resolved && resolved.notices).toEqual([
       "Invalid option: [0.5]. No ':' delimiter found. Expected format is <quantile>:<error>",
       "Invalid option: [a:b]. Error: stod",

@@ -17,20 +17,18 @@ function tritonOf(flags: readonly string[]) {
 test("defaults are Triton's", () => {
   const { config } = tritonOf([]);
   expect(config.role).toBe("triton");
-  expect(config.tritonServer).toMatchObject({
+  expect(config.triton).toMatchObject({
     version: "2.73",
-    control: "none",
-    http: { host: "127.0.0.1", port: 8000 },
-    strictReadiness: true,
     id: "triton",
-    exitTimeoutS: 30,
-    cacheBytes: null,
+    repository: { control: "none", strictReadiness: true },
+    http: { host: "127.0.0.1", port: 8000 },
+    overHttp: { maxInputBytes: 67_108_864 },
+    memory: { cacheBytes: null, clientSharedMemory: false },
     rateLimit: null,
-    clientSharedMemory: false,
-    maxInputBytes: 67_108_864,
+    exit: { timeoutS: 30 },
   });
-  expect(config.triton.listen).toEqual({ host: "127.0.0.1", port: 8002 });
-  expect(tritonOf(["--triton-version=2.51"]).config.tritonServer?.clientSharedMemory).toBe(true);
+  expect(config.metrics.triton.listen).toEqual({ host: "127.0.0.1", port: 8002 });
+  expect(tritonOf(["--triton-version=2.51"]).config.triton?.memory.clientSharedMemory).toBe(true);
 });
 
 test("flags in both forms, several times where that means something", () => {
@@ -52,19 +50,17 @@ test("flags in both forms, several times where that means something", () => {
     "--rate-limit-resource=R2:5:1",
   ]);
   expect(ignored).toEqual(["--http-thread-count", "--disable-auto-complete-config"]);
-  expect(config.triton.quantiles).toHaveLength(5);
-  expect(config.tritonServer).toMatchObject({
+  expect(config.metrics.triton.quantiles).toHaveLength(5);
+  expect(config.triton).toMatchObject({
     id: "mine",
-    repositories: ["a", "b"],
-    control: "explicit",
-    loadModels: ["x"],
+    repository: { folders: ["a", "b"], control: "explicit", loadModels: ["x"] },
     http: null,
-    cacheBytes: 4096,
+    memory: { cacheBytes: 4096 },
     rateLimit: [
       { name: "R1", count: 10, device: -1 },
       { name: "R2", count: 5, device: 1 },
     ],
-    restrictedHttp: [{ apis: ["model-repository", "logging"], header: "admin", value: "yes" }],
+    overHttp: { restricted: [{ apis: ["model-repository", "logging"], header: "admin", value: "yes" }] },
   });
 });
 
@@ -96,28 +92,26 @@ test("values in every form that tritonserver takes", () => {
     "--pinned-memory-pool-byte-size=9223372036854775807",
     "--repository-poll-secs=0",
   ]);
-  expect(config.tritonServer).toMatchObject({
-    repositories: ["a"],
-    control: "explicit",
+  expect(config.triton).toMatchObject({
+    repository: { folders: ["a"], control: "explicit", pollS: 0 },
     rateLimit: [],
-    grpcCompression: "high",
-    maxInputBytes: 2 ** 32,
-    pinnedBytes: Number.MAX_SAFE_INTEGER,
-    pollS: 0,
+    overGrpc: { compression: "high" },
+    overHttp: { maxInputBytes: 2 ** 32 },
+    memory: { pinnedBytes: Number.MAX_SAFE_INTEGER },
     log: { verbose: 1 },
   });
-  expect(tritonOf(["--log-verbose=false"]).config.tritonServer?.log.verbose).toBe(0);
-  expect(tritonOf(["--log-verbose=3"]).config.tritonServer?.log.verbose).toBe(3);
+  expect(tritonOf(["--log-verbose=false"]).config.triton?.log.verbose).toBe(0);
+  expect(tritonOf(["--log-verbose=3"]).config.triton?.log.verbose).toBe(3);
 });
 
 test("a file of the log, which only /v2/logging shows, is named", () => {
   const { config, notices } = tritonOf(["--log-file=x.log"]);
-  expect(config.tritonServer?.log.file).toBe("x.log");
+  expect(config.triton?.log.file).toBe("x.log");
   expect(notices).toEqual(["--log-file: only /v2/logging shows it, nothing is written"]);
 });
 
 test("the former spelling of the response cache", () => {
-  expect(tritonOf(["--response-cache-byte-size=4096"]).config.tritonServer?.cacheBytes).toBe(4096);
+  expect(tritonOf(["--response-cache-byte-size=4096"]).config.triton?.memory.cacheBytes).toBe(4096);
 });
 
 test.each([

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { TrtConfig } from "../../../assembly/trtllm/layout.ts";
 import { describe as banner } from "../../../src/cli/serve/banner.ts";
 import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";
-import type { EngineConfig } from "../../../src/config/types.ts";
+import type { EngineConfig } from "../../../src/engine/config/engine-config.ts";
 import { coreSetup } from "../../../src/engine/setup.ts";
 import { coreName } from "../../../src/engine/trtllm-setup.ts";
 

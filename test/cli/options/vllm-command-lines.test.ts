@@ -5,7 +5,7 @@
 import { describe, expect, test } from "bun:test";
 import { describe as bannerOf } from "../../../src/cli/serve/banner.ts";
 import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";
-import { REASONING_PARSERS, TOOL_PARSERS } from "../../../src/config/parsers.ts";
+import { REASONING_PARSERS, TOOL_PARSERS } from "../../../src/text/grammar/parsers.ts";
 
 const resolve = (line: string) => resolveServeConfig(line.split(" ").filter(Boolean), {}, () => "");
 
@@ -55,7 +55,7 @@ describe("parser names", () => {
     ] as const)
       for (const [name, { format, exact }] of registry) {
         const { config, notices } = accepted(`--${option} ${name}`);
-        const { toolCallParser, reasoningParser } = config.wire ?? {};
+        const { toolCallParser, reasoningParser } = config.text;
         expect([name, toolCallParser ?? reasoningParser]).toEqual([name, format]);
         expect([name, notices.filter((one) => one.startsWith(`--${option} ${name}: `)).length]).toEqual([
           name,
@@ -85,25 +85,25 @@ describe("parser names", () => {
     const { config, notices } = accepted(
       "--tool-call-parser mine --tool-parser-plugin mine.py --reasoning-parser my --reasoning-parser-plugin my.py",
     );
-    expect(config.wire).toMatchObject({ toolCallParser: "hermes", reasoningParser: "deepseek_r1" });
+    expect(config.text).toMatchObject({ toolCallParser: "hermes", reasoningParser: "deepseek_r1" });
     expect(notices.join()).toContain(
       "--tool-call-parser mine: tool calls are written and read in the format of vLLM's hermes",
     );
   });
 
   test("trtllm-serve has a registry of its own", () => {
-    const wire = (line: string) => accepted(`--role trtllm-serve ${line}`).config.wire;
-    expect(wire("--tool_parser qwen3 --reasoning_parser deepseek-r1")).toMatchObject({
+    const text = (line: string) => accepted(`--role trtllm-serve ${line}`).config.text;
+    expect(text("--tool_parser qwen3 --reasoning_parser deepseek-r1")).toMatchObject({
       toolCallParser: "hermes",
       reasoningParser: "deepseek_r1",
     });
-    expect(wire("--tool_parser glm47 --reasoning_parser nano-v3")).toMatchObject({ toolCallParser: "glm47" });
-    expect(wire("--tool_parser auto")?.toolCallParser).toBeUndefined();
+    expect(text("--tool_parser glm47 --reasoning_parser nano-v3")).toMatchObject({ toolCallParser: "glm47" });
+    expect(text("--tool_parser auto").toolCallParser).toBeUndefined();
     expect(refused("--role trtllm-serve --tool_parser nope")).toContain("deepseek_v3, deepseek_v31");
     expect(refused("--role trtllm-serve --reasoning_parser nope")).toContain("deepseek-r1");
     expect(refused("--role trtllm-serve --tool_parser hermes")).toStartWith("--tool_parser: takes deepseek_v3, ");
     expect(refused("--role trtllm-serve --reasoning_parser=deepseek_r1")).toEndWith('not "deepseek_r1"');
-    expect(wire("--tool-call-parser hermes")?.toolCallParser).toBe("hermes");
+    expect(text("--tool-call-parser hermes").toolCallParser).toBe("hermes");
     expect(accepted("--role trtllm-serve --tool_parser glm47").notices.join()).toContain(
       "--tool_parser glm47: tool calls",
     );
@@ -141,9 +141,9 @@ describe("abbreviated flags", () => {
   test("flags of ours are not completed, nor do they make a prefix ambiguous; an exact name wins", () => {
     expect(refused("--tim none")).toContain("unknown flag; did you mean");
     // --max-body-mb is ours, and so are --max-batch-size and --max-input-len.
-    expect(accepted("--max-logp 3").config.maxLogprobs).toBe(3);
+    expect(accepted("--max-logp 3").config.openai.requests.maxLogprobs).toBe(3);
     expect(accepted("--seed 4 --tokenizer-m auto").config.seed).toBe(4);
-    expect(accepted("--script x").config.wire?.script).toBe("x");
+    expect(accepted("--script x").config.text.script).toBe("x");
   });
 
   test("--help may be abbreviated as well", () => {
@@ -158,7 +158,7 @@ describe("abbreviated flags", () => {
   test("tritonserver's getopt_long completes its own flags", () => {
     const triton = (line: string) => resolve(`--role triton ${line}`);
     const { config } = triton("--http-p 8123 --model-rep /a") as ReturnType<typeof accepted>;
-    expect(config.port).toBe(8123);
+    expect(config.listen.port).toBe(8123);
     expect(refused("--role triton --grpc-inf 3")).toStartWith(
       "option '--grpc-inf' is ambiguous; possibilities: '--grpc-",
     );
@@ -173,7 +173,10 @@ describe("a model without a preset", () => {
     bannerOf(accepted(line).config, { url: "http://a", tritonUrl: null, http2Url: null }, 1, { mode: "each" as never });
 
   test("its pool grows to hold one request of full length, and the banner says so", () => {
-    const { engine, poolGrownFrom } = accepted("m/x --max-model-len 1010000").config;
+    const {
+      engine,
+      deployment: { poolGrownFrom },
+    } = accepted("m/x --max-model-len 1010000").config;
     expect(engine.numGpuBlocks).toBe(1010000 / 16 + 1);
     expect(poolGrownFrom).toBeLessThan(engine.numGpuBlocks);
     expect(banner("m/x --max-model-len 1010000")).toMatch(

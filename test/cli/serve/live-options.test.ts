@@ -22,13 +22,13 @@ test("changes count together, later ones on top of earlier ones; null is the def
   });
   if (!("config" in first)) throw new Error(first.message);
   expect(first.config.engine).toMatchObject({ timing: { kind: "linear" }, noise: { jitterSigma: 0.1 } });
-  expect(first.config.frontLimits).toMatchObject({ requests: 7, streams: 5 });
+  expect(first.config.listen.frontLimits).toMatchObject({ requests: 7, streams: 5 });
   expect(options.read()).toMatchObject({ timing: "constant:ttft=1s,itl=10ms", "limit-concurrency": null });
   first.keep();
   const second = options.changed({ "max-streams": null, "retry-after-form": ["seconds", "ms"], "retry-after": "2" });
   if (!("config" in second)) throw new Error(second.message);
   second.keep();
-  expect(second.config.frontLimits).toMatchObject({
+  expect(second.config.listen.frontLimits).toMatchObject({
     ...{ requests: 7, streams: 0 },
     retryAfter: { seconds: 2, forms: ["seconds", "ms"] },
   });
@@ -128,7 +128,7 @@ describe("latencies of llm-d-inference-sim", () => {
     });
     taken(options, { "time-to-first-token": "1s", "max-streams": 3 });
     const slower = taken(options, { "kv-cache-transfer-latency": "1s" });
-    expect(slower.wire?.kvTransferTime).toEqual({ baseUs: 1_000_000, tokenUs: 0, deviationUs: 0, stepUs: 10_000 });
+    expect(slower.queue.kvTransferTime).toEqual({ baseUs: 1_000_000, tokenUs: 0, deviationUs: 0, stepUs: 10_000 });
     expect(options.read()).toMatchObject({ "kv-cache-transfer-latency": "1s" });
     const { timing } = taken(options, { "inter-token-latency": "20ms" }).engine;
     expect(timing).toEqual({ kind: "constant", ttftUs: 1_000_000, itlUs: 20_000 });

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { ignoredOptions, shortFlags } from "../../../src/cli/options/ignored-flags.ts";
 import { serveOptions } from "../../../src/cli/options/serve-options.ts";
 import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";
-import type { EngineConfig, ServeConfig } from "../../../src/config/types.ts";
+import type { EngineConfig } from "../../../src/engine/config/engine-config.ts";
 import { presetNames } from "../../../src/engine/timing/presets.ts";
 import { DEFAULT_TRITON_METRICS } from "../../metrics/snapshots.ts";
 
@@ -41,36 +41,25 @@ test("defaults are those of vLLM 0.33 on the default preset", () => {
     seed: null,
     dataParallelSize: 1,
     workers: 1,
-    model: "meta-llama/Llama-3.1-8B-Instruct",
-    servedModelNames: ["meta-llama/Llama-3.1-8B-Instruct"],
-    loraModules: [],
-    host: "127.0.0.1",
-    port: 8000,
-    apiKeys: [],
-    streamInterval: 1,
+    models: {
+      model: "meta-llama/Llama-3.1-8B-Instruct",
+      servedModelNames: ["meta-llama/Llama-3.1-8B-Instruct"],
+      loraModules: [],
+    },
+    listen: { host: "127.0.0.1", port: 8000, maxBodyBytes: 67108864 },
+    openai: {
+      front: { apiKeys: [], enableRequestIdHeaders: false, disableFastapiDocs: false, devMode: false },
+      answers: { streamInterval: 1, enablePromptTokensDetails: false, enableForceIncludeUsage: false },
+      requests: { maxLogprobs: 20 },
+    },
     shutdownTimeoutS: 0,
-    maxBodyBytes: 67108864,
-    maxLogprobs: 20,
-    enableRequestIdHeaders: false,
-    disableAccessLog: false,
-    disableWarnings: false,
-    disableFastapiDocs: false,
-    disableLogStats: false,
-    metricsProfile: 33,
-    showHiddenMetrics: false,
-    bugs: [],
-    enablePromptTokensDetails: false,
-    enableForceIncludeUsage: false,
-    enableLogRequests: false,
-    truthLog: null,
-    truthRequests: 1000,
-    keepBodies: false,
-    triton: DEFAULT_TRITON_METRICS,
-    devMode: false,
-    outputTokens: { kind: "lognormal", meanTokens: 128, sigma: 0.7 },
-    preset: "llama-3.1-8b-bf16-h100-tp1-vllm",
-    gpuMemoryUtilization: 0.92,
-    numGpuBlocksOverride: null,
+    logs: { disableAccessLog: false, disableWarnings: false, disableLogStats: false, enableLogRequests: false },
+    metrics: { role: "vllm", profile: 33, showHidden: false, bugs: [], triton: DEFAULT_TRITON_METRICS },
+    truth: { log: null, requests: 1000, keepBodies: false },
+    text: { outputTokens: { kind: "lognormal", meanTokens: 128, sigma: 0.7 } },
+    deployment: { preset: "llama-3.1-8b-bf16-h100-tp1-vllm", gpuMemoryUtilization: 0.92, numGpuBlocksOverride: null },
+    faults: {},
+    queue: {},
     ignoredFlags: [],
   });
   const { timing, ...rest } = engine;
@@ -87,11 +76,13 @@ test("defaults are those of vLLM 0.33 on the default preset", () => {
     enableChunkedPrefill: true,
     asyncScheduling: true,
     schedulingPolicy: "fcfs",
-    longPrefillTokenThreshold: 0,
-    longPrefillTokenThresholdAdaptive: false,
-    prefillScheduleInterval: 1,
-    schedulerReserveFullIsl: true,
-    watermark: 0,
+    vllm: {
+      longPrefillTokenThreshold: 0,
+      longPrefillTokenThresholdAdaptive: false,
+      prefillScheduleInterval: 1,
+      schedulerReserveFullIsl: true,
+      watermark: 0,
+    },
     maxLoras: 0,
     seed: 0,
   });
@@ -110,7 +101,12 @@ test.each([
 ])("--timing %s sets the defaults of its GPU and model", (preset, batched, seqs, length) => {
   const { config } = accepted(`--timing ${preset}`);
   const { maxNumBatchedTokens, maxNumSeqs, maxModelLen } = config.engine;
-  expect([maxNumBatchedTokens, maxNumSeqs, maxModelLen, config.preset]).toEqual([batched, seqs, length, preset]);
+  expect([maxNumBatchedTokens, maxNumSeqs, maxModelLen, config.deployment.preset]).toEqual([
+    batched,
+    seqs,
+    length,
+    preset,
+  ]);
 });
 
 test("every preset starts with its own defaults", () => {
@@ -134,41 +130,44 @@ test("defaults that depend on other options", () => {
   expect(engine("--max-num-batched-tokens 2k").maxNumScheduledTokens).toBe(2000);
   expect(engine("--max-model-len auto --num-gpu-blocks-override 101").maxModelLen).toBe(1600);
   expect(engine("--max-model-len auto").maxModelLen).toBe(131072);
-  expect(accepted("--timing none").config.preset).toBe("llama-3.1-8b-bf16-h100-tp1-vllm");
-  expect(accepted("org/m").config.servedModelNames).toEqual(["org/m"]);
+  expect(accepted("--timing none").config.deployment.preset).toBe("llama-3.1-8b-bf16-h100-tp1-vllm");
+  expect(accepted("org/m").config.models.servedModelNames).toEqual(["org/m"]);
 });
 
-test.each<[string, Partial<ServeConfig>]>([
-  ["org/model", { model: "org/model" }],
-  ["--port 1 org/model", { model: "org/model", port: 1 }],
-  ["--model=org/model", { model: "org/model" }],
-  ["m --served-model-name a b --port 0", { servedModelNames: ["a", "b"], port: 0 }],
-  ["--served_model_name=a --served-model-name b", { servedModelNames: ["a", "b"] }],
-  ["--api-key k1 k2 --api-key k3", { apiKeys: ["k1", "k2", "k3"] }],
-  ["--port 1 --port=2", { port: 2 }],
-  ["--max-logprobs -1", { maxLogprobs: -1 }],
-  ["--enable_request_id_headers --no-enable-request-id-headers", { enableRequestIdHeaders: false }],
-  ["--enable-uvicorn-access-log", { disableAccessLog: false }],
-  ["--disable-uvicorn-access-log --disable-log-stats", { disableAccessLog: true, disableLogStats: true }],
-  ["--max-body-mb 0.5", { maxBodyBytes: 524288 }],
-  ["--device-memory-utilization 0.8", { gpuMemoryUtilization: 0.8 }],
-  ["--host 0.0.0.0 -- org/model", { host: "0.0.0.0", model: "org/model" }],
+test.each<[string, object]>([
+  ["org/model", { models: { model: "org/model" } }],
+  ["--port 1 org/model", { models: { model: "org/model" }, listen: { port: 1 } }],
+  ["--model=org/model", { models: { model: "org/model" } }],
+  ["m --served-model-name a b --port 0", { models: { servedModelNames: ["a", "b"] }, listen: { port: 0 } }],
+  ["--served_model_name=a --served-model-name b", { models: { servedModelNames: ["a", "b"] } }],
+  ["--api-key k1 k2 --api-key k3", { openai: { front: { apiKeys: ["k1", "k2", "k3"] } } }],
+  ["--port 1 --port=2", { listen: { port: 2 } }],
+  ["--max-logprobs -1", { openai: { requests: { maxLogprobs: -1 } } }],
+  [
+    "--enable_request_id_headers --no-enable-request-id-headers",
+    { openai: { front: { enableRequestIdHeaders: false } } },
+  ],
+  ["--enable-uvicorn-access-log", { logs: { disableAccessLog: false } }],
+  ["--disable-uvicorn-access-log --disable-log-stats", { logs: { disableAccessLog: true, disableLogStats: true } }],
+  ["--max-body-mb 0.5", { listen: { maxBodyBytes: 524288 } }],
+  ["--device-memory-utilization 0.8", { deployment: { gpuMemoryUtilization: 0.8 } }],
+  ["--host 0.0.0.0 -- org/model", { listen: { host: "0.0.0.0" }, models: { model: "org/model" } }],
 ])("flags: %s", (line, expected) => {
   expect(accepted(line).config).toMatchObject(expected);
 });
 
-test.each<[string, Partial<EngineConfig>]>([
+test.each<[string, object]>([
   ["--max-model-len 1k", { maxModelLen: 1000 }],
   ["--max-model-len 1K", { maxModelLen: 1024 }],
   ["--max-model-len 25.6k", { maxModelLen: 25600 }],
   ["--max-model-len -1 --num-gpu-blocks-override 11", { maxModelLen: 160 }],
   ["--disable-prefix-caching --disable-chunked-prefill", { enablePrefixCaching: false, enableChunkedPrefill: false }],
   ["--no_async_scheduling --scheduling-policy priority", { asyncScheduling: false, schedulingPolicy: "priority" }],
-  ["--watermark .01 --prefill-schedule-interval 4", { watermark: 0.01, prefillScheduleInterval: 4 }],
-  ["--no-scheduler-reserve-full-isl --seed 4294967295", { schedulerReserveFullIsl: false, seed: 4294967295 }],
+  ["--watermark .01 --prefill-schedule-interval 4", { vllm: { watermark: 0.01, prefillScheduleInterval: 4 } }],
+  ["--no-scheduler-reserve-full-isl --seed 4294967295", { vllm: { schedulerReserveFullIsl: false }, seed: 4294967295 }],
   [
     "--long-prefill-token-threshold 64 --long-prefill-token-threshold-adaptive",
-    { longPrefillTokenThreshold: 64, longPrefillTokenThresholdAdaptive: true },
+    { vllm: { longPrefillTokenThreshold: 64, longPrefillTokenThresholdAdaptive: true } },
   ],
 ])("engine: %s", (line, expected) => {
   expect(engine(line)).toMatchObject(expected);
@@ -180,7 +179,7 @@ test("flags of vllm serve that mean nothing here take their values along and are
     ' --speculative-config {"a":1} --speculative-config.model x -cc.mode=3 -O3 --hf-token --lora-target-modules a=b c=d --dtype half' +
     " --cudagraph_capture_sizes 1 2 4 --headless";
   const { config, ignored } = accepted(line);
-  expect([config.model, config.port]).toEqual(["m", 9]);
+  expect([config.models.model, config.listen.port]).toEqual(["m", 9]);
   expect(ignored).toEqual([
     "--dtype",
     "--pipeline-parallel-size",
@@ -206,7 +205,7 @@ test("engines by --data-parallel-size or -dp", () => {
 });
 
 test("VLLM_SERVER_DEV_MODE is read as vLLM reads it, and what Python's int refuses is refused", () => {
-  const mode = (text: string) => accepted("", { VLLM_SERVER_DEV_MODE: text }).config.devMode;
+  const mode = (text: string) => accepted("", { VLLM_SERVER_DEV_MODE: text }).config.openai.front.devMode;
   expect(["0", "1", " 2 ", "-1", "00"].map(mode)).toEqual([false, true, true, true, false]);
   expect(refused("", { VLLM_SERVER_DEV_MODE: "true" })).toBe('VLLM_SERVER_DEV_MODE: takes 0 or 1, not "true"');
 });
@@ -271,7 +270,12 @@ test("the pool's edge: one block is set aside", () => {
 test("flags beat environment beat file beat default", () => {
   const yaml = "max-num-seqs: 3\nport: 3\nseed: 3\n";
   const { config } = accepted("--config serve.yaml --port 1", { UNDERSTUDY_PORT: "2", UNDERSTUDY_SEED: "2" }, yaml);
-  expect([config.port, config.engine.seed, config.engine.maxNumSeqs, config.host]).toEqual([1, 2, 3, "127.0.0.1"]);
+  expect([config.listen.port, config.engine.seed, config.engine.maxNumSeqs, config.listen.host]).toEqual([
+    1,
+    2,
+    3,
+    "127.0.0.1",
+  ]);
 });
 
 test("environment: names, lists, toggles, and where an error comes from", () => {
@@ -284,7 +288,11 @@ test("environment: names, lists, toggles, and where an error comes from", () => 
     UNDERSTUDY_CONFIG: "serve.yaml",
   };
   const { config, ignored } = accepted("", env, "seed: 5\n");
-  expect([config.servedModelNames, config.model, ignored]).toEqual([["a", "b"], "env/model", ["--dtype"]]);
+  expect([config.models.servedModelNames, config.models.model, ignored]).toEqual([
+    ["a", "b"],
+    "env/model",
+    ["--dtype"],
+  ]);
   expect(config.engine).toMatchObject({ enablePrefixCaching: false, enableChunkedPrefill: false, seed: 5 });
   expect(refused("", { UNDERSTUDY_PORT: "x" })).toBe('UNDERSTUDY_PORT: takes a whole number from 0 to 65535, not "x"');
   expect(refused("", { UNDERSTUDY_DISABLE_LOG_STATS: "maybe" })).toContain("takes true, false, 1 or 0");
@@ -307,7 +315,7 @@ test("environment: what is not ours is left alone, what looks like ours is said"
     UNDERSTUDY_MAX_NUM_SEQ: "4",
     PORT: "4",
   });
-  expect(config.port).toBe(8000);
+  expect(config.listen.port).toBe(8000);
   expect(notices).toHaveLength(2);
   expect(notices.join()).toContain("Kubernetes");
   expect(notices.join()).toContain("did you mean UNDERSTUDY_MAX_NUM_SEQS?");
@@ -315,10 +323,10 @@ test("environment: what is not ours is left alone, what looks like ours is said"
 
 test("VLLM_API_KEY counts when nothing else names a key", () => {
   const env = { VLLM_API_KEY: "a,b" };
-  expect(accepted("", env).config.apiKeys).toEqual(["a,b"]);
-  expect(accepted("--api-key c", env).config.apiKeys).toEqual(["c"]);
-  expect(accepted("--config serve.yaml", env, "api-key: d").config.apiKeys).toEqual(["d"]);
-  expect(accepted("", { ...env, UNDERSTUDY_API_KEY: "e" }).config.apiKeys).toEqual(["e"]);
+  expect(accepted("", env).config.openai.front.apiKeys).toEqual(["a,b"]);
+  expect(accepted("--api-key c", env).config.openai.front.apiKeys).toEqual(["c"]);
+  expect(accepted("--config serve.yaml", env, "api-key: d").config.openai.front.apiKeys).toEqual(["d"]);
+  expect(accepted("", { ...env, UNDERSTUDY_API_KEY: "e" }).config.openai.front.apiKeys).toEqual(["e"]);
 });
 
 test("a file has the same keys, and values as YAML writes them", () => {
@@ -337,12 +345,15 @@ speculative-config:
 timing: constant:ttft=200ms,itl=20ms
 `;
   const { config, ignored } = accepted("--config serve.yaml", {}, yaml);
-  expect(config).toMatchObject({ model: "org/model", servedModelNames: ["a", "b"], apiKeys: ["secret"] });
+  expect(config).toMatchObject({
+    models: { model: "org/model", servedModelNames: ["a", "b"] },
+    openai: { front: { apiKeys: ["secret"] } },
+  });
   expect(config.engine).toMatchObject({ maxModelLen: 8192, enablePrefixCaching: false, asyncScheduling: false });
   expect(config.engine.timing).toEqual({ kind: "constant", ttftUs: 200_000, itlUs: 20_000 });
   expect(ignored).toEqual(["--speculative-config"]);
-  expect(accepted("--config serve.yaml other/model", {}, yaml).config.model).toBe("other/model");
-  expect(accepted("--config serve.yaml", {}, "").config.port).toBe(8000);
+  expect(accepted("--config serve.yaml other/model", {}, yaml).config.models.model).toBe("other/model");
+  expect(accepted("--config serve.yaml", {}, "").config.listen.port).toBe(8000);
 });
 
 test.each([

@@ -2,7 +2,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { seeded } from "../../../src/base/random.ts";
-import type { EngineConfig } from "../../../src/config/types.ts";
+import type { EngineConfig } from "../../../src/engine/config/engine-config.ts";
 import { Engine } from "../../../src/engine/engine.ts";
 import { LATE_US } from "../../../src/engine/lateness/causes.ts";
 import { times } from "../../size.ts";

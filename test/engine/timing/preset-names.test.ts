@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { describe as banner } from "../../../src/cli/serve/banner.ts";
 import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";
-import { models } from "../../../src/config/models.ts";
+import { models } from "../../../src/engine/timing/models.ts";
 import { DEFAULT_PRESET, findPreset, presetNames, presetsFor } from "../../../src/engine/timing/presets.ts";
 
 function accepted(line: string) {
@@ -36,7 +36,7 @@ test.each<[name: string, preset: string]>([
 ])("serve %s takes %s: steps, pool and length are that model's", (name, preset) => {
   const { config } = accepted(name);
   const { model, poolTokens } = findPreset(preset)!;
-  expect(config).toMatchObject({ preset, model: name });
+  expect(config).toMatchObject({ deployment: { preset }, models: { model: name } });
   expect(config.engine).toMatchObject({
     timing: { name: preset },
     numGpuBlocks: Math.floor(poolTokens / 16),
@@ -49,7 +49,7 @@ test.each(["Qwen/Qwen3-8B", "Qwen/Qwen3-32B-AWQ", "m", "org/", "qwen3", "Llama-3
   "%s was not measured: the default preset, and the banner says so",
   (name) => {
     const { config } = accepted(`--model ${name}`);
-    expect([config.preset, config.presetsOfModel]).toEqual([DEFAULT_PRESET, []]);
+    expect([config.deployment.preset, config.deployment.presetsOfModel]).toEqual([DEFAULT_PRESET, []]);
     expect(presetLine(`--model ${name}`)).toBe(
       `  preset      none was measured for ${name}: step times, KV pool and batch sizes are those of the default, ${DEFAULT_PRESET}`,
     );
@@ -69,17 +69,20 @@ test("where several were measured the banner names the one taken and all others"
 
 test("--timing has the last word; of other timings the preset still gives pool and length", () => {
   const other = accepted("Qwen/Qwen3-32B --timing llama-3.1-8b-fp8-l40s-tp1-vllm:overhead=0ms");
-  expect(other.config).toMatchObject({ preset: "llama-3.1-8b-fp8-l40s-tp1-vllm", model: "Qwen/Qwen3-32B" });
+  expect(other.config).toMatchObject({
+    deployment: { preset: "llama-3.1-8b-fp8-l40s-tp1-vllm" },
+    models: { model: "Qwen/Qwen3-32B" },
+  });
   expect(presetLine("Qwen/Qwen3-32B --timing llama-3.1-8b-fp8-l40s-tp1-vllm")).toBeUndefined();
   const constant = accepted("Qwen/Qwen3-32B --timing constant:ttft=20ms,itl=5ms").config;
   expect(constant.engine).toMatchObject({ maxModelLen: 40960, timing: { kind: "constant", itlUs: 5000 } });
-  expect(constant.preset).toBe("qwen3-32b-bf16-h100-tp2-vllm");
+  expect(constant.deployment.preset).toBe("qwen3-32b-bf16-h100-tp2-vllm");
   expect(presetLine("Qwen/Qwen3-32B --timing none")).toContain("gives KV pool and batch sizes;");
   expect(presetLine("")).toBeUndefined();
 });
 
 test("--tensor-parallel-size chooses among the presets of the model, and says when none has so many GPUs", () => {
-  const taken = (line: string) => [accepted(line).config.preset, accepted(line).notices.length];
+  const taken = (line: string) => [accepted(line).config.deployment.preset, accepted(line).notices.length];
   expect(taken("meta-llama/Llama-3.1-70B-Instruct -tp 4")).toEqual(["llama-3.1-70b-fp8-h100-tp4-vllm", 0]);
   expect(taken("meta-llama/Llama-3.1-70B-Instruct -tp 8")).toEqual(["llama-3.1-70b-fp8-h100-tp8-vllm", 0]);
   expect(taken("Qwen/Qwen3-32B --tensor-parallel-size 1")).toEqual(["qwen3-32b-fp8-h200-tp1-vllm", 0]);

@@ -3,7 +3,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { MEASURED, simulate } from "../../../bench/lib/measured.ts";
 import { POOLED, POOLED_POINTS, pooledMarkdown, ratiosOf, ratiosRow } from "../../../bench/lib/measured-tables.ts";
-import type { Timing } from "../../../src/config/types.ts";
+import type { Timing } from "../../../src/engine/config/step-times.ts";
 import { findPreset, presetNames } from "../../../src/engine/timing/presets.ts";
 import { holdUs, stepUs } from "../../../src/engine/timing/timing.ts";
 import { sampled } from "../../size.ts";

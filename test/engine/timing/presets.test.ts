@@ -1,9 +1,9 @@
 /** Do the timing presets and the forms of --timing give the times that their sources say? */
 import { expect, test } from "bun:test";
 import { describe as banner } from "../../../src/cli/serve/banner.ts";
-import type { Timing } from "../../../src/config/types.ts";
 import { engineConfig } from "../../../src/embed/options.ts";
 import { serverSetup } from "../../../src/embed/server-options.ts";
+import type { Timing } from "../../../src/engine/config/step-times.ts";
 import { parseTiming } from "../../../src/engine/timing/parse-timing.ts";
 import { DEFAULT_PRESET, findPreset, presetNames } from "../../../src/engine/timing/presets.ts";
 import { holdUs, type StepLoad, stepUs } from "../../../src/engine/timing/timing.ts";

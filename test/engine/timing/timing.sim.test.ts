@@ -1,7 +1,7 @@
 /** When do tokens come? Exact to the microsecond: idle engines, arrivals in mid-step, and each step against the formula. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import type { Timing } from "../../../src/config/types.ts";
+import type { Timing } from "../../../src/engine/config/step-times.ts";
 import { parseTiming } from "../../../src/engine/timing/parse-timing.ts";
 import { presetNames } from "../../../src/engine/timing/presets.ts";
 import { stepUs } from "../../../src/engine/timing/timing.ts";

@@ -1,7 +1,7 @@
 /** What sticks when the last request has gone, and when does it come loose? Both bug modes of that kind, step by step. */
 import { describe, expect, test } from "bun:test";
-import type { BugName } from "../../../src/config/types.ts";
 import { type Stuck, stuck } from "../../../src/metrics/bugs/stuck.ts";
+import type { BugName } from "../../../src/metrics/config/bug-names.ts";
 import { configOf, promptOf, World } from "../../engine/simulated-engine.ts";
 import { emptySnapshot } from "../snapshots.ts";
 

@@ -2,10 +2,10 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { BETWEEN, bugsTable } from "../../../scripts/bugs-table.ts";
-import { BUG_NAMES } from "../../../src/config/types.ts";
 import { withBugs } from "../../../src/metrics/bugs/rows.ts";
 import { stuck } from "../../../src/metrics/bugs/stuck.ts";
 import { bugs } from "../../../src/metrics/bugs/table.ts";
+import { BUG_NAMES } from "../../../src/metrics/config/bug-names.ts";
 import { metricsDialects } from "../../../src/metrics/dialects.ts";
 import { dialectNames } from "../../../src/metrics/rows/dialect-names.ts";
 import { laws } from "../../../src/tools/check/index.ts";

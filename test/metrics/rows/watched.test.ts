@@ -1,7 +1,7 @@
 /** A page is made from what moved since the one before it: is it the page that somebody would make who starts anew? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { PROFILES } from "../../../src/config/metrics-profiles.ts";
+import { PROFILES } from "../../../src/metrics/config/metrics-profiles.ts";
 import { type View, views } from "../../../src/metrics/dialects.ts";
 import { ensembleWidth } from "../../../src/metrics/ensemble/ensemble.ts";
 import { pages } from "../../../src/metrics/page.ts";

@@ -1,8 +1,8 @@
 /** An engine on virtual time, and what Triton's port would show of it. */
 
 import { VirtualClock } from "../../../src/base/clock.ts";
-import { histogramBounds, LOOP_BOUNDS } from "../../../src/config/buckets.ts";
-import type { EngineConfig } from "../../../src/config/types.ts";
+import { histogramBounds, LOOP_BOUNDS } from "../../../src/engine/config/buckets.ts";
+import type { EngineConfig } from "../../../src/engine/config/engine-config.ts";
 import { Engine } from "../../../src/engine/engine.ts";
 import type { Generation } from "../../../src/engine/interface/types.ts";
 import { refreshesOf } from "../../../src/metrics/dialects.ts";

@@ -4,9 +4,8 @@
  */
 import { describe, expect, test } from "bun:test";
 import { LEFT_OUT } from "../../../scripts/metrics-tables.ts";
-import { histogramBounds } from "../../../src/config/buckets.ts";
-import { HTTP_WIDTH, type HttpRoute, HttpWord, STATUS_CLASSES } from "../../../src/config/http-counts.ts";
-import type { ServeConfig } from "../../../src/config/types.ts";
+import type { ServeConfig } from "../../../src/app/config/serve-config.ts";
+import { histogramBounds } from "../../../src/engine/config/buckets.ts";
 import type {
   EngineSnapshot,
   HistogramName,
@@ -14,6 +13,7 @@ import type {
   Snapshot,
 } from "../../../src/engine/interface/types.ts";
 import { pages } from "../../../src/metrics/page.ts";
+import { HTTP_WIDTH, type HttpRoute, HttpWord, STATUS_CLASSES } from "../../../src/metrics/rows/http-counts.ts";
 import { cacheConfigLabels } from "../../../src/metrics/vllm/cache-config.ts";
 import { type ParsedFamily, parseExposition } from "../parse.ts";
 import { emptyEngine, emptySnapshot, identity } from "../snapshots.ts";
@@ -112,8 +112,7 @@ test("cache_config_info has the server's labels, resolved fields of the engine's
     engine: { blockSize: 16, numGpuBlocks: 512, maxModelLen: 1024, enablePrefixCaching: true },
     dataParallelSize: 1,
     workers: 1,
-    gpuMemoryUtilization: 0.92,
-    numGpuBlocksOverride: 512,
+    deployment: { gpuMemoryUtilization: 0.92, numGpuBlocksOverride: 512 },
   } as ServeConfig;
   const cacheConfig = cacheConfigLabels(config);
   const page = await pages({ ...identity, cacheConfig })("vllm", () => emptySnapshot());

@@ -5,7 +5,7 @@
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import type { EngineConfig, FixName } from "../../../src/config/types.ts";
+import type { EngineConfig, FixName } from "../../../src/engine/config/engine-config.ts";
 import { type Choices, type EngineSnapshot, Finish } from "../../../src/engine/interface/types.ts";
 import { anyConfig, anyLife, live } from "../../engine/random-requests.ts";
 import { configOf, promptOf, World } from "../../engine/simulated-engine.ts";

@@ -5,21 +5,23 @@
  */
 import { afterAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { Elysia } from "elysia";
+import type { ServeConfig } from "../../../src/app/config/serve-config.ts";
 import { VirtualClock } from "../../../src/base/clock.ts";
+import { LiveCell } from "../../../src/base/live-value.ts";
 import { idsOf } from "../../../src/base/random.ts";
-import { httpRoutes } from "../../../src/config/http-counts.ts";
-import type { ServeConfig } from "../../../src/config/types.ts";
 import { Engine } from "../../../src/engine/engine.ts";
 import { Accounts } from "../../../src/kernel/accounting.ts";
 import { HttpAccounts } from "../../../src/kernel/http-accounts.ts";
+import { liveConfigOf } from "../../../src/kernel/live-settings.ts";
 import { pages } from "../../../src/metrics/page.ts";
+import { httpRoutes } from "../../../src/metrics/rows/http-counts.ts";
 import { METHODS } from "../../../src/servers/openai/front/served.ts";
 import { anthropic } from "../../../src/servers/vllm/messages/dialect.ts";
 import { openai } from "../../../src/servers/vllm/openai/routes.ts";
 import { responses } from "../../../src/servers/vllm/responses/dialect.ts";
 import { renderChat } from "../../../src/text/tokens/chat-template.ts";
 import { vocabularyOf } from "../../../src/text/tokens/vocabulary.ts";
+import { application } from "../../../src/wire/http/elysia.ts";
 import type { Script } from "../../conformance/scripted-engine.ts";
 import { configOf, release } from "../../engine/simulated-engine.ts";
 import { parseExposition } from "../parse.ts";
@@ -71,16 +73,19 @@ const engineConfig = configOf({
 });
 const config = {
   engine: engineConfig,
-  model: "model",
+  models: { model: "model", servedModelNames: ["golden"], loraModules: [] },
   dataParallelSize: 1,
-  servedModelNames: ["golden"],
-  loraModules: [],
-  apiKeys: [],
-  streamInterval: 1,
-  maxBodyBytes: 2 ** 20,
-  maxLogprobs: 20,
-  wire: { toolCallParser: "hermes", autoToolChoice: true },
-} as Partial<ServeConfig> as ServeConfig;
+  openai: {
+    front: { apiKeys: [] },
+    answers: { streamInterval: 1, autoToolChoice: true },
+    requests: { maxLogprobs: 20 },
+  },
+  listen: { maxBodyBytes: 2 ** 20 },
+  text: { toolCallParser: "hermes" },
+  faults: {},
+  queue: {},
+  logs: {},
+} as unknown as ServeConfig;
 
 const clock = new VirtualClock(1_000_000);
 const engine = new Engine({ config: engineConfig, clock, module: release, free: false, eosId: EOS });
@@ -95,47 +100,47 @@ let promptTokens = 0;
 /** The request carries its script as an order, and is held to its grammar. */
 let ordered = false;
 
-const app = new Elysia({ strictPath: true })
-  .use(
-    openai(
-      {
-        config,
-        vocabulary,
-        naturalLength: () => 1000,
-        // Equal texts are equal ids; of the recorded length.
-        encoder: {
-          encode: async (parts) => {
-            const text = parts.filter((part) => typeof part === "string").join("");
-            return Uint32Array.from(
-              { length: UNEQUAL[text] ?? promptTokens },
-              (_, i) => Number(Bun.hash(`${text} ${i}`) % 500n) + 10,
-            );
-          },
-          close() {},
+const app = application(
+  openai(
+    {
+      config,
+      live: liveConfigOf(config),
+      vocabulary,
+      naturalLength: () => 1000,
+      // Equal texts are equal ids; of the recorded length.
+      encoder: {
+        encode: async (parts) => {
+          const text = parts.filter((part) => typeof part === "string").join("");
+          return Uint32Array.from(
+            { length: UNEQUAL[text] ?? promptTokens },
+            (_, i) => Number(Bun.hash(`${text} ${i}`) % 500n) + 10,
+          );
         },
-        renderChat,
-        backend: {
-          submit: (generation, receiver) => {
-            const given = scripts.shift()!;
-            return engine.submit(ordered ? generation : { ...generation, script: given }, receiver);
-          },
-          nowUs: () => clock.now(),
-          spare: async () => {},
-          consumed() {},
-        },
-        accounting: accounts,
-        httpAccounting: http,
-        accessLog: null,
-        epochSeconds: () => 1_795_235_666,
-        newId: idsOf(null),
-        nextSeed: () => 7,
-        alive: () => true,
+        close() {},
       },
-      [anthropic(false), responses(0)],
-    ),
-  )
-  .listen({ port: 0, hostname: "127.0.0.1" });
-afterAll(() => app.stop(true));
+      renderChat,
+      backend: {
+        submit: (generation, receiver) => {
+          const given = scripts.shift()!;
+          return engine.submit(ordered ? generation : { ...generation, script: given }, receiver);
+        },
+        nowUs: () => clock.now(),
+        spare: async () => {},
+        consumed() {},
+      },
+      accounting: accounts,
+      httpAccounting: http,
+      accessLog: new LiveCell(null),
+      epochSeconds: () => 1_795_235_666,
+      newId: idsOf(null),
+      nextSeed: () => 7,
+      alive: () => true,
+    },
+    [anthropic(false), responses(0)],
+  ),
+);
+const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: app.handle });
+afterAll(() => server.stop(true));
 
 const render = pages({ ...identity, modelName: "golden", http: routes, parsesTools: true });
 
@@ -189,7 +194,7 @@ async function play(step: Step): Promise<void> {
   ordered = /^engine-side error|grammar rejects/.test(step.action);
   const left = new AbortController();
   let done = false;
-  const answer = fetch(`http://127.0.0.1:${app.server!.port}${path}`, {
+  const answer = fetch(`http://127.0.0.1:${server.port}${path}`, {
     method,
     headers: {
       "content-type": "application/json",

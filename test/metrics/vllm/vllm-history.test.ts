@@ -9,7 +9,7 @@ import {
   PROFILES,
   profileName,
   showsHidden,
-} from "../../../src/config/metrics-profiles.ts";
+} from "../../../src/metrics/config/metrics-profiles.ts";
 import { pages } from "../../../src/metrics/page.ts";
 import type { Row } from "../../../src/metrics/rows/table.ts";
 import { vllmAt } from "../../../src/metrics/vllm/vllm-history.ts";

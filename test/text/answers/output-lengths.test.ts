@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";
 import { refusalOf } from "../../../src/cli/serve/serve.ts";
-import { outputLengthsText, parseOutputLengths } from "../../../src/config/output-lengths.ts";
+import { outputLengthsText, parseOutputLengths } from "../../../src/text/answers/length-forms.ts";
 import { naturalLength } from "../../../src/text/answers/output-lengths.ts";
 import { readOutputLengths } from "../../../src/workloads/output-lengths.ts";
 
@@ -48,7 +48,7 @@ describe("the option", () => {
       "--mean-output-tokens: --output-tokens (constant:4) says it too; take one of them",
     );
     expect(resolved("--mean-output-tokens", "9")).toMatchObject({
-      config: { outputTokens: { kind: "lognormal", meanTokens: 9, sigma: 0.7 } },
+      config: { text: { outputTokens: { kind: "lognormal", meanTokens: 9, sigma: 0.7 } } },
     });
   });
 

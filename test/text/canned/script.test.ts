@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { VirtualClock } from "../../../src/base/clock.ts";
-import { SAME_STEP } from "../../../src/config/core-limits.ts";
+import { SAME_STEP } from "../../../src/base/core-limits.ts";
 import { Finish } from "../../../src/engine/interface/types.ts";
 import { PlayedReceiver, rankedLogprobs, scriptIds, Together } from "../../../src/servers/openai/overrides/play.ts";
 import type { Repetition } from "../../../src/servers/openai/request/request.ts";

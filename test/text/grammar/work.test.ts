@@ -1,7 +1,7 @@
 /** Do constraints that ask for more than can be done end, and does the work for the others grow no faster than they do? */
 import { expect, test } from "bun:test";
 import { type Structure, writerOf } from "../../../src/text/grammar/structure.ts";
-import { STEPS_MOST, spent } from "../../../src/text/grammar/work.ts";
+import { limited, STEPS_MOST, spend, spent } from "../../../src/text/grammar/work.ts";
 import { sampled } from "../../size.ts";
 
 const range = <T>(count: number, of: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => of(i));
@@ -36,6 +36,12 @@ test.each(sampled("structured", TOO_MUCH, 3))(
     expect(writerOf({ kind: "regex", pattern: "a{3}" })(1, 0)).toBe("aaa");
   },
 );
+
+test("a constraint within another, and a step outside of every constraint, are errors", () => {
+  expect(() => limited(() => limited(() => 1))).toThrow("a constraint begins within another");
+  expect(() => spend()).toThrow("outside of every constraint");
+  expect(limited(() => 1)).toBe(1);
+});
 
 test("a tool whose arguments are too much work is called without any", () => {
   const call = { name: "f", parameters: JSON.stringify(doubling) };

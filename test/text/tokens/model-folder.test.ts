@@ -1,11 +1,13 @@
 /** Is a model's folder read as the tokenizer that it is, and is a bad one refused in one line? */
+
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { UserError } from "../../../src/base/start-errors.ts";
 import { nextToken } from "../../../src/text/answers/answers.ts";
 import { wordTables } from "../../../src/text/answers/word-tables.ts";
-import { folderText, type TextModel, UnusableFolder } from "../../../src/text/text-model.ts";
+import { folderText, type TextModel } from "../../../src/text/text-model.ts";
 import { TemplateRefusal } from "../../../src/text/tokens/chat-template.ts";
 import { modelTemplate } from "../../../src/text/tokens/model-template.ts";
 import { vocabularyOf } from "../../../src/text/tokens/vocabulary.ts";
@@ -209,7 +211,7 @@ test.each([
     () => null,
     (error: Error) => error,
   );
-  expect(failure).toBeInstanceOf(UnusableFolder);
+  expect(failure).toBeInstanceOf(UserError);
   expect(failure!.message).toStartWith(wanted);
   expect(failure!.message).not.toContain("\n");
 });

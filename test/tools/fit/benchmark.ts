@@ -1,7 +1,7 @@
 /** What would a benchmark write of an engine whose timing is known? Runs of closed and open loops, in each tool's format. */
 
 import { seeded } from "../../../src/base/random.ts";
-import type { EngineConfig } from "../../../src/config/types.ts";
+import type { EngineConfig } from "../../../src/engine/config/engine-config.ts";
 import { configOf, type Heard, promptOf, release, World } from "../../engine/simulated-engine.ts";
 
 export interface BenchmarkOptions {

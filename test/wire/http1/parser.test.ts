@@ -286,3 +286,28 @@ test("for a proxy: targets stay as they were sent, and requests with Upgrade are
     { numRuns: times(200) },
   );
 });
+
+test("a parser that is fed within the callback of another throws an error, and both read on afterwards", () => {
+  // Unknown heads, because known ones are not read by llhttp.
+  const request = (name: string) => Buffer.from(`GET /${name} HTTP/1.1\r\nHost: h\r\n\r\n`);
+  const seen: string[] = [];
+  const inner = new Parser({ ...DEAF, onHead: ({ target }) => seen.push(target) }, HEAD_BYTES);
+  let nested: unknown = null;
+  const events: ParserEvents = {
+    ...DEAF,
+    onHead: ({ target }) => {
+      seen.push(target);
+      try {
+        if (nested === null) inner.feed(request("nested"));
+      } catch (error) {
+        nested = error;
+      }
+    },
+  };
+  const outer = new Parser(events, HEAD_BYTES);
+  expect(outer.feed(request("nesting"))).toBe(Fed.Fine);
+  expect(String(nested)).toContain("fed while llhttp reads for another");
+  expect([outer.feed(request("nesting-2")), inner.feed(request("nested-2"))]).toEqual([Fed.Fine, Fed.Fine]);
+  expect(seen).toEqual(["/nesting", "/nesting-2", "/nested-2"]);
+  for (const parser of [outer, inner]) parser.free();
+});

@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from "bun:test";
 import net from "node:net";
 import { WallClock } from "../../../src/base/clock.ts";
-import { FRONT_LIMITS } from "../../../src/config/front-limits.ts";
+import { FRONT_LIMITS } from "../../../src/wire/http/front-limits.ts";
 import { HttpServer } from "../../../src/wire/http1/server.ts";
 import { apiKeepAlive } from "../../../src/wire/http2/api.ts";
 import { Http2Server } from "../../../src/wire/http2/server.ts";

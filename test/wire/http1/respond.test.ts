@@ -1,7 +1,7 @@
 /** Does a `Response` of any kind leave whole through our own server, and is its body let go when nobody reads it? */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import net from "node:net";
-import { FRONT_LIMITS } from "../../../src/config/front-limits.ts";
+import { FRONT_LIMITS } from "../../../src/wire/http/front-limits.ts";
 import { HttpServer } from "../../../src/wire/http1/server.ts";
 import { eventually } from "../../server.ts";
 

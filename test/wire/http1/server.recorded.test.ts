@@ -5,8 +5,8 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import net from "node:net";
-import { FRONT_LIMITS } from "../../../src/config/front-limits.ts";
-import type { IncomingRequest } from "../../../src/wire/http1/request.ts";
+import { FRONT_LIMITS } from "../../../src/wire/http/front-limits.ts";
+import type { HttpRequest } from "../../../src/wire/http/request.ts";
 import { HttpServer } from "../../../src/wire/http1/server.ts";
 import { eventually } from "../../server.ts";
 
@@ -32,9 +32,9 @@ const warned: string[] = [];
 const TEXT = { "content-type": "text/plain" };
 
 /** As `app` in `record.py`. */
-async function answer(request: Request): Promise<Response> {
+async function answer(request: HttpRequest): Promise<Response> {
   const { pathname, search } = new URL(request.url);
-  const { headers, method } = request as unknown as IncomingRequest;
+  const { headers, method } = request;
   const query = search.slice(1);
   const text = (status: number, body: string) => server.answer(request, status, TEXT, body);
   switch (pathname) {

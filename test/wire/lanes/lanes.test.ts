@@ -1,4 +1,5 @@
 /** Do streams get the same bytes when the plain tokens of a step leave by one call, whatever happens in the middle of a step? */
+
 import { expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,6 +8,7 @@ import { pathToFileURL } from "node:url";
 import fc from "fast-check";
 import { FRAME_MOST_BYTES, Lanes, TokenTexts } from "../../../src/engine/interface/lanes.ts";
 import { streamWritesOf } from "../../../src/kernel/stream-writes.ts";
+import type { ListenConfig } from "../../../src/wire/http1/listen-config.ts";
 import { triedLanes } from "../../../src/wire/lanes/native-lanes.ts";
 import { EAGAIN, EBADF, ECONNRESET, EPIPE, World } from "./lane-streams.ts";
 
@@ -215,8 +217,8 @@ test("where native code is not to be had, each receiver writes its events, and i
   } finally {
     rmSync(folder, { recursive: true });
   }
-  const of = async (...order: Parameters<typeof streamWritesOf>) => {
-    const { mode, why } = await streamWritesOf(...order);
+  const of = async (listen: Partial<ListenConfig>, platform?: string) => {
+    const { mode, why } = await streamWritesOf({ listen: listen as ListenConfig }, platform);
     return [mode, why];
   };
   expect(await of({ streamWrites: "auto" }, "darwin")).toEqual(["single", "there is none for darwin"]);

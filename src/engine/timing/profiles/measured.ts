@@ -6,7 +6,7 @@
  * and the request overhead is what of 0 to 15 ms brings TTFT nearest to them; "before" is the median of form / measured.
  * Not calibrated, for want of points: the overhead is what such an engine's API server and tokenizer take elsewhere (docs/timing.md).
  */
-import { models } from "../../../config/models.ts";
+import { models } from "../models.ts";
 import type { Profile, TableTiming } from "../profile.ts";
 
 /** At how many tokens were the linear layers measured? */

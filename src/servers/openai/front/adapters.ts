@@ -2,8 +2,8 @@
  * Which LoRA adapters can be asked for? Those of `--lora-modules`, and with VLLM_ALLOW_RUNTIME_LORA_UPDATING those that
  * requests load and unload (vLLM 0.33, `openai/models/serving.py`, `serve/lora/api_router.py`).
  */
-import { ADAPTERS_MOST } from "../../../config/core-limits.ts";
-import type { LoraModule } from "../../../config/types.ts";
+import { ADAPTERS_MOST } from "../../../base/core-limits.ts";
+import type { LoraModule } from "../../../kernel/kernel-config.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { errorAnswer } from "../../pydantic/refusals.ts";
 

@@ -3,7 +3,7 @@
  * changes some of it, all or nothing. Without the option the path is unknown. Ours; vLLM has nothing like it.
  */
 import { timingSafeEqual } from "node:crypto";
-import { jsonObjectIn } from "../../../config/json-object.ts";
+import { jsonObjectIn } from "../../../base/json-object.ts";
 import type { AdminOptions } from "../../../kernel/live-settings.ts";
 import { routes } from "../../../wire/http/routes.ts";
 import { badRequest, unauthorized } from "../request/errors.ts";

@@ -1,9 +1,10 @@
 /** Which requests are admitted, how many are being served, and how long may each take? Between the head and the end of the answer. */
-import { frontLimitsOf } from "../../../config/front-limits.ts";
+
 import type { Outcome } from "../../../engine/interface/types.ts";
 import type { Accounting } from "../../../kernel/accounting.ts";
 import type { Backend } from "../../../kernel/backend.ts";
 import { type Deadlines, deadlines, type Expiring } from "../../../wire/http/deadlines.ts";
+import { frontLimitsOf } from "../../../wire/http/front-limits.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { Bodies, type BodyTaker } from "./body.ts";
 import type { HttpVisit, OpenAiOptions } from "./front.ts";

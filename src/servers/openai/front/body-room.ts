@@ -3,8 +3,9 @@
  * its connection is not read meanwhile, so the client waits as at a slow server. Who is let in has room for all of its body
  * for a second; from then on, while others wait, for as much as has come, and the rest of it waits behind them.
  */
-import type { ServeConfig } from "../../../config/types.ts";
+
 import type { Backend } from "../../../kernel/backend.ts";
+import type { OpenAiServerConfig } from "../request/openai-config.ts";
 
 /** So long nobody else has what is still to come of a body. */
 const ALONE_US = 1_000_000;
@@ -120,11 +121,11 @@ export class BodyRoom {
 
 const isWhole = ({ share, bytes }: Inside) => share >= bytes;
 
-const rooms = new WeakMap<ServeConfig, BodyRoom>();
+const rooms = new WeakMap<OpenAiServerConfig, BodyRoom>();
 
 /** The room of a server: one of the largest bodies, of which several copies are made while it is read. */
-export function bodyRoomOf(config: ServeConfig, backend: Pick<Backend, "nowUs" | "after">): BodyRoom {
-  const room = rooms.get(config) ?? new BodyRoom(config.maxBodyBytes, backend);
+export function bodyRoomOf(config: OpenAiServerConfig, backend: Pick<Backend, "nowUs" | "after">): BodyRoom {
+  const room = rooms.get(config) ?? new BodyRoom(config.listen.maxBodyBytes, backend);
   rooms.set(config, room);
   return room;
 }

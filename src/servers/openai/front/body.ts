@@ -1,11 +1,11 @@
 /** How is a request's body read without holding more than is allowed, or waiting longer? */
 
+import { andThen } from "../../../base/maybe-promise.ts";
 import { turn } from "../../../base/pieces.ts";
-import { frontLimitsOf } from "../../../config/front-limits.ts";
 import { type Deadlines, deadlines, type Expiring } from "../../../wire/http/deadlines.ts";
-import { frontOf } from "../../../wire/http/front-of.ts";
+import { frontLimitsOf } from "../../../wire/http/front-limits.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import { SMALL_BODY_BYTES } from "../../../wire/http/unfinished.ts";
-import type { IncomingRequest } from "../../../wire/http1/request.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { bodyTooLarge, bodyTooSlow, engineBusy } from "../request/errors.ts";
 import { type BodyRoom, bodyRoomOf } from "./body-room.ts";
@@ -37,11 +37,11 @@ export class Bodies {
   constructor({ config, backend, template, witness }: OpenAiOptions) {
     this.#witness = witness;
     const { bodyTimeoutS } = frontLimitsOf(config);
-    this.#maxBytes = config.maxBodyBytes;
+    this.#maxBytes = config.listen.maxBodyBytes;
     this.#turn = () => turn(backend);
     this.#late = deadlines(bodyTimeoutS, backend);
     this.#mostHere = template ? TEMPLATE_BODY_BYTES : THREAD_BODY_BYTES;
-    this.#tooLarge = bodyTooLarge(config.maxBodyBytes);
+    this.#tooLarge = bodyTooLarge(config.listen.maxBodyBytes);
     this.#tooSlow = bodyTooSlow(bodyTimeoutS);
     this.#room = bodyRoomOf(config, backend);
     this.#crowded = deadlines(bodyTimeoutS > 0 ? Math.min(bodyTimeoutS / 2, ROOM_WAIT_S) : ROOM_WAIT_S, backend);
@@ -63,7 +63,7 @@ export class Bodies {
       if (!("status" in body)) witness.body(context.request, body);
       return body;
     };
-    return reading instanceof Promise ? reading.then(seen) : seen(reading);
+    return andThen(reading, seen);
   }
 
   #read(context: Context, begin: () => null): Promise<Uint8Array | ErrorAnswer> | Uint8Array | ErrorAnswer;
@@ -75,7 +75,7 @@ export class Bodies {
     const { request } = context;
     const stated = request.headers.get("content-length");
     if (Number(stated) > this.#maxBytes) return this.#tooLarge;
-    const whole = stated === null ? null : frontOf(context).body(request);
+    const whole = stated === null ? null : context.front.body(request);
     const taker = whole !== null && whole.length > this.#mostHere ? begin() : null;
     if (whole && taker) taker.push(whole);
     if (whole) return taker ?? whole;
@@ -86,7 +86,7 @@ export class Bodies {
   }
 
   /** Part by part; a large body when there is room for it: the time that it may take begins then. */
-  async #parts<T extends BodyTaker>(request: Request, bytes: number | null, begin: () => T | null) {
+  async #parts<T extends BodyTaker>(request: HttpRequest, bytes: number | null, begin: () => T | null) {
     if (bytes !== null && bytes > SMALL_BODY_BYTES) {
       const refused = await this.#enter(request, bytes);
       if (refused !== null) return refused;
@@ -100,12 +100,12 @@ export class Bodies {
 
   /** `enter`: waited for when a body whose length nobody has said turns out to be large. */
   async #gather<T extends BodyTaker>(
-    request: Request,
+    request: HttpRequest,
     gathering: Gathering<T>,
     enter: () => Promise<ErrorAnswer | null> | null,
   ): Promise<Uint8Array | T | ErrorAnswer> {
     try {
-      if (gathering.given && "give" in request) return await this.#give(request, gathering);
+      if (gathering.given && request.give !== undefined) return await this.#give(request, gathering);
       for await (const part of request.body ?? []) {
         const wasLarge = gathering.bytes > SMALL_BODY_BYTES;
         if (gathering.bytes + part.length > this.#maxBytes) return this.#tooLarge;
@@ -121,9 +121,12 @@ export class Bodies {
     return gathering.whole();
   }
 
-  async #give<T extends BodyTaker>(request: Request, gathering: Gathering<T>): Promise<Uint8Array | T | ErrorAnswer> {
+  async #give<T extends BodyTaker>(
+    request: HttpRequest,
+    gathering: Gathering<T>,
+  ): Promise<Uint8Array | T | ErrorAnswer> {
     const { promise: refusal, resolve: refuse } = Promise.withResolvers<ErrorAnswer>();
-    const given = (request as unknown as Pick<IncomingRequest, "give">).give(
+    const given = request.give!(
       (part) => {
         gathering.push(part);
         this.#room.came(request, part.length);
@@ -138,19 +141,19 @@ export class Bodies {
   }
 
   /** Settles when the next part may come; the refusal where that takes too long. Rejected when the client leaves. */
-  async #goesOn(request: Request): Promise<ErrorAnswer | null> {
+  async #goesOn(request: HttpRequest): Promise<ErrorAnswer | null> {
     const going = this.#room.goesOn(request);
     return going === true ? null : this.#admitted(request, going);
   }
 
   /** Settles when there is room; the refusal where that does not come. Rejected when the client leaves. */
-  async #enter(request: Request, bytes: number): Promise<ErrorAnswer | null> {
+  async #enter(request: HttpRequest, bytes: number): Promise<ErrorAnswer | null> {
     request.signal.addEventListener("abort", () => this.#room.leave(request));
     const entering = this.#room.enter(request, bytes);
     return entering === true ? null : this.#admitted(request, entering);
   }
 
-  async #admitted(request: Request, entering: Promise<boolean>): Promise<ErrorAnswer | null> {
+  async #admitted(request: HttpRequest, entering: Promise<boolean>): Promise<ErrorAnswer | null> {
     const granted = await this.#inTime(entering, this.#crowded);
     if (granted === true) return null;
     if (granted === false) throw new Error("the client left");
@@ -159,11 +162,11 @@ export class Bodies {
   }
 
   /** The body, unless it takes too long, or has to give way to others that come. */
-  #whole<T>(request: Request, body: Promise<T>): Promise<T | ErrorAnswer> {
+  #whole<T>(request: HttpRequest, body: Promise<T>): Promise<T | ErrorAnswer> {
     const inTime = this.#inTime(body, this.#late);
-    if (!("crowdedOut" in request)) return inTime;
+    if (request.crowdedOut === undefined) return inTime;
     const crowded = Promise.withResolvers<ErrorAnswer>();
-    (request as unknown as IncomingRequest).crowdedOut = () => crowded.resolve(engineBusy);
+    request.crowdedOut = () => crowded.resolve(engineBusy);
     return Promise.race([inTime, crowded.promise]);
   }
 

@@ -2,7 +2,8 @@
  * Which headers does Starlette's CORS middleware add, and what does it answer to a preflight? Starlette 1.10
  * (`middleware/cors.py`), as vLLM 0.33 sets it up: always there, without origins unless `--allowed-origins` names some.
  */
-import type { CorsConfig } from "../../../config/types.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
+import type { CorsConfig } from "../request/openai-config.ts";
 
 const ALL_METHODS = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, QUERY";
 const SAFE_HEADERS = ["Accept", "Accept-Language", "Content-Language", "Content-Type"];
@@ -45,7 +46,7 @@ export class Cors {
   }
 
   /** What an answer to this request gets besides; null: nothing. Credentials are named to any origin, as there. */
-  headersFor(request: Request): Headers | null {
+  headersFor(request: HttpRequest): Headers | null {
     const origin = request.headers.get("origin");
     if (origin === null || this.off) return null;
     const answer: Record<string, string> = {};
@@ -56,7 +57,7 @@ export class Cors {
   }
 
   /** The answer to a preflight; null: the request is none. */
-  preflight({ method, headers }: Request): Preflight | null {
+  preflight({ method, headers }: HttpRequest): Preflight | null {
     const origin = headers.get("origin");
     const wanted = headers.get("access-control-request-method");
     if (method !== "OPTIONS" || origin === null || wanted === null) return null;

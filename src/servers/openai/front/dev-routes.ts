@@ -4,6 +4,7 @@
  * they are unknown paths. They need no API key.
  */
 
+import { flatEngineConfig } from "../../../engine/config/engine-config.ts";
 import type { EngineControl } from "../../../kernel/engine-control.ts";
 import { routes } from "../../../wire/http/routes.ts";
 import { bool, int, literal } from "../../pydantic/types.ts";
@@ -76,7 +77,7 @@ export function devRoutes(options: OpenAiOptions, engines: EngineControl) {
     "GET /server_info": queried(
       (query) => query.read("config_format", literal("text", "json"), "text"),
       (format) => {
-        const info = { model: options.config.model, ...options.config.engine };
+        const info = { model: options.config.models.model, ...flatEngineConfig(options.config.engine) };
         return { vllm_config: format === "json" ? info : JSON.stringify(info), vllm_env: {}, system_env: {} };
       },
     ),

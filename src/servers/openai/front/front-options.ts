@@ -1,6 +1,5 @@
 /** What does a front of OpenAI's routes find among the parts, and which routes of ours stand beside it? */
 
-import type { WireConfig } from "../../../config/types.ts";
 import { Cause } from "../../../engine/lateness/causes.ts";
 import { aboutOf } from "../../../kernel/engines.ts";
 import type { Parts } from "../../../kernel/parts.ts";
@@ -8,33 +7,32 @@ import { METRICS_METHODS } from "../../../metrics/route.ts";
 import { faultLines } from "../../../truth/fault-lines.ts";
 import { Peers } from "../../../truth/peers.ts";
 import { TRUTH_METHODS, truthRoutes } from "../../../truth/routes.ts";
+import type { AnswersConfig, OpenAiParts } from "../request/openai-config.ts";
 import { ADMIN_METHODS } from "./admin-routes.ts";
 import { type Access, accessLine, type OpenAiOptions } from "./front.ts";
 
 /** `metrics`: paths of pages of metrics. */
-export function frontOptions(parts: Parts, metrics = METRICS_METHODS): OpenAiOptions {
+export function frontOptions(parts: OpenAiParts, metrics = METRICS_METHODS): OpenAiOptions {
   const { config, live, admin, text, laid, log } = parts;
-  const wire = config.wire ?? {};
+  const { answers, front } = config.openai;
+  const { logsAccess, logsRequests } = live.values;
   const logAccess = (access: Access) => log(accessLine(access));
   return {
     ...text,
     config,
+    live: live.values,
     backend: parts.backend,
     accounting: parts.accounting,
     httpAccounting: parts.httpAccounts,
-    ...(parts.truth ? { faultWitness: faultLines(parts.truth, config.truthLog?.wire === true) } : {}),
+    ...(parts.truth ? { faultWitness: faultLines(parts.truth, config.truth.log?.wire === true) } : {}),
     ...laid,
     ...(admin ? { fixtures: live.following(laid.fixtures) } : {}),
     adaptersLoaded: (names) => parts.renderer.name(names),
-    responseRole: wire.responseRole ?? "assistant",
-    trackServerLoad: wire.trackServerLoad === true,
-    ...fingerprint(wire),
-    get accessLog() {
-      return live.logsAccess ? logAccess : null;
-    },
-    get requestLog() {
-      return live.logsRequests ? log : null;
-    },
+    responseRole: answers.responseRole ?? "assistant",
+    trackServerLoad: front.trackServerLoad === true,
+    ...fingerprint(answers),
+    accessLog: { get: () => (logsAccess.get() ? logAccess : null) },
+    requestLog: { get: () => (logsRequests.get() ? log : null) },
     schemaNotice: firstOnly((why) =>
       log(`a JSON Schema in a prompt was answered with prose (later ones silently): ${why}`),
     ),
@@ -62,7 +60,7 @@ function firstOnly(say: (text: string) => void): (text: string) => void {
   };
 }
 
-function fingerprint({ fingerprintMode, fingerprintValue }: WireConfig): { readonly fingerprint?: string | null } {
+function fingerprint({ fingerprintMode, fingerprintValue }: AnswersConfig): { readonly fingerprint?: string | null } {
   if (fingerprintMode === "none") return { fingerprint: null };
   return fingerprintMode === "custom" ? { fingerprint: fingerprintValue ?? "" } : {};
 }
@@ -74,7 +72,7 @@ export function truthOf({ config, place, recent, marks, gaps, clock, history, ep
     about: aboutOf(config, place, epochUs),
     spare: () => gaps.pieces.pass(),
     worked: (work) => marks.timed(Cause.Truth, work),
-    sent: (config.keepBodies && history) || null,
+    sent: (config.truth.keepBodies && history) || null,
     peers: place ? new Peers(place.pages.files[0]!, place.index, place.workers, clock) : null,
   });
 }

@@ -1,9 +1,11 @@
 /** What do the OpenAI routes need of the server? Everything is handed in; nothing here knows the engine or a clock. */
+
 import { STATUS_CODES } from "node:http";
+import type { LiveValue } from "../../../base/live-value.ts";
 import type { Ids } from "../../../base/random.ts";
-import type { ServeConfig } from "../../../config/types.ts";
 import type { Accounting } from "../../../kernel/accounting.ts";
 import type { Backend } from "../../../kernel/backend.ts";
+import type { LiveConfig } from "../../../kernel/live-settings.ts";
 import type { Witness } from "../../../kernel/witness.ts";
 import type { AnswerTables } from "../../../text/answers/answers.ts";
 import type { NaturalLength } from "../../../text/answers/output-lengths.ts";
@@ -14,15 +16,18 @@ import type { AnswerRules } from "../../../text/canned/fixtures/match.ts";
 import type { Plays } from "../../../text/canned/script.ts";
 import type { RenderChat } from "../../../text/tokens/chat-template.ts";
 import type { Encoder, ModelTemplate, Vocabulary } from "../../../text/tokens/types.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { FaultWitness } from "../../../wire/http/sink.ts";
 import type { LogprobSource } from "../request/logprob-source.ts";
+import type { OpenAiServerConfig } from "../request/openai-config.ts";
+import type { RequestLog } from "../request/server-traits.ts";
 
 /** Counts every HTTP request as vLLM's middleware does. */
 export interface HttpAccounting {
   /** A request came in. */
-  came(request: Request, path: string): void;
+  came(request: HttpRequest, path: string): void;
   /** The request's visit, given once; undefined: it has been taken, or is not counted. */
-  take(request: Request): HttpVisit | undefined;
+  take(request: HttpRequest): HttpVisit | undefined;
 }
 
 /** One request on its way. */
@@ -42,7 +47,10 @@ export interface Access {
 }
 
 export interface OpenAiOptions {
-  readonly config: ServeConfig;
+  /** The configuration of the start. */
+  readonly config: OpenAiServerConfig;
+  /** Values of the configuration that change while the server runs. */
+  readonly live: LiveConfig;
   readonly vocabulary: Vocabulary;
   readonly encoder: Encoder;
   readonly backend: Backend;
@@ -75,10 +83,10 @@ export interface OpenAiOptions {
   readonly dataset?: Pick<AnswerDataset, "answerTo">;
   /** Hears why a JSON Schema in a prompt gets no JSON; absent: nobody does. */
   readonly schemaNotice?: (why: string) => void;
-  /** null: none is written. */
-  readonly accessLog: ((access: Access) => void) | null;
-  /** Takes the lines of `--enable-log-requests`; absent: none is written. */
-  readonly requestLog?: ((line: string) => void) | null;
+  /** Writes a line of the access log. Holds null while no line is written. */
+  readonly accessLog: LiveValue<((access: Access) => void) | null>;
+  /** Lines of `--enable-log-requests`. Absent: no line is written. */
+  readonly requestLog?: RequestLog;
   /** Who is told of an answer that a plan of faults disturbs; by the key of its draws. */
   readonly faultWitness?: (key: string) => FaultWitness;
   readonly epochSeconds: () => number;

@@ -2,15 +2,16 @@
  * What stands around every answer? Headers, request id, access log, API key, and the answers of FastAPI for paths and
  * methods that are not served (vLLM 0.33 over FastAPI 0.136, uvicorn, Starlette's CORS middleware without origins).
  */
+
 import { createHash, timingSafeEqual } from "node:crypto";
-import { OWN_PATHS } from "../../../config/http-counts.ts";
-import { frontOf } from "../../../wire/http/front-of.ts";
+import { OWN_PATHS } from "../../../metrics/rows/http-counts.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Context, EventSink, HeldBytes, PartSink, SinkEvents } from "../../../wire/http/sink.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { methodNotAllowed, notFound, unauthorized } from "../request/errors.ts";
 import { type BodyRoom, bodyRoomOf } from "./body-room.ts";
 import { Cors } from "./cors.ts";
-import type { HttpVisit, OpenAiOptions } from "./front.ts";
+import type { Access, HttpVisit, OpenAiOptions } from "./front.ts";
 import { mayRelease, ORDER_HEADER, releasesEngine } from "./order-header.ts";
 import { Gate, type JsonParts, partsOf, sendParts } from "./send-parts.ts";
 import { routeOf } from "./served.ts";
@@ -55,10 +56,12 @@ export class Http {
     this.#options = options;
     this.#releases = mayRelease(options);
     this.#adds =
-      options.config.enableRequestIdHeaders || options.config.podHeaders !== undefined || options.withoutCors === true;
-    this.#keys = options.config.apiKeys.map(digest);
+      options.config.openai.front.enableRequestIdHeaders ||
+      options.config.openai.front.podHeaders !== undefined ||
+      options.withoutCors === true;
+    this.#keys = options.config.openai.front.apiKeys.map(digest);
     this.#room = bodyRoomOf(options.config, options.backend);
-    this.#cors = new Cors(options.config.wire?.cors);
+    this.#cors = new Cors(options.config.openai.front.cors);
     this.#methods = new Map(Object.entries({ ...methods, ...options.otherRoutes }));
   }
 
@@ -68,8 +71,8 @@ export class Http {
   }
 
   /** Most requests in a row are for one route: their URLs are not put together and taken apart again. */
-  #routeOf(request: Request): string {
-    const { target } = request as { readonly target?: string };
+  #routeOf(request: HttpRequest): string {
+    const { target } = request;
     if (target === undefined) return routeOf(pathOf(request.url));
     if (target !== this.#target) {
       this.#target = target;
@@ -107,7 +110,7 @@ export class Http {
 
   /** Where the request's stream goes; `waiting` is told of events that the socket has not taken. */
   open(context: Context, owner: SinkEvents, waiting: HeldBytes | null = null): EventSink {
-    return frontOf(context).open(context.request, owner, waiting);
+    return context.front.open(context.request, owner, waiting);
   }
 
   /** The answer whose body is what `open` gave for this request. */
@@ -215,11 +218,12 @@ export class Http {
     const bytes = bytesOf(body);
     this.visitOf(context)?.done(status, bytes);
     this.#room.leave(context.request);
-    if (accessLog !== null) this.#log(context, status, accessLog);
+    const log = accessLog.get();
+    if (log !== null) this.#log(context, status, log);
     if (this.#releases) this.#release(context);
     const plain = !this.#adds && this.#cors.off;
     const all = plain ? headers : this.#withMore(context.request, status, headers);
-    const front = frontOf(context);
+    const front = context.front;
     if (body === OPENED) return front.begin(context.request, status, all);
     if (typeof body === "object" && body !== null) {
       const { sink, response } = front.beginWhole(context.request, body.owner, status, all, body.bytes);
@@ -230,13 +234,17 @@ export class Http {
   }
 
   /** In the order in which the middleware adds them. */
-  #withMore(request: Request, status: number, headers: Readonly<Record<string, string>>): Record<string, string> {
+  #withMore(request: HttpRequest, status: number, headers: Readonly<Record<string, string>>): Record<string, string> {
     const more: Record<string, string> = {};
     if (status !== unauthorized.status && headers.vary === "Origin") {
       const { vary, ...application } = headers;
       Object.assign(more, application, this.#cors.headersFor(request), { vary });
     } else Object.assign(more, headers);
-    const { enableRequestIdHeaders, podHeaders } = this.#options.config;
+    const {
+      openai: {
+        front: { enableRequestIdHeaders, podHeaders },
+      },
+    } = this.#options.config;
     Object.assign(more, podHeaders);
     if (this.#options.withoutCors) delete more.vary;
     if (enableRequestIdHeaders) more["x-request-id"] = request.headers.get("x-request-id") ?? this.#options.newId(16);
@@ -249,9 +257,9 @@ export class Http {
     if (order !== null && releasesEngine(order)) this.#options.backend.standStill?.(false);
   }
 
-  #log(context: Context, status: number, log: NonNullable<OpenAiOptions["accessLog"]>): void {
+  #log(context: Context, status: number, log: (access: Access) => void): void {
     const { request } = context;
-    const front = frontOf(context);
+    const front = context.front;
     const from = front.requestIP(request);
     const client = from === null ? "" : `${from.address}:${from.port}`;
     const path = request.url.slice(pathAt(request.url));

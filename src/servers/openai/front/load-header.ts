@@ -1,10 +1,11 @@
 /** How loaded is the engine, as the answer to a request that asks for it says? `endpoint-load-metrics-format`, of whole answers. */
 
 import type { Backend } from "../../../kernel/backend.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import { reprFloat } from "../../pydantic/repr.ts";
 
 /** In Python's spelling; undefined: not asked for. */
-export function loadHeader({ headers }: Request, backend: Backend): Record<string, string> | undefined {
+export function loadHeader({ headers }: HttpRequest, backend: Backend): Record<string, string> | undefined {
   const format = headers.get("endpoint-load-metrics-format")?.toUpperCase();
   if (format !== "TEXT" && format !== "JSON") return undefined;
   const { waiting, kvUsage } = backend.load?.() ?? { waiting: 0, kvUsage: 0 };

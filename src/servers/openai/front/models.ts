@@ -1,9 +1,10 @@
 /** Which models does the server say it has? vLLM 0.33, `openai/models/serving.py`: a card per served name, then one per adapter. */
 
 import type { Ids } from "../../../base/random.ts";
-import type { LoraModule, ServeConfig } from "../../../config/types.ts";
+import type { LoraModule } from "../../../kernel/kernel-config.ts";
 import { Refused } from "../../pydantic/refusals.ts";
 import { unknownModel } from "../request/errors.ts";
+import type { OpenAiServerConfig } from "../request/openai-config.ts";
 import type { Limits } from "../request/request.ts";
 
 interface ModelCard {
@@ -23,7 +24,7 @@ export function checkModel(model: string | null, limits: Limits): void {
 
 /** Body of `/v1/models`. `created` (Unix seconds) and the permission ids change with each call. */
 export function modelList(
-  { servedModelNames, model, engine }: ServeConfig,
+  { models: { servedModelNames, model }, engine }: OpenAiServerConfig,
   loraModules: readonly LoraModule[],
   created: number,
   newId: Ids,

@@ -1,44 +1,46 @@
-/** How does a server of one port listen, whatever its routes are? */
-import type { AnyElysia } from "elysia";
+/** Listens on one port for a server, whatever its routes are. */
 import { listenUrl } from "../../../base/listen-url.ts";
-import { frontLimitsOf } from "../../../config/front-limits.ts";
-import type { Parts } from "../../../kernel/parts.ts";
 import type { Listeners } from "../../../kernel/role.ts";
+import { application } from "../../../wire/http/elysia.ts";
+import { frontLimitsOf } from "../../../wire/http/front-limits.ts";
+import type { Application, RouteTable } from "../../../wire/http/routes.ts";
 import type { HotRoutes } from "../../../wire/http/sink.ts";
-import { hotRoutes } from "../../../wire/http1/hot.ts";
 import { HttpServer } from "../../../wire/http1/server.ts";
 import { readTls, type TlsFiles } from "../../../wire/tls/certificates.ts";
+import type { OpenAiParts, OpenAiServerConfig } from "../request/openai-config.ts";
 
-export interface OnePort extends Pick<Listeners, "url" | "handle" | "turnTo"> {
+export interface OnePort extends Pick<Listeners<OpenAiServerConfig>, "url" | "handle" | "turnTo"> {
   readonly server: HttpServer;
   /** Undefined: without. */
   readonly tls: TlsFiles | undefined;
 }
 
-/** `routesOf`: the routes over these parts. Throws as `Bun.listen` does when the port is in use. */
-export function onePort(parts: Parts, routesOf: (parts: Parts) => AnyElysia): OnePort {
+/** `routesOf` makes the routes over these parts. Throws as `Bun.listen` does when the port is in use. */
+export function onePort(parts: OpenAiParts, routesOf: (parts: OpenAiParts) => RouteTable): OnePort {
   const { config, place } = parts;
-  const tls = config.tls && readTls(config.tls);
+  const tls = config.listen.tls && readTls(config.listen.tls);
   if (tls && "error" in tls) throw new Error(tls.error);
   let mounted = mount(parts, routesOf);
   const server = new HttpServer(
-    { fetch: (request) => mounted.fetch(request) },
     {
-      hostname: config.host,
-      port: config.port,
+      fetch: (request) => mounted.fetch(request),
+      hot: { of: (method, target) => mounted.hot.of(method, target) },
+      attach: (front) => mounted.attach(front),
+    },
+    {
+      hostname: config.listen.host,
+      port: config.listen.port,
       tls,
       reusePort: place !== undefined,
-      allowedHosts: config.allowedHosts,
+      allowedHosts: config.listen.allowedHosts,
       frontLimits: frontLimitsOf(config),
       clock: parts.lastingClock,
       warn: parts.live.warning(parts.log),
       epochSeconds: parts.epochSeconds,
       consumed: parts.backend.consumed,
       catchUp: parts.backend.catchUp,
-      hot: { of: (method, target) => mounted.hot.of(method, target) },
     },
   );
-  mounted.serveOn(server);
   return {
     server,
     tls,
@@ -46,30 +48,26 @@ export function onePort(parts: Parts, routesOf: (parts: Parts) => AnyElysia): On
     handle: (request) => mounted.handle(request),
     async turnTo(next) {
       mounted = mount(next, routesOf);
-      mounted.serveOn(server);
+      mounted.attach(server);
     },
   };
 }
 
-/** The routes over these parts. */
-function mount(parts: Parts, routesOf: (parts: Parts) => AnyElysia) {
-  const app = routesOf(parts);
-  const serveOn = (server: HttpServer) => {
-    app.server = server as unknown as NonNullable<typeof app.server>;
-  };
-  return { fetch: fetchOf(app, parts.history), handle: app.handle, hot: hotOf(app, parts.history), serveOn };
+/** The application over these parts. */
+function mount(parts: OpenAiParts, routesOf: (parts: OpenAiParts) => RouteTable) {
+  const app = application(routesOf(parts));
+  return { ...app, fetch: fetchOf(app, parts.history), hot: hotOf(app.hot, parts.history) };
 }
 
-/** What the front answers; what it does not, where nobody notes it. */
-function hotOf(app: AnyElysia, history: Parts["history"]): HotRoutes {
-  const hot = hotRoutes(app);
+/** With a history only those hot routes whose answers the front reports to it. */
+function hotOf(hot: HotRoutes, history: OpenAiParts["history"]): HotRoutes {
   return history === undefined
     ? hot
     : { of: (method, target) => (method === "POST" ? hot.of(method, target) : undefined) };
 }
 
-/** Routes that the front does not answer (metrics, truth) are noted here. */
-function fetchOf(app: AnyElysia, history: Parts["history"]): (request: Request) => Response | Promise<Response> {
+/** Reports to the history, because the front does not see the answers of all routes (metrics, truth). */
+function fetchOf(app: Application, history: OpenAiParts["history"]): Application["fetch"] {
   if (history === undefined) return app.fetch;
   return async (request) => {
     const response = await app.fetch(request);

@@ -1,6 +1,7 @@
 /** Reads the header by which a request orders its answer (docs/scripts.md). */
-import { requestOrdersOf } from "../../../config/request-orders.ts";
+
 import { BrokenScript, type Order, parseOrder } from "../../../text/canned/script.ts";
+import { requestOrdersOf } from "../request/request-orders.ts";
 import type { OpenAiOptions } from "./front.ts";
 
 export const ORDER_HEADER = "x-understudy";

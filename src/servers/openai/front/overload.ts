@@ -1,8 +1,9 @@
 /**
- * What does a server say that is full? vLLM 0.33 answers 503 and nothing else; gateways and hosted services in front of
- * one also answer 429, and say when to come again, in one of three ways.
+ * Refuses requests when the server is full. vLLM 0.33 answers 503 and nothing else. Gateways and hosted services in front of
+ * vLLM also answer 429, and say when to try again, in one of three forms.
  */
-import { type FrontLimits, frontLimitsOf } from "../../../config/front-limits.ts";
+import type { LiveValue } from "../../../base/live-value.ts";
+import type { OverloadConfig } from "../../../kernel/live-settings.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { engineBusy, overloaded, prefillBacklog } from "../request/errors.ts";
 import type { OpenAiOptions } from "./front.ts";
@@ -11,33 +12,35 @@ import type { OpenAiOptions } from "./front.ts";
 const FULL: readonly ErrorAnswer[] = [engineBusy, prefillBacklog];
 
 export class Overload {
-  readonly #frontLimits: FrontLimits;
+  readonly #config: LiveValue<OverloadConfig>;
   readonly #epochSeconds: () => number;
 
-  constructor({ config, epochSeconds }: Pick<OpenAiOptions, "config" | "epochSeconds">) {
-    this.#frontLimits = frontLimitsOf(config);
+  constructor({ live, epochSeconds }: Pick<OpenAiOptions, "live" | "epochSeconds">) {
+    this.#config = live.overload;
     this.#epochSeconds = epochSeconds;
   }
 
   /** `--limit-concurrency`: the refusal of one more request, when so many are being served with it. */
   refuses(requests: number): ErrorAnswer | null {
-    return this.#frontLimits.requests > 0 && requests > this.#frontLimits.requests ? engineBusy : null;
+    const most = this.#config.get().requests;
+    return most > 0 && requests > most ? engineBusy : null;
   }
 
   /** `--max-streams`: the refusal of one more stream, when there are so many with it. */
   refusesStream(streams: number): ErrorAnswer | null {
-    return this.#frontLimits.streams > 0 && streams > this.#frontLimits.streams ? engineBusy : null;
+    const most = this.#config.get().streams;
+    return most > 0 && streams > most ? engineBusy : null;
   }
 
   /** An answer as it is sent: status and headers as asked for where it says that the server is full, else itself. */
   shown(answer: ErrorAnswer): ErrorAnswer {
-    const { overloadStatus, retryAfter } = this.#frontLimits;
+    const { overloadStatus, retryAfter } = this.#config.get();
     if (!FULL.includes(answer) || (overloadStatus === answer.status && retryAfter === null)) return answer;
     const shown = overloadStatus === answer.status ? answer : overloaded(answer, overloadStatus);
     return retryAfter === null ? shown : { ...shown, headers: this.#headers(retryAfter) };
   }
 
-  #headers({ seconds, forms }: NonNullable<FrontLimits["retryAfter"]>): Record<string, string> {
+  #headers({ seconds, forms }: NonNullable<OverloadConfig["retryAfter"]>): Record<string, string> {
     const headers: Record<string, string> = {};
     // A date says the same as seconds, in the same header: the last one named wins.
     for (const form of forms) {

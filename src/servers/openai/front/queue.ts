@@ -2,16 +2,17 @@
  * Does the server take one more request? vLLM's `--max-num-queued-reqs` and `--max-num-queued-tokens`: requests in the
  * engine, waiting or running, and tokens of prompts that have given no output yet. Without limits it costs nothing.
  */
-import type { WireConfig } from "../../../config/types.ts";
+import type { LiveValue } from "../../../base/live-value.ts";
 import type { Finish, Receiver, Submission, TimelineFacts } from "../../../engine/interface/types.ts";
 import type { Accounting } from "../../../kernel/accounting.ts";
 import type { Backend } from "../../../kernel/backend.ts";
+import type { QueueLimits } from "../../../kernel/live-settings.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { engineBusy, prefillBacklog } from "../request/errors.ts";
 import { ReceiverBefore } from "./receiver-before.ts";
 
 export class Queue {
-  readonly #limits: WireConfig;
+  readonly #limits: LiveValue<QueueLimits>;
   readonly #backend: Backend;
   readonly #accounting: Accounting;
   #backlog = 0;
@@ -19,8 +20,7 @@ export class Queue {
   #comingCount = 0;
   #comingTokens = 0;
 
-  /** `limits` are looked at for each request: they may change. */
-  constructor(limits: WireConfig, backend: Backend, accounting: Accounting) {
+  constructor(limits: LiveValue<QueueLimits>, backend: Backend, accounting: Accounting) {
     this.#accounting = accounting;
     this.#limits = limits;
     this.#backend = backend;
@@ -28,7 +28,7 @@ export class Queue {
 
   /** The refusal of a request of `count` generations; null: it may come in. */
   refuses(count: number): ErrorAnswer | null {
-    const { maxNumQueuedReqs, maxNumQueuedTokens } = this.#limits;
+    const { maxNumQueuedReqs, maxNumQueuedTokens } = this.#limits.get();
     if (maxNumQueuedReqs !== undefined && this.#inFlight + count > maxNumQueuedReqs) {
       this.#accounting.rejected?.("requests");
       return engineBusy;
@@ -50,7 +50,7 @@ export class Queue {
 
   /** Gives a prompt of so many tokens to the engine by `submit`, and has it counted until its first output or its end. */
   submit<R>(tokens: number, receiver: Receiver, submit: (receiver: Receiver) => Submission | R): Submission | R {
-    if (this.#limits.maxNumQueuedTokens === undefined) return submit(receiver);
+    if (this.#limits.get().maxNumQueuedTokens === undefined) return submit(receiver);
     const waiting = new Waiting(receiver, () => {
       this.#backlog -= tokens;
     });

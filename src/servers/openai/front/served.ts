@@ -1,6 +1,6 @@
 /** Which paths are served, and with which methods? Apart from the routes, for those who only count. */
 
-import type { ServeConfig } from "../../../config/types.ts";
+import type { OpenAiServerConfig } from "../request/openai-config.ts";
 
 type Served = Readonly<Record<string, readonly string[]>>;
 
@@ -76,18 +76,18 @@ const EMBEDDING_METHODS: Served = { "/v1/embeddings": ["POST"] };
 /** With `--enable-tokenizer-info-endpoint`. */
 const TOKENIZER_INFO_METHODS: Served = { "/tokenizer_info": ["GET"] };
 
-type Serving = Pick<ServeConfig, "devMode" | "runtimeLora" | "readiness" | "disableFastapiDocs" | "wire">;
+type Serving = Pick<OpenAiServerConfig, "models" | "openai">;
 
 /** All that a server of this configuration serves of this dialect. */
 export function servedBy(config: Serving): Served {
   return {
     ...METHODS,
-    ...(config.readiness ? READY_METHODS : {}),
-    ...(config.wire?.embeddingDimensions ? EMBEDDING_METHODS : {}),
-    ...(config.wire?.tokenizerInfo ? TOKENIZER_INFO_METHODS : {}),
-    ...(config.disableFastapiDocs ? {} : DOCS_METHODS),
-    ...(config.runtimeLora ? LORA_METHODS : {}),
-    ...(config.devMode ? DEV_METHODS : {}),
+    ...(config.openai.front.readiness ? READY_METHODS : {}),
+    ...(config.openai.requests.embeddingDimensions ? EMBEDDING_METHODS : {}),
+    ...(config.openai.front.tokenizerInfo ? TOKENIZER_INFO_METHODS : {}),
+    ...(config.openai.front.disableFastapiDocs ? {} : DOCS_METHODS),
+    ...(config.models.runtimeLora ? LORA_METHODS : {}),
+    ...(config.openai.front.devMode ? DEV_METHODS : {}),
   };
 }
 

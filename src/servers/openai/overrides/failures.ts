@@ -3,28 +3,32 @@
  * which they come (`--failure-injection-rate`); with `--compat llm-d-inference-sim` also those whose header says so.
  */
 
+import type { LiveValue } from "../../../base/live-value.ts";
 import { mix, type Random, seeded } from "../../../base/random.ts";
-import { FAILURE_TYPES, type FailureType } from "../../../config/failures.ts";
-import type { ServeConfig, WireConfig } from "../../../config/types.ts";
+import { FAILURE_TYPES, type FailureType } from "../../../faults/failure-types.ts";
+import type { FailureRate } from "../../../kernel/live-settings.ts";
 import { errorTypeOf } from "../../../text/canned/fixtures/error-type.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import { missingBody } from "../../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { errorAnswer } from "../../pydantic/refusals.ts";
 import { badRequest, engineBusy, overloaded, unauthorized, unknownModel } from "../request/errors.ts";
 import { promptTooLong } from "../request/limits.ts";
+import type { OpenAiServerConfig } from "../request/openai-config.ts";
 
 const HEADER = "x-return-error";
 /** Separates these draws from those of the requests' seeds. */
 const SALT = 0x3c6ef372;
 
 export class Failures {
-  /** Looked at for each request: it may change. */
-  readonly #wire: WireConfig;
+  readonly #rate: LiveValue<FailureRate>;
+  readonly #errorHeader: boolean;
   readonly #next: Random;
   readonly #answers: Readonly<Record<FailureType, ErrorAnswer>>;
 
-  constructor({ engine, servedModelNames, wire = {} }: ServeConfig) {
-    this.#wire = wire;
+  constructor({ engine, models: { servedModelNames }, faults }: OpenAiServerConfig, rate: LiveValue<FailureRate>) {
+    this.#rate = rate;
+    this.#errorHeader = faults.errorHeader === true;
     this.#next = seeded(mix(engine.seed ^ SALT, 0));
     const limits = { servedModelNames };
     this.#answers = {
@@ -40,9 +44,9 @@ export class Failures {
   }
 
   /** null: the request is served. */
-  of(http: Request): ErrorAnswer | null {
-    const { errorHeader, failureRate = 0, failureTypes = FAILURE_TYPES } = this.#wire;
-    const ordered = errorHeader ? http.headers.get(HEADER) : null;
+  of(http: HttpRequest): ErrorAnswer | null {
+    const { failureRate = 0, failureTypes = FAILURE_TYPES } = this.#rate.get();
+    const ordered = this.#errorHeader ? http.headers.get(HEADER) : null;
     if (ordered !== null) return onOrder(ordered);
     if (failureRate === 0 || this.#draw(100) >= failureRate) return null;
     return this.#answers[failureTypes[Math.floor(this.#draw(failureTypes.length))]!];

@@ -2,11 +2,10 @@
  * Which answers are disturbed, and by which plan (docs/faults.md)? What the request orders, or its fixture; else a rule of
  * `--fault-plan`; else one fault by chance (`--fault-rate`). Plans and what performs them are loaded when first wanted.
  */
-import type { WireConfig } from "../../../config/types.ts";
 import type { InsteadAnswer } from "../../../faults/instead.ts";
 import type { FaultCarrier, Plan } from "../../../faults/plan/types.ts";
+import type { LiveConfig } from "../../../kernel/live-settings.ts";
 import type { Question } from "../../../text/canned/fixtures/match.ts";
-import { frontOf } from "../../../wire/http/front-of.ts";
 import type { Context, DisturbedAnswer, FaultOrder } from "../../../wire/http/sink.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { OpenAiOptions } from "../front/front.ts";
@@ -18,6 +17,7 @@ const KEYS_MOST = 10_000;
 
 /** What is needed of a server. */
 export interface FaultHost extends Pick<OpenAiOptions, "config" | "faultRules" | "faultWitness" | "epochSeconds"> {
+  readonly live: Pick<LiveConfig, "faults">;
   readonly accounting: Pick<OpenAiOptions["accounting"], "faulted">;
   /** Absent: nobody asks for collections. */
   readonly backend?: Pick<OpenAiOptions["backend"], "consumed">;
@@ -46,15 +46,12 @@ export interface ChosenFaults extends FaultOrder {
 
 export class FaultOrders {
   readonly #host: FaultHost;
-  /** Looked at for each request: it may change. */
-  readonly #wire: WireConfig;
   /** Requests that a plan may have disturbed. */
   #ordinal = 0;
   readonly #attempts = new Map<string, number>();
 
   constructor(host: FaultHost) {
     this.#host = host;
-    this.#wire = host.config.wire ?? {};
   }
 
   /**
@@ -79,7 +76,7 @@ export class FaultOrders {
         return pathname + search;
       },
       get over() {
-        return frontOf(context).version(request) === "2" ? "2" : "1.1";
+        return context.front.version(request) === "2" ? "2" : "1.1";
       },
     });
     return found && this.#disturb(context, found);
@@ -88,7 +85,7 @@ export class FaultOrders {
   async #disturb(context: Context, found: Promise<ChosenFaults | ErrorAnswer | null>): Promise<ErrorAnswer | null> {
     const disturbance = await found;
     if (disturbance === null || "body" in disturbance) return disturbance;
-    const front = frontOf(context);
+    const front = context.front;
     if (front.disturb === undefined) return noConnection;
     await front.disturb(context.request, disturbance);
     if (disturbance.instead === null) return null;
@@ -98,13 +95,13 @@ export class FaultOrders {
 
   /** Whether any answer may be disturbed whose request orders nothing. */
   get some(): boolean {
-    return this.#host.faultRules !== undefined || (this.#wire.faultRate ?? 0) > 0;
+    return this.#host.faultRules !== undefined || (this.#host.live.faults.get().faultRate ?? 0) > 0;
   }
 
   /** null: nothing disturbs the answer, at once or when the plan is known. An error: the order is none. */
   disturbance(subject: FaultSubject): Promise<ChosenFaults | ErrorAnswer | null> | null {
-    const { faultRules } = this.#host;
-    const rate = this.#wire.faultRate ?? 0;
+    const { faultRules, live } = this.#host;
+    const rate = live.faults.get().faultRate ?? 0;
     const { fault, trusted } = subject;
     if (fault === "" && !this.some) return null;
     const key = subject.header("x-request-id") ?? `${this.#ordinal++}`;
@@ -123,7 +120,7 @@ export class FaultOrders {
     const { BrokenPlan, insteadOf, parsePlan, planByChance, reachesOthers } = await import("../../../faults/order.ts");
     let plan: Plan | null;
     try {
-      const { faultRate = 0, faultTypes = [] } = this.#wire;
+      const { faultRate = 0, faultTypes = [] } = this.#host.live.faults.get();
       const { seed } = this.#host.config.engine;
       if (typeof ordered === "string") plan = parsePlan(ordered);
       else

@@ -3,6 +3,7 @@
 import type { HttpError } from "../../../text/canned/fixtures/fixture.ts";
 import type { Question } from "../../../text/canned/fixtures/match.ts";
 import type { Vocabulary } from "../../../text/tokens/types.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import { asText } from "../../pydantic/body-text.ts";
 import { parsePython } from "../../pydantic/json.ts";
 import type { Body } from "../../pydantic/read-body.ts";
@@ -13,7 +14,7 @@ import type { ChatRequest, CompletionRequest } from "../request/request.ts";
 type Asking = ChatRequest | CompletionRequest;
 
 /** `body`: its bytes, a request by now; they are parsed once more where a condition looks into them. */
-export function questionOf(http: Request, request: Asking, body: Body, vocabulary: Vocabulary): Question {
+export function questionOf(http: HttpRequest, request: Asking, body: Body, vocabulary: Vocabulary): Question {
   let parsed: { readonly value: unknown } | null = null;
   return {
     path: new URL(http.url).pathname,

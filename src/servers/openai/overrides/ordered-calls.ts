@@ -1,8 +1,9 @@
 /** Writes the tool calls of an order as text of the model, so that the server's own parser finds them. */
-import type { ToolFormat } from "../../../config/parsers.ts";
+
 import { textOfParts } from "../../../text/answers/answer-parts.ts";
 import type { Order } from "../../../text/canned/script.ts";
 import { orderedCallsText } from "../../../text/grammar/given-call.ts";
+import type { ToolFormat } from "../../../text/grammar/parsers.ts";
 import type { ChatRequest, CompletionRequest } from "../request/request.ts";
 import { callsBefore } from "../request/tool-use.ts";
 

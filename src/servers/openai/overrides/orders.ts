@@ -3,7 +3,7 @@
  * `understudy`, in a fixture (docs/fixtures.md), or in the file of `--script` (docs/scripts.md); the first of these counts.
  */
 
-import { type RequestOrders, requestOrdersOf } from "../../../config/request-orders.ts";
+import { andThen } from "../../../base/maybe-promise.ts";
 import type { Generation, Receiver } from "../../../engine/interface/types.ts";
 import { countedParts } from "../../../text/answers/answer-parts.ts";
 import type { FixtureAnswer } from "../../../text/canned/fixtures/fixture.ts";
@@ -21,6 +21,7 @@ import {
   touchesEngine,
   unknownIn,
 } from "../../../text/canned/script.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Body } from "../../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { OpenAiOptions } from "../front/front.ts";
@@ -28,6 +29,7 @@ import { mayRelease, ORDER_HEADER, orderInHeader } from "../front/order-header.t
 import { badRequest, orderNotAllowed } from "../request/errors.ts";
 import type { LogprobSource } from "../request/logprob-source.ts";
 import type { ChatRequest, CompletionRequest, Repetition } from "../request/request.ts";
+import { type RequestOrders, requestOrdersOf } from "../request/request-orders.ts";
 import { thinkingOf, thoughtsBefore } from "../request/thinking.ts";
 import { forced } from "../tool-calls/output.ts";
 import { type ReasoningSetup, reasoningSetup } from "../tool-calls/reasoning.ts";
@@ -79,10 +81,10 @@ export class Orders {
   constructor(options: OpenAiOptions) {
     const { backend, plays = NO_PLAYS } = options;
     this.#options = options;
-    const { reasoningParser: name } = options.config.wire ?? {};
+    const { reasoningParser: name } = options.config.text;
     this.#reasoning = name === undefined ? null : reasoningSetup(name, options.vocabulary);
     this.#plays = plays;
-    this.#failures = new Failures(options.config);
+    this.#failures = new Failures(options.config, options.live.failures);
     this.#allowed = requestOrdersOf(options.config);
     this.#mayRelease = mayRelease(options);
     this.#stage = {
@@ -95,23 +97,23 @@ export class Orders {
   }
 
   /** `body`: the request's bytes. */
-  of(http: Request, request: Asking, body: Body): Ordering | Promise<Ordering> {
+  of(http: HttpRequest, request: Asking, body: Body): Ordering | Promise<Ordering> {
     const failure = this.#failures.of(http);
     if (failure !== null) return { ...NOTHING, error: failure };
     return this.#options.rules === undefined ? this.#asking(http, request, body) : this.#ruled(http, request, body);
   }
 
-  #ruled(http: Request, request: Asking, body: Body): Ordering | Promise<Ordering> {
+  #ruled(http: HttpRequest, request: Asking, body: Body): Ordering | Promise<Ordering> {
     const { rules, vocabulary } = this.#options;
     const ruled = rules?.answerTo(questionOf(http, request, body, vocabulary)) ?? null;
     const given = (answer: FixtureAnswer | null) => {
       if (answer === null) return this.#asking(http, request, body);
       return this.#laid(answer, request) ?? { ...this.#asking(http, request, body), fault: answer.fault };
     };
-    return ruled instanceof Promise ? ruled.then(given) : given(ruled);
+    return andThen(ruled, given);
   }
 
-  #asking(http: Request, request: Asking, body: Body): Ordering {
+  #asking(http: HttpRequest, request: Asking, body: Body): Ordering {
     const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
     if (header === null && (request.order === null || this.#allowed === "none"))
       return this.#unasked(http, request, body);
@@ -135,18 +137,18 @@ export class Orders {
   }
 
   /** What the request orders to be called; null: it says nothing of it. */
-  calls(http: Request, request: Asking): Exclude<Order["calls"], undefined> | null {
+  calls(http: HttpRequest, request: Asking): Exclude<Order["calls"], undefined> | null {
     return this.#asked(http, request)?.calls ?? null;
   }
 
   /** The request with the thinking that it orders. */
-  onto<R extends Asking>(http: Request, request: R): R {
+  onto<R extends Asking>(http: HttpRequest, request: R): R {
     const tokens = this.#asked(http, request)?.reasoningTokens;
     return tokens === undefined ? request : { ...request, reasoningTokens: tokens };
   }
 
   /** The order as it came; null: there is none. A broken one is found by `of`. */
-  #asked(http: Request, request: Asking): Order | null {
+  #asked(http: HttpRequest, request: Asking): Order | null {
     const header = this.#allowed === "none" ? null : http.headers.get(ORDER_HEADER);
     if (header === null && (request.order === null || this.#allowed === "none")) return null;
     try {
@@ -176,7 +178,7 @@ export class Orders {
   #thoughtful(ids: Uint32Array, promptIds: Uint32Array, request: Asking): Uint32Array {
     const { answers, config, vocabulary } = this.#options;
     const seed = request.seed ?? 0;
-    const thinking = thinkingOf(request, this.#reasoning, promptIds, seed, config.wire?.meanReasoningTokens);
+    const thinking = thinkingOf(request, this.#reasoning, promptIds, seed, config.openai.answers.meanReasoningTokens);
     if (thinking === null || answers === undefined) return ids;
     const whole = thoughtsBefore(thinking, answers, seed, ids, vocabulary.size);
     return whole.subarray(0, whole.length);
@@ -229,13 +231,13 @@ export class Orders {
 
   #ordered(given: Order, request: Asking): Ordered {
     if (given.kind === "play") return this.#played(this.#named(given.text), given, request);
-    const order = withCallsWritten(given, request, this.#options.config.wire?.toolCallParser);
+    const order = withCallsWritten(given, request, this.#options.config.text.toolCallParser);
     if (order.kind === "echo") return { order, text: request.kind === "chat" ? lastContent(request) : null };
     return { order, text: order.kind === "text" ? order.text : null };
   }
 
   /** A request that orders nothing itself. */
-  #unasked(http: Request, request: Asking, body: Body): Ordering {
+  #unasked(http: HttpRequest, request: Asking, body: Body): Ordering {
     const { fixtures, vocabulary } = this.#options;
     const answer = fixtures?.answerTo(questionOf(http, request, body, vocabulary)) ?? null;
     const laid = answer && this.#laid(answer, request);
@@ -256,7 +258,7 @@ export class Orders {
 
   /** With its own times; or what it says, with those of the engine. */
   #recorded(recorded: Recording, request: Asking): Ordering {
-    if (this.#options.config.wire?.replayTiming !== "scheduled") return { ...NOTHING, recorded };
+    if (this.#options.config.text.replayTiming !== "scheduled") return { ...NOTHING, recorded };
     const { status, headers, events } = recorded;
     if (status >= 400) return { ...NOTHING, error: { status, headers, body: events[0]?.[1] ?? "", asItIs: true } };
     const order: Order = { kind: "text", text: saidIn(recorded), script: null, releases: false };
@@ -264,8 +266,8 @@ export class Orders {
   }
 
   /** With `--answers echo`: all but what must have a form of its own. */
-  #echoes(http: Request, request: Asking): boolean {
-    if (!this.#options.config.wire?.echo || request.sampling.structure) return false;
+  #echoes(http: HttpRequest, request: Asking): boolean {
+    if (!this.#options.config.text.echo || request.sampling.structure) return false;
     const calls = this.calls(http, request);
     return request.kind !== "chat" || !(forced({ choice: request.toolChoice }) || (calls !== null && calls !== false));
   }

@@ -3,7 +3,7 @@
  * fit ends it with an error (vLLM 0.33, `v1/core/sched/scheduler.py`): scripts that order tokens are held to the same.
  */
 
-import { SAME_STEP } from "../../../config/core-limits.ts";
+import { SAME_STEP } from "../../../base/core-limits.ts";
 import type { Script, Sequence } from "../../../text/canned/script.ts";
 import { Prefix } from "../../../text/grammar/prefix.ts";
 import type { Structure } from "../../../text/grammar/structure.ts";

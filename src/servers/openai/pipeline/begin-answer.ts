@@ -66,7 +66,7 @@ export function answerContext({ options, server, limits }: Serving, beginning: B
     id: form.id(http.headers.get("x-request-id"), options.newId),
     newId: options.newId,
     created: Math.floor(options.epochSeconds()),
-    model: adapterOf(limits, request) > 0 ? request.model! : options.config.servedModelNames[0]!,
+    model: adapterOf(limits, request) > 0 ? request.model! : options.config.models.servedModelNames[0]!,
     promptText: promptText(request, options, received.prompts?.[0]),
     ticket,
     batch: request.kind === "chat" && request.conversations !== undefined,

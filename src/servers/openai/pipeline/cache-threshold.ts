@@ -2,12 +2,14 @@
  * Did a request find enough of its prompt in the prefix cache? With `--cache-hit-threshold` one that found less ends
  * without a token, as in llm-d-inference-sim, so that a router can try another server.
  */
-import type { ServeConfig } from "../../../config/types.ts";
+
 import { Finish, type Receiver, type Submission } from "../../../engine/interface/types.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import { Refused } from "../../pydantic/refusals.ts";
 import { get, type PythonDict, toPlain } from "../../pydantic/value.ts";
 import { ReceiverBefore } from "../front/receiver-before.ts";
 import { badRequest } from "../request/errors.ts";
+import type { OpenAiServerConfig } from "../request/openai-config.ts";
 import type { Form } from "./form.ts";
 
 export const CACHE_THRESHOLD = "cache_threshold";
@@ -28,12 +30,12 @@ export function thresholdOf(body: PythonDict): number | null {
 
 /** The share of its prompt that a request must find; 0: nothing, above 1: more than there is. */
 export function leastShare(
-  { wire, engine }: ServeConfig,
+  { queue, engine }: OpenAiServerConfig,
   { cacheHitThreshold: own }: { readonly cacheHitThreshold: number | null },
-  http: Request,
+  http: HttpRequest,
   { namesEnds }: Pick<Form, "namesEnds">,
 ): number {
-  const threshold = wire?.cacheHitThreshold;
+  const threshold = queue.cacheHitThreshold;
   if (threshold === undefined) return 0;
   if (namesEnds && TRUE.includes(http.headers.get(HEADER) ?? "")) return Number.POSITIVE_INFINITY;
   return engine.enablePrefixCaching ? (own ?? threshold) : 0;

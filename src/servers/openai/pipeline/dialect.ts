@@ -2,8 +2,8 @@
  * What does a dialect that is not OpenAI's bring, and what does it find? It brings paths and reads its bodies into chats, each
  * with the form of its answer; its host gives the rest: admission, prompts, engine, HTTP. Types only.
  */
-import type { AnyElysia } from "elysia";
 import type { Pieces } from "../../../base/pieces.ts";
+import type { RouteEntry } from "../../../wire/http/routes.ts";
 import type { Context } from "../../../wire/http/sink.ts";
 import type { Body } from "../../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
@@ -56,5 +56,5 @@ export interface DialectHost extends ReadingHost {
 export interface ApiDialect {
   /** What its routes look like to a machine; loaded when somebody asks. */
   operations(): Promise<Operations>;
-  routes(host: DialectHost): AnyElysia;
+  routes(host: DialectHost): readonly RouteEntry[];
 }

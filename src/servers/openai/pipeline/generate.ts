@@ -1,10 +1,13 @@
-/** How does a body become generations, and what comes back? Translation only: every decision is the engine's. */
+/**
+ * Leads a request through its stages: read, admit, order, encode, prepare, submit, then a stream or a whole answer. Each stage
+ * continues at once if the one before it did not have to wait. Decisions about scheduling are the engine's.
+ */
 
-import { atOnceOrInTurns, type Pieces } from "../../../base/pieces.ts";
+import { andThen, type MaybePromise, orElse } from "../../../base/maybe-promise.ts";
+import { atOnceOrInTurns } from "../../../base/pieces.ts";
 import { logUnexpected } from "../../../base/unexpected.ts";
 import type { Outcome } from "../../../engine/interface/types.ts";
 import type { Recording } from "../../../text/canned/fixtures/recording.ts";
-import { frontOf } from "../../../wire/http/front-of.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { Admission } from "../front/admission.ts";
 import { ArrivalOrder } from "../front/arrivals.ts";
@@ -46,7 +49,9 @@ interface Exchange {
   form: Form | null;
 }
 
-type Answered = Response | Promise<Response>;
+type Answered = MaybePromise<Response>;
+/** The choices of a request, as `submitChoices` takes them. */
+type Choices = Parameters<typeof submitChoices>[2];
 type Give = (exchange: Exchange, answer: CollectedAnswer, body: WholeAnswer) => Answered;
 
 /** Waits for an answer in one piece, and gives it. */
@@ -69,7 +74,7 @@ class Reply implements Told {
     const { signal } = context.request;
     if (signal.aborted) answer.gone();
     else signal.addEventListener("abort", answer, ONCE);
-    return frontOf(context).later ?? new Promise((resolve) => (this.#resolve = resolve));
+    return context.front.later ?? new Promise((resolve) => (this.#resolve = resolve));
   }
 
   collected(answer: CollectedAnswer, body: WholeAnswer): void {
@@ -104,8 +109,8 @@ export class Generator {
       arrivals: new ArrivalOrder(),
       orders: new Orders(options),
       faults: new FaultOrders(options),
-      queue: new Queue(options.config.wire ?? {}, options.backend, options.accounting),
-      transfers: new Transfers(options.config),
+      queue: new Queue(options.live.queueLimits, options.backend, options.accounting),
+      transfers: new Transfers(options.live.kvTransferTime, options.config.engine.seed),
     };
   }
 
@@ -114,10 +119,7 @@ export class Generator {
     return this.serving.admission.open;
   }
 
-  /**
-   * Answers one request; it is counted once, whatever becomes of it. Each part goes on at once where the one before it did
-   * not have to wait: a promise costs as much as a token.
-   */
+  /** Answers one request. It is counted once, however it ends. */
   answer(context: Context, reader: BodyReader): Answered {
     const { admission, options } = this.serving;
     const ticket = admission.enter();
@@ -128,75 +130,75 @@ export class Generator {
     }
     const exchange = { context, ticket, form: null };
     try {
-      const answered = this.#read(exchange, reader);
-      return answered instanceof Promise ? answered.catch((error) => this.#failed(exchange, error)) : answered;
+      const reading = readRequest(this.serving, context, reader);
+      return orElse(andThen(reading, this.#admit, exchange), this.#failed, exchange);
     } catch (error) {
-      return this.#failed(exchange, error);
+      return this.#failed(error, exchange);
     }
   }
 
-  #failed({ context, ticket }: Exchange, error: unknown): Response {
+  readonly #failed = (error: unknown, { context, ticket }: Exchange): Response => {
     const { http } = this.serving;
     const left = context.request.signal.aborted; // reading the body fails then
     if (!left) logUnexpected("a request failed and is answered with 500", error);
     ticket.settle(left ? "abort" : "error");
     if (left) http.visitOf(context)?.done(500, 0);
     return left ? new Response(null, { status: CLIENT_GONE }) : http.error(context, internalError);
-  }
+  };
 
-  #read(exchange: Exchange, reader: BodyReader): Answered {
-    const reading = readRequest(this.serving, exchange.context, reader);
-    return reading instanceof Promise
-      ? reading.then((received) => this.#admit(exchange, received))
-      : this.#admit(exchange, reading);
-  }
-
-  #admit(exchange: Exchange, received: Received | Declined): Answered {
+  readonly #admit = (received: Received | Declined, exchange: Exchange): Answered => {
     if ("error" in received) return this.#refuse(exchange, received.error);
     exchange.form = received.form;
-    const admitting = admit(this.serving, received);
-    return admitting instanceof Promise
-      ? admitting.then((admitted) => this.#order(exchange, received, admitted))
-      : this.#order(exchange, received, admitting);
-  }
+    return andThen(admit(this.serving, received), this.#order, exchange, received);
+  };
 
-  #order(exchange: Exchange, received: Received, admitted: Decision): Answered {
+  readonly #order = (admitted: Decision, exchange: Exchange, received: Received): Answered => {
     const { ordering } = admitted;
     const isDisturbed = ordering !== undefined && (ordering.fault !== "" || this.serving.faults.some);
     const instead = isDisturbed ? this.#disturbed(exchange, received, ordering) : null;
-    return instead === null
-      ? this.#encode(exchange, received, admitted)
-      : instead.then((error) =>
-          error === null ? this.#encode(exchange, received, admitted) : this.#refuse(exchange, error),
-        );
-  }
+    return andThen(instead, this.#encode, exchange, received, admitted);
+  };
 
-  #encode(exchange: Exchange, received: Received, admitted: Decision): Answered {
+  /** `instead`: the error that a plan of faults orders in place of the answer, or null. */
+  readonly #encode = (
+    instead: ErrorAnswer | null,
+    exchange: Exchange,
+    received: Received,
+    admitted: Decision,
+  ): Answered => {
+    if (instead !== null) return this.#refuse(exchange, instead);
     if ("error" in admitted) return this.#refuse(exchange, admitted.error);
     if (admitted.ordering.recorded) return this.#playBack(exchange, received, admitted.ordering.recorded);
     const encodedFromUs = this.serving.options.backend.nowUs();
-    const encoding = encode(this.serving, received);
-    return encoding instanceof Promise
-      ? encoding.then((encoded) => this.#prepare(exchange, received, admitted, encoded, encodedFromUs))
-      : this.#prepare(exchange, received, admitted, encoding, encodedFromUs);
-  }
+    return andThen(encode(this.serving, received), this.#prepare, exchange, received, admitted, encodedFromUs);
+  };
 
-  #prepare(
+  readonly #prepare = (
+    encoding: Encoding,
     exchange: Exchange,
     received: Received,
     admitted: Admitted,
-    encoding: Encoding,
     encodedFromUs: number,
-  ): Answered {
+  ): Answered => {
     if ("error" in encoding) return this.#refuse(exchange, encoding.error);
     const preparing = prepare(this.serving, received, admitted, encoding);
-    if (!(preparing instanceof Promise)) return this.#submit(exchange, received, admitted, preparing, encodedFromUs);
-    return preparing.then((prepared) => {
-      this.serving.options.backend.consumed(received.bytes); // what waited was no garbage yet
-      if (received.http.signal.aborted) return this.#left(exchange.context, exchange.ticket);
-      if (prepared === null) return this.#refuse(exchange, internalError); // the encoder died
-      return this.#submit(exchange, received, admitted, prepared, encodedFromUs);
-    });
+    return preparing instanceof Promise
+      ? this.#submitLater(preparing, exchange, received, admitted, encodedFromUs)
+      : this.#submit(exchange, received, admitted, preparing, encodedFromUs);
+  };
+
+  async #submitLater(
+    preparing: Promise<PreparedRequest | null>,
+    exchange: Exchange,
+    received: Received,
+    admitted: Admitted,
+    encodedFromUs: number,
+  ): Promise<Response> {
+    const prepared = await preparing;
+    this.serving.options.backend.consumed(received.bytes); // what waited was no garbage yet
+    if (received.http.signal.aborted) return this.#left(exchange.context, exchange.ticket);
+    if (prepared === null) return this.#refuse(exchange, internalError); // the encoder died
+    return this.#submit(exchange, received, admitted, prepared, encodedFromUs);
   }
 
   /** Without a wait from here to the engine: the first choices of requests reach it in their order. */
@@ -253,7 +255,7 @@ export class Generator {
       options.witness?.generates(context.request, answer.choices);
       answer.accepted();
     };
-    return this.#taken(submitChoices(this.serving, job, answer.choices, taken), (refused) => {
+    return andThen(this.#submitted(job, answer.choices, taken), (refused) => {
       if (refused === "left") {
         answer.onGone();
         return this.#left(context, ticket);
@@ -267,10 +269,9 @@ export class Generator {
     });
   }
 
-  /** Goes on at once where the choices were handed over in one piece. */
-  #taken(submitting: Pieces<NotTaken | null>, then: (refused: NotTaken | null) => Answered): Answered {
-    const refused = atOnceOrInTurns(submitting, this.serving.options.backend);
-    return refused instanceof Promise ? refused.then(then) : then(refused);
+  /** Submits the choices to the engine. Returns the reason if it does not take them, or null. */
+  #submitted(job: Job, choices: Choices, taken: () => void): MaybePromise<NotTaken | null> {
+    return atOnceOrInTurns(submitChoices(this.serving, job, choices, taken), this.serving.options.backend);
   }
 
   #collect(exchange: Exchange, job: Job): Answered {
@@ -283,7 +284,7 @@ export class Generator {
       this.serving.options.witness?.generates(context.request, answer.choices);
       form.accepted(job.context);
     };
-    return this.#taken(submitChoices(this.serving, job, answer.choices, taken), (refused) => {
+    return andThen(this.#submitted(job, answer.choices, taken), (refused) => {
       if (refused === "busy" || refused === "paused")
         return this.#refuse(exchange, refused === "paused" ? paused : engineBusy);
       if (refused === "left") answer.gone();
@@ -298,10 +299,9 @@ export class Generator {
   /** Never throws, nor rejects. */
   readonly #give = (exchange: Exchange, answer: CollectedAnswer, body: WholeAnswer): Answered => {
     try {
-      const given = this.#gave(exchange, answer, body);
-      return given instanceof Promise ? given.catch((error) => this.#failed(exchange, error)) : given;
+      return orElse(this.#gave(exchange, answer, body), this.#failed, exchange);
     } catch (error) {
-      return this.#failed(exchange, error);
+      return this.#failed(error, exchange);
     }
   };
 
@@ -318,11 +318,7 @@ export class Generator {
     return sendLong(http, options.backend, context, body, headers).then((sent) => sent ?? this.#left(context, ticket));
   }
 
-  #playBack(
-    { context, ticket }: Exchange,
-    { arrivalUs }: Received,
-    recording: Recording,
-  ): Response | Promise<Response> {
+  #playBack({ context, ticket }: Exchange, { arrivalUs }: Received, recording: Recording): Answered {
     const { http, options } = this.serving;
     http.bodyUsed(context);
     const ended = (outcome: Outcome) => ticket.settle(outcome);

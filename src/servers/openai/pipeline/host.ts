@@ -23,7 +23,7 @@ export function dialectHost(generator: Generator, chat: DialectHost["chat"]): Di
     checkModel: (model) => checkModel(model, limits),
     epochSeconds: options.epochSeconds,
     chat,
-    ...templateHabits(options.renderChat, options.config.wire?.tokenizer !== undefined),
+    ...templateHabits(options.renderChat, options.config.text.tokenizer !== undefined),
     answer: (context, reader) => generator.answer(context, reader),
     async body(context) {
       const contentType = context.request.headers.get("content-type");

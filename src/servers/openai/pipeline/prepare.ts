@@ -1,7 +1,7 @@
 /** What must be known of a request before the engine gets it? Ids of its prompts, what its answer must say, what is forced or forbidden. */
 
+import { REQUESTS_MOST } from "../../../base/core-limits.ts";
 import { atOnce, inTurns, isLarge } from "../../../base/pieces.ts";
-import { REQUESTS_MOST } from "../../../config/core-limits.ts";
 import type { Steering } from "../../../text/answers/steered.ts";
 import type { Script } from "../../../text/canned/script.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
@@ -143,8 +143,8 @@ function writingFor(
 ): Writing | null {
   const { encoder, config, dataset } = options;
   const calls = orders.calls(http, request);
-  const wish = always || config.wire?.promptedJson ? { always, notice: options.schemaNotice ?? (() => {}) } : null;
-  const writing = writingOf(request, server, encoder, config.wire?.toolCallShare, calls, wish);
+  const wish = always || config.text.promptedJson ? { always, notice: options.schemaNotice ?? (() => {}) } : null;
+  const writing = writingOf(request, server, encoder, config.openai.answers.toolCallShare, calls, wish);
   return dataset ? fromDataset(dataset, request, writing, options, limits) : writing;
 }
 

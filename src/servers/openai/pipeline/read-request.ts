@@ -1,6 +1,8 @@
 /** How does a body become a request, and may it come in? What needs no prompt's ids: size, JSON, fields, queue limits, orders. */
 
+import { andThen } from "../../../base/maybe-promise.ts";
 import { inTurns, isLarge } from "../../../base/pieces.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Context } from "../../../wire/http/sink.ts";
 import type { BodyText } from "../../pydantic/body-text.ts";
 import { plainPieces } from "../../pydantic/json.ts";
@@ -31,29 +33,18 @@ export function readRequest(
   const { admission, thread, limits, options } = serving;
   const { request: http } = context;
   // Images are put into their places here, conditions of fixtures look at all of a body, and a schema may stand in any message.
-  const isWhole = limits.takesImages || options.fixtures !== undefined || options.config.wire?.promptedJson === true;
+  const isWhole = limits.takesImages || options.fixtures !== undefined || options.config.text.promptedJson === true;
   const kind = isWhole ? "text" : (reader.thread ?? "text");
   const begin = () => thread?.begin({ kind, contentType: http.headers.get("content-type"), limits }) ?? null;
   const reading = admission.read(context, begin);
-  return reading instanceof Promise
-    ? readLater(serving, http, reader, reading)
-    : readBody(serving, http, reader, reading);
-}
-
-async function readLater(
-  serving: Serving,
-  http: Request,
-  reader: BodyReader,
-  reading: Promise<Uint8Array | ErrorAnswer | BodyReading>,
-): Promise<Received | Declined> {
-  return readBody(serving, http, reader, await reading);
+  return andThen(reading, readBody, serving, http, reader);
 }
 
 function readBody(
-  serving: Serving,
-  http: Request,
-  reader: BodyReader,
   body: Uint8Array | ErrorAnswer | BodyReading,
+  serving: Serving,
+  http: HttpRequest,
+  reader: BodyReader,
 ): Received | Declined | Promise<Received | Declined> {
   if ("status" in body) return { error: body };
   const { backend } = serving.options;
@@ -83,7 +74,11 @@ function received(
 async function readElsewhere(
   serving: Serving,
   reader: BodyReader,
-  { http, reading, arrivalUs }: { readonly http: Request; readonly reading: BodyReading; readonly arrivalUs: number },
+  {
+    http,
+    reading,
+    arrivalUs,
+  }: { readonly http: HttpRequest; readonly reading: BodyReading; readonly arrivalUs: number },
 ): Promise<Received | Declined> {
   const answer = await reading.answer();
   if ("error" in answer) return answer;
@@ -139,11 +134,7 @@ export function admit(
   const full = queue.refuses(choices) ?? (request.stream ? admission.refusesStream() : null);
   if (full !== null) return { error: full };
   const ordering = orders.of(http, request, body);
-  return ordering instanceof Promise ? later(ordering, choices) : admitted(ordering, choices);
-}
-
-async function later(ordering: Promise<Ordering>, choices: number): Promise<Decision> {
-  return admitted(await ordering, choices);
+  return andThen(ordering, admitted, choices);
 }
 
 function admitted(ordering: Ordering, choices: number): Decision {

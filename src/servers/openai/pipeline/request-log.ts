@@ -2,7 +2,7 @@
  * What does `--enable-log-requests` write of a request? Lines as vLLM 0.33 logs them at INFO (`entrypoints/logger.py`,
  * `v1/engine/async_llm.py`, `SamplingParams.__repr__`), one per prompt; `docs/request-log.md` says where they differ.
  */
-import type { LoraModule } from "../../../config/types.ts";
+import type { LoraModule } from "../../../kernel/kernel-config.ts";
 import { repr, reprFloat } from "../../pydantic/repr.ts";
 import type { ChatRequest, CompletionRequest } from "../request/request.ts";
 import { isGreedy, usedTemperature } from "../request/sampling.ts";
@@ -26,7 +26,7 @@ function loraRequest({ name, number, path, baseModelName }: LoraModule & { reado
 
 /** A client left: two lines for each prompt that `runs`, by index. */
 export function logAborted(context: AnswerContext, runs: (prompt: number) => boolean): void {
-  const log = context.server.requestLog;
+  const log = context.server.requestLog?.get();
   if (!log) return;
   for (let i = 0; i < context.prompts.length; i++) {
     if (!runs(i)) continue;

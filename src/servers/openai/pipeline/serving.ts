@@ -1,6 +1,7 @@
 /** What do all requests share on their way to the engine, and what does each bring? */
 
 import type { PackedParts } from "../../../text/tokens/packed-parts.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Body } from "../../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { LoraAdapters } from "../front/adapters.ts";
@@ -37,7 +38,7 @@ export interface Serving {
 
 /** A request whose body was read. */
 export interface Received extends FormedRequest {
-  readonly http: Request;
+  readonly http: HttpRequest;
   readonly body: Body;
   /** What of it is garbage soon. */
   readonly bytes: number;

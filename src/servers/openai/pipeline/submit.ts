@@ -143,7 +143,7 @@ function planOf({ options, server, limits }: Serving, { received, fitted, encode
 }
 
 function logReceived({ server, adapters }: Serving, { received, fitted, context }: Job, adapter: number): void {
-  const log = server.requestLog;
+  const log = server.requestLog?.get();
   if (!log) return;
   const lora = adapter === 0 ? null : { ...adapters.byNumber(adapter), number: adapter };
   for (const [i, { maxTokens }] of fitted.cut.entries())

@@ -2,8 +2,10 @@
  * What did this request really experience? With `x-understudy-truth: summary` its answer says so itself: a stream in a
  * comment behind `[DONE]`, an answer in one piece in a header of the same name. docs/truth-log.md.
  */
+
 import type { Finish, Receiver, Submission } from "../../../engine/interface/types.ts";
 import { asciiJson } from "../../../truth/format.ts";
+import type { HttpHeaders } from "../../../wire/http/request.ts";
 import { ReceiverBefore } from "../front/receiver-before.ts";
 import { FINISH_NAMES } from "./context.ts";
 
@@ -11,7 +13,7 @@ export const TRUTH_HEADER = "x-understudy-truth";
 /** Most choices in a header; clients take heads of some 8 KB. */
 const CHOICES_MOST = 16;
 
-export function wantsTruth(headers: Headers): boolean {
+export function wantsTruth(headers: Pick<HttpHeaders, "get">): boolean {
   return headers.get(TRUTH_HEADER)?.trim().toLowerCase() === "summary";
 }
 

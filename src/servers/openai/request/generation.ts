@@ -1,11 +1,12 @@
 /** What does the engine get of one choice? Its prompt, its limits, and what it is to say where that is not simply drawn. */
-import type { ServeConfig } from "../../../config/types.ts";
+
 import type { Choices, Generation, TokenSource } from "../../../engine/interface/types.ts";
 import type { AnswerTables } from "../../../text/answers/answers.ts";
 import type { NaturalLength } from "../../../text/answers/output-lengths.ts";
 import { SteeredAnswer, type Steering } from "../../../text/answers/steered.ts";
 import type { Thinking } from "../../../text/answers/thinking.ts";
 import type { Vocabulary } from "../../../text/tokens/types.ts";
+import type { OpenAiServerConfig } from "./openai-config.ts";
 import { promptLogprobCount } from "./output-options.ts";
 import type { ChatRequest, CompletionRequest } from "./request.ts";
 import type { ServerTraits } from "./server-traits.ts";
@@ -25,7 +26,7 @@ export interface Cut {
 
 /** The part of a server's options that shapes its generations. */
 export interface GenerationOptions {
-  readonly config: Pick<ServeConfig, "wire">;
+  readonly config: Pick<OpenAiServerConfig, "openai" | "text" | "queue">;
   readonly vocabulary: Vocabulary;
   /** The token at which an answer with a given seed ends by itself. */
   readonly naturalLength: NaturalLength;
@@ -85,7 +86,7 @@ export function generationOf(plan: RequestPlan, choice: ChoicePlan): Generation 
 }
 
 function thoughtsOf({ request, reasoning, options }: RequestPlan, { cut, seed }: ChoicePlan): Thinking | null {
-  return thinkingOf(request, reasoning, cut.ids, seed, options.config.wire?.meanReasoningTokens);
+  return thinkingOf(request, reasoning, cut.ids, seed, options.config.openai.answers.meanReasoningTokens);
 }
 
 /** What was written for it, behind its thinking. A grammar that is complete lets only the end of sequence follow. */

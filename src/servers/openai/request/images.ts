@@ -4,9 +4,9 @@
  * into them, and nothing is fetched. Without the option they are refused, as by a model of text.
  */
 import { createHash } from "node:crypto";
-import type { ServeConfig } from "../../../config/types.ts";
 import type { RenderChat } from "../../../text/tokens/chat-template.ts";
 import type { PromptPart, Vocabulary } from "../../../text/tokens/types.ts";
+import type { OpenAiServerConfig } from "./openai-config.ts";
 
 /** Around an image's number in a text, until the template has put it into its place; no text of a user's holds it but by intent. */
 const MARK = "\u{10fffc}";
@@ -18,14 +18,14 @@ export function imageMark(url: string): string {
 }
 
 interface ImageOptions {
-  readonly config: Pick<ServeConfig, "wire">;
+  readonly config: Pick<OpenAiServerConfig, "openai">;
   readonly renderChat: RenderChat;
   readonly vocabulary: Vocabulary;
 }
 
 /** Returns the options with a template that renders images. Without `--image-tokens`, returns them unchanged. */
 export function withImages<Options extends ImageOptions>(options: Options): Options {
-  const tokens = options.config.wire?.imageTokens;
+  const tokens = options.config.openai.requests.imageTokens;
   if (tokens === undefined) return options;
   const { renderChat, vocabulary } = options;
   const render: RenderChat = (...given) => renderChat(...given).flatMap((part) => expanded(part, tokens, vocabulary));

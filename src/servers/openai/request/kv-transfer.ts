@@ -4,8 +4,9 @@
  * Without the option `kv_transfer_params` mean nothing, as to a vLLM without a connector.
  */
 
+import type { LiveValue } from "../../../base/live-value.ts";
 import { mix } from "../../../base/random.ts";
-import type { KvTransferTime, ServeConfig } from "../../../config/types.ts";
+import type { KvTransferTime } from "../../../kernel/kernel-config.ts";
 import { normal } from "../../../text/answers/answers.ts";
 import { Refused } from "../../pydantic/refusals.ts";
 import { get, type PythonDict } from "../../pydantic/value.ts";
@@ -33,19 +34,18 @@ export function kvTransferOf(field: PythonDict | null, streams: boolean): KvTran
 const isTrue = (field: PythonDict, name: string) => get(field, name) === true;
 
 export class Transfers {
-  /** Looked at for each request: it may change. */
-  readonly #wire: { readonly kvTransferTime?: KvTransferTime } | undefined;
+  readonly #time: LiveValue<KvTransferTime | undefined>;
   readonly #seed: number;
   #drawn = 0;
 
-  constructor({ wire, engine }: ServeConfig) {
-    this.#wire = wire;
-    this.#seed = engine.seed ^ SALT;
+  constructor(time: LiveValue<KvTransferTime | undefined>, seed: number) {
+    this.#time = time;
+    this.#seed = seed ^ SALT;
   }
 
   /** What the prompt is held back for, in place of the request's overhead; undefined: it is computed here. */
   us(asked: KvTransfer | null, promptTokens: number): number | undefined {
-    const time = asked?.remotePrefill ? this.#wire?.kvTransferTime : undefined;
+    const time = asked?.remotePrefill ? this.#time.get() : undefined;
     if (time === undefined) return undefined;
     const { baseUs, tokenUs, deviationUs, stepUs } = time;
     const meanUs = baseUs + tokenUs * promptTokens;

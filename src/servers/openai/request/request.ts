@@ -1,11 +1,11 @@
 /** A request after validation: every field with its default, nothing left to check but what needs the prompt's length. Types only. */
 
-import type { ReasoningFormat } from "../../../config/parsers.ts";
-import type { SamplingDefaults } from "../../../config/sampling-defaults.ts";
 import type { Order } from "../../../text/canned/script.ts";
+import type { ReasoningFormat } from "../../../text/grammar/parsers.ts";
 import type { Structure } from "../../../text/grammar/structure.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { Int } from "../../pydantic/value.ts";
+import type { SamplingDefaults } from "./sampling-defaults.ts";
 
 /** What only vLLM's later checks look at (`limits.ts`, `sampling.ts`); no effect on the answer here. Nulls are resolved to defaults. */
 export interface SamplingFields {

@@ -1,13 +1,17 @@
 /** What do all answers of one server share? Its vocabulary, its parsers, what it says of itself. Types only. */
-import type { ReasoningField } from "../../../config/parsers.ts";
-import type { ToolHabits } from "../../../config/tool-habits.ts";
+import type { LiveValue } from "../../../base/live-value.ts";
 import type { Accounting } from "../../../kernel/accounting.ts";
+import type { ReasoningField } from "../../../text/grammar/parsers.ts";
+import type { ToolHabits } from "../../../text/grammar/tool-habits.ts";
 import type { Vocabulary } from "../../../text/tokens/types.ts";
 import type { HeldBytes } from "../../../wire/http/sink.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { ReasoningSetup } from "../tool-calls/reasoning.ts";
 import type { ToolParserKind } from "../tool-calls/tool-parsers.ts";
 import type { LogprobSource } from "./logprob-source.ts";
+
+/** Writes a line about a request. Holds null while no line is written. */
+export type RequestLog = LiveValue<((line: string) => void) | null>;
 
 /** What a server gives all its answers; made once. */
 export interface ServerTraits {
@@ -44,7 +48,8 @@ export interface ServerTraits {
   readonly turn?: (act: () => void) => void;
   /** So many bytes of a long answer were made, or sent, and are garbage. */
   readonly consumed?: (bytes: number) => void;
-  readonly requestLog?: ((line: string) => void) | null;
+  /** Lines of `--enable-log-requests`. Absent: no line is written. */
+  readonly requestLog?: RequestLog | undefined;
   /** The engine has died: what it gave up ends with another error. */
   readonly dead?: () => boolean;
   /** `--enable-per-request-metrics`: the engine's clock. */

@@ -2,7 +2,7 @@
  * Forms of tool calls that vLLM 0.33 reads with its declarative engine: `parser/qwen3.py`, `minimax_m2.py`, `minimax_m3.py`,
  * `glm47_moe.py`, `kimi_k2.py`, `deepseek_v4.py`, `gemma4.py`.
  */
-import type { ToolFormat } from "../../../config/parsers.ts";
+import type { ToolFormat } from "../../../text/grammar/parsers.ts";
 import { dsmlArguments, glmArguments, minimaxArguments, qwenArguments } from "./argument-tags.ts";
 import { elementArguments, NAMESPACE } from "./element-arguments.ts";
 import { endsInText, gemmaArguments, STRING_MARK } from "./gemma-arguments.ts";

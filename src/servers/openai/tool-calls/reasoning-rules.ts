@@ -2,7 +2,7 @@
  * How the reasoning parsers of vLLM 0.33 differ, by format, and which requests switch reasoning off. Sources: `reasoning/*.py` and
  * the constructors in `parser/*.py`, which read `chat_template_kwargs`.
  */
-import type { ReasoningFormat } from "../../../config/parsers.ts";
+import type { ReasoningFormat } from "../../../text/grammar/parsers.ts";
 import { GRAMMARS } from "./grammars.ts";
 
 export interface ReasoningRules {

@@ -3,7 +3,7 @@
  * `reasoning/deepseek_r1_reasoning_parser.py`, or `parser/` over `parser/engine/`. All look for a token where reasoning begins
  * and one where it ends; they differ in how they cut a step of several tokens, in what they hold back, and in what they count.
  */
-import type { ReasoningFormat } from "../../../config/parsers.ts";
+import type { ReasoningFormat } from "../../../text/grammar/parsers.ts";
 import type { Vocabulary } from "../../../text/tokens/types.ts";
 import type { Delta, ReasoningParser } from "./output.ts";
 import { isText, type ReasoningRules, rulesOf } from "./reasoning-rules.ts";

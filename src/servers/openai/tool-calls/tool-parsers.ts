@@ -1,7 +1,7 @@
 /** The parsers of tool calls (`--tool-call-parser`), and what each needs of the vocabulary. */
 
 import type { Ids } from "../../../base/random.ts";
-import type { ToolFormat } from "../../../config/parsers.ts";
+import type { ToolFormat } from "../../../text/grammar/parsers.ts";
 import type { Vocabulary } from "../../../text/tokens/types.ts";
 import { EngineParser } from "./engine-parser.ts";
 import { GRAMMARS } from "./grammars.ts";

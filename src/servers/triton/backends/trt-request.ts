@@ -3,7 +3,7 @@
  * backend's `utils.cc`, and what its executor refuses (1.2 line), in its words.
  */
 
-import { REQUESTS_MOST } from "../../../config/core-limits.ts";
+import { REQUESTS_MOST } from "../../../base/core-limits.ts";
 import { greedySeed } from "../../../text/answers/answers.ts";
 import type { Steering } from "../../../text/answers/steered.ts";
 import type { Structure } from "../../../text/grammar/structure.ts";

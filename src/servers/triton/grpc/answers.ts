@@ -88,7 +88,7 @@ export class Inference {
 
   constructor(around: ServerAround) {
     this.around = around;
-    this.#forwards = forwardPattern("grpc", around.config.grpcForward, around.server.facts);
+    this.#forwards = forwardPattern("grpc", around.config.overGrpc.forward, around.server.facts);
   }
 
   /** The request of a call, or the status with which it is refused. A short one is read at once. */

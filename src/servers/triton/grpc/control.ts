@@ -1,7 +1,8 @@
 /** Answers the methods besides inference. Each takes a message as it was read and returns one in protobuf's JSON: `grpc_server.cc` (2026). */
 
 import type { Choice } from "../../../wire/protobuf/message-reader.ts";
-import type { LogSettings, ServerAround } from "../inference/around.ts";
+import type { TritonLogSettings } from "../config/triton-config.ts";
+import type { ServerAround } from "../inference/around.ts";
 import { modelMetadataOf, serverMetadataOf, statisticsOfAll } from "../inference/described.ts";
 import { TRACE_NAMES, traceChanges } from "../inference/trace-settings.ts";
 import { versionNumber } from "../inference/version-number.ts";
@@ -108,7 +109,7 @@ export const CONTROL: Readonly<Record<string, ControlMethod>> = {
 };
 
 function allowed({ config }: ServerAround): void {
-  if (!config.clientSharedMemory) throw new TritonError("UNSUPPORTED", DISABLED_MEMORY);
+  if (!config.memory.clientSharedMemory) throw new TritonError("UNSUPPORTED", DISABLED_MEMORY);
 }
 
 function memoryStatus({ name = "" }: ControlRequest, around: ServerAround): JsonDict {
@@ -199,9 +200,9 @@ function logSettings({ settings = NO_SETTINGS }: ControlRequest, { logging }: Se
     if (value === undefined) throw invalidArg(`expect ${expected} for '${name}'`);
     if (name === "log_format" && value !== "default" && value !== "ISO8601")
       throw invalidArg(`invalid argument for log_format, got: ${value}`);
-    logging.now = { ...logging.now, [field]: value } as LogSettings["now"];
+    logging.set({ ...logging.get(), [field]: value } as TritonLogSettings);
   }
-  const { now } = logging;
+  const now = logging.get();
   const shown = LOG_FIELDS.map(([name, field, kind]) => [name, { [kind]: now[field] }]);
   return { settings: { log_file: { string_param: now.file }, ...Object.fromEntries(shown) } };
 }

@@ -1,6 +1,7 @@
 /** The methods of port 8001 by their paths: those of `inference.GRPCInferenceService` and `grpc.health.v1.Health`. */
 
 import type { Clock } from "../../../base/clock.ts";
+import { andThen } from "../../../base/maybe-promise.ts";
 import { inTurns } from "../../../base/pieces.ts";
 import type { CallHandler, GrpcCall } from "../../../wire/grpc/call.ts";
 import { encodingOf } from "../../../wire/grpc/compression.ts";
@@ -49,7 +50,7 @@ export function tritonMethods(around: ServerAround, clock: Pick<Clock, "now" | "
 }
 
 function restricted({ config }: ServerAround, protocol: string, method: GrpcMethod): GrpcMethod {
-  const own = config.restrictedGrpc.find(({ apis }) => apis.includes(protocol));
+  const own = config.overGrpc.restricted.find(({ apis }) => apis.includes(protocol));
   if (own === undefined) return method;
   const header = `${RESTRICTED_PREFIX}${own.header}`;
   const message = `This protocol is restricted, expecting header '${header}'`;
@@ -66,7 +67,7 @@ const DEAF: CallHandler = { message() {}, halfClosed() {}, cancelled() {} };
 const packed =
   ({ config }: ServerAround, method: GrpcMethod): GrpcMethod =>
   (call) => {
-    call.encoding = encodingOf(config.grpcCompression, call.metadata("grpc-accept-encoding") ?? "");
+    call.encoding = encodingOf(config.overGrpc.compression, call.metadata("grpc-accept-encoding") ?? "");
     return method(call);
   };
 
@@ -100,8 +101,7 @@ function onceRead(
       else if (call.over) room.free();
       else return answer(read, room);
     };
-    const read = readWith(readMessage(type, bytes, room), bytes, room, around);
-    return read instanceof Promise ? read.then(take) : take(read);
+    return andThen(readWith(readMessage(type, bytes, room), bytes, room, around), take);
   });
 }
 

@@ -1,5 +1,6 @@
 /** Reads messages of clients: a short one at once, a longer one in pieces, between which the event loop turns. */
 
+import { andThen, orElse } from "../../../base/maybe-promise.ts";
 import { atOnceOrInTurns, type Pieces } from "../../../base/pieces.ts";
 import { freeMessage } from "../../../wire/grpc/gathered-bytes.ts";
 import type { GrpcStatus } from "../../../wire/grpc/status.ts";
@@ -17,7 +18,7 @@ export const readMessage = messageReader(serviceMessages);
 const SHORT_BYTES = 4096;
 
 export const roomOf = ({ config, messages }: ServerAround): MessageRoom =>
-  new MessageRoom(config.grpcMessageFields, messages);
+  new MessageRoom(config.overGrpc.messageFields, messages);
 
 /**
  * What the work reads of the bytes, or the status with which they are refused. What was read counts in the room, unless
@@ -43,7 +44,7 @@ export function readWith<T extends object>(
   };
   try {
     const read = atOnceOrInTurns(work, turns, bytes.length > SHORT_BYTES ? messages.reading : undefined);
-    return read instanceof Promise ? read.then(kept).catch(refused) : kept(read);
+    return orElse(andThen(read, kept), refused);
   } catch (why) {
     return refused(why);
   }

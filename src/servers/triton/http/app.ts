@@ -1,6 +1,8 @@
-/** How do Triton's routes stand behind the server on sockets? One route of the application, which the patterns divide. */
-import { Elysia } from "elysia";
-import type { Context, HotRoutes } from "../../../wire/http/sink.ts";
+/** Serves Triton's HTTP API on sockets. The application has one route; the patterns of routes.ts divide it. */
+
+import { application, type ElysiaApplication } from "../../../wire/http/elysia.ts";
+import { routes } from "../../../wire/http/routes.ts";
+import type { Context } from "../../../wire/http/sink.ts";
 import type { ServerAround } from "../inference/around.ts";
 import { errorText, type HandlerAnswer, LATER, plain, SocketCall } from "./call.ts";
 import { type Matched, match, NOT_FOUND, respondTo } from "./routes.ts";
@@ -56,17 +58,9 @@ function answerLater(answer: Promise<HandlerAnswer>, call: SocketCall): void {
   );
 }
 
-export function tritonApp(around: ServerAround) {
+/** All paths and methods. A POST is answered without Elysia, whatever its path is. */
+export function tritonApp(around: ServerAround): ElysiaApplication {
   const handle = handler(around);
-  return appOf(handle);
-}
-
-/** All paths and methods; `hot` are those that need no application around them. */
-function appOf(handle: (context: Context) => Response | Promise<Response>) {
-  // Elysia reads in a handler's text what of the context it needs.
-  const app = new Elysia({ strictPath: true }).all("/*", ({ request, server }) => handle({ request, server }), {
-    parse: "none",
-  });
-  const hot: HotRoutes = { of: (method) => (method === "POST" ? handle : undefined) };
-  return { app, hot };
+  const hot = { of: (method: string) => (method === "POST" ? handle : undefined) };
+  return { ...application({ routes: routes({ "ALL /*": handle }) }), hot };
 }

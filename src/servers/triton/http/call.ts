@@ -1,7 +1,7 @@
 /** What does a handler of Triton's HTTP have before it, and what does it give? */
 
-import { frontOf } from "../../../wire/http/front-of.ts";
 import { gatheredBody } from "../../../wire/http/gathered-body.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Context, EventSink, FaultOrder, HeldBytes, HttpFront, SinkEvents } from "../../../wire/http/sink.ts";
 import { Gate, sendParts } from "../../openai/front/send-parts.ts";
 import type { ServerAround } from "../inference/around.ts";
@@ -70,7 +70,7 @@ export class SocketCall implements HttpCall {
   readonly method: string;
   readonly found: readonly (string | undefined)[];
   readonly around: ServerAround;
-  readonly #request: Request;
+  readonly #request: HttpRequest;
   readonly #front: HttpFront;
   #response: Response | null = null;
   /** Where it is waited for. */
@@ -78,7 +78,7 @@ export class SocketCall implements HttpCall {
 
   constructor(context: Context, found: readonly (string | undefined)[], around: ServerAround) {
     this.#request = context.request;
-    this.#front = frontOf(context);
+    this.#front = context.front;
     this.method = context.request.method;
     this.found = found;
     this.around = around;
@@ -125,7 +125,7 @@ export class SocketCall implements HttpCall {
   }
 
   body(): Uint8Array | Promise<Uint8Array> {
-    const most = this.around.config.maxBodyBytes;
+    const most = this.around.config.overHttp.maxBodyBytes;
     if (Number(this.header("content-length") ?? 0) > most) throw tooLarge(most);
     return (
       this.#front.body(this.#request) ??

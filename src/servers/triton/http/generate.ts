@@ -62,9 +62,9 @@ async function handle(call: HttpCall, streams: boolean): Promise<HandlerAnswer> 
 
 /** Reads large bodies in pieces. */
 async function read(body: Uint8Array, model: Served, { around: { server, config, turns } }: HttpCall) {
-  if (!isLarge(body)) return atOnce(readGenerate(documentOf(body), model, server.facts, config));
+  if (!isLarge(body)) return atOnce(readGenerate(documentOf(body), model, server.facts, config.overHttp));
   const document = await inTurns(documentInPieces(body), turns);
-  return inTurns(readGenerate(document, model, server.facts, config), turns);
+  return inTurns(readGenerate(document, model, server.facts, config.overHttp), turns);
 }
 
 /** Reads a body of /generate. Throws a `TritonError`. */

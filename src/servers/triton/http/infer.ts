@@ -1,6 +1,8 @@
 /** What does `POST /v2/models/M/infer` do? `http_server.cc`, `HandleInfer` (2026), and what 2.51 was seen to answer. */
+
 import { Readable } from "node:stream";
 import { createDeflate, createGzip, deflateSync, gzipSync } from "node:zlib";
+import { andThen } from "../../../base/maybe-promise.ts";
 import { inTurns, isLarge, type Pieces } from "../../../base/pieces.ts";
 import type { InferAnswer, RequestFields } from "../inference/request.ts";
 import type { Served } from "../inference/served.ts";
@@ -36,11 +38,10 @@ export function infer(call: HttpCall): HandlerAnswer | Promise<HandlerAnswer> {
   if (isDecoupled(model.config))
     throw new TritonError("UNSUPPORTED", "HTTP end point doesn't support models with decoupled transaction policy");
   const asked = { call, name, number, model };
-  const refused = jsonTooLarge(declaredBytes(call), call.around.config);
+  const refused = jsonTooLarge(declaredBytes(call), call.around.config.overHttp);
   // What is refused need not come.
   if (refused !== null && isJsonAlone(call)) return jsonError(refused);
-  const body = call.body();
-  return body instanceof Promise ? body.then((whole) => unlessDisturbed(asked, whole)) : unlessDisturbed(asked, body);
+  return andThen(call.body(), unlessDisturbed, asked);
 }
 
 interface Asked {
@@ -55,7 +56,7 @@ function isJsonAlone(call: HttpCall): boolean {
   return (call.header("content-encoding") ?? "identity") === "identity" && call.header(HEAD_LENGTH) === null;
 }
 
-function unlessDisturbed(asked: Asked, given: Uint8Array): HandlerAnswer | Promise<HandlerAnswer> {
+function unlessDisturbed(given: Uint8Array, asked: Asked): HandlerAnswer | Promise<HandlerAnswer> {
   const { call } = asked;
   const encoding = call.header("content-encoding") ?? "identity";
   if (encoding !== "identity" && encoding !== "gzip" && encoding !== "deflate") {
@@ -63,24 +64,28 @@ function unlessDisturbed(asked: Asked, given: Uint8Array): HandlerAnswer | Promi
     return { ...plain(errorText("Unsupported compression type"), HTTP_STATUS.UNSUPPORTED), headers };
   }
   if (encoding !== "identity" && given.length === 0) return plainError(invalidArg("nothing to be decompressed"));
-  const body = encoding === "identity" ? given : unpackedBody(given, call.around.config);
-  return body instanceof Promise ? body.then((whole) => withBody(asked, whole)) : withBody(asked, body);
+  const body = encoding === "identity" ? given : unpackedBody(given, call.around.config.overHttp);
+  return andThen(body, withBody, asked);
 }
 
-function withBody(asked: Asked, body: Uint8Array): HandlerAnswer | Promise<HandlerAnswer> {
-  const instead = disturbed(asked.call, body);
-  return instead instanceof Promise
-    ? instead.then((answer) => answer ?? inferWith(asked, body))
-    : (instead ?? inferWith(asked, body));
+function withBody(body: Uint8Array, asked: Asked): HandlerAnswer | Promise<HandlerAnswer> {
+  return andThen(disturbed(asked.call, body), inferUnless, asked, body);
 }
 
-function inferWith(asked: Asked, body: Uint8Array): HandlerAnswer | Promise<HandlerAnswer> {
+/** `instead`: the answer that a plan of faults orders, or null. */
+function inferUnless(
+  instead: HandlerAnswer | null,
+  asked: Asked,
+  body: Uint8Array,
+): HandlerAnswer | Promise<HandlerAnswer> {
+  if (instead !== null) return instead;
   const { call, name } = asked;
   const { server, config, memory } = call.around;
+  const { overHttp } = config;
   const head = headLength(call, body.length, server.facts.readsHeaderLength);
-  const refused = head === 0 ? rawTooLarge(body.length, config) : jsonTooLarge(head, config);
+  const refused = head === 0 ? rawTooLarge(body.length, overHttp) : jsonTooLarge(head, overHttp);
   if (refused !== null) return jsonError(refused);
-  const limits = { model: name, memory, input: config, facts: server.facts };
+  const limits = { model: name, memory, input: overHttp, facts: server.facts };
   if (head > 0 && isLarge(body)) return inferLarge(asked, inferWishInPieces(body, head, limits));
   try {
     return submitted(asked, head === 0 ? rawWish(body) : inferWish(body, head, limits));

@@ -3,13 +3,13 @@
  * are made from JSON, each with words of its own; binary tensors are as large as they are (`http_server.cc`, 2026). 2.51 has
  * no such option, and no limit but that of a body here.
  */
-import type { TritonServerConfig } from "../../../config/triton-server.ts";
+import type { TritonHttpConfig } from "../config/triton-config.ts";
 import { invalidArg, type TritonError } from "../model-config/status.ts";
 import { asUnsigned, membersOf } from "../tensors/access.ts";
 import { JsonMembers, type JsonNode } from "../tensors/json-nodes.ts";
 import type { HttpCall } from "./call.ts";
 
-export type InputLimits = Pick<TritonServerConfig, "maxInputBytes" | "maxBodyBytes">;
+export type InputLimits = Pick<TritonHttpConfig, "maxInputBytes" | "maxBodyBytes">;
 
 /** Bytes of an input at most. */
 export const mostInputBytes = ({ maxInputBytes, maxBodyBytes }: InputLimits): number => maxInputBytes ?? maxBodyBytes;
@@ -114,11 +114,11 @@ export function shortName(what: string, text: string): string {
 
 /** A body that is JSON. Rejects with a `TritonError` where it is too large: before it comes, where its length is declared. */
 export async function jsonBody(call: HttpCall): Promise<Uint8Array> {
-  const { config } = call.around;
-  const declared = jsonTooLarge(declaredBytes(call), config);
+  const { overHttp } = call.around.config;
+  const declared = jsonTooLarge(declaredBytes(call), overHttp);
   if (declared !== null) throw declared;
   const body = await call.body();
-  const come = jsonTooLarge(body.length, config);
+  const come = jsonTooLarge(body.length, overHttp);
   if (come !== null) throw come;
   return body;
 }

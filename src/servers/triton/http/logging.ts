@@ -1,6 +1,7 @@
 /** What does `/v2/logging` tell and take? `http_server.cc`, `HandleLogging` (2026). */
 
-import type { LogSettings } from "../inference/around.ts";
+import type { LiveCell } from "../../../base/live-value.ts";
+import type { TritonLogSettings } from "../config/triton-config.ts";
 import { TritonError } from "../model-config/status.ts";
 import { asBoolean, asString, asUnsigned, documentOf, find } from "../tensors/access.ts";
 import { toBytesText } from "../tensors/datatypes.ts";
@@ -12,7 +13,7 @@ import { settingsBody } from "./input-limit.ts";
 export async function logging(call: HttpCall): Promise<HandlerAnswer> {
   const settings = call.around.logging;
   if (call.method === "POST") change(settings, documentOf(await settingsBody(call)));
-  const { file, info, warning, error, verbose, format } = settings.now;
+  const { file, info, warning, error, verbose, format } = settings.get();
   const text = (value: string) => rapidText(toBytesText(value));
   return jsonAnswer(
     `{"log_file":${text(file)},"log_info":${info},"log_warning":${warning},"log_error":${error},"log_verbose_level":${verbose},"log_format":${text(format)}}`,
@@ -20,10 +21,10 @@ export async function logging(call: HttpCall): Promise<HandlerAnswer> {
 }
 
 /** One after the other: what stands before a wrong value has been set. */
-function change(settings: LogSettings, document: JsonNode): void {
-  const set = <T>(name: string, read: (value: JsonNode) => T, field: keyof LogSettings["now"]) => {
+function change(settings: LiveCell<TritonLogSettings>, document: JsonNode): void {
+  const set = <T>(name: string, read: (value: JsonNode) => T, field: keyof TritonLogSettings) => {
     const value = find(document, name);
-    if (value !== undefined && value !== null) settings.now = { ...settings.now, [field]: read(value) };
+    if (value !== undefined && value !== null) settings.set({ ...settings.get(), [field]: read(value) });
   };
   const file = find(document, "log_file");
   if (file !== undefined && file !== null)

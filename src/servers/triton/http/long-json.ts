@@ -1,5 +1,6 @@
 /** How does an answer of JSON leave that may be long? In pieces and parts, where it is. */
 
+import { andThen } from "../../../base/maybe-promise.ts";
 import { atOnceOrInTurns, type Pieces } from "../../../base/pieces.ts";
 import { JsonParts } from "../../openai/front/send-parts.ts";
 import { type HandlerAnswer, type HttpCall, JSON_TYPE, jsonAnswer, LATER } from "./call.ts";
@@ -42,8 +43,7 @@ function* listTexts(list: Iterable<unknown>): Generator<string, void> {
 
 /** The texts are one of JSON. What is short is there at once. */
 export function toldJson(call: HttpCall, texts: Iterable<string>): HandlerAnswer | Promise<HandlerAnswer> {
-  const made = atOnceOrInTurns(gathered(texts), call.around.turns);
-  return made instanceof Promise ? made.then((parts) => sent(call, parts)) : sent(call, made);
+  return andThen(atOnceOrInTurns(gathered(texts), call.around.turns), sent, call);
 }
 
 function* gathered(texts: Iterable<string>): Pieces<JsonParts> {
@@ -55,7 +55,7 @@ function* gathered(texts: Iterable<string>): Pieces<JsonParts> {
   return parts.end();
 }
 
-function sent(call: HttpCall, { parts, bytes }: JsonParts): HandlerAnswer {
+function sent({ parts, bytes }: JsonParts, call: HttpCall): HandlerAnswer {
   if (parts.length <= 1) return jsonAnswer(parts[0] ?? "");
   call.answerParts({ status: 200, headers: JSON_TYPE }, parts, bytes);
   return LATER;

@@ -3,6 +3,7 @@
  * method, and which `--http-restricted-api` it belongs to: `http_server.cc`, `HTTPAPIServer::Handle` (2026).
  */
 
+import { orElse } from "../../../base/maybe-promise.ts";
 import type { ServerAround } from "../inference/around.ts";
 import { TritonError } from "../model-config/status.ts";
 import { errorText, type HandlerAnswer, type HttpCall, jsonAnswer, jsonError, plain, plainError } from "./call.ts";
@@ -92,11 +93,11 @@ export function respondTo(
   const restricted = restriction(call.around, api, call);
   if (restricted !== null) return restricted;
   if (!methods.includes(call.method)) return (isPlain ? plain : jsonAnswer)(errorText("Method Not Allowed"), 405);
+  const failed = isPlain ? failedPlain : failedJson;
   try {
-    const made = handle(call);
-    return made instanceof Promise ? made.catch(isPlain ? failedPlain : failedJson) : made;
+    return orElse(handle(call), failed);
   } catch (error) {
-    return (isPlain ? failedPlain : failedJson)(error);
+    return failed(error);
   }
 }
 
@@ -109,8 +110,8 @@ function known(error: unknown): TritonError {
 }
 
 function restriction({ config }: ServerAround, api: string, call: HttpCall): HandlerAnswer | null {
-  if (config.restrictedHttp.length === 0) return null;
-  const own = config.restrictedHttp.find(({ apis }) => apis.includes(api));
+  if (config.overHttp.restricted.length === 0) return null;
+  const own = config.overHttp.restricted.find(({ apis }) => apis.includes(api));
   if (own === undefined || call.header(own.header.toLowerCase()) === own.value) return null;
   return plain(errorText(`This API is restricted, expecting header '${own.header}'`), 403);
 }

@@ -18,7 +18,7 @@ async function handle(call: HttpCall, cuda: boolean): Promise<HandlerAnswer> {
   const [region, action] = call.found;
   const { memory, config, server } = call.around;
   if (action === "status") return jsonAnswer(status(memory, region ?? null, cuda));
-  if (!config.clientSharedMemory) throw new TritonError("UNSUPPORTED", DISABLED_MEMORY);
+  if (!config.memory.clientSharedMemory) throw new TritonError("UNSUPPORTED", DISABLED_MEMORY);
   if (action === "unregister") {
     if (!cuda) memory.unregister(region ?? null);
     return jsonAnswer("");

@@ -1,17 +1,14 @@
 /** What do the handlers of HTTP and gRPC share? */
-import type { TritonLogSettings, TritonServerConfig } from "../../../config/triton-server.ts";
+import type { LiveCell } from "../../../base/live-value.ts";
 import type { Backend } from "../../../kernel/backend.ts";
 import type { HeldMessages } from "../../../wire/grpc/held-messages.ts";
 import type { WaitingBytes } from "../../../wire/http/waiting-bytes.ts";
+import type { TritonLogSettings, TritonServerConfig } from "../config/triton-config.ts";
 import type { SharedMemory } from "../tensors/shared-memory.ts";
 import type { TritonFaults } from "./faults.ts";
 import type { ForwardPattern } from "./forwarded.ts";
 import type { TritonServer } from "./server.ts";
 import type { TraceSettings } from "./trace-settings.ts";
-
-export interface LogSettings {
-  now: TritonLogSettings;
-}
 
 /** Blocks of the engine that serves TensorRT-LLM's models. */
 export interface KvCache {
@@ -25,7 +22,8 @@ export interface ServerAround {
   readonly config: TritonServerConfig;
   readonly memory: SharedMemory;
   readonly traces: TraceSettings;
-  readonly logging: LogSettings;
+  /** Settings of `/v2/logging`. */
+  readonly logging: LiveCell<TritonLogSettings>;
   readonly faults: TritonFaults;
   /** Which headers of HTTP become parameters; null: none. */
   readonly forwards: ForwardPattern | null;

@@ -1,10 +1,11 @@
 /** Which answers of inference are disturbed, and how (docs/faults.md)? By the request's own order, a rule, or chance. */
-import type { RequestOrders } from "../../../config/request-orders.ts";
+
 import type { FaultCarrier } from "../../../faults/plan/types.ts";
 import type { Question } from "../../../text/canned/fixtures/match.ts";
 import { BrokenScript } from "../../../text/canned/script.ts";
 import { ORDER_HEADER, orderInHeader } from "../../openai/front/order-header.ts";
 import { type ChosenFaults, type FaultHost, FaultOrders } from "../../openai/overrides/fault-orders.ts";
+import type { RequestOrders } from "../../openai/request/request-orders.ts";
 
 /** A request for inference, whichever protocol brought it. */
 export interface DisturbedRequest {

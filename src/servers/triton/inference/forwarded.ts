@@ -2,8 +2,9 @@
  * Which headers of a request, and which metadata of a call, become its parameters? `--http-header-forward-pattern` and
  * `--grpc-header-forward-pattern`: `http_server.cc`, `infer_handler.h`, `command_line_parser.cc` (2026).
  */
+
 import { RE2JS } from "re2js";
-import { UnusableOption } from "../../../config/start-errors.ts";
+import { UserError } from "../../../base/start-errors.ts";
 import { invalidArg } from "../model-config/status.ts";
 import type { VersionFacts } from "../model-config/versions.ts";
 
@@ -20,7 +21,7 @@ const RESERVED = [
 /** Throws a `TritonError` where a name that matches is Triton's own. */
 export type ForwardPattern = (name: string) => boolean;
 
-/** null: nothing is forwarded; "": everything. Letters match in either case. Throws where it is no pattern of RE2. */
+/** null: nothing is forwarded; "": everything. Letters match in either case. Throws a `UserError` if it is not a pattern of RE2. */
 export function forwardPattern(
   protocol: "http" | "grpc",
   pattern: string | null,
@@ -32,7 +33,7 @@ export function forwardPattern(
     compiled = RE2JS.compile(`(?i)${pattern}`);
   } catch (error) {
     const why = (error as Error).message;
-    throw new UnusableOption(`--${protocol}-header-forward-pattern ${pattern}: takes a pattern of RE2 (${why})`);
+    throw new UserError(`--${protocol}-header-forward-pattern ${pattern}`, `takes a pattern of RE2 (${why})`);
   }
   return (name) => {
     if (name.startsWith(":") || !compiled.matcher(name).find()) return false;

@@ -1,9 +1,9 @@
 /** How does a folder become a model that serves? Its behaviour, its scheduler, its instances, its warm-up. */
 
 import { type EventLoopTurns, inTurns, type Pieces } from "../../../base/pieces.ts";
-import type { TritonLoadTime } from "../../../config/triton-server.ts";
 import type { ModelHost } from "../behaviours/behaviour.ts";
 import { behaviourOf, type FoundBehaviour, saysBehaviour } from "../behaviours/table.ts";
+import type { TritonLoadTime } from "../config/triton-config.ts";
 import type { DeviceMemory, MemoryHold } from "../devices/device-memory.ts";
 import { BACKENDS } from "../model-config/backends.ts";
 import {

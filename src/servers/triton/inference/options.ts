@@ -2,8 +2,8 @@
 
 import type { Clock } from "../../../base/clock.ts";
 import type { EventLoopTurns } from "../../../base/pieces.ts";
-import type { TritonServerConfig } from "../../../config/triton-server.ts";
 import type { QuantileTarget } from "../../../metrics/ensemble/quantiles.ts";
+import type { TritonServerConfig } from "../config/triton-config.ts";
 import type { DeviceMemoryOptions } from "../devices/device-memory.ts";
 import type { LoadAround } from "./load.ts";
 

@@ -24,7 +24,7 @@ export function pollEvery(
   polled: PolledModels,
 ): void {
   const { clock, config, turns, log } = options;
-  if (config.pollS === 0) return;
+  if (config.repository.pollS === 0) return;
   const look = async () => {
     const names = new Set(polled.names());
     for (const name of polled.known()) if (!names.has(name)) polled.unload(name);
@@ -40,5 +40,5 @@ export function pollEvery(
     await polled.next(look).catch((error: Error) => log(`failed to poll: ${error.message}`));
     pollEvery(options, polled);
   };
-  clock.at(clock.now() + config.pollS * 1e6, () => void begin());
+  clock.at(clock.now() + config.repository.pollS * 1e6, () => void begin());
 }

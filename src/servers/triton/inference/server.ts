@@ -3,9 +3,9 @@
  * `model_repository_manager.cc` and `server.cc` (2026). Loads and unloads come one after the other.
  */
 
-import { Naps } from "../../../base/naps.ts";
 import { inTurns, Stops } from "../../../base/pieces.ts";
-import type { TritonLoadTime } from "../../../config/triton-server.ts";
+import { Naps } from "../../../base/time/naps.ts";
+import type { TritonLoadTime } from "../config/triton-config.ts";
 import { DeviceMemory, type MemoryHold } from "../devices/device-memory.ts";
 import { Gpus } from "../devices/gpus.ts";
 import { alikeBesideInstances, instanceCount, isEnsemble } from "../model-config/model-config.ts";
@@ -70,11 +70,11 @@ export class TritonServer {
     this.#memory = new DeviceMemory(options.memory);
     this.facts = TRITON_VERSIONS[config.version];
     this.id = config.id;
-    this.cache = config.cacheBytes === null ? null : new ResponseCache(config.cacheBytes);
-    this.#repository = new Repository(config.repositories, this.facts.laterFields);
+    this.cache = config.memory.cacheBytes === null ? null : new ResponseCache(config.memory.cacheBytes);
+    this.#repository = new Repository(config.repository.folders, this.facts.laterFields);
     const of = (name: string) => this.#folders.get(name)?.repository ?? "";
     const count = (name: string) => this.#namesakes.get(name) ?? 1;
-    this.#table = new ModelTable(this.facts, config.namespacing ? { of, count } : null);
+    this.#table = new ModelTable(this.facts, config.repository.namespacing ? { of, count } : null);
     const limiter = config.rateLimit && new RateLimiter(config.rateLimit);
     const shared: Shared = { clock, epochMs, facts: this.facts, cache: this.cache, limiter, gpus: new Gpus(clock) };
     this.#around = {
@@ -110,14 +110,16 @@ export class TritonServer {
   }
 
   get ready(): boolean {
-    if (!this.#options.config.strictReadiness) return true;
+    if (!this.#options.config.repository.strictReadiness) return true;
     const dead = this.facts.deadIsUnready && this.#table.ready().some((model) => model.dead);
     return this.#table.allReady && !dead;
   }
 
   /** Loads what is to be there from the start; gives why some are not. Throws where a repository is no folder. */
   async start(): Promise<string[]> {
-    const { control, loadModels, namespacing, loadTime } = this.#options.config;
+    const {
+      repository: { control, loadModels, namespacing, loadTime },
+    } = this.#options.config;
     this.#namesakes = this.#repository.namesakes();
     const wanted = control === "explicit" && !loadModels.includes("*") ? loadModels : this.#repository.names();
     const twice = control === "explicit" || namespacing ? [] : [...this.#namesakes.keys()];
@@ -183,7 +185,7 @@ export class TritonServer {
 
   /** One by one, each as it is then. */
   index(readyOnly: boolean): Iterable<IndexEntry> {
-    return this.#table.index(this.#repository.listed(this.#options.config.namespacing), readyOnly);
+    return this.#table.index(this.#repository.listed(this.#options.config.repository.namespacing), readyOnly);
   }
 
   /** Throws a `TritonError` where the request is refused before it is taken in. */
@@ -200,7 +202,7 @@ export class TritonServer {
   load(name: string, override: LoadOverride): Promise<void> {
     this.#mayControl();
     return this.#next(async () => {
-      const why = await this.#bring(name, override, this.#options.config.loadTime).catch((error: Error) => {
+      const why = await this.#bring(name, override, this.#options.config.repository.loadTime).catch((error: Error) => {
         this.#options.log(`failed to load '${name}': ${error.message}`);
         throw internal(`failed to load '${name}', failed to poll from model repository`);
       });
@@ -237,7 +239,7 @@ export class TritonServer {
   }
 
   #mayControl(): void {
-    if (this.#options.config.control === "explicit") return;
+    if (this.#options.config.repository.control === "explicit") return;
     throw new TritonError("UNAVAILABLE", "explicit model load / unload is not allowed if polling is enabled");
   }
 
@@ -285,7 +287,7 @@ export class TritonServer {
     if (folder.versions.length === 0)
       return [`at least one version must be available under the version policy of model '${name}'\n`];
     const failures: string[] = [];
-    const asBefore = this.#options.config.control === "poll" && this.#failed.get(name) === folder.signature;
+    const asBefore = this.#options.config.repository.control === "poll" && this.#failed.get(name) === folder.signature;
     for (const version of folder.versions) {
       const why = await this.#version(folder, version, asBefore ? null : time);
       if (why === null) continue;
@@ -377,7 +379,8 @@ export class TritonServer {
     if (model === null) return;
     entry.state = "UNLOADING";
     await this.#drained(model);
-    if (!isEnsemble(model.config)) await this.#sleep(instanceCount(model.config) * this.#options.config.unloadS * 1000);
+    if (!isEnsemble(model.config))
+      await this.#sleep(instanceCount(model.config) * this.#options.config.repository.unloadS * 1000);
     this.#counted.ended(model);
     if (entry.model === model) Object.assign(entry, { state: "UNAVAILABLE", reason: UNLOADED, model: null });
   }

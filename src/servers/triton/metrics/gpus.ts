@@ -2,7 +2,7 @@
  * What does a poll find of the GPUs? Memory is what models and the engine hold; what a GPU draws is made up from the time in
  * which it computed, as on `/metrics/triton` of other roles (docs/triton-metrics.md).
  */
-import { wattsOf } from "../../../config/gpus.ts";
+import { wattsOf } from "../../../metrics/ensemble/gpu-power.ts";
 import type { Sample } from "../../../metrics/rows/text.ts";
 import { HELP } from "../../../metrics/triton/help.ts";
 import { uuidOf } from "../../../metrics/triton/table.ts";

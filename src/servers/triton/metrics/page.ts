@@ -3,8 +3,8 @@
  * one without a series is not printed. `metric_model_reporter.cc` (2026), held against 2.51's pages.
  */
 
-import type { TritonMetricsConfig } from "../../../config/triton-metrics.ts";
 import type { LoopView } from "../../../engine/interface/types.ts";
+import type { TritonMetricsConfig } from "../../../metrics/config/triton-metrics.ts";
 import { FAILURE_REASONS, SPANS } from "../../../metrics/ensemble/model-numbers.ts";
 import { type Labels, printFamily, type Sample } from "../../../metrics/rows/text.ts";
 import { HELP } from "../../../metrics/triton/help.ts";

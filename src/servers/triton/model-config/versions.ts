@@ -2,7 +2,7 @@
  * What differs between the versions of Triton that are stood in for? 2.51 was recorded; 2.73 is what the sources of 2026 say
  * (server e1db8a603d86, core 73aad7c3348d).
  */
-import type { TritonVersion } from "../../../config/triton-server.ts";
+import type { TritonVersion } from "../config/triton-config.ts";
 import type { StatusCode } from "./status.ts";
 
 export interface VersionFacts {

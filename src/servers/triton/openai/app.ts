@@ -2,14 +2,13 @@
  * Which routes has Triton's OpenAI front end? `python/openai` of its server (2026): FastAPI beside Triton, whose models it asks
  * as any other client does, so that they count it.
  */
-import { Elysia } from "elysia";
 import type { EventLoopTurns } from "../../../base/pieces.ts";
-import type { TritonOpenAiConfig } from "../../../config/triton-server.ts";
-import { frontOf } from "../../../wire/http/front-of.ts";
+import { application, type ElysiaApplication } from "../../../wire/http/elysia.ts";
 import { gatheredBody } from "../../../wire/http/gathered-body.ts";
 import { type Handler, routes } from "../../../wire/http/routes.ts";
 import type { Context } from "../../../wire/http/sink.ts";
 import type { WaitingBytes } from "../../../wire/http/waiting-bytes.ts";
+import type { TritonOpenAiConfig } from "../config/triton-config.ts";
 import { EventQueue } from "../inference/event-queue.ts";
 import type { InferAnswer, InferInput, InferRequest } from "../inference/request.ts";
 import type { TritonServer } from "../inference/server.ts";
@@ -44,11 +43,11 @@ const give = (
   status: number,
   body: string | Uint8Array | null,
   headers: Record<string, string> = JSON_TYPE,
-) => frontOf(context).answer(context.request, status, body === null ? {} : headers, body ?? "");
+) => context.front.answer(context.request, status, body === null ? {} : headers, body ?? "");
 const detail = (context: Context, status: number, what: string | readonly object[]) =>
   give(context, status, JSON.stringify({ detail: what }));
 
-export function openAiFrontEnd(front: OpenAiFront) {
+export function openAiFrontEnd(front: OpenAiFront): ElysiaApplication {
   const { server, backend, loraSeparator, epochSeconds } = front;
   const models = new OpenAiModels(server, backend, loraSeparator);
   const created = Math.floor(epochSeconds());
@@ -90,9 +89,8 @@ export function openAiFrontEnd(front: OpenAiFront) {
   };
   const fixed = Object.keys(handlers).filter((route) => !route.includes(":"));
   const methods = new Map(fixed.map((route) => route.split(" ").toReversed() as [string, string]));
-  return new Elysia({ strictPath: true })
-    .onError({ as: "global" }, ({ request, server: of }) => fallback({ request, server: of }, methods))
-    .use(routes(handlers));
+  const unmatched = (context: Context) => fallback(context, methods);
+  return application({ routes: routes(handlers), unmatched, failed: unmatched });
 }
 
 /** FastAPI's own answers. `methods`: by path. */
@@ -116,7 +114,7 @@ async function bodyOf(context: Context, { maxInputBytes, coming, turns }: OpenAi
     );
   const said = Number(request.headers.get("content-length") ?? 0);
   if (said > maxInputBytes) throw tooLarge();
-  const whole = frontOf(context).body(request);
+  const whole = context.front.body(request);
   if (whole !== null) return whole;
   return gatheredBody(request, coming, maxInputBytes, { tooLarge, tooMany }, turns);
 }
@@ -186,7 +184,7 @@ function streamed(
   inputs: readonly InferInput[],
   answer: OpenAiAnswer,
 ): Response {
-  const http = frontOf(context);
+  const http = context.front;
   const { request: http1 } = context;
   let asked: InferRequest | null = null;
   const events = new EventQueue(

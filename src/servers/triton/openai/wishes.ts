@@ -1,8 +1,9 @@
 /** What does the front end refuse of a request that fits the schema, and what is to be asked of the model? `triton_engine.py`. */
-import type { TritonOpenAiConfig } from "../../../config/triton-server.ts";
+
 import type { RenderChat } from "../../../text/tokens/chat-template.ts";
 import type { PromptPart, Vocabulary } from "../../../text/tokens/types.ts";
 import { toPlain } from "../../pydantic/value.ts";
+import type { TritonOpenAiConfig } from "../config/triton-config.ts";
 import type { OpenAiBody } from "./fields.ts";
 import type { Wish } from "./inputs.ts";
 import type { NamedModel, OpenAiModel } from "./models.ts";

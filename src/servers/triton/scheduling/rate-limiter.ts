@@ -5,7 +5,7 @@
  * An instance for which there is a batch is staged. Of those the one with the least executions times priority goes first, and
  * it alone is tried whenever an instance is staged or done: who stands behind it waits, even where its own resources are free.
  */
-import type { TritonResource } from "../../../config/triton-server.ts";
+import type { TritonResource } from "../config/triton-config.ts";
 import { invalidArg } from "../model-config/status.ts";
 
 export interface LimitedInstance {

@@ -3,8 +3,8 @@
  * and `CompletionResponse`, nulls included, in their order.
  */
 
-import type { ReasoningField } from "../../../config/parsers.ts";
 import { Finish } from "../../../engine/interface/types.ts";
+import type { ReasoningField } from "../../../text/grammar/parsers.ts";
 import { CACHE_THRESHOLD } from "../../openai/pipeline/cache-threshold.ts";
 import { type AnswerContext, cacheUse, FINISH_NAMES, type Prompt, promptOf } from "../../openai/pipeline/context.ts";
 import type { ChoiceSoFar, WholeChoice } from "../../openai/pipeline/form.ts";

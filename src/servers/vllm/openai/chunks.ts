@@ -1,5 +1,5 @@
 /** What do a chunk's parts look like that chats and completions do not write alike: deltas, errors, the end. */
-import type { ReasoningField } from "../../../config/parsers.ts";
+import type { ReasoningField } from "../../../text/grammar/parsers.ts";
 import { escapeJson } from "../../../text/tokens/vocabulary.ts";
 import type { CallDelta, Delta } from "../../openai/tool-calls/output.ts";
 import { pythonDumps } from "../../pydantic/dumps.ts";

@@ -5,6 +5,7 @@
 
 import { inTurns, mapped, type Pieces } from "../../../base/pieces.ts";
 import { embedding } from "../../../text/answers/embedding.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
 import { Bodies } from "../../openai/front/body.ts";
 import { answered, type CheckedFields, type Desk, fitting } from "../../openai/front/checked.ts";
 import type { Context } from "../../openai/front/http.ts";
@@ -55,7 +56,7 @@ export class Embeddings {
     return answered(context, this.#desk, { check: (body) => fitting(embeddingBody, body), made });
   }
 
-  async #made({ headers }: Request, checked: CheckedFields): Promise<JsonParts> {
+  async #made({ headers }: HttpRequest, checked: CheckedFields): Promise<JsonParts> {
     const { alive, backend, config, epochSeconds, newId } = this.#desk.options;
     if (!alive()) throw new Refused(engineDead);
     const dimensions = (checked.get("dimensions") as Int | null | undefined) ?? this.#dimensions;
@@ -72,7 +73,9 @@ export class Embeddings {
     if (wrong !== null) throw new Refused(wrong);
     const base64 = checked.get("encoding_format") === "base64";
     const tokens = all.reduce((sum, { length }) => sum + length, 0);
-    const model = JSON.stringify((checked.get("model") as string | null | undefined) || config.servedModelNames[0]);
+    const model = JSON.stringify(
+      (checked.get("model") as string | null | undefined) || config.models.servedModelNames[0],
+    );
     const id = JSON.stringify(`embd-${headers.get("x-request-id") ?? newId(8)}`);
     const json = new JsonParts();
     json.add(`{"id":${id},"object":"list","created":${Math.floor(epochSeconds())},"model":${model},"data":[`);

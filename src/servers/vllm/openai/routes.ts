@@ -1,9 +1,8 @@
 /** Which routes does the OpenAI dialect of vLLM 0.33 have, and who answers them? */
 
-import { Elysia } from "elysia";
 import { logUnexpected } from "../../../base/unexpected.ts";
-import { type Handler, routes } from "../../../wire/http/routes.ts";
-import { HOT } from "../../../wire/http/sink.ts";
+import type { HttpRequest } from "../../../wire/http/request.ts";
+import { type Handler, type RouteTable, routes } from "../../../wire/http/routes.ts";
 import { LoraAdapters } from "../../openai/front/adapters.ts";
 import type { Desk } from "../../openai/front/checked.ts";
 import type { OpenAiOptions } from "../../openai/front/front.ts";
@@ -27,16 +26,16 @@ import { Tokenizer } from "./tokenize.ts";
 /** What the routes look like to a machine; loaded when somebody asks. */
 export const openaiDescription = { operations: async () => (await import("./operations.ts")).openaiOperations };
 
-/**
- * The routes, and the answer to everything that no route takes. Use it on an app with `strictPath: true` (a slash too
- * many is a redirect) and a `maxRequestBodySize` above `maxBodyBytes` (the 413 is made here). `reading`: the script of the
- * thread that reads the largest bodies.
- */
-export function openai(given: OpenAiOptions, dialects: readonly ApiDialect[] = [], reading: URL | null = null) {
+/** Makes the table of routes. `reading` is the script of the thread that reads the largest bodies; null: no such thread. */
+export function openai(
+  given: OpenAiOptions,
+  dialects: readonly ApiDialect[] = [],
+  reading: URL | null = null,
+): RouteTable {
   const options = withImages(given);
   const { config, alive, epochSeconds, newId } = options;
   const http = new Http(options, countedBy(config));
-  const adapters = new LoraAdapters(config.loraModules, config.servedModelNames, options.adaptersLoaded);
+  const adapters = new LoraAdapters(config.models.loraModules, config.models.servedModelNames, options.adaptersLoaded);
   const limits = limitsOf(options, adapters);
   const server = serverOf(options);
   const thread = threadOf(options, reading);
@@ -45,15 +44,15 @@ export function openai(given: OpenAiOptions, dialects: readonly ApiDialect[] = [
   const host = dialectHost(generator, (body, exact, changes) => chatValuePieces(body, limits, exact, changes));
   const health = (context: Context) => http.empty(context, alive() ? 200 : 503);
   const models = () => modelList(config, adapters.list, Math.floor(epochSeconds()), newId);
-  const lora = config.runtimeLora ? loraRoutes(options, http, adapters) : new Elysia();
+  const lora = config.models.runtimeLora ? loraRoutes(options, http, adapters) : [];
   const asked = routesAskedFor({ options, http, limits, thread });
-  const scaleOut = config.wire?.scaleOut ? scaleOutNotBuilt : scaleOutDisabled;
+  const scaleOut = config.openai.front.scaleOut ? scaleOutNotBuilt : scaleOutDisabled;
   const switchedOff = Object.fromEntries(
     SCALE_OUT.map((path) => [`POST ${path}`, (context: Context) => http.error(context, scaleOut)]),
   );
   const load = () => `{"server_load":${options.trackServerLoad === true ? generator.open : 0}}`;
-  /** What comes before every route; undefined: go on. */
-  const first = (context: Context): Response | undefined => {
+  /** Checks the key and counts the request. Runs before every route, and for unknown paths. */
+  const before = (context: Context): Response | undefined => {
     const refused = http.guard(context);
     if (refused === undefined) http.came(context);
     // Elysia answers HEAD where there is GET; FastAPI does not.
@@ -65,54 +64,58 @@ export function openai(given: OpenAiOptions, dialects: readonly ApiDialect[] = [
     return refused;
   };
   const answering = (reader: BodyReader) => (context: Context) => generator.answer(context, reader);
-  return (
-    new Elysia({ strictPath: true })
-      // Looked at before anything else, for unknown paths as well.
-      .onRequest(({ request, server }) => first({ request, server }))
-      .onError({ as: "global" }, ({ code, error, request, server }) => {
-        if (code === "NOT_FOUND") return http.fallback({ request, server });
-        logUnexpected("a request failed and is answered with 500", error);
-        return http.error({ request, server }, internalError);
-      })
-      .post("/v1/chat/completions", ({ request, server }) => generator.answer({ request, server }, chatReader), HOT)
-      .post("/v1/completions", ({ request, server }) => generator.answer({ request, server }, completionReader), HOT)
-      .use(
-        routes({
-          "POST /v1/chat/completions/batch": answering(batchReader),
-          "POST /invocations": answering(invocationReader),
-          "POST /tokenize": (context) => tokenizer.tokenize(context),
-          "POST /detokenize": (context) => tokenizer.detokenize(context),
-          "GET /v1/models": (context) => http.json(context, models()),
-          "GET /health": health,
-          "GET /ping": health,
-          "POST /ping": health,
-          "GET /version": (context) => http.json(context, `{"version":"${VLLM_VERSION}"}`),
-          "GET /load": (context) => http.json(context, load()),
-          "GET /kv_event_sources": (context) => http.json(context, "{}"),
-          ...asked,
-          ...switchedOff,
-        }),
-      )
-      .use(lora)
-      .use(dialects.reduce((all, dialect) => all.use(dialect.routes(host)), new Elysia()))
-  );
+  return {
+    before,
+    routes: [
+      ...routes(
+        {
+          "POST /v1/chat/completions": answering(chatReader),
+          "POST /v1/completions": answering(completionReader),
+        },
+        true,
+      ),
+      ...routes({
+        "POST /v1/chat/completions/batch": answering(batchReader),
+        "POST /invocations": answering(invocationReader),
+        "POST /tokenize": (context) => tokenizer.tokenize(context),
+        "POST /detokenize": (context) => tokenizer.detokenize(context),
+        "GET /v1/models": (context) => http.json(context, models()),
+        "GET /health": health,
+        "GET /ping": health,
+        "POST /ping": health,
+        "GET /version": (context) => http.json(context, `{"version":"${VLLM_VERSION}"}`),
+        "GET /load": (context) => http.json(context, load()),
+        "GET /kv_event_sources": (context) => http.json(context, "{}"),
+        ...asked,
+        ...switchedOff,
+      }),
+      ...lora,
+      ...dialects.flatMap((dialect) => dialect.routes(host)),
+    ],
+    unmatched: (context) => http.fallback(context),
+    failed(context, error) {
+      logUnexpected("a request failed and is answered with 500", error);
+      return http.error(context, internalError);
+    },
+  };
 }
 
 /** Those of single options. */
 function routesAskedFor(desk: Omit<Desk, "bodies">): Record<string, Handler> {
   const { alive, backend, config, tokenizerInfo = {} } = desk.options;
   const { http } = desk;
-  const { readiness, wire = {} } = config;
+  const { readiness, tokenizerInfo: tellsTokenizer } = config.openai.front;
+  const { embeddingDimensions } = config.openai.requests;
   const found: Record<string, Handler> = {};
   if (readiness) {
     const isReady = () => alive() && backend.nowUs() >= readiness.afterUs;
     found["GET /health/ready"] = (context) => http.empty(context, isReady() ? 200 : 503);
   }
-  if (wire.embeddingDimensions !== undefined) {
-    const embeddings = new Embeddings(desk, wire.embeddingDimensions);
+  if (embeddingDimensions !== undefined) {
+    const embeddings = new Embeddings(desk, embeddingDimensions);
     found["POST /v1/embeddings"] = (context) => embeddings.answer(context);
   }
-  if (wire.tokenizerInfo) {
+  if (tellsTokenizer) {
     const body = JSON.stringify(tokenizerInfo);
     found["GET /tokenizer_info"] = (context) => http.json(context, body);
   }
@@ -124,12 +127,12 @@ function threadOf({ config, template, backend }: OpenAiOptions, script: URL | nu
   if (template === undefined || script === null) return null;
   const start = {
     template,
-    keepsTools: config.wire?.toolCallParser !== undefined,
+    keepsTools: config.text.toolCallParser !== undefined,
   };
   return new ReadingThread(script, start, backend);
 }
 
-function isGeneration({ method, url }: Request): boolean {
+function isGeneration({ method, url }: HttpRequest): boolean {
   return (
     method === "POST" &&
     /^[^?]*\/(?:v1\/(?:chat\/)?completions(?:\/batch)?|v1\/responses|v1\/messages|invocations)(?:\?|$)/.test(url)

@@ -1,33 +1,34 @@
 /** What do readers and answers find of the server? Limits and traits from its options. */
-import { frontLimitsOf } from "../../../config/front-limits.ts";
-import { samplingDefaults } from "../../../config/sampling-defaults.ts";
-import type { ServeConfig } from "../../../config/types.ts";
+import { UserError } from "../../../base/start-errors.ts";
+import { flatEngineConfig } from "../../../engine/config/engine-config.ts";
 import type { Accounting } from "../../../kernel/accounting.ts";
-import { UnusableFolder } from "../../../text/text-model.ts";
+import { frontLimitsOf } from "../../../wire/http/front-limits.ts";
 import type { LoraAdapters } from "../../openai/front/adapters.ts";
 import type { OpenAiOptions } from "../../openai/front/front.ts";
 import { VLLM_VERSION } from "../../openai/front/served.ts";
 import { requestTimedOut } from "../../openai/request/errors.ts";
 import { seededLogprobs } from "../../openai/request/logprobs.ts";
+import type { OpenAiServerConfig } from "../../openai/request/openai-config.ts";
 import type { Limits } from "../../openai/request/request.ts";
+import { samplingDefaults } from "../../openai/request/sampling-defaults.ts";
 import type { ServerTraits } from "../../openai/request/server-traits.ts";
 import { reasoningSetup } from "../../openai/tool-calls/reasoning.ts";
 import { toolParserKind } from "../../openai/tool-calls/tool-parsers.ts";
 
 export function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adapters: LoraAdapters): Limits {
   return {
-    ...samplingDefaults(generation, config.wire?.generation),
+    ...samplingDefaults(generation, config.openai.requests.generation),
     maxModelLen: config.engine.maxModelLen,
-    maxLogprobs: config.maxLogprobs,
+    maxLogprobs: config.openai.requests.maxLogprobs,
     vocabularySize: vocabulary.size,
     maxTokenCharacters: vocabulary.maxTokenBytes,
-    servedModelNames: config.servedModelNames,
+    servedModelNames: config.models.servedModelNames,
     loraNames: adapters.names,
-    ...(config.wire?.reasoningParser === undefined ? {} : { reasoning: config.wire.reasoningParser }),
-    takesImages: config.wire?.imageTokens !== undefined,
-    parsesTools: config.wire?.toolCallParser !== undefined,
-    judgesCache: config.wire?.cacheHitThreshold !== undefined,
-    transfersKv: config.wire?.kvTransferTime !== undefined,
+    ...(config.text.reasoningParser === undefined ? {} : { reasoning: config.text.reasoningParser }),
+    takesImages: config.openai.requests.imageTokens !== undefined,
+    parsesTools: config.text.toolCallParser !== undefined,
+    judgesCache: config.queue.cacheHitThreshold !== undefined,
+    transfersKv: config.queue.kvTransferTime !== undefined,
   };
 }
 
@@ -40,53 +41,56 @@ export function serverOf(options: OpenAiOptions, tools = toolsOf(options)): Serv
     logprobs: options.logprobs ?? seededLogprobs(vocabulary.size),
     fingerprint: options.fingerprint === undefined ? fingerprintOf(config) : options.fingerprint,
     responseRole: options.responseRole ?? "assistant",
-    tokensAsIds: config.wire?.tokensAsIds === true,
-    streamInterval: config.streamInterval,
-    forceIncludeUsage: config.enableForceIncludeUsage,
-    promptTokensDetails: config.enablePromptTokensDetails,
+    tokensAsIds: config.openai.answers.tokensAsIds === true,
+    streamInterval: config.openai.answers.streamInterval,
+    forceIncludeUsage: config.openai.answers.enableForceIncludeUsage,
+    promptTokensDetails: config.openai.answers.enablePromptTokensDetails,
     cacheBlockTokens: config.engine.enablePrefixCaching ? config.engine.blockSize : 0,
-    get requestLog() {
-      return options.requestLog ?? null;
-    },
+    requestLog: options.requestLog,
     dead: () => !options.alive(),
     ...(after && { turn: (act) => void after(0, act) }),
     consumed: (bytes) => options.backend.consumed(bytes),
-    clockUs: config.wire?.perRequestMetrics ? () => options.backend.nowUs() : null,
+    clockUs: config.openai.answers.perRequestMetrics ? () => options.backend.nowUs() : null,
     keepAlive: keepAliveOf(options),
     reasoning: reasoningOf(options),
-    ...(config.wire?.reasoningField === undefined ? {} : { reasoningField: config.wire.reasoningField }),
+    ...(config.openai.answers.reasoningField === undefined
+      ? {}
+      : { reasoningField: config.openai.answers.reasoningField }),
     tools,
     timedOut: requestTimedOut(frontLimitsOf(config).requestTimeoutS),
     waiting: options.accounting,
   };
 }
 
-/** Throws `UnusableFolder` where the tokenizer lacks what the parser looks for. */
+/** Throws a `UserError` if the tokenizer lacks the tokens that the parser looks for. */
 function reasoningOf({ config, vocabulary }: OpenAiOptions): ServerTraits["reasoning"] {
-  const name = config.wire?.reasoningParser;
+  const name = config.text.reasoningParser;
   if (name === undefined) return null;
   const setup = reasoningSetup(name, vocabulary);
   if (setup !== null) return setup;
-  throw new UnusableFolder(`no tokens <think> and </think>, which reasoning in the format of ${name} stands between`);
+  const why = `no tokens <think> and </think>, which reasoning in the format of ${name} stands between`;
+  throw new UserError(`--tokenizer ${config.text.tokenizer}`, why);
 }
 
 /** The parser of tool calls; null: there is none. */
 export function toolsOf({ config, vocabulary, accounting, newId }: OpenAiOptions): ServerTraits["tools"] {
-  const { toolCallParser: name, autoToolChoice = false, toolHabits: habits } = config.wire ?? {};
+  const { autoToolChoice = false, toolHabits: habits } = config.openai.answers;
+  const name = config.text.toolCallParser;
   if (name === undefined) return null;
   const parsed: Accounting["parsed"] = (...of) => accounting.parsed?.(...of);
   return { kind: toolParserKind(name, vocabulary, newId), autoEnabled: autoToolChoice, habits, parsed };
 }
 
 function keepAliveOf({ config, backend }: OpenAiOptions): ServerTraits["keepAlive"] {
-  const us = (config.wire?.keepAliveS ?? 0) * 1e6;
+  const us = (config.openai.answers.keepAliveS ?? 0) * 1e6;
   return us > 0 && backend.after ? { us, after: backend.after } : null;
 }
 
 /** As vLLM's, a hash of what the server runs with: the same in all answers of equal servers; by default with its ranks. */
-function fingerprintOf({ model, engine, dataParallelSize, wire }: ServeConfig): string {
-  const ranks = dataParallelSize > 1 && wire?.fingerprintMode !== "hash" ? `-dp${dataParallelSize}` : "";
+function fingerprintOf({ models: { model }, engine, dataParallelSize, openai }: OpenAiServerConfig): string {
+  const ranks = dataParallelSize > 1 && openai.answers.fingerprintMode !== "hash" ? `-dp${dataParallelSize}` : "";
   let hash = 0x811c9dc5;
-  for (const character of JSON.stringify([model, engine])) hash = Math.imul(hash ^ character.charCodeAt(0), 0x01000193);
+  for (const character of JSON.stringify([model, flatEngineConfig(engine)]))
+    hash = Math.imul(hash ^ character.charCodeAt(0), 0x01000193);
   return `vllm-${VLLM_VERSION}${ranks}-${(hash >>> 0).toString(16).padStart(8, "0")}`;
 }

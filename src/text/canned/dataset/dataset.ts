@@ -2,9 +2,11 @@
  * Which row of a SQLite table answers a prompt? The form is that of llm-d-inference-sim's datasets: rows by the SHA-256 of a
  * prompt's ids. Hashes and lengths are held, rows are read when they are asked for.
  */
+
 import { Database, type Statement } from "bun:sqlite";
 import { createHash } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
+import { UserError } from "../../../base/start-errors.ts";
 import type { Vocabulary } from "../../tokens/types.ts";
 import { answerOf, type GivenAnswer, wordsOf } from "./row.ts";
 import { type Room, RowIndex } from "./row-index.ts";
@@ -23,10 +25,8 @@ export interface DatasetFile {
   readonly inMemory: boolean;
 }
 
-/** The file that a user named cannot be used: one line. */
-export class UnusableDataset extends Error {
-  override readonly name = "UnusableDataset";
-}
+/** The file cannot be used. The message says why in one line. */
+class UnusableDataset extends Error {}
 
 /** Largest `gen_tokens` that is read: more would keep the thread for long. */
 const ROW_BYTES = 2 ** 20;
@@ -34,15 +34,17 @@ const COLUMNS = ["prompt_hash", "gen_tokens", "n_gen_tokens"];
 /** Rows that tell whether a table's ids are those of the vocabulary. */
 const ROWS_TRIED = 8;
 
-/** Throws `UnusableDataset`. `say` takes lines for the user. */
+/** Throws a `UserError` if the file cannot be used. `say` takes lines for the user. */
 export function openDataset(given: DatasetFile, vocabulary: Vocabulary, say: (line: string) => void): AnswerDataset {
-  const database = opened(given);
+  let database: Database | null = null;
   try {
+    database = opened(given);
     return new OpenDataset(database, given.table, vocabulary, say);
   } catch (error) {
-    database.close();
-    if (error instanceof UnusableDataset) throw error;
-    throw new UnusableDataset(`not a database that can be read (${(error as Error).message})`);
+    database?.close();
+    const { message } = error as Error;
+    const why = error instanceof UnusableDataset ? message : `not a database that can be read (${message})`;
+    throw new UserError(`--dataset ${given.file}`, why);
   }
 }
 

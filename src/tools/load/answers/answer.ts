@@ -5,7 +5,7 @@
  */
 
 import { ByteBudget } from "../../../base/growing-bytes.ts";
-import { jsonObjectIn, type LooseObject, shownJson } from "../../../config/json-object.ts";
+import { jsonObjectIn, type LooseObject, shownJson } from "../../../base/json-object.ts";
 import { quoted } from "../requests/quoted.ts";
 import type { FailureClass, RequestRecord, Turn } from "../requests/types.ts";
 import { errorIn } from "./error-forms.ts";

@@ -1,5 +1,5 @@
 /** Reads answers of OpenAI's `/v1/embeddings`. They have no tokens: only the time of the whole answer is measured. */
-import { looseList, looseObject } from "../../../config/json-object.ts";
+import { looseList, looseObject } from "../../../base/json-object.ts";
 import { quoted } from "../requests/quoted.ts";
 import { countIn } from "./answer.ts";
 import type { AnswerReader } from "./reader.ts";

@@ -3,7 +3,7 @@
  * that has sent status 200 can report an error only in the body: as an event of type `error`, or as an object in place of
  * a chunk.
  */
-import { type LooseObject, looseObject, shownJson } from "../../../config/json-object.ts";
+import { type LooseObject, looseObject, shownJson } from "../../../base/json-object.ts";
 
 /** Members that only an error has. */
 const ERROR_MEMBERS = [

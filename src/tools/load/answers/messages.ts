@@ -3,7 +3,7 @@
  * non-empty delta of text, thinking or a call's input. A stream is complete if it has a `stop_reason` and ends with
  * `message_stop`. `ping` and unknown events are ignored, as Anthropic asks of clients.
  */
-import { type LooseObject, looseList, looseObject } from "../../../config/json-object.ts";
+import { type LooseObject, looseList, looseObject } from "../../../base/json-object.ts";
 import { quoted } from "../requests/quoted.ts";
 import { type Answer, countIn, looseText } from "./answer.ts";
 import type { AnswerReader } from "./reader.ts";

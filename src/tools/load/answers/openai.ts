@@ -3,7 +3,7 @@
  * `benchmarks/lib/endpoint_request_func.py`: in chat non-empty content, reasoning or calls, or empty content without
  * `role`; in completions every event with a choice.
  */
-import { type LooseObject, looseList, looseObject, shownJson } from "../../../config/json-object.ts";
+import { type LooseObject, looseList, looseObject, shownJson } from "../../../base/json-object.ts";
 import { quoted } from "../requests/quoted.ts";
 import { type Answer, countIn, looseText } from "./answer.ts";
 import type { AnswerReader } from "./reader.ts";

@@ -1,5 +1,5 @@
 /** The interface of the readers of `answers/`: each reads the JSON objects of one API's answers into an `Answer`. */
-import type { LooseObject } from "../../../config/json-object.ts";
+import type { LooseObject } from "../../../base/json-object.ts";
 import type { FailureClass } from "../requests/types.ts";
 import type { Answer } from "./answer.ts";
 

@@ -3,7 +3,7 @@
  * non-empty delta of text, reasoning, a refusal or a call, as in chat. A stream is complete only if its last event says so;
  * vllm's own `openai-responses` backend requires that event, too, and takes the time of the request from it.
  */
-import { type LooseObject, looseList, looseObject, shownJson } from "../../../config/json-object.ts";
+import { type LooseObject, looseList, looseObject, shownJson } from "../../../base/json-object.ts";
 import { quoted } from "../requests/quoted.ts";
 import { type Answer, countIn, looseText } from "./answer.ts";
 import { messageOf } from "./error-forms.ts";

@@ -1,5 +1,5 @@
 /** Reads answers of a Triton server over HTTP: `generate` and `generate_stream`, and `infer`. */
-import { looseList, looseObject } from "../../../config/json-object.ts";
+import { looseList, looseObject } from "../../../base/json-object.ts";
 import { quoted } from "../requests/quoted.ts";
 import { looseText } from "./answer.ts";
 import type { AnswerReader } from "./reader.ts";

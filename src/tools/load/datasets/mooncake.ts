@@ -3,7 +3,7 @@
  * the server's prefix cache hits like the real one. Also the forms that aiperf 0.13 adds (`mooncake_trace`): text,
  * messages or whole bodies in place of lengths, sessions of several turns, pauses.
  */
-import { jsonObjectIn } from "../../../config/json-object.ts";
+import { jsonObjectIn } from "../../../base/json-object.ts";
 import type { Line } from "../../../workloads/lines.ts";
 import { isGiven, MOONCAKE_EXPECTED, promptOfRow, rowTimesOf } from "../../../workloads/mooncake.ts";
 import { type BadLine, notThis, type RowShape } from "../../../workloads/trace.ts";

@@ -1,7 +1,8 @@
 /** What would the metrics port show of a replay's server? Families of its core alone: no language model is replayed here. */
-import { wattsOf } from "../../../config/gpus.ts";
-import type { TritonMetricsConfig } from "../../../config/triton-metrics.ts";
+
 import { Lateness } from "../../../engine/lateness/lateness.ts";
+import type { TritonMetricsConfig } from "../../../metrics/config/triton-metrics.ts";
+import { wattsOf } from "../../../metrics/ensemble/gpu-power.ts";
 import { LlmCounts } from "../../../servers/triton/backends/counts.ts";
 import type { TritonServer } from "../../../servers/triton/inference/server.ts";
 import { metricsPage } from "../../../servers/triton/metrics/page.ts";

@@ -1,7 +1,7 @@
 /** Do preflights and other requests of web pages get what Starlette's middleware gives them? */
 import { expect, test } from "bun:test";
-import type { CorsConfig } from "../../../../src/config/types.ts";
 import { Cors } from "../../../../src/servers/openai/front/cors.ts";
+import type { CorsConfig } from "../../../../src/servers/openai/request/openai-config.ts";
 
 const cors = (changes: Partial<CorsConfig> = {}) =>
   new Cors({ origins: [], methods: ["*"], headers: ["*"], credentials: false, ...changes });

@@ -1,14 +1,15 @@
 /** How long does a prompt that was computed elsewhere take to come? `--kv-transfer-time`. */
 import { expect, test } from "bun:test";
+import { LiveCell } from "../../../../src/base/live-value.ts";
 import { resolveServeConfig } from "../../../../src/cli/serve/resolve.ts";
-import type { KvTransferTime, ServeConfig } from "../../../../src/config/types.ts";
+import type { KvTransferTime } from "../../../../src/kernel/kernel-config.ts";
 import { Transfers } from "../../../../src/servers/openai/request/kv-transfer.ts";
 
 const REMOTE = { remotePrefill: true, remoteDecode: false };
 
 function transfers(time: Partial<KvTransferTime>, seed = 1): Transfers {
   const kvTransferTime = { baseUs: 0, tokenUs: 0, deviationUs: 0, stepUs: 0, ...time };
-  return new Transfers({ wire: { kvTransferTime }, engine: { seed } } as unknown as ServeConfig);
+  return new Transfers(new LiveCell(kvTransferTime), seed);
 }
 
 test("a time of its own, one per token, less what the first step takes", () => {
@@ -44,9 +45,12 @@ test.each(["", "base", "base=1", "base=1ms,base=2ms", "most=1ms"])('the option d
 });
 
 test("a time that changes holds from the next request on", () => {
-  const wire = { kvTransferTime: { baseUs: 5000, tokenUs: 0, deviationUs: 0, stepUs: 0 } };
-  const some = new Transfers({ wire, engine: { seed: 1 } } as unknown as ServeConfig);
+  const first = { baseUs: 5000, tokenUs: 0, deviationUs: 0, stepUs: 0 };
+  const time = new LiveCell<KvTransferTime | undefined>(first);
+  const some = new Transfers(time, 1);
   expect(some.us(REMOTE, 9)).toBe(5000);
-  wire.kvTransferTime = { ...wire.kvTransferTime, baseUs: 7000 };
+  time.set({ ...first, baseUs: 7000 });
   expect(some.us(REMOTE, 9)).toBe(7000);
+  time.set(undefined);
+  expect(some.us(REMOTE, 9)).toBeUndefined();
 });

@@ -4,11 +4,11 @@
  */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import type { ReasoningFormat } from "../../../../src/config/parsers.ts";
 import { AnswerParser } from "../../../../src/servers/openai/tool-calls/answer-parser.ts";
 import type { Delta } from "../../../../src/servers/openai/tool-calls/output.ts";
 import { reasoningSetup, thinkingIsOver } from "../../../../src/servers/openai/tool-calls/reasoning.ts";
 import { thinksWith } from "../../../../src/servers/openai/tool-calls/reasoning-rules.ts";
+import type { ReasoningFormat } from "../../../../src/text/grammar/parsers.ts";
 import { vocabularyOf } from "../../../../src/text/tokens/vocabulary.ts";
 
 interface Recorded {

@@ -5,10 +5,10 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { idsOf } from "../../../../src/base/random.ts";
-import type { ToolFormat } from "../../../../src/config/parsers.ts";
 import type { Delta, ToolUse } from "../../../../src/servers/openai/tool-calls/output.ts";
 import { OutputParser } from "../../../../src/servers/openai/tool-calls/output-parser.ts";
 import { toolParserKind } from "../../../../src/servers/openai/tool-calls/tool-parsers.ts";
+import type { ToolFormat } from "../../../../src/text/grammar/parsers.ts";
 import { vocabularyOf } from "../../../../src/text/tokens/vocabulary.ts";
 
 interface Recorded {

@@ -127,13 +127,16 @@ test("weights of presets: what their pools leave, which is that of the parameter
 test("--load-time and --device-memory", () => {
   const read = (...flags: string[]) => {
     const made = tritonServerConfig(flags, "shipped");
-    return "error" in made ? made.error : made.config.tritonServer!;
+    return "error" in made ? made.error : made.config.triton!;
   };
-  expect(read()).toMatchObject({ loadTime: { baseS: 1.3, perGibS: 0 }, deviceBytes: null });
-  expect(read("--load-time=0")).toMatchObject({ loadTime: { baseS: 0, perGibS: 0 } });
+  expect(read()).toMatchObject({
+    repository: { loadTime: { baseS: 1.3, perGibS: 0 } },
+    memory: { deviceBytes: null },
+  });
+  expect(read("--load-time=0")).toMatchObject({ repository: { loadTime: { baseS: 0, perGibS: 0 } } });
   expect(read("--load-time=base=2,per_gib=.4", "--device-memory=24GiB")).toMatchObject({
-    loadTime: { baseS: 2, perGibS: 0.4 },
-    deviceBytes: 24 * GIB,
+    repository: { loadTime: { baseS: 2, perGibS: 0.4 } },
+    memory: { deviceBytes: 24 * GIB },
   });
   for (const wrong of ["", "x", "-1", "3601", "per_gib=1", "base=1,per_gib=", "base=1,per_gib=4000", "1,per_gib=1"])
     expect(read(`--load-time=${wrong}`)).toBe(
@@ -142,10 +145,12 @@ test("--load-time and --device-memory", () => {
   expect(
     read("--model-load-gpu-limit=0:.8", "--model-load-gpu-limit=1:1", "--model-load-gpu-limit=0:0.25"),
   ).toMatchObject({
-    loadLimits: new Map([
-      [0, 0.25],
-      [1, 1],
-    ]),
+    memory: {
+      loadLimits: new Map([
+        [0, 0.25],
+        [1, 1],
+      ]),
+    },
   });
   for (const wrong of ["0.8", "0:1.1", "-1:0.5", "0:", "x:1"])
     expect(read(`--model-load-gpu-limit=${wrong}`)).toBe(

@@ -11,7 +11,10 @@ import { pureServer } from "../../../triton/pure-server.ts";
 
 let opened = 0;
 const clock = new VirtualClock();
-const config = { maxInputBytes: null, maxBodyBytes: 1000, restrictedHttp: [] };
+const config = {
+  overHttp: { maxInputBytes: null, maxBodyBytes: 1000, restricted: [] },
+  overGrpc: { forward: null, restricted: [] },
+};
 const around = {
   server: pureServer([`--model-repository=${import.meta.dir}/../../../triton/models`, "--load-time=0"], clock),
   config,
@@ -27,7 +30,7 @@ const around = {
 } as unknown as ServerAround;
 
 test("of an event stream, of none where the answer is whole", async () => {
-  const { app } = tritonApp(around);
+  const app = tritonApp(around);
   await around.server.start();
   const ask = (path: string) => {
     const body = '{"text_input":"one"}';

@@ -13,8 +13,8 @@ import { pureServer } from "../../../triton/pure-server.ts";
 const MOST = 1000;
 const coming = new WaitingBytes(MOST);
 const server = pureServer([`--model-repository=${import.meta.dir}/../../../triton/models`], new VirtualClock());
-const config = { maxInputBytes: null, maxBodyBytes: 800, restrictedHttp: [] };
-const { app } = tritonApp({ server, config, coming, turns: { nowUs: () => 0 } } as unknown as ServerAround);
+const config = { overHttp: { maxInputBytes: null, maxBodyBytes: 800, restricted: [] } };
+const app = tritonApp({ server, config, coming, turns: { nowUs: () => 0 } } as unknown as ServerAround);
 
 /** An index whose body comes as it is told to. */
 function sender() {
@@ -22,10 +22,7 @@ function sender() {
   const writer = stream.writable.getWriter();
   writer.closed.catch(() => {});
   const request = new Request("http://x/v2/repository/index", { method: "POST", body: stream.readable });
-  const answer = Promise.resolve(app.handle(request)).then(async (made) => [
-    made.status,
-    (await made.text()).slice(0, 50),
-  ]);
+  const answer = app.handle(request).then(async (made) => [made.status, (await made.text()).slice(0, 50)]);
   return {
     answer,
     send: async (text: string) => {

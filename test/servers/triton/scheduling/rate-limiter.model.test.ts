@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { VirtualClock } from "../../../../src/base/clock.ts";
-import type { TritonResource } from "../../../../src/config/triton-server.ts";
+import type { TritonResource } from "../../../../src/servers/triton/config/triton-config.ts";
 import {
   type Granted,
   type LimitedInstance,

@@ -1,17 +1,22 @@
 /** What do the routes do beside answering: order of arrival, clients that leave, bodies that are too large, counting? */
 import { afterEach, expect, test } from "bun:test";
 import net from "node:net";
-import { Elysia } from "elysia";
+import type { ServeConfig } from "../../../../src/app/config/serve-config.ts";
 import { WallClock } from "../../../../src/base/clock.ts";
+import { LiveCell } from "../../../../src/base/live-value.ts";
 import { idsOf } from "../../../../src/base/random.ts";
-import { FRONT_LIMITS } from "../../../../src/config/front-limits.ts";
-import type { ServeConfig } from "../../../../src/config/types.ts";
 import { Finish, type Generation, type Outcome, type Receiver } from "../../../../src/engine/interface/types.ts";
+import { liveConfigOf } from "../../../../src/kernel/live-settings.ts";
 import { type Access, accessLine } from "../../../../src/servers/openai/front/front.ts";
+import { countedBy } from "../../../../src/servers/openai/front/served.ts";
+import { anthropic } from "../../../../src/servers/vllm/messages/dialect.ts";
 import { openai } from "../../../../src/servers/vllm/openai/routes.ts";
+import { responses } from "../../../../src/servers/vllm/responses/dialect.ts";
 import { renderChat } from "../../../../src/text/tokens/chat-template.ts";
 import { vocabularyOf } from "../../../../src/text/tokens/vocabulary.ts";
-import { hotRoutes } from "../../../../src/wire/http1/hot.ts";
+import { application } from "../../../../src/wire/http/elysia.ts";
+import { FRONT_LIMITS } from "../../../../src/wire/http/front-limits.ts";
+import type { RouteTable } from "../../../../src/wire/http/routes.ts";
 import { HttpServer } from "../../../../src/wire/http1/server.ts";
 
 const vocabulary = vocabularyOf(
@@ -26,7 +31,14 @@ interface Running {
   cancelled: boolean;
 }
 
-/** A server whose encoder and engine wait to be told. */
+/** Members of the configuration, besides those that all tests need. */
+interface MoreConfig {
+  readonly models?: Partial<ServeConfig["models"]>;
+  readonly front?: Partial<ServeConfig["openai"]["front"]>;
+  readonly requests?: Partial<ServeConfig["openai"]["requests"]>;
+}
+
+/** A server whose encoder and engine wait until the test says. */
 class House {
   readonly running: Running[] = [];
   readonly outcomes: Outcome[] = [];
@@ -38,22 +50,29 @@ class House {
   /** Seeds that chance gave. */
   drawn = 0;
   refuse = false;
+  readonly config: ServeConfig;
+  readonly table: RouteTable;
   readonly #server: HttpServer;
 
-  constructor(apiKeys: string[] = []) {
-    const config = {
+  constructor(apiKeys: string[] = [], { models = {}, front = {}, requests = {} }: MoreConfig = {}) {
+    this.config = {
       engine: { maxModelLen: 1024, blockSize: 16, enablePrefixCaching: true },
-      model: "m",
-      servedModelNames: ["m"],
-      apiKeys,
-      loraModules: [],
-      streamInterval: 1,
-      maxBodyBytes: 1000,
-      maxLogprobs: 20,
+      models: { model: "m", servedModelNames: ["m"], loraModules: [], ...models },
+      openai: {
+        front: { apiKeys, ...front },
+        requests: { maxLogprobs: 20, ...requests },
+        answers: { streamInterval: 1 },
+      },
+      listen: { maxBodyBytes: 1000 },
+      text: {},
+      faults: {},
+      queue: {},
+      logs: {},
     } as unknown as ServeConfig;
-    const app = new Elysia({ strictPath: true }).use(
-      openai({
-        config,
+    this.table = openai(
+      {
+        config: this.config,
+        live: liveConfigOf(this.config),
         vocabulary,
         naturalLength: () => 1000,
         encoder: {
@@ -88,16 +107,18 @@ class House {
             this.outcomes.push(outcome);
           },
         },
-        accessLog: (access) => {
+        accessLog: new LiveCell((access: Access) => {
           this.log.push(access);
-        },
+        }),
         epochSeconds: () => 1,
         newId: idsOf(null),
         nextSeed: () => ++this.drawn,
         alive: () => true,
         otherRoutes: { "/metrics": ["GET"] },
-      }),
+      },
+      [anthropic(false), responses(0)],
     );
+    const app = application(this.table);
     this.#server = new HttpServer(app, {
       hostname: "127.0.0.1",
       port: 0,
@@ -107,9 +128,7 @@ class House {
       clock: new WallClock(),
       warn: () => {},
       epochSeconds: () => 0,
-      hot: hotRoutes(app),
     });
-    app.server = this.#server as unknown as NonNullable<typeof app.server>;
   }
 
   get port(): number {
@@ -334,3 +353,18 @@ test("what the engine gets of a request", async () => {
   expect([a === b, b === c]).toEqual([true, false]);
   expect(prompts()).toEqual([[1, 2], [1, 2], [3], [3]]);
 });
+
+for (const more of [
+  { models: { runtimeLora: true } },
+  { front: { readiness: { afterUs: 0 }, tokenizerInfo: true }, requests: { embeddingDimensions: 4 } },
+])
+  test(`the routes are those that are counted and listed in 405 answers: ${JSON.stringify(more)}`, () => {
+    house = new House([], more);
+    const routed = house.table.routes.map(({ method, path }) => `${method} ${path.replace(":id", "{response_id}")}`);
+    // Pages of docs and dev mode are tables of their own.
+    const { models, openai } = house.config;
+    const front = { ...openai.front, disableFastapiDocs: true, devMode: false };
+    const served = countedBy({ models, openai: { ...openai, front } });
+    const listed = Object.entries(served).flatMap(([path, methods]) => methods.map((method) => `${method} ${path}`));
+    expect(routed.sort()).toEqual(listed.sort());
+  });

@@ -4,17 +4,18 @@
  */
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { Elysia } from "elysia";
+import type { ServeConfig } from "../../../../src/app/config/serve-config.ts";
 import { WallClock } from "../../../../src/base/clock.ts";
+import { LiveCell } from "../../../../src/base/live-value.ts";
 import { idsOf } from "../../../../src/base/random.ts";
 import { readLoraModules } from "../../../../src/cli/options/lora-modules.ts";
-import { FRONT_LIMITS } from "../../../../src/config/front-limits.ts";
-import type { ServeConfig } from "../../../../src/config/types.ts";
 import type { Outcome } from "../../../../src/engine/interface/types.ts";
+import { liveConfigOf } from "../../../../src/kernel/live-settings.ts";
 import { openai } from "../../../../src/servers/vllm/openai/routes.ts";
 import { renderChat } from "../../../../src/text/tokens/chat-template.ts";
 import { vocabularyOf } from "../../../../src/text/tokens/vocabulary.ts";
-import { hotRoutes } from "../../../../src/wire/http1/hot.ts";
+import { application } from "../../../../src/wire/http/elysia.ts";
+import { FRONT_LIMITS } from "../../../../src/wire/http/front-limits.ts";
 import { HttpServer } from "../../../../src/wire/http1/server.ts";
 import { exchange, type RawRequest, type RawResponse } from "../../../conformance/raw-client.ts";
 import { type Script, ScriptedEngine, scriptedLogprobs } from "../../../conformance/scripted-engine.ts";
@@ -90,18 +91,30 @@ function configOf(flags: readonly string[]): ServeConfig {
   const engine = { maxModelLen: 1024, blockSize: 16, enablePrefixCaching: true };
   return {
     engine: engine as ServeConfig["engine"],
-    model: "model",
+    models: {
+      model: "model",
+      servedModelNames: names,
+      loraModules: readLoraModules(flag(flags, "--lora-modules") ?? []),
+    },
     dataParallelSize: 1,
-    servedModelNames: names,
-    loraModules: readLoraModules(flag(flags, "--lora-modules") ?? []),
-    apiKeys: flag(flags, "--api-key") ?? [],
-    streamInterval: Number(flag(flags, "--stream-interval")?.[0] ?? 1),
-    maxBodyBytes: 2 ** 20,
-    maxLogprobs: Number(flag(flags, "--max-logprobs")?.[0] ?? 20),
-    enableRequestIdHeaders: flags.includes("--enable-request-id-headers"),
-    enablePromptTokensDetails: flags.includes("--enable-prompt-tokens-details"),
-    enableForceIncludeUsage: flags.includes("--enable-force-include-usage"),
-  } as Partial<ServeConfig> as ServeConfig;
+    openai: {
+      front: {
+        apiKeys: flag(flags, "--api-key") ?? [],
+        enableRequestIdHeaders: flags.includes("--enable-request-id-headers"),
+      },
+      answers: {
+        streamInterval: Number(flag(flags, "--stream-interval")?.[0] ?? 1),
+        enablePromptTokensDetails: flags.includes("--enable-prompt-tokens-details"),
+        enableForceIncludeUsage: flags.includes("--enable-force-include-usage"),
+      },
+      requests: { maxLogprobs: Number(flag(flags, "--max-logprobs")?.[0] ?? 20) },
+    },
+    listen: { maxBodyBytes: 2 ** 20 },
+    text: {},
+    faults: {},
+    queue: {},
+    logs: {},
+  } as unknown as ServeConfig;
 }
 
 /** One server for all exchanges of a case; the engine and what the prompts encode to change with each. */
@@ -117,9 +130,11 @@ class Served {
   constructor(flags: readonly string[]) {
     let encoded = 0;
     const mode = flag(flags, "--fingerprint-mode")?.[0];
-    const app = new Elysia({ strictPath: true }).use(
+    const config = configOf(flags);
+    const app = application(
       openai({
-        config: configOf(flags),
+        config,
+        live: liveConfigOf(config),
         vocabulary,
         naturalLength: () => 1000,
         encoder: {
@@ -148,7 +163,7 @@ class Served {
             this.outcomes.push(outcome);
           },
         },
-        accessLog: null,
+        accessLog: new LiveCell(null),
         epochSeconds: () => Date.now() / 1000,
         newId: idsOf(null),
         nextSeed: () => 7,
@@ -170,9 +185,7 @@ class Served {
       clock: this.#clock,
       warn: () => {},
       epochSeconds: () => Date.now() / 1000,
-      hot: hotRoutes(app),
     });
-    app.server = this.#server as unknown as NonNullable<typeof app.server>;
   }
 
   play({ request, script, engine_requests, response }: Exchange): Promise<RawResponse> {

@@ -1,4 +1,5 @@
 /** Which row answers a prompt, and what does a file say that cannot be used? */
+
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
@@ -6,7 +7,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import { type DatasetFile, openDataset, UnusableDataset } from "../../../../src/text/canned/dataset/dataset.ts";
+import { UserError } from "../../../../src/base/start-errors.ts";
+import { type DatasetFile, openDataset } from "../../../../src/text/canned/dataset/dataset.ts";
 import { answerOf } from "../../../../src/text/canned/dataset/row.ts";
 import { RowIndex } from "../../../../src/text/canned/dataset/row-index.ts";
 import { BpeEncoder } from "../../../../src/text/tokens/bpe.ts";
@@ -190,7 +192,7 @@ describe("a file that cannot be used", () => {
   ])("%s", (_, file, why) => {
     for (const inMemory of [false, true]) {
       const opening = () => open({ file: file(), table: "llmd", inMemory });
-      expect(opening).toThrow(UnusableDataset);
+      expect(opening).toThrow(UserError);
       expect(opening).toThrow(why);
     }
   });

@@ -4,8 +4,8 @@
  */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { BUG_NAMES } from "../../../../src/config/types.ts";
 import { bugs } from "../../../../src/metrics/bugs/table.ts";
+import { BUG_NAMES } from "../../../../src/metrics/config/bug-names.ts";
 import { checkScrapes } from "../../../../src/tools/check/index.ts";
 import { figure, sampled, sized, times } from "../../../size.ts";
 import { anyLoad, LEAST_S, type Load, START_S, scraped } from "./scraped-pages.ts";

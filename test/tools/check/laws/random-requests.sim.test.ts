@@ -4,8 +4,8 @@
  */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import type { EngineConfig } from "../../../../src/config/types.ts";
 import { engineConfig } from "../../../../src/embed/options.ts";
+import type { EngineConfig } from "../../../../src/engine/config/engine-config.ts";
 import { Ensemble } from "../../../../src/metrics/ensemble/ensemble.ts";
 import { pages } from "../../../../src/metrics/page.ts";
 import { Held, heldReader } from "../../../../src/metrics/rows/held.ts";
@@ -26,7 +26,7 @@ const SETTLED_US = 200_000;
 function scraped(config: EngineConfig) {
   const server = { ...engineConfig({}), engine: config };
   const { identity, shape, refreshes } = setupOf(
-    { ...server, triton: { ...server.triton, cpu: false, histograms: true } },
+    { ...server, metrics: { ...server.metrics, triton: { ...server.metrics.triton, cpu: false, histograms: true } } },
     START_S,
     [],
     false,

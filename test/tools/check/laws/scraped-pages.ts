@@ -1,8 +1,10 @@
 /** What do scrapes of a random load show? A replay of phases of load and quiet, its pages of all dialects as a scraper sees them. */
 import fc from "fast-check";
+import type { ServeConfig } from "../../../../src/app/config/serve-config.ts";
 import { seeded } from "../../../../src/base/random.ts";
-import type { BugName, FixName, ServeConfig } from "../../../../src/config/types.ts";
 import { engineConfig } from "../../../../src/embed/options.ts";
+import type { FixName } from "../../../../src/engine/config/engine-config.ts";
+import type { BugName } from "../../../../src/metrics/config/bug-names.ts";
 import { Ensemble } from "../../../../src/metrics/ensemble/ensemble.ts";
 import type { Scrape } from "../../../../src/tools/check/index.ts";
 import type { TracedClientOptions } from "../../../../src/tools/replay/clients.ts";
@@ -103,7 +105,7 @@ export async function scraped(load: Load, bugs: readonly BugName[] = []): Promis
     untilUs: Number.POSITIVE_INFINITY,
     clients: load.clients,
     beforeUpdate: (nowUs) => pages?.before(nowUs),
-    meters: (now) => new Ensemble(config.triton.quantiles, now, START_S * 1e6),
+    meters: (now) => new Ensemble(config.metrics.triton.quantiles, now, START_S * 1e6),
     scrapes: {
       intervalUs: 1e6 * load.intervalS,
       onScrape: async (atUs) => void scrapes.push({ text: await pages!.text("all"), atS: START_S + atUs / 1e6 }),
@@ -127,9 +129,8 @@ function configOf({ options, fixes, summaries }: Load, bugs: readonly BugName[])
   const quantiles = summaries ? [0.5, 0.9, 0.99].map((quantile) => ({ quantile, error: 0.01 })) : [];
   return {
     ...config,
-    bugs,
+    metrics: { ...config.metrics, bugs, triton: { ...config.metrics.triton, histograms: true, quantiles } },
     engine: { ...config.engine, fixes },
-    triton: { ...config.triton, histograms: true, quantiles },
   };
 }
 

@@ -1,0 +1,16 @@
+/** The configuration of a whole server, with every default filled in: a part for each owner. */
+
+import type { KernelConfig } from "../../kernel/kernel-config.ts";
+import type { OpenAiConfig } from "../../servers/openai/request/openai-config.ts";
+import type { TritonServerConfig } from "../../servers/triton/config/triton-config.ts";
+import type { RoleName } from "./roles.ts";
+
+export interface ServeConfig extends KernelConfig {
+  readonly role: RoleName;
+  readonly openai: OpenAiConfig;
+  /** Absent: another server than Triton's. */
+  readonly triton?: TritonServerConfig;
+  readonly shutdownTimeoutS: number;
+  /** Flags of `vllm serve` that were given and mean nothing here. */
+  readonly ignoredFlags: readonly string[];
+}

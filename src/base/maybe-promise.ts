@@ -1,0 +1,46 @@
+/**
+ * Continues with values that may be promises. Almost always the value is there already, and then nothing is allocated and no turn
+ * of the event loop passes: a promise costs as much as a token.
+ */
+
+export type MaybePromise<T> = T | Promise<T>;
+
+/** Up to four arguments, which the functions below pass on so that their callers need no closure. */
+type Arguments = [unknown?, unknown?, unknown?, unknown?];
+
+/** Calls `next` with the value and `rest`: now, or when the promise resolves. Rejections pass through. */
+export function andThen<T, A extends Arguments, R>(
+  value: MaybePromise<T>,
+  next: (value: T, ...rest: A) => MaybePromise<R>,
+  ...rest: A
+): MaybePromise<R>;
+export function andThen(
+  value: unknown,
+  next: (value: unknown, a: unknown, b: unknown, c: unknown, d: unknown) => unknown,
+  a?: unknown,
+  b?: unknown,
+  c?: unknown,
+  d?: unknown,
+): unknown {
+  return value instanceof Promise ? thenLater(value, next, a, b, c, d) : next(value, a, b, c, d);
+}
+
+/** A function with a closure keeps its arguments in an object from the start, so the closure is made here and not in `andThen`. */
+const thenLater = (
+  value: Promise<unknown>,
+  next: (value: unknown, a: unknown, b: unknown, c: unknown, d: unknown) => unknown,
+  ...[a, b, c, d]: [unknown, unknown, unknown, unknown]
+) => value.then((resolved) => next(resolved, a, b, c, d));
+
+/** Returns the value. If it is a promise that rejects, calls `failed` with the error and `rest` and returns the result. */
+export function orElse<T, A extends [unknown?], R>(
+  value: MaybePromise<T>,
+  failed: (error: unknown, ...rest: A) => R,
+  ...rest: A
+): MaybePromise<T | R>;
+export function orElse(value: unknown, failed: (error: unknown, a: unknown) => unknown, a?: unknown): unknown {
+  return value instanceof Promise ? failLater(value, failed, a) : value;
+}
+
+const failLater = (value: Promise<unknown>, failed: (error: unknown, a: unknown) => unknown, a: unknown) =>
+  value.catch((error) => failed(error, a));

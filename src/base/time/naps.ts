@@ -1,0 +1,51 @@
+/** Who sleeps until when? One alarm for all: whoever is due when it rings goes on in that turn, so that what they say leaves together. */
+import type { Clock } from "../clock.ts";
+
+/** More go on in the turn after: what else is due has its own in between. */
+const WOKEN_MOST = 64;
+
+interface Nap {
+  readonly dueUs: number;
+  readonly wake: () => void;
+}
+
+export class Naps {
+  readonly #clock: Pick<Clock, "now" | "at">;
+  /** The first one due first. */
+  readonly #waiting: Nap[] = [];
+  #armedUs = Number.POSITIVE_INFINITY;
+  #disarm = () => {};
+
+  constructor(clock: Pick<Clock, "now" | "at">) {
+    this.#clock = clock;
+  }
+
+  sleep(ms: number): Promise<void> {
+    // As timers do: what is no time is none.
+    const dueUs = this.#clock.now() + (ms > 0 && ms < Number.POSITIVE_INFINITY ? ms * 1000 : 0);
+    return new Promise((wake) => {
+      let at = this.#waiting.length;
+      while (at > 0 && this.#waiting[at - 1]!.dueUs > dueUs) at--;
+      if (at === this.#waiting.length) this.#waiting.push({ dueUs, wake });
+      else this.#waiting.splice(at, 0, { dueUs, wake });
+      this.#arm();
+    });
+  }
+
+  #arm(): void {
+    const next = this.#waiting[0];
+    if (next === undefined || next.dueUs >= this.#armedUs) return;
+    this.#disarm();
+    this.#armedUs = next.dueUs;
+    this.#disarm = this.#clock.at(next.dueUs, this.#ring);
+  }
+
+  readonly #ring = (): void => {
+    this.#armedUs = Number.POSITIVE_INFINITY;
+    const nowUs = this.#clock.now();
+    let due = 0;
+    while (due < WOKEN_MOST && due < this.#waiting.length && this.#waiting[due]!.dueUs <= nowUs) due++;
+    for (const { wake } of this.#waiting.splice(0, due)) wake();
+    this.#arm();
+  };
+}

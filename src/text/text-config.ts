@@ -1,0 +1,28 @@
+/** The configuration of the text of answers. */
+
+import type { OutputLengths } from "./answers/length-forms.ts";
+import type { ReasoningFormat, ToolFormat } from "./grammar/parsers.ts";
+
+/** The sources of the text of answers. */
+export interface TextConfig {
+  /** A model's folder, for its tokenizer. */
+  readonly tokenizer?: string;
+  /** A file of scripted answers. */
+  readonly script?: string;
+  /** A folder of answers to requests of some kind. */
+  readonly fixtures?: string;
+  /** Times of recorded answers; absent: their own. */
+  readonly replayTiming?: "recorded" | "scheduled";
+  /** A table of answers by the hash of their prompt. */
+  readonly dataset?: { readonly file: string; readonly table: string; readonly inMemory: boolean };
+  /** Whoever orders nothing gets back what was said last. */
+  readonly echo?: boolean;
+  /** True if prompts that ask for JSON in words get it. */
+  readonly promptedJson?: boolean;
+  /** When answers end by themselves. */
+  readonly outputTokens: OutputLengths;
+  /** The format of reasoning; absent: no reasoning parser. */
+  readonly reasoningParser?: ReasoningFormat;
+  /** The format of tool calls; absent: no tool parser. */
+  readonly toolCallParser?: ToolFormat;
+}

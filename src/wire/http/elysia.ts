@@ -1,0 +1,45 @@
+/**
+ * Builds Elysia from a table of routes. Elysia matches paths, and serves all but the hot routes, and programs that call
+ * `app.handle(request)`. Nothing here reads what Elysia keeps of the routes.
+ */
+import { Elysia } from "elysia";
+import { asResponses } from "./as-response.ts";
+import { type Application, hotRoutes, NO_PARAMS, type RouteTable } from "./routes.ts";
+import type { Context, HttpFront } from "./sink.ts";
+
+export interface ElysiaApplication extends Required<Application> {
+  /** Answers a program's request without a socket. */
+  handle(request: Request): Promise<Response>;
+}
+
+export function application(table: RouteTable): ElysiaApplication {
+  const { before, unmatched, failed } = table;
+  let server: HttpFront | null = null;
+  // A request from a socket is never a web `Request`.
+  const contextOf = (request: Request): Context => ({
+    request,
+    front: request instanceof Request ? asResponses : server!,
+  });
+  // A slash too many is another path: FastAPI redirects it.
+  const app = new Elysia({ strictPath: true });
+  // Elysia reads the text of these functions to find the members of its context that they need.
+  if (before) app.onRequest(({ request }) => before(contextOf(request)));
+  if (unmatched || failed)
+    app.onError(({ code, error, request }) =>
+      code === "NOT_FOUND" ? unmatched?.(contextOf(request)) : failed?.(contextOf(request), error),
+    );
+  // `params` is undefined for a path without parameters, although the types deny it.
+  for (const { method, path, handle } of table.routes)
+    app.route(method, path, ({ request, params }) => handle(contextOf(request), params ?? NO_PARAMS), {
+      parse: "none",
+    });
+  return {
+    // Elysia reads method and URL of a request, both of which the socket's request has.
+    fetch: (request) => app.fetch(request as Request),
+    hot: hotRoutes(table),
+    handle: app.handle,
+    attach(front) {
+      server = front;
+    },
+  };
+}

@@ -1,0 +1,40 @@
+/** What does the HTTP front allow? Sizes, times and numbers of requests, and what it says when it is full. */
+
+/** Forms of `Retry-After`: whole seconds, an HTTP date, and `retry-after-ms` as Azure's and OpenAI's clients read it. */
+export const RETRY_AFTER_FORMS = ["seconds", "date", "ms"] as const;
+export type RetryAfterForm = (typeof RETRY_AFTER_FORMS)[number];
+
+/** Every 0 is: no limit. */
+export interface FrontLimits {
+  /** Request line and header lines; bytes. */
+  readonly headBytes: number;
+  /** From the head of a request to the end of its body. */
+  readonly bodyTimeoutS: number;
+  /** From the end of the body to the end of the answer. */
+  readonly requestTimeoutS: number;
+  /** Silence on a connection without a request. */
+  readonly keepAliveS: number;
+  /** Generation requests that are being served. */
+  readonly requests: number;
+  /** Generation requests that are served as streams. */
+  readonly streams: number;
+  /** Status of refusals because the server is full. */
+  readonly overloadStatus: 429 | 503;
+  /** What these refusals say of a better time; null: nothing. */
+  readonly retryAfter: { readonly seconds: number; readonly forms: readonly RetryAfterForm[] } | null;
+}
+
+export const FRONT_LIMITS: FrontLimits = {
+  headBytes: 4_194_304,
+  bodyTimeoutS: 300,
+  requestTimeoutS: 0,
+  keepAliveS: 5,
+  requests: 0,
+  streams: 0,
+  overloadStatus: 503,
+  retryAfter: null,
+};
+
+export function frontLimitsOf({ listen }: { readonly listen: { readonly frontLimits?: FrontLimits } }): FrontLimits {
+  return listen.frontLimits ?? FRONT_LIMITS;
+}
