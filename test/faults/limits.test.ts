@@ -240,7 +240,7 @@ test("attempts of 10,000 requests are counted; then the oldest is new again", as
   const ask = async (key: string) => {
     const context = {
       request: { headers: new Headers({ "x-request-id": key }), url: "http://x/v1" },
-      server: { version: () => "1.1", disturb: async () => {} },
+      front: { version: () => "1.1", disturb: async () => {} },
     } as unknown as Context;
     const ordering = { fault: "A5,2", trusted: true } as Parameters<FaultOrders["of"]>[1];
     return (await orders.of(context, ordering, 0, () => ({}) as never))?.status ?? null;

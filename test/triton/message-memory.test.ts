@@ -131,6 +131,7 @@ test("packed messages are unpacked within the limit, one after the other", async
 const KIB = 1024;
 const SIZES = [KIB, 32 * KIB, MIB, 16 * MIB];
 const COPIES_MOST = 64;
+const GARBAGE_MIB = 8;
 const ROUNDS = Object.entries(SMALL_FIELDS).flatMap(([name, unit]) =>
   SIZES.flatMap((size) => [false, true].map((isPacked) => ({ name, unit, size, isPacked }))),
 );
@@ -152,7 +153,9 @@ test("messages of all fields and sizes at once, packed or not: each takes at mos
       if (size >= MIB)
         expect(ended[0], what).toMatch(/^RESOURCE_EXHAUSTED: Received message with more fields|^INTERNAL/);
       expect(await server.isHealthy(), what).toBe(true);
-      expect((server.mostMib - before - SLACK_MIB) / ((copies * size) / MIB), what).toBeLessThan(8);
+      // Of few bytes, garbage that is not yet collected is more than the messages: `message-heap.test.ts` measures those.
+      const sentMib = Math.max(GARBAGE_MIB, (copies * size) / MIB);
+      expect((server.mostMib - before - SLACK_MIB) / sentMib, what).toBeLessThan(8);
     }
   } finally {
     await server.stop();

@@ -1,10 +1,11 @@
 /** A request that cannot be counted still ends: its ticket reports the error and does the rest. */
 import { expect, spyOn, test } from "bun:test";
+import * as unexpected from "../../../../src/base/unexpected.ts";
 import type { Outcome } from "../../../../src/engine/interface/types.ts";
 import { CountedOnce } from "../../../../src/servers/openai/front/ticket.ts";
 
 test.each(["settled", "told", "stream"])("a ticket whose %s throws settles all the same, once", (wrong) => {
-  const printed = spyOn(console, "error").mockImplementation(() => {});
+  const logged = spyOn(unexpected, "logUnexpected").mockImplementation(() => {});
   const done: string[] = [];
   const note = (what: string) => {
     done.push(what);
@@ -17,8 +18,8 @@ test.each(["settled", "told", "stream"])("a ticket whose %s throws settles all t
     ticket.settle("stop");
     ticket.settle("error");
     expect(done).toEqual(["settled", "told", "stream"]);
-    expect(`${printed.mock.calls}`).toContain(`planted in ${wrong}`);
+    expect(`${logged.mock.calls}`).toContain(`planted in ${wrong}`);
   } finally {
-    printed.mockRestore();
+    logged.mockRestore();
   }
 });
