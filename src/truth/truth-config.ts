@@ -3,19 +3,19 @@
 /** `--truth-log`: where the truth about each request is written, and how much of it is kept. */
 export interface TruthLogConfig {
   readonly file: string;
-  /** Largest size of one file. */
+  /** Largest size of one log file, bytes. */
   readonly maxBytes: number;
-  /** Files kept, the one being written included. */
+  /** Number of log files that are kept, including the one being written. */
   readonly files: number;
-  /** With the bytes of answers that a plan of faults disturbed; absent: without. */
+  /** True if the log also holds the bytes of answers that faults changed (`--truth-wire`). Absent: false. */
   readonly wire?: boolean;
 }
 
 /** What is kept of each request. */
 export interface TruthConfig {
   readonly log: TruthLogConfig | null;
-  /** Generations that ended whose truth is kept in memory; 0: none. */
+  /** Number of finished requests whose truth is kept in memory. 0: none. */
   readonly requests: number;
-  /** What clients sent is kept for whoever asks over HTTP. */
+  /** True if request bodies are kept, and shown under `/understudy/requests` (`--keep-bodies`). */
   readonly keepBodies: boolean;
 }

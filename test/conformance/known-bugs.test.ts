@@ -1,4 +1,4 @@
-/** Bugs of other stand-ins and engines that show only over HTTP; `test/engine/known-bugs.sim.test.ts` has the others. */
+/** Checks over HTTP that Understudy does not have known bugs of other stand-ins and engines; `test/engine/known-bugs.sim.test.ts` has the others. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { type Hosted, hosted } from "../hosted.ts";

@@ -17,7 +17,7 @@ const COLLECT_AFTER_BYTES = 4 * 2 ** 20;
 const COLLECT_AFTER_HALVES = 512;
 /** Bytes of a body that leaves as much garbage as a stream. */
 const STREAM_BYTES = 4096;
-/** Time without any request after which the rest of a burst is collected, unless it is little. */
+/** If no request comes for this long, the garbage of the last burst is collected, unless it is less than `LITTLE_BYTES`. */
 const REST_US = 500_000;
 const LITTLE_BYTES = 2 ** 21;
 /** Whole collections take at most 1 part in 50 of the time. */

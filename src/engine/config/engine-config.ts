@@ -12,7 +12,7 @@ export type FixName = (typeof FIX_NAMES)[number];
 export interface VllmPolicy {
   /** Most prompt tokens of one request per step while others wait or run; 0 is off. */
   readonly longPrefillTokenThreshold: number;
-  /** That threshold is never less than a fair share of the token budget. */
+  /** True if `longPrefillTokenThreshold` is raised to the token budget divided by the number of requests, if that is more. */
   readonly longPrefillTokenThresholdAdaptive: boolean;
   /** Prefill only in every n-th step; those between decode alone. */
   readonly prefillScheduleInterval: number;

@@ -8,14 +8,14 @@ import { EDITS } from "./edits.ts";
 export interface Editing {
   readonly firing: Firing;
   readonly dialect: AnswerDialect;
-  /** JSON of the answer's first event. */
+  /** The parsed JSON of the answer's first event. */
   readonly first: EventJson;
-  /** Text of the delta before, and its event's data; "" and an empty object: there was none. */
+  /** Text of the previous delta, and the JSON text of its event; "" and "{}" before the first delta. */
   readonly lastText: string;
   readonly lastData: string;
   /** The edit's own, for the answer. */
   readonly kept: Record<string, unknown>;
-  /** Drops all later events: the engine failed, or the client has gone. */
+  /** Has all later events of this answer dropped, as if the engine had failed or the client had left. */
   stop(how: StoppedBy): void;
   /** Reserves bytes that a plan may add to an answer. Returns false if too few are left. */
   room(bytes: number): boolean;

@@ -1,11 +1,11 @@
-/** Writes tool calls whose arguments somebody has ordered, in the form of a parser. */
+/** Writes the tool calls that a fixture or an order gives, in the format that the server's tool parser reads. */
 
 import type { CallText, WrittenCall } from "./call-forms.ts";
 import { callsText } from "./calls.ts";
 import { fromPlain } from "./json-text.ts";
 import type { ToolFormat } from "./parsers.ts";
 
-/** A call with the text of its arguments; `isText`: the text is written as it stands, JSON or not. */
+/** A call and the text of its arguments. With `isText` that text is written unchanged, even if it is not JSON. */
 interface OrderedCall {
   readonly name: string;
   readonly arguments: string;

@@ -91,13 +91,16 @@ const isThere = (schema: Schema | null | undefined) => schema !== null && schema
 
 const asks = (text: string) => ASKED.test(text);
 
-/** Data that the prompt is about. */
+/** Words in front of JSON that is input of the prompt, and no example of an answer. */
 const DATA =
   /\b(?:input|context|data|document|text|passage|question|query|statement|claim|history|(?:actual|expected|model) (?:output|response|answer))s?\s*["'`*]*\s*:\s*["'`\s]*$/i;
 const SHOWN =
   /\b(?:format|schema|structure|shape|output|respon[ds]|respond|return|answer|reply|(?<!`)json|example|like this|follow|fields?)/i;
 
-/** Returns the schema of the last object, or list of objects, that is not data and whose text in front is `like` an example's. */
+/**
+ * Finds the last JSON object, or list of objects, in the prompt that is an example of the wanted answer, and returns a schema for
+ * its shape. `like` decides by the text in front of it. Returns null if there is none.
+ */
 function lastExample(candidates: readonly Candidate[], like: (lead: string) => boolean): Schema | null {
   const example = candidates.findLast(({ value, lead }) => {
     const first = Array.isArray(value) ? value[0] : value;

@@ -42,7 +42,7 @@ export function spend(steps = 1): void {
   if (constraint.stepsLeft < 0) throw new TooMuchWork();
 }
 
-/** Steps of the last constraint; for tests and measurements. */
+/** Returns the steps that the last constraint has spent. Only tests and benches read it. */
 export function spent(): number {
   return STEPS_MOST - constraint.stepsLeft;
 }

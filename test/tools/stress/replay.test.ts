@@ -1,4 +1,4 @@
-/** A case of a full run, and the line that the report prints for it: the same bytes, the same verdict. */
+/** Checks that each case of a full `stress` run, and the command that the report prints for it, give the same bytes and verdict. */
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import net from "node:net";

@@ -1,4 +1,4 @@
-/** Requests that their client resets are garbage, which the server must collect before it fills the memory. */
+/** Checks that memory does not grow with rounds of HTTP/2 requests that the client resets. */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { attack, HTTP2_ATTACKS } from "../../../bench/lib/http2-attacks.ts";

@@ -32,7 +32,7 @@ export function readRequest(
 ): Received | Declined | Promise<Received | Declined> {
   const { admission, thread, limits, options } = serving;
   const { request: http } = context;
-  // Images are put into their places here, conditions of fixtures look at all of a body, and a schema may stand in any message.
+  // The reading thread returns only a part of a body. Images, conditions of fixtures, and schemas in prompts need all of it.
   const isWhole = limits.takesImages || options.fixtures !== undefined || options.config.text.promptedJson === true;
   const kind = isWhole ? "text" : (reader.thread ?? "text");
   const begin = () => thread?.begin({ kind, contentType: http.headers.get("content-type"), limits }) ?? null;

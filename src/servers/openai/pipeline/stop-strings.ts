@@ -1,11 +1,11 @@
 /**
- * Does the new text complete a stop string, and how much of the text may be sent before that is known?
+ * Finds stop strings in new text, and says how much of the text may be sent before a match is ruled out.
  *
  * As vLLM 0.33 (`v1/engine/detokenizer.py`): while an answer runs, as many characters as the longest stop string has
  * but one are held back; the match that ends first wins, equal ends go by the order of the list.
  */
 
-/** Lengths of the longest stop string of a list. */
+/** Lengths of the longest stop string of a request, in characters and in UTF-16 units. */
 interface Longest {
   readonly characters: number;
   readonly units: number;

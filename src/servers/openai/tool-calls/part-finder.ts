@@ -85,7 +85,7 @@ export class PartFinder {
     }
   }
 
-  /** The ids of an output that are tokens of a part; `before`: tokens of earlier outputs. */
+  /** Returns those token ids of an output that belong to one part of the answer. `before`: number of tokens in earlier outputs. */
   #idsIn(part: number, ids: readonly number[], before: number): readonly number[] {
     let from = -before;
     for (let at = 0; at < part; at++) from += this.#parts[at]!.tokens ?? 0;

@@ -127,7 +127,7 @@ function* packedInPieces(items: Iterator<JsonNode | NumberPart, void>): Pieces<U
   return made;
 }
 
-/** Writes a text after its length. Returns where it ends. */
+/** Writes an element of a BYTES tensor: four bytes of length, then the text. Returns the position behind it. */
 function* written({ parts, length }: LongText, bytes: Buffer, from: number): Pieces<number> {
   bytes.writeUInt32LE(length, from);
   let at = from + LENGTH_BYTES;
