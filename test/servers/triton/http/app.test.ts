@@ -57,7 +57,7 @@ test("more than the limit together is a 503, more than one may have a 400; the o
 
 const MIB = 2 ** 20;
 /** Megabytes that bodies may take beside the server: 512 of bytes, and those of reads that were not collected yet. */
-const HELD_MB_MOST = 750;
+const HELD_MB_MOST = 850;
 
 test("bodies that never come whole take bounded memory, and others are answered", async () => {
   const server = await startTriton([]);
