@@ -12,6 +12,7 @@ const USAGE = `understudy ${version}: stands in for an LLM inference server
   understudy stress -- COMMAND         which faults of a stream does a client not bear? understudy stress --help
   understudy proxy --to URL [options]  faults before a real server, and a record of what passes; understudy proxy --help
   understudy truth URL-or-FILE         what each request really experienced, for any load tool; understudy truth --help
+  understudy health [URL]              is a server ready? For HEALTHCHECK and scripts; understudy health --help
   understudy fault list                the faults that answers can have
   understudy fault explain PLAN        what a plan of faults does, in words and bytes
   understudy timing list|show|fit      how long steps take: presets, their curves, a fit of one's own; understudy timing --help
@@ -46,6 +47,7 @@ else if (command === "check") await (await import("./cli/check/check.ts")).runCh
 else if (command === "stress") await (await import("./cli/stress/stress.ts")).runStress(rest);
 else if (command === "proxy") await (await import("./cli/proxy/proxy.ts")).runProxy(rest);
 else if (command === "truth") await (await import("./cli/truth/truth.ts")).runTruth(rest);
+else if (command === "health") await (await import("./cli/health/health.ts")).runHealth(rest);
 else if (command === "fault") (await import("./cli/fault/fault.ts")).runFault(rest);
 else if (command === "timing") await (await import("./cli/timing/timing.ts")).runTiming(rest);
 else if (command === "version" || command === "--version" || command === "-V") console.log(version);
@@ -53,7 +55,7 @@ else if (command === undefined || command === "help" || command === "--help" || 
 else {
   const { printable } = await import("./base/printable.ts");
   console.error(
-    `understudy: "${printable(command)}" is no command; there are serve, replay, load, check, stress, proxy, truth, fault and timing (understudy --help)`,
+    `understudy: "${printable(command)}" is no command; there are serve, replay, load, check, stress, proxy, truth, health, fault and timing (understudy --help)`,
   );
   process.exitCode = 2;
 }

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { checkHelp } from "../../src/cli/check/check-options.ts";
+import { healthHelp } from "../../src/cli/health/health-options.ts";
 import { takeLoadArguments } from "../../src/cli/load/load-args.ts";
 import { serveHelp } from "../../src/cli/options/help.ts";
 import { proxyHelp } from "../../src/cli/proxy/proxy-options.ts";
@@ -132,6 +133,7 @@ const HELP: Readonly<Record<string, () => string>> = {
   stress: stressHelp,
   proxy: proxyHelp,
   truth: truthHelp,
+  health: healthHelp,
 };
 
 /** Why the command does not take the words. Of those whose options are not read apart from a run, names are looked up. */

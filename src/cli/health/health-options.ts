@@ -1,0 +1,45 @@
+/** Defines the options of `understudy health` in one table. */
+
+import { freeText, inGroup, onlyOn, seconds } from "../options/option.ts";
+import { optionsHelp, type ValuesOf } from "../options/take-options.ts";
+
+const duration = seconds(0, 86_400, "a duration up to 24h, as in 500ms, 30s or 2m");
+
+export const healthOptions = inGroup("", {
+  wait: {
+    ...duration,
+    default: "0s",
+    about: "Ask again until the server is ready, for at most this time.",
+  },
+  timeout: {
+    ...seconds(0.01, 3600, "a duration from 10ms to 1h, as in 500ms or 5s"),
+    default: "5s",
+    about: "Longest time of one request.",
+  },
+  model: {
+    ...freeText("NAME", "the name of a model"),
+    default: "none",
+    about: "Also require that the server serves this model.",
+  },
+  "api-key": {
+    ...freeText("KEY", "the server's key"),
+    default: "none",
+    about: "Key for the list of models, if the server asks for one.",
+  },
+  insecure: { ...onlyOn, default: "false", about: "Accept any certificate." },
+  "ssl-ca-certs": { ...freeText("FILE", "a file"), default: "the system's", about: "Certificates to trust." },
+});
+
+export type HealthValues = ValuesOf<typeof healthOptions>;
+
+/** The port on which `understudy serve`, vLLM, Triton and trtllm-serve listen by default. */
+export const DEFAULT_URL = "http://127.0.0.1:8000";
+
+export const healthHelp = (): string => `understudy health [URL] [options]
+
+Reports whether an Understudy server, a vLLM, a Triton or a trtllm-serve is ready, in one line and by the exit code. Use it
+for HEALTHCHECK, Compose, exec probes and shell scripts. URL is the HTTP address of the server, ${DEFAULT_URL} by default.
+
+${optionsHelp(healthOptions)}
+
+Exit code: 0 ready, 1 not ready, 2 wrong usage.`;

@@ -1,0 +1,101 @@
+/**
+ * Asks a server whether it is ready. The routes are those of vLLM and trtllm-serve (`/health`, 200 with an empty body), of Triton
+ * (`/v2/health/ready`, 200 or 400 with an empty body) and of Triton's OpenAI front end (`/health/ready`).
+ */
+
+import type { Clock } from "../../base/clock.ts";
+import { jsonObjectIn, looseList, looseObject } from "../../base/json-object.ts";
+import { type Fetched, type FetchOptions, fetched } from "../../tools/load/server.ts";
+
+/** Seconds for the request that finds out whether the other scheme answers. */
+const OTHER_SCHEME_S = 3;
+/** Longest part of an answer that a message quotes, in characters. */
+const QUOTED_MOST = 80;
+
+export interface Readiness {
+  readonly isReady: boolean;
+  /** Completes "URL: …". */
+  readonly reason: string;
+}
+
+/** Routes of readiness in the order in which they are tried. `models`: the route that tells whether a model is served. */
+const ROUTES = [
+  { path: "/health", server: "vLLM's and trtllm-serve's route", models: "list" },
+  { path: "/v2/health/ready", server: "Triton's route", models: "model" },
+  { path: "/health/ready", server: "the route of Triton's OpenAI front end", models: "list" },
+] as const;
+
+/** Never rejects. `base` has no slash at its end; each request takes at most `timeoutS` seconds. */
+export async function readinessOf(
+  base: string,
+  model: string | undefined,
+  options: FetchOptions,
+  timeoutS: number,
+  clock: Clock,
+): Promise<Readiness> {
+  const get = (path: string): Promise<Fetched> => fetched(base + path, options, clock, undefined, timeoutS);
+  let refusal = "";
+  for (const { path, server, models } of ROUTES) {
+    const answer = await get(path);
+    if (answer.why !== null) return { isReady: false, reason: await unreachable(base, answer.why, clock) };
+    if (answer.status === 200 && answer.text.trim() === "") {
+      const served = model === undefined ? null : await modelProblem(get, models, model);
+      return served === null
+        ? { isReady: true, reason: `ready (${path} answers 200${model === undefined ? "" : `, serves ${model}`})` }
+        : { isReady: false, reason: served };
+    }
+    if (isNotReady(path, answer))
+      return { isReady: false, reason: `not ready: ${path}, ${server}, answers ${answer.status}` };
+    refusal ||= `${path} answers ${answer.status}${quoteOf(answer.text)}`;
+  }
+  return { isReady: false, reason: `not a vLLM, a Triton or a trtllm-serve: ${refusal}` };
+}
+
+/** vLLM and trtllm-serve answer 503 while the engine is dead, Triton 400 until its models are loaded and 503 while it ends. */
+const isNotReady = (path: string, { status, text }: Fetched): boolean =>
+  status === 503 || (status === 400 && path !== "/health" && text.trim() === "");
+
+/** Returns null if the server serves `model`, else the reason why not. */
+async function modelProblem(
+  get: (path: string) => Promise<Fetched>,
+  models: "list" | "model",
+  model: string,
+): Promise<string | null> {
+  if (models === "model") {
+    const path = `/v2/models/${encodeURIComponent(model)}/ready`;
+    const { status, why } = await get(path);
+    return status === 200 ? null : `not ready: ${path} answers ${why ?? status}`;
+  }
+  const { status, text, why } = await get("/v1/models");
+  if (status === 401 || status === 403) return `/v1/models answers ${status}; give the server's key with --api-key`;
+  if (status !== 200) return `not ready: /v1/models answers ${why ?? status}`;
+  const ids = looseList(jsonObjectIn(text)?.data).map((entry) => looseObject(entry)?.id);
+  return ids.includes(model) ? null : `does not serve the model "${model}"; serves ${namesOf(ids)}`;
+}
+
+function namesOf(ids: readonly unknown[]): string {
+  const names = ids.filter((id): id is string => typeof id === "string").map((id) => id.slice(0, QUOTED_MOST));
+  const more = names.length > 8 ? ` and ${names.length - 8} more` : "";
+  return names.length === 0 ? "none" : names.slice(0, 8).join(", ") + more;
+}
+
+function quoteOf(text: string): string {
+  const line = text.trim().split(/\s+/).join(" ");
+  if (line === "") return "";
+  return ` with "${line.slice(0, QUOTED_MOST)}${line.length > QUOTED_MOST ? "…" : ""}"`;
+}
+
+/** Explains why no answer came. `why` is an error code of the client or a sentence. */
+async function unreachable(base: string, why: string, clock: Clock): Promise<string> {
+  if (why === "ECONNREFUSED") return `nothing listens there (${why})`;
+  if (/CERT|SIGNATURE/.test(why)) return `its certificate is not trusted (${why}); --ssl-ca-certs FILE or --insecure`;
+  if (why.startsWith("no answer")) return why;
+  if (why === "Malformed_HTTP_Response")
+    return `the answer is not HTTP/1.1 (${why}); a gRPC or HTTP/2 port? Give the HTTP port`;
+  const isTls = base.startsWith("https:");
+  const other = isTls ? base.replace("https:", "http:") : base.replace("http:", "https:");
+  const options = { headers: {}, tls: { rejectUnauthorized: false } };
+  const { why: otherWhy, text } = await fetched(`${other}/health`, options, clock, undefined, OTHER_SCHEME_S);
+  const speaksOther = otherWhy === null && !/HTTP request .*HTTPS/i.test(text);
+  return speaksOther ? `the port speaks ${isTls ? "http" : "https"} (${why}); give ${other}` : `no answer (${why})`;
+}
