@@ -1,6 +1,6 @@
 /**
- * Which routes has trtllm-serve, and who answers them? `openai_server.py` of the 1.3 line. Drains are read once: two readers
- * share what there is.
+ * The routes of trtllm-serve and their handlers, as in `tensorrt_llm/serve/openai_server.py` of the 1.3 line. A record of
+ * `/metrics`, `/perf_metrics` or `/kv_cache_events` is returned once, so two clients that poll get a part of the records each.
  */
 
 import { logUnexpected } from "../../base/unexpected.ts";
@@ -49,7 +49,7 @@ const METHODS: Readonly<Record<string, readonly string[]>> = {
 const DOCS = { "/docs": ["GET"], "/redoc": ["GET"], "/openapi.json": ["GET"] };
 
 const PROMETHEUS = "text/plain; version=1.0.0; charset=utf-8";
-/** Responses that are kept. */
+/** Most responses that `/v1/responses` stores. */
 const RESPONSES_KEPT = 1000;
 
 export interface TrtllmParts {
@@ -75,7 +75,7 @@ export function trtllmApp({ options: given, iterations, facts }: TrtllmParts): R
     ...limitsOf(options, adapters),
     takesAnyModel: true,
     refusesPrompt: refuserOf(options),
-    // Without a parser tools are taken, too: what the model says is the text.
+    // trtllm-serve accepts tools without a tool parser. The answer is then plain text.
     parsesTools: true,
   };
   const tools = toolsOf(options);
@@ -101,7 +101,7 @@ export function trtllmApp({ options: given, iterations, facts }: TrtllmParts): R
     chat: (context) => generator.answer(context, chat),
   });
   const page: Handler = (context) => http.typed(context, prometheusPage(counts, facts), PROMETHEUS);
-  // Mounted: what follows in the path says nothing.
+  // The real server mounts an application here, which ignores the rest of the path.
   if (returnPerfMetrics) for (const rest of ["", "/*"]) handlers[`GET /prometheus/metrics${rest}`] = page;
   const hot: Record<string, Handler> = {
     "POST /v1/chat/completions": (context) => generator.answer(context, chat),
@@ -126,7 +126,7 @@ export function trtllmApp({ options: given, iterations, facts }: TrtllmParts): R
   };
 }
 
-/** What the routes look like to a machine: their paths and methods. */
+/** Routes of the OpenAPI document, which lists paths and methods only, and of its page. */
 function docsOf(http: Http): Record<string, Handler> {
   const document = async () => {
     const { openApi, printed } = await import("../openai/docs/document.ts");
@@ -147,7 +147,7 @@ function docsOf(http: Http): Record<string, Handler> {
 }
 const OK = { 200: { description: "Successful Response" } };
 
-/** Refusals of another dialect's reader as this server writes them. */
+/** Wraps a reader of another API so that its refusals have the form of trtllm-serve. */
 function withErrors({ read, pieces }: BodyReader): BodyReader {
   const shown = (made: ReturnType<BodyReader["read"]>) => ("error" in made ? { error: asTrtllm(made.error) } : made);
   return {
@@ -160,14 +160,14 @@ function withErrors({ read, pieces }: BodyReader): BodyReader {
   };
 }
 
-/** Without CORS, with clients that are seen to leave once a second; error answers are counted. */
+/** Turns CORS off, notices disconnected clients once a second, and counts error answers. */
 function optionsOf(given: OpenAiOptions, counts: ServeCounts): OpenAiOptions {
   const { witness } = given;
   return {
     ...withImages(given),
     backend: lingering(given.backend),
     withoutCors: true,
-    // The model's sampling defaults are not the server's.
+    // trtllm-serve ignores the sampling defaults of the model's generation_config.json.
     generation: {},
     witness: {
       came: (request) => witness?.came(request),
@@ -183,7 +183,7 @@ function optionsOf(given: OpenAiOptions, counts: ServeCounts): OpenAiOptions {
   };
 }
 
-/** What the PyTorch backend says of a prompt that fits into no iteration, or into no sequence. */
+/** Returns a check of prompt lengths: the refusal of the PyTorch backend for prompts longer than an iteration or a sequence. */
 function refuserOf({ config: { engine } }: OpenAiOptions) {
   const { enableChunkedPrefill, maxNumBatchedTokens, maxModelLen } = engine;
   const limits = [

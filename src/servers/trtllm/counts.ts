@@ -1,6 +1,6 @@
 /**
- * What has the server counted for its families? Requests as they end; iterations when a request has ended, of those since
- * then the newest (`metrics/collector.py`, 1.3 line: the loop behind the page is woken by finished requests).
+ * Counts the values of the Prometheus page. A request is counted when it ends. Only then is an iteration counted too: the newest
+ * one, because finished requests wake the loop that collects them (`tensorrt_llm/metrics/collector.py`, 1.3 line).
  */
 import { BucketCounts } from "../../engine/interface/bucket-counts.ts";
 import { Finish } from "../../engine/interface/types.ts";
@@ -39,16 +39,16 @@ export class ServeCounts {
   promptTokens = 0;
   generationTokens = 0;
   cachedTokens = 0;
-  /** The newest iteration that was reported; null: none yet. */
+  /** The last counted iteration; null before the first. */
   last: Iteration | null = null;
-  /** Sums over the reported ones. */
+  /** Sums over the counted iterations. */
   readonly reported = { completed: 0, reused: 0, reusedFully: 0, reusedPartly: 0, missed: 0, generated: 0, copied: 0 };
-  /** That of the last reported one that looked blocks up; null: none did. */
+  /** Share of reused blocks in the last counted iteration that looked blocks up; null before the first. */
   reuseRate: number | null = null;
 
   constructor(readonly iterations: Iterations) {}
 
-  /** From now on it hears of requests that end, and takes the records of iterations. */
+  /** Starts counting. Takes the records of iterations, which `/metrics` then no longer returns. */
   listen(): void {
     this.iterations.ended = (request) => {
       this.#ended(request);
@@ -60,7 +60,7 @@ export class ServeCounts {
     return this.iterations.batchSize;
   }
 
-  /** An answer with an error's status. */
+  /** Counts an answer with an error status. */
   failed(status: number): void {
     this.errors.set(status, (this.errors.get(status) ?? 0) + 1);
   }

@@ -1,6 +1,6 @@
 /**
- * What does an error of trtllm-serve look like? Flat where the server or its engine objects, a text of Python's where a body
- * does not fit the schema (`openai_server.py`, 1.3 line).
+ * Error bodies of trtllm-serve. Errors of the server and its engine are flat objects. If a body does not fit the schema, the
+ * error is Python's printed list of pydantic errors (`openai_server.py`, 1.3 line).
  */
 
 import type { ErrorAnswer } from "../pydantic/refusals.ts";
@@ -13,7 +13,7 @@ export function flatError(message: string, type = "BadRequestError", code = 400)
   return { status: code, body: JSON.stringify({ object: "error", message, type, param: null, code }) };
 }
 
-/** One of pydantic's errors. `raised`: the text of the ValueError behind it. */
+/** An error of pydantic. `raised`: the message of the ValueError that caused it. */
 export interface SchemaError {
   readonly type: string;
   readonly loc: readonly (string | number)[];
@@ -27,7 +27,7 @@ export function schemaErrors(errors: readonly SchemaError[]): ErrorAnswer {
   return schemaError(`[${errors.map(entry).join(", ")}]`);
 }
 
-/** What a validator of the whole body raises. */
+/** The error that a validator of the whole body raises. */
 export function bodyError(message: string, body: PythonDict): ErrorAnswer {
   const text = `Value error, ${message}`;
   return schemaErrors([{ type: "value_error", loc: ["body"], message: text, input: body, raised: message }]);
@@ -42,23 +42,23 @@ function entry({ type, loc, message, input, context, raised }: SchemaError): str
   return `{'type': ${repr(type)}, 'loc': ${tuple(loc)}, 'msg': ${repr(message)}, 'input': ${repr(shown)}${error}}`;
 }
 
-/** Nobody catches what validators of the whole body raise where it is no object (FastAPI 0.121, pydantic 2). */
+/** The answer if the body is not a JSON object: the server does not catch the exception of its validators (FastAPI 0.121, pydantic 2). */
 export const uncaught: ErrorAnswer = {
   status: 500,
   body: "Internal Server Error",
   headers: { "content-type": "text/plain; charset=utf-8" },
 };
 
-/** Items and characters of the longest input that is shown: printing more takes too long. */
+/** Longest input that an error quotes, in items plus characters. Printing more would take too long. */
 const INPUT_MOST = 10_000;
 
-/** What does not fit the table of fields. */
+/** The answer to a body that does not fit the table of fields. */
 export function wrongFields(errors: readonly LineError[]): ErrorAnswer {
   if (errors[0]!.type === "model_attributes_type" && errors[0]!.loc.length === 1) return uncaught;
   return schemaErrors(errors);
 }
 
-/** What is left of so much; below 0: the value has more. */
+/** Subtracts the items and characters of `value` from `most`. The result is negative if the value is larger. */
 function leftOf(most: number, value: PythonValue): number {
   if (typeof value === "string") return most - value.length;
   let left = most - 1;
@@ -74,7 +74,7 @@ function leftOf(most: number, value: PythonValue): number {
 const tuple = (parts: readonly (string | number)[]) =>
   `(${parts.map((part) => repr(part)).join(", ")}${parts.length === 1 ? "," : ""})`;
 
-/** A refusal as trtllm-serve writes it: vLLM's list of pydantic's errors is Python's list of them, the rest is flat. */
+/** Converts a refusal of vLLM's form: lists of pydantic errors are printed as Python prints them, other errors become flat. */
 export function asTrtllm(error: ErrorAnswer): ErrorAnswer {
   if (error.headers?.["content-type"] !== undefined) return error;
   const { error: given, object } = JSON.parse(error.body) as { error?: unknown; object?: string };
@@ -90,7 +90,7 @@ export function asTrtllm(error: ErrorAnswer): ErrorAnswer {
   return flatError(message.replace(/ \(parameter=.*\)$/s, ""), type, error.status);
 }
 
-/** Python's `loc` is a tuple; vLLM joins its parts by dots. What is said before any field is looked at has no input. */
+/** Prints `loc` as a Python tuple, where vLLM joins its parts by dots. Errors found before the fields are checked have no input. */
 function withTuple(line: string): string {
   return line
     .replace("'input': '<dict of 0 items>'", "'input': {}")

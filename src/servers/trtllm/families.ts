@@ -1,7 +1,7 @@
 /**
- * What stands on `/prometheus/metrics`? One table: TensorRT-LLM's `metrics/collector.py` (1.3 line), printed as Python's
- * client prints the files of several processes. A family that was never touched is not there. Which ones nothing here can
- * touch, and why: docs/trtllm-serve.md.
+ * The families of `/prometheus/metrics` in one table, from TensorRT-LLM's `metrics/collector.py` (1.3 line). They are printed like
+ * the multiprocess mode of Python's Prometheus client, so a family without a value is absent. docs/trtllm-serve.md lists the
+ * families that never get a value here, with the reason.
  */
 
 import type { HistogramView } from "../../engine/interface/types.ts";
@@ -11,7 +11,7 @@ import type { ServeCounts } from "./counts.ts";
 import { hitRate, type ServerFacts } from "./reports.ts";
 
 export interface PageFacts extends ServerFacts {
-  /** The process that serves. */
+  /** Process id of the server, for the label `pid` of gauges. */
   readonly pid: string;
 }
 
@@ -24,10 +24,10 @@ interface Row {
   readonly samples: Samples;
 }
 
-/** The server tells its metrics neither of its model nor of its engine. */
+/** The real server passes neither model nor engine to its collector, so both labels are always "undefined". */
 const LABELS = { engine_type: "undefined", model_name: "undefined" };
 
-const one = (value: number, more: Labels = {}): readonly Sample[] => [{ labels: { ...LABELS, ...more }, value }];
+const sample = (value: number, more: Labels = {}): readonly Sample[] => [{ labels: { ...LABELS, ...more }, value }];
 const pid = ({ pid: process }: PageFacts): Labels => ({ pid: process });
 
 const counter = (name: string, help: string, samples: Samples): Row => ({
@@ -36,23 +36,23 @@ const counter = (name: string, help: string, samples: Samples): Row => ({
   help,
   samples,
 });
-/** Counted as requests end. */
+/** A counter that changes when a request ends. */
 const total = (name: string, help: string, read: (counts: ServeCounts) => number, isThere = hasEnded): Row =>
-  counter(name, help, (counts) => (isThere(counts) ? one(read(counts)) : []));
+  counter(name, help, (counts) => (isThere(counts) ? sample(read(counts)) : []));
 const gauge = (name: string, help: string, samples: Samples): Row => ({
   name: `trtllm_${name}`,
   type: "gauge",
   help,
   samples,
 });
-/** Reads the newest iteration that was reported. */
+/** A gauge of the last counted iteration. */
 const ofLast = (name: string, help: string, read: (last: Iteration, facts: PageFacts) => number): Row =>
-  gauge(name, help, ({ last }, facts) => (last === null ? [] : one(read(last, facts), pid(facts))));
-/** Sums over the reported ones. */
+  gauge(name, help, ({ last }, facts) => (last === null ? [] : sample(read(last, facts), pid(facts))));
+/** A counter of sums over the counted iterations. */
 const reported = (name: string, help: string, read: (sums: ServeCounts["reported"], facts: PageFacts) => number): Row =>
-  counter(name, help, ({ last, reported: sums }, facts) => (last === null ? [] : one(read(sums, facts))));
+  counter(name, help, ({ last, reported: sums }, facts) => (last === null ? [] : sample(read(sums, facts))));
 const info = (name: string, help: string, labels: (facts: PageFacts) => Labels): Row =>
-  gauge(name, help, (_, facts) => one(1, { ...pid(facts), ...labels(facts) }));
+  gauge(name, help, (_, facts) => sample(1, { ...pid(facts), ...labels(facts) }));
 
 const hasEnded = ({ finished }: ServeCounts) => finished.size > 0;
 
@@ -65,7 +65,7 @@ function histogram(name: string, help: string, read: (counts: ServeCounts) => Hi
   };
 }
 
-/** The files of several processes are added up in this order. */
+/** Samples in the order of the multiprocess mode: sum, buckets, count. */
 function bucketsOf(name: string, { bounds, buckets, sum, count }: HistogramView): readonly Sample[] {
   if (count === 0) return [];
   let below = 0;
@@ -89,7 +89,7 @@ const blocksOf = ({ config }: PageFacts) => config.engine.numGpuBlocks - 1;
 
 const requests: readonly Row[] = [
   counter("request_success_total", "Count of successfully processed requests.", ({ finished }) =>
-    [...finished].flatMap(([reason, count]) => one(count, { finished_reason: reason })),
+    [...finished].flatMap(([reason, count]) => sample(count, { finished_reason: reason })),
   ),
   histogram("e2e_request_latency_seconds", "Histogram of end to end request latency in seconds.", (c) => c.e2eS),
   histogram("time_to_first_token_seconds", "Histogram of time to first token in seconds.", (c) => c.firstTokenS),
@@ -124,7 +124,7 @@ const requests: readonly Row[] = [
   ),
   histogram("prompt_cached_tokens_per_request", "Histogram of cached prompt tokens per request.", (c) => c.cached),
   counter("request_error_total", "Total request errors, labeled by HTTP status code.", ({ errors }) =>
-    [...errors].flatMap(([status, count]) => one(count, { http_code: `${status}` })),
+    [...errors].flatMap(([status, count]) => sample(count, { http_code: `${status}` })),
   ),
 ];
 
@@ -144,7 +144,7 @@ const cache: readonly Row[] = [
     ({ last }) => last !== null,
   ),
   gauge("kv_cache_iter_reuse_rate", "Per-iteration KV cache block reuse rate", ({ reuseRate }, facts) =>
-    reuseRate === null ? [] : one(reuseRate, pid(facts)),
+    reuseRate === null ? [] : sample(reuseRate, pid(facts)),
   ),
   reported("kv_cache_iter_reused_blocks_total", "Total reused KV cache blocks (full + partial)", (s) => s.reused),
   reported("kv_cache_iter_full_reused_blocks_total", "Total fully reused KV cache blocks", (s) => s.reusedFully),
@@ -198,7 +198,7 @@ const always: readonly Row[] = [
   gauge(
     "scheduled_batch_size",
     "Number of real context and generation requests in the latest scheduled batch on this executor rank; zero when no batch is submitted. Under pipeline parallelism, other microbatches may still be running.",
-    ({ batchSize }, facts) => one(batchSize, { ...pid(facts), rank: "0" }),
+    ({ batchSize }, facts) => sample(batchSize, { ...pid(facts), rank: "0" }),
   ),
   info("model_config_info", "Model configuration info", ({ config }) => ({
     model: config.models.model,

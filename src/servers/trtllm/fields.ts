@@ -1,6 +1,6 @@
 /**
- * Which fields does a request have, and what do they mean here? Names of `openai_protocol.py` (1.3 line), where unknown ones
- * are forbidden; most mean what they mean for vLLM, whose tables check them. `toVllm` makes such a body of one.
+ * The fields of requests, from `tensorrt_llm/serve/openai_protocol.py` (1.3 line), which forbids unknown fields. Most have the
+ * meaning that vLLM gives them. `toVllm` changes a body into one of vLLM's, which vLLM's tables then check.
  */
 
 import type { ErrorAnswer } from "../pydantic/refusals.ts";
@@ -20,7 +20,7 @@ import {
 import { bodyError, flatError, type SchemaError, schemaErrors } from "./errors.ts";
 import { useSampling } from "./sampling.ts";
 
-/** Those that chats and completions share under one meaning. */
+/** Fields of chats and completions that mean the same in both. */
 const COMMON =
   "model frequency_penalty logit_bias logprobs n presence_penalty response_format seed stop stream stream_options temperature " +
   "top_p user prompt_ignore_length best_of use_beam_search top_k top_p_min min_p repetition_penalty length_penalty " +
@@ -36,21 +36,21 @@ export const CHAT_NAMES: ReadonlySet<string> = names(
 );
 export const COMPLETION_NAMES: ReadonlySet<string> = names("prompt suffix return_context_logits detokenize");
 
-/** They change nothing of what an engine without weights does. */
+/** Accepted fields that change nothing in an engine without weights. */
 const WITHOUT_EFFECT = [
   ...["prompt_ignore_length", "best_of", "use_beam_search", "top_p_min", "length_penalty", "early_stopping"],
   "parallel_tool_calls",
   ...["conversation_params", "thinking", "injected_chat_template_kwargs", "agent_hierarchy", "return_context_logits"],
 ];
-/** Refused where they say something: they name what does not exist here. */
+/** Fields for features that this server lacks. Refused unless null. */
 const NOT_HERE = ["lora_request", "disaggregated_params", "prompt_token_ids", "prompt_token_ids_b64"];
 
-/** More than any context: the answer goes on to its end. */
+/** `max_tokens` of a completion that sets none. Larger than any context, so the context ends the answer. */
 const NO_LIMIT = 2 ** 31 - 1;
-/** Steps of the engine's priorities between 0 and 1. */
+/** Whole numbers of the engine for priorities from 0 to 1. */
 const PRIORITIES = 1_000_000;
 
-/** Throws `Refused`; changes the body. */
+/** Changes a body of trtllm-serve into one of vLLM's. `known`: the accepted names. Throws `Refused`. */
 export function toVllm(body: PythonDict, known: ReadonlySet<string>): void {
   const isChat = known === CHAT_NAMES;
   checkWhole(body, isChat);
@@ -63,7 +63,7 @@ export function toVllm(body: PythonDict, known: ReadonlySet<string>): void {
   useSampling(body);
   for (const name of WITHOUT_EFFECT) remove(body, name);
   const options = get(body, "stream_options");
-  // Without a stream only an empty one is taken, and means nothing.
+  // `checkWhole` has refused stream_options without a stream, except an empty object, which has no effect.
   if (isDict(options) && get(options, "include_usage") === undefined && truthy(get(body, "stream")))
     set(options, "include_usage", true);
   usePriority(body);
@@ -79,7 +79,7 @@ export function toVllm(body: PythonDict, known: ReadonlySet<string>): void {
   remove(body, "detokenize");
 }
 
-/** What validators of the whole body say, before any field is looked at; the last one defined comes first. */
+/** Checks of the whole body, which run before those of fields, in pydantic's order: the validator defined last runs first. */
 function checkWhole(body: PythonDict, isChat: boolean): void {
   if (truthy(get(body, "suffix"))) throw new Refused(bodyError("suffix is not supported", body));
   if (isChat) {
@@ -95,7 +95,7 @@ function checkWhole(body: PythonDict, isChat: boolean): void {
     throw new Refused(bodyError("Stream options can only be defined when stream is true.", body));
 }
 
-/** There are no embeddings in its place: null is of a wrong type, and nobody looks whether a list has a first item. */
+/** Checks `prompt`. An empty list gets the message of the IndexError that the real server raises when it reads the first item. */
 function usePrompt(body: PythonDict): void {
   const prompt = get(body, "prompt");
   if (prompt === null) throw new Refused(schemaErrors(["list", "list", "string", "list"].map(noPrompt)));
@@ -107,7 +107,7 @@ function noPrompt(type: string): SchemaError {
   return { type: `${type}_type`, loc: ["body", "prompt"], message: `Input should be a valid ${type}`, input: null };
 }
 
-/** Tools alone set their choice; one that needs tools is refused without. */
+/** Sets `tool_choice` to "auto" if there are tools. Refuses a choice that needs tools if there are none. */
 function checkToolChoice(body: PythonDict): void {
   const hasTools = truthy(get(body, "tools"));
   if (hasTools && get(body, "tool_choice") === undefined) set(body, "tool_choice", "auto");
@@ -116,7 +116,7 @@ function checkToolChoice(body: PythonDict): void {
   throw new Refused(bodyError("When using `tool_choice`, `tools` must be set.", body));
 }
 
-/** A list without tools is none, and a choice that is null leaves the model free. */
+/** Removes an empty list of tools. A `tool_choice` of null means "auto". */
 function useTools(body: PythonDict): void {
   const tools = get(body, "tools") ?? null;
   if (tools === null || (isList(tools) && tools.length === 0)) {
@@ -135,7 +135,7 @@ function checkSalt(salt: PythonValue | undefined): void {
   );
 }
 
-/** Throws `Refused`. `known` null: any may be there. */
+/** Refuses missing and unknown fields. `known` null: every name is accepted. Throws `Refused`. */
 export function checkNames(body: PythonDict, known: ReadonlySet<string> | null, needed: readonly string[]): void {
   const missing = needed.filter((name) => get(body, name) === undefined);
   const extra = keysOf(body).filter((name) => known?.has(name) === false);
@@ -153,7 +153,7 @@ export function checkNames(body: PythonDict, known: ReadonlySet<string> | null, 
   );
 }
 
-/** From 0 to 1, the larger first; the engine takes whole numbers, the smaller first. */
+/** Converts a priority from 0 to 1, where 1 runs first, to a whole number of the engine, where 0 runs first. */
 function usePriority(body: PythonDict): void {
   const given = get(body, "priority");
   if ((given ?? null) === null) {
@@ -161,7 +161,7 @@ function usePriority(body: PythonDict): void {
     return;
   }
   const priority = numberOf(given);
-  if (priority === undefined) return; // the table says what is wrong
+  if (priority === undefined) return; // the table of fields refuses it
   if (!(priority >= 0 && priority <= 1)) {
     const [type, sign, bound] = priority < 0 ? ["greater_than_equal", "greater", 0] : ["less_than_equal", "less", 1];
     const message = `Input should be ${sign} than or equal to ${bound}`;
@@ -170,7 +170,7 @@ function usePriority(body: PythonDict): void {
   set(body, "priority", Math.round((1 - priority) * PRIORITIES));
 }
 
-/** Where a format of each type says what it is, and what vLLM calls that. */
+/** By type of `response_format`: the member that describes the format, and its name in vLLM's `structured_outputs`. */
 const FORMATS = new Map<PythonValue | undefined, readonly [member: string, structured: string | null]>([
   ["json", ["schema", null]],
   ["json_schema", ["json_schema", null]],
@@ -178,7 +178,7 @@ const FORMATS = new Map<PythonValue | undefined, readonly [member: string, struc
   ["ebnf", ["ebnf", "grammar"]],
 ]);
 
-/** vLLM has other names for three of the formats. */
+/** Converts `response_format` to the form of vLLM. */
 function useFormat(body: PythonDict): void {
   const format = get(body, "response_format");
   if (!isDict(format)) return;
@@ -206,7 +206,7 @@ function noDict(member: string, input: PythonValue): ErrorAnswer {
   return schemaErrors([{ type: "dict_type", loc, message: "Input should be a valid dictionary", input }]);
 }
 
-/** OpenAI's API wraps a schema; alone it is taken, too. */
+/** The schema inside OpenAI's wrapper. A schema without the wrapper is accepted too. */
 function schemaOf(value: PythonValue): PythonValue {
   return (isDict(value) && get(value, "schema")) || value;
 }

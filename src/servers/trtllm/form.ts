@@ -1,6 +1,6 @@
 /**
- * How are the answers to chats and completions written? `postprocess_handlers.py` and `openai_protocol.py` of the 1.3 line: a
- * chunk of a chat leaves out what is null, a chunk of a completion and whole answers write it.
+ * Writes the answers to chats and completions, as `postprocess_handlers.py` and `openai_protocol.py` of the 1.3 line do. Chunks of
+ * a chat omit members that are null. Chunks of a completion and whole answers contain them.
  */
 
 import type { Ids } from "../../base/random.ts";
@@ -20,14 +20,14 @@ const encoder = new TextEncoder();
 const DONE = "data: [DONE]\n\n";
 const CHAT = { idPrefix: "chatcmpl", object: "chat.completion.chunk" };
 const COMPLETION = { idPrefix: "cmpl", object: "text_completion" };
-/** Nothing is decoded ahead here. */
+/** Always 1, because there is no speculative decoding. */
 const PER_ITER = '"avg_decoded_tokens_per_iter":1.0';
 const FIELDS: Readonly<Record<ReasoningField, readonly string[]>> = {
   reasoning: ["reasoning"],
   reasoning_content: ["reasoning_content"],
   both: ["reasoning_content", "reasoning"],
 };
-/** Without a parser of reasoning, what it would have found is "". */
+/** Members for reasoning text. Without a reasoning parser the text is "". */
 const reasoningMembers = (field: ReasoningField, text: string) =>
   FIELDS[field].map((name) => `"${name}":"${escapeJson(text)}"`).join(",");
 const suffixOf = (field: ReasoningField) => encoder.encode(`",${reasoningMembers(field, "")}},${PER_ITER}}]}\n\n`);
@@ -41,37 +41,38 @@ const COMPLETION_SUFFIX = encoder.encode(
   `","token_ids":null,"logprobs":null,"finish_reason":null,"stop_reason":null,${PER_ITER}}],"usage":null}\n\n`,
 );
 
-export interface Named {
-  /** As the request has it. */
+/** What a form needs to know of its request besides the answer. */
+export interface AnswerIdentity {
+  /** The model as the request names it. */
   readonly model: string;
   readonly stream: boolean;
-  /** The model's own name. */
+  /** The name of the served model. */
   readonly served: string;
-  /** The number of a request, which ids of streams carry. */
+  /** Returns the number of the next request, which is part of the ids of streams. */
   readonly nextId: () => number;
 }
 
 abstract class TrtllmForm extends ChunkedForm {
   readonly #kind: typeof CHAT;
-  readonly #named: Named;
-  /** What the chunks of each prompt begin with: to the engine it is a request of its own. */
+  readonly #identity: AnswerIdentity;
+  /** First bytes of the chunks, by prompt. Each prompt is a request of its own, with its own id. */
   #heads: readonly string[] = [];
 
-  constructor(kind: typeof CHAT, named: Named) {
+  constructor(kind: typeof CHAT, identity: AnswerIdentity) {
     super();
     this.#kind = kind;
-    this.#named = named;
+    this.#identity = identity;
   }
 
-  /** A stream has the engine's number, a whole answer 32 digits of chance. */
+  /** Returns the id: the request's number in a stream, 32 random hexadecimal digits in a whole answer. */
   id(_: string | null, newId: Ids): string {
-    const { stream, nextId } = this.#named;
+    const { stream, nextId } = this.#identity;
     return `${this.#kind.idPrefix}-${stream ? nextId() : newId(16)}`;
   }
 
   override accepted(context: AnswerContext): readonly string[] {
     const events = super.accepted(context);
-    if (!this.#named.stream) return events;
+    if (!this.#identity.stream) return events;
     this.#heads = context.prompts.map((_, prompt) => {
       const id = prompt === 0 ? context.id : this.id(null, context.newId);
       return `data: ${this.start(this.#kind.object, id)}`;
@@ -83,12 +84,12 @@ abstract class TrtllmForm extends ChunkedForm {
     return [...this.usageEvents(choices), DONE];
   }
 
-  /** Those that are left for the end. */
+  /** Usage events that are sent after all choices have ended. */
   protected usageEvents(choices: readonly ChoiceSoFar[]): readonly string[] {
     return this.context.output.includeUsage ? [`${this.head(0)}],"usage":${this.usageOf(choices)}}\n\n`] : [];
   }
 
-  /** The handler's task dies, and the connection with it. */
+  /** Returns null: the real server's handler fails, and the connection is closed without a last event. */
   failed(): null {
     return null;
   }
@@ -97,20 +98,20 @@ abstract class TrtllmForm extends ChunkedForm {
     return asTrtllm(error);
   }
 
-  /** What the chunks of a choice begin with. */
+  /** First bytes of the chunks of a choice. */
   protected head(index: number): string {
     return this.#heads[Math.floor(index / this.context.output.n)]!;
   }
 
-  /** `several`: answers that are put together name the model that answers, in place of the one that was asked for. */
+  /** First bytes of an answer. `several`: true if it joins the answers to several prompts, which names the served model and not the requested one. */
   protected start(object: string, id = this.context.id, several = false): string {
     const { created } = this.context;
-    const { model, served } = this.#named;
+    const { model, served } = this.#identity;
     const shown = JSON.stringify(several ? served : model);
     return `{"id":${JSON.stringify(id)},"object":"${object}","created":${created},"model":${shown},"choices":[`;
   }
 
-  /** All choices of an answer together. */
+  /** The sum over all choices of an answer. */
   protected usageOf(choices: readonly ChoiceSoFar[]): string {
     const { prompt, completion } = this.tokensOf(choices);
     const { n } = this.context.output;
@@ -119,7 +120,7 @@ abstract class TrtllmForm extends ChunkedForm {
     return usage(prompt, completion, cached);
   }
 
-  /** With `continuous_usage_stats`, else "". */
+  /** Usage member of a chunk with `continuous_usage_stats`, else "". */
   protected usageSoFar({ index, tokens, submission }: ChoiceSoFar): string {
     if (!this.context.output.continuousUsage) return "";
     return `,"usage":${usage(promptOf(this.context, index).tokens, tokens, submission?.cachedTokens ?? 0)}`;
@@ -127,11 +128,11 @@ abstract class TrtllmForm extends ChunkedForm {
 }
 
 export class TrtllmChatForm extends TrtllmForm {
-  /** The tool that the request named: the text is its arguments. */
+  /** The tool that `tool_choice` names, whose arguments are the text; null if it names none. */
   readonly #tool: { readonly name: string } | null;
 
-  constructor(named: Named, tool: { readonly name: string } | null) {
-    super(CHAT, named);
+  constructor(identity: AnswerIdentity, tool: { readonly name: string } | null) {
+    super(CHAT, identity);
     this.#tool = tool;
   }
 
@@ -139,12 +140,12 @@ export class TrtllmChatForm extends TrtllmForm {
     return this.#tool === null ? CHAT_SUFFIXES[this.#field] : CALL_SUFFIX;
   }
 
-  /** The field of reasoning. */
+  /** Members that carry reasoning text. */
   get #field(): ReasoningField {
     return this.context.server.reasoningField ?? "reasoning_content";
   }
 
-  /** One event per choice, with a blank before its end; a second one echoes the last message. */
+  /** One event per choice, with a space before the line end as in the real server. With `echo` a second event has the last message. */
   opening([first]: readonly ChoiceSoFar[]): readonly string[] {
     const { output, prompts } = this.context;
     const indices = Array.from({ length: output.n }, (_, index) => index);
@@ -179,13 +180,13 @@ export class TrtllmChatForm extends TrtllmForm {
       : `${this.#callHead(index)}${escapeJson(delta?.content ?? "")}"}}]`;
   }
 
-  /** Up to the arguments. The call has no id, and its choice's index. */
+  /** First bytes of a tool call, up to its arguments. It has no id, and the index is that of the choice. */
   #callHead(index: number): string {
     const name = JSON.stringify(this.#tool!.name);
     return `"tool_calls":[{"type":"function","index":${index},"function":{"name":${name},"arguments":"`;
   }
 
-  /** The text of one that was named is a call, which does not count as one in the finish reason. */
+  /** The message of a choice. If `tool_choice` names a tool, the text becomes a call, but the finish reason stays that of a text. */
   #message(choice: WholeChoice): Message & { readonly finish: string } {
     const message = choice.message();
     const finish = finishName(choice.finish!, message.calls.length > 0);
@@ -200,7 +201,7 @@ export class TrtllmChatForm extends TrtllmForm {
 
   #choice(choice: WholeChoice): string {
     const { output } = this.context;
-    const { ids } = choice; // `message` takes them
+    const { ids } = choice; // read first, because `message` clears them
     const { content, reasoning, calls, finish } = this.#message(choice);
     const called = calls.map(
       ({ id, name, arguments: given }) =>
@@ -215,7 +216,7 @@ export class TrtllmChatForm extends TrtllmForm {
     );
   }
 
-  /** Both fields are there; the one that is not used is null. */
+  /** Both fields of reasoning; the unused one is null. */
   #messageReasoning(reasoning: string | null): string {
     const used = FIELDS[this.#field];
     return FIELDS.both.map((name) => `"${name}":${used.includes(name) ? JSON.stringify(reasoning) : "null"}`).join(",");
@@ -229,11 +230,11 @@ export class TrtllmChatForm extends TrtllmForm {
 
 export class TrtllmCompletionForm extends TrtllmForm {
   protected readonly suffix = COMPLETION_SUFFIX;
-  /** By prompt, its choices that have ended, of a stream that tells their usage. */
+  /** Ended choices by prompt, in a stream that sends the usage of each prompt. */
   readonly #ended: ChoiceSoFar[][] = [];
 
-  constructor(named: Named) {
-    super(COMPLETION, named);
+  constructor(identity: AnswerIdentity) {
+    super(COMPLETION, identity);
   }
 
   piece(piece: Piece): readonly string[] {
@@ -248,21 +249,21 @@ export class TrtllmCompletionForm extends TrtllmForm {
     return ended.length < n ? [event] : [event, this.#usageEvent(ended)];
   }
 
-  /** Each of several prompts tells its usage when its last choice has ended. */
+  /** True if each prompt gets its own usage event after its last choice, which is so with several prompts. */
   get #tellsPrompts(): boolean {
     return this.context.output.includeUsage && this.context.prompts.length > 1;
   }
 
   #usageEvent(choices: readonly ChoiceSoFar[]): string {
     const { n } = this.context.output;
-    // As in a whole answer, whichever ended first.
+    // The first choice of the prompt counts, as in a whole answer, even if another choice ended earlier.
     const { index, submission } = choices.find((one) => one.index % n === 0)!;
     const completion = choices.reduce((sum, { tokens }) => sum + tokens, 0);
     const told = usage(promptOf(this.context, index).tokens, completion, submission?.cachedTokens ?? 0);
     return `${this.head(index)}],"usage":${told}}\n\n`;
   }
 
-  /** Those of prompts with a choice that had nothing to show. */
+  /** With several prompts: the usage of prompts one of whose choices sent no last piece. */
   protected override usageEvents(choices: readonly ChoiceSoFar[]): readonly string[] {
     if (!this.#tellsPrompts) return super.usageEvents(choices);
     const { output, prompts } = this.context;
@@ -285,7 +286,7 @@ export class TrtllmCompletionForm extends TrtllmForm {
 
   whole(choices: readonly WholeChoice[]): string {
     const list = choices.map((choice) => {
-      const { ids } = choice; // `message` takes them
+      const { ids } = choice; // read first, because `message` clears them
       const text = this.#echo(choice.index) + (choice.message().content ?? "");
       return (
         `{"index":${choice.index},"text":"${this.#text(text)}","token_ids":${this.#ids(ids)}` +
@@ -299,7 +300,7 @@ export class TrtllmCompletionForm extends TrtllmForm {
     return `${start}${list}],"usage":${this.usageOf(choices)},"prompt_token_ids":${several ? "[]" : "null"}}`;
   }
 
-  /** Without `detokenize` ids stand in the place of the text. */
+  /** The text of a choice; "" without `detokenize`, where ids replace it. */
   #text(text: string): string {
     return this.context.output.returnTokenIds ? "" : escapeJson(text);
   }

@@ -1,9 +1,9 @@
-/** When does the engine hear that a client has left? The server looks once a second, from the request's arrival on. */
+/** Delays the abort of a request whose client has left, because trtllm-serve looks for disconnected clients once a second. */
 import type { Backend } from "../../kernel/backend.ts";
 
 const LOOK_US = 1_000_000;
 
-/** A backend whose generations go on until that look. */
+/** Wraps a backend so that a cancelled generation runs until the next full second after its arrival. */
 export function lingering(backend: Backend): Backend {
   return {
     ...backend,

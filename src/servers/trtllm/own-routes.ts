@@ -1,4 +1,4 @@
-/** What do the routes answer that are not OpenAI's? Health, drains, and what asks a server of its own kind. */
+/** Handlers of the routes outside OpenAI's API: health, version, statistics, and requests between servers of this kind. */
 
 import type { Backlog, Iterations } from "../../engine/iterations.ts";
 import { asResponses } from "../../wire/http/as-response.ts";
@@ -10,38 +10,38 @@ import { flatError, schemaErrors } from "./errors.ts";
 import type { PageFacts } from "./families.ts";
 import { eventJson, iterationJson, perfJson } from "./reports.ts";
 
-/** The release that is stood in for. */
+/** The release of TensorRT-LLM that this server stands in for. */
 export const TRTLLM_VERSION = "1.3.0";
 const UNAVAILABLE = "LLM is unavailable. Please check the server logs for more details.";
-/** A drain waits so long for something to tell of. */
+/** Longest time that `/metrics` and `/kv_cache_events` wait for a record. */
 const DRAIN_US = 2_000_000;
-/** Between the two readings of the clock. */
+/** Time between the two clock readings of `/steady_clock_offset`. */
 const OFFSET_US = 200_000;
 
-interface OwnDesk {
+interface OwnRouteParts {
   readonly options: OpenAiOptions;
   readonly http: Http;
   readonly host: DialectHost;
   readonly iterations: Iterations;
   readonly facts: PageFacts;
-  /** Answers a chat. */
+  /** The handler of `/v1/chat/completions`. */
   readonly chat: Handler;
 }
 
-/** By method and path. */
-export function ownHandlers(desk: OwnDesk): Record<string, Handler> {
-  const { http, facts } = desk;
-  const { config, alive, epochSeconds } = desk.options;
+/** Returns handlers by method and path. */
+export function ownHandlers(parts: OwnRouteParts): Record<string, Handler> {
+  const { http, facts } = parts;
+  const { config, alive, epochSeconds } = parts.options;
   const model = modelName(config.models.servedModelNames[0]!);
   return {
     "GET /health": (context) => (alive() ? http.empty(context, 200) : http.text(context, UNAVAILABLE, 503)),
-    "GET /health_generate": (context) => healthGenerate(desk, context, model),
+    "GET /health_generate": (context) => healthGenerate(parts, context, model),
     "GET /version": (context) => http.json(context, `{"version":"${TRTLLM_VERSION}"}`),
     "GET /v1/models": (context) => http.json(context, modelsJson(model, Math.floor(epochSeconds()))),
     "GET /server_info": (context) => http.json(context, '{"disaggregated_params":{}}'),
-    ...drains(desk),
+    ...drains(parts),
     "POST /v1/kv_cache_hints": async (context) => {
-      const { action } = await fieldsOf(desk, context);
+      const { action } = await fieldsOf(parts, context);
       if (action === undefined) return http.error(context, missing("action"));
       if (action === "truncate") return http.empty(context, 200);
       return http.error(context, flatError(`Invalid action: ${action}`, "InvalidRequestError"));
@@ -50,15 +50,15 @@ export function ownHandlers(desk: OwnDesk): Record<string, Handler> {
       ["release_memory", "resume_memory", "update_weights"].map((name) => [
         `POST /${name}`,
         async (context: Context) => {
-          await fieldsOf(desk, context);
+          await fieldsOf(parts, context);
           return http.json(context, '{"status":"success"}');
         },
       ]),
     ),
   };
 
-  /** Read once: two readers share what there is. */
-  function drains({ iterations, options: { backend } }: OwnDesk): Record<string, Handler> {
+  /** Handlers that return each record once, so two clients that poll get a part of the records each. */
+  function drains({ iterations, options: { backend } }: OwnRouteParts): Record<string, Handler> {
     let offsetS = 0;
     const all = <T>(context: Context, from: Backlog<T> | null, text: (one: T) => string) =>
       http.json(context, `[${(from?.take() ?? []).map(text)}]`);
@@ -80,7 +80,7 @@ export function ownHandlers(desk: OwnDesk): Record<string, Handler> {
         return http.json(context, JSON.stringify({ receive_ts: received, transmit_ts: backend.nowUs() / 1e6 }));
       },
       "POST /steady_clock_offset": async (context) => {
-        const { offset } = await fieldsOf(desk, context);
+        const { offset } = await fieldsOf(parts, context);
         if (typeof offset !== "number") return http.error(context, missing("offset"));
         offsetS = offset;
         return http.empty(context, 200);
@@ -89,7 +89,7 @@ export function ownHandlers(desk: OwnDesk): Record<string, Handler> {
   }
 }
 
-async function healthGenerate({ http, chat }: OwnDesk, context: Context, model: string): Promise<Response> {
+async function healthGenerate({ http, chat }: OwnRouteParts, context: Context, model: string): Promise<Response> {
   const messages = [{ role: "user", content: "hi" }];
   const body = JSON.stringify({ messages, model, max_completion_tokens: 1, temperature: 0 });
   const headers = { "content-type": "application/json" };
@@ -99,8 +99,8 @@ async function healthGenerate({ http, chat }: OwnDesk, context: Context, model: 
   return status === 200 ? http.text(context, "Generation health check OK") : http.text(context, failed, 500);
 }
 
-/** A body without fields has none. */
-async function fieldsOf({ host }: OwnDesk, context: Context): Promise<Readonly<Record<string, unknown>>> {
+/** Fields of the JSON object in the body; empty if the body is no JSON object. */
+async function fieldsOf({ host }: OwnRouteParts, context: Context): Promise<Readonly<Record<string, unknown>>> {
   const body = await host.body(context);
   try {
     const value: unknown = body instanceof Uint8Array ? JSON.parse(new TextDecoder().decode(body)) : null;
@@ -113,7 +113,7 @@ async function fieldsOf({ host }: OwnDesk, context: Context): Promise<Readonly<R
 const missing = (name: string) =>
   schemaErrors([{ type: "missing", loc: ["body", name], message: "Field required", input: null }]);
 
-/** A directory stands for its last part. */
+/** The served name of a model. A path is shortened to its last part. */
 export const modelName = (model: string) =>
   /^[./]/.test(model) ? model.replace(/\/+$/, "").split("/").at(-1)! : model;
 

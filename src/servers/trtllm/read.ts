@@ -1,4 +1,4 @@
-/** Which bodies are chat, which completions, and what form has the answer? */
+/** Readers of bodies of chats and completions. A reader checks the body and chooses the form of the answer. */
 
 import type { BodyReader, Form } from "../openai/pipeline/form.ts";
 import type { ChatRequest, CompletionRequest, Limits } from "../openai/request/request.ts";
@@ -37,7 +37,7 @@ const completion: BodyKind<typeof completionFields, CompletionRequest, Limits> =
     toCompletion(cut(values as CompletionValues, limits), body, limits, exact),
 };
 
-/** The two readers of a server. `served`: the model's own name; `nextId`: the number of a request. */
+/** Returns the two readers of a server. `served`: name of the served model. `nextId`: returns the number of the next request. */
 export function trtllmReaders(
   served: string,
   nextId: () => number,
@@ -50,7 +50,7 @@ export function trtllmReaders(
   return { chat: byFastApi(readerOf(chat, formed)), completion: byFastApi(readerOf(completion, formed)) };
 }
 
-/** FastAPI 0.121 reads a body without a type as JSON; where the type is another, what it has is no object. */
+/** Reads a body without a content type as JSON, as FastAPI 0.121 does. With another type the body is not an object and gets status 500. */
 export function byFastApi({ read, pieces }: BodyReader): BodyReader {
   const isOther = (body: Body, type: string | null) => Boolean(type) && !namesJson(type) && !asText(body).empty;
   const json = "application/json";
@@ -66,13 +66,13 @@ export function byFastApi({ read, pieces }: BodyReader): BodyReader {
 
 function formOf(request: ChatRequest | CompletionRequest, served: string, nextId: () => number): Form {
   const { model, stream } = request;
-  const named = { model: model ?? "", stream, served, nextId };
-  if (request.kind === "completion") return new TrtllmCompletionForm(named);
+  const identity = { model: model ?? "", stream, served, nextId };
+  if (request.kind === "completion") return new TrtllmCompletionForm(identity);
   const { toolChoice } = request;
-  return new TrtllmChatForm(named, typeof toolChoice === "object" ? toolChoice : null);
+  return new TrtllmChatForm(identity, typeof toolChoice === "object" ? toolChoice : null);
 }
 
-/** More tokens than the context has are no mistake: the answer ends there. */
+/** Limits token counts to the context length, because trtllm-serve accepts more and ends the answer there. */
 function cut<V extends { readonly max_tokens: Int | null }>(values: V, { maxModelLen }: Limits): V {
   const most = (given: Int | null | undefined) => (given && given > maxModelLen ? maxModelLen : given);
   const changed = Object.create(values) as Record<string, unknown>;

@@ -1,18 +1,18 @@
 /**
- * What do the drains print? Iterations for `/metrics`, requests for `/perf_metrics`, changes of the KV cache for
- * `/kv_cache_events`; names, order and units of TensorRT-LLM's own JSON (1.3 line, PyTorch backend).
+ * Prints records as JSON: iterations for `/metrics`, requests for `/perf_metrics`, changes of the KV cache for
+ * `/kv_cache_events`. Names, order and units are those of TensorRT-LLM (1.3 line, PyTorch backend).
  */
 
 import type { EndedRequest, Iteration, KvEvent } from "../../engine/iterations.ts";
 import type { OpenAiServerConfig } from "../openai/request/openai-config.ts";
 
-/** What a record says of the server besides the iteration. */
+/** Facts about the server that records contain. */
 export interface ServerFacts {
   readonly config: OpenAiServerConfig;
-  /** Microseconds since 1970 at the engine's 0. */
+  /** Microseconds since 1970 at time 0 of the engine's clock. */
   readonly epochUs: number;
   readonly gpuBytes: number;
-  /** Bytes of a block. */
+  /** Bytes of a KV-cache block. */
   readonly blockBytes: number;
 }
 
@@ -60,7 +60,7 @@ export function iterationJson(one: Iteration, facts: ServerFacts): string {
   });
 }
 
-/** Averages of decoded tokens are 0, as in the product with PyTorch; there is no disaggregated serving, and no pause is told. */
+/** Statistics of a request. The average of decoded tokens is 0 and `paused` is false, as the PyTorch backend reports them. There is no disaggregated serving. */
 const requestJson = (one: NonNullable<Iteration["requests"]>[number]) => ({
   allocNewBlocksPerRequest: one.blocks,
   allocTotalBlocksPerRequest: one.blocks,
@@ -123,7 +123,7 @@ function ofIteration({ kvHere, blocksUsed }: Iteration, { blockBytes }: ServerFa
 
 export const hitRate = (reused: number, missed: number) => (reused === 0 ? 0 : reused / (reused + missed));
 
-/** Times are seconds of a steady clock, which begins with the server here; `offsetS` is added to them. */
+/** Prints the times of a request, in seconds of a steady clock that starts with the server. `offsetS` is added to each. */
 export function perfJson(one: EndedRequest, { config }: ServerFacts, offsetS: number): string {
   const { blockSize } = config.engine;
   const seconds = (us: number) => (Number.isNaN(us) ? 0 : us / 1e6) + offsetS;
@@ -152,7 +152,7 @@ export function perfJson(one: EndedRequest, { config }: ServerFacts, offsetS: nu
   });
 }
 
-/** There is one window; hashes are numbers of 64 bits. */
+/** Prints a KV-cache event. There is one attention window. Hashes are unsigned 64-bit numbers. */
 export function eventJson(event: KvEvent, { config }: ServerFacts): string {
   const { blockSize, maxModelLen, numGpuBlocks } = config.engine;
   const text = (data: string) => `{"event_id":${event.id},"data":${data},"window_size":${maxModelLen}}`;
@@ -167,12 +167,12 @@ export function eventJson(event: KvEvent, { config }: ServerFacts): string {
   return text(`{"type":"stored","parent_hash":${event.parent ?? "null"},"blocks":[${blocks}]}`);
 }
 
-/** Python writes a float with its point, also where it is whole. */
+/** Members that are floats in Python, which prints whole ones with ".0". */
 const FLOATS =
   /"(iterLatencyMS|newActiveRequestsQueueLatencyMS|avgNumDecodedTokensPerIter|cacheHitRate|iterCacheHitRate|kvCacheHitRatePerRequest|\w+_time)":(-?\d+)(?=[,}])/g;
 const withFloats = (value: object) => JSON.stringify(value).replace(FLOATS, '"$1":$2.0');
 
-/** `MM-DD-YYYY HH:MM:SS.ffffff`, local time. */
+/** Formats microseconds since 1970 as `MM-DD-YYYY HH:MM:SS.ffffff` in local time. */
 export function timestamp(us: number): string {
   const at = new Date(us / 1000);
   const two = (part: number) => `${part}`.padStart(2, "0");

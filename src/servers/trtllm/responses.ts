@@ -1,7 +1,7 @@
 /**
- * What does `/v1/responses` take here, and what does a response say? `ResponsesRequest` and `ResponsesResponse` of
- * `openai_protocol.py`, `openai_responses` of `openai_server.py` (1.3 line). The events of a stream, and the items of the
- * output, are vLLM's.
+ * The differences of `/v1/responses` from vLLM's: accepted fields and the body of a response. From `ResponsesRequest` and
+ * `ResponsesResponse` of `openai_protocol.py` and `openai_responses` of `openai_server.py` (1.3 line). The events of a stream and the
+ * items of the output are vLLM's.
  */
 
 import type { Ending } from "../openai/pipeline/context.ts";
@@ -25,7 +25,7 @@ const NAMES = new Set(
   ).split(" "),
 );
 
-/** `served`: the model's own name, which a response has in place of the one that was asked for. */
+/** `served`: name of the served model, which a response contains in place of the requested one. */
 export function responsesHabits(served: string): ResponsesHabits {
   return {
     rules,
@@ -37,7 +37,7 @@ export function responsesHabits(served: string): ResponsesHabits {
   };
 }
 
-/** Unlike those of chats its unknown fields are ignored, and null is the same as absent. */
+/** Checks a body. Unknown fields are ignored, unlike in chats, and null counts as absent. Throws `Refused`. */
 function rules(body: PythonDict): void {
   if ((get(body, "prompt") ?? null) !== null) throw new Refused(bodyError("prompt template is not supported", body));
   const store = get(body, "store");
@@ -49,13 +49,13 @@ function rules(body: PythonDict): void {
   if (get(body, "parallel_tool_calls") === undefined) set(body, "parallel_tool_calls", false);
 }
 
-/** Changes the chat that was made of such a body into one of this server's. Throws `Refused`. */
+/** Changes the chat that vLLM's code made of a body into one of trtllm-serve. Throws `Refused`. */
 export function useResponse(chat: PythonDict, { maxModelLen }: Limits): void {
   const repeated = ["temperature", "top_p"].map((name) => numberOf(get(chat, name)) ?? 0);
   useSampling(chat);
-  // The response repeats them, and what writes it as JSON fails where nobody catches that.
+  // The response repeats both values. Infinity and NaN cannot be written as JSON, and the real server does not catch that error.
   if (!repeated.every(Number.isFinite)) throw new Refused(uncaught);
-  // The response repeats it; it has no other effect.
+  // The response repeats the field, which has no other effect.
   remove(chat, "parallel_tool_calls");
   if ((numberOf(get(chat, "max_tokens")) ?? 0) > maxModelLen) set(chat, "max_tokens", maxModelLen);
 }
@@ -66,7 +66,7 @@ function notKept(id: string): ErrorAnswer {
   return flatError(`Response with id '${id}' not found.`, "InvalidRequestError", 404);
 }
 
-/** `ending` null: it has not ended. */
+/** The body of a response. `ending` is null until the response has ended. */
 function responseJson(
   served: string,
   { repeated, context }: BodyFacts,

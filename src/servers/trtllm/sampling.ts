@@ -1,14 +1,14 @@
 /**
- * What does TensorRT-LLM's LLM API say of sampling parameters that it refuses, and which does it take that vLLM refuses?
- * `SamplingParams._validate` (`sampling_params.py`, 1.3 line), and behind it the executor's assertions (`samplingConfig.cpp`,
- * `requestImpl.h`), without the place in the source and the stack that stand behind each.
+ * Checks sampling parameters as TensorRT-LLM does: `SamplingParams._validate` (`sampling_params.py`, 1.3 line), then the assertions of
+ * the executor (`samplingConfig.cpp`, `requestImpl.h`). The messages omit the source line and the stack. Values that TensorRT-LLM
+ * accepts and vLLM refuses are changed to the nearest one that vLLM accepts.
  */
 import { Refused } from "../pydantic/refusals.ts";
 import { reprFloat } from "../pydantic/repr.ts";
 import { get, numberOf, type PythonDict, set, truthy } from "../pydantic/value.ts";
 import { flatError } from "./errors.ts";
 
-/** What vLLM's table takes at most: texts do not differ beyond it. */
+/** Highest temperature that vLLM's table accepts. Generated texts are the same above it. */
 const HOTTEST = 2;
 const PENALTY_MOST = 2;
 
@@ -16,7 +16,7 @@ const refuse = (message: string): never => {
   throw new Refused(flatError(message));
 };
 
-/** Throws `Refused`; changes the body. What is no number the table of fields speaks of. */
+/** Checks and changes the sampling fields of a body. Leaves values that are not numbers to the table of fields. Throws `Refused`. */
 export function useSampling(body: PythonDict): void {
   const of = (name: string) => numberOf(get(body, name));
   const [topP, topK, temperature, minP] = ["top_p", "top_k", "temperature", "min_p"].map(of);
@@ -35,7 +35,7 @@ export function useSampling(body: PythonDict): void {
   takeAnyMinimum(body, of);
 }
 
-/** In the order in which the executor makes them. */
+/** Checks the executor's assertions, in its order. */
 function checkAssertions(of: (name: string) => number | undefined): void {
   const claims = [
     ["minTokens.value() >= 0", (of("min_tokens") ?? 0) >= 0],
@@ -51,7 +51,7 @@ function checkAssertions(of: (name: string) => number | undefined): void {
 
 const longest = (of: (name: string) => number | undefined) => of("max_completion_tokens") ?? of("max_tokens");
 
-/** No penalty for presence or frequency is refused; here they have no effect. */
+/** Limits presence and frequency penalties to what vLLM accepts. TensorRT-LLM refuses none, and they have no effect here. */
 function takeAnyPenalty(body: PythonDict, of: (name: string) => number | undefined): void {
   for (const name of ["presence_penalty", "frequency_penalty"]) {
     const value = of(name);
@@ -59,7 +59,7 @@ function takeAnyPenalty(body: PythonDict, of: (name: string) => number | undefin
   }
 }
 
-/** More tokens at least than at most are no mistake: the answer ends at the latter. */
+/** Lowers `min_tokens` to the largest number of tokens, because TensorRT-LLM accepts a larger value and ends the answer there. */
 function takeAnyMinimum(body: PythonDict, of: (name: string) => number | undefined): void {
   const most = longest(of);
   if (most !== undefined && (of("min_tokens") ?? 0) > most) set(body, "min_tokens", most);
