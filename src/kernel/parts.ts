@@ -1,10 +1,9 @@
 /** What does every server have, whatever its role? Core, engines, clock, text, accounts, metrics, truth, and their end. */
 
-import { type Clock, epochSeconds, epochUsOf, WallClock } from "../base/clock.ts";
+import { type Clock, epochSeconds, epochUsOf, LeasedClock, WallClock } from "../base/clock.ts";
 import { type Ids, idsOf, mix, type Random, randomSeed, seeded } from "../base/random.ts";
 import { createAlarm } from "../base/time/alarm.ts";
 import { DueTime } from "../base/time/due-time.ts";
-import { LeasedClock } from "../base/time/leased-clock.ts";
 import { logUnexpected } from "../base/unexpected.ts";
 import type { EngineView } from "../engine/interface/types.ts";
 import type { Iterations } from "../engine/iterations.ts";
@@ -177,7 +176,7 @@ export async function createParts<C extends KernelConfig>(
     ],
   });
   const moved = () => pages.shown?.moved();
-  const httpAccounts = new HttpAccounts(routes, () => clock.now(), moved);
+  const httpAccounts = new HttpAccounts(routes, clock.now.bind(clock), moved);
   const accounts = new Accounts(httpAccounts);
   const pages = await pagePartsOf({ ...fleet, config, streamWrites, routes, accounts, clock, marks, place, epochUs });
   const life = lifeOf(clock, () => fleet.engines.die());
@@ -300,8 +299,8 @@ function backendOf({
 }: Pick<Parts, "clock" | "marks" | "gaps" | "engines"> & { die: () => void }): Backend {
   return {
     submit: (generation, receiver) => engines.submit(generation, receiver),
-    nowUs: () => clock.now(),
-    catchUp: () => clock.catchUp?.(),
+    nowUs: clock.now.bind(clock),
+    ...(clock.catchUp ? { catchUp: clock.catchUp.bind(clock) } : {}),
     spare: () => marks.beforeLongPrompt(() => gaps.long.pass()),
     consumed: gaps.garbage.add,
     read: gaps.garbage.read,

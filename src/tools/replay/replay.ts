@@ -3,7 +3,7 @@
  * end, and time jumps from one event to the next. The engine and its loop are those of the server.
  */
 
-import { VirtualClock } from "../../base/clock.ts";
+import { VirtualClock } from "../../base/virtual-clock.ts";
 import type { EngineConfig } from "../../engine/config/engine-config.ts";
 import type { RequestMeters } from "../../engine/interface/request-meter.ts";
 import { type EngineSnapshot, Finish } from "../../engine/interface/types.ts";
