@@ -10,8 +10,7 @@ import { type FlatEngineConfig, flatEngineConfig } from "../engine/config/engine
 import { Engine as Scheduler } from "../engine/engine.ts";
 import type { EngineSnapshot, Generation } from "../engine/interface/types.ts";
 import type { Observer } from "../engine/observer.ts";
-import { loadAnswers } from "../text/answers/answers.ts";
-import { type NaturalLength, naturalLength } from "../text/answers/output-lengths.ts";
+import { loadAnswers, type NaturalLength, naturalLength } from "../text/answers/answers.ts";
 import { HARMONY } from "../text/tokens/vocabulary.ts";
 import type { EngineOptions } from "./engine-option-types.ts";
 import { engineConfig } from "./options.ts";

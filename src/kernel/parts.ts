@@ -10,7 +10,7 @@ import type { Iterations } from "../engine/iterations.ts";
 import { Punctuality } from "../engine/lateness/punctuality.ts";
 import { logStatistics } from "../metrics/log-line.ts";
 import type { HttpRoute } from "../metrics/rows/http-counts.ts";
-import type { NaturalLength } from "../text/answers/output-lengths.ts";
+import type { NaturalLength } from "../text/answers/answers.ts";
 import type { AnswerRules } from "../text/canned/fixtures/match.ts";
 import type { LaidDown } from "../text/canned/laid-down.ts";
 import type { TextModel } from "../text/text-model.ts";
