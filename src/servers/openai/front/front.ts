@@ -3,7 +3,7 @@
 import { STATUS_CODES } from "node:http";
 import type { LiveValue } from "../../../base/live-value.ts";
 import type { Ids } from "../../../base/random.ts";
-import type { Accounting } from "../../../kernel/accounting.ts";
+import type { Accounting, HttpVisit } from "../../../kernel/accounting.ts";
 import type { Backend } from "../../../kernel/backend.ts";
 import type { LiveConfig } from "../../../kernel/live-settings.ts";
 import type { Witness } from "../../../kernel/witness.ts";
@@ -27,12 +27,6 @@ export interface HttpAccounting {
   came(request: HttpRequest, path: string): void;
   /** The request's visit, given once; undefined: it has been taken, or is not counted. */
   take(request: HttpRequest): HttpVisit | undefined;
-}
-
-/** One request on its way. */
-export interface HttpVisit {
-  /** The answer is complete; the first call counts. A stream has no `responseBytes`. */
-  done(status: number, responseBytes: number): void;
 }
 
 /** One line of the access log; `path` with its query, `client` as `127.0.0.1:54321`, "" if unknown. */
