@@ -9,7 +9,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { VirtualClock } from "../src/base/clock.ts";
+import { VirtualClock } from "../src/base/virtual-clock.ts";
 import { engineConfig } from "../src/embed/options.ts";
 import { flatEngineConfig } from "../src/engine/config/engine-config.ts";
 import { Engine } from "../src/engine/engine.ts";

@@ -1,10 +1,9 @@
 /**
- * What time is it, and who is woken when? The one place with timers; everything else is given a `Clock`.
+ * Tells the time and runs callbacks at given times. The only file with timers; all other code is given a `Clock`.
  * Times are whole microseconds in doubles, from the clock's own start.
  */
 
 import { ClosedByUsing } from "./disposal.ts";
-import { Waits } from "./waits.ts";
 
 /** Takes a wake-up back; harmless afterwards. */
 export type Cancel = () => void;
@@ -54,11 +53,6 @@ export interface Alarm {
  * returns what follows, in words.
  */
 export type MakeAlarm = (ring: () => void, died: () => string) => Alarm;
-
-interface Entry {
-  readonly dueUs: number;
-  wake: (() => void) | null;
-}
 
 /** Read once: the getter costs as much as the time. */
 const { timeOrigin } = performance;
@@ -117,6 +111,46 @@ function throwUncaught(error: unknown): void {
   queueMicrotask(() => {
     throw error;
   });
+}
+
+interface Wait {
+  readonly dueUs: number;
+  /** null: taken back. */
+  wake: (() => void) | null;
+}
+
+/** Timed callbacks, earliest first. Equal times run in the order added. */
+class Waits {
+  readonly #all: Wait[] = [];
+
+  /** Returns a function that takes the callback back. */
+  add(dueUs: number, wake: () => void): () => void {
+    const all = this.#all;
+    const wait: Wait = { dueUs, wake };
+    let at = all.length;
+    while (at > 0 && all[at - 1]!.dueUs > dueUs) at--;
+    if (at === all.length) all.push(wait);
+    else all.splice(at, 0, wait);
+    return () => {
+      wait.wake = null;
+    };
+  }
+
+  /** When the first callback is due; Infinity if none waits. */
+  get dueUs(): number {
+    const all = this.#all;
+    while (all.length > 0 && all[0]!.wake === null) all.shift();
+    return all.length > 0 ? all[0]!.dueUs : Number.POSITIVE_INFINITY;
+  }
+
+  /** Calls the first callback, unless it was taken back. */
+  wakeFirst(): void {
+    this.#all.shift()?.wake?.();
+  }
+
+  clear(): void {
+    this.#all.length = 0;
+  }
 }
 
 /**
@@ -274,122 +308,51 @@ export class WallClock extends ClosedByUsing implements Clock {
   };
 }
 
-/** Time that moves only when asked: the next wake-up is the next moment. For tests and replay. */
-export class VirtualClock extends ClosedByUsing implements Clock {
-  readonly #pending: Entry[] = [];
-  readonly #turns: (() => void)[] = [];
-  #nowUs: number;
-  /** Where `until` ends, while it runs. */
-  #limitUs = Number.NEGATIVE_INFINITY;
+/** A clock that ends before the clock that it is part of. After its end it calls none of its callbacks. */
+export class LeasedClock implements Clock {
+  readonly #whole: Clock;
+  #open = true;
 
-  constructor(startUs = 0) {
-    super();
-    this.#nowUs = startUs;
+  constructor(whole: Clock) {
+    this.#whole = whole;
   }
 
   now(): number {
-    return this.#nowUs;
+    return this.#whole.now();
   }
 
   at(dueUs: number, wake: () => void): Cancel {
-    const entry: Entry = { dueUs: Math.max(dueUs, this.#nowUs), wake };
-    let at = this.#pending.length;
-    while (at > 0 && this.#pending[at - 1]!.dueUs > entry.dueUs) at--;
-    this.#pending.splice(at, 0, entry);
-    return () => {
-      entry.wake = null;
-    };
+    return this.#whole.at(dueUs, this.#whileOpen(wake));
+  }
+
+  about(dueUs: number, wake: () => void): Cancel {
+    const act = this.#whileOpen(wake);
+    return this.#whole.about?.(dueUs, act) ?? this.#whole.at(dueUs, act);
   }
 
   nextUs(): number {
-    return this.#pending[0]?.dueUs ?? Number.POSITIVE_INFINITY;
+    return this.#whole.nextUs();
   }
 
-  freeUntil(): number {
-    return this.#turns.length > 0 ? Number.NEGATIVE_INFINITY : Math.min(this.#limitUs, this.nextUs());
-  }
-
-  skip(us: number): void {
-    this.#nowUs = us;
+  catchUp(): void {
+    this.#whole.catchUp?.();
   }
 
   turn(run: () => void): void {
-    this.#turns.push(run);
+    this.#whole.turn(this.#whileOpen(run));
   }
 
   soon(run: () => void): void {
-    this.#turns.unshift(run);
-  }
-
-  /** Runs everything that is due up to `untilUs`, in order; then it is that time. Throws a RangeError for what is no time from now on. */
-  advanceTo(untilUs: number): void {
-    if (!(untilUs >= this.#nowUs)) throw new RangeError(`advanceTo: a time from ${this.#nowUs} us on, not ${untilUs}`);
-    for (;;) {
-      const run = this.#turns.shift();
-      if (run) {
-        run();
-        continue;
-      }
-      const next = this.#pending[0];
-      if (!next || next.dueUs > untilUs) break;
-      this.#pending.shift();
-      if (next.wake === null) continue;
-      this.#nowUs = next.dueUs;
-      next.wake();
-    }
-    if (untilUs < Number.POSITIVE_INFINITY) this.#nowUs = untilUs;
-  }
-
-  /** Runs everything that is due in the next `us` microseconds, in order; then so much time has passed. */
-  advanceBy(us: number): void {
-    if (!(us >= 0)) throw new RangeError(`advanceBy: microseconds from 0 on, not ${us}`);
-    this.advanceTo(this.#nowUs + us);
-  }
-
-  /** Runs everything that is due before `us`; then it is that time, if it is finite, and what is due then has not run. */
-  until(us: number): void {
-    this.#limitUs = us;
-    for (;;) {
-      const run = this.#turns.shift();
-      if (run) {
-        run();
-        continue;
-      }
-      const next = this.#pending[0];
-      if (!next || next.dueUs >= us) break;
-      this.#pending.shift();
-      if (next.wake === null) continue;
-      this.#nowUs = next.dueUs;
-      next.wake();
-    }
-    this.#limitUs = Number.NEGATIVE_INFINITY;
-    if (us < Number.POSITIVE_INFINITY) this.#nowUs = Math.max(this.#nowUs, us);
-  }
-
-  /** Runs what comes next, one turn or one wake-up; false when nothing is pending. */
-  next(): boolean {
-    const run = this.#turns.shift();
-    if (run) {
-      run();
-      return true;
-    }
-    const next = this.#pending.shift();
-    if (!next) return false;
-    if (next.wake === null) return true;
-    this.#nowUs = next.dueUs;
-    next.wake();
-    return true;
-  }
-
-  /** Runs until nothing is pending; the time is that of the last wake-up. At most `limit` wake-ups: a loop that never rests is an error. */
-  drain(limit = 10_000_000): void {
-    for (let i = 0; this.next(); i++) {
-      if (i >= limit) throw new Error(`the virtual clock did not come to rest within ${limit} wake-ups`);
-    }
+    this.#whole.soon(this.#whileOpen(run));
   }
 
   close(): void {
-    this.#pending.length = 0;
-    this.#turns.length = 0;
+    this.#open = false;
+  }
+
+  #whileOpen(act: () => void): () => void {
+    return () => {
+      if (this.#open) act();
+    };
   }
 }

@@ -2,7 +2,8 @@
 import { createServer } from "./server-in-process.ts";
 import { withServerOf } from "./with-server.ts";
 
-export { type Cancel, type Clock, VirtualClock, WallClock } from "../base/clock.ts";
+export { type Cancel, type Clock, WallClock } from "../base/clock.ts";
+export { VirtualClock } from "../base/virtual-clock.ts";
 export { Finish } from "../engine/interface/types.ts";
 export { Engine } from "./engine.ts";
 export { latencies } from "./latencies.ts";

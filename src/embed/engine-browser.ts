@@ -1,7 +1,8 @@
 /** `import … from "llm-understudy-engine"` in a browser: the caller brings the core's bytes. */
 import { Engine } from "./engine.ts";
 
-export { type Cancel, type Clock, VirtualClock } from "../base/clock.ts";
+export type { Cancel, Clock } from "../base/clock.ts";
+export { VirtualClock } from "../base/virtual-clock.ts";
 export type { FlatEngineConfig as EngineConfig } from "../engine/config/engine-config.ts";
 export {
   type AdapterSnapshot,

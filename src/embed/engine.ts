@@ -1,16 +1,16 @@
 /** How does a program schedule requests without a server? The server's own engine, on a clock that the program moves. */
 
 import type { ServeConfig } from "../app/config/serve-config.ts";
-import { type Clock, VirtualClock } from "../base/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import { ADAPTERS_MOST } from "../base/core-limits.ts";
 import { ClosedByUsing } from "../base/disposal.ts";
 import { type Random, seeded } from "../base/random.ts";
+import { VirtualClock } from "../base/virtual-clock.ts";
 import { type FlatEngineConfig, flatEngineConfig } from "../engine/config/engine-config.ts";
 import { Engine as Scheduler } from "../engine/engine.ts";
 import type { EngineSnapshot, Generation } from "../engine/interface/types.ts";
 import type { Observer } from "../engine/observer.ts";
-import { loadAnswers } from "../text/answers/answers.ts";
-import { type NaturalLength, naturalLength } from "../text/answers/output-lengths.ts";
+import { loadAnswers, type NaturalLength, naturalLength } from "../text/answers/answers.ts";
 import { HARMONY } from "../text/tokens/vocabulary.ts";
 import type { EngineOptions } from "./engine-option-types.ts";
 import { engineConfig } from "./options.ts";

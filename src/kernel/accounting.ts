@@ -1,6 +1,11 @@
-/** What happened outside the core? Every generation request is counted exactly once by its outcome. */
+/**
+ * Counts what happens outside the core: generation requests by their outcomes, and HTTP requests by route as vLLM's middleware
+ * does. Each request is counted once, however it ends.
+ */
 
 import { droppedLogLines } from "../base/line-writer.ts";
+import { logUnexpected } from "../base/unexpected.ts";
+import { BucketCounts } from "../engine/interface/bucket-counts.ts";
 import {
   FRONT_NAMES,
   numbersOf,
@@ -12,7 +17,16 @@ import {
 } from "../engine/interface/numbers.ts";
 import type { FrontSnapshot, FrontView, HttpView, Outcome } from "../engine/interface/types.ts";
 import { FAULT_IDS } from "../faults/ids.ts";
-import { ALL_SECONDS } from "../metrics/rows/http-counts.ts";
+import {
+  ALL_SECONDS,
+  HTTP_WIDTH,
+  type HttpRoute,
+  HttpWord,
+  isExcluded,
+  NO_HANDLER,
+  ROUTE_SECONDS,
+} from "../metrics/rows/http-counts.ts";
+import type { Deadlines, Expiring } from "../wire/http/deadlines.ts";
 
 const NO_HTTP: HttpView = {
   routes: [],
@@ -136,4 +150,170 @@ export function watched(accounts: Accounts, shown: { readonly moved: () => void 
       shown.moved();
     },
   };
+}
+
+/** An HTTP request from its head to the end of its answer. */
+export interface HttpVisit {
+  /** Counts a complete answer; the first call counts. `responseBytes` is 0 for a stream, which has no content-length. */
+  done(status: number, responseBytes: number): void;
+}
+
+/**
+ * Key of a request's visit, until whoever ends it takes it: a weak map of thousands a second costs collections their
+ * time.
+ */
+const VISIT = Symbol("visit");
+type Visiting = Request & { [VISIT]?: CountedVisit | undefined };
+
+/** Counts each HTTP request when its answer is complete, by the route that took it. */
+export class HttpAccounts implements HttpView {
+  readonly routes: Float64Array;
+  readonly duration = new BucketCounts(ALL_SECONDS);
+  /** By method and handler. */
+  readonly #places = new Map<string, Map<string, number>>();
+  readonly #nowUs: () => number;
+  readonly #counted: () => void;
+
+  /** `counted` is called after each request that counts. */
+  constructor(routes: readonly HttpRoute[], nowUs: () => number, counted: () => void = () => {}) {
+    this.routes = new Float64Array(routes.length * HTTP_WIDTH);
+    for (const [index, { handler, method }] of routes.entries()) {
+      const handlers = this.#places.get(method) ?? new Map<string, number>();
+      this.#places.set(method, handlers.set(handler, index));
+    }
+    this.#nowUs = nowUs;
+    this.#counted = counted;
+  }
+
+  came(request: Visiting, path: string): void {
+    const places = this.#places.get(request.method);
+    const known = places?.get(path);
+    if (known === undefined && isExcluded(path)) return;
+    const place = known ?? places?.get(NO_HANDLER);
+    if (place === undefined) return;
+    const bytes = Number(request.headers.get("content-length") ?? 0) || 0;
+    request[VISIT] = new CountedVisit(this, place, this.#nowUs(), bytes);
+  }
+
+  take(request: Visiting): CountedVisit | undefined {
+    const visit = request[VISIT];
+    if (visit !== undefined) request[VISIT] = undefined;
+    return visit;
+  }
+
+  /** For `CountedVisit`. */
+  count(place: number, cameUs: number, status: number, requestBytes: number, responseBytes: number): void {
+    const { routes } = this;
+    const at = place * HTTP_WIDTH;
+    const nowUs = this.#nowUs();
+    const seconds = (nowUs - cameUs) / 1e6;
+    const statusClass = Math.floor(status / 100) - 1;
+    routes[at + HttpWord.answers + statusClass]!++;
+    if (routes[at + HttpWord.since + statusClass] === 0) routes[at + HttpWord.since + statusClass] = nowUs / 1e6;
+    let bucket = 0;
+    while (bucket < ROUTE_SECONDS.length && seconds > ROUTE_SECONDS[bucket]!) bucket++;
+    routes[at + HttpWord.buckets + bucket]!++;
+    routes[at + HttpWord.seconds]! += seconds;
+    routes[at + HttpWord.requestBytes]! += requestBytes;
+    routes[at + HttpWord.responseBytes]! += responseBytes;
+    this.duration.observe(seconds);
+    this.#counted();
+  }
+}
+
+export class CountedVisit implements HttpVisit {
+  #accounts: HttpAccounts | null;
+
+  constructor(
+    accounts: HttpAccounts,
+    readonly place: number,
+    readonly cameUs: number,
+    readonly requestBytes: number,
+  ) {
+    this.#accounts = accounts;
+  }
+
+  done(status: number, responseBytes: number): void {
+    const accounts = this.#accounts;
+    this.#accounts = null;
+    accounts?.count(this.place, this.cameUs, status, this.requestBytes, responseBytes);
+  }
+}
+
+/** Takes the outcome of a generation request. */
+export interface Ticket {
+  /** The first call decides. Never throws: an answer must not wait for an end that its counting kept from it. */
+  settle(outcome: Outcome): void;
+}
+
+const notCounted = (error: unknown): void =>
+  logUnexpected("a request ended, and is missing in some of the numbers", error);
+
+/** No closure per request: one would hold the request's body as long as the stream lasts. */
+export class CountedOnce implements Ticket {
+  #settled: ((outcome: Outcome) => void) | null;
+  #told: ((outcome: Outcome) => void) | null = null;
+  #accounting: Pick<Accounting, "stream"> | null = null;
+  #visit: HttpVisit | null = null;
+  #deadlines: Deadlines | null = null;
+  #watched: Expiring | null = null;
+
+  constructor(settled: (outcome: Outcome) => void) {
+    this.#settled = settled;
+  }
+
+  settle(outcome: Outcome): void {
+    const settled = this.#settled;
+    const told = this.#told;
+    this.#settled = null;
+    this.#told = null;
+    try {
+      settled?.(outcome);
+    } catch (error) {
+      notCounted(error);
+    }
+    try {
+      told?.(outcome);
+    } catch (error) {
+      notCounted(error);
+    }
+    try {
+      this.#end();
+    } catch (error) {
+      notCounted(error);
+    }
+  }
+
+  #end(): void {
+    if (this.#watched !== null) this.#deadlines?.forget(this.#watched);
+    this.#watched = null;
+    const accounting = this.#accounting;
+    this.#accounting = null;
+    accounting?.stream(-1);
+    this.#visit?.done(200, 0);
+  }
+
+  /** `told` hears of the end too. */
+  tell(told: (outcome: Outcome) => void): void {
+    this.#told = told;
+  }
+
+  /** The answer is to be complete in time, unless it is; `null`: whenever. */
+  within(deadlines: Deadlines | null, answer: Expiring): void {
+    if (deadlines === null || this.#settled === null) return;
+    this.#deadlines = deadlines;
+    this.#watched = answer;
+    deadlines.watch(answer);
+  }
+
+  /** The answer is an event stream from now on, complete when it is settled, or by now. */
+  streams(accounting: Pick<Accounting, "stream">, visit: HttpVisit | null): void {
+    if (this.#settled === null) {
+      visit?.done(200, 0);
+      return;
+    }
+    accounting.stream(1);
+    this.#accounting = accounting;
+    this.#visit = visit;
+  }
 }

@@ -89,7 +89,7 @@ export class Marks {
             },
           }
         : {}),
-      ...(inner.short ? { short: (parts, allowSpecial) => inner.short!(parts, allowSpecial) } : {}),
+      ...(inner.short ? { short: inner.short.bind(inner) } : {}),
       close: () => inner.close(),
     };
   }

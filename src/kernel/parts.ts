@@ -1,26 +1,24 @@
 /** What does every server have, whatever its role? Core, engines, clock, text, accounts, metrics, truth, and their end. */
 
-import { type Clock, epochSeconds, epochUsOf, WallClock } from "../base/clock.ts";
+import { type Clock, epochSeconds, epochUsOf, LeasedClock, WallClock } from "../base/clock.ts";
 import { type Ids, idsOf, mix, type Random, randomSeed, seeded } from "../base/random.ts";
 import { createAlarm } from "../base/time/alarm.ts";
 import { DueTime } from "../base/time/due-time.ts";
-import { LeasedClock } from "../base/time/leased-clock.ts";
 import { logUnexpected } from "../base/unexpected.ts";
 import type { EngineView } from "../engine/interface/types.ts";
 import type { Iterations } from "../engine/iterations.ts";
 import { Punctuality } from "../engine/lateness/punctuality.ts";
 import { logStatistics } from "../metrics/log-line.ts";
 import type { HttpRoute } from "../metrics/rows/http-counts.ts";
-import type { NaturalLength } from "../text/answers/output-lengths.ts";
+import type { NaturalLength } from "../text/answers/answers.ts";
 import type { AnswerRules } from "../text/canned/fixtures/match.ts";
 import type { LaidDown } from "../text/canned/laid-down.ts";
 import type { TextModel } from "../text/text-model.ts";
-import { type Accounting, Accounts, watched } from "./accounting.ts";
+import { type Accounting, Accounts, HttpAccounts, watched } from "./accounting.ts";
 import type { Backend } from "./backend.ts";
 import { throwUncaught } from "./broken-engine.ts";
 import { enginePartsOf, type FleetParts } from "./engines.ts";
 import { type Gaps, gapsOf } from "./gaps.ts";
-import { HttpAccounts } from "./http-accounts.ts";
 import type { KernelConfig } from "./kernel-config.ts";
 import { type Admin, LiveSettings } from "./live-settings.ts";
 import { Marks, sampleEventLoop, thisHost } from "./marks.ts";
@@ -177,7 +175,7 @@ export async function createParts<C extends KernelConfig>(
     ],
   });
   const moved = () => pages.shown?.moved();
-  const httpAccounts = new HttpAccounts(routes, () => clock.now(), moved);
+  const httpAccounts = new HttpAccounts(routes, clock.now.bind(clock), moved);
   const accounts = new Accounts(httpAccounts);
   const pages = await pagePartsOf({ ...fleet, config, streamWrites, routes, accounts, clock, marks, place, epochUs });
   const life = lifeOf(clock, () => fleet.engines.die());
@@ -300,8 +298,8 @@ function backendOf({
 }: Pick<Parts, "clock" | "marks" | "gaps" | "engines"> & { die: () => void }): Backend {
   return {
     submit: (generation, receiver) => engines.submit(generation, receiver),
-    nowUs: () => clock.now(),
-    catchUp: () => clock.catchUp?.(),
+    nowUs: clock.now.bind(clock),
+    ...(clock.catchUp ? { catchUp: clock.catchUp.bind(clock) } : {}),
     spare: () => marks.beforeLongPrompt(() => gaps.long.pass()),
     consumed: gaps.garbage.add,
     read: gaps.garbage.read,

@@ -4,7 +4,7 @@ import { availableParallelism } from "node:os";
 import type { DueTime } from "../base/time/due-time.ts";
 import type { EngineConfig } from "../engine/config/engine-config.ts";
 import { coreName } from "../engine/trtllm-setup.ts";
-import { type NaturalLength, naturalLength } from "../text/answers/output-lengths.ts";
+import { type NaturalLength, naturalLength } from "../text/answers/answers.ts";
 import { type LaidDown, laidDown } from "../text/canned/laid-down.ts";
 import type { TextConfig } from "../text/text-config.ts";
 import { builtInText, folderText, type TextModel } from "../text/text-model.ts";

@@ -1,7 +1,7 @@
 /** How do steps stray from their formula? The core's draws against the same in plain TypeScript, their moments, pauses, speed. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { VirtualClock } from "../../src/base/clock.ts";
+import { VirtualClock } from "../../src/base/virtual-clock.ts";
 import type { EngineConfig } from "../../src/engine/config/engine-config.ts";
 import type { StepNoise, Timing } from "../../src/engine/config/step-times.ts";
 import { Engine } from "../../src/engine/engine.ts";

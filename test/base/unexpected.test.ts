@@ -1,7 +1,8 @@
 /** Errors that nobody expected: how many lines they take, and that a clock outlives those of its callbacks and its alarm. */
 import { expect, test } from "bun:test";
-import { ALARMS_MAX, type Alarm, VirtualClock, WallClock } from "../../src/base/clock.ts";
+import { ALARMS_MAX, type Alarm, WallClock } from "../../src/base/clock.ts";
 import { LOGGED_ERRORS_MAX, STACK_LINES_MAX, UnexpectedErrors, WINDOW_MS } from "../../src/base/unexpected.ts";
+import { VirtualClock } from "../../src/base/virtual-clock.ts";
 import { CoreTrap } from "../../src/engine/wasm/core.ts";
 import { EngineBroken, EngineClock, isBroken } from "../../src/kernel/broken-engine.ts";
 

@@ -5,8 +5,8 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { seeded } from "../../src/base/random.ts";
+import { naturalLength } from "../../src/text/answers/answers.ts";
 import { parseOutputLengths } from "../../src/text/answers/length-forms.ts";
-import { naturalLength } from "../../src/text/answers/output-lengths.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 import { sized } from "../size.ts";
 

@@ -1,8 +1,8 @@
 /** Do we differ from vLLM 0.33 where docs/differences.md says so, and is every row of it shown by a test? */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
+import { naturalLength } from "../../src/text/answers/answers.ts";
 import { DEFAULT_OUTPUT_LENGTHS } from "../../src/text/answers/length-forms.ts";
-import { naturalLength } from "../../src/text/answers/output-lengths.ts";
 import { TOOL_FORMATS } from "../../src/text/grammar/parsers.ts";
 import { type Hosted, hosted } from "../hosted.ts";
 import { eventually } from "../server.ts";

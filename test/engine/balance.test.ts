@@ -1,7 +1,7 @@
 /** Is the choice among data-parallel ranks vLLM's? The worked example, each term of the score, and how old the counts are. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { VirtualClock } from "../../src/base/clock.ts";
+import { VirtualClock } from "../../src/base/virtual-clock.ts";
 import { Balance } from "../../src/engine/balance.ts";
 
 type Counts = readonly [waiting: number, running: number, kvUsage: number];

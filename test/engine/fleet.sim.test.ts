@@ -1,7 +1,7 @@
 /** Do several engines on one clock each behave as if alone, and share the work as vLLM's ranks do? */
 import { describe, expect, test } from "bun:test";
-import { VirtualClock } from "../../src/base/clock.ts";
 import { seeded } from "../../src/base/random.ts";
+import { VirtualClock } from "../../src/base/virtual-clock.ts";
 import type { EngineConfig } from "../../src/engine/config/engine-config.ts";
 import type { Engine } from "../../src/engine/engine.ts";
 import { Fleet } from "../../src/engine/fleet.ts";

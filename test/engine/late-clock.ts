@@ -1,5 +1,6 @@
 /** What is a late host to the engine? A virtual clock that wakes later than it was asked to. */
-import { type Cancel, type Clock, VirtualClock } from "../../src/base/clock.ts";
+import type { Cancel, Clock } from "../../src/base/clock.ts";
+import { VirtualClock } from "../../src/base/virtual-clock.ts";
 
 /** Wakes `lateUs()` after the time asked for. */
 export class LateClock implements Clock {

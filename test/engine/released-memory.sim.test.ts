@@ -1,6 +1,6 @@
 /** Does an engine at rest keep what it knew of generations that have ended? */
 import { expect, test } from "bun:test";
-import { VirtualClock } from "../../src/base/clock.ts";
+import { VirtualClock } from "../../src/base/virtual-clock.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import type { Receiver } from "../../src/engine/interface/types.ts";
 import { answers, configOf, debug, EOS, generationOf, promptOf } from "./simulated-engine.ts";

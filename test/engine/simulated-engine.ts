@@ -3,7 +3,7 @@ import { spyOn } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Field, SLOTS, Total, Word } from "../../assembly/layout.ts";
-import { VirtualClock } from "../../src/base/clock.ts";
+import { VirtualClock } from "../../src/base/virtual-clock.ts";
 import { engineConfig } from "../../src/embed/options.ts";
 import { Batch } from "../../src/engine/batch.ts";
 import type { EngineConfig, VllmPolicy } from "../../src/engine/config/engine-config.ts";

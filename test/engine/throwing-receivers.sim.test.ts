@@ -1,6 +1,6 @@
 /** A receiver that throws costs its own generation, and a core that traps is reported wherever it is called. */
 import { expect, test } from "bun:test";
-import { VirtualClock } from "../../src/base/clock.ts";
+import { VirtualClock } from "../../src/base/virtual-clock.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { Finish, type Receiver } from "../../src/engine/interface/types.ts";
 import type { EngineFaults } from "../../src/engine/options.ts";

@@ -1,6 +1,6 @@
 /** Does work that is wrapped become the cause of a step that it held up, and does the wrapping change nothing else? */
 import { expect, test } from "bun:test";
-import { VirtualClock } from "../../src/base/clock.ts";
+import { VirtualClock } from "../../src/base/virtual-clock.ts";
 import { CAUSE_NAMES, Cause, Causes } from "../../src/engine/lateness/causes.ts";
 import { Marks, thisHost } from "../../src/kernel/marks.ts";
 import type { Encoder } from "../../src/text/tokens/types.ts";

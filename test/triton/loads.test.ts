@@ -3,7 +3,7 @@ import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { VirtualClock } from "../../src/base/clock.ts";
+import { VirtualClock } from "../../src/base/virtual-clock.ts";
 import type { LoadOverride } from "../../src/servers/triton/models/repository.ts";
 import { NO_OVERRIDE } from "../../src/servers/triton/models/repository.ts";
 import { eventually } from "../server.ts";

@@ -3,8 +3,8 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { VirtualClock } from "../../src/base/clock.ts";
 import { seeded } from "../../src/base/random.ts";
+import { VirtualClock } from "../../src/base/virtual-clock.ts";
 import type { EngineConfig } from "../../src/engine/config/engine-config.ts";
 import { flatEngineConfig } from "../../src/engine/config/engine-config.ts";
 import { Engine } from "../../src/engine/engine.ts";

@@ -1,9 +1,10 @@
 /** `understudy replay --role triton`: a trace's arrivals at a model of a repository, through Triton's schedulers in simulated time. */
 
 import type { ServeConfig } from "../../app/config/serve-config.ts";
-import { VirtualClock, WallClock, wallUs } from "../../base/clock.ts";
+import { WallClock, wallUs } from "../../base/clock.ts";
 import { printableJson } from "../../base/printable.ts";
 import { seeded } from "../../base/random.ts";
+import { VirtualClock } from "../../base/virtual-clock.ts";
 import { findPreset } from "../../engine/timing/presets.ts";
 import { TritonServer } from "../../servers/triton/inference/server.ts";
 import { isLlmApi, type ModelConfig } from "../../servers/triton/model-config/model-config.ts";

@@ -42,7 +42,7 @@ export interface Generation {
   readonly maxTokens: number;
   readonly minTokens: number;
   readonly ignoreEos: boolean;
-  /** Output position (1-based) at which the model says end-of-sequence: drawn by text/answers/output-lengths.ts; null: it runs to `maxTokens`. */
+  /** Output position (1-based) at which the model says end-of-sequence: drawn by text/answers/answers.ts; null: it runs to `maxTokens`. */
   readonly plannedTokens: number | null;
   /** Ids that end the answer besides the end-of-sequence id. */
   readonly stopTokenIds: readonly number[];

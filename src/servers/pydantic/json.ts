@@ -299,26 +299,3 @@ class Parser {
     throw new PythonJsonError(message, codePoints(this.text.slice(0, at)));
   }
 }
-
-/** True when containers nest deeper than Python follows. Cheap where a body has few brackets. */
-export function tooDeep(text: string): boolean {
-  if (text.length <= MAX_DEPTH) return false;
-  let brackets = 0;
-  for (const bracket of ["[", "{"])
-    for (let at = text.indexOf(bracket); at >= 0; at = text.indexOf(bracket, at + 1))
-      if (++brackets > MAX_DEPTH) return measure(text);
-  return false;
-}
-
-function measure(text: string): boolean {
-  let depth = 0;
-  for (let at = 0; at < text.length; at++) {
-    const unit = text.charCodeAt(at);
-    if (unit === 0x22) {
-      for (at++; at < text.length && text.charCodeAt(at) !== 0x22; at++) if (text.charCodeAt(at) === 0x5c) at++;
-    } else if (unit === 0x5b || unit === 0x7b) {
-      if (++depth > MAX_DEPTH) return true;
-    } else if (unit === 0x5d || unit === 0x7d) depth--;
-  }
-  return false;
-}

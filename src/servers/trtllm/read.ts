@@ -2,11 +2,9 @@
 
 import type { BodyReader, Form } from "../openai/pipeline/form.ts";
 import type { ChatRequest, CompletionRequest, Limits } from "../openai/request/request.ts";
-import { asText } from "../pydantic/body-text.ts";
-import { type Body, type BodyKind, namesJson, type ReadBody, readerOf } from "../pydantic/read-body.ts";
+import { asText, type Body, type BodyKind, namesJson, type ReadBody, readerOf } from "../pydantic/read-body.ts";
 import { validator } from "../pydantic/validate.ts";
-import type { Int } from "../pydantic/value.ts";
-import { get } from "../pydantic/value.ts";
+import { get, type Int } from "../pydantic/value.ts";
 import { type ChatValues, type CompletionValues, chatFields, completionFields } from "../vllm/openai/fields.ts";
 import { applyCompletionRules, checkChatLogprobs, checkMessages, normalizeMessages } from "../vllm/openai/rules.ts";
 import { toChat, toChatPieces, toCompletion } from "../vllm/openai/translate.ts";

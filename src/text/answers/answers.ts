@@ -1,11 +1,12 @@
 /**
- * What does an answer say, and how long is it, when the request does not?
+ * The text and the length of an answer whose request determines neither.
  *
  * Text is prose from tables: a block of 32 tokens follows one template, and each position of a template names the
  * category that its word is drawn from. Both draws depend on seed and position alone, so an answer is the same under
  * any load. The core draws by the same rule in WebAssembly; `nextToken` is the reference that it is tested against.
  */
 import { mix } from "../../base/random.ts";
+import type { OutputLengths } from "./length-forms.ts";
 
 /** Tokens per template. */
 export const BLOCK_TOKENS = 32;
@@ -87,4 +88,24 @@ export function loadAnswers(bytes: Uint8Array): AnswerTables {
     throw new Error("not a file of answer tables: bun run build");
   }
   return { templates: file.slice(templatesAt), categoryStart, ids: words.slice(idsAt, templatesAt >> 2) };
+}
+
+/**
+ * The output position (from 1) at which an answer with this seed ends by itself. The end of sequence is its last token and
+ * counts, as in vLLM 0.33 (`v1/core/sched/utils.py`, check_stop). Same seed, same length.
+ */
+export type NaturalLength = (seed: number) => number;
+
+/** Separates the draw of a length from those of the words. */
+const LENGTH_SALT = 0x1f83d9ab;
+/** The core's positions have 32 bits, and no context is that long. */
+const MOST_TOKENS = 2 ** 30;
+
+/** `traced`: the lengths in the file, at least one; null if `lengths` names no file. */
+export function naturalLength(lengths: OutputLengths, traced: Uint32Array | null): NaturalLength {
+  if (lengths.kind === "constant") return () => lengths.tokens;
+  if (lengths.kind === "lognormal")
+    return (seed) => Math.min(MOST_TOKENS, logNormal(seed, lengths.meanTokens, lengths.sigma));
+  if (traced === null) throw new Error("output lengths of a trace were not read");
+  return (seed) => traced[Math.floor((mix(seed ^ LENGTH_SALT, 0) * traced.length) / 2 ** 32)]!;
 }

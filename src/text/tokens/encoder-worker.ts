@@ -8,10 +8,9 @@ import { lowerPriority } from "../../base/time/low-priority.ts";
 import { MakingWay } from "../../base/time/making-way.ts";
 import { BrokenStructure } from "../grammar/broken.ts";
 import type { Structure } from "../grammar/structure.ts";
-import { BpeEncoder } from "./bpe.ts";
+import { BpeEncoder, type TokenIndex } from "./bpe.ts";
 import type { ModelFolder } from "./model-folder.ts";
 import { type PackedParts, unpacked } from "./packed-parts.ts";
-import type { TokenIndex } from "./token-ids.ts";
 import type { PromptPart } from "./types.ts";
 
 /** The first message. Only a folder is answered, with its content. */

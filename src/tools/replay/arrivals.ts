@@ -2,7 +2,7 @@
  * Reads the requests of a trace in order, and sends the later turns of conversations: each after the answer before it has
  * ended and its user has paused, and not before its own time.
  */
-import type { VirtualClock } from "../../base/clock.ts";
+import type { VirtualClock } from "../../base/virtual-clock.ts";
 import type { TraceRequest } from "../../workloads/trace.ts";
 
 /** Most later turns that wait at once. With more, nothing more is read until one of them is sent. */

@@ -1,6 +1,7 @@
 /** How does a request of a trace reach the engines? Its length is checked as the front would, its content becomes hashes. */
 
-import type { Cancel, VirtualClock } from "../../base/clock.ts";
+import type { Cancel } from "../../base/clock.ts";
+import type { VirtualClock } from "../../base/virtual-clock.ts";
 import type { EngineConfig } from "../../engine/config/engine-config.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { Fleet as Ranks } from "../../engine/fleet.ts";

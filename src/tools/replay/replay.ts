@@ -3,13 +3,12 @@
  * end, and time jumps from one event to the next. The engine and its loop are those of the server.
  */
 
-import { VirtualClock } from "../../base/clock.ts";
+import { VirtualClock } from "../../base/virtual-clock.ts";
 import type { EngineConfig } from "../../engine/config/engine-config.ts";
 import type { RequestMeters } from "../../engine/interface/request-meter.ts";
 import { type EngineSnapshot, Finish } from "../../engine/interface/types.ts";
 import type { Observer } from "../../engine/observer.ts";
-import { Accounts } from "../../kernel/accounting.ts";
-import { HttpAccounts } from "../../kernel/http-accounts.ts";
+import { Accounts, HttpAccounts } from "../../kernel/accounting.ts";
 import type { HttpRoute } from "../../metrics/rows/http-counts.ts";
 import type { Pace, TraceRequest } from "../../workloads/trace.ts";
 import { TraceArrivals } from "./arrivals.ts";

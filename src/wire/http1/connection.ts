@@ -7,9 +7,9 @@ import { logUnexpected } from "../../base/unexpected.ts";
 import type { Aftermath } from "../../faults/plan/types.ts";
 import { PART_BYTES, PARTS_OF_A_TURN, type Unfinished, type Unfinishing } from "../http/unfinished.ts";
 import { Exchange, type ExchangeConnection } from "./exchange.ts";
-import type { Head } from "./fields.ts";
 import type { WireStyle } from "./head.ts";
 import { Fed, Parser, type ParserEvents } from "./parser.ts";
+import type { Head } from "./request.ts";
 import type { Drained } from "./stream.ts";
 
 /** What is used of a socket of `Bun.listen`; Bun's types lack `fd` and the last two. */

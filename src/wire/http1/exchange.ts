@@ -2,10 +2,9 @@
 import type { Aftermath } from "../../faults/plan/types.ts";
 import type { EventSink, HeldBytes, PartSink, SinkEvents } from "../http/sink.ts";
 import type { FaultyStream } from "./faulty.ts";
-import type { Head } from "./fields.ts";
 import { CHUNKED, type WireStyle } from "./head.ts";
 import { type RawFraming, RawStream } from "./raw-stream.ts";
-import { IncomingRequest, type ReadControl } from "./request.ts";
+import { type Head, IncomingRequest, type ReadControl } from "./request.ts";
 import { type Drained, type Output, SocketStream } from "./stream.ts";
 import { GATHERED_MOST, GatheredParts, NO_BODY, WholeParts } from "./whole-parts.ts";
 import type { FaultyOutput } from "./wire-player.ts";

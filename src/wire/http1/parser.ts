@@ -2,8 +2,7 @@
  * Where in the bytes of a connection do requests begin and end? llhttp, as uvicorn reads them through httptools 0.9: the
  * same parser with the same settings, so that what it refuses is refused here. undici ships it as WebAssembly.
  */
-import { type Head, HeaderFields } from "./fields.ts";
-import { type KnownHead, KnownHeads } from "./known-heads.ts";
+import { type Head, HeaderFields, type KnownHead, KnownHeads } from "./request.ts";
 
 /** Told in the order of the bytes, while they are fed. Parts are views of what was fed. */
 export interface ParserEvents {

@@ -1,7 +1,65 @@
-/** The socket's implementation of `HttpRequest`, over bytes that may still be arriving. */
+/** A request on a socket: its head, and the implementation of `HttpRequest` over bytes that may still be arriving. */
 import type { HttpRequest, LeaveSignal } from "../http/request.ts";
 import { PART_BYTES, SMALL_BODY_BYTES } from "../http/unfinished.ts";
-import { type Head, HeaderFields } from "./fields.ts";
+
+/** The lines of a request before its body. */
+export interface Head {
+  readonly method: string;
+  /** Path and query, as they were sent. */
+  readonly target: string;
+  /** "1.1", "1.0", "0.9", "2.0". */
+  readonly version: string;
+  readonly fields: HeaderFields;
+  /** True if the connection stays open after the answer, unless the answer says otherwise. */
+  readonly keepAlive: boolean;
+}
+
+/** The part of `Headers` that is used, with Starlette's reading: of two lines the first counts. */
+export class HeaderFields {
+  readonly #sent: readonly string[];
+  readonly #names: readonly string[];
+  readonly #values: readonly string[];
+
+  /** Names as they were sent; both lists are the fields' own from now on. */
+  constructor(names: readonly string[], values: readonly string[]) {
+    this.#sent = names;
+    this.#names = names.map(small);
+    this.#values = values;
+  }
+
+  /** Bytes as Latin-1; `name` in small letters. */
+  get(name: string): string | null {
+    const at = this.#names.indexOf(name);
+    return at === -1 ? null : (this.#values[at] ?? "");
+  }
+
+  has(name: string): boolean {
+    return this.#names.includes(name);
+  }
+
+  /** As `Headers` does; a name that was sent several times comes as often. */
+  forEach(act: (value: string, name: string) => void): void {
+    for (const [at, name] of this.#names.entries()) act(this.#values[at] ?? "", name);
+  }
+
+  /** Calls `act` for each line in the order sent. Names keep the letter case in which they were sent. */
+  eachSent(act: (name: string, value: string) => void): void {
+    for (const [at, name] of this.#sent.entries()) act(name, this.#values[at] ?? "");
+  }
+}
+
+/** Names that came before, in small letters. */
+const seen = new Map<string, string>();
+const SEEN_MOST = 256;
+const SEEN_CHARACTERS = 64;
+
+function small(name: string): string {
+  const known = seen.get(name);
+  if (known !== undefined) return known;
+  const lower = name.toLowerCase();
+  if (seen.size < SEEN_MOST && name.length <= SEEN_CHARACTERS) seen.set(name, lower);
+  return lower;
+}
 
 /** Body that nobody reads, beyond which the connection is not read either; uvicorn's `HIGH_WATER_LIMIT`. */
 const UNREAD_MOST = 65_536;
@@ -276,5 +334,33 @@ export class IncomingRequest<R extends ReadControl = ReadControl> implements Htt
     this.#parts = [];
     this.#rouse();
     this.signal.abort();
+  }
+}
+
+/** The head of a request that came in one piece. */
+export interface KnownHead {
+  readonly head: Head;
+  /** With the empty line. */
+  readonly bytes: Buffer;
+  /** As the limit of a head counts them. */
+  readonly countedBytes: number;
+  readonly bodyBytes: number;
+}
+
+/** Heads kept for all connections together; the oldest goes first. */
+const KNOWN_MOST = 256;
+
+/** Heads that came lately, as they were parsed. A client sends the same head with each request. */
+export class KnownHeads {
+  readonly #known = new Map<string, KnownHead>();
+
+  /** `text`: up to and with the empty line, bytes as Latin-1. */
+  get(text: string): KnownHead | undefined {
+    return this.#known.get(text);
+  }
+
+  add(text: string, known: KnownHead): void {
+    if (this.#known.size >= KNOWN_MOST) this.#known.delete(this.#known.keys().next().value!);
+    this.#known.set(text, known);
   }
 }

@@ -4,9 +4,8 @@ import type { EventSink, HeldBytes, PartSink, SinkEvents } from "../http/sink.ts
 import type { Unfinished, Unfinishing } from "../http/unfinished.ts";
 import type { ServedExchange } from "../http1/exchange.ts";
 import type { FaultyStream } from "../http1/faulty.ts";
-import { HeaderFields } from "../http1/fields.ts";
 import type { WireStyle } from "../http1/head.ts";
-import { IncomingRequest, type ReadControl } from "../http1/request.ts";
+import { HeaderFields, IncomingRequest, type ReadControl } from "../http1/request.ts";
 import type { Drained, Output } from "../http1/stream.ts";
 import { GATHERED_MOST, GatheredParts, NO_BODY, WholeParts } from "../http1/whole-parts.ts";
 import type { FaultyOutput } from "../http1/wire-player.ts";

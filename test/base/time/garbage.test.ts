@@ -1,9 +1,9 @@
 /** When garbage is collected: after much of it, when the server rests, and within a share of the time. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { VirtualClock } from "../../../src/base/clock.ts";
 import { Garbage } from "../../../src/base/time/garbage.ts";
 import { SpareTime } from "../../../src/base/time/spare-time.ts";
+import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 
 const MIB = 2 ** 20;
 const SECOND_US = 1_000_000;

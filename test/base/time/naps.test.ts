@@ -1,7 +1,7 @@
 /** Do all who sleep go on, in the order in which they are due, and no crowd of them in one turn? */
 import { expect, test } from "bun:test";
-import { VirtualClock } from "../../../src/base/clock.ts";
 import { Naps } from "../../../src/base/time/naps.ts";
+import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 
 test("a crowd that is due at once goes on in turns, in its order; who is due later waits", async () => {
   const clock = new VirtualClock();

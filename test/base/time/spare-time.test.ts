@@ -1,8 +1,8 @@
 /** Does long work that waits for gaps ever hold up what is due? Several kinds of it on one clock. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { VirtualClock } from "../../../src/base/clock.ts";
 import { SpareTime } from "../../../src/base/time/spare-time.ts";
+import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 
 /** Steps every 20 ms; they are counted. */
 function ticking(clock: VirtualClock, periodUs: number): { count: number } {

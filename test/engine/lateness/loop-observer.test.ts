@@ -1,6 +1,6 @@
 /** Is everybody told of a loop's steps, in the order of a step's life, and is nothing called that nobody wants? */
 import { expect, test } from "bun:test";
-import { VirtualClock } from "../../../src/base/clock.ts";
+import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 import { Engine } from "../../../src/engine/engine.ts";
 import { type LoopObserver, together } from "../../../src/engine/lateness/loop-observer.ts";
 import { answers, configOf, debug, EOS, generationOf, promptOf } from "../simulated-engine.ts";

@@ -1,6 +1,6 @@
 /** An engine on virtual time, and what Triton's port would show of it. */
 
-import { VirtualClock } from "../../../src/base/clock.ts";
+import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 import { histogramBounds, LOOP_BOUNDS } from "../../../src/engine/config/buckets.ts";
 import type { EngineConfig } from "../../../src/engine/config/engine-config.ts";
 import { Engine } from "../../../src/engine/engine.ts";

@@ -6,12 +6,11 @@
 import { afterAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import type { ServeConfig } from "../../../src/app/config/serve-config.ts";
-import { VirtualClock } from "../../../src/base/clock.ts";
 import { LiveCell } from "../../../src/base/live-value.ts";
 import { idsOf } from "../../../src/base/random.ts";
+import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 import { Engine } from "../../../src/engine/engine.ts";
-import { Accounts } from "../../../src/kernel/accounting.ts";
-import { HttpAccounts } from "../../../src/kernel/http-accounts.ts";
+import { Accounts, HttpAccounts } from "../../../src/kernel/accounting.ts";
 import { liveConfigOf } from "../../../src/kernel/live-settings.ts";
 import { pages } from "../../../src/metrics/page.ts";
 import { httpRoutes } from "../../../src/metrics/rows/http-counts.ts";

@@ -1,14 +1,8 @@
 /** Does our JSON parser read what CPython reads, fail where it fails, and print what it prints? Tables made by CPython 3.11. */
 
 import { describe, expect, test } from "bun:test";
-import { decodeBody } from "../../../src/servers/pydantic/body-text.ts";
-import {
-  MAX_DEPTH,
-  PythonJsonError,
-  PythonJsonFailure,
-  parsePython,
-  tooDeep,
-} from "../../../src/servers/pydantic/json.ts";
+import { MAX_DEPTH, PythonJsonError, PythonJsonFailure, parsePython } from "../../../src/servers/pydantic/json.ts";
+import { decodeBody, tooDeep } from "../../../src/servers/pydantic/read-body.ts";
 import { repr } from "../../../src/servers/pydantic/repr.ts";
 import { codePoints } from "../../../src/servers/pydantic/value.ts";
 

@@ -2,8 +2,8 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { dialectTables } from "../../../scripts/dialect-tables.ts";
-import { VirtualClock } from "../../../src/base/clock.ts";
 import { atOnceOrInTurns, firstOf, inTurns, type Pieces, Stops, turn } from "../../../src/base/pieces.ts";
+import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 import type { AnswerContext } from "../../../src/servers/openai/pipeline/context.ts";
 import { parsePython, plainPieces, pythonPieces } from "../../../src/servers/pydantic/json.ts";
 import { chatPieces, completionPieces, readChat, readCompletion } from "../../../src/servers/vllm/openai/read.ts";

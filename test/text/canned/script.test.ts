@@ -1,8 +1,8 @@
 /** Is an order read as docs/scripts.md says, and what is wrong with one said where it is? How is one played? */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { VirtualClock } from "../../../src/base/clock.ts";
 import { SAME_STEP } from "../../../src/base/core-limits.ts";
+import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 import { Finish } from "../../../src/engine/interface/types.ts";
 import { PlayedReceiver, rankedLogprobs, scriptIds, Together } from "../../../src/servers/openai/overrides/play.ts";
 import type { Repetition } from "../../../src/servers/openai/request/request.ts";

@@ -1,7 +1,7 @@
 /** Do requests come when they should? Arrival processes, and the loop that sends on a virtual clock. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { VirtualClock } from "../../../src/base/clock.ts";
+import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 import { arrivals, type OpenLoop } from "../../../src/tools/load/arrivals.ts";
 import type { PendingRequest } from "../../../src/tools/load/clients/client.ts";
 import { UsageAsked } from "../../../src/tools/load/requests/body.ts";

@@ -1,7 +1,7 @@
 /** Does all that came get read once, in order, with the time at which it came, and soon? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { VirtualClock } from "../../../src/base/clock.ts";
+import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 import {
   AHEAD_US,
   BURST_US,

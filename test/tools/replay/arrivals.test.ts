@@ -1,6 +1,6 @@
 /** Later turns of conversations in a replay: when they are sent, and how many may wait. */
 import { describe, expect, test } from "bun:test";
-import { VirtualClock } from "../../../src/base/clock.ts";
+import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 import { TraceArrivals, WAITING_IDS_MOST, WAITING_MOST } from "../../../src/tools/replay/arrivals.ts";
 import type { TraceRequest } from "../../../src/workloads/trace.ts";
 

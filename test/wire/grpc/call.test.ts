@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { deflateSync, gunzipSync, gzipSync } from "node:zlib";
 import fc from "fast-check";
-import { VirtualClock } from "../../../src/base/clock.ts";
+import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 import { parsePlan } from "../../../src/faults/parse.ts";
 import type { CallHandler, GrpcCall } from "../../../src/wire/grpc/call.ts";
 import { encodingOf } from "../../../src/wire/grpc/compression.ts";

@@ -1,7 +1,7 @@
 /** Do large messages come and leave whole, however they are cut, without being put together at the end? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { VirtualClock } from "../../../src/base/clock.ts";
+import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 import { ResponseWriter, responseHead } from "../../../src/servers/triton/grpc/infer-response.ts";
 import type { Tensor } from "../../../src/servers/triton/tensors/datatypes.ts";
 import { GrpcCall } from "../../../src/wire/grpc/call.ts";

@@ -1,7 +1,7 @@
 /** Are the bytes of requests that are not whole bounded in sum, and is nobody forgotten over it? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { VirtualClock } from "../../../src/base/clock.ts";
+import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 import { Unfinished, type Unfinishing } from "../../../src/wire/http/unfinished.ts";
 
 const MOST = 1000;

@@ -1,9 +1,8 @@
 /** Do the bytes of a connection give the same requests however they are cut, and does nothing that is sent break the parser? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { HeaderFields } from "../../../src/wire/http1/fields.ts";
-import { KnownHeads } from "../../../src/wire/http1/known-heads.ts";
 import { Fed, Parser, type ParserEvents } from "../../../src/wire/http1/parser.ts";
+import { HeaderFields, KnownHeads } from "../../../src/wire/http1/request.ts";
 import { times } from "../../size.ts";
 
 const HEAD_BYTES = 2000;

@@ -1,8 +1,7 @@
 /** A handler reads the socket's request and the web `Request` in the same way. */
 import { expect, test } from "bun:test";
 import type { HttpRequest } from "../../../src/wire/http/request.ts";
-import { HeaderFields } from "../../../src/wire/http1/fields.ts";
-import { IncomingRequest } from "../../../src/wire/http1/request.ts";
+import { HeaderFields, IncomingRequest } from "../../../src/wire/http1/request.ts";
 
 const BODY = '{"prompt":"Grüße","n":2}';
 const reading = { pause() {}, resume() {}, wanted() {} };

@@ -1,16 +1,15 @@
 /** Which requests are admitted, how many are being served, and how long may each take? Between the head and the end of the answer. */
 
 import type { Outcome } from "../../../engine/interface/types.ts";
-import type { Accounting } from "../../../kernel/accounting.ts";
+import { type Accounting, CountedOnce, type HttpVisit } from "../../../kernel/accounting.ts";
 import type { Backend } from "../../../kernel/backend.ts";
 import { type Deadlines, deadlines, type Expiring } from "../../../wire/http/deadlines.ts";
 import { frontLimitsOf } from "../../../wire/http/front-limits.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { Bodies, type BodyTaker } from "./body.ts";
-import type { HttpVisit, OpenAiOptions } from "./front.ts";
+import type { OpenAiOptions } from "./front.ts";
 import type { Context } from "./http.ts";
 import { Overload } from "./overload.ts";
-import { CountedOnce } from "./ticket.ts";
 
 export class Admission {
   /** Requests that are being served. */

@@ -3,8 +3,7 @@
 import { inTurns, isLarge, type Pieces, turn } from "../../../base/pieces.ts";
 import { TemplateRefusal } from "../../../text/tokens/chat-template.ts";
 import { readJson } from "../../pydantic/read-body.ts";
-import type { ErrorAnswer } from "../../pydantic/refusals.ts";
-import { Refused } from "../../pydantic/refusals.ts";
+import { type ErrorAnswer, Refused } from "../../pydantic/refusals.ts";
 import { FAIL, State, type Type } from "../../pydantic/types.ts";
 import { validationErrors } from "../../pydantic/validate.ts";
 import type { PythonDict, PythonValue } from "../../pydantic/value.ts";

@@ -3,12 +3,11 @@
 import { STATUS_CODES } from "node:http";
 import type { LiveValue } from "../../../base/live-value.ts";
 import type { Ids } from "../../../base/random.ts";
-import type { Accounting } from "../../../kernel/accounting.ts";
+import type { Accounting, HttpVisit } from "../../../kernel/accounting.ts";
 import type { Backend } from "../../../kernel/backend.ts";
 import type { LiveConfig } from "../../../kernel/live-settings.ts";
 import type { Witness } from "../../../kernel/witness.ts";
-import type { AnswerTables } from "../../../text/answers/answers.ts";
-import type { NaturalLength } from "../../../text/answers/output-lengths.ts";
+import type { AnswerTables, NaturalLength } from "../../../text/answers/answers.ts";
 import type { AnswerDataset } from "../../../text/canned/dataset/dataset.ts";
 import type { FaultRules } from "../../../text/canned/fixtures/fault-rules.ts";
 import type { Fixtures } from "../../../text/canned/fixtures/fixtures.ts";
@@ -28,12 +27,6 @@ export interface HttpAccounting {
   came(request: HttpRequest, path: string): void;
   /** The request's visit, given once; undefined: it has been taken, or is not counted. */
   take(request: HttpRequest): HttpVisit | undefined;
-}
-
-/** One request on its way. */
-export interface HttpVisit {
-  /** The answer is complete; the first call counts. A stream has no `responseBytes`. */
-  done(status: number, responseBytes: number): void;
 }
 
 /** One line of the access log; `path` with its query, `client` as `127.0.0.1:54321`, "" if unknown. */

@@ -4,6 +4,7 @@
  */
 
 import { createHash, timingSafeEqual } from "node:crypto";
+import type { HttpVisit } from "../../../kernel/accounting.ts";
 import { OWN_PATHS } from "../../../metrics/rows/http-counts.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Context, EventSink, HeldBytes, PartSink, SinkEvents } from "../../../wire/http/sink.ts";
@@ -11,7 +12,7 @@ import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { methodNotAllowed, notFound, unauthorized } from "../request/errors.ts";
 import { type BodyRoom, bodyRoomOf } from "./body-room.ts";
 import { Cors } from "./cors.ts";
-import type { Access, HttpVisit, OpenAiOptions } from "./front.ts";
+import type { Access, OpenAiOptions } from "./front.ts";
 import { mayRelease, ORDER_HEADER, releasesEngine } from "./order-header.ts";
 import { Gate, type JsonParts, partsOf, sendParts } from "./send-parts.ts";
 import { routeOf } from "./served.ts";

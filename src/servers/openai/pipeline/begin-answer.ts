@@ -1,8 +1,8 @@
 /** What is known of a request when it goes to the engine? Its prompts, its name, what its answer carries. */
 
+import type { Ticket } from "../../../kernel/accounting.ts";
 import type { AnswerPart } from "../../../text/answers/answer-parts.ts";
 import type { Vocabulary } from "../../../text/tokens/types.ts";
-import type { Ticket } from "../front/ticket.ts";
 import type { Cut } from "../request/generation.ts";
 import { outputOptions, promptLogprobCount } from "../request/output-options.ts";
 import { decoded, promptText } from "../request/prompts.ts";

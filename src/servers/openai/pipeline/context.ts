@@ -2,8 +2,8 @@
 
 import type { Ids } from "../../../base/random.ts";
 import { Finish, type Outcome, type Submission } from "../../../engine/interface/types.ts";
+import type { Ticket } from "../../../kernel/accounting.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
-import type { Ticket } from "../front/ticket.ts";
 import { engineDead, internalError } from "../request/errors.ts";
 import type { LogprobSource } from "../request/logprob-source.ts";
 import { Logprobs } from "../request/logprobs.ts";

@@ -7,6 +7,7 @@ import { andThen, type MaybePromise, orElse } from "../../../base/maybe-promise.
 import { atOnceOrInTurns } from "../../../base/pieces.ts";
 import { logUnexpected } from "../../../base/unexpected.ts";
 import type { Outcome } from "../../../engine/interface/types.ts";
+import type { CountedOnce, Ticket } from "../../../kernel/accounting.ts";
 import type { Recording } from "../../../text/canned/fixtures/recording.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { Admission } from "../front/admission.ts";
@@ -15,7 +16,6 @@ import type { OpenAiOptions } from "../front/front.ts";
 import type { Context } from "../front/http.ts";
 import { loadHeader } from "../front/load-header.ts";
 import { Queue } from "../front/queue.ts";
-import type { CountedOnce, Ticket } from "../front/ticket.ts";
 import { FaultOrders } from "../overrides/fault-orders.ts";
 import { questionOf } from "../overrides/fixtures.ts";
 import { type Ordering, Orders } from "../overrides/orders.ts";

@@ -6,7 +6,8 @@
 
 import { atOnce } from "../../../base/pieces.ts";
 import type { Structure } from "../../../text/grammar/structure.ts";
-import { PythonJsonFailure, plainPieces, tooDeep } from "../../pydantic/json.ts";
+import { PythonJsonFailure, plainPieces } from "../../pydantic/json.ts";
+import { tooDeep } from "../../pydantic/read-body.ts";
 import { repr } from "../../pydantic/repr.ts";
 import { get, isDict, isList, keysOf, type PythonDict, type PythonValue, toPlain } from "../../pydantic/value.ts";
 import { validationRefusal } from "./errors.ts";

@@ -1,8 +1,7 @@
 /** What does the engine get of one choice? Its prompt, its limits, and what it is to say where that is not simply drawn. */
 
 import type { Choices, Generation, TokenSource } from "../../../engine/interface/types.ts";
-import type { AnswerTables } from "../../../text/answers/answers.ts";
-import type { NaturalLength } from "../../../text/answers/output-lengths.ts";
+import type { AnswerTables, NaturalLength } from "../../../text/answers/answers.ts";
 import { SteeredAnswer, type Steering } from "../../../text/answers/steered.ts";
 import type { Thinking } from "../../../text/answers/thinking.ts";
 import type { Vocabulary } from "../../../text/tokens/types.ts";

@@ -2,7 +2,7 @@
 
 import type { Choices, Receiver, Submission, TokenSource } from "../../../engine/interface/types.ts";
 import type { Backend } from "../../../kernel/backend.ts";
-import type { NaturalLength } from "../../../text/answers/output-lengths.ts";
+import type { NaturalLength } from "../../../text/answers/answers.ts";
 import { SteeredAnswer, type Steering } from "../../../text/answers/steered.ts";
 import { written } from "../../../text/answers/written.ts";
 import type { Structure } from "../../../text/grammar/structure.ts";

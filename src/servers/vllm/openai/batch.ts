@@ -7,11 +7,9 @@
 import type { BodyReader } from "../../openai/pipeline/form.ts";
 import { badRequest, validationError } from "../../openai/request/errors.ts";
 import type { ChatMessage, ChatRequest, CompletionRequest, Limits } from "../../openai/request/request.ts";
-import { asText } from "../../pydantic/body-text.ts";
 import { placeIn } from "../../pydantic/json.ts";
-import { type Body, isJson, jsonFailure, type ReadBody } from "../../pydantic/read-body.ts";
-import type { ErrorAnswer } from "../../pydantic/refusals.ts";
-import { errorAnswer } from "../../pydantic/refusals.ts";
+import { asText, type Body, isJson, jsonFailure, type ReadBody } from "../../pydantic/read-body.ts";
+import { type ErrorAnswer, errorAnswer } from "../../pydantic/refusals.ts";
 import type { LineError } from "../../pydantic/types.ts";
 import { validationErrors } from "../../pydantic/validate.ts";
 import type { PythonValue } from "../../pydantic/value.ts";

@@ -3,7 +3,8 @@
  * and counts are those of the server; time jumps from one event to the next.
  */
 
-import type { Clock, VirtualClock } from "../../../base/clock.ts";
+import type { Clock } from "../../../base/clock.ts";
+import type { VirtualClock } from "../../../base/virtual-clock.ts";
 import { pause } from "../../../kernel/parts.ts";
 import {
   type InferInput,

@@ -1,6 +1,6 @@
 /** Is the server told of every stream that begins, so that what it leaves behind is collected? 2,000 left 60 MB. */
 import { expect, test } from "bun:test";
-import { VirtualClock } from "../../../../src/base/clock.ts";
+import { VirtualClock } from "../../../../src/base/virtual-clock.ts";
 import { Inference } from "../../../../src/servers/triton/grpc/answers.ts";
 import { streamInferMethod } from "../../../../src/servers/triton/grpc/stream-infer.ts";
 import { tritonApp } from "../../../../src/servers/triton/http/app.ts";

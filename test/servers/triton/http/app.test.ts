@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { connect } from "node:net";
-import { VirtualClock } from "../../../../src/base/clock.ts";
+import { VirtualClock } from "../../../../src/base/virtual-clock.ts";
 import { tritonApp } from "../../../../src/servers/triton/http/app.ts";
 import type { ServerAround } from "../../../../src/servers/triton/inference/around.ts";
 import { WaitingBytes } from "../../../../src/wire/http/waiting-bytes.ts";

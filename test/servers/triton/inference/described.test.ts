@@ -3,7 +3,7 @@ import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { VirtualClock } from "../../../../src/base/clock.ts";
+import { VirtualClock } from "../../../../src/base/virtual-clock.ts";
 import { statisticsOfAll } from "../../../../src/servers/triton/inference/described.ts";
 import { pureServer } from "../../../triton/pure-server.ts";
 

@@ -1,6 +1,6 @@
 /** What is said of an end whose requests are over just in time, and just not? */
 import { expect, test } from "bun:test";
-import { VirtualClock } from "../../../../src/base/clock.ts";
+import { VirtualClock } from "../../../../src/base/virtual-clock.ts";
 import { endsBy } from "../../../../src/servers/triton/models/draining.ts";
 
 test.each([

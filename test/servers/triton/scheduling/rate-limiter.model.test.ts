@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import { VirtualClock } from "../../../../src/base/clock.ts";
+import { VirtualClock } from "../../../../src/base/virtual-clock.ts";
 import type { TritonResource } from "../../../../src/servers/triton/config/triton-config.ts";
 import {
   type Granted,

@@ -2,7 +2,7 @@
 
 import type { PackedParts } from "../../../../text/tokens/packed-parts.ts";
 import type { ModelTemplate } from "../../../../text/tokens/types.ts";
-import type { BodyText } from "../../../pydantic/body-text.ts";
+import type { BodyText } from "../../../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../../../pydantic/refusals.ts";
 import type { ChatRequest, CompletionRequest, Limits } from "../../request/request.ts";
 

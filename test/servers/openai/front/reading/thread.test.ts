@@ -22,8 +22,7 @@ import { toChatPieces } from "../../../../../src/servers/vllm/openai/translate.t
 import { inputMessages, type ResponsesValues } from "../../../../../src/servers/vllm/responses/convert.ts";
 import { IdSet } from "../../../../../src/text/answers/id-set.ts";
 import { packed, unpacked } from "../../../../../src/text/tokens/packed-parts.ts";
-import { HeaderFields } from "../../../../../src/wire/http1/fields.ts";
-import { IncomingRequest } from "../../../../../src/wire/http1/request.ts";
+import { HeaderFields, IncomingRequest } from "../../../../../src/wire/http1/request.ts";
 
 const SIZE = 1000;
 const LIMITS = {

@@ -1,8 +1,8 @@
 /** A request that cannot be counted still ends: its ticket reports the error and does the rest. */
 import { expect, spyOn, test } from "bun:test";
-import * as unexpected from "../../../../src/base/unexpected.ts";
-import type { Outcome } from "../../../../src/engine/interface/types.ts";
-import { CountedOnce } from "../../../../src/servers/openai/front/ticket.ts";
+import * as unexpected from "../../src/base/unexpected.ts";
+import type { Outcome } from "../../src/engine/interface/types.ts";
+import { CountedOnce } from "../../src/kernel/accounting.ts";
 
 test.each(["settled", "told", "stream"])("a ticket whose %s throws settles all the same, once", (wrong) => {
   const logged = spyOn(unexpected, "logUnexpected").mockImplementation(() => {});

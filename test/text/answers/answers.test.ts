@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";
 import { refusalOf } from "../../../src/cli/serve/serve.ts";
 import { outputLengthsText, parseOutputLengths } from "../../../src/text/answers/length-forms.ts";
-import { naturalLength } from "../../../src/text/answers/output-lengths.ts";
+import { naturalLength } from "../../../src/text/answers/answers.ts";
 import { readOutputLengths } from "../../../src/workloads/output-lengths.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-lengths-"));
