@@ -63,7 +63,7 @@ const { resolveServeConfig } = await import("../src/cli/serve/resolve.ts");
 const resolved = resolveServeConfig(["--port", "0", "--timing", "none"], {}, () => "");
 if (!("config" in resolved)) throw new Error("the options are wrong");
 const app = await createRenewableApp(resolved.config, { log: () => {} });
-const { engines } = app.parts;
+const { engines } = app;
 const submit = engines.submit.bind(engines);
 engines.submit = (generation, receiver) => {
   if (way) ways.push([...way]);

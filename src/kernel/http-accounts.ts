@@ -11,13 +11,14 @@ import {
   NO_HANDLER,
   ROUTE_SECONDS,
 } from "../metrics/rows/http-counts.ts";
+import type { HttpRequest } from "../wire/http/request.ts";
 
 /**
  * Key of a request's visit, until whoever ends it takes it: a weak map of thousands a second costs collections their
  * time.
  */
 const VISIT = Symbol("visit");
-type Visiting = Request & { [VISIT]?: CountedVisit | undefined };
+type Visiting = HttpRequest & { [VISIT]?: CountedVisit | undefined };
 
 export class HttpAccounts implements HttpView {
   readonly routes: Float64Array;

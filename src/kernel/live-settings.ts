@@ -58,9 +58,6 @@ function cellsOf(config: KernelConfig): LiveCells {
   return Object.fromEntries(cells) as LiveCells;
 }
 
-/** The values of a configuration that nothing changes. */
-export const liveConfigOf = (config: KernelConfig): LiveConfig => cellsOf(config);
-
 /** Who may change the server, and what it would be then. */
 export interface Admin {
   readonly key: string;

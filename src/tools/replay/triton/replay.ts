@@ -4,7 +4,7 @@
  */
 
 import type { Clock, VirtualClock } from "../../../base/clock.ts";
-import { pause } from "../../../kernel/parts.ts";
+import { pause } from "../../../kernel/create-kernel.ts";
 import {
   type InferInput,
   type InferReceiver,
