@@ -7,6 +7,7 @@ import {
   exportedTwice,
   folderOf,
   foldersIn,
+  kernelMembers,
   readmeWrong,
   roomOf,
   roomsIn,
@@ -307,6 +308,15 @@ test("no type of a configuration has more than 20 members", () => {
   const members = configMembers(source.map((path) => ({ path, text: read(path) })));
   expect(members.size).toBeGreaterThan(20);
   expect([...members].filter(([, count]) => count > 20)).toEqual([]);
+});
+
+test("a server receives at most 12 members, and at most 12 in a group of them", () => {
+  const wide = "export interface Kernel<C extends D = D> {\n  readonly a: { b: 1 };\n  c(\n    d: 1,\n  ): void;\n}\n";
+  expect([...kernelMembers([{ path: "src/kernel/kernel.ts", text: wide }])]).toEqual([["Kernel", 2]]);
+  const members = kernelMembers(source.map((path) => ({ path, text: read(path) })));
+  expect(members.get("Kernel")).toBeGreaterThan(8);
+  expect(members.size).toBe(9);
+  expect([...members].filter(([, count]) => count > 12)).toEqual([]);
 });
 
 test("no folder inside a wing has more than a tenth of the lines, no folder more than 30 files", () => {
