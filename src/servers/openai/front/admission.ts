@@ -6,8 +6,8 @@ import type { Backend } from "../../../kernel/backend.ts";
 import { type Deadlines, deadlines, type Expiring } from "../../../wire/http/deadlines.ts";
 import { frontLimitsOf } from "../../../wire/http/front-limits.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
+import type { OpenAiKernel } from "../request/openai-config.ts";
 import { Bodies, type BodyTaker } from "./body.ts";
-import type { OpenAiOptions } from "./front.ts";
 import type { Context } from "./http.ts";
 import { Overload } from "./overload.ts";
 
@@ -25,12 +25,12 @@ export class Admission {
     this.#accounting.settled(outcome);
   };
 
-  constructor(options: OpenAiOptions) {
-    this.#accounting = options.accounting;
-    this.#backend = options.backend;
-    this.#overload = new Overload(options);
-    this.#bodies = new Bodies(options);
-    this.#deadlines = deadlines(frontLimitsOf(options.config).requestTimeoutS, options.backend);
+  constructor(kernel: OpenAiKernel) {
+    this.#accounting = kernel.metrics.accounting;
+    this.#backend = kernel.backend;
+    this.#overload = new Overload(kernel);
+    this.#bodies = new Bodies(kernel);
+    this.#deadlines = deadlines(frontLimitsOf(kernel.config).requestTimeoutS, kernel.backend);
   }
 
   /** Admits one more, which is served until its ticket is settled. Many may come in one turn: the engine's steps go before them. */

@@ -6,7 +6,7 @@ import type { LiveValue } from "../../../base/live-value.ts";
 import type { OverloadConfig } from "../../../kernel/live-settings.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { engineBusy, overloaded, prefillBacklog } from "../request/errors.ts";
-import type { OpenAiOptions } from "./front.ts";
+import type { OpenAiKernel } from "../request/openai-config.ts";
 
 /** Refusals that another moment would not have met. */
 const FULL: readonly ErrorAnswer[] = [engineBusy, prefillBacklog];
@@ -15,9 +15,9 @@ export class Overload {
   readonly #config: LiveValue<OverloadConfig>;
   readonly #epochSeconds: () => number;
 
-  constructor({ live, epochSeconds }: Pick<OpenAiOptions, "live" | "epochSeconds">) {
-    this.#config = live.overload;
-    this.#epochSeconds = epochSeconds;
+  constructor({ live, time }: OpenAiKernel) {
+    this.#config = live.values.overload;
+    this.#epochSeconds = time.epochSeconds;
   }
 
   /** `--limit-concurrency`: the refusal of one more request, when so many are being served with it. */
