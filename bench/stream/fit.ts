@@ -15,12 +15,15 @@ import { capture, type Template } from "./capture.ts";
 import { FREE_FLAGS } from "./cpu.ts";
 
 const CONNECTIONS = 64;
-export const TOKENS = [2, 4, 8, 16, 32, 64, 128, 256, 1024] as const;
+const TOKENS = [2, 4, 8, 16, 32, 64, 128, 256, 1024] as const;
 /** CPU that a server is given per number of tokens and round, microseconds, at a guess of its cost. */
 const SHARE_US = 300_000;
 const GUESS = { requestUs: 50, tokenUs: 6 };
 /** Tokens of the recorded answer, whose middle is repeated or cut. */
 const RECORDED = 200;
+/** Tokens of the table's columns, and those at which the reader's reads are counted. */
+const SHOWN = [2, 8, 32, 128, 1024] as const;
+const LONG = 128;
 const LOOP = "C loop";
 const OURS = "understudy";
 const BAR = { a: 3.6, b: 1.03, times: { 32: 1.16, 128: 1.06, 1024: 1.03 } };
@@ -37,6 +40,8 @@ interface Cost {
   readonly us: number;
   /** How often the reader slept per event that came. */
   readonly slept: number;
+  /** Reads per event. If the reader falls behind, the kernel joins events, and sends cost the server less. */
+  readonly reads: number;
 }
 
 async function cost({ pid, port }: Running, tokens: number, shareUs: number): Promise<Cost> {
@@ -48,7 +53,7 @@ async function cost({ pid, port }: Running, tokens: number, shareUs: number): Pr
   const us = finelyOf(pid) - beforeUs;
   const all = CONNECTIONS * requests;
   if (seen.completed !== all || seen.refused > 0) throw new Error(`${all} requests: ${JSON.stringify(seen)}`);
-  return { us: us / all, slept: seen.slept / seen.events };
+  return { us: us / all, slept: seen.slept / seen.events, reads: seen.recvs / seen.events };
 }
 
 const single = (name: string, server: Running): Candidate => ({ name, at: () => server, all: [server] });
@@ -146,16 +151,20 @@ function summary(costs: Costs) {
     name,
     ...fitted(TOKENS.map((tokens) => [tokens, usOf(name, tokens)])),
     slept: Math.max(...[...points.values()].flat().map(({ slept }) => slept)),
+    reads: median(points.get(LONG)!.map(({ reads }) => reads)),
     us: Object.fromEntries(TOKENS.map((tokens) => [tokens, usOf(name, tokens)])),
     times: Object.fromEntries(TOKENS.map((tokens) => [tokens, times(name, tokens)])),
   }));
-  table(`CPU of a warm server per request, µs: a + b · tokens, and of so many tokens; the reader's sleeps per event`, [
-    ["", "a", "b", ...[2, 8, 32, 128, 1024].map(String), "slept"],
-    ...rows.map(({ name, a, b, us, slept }) => [
-      ...[name, figure(a), figure(b), ...[2, 8, 32, 128, 1024].map((tokens) => figure(us[tokens]!))],
-      slept.toFixed(3),
-    ]),
-  ]);
+  table(
+    `CPU of a warm server per request, µs: a + b · tokens, and of so many tokens; the reader's sleeps and reads per event`,
+    [
+      ["", "a", "b", ...SHOWN.map(String), "slept", "reads"],
+      ...rows.map(({ name, a, b, us, slept, reads }) => [
+        ...[name, figure(a), figure(b), ...SHOWN.map((tokens) => figure(us[tokens]!))],
+        ...[slept.toFixed(3), reads.toFixed(3)],
+      ]),
+    ],
+  );
   table("times the C loop", [
     ["", ...TOKENS.map(String)],
     ...rows.map(({ name, times }) => [name, ...TOKENS.map((tokens) => times[tokens]!.toFixed(2))]),

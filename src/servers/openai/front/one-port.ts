@@ -39,6 +39,7 @@ export function onePort(parts: OpenAiParts, routesOf: (parts: OpenAiParts) => Ro
       epochSeconds: parts.epochSeconds,
       consumed: parts.backend.consumed,
       catchUp: parts.backend.catchUp,
+      firstTokensAtOnce: config.engine.timing.kind === "none",
     },
   );
   return {
