@@ -44,6 +44,7 @@ export function onePort<C extends KernelConfig>(
       epochSeconds: time.epochSeconds,
       consumed: backend.consumed,
       catchUp: backend.catchUp,
+      firstTokensAtOnce: config.engine.timing.kind === "none",
     },
   );
   return {
