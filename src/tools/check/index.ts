@@ -1,4 +1,4 @@
-/** The room's face: parser, laws, and the check over scrapes of any server. Runs in Bun, Node and a browser. */
+/** Exports the public interface of the checker: parser, laws, and the check of scrapes. Runs in Bun, Node and browsers. */
 
 export { Checker, checkScrapes } from "./checker.ts";
 export { laws } from "./laws/index.ts";

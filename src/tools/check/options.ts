@@ -1,4 +1,4 @@
-/** Checks options and scrapes. Refuses unknown ones, because a misspelt option would make a test pass for nothing. */
+/** Validates options and scrapes. Refuses unknown fields, because a misspelt option would silently weaken a test. */
 import type { Parameters, Truth } from "./pages/case.ts";
 import type { Law } from "./pages/law.ts";
 import { readNameMap } from "./pages/name-map.ts";
@@ -23,7 +23,7 @@ const TRUTH: Named<Truth> = {
   ...{ promptTokens: true, cachedTokens: true, generationTokens: true, preemptions: true },
 };
 
-/** Throws a TypeError. */
+/** Throws a TypeError that names the wrong option and the accepted ones. */
 export function checkedOptions(options: CheckOptions, laws: readonly Law[]): void {
   named("options", options, OPTIONS);
   named("parameters", options.parameters ?? {}, PARAMETERS);
@@ -43,7 +43,7 @@ export function checkedOptions(options: CheckOptions, laws: readonly Law[]): voi
   if (only.length === 0) throw new TypeError("only: an empty list looks at no law; leave it out for all");
 }
 
-/** Throws a TypeError. */
+/** Returns the scrapes as objects. Throws a TypeError that names the wrong scrape and the accepted fields. */
 export function checkedScrapes(scrapes: readonly (Scrape | string | Uint8Array)[]): Scrape[] {
   if (!Array.isArray(scrapes)) throw new TypeError(`scrapes: a list of them, as [text], not ${shown(scrapes)}`);
   return scrapes.map((scrape, at) => {
@@ -56,7 +56,7 @@ export function checkedScrapes(scrapes: readonly (Scrape | string | Uint8Array)[
   });
 }
 
-/** Bytes of another realm, too. */
+/** True for a Uint8Array, also for one from another realm, such as an iframe or a vm context. */
 const isBytes = (value: unknown): boolean => Object.prototype.toString.call(value) === "[object Uint8Array]";
 
 function named(what: string, given: unknown, known: Readonly<Record<string, true>>): void {

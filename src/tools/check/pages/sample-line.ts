@@ -1,18 +1,21 @@
-/** What stands on one sample line? Strict: the text of a complaint, or the sample. */
+/** Parses one sample line strictly. Returns the sample, or a sentence that says what is wrong. */
 import type { Exemplar, Format, ScrapedLabels, ScrapedSample } from "./exposition.ts";
 
 const NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
 const LABEL_NAME = /^[a-zA-Z_][a-zA-Z0-9_]*$/;
-/** Go's ParseFloat as the Prometheus parsers use it: decimal, no hexadecimal, no underscores; names in any case. */
+/**
+ * Numbers as the Prometheus parsers accept them with Go's ParseFloat: decimal, without underscores. The names of infinity and
+ * NaN may have any case.
+ */
 const NUMBER = /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i;
 const INFINITE = /^([+-]?)inf(inity)?$/i;
 const NOT_A_NUMBER = /^[+-]?nan$/i;
-/** OpenMetrics 1.0: names and values of an exemplar's labels together. */
+/** Most characters of an exemplar's label names and values together, from OpenMetrics 1.0. */
 const EXEMPLAR_CHARACTERS = 128;
 
 export const isName = (text: string): boolean => NAME.test(text);
 
-/** Undefined when it is no number of the formats. */
+/** Parses a number. Returns undefined if the text is not one. */
 export function readNumber(text: string): number | undefined {
   if (NUMBER.test(text)) return Number(text);
   const infinite = INFINITE.exec(text);
@@ -22,7 +25,10 @@ export function readNumber(text: string): number | undefined {
 
 type Pairs = { readonly labels: ScrapedLabels; readonly end: number };
 
-/** `at` is behind the brace; `end` is behind the closing one. */
+/**
+ * Reads labels. `at` is the offset after the opening brace, the returned `end` the offset after the closing one. Returns a
+ * sentence if the text is wrong.
+ */
 function readLabels(text: string, at: number): Pairs | string {
   const labels: Record<string, string> = Object.create(null);
   for (;;) {
@@ -81,7 +87,7 @@ function shown(char: string | undefined): string {
   return char === undefined ? "the end of the line" : `"${char}"`;
 }
 
-/** `line` counts from 1. */
+/** Parses a sample line. `line` is its number from 1. Returns a sentence if the line is wrong. */
 export function readSample(text: string, line: number, format: Format): ScrapedSample | string {
   let at = 0;
   while (at < text.length && text[at] !== "{" && text[at] !== " " && text[at] !== "\t") at++;

@@ -1,4 +1,7 @@
-/** Do the samples of a histogram make one? Bounds, order and the last bucket, which no Prometheus tool looks at. */
+/**
+ * Checks that the samples of a histogram fit together: bounds, order, the last bucket. Prometheus' own tools do not check
+ * this.
+ */
 import { type Fault, labelKey, type ScrapedFamily, type ScrapedSample, seriesText } from "./exposition.ts";
 import { readNumber } from "./sample-line.ts";
 
@@ -11,17 +14,17 @@ export interface Bucket {
 /** One label set of a histogram family. */
 export interface HistogramSeries {
   readonly labels: Readonly<Record<string, string>>;
-  /** By rising `le`, whatever the order of the text. */
+  /** Buckets sorted by rising `le`, whatever the order of the text. */
   readonly buckets: readonly Bucket[];
   readonly sum: ScrapedSample | null;
   readonly count: ScrapedSample | null;
-  /** Line of the first sample. */
+  /** Line number of the first sample, from 1. */
   readonly line: number;
 }
 
 const cache = new WeakMap<ScrapedFamily, readonly HistogramSeries[]>();
 
-/** The label sets of a histogram family; [] for other types. */
+/** Returns the label sets of a histogram family. Empty for other types. */
 export function histogramsOf(family: ScrapedFamily): readonly HistogramSeries[] {
   if (family.type !== "histogram") return [];
   const kept = cache.get(family);
@@ -55,7 +58,10 @@ export function histogramsOf(family: ScrapedFamily): readonly HistogramSeries[] 
   return found;
 }
 
-/** `torn`: lines of the family are left out of an excerpt, so what is missing says nothing. */
+/**
+ * Returns the defects of a histogram family. `torn`: true if an excerpt leaves out lines of it, so that missing samples are no
+ * defects.
+ */
 export function shapeFaults(family: ScrapedFamily, torn = false): Fault[] {
   const faults: Fault[] = [];
   for (const { labels, buckets, sum, count, line } of histogramsOf(family)) {

@@ -1,5 +1,5 @@
 /**
- * Tells which version of its server wrote a page, by families and labels that came or went. Sources: vllm
+ * Recognises the version of the server that wrote a page, by families and labels that were added or removed. Sources: vllm
  * `engine/metrics.py` (V0) and `v1/metrics/loggers.py` (V1) of 0.6.6 to 0.33.0, Triton's core#377, the READMEs of
  * tensorrtllm_backend, TensorRT-LLM#12545 (tokens, phases, and queue times of 0).
  */
@@ -7,17 +7,17 @@ import type { CheckedDialect } from "./dialects.ts";
 import type { Exposition, ScrapedSample } from "./exposition.ts";
 import type { DialectName } from "./law.ts";
 
-/** Versions of a server whose metrics are alike. */
+/** A range of versions of one server whose metrics are alike. */
 export interface Version {
-  /** Which server this is. */
+  /** The server. */
   readonly of: DialectName;
-  /** Name of the span. */
+  /** Id of the range. */
   readonly id: VersionId;
-  /** For the report, behind the dialect's name. */
+  /** The range in words, which reports print after the dialect's name. */
   readonly span: string;
 }
 
-/** Spans of versions by what their pages have. */
+/** Ids of version ranges whose pages can be distinguished. */
 export type VersionId =
   | "V0"
   | "V1 to 0.11"
@@ -33,13 +33,13 @@ export type VersionId =
   | "before requests_total"
   | "with requests_total";
 
-/** A version, and what on the page told it. */
+/** A recognised version range with its evidence. */
 export interface ToldVersion extends Version {
-  /** A family or label of the page, or the option; "" where nothing tells and the newest is taken. */
+  /** Family, label or option that shows the version. "" if nothing does, and the newest version is assumed. */
   readonly toldBy: string;
 }
 
-/** The page of one dialect; `names` without its prefix. */
+/** Families of one dialect on a page. `names` are without its prefix. */
 interface Page {
   readonly names: ReadonlySet<string>;
   readonly samples: (name: string) => readonly ScrapedSample[];
@@ -47,9 +47,9 @@ interface Page {
 }
 
 interface Row extends Version {
-  /** What on the page shows that it is this one; undefined where nothing does. */
+  /** Returns the evidence on the page for this version range. Undefined if there is none. */
   readonly shown: (page: Page) => string | undefined;
-  /** True for a version as `--engine-version` has it, without "v": `0.10.2`, `24.05`. */
+  /** Reports whether the range has this version, which is written without "v": `0.10.2`, `24.05`. */
   readonly covers: (version: string) => boolean;
 }
 
@@ -62,12 +62,12 @@ const V0_ONLY = [
   ...["time_in_queue_requests", "model_forward_time_milliseconds", "model_execute_time_milliseconds"],
   ...["spec_decode_draft_acceptance_rate", "spec_decode_efficiency", "spec_decode_num_emitted_tokens_total"],
 ];
-/** V0 has these too, without the label `engine`. */
+/** V0 also has these families, but without the label `engine`. */
 const UNTIL_0_11 = [
   ...["gpu_cache_usage_perc", "gpu_prefix_cache_queries_total", "gpu_prefix_cache_hits_total"],
   "time_per_output_token_seconds_count",
 ];
-/** A page of a whole V1 engine has all of them, or all but one that was lost. */
+/** Families of which every whole V1 page has at least all but one. */
 const WHOLE_V1 = [
   "num_requests_running",
   "kv_cache_usage_perc",
@@ -77,10 +77,10 @@ const WHOLE_V1 = [
 
 const SINCE_0_12 = ["prompt_tokens_by_source_total", "num_requests_waiting_by_reason", "request_num_preemptions_count"];
 
-/** Families that came with TensorRT-LLM#12545; a finished request leaves a series in the first ones. */
+/** Families that TensorRT-LLM#12545 added. A finished request leaves a series in the first ones. */
 const SINCE_1_3 =
   /^((prompt|generation)_tokens_total|request_(prefill|decode|inference)_time_seconds_\w+|prompt_cached_tokens_\w+|num_\w+|kv_cache_(max|free|used)_blocks)$/;
-/** Families of Dynamo's worker under the same prefix. */
+/** Families of Dynamo's worker with the same prefix. */
 const OF_DYNAMO = /^num_aborted_requests_total$/;
 const isSince13 = (name: string): boolean => SINCE_1_3.test(name) && !OF_DYNAMO.test(name);
 
@@ -88,7 +88,7 @@ const isV1 = ({ names, samples }: Page): boolean =>
   names.has("kv_cache_usage_perc") ||
   [...names].some((name) => samples(name).some(({ labels }) => labels.engine !== undefined));
 
-/** `0.10.2` is below `0.12`. */
+/** Compares versions number by number: `0.10.2` is below `0.12`. */
 function below(version: string, limit: string): boolean {
   const [a, b] = [version, limit].map((text) => text.split(".").map(Number));
   for (let i = 0; i < b!.length; i++) {
@@ -100,16 +100,16 @@ function below(version: string, limit: string): boolean {
 const isVllm = (version: string): boolean => /^[01]\.\d/.test(version);
 const isTrtllm = (version: string): boolean => /^1\.\d/.test(version);
 const isTriton = (version: string): boolean => /^(2\d\.\d\d|2\.\d+)(\.|$)/.test(version);
-/** Releases (`24.07`) and numbers of the server (`2.48`). */
+/** True before 24.07. Accepts container releases (`24.07`) and server versions (`2.48`). */
 const isBeforeReasons = (version: string): boolean => below(version, /^2\./.test(version) ? "2.48" : "24.07");
 const valuesOf = (samples: readonly ScrapedSample[], label: string): Set<string | undefined> =>
   new Set(samples.map(({ labels }) => labels[label]));
 
-/** The first one that the page shows, from the oldest to the newest; the newest of a dialect needs no proof. */
+/** Version ranges per dialect, oldest first. The first range with evidence counts. The newest is assumed without any. */
 const VERSIONS: readonly Row[] = [
   {
     ...{ of: "vllm", id: "V0", span: "V0, up to 0.11" },
-    // A page of a newer engine to which somebody adds an old name is none of V0's.
+    // A V1 page is never V0's, even if somebody added an old family name to it.
     shown: (page) => (isV1(page) ? undefined : (firstOf(page, V0_ONLY) ?? firstOf(page, UNTIL_0_11))),
     covers: (version) => version === "0" || (isVllm(version) && below(version, "0.8")),
   },
@@ -162,7 +162,7 @@ const VERSIONS: readonly Row[] = [
       const isOld = requests.size > 0 && !requests.has("waiting") && !blocks.has("reused") && !blocks.has("fraction");
       return isOld && isWhole ? "no waiting, reused or fraction" : undefined;
     },
-    // tensorrtllm_backend#537: still so in 0.11.
+    // tensorrtllm_backend#537: still missing in 0.11.
     covers: (version) => isVllm(version) && below(version, "0.12"),
   },
   {
@@ -198,8 +198,8 @@ const VERSIONS: readonly Row[] = [
 ];
 
 /**
- * Returns the version of a dialect, or null if one version of it is known. `said`: versions that the caller told.
- * `isMapped`: the families are an engine's of somebody's own, so only the caller can tell the version.
+ * Returns the version range of a dialect. Null if its versions do not differ. `said`: versions that the caller gave.
+ * `isMapped`: true if the caller mapped the families of a custom engine, so that only the caller can know the version.
  */
 export function versionOf(
   exposition: Exposition,
@@ -235,9 +235,9 @@ const told = ({ of, id, span }: Row, toldBy: string): ToldVersion => ({ of, id, 
 
 const plain = (version: string): string => version.replace(/^v/i, "");
 
-/** Whether any dialect has such a version. */
+/** Reports whether any dialect has such a version. */
 export const isVersion = (text: string): boolean => VERSIONS.some(({ covers }) => covers(plain(text)));
 
-/** Versions of a dialect, from the oldest to the newest. */
+/** Returns the version ranges of a dialect, oldest first. */
 export const versionsOf = (dialect: DialectName): readonly VersionId[] =>
   VERSIONS.filter(({ of }) => of === dialect).map(({ id }) => id);
