@@ -11,24 +11,24 @@ import { Case, type Parameters, type ParsedScrape, type ScrapeConditions } from 
 import { type CheckedDialect, groupKey, groupsOf } from "./pages/dialects.ts";
 import type { ScrapedLabels } from "./pages/exposition.ts";
 import {
-  type Broken,
   type DialectName,
   type Law,
   type LawOutcome,
+  type Mismatch,
   NotCheckable,
   type Severity,
   type Term,
 } from "./pages/law.ts";
 import { type NamedPage, type NamingOptions, namedPage } from "./pages/naming.ts";
 import { parse } from "./pages/parse.ts";
-import { type ToldVersion, versionOf } from "./pages/versions.ts";
+import { type PageVersion, versionOf } from "./pages/versions.ts";
 import type {
   CheckOptions,
-  ExcerptSeen,
   LawResult,
   Note,
   Report,
   Scrape,
+  ScrapeExcerpt,
   UnreadableScrape,
   Verdict,
   Violation,
@@ -49,7 +49,7 @@ const ONE_SIDED = "one-sided: the whole law needs a clean server at rest";
 /** Most tokens of one step, assumed if several processes serve the page and the caller did not set max_num_seqs. */
 const DEFAULT_STEP_TOKENS = 1024;
 
-interface State {
+interface LawState {
   readonly law: Law;
   /** True for a law that the caller supplied. It sees the names as the page wrote them. */
   readonly isOwn: boolean;
@@ -67,7 +67,7 @@ interface State {
 
 /** Checks successive scrapes against the laws. A dialect's laws apply only to pages that contain that dialect. */
 export class Checker {
-  readonly #states: State[];
+  readonly #states: LawState[];
   readonly #parameters: Parameters;
   readonly #clean: boolean;
   readonly #said: readonly string[];
@@ -75,8 +75,8 @@ export class Checker {
   readonly #namesMissing: Set<string>;
   #hasSeries = false;
   readonly #dialects = new Set<DialectName>();
-  readonly #versions = new Map<DialectName, ToldVersion>();
-  readonly #excerpts: ExcerptSeen[] = [];
+  readonly #versions = new Map<DialectName, PageVersion>();
+  readonly #excerpts: ScrapeExcerpt[] = [];
   readonly #unreadable: UnreadableScrape[] = [];
   #last: ParsedScrape | null = null;
   #lastAtRest = false;
@@ -131,7 +131,7 @@ export class Checker {
     this.#scrapes++;
     const { truth = null, tritonStats = null, rest = false } = scrape;
     const groups = new Map(spoken.map((dialect) => [dialect.name, groupsOf(exposition, dialect)]));
-    const versions = new Map<DialectName, ToldVersion>();
+    const versions = new Map<DialectName, PageVersion>();
     for (const dialect of spoken) {
       const version = versionOf(exposition, dialect, this.#said, page.mapped?.name === dialect.name);
       if (version !== null) versions.set(dialect.name, version);
@@ -186,7 +186,7 @@ export class Checker {
   }
 
   #judge(
-    state: State,
+    state: LawState,
     dialect: CheckedDialect | null,
     group: ScrapedLabels | null,
     look: ParsedScrape,
@@ -223,12 +223,18 @@ export class Checker {
     const thread = knownBugOf(state.law, version);
     for (const broken of outcomes) {
       if (broken === null) continue;
-      const shown = thread === null ? broken : { ...broken, known: thread };
-      this.#record(state, shown, look, before, dialect?.collected === true);
+      const violation = thread === null ? broken : { ...broken, known: thread };
+      this.#record(state, violation, look, before, dialect?.collected === true);
     }
   }
 
-  #record(state: State, broken: Broken, look: ParsedScrape, before: ParsedScrape | null, isCollected: boolean): void {
+  #record(
+    state: LawState,
+    broken: Mismatch,
+    look: ParsedScrape,
+    before: ParsedScrape | null,
+    isCollected: boolean,
+  ): void {
     const { left, relation, right, known, looksLike } = broken;
     const severity = this.#severity(state.law, broken, isCollected);
     if (severity === null) return;
@@ -251,13 +257,13 @@ export class Checker {
    * Returns the severity to report, or null if the difference fits within one step. A page of several API servers, or of a
    * collector, mixes families from different moments, up to one step apart.
    */
-  #severity(law: Law, { severity, left, right }: Broken, isCollected: boolean): Severity | null {
-    const own = severity ?? law.severity;
+  #severity(law: Law, { severity, left, right }: Mismatch, isCollected: boolean): Severity | null {
+    const base = severity ?? law.severity;
     const isOneInstant = (this.#parameters.apiServerCount ?? 1) < 2 && !isCollected;
-    if (isOneInstant || law.of !== "vllm") return own;
+    if (isOneInstant || law.of !== "vllm") return base;
     const step = this.#parameters.maxNumSeqs ?? DEFAULT_STEP_TOKENS;
     if (Math.abs(left.value - right.value) <= step) return null;
-    return own === "E" ? "W" : own;
+    return base === "E" ? "W" : base;
   }
 
   /**
@@ -299,7 +305,7 @@ export class Checker {
 
 const isError = ({ violations }: LawResult): boolean => violations.some(({ severity }) => severity === "E");
 
-function resultOf(state: State, spoken: ReadonlySet<DialectName>): LawResult {
+function resultOf(state: LawState, spoken: ReadonlySet<DialectName>): LawResult {
   const { law, looks, violationCount, violations, notes } = state;
   const { id, of, sentence, severity, means, looksLike } = law;
   const absent = of !== "any" && of !== "cross" && !spoken.has(of);

@@ -33,14 +33,14 @@ export {
 export type { NameMap } from "./pages/name-map.ts";
 export { recognise } from "./pages/naming.ts";
 export { DEFAULT_MAX_BYTES, type ParseOptions, parse } from "./pages/parse.ts";
-export type { ToldVersion, Version, VersionId } from "./pages/versions.ts";
+export type { PageVersion, Version, VersionId } from "./pages/versions.ts";
 export type {
   CheckOptions,
-  ExcerptSeen,
   LawResult,
   Note,
   Report,
   Scrape,
+  ScrapeExcerpt,
   UnreadableScrape,
   Verdict,
   Violation,

@@ -2,7 +2,7 @@
 
 import { printableJson, printableLines } from "../../base/printable.ts";
 import { numberText } from "./pages/exposition.ts";
-import type { ExcerptSeen, LawResult, Report, Verdict, Violation } from "./verdicts.ts";
+import type { LawResult, Report, ScrapeExcerpt, Verdict, Violation } from "./verdicts.ts";
 
 /** One server, or one series of files, with its report. */
 export interface CheckedTarget {
@@ -82,7 +82,7 @@ const byWeight = (a: LawResult, b: LawResult): number => Number(isError(b)) - Nu
 export const shortly = (law: LawResult): string =>
   isError(law) ? law.id : `${law.id} (${law.violations[0]!.severity})`;
 
-function excerptText({ source, gaps, cut }: ExcerptSeen): string {
+function excerptText({ source, gaps, cut }: ScrapeExcerpt): string {
   const where =
     gaps.length === 0 ? "" : `lines ${gaps.slice(0, 3).join(", ")}${gaps.length > 3 ? ", …" : ""} stand for others`;
   const end = cut === null ? "" : `the text ends in the middle of ${cut}`;
@@ -99,21 +99,21 @@ function seen({ dialects, versions, scrapes, restarts }: Report): string {
       ? `${name} (nothing tells the version: taken for ${version.span})`
       : `${name} ${version.span} (told by ${version.toldBy})`;
   });
-  const who = spoken.length === 0 ? "unknown" : spoken.join(" · ");
+  const dialectNames = spoken.length === 0 ? "unknown" : spoken.join(" · ");
   const restarted = restarts > 0 ? `, ${restarts} restart${restarts > 1 ? "s" : ""}` : "";
-  return `dialect   ${who}; ${scrapes} scrape${scrapes === 1 ? "" : "s"}${restarted}`;
+  return `dialect   ${dialectNames}; ${scrapes} scrape${scrapes === 1 ? "" : "s"}${restarted}`;
 }
 
 /** Prints the laws that are not violated, one row each. The laws of an absent dialect share one row. */
 function others(report: Report): string[] {
   const rest = report.laws.filter(({ verdict }) => verdict !== "violated");
-  const there = rest.filter(({ verdict, reason }) => verdict !== "not checkable" || !isAbsent(reason));
+  const judged = rest.filter(({ verdict, reason }) => verdict !== "not checkable" || !isAbsent(reason));
   const absent = Map.groupBy(
-    rest.filter((law) => !there.includes(law)),
+    rest.filter((law) => !judged.includes(law)),
     ({ reason }) => reason,
   );
   return [
-    ...there.flatMap((law) => [rowOf(law), ...detailsOf(law)]),
+    ...judged.flatMap((law) => [rowOf(law), ...detailsOf(law)]),
     ...[...absent].map(([reason, laws]) => `  ${"–".padEnd(9)} ${laws[0]!.id}–${laws.at(-1)!.id}  ${reason}`),
   ];
 }
@@ -121,7 +121,7 @@ function others(report: Report): string[] {
 /** Sums up the verdicts: `51 of 110 laws applicable: 50 held, 1 violated, …`. */
 export function verdictSummary(report: Report): string {
   const { laws } = report;
-  const count = (wanted: Verdict) => laws.filter(({ verdict }) => verdict === wanted).length;
+  const count = (expected: Verdict) => laws.filter(({ verdict }) => verdict === expected).length;
   const warnings = laws.filter(
     ({ verdict, violations }) => verdict === "violated" && violations.every(({ severity }) => severity !== "E"),
   );
@@ -216,7 +216,7 @@ function caseOf(target: string, law: LawResult): string {
   const open = `    <testcase classname="${xml(target)}" name="${xml(`${law.id}: ${law.sentence}`)}"`;
   if (law.verdict === "not checkable") return `${open}><skipped message="${xml(law.reason)}"/></testcase>`;
   const words = [
-    ...law.violations.map((one) => `${comparison(one)} [${where(one)}]`),
+    ...law.violations.map((violation) => `${comparison(violation)} [${where(violation)}]`),
     ...law.notes.map(({ known }) => known),
   ];
   if (words.length === 0) return `${open}/>`;

@@ -51,12 +51,12 @@ const STREAMS = 1_000_003;
 
 /** Returns words `from` to `to` of an endless text. `stream` selects the text. */
 function words(stream: number, from: number, to: number): string[] {
-  const found: string[] = [];
+  const result: string[] = [];
   for (let i = from; i < to; i++) {
     const mixed = Math.imul(stream * STREAMS + i + 1, 0x9e3779b1) >>> 0;
-    found.push(WORDS[(mixed >>> 16) % WORDS.length]!);
+    result.push(WORDS[(mixed >>> 16) % WORDS.length]!);
   }
-  return found;
+  return result;
 }
 
 /** Returns an arbitrary of mixes of 1 to `maxRequests` requests. */
@@ -78,8 +78,8 @@ export function requestMixes(options: MixOptions = {}): fc.Arbitrary<Mix> {
     return all.map(({ gapMs, promptLength, prefix, shared, maxTokens, leavesAfter, priority }, i) => {
       atMs += gapMs;
       const prefixLength = prefix === 0 ? 0 : Math.floor((promptLength * shared) / 100);
-      const own = words(prefixes + 1 + i, prefixLength, promptLength);
-      const prompt = [...words(prefix, 0, prefixLength), ...own].join(" ");
+      const rest = words(prefixes + 1 + i, prefixLength, promptLength);
+      const prompt = [...words(prefix, 0, prefixLength), ...rest].join(" ");
       return { atMs, prompt, promptLength, prefixLength, maxTokens, leavesAfter, priority };
     });
   });

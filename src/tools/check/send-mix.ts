@@ -14,7 +14,7 @@ export interface SendOptions {
 }
 
 /** How many requests of a mix ended in each way. These are the fields of `Truth` that a client can know. */
-export interface Sent {
+export interface MixOutcome {
   /** All requests of the mix. */
   readonly requests: number;
   /** Requests that were answered to the end. */
@@ -26,7 +26,7 @@ export interface Sent {
 }
 
 /** Sends the mix. Resolves when every request has ended. Rejects if the server cannot be reached, or if a stream breaks off. */
-export async function sendMix(url: string, mix: Mix, options: SendOptions = {}): Promise<Sent> {
+export async function sendMix(url: string, mix: Mix, options: SendOptions = {}): Promise<MixOutcome> {
   const clock = new WallClock();
   try {
     const startUs = clock.now();
@@ -36,7 +36,7 @@ export async function sendMix(url: string, mix: Mix, options: SendOptions = {}):
         return send(url, request, options, clock);
       }),
     );
-    const count = (end: End) => ends.filter((one) => one === end).length;
+    const count = (end: RequestEnd) => ends.filter((outcome) => outcome === end).length;
     const [finished, clientAborts, refused] = [count("finished"), count("left"), count("refused")];
     return { requests: mix.length, finished, clientAborts, refused };
   } finally {
@@ -44,7 +44,7 @@ export async function sendMix(url: string, mix: Mix, options: SendOptions = {}):
   }
 }
 
-type End = "finished" | "left" | "refused";
+type RequestEnd = "finished" | "left" | "refused";
 
 const DEFAULT_TIMEOUT_S = 60;
 /** Most bytes that are read of a refusal, and of a stream after [DONE]. */
@@ -52,7 +52,7 @@ const REFUSAL_MOST = 1 << 20;
 /** Most characters of one event. */
 const EVENT_MOST = 1 << 22;
 
-async function send(url: string, request: MixRequest, options: SendOptions, clock: WallClock): Promise<End> {
+async function send(url: string, request: MixRequest, options: SendOptions, clock: WallClock): Promise<RequestEnd> {
   const { prompt, maxTokens, leavesAfter, priority } = request;
   const stop = new AbortController();
   const timeoutS = options.timeoutS ?? DEFAULT_TIMEOUT_S;
@@ -81,7 +81,7 @@ async function send(url: string, request: MixRequest, options: SendOptions, cloc
   }
 }
 
-async function readStream(stream: ReadableStream<Uint8Array>, leavesAfter: number | null): Promise<End> {
+async function readStream(stream: ReadableStream<Uint8Array>, leavesAfter: number | null): Promise<RequestEnd> {
   const decoder = new TextDecoder();
   const reader = stream.getReader();
   let [chunks, tail] = [0, ""];

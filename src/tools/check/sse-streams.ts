@@ -118,7 +118,7 @@ function written(blocks: readonly Block[], bom: boolean, open: boolean): { bytes
 function eventsOf(blocks: readonly Block[]): SseEvent[] {
   let lastEventId = "";
   return blocks.flatMap(({ lines }) => {
-    const of = (field: Line["field"]) => lines.filter((one) => one.field === field).map(({ value }) => value);
+    const of = (field: Line["field"]) => lines.filter((line) => line.field === field).map(({ value }) => value);
     lastEventId = of("id").at(-1) ?? lastEventId;
     const data = of("data");
     return data.length === 0 ? [] : [{ event: of("event").at(-1) || "message", data: data.join("\n"), lastEventId }];

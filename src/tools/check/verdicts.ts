@@ -3,7 +3,7 @@ import type { Parameters, Truth } from "./pages/case.ts";
 import type { DialectName, Law, Severity, Term } from "./pages/law.ts";
 import type { NameMap } from "./pages/name-map.ts";
 import type { ParseOptions } from "./pages/parse.ts";
-import type { ToldVersion } from "./pages/versions.ts";
+import type { PageVersion } from "./pages/versions.ts";
 
 /** One metrics page of a server, with the circumstances of the scrape. */
 export interface Scrape extends ParseOptions {
@@ -43,7 +43,7 @@ export interface CheckOptions {
 }
 
 /** A scrape whose text is only a part of a page. */
-export interface ExcerptSeen {
+export interface ScrapeExcerpt {
   /** Name of the scrape: a URL or a file. */
   readonly source: string;
   /** Time of the scrape, in seconds. */
@@ -128,9 +128,9 @@ export interface Report {
   /** Dialects that were recognised on the pages. */
   readonly dialects: readonly DialectName[];
   /** Recognised versions, for the dialects whose versions differ, each with the evidence for it. */
-  readonly versions: readonly ToldVersion[];
+  readonly versions: readonly PageVersion[];
   /** The first 20 scrapes that are only parts of pages. */
-  readonly excerpts: readonly ExcerptSeen[];
+  readonly excerpts: readonly ScrapeExcerpt[];
   /** Number of pages that could be read. */
   readonly scrapes: number;
   /** Number of laws that could be judged: held, violated, or with a note. */

@@ -5,7 +5,7 @@
  */
 import type { Case } from "../pages/case.ts";
 import { labelKey, type ScrapedFamily, type ScrapedSample, seriesText } from "../pages/exposition.ts";
-import { atMost, type Broken, type LawOutcome, lawsOf, type Term, term } from "../pages/law.ts";
+import { atMost, type LawOutcome, lawsOf, type Mismatch, type Term, term } from "../pages/law.ts";
 
 const law = lawsOf("any", "page");
 
@@ -57,8 +57,8 @@ function timesOf(byName: ReadonlyMap<string, readonly ScrapedSample[]>): TotalTi
     if (known === undefined) {
       known = new Map();
       for (const { labels, value } of byName.get(name) ?? []) {
-        const own = labelKey(labels, without);
-        known.set(own, (known.get(own) ?? 0) + value);
+        const labelSet = labelKey(labels, without);
+        known.set(labelSet, (known.get(labelSet) ?? 0) + value);
       }
       counts.set(name, known);
     }
@@ -108,7 +108,7 @@ function unsignedDifference(value: number): string {
 const LOOKS_LIKE =
   "server#1985: an unsigned 64-bit difference that fell below zero, as in the durations of Triton's ensembles";
 
-function broken(left: Term, relation: string, right: Term, value: number): Broken {
+function broken(left: Term, relation: string, right: Term, value: number): Mismatch {
   const named = unsignedDifference(value);
   return { left, relation, right, looksLike: named === "" ? LOOKS_LIKE : `${named} (server#1985)` };
 }

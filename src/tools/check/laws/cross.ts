@@ -12,12 +12,14 @@ function both(left: Term | null, right: Term | null, tolerance = 0): LawOutcome[
 }
 
 function needTwo(c: Case): void {
-  const shown = c.look.page.dialects.filter(({ name }) => ["vllm", "triton", "trtllm", "trtllm-serve"].includes(name));
-  if (shown.length < 2) throw new NotCheckable("one dialect");
+  const engineDialects = c.look.page.dialects.filter(({ name }) =>
+    ["vllm", "triton", "trtllm", "trtllm-serve"].includes(name),
+  );
+  if (engineDialects.length < 2) throw new NotCheckable("one dialect");
 }
 
-function checked(outcomes: readonly LawOutcome[], what: string): readonly LawOutcome[] {
-  if (outcomes.length === 0) throw new NotCheckable(`${what} stands in one dialect only`);
+function checked(outcomes: readonly LawOutcome[], subject: string): readonly LawOutcome[] {
+  if (outcomes.length === 0) throw new NotCheckable(`${subject} stands in one dialect only`);
   return outcomes;
 }
 
@@ -89,8 +91,8 @@ export const cross = [
       const known = c.look.truth;
       if (ends && known?.requests !== undefined) {
         const underway = plus(c.page.get("vllm:num_requests_running"), c.page.get("vllm:num_requests_waiting"));
-        const gone = term("client aborts + refusals", (known.clientAborts ?? 0) + (known.refused ?? 0));
-        const all = plus(ends, gone, underway);
+        const unanswered = term("client aborts + refusals", (known.clientAborts ?? 0) + (known.refused ?? 0));
+        const all = plus(ends, unanswered, underway);
         if (c.rest) outcomes.push(equal(all, c.truthOf("requests")));
         else outcomes.push(atMost(ends, c.truthOf("requests")));
       }

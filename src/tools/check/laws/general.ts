@@ -4,13 +4,13 @@ import { boundsKnown, countersWithoutTotal, sharingBounds, totalsThatAreNone } f
 import { isOfKnownServer } from "../pages/dialects.ts";
 import type { FaultKind, ScrapedFamily, ScrapedSample } from "../pages/exposition.ts";
 import { numberText, seriesText } from "../pages/exposition.ts";
-import { atLeast, atMost, type Broken, complaint, equal, type LawOutcome, lawsOf, term } from "../pages/law.ts";
+import { atLeast, atMost, complaint, equal, type LawOutcome, lawsOf, type Mismatch, term } from "../pages/law.ts";
 import { type HistogramSeries, histogramsOf } from "../pages/shapes.ts";
 
 const law = lawsOf("any", "page");
 
 /** Converts the parser's defects of these kinds to violations. */
-function faults(c: Case, ...kinds: readonly FaultKind[]): Broken[] {
+function faults(c: Case, ...kinds: readonly FaultKind[]): Mismatch[] {
   return c.look.exposition.faults
     .filter(({ kind }) => kinds.includes(kind))
     .map(({ line, message, looksLike }) => ({
@@ -20,13 +20,13 @@ function faults(c: Case, ...kinds: readonly FaultKind[]): Broken[] {
 }
 
 /** Lowers the severity to W, for defects with which Prometheus still accepts the page but reads less than the author meant. */
-const mild = (broken: readonly Broken[]): Broken[] => broken.map((one) => ({ ...one, severity: "W" }));
+const mild = (broken: readonly Mismatch[]): Mismatch[] => broken.map((violation) => ({ ...violation, severity: "W" }));
 
 /** Returns families without TYPE: errors for a known server, which always writes TYPE, and warnings for others. */
-function untyped(c: Case): Broken[] {
-  return faults(c, "untyped").map((one) => {
-    const [, name = ""] = /^line \d+: (\S+)/.exec(one.left.text) ?? [];
-    return isOfKnownServer(name) ? one : { ...one, severity: "W" as const };
+function untyped(c: Case): Mismatch[] {
+  return faults(c, "untyped").map((violation) => {
+    const [, name = ""] = /^line \d+: (\S+)/.exec(violation.left.text) ?? [];
+    return isOfKnownServer(name) ? violation : { ...violation, severity: "W" as const };
   });
 }
 
@@ -130,7 +130,7 @@ export const general = [
     means: "A ratio of nothing to nothing stands where a number belongs.",
     check: (c) =>
       families(c).flatMap((family) =>
-        family.samples.flatMap((sample): Broken[] => {
+        family.samples.flatMap((sample): Mismatch[] => {
           if (isDcgmBlank(sample))
             return [{ ...complaint(`${value(sample).text} is DCGM's blank`, 0), known: DCGM_BLANK }];
           if (Number.isFinite(sample.value)) return [];
@@ -220,7 +220,7 @@ export const general = [
     means: "Whoever writes rate() by the name takes a gauge for a counter, or misses one.",
     looksLike: "dynamo#3035: a gauge named _total; sglang#10672: gauges that should be counters",
     check: (c) =>
-      families(c).flatMap(({ name, type, samples }): Broken[] => {
+      families(c).flatMap(({ name, type, samples }): Mismatch[] => {
         if (c.look.exposition.format === "openmetrics") return [];
         const counter = type === "counter";
         const total = /_total$/.test(c.look.page.shown(name));
@@ -242,13 +242,13 @@ const boundsText = (series: HistogramSeries) => series.buckets.map(({ le }) => n
  * Reports whether an operator may have set the bounds with vLLM's `--custom-histogram-buckets`. It changes all histograms that
  * share a list of bounds.
  */
-function areCustom(name: string, own: string, c: Case): boolean {
+function areCustom(name: string, current: string, c: Case): boolean {
   const version = c.versionOf("vllm");
   if (!name.startsWith("vllm:") || version === "V0" || version === "V1 to 0.11") return false;
   return sharingBounds(name).every((other) => {
     const family = c.look.exposition.families.get(other);
     const [first] = family ? histogramsOf(family) : [];
-    return first === undefined || !other.startsWith("vllm:") || boundsText(first) === own;
+    return first === undefined || !other.startsWith("vllm:") || boundsText(first) === current;
   });
 }
 
@@ -273,12 +273,12 @@ function areOther(a: HistogramSeries, b: HistogramSeries, known: readonly (reado
 function boundsOf(family: ScrapedFamily, c: Case): LawOutcome[] {
   const [first, ...others] = histogramsOf(family);
   if (first === undefined || first.buckets.length === 0) return [];
-  const own = boundsText(first);
+  const current = boundsText(first);
   const isOfOwner = c.look.page.mapped?.families.has(family.name) === true;
   const known = isOfOwner ? [] : boundsKnown(family.name, c.versionOf("vllm"));
   const isPart = areLeftOut(first, known, c);
-  const differ = (what: string, severity?: "W"): Broken => ({
-    ...complaint(`the bounds of ${family.name} (${own}) are not ${what}`, 1),
+  const differ = (expected: string, severity?: "W"): Mismatch => ({
+    ...complaint(`the bounds of ${family.name} (${current}) are not ${expected}`, 1),
     ...(severity ? { severity } : {}),
   });
   const outcomes: LawOutcome[] = others
@@ -291,7 +291,7 @@ function boundsOf(family: ScrapedFamily, c: Case): LawOutcome[] {
   const bounds = finiteBounds(first);
   const isOf = (version: readonly number[]) =>
     isTorn ? bounds.every((le) => version.includes(le)) : bounds.join() === version.join();
-  if (known.length > 0 && !isPart && !known.some(isOf) && !areCustom(family.name, own, c))
+  if (known.length > 0 && !isPart && !known.some(isOf) && !areCustom(family.name, current, c))
     outcomes.push(differ(`those of the known version (${known[0]!.join(" ")})`, "W"));
   return outcomes;
 }

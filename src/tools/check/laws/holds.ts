@@ -3,7 +3,7 @@
  * versions (`versions.ts`). A law that this file does not name holds for all versions that have its families.
  */
 import type { Law } from "../pages/law.ts";
-import type { ToldVersion, VersionId } from "../pages/versions.ts";
+import type { PageVersion, VersionId } from "../pages/versions.ts";
 
 const V1: readonly VersionId[] = ["V1 to 0.11", "0.12 to 0.29", "0.30"];
 
@@ -13,25 +13,25 @@ const V1: readonly VersionId[] = ["V1 to 0.11", "0.12 to 0.29", "0.30"];
  */
 const KEPT_BY_V0 = ["V21", "V22", "V25", "V28", "V34", "V35"];
 
-interface Holding {
-  readonly is: (law: Law) => boolean;
+interface VersionScope {
+  readonly applies: (law: Law) => boolean;
   readonly versions: readonly VersionId[];
   readonly why: string;
 }
 
-const HOLDINGS: readonly Holding[] = [
+const SCOPES: readonly VersionScope[] = [
   {
-    is: ({ of, id }) => of === "vllm" && !KEPT_BY_V0.includes(id),
+    applies: ({ of, id }) => of === "vllm" && !KEPT_BY_V0.includes(id),
     versions: V1,
     why: "V0 counts otherwise",
   },
   {
-    is: ({ id }) => id === "N05",
+    applies: ({ id }) => id === "N05",
     versions: ["24.07"],
     why: "before core#377 there was one series, without reason",
   },
   {
-    is: ({ id }) => id === "T01" || id === "T05",
+    applies: ({ id }) => id === "T01" || id === "T05",
     versions: ["with waiting"],
     why: "older groups have no waiting and no fraction",
   },
@@ -53,19 +53,19 @@ const KNOWN_BUGS: readonly KnownBug[] = [
 
 /** Returns the versions for which the law holds. Null means all. */
 export function holdsFor(law: Law): readonly VersionId[] | null {
-  return HOLDINGS.find(({ is }) => is(law))?.versions ?? null;
+  return SCOPES.find(({ applies }) => applies(law))?.versions ?? null;
 }
 
 /** Returns why the law does not hold for this version. Null if it does. */
-export function whyNotHeld(law: Law, version: ToldVersion | null): string | null {
+export function whyNotHeld(law: Law, version: PageVersion | null): string | null {
   if (version === null) return null;
-  const holding = HOLDINGS.find(({ is }) => is(law));
+  const holding = SCOPES.find(({ applies }) => applies(law));
   if (holding === undefined || holding.versions.includes(version.id)) return null;
   return `not of ${version.of} ${version.id}: ${holding.why}`;
 }
 
 /** Returns the public issue about this version breaking the law. Null if there is none. */
-export function knownBugOf(law: Law, version: ToldVersion | null): string | null {
+export function knownBugOf(law: Law, version: PageVersion | null): string | null {
   if (version === null) return null;
   return KNOWN_BUGS.find((bug) => bug.law === law.id && bug.versions.includes(version.id))?.thread ?? null;
 }

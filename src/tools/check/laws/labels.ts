@@ -5,7 +5,7 @@
 import type { Case } from "../pages/case.ts";
 import type { CheckedDialect } from "../pages/dialects.ts";
 import { type ScrapedSample, seriesText } from "../pages/exposition.ts";
-import { type Broken, complaint, type DialectName } from "../pages/law.ts";
+import { complaint, type DialectName, type Mismatch } from "../pages/law.ts";
 
 /**
  * Known labels per server, from its source code (`versions.ts` names the sources). Families that end in `_info` are not
@@ -54,7 +54,7 @@ const OWN_PREFIX: Readonly<Partial<Record<DialectName, string>>> = { triton: "_"
  */
 const ON_MOST = 0.5;
 
-export function unknownLabels(c: Case, { name, prefix }: CheckedDialect): Broken[] {
+export function unknownLabels(c: Case, { name, prefix }: CheckedDialect): Mismatch[] {
   const known = LABELS[name];
   if (known === undefined) return [];
   const isOwn = (family: string) =>
@@ -62,15 +62,15 @@ export function unknownLabels(c: Case, { name, prefix }: CheckedDialect): Broken
   const families = [...c.look.exposition.families.values()].filter(
     ({ name: family, samples }) => isOwn(family) && !family.endsWith("_info") && samples.length > 0,
   );
-  const found = new Map<string, { readonly first: ScrapedSample; families: number }>();
+  const labels = new Map<string, { readonly first: ScrapedSample; families: number }>();
   for (const { samples } of families) {
     for (const [label, first] of oddLabels(samples, known, OWN_PREFIX[name])) {
-      const before = found.get(label);
+      const before = labels.get(label);
       if (before) before.families++;
-      else found.set(label, { first, families: 1 });
+      else labels.set(label, { first, families: 1 });
     }
   }
-  return [...found].flatMap(([label, { first, families: count }]): Broken[] => {
+  return [...labels].flatMap(([label, { first, families: count }]): Mismatch[] => {
     if (count > ON_MOST * families.length) return [];
     const series = seriesText(first.name, first.labels);
     return [
@@ -82,12 +82,12 @@ export function unknownLabels(c: Case, { name, prefix }: CheckedDialect): Broken
 function oddLabels(
   samples: readonly ScrapedSample[],
   known: readonly string[],
-  own: string | undefined,
+  prefix: string | undefined,
 ): Map<string, ScrapedSample> {
   const odd = new Map<string, ScrapedSample>();
   for (const sample of samples) {
     for (const label in sample.labels) {
-      if (own !== undefined && label.startsWith(own)) continue;
+      if (prefix !== undefined && label.startsWith(prefix)) continue;
       if (!known.includes(label) && !odd.has(label)) odd.set(label, sample);
     }
   }

@@ -5,11 +5,11 @@ import { type Exposition, type ScrapedFamily, type ScrapedSample, seriesKey, ser
 import {
   atLeast,
   atMost,
-  type Broken,
   complaint,
   equal,
   type LawOutcome,
   lawsOf,
+  type Mismatch,
   NotCheckable,
   term,
 } from "../pages/law.ts";
@@ -36,8 +36,8 @@ function pairs(
   const before = indexOf(c.before.exposition);
   return [...c.look.exposition.families.values()].flatMap((family) =>
     family.samples.flatMap((now) => {
-      const was = before.get(seriesKey(now));
-      return was ? [{ family, now, before: was }] : [];
+      const earlier = before.get(seriesKey(now));
+      return earlier ? [{ family, now, before: earlier }] : [];
     }),
   );
 }
@@ -129,7 +129,7 @@ export const overTime = [
       const now = indexOf(c.look.exposition);
       const gone = [...indexOf(c.before.exposition).values()].filter((sample) => !now.has(seriesKey(sample)));
       const loaded = loadedModels(c.look.exposition);
-      return gone.flatMap((sample): Broken[] => {
+      return gone.flatMap((sample): Mismatch[] => {
         if (sample.labels.pid !== undefined || isUnloaded(sample, loaded) || CLEARED.test(sample.name)) return [];
         return [complaint(`${text(sample)} is gone; it was ${sample.value}`, 0)];
       });
@@ -172,8 +172,8 @@ export const overTime = [
         if (!name.endsWith("_created")) continue;
         for (const sample of samples) {
           const created = term(text(sample), sample.value);
-          const was = before?.get(seriesKey(sample));
-          if (was) outcomes.push(equal(created, term("its value before", was.value), 1e-3));
+          const earlier = before?.get(seriesKey(sample));
+          if (earlier) outcomes.push(equal(created, term("its value before", earlier.value), 1e-3));
           if (c.look.atS > EPOCH_S)
             outcomes.push(atMost(created, term("the time of the scrape", c.look.atS), CLOCK_SLACK_S));
           if (start !== null) outcomes.push(atLeast(created, term("start of the process", start), 1));
@@ -238,11 +238,11 @@ function labelsOf(family: ScrapedFamily, c: Case): LawOutcome[] {
   const outcomes: LawOutcome[] = [];
   const [first] = family.samples;
   if (first === undefined) return [];
-  const own = ownLabels(first.labels);
-  const odd = family.samples.find(({ labels }) => ownLabels(labels) !== own);
+  const firstLabels = ownLabels(first.labels);
+  const odd = family.samples.find(({ labels }) => ownLabels(labels) !== firstLabels);
   // Only the tagged Triton model has its tags as labels, so the label sets may differ.
   if (odd && !family.name.startsWith("nv_")) {
-    outcomes.push(complaint(`${text(odd)} has other labels than the first of its family: ${own || "none"}`, 1));
+    outcomes.push(complaint(`${text(odd)} has other labels than the first of its family: ${firstLabels || "none"}`, 1));
   }
   const id = family.samples.find(({ labels }) =>
     Object.entries(labels).some(([name, label]) => !IDENTITY.test(name) && LIKE_AN_ID.test(label)),

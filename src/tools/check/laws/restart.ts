@@ -5,20 +5,20 @@ import { type Exposition, type ScrapedSample, seriesKey, seriesText } from "../p
 
 /** Returns the process start time in seconds since 1970. Null if the page has none. */
 export function startOf({ byName }: Exposition): number | null {
-  const own = byName.get("process_start_time_seconds")?.[0]?.value;
-  return own === undefined || own === 0 ? null : own;
+  const start = byName.get("process_start_time_seconds")?.[0]?.value;
+  return start === undefined || start === 0 ? null : start;
 }
 
 function counters({ families }: Exposition): Map<string, ScrapedSample> {
-  const found = new Map<string, ScrapedSample>();
+  const byKey = new Map<string, ScrapedSample>();
   for (const { type, name, samples } of families.values()) {
     if (isAmbient(name)) continue;
     for (const sample of samples) {
       const counts = type === "counter" || (type === "histogram" && sample.name.endsWith("_count"));
-      if (counts && !sample.name.endsWith("_created")) found.set(seriesKey(sample), sample);
+      if (counts && !sample.name.endsWith("_created")) byKey.set(seriesKey(sample), sample);
     }
   }
-  return found;
+  return byKey;
 }
 
 /** Sorts the counters that were above 0 into those that fell and those that did not. */

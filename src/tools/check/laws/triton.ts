@@ -110,9 +110,9 @@ interface Statistics {
 function statisticsOf({ look, now }: Case): Statistics {
   const all = (look.tritonStats as { model_stats?: readonly Statistics[] } | null)?.model_stats;
   if (!Array.isArray(all)) throw new NotCheckable("needs /v2/models/stats (--triton URL)");
-  const found = all.find(({ name, version }) => name === now.group.model && version === now.group.version);
-  if (!found) throw new NotCheckable(`the statistics do not name ${now.group.model}`);
-  return found;
+  const modelStatistics = all.find(({ name, version }) => name === now.group.model && version === now.group.version);
+  if (!modelStatistics) throw new NotCheckable(`the statistics do not name ${now.group.model}`);
+  return modelStatistics;
 }
 
 /** Returns the quantiles of each summary of this model, sorted. */
@@ -139,9 +139,9 @@ export const tritonLaws = [
     check: (c) => {
       needCounters(c);
       const inferences = c.now.get("inference_count");
-      const wanted = minus(successes(c), hits(c));
+      const expected = minus(successes(c), hits(c));
       const exact = c.known.parameters.batchOfOne === true && hits(c).value === 0;
-      return exact ? equal(inferences, wanted) : atLeast(inferences, wanted);
+      return exact ? equal(inferences, expected) : atLeast(inferences, expected);
     },
   }),
   law("N02", {
@@ -186,9 +186,9 @@ export const tritonLaws = [
     check: (c) => {
       const { now } = c;
       c.needWhole();
-      const there = now.samples("inference_request_failure").map(({ labels }) => labels.reason!);
-      if (there.length === 0) throw new NotCheckable(`no ${now.text("inference_request_failure")} here`);
-      const missing = REASONS.filter((reason) => !there.includes(reason));
+      const present = now.samples("inference_request_failure").map(({ labels }) => labels.reason!);
+      if (present.length === 0) throw new NotCheckable(`no ${now.text("inference_request_failure")} here`);
+      const missing = REASONS.filter((reason) => !present.includes(reason));
       return equal(term(`reasons missing (${missing.join(", ")})`, missing.length), term("0", 0));
     },
   }),
@@ -211,14 +211,16 @@ export const tritonLaws = [
     check: (c) => {
       const { now } = c;
       // Models with a response cache have no summary of whole requests.
-      const there = [REQUEST_DURATION, ...DURATIONS].filter((name) => now.maybe(`${summaryOf(name)}_count`) !== null);
-      if (there.length === 0) throw new NotCheckable(`no ${now.text(summaryOf(REQUEST_DURATION))} here`);
+      const summarised = [REQUEST_DURATION, ...DURATIONS].filter(
+        (name) => now.maybe(`${summaryOf(name)}_count`) !== null,
+      );
+      if (summarised.length === 0) throw new NotCheckable(`no ${now.text(summaryOf(REQUEST_DURATION))} here`);
       needCounters(c);
-      return there.flatMap((name) => {
+      return summarised.flatMap((name) => {
         const { count, sum } = now.of(summaryOf(name));
-        const wanted = name.includes("compute") ? minus(successes(c), hits(c)) : successes(c);
+        const expected = name.includes("compute") ? minus(successes(c), hits(c)) : successes(c);
         // Exact, because both sides are whole microseconds far below 2^53.
-        return [equal(count, wanted), equal(sum, now.get(name))];
+        return [equal(count, expected), equal(sum, now.get(name))];
       });
     },
   }),
@@ -284,13 +286,13 @@ export const tritonLaws = [
         [term("stats: inference_count", Number(stats.inference_count ?? 0)), c.now.get("inference_count")],
         [term("stats: execution_count", Number(stats.execution_count ?? 0)), c.now.get("inference_exec_count")],
       ] as const;
-      if (pairs.every(([told, shown]) => told.value < shown.value))
+      if (pairs.every(([fromStatistics, fromMetrics]) => fromStatistics.value < fromMetrics.value))
         throw new NotCheckable(
           `all metrics of ${c.now.group.model} are ahead of its statistics, which begin anew where it is loaded over itself`,
           "told",
         );
       const outcomes: LawOutcome[] = [
-        ...pairs.map(([told, shown]) => equal(told, shown)),
+        ...pairs.map(([fromStatistics, fromMetrics]) => equal(fromStatistics, fromMetrics)),
         atLeast(term("stats: success µs", Number(success?.ns ?? 0) / 1000), c.now.get(REQUEST_DURATION)),
       ];
       return outcomes;

@@ -181,12 +181,12 @@ export const trtllmLaws = [
     looksLike: "tensorrtllm_backend#645: Failed to find Max KV cache blocks in metrics",
     check: (c) => {
       c.needWhole();
-      const came = isNewest(c) ? [] : CAME_LATER;
+      const optional = isNewest(c) ? [] : CAME_LATER;
       return GROUPS.map(([name, label, values]) => {
-        const there = c.now.samples(name).map(({ labels }) => labels[label]!);
+        const present = c.now.samples(name).map(({ labels }) => labels[label]!);
         // An excerpt may leave out whole families.
-        if (there.length === 0 && c.look.exposition.mayBeExcerpt) return null;
-        const missing = values.filter((value) => !there.includes(value) && !came.includes(value));
+        if (present.length === 0 && c.look.exposition.mayBeExcerpt) return null;
+        const missing = values.filter((value) => !present.includes(value) && !optional.includes(value));
         return equal(
           term(`series missing of ${c.now.text(name)} (${missing.join(", ")})`, missing.length),
           term("0", 0),

@@ -22,8 +22,8 @@ export function engines(c: Case): number {
 
 /** Returns the KV blocks of one engine, including the null block. */
 function blocks(c: Case): number {
-  const given = c.known.parameters.numGpuBlocks;
-  if (given !== undefined) return given;
+  const flag = c.known.parameters.numGpuBlocks;
+  if (flag !== undefined) return flag;
   const all = configured(c, "num_gpu_blocks");
   if (all === undefined)
     throw new NotCheckable(`unknown: num_gpu_blocks of cache_config_info, or ${flagOf("numGpuBlocks")}`);
@@ -38,10 +38,10 @@ function blockSize(c: Case): number {
 
 function needCaching(c: Case): void {
   const [info] = c.now.samples("cache_config_info");
-  const said = c.known.parameters.enablePrefixCaching ?? info?.labels.enable_prefix_caching;
-  if (String(said).toLowerCase() === "false") throw new NotCheckable("prefix caching is off");
+  const flag = c.known.parameters.enablePrefixCaching ?? info?.labels.enable_prefix_caching;
+  if (String(flag).toLowerCase() === "false") throw new NotCheckable("prefix caching is off");
   if (c.now.orZero("external_prefix_cache_queries_total").value > 0) throw new NotCheckable("a KV connector is in use");
-  if (said === undefined && c.now.get("prefix_cache_queries_total").value === 0) {
+  if (flag === undefined && c.now.get("prefix_cache_queries_total").value === 0) {
     throw new NotCheckable("unknown whether prefix caching is on: --enable-prefix-caching");
   }
 }
@@ -77,8 +77,10 @@ export const gauges = [
     means: "Blocks are held that no request holds. (A prefill server that keeps blocks for a decode server may do so.)",
     looksLike: ABORTS,
     check: ({ now }) => {
-      const held = plus(now.get("num_requests_running"), now.get("num_requests_waiting"));
-      return held.value > 0 ? null : equal(now.get("kv_cache_usage_perc"), term("0, as nothing runs or waits", 0));
+      const unfinished = plus(now.get("num_requests_running"), now.get("num_requests_waiting"));
+      return unfinished.value > 0
+        ? null
+        : equal(now.get("kv_cache_usage_perc"), term("0, as nothing runs or waits", 0));
     },
   }),
   law("V05", {

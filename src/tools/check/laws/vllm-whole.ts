@@ -77,11 +77,11 @@ const LITTLES_TOLERANCE = `5 %, or three standard errors of the samples, with at
  */
 function littles(
   { integral, samples, sum, squares }: Window,
-  what: string,
+  integralName: string,
   right: Term,
   smallerIsWrong: boolean,
 ): LawOutcome {
-  const left = term(what, integral);
+  const left = term(integralName, integral);
   const mean = sum / samples;
   const spread = Math.sqrt(Math.max(0, squares / samples - mean * mean));
   const sampled = mean === 0 ? 0 : (3 * spread) / mean / Math.sqrt(samples);
@@ -100,10 +100,10 @@ export const whole = [
       const { now } = c;
       c.needWhole();
       if (c.isMapped("vllm")) throw new NotCheckable("the engine counts reasons of its own");
-      const there = now.samples("request_success_total").map(({ labels }) => labels.finished_reason!);
-      if (there.length === 0) throw new NotCheckable(`no ${now.text("request_success_total")} here`);
+      const present = now.samples("request_success_total").map(({ labels }) => labels.finished_reason!);
+      if (present.length === 0) throw new NotCheckable(`no ${now.text("request_success_total")} here`);
       const reasons = c.versionOf("vllm") === "0.30" ? REASONS : FIRST_REASONS;
-      const missing = reasons.filter((reason) => !there.includes(reason));
+      const missing = reasons.filter((reason) => !present.includes(reason));
       // V0 shows only reasons that have occurred. In an excerpt without other evidence, the labels can still show that it is
       // V0.
       const isLikeV0 = now.group.engine === undefined && now.group.model_name !== undefined;
@@ -126,9 +126,9 @@ export const whole = [
       const ends = c.delta("e2e_request_latency_seconds_count");
       const counted = c.delta("request_success_total", { finished_reason: "abort" });
       // A build may count disconnects as aborts, if both families do so.
-      const wanted = counted.value === left.value ? plus(answered, left) : answered;
+      const expected = counted.value === left.value ? plus(answered, left) : answered;
       return [
-        equal(ends, wanted),
+        equal(ends, expected),
         equal(c.now.get("num_requests_running"), term("0, at rest", 0)),
         equal(c.now.get("kv_cache_usage_perc"), term("0, at rest", 0)),
       ];
@@ -192,7 +192,9 @@ export const whole = [
         .map(({ position, value }) => term(`accepted at position ${position}`, value));
       return [
         atMost(accepted, now.get("spec_decode_num_draft_tokens_total")),
-        ...perPosition.map((one, i) => (i === 0 ? atMost(one, drafts) : atMost(one, perPosition[i - 1]!))),
+        ...perPosition.map((positionCount, i) =>
+          i === 0 ? atMost(positionCount, drafts) : atMost(positionCount, perPosition[i - 1]!),
+        ),
         perPosition.length === 0 ? null : equal(plus(...perPosition), accepted),
         atLeast(now.get("generation_tokens_total"), plus(accepted, drafts)),
       ];

@@ -5,7 +5,7 @@ import type { Exposition, ScrapedLabels } from "./exposition.ts";
 import { type DialectName, minus, NotCheckable, type Term } from "./law.ts";
 import type { NamedPage } from "./naming.ts";
 import { type HistogramTerms, Reading, type Where } from "./reading.ts";
-import type { ToldVersion, VersionId } from "./versions.ts";
+import type { PageVersion, VersionId } from "./versions.ts";
 
 /** Flags of the server that no metric shows. They have vLLM's names if vLLM has such a flag. */
 export interface Parameters {
@@ -81,7 +81,7 @@ export interface ParsedScrape {
   /** Parsed JSON of Triton's `/v2/models/stats`, fetched with the page. */
   readonly tritonStats: unknown;
   /** Recognised version of each dialect whose versions differ. */
-  readonly versions: ReadonlyMap<DialectName, ToldVersion>;
+  readonly versions: ReadonlyMap<DialectName, PageVersion>;
 }
 
 /** Facts about the server at the time of a scrape. */
@@ -248,8 +248,8 @@ function reading(
 ): Reading {
   const prefix = dialect?.prefix ?? "";
   if (dialect === null || group === null) return new Reading(exposition, prefix);
-  const found = groups.get(dialect.name)?.all.get(groupKey(group));
-  return new Reading(exposition, prefix, group, found?.byName ?? new Map());
+  const series = groups.get(dialect.name)?.all.get(groupKey(group));
+  return new Reading(exposition, prefix, group, series?.byName ?? new Map());
 }
 
 export function flagOf(name: keyof Parameters): string {

@@ -41,13 +41,13 @@ const TRITON = /^nv_(?!trt_llm_|llm_)/;
 
 /** Returns the dialects of a page with canonical names. A declared family counts even if it has no series. */
 export function recogniseByPrefix({ byName, families }: Exposition): readonly CheckedDialect[] {
-  const found = new Set<DialectName>();
+  const names = new Set<DialectName>();
   for (const name of [...byName.keys(), ...families.keys()]) {
     for (const dialect of dialects) {
-      if (dialect.name === "triton" ? TRITON.test(name) : name.startsWith(dialect.prefix)) found.add(dialect.name);
+      if (dialect.name === "triton" ? TRITON.test(name) : name.startsWith(dialect.prefix)) names.add(dialect.name);
     }
   }
-  return dialects.filter(({ name }) => found.has(name));
+  return dialects.filter(({ name }) => names.has(name));
 }
 
 /** Most engines or models of one page that are judged. A page with more has other values in these labels. */
@@ -76,21 +76,21 @@ export const groupKey = (labels: ScrapedLabels): string => labelKey(labels);
  */
 export function groupsOf({ byName }: Exposition, { prefix, groupBy }: CheckedDialect): Groups {
   const ownLabels = (labels: ScrapedLabels): ScrapedLabels => {
-    const own: Record<string, string> = {};
-    for (const label of groupBy) if (labels[label] !== undefined) own[label] = labels[label];
-    return own;
+    const groupLabels: Record<string, string> = {};
+    for (const label of groupBy) if (labels[label] !== undefined) groupLabels[label] = labels[label];
+    return groupLabels;
   };
-  const found = new Map<string, ScrapedLabels>();
+  const labelSets = new Map<string, ScrapedLabels>();
   for (const [name, samples] of byName) {
     if (!name.startsWith(prefix)) continue;
     for (const { labels } of samples) {
-      const own = ownLabels(labels);
-      found.set(groupKey(own), own);
+      const group = ownLabels(labels);
+      labelSets.set(groupKey(group), group);
     }
   }
-  const kept = [...found.values()].slice(0, GROUPS_MOST);
-  const groups = kept.filter((one) => !kept.some((other) => other !== one && isPartOf(one, other)));
-  const leftOut = found.size - kept.length;
+  const judged = [...labelSets.values()].slice(0, GROUPS_MOST);
+  const groups = judged.filter((labels) => !judged.some((other) => other !== labels && isPartOf(labels, other)));
+  const leftOut = labelSets.size - judged.length;
   const [only = {}] = groups;
   if (groups.length < 2 && leftOut === 0)
     return { all: new Map([[groupKey(only), { labels: only, byName }]]), leftOut };

@@ -13,7 +13,7 @@ const GAPS_MOST = 10_000;
 export const isGap = (line: string): boolean => GAP.test(line);
 
 /** Records during the reading of a page which families may lack lines. */
-export class Tears {
+export class GapTracker {
   readonly #gaps = new Set<number>();
   readonly #lastLines = new Map<ScrapedFamily, number>();
   readonly torn = new Set<string>();

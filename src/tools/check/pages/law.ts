@@ -53,10 +53,10 @@ export interface Term {
 }
 
 /** Result of one comparison. Null if it holds. */
-export type LawOutcome = Broken | null;
+export type LawOutcome = Mismatch | null;
 
 /** A comparison that does not hold. */
-export interface Broken {
+export interface Mismatch {
   /** Left side. */
   readonly left: Term;
   /** Required relation. Empty if `left.text` is a whole sentence and there is no right side. */
@@ -113,7 +113,7 @@ export function term(text: string, value: number): Term {
 }
 
 /** Makes a violation that is one sentence, not a comparison of two numbers. */
-export function complaint(sentence: string, value: number): Broken {
+export function complaint(sentence: string, value: number): Mismatch {
   return { left: term(sentence, value), relation: "", right: term("", 0) };
 }
 

@@ -80,8 +80,8 @@ export function readNameMap(json: unknown): NameMap | string {
   for (const [name, text] of Object.entries(families)) {
     if (readTarget(text) === null)
       return `families: "${name}": "${text}" must be a name, or a name with {label="value"}`;
-    const own = targetOf(map, name, "").name.slice(prefixOf(map.dialect).length);
-    if (!familyNames[map.dialect]!.has(own)) return `families: "${name}": ${map.dialect} has no family "${text}"`;
+    const family = targetOf(map, name, "").name.slice(prefixOf(map.dialect).length);
+    if (!familyNames[map.dialect]!.has(family)) return `families: "${name}": ${map.dialect} has no family "${text}"`;
   }
   const badLabel = Object.entries(labels).find((pair) => !pair.every((label) => LABEL.test(label)));
   if (badLabel !== undefined) return `labels: "${badLabel[0]}": "${badLabel[1]}" must be names of labels`;

@@ -49,20 +49,20 @@ interface PrefixRule {
   /** Prefix on the page. "" if the dialect's prefix is missing. */
   readonly written: string;
   /** Prefix that the dialect defines. */
-  readonly own: string;
+  readonly canonical: string;
   /** Base names to which the rule applies. Null for all. */
   readonly only: ReadonlySet<string> | null;
 }
 
 interface Marker {
   readonly pattern: RegExp;
-  readonly own: string;
+  readonly canonical: string;
   readonly of: readonly DialectName[];
 }
 
-const marker = (text: string, own: string, ...of: readonly DialectName[]): Marker => ({
+const marker = (text: string, canonical: string, ...of: readonly DialectName[]): Marker => ({
   pattern: new RegExp(`^((?:[\\w:]*?[_:])?${text})(.+)$`),
-  own,
+  canonical,
   of,
 });
 const MARKERS: readonly Marker[] = [
@@ -116,9 +116,9 @@ export const recognise = (exposition: Exposition): readonly CheckedDialect[] => 
 function prefixRules(page: Exposition): PrefixRule[] {
   const all = namesOf(page);
   const rules: PrefixRule[] = [];
-  const isThere = (own: string) => rules.some((rule) => rule.own === own);
-  for (const one of MARKERS) {
-    const rule = foreignPrefix(all, one);
+  const isThere = (canonical: string) => rules.some((rule) => rule.canonical === canonical);
+  for (const candidate of MARKERS) {
+    const rule = foreignPrefix(all, candidate);
     if (rule !== null) rules.push(rule);
   }
   if (![...all].some((name) => name.startsWith("trtllm_")) && !isThere("trtllm_")) {
@@ -136,21 +136,21 @@ function prefixRules(page: Exposition): PrefixRule[] {
  * Returns the rule for a foreign prefix, if several known families share one and no family has the server's own prefix. Else
  * null.
  */
-function foreignPrefix(all: ReadonlySet<string>, { pattern, own, of }: Marker): PrefixRule | null {
-  const found = new Map<string, Set<string>>();
+function foreignPrefix(all: ReadonlySet<string>, { pattern, canonical, of }: Marker): PrefixRule | null {
+  const basesByPrefix = new Map<string, Set<string>>();
   for (const name of all) {
     const [, prefix, rest] = pattern.exec(name) ?? [];
     if (prefix === undefined || rest === undefined) continue;
     const base = baseName(rest);
     if (!of.some((dialect) => baseNames[dialect]!.has(base))) continue;
-    if (prefix === own) return null;
-    found.set(prefix, (found.get(prefix) ?? new Set()).add(base));
+    if (prefix === canonical) return null;
+    basesByPrefix.set(prefix, (basesByPrefix.get(prefix) ?? new Set()).add(base));
   }
-  const [most] = [...found].sort(([, a], [, b]) => b.size - a.size);
+  const [most] = [...basesByPrefix].sort(([, a], [, b]) => b.size - a.size);
   if (most === undefined) return null;
   const [prefix, bases] = most;
   const least = prefix.endsWith(":") || THROUGH_RAY.test(prefix) ? 1 : FOREIGN_LEAST;
-  return bases.size < least ? null : { written: prefix, own, only: null };
+  return bases.size < least ? null : { written: prefix, canonical, only: null };
 }
 
 /**
@@ -161,7 +161,7 @@ function barePrefix(
   page: Exposition,
   all: ReadonlySet<string>,
   dialect: "vllm" | "trtllm-serve",
-  own: string,
+  canonical: string,
 ): PrefixRule | null {
   const known = baseNames[dialect]!;
   const bases = new Set([...all].map(baseName).filter((base) => known.has(base)));
@@ -171,7 +171,7 @@ function barePrefix(
       known.has(baseName(name)) &&
       samples.some(({ labels }) => BARE_LABELS[dialect].some((label) => labels[label] !== undefined)),
   );
-  return isLabelled ? { written: "", own, only: known } : null;
+  return isLabelled ? { written: "", canonical, only: known } : null;
 }
 
 /**
@@ -179,20 +179,20 @@ function barePrefix(
  * engine's. It writes them with the prefix `vllm:` and a label `server`.
  */
 function withRouter(page: Exposition, all: ReadonlySet<string>, rules: PrefixRule[]): PrefixRule[] {
-  const at = rules.findIndex(({ own }) => own === "vllm:");
+  const at = rules.findIndex(({ canonical }) => canonical === "vllm:");
   const prefix = rules[at]?.written ?? "vllm:";
-  const own = [...all].filter((name) => name.startsWith(prefix));
-  if (own.length === 0 || rules[at]?.written === "") return rules;
-  const bases = new Set(own.map((name) => baseName(name.slice(prefix.length))));
+  const prefixed = [...all].filter((name) => name.startsWith(prefix));
+  if (prefixed.length === 0 || rules[at]?.written === "") return rules;
+  const bases = new Set(prefixed.map((name) => baseName(name.slice(prefix.length))));
   const hasEngine = [...bases].some((base) => baseNames.vllm!.has(base) && !baseNames["vllm-router"]!.has(base));
   if (hasEngine) return rules;
   const isRouters = [...bases].some((base) => routerOnly.has(base));
-  const samples = own.flatMap((name) => page.byName.get(name) ?? []);
+  const samples = prefixed.flatMap((name) => page.byName.get(name) ?? []);
   const perServer = samples.filter(
     ({ labels }) => labels.server !== undefined && labels.engine === undefined && labels.model_name === undefined,
   );
   if (!isRouters && (perServer.length === 0 || perServer.length < samples.length)) return rules;
-  const rule = { written: prefix, own: ROUTER, only: null };
+  const rule = { written: prefix, canonical: ROUTER, only: null };
   return at < 0 ? [...rules, rule] : rules.with(at, rule);
 }
 
@@ -213,7 +213,7 @@ class Renaming {
     readonly names: NameMap | undefined,
   ) {
     const labels = Object.entries(names?.labels ?? {});
-    this.#labels = new Map(labels.map(([written, own]) => [own, written]));
+    this.#labels = new Map(labels.map(([written, canonical]) => [canonical, written]));
     this.exposition = rules.length === 0 && names === undefined ? page : this.#rename(page);
     this.found = [...this.#found];
   }
@@ -236,17 +236,17 @@ class Renaming {
   #shownName(token: string): string {
     const written = this.#written.get(token);
     if (written !== undefined) return [...written].join("|");
-    const rule = this.rules.find(({ own }) => token.startsWith(own));
-    return rule === undefined ? token : rule.written + token.slice(rule.own.length);
+    const rule = this.rules.find(({ canonical }) => token.startsWith(canonical));
+    return rule === undefined ? token : rule.written + token.slice(rule.canonical.length);
   }
 
   #target(family: string): MappedName | null {
     const mapped = this.names === undefined ? null : mappedName(this.names, family);
     if (mapped !== null) return mapped;
-    for (const { written, own, only } of this.rules) {
+    for (const { written, canonical, only } of this.rules) {
       if (!family.startsWith(written)) continue;
       const rest = family.slice(written.length);
-      if (only === null || only.has(baseName(rest))) return { name: own + rest, labels: {}, key: null };
+      if (only === null || only.has(baseName(rest))) return { name: canonical + rest, labels: {}, key: null };
     }
     return null;
   }
@@ -260,14 +260,14 @@ class Renaming {
       const name = target?.name ?? family.name;
       if (page.excerpt?.torn.has(family.name) === true) torn.add(name);
       if (target !== null) this.#note(name, family.name, target.key);
-      let own = families.get(name);
-      if (own === undefined) {
-        own = { ...family, name, samples: [] };
-        families.set(name, own);
+      let renamed = families.get(name);
+      if (renamed === undefined) {
+        renamed = { ...family, name, samples: [] };
+        families.set(name, renamed);
       }
       for (const sample of family.samples) {
         const moved = target === null ? sample : this.#moved(sample, family.name, target);
-        own.samples.push(moved);
+        renamed.samples.push(moved);
         const same = byName.get(moved.name);
         if (same) same.push(moved);
         else byName.set(moved.name, [moved]);

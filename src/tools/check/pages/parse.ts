@@ -4,7 +4,7 @@
  * OpenMetrics. Unlike them it also checks histograms (`shapes.ts`).
  */
 
-import { isGap, Tears } from "./excerpt.ts";
+import { GapTracker, isGap } from "./excerpt.ts";
 import {
   type Exposition,
   FAULTS_KEPT,
@@ -127,12 +127,12 @@ function formatOf(text: string, contentType: string): Format {
 }
 
 /** A defect that many lines may have. It is counted, but reported only once. */
-interface Repeated {
+interface RepeatedDefect {
   lines: number;
   first: number;
 }
 
-function count(defect: Repeated, line: number): void {
+function count(defect: RepeatedDefect, line: number): void {
   if (defect.lines++ === 0) defect.first = line;
 }
 
@@ -143,10 +143,10 @@ class Reader {
   readonly #faultsByKind = new Map<FaultKind, number>();
   readonly #seen = new Map<string, number>();
   readonly #typed = new Set<string>();
-  readonly #tears = new Tears();
+  readonly #gapTracker = new GapTracker();
   #faultCount = 0;
-  readonly #crlf: Repeated = { lines: 0, first: 0 };
-  readonly #lostBlanks: Repeated = { lines: 0, first: 0 };
+  readonly #crlf: RepeatedDefect = { lines: 0, first: 0 };
+  readonly #lostBlanks: RepeatedDefect = { lines: 0, first: 0 };
   #current: ScrapedFamily | null = null;
   #ended = false;
 
@@ -185,12 +185,12 @@ class Reader {
       const [first] = this.#faults;
       return { unreadable: `not an exposition${first ? `: line ${first.line}: ${first.message}` : ""}` };
     }
-    if (this.mayBeExcerpt && this.#current !== null) this.#tears.end(this.#current);
+    if (this.mayBeExcerpt && this.#current !== null) this.#gapTracker.end(this.#current);
     for (const family of this.#families.values()) {
-      for (const { kind, line, message } of shapeFaults(family, this.#tears.torn.has(family.name)))
+      for (const { kind, line, message } of shapeFaults(family, this.#gapTracker.torn.has(family.name)))
         this.#fault(kind, line, message);
     }
-    for (const { line, message } of untypedFaults(this.#families, this.#byName, this.#typed, this.#tears))
+    for (const { line, message } of untypedFaults(this.#families, this.#byName, this.#typed, this.#gapTracker))
       this.#fault("untyped", line, message);
     this.#faults.sort((a, b) => a.line - b.line);
     return {
@@ -199,14 +199,14 @@ class Reader {
       faults: this.#faults,
       faultCount: this.#faultCount,
       byName: this.#byName,
-      excerpt: this.#tears.excerpt(),
+      excerpt: this.#gapTracker.excerpt(),
       mayBeExcerpt: this.mayBeExcerpt,
     };
   }
 
   /** Reports each defect that typically affects all lines once, with the number of lines. */
   #repeatedFaults(): void {
-    const all = ({ lines }: Repeated) => (lines > 1 ? ` (${lines} lines have that)` : "");
+    const all = ({ lines }: RepeatedDefect) => (lines > 1 ? ` (${lines} lines have that)` : "");
     const [crlf, lost] = [this.#crlf, this.#lostBlanks];
     if (crlf.lines > 0) {
       const message = `the line ends in CRLF; only LF is a line end${all(crlf)}`;
@@ -234,7 +234,7 @@ class Reader {
       content = content.slice(0, -1);
     }
     if (this.mayBeExcerpt && isGap(content)) {
-      this.#tears.gap(line, this.#current);
+      this.#gapTracker.gap(line, this.#current);
       return false;
     }
     if (content.startsWith("#")) {
@@ -309,7 +309,7 @@ class Reader {
       const type = this.format === "text" ? "untyped" : "unknown";
       family = { name, type, help: null, unit: null, samples: [], line };
       this.#families.set(name, family);
-    } else if (family !== this.#current && !this.#tears.goesOnBehindGap(family)) {
+    } else if (family !== this.#current && !this.#gapTracker.goesOnBehindGap(family)) {
       this.#fault(
         "family",
         line,
@@ -317,13 +317,13 @@ class Reader {
       );
     }
     this.#current = family;
-    this.#tears.line(family, line);
+    this.#gapTracker.line(family, line);
     return family;
   }
 
   #sample(sample: ScrapedSample): void {
     const family = this.#open(this.#familyOf(sample.name), sample.line);
-    this.#tears.sample(family, sample.line);
+    this.#gapTracker.sample(family, sample.line);
     const key = seriesKey(sample);
     const before = this.#seen.get(key);
     if (before !== undefined && !(this.format === "openmetrics" && sample.timestamp !== null)) {

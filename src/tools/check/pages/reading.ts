@@ -58,9 +58,9 @@ export class Reading {
 
   /** Returns the sum over the series. Throws `NotCheckable` if there are none. */
   get(name: string, where: Where = {}): Term {
-    const found = this.maybe(name, where);
-    if (found === null) throw new NotCheckable(`no ${this.text(name, where)} here`);
-    return found;
+    const sum = this.maybe(name, where);
+    if (sum === null) throw new NotCheckable(`no ${this.text(name, where)} here`);
+    return sum;
   }
 
   /** Returns the sum over the series, or 0 if there are none. For families whose series appear with their first event. */
@@ -95,9 +95,10 @@ const formerName = (name: string): string => name.replace(/_metrics$/, "_statist
 
 function matches(labels: ScrapedLabels, where: Where): boolean {
   for (const label in where) {
-    const wanted = where[label]!;
+    const required = where[label]!;
     const value = labels[label];
-    if (value === undefined || (typeof wanted === "string" ? wanted !== value : !wanted.includes(value))) return false;
+    if (value === undefined || (typeof required === "string" ? required !== value : !required.includes(value)))
+      return false;
   }
   return true;
 }

@@ -27,16 +27,16 @@ const cache = new WeakMap<ScrapedFamily, readonly HistogramSeries[]>();
 /** Returns the label sets of a histogram family. Empty for other types. */
 export function histogramsOf(family: ScrapedFamily): readonly HistogramSeries[] {
   if (family.type !== "histogram") return [];
-  const kept = cache.get(family);
-  if (kept) return kept;
-  interface Open {
+  const cached = cache.get(family);
+  if (cached) return cached;
+  interface HistogramDraft {
     labels: Record<string, string>;
     buckets: Bucket[];
     sum: ScrapedSample | null;
     count: ScrapedSample | null;
     line: number;
   }
-  const bySet = new Map<string, Open>();
+  const bySet = new Map<string, HistogramDraft>();
   for (const sample of family.samples) {
     const key = labelKey(sample.labels, "le");
     let open = bySet.get(key);
@@ -52,10 +52,10 @@ export function histogramsOf(family: ScrapedFamily): readonly HistogramSeries[] 
       open.buckets.push({ le: readNumber(sample.labels.le) ?? Number.NaN, value: sample.value, sample });
     }
   }
-  const found = [...bySet.values()];
-  for (const { buckets } of found) buckets.sort((a, b) => a.le - b.le);
-  cache.set(family, found);
-  return found;
+  const histograms = [...bySet.values()];
+  for (const { buckets } of histograms) buckets.sort((a, b) => a.le - b.le);
+  cache.set(family, histograms);
+  return histograms;
 }
 
 /**

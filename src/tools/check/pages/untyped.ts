@@ -2,7 +2,7 @@
  * Finds families without a TYPE line on a page that has TYPE lines for others. Prometheus treats such a family as a gauge or
  * as unknown.
  */
-import type { Tears } from "./excerpt.ts";
+import type { GapTracker } from "./excerpt.ts";
 import type { Exposition, ScrapedFamily } from "./exposition.ts";
 
 const PARTS = /_(bucket|sum|count|total|created|gsum|gcount|info)$/;
@@ -15,7 +15,7 @@ export function untypedFaults(
   families: Exposition["families"],
   byName: Exposition["byName"],
   typed: ReadonlySet<string>,
-  tears: Tears,
+  gapTracker: GapTracker,
 ): { readonly line: number; readonly message: string }[] {
   if (typed.size === 0) return [];
   const lacking = new Map<string, ScrapedFamily>();
@@ -26,7 +26,7 @@ export function untypedFaults(
   }
   return [...lacking].flatMap(([name, { line, help }]) => {
     // The TYPE line stands after the HELP line, or before the first sample. If lines are left out there, it may be among them.
-    const isLeftOut = help === null ? tears.isGapAt(line - 1) : tears.isGapAt(line + 1);
+    const isLeftOut = help === null ? gapTracker.isGapAt(line - 1) : gapTracker.isGapAt(line + 1);
     return isLeftOut ? [] : [{ line, message: `${name} has no # TYPE` }];
   });
 }

@@ -34,13 +34,13 @@ export type VersionId =
   | "with requests_total";
 
 /** A recognised version range with its evidence. */
-export interface ToldVersion extends Version {
+export interface PageVersion extends Version {
   /** Family, label or option that shows the version. "" if nothing does, and the newest version is assumed. */
   readonly toldBy: string;
 }
 
 /** Families of one dialect on a page. `names` are without its prefix. */
-interface Page {
+interface DialectPage {
   readonly names: ReadonlySet<string>;
   readonly samples: (name: string) => readonly ScrapedSample[];
   readonly isWhole: boolean;
@@ -48,12 +48,12 @@ interface Page {
 
 interface Row extends Version {
   /** Returns the evidence on the page for this version range. Undefined if there is none. */
-  readonly shown: (page: Page) => string | undefined;
+  readonly evidence: (page: DialectPage) => string | undefined;
   /** Reports whether the range has this version, which is written without "v": `0.10.2`, `24.05`. */
   readonly covers: (version: string) => boolean;
 }
 
-const firstOf = (page: Page, names: readonly string[]): string | undefined =>
+const firstOf = (page: DialectPage, names: readonly string[]): string | undefined =>
   names.find((name) => page.names.has(name));
 
 const V0_ONLY = [
@@ -84,7 +84,7 @@ const SINCE_1_3 =
 const OF_DYNAMO = /^num_aborted_requests_total$/;
 const isSince13 = (name: string): boolean => SINCE_1_3.test(name) && !OF_DYNAMO.test(name);
 
-const isV1 = ({ names, samples }: Page): boolean =>
+const isV1 = ({ names, samples }: DialectPage): boolean =>
   names.has("kv_cache_usage_perc") ||
   [...names].some((name) => samples(name).some(({ labels }) => labels.engine !== undefined));
 
@@ -110,17 +110,17 @@ const VERSIONS: readonly Row[] = [
   {
     ...{ of: "vllm", id: "V0", span: "V0, up to 0.11" },
     // A V1 page is never V0's, even if somebody added an old family name to it.
-    shown: (page) => (isV1(page) ? undefined : (firstOf(page, V0_ONLY) ?? firstOf(page, UNTIL_0_11))),
+    evidence: (page) => (isV1(page) ? undefined : (firstOf(page, V0_ONLY) ?? firstOf(page, UNTIL_0_11))),
     covers: (version) => version === "0" || (isVllm(version) && below(version, "0.8")),
   },
   {
     ...{ of: "vllm", id: "V1 to 0.11", span: "V1, up to 0.11" },
-    shown: (page) => (firstOf(page, SINCE_0_12) === undefined ? firstOf(page, UNTIL_0_11) : undefined),
+    evidence: (page) => (firstOf(page, SINCE_0_12) === undefined ? firstOf(page, UNTIL_0_11) : undefined),
     covers: (version) => isVllm(version) && !below(version, "0.8") && below(version, "0.12"),
   },
   {
     ...{ of: "vllm", id: "0.12 to 0.29", span: "0.12 to 0.29" },
-    shown: (page) => {
+    evidence: (page) => {
       const isWhole = page.isWhole && WHOLE_V1.filter((name) => page.names.has(name)).length >= WHOLE_V1.length - 1;
       return isWhole && !page.names.has("request_num_preemptions_count") ? "no request_num_preemptions" : undefined;
     },
@@ -128,12 +128,12 @@ const VERSIONS: readonly Row[] = [
   },
   {
     ...{ of: "vllm", id: "0.30", span: "0.30 or later" },
-    shown: (page) => firstOf(page, ["request_num_preemptions_count"]),
+    evidence: (page) => firstOf(page, ["request_num_preemptions_count"]),
     covers: (version) => version === "1" || isVllm(version),
   },
   {
     ...{ of: "triton", id: "before 24.07", span: "before 24.07" },
-    shown: (page) => {
+    evidence: (page) => {
       const failures = page.samples("inference_request_failure");
       const isNew = [...page.names].some((name) => name.startsWith("inference_first_response_histogram_ms"));
       const isOld = failures.length > 0 && failures.every(({ labels }) => labels.reason === undefined);
@@ -143,7 +143,7 @@ const VERSIONS: readonly Row[] = [
   },
   {
     ...{ of: "triton", id: "24.07", span: "24.07 or later" },
-    shown: (page) =>
+    evidence: (page) =>
       valuesOf(page.samples("inference_request_failure"), "reason").size > 0
         ? "inference_request_failure with reason"
         : undefined,
@@ -151,12 +151,12 @@ const VERSIONS: readonly Row[] = [
   },
   {
     ...{ of: "trtllm", id: "_statistics", span: "of 2023, with _statistics" },
-    shown: ({ names }) => [...names].find((name) => name.endsWith("_statistics")),
+    evidence: ({ names }) => [...names].find((name) => name.endsWith("_statistics")),
     covers: () => false,
   },
   {
     ...{ of: "trtllm", id: "without waiting", span: "of 2023 and 2024, without waiting, reused and fraction" },
-    shown: ({ samples, isWhole }) => {
+    evidence: ({ samples, isWhole }) => {
       const requests = valuesOf(samples("request_metrics"), "request_type");
       const blocks = valuesOf(samples("kv_cache_block_metrics"), "kv_cache_block_type");
       const isOld = requests.size > 0 && !requests.has("waiting") && !blocks.has("reused") && !blocks.has("fraction");
@@ -167,13 +167,13 @@ const VERSIONS: readonly Row[] = [
   },
   {
     ...{ of: "trtllm", id: "with waiting", span: "with waiting, reused and fraction" },
-    shown: ({ samples }) =>
+    evidence: ({ samples }) =>
       valuesOf(samples("request_metrics"), "request_type").has("waiting") ? "waiting" : undefined,
     covers: isTrtllm,
   },
   {
     ...{ of: "trtllm-serve", id: "1.0 to 1.2", span: "1.0 to 1.2" },
-    shown: (page) => {
+    evidence: (page) => {
       const isNew = [...page.names].some(isSince13);
       const hasEnds = page.names.has("request_success_total") || page.names.has("e2e_request_latency_seconds_count");
       return page.isWhole && hasEnds && !isNew ? "no prompt_tokens_total" : undefined;
@@ -182,17 +182,17 @@ const VERSIONS: readonly Row[] = [
   },
   {
     ...{ of: "trtllm-serve", id: "1.3", span: "1.3 or later" },
-    shown: (page) => [...page.names].find(isSince13),
+    evidence: (page) => [...page.names].find(isSince13),
     covers: isTrtllm,
   },
   {
     ...{ of: "dynamo-frontend", id: "before requests_total", span: "before requests_total" },
-    shown: (page) => firstOf(page, ["request_success_count"]),
+    evidence: (page) => firstOf(page, ["request_success_count"]),
     covers: () => false,
   },
   {
     ...{ of: "dynamo-frontend", id: "with requests_total", span: "with requests_total" },
-    shown: (page) => firstOf(page, ["requests_total"]),
+    evidence: (page) => firstOf(page, ["requests_total"]),
     covers: () => false,
   },
 ];
@@ -206,16 +206,16 @@ export function versionOf(
   dialect: CheckedDialect,
   said: readonly string[],
   isMapped = false,
-): ToldVersion | null {
+): PageVersion | null {
   const rows = VERSIONS.filter(({ of }) => of === dialect.name);
   const newest = rows.at(-1);
   if (newest === undefined) return null;
   for (const version of said) {
     const row = rows.find(({ covers }) => covers(plain(version)));
-    if (row !== undefined) return told(row, `--engine-version ${version}`);
+    if (row !== undefined) return recognised(row, `--engine-version ${version}`);
   }
-  if (isMapped) return told(newest, "");
-  const page: Page = {
+  if (isMapped) return recognised(newest, "");
+  const page: DialectPage = {
     names: new Set(
       [...exposition.byName.keys()]
         .filter((name) => name.startsWith(dialect.prefix))
@@ -225,13 +225,13 @@ export function versionOf(
     isWhole: exposition.excerpt === null,
   };
   for (const row of rows) {
-    const toldBy = row.shown(page);
-    if (toldBy !== undefined) return told(row, toldBy);
+    const toldBy = row.evidence(page);
+    if (toldBy !== undefined) return recognised(row, toldBy);
   }
-  return told(newest, "");
+  return recognised(newest, "");
 }
 
-const told = ({ of, id, span }: Row, toldBy: string): ToldVersion => ({ of, id, span, toldBy });
+const recognised = ({ of, id, span }: Row, toldBy: string): PageVersion => ({ of, id, span, toldBy });
 
 const plain = (version: string): string => version.replace(/^v/i, "");
 
