@@ -277,7 +277,7 @@ export class Checker {
     if (names.length === 0) return "the dialect of the page is not known";
     if (!allLaws.some(({ of }) => names.some((name) => name === of))) return `${names.join(", ")}: no laws of its own`;
     if (!this.#hasSeries) return `${names.join(", ")}: families are declared, and have no series`;
-    return special.length === 0 ? null : `${names.join(", ")}: none of its laws could be looked at (--all says why)`;
+    return special.length === 0 ? null : `${names.join(", ")}: none of its laws could be judged (--all says why)`;
   }
 
   /** Returns the verdict of each law on the scrapes so far. */

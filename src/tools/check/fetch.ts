@@ -51,14 +51,14 @@ export async function fetchPage(
   try {
     const response = await fetch(url, { headers: { accept }, signal: stop.signal });
     answered = true;
-    if (!response.ok) return { why: `it answered ${response.status} ${response.statusText}`.trimEnd() };
+    if (!response.ok) return { why: `the server answered ${response.status} ${response.statusText}`.trimEnd() };
     const bytes = await bodyAtMost(response, maxBytes);
-    if (bytes === null) return { why: `more than ${maxBytes / 2 ** 20} MiB of text; --max-mb reads more` };
+    if (bytes === null) return { why: `more than ${maxBytes / 2 ** 20} MiB of text; raise --max-mb to read it` };
     return { bytes, contentType: response.headers.get("content-type") };
   } catch (failure) {
-    if (gaveUp) return { why: "stopped before its answer came", isStopped: true };
+    if (gaveUp) return { why: "stopped before the answer arrived", isStopped: true };
     if (timedOut) return { why: `no complete answer within ${timeoutS} s` };
-    return { why: `${answered ? "the answer broke off" : "cannot reach it"} (${reasonOf(failure)})` };
+    return { why: `${answered ? "the answer broke off" : "cannot reach the server"} (${reasonOf(failure)})` };
   } finally {
     cancel();
     cancelLook();

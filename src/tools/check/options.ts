@@ -25,33 +25,33 @@ const TRUTH: Keys<Truth> = {
 
 /** Throws a TypeError that names the wrong option and the accepted ones. */
 export function checkedOptions(options: CheckOptions, laws: readonly Law[]): void {
-  named("options", options, OPTIONS);
-  named("parameters", options.parameters ?? {}, PARAMETERS);
+  checkKeys("options", options, OPTIONS);
+  checkKeys("parameters", options.parameters ?? {}, PARAMETERS);
   const { names, restGauges = [] } = options;
   const why = names === undefined ? undefined : readNameMap(names);
   if (typeof why === "string") throw new TypeError(`names: ${why}`);
   if (!Array.isArray(restGauges) || restGauges.some((name) => typeof name !== "string"))
-    throw new TypeError(`restGauges: a list of names, as ["my_running"], not ${jsonText(restGauges)}`);
+    throw new TypeError(`restGauges: must be a list of names, such as ["my_running"], not ${jsonText(restGauges)}`);
   const ids = laws.map(({ id }) => id);
   const twice = ids.find((id, at) => ids.indexOf(id) < at);
-  if (twice !== undefined) throw new TypeError(`laws: ${twice} is there twice; an id must be its own`);
+  if (twice !== undefined) throw new TypeError(`laws: id ${twice} occurs twice; ids must be unique`);
   const { only = ids } = options;
-  if (!Array.isArray(only)) throw new TypeError(`only: a list of ids, as ["V05"], not ${jsonText(only)}`);
+  if (!Array.isArray(only)) throw new TypeError(`only: must be a list of ids, such as ["V05"], not ${jsonText(only)}`);
   const unknown = only.find((id) => !ids.includes(id));
   if (unknown !== undefined)
-    throw new TypeError(`only: no law is called ${jsonText(unknown)}; there are ${ids.join(", ")}`);
-  if (only.length === 0) throw new TypeError("only: an empty list looks at no law; leave it out for all");
+    throw new TypeError(`only: unknown law ${jsonText(unknown)}; accepted are ${ids.join(", ")}`);
+  if (only.length === 0) throw new TypeError("only: an empty list judges no law; leave it out to judge all");
 }
 
 /** Returns the scrapes as objects. Throws a TypeError that names the wrong scrape and the accepted fields. */
 export function checkedScrapes(scrapes: readonly (Scrape | string | Uint8Array)[]): Scrape[] {
-  if (!Array.isArray(scrapes)) throw new TypeError(`scrapes: a list of them, as [text], not ${jsonText(scrapes)}`);
+  if (!Array.isArray(scrapes)) throw new TypeError(`scrapes: must be a list, such as [text], not ${jsonText(scrapes)}`);
   return scrapes.map((scrape, at) => {
     if (typeof scrape === "string" || isBytes(scrape)) return { text: scrape as string | Uint8Array };
-    named(`scrapes[${at}]`, scrape, SCRAPE);
+    checkKeys(`scrapes[${at}]`, scrape, SCRAPE);
     if (typeof scrape.text !== "string" && !isBytes(scrape.text))
-      throw new TypeError(`scrapes[${at}].text: a page as text or bytes, not ${jsonText(scrape.text)}`);
-    named(`scrapes[${at}].truth`, scrape.truth ?? {}, TRUTH);
+      throw new TypeError(`scrapes[${at}].text: must be a page as text or bytes, not ${jsonText(scrape.text)}`);
+    checkKeys(`scrapes[${at}].truth`, scrape.truth ?? {}, TRUTH);
     return scrape;
   });
 }
@@ -59,12 +59,12 @@ export function checkedScrapes(scrapes: readonly (Scrape | string | Uint8Array)[
 /** True for a Uint8Array, also for one from another realm, such as an iframe or a vm context. */
 const isBytes = (value: unknown): boolean => Object.prototype.toString.call(value) === "[object Uint8Array]";
 
-function named(what: string, value: unknown, known: Readonly<Record<string, true>>): void {
+function checkKeys(subject: string, value: unknown, known: Readonly<Record<string, true>>): void {
   const accepted = Object.keys(known).join(", ");
   if (typeof value !== "object" || value === null)
-    throw new TypeError(`${what}: an object with ${accepted}, not ${jsonText(value)}`);
+    throw new TypeError(`${subject}: must be an object with ${accepted}, not ${jsonText(value)}`);
   const wrong = Object.keys(value).find((key) => !Object.hasOwn(known, key));
-  if (wrong !== undefined) throw new TypeError(`${what}: there is no ${wrong}; there are ${accepted}`);
+  if (wrong !== undefined) throw new TypeError(`${subject}: unknown field ${wrong}; accepted are ${accepted}`);
 }
 
 const jsonText = (value: unknown): string => (JSON.stringify(value) ?? String(value)).slice(0, 80);

@@ -59,13 +59,13 @@ function tableOf({ name, report }: CheckedTarget, { all = false, quiet = false }
     report.generalOnly === null ? name : `${name}: only general laws could be judged (${report.generalOnly})`,
   ];
   if (scrapes > 0 && report.namesMissing.length > 0)
-    lines.push(`  names that no page had: ${report.namesMissing.join(", ")}`);
+    lines.push(`  names that no page has: ${report.namesMissing.join(", ")}`);
   for (const { atS, why } of unreadable)
-    lines.push(`  could not look${scrapes === 0 ? "" : ` at ${time(atS)}`}: ${why}`);
+    lines.push(`  no page${scrapes === 0 ? "" : ` at ${time(atS)}`}: ${why}`);
   if (scrapes === 0) return lines.join("\n");
   for (const law of [...violated].sort(byWeight)) lines.push(rowOf(law), ...detailsOf(law));
   if (quiet) return lines.join("\n");
-  if (leftOut > 0) lines.push(`  ${leftOut} engines or models were too many to look at each`);
+  if (leftOut > 0) lines.push(`  ${leftOut} engines or models not judged, because there are too many`);
   for (const excerpt of excerpts) lines.push(`  ${excerptText(excerpt)}`);
   lines.push(`  ${seen(report)}`);
   if (all) lines.push(...others(report));
@@ -84,20 +84,20 @@ export const shortly = (law: LawResult): string =>
 
 function excerptText({ source, gaps, cut }: ScrapeExcerpt): string {
   const where =
-    gaps.length === 0 ? "" : `lines ${gaps.slice(0, 3).join(", ")}${gaps.length > 3 ? ", …" : ""} stand for others`;
+    gaps.length === 0 ? "" : `lines ${gaps.slice(0, 3).join(", ")}${gaps.length > 3 ? ", …" : ""} stand for left-out lines`;
   const end = cut === null ? "" : `the text ends in the middle of ${cut}`;
   const why = [where, end].filter(Boolean).join(", and ");
-  return `${source} is an excerpt (${why}): looked at as far as it goes`;
+  return `${source} is an excerpt (${why}): judged as far as it goes`;
 }
 
-/** Prints the recognised dialects: `vllm V0, up to 0.11 (told by …); 2 scrapes, 1 restart`. */
+/** Prints the recognised dialects: `vllm V0, up to 0.11 (shown by …); 2 scrapes, 1 restart`. */
 function seen({ dialects, versions, scrapes, restarts }: Report): string {
   const spoken = dialects.map((name) => {
     const version = versions.find(({ of }) => of === name);
     if (version === undefined) return name;
     return version.toldBy === ""
-      ? `${name} (nothing tells the version: taken for ${version.span})`
-      : `${name} ${version.span} (told by ${version.toldBy})`;
+      ? `${name} (version not recognised: assumed to be ${version.span})`
+      : `${name} ${version.span} (shown by ${version.toldBy})`;
   });
   const dialectNames = spoken.length === 0 ? "unknown" : spoken.join(" · ");
   const restarted = restarts > 0 ? `, ${restarts} restart${restarts > 1 ? "s" : ""}` : "";

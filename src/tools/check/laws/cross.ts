@@ -19,7 +19,7 @@ function needTwo(c: Case): void {
 }
 
 function checked(outcomes: readonly LawOutcome[], subject: string): readonly LawOutcome[] {
-  if (outcomes.length === 0) throw new NotCheckable(`${subject} stands in one dialect only`);
+  if (outcomes.length === 0) throw new NotCheckable(`only one dialect shows ${subject}`);
   return outcomes;
 }
 
@@ -74,7 +74,7 @@ export const cross = [
       const counted = c.page.maybe("trtllm_generation_tokens_total");
       const ended = c.page.maybe("vllm:request_generation_tokens_sum");
       const all = c.page.maybe("vllm:generation_tokens_total");
-      if (!counted || !ended || !all) throw new NotCheckable("generation tokens stand in one dialect only");
+      if (!counted || !ended || !all) throw new NotCheckable("only one dialect shows generation tokens");
       // Tokens of cancelled requests are missing in vLLM's histogram of finished requests.
       return [atLeast(counted, ended), c.cleanRest ? equal(counted, ended) : atMost(counted, all)];
     },

@@ -120,7 +120,7 @@ export const general = [
           : families(c).flatMap((family) => {
               const before = c.lookBefore!.exposition.families.get(family.name);
               if (!before || (before.type === family.type && before.help === family.help)) return [];
-              return [complaint(`TYPE or HELP of ${family.name} is not that of the scrape before`, 1)];
+              return [complaint(`TYPE or HELP of ${family.name} differs from that of the scrape before`, 1)];
             });
       return [...faults(c, "family"), ...untyped(c), ...changed];
     },

@@ -74,7 +74,7 @@ export function unknownLabels(c: Case, { name, prefix }: CheckedDialect): Mismat
     if (count > ON_MOST * families.length) return [];
     const series = seriesText(first.name, first.labels);
     return [
-      { ...complaint(`${label} of ${series} is no label of ${name}, and most families lack it`, 1), severity: "W" },
+      { ...complaint(`${label} of ${series} is not a label of ${name}, and most families lack it`, 1), severity: "W" },
     ];
   });
 }

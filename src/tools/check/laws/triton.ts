@@ -96,7 +96,7 @@ const countsLatencies = ({ now }: Case): boolean =>
 /** Throws if `counter_latencies=false` froze the counters. If the counters do count, the page only leaves out the latencies. */
 function needCounters(c: Case): void {
   if (!countsLatencies(c) && successes(c).value === 0)
-    throw new NotCheckable("counter_latencies is off: the counters stand at 0");
+    throw new NotCheckable("counter_latencies is off, so the counters stay at 0");
 }
 
 interface Statistics {
@@ -111,7 +111,7 @@ function statisticsOf({ look, now }: Case): Statistics {
   const all = (look.tritonStats as { model_stats?: readonly Statistics[] } | null)?.model_stats;
   if (!Array.isArray(all)) throw new NotCheckable("needs /v2/models/stats (--triton URL)");
   const modelStatistics = all.find(({ name, version }) => name === now.group.model && version === now.group.version);
-  if (!modelStatistics) throw new NotCheckable(`the statistics do not name ${now.group.model}`);
+  if (!modelStatistics) throw new NotCheckable(`the statistics do not contain ${now.group.model}`);
   return modelStatistics;
 }
 
@@ -266,7 +266,7 @@ export const tritonLaws = [
     check: (c) => {
       if (countsLatencies(c)) throw new NotCheckable("counter_latencies is on");
       if (c.look.exposition.mayBeExcerpt && successes(c).value > 0)
-        throw new NotCheckable("the text may leave out the latencies, because it is no answer with a Content-Type");
+        throw new NotCheckable("the text may leave out the latencies, because it has no Content-Type");
       return ["inference_request_success", "inference_count", "inference_exec_count", "inference_request_failure"].map(
         (name) => equal(c.now.get(name), term("0", 0)),
       );
@@ -288,7 +288,7 @@ export const tritonLaws = [
       ] as const;
       if (pairs.every(([fromStatistics, fromMetrics]) => fromStatistics.value < fromMetrics.value))
         throw new NotCheckable(
-          `all metrics of ${c.now.group.model} are ahead of its statistics, which begin anew where it is loaded over itself`,
+          `all metrics of ${c.now.group.model} are ahead of its statistics, which start again at 0 when a loaded model is loaded again`,
           "told",
         );
       const outcomes: LawOutcome[] = [

@@ -67,7 +67,7 @@ function windowEnding(c: Case, gauge: number): Window | null {
 }
 
 /** See law V18 for the source. */
-const SINCE_ZERO = "the engine aborted requests, whose times may count from the zero of the machine's clock";
+const SINCE_ZERO = "the engine aborted requests, whose times may count from the start of the machine's clock";
 const NO_WINDOW = `no window of ${SAMPLES_LEAST} scrapes from rest to rest`;
 const LITTLES_TOLERANCE = `5 %, or three standard errors of the samples, with at least ${SAMPLES_LEAST} busy scrapes`;
 
@@ -99,7 +99,7 @@ export const whole = [
     check: (c) => {
       const { now } = c;
       c.needWhole();
-      if (c.isMapped("vllm")) throw new NotCheckable("the engine counts reasons of its own");
+      if (c.isMapped("vllm")) throw new NotCheckable("the custom engine has other reasons");
       const present = now.samples("request_success_total").map(({ labels }) => labels.finished_reason!);
       if (present.length === 0) throw new NotCheckable(`no ${now.text("request_success_total")} here`);
       const reasons = c.versionOf("vllm") === "0.30" ? REASONS : FIRST_REASONS;
@@ -108,7 +108,7 @@ export const whole = [
       // V0.
       const isLikeV0 = now.group.engine === undefined && now.group.model_name !== undefined;
       if (isLikeV0 && missing.length > 0 && c.look.exposition.mayBeExcerpt && !c.isVersionTold("vllm"))
-        throw new NotCheckable("nothing tells the version, so the reasons are not known");
+        throw new NotCheckable("the version is not known, so the required reasons are not either");
       return equal(term(`reasons missing (${missing.join(", ")})`, missing.length), term("0", 0));
     },
   }),
@@ -144,7 +144,7 @@ export const whole = [
       const text = c.now.text("cache_config_info");
       const numbers = ["block_size", "num_gpu_blocks"].map((label) => {
         const whole = /^\d+$/.test(infos[0]!.labels[label] ?? "");
-        return whole ? null : complaint(`${label} of ${text} is no whole number`, Number.NaN);
+        return whole ? null : complaint(`${label} of ${text} is not a whole number`, Number.NaN);
       });
       const labels = JSON.stringify(Object.entries(infos[0]!.labels).sort());
       const before = c.memory.get("labels");
@@ -154,7 +154,7 @@ export const whole = [
         equal(term(`series of ${text}`, infos.length), term("one", 1)),
         ...infos.map(({ value }) => equal(term(text, value), term("1", 1))),
         ...numbers,
-        same ? null : complaint(`the labels of ${text} are not those of the scrape before`, 1),
+        same ? null : complaint(`the labels of ${text} differ from those of the scrape before`, 1),
       ];
     },
   }),

@@ -173,7 +173,7 @@ export class Case {
 
   /** Throws `NotCheckable` if the page is an excerpt. For laws that require a series to exist. */
   needWhole(): void {
-    if (this.look.exposition.excerpt !== null) throw new NotCheckable("an excerpt: what it lacks may be left out");
+    if (this.look.exposition.excerpt !== null) throw new NotCheckable("the page is an excerpt and may leave out series");
   }
 
   /** Throws `NotCheckable` unless the server was at rest at both scrapes and in between. */
@@ -185,12 +185,12 @@ export class Case {
 
   /** Throws `NotCheckable` unless no request is known to be under way. */
   needRest(): void {
-    if (!this.rest) throw new NotCheckable("the server was not seen at rest (--rest says that it is)");
+    if (!this.rest) throw new NotCheckable("the server was not seen at rest (--rest declares it)");
   }
 
   /** Throws `NotCheckable` unless the caller says that no client disconnected and no request failed. */
   needClean(): void {
-    if (!this.clean) throw new NotCheckable("nobody says that no client left and no request failed (--clean does)");
+    if (!this.clean) throw new NotCheckable("clients may have left or requests failed (--clean declares that none did)");
   }
 
   /** Throws `NotCheckable` unless both `needClean` and `needRest` pass. */
@@ -220,14 +220,14 @@ export class Case {
 
   /** Totals of the load generator. Throws `NotCheckable` if the caller gave none. */
   get truth(): Truth {
-    if (this.look.truth === null) throw new NotCheckable("needs what the driver of the load knows (truth)");
+    if (this.look.truth === null) throw new NotCheckable("needs the totals of the load generator (truth)");
     return this.look.truth;
   }
 
   /** Returns one total of the load generator. Throws `NotCheckable` if it is not given. */
   truthOf(name: keyof Truth): Term {
     const value = this.truth[name];
-    if (value === undefined) throw new NotCheckable(`the driver of the load does not say ${name}`);
+    if (value === undefined) throw new NotCheckable(`the totals of the load generator lack ${name}`);
     return { value, text: `truth.${name}` };
   }
 

@@ -75,7 +75,7 @@ export const groupKey = (labels: ScrapedLabels): string => labelKey(labels);
  * such labels.
  */
 export function groupsOf({ byName }: Exposition, { prefix, groupBy }: CheckedDialect): Groups {
-  const ownLabels = (labels: ScrapedLabels): ScrapedLabels => {
+  const groupLabelsOf = (labels: ScrapedLabels): ScrapedLabels => {
     const groupLabels: Record<string, string> = {};
     for (const label of groupBy) if (labels[label] !== undefined) groupLabels[label] = labels[label];
     return groupLabels;
@@ -84,7 +84,7 @@ export function groupsOf({ byName }: Exposition, { prefix, groupBy }: CheckedDia
   for (const [name, samples] of byName) {
     if (!name.startsWith(prefix)) continue;
     for (const { labels } of samples) {
-      const group = ownLabels(labels);
+      const group = groupLabelsOf(labels);
       labelSets.set(groupKey(group), group);
     }
   }
@@ -100,10 +100,10 @@ export function groupsOf({ byName }: Exposition, { prefix, groupBy }: CheckedDia
   );
   for (const [name, samples] of byName) {
     for (const sample of samples) {
-      const own = ownLabels(sample.labels);
-      const exact = all.get(groupKey(own));
+      const labels = groupLabelsOf(sample.labels);
+      const exact = all.get(groupKey(labels));
       if (exact) add(exact.byName, name, sample);
-      else for (const group of all.values()) if (isPartOf(own, group.labels)) add(group.byName, name, sample);
+      else for (const group of all.values()) if (isPartOf(labels, group.labels)) add(group.byName, name, sample);
     }
   }
   return { all, leftOut };

@@ -156,7 +156,7 @@ class Reader {
     readonly mayBeExcerpt: boolean,
     badByteLine: number,
   ) {
-    if (badByteLine > 0) this.#fault("syntax", badByteLine, "bytes that are no UTF-8");
+    if (badByteLine > 0) this.#fault("syntax", badByteLine, "bytes that are not UTF-8");
   }
 
   read(maxBytes: number): Exposition | Unreadable {
@@ -213,7 +213,7 @@ class Reader {
       this.#fault("syntax", crlf.first, message, CRLF_LOOKS_LIKE);
     }
     if (lost.lines > 0) {
-      const message = `no blank behind #, so Prometheus takes the line for a remark${all(lost)}`;
+      const message = `no blank after #, so Prometheus reads the line as a plain comment${all(lost)}`;
       this.#fault("lost-blank", lost.first, message, LOST_BLANK_LOOKS_LIKE);
     }
   }
@@ -269,7 +269,7 @@ class Reader {
       return;
     }
     if (!isName(name)) {
-      this.#fault("syntax", line, `"${name.slice(0, 40)}" is no metric name`);
+      this.#fault("syntax", line, `"${name.slice(0, 40)}" is not a metric name`);
       return;
     }
     if (keyword === "UNIT" && this.format === "text") return;
@@ -293,7 +293,7 @@ class Reader {
   #type(family: ScrapedFamily, type: string, line: number): void {
     const known = this.format === "text" ? TEXT_TYPES : OPENMETRICS_TYPES;
     if (!known.includes(type)) {
-      this.#fault("syntax", line, `"${type.slice(0, 40)}" is no type; there are ${known.join(", ")}`);
+      this.#fault("syntax", line, `"${type.slice(0, 40)}" is not a type; accepted are ${known.join(", ")}`);
       return;
     }
     if (this.#typed.has(family.name)) this.#fault("family", line, `a second # TYPE of ${family.name}`);
@@ -313,7 +313,7 @@ class Reader {
       this.#fault(
         "family",
         line,
-        `${name} goes on here; its lines must stand together (it began at line ${family.line})`,
+        `${name} continues here; its lines must form one block (it began at line ${family.line})`,
       );
     }
     this.#current = family;
@@ -328,7 +328,7 @@ class Reader {
     const before = this.#seen.get(key);
     if (before !== undefined && !(this.format === "openmetrics" && sample.timestamp !== null)) {
       const series = seriesText(sample.name, sample.labels);
-      this.#fault("duplicate", sample.line, `${series} stands a second time (first at line ${before})`);
+      this.#fault("duplicate", sample.line, `${series} occurs a second time (first at line ${before})`);
       // Keep the first sample, as Prometheus does, so that sums over the series stay right.
       return;
     }
@@ -353,7 +353,7 @@ class Reader {
       this.#fault(
         "syntax",
         line,
-        `${name} is no sample of a ${family.type}; there are ${suffixes.join(", ") || "none"}`,
+        `${name} is not a sample of a ${family.type}; accepted suffixes are ${suffixes.join(", ") || "none"}`,
       );
     }
   }

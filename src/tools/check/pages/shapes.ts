@@ -68,7 +68,7 @@ export function shapeFaults(family: ScrapedFamily, torn = false): Fault[] {
     const name = seriesText(family.name, labels);
     for (const { le, sample } of buckets) {
       if (Number.isNaN(le))
-        faults.push({ kind: "syntax", line: sample.line, message: `le="${sample.labels.le}" is no number` });
+        faults.push({ kind: "syntax", line: sample.line, message: `le="${sample.labels.le}" is not a number` });
     }
     for (let i = 1; i < buckets.length; i++) {
       const [lower, upper] = [buckets[i - 1]!, buckets[i]!];
