@@ -34,7 +34,7 @@ import type {
   Violation,
 } from "./verdicts.ts";
 
-/** Most violations kept per law. More are only counted. */
+/** Maximum number of violations kept per law. More are only counted. */
 const VIOLATIONS_KEPT = 5;
 const UNREADABLE_KEPT = 20;
 const EXCERPTS_KEPT = 20;
@@ -46,7 +46,7 @@ const GAPS_KEPT = 50;
 const LATE_S = 0.1;
 
 const ONE_SIDED = "one-sided: the whole law needs a clean server at rest";
-/** Most tokens of one step, assumed if several processes serve the page and the caller did not set max_num_seqs. */
+/** Maximum number of tokens of one step, assumed if several processes serve the page and the caller did not set max_num_seqs. */
 const DEFAULT_STEP_TOKENS = 1024;
 
 interface LawState {

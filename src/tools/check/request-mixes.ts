@@ -14,7 +14,7 @@ export interface MixRequest {
   readonly promptLength: number;
   /** Words at the start of the prompt that other requests with the same prefix also have. 0 if none. */
   readonly prefixLength: number;
-  /** Most output tokens, sent as `max_tokens`. */
+  /** Maximum number of output tokens, sent as `max_tokens`. */
   readonly maxTokens: number;
   /** Number of stream chunks after which the client disconnects. 0: before the first chunk. Null: never. */
   readonly leavesAfter: number | null;
@@ -27,15 +27,15 @@ export type Mix = readonly MixRequest[];
 
 /** Bounds of the generated mixes. */
 export interface MixOptions {
-  /** Most requests of a mix. Default 20. */
+  /** Maximum number of requests of a mix. Default 20. */
   readonly maxRequests?: number;
-  /** Most words of a prompt. Default 200. */
+  /** Maximum number of words of a prompt. Default 200. */
   readonly maxPromptLength?: number;
-  /** Most output tokens of a request. Default 32. */
+  /** Maximum number of output tokens of a request. Default 32. */
   readonly maxOutputTokens?: number;
   /** Number of different shared prefixes. Default 3; 0 for none. */
   readonly prefixes?: number;
-  /** Most milliseconds between two arrivals. Default 20. */
+  /** Maximum number of milliseconds between two arrivals. Default 20. */
   readonly maxGapMs?: number;
   /** True if clients may disconnect. Default true. */
   readonly aborts?: boolean;

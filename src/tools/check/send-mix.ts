@@ -47,9 +47,9 @@ export async function sendMix(url: string, mix: Mix, options: SendOptions = {}):
 type RequestEnd = "finished" | "left" | "refused";
 
 const DEFAULT_TIMEOUT_S = 60;
-/** Most bytes that are read of a refusal, and of a stream after [DONE]. */
+/** Maximum number of bytes that are read of a refusal, and of a stream after [DONE]. */
 const REFUSAL_MOST = 1 << 20;
-/** Most characters of one event. */
+/** Maximum number of characters of one event. */
 const EVENT_MOST = 1 << 22;
 
 async function send(url: string, request: MixRequest, options: SendOptions, clock: WallClock): Promise<RequestEnd> {

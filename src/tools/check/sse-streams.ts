@@ -27,9 +27,9 @@ export interface SseStream {
 
 /** Bounds of the generated streams. */
 export interface SseStreamOptions {
-  /** Most events of a stream. Default 4. */
+  /** Maximum number of events of a stream. Default 4. */
   readonly maxEvents?: number;
-  /** Most cuts per line. Default 2. */
+  /** Maximum number of cuts per line. Default 2. */
   readonly maxCuts?: number;
   /** True if the empty line after the last event may be missing. That event then does not count. Default true. */
   readonly unfinished?: boolean;

@@ -19,7 +19,7 @@ function faults(c: Case, ...kinds: readonly FaultKind[]): Mismatch[] {
     }));
 }
 
-/** Lowers the severity to W, for defects with which Prometheus still accepts the page but reads less than the author meant. */
+/** Lowers the severity of violations to a warning (W). For defects with which Prometheus still accepts the page. */
 const mild = (broken: readonly Mismatch[]): Mismatch[] => broken.map((violation) => ({ ...violation, severity: "W" }));
 
 /** Returns families without TYPE: errors for a known server, which always writes TYPE, and warnings for others. */

@@ -19,7 +19,7 @@ import { fellTogether, startOf } from "./restart.ts";
 const law = lawsOf("any", "page");
 /** Seconds by which the clocks of two hosts, or of a file and a host, may differ. */
 const CLOCK_SLACK_S = 60;
-/** Times below this count from any start, times above it from 1970. */
+/** Smallest time that counts as seconds since 1970. Smaller times count from any start. */
 const EPOCH_S = 1e9;
 
 /** Returns all series of a scrape, by name and label set. */

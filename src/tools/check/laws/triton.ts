@@ -59,7 +59,7 @@ function isEnsemble(c: Case): boolean {
 const STEPS = ["preprocessing", "postprocessing"];
 const SCRIPT = "tensorrt_llm_bls";
 /**
- * Most queue microseconds per request by which a model counts as an ensemble. Ensembles have no queue: recordings of Triton
+ * Maximum number of queue microseconds per request by which a model counts as an ensemble. Ensembles have no queue: recordings of Triton
  * 2.51 show 1 to 5 µs per request, and at least 36 µs for other models.
  */
 const ENSEMBLE_QUEUE_US = 20;

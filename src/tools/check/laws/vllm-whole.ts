@@ -23,7 +23,7 @@ const page = lawsOf("vllm", "page");
 
 const FIRST_REASONS = ["stop", "length", "abort"];
 const REASONS = ["stop", "length", "abort", "error", "repetition"];
-/** Fewest scrapes under load of a window. With fewer, the integral of a gauge is too inexact. */
+/** Minimum number of scrapes under load of a window. With fewer, the integral of a gauge is too inexact. */
 const SAMPLES_LEAST = 200;
 const SAMPLED_TOLERANCE = 0.05;
 

@@ -9,9 +9,9 @@ import type { PageVersion, VersionId } from "./versions.ts";
 
 /** Flags of the server that no metric shows. They have vLLM's names if vLLM has such a flag. */
 export interface Parameters {
-  /** Most sequences in one step. */
+  /** Maximum number of sequences in one step. */
   readonly maxNumSeqs?: number;
-  /** Most tokens of a prompt and its answer together. */
+  /** Maximum number of tokens of a prompt and its answer together. */
   readonly maxModelLen?: number;
   /** Tokens per KV block. */
   readonly blockSize?: number;
@@ -21,7 +21,7 @@ export interface Parameters {
   readonly enablePrefixCaching?: boolean;
   /** Draft tokens per step. */
   readonly numSpeculativeTokens?: number;
-  /** Most different LoRA adapters in one step. */
+  /** Maximum number of different LoRA adapters in one step. */
   readonly maxLoras?: number;
   /** Number of API server processes behind one address. With several, a page mixes values from different moments. */
   readonly apiServerCount?: number;

@@ -50,12 +50,12 @@ export function recogniseByPrefix({ byName, families }: Exposition): readonly Ch
   return dialects.filter(({ name }) => names.has(name));
 }
 
-/** Most engines or models of one page that are judged. A page with more has other values in these labels. */
+/** Maximum number of engines or models of one page that are judged. A page with more has other values in these labels. */
 export const GROUPS_MOST = 256;
 
 /** One engine or model, with the series of its own and those that belong to all engines or models. */
 export interface Group {
-  /** Labels that distinguish it from the others. */
+  /** Labels that distinguish this engine or model from the others on the page. */
   readonly labels: ScrapedLabels;
   /** Samples by full name, such as `x_bucket`. */
   readonly byName: Exposition["byName"];

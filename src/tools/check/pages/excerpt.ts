@@ -6,7 +6,7 @@ import type { Excerpt, ScrapedFamily } from "./exposition.ts";
 import { readNumber } from "./sample-line.ts";
 
 const GAP = /^\s*(#\s*)?(\.{3,}|…|\[\s*(\.{3}|…)\s*\]|<snip>|\[snip\])\s*$/i;
-/** Most left-out places that are kept. A text with more is not an excerpt of a page. */
+/** Maximum number of left-out places that are kept. A text with more is not an excerpt of a page. */
 const GAPS_MOST = 10_000;
 
 /** Reports whether a line stands for left-out lines. */

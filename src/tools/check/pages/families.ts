@@ -1,5 +1,5 @@
 /**
- * Lists the metric families of each server. With it, a page with a foreign or missing prefix is recognised by several of its
+ * Lists the metric families of each server. With this list, a page with a foreign or missing prefix is recognised by several of its
  * families, and `--names` can refuse a misspelt family. Names have no prefix. Sources: vLLM 0.6.6 to 0.33.0
  * (`v1/metrics/loggers.py`, `engine/metrics.py`), TensorRT-LLM 1.0 to 1.3 (`tensorrt_llm/metrics/collector.py`), Triton's core
  * and tensorrtllm_backend, Dynamo 1.6 and earlier, production-stack's router

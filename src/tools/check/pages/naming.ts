@@ -73,7 +73,7 @@ const MARKERS: readonly Marker[] = [
 ];
 const ROUTER = "vllm_router:";
 /**
- * Fewest known families with a foreign prefix, and without any prefix, that make a page count as the server's. Custom engines
+ * Minimum number of known families with a foreign prefix, and without any prefix, that make a page count as the server's. Custom engines
  * may have one or two such names by chance.
  */
 const FOREIGN_LEAST = 2;

@@ -22,7 +22,7 @@ import { isName, readSample } from "./sample-line.ts";
 import { shapeFaults } from "./shapes.ts";
 import { untypedFaults } from "./untyped.ts";
 
-/** Most bytes of a page. Real servers write some hundred kilobytes at most. */
+/** Maximum number of bytes of a page. Real servers write some hundred kilobytes at most. */
 export const DEFAULT_MAX_BYTES = 16 * 1024 * 1024;
 /** Number of broken lines after which the parser stops. */
 const BROKEN_LINES_MOST = 1000;
@@ -60,7 +60,7 @@ const CUT_LOOKS_LIKE = "a write or a download that was cut off";
 export interface ParseOptions {
   /** Content-Type of the response. Without one, a text that ends in `# EOF` is read as OpenMetrics. */
   readonly contentType?: string | null;
-  /** Most bytes of a page. Larger texts are unreadable. Default 16 MiB. */
+  /** Maximum number of bytes of a page. Larger texts are unreadable. Default 16 MiB. */
   readonly maxBytes?: number;
   /**
    * True if the text was pasted or saved by hand and may be a part of a page. Lines such as `...` are then gaps, not errors.

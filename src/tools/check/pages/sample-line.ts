@@ -10,7 +10,7 @@ const LABEL_NAME = /^[a-zA-Z_][a-zA-Z0-9_]*$/;
 const NUMBER = /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i;
 const INFINITE = /^([+-]?)inf(inity)?$/i;
 const NOT_A_NUMBER = /^[+-]?nan$/i;
-/** Most characters of an exemplar's label names and values together, from OpenMetrics 1.0. */
+/** Maximum number of characters of an exemplar's label names and values together, from OpenMetrics 1.0. */
 const EXEMPLAR_CHARACTERS = 128;
 
 export const isName = (text: string): boolean => NAME.test(text);

@@ -109,7 +109,7 @@ const valuesOf = (samples: readonly ScrapedSample[], label: string): Set<string 
 const VERSIONS: readonly Row[] = [
   {
     ...{ of: "vllm", id: "V0", span: "V0, up to 0.11" },
-    // A V1 page is never V0's, even if somebody added an old family name to it.
+    // A page of a V1 engine is not a V0 page, even if somebody added an old family name to it.
     evidence: (page) => (isV1(page) ? undefined : (firstOf(page, V0_ONLY) ?? firstOf(page, UNTIL_0_11))),
     covers: (version) => version === "0" || (isVllm(version) && below(version, "0.8")),
   },
