@@ -2,7 +2,7 @@
  * Which answers are disturbed, and by which plan (docs/faults.md)? What the request orders, or its fixture; else a rule of
  * `--fault-plan`; else one fault by chance (`--fault-rate`). Plans and what performs them are loaded when first wanted.
  */
-import type { InsteadAnswer } from "../../../faults/instead.ts";
+import type { SubstituteAnswer } from "../../../faults/instead.ts";
 import type { FaultCarrier, Plan } from "../../../faults/plan/types.ts";
 import type { LiveConfig } from "../../../kernel/live-settings.ts";
 import type { Question } from "../../../text/canned/fixtures/match.ts";
@@ -41,7 +41,7 @@ export interface FaultSubject {
 
 /** How it is disturbed; `instead`: it is another one. */
 export interface ChosenFaults extends FaultOrder {
-  readonly instead: InsteadAnswer | null;
+  readonly instead: SubstituteAnswer | null;
 }
 
 export class FaultOrders {
@@ -117,7 +117,7 @@ export class FaultOrders {
     trusted: boolean,
     key: string,
   ): Promise<ChosenFaults | ErrorAnswer | null> {
-    const { BrokenPlan, insteadOf, parsePlan, planByChance, reachesOthers } = await import("../../../faults/order.ts");
+    const { BrokenPlan, substituteAnswer, parsePlan, planByChance, reachesOthers } = await import("../../../faults/order.ts");
     let plan: Plan | null;
     try {
       const { faultRate = 0, faultTypes = [] } = this.#host.live.faults.get();
@@ -140,7 +140,7 @@ export class FaultOrders {
       witness?.told(answer);
     };
     const before = this.#attempt(subject.header("x-request-id") ?? subject.header("authorization") ?? "", plan);
-    const instead = insteadOf(plan, { before, open, target, epochSeconds: this.#host.epochSeconds() });
+    const instead = substituteAnswer(plan, { before, open, target, epochSeconds: this.#host.epochSeconds() });
     if (instead !== null) accounting.faulted?.(instead.id);
     const { consumed } = this.#host.backend ?? {};
     return {
