@@ -101,9 +101,7 @@ function trtllmParts(
   const numGpuBlocks =
     deployment.numGpuBlocksOverride ??
     trtllmPoolBlocks(profile, freeGpuMemoryFraction, blockSize, tokensTimes(deployment)) + 1;
-  const modelLen = base.isAssumed
-    ? assumedLength(given, base, given.blockSize ?? BLOCK_SIZE, undefined)
-    : base.modelLen;
+  const modelLen = base.isAssumed ? assumedLength(given, base, blockSize, undefined) : base.modelLen;
   const hasCache = capacitySchedulerPolicy !== "MAX_REQUESTS";
   const maxModelLen = lengthOf(given.maxModelLen, modelLen, hasCache ? (numGpuBlocks - 1) * blockSize : modelLen);
   // Without chunks a prompt has to fit into one iteration, also after a pause.
