@@ -6,8 +6,8 @@ import type { EngineConfig } from "../../engine/config/engine-config.ts";
 import {
   CAPACITY_POLICIES,
   CHUNKING_POLICIES,
+  type IterationsConfig,
   TRTLLM_DEFAULTS,
-  type TrtllmServeConfig,
 } from "../../engine/config/trtllm.ts";
 import { trtllmPoolBlocks } from "../../engine/timing/device-defaults.ts";
 import type { Profile } from "../../engine/timing/profile.ts";
@@ -173,11 +173,11 @@ export function asTrtllmServe(values: ServeValues): ServeValues {
   };
 }
 
-/** What its server alone has, or why an option does not fit the role; null: another role. */
+/** Returns the configuration that only trtllm-serve has, or an error if an option does not fit the role. null for other roles. */
 export function trtllmServeConfig(
   values: ServeValues,
   at: (option: string) => string,
-): { readonly trtllm: TrtllmServeConfig } | UsageError | null {
+): { readonly iterations: IterationsConfig } | UsageError | null {
   if (values.role !== ROLE) {
     const lone = (Object.keys(trtllmServeOptions) as (keyof typeof trtllmServeOptions)[]).find(
       (name) => values[name] !== undefined,
@@ -191,7 +191,7 @@ export function trtllmServeConfig(
   if (values["metrics-port"] !== undefined)
     return { error: `${at("metrics-port")}: is Triton's; --role ${ROLE} has its metrics on its own port` };
   return {
-    trtllm: {
+    iterations: {
       returnPerfMetrics: values["return-perf-metrics"] ?? false,
       perfMetricsMaxRequests: values["perf-metrics-max-requests"] ?? 0,
       enableIterPerfStats: values["enable-iter-perf-stats"] ?? false,
