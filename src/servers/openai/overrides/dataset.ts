@@ -6,8 +6,8 @@ import type { AnswerDataset } from "../../../text/canned/dataset/dataset.ts";
 import type { Encoder } from "../../../text/tokens/types.ts";
 import type { OpenAiOptions } from "../front/front.ts";
 import type { Writing } from "../request/constrained.ts";
-import { checkPrompt } from "../request/limits.ts";
 import type { ChatRequest, CompletionRequest, Limits } from "../request/request.ts";
+import { checkPrompt } from "../request/sampling.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 

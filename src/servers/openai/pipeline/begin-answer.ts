@@ -3,11 +3,10 @@
 import type { Ticket } from "../../../kernel/accounting.ts";
 import type { AnswerPart } from "../../../text/answers/answer-parts.ts";
 import type { Vocabulary } from "../../../text/tokens/types.ts";
-import type { Cut } from "../request/generation.ts";
+import { type Cut, seedOf } from "../request/generation.ts";
 import { outputOptions, promptLogprobCount } from "../request/output-options.ts";
 import { decoded, promptText } from "../request/prompts.ts";
 import type { CompletionRequest } from "../request/request.ts";
-import { seedOf } from "../request/seeds.ts";
 import { isOver } from "../request/thinking.ts";
 import type { AnswerContext, Prompt } from "./context.ts";
 import { adapterOf, type Received, type Serving } from "./serving.ts";
@@ -56,7 +55,7 @@ export function answerContext({ options, server, limits }: Serving, beginning: B
       ids: keepIds ? ids : null,
       echo: isEchoed ? echoOf(request, i, ids, echoes?.[i] ?? null, options.vocabulary) : null,
       seed: seeds?.[i] ?? seedOf(request, ids, options.nextSeed),
-      thinkingIsOver: isOver(server, request, ids),
+      thinkingIsOver: !server.reasoning || isOver(server.reasoning, request, ids),
     });
   }
   return {

@@ -10,8 +10,8 @@ import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { BodyReading } from "../front/reading/thread.ts";
 import type { Ordered, Ordering } from "../overrides/orders.ts";
 import { engineDead } from "../request/errors.ts";
+import { toolShapes } from "../request/output-options.ts";
 import type { ChatRequest, CompletionRequest } from "../request/request.ts";
-import { toolShapes } from "../request/tool-use.ts";
 import type { BodyReader } from "./form.ts";
 import type { Declined, Received, Serving } from "./serving.ts";
 

@@ -12,10 +12,10 @@ import type { Encoder } from "../../../text/tokens/types.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { forced, type ToolShape, type ToolUse } from "../tool-calls/output.ts";
 import { badRequest } from "./errors.ts";
+import { callsBefore, namedIsText, toolUseOf } from "./output-options.ts";
 import { type PromptedWish, promptedJson } from "./prompted.ts";
 import type { ChatRequest, CompletionRequest } from "./request.ts";
 import type { ServerTraits } from "./server-traits.ts";
-import { callsBefore, namedIsText, toolUseOf } from "./tool-use.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 

@@ -6,8 +6,8 @@ import { type PackedParts, unpacked } from "../../../text/tokens/packed-parts.ts
 import type { Encoder, PromptPart, Vocabulary } from "../../../text/tokens/types.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { badRequest } from "./errors.ts";
-import { checkPromptText } from "./limits.ts";
 import type { ChatMessage, ChatRequest, CompletionRequest, Limits } from "./request.ts";
+import { checkPromptText } from "./sampling.ts";
 
 export type Encoding =
   | { readonly prompts: readonly Uint32Array[]; readonly pending: false }

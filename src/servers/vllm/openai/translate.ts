@@ -15,7 +15,6 @@ import {
 } from "../../openai/request/constraints.ts";
 import { badRequest, validationRefusal } from "../../openai/request/errors.ts";
 import { kvTransferOf } from "../../openai/request/kv-transfer.ts";
-import { checkContext } from "../../openai/request/limits.ts";
 import { badWordsOf, NO_BAD_WORDS } from "../../openai/request/lists.ts";
 import type {
   ChatMessage,
@@ -25,6 +24,7 @@ import type {
   Limits,
   SamplingFields,
 } from "../../openai/request/request.ts";
+import { checkContext } from "../../openai/request/sampling.ts";
 import { orderOf, repetitionOf } from "../../openai/request/told.ts";
 import { thinksWith } from "../../openai/tool-calls/reasoning-rules.ts";
 import { Refused } from "../../pydantic/refusals.ts";
