@@ -22,8 +22,8 @@ import { type Ordering, Orders } from "../overrides/orders.ts";
 import { engineBusy, internalError, paused } from "../request/errors.ts";
 import { Transfers } from "../request/kv-transfer.ts";
 import type { Encoding } from "../request/prompts.ts";
-import { answerContext } from "./begin-answer.ts";
 import { CollectedAnswer, type Told, type WholeAnswer } from "./collect.ts";
+import { answerContext, TRUTH_HEADER } from "./context.ts";
 import { follow } from "./follow.ts";
 import type { Background, BodyReader, Form } from "./form.ts";
 import { LongBody } from "./long-body.ts";
@@ -34,7 +34,7 @@ import { sendLong } from "./send-long.ts";
 import type { Declined, Received, Serving } from "./serving.ts";
 import { StreamedAnswer } from "./stream.ts";
 import { type Job, type NotTaken, submitChoices } from "./submit.ts";
-import { TRUTH_HEADER, truthSummary } from "./truth-summary.ts";
+import { truthSummary } from "./truth-summary.ts";
 
 const CLIENT_GONE = 499; // nobody reads it
 /** Owner of a stream that is over when it begins. */

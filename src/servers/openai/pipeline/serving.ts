@@ -15,7 +15,7 @@ import type { FaultOrders } from "../overrides/fault-orders.ts";
 import type { Orders } from "../overrides/orders.ts";
 import type { Cut } from "../request/generation.ts";
 import type { Transfers } from "../request/kv-transfer.ts";
-import type { ChatRequest, CompletionRequest, Limits } from "../request/request.ts";
+import type { Limits } from "../request/request.ts";
 import type { ServerTraits } from "../request/server-traits.ts";
 import type { FormedRequest } from "./form.ts";
 
@@ -53,9 +53,4 @@ export interface Declined {
   readonly error: ErrorAnswer;
   /** What vLLM finds when the head of a stream is out; the prompts as they were cut. Absent: found before. */
   readonly cut?: readonly Cut[];
-}
-
-/** The number of the LoRA adapter that the request names, 0 for none. */
-export function adapterOf({ loraNames }: Limits, { model }: ChatRequest | CompletionRequest): number {
-  return model === null ? 0 : loraNames.indexOf(model) + 1;
 }

@@ -8,10 +8,10 @@ import { choiceSeed, generationOf, type RequestPlan } from "../request/generatio
 import { headerInt } from "../request/sampling.ts";
 import { CacheJudge, leastShare } from "./cache-threshold.ts";
 import { type AnswerChoice, takeBack } from "./choice.ts";
-import { type AnswerContext, engineId, promptId } from "./context.ts";
+import { type AnswerContext, adapterOf, engineId, promptId } from "./context.ts";
 import { type FittedRequest, RANK_HEADER } from "./prepare.ts";
 import { receivedLine } from "./request-log.ts";
-import { adapterOf, type Received, type Serving } from "./serving.ts";
+import type { Received, Serving } from "./serving.ts";
 import { TimedReceiver } from "./truth-summary.ts";
 
 /** Wins over the body. */

@@ -7,7 +7,7 @@ import type { Lane } from "../../../engine/interface/lanes.ts";
 import { Finish, type Receiver, type Submission } from "../../../engine/interface/types.ts";
 import { embedding } from "../../../text/answers/embedding.ts";
 import type { Vocabulary } from "../../../text/tokens/types.ts";
-import { AnswerText } from "../../openai/pipeline/text.ts";
+import { AnswerText } from "../../openai/pipeline/choice.ts";
 import { choiceSeeds, seedOf } from "../../openai/request/generation.ts";
 import { imageIds } from "../../openai/request/images.ts";
 import type { Behaviour, ModelHost, ModelRequest, PlainText } from "../behaviours/behaviour.ts";
