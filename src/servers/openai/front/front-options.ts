@@ -32,7 +32,7 @@ export function frontOptions(parts: OpenAiParts, metrics = METRICS_METHODS): Ope
     trackServerLoad: front.trackServerLoad === true,
     ...fingerprint(answers),
     accessLog: { get: () => (logsAccess.get() ? logAccess : null) },
-    requestLog: { get: () => (logsRequests.get() ? log : null) },
+    requestLog: { isOn: logsRequests, write: log },
     schemaNotice: firstOnly((why) =>
       log(`a JSON Schema in a prompt was answered with prose (later ones silently): ${why}`),
     ),

@@ -10,7 +10,7 @@ import type { Context, DisturbedAnswer, FaultOrder } from "../../../wire/http/si
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { OpenAiOptions } from "../front/front.ts";
 import { badRequest, faultNotAllowed, noConnection } from "../request/errors.ts";
-import type { Ordering } from "./orders.ts";
+import { disturbsAny, type Ordering } from "./orders.ts";
 
 /** Requests whose attempts are counted; the oldest is forgotten. */
 const KEYS_MOST = 10_000;
@@ -93,9 +93,9 @@ export class FaultOrders {
     return { status, headers, body, asItIs: !body.startsWith('{"error":{') };
   }
 
-  /** Whether any answer may be disturbed whose request orders nothing. */
+  /** True if an answer may be disturbed whose request orders nothing. */
   get some(): boolean {
-    return this.#host.faultRules !== undefined || (this.#host.live.faults.get().faultRate ?? 0) > 0;
+    return disturbsAny(this.#host);
   }
 
   /** null: nothing disturbs the answer, at once or when the plan is known. An error: the order is none. */

@@ -1,10 +1,11 @@
 /**
- * Has somebody ordered what this request is to be answered with? In the header `X-Understudy` or the body's field
+ * Finds the answer that somebody ordered for a request: in the header `X-Understudy` or the body's field
  * `understudy`, in a fixture (docs/fixtures.md), or in the file of `--script` (docs/scripts.md); the first of these counts.
  */
 
 import { andThen } from "../../../base/maybe-promise.ts";
 import type { Generation, Receiver } from "../../../engine/interface/types.ts";
+import type { LiveConfig } from "../../../kernel/live-settings.ts";
 import { countedParts } from "../../../text/answers/answer-parts.ts";
 import type { FixtureAnswer } from "../../../text/canned/fixtures/fixture.ts";
 import { type Recording, saidIn } from "../../../text/canned/fixtures/recording.ts";
@@ -46,6 +47,13 @@ export interface Ordered {
   /** What must be encoded first; null: nothing. */
   readonly text: string | null;
 }
+
+/** Reports whether answers may be disturbed whose requests order nothing: by a rule of `--fault-plan`, or by chance. */
+export const disturbsAny = ({
+  faultRules,
+  live,
+}: Pick<OpenAiOptions, "faultRules"> & { readonly live: Pick<LiveConfig, "faults"> }) =>
+  faultRules !== undefined || (live.faults.get().faultRate ?? 0) > 0;
 
 /** What the request, whose bytes are `body`, is to be answered with, and the plan of faults that disturbs it. */
 export interface Ordering {
@@ -96,9 +104,14 @@ export class Orders {
     };
   }
 
+  get #mayFail(): boolean {
+    const { config, live } = this.#options;
+    return config.faults.errorHeader === true || (live.failures.get().failureRate ?? 0) > 0;
+  }
+
   /** `body`: the request's bytes. */
   of(http: HttpRequest, request: Asking, body: Body): Ordering | Promise<Ordering> {
-    const failure = this.#failures.of(http);
+    const failure = this.#mayFail ? this.#failures.of(http) : null;
     if (failure !== null) return { ...NOTHING, error: failure };
     return this.#options.rules === undefined ? this.#asking(http, request, body) : this.#ruled(http, request, body);
   }

@@ -18,7 +18,7 @@ import { loadHeader } from "../front/load-header.ts";
 import { Queue } from "../front/queue.ts";
 import { FaultOrders } from "../overrides/fault-orders.ts";
 import { questionOf } from "../overrides/fixtures.ts";
-import { type Ordering, Orders } from "../overrides/orders.ts";
+import { disturbsAny, type Ordering, Orders } from "../overrides/orders.ts";
 import { engineBusy, internalError, paused } from "../request/errors.ts";
 import { Transfers } from "../request/kv-transfer.ts";
 import type { Encoding } from "../request/prompts.ts";
@@ -154,7 +154,7 @@ export class Generator {
 
   readonly #order = (admitted: Decision, exchange: Exchange, received: Received): Answered => {
     const { ordering } = admitted;
-    const isDisturbed = ordering !== undefined && (ordering.fault !== "" || this.serving.faults.some);
+    const isDisturbed = ordering !== undefined && (ordering.fault !== "" || disturbsAny(this.serving.options));
     const instead = isDisturbed ? this.#disturbed(exchange, received, ordering) : null;
     return andThen(instead, this.#encode, exchange, received, admitted);
   };

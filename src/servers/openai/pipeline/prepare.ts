@@ -1,4 +1,4 @@
-/** What must be known of a request before the engine gets it? Ids of its prompts, what its answer must say, what is forced or forbidden. */
+/** Prepares a request for the engine: ids of its prompts, the text that its answer must have, tokens that are forced or forbidden. */
 
 import { REQUESTS_MOST } from "../../../base/core-limits.ts";
 import { atOnce, inTurns, isLarge } from "../../../base/pieces.ts";
@@ -69,8 +69,10 @@ export function prepare(
   const { encoder } = serving.options;
   const isText = ordered !== null && ordered.text !== null;
   const orderedIds = isText ? encoder.encode(sayable(serving, request, ordered), false) : null;
-  const badWords = encodeBadWords(request, encoder);
-  const writing = ordered === null ? writingFor(serving, received, ordering) : checkingOf(request, encoder);
+  const badWords = request.sampling.badWords.list.length === 0 ? null : encodeBadWords(request, encoder);
+  const { structure } = request.sampling;
+  const checking = ordered !== null && structure ? checkingOf(structure, encoder) : null;
+  const writing = ordered === null ? writingFor(serving, received, ordering) : checking;
   const isHeld = ordered !== null && isByToken(ordered) && hasGrammar(request);
   const isReady = writing === null && badWords === null && orderedIds === null && !isHeld && serving.arrivals.clear;
   if (isReady && !encoding.pending && !isLong(encoding.prompts)) return plain(encoding.prompts);
@@ -140,9 +142,11 @@ function writingFor(
   { promptedJson: always = false }: Ordering,
 ): Writing | null {
   const { encoder, config, dataset } = options;
-  const calls = orders.calls(http, request);
   const wish = always || config.text.promptedJson ? { always, notice: options.schemaNotice ?? (() => {}) } : null;
-  const writing = writingOf(request, server, encoder, config.openai.answers.toolCallShare, calls, wish);
+  const mayCall = request.kind === "chat" && request.tools !== null && server.tools;
+  const isWritten = mayCall || wish !== null || request.sampling.structure;
+  const share = config.openai.answers.toolCallShare;
+  const writing = isWritten ? writingOf(request, server, encoder, share, orders.calls(http, request), wish) : null;
   return dataset ? fromDataset(dataset, request, writing, options, limits) : writing;
 }
 
@@ -155,6 +159,7 @@ export function fit(
 ): FittedRequest | Declined {
   const { options, limits } = serving;
   const { request, http } = received;
+  const { badWords, written } = prepared;
   const cut = cutPrompts(serving, received, prepared);
   if ("error" in cut) return cut;
   const rank = checkDataParallelRank(http.headers.get(RANK_HEADER), options.config.dataParallelSize);
@@ -162,14 +167,16 @@ export function fit(
   for (let i = 0; i < cut.length; i++) {
     const { length } = cut[i]!.ids;
     const ofIds = i === 0 ? idsError : null;
-    const error = checkSampling(request, limits, length, rank, ofIds) ?? checkBadWords(request, prepared.badWords);
+    const ofWords = badWords === null ? null : checkBadWords(request, badWords);
+    const error = checkSampling(request, limits, length, rank, ofIds) ?? ofWords;
     if (error !== null) return { error, cut };
   }
-  const { written } = prepared;
   if (written !== null && "error" in written) return { error: written.error, cut };
   // Choices that are made to be refused by the core would take gigabytes.
   if (cut.length * request.n > REQUESTS_MOST) return { error: engineBusy };
-  const steering = steeringOf(request, prepared.badWords, options.vocabulary);
+  const { allowedTokenIds, logitBias } = request.sampling;
+  const isSteered = allowedTokenIds !== null || logitBias !== null || badWords !== null;
+  const steering = isSteered ? steeringOf(request, badWords, options.vocabulary) : null;
   return { cut, steering, script: scriptOf(serving, received, admitted, prepared), answers: written?.answers ?? null };
 }
 
@@ -193,7 +200,7 @@ function cutPrompts(serving: Serving, { request }: Received, { prompts }: Prepar
     const checked = checkPrompt(request, prompts[i]!.length, isFromText(request, i), limits);
     if ("error" in checked) return checked;
     const kept = keptIds(serving, request, prompts, i);
-    const transferUs = transfers.us(request.kvTransfer, kept.length);
+    const transferUs = request.kvTransfer === null ? undefined : transfers.us(request.kvTransfer, kept.length);
     cut.push({ ids: kept, maxTokens: checked.maxTokens, transferUs });
   }
   return cut;

@@ -1,9 +1,9 @@
-/** How do the choices of a request reach the engine? In their order; between engine and choice stands who has to hear first. */
+/** Hands the choices of a request to the engine in their order, and puts receivers between the engine and a choice. */
 
 import type { Pieces } from "../../../base/pieces.ts";
 import type { Choices, Receiver } from "../../../engine/interface/types.ts";
 import type { Together } from "../overrides/play.ts";
-import { heardForRepetition } from "../overrides/repetition.ts";
+import { RepetitionWatch } from "../overrides/repetition.ts";
 import { choiceSeed, generationOf, type RequestPlan } from "../request/generation.ts";
 import { headerInt } from "../request/sampling.ts";
 import { CacheJudge, leastShare } from "./cache-threshold.ts";
@@ -52,7 +52,9 @@ export function* submitChoices(
   const { script } = job.fitted;
   const plan = planOf(serving, job);
   logReceived(serving, job, plan.adapter);
-  const least = leastShare(options.config, request, http, form);
+  const { cacheHitThreshold } = options.config.queue;
+  const least =
+    cacheHitThreshold === undefined ? 0 : leastShare(cacheHitThreshold, options.config, request, http, form);
   const together = script && orders.begins(script, choices.length);
   let siblings: Choices | undefined;
   let tokens = 0;
@@ -113,7 +115,7 @@ function submitChoice(
   });
   const { repetition } = received.request;
   const played = fitted.script && orders.play(fitted.script, choice, generation, repetition, together);
-  let heard: Receiver = played?.receiver ?? heardForRepetition(repetition, choice);
+  let heard: Receiver = played?.receiver ?? (repetition === null ? choice : new RepetitionWatch(choice, repetition));
   if (least > 0) heard = new CacheJudge(choice, heard, cut.ids.length, least);
   if (context.truthUs) heard = new TimedReceiver(choice, heard, context.truthUs);
   const submitted = queue.submit(cut.ids.length, heard, (receiver) =>
@@ -142,9 +144,9 @@ function planOf({ options, server, limits }: Serving, { received, fitted, encode
 }
 
 function logReceived({ server, adapters }: Serving, { received, fitted, context }: Job, adapter: number): void {
-  const log = server.requestLog?.get();
-  if (!log) return;
+  const { requestLog: log } = server;
+  if (!log?.isOn.get()) return;
   const lora = adapter === 0 ? null : { ...adapters.byNumber(adapter), number: adapter };
   for (const [i, { maxTokens }] of fitted.cut.entries())
-    log(receivedLine(promptId(context, i), received.request, maxTokens, lora));
+    log.write(receivedLine(promptId(context, i), received.request, maxTokens, lora));
 }

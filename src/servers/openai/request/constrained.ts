@@ -89,10 +89,8 @@ function brokenIn(error: unknown): string {
   throw error;
 }
 
-/** Where the answer is ordered: the constraint alone is looked at. */
-export function checkingOf({ sampling }: Asking, encoder: Encoder): Writing | null {
-  const { structure } = sampling;
-  if (!structure) return null;
+/** Checks the constraint of a request whose answer is ordered. Writes nothing. */
+export function checkingOf(structure: Structure, encoder: Encoder): Writing {
   return async () => {
     try {
       await written(encoder, structure, []);

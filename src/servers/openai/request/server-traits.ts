@@ -10,8 +10,12 @@ import type { ReasoningSetup } from "../tool-calls/reasoning.ts";
 import type { ToolParserKind } from "../tool-calls/tool-parsers.ts";
 import type { LogprobSource } from "./logprob-source.ts";
 
-/** Writes a line about a request. Holds null while no line is written. */
-export type RequestLog = LiveValue<((line: string) => void) | null>;
+/** The log of requests. */
+export interface RequestLog {
+  /** False while no line is to be written. */
+  readonly isOn: LiveValue<boolean>;
+  write(line: string): void;
+}
 
 /** What a server gives all its answers; made once. */
 export interface ServerTraits {
