@@ -43,6 +43,7 @@ export class Http {
   readonly #keys: readonly Uint8Array[];
   readonly #cors: Cors;
   readonly #room: BodyRoom;
+  readonly #keptOut: (request: HttpRequest) => void;
   /** Something may have made the engine stand still. */
   readonly #releases: boolean;
   /** Answers carry more than their own headers. */
@@ -52,9 +53,14 @@ export class Http {
   #target = "";
   #route = "";
 
-  /** `methods`: what is served under each path. */
-  constructor(options: OpenAiOptions, methods: Readonly<Record<string, readonly string[]>>) {
+  /** `methods`: what is served under each path. `keptOut` is called for each request whose key does not fit. */
+  constructor(
+    options: OpenAiOptions,
+    methods: Readonly<Record<string, readonly string[]>>,
+    keptOut: (request: HttpRequest) => void = () => {},
+  ) {
     this.#options = options;
+    this.#keptOut = keptOut;
     this.#releases = mayRelease(options);
     this.#adds =
       options.config.openai.front.enableRequestIdHeaders ||
@@ -66,8 +72,22 @@ export class Http {
     this.#methods = new Map(Object.entries({ ...methods, ...options.otherRoutes }));
   }
 
-  /** To be told of every request that no key kept out, before its route is. */
-  came({ request }: Context): void {
+  /**
+   * Runs before every route and for unknown paths: checks the key, counts the request, refuses HEAD. Returns undefined if the
+   * route is to answer.
+   */
+  readonly before = (context: Context): Response | undefined => {
+    const refused = this.#guard(context);
+    if (refused !== undefined) {
+      this.#keptOut(context.request);
+      return refused;
+    }
+    this.#came(context);
+    // Elysia answers HEAD where there is GET; FastAPI does not.
+    return context.request.method === "HEAD" ? this.fallback(context) : undefined;
+  };
+
+  #came({ request }: Context): void {
     this.#options.httpAccounting?.came(request, this.#routeOf(request));
   }
 
@@ -165,7 +185,7 @@ export class Http {
   }
 
   /** The 401 of a guarded path without a key that fits; undefined: go on. */
-  guard(context: Context): Response | undefined {
+  #guard(context: Context): Response | undefined {
     this.#options.witness?.came(context.request);
     if (this.#keys.length === 0) return undefined;
     const { request } = context;

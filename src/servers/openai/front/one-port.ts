@@ -21,26 +21,19 @@ export function onePort(parts: OpenAiParts, routesOf: (parts: OpenAiParts) => Ro
   const tls = config.listen.tls && readTls(config.listen.tls);
   if (tls && "error" in tls) throw new Error(tls.error);
   let mounted = mount(parts, routesOf);
-  const server = new HttpServer(
-    {
-      fetch: (request) => mounted.fetch(request),
-      hot: { of: (method, target) => mounted.hot.of(method, target) },
-      attach: (front) => mounted.attach(front),
-    },
-    {
-      hostname: config.listen.host,
-      port: config.listen.port,
-      tls,
-      reusePort: place !== undefined,
-      allowedHosts: config.listen.allowedHosts,
-      frontLimits: frontLimitsOf(config),
-      clock: parts.lastingClock,
-      warn: parts.live.warning(parts.log),
-      epochSeconds: parts.epochSeconds,
-      consumed: parts.backend.consumed,
-      catchUp: parts.backend.catchUp,
-    },
-  );
+  const server = new HttpServer(mounted, {
+    hostname: config.listen.host,
+    port: config.listen.port,
+    tls,
+    reusePort: place !== undefined,
+    allowedHosts: config.listen.allowedHosts,
+    frontLimits: frontLimitsOf(config),
+    clock: parts.lastingClock,
+    warn: parts.live.warning(parts.log),
+    epochSeconds: parts.epochSeconds,
+    consumed: parts.backend.consumed,
+    catchUp: parts.backend.catchUp,
+  });
   return {
     server,
     tls,
@@ -48,7 +41,7 @@ export function onePort(parts: OpenAiParts, routesOf: (parts: OpenAiParts) => Ro
     handle: (request) => mounted.handle(request),
     async turnTo(next) {
       mounted = mount(next, routesOf);
-      mounted.attach(server);
+      server.serve(mounted);
     },
   };
 }

@@ -9,6 +9,7 @@ import { logUnexpected } from "../../../base/unexpected.ts";
 import type { Outcome } from "../../../engine/interface/types.ts";
 import type { CountedOnce, Ticket } from "../../../kernel/accounting.ts";
 import type { Recording } from "../../../text/canned/fixtures/recording.ts";
+import type { Handler } from "../../../wire/http/routes.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { Admission } from "../front/admission.ts";
 import { ArrivalOrder } from "../front/arrivals.ts";
@@ -117,6 +118,11 @@ export class Generator {
   /** Requests that are being served. */
   get open(): number {
     return this.serving.admission.open;
+  }
+
+  /** Returns the handler of a route whose bodies `reader` reads. */
+  answering(reader: BodyReader): Handler {
+    return (context) => this.answer(context, reader);
   }
 
   /** Answers one request. It is counted once, however it ends. */

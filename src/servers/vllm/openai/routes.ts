@@ -1,4 +1,4 @@
-/** Which routes does the OpenAI dialect of vLLM 0.33 have, and who answers them? */
+/** The routes of the OpenAI dialect of vLLM 0.33, and their handlers. */
 
 import { logUnexpected } from "../../../base/unexpected.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
@@ -12,7 +12,6 @@ import { modelList } from "../../openai/front/models.ts";
 import { ReadingThread } from "../../openai/front/reading/thread.ts";
 import { countedBy, SCALE_OUT, VLLM_VERSION } from "../../openai/front/served.ts";
 import type { ApiDialect } from "../../openai/pipeline/dialect.ts";
-import type { BodyReader } from "../../openai/pipeline/form.ts";
 import { Generator } from "../../openai/pipeline/generate.ts";
 import { dialectHost } from "../../openai/pipeline/host.ts";
 import { internalError, scaleOutDisabled, scaleOutNotBuilt } from "../../openai/request/errors.ts";
@@ -34,7 +33,11 @@ export function openai(
 ): RouteTable {
   const options = withImages(given);
   const { config, alive, epochSeconds, newId } = options;
-  const http = new Http(options, countedBy(config));
+  const http = new Http(options, countedBy(config), (request) => {
+    if (!isGeneration(request)) return;
+    options.accounting.opened();
+    options.accounting.settled("refused");
+  });
   const adapters = new LoraAdapters(config.models.loraModules, config.models.servedModelNames, options.adaptersLoaded);
   const limits = limitsOf(options, adapters);
   const server = serverOf(options);
@@ -51,32 +54,19 @@ export function openai(
     SCALE_OUT.map((path) => [`POST ${path}`, (context: Context) => http.error(context, scaleOut)]),
   );
   const load = () => `{"server_load":${options.trackServerLoad === true ? generator.open : 0}}`;
-  /** Checks the key and counts the request. Runs before every route, and for unknown paths. */
-  const before = (context: Context): Response | undefined => {
-    const refused = http.guard(context);
-    if (refused === undefined) http.came(context);
-    // Elysia answers HEAD where there is GET; FastAPI does not.
-    if (refused === undefined && context.request.method === "HEAD") return http.fallback(context);
-    if (refused !== undefined && isGeneration(context.request)) {
-      options.accounting.opened();
-      options.accounting.settled("refused");
-    }
-    return refused;
-  };
-  const answering = (reader: BodyReader) => (context: Context) => generator.answer(context, reader);
   return {
-    before,
+    before: http.before,
     routes: [
       ...routes(
         {
-          "POST /v1/chat/completions": answering(chatReader),
-          "POST /v1/completions": answering(completionReader),
+          "POST /v1/chat/completions": generator.answering(chatReader),
+          "POST /v1/completions": generator.answering(completionReader),
         },
         true,
       ),
       ...routes({
-        "POST /v1/chat/completions/batch": answering(batchReader),
-        "POST /invocations": answering(invocationReader),
+        "POST /v1/chat/completions/batch": generator.answering(batchReader),
+        "POST /invocations": generator.answering(invocationReader),
         "POST /tokenize": (context) => tokenizer.tokenize(context),
         "POST /detokenize": (context) => tokenizer.detokenize(context),
         "GET /v1/models": (context) => http.json(context, models()),
