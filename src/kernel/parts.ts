@@ -1,6 +1,7 @@
 /** What does every server have, whatever its role? Core, engines, clock, text, accounts, metrics, truth, and their end. */
 
 import { type Clock, epochSeconds, epochUsOf, LeasedClock, WallClock } from "../base/clock.ts";
+import { LiveCell, type LiveValue } from "../base/live-value.ts";
 import { type Ids, idsOf, mix, type Random, randomSeed, seeded } from "../base/random.ts";
 import { createAlarm } from "../base/time/alarm.ts";
 import { DueTime } from "../base/time/due-time.ts";
@@ -119,8 +120,8 @@ export interface Parts<C extends KernelConfig = KernelConfig> extends FleetParts
   readonly accounting: Accounting;
   readonly httpAccounts: HttpAccounts;
   readonly backend: Backend;
-  /** false: the engine has died. */
-  readonly alive: () => boolean;
+  /** False once the engine has died. */
+  readonly alive: LiveValue<boolean>;
   /** Settles some seconds after a script has had the engine die. */
   readonly died: Promise<void>;
   /** Waits until nothing runs, at most till `untilUs`; then ends what does, with reason abort. */
@@ -274,14 +275,14 @@ function epochOf(clock: Clock, given: Pick<AppOptions, "clock" | "epochSeconds">
 
 /** The engine's life, which a script may end. */
 function lifeOf(clock: Clock, end: () => void) {
-  let dead = false;
+  const alive = new LiveCell(true);
   const died = Promise.withResolvers<void>();
   return {
-    alive: () => !dead,
+    alive,
     died: died.promise,
     die() {
-      if (dead) return;
-      dead = true;
+      if (!alive.get()) return;
+      alive.set(false);
       end();
       clock.at(clock.now() + WATCHDOG_US, died.resolve);
     },

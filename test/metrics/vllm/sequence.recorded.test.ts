@@ -133,7 +133,7 @@ const app = application(
       epochSeconds: () => 1_795_235_666,
       newId: idsOf(null),
       nextSeed: () => 7,
-      alive: () => true,
+      alive: { get: () => true },
     },
     [anthropic(false), responses(0)],
   ),

@@ -9,7 +9,7 @@ import { validationErrors } from "../../pydantic/validate.ts";
 import type { PythonDict, PythonValue } from "../../pydantic/value.ts";
 import { badRequest } from "../request/errors.ts";
 import type { Limits } from "../request/request.ts";
-import type { Bodies } from "./body.ts";
+import type { Bodies } from "./admission.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Context, Http } from "./http.ts";
 import { checkModel } from "./models.ts";

@@ -90,7 +90,7 @@ export interface OpenAiOptions {
   /** Seeds for requests that bring none. */
   readonly nextSeed: () => number;
   /** false: `/health` answers 503. */
-  readonly alive: () => boolean;
+  readonly alive: LiveValue<boolean>;
   /** Paths of other rooms on the same server and their methods, so that other methods there get 405: `/metrics`. */
   readonly otherRoutes?: Readonly<Record<string, readonly string[]>>;
   readonly logprobs?: LogprobSource;

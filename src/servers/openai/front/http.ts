@@ -146,7 +146,7 @@ export class Http {
 
   /** The request's body is not needed any more, though its answer is still to come. */
   bodyUsed({ request }: Context): void {
-    this.#room.leave(request);
+    if (!this.#room.isEmpty) this.#room.leave(request);
   }
 
   /** JSON of a known length that is written as it is taken. */
@@ -238,7 +238,7 @@ export class Http {
     witness?.answered(context.request, status);
     const bytes = bytesOf(body);
     this.visitOf(context)?.done(status, bytes);
-    this.#room.leave(context.request);
+    this.bodyUsed(context);
     const log = accessLog.get();
     if (log !== null) this.#log(context, status, log);
     if (this.#releases) this.#release(context);

@@ -8,7 +8,7 @@ import { optional, record, required } from "../../pydantic/structures.ts";
 import { bool, FAIL, int, nullable, State, type Type, text } from "../../pydantic/types.ts";
 import { validationErrors } from "../../pydantic/validate.ts";
 import type { LoraAdapters } from "./adapters.ts";
-import { Bodies } from "./body.ts";
+import { Bodies } from "./admission.ts";
 import type { OpenAiOptions } from "./front.ts";
 import type { Context, Http } from "./http.ts";
 

@@ -2,7 +2,7 @@
 
 import { inTurns } from "../../../base/pieces.ts";
 import { Refused } from "../../pydantic/refusals.ts";
-import { Bodies } from "../front/body.ts";
+import { Bodies } from "../front/admission.ts";
 import { checkModel } from "../front/models.ts";
 import { BodyReading } from "../front/reading/thread.ts";
 import { internalError } from "../request/errors.ts";

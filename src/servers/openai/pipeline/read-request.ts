@@ -128,7 +128,7 @@ export function admit(
   { options, queue, admission, orders }: Serving,
   { request, http, body }: Received,
 ): Decision | Promise<Decision> {
-  if (!options.alive()) return { error: engineDead };
+  if (!options.alive.get()) return { error: engineDead };
   const prompts = request.kind === "chat" ? (request.conversations?.length ?? 1) : request.prompts.length;
   const choices = prompts * request.n;
   const full = queue.refuses(choices) ?? (request.stream ? admission.refusesStream() : null);

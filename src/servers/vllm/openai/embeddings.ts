@@ -6,7 +6,7 @@
 import { inTurns, mapped, type Pieces } from "../../../base/pieces.ts";
 import { embedding } from "../../../text/answers/embedding.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
-import { Bodies } from "../../openai/front/body.ts";
+import { Bodies } from "../../openai/front/admission.ts";
 import { answered, type CheckedFields, type Desk, fitting } from "../../openai/front/checked.ts";
 import type { Context } from "../../openai/front/http.ts";
 import { JsonParts } from "../../openai/front/send-parts.ts";
@@ -56,7 +56,7 @@ export class Embeddings {
 
   async #made({ headers }: HttpRequest, checked: CheckedFields): Promise<JsonParts> {
     const { alive, backend, config, epochSeconds, newId } = this.#desk.options;
-    if (!alive()) throw new Refused(engineDead);
+    if (!alive.get()) throw new Refused(engineDead);
     const dimensions = (checked.get("dimensions") as Int | null | undefined) ?? this.#dimensions;
     if (dimensions < 1) throw new Refused(badRequest("Dimensions must be greater than 0"));
     const { prompts, oversized } = readPrompts(checked.get("input") as Input);

@@ -45,7 +45,7 @@ export function openai(
   const generator = new Generator(options, { http, server, limits, adapters, thread });
   const tokenizer = new Tokenizer({ options, http, limits, thread });
   const host = dialectHost(generator, (body, exact, changes) => chatValuePieces(body, limits, exact, changes));
-  const health = (context: Context) => http.empty(context, alive() ? 200 : 503);
+  const health = (context: Context) => http.empty(context, alive.get() ? 200 : 503);
   const models = () => modelList(config, adapters.list, Math.floor(epochSeconds()), newId);
   const lora = config.models.runtimeLora ? loraRoutes(options, http, adapters) : [];
   const asked = routesAskedFor({ options, http, limits, thread });
@@ -98,7 +98,7 @@ function routesAskedFor(desk: Omit<Desk, "bodies">): Record<string, Handler> {
   const { embeddingDimensions } = config.openai.requests;
   const found: Record<string, Handler> = {};
   if (readiness) {
-    const isReady = () => alive() && backend.nowUs() >= readiness.afterUs;
+    const isReady = () => alive.get() && backend.nowUs() >= readiness.afterUs;
     found["GET /health/ready"] = (context) => http.empty(context, isReady() ? 200 : 503);
   }
   if (embeddingDimensions !== undefined) {

@@ -47,7 +47,7 @@ export function serverOf(options: OpenAiOptions, tools = toolsOf(options)): Serv
     promptTokensDetails: config.openai.answers.enablePromptTokensDetails,
     cacheBlockTokens: config.engine.enablePrefixCaching ? config.engine.blockSize : 0,
     requestLog: options.requestLog,
-    dead: () => !options.alive(),
+    dead: () => !options.alive.get(),
     ...(after && { turn: (act) => void after(0, act) }),
     consumed: (bytes) => options.backend.consumed(bytes),
     clockUs: config.openai.answers.perRequestMetrics ? () => options.backend.nowUs() : null,

@@ -6,7 +6,7 @@
 import { inTurns, mapped, type Pieces } from "../../../base/pieces.ts";
 import { byteCharacters } from "../../../text/tokens/byte-characters.ts";
 import type { PromptPart } from "../../../text/tokens/types.ts";
-import { Bodies } from "../../openai/front/body.ts";
+import { Bodies } from "../../openai/front/admission.ts";
 import { answered, type CheckedFields, type Desk } from "../../openai/front/checked.ts";
 import type { OpenAiOptions } from "../../openai/front/front.ts";
 import type { Context } from "../../openai/front/http.ts";

@@ -113,7 +113,7 @@ class House {
         epochSeconds: () => 1,
         newId: idsOf(null),
         nextSeed: () => ++this.drawn,
-        alive: () => true,
+        alive: { get: () => true },
         otherRoutes: { "/metrics": ["GET"] },
       },
       [anthropic(false), responses(0)],

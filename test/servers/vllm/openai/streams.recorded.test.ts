@@ -167,7 +167,7 @@ class Served {
         epochSeconds: () => Date.now() / 1000,
         newId: idsOf(null),
         nextSeed: () => 7,
-        alive: () => true,
+        alive: { get: () => true },
         logprobs: (seed, id, position, count) =>
           scriptedLogprobs(vocabulary.size, this.minusInfinityAt)(seed, id, position, count),
         ...(mode === "none" ? { fingerprint: null } : {}),
