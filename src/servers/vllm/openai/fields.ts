@@ -1,7 +1,7 @@
 /**
  * Which fields does a request have? One table per entry point: type, default, limits, coercion and error texts of each.
  * The validator is made from it. Order, types and defaults: vLLM 0.33, `entrypoints/openai/{chat_completion,completion}/
- * protocol.py`. Rules that tie fields together: `rules.ts`; values that only the sampler refuses: `sampling.ts`.
+ * protocol.py`. Rules that tie fields together: `read.ts`; values that only the sampler refuses: `sampling.ts`.
  */
 
 import { union } from "../../pydantic/structures.ts";
