@@ -1,6 +1,7 @@
 /**
  * Prints how large the map of `src` is: its folders, the imports that point up in the orders of ARCHITECTURE.md, the cycles of
- * value imports, the members of the largest configuration type, and the way of a streaming chat from the socket's callback to the engine's queue.
+ * value imports, the members of the largest configuration type and of what a server receives, and the way of a streaming chat
+ * from the socket's callback to the engine's queue.
  *
  * The way is measured, not read. A server with default options runs in this process, and each function of `src` reports its
  * file when it is called (function-calls.ts). A client sends the same chat 30 times over raw connections; the first ten warm up.
@@ -11,7 +12,7 @@
  * the most frequent way counts, because a timer may run in between. `--files` prints that way.
  */
 import { readFileSync } from "node:fs";
-import { circlesOf, configMembers, folderOf, roomOf, upwardImports } from "../test/tidy-rules.ts";
+import { circlesOf, configMembers, folderOf, kernelMembers, roomOf, upwardImports } from "../test/tidy-rules.ts";
 import { reporting } from "./function-calls.ts";
 
 const root = new URL("../", import.meta.url).pathname;
@@ -33,6 +34,10 @@ const sources = files.filter(({ path }) => path.startsWith("src/"));
 console.log(`cycles of value imports in src: ${circlesOf(sources).length}`);
 const [largest] = [...configMembers(sources)].sort(([, a], [, b]) => b - a);
 console.log(`members of the largest configuration type: ${largest?.[1]} (${largest?.[0]})`);
+const { Kernel: received, ...groups } = Object.fromEntries(kernelMembers(sources));
+console.log(
+  `members of what a server receives: ${received}, in the largest group ${Math.max(...Object.values(groups))}`,
+);
 
 const WARM_UP = 10;
 const CHATS = 30;
@@ -63,7 +68,7 @@ const { resolveServeConfig } = await import("../src/cli/serve/resolve.ts");
 const resolved = resolveServeConfig(["--port", "0", "--timing", "none"], {}, () => "");
 if (!("config" in resolved)) throw new Error("the options are wrong");
 const app = await createRenewableApp(resolved.config, { log: () => {} });
-const { engines } = app.parts;
+const { engines } = app;
 const submit = engines.submit.bind(engines);
 engines.submit = (generation, receiver) => {
   if (way) ways.push([...way]);

@@ -160,21 +160,36 @@ export function exportedTwice(files: readonly SourceFile[]): Readonly<Record<str
 const CONFIG_OF_TRITON = "src/servers/triton/model-config/";
 
 /**
- * Returns the number of members of each interface whose name ends in `Config`. Members that it inherits from such interfaces count.
- * `CONFIG_OF_TRITON` is left out.
+ * Returns the number of members of each interface whose name matches. Members that it inherits from such interfaces count, and
+ * methods, too. `CONFIG_OF_TRITON` is left out.
  */
-export function configMembers(files: readonly SourceFile[]): ReadonlyMap<string, number> {
-  const declaration = /^export interface (\w+Config)(?: extends ([\w, ]+))? \{\n([\s\S]*?)^\}/gm;
+function membersOf(files: readonly SourceFile[], names: RegExp): ReadonlyMap<string, number> {
+  const declaration = /^export interface (\w+)(?:<[^\n]*>)?(?: extends ([\w, ]+))? \{\n([\s\S]*?)^\}/gm;
   const ours = files.filter(({ path }) => !path.startsWith(CONFIG_OF_TRITON));
-  const declared = ours.flatMap(({ text }) => [...code(text).matchAll(declaration)]);
+  const declared = ours
+    .flatMap(({ text }) => [...code(text).matchAll(declaration)])
+    .filter(([, name = ""]) => names.test(name));
   const own = new Map(declared.map(([, name = "", parents = "", body = ""]) => [name, { parents, body }]));
   const count = (name: string): number => {
     const { parents, body } = own.get(name) ?? { parents: "", body: "" };
     const inherited = parents.split(", ").reduce((sum, parent) => sum + (parent === "" ? 0 : count(parent)), 0);
-    return inherited + [...body.matchAll(/^ {2}(?:readonly )?\w+\??:/gm)].length;
+    return inherited + [...body.matchAll(/^ {2}(?:readonly )?\w+\??(?::|\()/gm)].length;
   };
   return new Map([...own.keys()].map((name) => [name, count(name)]));
 }
+
+/** Returns the number of members of each type of a configuration. */
+export const configMembers = (files: readonly SourceFile[]) => membersOf(files, /Config$/);
+
+/** The file that has what a server receives: `Kernel`, and a type for each group of its members. */
+const KERNEL = "src/kernel/kernel.ts";
+
+/** Returns the number of members of the kernel and of each of its groups. */
+export const kernelMembers = (files: readonly SourceFile[]) =>
+  membersOf(
+    files.filter(({ path }) => path === KERNEL),
+    /^Kernel/,
+  );
 
 function wrongImport(from: string, to: string): string | undefined {
   const [mine, theirs] = [roomOf(from), roomOf(to)];

@@ -7,6 +7,7 @@ import {
   exportedTwice,
   folderOf,
   foldersIn,
+  kernelMembers,
   readmeWrong,
   roomOf,
   roomsIn,
@@ -94,6 +95,7 @@ const TWICE: Readonly<Record<string, string>> = {
   createServer: "one per entry of the package: Bun serves in its own process, Node starts one",
   withServer: "as createServer",
   Engine: "the package's name for the engine, and the engine that it wraps",
+  Server: "a server that the package has started, and the interface of a server over the kernel",
 };
 
 test("exported names stand once", () => {
@@ -146,7 +148,7 @@ const bad: readonly (readonly [rule: string, path: string, text: string])[] = [
     'const { x } = await import("../../../wire/http/sink.ts");',
   ],
   ["imports go down only", "src/config/schema.ts", 'import { Engine } from "../engine/engine.ts";'],
-  ["imports go down only", "src/kernel/parts.ts", 'export { run } from "../cli/serve/serve.ts";'],
+  ["imports go down only", "src/kernel/marks.ts", 'export { run } from "../cli/serve/serve.ts";'],
   ["imports go down only", "src/tools/check/laws.ts", 'import "../../engine/wasm/core.ts";'],
   ["imports go down only", "src/wire/http/front-limits.ts", 'import { SLOTS } from "../../assembly/layout.ts";'],
   ["imports go down only", "src/base/core-limits.ts", 'import { column } from "../../assembly/column.ts";'],
@@ -160,9 +162,9 @@ const bad: readonly (readonly [rule: string, path: string, text: string])[] = [
   ["no clock and no chance", "src/engine/loop.ts", "const t = performance.now();"],
   ["no clock and no chance", "src/wire/http/sink.ts", "setTimeout(drain, 1); // later"],
   ["no clock and no chance", "src/cli/serve/serve.ts", "const id = crypto.randomUUID();"],
-  ["the core's schedule", "src/kernel/parts.ts", "core.schedule(now);"],
-  ["a file has at most 400 lines", "src/kernel/parts.ts", "x\n".repeat(401)],
-  ["a file opens with", "src/kernel/parts.ts", "export const x = 1;"],
+  ["the core's schedule", "src/kernel/marks.ts", "core.schedule(now);"],
+  ["a file has at most 400 lines", "src/kernel/marks.ts", "x\n".repeat(401)],
+  ["a file opens with", "src/kernel/marks.ts", "export const x = 1;"],
   ["a comment begins with", "src/servers/openai/front/cors.ts", "/** Of every preflight. */\nconst PREFLIGHT = {};"],
   ["a comment begins with", "assembly/arena.ts", "/** Its entry. */"],
   ["a comment begins with", "src/engine/interface/types.ts", "/**\n * The same where the numbers live.\n */"],
@@ -170,9 +172,9 @@ const bad: readonly (readonly [rule: string, path: string, text: string])[] = [
   ["a comment begins with", "src/engine/config/buckets.ts", "const a = 1; // Of --kv-cache-metrics."],
   ["names are kebab-case", "src/engine/theLoop.ts", ""],
   ["names are kebab-case", "test/unit/Big_file.test.ts", ""],
-  ["a TODO names its issue", "src/kernel/parts.ts", "// TODO later"],
+  ["a TODO names its issue", "src/kernel/marks.ts", "// TODO later"],
   ["no path of somebody's machine", "README.md", "see /work/shared/x"],
-  ["no path of somebody's machine", "src/kernel/parts.ts", 'open("/tmp/x")'],
+  ["no path of somebody's machine", "src/kernel/marks.ts", 'open("/tmp/x")'],
   ["no path of somebody's machine", "bench/results/stream.jsonl", '{"path":"/work/main/build/paced.template"}'],
   ["no host of a package registry", "bun.lock", '"https://registry.npmjs.org/yaml/-/yaml-2.9.1.tgz"'],
   ["clocks, wall time", "src/servers/openai/front/http.ts", 'import { randomHex } from "../../../base/random.ts";'],
@@ -210,7 +212,7 @@ const good: readonly SourceFile[] = [
   { path: "src/cli/check/check.ts", text: '/** Why? */\nimport { WallClock } from "../../base/clock.ts";' },
   { path: "src/base/clock.ts", text: "/** Now? */\nexport const now = () => performance.now();" },
   {
-    path: "src/kernel/parts.ts",
+    path: "src/kernel/marks.ts",
     text: '/** Why? */\nimport { e } from "../engine/engine.ts"; // TODO #12: names\nconst url = "http://localhost//x";',
   },
   { path: "src/cli/load/load.ts", text: '/** Why? */\nimport { c } from "../../tools/load/clients/client.ts";' },
@@ -306,6 +308,15 @@ test("no type of a configuration has more than 20 members", () => {
   const members = configMembers(source.map((path) => ({ path, text: read(path) })));
   expect(members.size).toBeGreaterThan(20);
   expect([...members].filter(([, count]) => count > 20)).toEqual([]);
+});
+
+test("a server receives at most 12 members, and at most 12 in a group of them", () => {
+  const wide = "export interface Kernel<C extends D = D> {\n  readonly a: { b: 1 };\n  c(\n    d: 1,\n  ): void;\n}\n";
+  expect([...kernelMembers([{ path: "src/kernel/kernel.ts", text: wide }])]).toEqual([["Kernel", 2]]);
+  const members = kernelMembers(source.map((path) => ({ path, text: read(path) })));
+  expect(members.get("Kernel")).toBeGreaterThan(8);
+  expect(members.size).toBe(9);
+  expect([...members].filter(([, count]) => count > 12)).toEqual([]);
 });
 
 test("no folder inside a wing has more than a tenth of the lines, no folder more than 30 files", () => {

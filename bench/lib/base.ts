@@ -30,19 +30,27 @@ export async function compareWithBase(bench: Bench): Promise<void> {
   process.exit(await compared(bench));
 }
 
-async function compared(bench: Bench): Promise<number> {
-  const revision = text("--base", "");
-  const pairs = number("--pairs", PAIRS);
-  const commit = git("rev-parse", "--verify", "--quiet", "--short", `${revision}^{commit}`);
-  if (commit === "") return refuse(`--base ${revision}: no such revision; a commit, tag or branch is taken`);
-  if (!Number.isInteger(pairs) || pairs < 1) return refuse(`--pairs ${pairs}: a whole number of at least 1 is taken`);
-  if (has("--server")) return refuse("--server names one server for all: with --base each tree runs its own");
+/** Calls `use` with the folder of a built worktree of the revision, and removes the worktree afterwards. */
+export async function atRevision<T>(revision: string, use: (folder: string, commit: string) => Promise<T>): Promise<T> {
+  const commit = commitOf(revision);
+  if (commit === "") throw new Error(noSuch(revision));
+  const { folder, tidy } = await worktree(commit);
+  try {
+    return await use(folder, commit);
+  } finally {
+    tidy();
+  }
+}
+
+const commitOf = (revision: string) => git("rev-parse", "--verify", "--quiet", "--short", `${revision}^{commit}`);
+const noSuch = (revision: string) => `--base ${revision}: no such revision; a commit, tag or branch is taken`;
+
+/** Checks a commit out and builds it. `tidy` removes it; signals that end the bench do, too. */
+async function worktree(commit: string): Promise<{ readonly folder: string; tidy(): void }> {
   const folder = `${root}build/base/${commit}-${process.pid}/`;
-  const mine = `${root}build/base/tree-${process.pid}/`;
   const tidy = () => {
     git("worktree", "remove", "--force", folder);
     rmSync(folder, { recursive: true, force: true });
-    rmSync(mine, { recursive: true, force: true });
     git("worktree", "prune");
   };
   for (const [signal, code] of [["SIGINT", 130] as const, ["SIGTERM", 143] as const])
@@ -52,6 +60,25 @@ async function compared(bench: Bench): Promise<number> {
     });
   try {
     await checkOut(commit, folder);
+  } catch (error) {
+    tidy();
+    throw error;
+  }
+  return { folder, tidy };
+}
+
+async function compared(bench: Bench): Promise<number> {
+  const revision = text("--base", "");
+  const pairs = number("--pairs", PAIRS);
+  const commit = commitOf(revision);
+  if (commit === "") return refuse(noSuch(revision));
+  if (!Number.isInteger(pairs) || pairs < 1) return refuse(`--pairs ${pairs}: a whole number of at least 1 is taken`);
+  if (has("--server")) return refuse("--server names one server for all: with --base each tree runs its own");
+  const mine = `${root}build/base/tree-${process.pid}/`;
+  let done = () => {};
+  try {
+    const { folder, tidy } = await worktree(commit);
+    done = tidy;
     const trees = { base: folder, again: folder, tree: root };
     const rounds: Round[] = [];
     while (rounds.length < pairs) {
@@ -67,7 +94,8 @@ async function compared(bench: Bench): Promise<number> {
     console.error(`\n${error instanceof Error ? error.message : error}`);
     return 1;
   } finally {
-    tidy();
+    done();
+    rmSync(mine, { recursive: true, force: true });
   }
 }
 

@@ -32,3 +32,24 @@ export function meanAndError(samples: readonly number[]): { readonly mean: numbe
   const variance = samples.reduce((sum, value) => sum + (value - mean) ** 2, 0) / (samples.length - 1);
   return { mean, error: Math.sqrt(variance / samples.length) };
 }
+
+/** Cost of a request that is the same whatever its length, and of each of its tokens. */
+export interface Line {
+  readonly a: number;
+  readonly b: number;
+}
+
+/** Returns the line nearest to the points in relative terms: each point counts as much as any other. */
+export function fitted(points: readonly (readonly [tokens: number, us: number])[]): Line {
+  let [w, wt, wtt, wy, wty] = [0, 0, 0, 0, 0];
+  for (const [tokens, us] of points) {
+    const weight = 1 / us ** 2;
+    w += weight;
+    wt += weight * tokens;
+    wtt += weight * tokens ** 2;
+    wy += weight * us;
+    wty += weight * tokens * us;
+  }
+  const b = (w * wty - wt * wy) / (w * wtt - wt ** 2);
+  return { a: (wy - b * wt) / w, b };
+}

@@ -44,6 +44,8 @@ export interface ReaderResult {
   readonly elapsedUs: number;
   readonly streamingUs: number;
   readonly cpuUs: number;
+  /** How often the reader slept: a send that wakes it costs the server 8 to 10 µs more. */
+  readonly slept: number;
   readonly gapUs?: { readonly p50: number; readonly p99: number; readonly max: number };
   readonly status: Readonly<Record<string, number>>;
   readonly error: string;

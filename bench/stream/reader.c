@@ -11,7 +11,8 @@
  * `--stall-ms s`: after its first event a connection reads nothing for s. `--rcvbuf b`: receive buffer (small: stalls bite).
  * `--cut k --how fin|rst|half`: leave after k events: close with nothing unread, close with RST, or shut down writing.
  * `--settle-ms s`: events, bytes, reads and gaps count from then on.
- * `--awake 1`: asks for events again and again and never sleeps, so that nobody pays for waking it.
+ * `--awake 1`: asks for events again and again and never sleeps, so that nobody pays for waking it. `slept` in the result
+ * counts how often the process slept (voluntary context switches).
  * `--gaps 1`: percentiles of the time between two reads that brought events.
  * `--per-stream file`: f64 rows (sent, first event, last event, events, complete) of each connection's last request.
  * `--stamps file --stamps-most n`: of each connection's last request f64 count, then so many f64 moments of its events.
@@ -236,8 +237,8 @@ static void report(int64_t ended) {
   double cpu = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e6 + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
   printf("{\"streams\":%ld,\"completed\":%ld,\"cut\":%ld,\"closed\":%ld,\"errors\":%ld,\"refused\":%ld,\"open\":%ld", streams_max,
          total.completed, total.cut, total.closed, total.errors, total.refused, live);
-  printf(",\"events\":%ld,\"bytes\":%ld,\"recvs\":%ld,\"elapsedUs\":%.0f,\"streamingUs\":%.0f,\"cpuUs\":%.0f", total.events,
-         total.bytes, total.recvs, (double)(ended - began) / 1000, (double)(last_event - first_event) / 1000, cpu);
+  printf(",\"events\":%ld,\"bytes\":%ld,\"recvs\":%ld,\"elapsedUs\":%.0f,\"streamingUs\":%.0f,\"cpuUs\":%.0f,\"slept\":%ld", total.events,
+         total.bytes, total.recvs, (double)(ended - began) / 1000, (double)(last_event - first_event) / 1000, cpu, usage.ru_nvcsw);
   if (gaps_wanted)
     printf(",\"gapUs\":{\"p50\":%.0f,\"p99\":%.0f,\"max\":%.0f}", gap_at(0.5), gap_at(0.99), gap_at(1));
   printf(",\"status\":{");

@@ -1,7 +1,7 @@
 /**
  * What does a streamed token cost, and how punctual are the steps?
  *
- *   bun run bench:stream [--pairs 5] [--quick] [--only cpu|sends|paced|drift|view] [--varied] [--long-prompts | --under-load]
+ *   bun run bench:stream [--pairs 5] [--quick] [--only cpu|sends|paced|drift|view|fit] [--varied] [--long-prompts | --under-load]
  *                        [--streams N] [--seconds N] [--server "command"] [--realtime] [--no-save]
  *   bun run bench:stream --base REV [--pairs 5] …: against an earlier revision, REV, REV again and this tree in turns.
  *
@@ -15,6 +15,8 @@
  * 5. view, only when asked for (`--only view [--part cpu|paced|scraped] [--streams N] [--writes single] [--minutes 10]`):
  *    what a reader of the streams sees, beside the bare C loop: CPU per token from a cold start and later, the rate that
  *    5,000 streams reach, gaps and memory of 1,000 and 2,000, scrapes beside 500; with `--minutes` memory over so many.
+ * 6. fit, only when asked for (`--only fit [--base REV] [--pairs 7] [--warm 15] [--quiet-log]`): CPU per request and per
+ *    token of warm servers, as a + b · tokens, of this tree, the C loop, bare Elysia, bare `Bun.listen` and REV's server.
  */
 import { BASE_FLAGS, compareWithBase } from "../lib/base.ts";
 import { has, known, text } from "../lib/options.ts";
@@ -22,6 +24,7 @@ import { save } from "../lib/results.ts";
 import { costs } from "./costs.ts";
 import { cpuPerToken } from "./cpu.ts";
 import { drift } from "./drift.ts";
+import { fit } from "./fit.ts";
 import { paced } from "./paced.ts";
 import { sends } from "./sends.ts";
 import { view } from "./view.ts";
@@ -42,16 +45,20 @@ known([
   "--writes",
   "--minutes",
   "--part",
+  "--warm",
+  "--quiet-log",
   ...BASE_FLAGS,
 ]);
-// Three pairs within a run: the first one may be dropped on a busy machine.
-await compareWithBase({ name: "stream", script: "bench/stream/run.ts", flags: ["--pairs", "3"], costs });
-
 const only = text("--only", "");
+// Three pairs within a run: the first one may be dropped on a busy machine. A fit runs the base's server itself.
+if (only !== "fit")
+  await compareWithBase({ name: "stream", script: "bench/stream/run.ts", flags: ["--pairs", "3"], costs });
+
 const figures: Record<string, unknown> = { quick: has("--quick") };
 if (!only || only === "cpu") figures.cpu = await cpuPerToken();
 if (!only || only === "sends") figures.sends = await sends();
 if (!only || only === "paced") figures.paced = await paced();
 if (only === "drift") figures.drift = await drift();
+if (only === "fit") figures.fit = await fit();
 if (only === "view") figures.view = await view();
 save("stream", figures);

@@ -1,49 +1,78 @@
-/** How does a server start and end? Its parts, then its role's listeners over them. */
+/** Starts and ends a server: first its kernel, then its listeners over it. */
 
+import type { Fleet } from "../engine/fleet.ts";
 import type { JournalText } from "../engine/journal.ts";
-import { type AppOptions, createParts, type Lasting, lastingOf, type Parts, pause } from "../kernel/parts.ts";
-import type { Listeners } from "../kernel/role.ts";
-import { httpRoutes } from "../metrics/rows/http-counts.ts";
+import {
+  createKernel,
+  createReusableParts,
+  type KernelOptions,
+  pause,
+  type ReusableParts,
+} from "../kernel/create-kernel.ts";
+import type { Kernel, KernelEngines, KernelMetrics } from "../kernel/kernel.ts";
+import type { KernelConfig } from "../kernel/kernel-config.ts";
+import type { Listeners, Server } from "../kernel/server.ts";
+import { type HttpRoute, httpRoutes } from "../metrics/rows/http-counts.ts";
 import { countedBy } from "../servers/openai/front/served.ts";
 import type { ServeConfig } from "./config/serve-config.ts";
-import { roles } from "./table.ts";
+import { loadServer } from "./table.ts";
 
 /** After an orderly end the last bytes get this long to leave. */
 const FLUSH_US = 100_000;
 
 export interface App
-  extends Pick<Parts, "engines" | "snapshot" | "died" | "streamWrites">,
+  extends Pick<KernelEngines, "died" | "streamWrites">,
+    Pick<KernelMetrics, "snapshot">,
     Pick<Listeners, "url" | "tritonUrl" | "http2Url" | "otherUrls" | "handle" | "banner"> {
-  /** The end-of-sequence id, and by engine what its core was told last: with the configuration, all that repeating it takes. */
+  readonly engines: Fleet;
+  /** The end-of-sequence id. With the journals and the configuration it is enough to repeat what the engines did. */
   readonly eosId: number;
+  /** The last calls of each core, by engine. */
   journals(): JournalText[];
-  /** Ends in order: waits up to `graceS` for those that run, then ends them with reason abort. Gives why the process is to end with an error, if so. */
+  /**
+   * Waits up to `graceS` seconds for running requests, then ends them with reason abort. Returns the reason if the process
+   * must end with an error.
+   */
   close(graceS: number): Promise<string | undefined>;
 }
 
 /** An app that can begin anew behind its listeners. */
-export interface RenewableApp extends App {
-  /** The parts at the moment. */
-  readonly parts: Parts;
-  /** Everything as after the start, but for the listeners: what runs ends with reason abort. `turned` is called when new requests go to the new parts. One after the other. */
-  renew(options: AppOptions, turned: () => void): Promise<void>;
+export interface RenewableApp<C extends KernelConfig = KernelConfig> extends App {
+  /** The kernel that serves new requests. */
+  readonly kernel: Kernel<C>;
+  /**
+   * Replaces everything but the listeners. Running requests end with reason abort. `turned` is called when new requests go
+   * to the new kernel. Await a call before the next one.
+   */
+  renew(options: KernelOptions, turned: () => void): Promise<void>;
 }
 
-/** Rejects as `createParts` and the role's `listen` do. */
-export const createApp = (config: ServeConfig, options: AppOptions): Promise<App> => appOf(config, options, undefined);
+/** Rejects as `createKernel` and the server's `start` do. */
+export function createApp(config: ServeConfig, options: KernelOptions): Promise<App> {
+  return startApp(loadServer(config), config, options, httpRoutes(countedBy(config)));
+}
 
-export async function createRenewableApp(config: ServeConfig, options: AppOptions): Promise<RenewableApp> {
-  const lasting = await lastingOf(config, options);
-  return appOf(config, options, lasting).catch((why) => {
-    lasting.close();
+export async function createRenewableApp(
+  config: ServeConfig,
+  options: KernelOptions,
+): Promise<RenewableApp<ServeConfig>> {
+  const reusable = await createReusableParts(config, options);
+  return startApp(loadServer(config), config, options, httpRoutes(countedBy(config)), reusable).catch((why) => {
+    reusable.close();
     throw why;
   });
 }
 
-async function appOf(config: ServeConfig, options: AppOptions, lasting: Lasting | undefined): Promise<RenewableApp> {
-  const routes = httpRoutes(countedBy(config));
-  const [role, first] = await Promise.all([roles[config.role](config), createParts(config, routes, options, lasting)]);
-  let parts = first;
+/** Starts any server. `routes`: routes whose HTTP requests are counted. `reusable`: given if the app will begin anew. */
+export async function startApp<C extends KernelConfig>(
+  loading: Server<C> | Promise<Server<C>>,
+  config: C,
+  options: KernelOptions,
+  routes: readonly HttpRoute[] = [],
+  reusable?: ReusableParts,
+): Promise<RenewableApp<C>> {
+  const [server, first] = await Promise.all([loading, createKernel(config, routes, options, reusable)]);
+  let kernel = first;
   const {
     url,
     tritonUrl,
@@ -54,8 +83,8 @@ async function appOf(config: ServeConfig, options: AppOptions, lasting: Lasting 
     drain,
     turnTo,
     stop,
-  } = await role.listen(first).catch(async (why) => {
-    await first.close();
+  } = await server.start(first).catch(async (why) => {
+    await first.lifecycle.close();
     throw why;
   });
   return {
@@ -65,40 +94,41 @@ async function appOf(config: ServeConfig, options: AppOptions, lasting: Lasting 
     otherUrls,
     handle,
     ...(banner ? { banner } : {}),
-    get parts() {
-      return parts;
+    get kernel() {
+      return kernel;
     },
     get engines() {
-      return parts.engines;
+      return kernel.engines.fleet;
     },
     get died() {
-      return parts.died;
+      return kernel.engines.died;
     },
-    streamWrites: first.streamWrites,
-    snapshot: () => parts.snapshot(),
-    eosId: first.text.vocabulary.eosId,
-    journals: () => parts.journals.map((journal) => journal.text()),
+    streamWrites: first.engines.streamWrites,
+    snapshot: () => kernel.metrics.snapshot(),
+    eosId: first.text.model.vocabulary.eosId,
+    journals: () => kernel.engines.journals.map((journal) => journal.text()),
     async renew(anew, turned) {
-      const before = parts;
-      parts = await createParts(config, routes, anew, lasting);
-      const turning = turnTo(parts);
+      const before = kernel;
+      kernel = await createKernel(config, routes, anew, reusable);
+      const turning = turnTo(kernel);
       turned();
-      before.engines.abortAll();
+      before.engines.fleet.abortAll();
       await turning;
-      before.renderer.stop();
-      await before.close();
+      before.metrics.renderer.stop();
+      await before.lifecycle.close();
     },
     async close(graceS) {
-      const { clock } = parts;
+      const { time, lifecycle } = kernel;
+      const { clock } = time;
       const stopped = stop();
       const untilUs = clock.now() + graceS * 1e6;
-      // The role looks first: when the time is over, the parts abort what still runs, and the role would see nothing left.
+      // The server looks first: when the time is over, the kernel aborts what still runs, and the server would see nothing left.
       const why = await drain?.(untilUs);
-      await parts.drain(untilUs);
+      await lifecycle.drain(untilUs);
       await Promise.race([stopped, pause(clock, FLUSH_US)]);
       await stop(true);
-      await parts.close();
-      lasting?.close();
+      await lifecycle.close();
+      reusable?.close();
       return why;
     },
   };

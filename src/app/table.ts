@@ -1,17 +1,20 @@
-/** Loads the code of a role when a server of it starts, and gives it its own configuration. */
-import type { Role } from "../kernel/role.ts";
-import type { OpenAiServerConfig } from "../servers/openai/request/openai-config.ts";
+/** The servers by the name of their role. The code of a server is loaded when it is started. */
+
+import type { Server } from "../kernel/server.ts";
 import type { RoleName } from "./config/roles.ts";
 import type { ServeConfig } from "./config/serve-config.ts";
 
-export const roles: Readonly<Record<RoleName, (config: ServeConfig) => Promise<Role<OpenAiServerConfig>>>> = {
+/** Each server reads a configuration of its own. `loadServer` checks that it gets it. */
+export const servers: Readonly<Record<RoleName, () => Promise<Server<never>>>> = {
   vllm: async () => (await import("../servers/vllm/server.ts")).vllm,
-  triton: async ({ triton }) => (await import("../servers/triton/server.ts")).triton(given(triton)),
-  "trtllm-serve": async ({ trtllm }) => (await import("../servers/trtllm/server.ts")).trtllm(given(trtllm)),
+  triton: async () => (await import("../servers/triton/server.ts")).triton,
+  "trtllm-serve": async () => (await import("../servers/trtllm/server.ts")).trtllm,
 };
 
-/** The configuration of a role, which each server of that role has. */
-function given<T>(config: T | undefined): T {
-  if (config === undefined) throw new Error("the configuration of the role is missing");
-  return config;
+/** Loads the server that a configuration names. Throws if the configuration lacks a part that the server reads. */
+export async function loadServer(config: ServeConfig): Promise<Server<ServeConfig>> {
+  const server = (await servers[config.role]()) as Server<ServeConfig>;
+  const missing = server.options.find((name) => config[name] === undefined);
+  if (missing !== undefined) throw new Error(`the configuration of ${config.role} has no ${missing}`);
+  return server;
 }

@@ -36,7 +36,7 @@ async function start({ config }: ServerSetup, given: ServerOptions): Promise<Run
   } = config;
   const why = truthLog && unwritable(truthLog.file);
   if (why) throw new Error(`truthLog ${truthLog.file}: ${why}`);
-  const rules: Rules = new Rules(() => app.parts.text.vocabulary.size, config.text.toolCallParser);
+  const rules: Rules = new Rules(() => app.kernel.text.model.vocabulary.size, config.text.toolCallParser);
   const history = new RequestHistory(
     () => epochSeconds() * 1000,
     (us) => epochUsOf(us) / 1000,
@@ -61,9 +61,9 @@ async function start({ config }: ServerSetup, given: ServerOptions): Promise<Run
     return closing;
   };
   const watch = () => {
-    const watched = app.parts;
-    void watched.died.then(async () => {
-      if (app.parts !== watched) return;
+    const watched = app.kernel;
+    void watched.engines.died.then(async () => {
+      if (app.kernel !== watched) return;
       await close(0);
       ended.resolve(new Error("the server has ended: the engine is dead, as its script wanted"));
     });
@@ -100,7 +100,7 @@ function callsOf(app: RenewableApp, rules: Rules, history: RequestHistory, reset
     next: (answer) => rules.next(answer),
     reset,
     snapshot: () => stateOf(app, history),
-    page: async () => new TextDecoder().decode(await app.parts.renderer.page("role")),
+    page: async () => new TextDecoder().decode(await app.kernel.metrics.renderer.page("role")),
   };
 }
 
@@ -112,8 +112,8 @@ const askedOf = (question: Question): AskedRequest => ({
   body: question.body(),
 });
 
-function stateOf({ parts }: RenewableApp, history: RequestHistory): ServerState {
-  const engines = parts.engines.snapshots();
+function stateOf(app: RenewableApp, history: RequestHistory): ServerState {
+  const engines = app.engines.snapshots();
   const sum = (of: (engine: EngineSnapshot) => number) => engines.reduce((all, engine) => all + of(engine), 0);
   return {
     open: history.open,

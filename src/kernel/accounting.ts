@@ -27,6 +27,7 @@ import {
   ROUTE_SECONDS,
 } from "../metrics/rows/http-counts.ts";
 import type { Deadlines, Expiring } from "../wire/http/deadlines.ts";
+import type { HttpRequest } from "../wire/http/request.ts";
 
 const NO_HTTP: HttpView = {
   routes: [],
@@ -163,7 +164,7 @@ export interface HttpVisit {
  * time.
  */
 const VISIT = Symbol("visit");
-type Visiting = Request & { [VISIT]?: CountedVisit | undefined };
+type Visiting = HttpRequest & { [VISIT]?: CountedVisit | undefined };
 
 /** Counts each HTTP request when its answer is complete, by the route that took it. */
 export class HttpAccounts implements HttpView {

@@ -58,9 +58,6 @@ function cellsOf(config: KernelConfig): LiveCells {
   return Object.fromEntries(cells) as LiveCells;
 }
 
-/** The values of a configuration that nothing changes. */
-export const liveConfigOf = (config: KernelConfig): LiveConfig => cellsOf(config);
-
 /** Who may change the server, and what it would be then. */
 export interface Admin {
   readonly key: string;
@@ -88,17 +85,15 @@ export interface WrongChange {
 }
 
 export class LiveSettings {
+  readonly values: LiveConfig;
   readonly #cells: LiveCells;
   #fixtures: Fixtures | null = null;
   #fixturesFolder: string | undefined;
 
   constructor(config: KernelConfig) {
     this.#cells = cellsOf(config);
+    this.values = this.#cells;
     this.#fixturesFolder = config.text.fixtures;
-  }
-
-  get values(): LiveConfig {
-    return this.#cells;
   }
 
   /** Returns a function that writes a warning in uvicorn's form, unless warnings are switched off. */

@@ -1,10 +1,10 @@
-/** Is a role a value, and its code loaded only when somebody asks for it? */
+/** The table of servers: each can be loaded, and its code is loaded only when it is started. */
 
 import { expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { ROLE_NAMES, type RoleName } from "../../src/app/config/roles.ts";
 import type { ServeConfig } from "../../src/app/config/serve-config.ts";
-import { roles } from "../../src/app/table.ts";
+import { loadServer, servers } from "../../src/app/table.ts";
 import { valueImportsOf } from "../tidy-rules.ts";
 
 const root = new URL("../../", import.meta.url).pathname;
@@ -21,10 +21,20 @@ function loadedWith(first: string): Set<string> {
   return loaded;
 }
 
-test("each role of the table can be loaded, and opens listeners", async () => {
-  expect(Object.keys(roles)).toEqual([...ROLE_NAMES]);
-  const configOf = (role: RoleName) => ({ role, triton: {}, trtllm: {} }) as ServeConfig;
-  for (const name of ROLE_NAMES) expect(await roles[name](configOf(name))).toEqual({ listen: expect.any(Function) });
+const configOf = (role: RoleName, parts: object) => ({ role, openai: {}, ...parts }) as ServeConfig;
+
+test("each server of the table can be loaded, and names the parts of the configuration that it reads", async () => {
+  expect(Object.keys(servers)).toEqual([...ROLE_NAMES]);
+  for (const name of ROLE_NAMES) {
+    const { options, start } = await loadServer(configOf(name, { triton: {}, trtllm: {} }));
+    expect(start).toBeFunction();
+    expect(options).toContain("openai");
+  }
+});
+
+test("a server is not started without a part of the configuration that it reads", async () => {
+  await expect(loadServer(configOf("triton", {}))).rejects.toThrow("the configuration of triton has no triton");
+  await expect(loadServer(configOf("trtllm-serve", {}))).rejects.toThrow("has no trtllm");
 });
 
 test("what every server loads has no code of a role, nor of a dialect of its API", () => {

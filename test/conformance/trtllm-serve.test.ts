@@ -44,7 +44,7 @@ test("/health: 200 without a body; an engine that has died: 503 with a text, and
   const healthy = await get("/health");
   expect([healthy.status, await healthy.text(), healthy.headers.get("content-type")]).toEqual([200, "", null]);
   const dying = await start("--timing none");
-  dying.parts.backend.die!();
+  dying.kernel.backend.die!();
   await eventually(async () => (await fetch(`${dying.url}/health`)).status === 503);
   const text = await (await fetch(`${dying.url}/health`)).text();
   expect(text).toBe("LLM is unavailable. Please check the server logs for more details.");

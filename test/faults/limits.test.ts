@@ -4,16 +4,15 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { epochSeconds, WallClock } from "../../src/base/clock.ts";
-import { LiveCell } from "../../src/base/live-value.ts";
 import { parsePlan } from "../../src/faults/parse.ts";
 import { ADDED_MOST, FaultPipeline } from "../../src/faults/pipeline.ts";
-import type { OpenAiOptions } from "../../src/servers/openai/front/front.ts";
 import { FaultOrders } from "../../src/servers/openai/overrides/fault-orders.ts";
 import { openFaultRules } from "../../src/text/canned/fixtures/fault-rules.ts";
 import { FRONT_LIMITS } from "../../src/wire/http/front-limits.ts";
 import type { Context, DisturbedAnswer, FaultWitness } from "../../src/wire/http/sink.ts";
 import { FaultyStream } from "../../src/wire/http1/faulty.ts";
 import { HttpServer } from "../../src/wire/http1/server.ts";
+import { fakeKernel } from "../kernel/fake-kernel.ts";
 import { HEAD } from "./streams.ts";
 import { bytesOf, run } from "./wire.ts";
 
@@ -231,12 +230,8 @@ test("an answer in parts of more than 64 MiB leaves as it is, and the plan's wit
 });
 
 test("attempts of 10,000 requests are counted; then the oldest is new again", async () => {
-  const orders = new FaultOrders({
-    config: { engine: { seed: 0 } },
-    live: { faults: new LiveCell({}) },
-    accounting: {},
-    epochSeconds: () => 0,
-  } as unknown as OpenAiOptions);
+  const config = { engine: { seed: 0 }, queue: {}, faults: {}, logs: {}, text: {}, listen: {} };
+  const orders = new FaultOrders(fakeKernel({ config }), { faulted() {} });
   const ask = async (key: string) => {
     const context = {
       request: { headers: new Headers({ "x-request-id": key }), url: "http://x/v1" },

@@ -114,7 +114,7 @@ const NAMES_MAX_BYTES = 1024 * 1024;
 /** Throws a TraceError that says what is wrong with the file. */
 function readNames(path: string): NameMap {
   const { bytes, why } = readFile(path, NAMES_MAX_BYTES);
-  if (bytes === null) throw new TraceError(`--names: ${why.replace("; --max-mb reads more", "")}`);
+  if (bytes === null) throw new TraceError(`--names: ${why.replace("; raise --max-mb to read it", "")}`);
   let json: unknown;
   try {
     json = JSON.parse(new TextDecoder().decode(bytes));
@@ -236,7 +236,7 @@ function readFile(written: string, maxBytes: number): FileRead {
     const { bytes, mtimeMs } = fileAtMost(path === "-" ? "/dev/stdin" : path, maxBytes);
     const isTimed = path !== written;
     const atS = isTimed ? Number(seconds) : mtimeMs / 1000;
-    const why = bytes === null ? `more than ${maxBytes / 2 ** 20} MiB of text; --max-mb reads more` : "";
+    const why = bytes === null ? `more than ${maxBytes / 2 ** 20} MiB of text; raise --max-mb to read it` : "";
     return { path, atS, isTimed, bytes, why };
   } catch (failure) {
     const why = `cannot read "${path}" (${(failure as { code?: string }).code ?? failure})`;

@@ -1,4 +1,4 @@
-/** Which listeners has a Triton server? HTTP with its routes, gRPC, and metrics, each on a port of its own. */
+/** Stands in for Triton Inference Server. HTTP, gRPC, metrics and the OpenAI front end have a port each. */
 
 import { version } from "../../../package.json";
 import { droppedLogLines } from "../../base/line-writer.ts";
@@ -8,9 +8,9 @@ import { printableLines } from "../../base/printable.ts";
 import { PortError, UserError } from "../../base/start-errors.ts";
 import type { EngineView } from "../../engine/interface/types.ts";
 import { findPreset } from "../../engine/timing/presets.ts";
-import type { Listeners, Role } from "../../kernel/role.ts";
+import type { Kernel } from "../../kernel/kernel.ts";
+import type { Listeners, Server } from "../../kernel/server.ts";
 import { EVHTP_LIMITS, metricsListener } from "../../metrics/triton-listener.ts";
-import { faultLines } from "../../truth/fault-lines.ts";
 import { HeldMessages } from "../../wire/grpc/held-messages.ts";
 import { GrpcServer } from "../../wire/grpc/server.ts";
 import { WaitingBytes } from "../../wire/http/waiting-bytes.ts";
@@ -19,8 +19,7 @@ import { HttpServer, type ListenOptions } from "../../wire/http1/server.ts";
 import { Http2Server } from "../../wire/http2/server.ts";
 import { readTls } from "../../wire/tls/certificates.ts";
 import { seededLogprobs } from "../openai/request/logprobs.ts";
-import type { OpenAiParts, OpenAiServerConfig } from "../openai/request/openai-config.ts";
-import { requestOrdersOf } from "../openai/request/request-orders.ts";
+import type { OpenAiKernel, OpenAiServerConfig } from "../openai/request/openai-config.ts";
 import type { LlmAround } from "./backends/around.ts";
 import { LlmCounts } from "./backends/counts.ts";
 import { llmModels } from "./backends/models.ts";
@@ -41,29 +40,34 @@ import { endsBy } from "./models/draining.ts";
 import { SharedMemory } from "./tensors/shared-memory.ts";
 import { deviceMemory } from "./triton-memory.ts";
 
-export const triton = (config: TritonServerConfig): Role<OpenAiServerConfig> => ({
-  listen: (parts) => listen(parts, config),
-});
+/** The configuration that Triton reads. */
+export interface TritonConfig extends OpenAiServerConfig {
+  readonly triton: TritonServerConfig;
+}
+
+export const triton: Server<TritonConfig> = { options: ["openai", "triton"], start };
 
 /** `InferenceServer::Stop` of `server.cc`, as `main.cc` tells it before it exits with 1. */
 const EXPIRED = "failed to stop server: Internal - Exit timeout expired. Exiting immediately.";
 
-async function listen(parts: OpenAiParts, config: TritonServerConfig): Promise<Listeners<OpenAiServerConfig>> {
-  const counts = new LlmCounts(() => parts.clock.now(), parts.config.engine.maxModelLen);
+async function start(kernel: Kernel<TritonConfig>): Promise<Listeners<TritonConfig>> {
+  const { backend, chance, time, log } = kernel;
+  const { triton: config, engine, metrics: shown } = kernel.config;
+  const counts = new LlmCounts(() => time.clock.now(), engine.maxModelLen);
   const server = new TritonServer({
     config,
-    targets: parts.config.metrics.triton.quantiles,
-    clock: parts.clock,
-    turns: parts.backend,
-    backends: llmModels(llmAround(parts, config.version), counts),
-    memory: deviceMemory(parts.config, config.memory),
-    countsByGpu: parts.config.metrics.triton.gpu,
-    epochMs: () => parts.epochSeconds() * 1000,
-    random: () => parts.nextSeed() / 2 ** 32,
-    log: parts.log,
+    targets: shown.triton.quantiles,
+    clock: time.clock,
+    turns: backend,
+    backends: llmModels(llmAround(kernel, config.version), counts),
+    memory: deviceMemory(kernel.config, config.memory),
+    countsByGpu: shown.triton.gpu,
+    epochMs: () => time.epochSeconds() * 1000,
+    random: () => chance.nextSeed() / 2 ** 32,
+    log,
   });
   const forwards = forwardPattern("http", config.overHttp.forward, server.facts);
-  await loaded(server, config, parts.log);
+  await loaded(server, config, log);
   const around: ServerAround = {
     server,
     config,
@@ -71,25 +75,25 @@ async function listen(parts: OpenAiParts, config: TritonServerConfig): Promise<L
     waiting: new WaitingBytes(WAITING_BYTES),
     coming: new WaitingBytes(config.overHttp.maxBodyBytes),
     messages: new HeldMessages(HELD_BYTES),
-    turns: parts.backend,
+    turns: backend,
     traces: new TraceSettings(),
     logging: new LiveCell(config.log),
-    faults: faultsOf(parts),
+    faults: new TritonFaults(kernel),
     forwards,
-    kvCache: () => (server.facts.tellsLoad && counts.trtllm.size > 0 ? kvCacheOf(parts) : null),
+    kvCache: () => (server.facts.tellsLoad && counts.trtllm.size > 0 ? kvCacheOf(kernel) : null),
   };
   const app = tritonApp(around);
-  const http = config.http && new HttpServer(app, listenOptions(parts, config.http));
+  const http = config.http && new HttpServer(app, listenOptions(kernel, config.http));
   // A server that is left listening would keep the process alive.
   const closed = async () => void (await Promise.all([http?.stop(true), grpc?.stop(true), openai?.stop(true)]));
   let grpc: Http2Server | null = null;
   let openai: HttpServer | null = null;
   let metrics: HttpServer | null = null;
-  const page = pageOf(parts, around, counts);
+  const page = pageOf(kernel, around, counts);
   try {
-    grpc = config.grpc && grpcServer(parts, around);
-    if (config.openai) openai = (await import("./triton-openai.ts")).openAiServer(parts, around, page);
-    metrics = metricsServer(parts, page);
+    grpc = config.grpc && grpcServer(kernel, around);
+    if (config.openai) openai = (await import("./triton-openai.ts")).openAiServer(kernel, around, page);
+    metrics = metricsServer(kernel, page);
     // The first page takes three times as long as the next: nobody waits for it. TensorRT-LLM's families start a thread.
     if (metrics !== null && counts.trtllm.size === 0) await page();
   } catch (why) {
@@ -109,7 +113,7 @@ async function listen(parts: OpenAiParts, config: TritonServerConfig): Promise<L
     handle: (request) => app.handle(request),
     turnTo: () => Promise.reject(new Error("a Triton server does not begin anew behind its listeners")),
     async drain(untilUs) {
-      return (await endsBy(untilUs, server, parts.clock)) ? undefined : EXPIRED;
+      return (await endsBy(untilUs, server, time.clock)) ? undefined : EXPIRED;
     },
     async stop(cut = false) {
       if (cut) await Promise.all([closed(), metrics?.stop(true)]);
@@ -122,19 +126,8 @@ async function listen(parts: OpenAiParts, config: TritonServerConfig): Promise<L
   };
 }
 
-function faultsOf(parts: OpenAiParts): TritonFaults {
-  const { config, live, epochSeconds, laid } = parts;
-  return new TritonFaults(
-    { config, live: live.values, epochSeconds, ...laid, ...witnessOf(parts) },
-    requestOrdersOf(config),
-  );
-}
-
-/** Who is told of disturbed answers. */
-const witnessOf = ({ truth, config }: OpenAiParts) =>
-  truth ? { faultWitness: faultLines(truth, config.truth.log?.wire === true) } : {};
-function kvCacheOf({ engines, config }: OpenAiParts): KvCache {
-  const all = engines.views("now");
+function kvCacheOf({ engines, config }: OpenAiKernel): KvCache {
+  const all = engines.fleet.views("now");
   const sum = (read: (view: EngineView) => number) => all.reduce((total, view) => total + read(view), 0);
   return {
     usedBlocks: sum(({ blocksUsed }) => blocksUsed),
@@ -145,14 +138,14 @@ function kvCacheOf({ engines, config }: OpenAiParts): KvCache {
 
 /** All LLM models are served by the one engine: on one device their steps add up. */
 const llmAround = (
-  { backend, text, naturalLength, nextSeed, config, log }: OpenAiParts,
+  { backend, text: { model, naturalLength }, chance: { nextSeed }, config, log }: OpenAiKernel,
   version: TritonVersion,
 ): LlmAround => ({
   backend,
-  text,
+  text: model,
   naturalLength,
   nextSeed,
-  logprobs: seededLogprobs(text.vocabulary.size),
+  logprobs: seededLogprobs(model.vocabulary.size),
   maxModelLen: config.engine.maxModelLen,
   blockSize: config.engine.blockSize,
   embeddingSize: config.openai.requests.embeddingDimensions ?? null,
@@ -183,12 +176,11 @@ const HELD_BYTES = 640 * 2 ** 20;
 /** Answers that wait for clients which do not read: so much of all calls and streams together. */
 const WAITING_BYTES = 2 ** 30;
 
-function grpcServer(parts: OpenAiParts, around: ServerAround): Http2Server {
+function grpcServer({ time: { clock }, backend }: OpenAiKernel, around: ServerAround): Http2Server {
   const {
     grpc,
     overGrpc: { tls: grpcTls, keepAlive },
   } = around.config;
-  const { clock } = parts;
   const files = grpcTls && { certfile: grpcTls.cert, keyfile: grpcTls.key, caCerts: grpcTls.root };
   const tls = files && readTls({ ...files, certReqs: files.caCerts === null ? 0 : 2 });
   if (tls && "error" in tls)
@@ -213,8 +205,8 @@ function grpcServer(parts: OpenAiParts, around: ServerAround): Http2Server {
       reusePort: false,
       keepAlive: { ...keepAlive, idleMs: 0 },
       clock,
-      catchUp: parts.backend.catchUp,
-      consumed: parts.backend.consumed,
+      catchUp: backend.catchUp,
+      consumed: backend.consumed,
     });
   } catch (why) {
     throw new PortError(why, "grpc");
@@ -228,24 +220,24 @@ const TLS_FLAGS: Readonly<Record<string, string>> = {
   "--ssl-ca-certs": "--grpc-root-cert",
 };
 
-function listenOptions(parts: OpenAiParts, at: { host: string; port: number }): ListenOptions {
+function listenOptions({ config, time, backend }: OpenAiKernel, at: { host: string; port: number }): ListenOptions {
   return {
     hostname: at.host,
     port: at.port,
     tls: undefined,
     reusePort: false,
-    allowedHosts: parts.config.listen.allowedHosts,
+    allowedHosts: config.listen.allowedHosts,
     frontLimits: EVHTP_LIMITS,
-    clock: parts.clock,
-    catchUp: parts.backend.catchUp,
+    clock: time.clock,
+    catchUp: backend.catchUp,
     warn: () => {},
-    epochSeconds: parts.epochSeconds,
-    consumed: parts.backend.consumed,
+    epochSeconds: time.epochSeconds,
+    consumed: backend.consumed,
     style: evhtp,
   };
 }
 
-function metricsServer({ config, clock, epochSeconds }: OpenAiParts, page: () => Promise<string>): HttpServer | null {
+function metricsServer({ config, time }: OpenAiKernel, page: () => Promise<string>): HttpServer | null {
   const { listen: at } = config.metrics.triton;
   if (at === null) return null;
   try {
@@ -257,8 +249,8 @@ function metricsServer({ config, clock, epochSeconds }: OpenAiParts, page: () =>
       port: at.port,
       reusePort: false,
       allowedHosts,
-      clock,
-      epochSeconds,
+      clock: time.clock,
+      epochSeconds: time.epochSeconds,
     });
   } catch (why) {
     throw new PortError(why);
@@ -266,7 +258,7 @@ function metricsServer({ config, clock, epochSeconds }: OpenAiParts, page: () =>
 }
 
 function pageOf(
-  { config, clock, renderer, engines }: OpenAiParts,
+  { config, time: { clock }, metrics: { renderer }, engines: { fleet } }: OpenAiKernel,
   { server, faults, config: own }: ServerAround,
   llm: LlmCounts,
 ): () => Promise<string> {
@@ -285,11 +277,11 @@ function pageOf(
   return async () => {
     const executor = llm.trtllm.size === 0 ? "" : Buffer.from(await renderer.page("trtllm")).toString();
     const nowUs = clock.now();
-    const engineUs = engines.views("now").reduce((all, { busyUs }) => all + busyUs, 0);
+    const engineUs = fleet.views("now").reduce((all, { busyUs }) => all + busyUs, 0);
     const ofEngine = (gpu: number) => (gpu < profile.tp ? engineUs : 0);
     const uses = server.gpusAt(nowUs).map((use) => ({ ...use, busyUs: use.busyUs + ofEngine(use.gpu) }));
     const polled = polling.take(nowUs, metrics.cpu, counts(), metrics.gpu ? uses : null);
-    const loop = engines.latenessView();
+    const loop = fleet.latenessView();
     const gpus = metrics.gpu ? uses.map(({ gpu }) => gpu) : null;
     const told = { metrics, namespacing, pinnedBytes, llm, executor, loop, gpus, gpuFacts: facts };
     const around = { ...told, nowUs, faults: faults.acted, logLinesDropped: droppedLogLines() };

@@ -1,15 +1,15 @@
-/** How does Triton's OpenAI front end listen? As uvicorn does, beside the server that it asks. Loaded where it is wanted. */
+/** Opens the port of Triton's OpenAI front end, which listens as uvicorn does. Loaded when it is asked for. */
 
 import { PortError } from "../../base/start-errors.ts";
 import { FRONT_LIMITS } from "../../wire/http/front-limits.ts";
 import { HttpServer } from "../../wire/http1/server.ts";
-import type { OpenAiParts } from "../openai/request/openai-config.ts";
+import type { OpenAiKernel } from "../openai/request/openai-config.ts";
 import type { ServerAround } from "./inference/around.ts";
 import { openAiFrontEnd } from "./openai/app.ts";
 
 /** Rejects with `PortError` where the port is in use. */
 export function openAiServer(
-  parts: OpenAiParts,
+  { config: { listen }, backend, time, chance, text }: OpenAiKernel,
   { server, config, waiting, coming, turns }: Pick<ServerAround, "server" | "config" | "waiting" | "coming" | "turns">,
   metrics: () => Promise<string>,
 ): HttpServer {
@@ -17,8 +17,9 @@ export function openAiServer(
     openai,
     overHttp: { maxInputBytes, maxBodyBytes },
   } = config;
-  const { renderChat, vocabulary } = parts.text;
-  const { epochSeconds, newId } = parts;
+  const { renderChat, vocabulary } = text.model;
+  const { clock, epochSeconds } = time;
+  const { newId } = chance;
   const app = openAiFrontEnd({
     ...openai!,
     server,
@@ -38,10 +39,10 @@ export function openAiServer(
       port: openai!.port,
       tls: undefined,
       reusePort: false,
-      allowedHosts: parts.config.listen.allowedHosts,
+      allowedHosts: listen.allowedHosts,
       frontLimits: FRONT_LIMITS,
-      clock: parts.clock,
-      catchUp: parts.backend.catchUp,
+      clock,
+      catchUp: backend.catchUp,
       warn: () => {},
       epochSeconds,
     });

@@ -4,10 +4,8 @@
  */
 
 import { logUnexpected } from "../../base/unexpected.ts";
-import type { Iterations } from "../../engine/iterations.ts";
 import { type Handler, type RouteTable, routes } from "../../wire/http/routes.ts";
 import { LoraAdapters } from "../openai/front/adapters.ts";
-import type { OpenAiOptions } from "../openai/front/front.ts";
 import { type Context, Http } from "../openai/front/http.ts";
 import { JsonParts } from "../openai/front/send-parts.ts";
 import type { DialectHost } from "../openai/pipeline/dialect.ts";
@@ -16,6 +14,7 @@ import { Generator } from "../openai/pipeline/generate.ts";
 import { dialectHost } from "../openai/pipeline/host.ts";
 import { internalError } from "../openai/request/errors.ts";
 import { withImages } from "../openai/request/images.ts";
+import type { OpenAiKernel } from "../openai/request/openai-config.ts";
 import { chatValuePieces } from "../vllm/openai/read.ts";
 import { limitsOf, serverOf, toolsOf } from "../vllm/openai/serving.ts";
 import { responses } from "../vllm/responses/dialect.ts";
@@ -52,35 +51,42 @@ const PROMETHEUS = "text/plain; version=1.0.0; charset=utf-8";
 /** Most responses that `/v1/responses` stores. */
 const RESPONSES_KEPT = 1000;
 
-export interface TrtllmParts {
-  readonly options: OpenAiOptions;
-  readonly iterations: Iterations;
-  readonly facts: PageFacts;
-}
-
-export function trtllmApp({ options: given, iterations, facts }: TrtllmParts): RouteTable {
+/** Makes the table of routes. `otherMethods`: the methods of other routes on the port, by path. */
+export function trtllmApp(
+  given: OpenAiKernel,
+  facts: PageFacts,
+  otherMethods: Readonly<Record<string, readonly string[]>>,
+): RouteTable {
   const { config } = given;
+  const iterations = given.engines.iterations!;
   const { returnPerfMetrics } = config.trtllm!;
   const counts = new ServeCounts(iterations);
   if (returnPerfMetrics) counts.listen();
-  const options = optionsOf(given, counts);
-  const http = new Http(options, {
+  const kernel = kernelOf(given);
+  const methods = {
     ...METHODS,
     ...(returnPerfMetrics ? { "/prometheus/metrics": ["GET"] } : {}),
     ...(config.openai.front.disableFastapiDocs ? {} : DOCS),
+    ...otherMethods,
+  };
+  const http = new Http(kernel, methods, {
+    withoutCors: true,
+    answered(status) {
+      if (status >= 400) counts.failed(status);
+    },
   });
   const served = modelName(config.models.servedModelNames[0]!);
   const adapters = new LoraAdapters([], config.models.servedModelNames);
   const limits = {
-    ...limitsOf(options, adapters),
+    ...limitsOf(kernel, adapters),
     takesAnyModel: true,
-    refusesPrompt: refuserOf(options),
+    refusesPrompt: refuserOf(kernel),
     // trtllm-serve accepts tools without a tool parser. The answer is then plain text.
     parsesTools: true,
   };
-  const tools = toolsOf(options);
-  const server = serverOf(options, tools && { ...tools, namedIsText: true });
-  const generator = new Generator(options, { http, server, limits, adapters, thread: null });
+  const tools = toolsOf(kernel);
+  const server = serverOf(kernel, { tools: tools && { ...tools, namedIsText: true } });
+  const generator = new Generator(kernel, { http, server, limits, adapters, thread: null });
   const ofVllm = dialectHost(generator, (body, exact, changes) => {
     useResponse(body, limits);
     return chatValuePieces(body, limits, exact, changes);
@@ -93,7 +99,7 @@ export function trtllmApp({ options: given, iterations, facts }: TrtllmParts): R
   let requests = 0;
   const { chat, completion } = trtllmReaders(served, () => ++requests);
   const handlers = ownHandlers({
-    options,
+    kernel,
     http,
     host,
     iterations,
@@ -156,31 +162,15 @@ function withErrors({ read, pieces }: BodyReader): BodyReader {
   };
 }
 
-/** Turns CORS off, notices disconnected clients once a second, and counts error answers. */
-function optionsOf(given: OpenAiOptions, counts: ServeCounts): OpenAiOptions {
-  const { witness } = given;
-  return {
-    ...withImages(given),
-    backend: lingering(given.backend),
-    withoutCors: true,
-    // trtllm-serve ignores the sampling defaults of the model's generation_config.json.
-    generation: {},
-    witness: {
-      came: (request) => witness?.came(request),
-      body: (request, bytes) => witness?.body(request, bytes),
-      asks: (request) => witness?.asks(request),
-      generates: (request, choices) => witness?.generates(request, choices),
-      answered(request, status) {
-        if (status >= 400) counts.failed(status);
-        witness?.answered(request, status);
-      },
-      ended: (request, outcome) => witness?.ended(request, outcome),
-    },
-  };
+/** The kernel as trtllm-serve uses it: it sees once a second that clients have left, and ignores the model's sampling defaults. */
+function kernelOf(given: OpenAiKernel): OpenAiKernel {
+  const kernel = withImages(given);
+  const model = { ...kernel.text.model, generation: {} };
+  return { ...kernel, backend: lingering(given.backend), text: { ...kernel.text, model } };
 }
 
 /** Returns a check of prompt lengths: the refusal of the PyTorch backend for prompts longer than an iteration or a sequence. */
-function refuserOf({ config: { engine } }: OpenAiOptions) {
+function refuserOf({ config: { engine } }: OpenAiKernel) {
   const { enableChunkedPrefill, maxNumBatchedTokens, maxModelLen } = engine;
   const limits = [
     ...(enableChunkedPrefill ? [] : [["max_num_tokens", maxNumBatchedTokens] as const]),

@@ -3,9 +3,9 @@
 import type { Backlog, Iterations } from "../../engine/iterations.ts";
 import { asResponses } from "../../wire/http/as-response.ts";
 import type { Handler } from "../../wire/http/routes.ts";
-import type { OpenAiOptions } from "../openai/front/front.ts";
 import type { Context, Http } from "../openai/front/http.ts";
 import type { DialectHost } from "../openai/pipeline/dialect.ts";
+import type { OpenAiKernel } from "../openai/request/openai-config.ts";
 import { flatError, schemaErrors } from "./errors.ts";
 import type { PageFacts } from "./families.ts";
 import { eventJson, iterationJson, perfJson } from "./reports.ts";
@@ -19,7 +19,7 @@ const DRAIN_US = 2_000_000;
 const OFFSET_US = 200_000;
 
 interface OwnRouteParts {
-  readonly options: OpenAiOptions;
+  readonly kernel: OpenAiKernel;
   readonly http: Http;
   readonly host: DialectHost;
   readonly iterations: Iterations;
@@ -31,13 +31,13 @@ interface OwnRouteParts {
 /** Returns handlers by method and path. */
 export function ownHandlers(parts: OwnRouteParts): Record<string, Handler> {
   const { http, facts } = parts;
-  const { config, alive, epochSeconds } = parts.options;
+  const { config, engines, time } = parts.kernel;
   const model = modelName(config.models.servedModelNames[0]!);
   return {
-    "GET /health": (context) => (alive.get() ? http.empty(context, 200) : http.text(context, UNAVAILABLE, 503)),
+    "GET /health": (context) => (engines.alive.get() ? http.empty(context, 200) : http.text(context, UNAVAILABLE, 503)),
     "GET /health_generate": (context) => healthGenerate(parts, context, model),
     "GET /version": (context) => http.json(context, `{"version":"${TRTLLM_VERSION}"}`),
-    "GET /v1/models": (context) => http.json(context, modelsJson(model, Math.floor(epochSeconds()))),
+    "GET /v1/models": (context) => http.json(context, modelsJson(model, Math.floor(time.epochSeconds()))),
     "GET /server_info": (context) => http.json(context, '{"disaggregated_params":{}}'),
     ...drains(parts),
     "POST /v1/kv_cache_hints": async (context) => {
@@ -58,7 +58,7 @@ export function ownHandlers(parts: OwnRouteParts): Record<string, Handler> {
   };
 
   /** Handlers that return each record once, so two clients that poll get a part of the records each. */
-  function drains({ iterations, options: { backend } }: OwnRouteParts): Record<string, Handler> {
+  function drains({ iterations, kernel: { backend } }: OwnRouteParts): Record<string, Handler> {
     let offsetS = 0;
     const all = <T>(context: Context, from: Backlog<T> | null, text: (one: T) => string) =>
       http.json(context, `[${(from?.take() ?? []).map(text)}]`);

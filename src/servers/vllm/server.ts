@@ -1,8 +1,12 @@
-/** Which routes and listeners has vLLM's server? OpenAI's, Anthropic's and our own paths on one port; Triton's metrics on another. */
+/**
+ * Stands in for vLLM's server. OpenAI's, Anthropic's and our own routes share one port. HTTP/2 and Triton's metrics have ports of
+ * their own if they are asked for.
+ */
+
 import { listenUrl } from "../../base/listen-url.ts";
 import { PortError } from "../../base/start-errors.ts";
-import type { Listeners, Role } from "../../kernel/role.ts";
-import { metrics } from "../../metrics/route.ts";
+import { onePort } from "../../kernel/one-port.ts";
+import type { Listeners, Server } from "../../kernel/server.ts";
 import { metricsListener } from "../../metrics/triton-listener.ts";
 import { frontLimitsOf } from "../../wire/http/front-limits.ts";
 import type { RouteTable } from "../../wire/http/routes.ts";
@@ -10,40 +14,38 @@ import type { HttpServer } from "../../wire/http1/server.ts";
 import type { Http2Server } from "../../wire/http2/server.ts";
 import type { TlsFiles } from "../../wire/tls/certificates.ts";
 import { docsRoutes } from "../openai/docs/routes.ts";
-import { adminRoutes } from "../openai/front/admin-routes.ts";
 import { devRoutes } from "../openai/front/dev-routes.ts";
-import { frontOptions, truthOf } from "../openai/front/front-options.ts";
-import { onePort } from "../openai/front/one-port.ts";
+import { ourRoutes } from "../openai/front/our-routes.ts";
 import type { ApiDialect } from "../openai/pipeline/dialect.ts";
-import type { OpenAiParts, OpenAiServerConfig } from "../openai/request/openai-config.ts";
+import type { OpenAiKernel, OpenAiServerConfig } from "../openai/request/openai-config.ts";
 import { anthropic } from "./messages/dialect.ts";
 import { openai, openaiDescription } from "./openai/routes.ts";
 import { responses } from "./responses/dialect.ts";
 
-export const vllm: Role<OpenAiServerConfig> = { listen };
+export const vllm: Server<OpenAiServerConfig> = { options: ["openai"], start };
 
 const READING_SCRIPT = new URL("./reading-worker.ts", import.meta.url);
 
-async function listen(parts: OpenAiParts): Promise<Listeners<OpenAiServerConfig>> {
-  const { config, place } = parts;
-  const { server, tls, url, handle, turnTo } = onePort(parts, routesOf);
-  let { renderer } = parts;
+async function start(kernel: OpenAiKernel): Promise<Listeners<OpenAiServerConfig>> {
+  const { config, time, lifecycle } = kernel;
+  const port = onePort(kernel, routesOf);
+  const { server, tls } = port;
+  let { renderer } = kernel.metrics;
   // A server that is left listening would keep the process alive.
   const closed = async (why: unknown, of: PortError["of"]) => {
     await Promise.all([server.stop(true), http2?.stop(true)]);
     throw new PortError(why, of);
   };
   let http2: Http2Server | null = null;
-  http2 = await listenOverHttp2(parts, server, tls).catch((why) => closed(why, "http2"));
+  http2 = await listenOverHttp2(kernel, server, tls).catch((why) => closed(why, "http2"));
   const triton = await listenAsTriton().catch((why) => closed(why, "metrics"));
   return {
-    url,
+    ...port,
     tritonUrl: triton && listenUrl(triton),
     http2Url: http2 && listenUrl({ hostname: server.hostname, port: http2.port }, tls),
-    handle,
     async turnTo(next) {
-      await turnTo(next);
-      renderer = next.renderer;
+      await port.turnTo(next);
+      renderer = next.metrics.renderer;
     },
     stop: (cut = false) => Promise.all([server.stop(cut), http2?.stop(cut), cut ? triton?.stop(true) : undefined]),
   };
@@ -52,8 +54,8 @@ async function listen(parts: OpenAiParts): Promise<Listeners<OpenAiServerConfig>
   async function listenAsTriton() {
     if (config.metrics.triton.listen === null) return null;
     const { host: hostname, port } = config.metrics.triton.listen;
-    const { lastingClock: clock, epochSeconds } = parts;
-    const reusePort = place !== undefined;
+    const { lastingClock: clock, epochSeconds } = time;
+    const reusePort = lifecycle.place !== undefined;
     const around = { hostname, port, reusePort, allowedHosts: config.listen.allowedHosts, clock, epochSeconds };
     return metricsListener(() => renderer.page("tritonserver"), around);
   }
@@ -61,7 +63,7 @@ async function listen(parts: OpenAiParts): Promise<Listeners<OpenAiServerConfig>
 
 /** null: there is no such port. Loaded where there is one. Rejects as `Bun.listen` throws. */
 async function listenOverHttp2(
-  { config, place, lastingClock, backend }: OpenAiParts,
+  { config, time, backend, lifecycle }: OpenAiKernel,
   server: HttpServer,
   tls: TlsFiles | undefined,
 ) {
@@ -74,32 +76,30 @@ async function listenOverHttp2(
     hostname: config.listen.host,
     port: config.listen.http2Port,
     tls: tls ?? null,
-    reusePort: place !== undefined,
+    reusePort: lifecycle.place !== undefined,
     keepAlive: apiKeepAlive(frontLimitsOf(config).keepAliveS),
-    clock: lastingClock,
+    clock: time.lastingClock,
     catchUp: backend.catchUp,
     consumed: backend.consumed,
   });
 }
 
-function routesOf(parts: OpenAiParts): RouteTable {
-  const { config, place, engines, live, admin } = parts;
-  const front = frontOptions(parts);
+function routesOf(kernel: OpenAiKernel): RouteTable {
+  const { config, engines, lifecycle } = kernel;
+  const { front, answers, requests } = config.openai;
   const dialects: readonly ApiDialect[] = [
-    anthropic(config.openai.answers.enablePromptTokensDetails),
-    responses(config.openai.requests.responseStore ?? 0),
+    anthropic(answers.enablePromptTokensDetails),
+    responses(requests.responseStore ?? 0),
   ];
-  const table = openai(front, dialects, READING_SCRIPT);
-  const changes = admin && live.changing(admin, (pace) => engines.retime(pace), parts.openLaid);
+  const table = openai(kernel, dialects, READING_SCRIPT);
+  const control = lifecycle.place ? lifecycle.place.control(engines.fleet) : engines.fleet;
   return {
     ...table,
     routes: [
-      ...metrics(parts.renderer, parts.identity),
+      ...ourRoutes(kernel),
       ...table.routes,
-      ...(config.openai.front.devMode ? devRoutes(front, place ? place.control(engines) : engines) : []),
-      ...(changes ? adminRoutes(front, changes) : []),
-      ...truthOf(parts),
-      ...(config.openai.front.disableFastapiDocs ? [] : docsRoutes(front, [openaiDescription, ...dialects])),
+      ...(front.devMode ? devRoutes(kernel, control) : []),
+      ...(front.disableFastapiDocs ? [] : docsRoutes(kernel, [openaiDescription, ...dialects])),
     ],
   };
 }

@@ -1,6 +1,6 @@
 /**
- * Judges the laws over successive scrapes. Keeps the last scrape only, so that a watch of any length takes the same memory.
- * No clock, no I/O: runs anywhere.
+ * Judges laws over successive scrapes of one server. Keeps only the last scrape, so memory does not grow with the number of
+ * scrapes. Uses no clock and no I/O, so it also runs in a browser.
  */
 
 import { knownBugOf, whyNotHeld } from "./laws/holds.ts";
@@ -11,60 +11,63 @@ import { Case, type Parameters, type ParsedScrape, type ScrapeConditions } from 
 import { type CheckedDialect, groupKey, groupsOf } from "./pages/dialects.ts";
 import type { ScrapedLabels } from "./pages/exposition.ts";
 import {
-  type Broken,
   type DialectName,
   type Law,
   type LawOutcome,
+  type Mismatch,
   NotCheckable,
   type Severity,
   type Term,
 } from "./pages/law.ts";
 import { type NamedPage, type NamingOptions, namedPage } from "./pages/naming.ts";
 import { parse } from "./pages/parse.ts";
-import { type ToldVersion, versionOf } from "./pages/versions.ts";
+import { type PageVersion, versionOf } from "./pages/versions.ts";
 import type {
   CheckOptions,
-  ExcerptSeen,
   LawResult,
   Note,
   Report,
   Scrape,
+  ScrapeExcerpt,
   UnreadableScrape,
   Verdict,
   Violation,
 } from "./verdicts.ts";
 
-/** Violations kept of each law. */
+/** Maximum number of violations kept per law. More are only counted. */
 const VIOLATIONS_KEPT = 5;
 const UNREADABLE_KEPT = 20;
 const EXCERPTS_KEPT = 20;
 const GAPS_KEPT = 50;
-/** Gauges of what is under way may be so late (TensorRT-LLM's): nearer scrapes prove no rest. */
+/**
+ * Seconds by which gauges of running work may lag (TensorRT-LLM updates them every 0.1 s). Two scrapes that are closer
+ * together cannot show that the server is at rest.
+ */
 const LATE_S = 0.1;
 
 const ONE_SIDED = "one-sided: the whole law needs a clean server at rest";
-/** A step's worth of tokens where several processes answer and nobody says max_num_seqs. */
+/** Maximum number of tokens of one step, assumed if several processes serve the page and the caller did not set max_num_seqs. */
 const DEFAULT_STEP_TOKENS = 1024;
 
-interface State {
+interface LawState {
   readonly law: Law;
-  /** True for a law of the caller's, which sees the names of the page. */
+  /** True for a law that the caller supplied. It sees the names as the page wrote them. */
   readonly isOwn: boolean;
   looks: number;
   violationCount: number;
   readonly violations: Violation[];
   readonly notes: Note[];
   reason: string;
-  /** Where it could not be looked at, to be said though it held elsewhere; "": nowhere. */
+  /** Why the law could not be judged for some groups. Reported even if it held for others. "" if there is no such reason. */
   elsewhere: string;
-  /** Looked at in its whole form, where it has a one-sided one. */
+  /** True if the exact form of the law was judged, not only its one-sided form. */
   whole: boolean;
   readonly memory: Map<string, Map<string, unknown>>;
 }
 
-/** Laws of a dialect apply where the scrape speaks it; those of Triton's memory once per page. */
+/** Checks successive scrapes against the laws. A dialect's laws apply only to pages that contain that dialect. */
 export class Checker {
-  readonly #states: State[];
+  readonly #states: LawState[];
   readonly #parameters: Parameters;
   readonly #clean: boolean;
   readonly #said: readonly string[];
@@ -72,8 +75,8 @@ export class Checker {
   readonly #namesMissing: Set<string>;
   #hasSeries = false;
   readonly #dialects = new Set<DialectName>();
-  readonly #versions = new Map<DialectName, ToldVersion>();
-  readonly #excerpts: ExcerptSeen[] = [];
+  readonly #versions = new Map<DialectName, PageVersion>();
+  readonly #excerpts: ScrapeExcerpt[] = [];
   readonly #unreadable: UnreadableScrape[] = [];
   #last: ParsedScrape | null = null;
   #lastAtRest = false;
@@ -81,7 +84,7 @@ export class Checker {
   #restarts = 0;
   #leftOut = 0;
 
-  /** Throws a TypeError for an option that there is not, and for an id that no law has. */
+  /** Throws a TypeError for an unknown option or an unknown law id. */
   constructor(options: CheckOptions = {}) {
     const { only, laws = [] } = options;
     const known = [...allLaws, ...laws];
@@ -107,7 +110,10 @@ export class Checker {
     this.#namesMissing = new Set([...Object.keys(options.names?.families ?? {}), ...(options.restGauges ?? [])]);
   }
 
-  /** Judges the next scrape. Returns false if it is no exposition. `isTimed`: `atS` tells more than the order. */
+  /**
+   * Judges the next scrape. Returns false if the text is not a metrics page. `isTimed`: true if `atS` is a real time, false if
+   * it only gives the order.
+   */
   add(scrape: Scrape, isTimed = scrape.atS !== undefined): boolean {
     const atS = scrape.atS ?? (this.#last === null ? 0 : this.#last.atS + 1);
     const source = scrape.source ?? `scrape ${this.#scrapes + 1}`;
@@ -125,7 +131,7 @@ export class Checker {
     this.#scrapes++;
     const { truth = null, tritonStats = null, rest = false } = scrape;
     const groups = new Map(spoken.map((dialect) => [dialect.name, groupsOf(exposition, dialect)]));
-    const versions = new Map<DialectName, ToldVersion>();
+    const versions = new Map<DialectName, PageVersion>();
     for (const dialect of spoken) {
       const version = versionOf(exposition, dialect, this.#said, page.mapped?.name === dialect.name);
       if (version !== null) versions.set(dialect.name, version);
@@ -139,7 +145,7 @@ export class Checker {
     return true;
   }
 
-  /** A scrape that did not come, or is none. */
+  /** Records a scrape that failed, or whose body is not a metrics page. */
   unreadable(source: string, atS: number, why: string): void {
     if (this.#unreadable.length < UNREADABLE_KEPT) this.#unreadable.push({ source, atS, why });
   }
@@ -173,14 +179,14 @@ export class Checker {
       if (dialect === null && state.law.of !== "any" && state.law.of !== "cross") continue;
       const perGroup = dialect !== null && state.law.scope === "group";
       const of = perGroup ? [...groups.get(dialect.name)!.all.values()].map(({ labels }) => labels) : [null];
-      // A reset by halves shows only against the process before.
+      // Only G11 compares across a restart, because a partial reset shows only against the process before.
       const compared = restarted && state.law.id !== "G11" ? null : before;
       for (const group of of) this.#judge(state, dialect, group, look, compared, known, whyAlone);
     }
   }
 
   #judge(
-    state: State,
+    state: LawState,
     dialect: CheckedDialect | null,
     group: ScrapedLabels | null,
     look: ParsedScrape,
@@ -217,12 +223,18 @@ export class Checker {
     const thread = knownBugOf(state.law, version);
     for (const broken of outcomes) {
       if (broken === null) continue;
-      const shown = thread === null ? broken : { ...broken, known: thread };
-      this.#record(state, shown, look, before, dialect?.collected === true);
+      const violation = thread === null ? broken : { ...broken, known: thread };
+      this.#record(state, violation, look, before, dialect?.collected === true);
     }
   }
 
-  #record(state: State, broken: Broken, look: ParsedScrape, before: ParsedScrape | null, isCollected: boolean): void {
+  #record(
+    state: LawState,
+    broken: Mismatch,
+    look: ParsedScrape,
+    before: ParsedScrape | null,
+    isCollected: boolean,
+  ): void {
     const { left, relation, right, known, looksLike } = broken;
     const severity = this.#severity(state.law, broken, isCollected);
     if (severity === null) return;
@@ -241,17 +253,23 @@ export class Checker {
     if (state.violations.length < VIOLATIONS_KEPT) state.violations.push(violation);
   }
 
-  /** With several API servers, or a collector, a page is not one instant: families may be a step apart. Null: within that. */
-  #severity(law: Law, { severity, left, right }: Broken, isCollected: boolean): Severity | null {
-    const own = severity ?? law.severity;
+  /**
+   * Returns the severity to report, or null if the difference fits within one step. A page of several API servers, or of a
+   * collector, mixes families from different moments, up to one step apart.
+   */
+  #severity(law: Law, { severity, left, right }: Mismatch, isCollected: boolean): Severity | null {
+    const base = severity ?? law.severity;
     const isOneInstant = (this.#parameters.apiServerCount ?? 1) < 2 && !isCollected;
-    if (isOneInstant || law.of !== "vllm") return own;
+    if (isOneInstant || law.of !== "vllm") return base;
     const step = this.#parameters.maxNumSeqs ?? DEFAULT_STEP_TOKENS;
     if (Math.abs(left.value - right.value) <= step) return null;
-    return own === "E" ? "W" : own;
+    return base === "E" ? "W" : base;
   }
 
-  /** Why only general laws could be judged; null if another one could be, or if the caller asked for general laws only. */
+  /**
+   * Returns why only general laws could be judged. Null if another law could be judged, or if the caller asked only for
+   * general laws.
+   */
   #generalOnly(): string | null {
     const special = this.#states.filter(({ law, isOwn }) => isOwn || law.of !== "any");
     if (this.#scrapes === 0 || special.some(({ looks }) => looks > 0)) return null;
@@ -259,10 +277,10 @@ export class Checker {
     if (names.length === 0) return "the dialect of the page is not known";
     if (!allLaws.some(({ of }) => names.some((name) => name === of))) return `${names.join(", ")}: no laws of its own`;
     if (!this.#hasSeries) return `${names.join(", ")}: families are declared, and have no series`;
-    return special.length === 0 ? null : `${names.join(", ")}: none of its laws could be looked at (--all says why)`;
+    return special.length === 0 ? null : `${names.join(", ")}: none of its laws could be judged (--all says why)`;
   }
 
-  /** What the laws say of the scrapes so far. */
+  /** Returns the verdict of each law on the scrapes so far. */
   report(): Report {
     const laws = this.#states.map((state) => resultOf(state, this.#dialects));
     const violated = laws.filter(({ verdict }) => verdict === "violated");
@@ -287,7 +305,7 @@ export class Checker {
 
 const isError = ({ violations }: LawResult): boolean => violations.some(({ severity }) => severity === "E");
 
-function resultOf(state: State, spoken: ReadonlySet<DialectName>): LawResult {
+function resultOf(state: LawState, spoken: ReadonlySet<DialectName>): LawResult {
   const { law, looks, violationCount, violations, notes } = state;
   const { id, of, sentence, severity, means, looksLike } = law;
   const absent = of !== "any" && of !== "cross" && !spoken.has(of);
@@ -299,12 +317,12 @@ function resultOf(state: State, spoken: ReadonlySet<DialectName>): LawResult {
   return { id, of, sentence, severity, verdict, looks, violationCount, violations, notes, reason, means, looksLike };
 }
 
-/** True if all gauges of what is under way are 0 in both scrapes, and no counter moved in between. */
+/** True if all gauges of running work are 0 in both scrapes, and no counter changed in between. */
 function provenRest(now: NamedPage, before: NamedPage): boolean {
   return allIdle(now) && allIdle(before) && stoodStill(now.exposition, before.exposition);
 }
 
-/** A law of the caller's looks for the names of the page. */
+/** The scrape under the names of the page, for laws that the caller supplied. */
 const asWritten = (look: ParsedScrape): ParsedScrape => ({ ...look, exposition: look.page.written });
 
 function allIdle({ exposition: { byName }, isUnderWay }: NamedPage): boolean {
@@ -319,7 +337,10 @@ function allIdle({ exposition: { byName }, isUnderWay }: NamedPage): boolean {
   return gauges > 0;
 }
 
-/** All laws over successive scrapes of one server. Throws a TypeError for what is no list of scrapes, as `Checker` does, and for a scrape's field that there is not. */
+/**
+ * Judges all laws over successive scrapes of one server. Throws a TypeError if `scrapes` is not a list, or if a scrape or the
+ * options have an unknown field.
+ */
 export function checkScrapes(scrapes: readonly (Scrape | string | Uint8Array)[], options: CheckOptions = {}): Report {
   const checker = new Checker(options);
   for (const scrape of checkedScrapes(scrapes)) checker.add(scrape);

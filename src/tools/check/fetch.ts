@@ -1,19 +1,19 @@
-/** What does a server answer to a scrape? Always something: the page, or in one sentence why there is none. */
+/** Fetches one metrics page over HTTP. Never rejects: the result is the page, or one sentence on why there is none. */
 import type { Clock } from "../../base/clock.ts";
 import { bodyAtMost } from "../../base/read-at-most.ts";
 
 export interface PageFetchOptions {
   readonly timeoutS: number;
   readonly maxBytes: number;
-  /** The header `Accept`. */
+  /** Value of the request header `Accept`. */
   readonly accept: string;
-  /** True once nobody waits for the scrape any more; it may then take `GRACE_US` still. */
+  /** Returns true after the watch was stopped. The fetch may then take another `GRACE_US`. */
   readonly stopped?: () => boolean;
 }
 
-/** How long a scrape may go on that was under way when the watch was stopped. */
+/** Microseconds that a running fetch may still take after the watch was stopped. */
 const GRACE_US = 2e6;
-/** How soon that is noticed. */
+/** Microseconds between two looks at `stopped`. */
 const LOOK_US = 100_000;
 
 export interface FetchedPage {
@@ -21,14 +21,16 @@ export interface FetchedPage {
   readonly contentType: string | null;
 }
 
-/** What ended a scrape that got no page. */
+/** Why a fetch returned no page. */
 export interface NoPage {
   readonly why: string;
-  /** Nobody waited for it any more. */
+  /** True if the fetch was cancelled because the watch was stopped. */
   readonly isStopped?: true;
 }
 
-/** Never rejects; ends within the timeout and holds at most `maxBytes` of the body and one piece. */
+/**
+ * Fetches the page. Never rejects. Ends within the timeout, and keeps at most `maxBytes` of the body plus one chunk in memory.
+ */
 export async function fetchPage(
   url: string,
   clock: Clock,
@@ -49,14 +51,14 @@ export async function fetchPage(
   try {
     const response = await fetch(url, { headers: { accept }, signal: stop.signal });
     answered = true;
-    if (!response.ok) return { why: `it answered ${response.status} ${response.statusText}`.trimEnd() };
+    if (!response.ok) return { why: `the server answered ${response.status} ${response.statusText}`.trimEnd() };
     const bytes = await bodyAtMost(response, maxBytes);
-    if (bytes === null) return { why: `more than ${maxBytes / 2 ** 20} MiB of text; --max-mb reads more` };
+    if (bytes === null) return { why: `more than ${maxBytes / 2 ** 20} MiB of text; raise --max-mb to read it` };
     return { bytes, contentType: response.headers.get("content-type") };
   } catch (failure) {
-    if (gaveUp) return { why: "stopped before its answer came", isStopped: true };
+    if (gaveUp) return { why: "stopped before the answer arrived", isStopped: true };
     if (timedOut) return { why: `no complete answer within ${timeoutS} s` };
-    return { why: `${answered ? "the answer broke off" : "cannot reach it"} (${reasonOf(failure)})` };
+    return { why: `${answered ? "the answer broke off" : "cannot reach the server"} (${reasonOf(failure)})` };
   } finally {
     cancel();
     cancelLook();
@@ -64,7 +66,7 @@ export async function fetchPage(
   }
 }
 
-/** Returns what calls it off. */
+/** Calls `act` once, `GRACE_US` after `stopped` returned true. Returns a function that cancels the polling. */
 function onceStopped(clock: Clock, stopped: () => boolean, act: () => void): () => void {
   let sinceUs: number | null = null;
   let cancel = () => {};
@@ -77,7 +79,7 @@ function onceStopped(clock: Clock, stopped: () => boolean, act: () => void): () 
   return () => cancel();
 }
 
-/** Bun has the code on the error, Node on its cause. */
+/** Returns the reason of a failed fetch. Bun puts the error code on the error, Node on its cause. */
 function reasonOf(failure: unknown): string {
   const { code, cause, message } = failure as {
     code?: string;

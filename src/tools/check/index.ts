@@ -1,4 +1,4 @@
-/** The room's face: parser, laws, and the check over scrapes of any server. Runs in Bun, Node and a browser. */
+/** Exports the public interface of the checker: parser, laws, and the check of scrapes. Runs in Bun, Node and browsers. */
 
 export { Checker, checkScrapes } from "./checker.ts";
 export { laws } from "./laws/index.ts";
@@ -33,14 +33,14 @@ export {
 export type { NameMap } from "./pages/name-map.ts";
 export { recognise } from "./pages/naming.ts";
 export { DEFAULT_MAX_BYTES, type ParseOptions, parse } from "./pages/parse.ts";
-export type { ToldVersion, Version, VersionId } from "./pages/versions.ts";
+export type { PageVersion, Version, VersionId } from "./pages/versions.ts";
 export type {
   CheckOptions,
-  ExcerptSeen,
   LawResult,
   Note,
   Report,
   Scrape,
+  ScrapeExcerpt,
   UnreadableScrape,
   Verdict,
   Violation,

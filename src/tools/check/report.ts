@@ -2,9 +2,9 @@
 
 import { printableJson, printableLines } from "../../base/printable.ts";
 import { numberText } from "./pages/exposition.ts";
-import type { ExcerptSeen, LawResult, Report, Verdict, Violation } from "./verdicts.ts";
+import type { LawResult, Report, ScrapeExcerpt, Verdict, Violation } from "./verdicts.ts";
 
-/** One server or one row of files. */
+/** One server, or one series of files, with its report. */
 export interface CheckedTarget {
   readonly name: string;
   readonly report: Report;
@@ -17,13 +17,15 @@ const SIGNS: Readonly<Record<Verdict, string>> = {
   "not checkable": "–",
 };
 
-/** What a caller demands of a check. */
+/** Requirements of the caller that decide between success and failure. */
 export interface CheckDemands {
-  /** True if a page of which only general laws could be judged is a failure. */
+  /** True if a page fails the check when only general laws could be judged. */
   readonly requireDialect?: boolean;
 }
 
-/** 0: no law of severity E is violated. 1: one is. 2: the check could not look, or lacks a dialect that it requires. */
+/**
+ * Returns the exit code. 0: no law of severity E is violated. 1: one is. 2: a scrape failed, or a required dialect is missing.
+ */
 export function exitCode(targets: readonly CheckedTarget[], { requireDialect = false }: CheckDemands = {}): number {
   if (targets.some(({ report }) => report.errors.length > 0)) return 1;
   const isFailure = ({ scrapes, unreadable, generalOnly }: Report) =>
@@ -32,17 +34,19 @@ export function exitCode(targets: readonly CheckedTarget[], { requireDialect = f
 }
 
 export interface TableOptions {
-  /** Each law, not the violated ones alone. */
+  /** Lists every law, not only the violated ones. */
   readonly all?: boolean;
-  /** What is violated or could not be looked at, and nothing else: "" when all is well. */
+  /** Prints only violations and failed scrapes. The result is "" if there are none. */
   readonly quiet?: boolean;
 }
 
-/** Begins with what is violated; one line sums up the rest, or `all` lists it. */
+/**
+ * Prints a table for the terminal: first the violated laws, then one line that sums up the others, or each of them with `all`.
+ */
 export function checkTable(targets: readonly CheckedTarget[], options: TableOptions = {}): string {
   const shownOf = options.quiet ? targets.filter(({ report }) => isWorthALine(report)) : targets;
   const parts = shownOf.map((target) => tableOf(target, options));
-  // Labels and names are the server's text.
+  // Labels and names come from the server, so control characters in them must be escaped.
   return printableLines(parts.join("\n\n"));
 }
 
@@ -55,18 +59,17 @@ function tableOf({ name, report }: CheckedTarget, { all = false, quiet = false }
     report.generalOnly === null ? name : `${name}: only general laws could be judged (${report.generalOnly})`,
   ];
   if (scrapes > 0 && report.namesMissing.length > 0)
-    lines.push(`  names that no page had: ${report.namesMissing.join(", ")}`);
-  for (const { atS, why } of unreadable)
-    lines.push(`  could not look${scrapes === 0 ? "" : ` at ${time(atS)}`}: ${why}`);
+    lines.push(`  names that no page has: ${report.namesMissing.join(", ")}`);
+  for (const { atS, why } of unreadable) lines.push(`  no page${scrapes === 0 ? "" : ` at ${time(atS)}`}: ${why}`);
   if (scrapes === 0) return lines.join("\n");
   for (const law of [...violated].sort(byWeight)) lines.push(rowOf(law), ...detailsOf(law));
   if (quiet) return lines.join("\n");
-  if (leftOut > 0) lines.push(`  ${leftOut} engines or models were too many to look at each`);
+  if (leftOut > 0) lines.push(`  ${leftOut} engines or models not judged, because there are too many`);
   for (const excerpt of excerpts) lines.push(`  ${excerptText(excerpt)}`);
   lines.push(`  ${seen(report)}`);
   if (all) lines.push(...others(report));
   lines.push(`  ${verdictSummary(report)}${all ? "" : " (--all lists them)"}`);
-  // Behind a long list the eye is at its end.
+  // After a long list the reader sees only its end, so name the violated laws again.
   if (violated.length > 0) lines.push(`  violated: ${[...violated].sort(byWeight).map(shortly).join(", ")}`);
   return lines.join("\n");
 }
@@ -74,50 +77,52 @@ function tableOf({ name, report }: CheckedTarget, { all = false, quiet = false }
 const isError = ({ violations }: LawResult): boolean => violations.some(({ severity }) => severity === "E");
 const byWeight = (a: LawResult, b: LawResult): number => Number(isError(b)) - Number(isError(a));
 
-/** `V15`, or `G18 (W)`. */
+/** Prints a violated law briefly: `V15`, or `G18 (W)` if it is not an error. */
 export const shortly = (law: LawResult): string =>
   isError(law) ? law.id : `${law.id} (${law.violations[0]!.severity})`;
 
-function excerptText({ source, gaps, cut }: ExcerptSeen): string {
+function excerptText({ source, gaps, cut }: ScrapeExcerpt): string {
   const where =
-    gaps.length === 0 ? "" : `lines ${gaps.slice(0, 3).join(", ")}${gaps.length > 3 ? ", …" : ""} stand for others`;
+    gaps.length === 0
+      ? ""
+      : `lines ${gaps.slice(0, 3).join(", ")}${gaps.length > 3 ? ", …" : ""} stand for left-out lines`;
   const end = cut === null ? "" : `the text ends in the middle of ${cut}`;
   const why = [where, end].filter(Boolean).join(", and ");
-  return `${source} is an excerpt (${why}): looked at as far as it goes`;
+  return `${source} is an excerpt (${why}): judged as far as it goes`;
 }
 
-/** `vllm V0, up to 0.11 (told by …); 2 scrapes, 1 restart`. */
+/** Prints the recognised dialects: `vllm V0, up to 0.11 (shown by …); 2 scrapes, 1 restart`. */
 function seen({ dialects, versions, scrapes, restarts }: Report): string {
   const spoken = dialects.map((name) => {
     const version = versions.find(({ of }) => of === name);
     if (version === undefined) return name;
     return version.toldBy === ""
-      ? `${name} (nothing tells the version: taken for ${version.span})`
-      : `${name} ${version.span} (told by ${version.toldBy})`;
+      ? `${name} (version not recognised: assumed to be ${version.span})`
+      : `${name} ${version.span} (shown by ${version.toldBy})`;
   });
-  const who = spoken.length === 0 ? "unknown" : spoken.join(" · ");
+  const dialectNames = spoken.length === 0 ? "unknown" : spoken.join(" · ");
   const restarted = restarts > 0 ? `, ${restarts} restart${restarts > 1 ? "s" : ""}` : "";
-  return `dialect   ${who}; ${scrapes} scrape${scrapes === 1 ? "" : "s"}${restarted}`;
+  return `dialect   ${dialectNames}; ${scrapes} scrape${scrapes === 1 ? "" : "s"}${restarted}`;
 }
 
-/** Laws that are not violated, one row each; those of a dialect that is not there in one. */
+/** Prints the laws that are not violated, one row each. The laws of an absent dialect share one row. */
 function others(report: Report): string[] {
   const rest = report.laws.filter(({ verdict }) => verdict !== "violated");
-  const there = rest.filter(({ verdict, reason }) => verdict !== "not checkable" || !isAbsent(reason));
+  const judged = rest.filter(({ verdict, reason }) => verdict !== "not checkable" || !isAbsent(reason));
   const absent = Map.groupBy(
-    rest.filter((law) => !there.includes(law)),
+    rest.filter((law) => !judged.includes(law)),
     ({ reason }) => reason,
   );
   return [
-    ...there.flatMap((law) => [rowOf(law), ...detailsOf(law)]),
+    ...judged.flatMap((law) => [rowOf(law), ...detailsOf(law)]),
     ...[...absent].map(([reason, laws]) => `  ${"–".padEnd(9)} ${laws[0]!.id}–${laws.at(-1)!.id}  ${reason}`),
   ];
 }
 
-/** `51 of 110 laws applicable: 50 held, 1 violated, …`. */
+/** Sums up the verdicts: `51 of 110 laws applicable: 50 held, 1 violated, …`. */
 export function verdictSummary(report: Report): string {
   const { laws } = report;
-  const count = (wanted: Verdict) => laws.filter(({ verdict }) => verdict === wanted).length;
+  const count = (expected: Verdict) => laws.filter(({ verdict }) => verdict === expected).length;
   const warnings = laws.filter(
     ({ verdict, violations }) => verdict === "violated" && violations.every(({ severity }) => severity !== "E"),
   );
@@ -152,7 +157,7 @@ function detailsOf({ violations, violationCount, notes, means, looksLike }: LawR
   return lines;
 }
 
-/** `left = 3, must be ≤ right = 2`; a complaint is a sentence already. */
+/** Prints a violation: `left = 3, must be ≤ right = 2`. If `relation` is empty, `left.text` is the whole sentence. */
 export function comparison({ left, relation, right }: Pick<Violation, "left" | "relation" | "right">): string {
   if (relation === "") return left.text;
   return `${side(left)}, must be ${relation} ${side(right)}`;
@@ -167,12 +172,12 @@ function where({ source, atS, beforeS }: Violation): string {
   return beforeS === null ? `${source} at ${time(atS)}` : `${source}, ${time(beforeS)} to ${time(atS)}`;
 }
 
-/** Seconds of the epoch as a time of day in UTC, others as seconds. */
+/** Prints a time of day in UTC if the value counts from 1970, else the number of seconds. */
 function time(atS: number): string {
   return atS > 1e9 ? new Date(atS * 1000).toISOString().slice(11, 23) : `${Math.round(atS * 1000) / 1000} s`;
 }
 
-/** JSON has no number for NaN and the infinities. */
+/** Converts NaN and the infinities to strings, because JSON has no numbers for them. */
 const finiteOrText = (_: string, value: unknown): unknown =>
   typeof value === "number" && !Number.isFinite(value) ? numberText(value) : value;
 
@@ -185,7 +190,7 @@ export function json(targets: readonly CheckedTarget[], demands: CheckDemands = 
   return `${printableJson(report, 2, finiteOrText)}\n`;
 }
 
-/** A suite per target, a case per law; a warning is a case that passes, with its words in system-out. */
+/** Prints JUnit XML: a suite per target, a case per law. A law with only warnings passes, with the warnings in system-out. */
 export function junit(targets: readonly CheckedTarget[], { requireDialect = false }: CheckDemands = {}): string {
   const suites = targets.map(({ name, report }) => {
     const cases = report.laws.map((law) => caseOf(name, law));
@@ -212,7 +217,7 @@ function caseOf(target: string, law: LawResult): string {
   const open = `    <testcase classname="${xml(target)}" name="${xml(`${law.id}: ${law.sentence}`)}"`;
   if (law.verdict === "not checkable") return `${open}><skipped message="${xml(law.reason)}"/></testcase>`;
   const words = [
-    ...law.violations.map((one) => `${comparison(one)} [${where(one)}]`),
+    ...law.violations.map((violation) => `${comparison(violation)} [${where(violation)}]`),
     ...law.notes.map(({ known }) => known),
   ];
   if (words.length === 0) return `${open}/>`;
@@ -230,7 +235,7 @@ function xml(text: string): string {
       .replace(/[&<>"]/g, (char) => escapes[char]!)
       // biome-ignore lint/suspicious/noControlCharactersInRegex: XML 1.0 has no way to write them
       .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]|\p{Cs}/gu, "\ufffd")
-      // A terminal obeys these, if the file is one.
+      // Escape control and format characters, which a terminal that shows the file would execute.
       .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}](?<![\t\n\r])/gu, (char) => `&#x${char.codePointAt(0)!.toString(16)};`)
   );
 }

@@ -1,32 +1,32 @@
-/** Sends a mix to any server with OpenAI's completions, as its clients would, and says what became of it. */
+/** Sends a request mix to any server with OpenAI's completions API, as real clients would, and counts how the requests ended. */
 import { WallClock } from "../../base/clock.ts";
 import { bodyAtMost } from "../../base/read-at-most.ts";
 import type { Mix, MixRequest } from "./request-mixes.ts";
 
-/** How `sendMix` asks. */
+/** Settings of the requests that `sendMix` sends. */
 export interface SendOptions {
-  /** Default: the server's own. */
+  /** Model name of the requests. Default: left out, so the server chooses. */
   readonly model?: string;
-  /** Beside `authorization` for a key, say. */
+  /** Request headers in addition to `content-type`, for example `authorization`. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Default 60: a request that takes longer is a failure. */
+  /** Seconds after which a request counts as failed. Default 60. */
   readonly timeoutS?: number;
 }
 
-/** What became of one mix; the fields of `Truth` that a client can know. */
-export interface Sent {
-  /** All of the mix. */
+/** How many requests of a mix ended in each way. These are the fields of `Truth` that a client can know. */
+export interface MixOutcome {
+  /** All requests of the mix. */
   readonly requests: number;
-  /** Answered to the end. */
+  /** Requests that were answered to the end. */
   readonly finished: number;
-  /** Left as the mix wanted. */
+  /** Requests whose client disconnected, as the mix said. */
   readonly clientAborts: number;
-  /** Answers other than 200. */
+  /** Requests that were answered with another status than 200. */
   readonly refused: number;
 }
 
-/** Resolves when every request has ended. Rejects when the server cannot be reached or a stream breaks off. */
-export async function sendMix(url: string, mix: Mix, options: SendOptions = {}): Promise<Sent> {
+/** Sends the mix. Resolves when every request has ended. Rejects if the server cannot be reached, or if a stream breaks off. */
+export async function sendMix(url: string, mix: Mix, options: SendOptions = {}): Promise<MixOutcome> {
   const clock = new WallClock();
   try {
     const startUs = clock.now();
@@ -36,7 +36,7 @@ export async function sendMix(url: string, mix: Mix, options: SendOptions = {}):
         return send(url, request, options, clock);
       }),
     );
-    const count = (end: End) => ends.filter((one) => one === end).length;
+    const count = (end: RequestEnd) => ends.filter((outcome) => outcome === end).length;
     const [finished, clientAborts, refused] = [count("finished"), count("left"), count("refused")];
     return { requests: mix.length, finished, clientAborts, refused };
   } finally {
@@ -44,15 +44,15 @@ export async function sendMix(url: string, mix: Mix, options: SendOptions = {}):
   }
 }
 
-type End = "finished" | "left" | "refused";
+type RequestEnd = "finished" | "left" | "refused";
 
 const DEFAULT_TIMEOUT_S = 60;
-/** Bytes of a refusal, and of what follows [DONE], that are read. */
+/** Maximum number of bytes that are read of a refusal, and of a stream after [DONE]. */
 const REFUSAL_MOST = 1 << 20;
-/** Most characters of an event. */
+/** Maximum number of characters of one event. */
 const EVENT_MOST = 1 << 22;
 
-async function send(url: string, request: MixRequest, options: SendOptions, clock: WallClock): Promise<End> {
+async function send(url: string, request: MixRequest, options: SendOptions, clock: WallClock): Promise<RequestEnd> {
   const { prompt, maxTokens, leavesAfter, priority } = request;
   const stop = new AbortController();
   const timeoutS = options.timeoutS ?? DEFAULT_TIMEOUT_S;
@@ -81,14 +81,14 @@ async function send(url: string, request: MixRequest, options: SendOptions, cloc
   }
 }
 
-async function readStream(stream: ReadableStream<Uint8Array>, leavesAfter: number | null): Promise<End> {
+async function readStream(stream: ReadableStream<Uint8Array>, leavesAfter: number | null): Promise<RequestEnd> {
   const decoder = new TextDecoder();
   const reader = stream.getReader();
   let [chunks, tail] = [0, ""];
   for (;;) {
     const { done, value } = await reader.read();
     if (done) throw new Error("the stream ended without [DONE]");
-    // Only the end of what was there before can be half of an empty line.
+    // Only the last character of the earlier text can belong to the empty line that ends an event.
     const from = Math.max(0, tail.length - 1);
     tail += decoder.decode(value, { stream: true });
     if (tail.indexOf("\n\n", from) < 0) {
@@ -99,7 +99,7 @@ async function readStream(stream: ReadableStream<Uint8Array>, leavesAfter: numbe
     tail = events.pop()!;
     for (const event of events) {
       if (event === "data: [DONE]") {
-        // The end of the body too, so that the server has counted the request.
+        // Read the body to its end, so that the server has counted the request when this returns.
         for (let bytes = 0; bytes < REFUSAL_MOST; ) {
           const rest = await reader.read();
           if (rest.done) break;

@@ -1,37 +1,37 @@
 /**
- * Which streams of events does a reader meet? fast-check arbitraries of an SSE body's bytes, cut anywhere, and of the events
- * that the WHATWG's text ("Interpreting an event stream", HTML 9.2.6) gives for them. They shrink to the shortest stream
- * and the fewest cuts.
+ * fast-check arbitraries of event streams: the bytes of an SSE body in chunks that are cut anywhere, and the events that the
+ * HTML standard ("Interpreting an event stream", 9.2.6) defines for them. They shrink towards the shortest stream and the
+ * fewest cuts.
  */
 import fc from "fast-check";
 
-/** An event as a reader gets it. */
+/** An event as a correct reader reports it. */
 export interface SseEvent {
-  /** "message" where the stream does not say. */
+  /** Event type. "message" if the stream does not name one. */
   readonly event: string;
-  /** The values of its `data` lines, joined by LF. */
+  /** Values of the event's `data` lines, joined by LF. */
   readonly data: string;
-  /** The last id that the stream gave; "" before. */
+  /** Last id that the stream gave. "" before the first id. */
   readonly lastEventId: string;
 }
 
-/** A body, how it comes, and what is in it. */
+/** The bytes of a body, their chunks, and the events in them. */
 export interface SseStream {
-  /** The whole body, UTF-8. */
+  /** The whole body in UTF-8. */
   readonly bytes: Uint8Array;
-  /** The body as it comes: none is empty. */
+  /** The body as it arrives. No chunk is empty. */
   readonly chunks: readonly Uint8Array[];
-  /** What a reader must find. */
+  /** The events that a correct reader must report. */
   readonly events: readonly SseEvent[];
 }
 
-/** How large streams may become. */
+/** Bounds of the generated streams. */
 export interface SseStreamOptions {
-  /** Default 4. */
+  /** Maximum number of events of a stream. Default 4. */
   readonly maxEvents?: number;
-  /** Cuts in each line; default 2. */
+  /** Maximum number of cuts per line. Default 2. */
   readonly maxCuts?: number;
-  /** Whether the last event may lack its empty line, and so does not count; default true. */
+  /** True if the empty line after the last event may be missing. That event then does not count. Default true. */
   readonly unfinished?: boolean;
 }
 
@@ -39,33 +39,39 @@ const ENDINGS = ["\n", "\r\n", "\r"] as const;
 const FIELDS = ["data", "", "event", "id", "retry", "other"] as const;
 
 interface Line {
-  /** "": a comment. */
+  /** Field name. "" makes the line a comment. */
   readonly field: (typeof FIELDS)[number];
   readonly value: string;
-  /** A blank behind the colon, which is not of the value. */
+  /** True if a blank follows the colon. The blank is not part of the value. */
   readonly blank: boolean;
   readonly ending: (typeof ENDINGS)[number];
-  /** So many bytes before its end, so that a cut stays in its place where what is in front of it shrinks. */
+  /**
+   * Places where a chunk ends, in bytes before the end of the line. Counted from the end, so that a cut stays in place when
+   * the text before it shrinks.
+   */
   readonly cuts: readonly number[];
 }
 
 interface Block {
   readonly lines: readonly Line[];
-  /** The empty line's, and its cuts. */
+  /** Line end of the empty line after the event, and the cuts in it. */
   readonly ending: (typeof ENDINGS)[number];
   readonly cuts: readonly number[];
 }
 
-/** More than a line has. */
+/** More bytes than any generated line has. */
 const LINE_BYTES = 32;
 
-/** Characters of 1 to 4 bytes, and those that readers stumble over; no line ends, and no NUL, with which an id does not count. */
+/**
+ * Values of characters of 1 to 4 bytes, among them those that readers often get wrong. Line ends are left out, and so is NUL,
+ * because an id with NUL is ignored.
+ */
 const text = fc
   .array(fc.constantFrom("a", ":", " ", "{", "é", "€", "😀", "\u2028", "\ufeff"), { maxLength: 5 })
   .map((all) => all.join(""));
 const ending = fc.constantFrom(...ENDINGS);
 
-/** Bodies of up to `maxEvents` blocks of lines, some without data, which are no events. */
+/** Returns an arbitrary of bodies with up to `maxEvents` blocks of lines. Blocks without a `data` line are not events. */
 export function sseStreams(options: SseStreamOptions = {}): fc.Arbitrary<SseStream> {
   const { maxEvents = 4, maxCuts = 6, unfinished = true } = options;
   const cuts = fc.array(fc.nat({ max: LINE_BYTES }), { maxLength: maxCuts });
@@ -97,7 +103,7 @@ function written(blocks: readonly Block[], bom: boolean, open: boolean): { bytes
       const space = blank || value.startsWith(" ") ? " " : "";
       write(`${field}:${space}${field === "retry" ? "5" : value}${ending}`, cuts);
     }
-    // Behind a CR an LF would be of the same line end.
+    // An LF directly after a CR would belong to the same line end.
     if (!(open && at === blocks.length - 1)) write(ending === "\n" && last === "\r" ? "\r" : ending, cuts);
   }
   const bytes = new Uint8Array(length);
@@ -112,7 +118,7 @@ function written(blocks: readonly Block[], bom: boolean, open: boolean): { bytes
 function eventsOf(blocks: readonly Block[]): SseEvent[] {
   let lastEventId = "";
   return blocks.flatMap(({ lines }) => {
-    const of = (field: Line["field"]) => lines.filter((one) => one.field === field).map(({ value }) => value);
+    const of = (field: Line["field"]) => lines.filter((line) => line.field === field).map(({ value }) => value);
     lastEventId = of("id").at(-1) ?? lastEventId;
     const data = of("data");
     return data.length === 0 ? [] : [{ event: of("event").at(-1) || "message", data: data.join("\n"), lastEventId }];

@@ -1,153 +1,156 @@
-/** Types of a check: its scrapes, options, verdicts and report. */
+/** Types of a check: scrapes, options, verdicts and the report. */
 import type { Parameters, Truth } from "./pages/case.ts";
 import type { DialectName, Law, Severity, Term } from "./pages/law.ts";
 import type { NameMap } from "./pages/name-map.ts";
 import type { ParseOptions } from "./pages/parse.ts";
-import type { ToldVersion } from "./pages/versions.ts";
+import type { PageVersion } from "./pages/versions.ts";
 
-/** One look at a server, as it was taken. */
+/** One metrics page of a server, with the circumstances of the scrape. */
 export interface Scrape extends ParseOptions {
-  /** The body as it came; text or bytes. */
+  /** Body of the response, as text or bytes. */
   readonly text: string | Uint8Array;
-  /** Seconds, from 1970 or any start; default: one second after the scrape before. */
+  /** Time of the scrape in seconds, from 1970 or from any start. Default: one second after the scrape before. */
   readonly atS?: number;
-  /** For the report: a URL or a file. */
+  /** Name of the scrape in reports: a URL or a file. */
   readonly source?: string;
-  /** The caller knows that nothing was under way when this scrape was taken; since the one before there may have been load. */
+  /**
+   * True if the caller knows that no request was under way at this scrape. There may have been requests since the scrape
+   * before.
+   */
   readonly rest?: boolean;
-  /** What the driver of the load knows, as totals since the server's start. */
+  /** Totals since the server's start, as the load generator knows them. */
   readonly truth?: Truth;
-  /** The JSON of Triton's `/v2/models/stats`, taken with it. */
+  /** Parsed JSON of Triton's `/v2/models/stats`, fetched at the same time. */
   readonly tritonStats?: unknown;
 }
 
-/** What is known of the server, and which laws are looked at. */
+/** Facts about the server, and the laws to judge. */
 export interface CheckOptions {
   /** Flags of the server, in camel case. */
   readonly parameters?: Parameters;
-  /** The caller knows that since the server's start no client left and no request failed. */
+  /** True if the caller knows that since the server's start no client disconnected and no request failed. */
   readonly clean?: boolean;
-  /** Ids of the laws to look at; default all. */
+  /** Ids of the laws to judge. Default: all. */
   readonly only?: readonly string[];
-  /** Laws of one's own, made with `law`, beside ours. */
+  /** Additional laws, made with `law`. */
   readonly laws?: readonly Law[];
-  /** Versions of the checked servers (`V0`, `0.10.2`, `24.05`), in place of what the page tells. */
+  /** Versions of the checked servers (`V0`, `0.10.2`, `24.05`). They override the version that the page shows. */
   readonly engineVersions?: readonly string[];
-  /** Which families of an engine of your own stand for which of a dialect, so that the dialect's laws apply. */
+  /** Maps the family names of a custom engine to those of a dialect, so that the dialect's laws apply. */
   readonly names?: NameMap;
-  /** Gauges of what is under way, by the names of the page: 0 at rest, as law G19 demands. */
+  /** Gauges of running work, by their names on the page. Law G19 demands that they are 0 at rest. */
   readonly restGauges?: readonly string[];
 }
 
-/** A page that is a part of one. */
-export interface ExcerptSeen {
-  /** As the scrape has it. */
+/** A scrape whose text is only a part of a page. */
+export interface ScrapeExcerpt {
+  /** Name of the scrape: a URL or a file. */
   readonly source: string;
-  /** Time of that scrape. */
+  /** Time of the scrape, in seconds. */
   readonly atS: number;
-  /** Lines like `...`, from 1. */
+  /** Numbers of the lines that stand for left-out lines, such as `...`. The first line is 1. */
   readonly gaps: readonly number[];
-  /** The histogram in the middle of whose buckets the text ends. */
+  /** Histogram within whose buckets the text ends. Null if the text does not end within one. */
   readonly cut: string | null;
 }
 
-/** A law that does not hold, and where. */
+/** A comparison that failed, with its law and its scrape. */
 export interface Violation {
-  /** The law's id. */
+  /** Id of the law. */
   readonly law: string;
-  /** How grave it is. */
+  /** Severity of this violation. It may be lower than the law's. */
   readonly severity: Severity;
-  /** What was found. */
+  /** Left side of the comparison. */
   readonly left: Term;
-  /** Between the two sides: `=`, `≤`, `≥`; empty: `left.text` is a whole sentence. */
+  /** Required relation: `=`, `≤` or `≥`. Empty if `left.text` is a whole sentence. */
   readonly relation: string;
-  /** What it was compared with. */
+  /** Right side of the comparison. */
   readonly right: Term;
-  /** As the scrape has it. */
+  /** Name of the scrape: a URL or a file. */
   readonly source: string;
-  /** Time of that scrape. */
+  /** Time of the scrape, in seconds. */
   readonly atS: number;
-  /** The scrape that it was compared with. */
+  /** Time of the earlier scrape that was compared, in seconds. Null if the law needs only one scrape. */
   readonly beforeS: number | null;
-  /** Where it comes from, in place of what its law looks like. */
+  /** Likely cause of this violation. Replaces the law's own `looksLike`. */
   readonly looksLike?: string;
 }
 
-/** A violation that a current real engine shows too. */
+/** A violation that a current version of the real server also shows. */
 export interface Note extends Violation {
-  /** The thread that tells of it. */
+  /** Public issue or source that describes it. */
   readonly known: string;
 }
 
-/** A scrape of which nothing can be said. */
+/** A scrape that could not be judged. */
 export interface UnreadableScrape {
-  /** As the scrape has it. */
+  /** Name of the scrape: a URL or a file. */
   readonly source: string;
-  /** Time of that scrape. */
+  /** Time of the scrape, in seconds. */
   readonly atS: number;
-  /** In a sentence. */
+  /** The reason, in one sentence. */
   readonly why: string;
 }
 
-/** What became of a law. `note`: a current real engine does this too. */
+/** Result of a law over all scrapes. `note`: violated only in a way that a current real server also shows. */
 export type Verdict = "held" | "violated" | "note" | "not checkable";
 
-/** One law over all scrapes. */
+/** Result of one law over all scrapes. */
 export interface LawResult {
-  /** As `V05`. */
+  /** Id of the law, such as `V05`. */
   readonly id: string;
-  /** Where it applies. */
+  /** Dialect to which the law applies. */
   readonly of: Law["of"];
-  /** What it says. */
+  /** The law in words. */
   readonly sentence: string;
-  /** How grave a violation is. */
+  /** Severity of a violation of the law. */
   readonly severity: Severity;
-  /** What became of it. */
+  /** Result over all scrapes. */
   readonly verdict: Verdict;
-  /** How often it was looked at, per engine and scrape. */
+  /** How often the law was judged, summed over engines and scrapes. */
   readonly looks: number;
-  /** All of them. */
+  /** Number of all violations, also of those that are not kept. */
   readonly violationCount: number;
-  /** The first ones. */
+  /** The first five violations. */
   readonly violations: readonly Violation[];
-  /** What a current real engine does, with its thread. */
+  /** The first five violations that a current real server also shows. */
   readonly notes: readonly Note[];
-  /** Why it could not be looked at, or not everywhere. */
+  /** Why the law could not be judged, or not for every engine. "" if it was judged everywhere. */
   readonly reason: string;
-  /** What a violation means. */
+  /** What a violation means for the server. */
   readonly means: string;
-  /** Known bugs that look like that. */
+  /** Known bugs that cause such a violation. */
   readonly looksLike: string;
 }
 
-/** What the laws say of the scrapes. */
+/** Result of a check over all scrapes. */
 export interface Report {
-  /** Whose metrics these are. */
+  /** Dialects that were recognised on the pages. */
   readonly dialects: readonly DialectName[];
-  /** Versions of the dialects that have several, and what told them. */
-  readonly versions: readonly ToldVersion[];
-  /** The first ones. */
-  readonly excerpts: readonly ExcerptSeen[];
-  /** Pages that could be read. */
+  /** Recognised versions, for the dialects whose versions differ, each with the evidence for it. */
+  readonly versions: readonly PageVersion[];
+  /** The first 20 scrapes that are only parts of pages. */
+  readonly excerpts: readonly ScrapeExcerpt[];
+  /** Number of pages that could be read. */
   readonly scrapes: number;
-  /** Laws that could be looked at: held, violated, or with a note. */
+  /** Number of laws that could be judged: held, violated, or with a note. */
   readonly applicable: number;
-  /** Why only general laws could be judged, in a sentence; null if at least one law of a dialect could be. */
+  /** Why only general laws could be judged, in a sentence. Null if at least one other law could be judged. */
   readonly generalOnly: string | null;
   /** Families of `names` and gauges of `restGauges` that no page had. */
   readonly namesMissing: readonly string[];
-  /** How often the process began anew. */
+  /** How often the server's process restarted. */
   readonly restarts: number;
-  /** Engines or models that were too many to look at each. */
+  /** Engines or models that were not judged because the page had too many. */
   readonly leftOut: number;
-  /** Scrapes of which nothing can be said, with their reason. */
+  /** The first 20 scrapes that could not be judged, with the reasons. */
   readonly unreadable: readonly UnreadableScrape[];
-  /** All that apply, in the order of docs/check.md. */
+  /** Results of all laws, in the order of docs/check.md. */
   readonly laws: readonly LawResult[];
-  /** Those that are violated, whatever their severity: `errors`, `warnings`, and those for information. */
+  /** Results of the violated laws of any severity. */
   readonly violated: readonly LawResult[];
-  /** Severity E: a truth is broken. Empty is what a test wants. */
+  /** Violated laws with a violation of severity E. A test should require that this list is empty. */
   readonly errors: readonly LawResult[];
-  /** Severity W: suspicious, may be legal. */
+  /** Violated laws without an E but with a W: suspicious, but possibly legal. */
   readonly warnings: readonly LawResult[];
 }

@@ -1,4 +1,4 @@
-/** Scrapes one server again and again and hands each page to a checker. */
+/** Scrapes one server repeatedly and passes each page to a checker. */
 import type { Clock } from "../../base/clock.ts";
 import { epochUsOf } from "../../base/clock.ts";
 import type { Checker } from "./checker.ts";
@@ -6,21 +6,24 @@ import { fetchPage, type PageFetchOptions } from "./fetch.ts";
 
 export interface WatchOptions extends PageFetchOptions {
   readonly url: string;
-  /** For the report: the URL without its password. */
+  /** Name for the report: the URL without its password. */
   readonly name: string;
   readonly everyS: number;
-  /** 0: one scrape. */
+  /** Seconds to watch. 0 for a single scrape. */
   readonly forS: number;
-  /** Base of Triton's HTTP service; its statistics come with each scrape. */
+  /** Base URL of Triton's HTTP service, whose statistics are fetched with each scrape. Null for other servers. */
   readonly tritonUrl: string | null;
-  /** The caller knows that nothing is under way at the last scrape. */
+  /** True if the caller knows that no request is under way at the last scrape. */
   readonly rest: boolean;
-  /** Ends the watch before the next scrape. */
+  /** Returns true if the watch must end. It ends before the next scrape. */
   readonly stopped: () => boolean;
   readonly onScrape: (done: number, of: number) => void;
 }
 
-/** A tick that comes while a scrape still runs is left out. Ends at once when the first scrape fails. */
+/**
+ * Scrapes until the time is over. Skips a tick if the scrape before it is still running. Ends at once if the first scrape
+ * fails.
+ */
 export async function watch(checker: Checker, clock: Clock, options: WatchOptions): Promise<void> {
   const { url, name, everyS, forS } = options;
   const ticks = Math.floor(forS / everyS) + 1;
@@ -61,7 +64,7 @@ export async function watch(checker: Checker, clock: Clock, options: WatchOption
   }
 }
 
-/** Null where they do not come: the law says then what it needs. */
+/** Fetches Triton's statistics. Returns null if that fails; the law that needs them then reports that they are missing. */
 async function statistics({ tritonUrl, ...options }: WatchOptions, clock: Clock): Promise<unknown> {
   if (tritonUrl === null) return null;
   const page = await fetchPage(`${tritonUrl}/v2/models/stats`, clock, { ...options, accept: "application/json" });
@@ -73,7 +76,7 @@ async function statistics({ tritonUrl, ...options }: WatchOptions, clock: Clock)
   }
 }
 
-/** How soon a watch notices that it shall stop. */
+/** Microseconds between two looks at `stopped`. */
 const NOTICE_US = 100_000;
 
 function until(clock: Clock, dueUs: number, stopped: () => boolean): Promise<void> {

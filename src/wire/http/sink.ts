@@ -15,6 +15,12 @@ export interface EventSink {
   write(event: string): boolean;
   /** One event in three pieces of UTF-8, for the hot path: nothing is joined or encoded. As `write` otherwise. */
   writeParts(before: Uint8Array, piece: Uint8Array, after: Uint8Array): boolean;
+  /**
+   * What is written from now on leaves together, when `release` or `end` is called; both are called in the same turn. Absent:
+   * each event leaves by itself, or the sink gathers the events of a turn anyway.
+   */
+  gather?(): void;
+  release?(): void;
   /** True while the sink wants nothing more. */
   readonly full: boolean;
   /** The stream is complete: last chunk, connection stays usable. */

@@ -10,7 +10,7 @@ import { Exchange, type ExchangeConnection } from "./exchange.ts";
 import type { WireStyle } from "./head.ts";
 import { Fed, Parser, type ParserEvents } from "./parser.ts";
 import type { Head } from "./request.ts";
-import type { Drained } from "./stream.ts";
+import type { Drained, LateHeads } from "./stream.ts";
 
 /** What is used of a socket of `Bun.listen`; Bun's types lack `fd` and the last two. */
 export interface Socket {
@@ -36,6 +36,8 @@ export interface ServerSide {
   /** Has the application answer. */
   handle(exchange: Exchange): void;
   date(): string;
+  /** Takes heads of streams whose first events may come at once; null if heads never wait. */
+  readonly lateHeads: LateHeads | null;
   /** The connection is silent after an answer; until `stirred`. */
   idle(connection: Connection): void;
   stirred(connection: Connection): void;
@@ -61,6 +63,9 @@ const INVALID = "Invalid HTTP request received.";
 export class Connection implements ExchangeConnection, ParserEvents, Unfinishing {
   readonly address: string;
   readonly port: number;
+  readonly scheme: "http" | "https";
+  readonly style: WireStyle;
+  readonly lateHeads: LateHeads | null;
   readonly #socket: Socket;
   readonly #server: ServerSide;
   readonly #parser: Parser;
@@ -96,16 +101,11 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     this.#server = server;
     this.address = socket.remoteAddress;
     this.port = socket.remotePort;
+    this.scheme = server.scheme;
+    this.style = server.style;
+    this.lateHeads = server.lateHeads;
     this.#parser = new Parser(this, server.headBytes, server.style.asSent);
     this.#wait();
-  }
-
-  get scheme(): "http" | "https" {
-    return this.#server.scheme;
-  }
-
-  get style(): WireStyle {
-    return this.#server.style;
   }
 
   date(): string {

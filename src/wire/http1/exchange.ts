@@ -5,7 +5,7 @@ import type { FaultyStream } from "./faulty.ts";
 import { CHUNKED, type WireStyle } from "./head.ts";
 import { type RawFraming, RawStream } from "./raw-stream.ts";
 import { type Head, IncomingRequest, type ReadControl } from "./request.ts";
-import { type Drained, type Output, SocketStream } from "./stream.ts";
+import { type Drained, type LateHeads, type Output, SocketStream } from "./stream.ts";
 import { GATHERED_MOST, GatheredParts, NO_BODY, WholeParts } from "./whole-parts.ts";
 import type { FaultyOutput } from "./wire-player.ts";
 
@@ -27,6 +27,8 @@ export interface ExchangeConnection extends Output, Omit<ReadControl, "wanted"> 
   readonly port: number;
   /** `date`'s value now. */
   date(): string;
+  /** Takes heads that may leave with the first event; null if heads of streams leave at once. */
+  readonly lateHeads: LateHeads | null;
   /** Resets the connection. */
   cut(): void;
   /** What becomes of it, and of others, behind this answer. */
@@ -133,22 +135,26 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
     return stream;
   }
 
-  /** The stream's head, at once, and then the stream. */
+  /** Begins the stream that `open` returned. Its head leaves at once, or with its first event: see `lateHeads`. */
   begin(status: number, headers: Readonly<Record<string, string>>): void {
     this.#obey(headers);
     const framing = this.#headOnly ? null : CHUNKED;
     this.beginWithHead(this.line.style.head(status, headers, framing, !this.keepAlive, this.line.date()));
   }
 
-  /** Sends the head of the stream that `open` returned. `head`: as of `answerWithHead`; says that chunks follow. */
+  /** As `begin`. `head`: as of `answerWithHead`; says that chunks follow. */
   beginWithHead(head: string): void {
     // The client may have left while the request waited for a free moment of the event loop.
     if (this.#state === State.Gone) this.#stream?.gone();
     if (this.#state !== State.Waiting) return;
     this.#state = State.Streaming;
     this.request.forget();
-    if (this.faulty === null) this.#send(head, "");
-    (this.#stream as SocketStream | FaultyStream).begin(head);
+    if (this.faulty !== null) {
+      this.faulty.begin(head);
+      return;
+    }
+    if (this.#headOnly) this.#send(head, "");
+    (this.#stream as SocketStream).begin(this.#headOnly ? "" : head, this.line.lateHeads);
   }
 
   /** The head of an answer of so many bytes, and then those. */
@@ -207,6 +213,7 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
   }
 
   broken(): void {
+    this.#stream?.shut();
     this.line.broken();
   }
 

@@ -20,6 +20,7 @@ import type { ServedExchange } from "./exchange.ts";
 import { DateLine, uvicorn, type WireStyle } from "./head.ts";
 import type { IncomingRequest, ReadControl } from "./request.ts";
 import { respond } from "./respond.ts";
+import { LateHeads } from "./stream.ts";
 
 export interface ListenOptions {
   readonly hostname: string;
@@ -43,6 +44,8 @@ export interface ListenOptions {
   readonly allowedHosts?: readonly string[] | undefined;
   /** Absent: uvicorn's. */
   readonly style?: WireStyle;
+  /** True if first tokens come at once: the head of a stream waits some turns of the event loop for one, to leave with it. */
+  readonly firstTokensAtOnce?: boolean;
 }
 
 /** What was answered directly is not answered again; never read. */
@@ -72,6 +75,7 @@ export class HttpServer implements HttpFront, ServerSide {
   readonly #pacing: Required<Timer>;
   readonly warn: (what: string) => void;
   readonly unfinished: Unfinished;
+  readonly lateHeads: LateHeads | null;
   /** Whoever connects is sent away without a word. */
   #turnsAway = false;
   #stopped: PromiseWithResolvers<void> | null = null;
@@ -87,6 +91,7 @@ export class HttpServer implements HttpFront, ServerSide {
     this.style = options.style ?? uvicorn;
     this.headBytes = frontLimits.headBytes;
     this.#turns = new TurnQueue((run) => clock.turn(run));
+    this.lateHeads = options.firstTokensAtOnce ? new LateHeads((run) => clock.turn(run)) : null;
     this.warn = options.warn;
     this.#epochSeconds = options.epochSeconds;
     this.#idle = deadlines(frontLimits.keepAliveS, timer);

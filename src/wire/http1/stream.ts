@@ -1,4 +1,7 @@
-/** How do the events of one stream reach the client? One HTTP chunk and one write each; nothing is made per token. */
+/**
+ * Sends the events of a stream. Each is one HTTP chunk and leaves by one send, and nothing is allocated per token. Events
+ * between `gather` and `release` leave by one send together, as do the head and an event that comes at once.
+ */
 import type { Lane, LaneEnd } from "../../engine/interface/lanes.ts";
 import type { EventSink, HeldBytes, SinkEvents } from "../http/sink.ts";
 
@@ -37,6 +40,50 @@ const LAST = Buffer.from("0\r\n\r\n");
 /** Chunks are put together here; longer ones get a place of their own. */
 const scratch = Buffer.alloc(65_536);
 const ROOM = scratch.length - SIZE_BYTES - END_BYTES;
+/** Bytes that leave by one send, of the stream that gathers now, and their number. Longer ones leave by several sends. */
+const gathered = Buffer.alloc(16_384);
+let gathering: SocketStream | null = null;
+let gatheredBytes = 0;
+/** Longer heads do not wait. */
+const HEAD_MOST = 4096;
+/**
+ * Turns of the event loop for which a head waits for the first event. An engine without step times has a token within so
+ * many turns of a request, unless the request must queue: two steps are planned when it comes.
+ */
+const HEAD_TURNS = 4;
+
+/** Heads that wait for the first events of their streams. */
+export class LateHeads {
+  /** Streams by the turn in which their heads came, the latest first. */
+  readonly #streams: SocketStream[][] = Array.from({ length: HEAD_TURNS }, () => []);
+  #ordered = false;
+  #left = 0;
+
+  /** `later` runs a function in the next turn of the event loop. */
+  constructor(private readonly later: (run: () => void) => void) {}
+
+  /** Sends the head of the stream after `HEAD_TURNS` turns of the event loop, if it has not left with an event by then. */
+  add(stream: SocketStream): void {
+    this.#streams[0]!.push(stream);
+    this.#left = HEAD_TURNS;
+    this.#order();
+  }
+
+  #order(): void {
+    if (this.#ordered) return;
+    this.#ordered = true;
+    this.later(this.#turn);
+  }
+
+  readonly #turn = (): void => {
+    this.#ordered = false;
+    const due = this.#streams.pop()!;
+    for (const stream of due) stream.sendHead();
+    due.length = 0;
+    this.#streams.unshift(due);
+    if (--this.#left > 0) this.#order();
+  };
+}
 
 export class SocketStream implements EventSink, LaneEnd, Drained {
   #full = false;
@@ -50,6 +97,8 @@ export class SocketStream implements EventSink, LaneEnd, Drained {
   #state = State.Early;
   #endsEarly: "end" | "reset" | null = null;
   #lanes: Lane[] | null = null;
+  /** The head of the answer while it waits for the first event; "" if it does not. */
+  #head = "";
 
   constructor(owner: SinkEvents, waiting: HeldBytes | null, output: Output) {
     this.#owner = owner;
@@ -66,7 +115,8 @@ export class SocketStream implements EventSink, LaneEnd, Drained {
   }
 
   get fd(): number {
-    return this.#state === State.Open && !this.#full ? this.#output.fd : -1;
+    const isInOrder = this.#head === "" && gathering !== this;
+    return isInOrder && this.#state === State.Open && !this.#full ? this.#output.fd : -1;
   }
 
   led(lane: Lane): void {
@@ -81,8 +131,8 @@ export class SocketStream implements EventSink, LaneEnd, Drained {
     }
     if (this.#state !== State.Open) return this.#state !== State.Early;
     const length = Buffer.byteLength(event);
-    const into = roomFor(length);
-    const at = putSize(into, length);
+    const into = this.#roomFor(length);
+    const at = putSize(into, length, into === gathered ? gatheredBytes : 0);
     into.write(event, at, "utf8");
     return this.#chunk(into, at + length);
   }
@@ -92,8 +142,8 @@ export class SocketStream implements EventSink, LaneEnd, Drained {
     if (this.#state !== State.Open) return true;
     const length = before.length + piece.length + after.length;
     if (length === 0) return !this.#full; // a chunk of nothing would be the last one
-    const into = roomFor(length);
-    let at = putSize(into, length);
+    const into = this.#roomFor(length);
+    let at = putSize(into, length, into === gathered ? gatheredBytes : 0);
     into.set(before, at);
     at += before.length;
     into.set(piece, at);
@@ -102,32 +152,73 @@ export class SocketStream implements EventSink, LaneEnd, Drained {
     return this.#chunk(into, at + after.length);
   }
 
+  gather(): void {
+    if (gathering === this) return;
+    gathering?.release();
+    gathering = this;
+    if (this.#head === "" || this.#state !== State.Open) return;
+    gatheredBytes = gathered.write(this.#head, "latin1");
+    this.#head = "";
+  }
+
+  release(): void {
+    if (gathering !== this) return;
+    gathering = null;
+    this.#sendGathered();
+  }
+
   end(): void {
     if (this.#state === State.Early) this.#endsEarly ??= "end";
     if (this.#state !== State.Open) return;
+    this.gather();
     this.#over(State.Ended);
-    this.#sent(LAST, LAST.length);
+    if (gatheredBytes + LAST.length > gathered.length) this.#sendGathered();
+    gathered.set(LAST, gatheredBytes);
+    gatheredBytes += LAST.length;
+    this.release();
     this.#output.finished();
   }
 
   reset(): void {
     if (this.#state === State.Early) this.#endsEarly ??= "reset";
     if (this.#state !== State.Open) return;
+    this.release();
+    this.sendHead();
     this.#over(State.Reset);
     this.#output.broken();
   }
 
-  /** For the exchange, as all below: the head has been sent. */
-  begin(): void {
+  /**
+   * For the exchange, as all below: begins the answer with this head, in Latin-1. `late`: takes the stream if no event came
+   * before the head, so that the head can leave with one; null sends the head at once.
+   */
+  begin(head: string, late: LateHeads | null): void {
     const waited = this.#early;
     const ends = this.#endsEarly;
     this.#state = State.Open;
     this.#full = false;
     this.#early = [];
+    this.#head = head;
+    if (head.length > HEAD_MOST || (late === null && waited.length === 0)) this.sendHead();
+    else if (waited.length === 0 && ends === null) {
+      late!.add(this);
+      return;
+    }
+    this.gather();
     for (const event of waited) this.write(event);
+    this.release();
     if (ends === "end") this.end();
     else if (ends === "reset") this.reset();
     else if (waited.length > 0 && !this.#full) this.#owner.onDrain();
+  }
+
+  /** Sends the head if it still waits. */
+  sendHead(): void {
+    const head = this.#head;
+    if (head === "" || this.#state !== State.Open) return;
+    this.#head = "";
+    const into = roomFor(head.length);
+    this.#sent(into, into.write(head, "latin1"));
   }
 
   drained(): void {
@@ -143,7 +234,9 @@ export class SocketStream implements EventSink, LaneEnd, Drained {
 
   /** Nothing is sent beside it: its socket is about to be closed. */
   shut(): void {
-    for (const lane of this.#lanes ?? []) lane.shut();
+    this.release();
+    this.sendHead();
+    this.#shutLanes();
   }
 
   gone(): void {
@@ -152,24 +245,47 @@ export class SocketStream implements EventSink, LaneEnd, Drained {
     this.#owner.onGone();
   }
 
+  /** Where the next chunk, of so many bytes, is put together: behind what is gathered, if it fits there. */
+  #roomFor(length: number): Buffer {
+    if (gathering !== this) {
+      if (this.#head !== "") this.sendHead();
+      return roomFor(length);
+    }
+    const most = gathered.length - length - SIZE_BYTES - END_BYTES;
+    if (gatheredBytes > most) this.#sendGathered();
+    return most >= 0 ? gathered : roomFor(length);
+  }
+
   #chunk(into: Buffer, end: number): boolean {
     into[end] = CR;
     into[end + 1] = LF;
-    return this.#sent(into, end + END_BYTES);
+    if (into !== gathered) return this.#sent(into, end + END_BYTES);
+    gatheredBytes = end + END_BYTES;
+    return !this.#full;
+  }
+
+  #sendGathered(): void {
+    const length = gatheredBytes;
+    gatheredBytes = 0;
+    if (length > 0 && this.#state !== State.Gone) this.#sent(gathered, length);
   }
 
   #sent(bytes: Uint8Array, length: number): boolean {
     const left = this.#output.send(bytes, length, this);
     if (left === 0) return !this.#full;
     this.#full = true;
-    this.shut();
+    this.#shutLanes();
     this.#waits(left);
     return false;
   }
 
   #over(state: State): void {
     this.#state = state;
-    this.shut();
+    this.#shutLanes();
+  }
+
+  #shutLanes(): void {
+    if (this.#lanes !== null) for (const lane of this.#lanes) lane.shut();
   }
 
   #waits(bytes: number): void {
@@ -184,11 +300,11 @@ export function roomFor(length: number): Buffer {
   return length <= ROOM ? scratch : Buffer.alloc(length + SIZE_BYTES + END_BYTES);
 }
 
-/** The line before a chunk, with the digits that Python's `%x` writes; gives where it ends. */
-export function putSize(into: Buffer, length: number): number {
-  let end = 1;
+/** Writes the line before a chunk at `from`, with the digits that Python's `%x` writes. Returns where the line ends. */
+export function putSize(into: Buffer, length: number, from = 0): number {
+  let end = from + 1;
   for (let rest = length >>> 4; rest > 0; rest >>>= 4) end++;
-  for (let i = end - 1, rest = length; i >= 0; i--, rest >>>= 4) {
+  for (let i = end - 1, rest = length; i >= from; i--, rest >>>= 4) {
     const digit = rest & 15;
     into[i] = digit < 10 ? 48 + digit : 87 + digit;
   }

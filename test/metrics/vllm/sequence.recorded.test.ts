@@ -6,12 +6,10 @@
 import { afterAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import type { ServeConfig } from "../../../src/app/config/serve-config.ts";
-import { LiveCell } from "../../../src/base/live-value.ts";
 import { idsOf } from "../../../src/base/random.ts";
 import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 import { Engine } from "../../../src/engine/engine.ts";
 import { Accounts, HttpAccounts } from "../../../src/kernel/accounting.ts";
-import { liveConfigOf } from "../../../src/kernel/live-settings.ts";
 import { pages } from "../../../src/metrics/page.ts";
 import { httpRoutes } from "../../../src/metrics/rows/http-counts.ts";
 import { METHODS } from "../../../src/servers/openai/front/served.ts";
@@ -23,6 +21,7 @@ import { vocabularyOf } from "../../../src/text/tokens/vocabulary.ts";
 import { application } from "../../../src/wire/http/elysia.ts";
 import type { Script } from "../../conformance/scripted-engine.ts";
 import { configOf, release } from "../../engine/simulated-engine.ts";
+import { fakeKernel } from "../../kernel/fake-kernel.ts";
 import { parseExposition } from "../parse.ts";
 import { emptySnapshot, identity } from "../snapshots.ts";
 
@@ -101,23 +100,27 @@ let ordered = false;
 
 const app = application(
   openai(
-    {
+    fakeKernel({
       config,
-      live: liveConfigOf(config),
-      vocabulary,
-      naturalLength: () => 1000,
-      // Equal texts are equal ids; of the recorded length.
-      encoder: {
-        encode: async (parts) => {
-          const text = parts.filter((part) => typeof part === "string").join("");
-          return Uint32Array.from(
-            { length: UNEQUAL[text] ?? promptTokens },
-            (_, i) => Number(Bun.hash(`${text} ${i}`) % 500n) + 10,
-          );
+      text: {
+        model: {
+          vocabulary,
+          renderChat,
+          endIds: [],
+          generation: {},
+          // Equal texts are equal ids; of the recorded length.
+          encoder: {
+            encode: async (parts) => {
+              const text = parts.filter((part) => typeof part === "string").join("");
+              return Uint32Array.from(
+                { length: UNEQUAL[text] ?? promptTokens },
+                (_, i) => Number(Bun.hash(`${text} ${i}`) % 500n) + 10,
+              );
+            },
+            close() {},
+          },
         },
-        close() {},
       },
-      renderChat,
       backend: {
         submit: (generation, receiver) => {
           const given = scripts.shift()!;
@@ -127,14 +130,10 @@ const app = application(
         spare: async () => {},
         consumed() {},
       },
-      accounting: accounts,
-      httpAccounting: http,
-      accessLog: new LiveCell(null),
-      epochSeconds: () => 1_795_235_666,
-      newId: idsOf(null),
-      nextSeed: () => 7,
-      alive: { get: () => true },
-    },
+      metrics: { accounting: accounts, httpAccounts: http },
+      time: { epochSeconds: () => 1_795_235_666 },
+      chance: { newId: idsOf(null) },
+    }),
     [anthropic(false), responses(0)],
   ),
 );

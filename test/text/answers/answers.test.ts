@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";
 import { refusalOf } from "../../../src/cli/serve/serve.ts";
-import { outputLengthsText, parseOutputLengths } from "../../../src/text/answers/length-forms.ts";
 import { naturalLength } from "../../../src/text/answers/answers.ts";
+import { outputLengthsText, parseOutputLengths } from "../../../src/text/answers/length-forms.ts";
 import { readOutputLengths } from "../../../src/workloads/output-lengths.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "understudy-lengths-"));

@@ -1,4 +1,4 @@
-/** Does the check end with a verdict on any pages at all, and the same one each time? */
+/** Tests that a check of random pages ends with a verdict, and that a second check gives the same one. */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
@@ -17,7 +17,7 @@ const pages = [
   read("dynamo-1.6.1-frontend-kv-after-load.txt"),
 ];
 
-/** Lines lost, doubled, moved, of another page, or with another value. */
+/** Changes a page: lines are lost, duplicated, moved, taken from another page, or get another value. */
 const edit = fc.record({
   kind: fc.constantFrom("lose", "double", "swap", "value", "name", "foreign"),
   at: fc.nat(),
@@ -42,7 +42,7 @@ const page = fc
   });
 const scrapes = fc.array(fc.record({ text: page, rest: fc.boolean() }), { minLength: 1, maxLength: 3 });
 
-test("any pages: a verdict per law, the same again, and a report that can be written", () => {
+test("random pages get one verdict per law, the same on a second run, and a printable report", () => {
   fc.assert(
     fc.property(scrapes, fc.boolean(), (all, clean) => {
       const options = {
@@ -65,7 +65,7 @@ test("any pages: a verdict per law, the same again, and a report that can be wri
   );
 }, 60_000);
 
-test("a long watch takes the memory of a short one: it holds the last page alone", () => {
+test("a long watch keeps only the last page in memory", () => {
   const checker = new Checker();
   const [clean] = pages;
   const used = () => {
@@ -76,7 +76,7 @@ test("a long watch takes the memory of a short one: it holds the last page alone
   for (let i = 0; i < 20; i++) scrape(i);
   const before = used();
   for (let i = 20; i < 220; i++) scrape(i);
-  // One page parsed takes about a megabyte.
+  // A parsed page takes about a megabyte.
   expect(used() - before).toBeLessThan(20e6);
   expect(checker.report().scrapes).toBe(220);
 }, 60_000);

@@ -1,4 +1,4 @@
-/** Does `understudy check` say clearly what it saw, whatever it is pointed at, and end with the right code? */
+/** Tests the command `understudy check` on good, wrong and missing pages: its output and its exit code. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
@@ -68,9 +68,9 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const DIALECT = "  dialect   vllm 0.30 or later (told by request_num_preemptions_count); 1 scrape\n";
+const DIALECT = "  dialect   vllm 0.30 or later (shown by request_num_preemptions_count); 1 scrape\n";
 
-test("a good page: code 0, dialect with its version, and one line", async () => {
+test("a good page: exit code 0, the dialect with its version, and one summary line", async () => {
   const { code, out, err } = await check(url);
   expect({ code, err }).toEqual({ code: 0, err: "" });
   expect(out).toStartWith(`${url}/metrics\n${DIALECT}`);
@@ -81,7 +81,7 @@ test("a good page: code 0, dialect with its version, and one line", async () => 
   expect(await check(url, "--quiet")).toEqual({ code: 0, out: "", err: "" });
 });
 
-test("--all: a row per law, why what was not looked at", async () => {
+test("--all prints a row per law, with the reason if it was not judged", async () => {
   const { code, out } = await check(url, "--all", "--max-num-seqs", "6");
   expect(code).toBe(0);
   expect(out).toContain("  held      V15  e2e_request_latency_seconds_count = Σ request_success_total\n");
@@ -91,14 +91,14 @@ test("--all: a row per law, why what was not looked at", async () => {
   expect(out).toMatch(/\d+ held, 0 violated, 0 notes, \d+ not checkable\n$/);
 });
 
-test("a broken law: code 1, both values, the scrape, what it means and which bug looks like that", async () => {
+test("a violated law: exit code 1, both values, the scrape, the meaning and known bugs", async () => {
   const path = file("stuck.txt", page.replace(running, running.replace("0.0", "3.0")));
   const { code, out } = await check(path, "--rest");
   expect(code).toBe(1);
   expect(out).toContain("  VIOLATED  G19");
   expect(out).toContain(`E  ${running.replace(" 0.0", "")} = 3, must be = 0, at rest  [${path} at `);
   expect(out).toContain("Looks like: vllm#22545");
-  // What is violated comes first, and once more at the end.
+  // The violated law comes first and is named again at the end.
   expect(out.split("\n")[1]).toStartWith("  VIOLATED");
   expect(out).toMatch(/\n {2}violated: (\w+, )*G19(, \w+)*\n$/);
   const all = await check(path, "--rest", "--all");
@@ -110,7 +110,7 @@ test("a broken law: code 1, both values, the scrape, what it means and which bug
   expect(quiet.out).not.toContain("not checkable");
 });
 
-test("CRLF is said once, with where it comes from", async () => {
+test("CRLF line ends are reported once, with their likely cause", async () => {
   const { code, out } = await check(file("crlf.txt", page.replaceAll("\n", "\r\n")));
   expect(code).toBe(1);
   expect(out.match(/ends in CRLF/g)).toHaveLength(1);
@@ -121,23 +121,25 @@ test("CRLF is said once, with where it comes from", async () => {
   expect(out).toMatch(/, 1 violated, /);
 });
 
-test("a part of a page is said to be one; a server's answer is none", async () => {
+test("a saved part of a page is reported as an excerpt, a server's answer never is", async () => {
   const lines = page.split("\n");
   const at = lines.findIndex((line) => line.startsWith("vllm:request_success_total"));
   const part = lines.toSpliced(at + 1, 3, "...").join("\n");
   const { code, out } = await check(file("part.txt", part));
   expect(code).toBe(0);
-  expect(out).toContain(`part.txt is an excerpt (lines ${at + 2} stand for others): looked at as far as it goes\n`);
+  expect(out).toContain(
+    `part.txt is an excerpt (lines ${at + 2} stand for left-out lines): judged as far as it goes\n`,
+  );
   answered = part;
   const served = await check(`${url}/answered`);
   expect(served.code).toBe(1);
-  expect(served.out).toContain(`line ${at + 2}: "..." is no metric name`);
+  expect(served.out).toContain(`line ${at + 2}: "..." is not a metric name`);
 });
 
-test("--engine-version in place of what the page tells", async () => {
+test("--engine-version overrides the version that the page shows", async () => {
   const { code, out } = await check(url, "--engine-version", "0.14.1,24.05");
   expect(code).toBe(0);
-  expect(out).toContain("dialect   vllm 0.12 to 0.29 (told by --engine-version 0.14.1); 1 scrape");
+  expect(out).toContain("dialect   vllm 0.12 to 0.29 (shown by --engine-version 0.14.1); 1 scrape");
 });
 
 const WITHOUT_PAGE: readonly (readonly [path: string, why: string])[] = [
@@ -147,24 +149,24 @@ const WITHOUT_PAGE: readonly (readonly [path: string, why: string])[] = [
   ["/endless", "more than 1 MiB of text"],
   ["/hangs", "no complete answer within 0.3 s"],
   ["/stops", "no complete answer within 0.3 s"],
-  ["/busy", "it answered 503"],
-  ["/nowhere", "it answered 404"],
+  ["/busy", "the server answered 503"],
+  ["/nowhere", "the server answered 404"],
 ];
-test.each(WITHOUT_PAGE)("%s: code 2 and one sentence", async (path, why) => {
+test.each(WITHOUT_PAGE)("%s: exit code 2 and one sentence", async (path, why) => {
   const { code, out } = await check(url + path, "--timeout", "300ms", "--max-mb", "1", "--for", "1h");
   expect(code).toBe(2);
-  expect(out).toContain(`  could not look: ${why}`);
+  expect(out).toContain(`  no page: ${why}`);
   expect(out.trimEnd().split("\n")).toHaveLength(2);
 });
 
-test("a file that is too long, and one that is none", async () => {
+test("a file that is too long, and a path that is not a file", async () => {
   const long = file("long.txt", "a 1\n".repeat(400_000));
   const { code, out } = await check(long, "--max-mb", "1");
-  expect([code, out]).toEqual([2, `${long}\n  could not look: more than 1 MiB of text; --max-mb reads more\n`]);
-  expect((await check(tmpdir())).out).toContain("could not look: cannot read");
+  expect([code, out]).toEqual([2, `${long}\n  no page: more than 1 MiB of text; raise --max-mb to read it\n`]);
+  expect((await check(tmpdir())).out).toContain("no page: cannot read");
 });
 
-test("- is standard input", async () => {
+test("- reads standard input", async () => {
   const child = Bun.spawn([process.execPath, main, "check", "-"], {
     stdin: new Blob([page]),
     stdout: "pipe",
@@ -176,7 +178,7 @@ test("- is standard input", async () => {
 test("a host that is down", async () => {
   const { code, out } = await check("http://127.0.0.1:9/metrics");
   expect(code).toBe(2);
-  expect(out).toMatch(/could not look: cannot reach it \(\w+\)/);
+  expect(out).toMatch(/no page: cannot reach the server \(\w+\)/);
 });
 
 test("an answer that breaks off before its length", async () => {
@@ -189,22 +191,22 @@ test("an answer that breaks off before its length", async () => {
   const { code, out } = await check(`http://127.0.0.1:${short.port}/metrics`);
   short.stop(true);
   expect(code).toBe(2);
-  expect(out).toMatch(/could not look: the answer broke off \(\w+\)/);
+  expect(out).toMatch(/no page: the answer broke off \(\w+\)/);
 });
 
 test.each([
   ["/truncated", "cut off"],
-  ["/bytes", "bytes that are no UTF-8"],
+  ["/bytes", "bytes that are not UTF-8"],
 ])("%s: a violation of G01 with its line", async (path, words) => {
   const { code, out } = await check(url + path, "--only", "g01");
   expect(code).toBe(1);
   expect(out).toMatch(new RegExp(`VIOLATED +G01[\\s\\S]* line \\d+: [^\\n]*${words}`));
 });
 
-test("a watch sees what falls between scrapes, and several servers are told apart", async () => {
+test("a watch finds counters that fall between scrapes, and reports several servers separately", async () => {
   const { code, out, err } = await check(`${url}/falls`, `${url}/metrics`, "--every", "20ms", "--for", "500ms");
   expect(code).toBe(1);
-  // While it lasts, each law once; the report says it again.
+  // During the watch each law is reported once; the final report names it again.
   expect(err.match(/\/falls: violated: G10 {2}a_total = /g)).toHaveLength(1);
   expect(out).toMatch(
     /\/falls: only general laws could be judged [^\n]*\n {2}VIOLATED[\s\S]*\n {2}dialect {3}unknown; \d+ scrapes\n/,
@@ -215,7 +217,7 @@ test("a watch sees what falls between scrapes, and several servers are told apar
   expect(fine).toContain("0 violated");
 });
 
-/** Through the launcher in a process group of its own, as a terminal starts it: Ctrl-C reaches both of them. */
+/** Starts the launcher in its own process group, as a terminal does, so that Ctrl-C reaches both processes. */
 function inGroup(...args: string[]) {
   const child = spawn("node", [bin, "check", ...args], { detached: true, stdio: ["ignore", "pipe", "pipe"] });
   let out = "";
@@ -226,7 +228,7 @@ function inGroup(...args: string[]) {
   return { interrupt: () => process.kill(-child.pid!, "SIGINT"), out: () => out, ended };
 }
 
-test("Ctrl-C in a terminal ends a watch with what was seen so far, and the code of the report", async () => {
+test("Ctrl-C in a terminal ends a watch with the report so far and its exit code", async () => {
   for (const [path, wanted, words] of [
     [
       "/grows",
@@ -244,7 +246,7 @@ test("Ctrl-C in a terminal ends a watch with what was seen so far, and the code 
   }
 });
 
-test("Ctrl-C while the server hangs: what was seen before, as soon as it is clear that no more comes", async () => {
+test("Ctrl-C while the server hangs reports the earlier scrapes after the grace period", async () => {
   left = 3;
   const child = inGroup(`${url}/soon-hangs`, "--every", "20ms", "--for", "1h", "--timeout", "1h");
   await eventually(() => left < 0);
@@ -253,7 +255,7 @@ test("Ctrl-C while the server hangs: what was seen before, as soon as it is clea
   expect(child.out()).toMatch(/; 3 scrapes\n {2}\d+ of 110 laws applicable: \d+ held, 0 violated/);
 });
 
-test("a second Ctrl-C, later, ends it at once", async () => {
+test("a second Ctrl-C ends the watch at once", async () => {
   hanging = 0;
   const child = inGroup(`${url}/hangs`, "--for", "1h", "--timeout", "1h");
   await eventually(() => hanging > 0);
@@ -264,7 +266,7 @@ test("a second Ctrl-C, later, ends it at once", async () => {
   expect(child.out()).toBe("");
 });
 
-test("files are successive scrapes: times from @SECONDS or the files, or a second apart", async () => {
+test("files are successive scrapes: times from @SECONDS or the files, else one second apart", async () => {
   const [first, second] = [
     file("a.txt", "# TYPE a_total counter\na_total 5\n"),
     file("b.txt", "# TYPE a_total counter\na_total 4\n"),
@@ -279,7 +281,7 @@ test("files are successive scrapes: times from @SECONDS or the files, or a secon
   expect((await check(first, second, "--only", "G10")).out).toContain(`[${second}, 22:13:20.000 to 22:14:20.000]`);
 });
 
-test("a file that is not there beside one that is: looked at, and code 2", async () => {
+test("one missing file: the other is judged, and the exit code is 2", async () => {
   const { code, out } = await check(join(folder, "none.txt"), `${recorded}vllm-clean-99-rest1.txt`);
   expect(code).toBe(2);
   expect(out).toContain('none.txt" (ENOENT)');
@@ -305,7 +307,7 @@ test("--json and --junit", async () => {
   expect(xml).toContain("must be = vllm:request_success_total");
 });
 
-test("--require-dialect: code 2 for a page that only general laws judged, 0 for others", async () => {
+test("--require-dialect: exit code 2 for a page that only general laws judged, else 0", async () => {
   const unknown = file("unknown.txt", "# TYPE mine gauge\nmine 1\n");
   const { code, out } = await check(unknown);
   expect(code).toBe(0);
@@ -316,7 +318,7 @@ test("--require-dialect: code 2 for a page that only general laws judged, 0 for 
   expect((await check(file("known.txt", page), "--require-dialect")).code).toBe(0);
 });
 
-test("a file of names: mapped, refused in words, and at most 1 MiB", async () => {
+test("--names: a valid file is applied, an invalid one refused with a reason, at most 1 MiB", async () => {
   const mine = file("mine.txt", "# TYPE mine gauge\nmine 1\n# TYPE my_hits_total counter\nmy_hits_total 7\n");
   const families = { mine: "num_requests_running", my_hits_total: "prefix_cache_hits_total" };
   const names = file("names.json", JSON.stringify({ dialect: "vllm", families }));
@@ -338,7 +340,7 @@ test("a file of names: mapped, refused in words, and at most 1 MiB", async () =>
   expect((await check(mine, "--names", names, "--json", names)).err).toContain("would overwrite the file that is read");
 });
 
-test("times of files tell the order only, unless they are given", async () => {
+test("times of files only give the order, unless @SECONDS sets them", async () => {
   const at = (ended: number, seconds: number) =>
     file(
       `ended-${ended}.txt`,

@@ -1,4 +1,7 @@
-/** Would the check have found the metric bugs that were reported of real servers? A pair of pages each; numbers are those of our list of reports. */
+/**
+ * Tests that the check finds metric bugs that were reported for real servers. Each has a pair of pages; the numbers are those
+ * of our list of reports.
+ */
 import { expect, test } from "bun:test";
 import { checkScrapes, type Scrape } from "../../../src/tools/check/index.ts";
 import { page } from "./examples/example.ts";
@@ -6,7 +9,7 @@ import { page } from "./examples/example.ts";
 interface Bug {
   readonly report: string;
   readonly pages: readonly (string | Scrape)[];
-  /** At least these break. */
+  /** Laws that must be violated. Others may be violated, too. */
   readonly laws: readonly string[];
   readonly clean?: true;
 }
@@ -264,7 +267,7 @@ test.each(bugs.map((bug) => [bug.report, bug] as const))("%s", (_, { pages, laws
   for (const { violations } of violated) expect(violations.length).toBeGreaterThan(0);
 });
 
-test("a restart is none of them", () => {
+test("a restart is not reported as a bug", () => {
   const running = (value: number) => ["x", "y", "z"].map((name) => counter(`${name}_total`, value)).join("");
   const report = checkScrapes([running(1000), running(3), running(9)]);
   expect(report.violated).toEqual([]);

@@ -1,4 +1,4 @@
-/** Is each law kept by a good page and broken by the smallest change of it? */
+/** Tests that a good page keeps each law, and that the smallest change to it breaks the law. */
 import { expect, test } from "bun:test";
 import { checkScrapes, laws } from "../../../src/tools/check/index.ts";
 import { type Example, scrapesOf } from "./examples/example.ts";
@@ -23,17 +23,17 @@ test.each(examples.map((example, i) => [example.law, i, example] as const))("%s 
   expect(broken).toMatchObject({ id: law, verdict: "violated" });
   const [first] = broken.violations;
   expect(first!.left.text).not.toBe("");
-  // "x must be is there" is no sentence: what compares no two values is a complaint.
+  // A violation without two values to compare must be one sentence, not "x, must be … y".
   expect(first!.relation).toMatch(/^$|^[=≤≥<>]/);
 });
 
-test("every law has its example, and no example is of another", () => {
+test("every law has an example, and every example belongs to a law", () => {
   const shown = new Set(examples.map(({ law }) => law));
   expect(laws.map(({ id }) => id).filter((id) => !shown.has(id))).toEqual([]);
   expect(shown.size).toBe(laws.length);
 });
 
-test("110 laws, each with an id of its own, a sentence and what a violation means", () => {
+test("110 laws, each with a unique id, a sentence and a meaning", () => {
   expect(new Set(laws.map(({ id }) => id)).size).toBe(110);
   for (const { sentence, means, needs, tolerance } of laws) {
     expect(sentence.length).toBeGreaterThan(10);

@@ -1,4 +1,4 @@
-/** Tests that pasted texts are not accused for families and buckets that somebody left out, nor older versions for what they lack. */
+/** Tests that a pasted text is not blamed for left-out families and buckets, and an older version not for those that it lacks. */
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { seeded } from "../../../src/base/random.ts";
@@ -16,7 +16,7 @@ describe("excerpts without a mark", () => {
   const page = (...series: readonly string[]) =>
     `# TYPE vllm:time_to_first_token_seconds histogram\n${series.map((one, i) => one.replaceAll("E", String(i))).join("")}`;
 
-  test("left out buckets are no other bounds, unless a server answered so", () => {
+  test("left-out buckets do not count as other bounds, except in a server's answer", () => {
     const text = page(buckets("0.1", "+Inf"), buckets("0.5", "+Inf"));
     expect(g09(text)).toEqual([]);
     expect(g09(text, { contentType })).not.toEqual([]);
@@ -24,7 +24,7 @@ describe("excerpts without a mark", () => {
     expect(g09(other)).not.toEqual([]);
   });
 
-  test("left out families: N10 and T11 say nothing; a server's answer they judge", () => {
+  test("left-out families: N10 and T11 are not judged, except in a server's answer", () => {
     const triton = read("triton-gpu-uuid-excerpt.txt");
     const n10 = (more = {}) => verdict(checkScrapes([{ text: triton, ...more }], { only: ["N10"] }), "N10");
     expect(n10()).toBe("not checkable");
@@ -37,7 +37,7 @@ describe("excerpts without a mark", () => {
     expect(t11(group.replace(/.*"free".*\n/, ""))).toBe("violated");
   });
 
-  test("the Dynamo frontend's ends come with the first end; a pasted text may leave them out", () => {
+  test("Dynamo's series of finished requests appear with the first one; a pasted text may leave them out", () => {
     const text = "dynamo_frontend_requests_started_total 5\ndynamo_frontend_inflight_requests 0\n";
     const d01 = (more = {}) => verdict(checkScrapes([{ text, ...more }], { only: ["D01"] }), "D01");
     expect(d01()).toBe("not checkable");
@@ -47,7 +47,7 @@ describe("excerpts without a mark", () => {
   test.each([
     ...["vllm-clean-99-rest1.txt", "vllm-aborts-02-step0080.txt", "triton-2.51-all_on.after.txt"],
     "dynamo-1.6.1-frontend-kv-after-load.txt",
-  ])("any families and buckets of %s left out: no complaint", (name) => {
+  ])("any families and buckets of %s may be left out without a violation", (name) => {
     const draw = seeded(7);
     const random = () => draw() / 2 ** 32;
     const families = recorded(name).split(/^(?=# HELP)/m);
@@ -81,19 +81,19 @@ ${more}`;
   const s03 = (text: string, ...engineVersions: string[]) =>
     verdict(checkScrapes([text], { only: ["S03"], engineVersions }), "S03");
 
-  test("queue times of 0 are missing before 1.3, and nothing else", () => {
+  test("before 1.3 queue times of 0 are not observed, but all others are", () => {
     const verdicts = [s03(page(3)), s03(page(6)), s03(page(3, NEW)), s03(page(5, NEW))];
     expect(verdicts).toEqual(["held", "violated", "violated", "held"]);
   });
 
-  test("--engine-version stands in place of the page", () => {
+  test("--engine-version overrides the version that the page shows", () => {
     const verdicts = [s03(page(3), "1.3.0"), s03(page(3, NEW), "1.1.0rc5"), s03(page(3), "v1.2")];
     expect(verdicts).toEqual(["violated", "held", "held"]);
     const { versions } = checkScrapes([page(3)], { engineVersions: ["1.1"] });
     expect(versions).toMatchObject([{ of: "trtllm-serve", id: "1.0 to 1.2", toldBy: "--engine-version 1.1" }]);
   });
 
-  test("the first report of an older backend, as its README shows it, is a note; a larger gap is none", () => {
+  test("the first report of an older backend, as in its README, is a note; a larger gap is a violation", () => {
     const gauges = (name: string, label: string, values: Readonly<Record<string, number>>) =>
       Object.entries(values)
         .map(([type, value]) => `nv_trt_llm_${name}_metrics{model="m",version="1",${label}="${type}"} ${value}\n`)
@@ -112,7 +112,7 @@ ${more}`;
     expect(both(first(1, 3))).toEqual(["violated", "violated"]);
   });
 
-  test("seconds of an older backend may stand still while it iterates", () => {
+  test("the timestamp in seconds of an older backend may stay the same while it iterates", () => {
     const at = (iteration: number, more = "") =>
       `nv_trt_llm_general_metrics{general_type="iteration_counter"} ${iteration}
 nv_trt_llm_general_metrics{general_type="timestamp"} 1700074049

@@ -1,4 +1,4 @@
-/** Tests that a mapping of names lets a dialect's laws judge an engine with names of its own. */
+/** Tests that a mapping of names lets a dialect's laws judge a custom engine. */
 import { describe, expect, test } from "bun:test";
 import {
   type CheckOptions,
@@ -15,7 +15,7 @@ const ids = ({ violated }: Report) => violated.map(({ id }) => id);
 const verdict = (report: Report, id: string) => report.laws.find((law) => law.id === id)!.verdict;
 const table = (report: Report) => checkTable([{ name: "page.txt", report }]);
 
-describe("names of an engine's own", () => {
+describe("family names of a custom engine", () => {
   const engine = (requests: number, running: number, observed: number) => `# TYPE my_done_total counter
 my_done_total{pool="a"} ${requests}
 # TYPE my_failed_total counter
@@ -41,7 +41,7 @@ my_latency_seconds_count{pool="a"} ${observed}
   const check = (text: string, more: CheckOptions = {}, rest = true) =>
     checkScrapes([{ text, rest }], { names, ...more });
 
-  test("a right page keeps vLLM's laws; bounds and reasons of its own are no drift", () => {
+  test("a correct page keeps vLLM's laws, even with other bounds and finish reasons", () => {
     const report = check(engine(4, 0, 5));
     expect(ids(report)).toEqual([]);
     expect(report).toMatchObject({ dialects: ["vllm"], generalOnly: null, namesMissing: [] });
@@ -49,7 +49,7 @@ my_latency_seconds_count{pool="a"} ${observed}
     expect(report.applicable).toBeGreaterThan(checkScrapes([engine(4, 0, 5)]).applicable);
   });
 
-  test("a lost end and a stuck gauge are found, under the names and labels of the page", () => {
+  test("a lost request end and a stuck gauge are found and reported under the page's names and labels", () => {
     const [lost] = check(engine(4, 0, 6)).errors;
     expect(lost).toMatchObject({ id: "V15" });
     const { left, right } = lost!.violations[0]!;
@@ -61,14 +61,14 @@ my_latency_seconds_count{pool="a"} ${observed}
     expect(check(engine(4, 1, 5)).errors[0]!.violations[0]!.left.text).toBe('my_running{pool="a"}');
   });
 
-  test("parts of a histogram without # TYPE, and counters of OpenMetrics, have their names too", () => {
+  test("parts of a histogram without TYPE, and OpenMetrics counters, are renamed too", () => {
     const bare = engine(4, 0, 6).replaceAll(/^#.*\n/gm, "");
     expect(ids(check(bare))).toContain("V15");
     const openMetrics = `${engine(4, 0, 6).replaceAll(/# TYPE (my_\w+)_total/g, "# TYPE $1")}# EOF\n`;
     expect(ids(check(openMetrics))).toContain("V15");
   });
 
-  test("a law of the caller's own sees the names of the page", () => {
+  test("a custom law sees the names as the page wrote them", () => {
     const whole = law({
       id: "MINE1",
       sentence: "each end has a latency",
@@ -79,13 +79,13 @@ my_latency_seconds_count{pool="a"} ${observed}
     expect(verdict(check(engine(4, 0, 6), { laws: [whole] }), "MINE1")).toBe("violated");
   });
 
-  test("what no page had is told", () => {
+  test("names that no page has are reported", () => {
     const report = check(engine(4, 0, 5).replaceAll("my_running", "mine"), { restGauges: ["mine", "typo"] });
     expect(report.namesMissing).toEqual(["my_running", "typo"]);
-    expect(table(report)).toContain("names that no page had: my_running, typo");
+    expect(table(report)).toContain("names that no page has: my_running, typo");
   });
 
-  test("restGauges alone: a gauge that sticks at rest is found; two idle scrapes prove the rest", () => {
+  test("restGauges alone: a gauge that is stuck at rest is found; two idle scrapes prove the rest", () => {
     const stuck = checkScrapes([{ text: engine(4, 1, 5), rest: true }], { restGauges: ["my_running"] });
     expect(ids(stuck)).toEqual(["G19"]);
     expect(stuck.generalOnly).toContain("not known");
@@ -107,7 +107,7 @@ my_latency_seconds_count{pool="a"} ${observed}
     [{ ...names, labels: { pool: "en gine" } }, 'names: labels: "pool": "en gine" must be names of labels'],
     [{ ...names, family: 1 }, 'names: "family" is unknown; accepted are dialect, families, labels'],
     [7, "names: must be an object with dialect, families and, optionally, labels"],
-  ])("%j is refused in words", (given, message) => {
+  ])("%j is refused with a reason", (given, message) => {
     expect(() => check("x 1\n", { names: given as NameMap })).toThrow(message);
   });
 });

@@ -1,4 +1,4 @@
-/** What real engines of today do: a note with its source where it can be that, and a violation where it cannot. */
+/** Tests known behaviour of current real engines: a note with its source if that behaviour can be the cause, else a violation. */
 import { expect, test } from "bun:test";
 import { checkScrapes } from "../../../src/tools/check/index.ts";
 import { checkTable } from "../../../src/tools/check/report.ts";
@@ -15,9 +15,9 @@ const ends = (stop: number, abort: number) =>
   `);
 
 test.each([
-  ["nobody was aborted by the engine: queue and inference are within the latency", 0, 4, "held"],
-  ["… and are not", 0, 6, "violated"],
-  ["the engine aborted one before its first token: its times since the clock's zero", 1, 90_000, "note"],
+  ["without aborts by the engine, queue and inference fit into the latency", 0, 4, "held"],
+  ["without aborts by the engine, queue and inference exceed the latency", 0, 6, "violated"],
+  ["a request aborted by the engine before its first token has times since the clock's zero", 1, 90_000, "note"],
 ])("V18: %s", (_, aborted, inferenceS, verdict) => {
   const text = page(`
     vllm:request_queue_time_seconds_sum 0.5
@@ -79,7 +79,7 @@ test.each([
   },
 );
 
-test("N11: a model loaded over itself is told of, though the law held for another", () => {
+test("N11: a model that was loaded again is reported even if the law held for another", () => {
   const counters = (model: string) =>
     ["request_success", "count", "exec_count", "request_duration_us"]
       .map((name) => `nv_inference_${name}{model="${model}",version="1"} 5\n`)
@@ -113,7 +113,7 @@ test.each([
   expect(verdictOf("N03", parts(model, us))).toBe(verdict);
 });
 
-test("N03: an ensemble whose steps ran at the same time is told of, though the law held for the other models", () => {
+test("N03: an ensemble with parallel steps is reported even if the law held for the other models", () => {
   const said = (ensembleUs: number) => {
     const report = checkScrapes([parts("m", 60) + parts("ensemble", ensembleUs)], { only: ["N03"] });
     return checkTable([{ name: "page", report }], { all: true })

@@ -1,4 +1,4 @@
-/** Do laws of one's own find what they say, and is a misspelt option or scrape refused in words? */
+/** Tests custom laws, and that a misspelt option or scrape field is refused with a reason. */
 import { expect, test } from "bun:test";
 import { atMost, type CheckOptions, checkScrapes, equal, law, term } from "../../../src/tools/check/index.ts";
 
@@ -23,7 +23,7 @@ const slow = law({
 const check = (scrapes: string[], options: CheckOptions = {}) =>
   checkScrapes(scrapes, { laws: [whole, slow], only: ["APP1", "APP2"], ...options });
 
-test("a law of one's own holds, is violated, or cannot be looked at; errors and warnings stand apart", () => {
+test("a custom law holds, is violated or is not checkable; errors and warnings are separate", () => {
   const fine = check([page(1, 1, 0), page(2, 1, 1)]);
   expect(fine.laws.map(({ id, verdict }) => [id, verdict])).toEqual([
     ["APP1", "held"],
@@ -44,18 +44,18 @@ test("a law of one's own holds, is violated, or cannot be looked at; errors and 
 });
 
 test.each<[unknown, object, string]>([
-  [[page(1, 1, 0)], { only: ["V999"] }, 'only: no law is called "V999"; there are G01,'],
-  [[page(1, 1, 0)], { only: [] }, "only: an empty list looks at no law"],
-  [[page(1, 1, 0)], { only: "V05" }, 'only: a list of ids, as ["V05"], not "V05"'],
-  [[page(1, 1, 0)], { onyl: ["V05"] }, "options: there is no onyl; there are parameters, clean, only,"],
-  [[page(1, 1, 0)], { parameters: { maxNumSeq: 1 } }, "parameters: there is no maxNumSeq; there are maxNumSeqs,"],
-  [[page(1, 1, 0)], { laws: [whole, whole] }, "laws: APP1 is there twice"],
-  ["a 1\n", {}, 'scrapes: a list of them, as [text], not "a 1\\n"'],
-  [[{ txt: "a 1\n" }], {}, "scrapes[0]: there is no txt; there are text, atS,"],
-  [[{ text: 5 }], {}, "scrapes[0].text: a page as text or bytes, not 5"],
-  [[{ text: "a 1\n", truth: { request: 1 } }], {}, "scrapes[0].truth: there is no request; there are requests,"],
-  [[null], {}, "scrapes[0]: an object with text,"],
-])("%j with %j is refused in words", (scrapes, options, message) => {
+  [[page(1, 1, 0)], { only: ["V999"] }, 'only: unknown law "V999"; accepted are G01,'],
+  [[page(1, 1, 0)], { only: [] }, "only: an empty list judges no law"],
+  [[page(1, 1, 0)], { only: "V05" }, 'only: must be a list of ids, such as ["V05"], not "V05"'],
+  [[page(1, 1, 0)], { onyl: ["V05"] }, "options: unknown field onyl; accepted are parameters, clean, only,"],
+  [[page(1, 1, 0)], { parameters: { maxNumSeq: 1 } }, "parameters: unknown field maxNumSeq; accepted are maxNumSeqs,"],
+  [[page(1, 1, 0)], { laws: [whole, whole] }, "laws: id APP1 occurs twice"],
+  ["a 1\n", {}, 'scrapes: must be a list, such as [text], not "a 1\\n"'],
+  [[{ txt: "a 1\n" }], {}, "scrapes[0]: unknown field txt; accepted are text, atS,"],
+  [[{ text: 5 }], {}, "scrapes[0].text: must be a page as text or bytes, not 5"],
+  [[{ text: "a 1\n", truth: { request: 1 } }], {}, "scrapes[0].truth: unknown field request; accepted are requests,"],
+  [[null], {}, "scrapes[0]: must be an object with text,"],
+])("%j with %j is refused with a reason", (scrapes, options, message) => {
   const act = () => checkScrapes(scrapes as string[], options as CheckOptions);
   expect(act).toThrow(TypeError);
   expect(act).toThrow(message);

@@ -1,4 +1,4 @@
-/** Does the parser see every defect at its line, keep what is right, and end on anything? */
+/** Tests that the parser reports every defect with its line, keeps the valid lines, and ends on any input. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import {
@@ -20,7 +20,7 @@ const HISTOGRAM =
   '# TYPE h histogram\nh_bucket{le="1"} 1\nh_bucket{le="2"} 2\nh_bucket{le="+Inf"} 2\nh_sum 3\nh_count 2\n';
 const OM = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/** Name, text, kind, line, words of the complaint. */
+/** Name, text, kind, line, and a part of the message. */
 const DEFECTS: readonly (readonly [
   what: string,
   text: string | Uint8Array,
@@ -35,7 +35,7 @@ const DEFECTS: readonly (readonly [
   ["a second # TYPE", "# TYPE a gauge\na 1\n# TYPE a gauge\n", "family", 3, "a second # TYPE of a"],
   ["# TYPE after the samples", "a 1\n# TYPE a gauge\n", "family", 2, "after its first sample"],
   ["a second # HELP", "# HELP a x\n# HELP a x\na 1\n", "family", 2, "a second # HELP of a"],
-  ["interleaved families", 'a{x="1"} 1\nb 1\na{x="2"} 1\n', "family", 3, "must stand together (it began at line 1)"],
+  ["interleaved families", 'a{x="1"} 1\nb 1\na{x="2"} 1\n', "family", 3, "must form one block (it began at line 1)"],
   [
     "buckets that fall",
     HISTOGRAM.replace('"2"} 2', '"2"} 0'),
@@ -48,23 +48,23 @@ const DEFECTS: readonly (readonly [
   ["no count", HISTOGRAM.replace("h_count 2\n", ""), "infinity", 2, "no _count"],
   ["no sum", HISTOGRAM.replace("h_sum 3\n", ""), "infinity", 2, "no _sum"],
   ["a bucket without le", HISTOGRAM.replace('{le="1"}', ""), "syntax", 2, "without le"],
-  ["le that is no number", HISTOGRAM.replace('le="1"', 'le="one"'), "syntax", 2, "is no number"],
+  ["le that is not a number", HISTOGRAM.replace('le="1"', 'le="one"'), "syntax", 2, "is not a number"],
   ["a bad escape in a label", 'a 1\nb{x="\\q"} 1\n', "syntax", 2, "the escape \\q"],
   ["a bad escape in a help text", "# HELP a \\q\na 1\n", "syntax", 1, "the escape \\q"],
   ["CRLF", "a 1\r\nb 1\r\n", "syntax", 1, "CRLF"],
   ["a label without quotes", "a 1\nb{x=1} 1\n", "syntax", 2, "in quotes"],
-  ["a label name that is none", 'a 1\nb{1x="1"} 1\n', "syntax", 2, "no label name"],
-  ["a label twice", 'a 1\nb{x="1",x="2"} 1\n', "syntax", 2, "stands twice"],
-  ["labels without a comma", 'a 1\nb{x="1" y="2"} 1\n', "syntax", 2, "not a comma or a brace"],
-  ["a name that is none", "a 1\n2b 1\n", "syntax", 2, "no metric name"],
-  ["a value that is none", "a 1\nb one\n", "syntax", 2, '"one" is no number'],
-  ["a value with a comma", "a 1\nb 1,5\n", "syntax", 2, "no number"],
-  ["a hexadecimal value", "a 1\nb 0x10\n", "syntax", 2, "no number"],
+  ["an invalid label name", 'a 1\nb{1x="1"} 1\n', "syntax", 2, "not a label name"],
+  ["a label twice", 'a 1\nb{x="1",x="2"} 1\n', "syntax", 2, "occurs twice"],
+  ["labels without a comma", 'a 1\nb{x="1" y="2"} 1\n', "syntax", 2, "must be followed by a comma or a brace"],
+  ["an invalid metric name", "a 1\n2b 1\n", "syntax", 2, "not a metric name"],
+  ["a value that is not a number", "a 1\nb one\n", "syntax", 2, '"one" is not a number'],
+  ["a value with a comma", "a 1\nb 1,5\n", "syntax", 2, "not a number"],
+  ["a hexadecimal value", "a 1\nb 0x10\n", "syntax", 2, "not a number"],
   ["more after the timestamp", "a 1\nb 1 2 3\n", "syntax", 2, "after value and timestamp"],
   ["a timestamp in seconds", "a 1\nb 1 2.5\n", "syntax", 2, "whole milliseconds"],
-  ["an exemplar", 'a 1\nb_total 1 # {id="x"} 1\n', "syntax", 2, "0.0.4 has none"],
-  ["a type that is none", "# TYPE a number\na 1\n", "syntax", 1, "is no type"],
-  ["a type of OpenMetrics", "# TYPE a info\na 1\n", "syntax", 1, "is no type"],
+  ["an exemplar", 'a 1\nb_total 1 # {id="x"} 1\n', "syntax", 2, "0.0.4 does not have"],
+  ["an unknown type", "# TYPE a number\na 1\n", "syntax", 1, "is not a type"],
+  ["a type of OpenMetrics", "# TYPE a info\na 1\n", "syntax", 1, "is not a type"],
   [
     "a summary's value without quantile",
     "# TYPE a summary\na 1\na_sum 1\na_count 1\n",
@@ -72,13 +72,13 @@ const DEFECTS: readonly (readonly [
     2,
     "without quantile",
   ],
-  ["a histogram's bare sample", "# TYPE a histogram\na 1\n", "syntax", 2, "no sample of a histogram"],
+  ["a histogram's bare sample", "# TYPE a histogram\na 1\n", "syntax", 2, "not a sample of a histogram"],
   [
-    "bytes that are no UTF-8",
+    "bytes that are not UTF-8",
     new Uint8Array([...Buffer.from('a 1\nb{x="'), 0xff, ...Buffer.from('"} 1\n')]),
     "syntax",
     2,
-    "no UTF-8",
+    "not UTF-8",
   ],
 ];
 
@@ -87,7 +87,7 @@ const OM_DEFECTS: readonly (readonly [what: string, text: string, line: number, 
   ["text after # EOF", "# TYPE a gauge\na 1\n# EOF\nb 1\n", 4, "after # EOF"],
   ["a blank line", "# TYPE a gauge\n\na 1\n# EOF\n", 2, "a blank line"],
   ["a comment", "# a remark\na 1\n# EOF\n", 1, "a comment"],
-  ["a counter without _total", "# TYPE a counter\na 1\n# EOF\n", 2, "no sample of a counter"],
+  ["a counter without _total", "# TYPE a counter\na 1\n# EOF\n", 2, "not a sample of a counter"],
   ["a unit that the name does not have", "# TYPE a_s gauge\n# UNIT a_s bytes\na_s 1\n# EOF\n", 2, "unit bytes"],
   ["an exemplar of a gauge", '# TYPE a gauge\na 1 # {id="x"} 1\n# EOF\n', 2, "only buckets and counters"],
   [
@@ -119,14 +119,14 @@ describe("defects", () => {
     expect(byName.get("c")![0]!.value).toBe(3);
   });
 
-  test("a fault per line, kept up to a limit, all counted", () => {
+  test("one defect per line is kept up to a limit, and all are counted", () => {
     const { faults, faultCount } = read(`a 1\n${"b one\n".repeat(500)}`);
     expect(faultCount).toBe(500);
     expect(faults).toHaveLength(50);
   });
 });
 
-describe("what is right", () => {
+describe("valid pages", () => {
   test.each([
     ["numbers", "a 1\nb -1.5e-3\nc +Inf\nd -inf\ne NaN\nf Nan\ng 1e+21\nh .5\ni 5.\n"],
     ["timestamps", "a 1 1700000000000\n"],
@@ -160,13 +160,13 @@ describe("what is right", () => {
     });
   });
 
-  test("the end tells the format where no header does", () => {
+  test("without a Content-Type the end of the text decides on the format", () => {
     expect(read("# TYPE a gauge\na 1\n# EOF\n").format).toBe("openmetrics");
     expect(read("a 1\n").format).toBe("text");
   });
 });
 
-describe("what is no exposition", () => {
+describe("texts that are not metrics pages", () => {
   test.each([
     ["nothing", "", "empty"],
     ["blanks", " \n\n", "empty"],
@@ -181,11 +181,11 @@ describe("what is no exposition", () => {
     expect((found as { unreadable: string }).unreadable).toContain(why);
   });
 
-  test("50 MB: refused unread, and read in bounded time where that is allowed", () => {
+  test("50 MB are refused unread, or read in bounded time if maxBytes allows it", () => {
     const line = 'vllm:request_success_total{engine="0",finished_reason="stop",model_name="a-model"} 12345\n';
     const text = Buffer.from(line.repeat(Math.ceil(50e6 / line.length)));
     expect(parse(text)).toMatchObject({ unreadable: expect.stringContaining("more than 16.0 MiB") });
-    // All lines are the same series: as many faults as lines, fifty of them kept.
+    // All lines are the same series, so there are as many defects as lines, of which fifty are kept.
     const { faults, faultCount } = read(text.subarray(0, line.length * 50_000));
     expect([faults.length, faultCount]).toEqual([50, 49_999]);
     const garbage = parse(Buffer.alloc(50e6, 0x41), { maxBytes: 1e9 });
@@ -203,7 +203,7 @@ const value = fc.oneof(
   fc.constantFrom(Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY),
 );
 const labels = fc.dictionary(labelName, fc.string({ unit: "binary" }), { maxKeys: 4 });
-// A carriage return at its end would be a CRLF.
+// Leave out values that end in a carriage return, which would make a CRLF.
 const help = fc.string({ unit: "binary" }).filter((text) => !text.endsWith("\r"));
 const samples = fc.uniqueArray(fc.record({ labels, value, timestamp: fc.option(fc.integer()) }), {
   selector: ({ labels: own }) => JSON.stringify(Object.entries(own).sort()),
@@ -230,8 +230,8 @@ function expositionOf(
   return found;
 }
 
-describe("for any text", () => {
-  test("what is printed is read back", () => {
+describe("random texts", () => {
+  test("a printed page is read back equal", () => {
     fc.assert(
       fc.property(families, (wanted) => {
         const written = expositionOf(wanted);

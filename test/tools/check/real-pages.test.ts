@@ -1,7 +1,7 @@
 /**
- * Do the laws hold on what real servers said, and do they break as told on changes of it? `recorded/`: pages of the real
- * vLLM 0.33.0 classes (model m, 40 blocks of 16, max_num_seqs 6, max_model_len 512; `clean`: nobody left, `aborts`: 17 of
- * 172 clients did), of a real Dynamo 1.6.1 frontend and its mocker, and of a real Triton 2.51.0.
+ * Tests that pages of real servers keep the laws, and that changes to them break the expected laws. `recorded/` has pages of
+ * the real vLLM 0.33.0 classes (model m, 40 blocks of 16, max_num_seqs 6, max_model_len 512; `clean`: no client disconnected,
+ * `aborts`: 17 of 172 clients did), of a real Dynamo 1.6.1 frontend and its mocker, and of a real Triton 2.51.0.
  */
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
@@ -27,28 +27,29 @@ describe("pages of real servers", () => {
   const clean = names.filter((name) => name.startsWith("vllm-clean")).map(read);
   const aborts = names.filter((name) => name.startsWith("vllm-aborts")).map(read);
 
-  test("vLLM, one scrape after the other, nobody left", () => {
+  test("vLLM, successive scrapes, no client disconnected", () => {
     const report = checkScrapes(clean, { parameters, clean: true });
     expect(violated(report)).toEqual([]);
     expect(ids(report, "note")).toEqual([]);
-    // What stands in such a page and is not there: adapters, speculation, HTTP, several engines, a dense watch.
+    // Laws that cannot be judged, because such a page has no adapters, speculation, HTTP or several engines, and scrapes are
+    // rare.
     const missing = ids(report, "not checkable").filter((id) => /^[GV]/.test(id));
     expect(missing).toEqual(["V33", "V35", "V36", "V37", "V39", "V40", "V41", "V42", "V43"]);
   });
 
-  test("vLLM, clients left: two notes on what the real engine does not count", () => {
+  test("vLLM, clients disconnected: two notes on events that the real engine does not count", () => {
     const report = checkScrapes(aborts, { parameters });
     expect(violated(report)).toEqual([]);
     expect(ids(report, "note")).toEqual(["V22", "V25"]);
     expect(report.laws.find(({ id }) => id === "V25")!.notes[0]!.known).toContain("vllm#31503");
   });
 
-  test("a page with clients that left is not clean, though no abort is counted and all gauges are 0", () => {
+  test("a page after disconnects is not clean, although no abort is counted and all gauges are 0", () => {
     const wrongly = checkScrapes(aborts, { parameters, clean: true });
     expect(violated(wrongly).map(([id]) => id)).toContain("V22");
   });
 
-  test("vLLM's API server after steps of three tokens, refusals, failures and clients that left", () => {
+  test("vLLM's API server after steps of three tokens, refusals, failures and disconnects", () => {
     const page = new URL("../../conformance/recorded/vllm-0.33-server-exposition.txt", import.meta.url);
     const served = { maxNumSeqs: 64, maxModelLen: 1024, numSpeculativeTokens: 2 };
     const report = checkScrapes([readFileSync(page, "utf8")], { parameters: served });
@@ -63,7 +64,7 @@ describe("pages of real servers", () => {
     expect(report.dialects).toEqual(["triton"]);
   });
 
-  test.each(files.filter((name) => name.endsWith(".json")))("%s: Triton's pages one after the other", (name) => {
+  test.each(files.filter((name) => name.endsWith(".json")))("%s: successive pages of Triton", (name) => {
     const pages = pagesOf(JSON.parse(read(name)));
     const report = checkScrapes(pages);
     expect(violated(report)).toEqual([]);
@@ -98,7 +99,7 @@ interface Recording {
   }[];
 }
 
-/** The recording has families and samples, times as measured; texts of labels as escaped. */
+/** Converts a recording to a page. It has times as measured and label values as escaped. */
 function pagesOf({ steps }: Recording): string[] {
   return steps.flatMap(({ scrape, expect: answer }) => {
     if (scrape === undefined || answer?.families === undefined) return [];
@@ -115,7 +116,7 @@ function pagesOf({ steps }: Recording): string[] {
   });
 }
 
-/** Adds to a value; the series is its name and its labels beside engine and model. */
+/** Adds to a value. The series is given by its name and its labels without engine and model. */
 type Change = readonly [series: string, by: number | "minus the queue" | ((value: number) => number)];
 
 function changed(text: string, changes: readonly Change[]): string {
@@ -137,7 +138,7 @@ function changed(text: string, changes: readonly Change[]): string {
   }, text);
 }
 
-/** A count that grows has its observations in a bucket, so that the page is a histogram still. */
+/** Grows a count of a histogram together with a bucket, so that the histogram stays valid. */
 const last = (name: string, by: number): Change[] => [
   [`${name}_count`, by],
   [`${name}_bucket{le="+Inf"}`, by],
@@ -162,7 +163,7 @@ const KNOWN_BAD: readonly (readonly [what: string, changes: readonly Change[], l
     ["V24", "V25"],
   ],
   ["cached tokens counted as computed", [["iteration_tokens_total_sum", 8320]], ["V13"]],
-  ["the reasons do not make the queue", [['num_requests_waiting_by_reason{reason="capacity"}', 1]], ["V01"]],
+  ["the reasons do not add up to the queue", [['num_requests_waiting_by_reason{reason="capacity"}', 1]], ["V01"]],
   ["the prompt of an aborted request counted", [["prompt_tokens_total", 40]], ["V08", "V09", "V22", "V23"]],
   [
     "the same, by source too",
@@ -189,7 +190,7 @@ describe("changes of a page of the real vLLM at clean rest break their laws", ()
   const options: CheckOptions = { parameters, clean: true };
   const atRest = (text: string) => checkScrapes([{ text, rest: true }], options);
 
-  test("unchanged it breaks none", () => expect(violated(atRest(page))).toEqual([]));
+  test("the unchanged page breaks none", () => expect(violated(atRest(page))).toEqual([]));
 
   test.each(KNOWN_BAD)("%s", (_, changes, laws) => {
     const text = changed(page, changes);
@@ -198,7 +199,7 @@ describe("changes of a page of the real vLLM at clean rest break their laws", ()
     expect(laws.filter((id) => !broken.includes(id))).toEqual([]);
   });
 
-  test("a failure in the engine comes as an output without tokens", () => {
+  test("a failure in the engine is an output without tokens", () => {
     const observed = changed(page, last("inter_token_latency_seconds", 1));
     const failed = changed(observed, [['request_success_total{finished_reason="error"}', 1]]);
     const only = ["V24"];
@@ -215,7 +216,7 @@ describe("changes of a page of the real vLLM at clean rest break their laws", ()
       const text = page.replace(line, `${series} ${value + 1}`);
       if (atRest(text).violated.length === 0) unguarded.push(series.replace(/\{.*/, ""));
     }
-    // Nothing else in a page says what the first four should be; the sums have bounds from one side only.
+    // No other value of the page determines the first four, and the sums are only bounded on one side.
     expect([...new Set(unguarded)]).toEqual([
       "vllm:external_prefix_cache_queries_total",
       "vllm:mm_cache_queries_total",

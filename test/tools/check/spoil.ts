@@ -1,10 +1,10 @@
-/** Spoils one number, name or line of a page, and names the laws of which one must be violated then. */
+/** Damages a page in one number, name or line, and says which laws must find the damage. */
 
 export interface Spoiled {
   readonly how: string;
-  /** The family that was touched; each complaint must be about it. */
+  /** Family of the changed line. Each violation must name it. */
   readonly family: string;
-  /** One of these must be violated. */
+  /** Laws of which at least one must be violated. */
   readonly laws: readonly string[];
   readonly text: string;
 }
@@ -43,7 +43,7 @@ class Page {
     return this.#types.has(name) ? name : name.replace(PART, "");
   }
 
-  /** The line replaced; several lines, or none. */
+  /** Lines that replace the line: none, one or several. */
   with(at: number, ...lines: readonly string[]): string {
     return this.lines.toSpliced(at, 1, ...lines).join("\n");
   }
@@ -274,7 +274,7 @@ const WAYS: readonly Way[] = [
     "fewer tokens than the ended requests had",
     ["V21", "V22"],
     (page) => (line) =>
-      // Ray collects families one by one, so a few tokens of difference are no violation there.
+      // Ray collects families one by one, so a difference of a few tokens is not a violation there.
       /^(?!ray_)(.*:)?(prompt|generation)_tokens_total$/.test(line.name) &&
       siblingOf(page, line.name.replace(/(prompt|generation)_tokens_total/, "request_$1_tokens_sum"), line) > 0,
     (page, line) => page.valued(line, 0),
@@ -319,7 +319,10 @@ const WAYS: readonly Way[] = [
 
 const countOf = (page: Page, line: Line): number => siblingOf(page, line.name.replace(PART, "_count"), line);
 
-/** Value of the series of another name with the same labels; NaN if there is none, or the page is an excerpt without it. */
+/**
+ * Returns the value of the series with another name and the same labels. NaN if there is none, or if the page is an excerpt
+ * without it.
+ */
 const siblingOf = (page: Page, name: string, { labels }: Line): number =>
   page.samples.find((line) => line.name === name && line.labels === labels)?.value ?? Number.NaN;
 
@@ -333,7 +336,7 @@ function hasLast(page: Page, { name }: Line): boolean {
   return page.samples.some((line) => line.name === name.replace(PART, "_bucket") && isLast(line));
 }
 
-/** Least sum of a histogram with one series. */
+/** Returns the lowest sum that the buckets of a histogram with one series allow. */
 function leastSum(page: Page, { name }: Line): number {
   let [least, below, bound] = [0, 0, 0];
   for (const { name: other, labels, value } of page.samples) {
@@ -347,7 +350,7 @@ function leastSum(page: Page, { name }: Line): number {
 const typeLine = (page: Page, line: Line): number =>
   page.lines.findIndex((text) => new RegExp(`^# ?TYPE ${page.familyOf(line)} `).test(text));
 
-/** With its samples, or another family, right behind: no gap of an excerpt may have taken it. */
+/** True if samples or another family follow directly, so that no gap of an excerpt is near. */
 function hasType(page: Page): (line: Line) => boolean {
   return (line) => {
     const at = typeLine(page, line);
@@ -355,7 +358,7 @@ function hasType(page: Page): (line: Line) => boolean {
   };
 }
 
-/** Each way that the page has something for, at the first, a middle and the last line of that kind. */
+/** Applies each damage that fits the page to the first, a middle and the last line of its kind. */
 export function spoiled(text: string): Spoiled[] {
   const page = new Page(text);
   return WAYS.flatMap(([how, laws, wanted, spoil]) => {

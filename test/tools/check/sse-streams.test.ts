@@ -1,11 +1,11 @@
-/** Do the arbitraries of event streams find broken readers, and never accuse a right one? */
+/** Tests that the arbitraries of event streams make broken readers fail, and never a correct one. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { type SseEvent, type SseStream, sseStreams } from "../../../src/tools/check/sse-streams.ts";
 
 type Reader = (chunks: readonly Uint8Array[]) => SseEvent[];
 
-/** By the WHATWG's text, a character at a time. */
+/** A reader that follows the HTML standard, character by character. */
 function fields(lines: readonly string[]): SseEvent[] {
   const events: SseEvent[] = [];
   let [data, event, lastEventId] = [[] as string[], "", ""];
@@ -29,7 +29,7 @@ const decoded = (chunks: readonly Uint8Array[]) => {
   const decoder = new TextDecoder();
   return chunks.map((chunk) => decoder.decode(chunk, { stream: true }));
 };
-/** What stands behind the last line end is no line. */
+/** The text after the last line end is not a line yet. */
 const complete = (text: string, end: RegExp) => fields(text.split(end).slice(0, -1));
 
 const RIGHT: Readonly<Record<string, Reader>> = {
@@ -54,7 +54,7 @@ const BROKEN: Readonly<Record<string, Reader>> = {
     fields(decoded(chunks).flatMap((text) => text.split(/\r\n|\r|\n/).slice(0, -1))),
 };
 
-/** What the cut goes through, by which the reader is told from a right one. */
+/** Matches the bytes within which the cut must be, for the broken reader to fail. */
 const CULPRITS: Readonly<Record<string, RegExp>> = {
   "decodes each chunk by itself": /[\x80-\xff]+/g,
   "takes the halves of a CRLF for two line ends": /\r\n/g,
@@ -64,11 +64,11 @@ const CULPRITS: Readonly<Record<string, RegExp>> = {
 const property = (reader: Reader) =>
   fc.property(sseStreams(), ({ chunks, events }) => Bun.deepEquals(reader(chunks), [...events]));
 
-test.each(Object.entries(RIGHT))("a right reader is never accused: %s", (_, reader) => {
+test.each(Object.entries(RIGHT))("a correct reader always passes: %s", (_, reader) => {
   fc.assert(property(reader), { numRuns: 3000, seed: 1 });
 });
 
-test.each(Object.entries(BROKEN))("a reader that %s is found, in a short stream with one cut", (name, reader) => {
+test.each(Object.entries(BROKEN))("a reader that %s fails, with a short stream and one cut", (name, reader) => {
   const { failed, counterexample } = fc.check(property(reader), { numRuns: 3000, seed: 1 });
   expect(failed).toBe(true);
   const { chunks, bytes } = counterexample![0] as SseStream;
@@ -81,7 +81,7 @@ test.each(Object.entries(BROKEN))("a reader that %s is found, in a short stream 
   expect(around![0].length).toBeLessThanOrEqual(5);
 });
 
-test("streams hold what they promise", () => {
+test("streams have cuts, CRs, byte order marks, several lines and split characters", () => {
   const seen = { cuts: 0, cr: 0, bom: 0, several: 0, split: 0 };
   fc.assert(
     fc.property(sseStreams(), ({ bytes, chunks, events }) => {

@@ -1,4 +1,4 @@
-/** Tests that no page is called clean which only general laws judged, and that pages under other names are judged. */
+/** Tests that a page judged only by general laws is not reported as clean, and that pages with other names are judged. */
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { checkScrapes, parse, type Report, recognise } from "../../../src/tools/check/index.ts";
@@ -16,11 +16,11 @@ interface Wanted {
   readonly dialects: readonly string[];
   readonly violated?: readonly string[];
   readonly generalOnly?: string;
-  /** A law of the dialect that is held, and changes of a line that break it. */
+  /** A law of the dialect that the page keeps, and changes of a line that break it. */
   readonly law?: readonly [id: string, from: string, to: string];
 }
 
-/** What users had: each page, and what is right to say of it. */
+/** Pages from users with the expected results. */
 const WANTED: Readonly<Record<string, Wanted>> = {
   "declared-without-series.txt": { dialects: ["vllm"], generalOnly: "vllm: families are declared, and have no series" },
   "dynamo-trtllm-1.1.txt": {
@@ -41,8 +41,8 @@ const WANTED: Readonly<Record<string, Wanted>> = {
   "vllm-router.txt": { dialects: ["vllm-router"], generalOnly: "vllm-router: no laws of its own" },
 };
 
-describe("pages that users had", () => {
-  test("each has its right answer here", () => expect(Object.keys(WANTED).sort()).toEqual(names));
+describe("pages from users", () => {
+  test("each page has an expected result", () => expect(Object.keys(WANTED).sort()).toEqual(names));
 
   test.each(Object.entries(WANTED))("%s", (name, { dialects, violated = [], generalOnly = null, law }) => {
     const text = read(name);
@@ -66,7 +66,7 @@ describe("pages that users had", () => {
     expect(ids(checkScrapes([broken]))).toContain(id);
   });
 
-  test.each(names)("%s, spoiled in each way that it has something for: found", (name) => {
+  test.each(names)("every applicable damage of %s is found", (name) => {
     const known = new Set(WANTED[name]!.violated ?? []);
     for (const { how, laws, text } of spoiled(read(name))) {
       if (laws.every((id) => known.has(id))) continue;
@@ -79,7 +79,7 @@ describe("pages that users had", () => {
 describe("only general laws", () => {
   const unknown = "# TYPE mine gauge\nmine 1\n";
 
-  test("an unknown page says so first, also when quiet, in JSON and in JUnit", () => {
+  test("an unknown page is reported first, also with --quiet, in JSON and in JUnit", () => {
     const report = checkScrapes([unknown]);
     const targets = [{ name: "x", report }];
     const first = "x: only general laws could be judged (the dialect of the page is not known)";
@@ -91,14 +91,14 @@ describe("only general laws", () => {
     expect(JSON.parse(json(targets, { requireDialect: true })).exitCode).toBe(2);
   });
 
-  test("a law of the caller's own, or one page of a watch that was judged, is enough", () => {
+  test("a custom law, or one judged page of a watch, is enough", () => {
     const gauge = 'vllm:prefix_cache_hits_total{engine="0"} 0\nvllm:prefix_cache_queries_total{engine="0"} 1\n';
     expect(checkScrapes([unknown, gauge]).generalOnly).toBeNull();
     expect(checkScrapes([gauge], { only: ["G05"] }).generalOnly).toBeNull();
     expect(checkScrapes([unknown], { only: ["G05"] }).generalOnly).toContain("not known");
   });
 
-  test("a name or two of vLLM's do not make an engine vLLM, nor do three without its labels", () => {
+  test("two of vLLM's names do not make an engine vLLM, nor do three without its labels", () => {
     const spoken = (text: string) => checkScrapes([text]).dialects;
     expect(spoken('num_requests_running{model_name="m"} 1\nprompt_tokens_total{model_name="m"} 1\n')).toEqual([]);
     expect(spoken("num_requests_running 1\nprompt_tokens_total 1\ngeneration_tokens_total 1\n")).toEqual([]);
@@ -106,7 +106,7 @@ describe("only general laws", () => {
     expect(spoken('e2e_request_latency_seconds_count{engine_type="mine"} 1\n')).toEqual([]);
   });
 
-  test("each dialect is recognised behind a foreign prefix", () => {
+  test("each dialect is recognised with a foreign prefix", () => {
     const parsed = parse("x_nv_inference_count 1\nx_nv_inference_exec_count 1\n");
     if ("unreadable" in parsed) throw new Error(parsed.unreadable);
     expect(recognise(parsed).map(({ name }) => name)).toEqual(["triton"]);
@@ -120,7 +120,7 @@ describe("only general laws", () => {
 describe("the router of vLLM's production stack", () => {
   const text = read("vllm-router.txt");
 
-  test("its gauges may vanish with a server, and its windows move at rest", () => {
+  test("its gauges may disappear with a server, and its sliding windows move at rest", () => {
     const idle = text.replace(/(num_requests_running\{\S*) \S+/g, "$1 0.0");
     const later = idle.replace(/(current_qps\S*) 1.4/, "$1 0.2").replace(/.*10\.0\.0\.6.*\n/g, "");
     const report = checkScrapes([
@@ -132,7 +132,7 @@ describe("the router of vLLM's production stack", () => {
     expect(verdict(checkScrapes([{ text, rest: true }]), "G19")).toBe("violated");
   });
 
-  test("an engine with a label of its collector is an engine", () => {
+  test("an engine with a collector's label is not taken for the router", () => {
     const engine = 'vllm:num_requests_running{server="a"} 1\nvllm:prompt_tokens_total{server="a"} 1\n';
     expect(checkScrapes([engine]).dialects).toEqual(["vllm"]);
   });

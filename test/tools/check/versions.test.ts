@@ -1,4 +1,4 @@
-/** Are pages of other versions understood, not accused, and still found out when a number of them is spoiled? */
+/** Tests that pages of older versions are recognised, break no law, and still show damages. */
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { checkScrapes, type LawResult, type Report } from "../../../src/tools/check/index.ts";
@@ -15,7 +15,7 @@ const complaints = ({ violated }: Report) =>
 const law = ({ laws }: Report, wanted: string): LawResult => laws.find(({ id }) => id === wanted)!;
 
 describe.each(versionPages.map((one) => [one.name, one] as const))("%s", (_, { text, ...wanted }) => {
-  test("is understood and not accused", () => {
+  test("is recognised and breaks no law", () => {
     const report = checkScrapes([text]);
     expect(complaints(report)).toEqual([]);
     expect(report.dialects).toEqual([...wanted.dialects] as typeof report.dialects);
@@ -25,10 +25,10 @@ describe.each(versionPages.map((one) => [one.name, one] as const))("%s", (_, { t
     expect(noted).toEqual(wanted.notes.map(([id]) => id));
     for (const [id, thread] of wanted.notes) expect(law(report, id).notes[0]!.known).toStartWith(thread);
     const [version] = report.versions;
-    if (version) expect(checkTable([{ name: "x", report }])).toContain(`${version.of} ${version.span} (told by `);
+    if (version) expect(checkTable([{ name: "x", report }])).toContain(`${version.of} ${version.span} (shown by `);
   });
 
-  test("spoiled in ten ways and more: each is found and named, and nothing else is accused", () => {
+  test("ten or more damages: each is found in its family, and no other family is reported", () => {
     const ways = spoiled(text);
     expect(new Set(ways.map(({ how }) => how)).size).toBeGreaterThanOrEqual(10);
     for (const { how, laws: any, family, text: changed } of ways) {
@@ -41,7 +41,7 @@ describe.each(versionPages.map((one) => [one.name, one] as const))("%s", (_, { t
   });
 });
 
-test("the newest pages, spoiled in the same ways, are found out too", () => {
+test("the same damages are found on pages of the newest versions", () => {
   const triton = readFileSync(new URL("recorded/triton-2.51-all_on.after.txt", import.meta.url), "utf8");
   for (const text of [page, triton]) {
     for (const { how, laws: any, text: changed } of spoiled(text)) {
@@ -51,28 +51,28 @@ test("the newest pages, spoiled in the same ways, are found out too", () => {
   }
 }, 30_000);
 
-test("a series that stands twice is one complaint: the second one is not added to sums", () => {
+test("a duplicate series is one violation, and only its first sample counts in sums", () => {
   const line = /^vllm:prompt_tokens_total\{.*\n/m.exec(page)![0];
   expect(checkScrapes([page.replace(line, line + line)]).violated.map(({ id }) => id)).toEqual(["G02"]);
 });
 
-test("an older version is only told from what it alone has: the newest needs no proof", () => {
+test("an older version needs evidence that only it has; the newest is assumed", () => {
   const told = (text: string) => checkScrapes([text]).versions.map(({ id, toldBy }) => [id, toldBy]);
   expect(told(page)).toEqual([["0.30", "request_num_preemptions_count"]]);
   expect(told('vllm:num_requests_running{engine="0"} 0\n')).toEqual([["0.30", ""]]);
   expect(told('nv_inference_request_success{model="m",version="1"} 0\n')).toEqual([["24.07", ""]]);
-  // An old name on a new page does not make it old.
+  // An old family name on a new page does not make the page old.
   const added = (name: string) => `${page}# TYPE vllm:${name} gauge\nvllm:${name}{engine="0",model_name="m"} 0\n`;
   for (const name of ["num_requests_swapped", "gpu_cache_usage_perc"])
     expect(told(added(name))).toEqual([["0.30", "request_num_preemptions_count"]]);
-  // A server that has what came with 24.11 has lost its reasons.
+  // A page with families of 24.11 but without reasons has lost the reasons.
   const old = versionPages.find(({ name }) => name === "Triton before 24.07")!.text;
   const first = 'nv_inference_first_response_histogram_ms_count{model="alpha",version="1"} 0\n';
   const lost = checkScrapes([`${old}# TYPE nv_inference_first_response_histogram_ms_count gauge\n${first}`]);
   expect(complaints(lost).filter((words) => words.startsWith("N05"))).not.toEqual([]);
 });
 
-test("engineVersions stand in place of what the page tells, for the dialects that have such a version", () => {
+test("engineVersions override the version that the page shows, for dialects with such a version", () => {
   const versions = (engineVersions: readonly string[], text = page) =>
     checkScrapes([text], { engineVersions }).versions.map(({ of, id }) => `${of} ${id}`);
   for (const [said, id] of [
@@ -91,7 +91,7 @@ test("engineVersions stand in place of what the page tells, for the dialects tha
   expect(checkScrapes([both], { engineVersions: ["2.50.0"] }).violated.map(({ id }) => id)).toEqual(["N05"]);
 });
 
-test("a law that is not of a version says so, and no law is left out of the newest", () => {
+test("a law that does not hold for a version says so, and all laws hold for the newest", () => {
   for (const one of laws) {
     const newest = one.of === "any" || one.of === "cross" ? undefined : versionsOf(one.of).at(-1);
     if (newest !== undefined)
@@ -111,7 +111,7 @@ test("more first tokens than requests are a known bug of V0, not an error", () =
   expect(law(report, "V25").notes[0]!.known).toStartWith("vllm#8115");
 });
 
-test("in Ray Serve gauges are collected one by one: vLLM's laws are warnings there", () => {
+test("vLLM's laws are warnings in Ray Serve, which collects gauges one by one", () => {
   const text = page.replaceAll("vllm:", "ray_vllm:");
   const broken = (report: Report) => report.violated.map(({ id, violations }) => `${id} ${violations[0]!.severity}`);
   expect(checkScrapes([text]).violated).toEqual([]);
@@ -119,7 +119,7 @@ test("in Ray Serve gauges are collected one by one: vLLM's laws are warnings the
     text.replace(/(ray_vllm:generation_tokens_total\{\S*) (\S+)/, (_, name, value) => `${name} ${Number(value) + by}`);
   expect(broken(checkScrapes([wrong(100_000)], { only: ["V13"] }))).toEqual(["V13 W"]);
   expect(broken(checkScrapes([wrong(3)], { only: ["V13"] }))).toEqual([]);
-  // The newer collector writes an underscore.
+  // The newer collector writes an underscore instead of the colon.
   expect(checkScrapes([page.replaceAll("vllm:", "ray_vllm_")]).dialects).toEqual(["vllm"]);
 });
 
@@ -128,23 +128,23 @@ describe("excerpts", () => {
   const at = (start: string) => lines.findIndex((line) => line.startsWith(start));
   const without = (from: number, count: number, mark = "...") => lines.toSpliced(from, count, mark).join("\n");
 
-  test.each(["...", "…", "[...]", "# ...", "  ....  ", "<snip>"])("%p stands for lines left out", (mark) => {
+  test.each(["...", "…", "[...]", "# ...", "  ....  ", "<snip>"])("%p stands for left-out lines", (mark) => {
     const report = checkScrapes([without(at("vllm:request_success_total"), 2, mark)], {
       only: ["G01", "G06", "V15", "V32"],
     });
     expect(complaints(report)).toEqual([]);
     expect(report.excerpts).toMatchObject([{ gaps: [at("vllm:request_success_total") + 1], cut: null }]);
-    // The excerpt's sum is not that of the server.
+    // Because of the gap, the sum is not the server's.
     expect(law(report, "V15").reason).toContain("the excerpt may leave out series of vllm:request_success_total");
     expect(law(report, "V32").reason).toContain("an excerpt");
   });
 
-  test("what is not touched by the gap is looked at as ever", () => {
+  test("families that a gap does not touch are judged as usual", () => {
     const text = without(at("vllm:request_success_total"), 2).replace(/(generation_tokens_total\{\S*) (\S+)/, "$1 1");
     expect(checkScrapes([text]).violated.map(({ id }) => id)).toEqual(expect.arrayContaining(["V13", "V21"]));
   });
 
-  test("an answer with a Content-Type is none: the line is an error", () => {
+  test("an answer with a Content-Type is not an excerpt, so the line is an error", () => {
     const text = without(at("vllm:request_success_total"), 2);
     const contentType = "text/plain; version=0.0.4";
     expect(checkScrapes([{ text, contentType }]).violated.map(({ id }) => id)).toContain("G01");
@@ -152,7 +152,7 @@ describe("excerpts", () => {
     expect(checkScrapes([{ text, excerpt: false }]).violated.map(({ id }) => id)).toContain("G01");
   });
 
-  test("a missing +Inf away from the end is no cut", () => {
+  test("a missing +Inf bucket away from the end does not count as a cut", () => {
     const text = lines.filter((line) => !/^vllm:time_to_first_token_seconds_bucket.*\+Inf/.test(line)).join("\n");
     const report = checkScrapes([text]);
     expect(report.excerpts).toEqual([]);
@@ -160,7 +160,7 @@ describe("excerpts", () => {
   });
 });
 
-test("a lost blank behind # is a warning, said once", () => {
+test("lost blanks after # are one warning", () => {
   const text = page.replaceAll(/^# (HELP|TYPE)/gm, "#$1");
   const report = checkScrapes([text]);
   expect(report.errors).toEqual([]);
@@ -168,7 +168,7 @@ test("a lost blank behind # is a warning, said once", () => {
   expect(law(report, "G01")).toMatchObject({ violationCount: 1, violations: [{ severity: "W" }] });
 });
 
-describe("rest says what was under way when a scrape was taken, not what was before", () => {
+describe("`rest` describes the moment of a scrape, not the time before", () => {
   const { text: V0 } = versionPages[0]!;
   const scrapes = ["vllm-clean-04-step0160.txt", "vllm-clean-99-rest1.txt", "vllm-clean-99-rest2.txt"].map((name) =>
     readFileSync(new URL(`recorded/${name}`, import.meta.url), "utf8"),
@@ -178,19 +178,19 @@ describe("rest says what was under way when a scrape was taken, not what was bef
     law(checkScrapes(pages, { only: ["G16"] }), "G16");
   const earlier = idle.replace(/(prompt_tokens_total\{\S*) \S+/, "$1 1.0");
 
-  test("both at rest with load in between: G16 does not compare them", () => {
+  test("both scrapes at rest with load in between: G16 does not compare them", () => {
     const result = g16({ text: earlier, rest: true }, { text: idle, rest: true });
     expect(result).toMatchObject({ verdict: "not checkable", violationCount: 0 });
     expect(result.reason).toContain("requests were under way at the scrape before, or since");
   });
 
-  test("load at the first, rest at the second", () => {
+  test("load at the first scrape, rest at the second", () => {
     expect(g16({ text: busy }, { text: idle, rest: true }).violationCount).toBe(0);
     const gauge = (running: number) => `# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running ${running}\n`;
     expect(g16({ text: gauge(8) }, { text: gauge(0), rest: true }).verdict).toBe("not checkable");
   });
 
-  test("nothing in between: what drifts is found, with a stuck gauge too", () => {
+  test("no request in between: drifting values are found, even with a stuck gauge", () => {
     expect(g16({ text: idle, rest: true }, { text: still, rest: true }).verdict).toBe("held");
     const drifts = (value: number) => `${V0}# TYPE vllm:drift gauge\nvllm:drift{model_name="m"} ${value}\n`;
     expect(g16({ text: drifts(1), rest: true }, { text: drifts(2), rest: true }).verdict).toBe("violated");

@@ -13,6 +13,8 @@ const path = fc.oneof(
 const requests = fc.array(path, { minLength: 1, maxLength: 4 });
 const textOf = (paths: readonly string[]) => paths.map((one) => `GET ${one} HTTP/1.1\r\nHost: x\r\n\r\n`).join("");
 
+const threeClients = fc.array(requests, { minLength: 3, maxLength: 3 });
+
 /** All that leaves when there is always room. */
 function atOnce(paths: readonly string[]): string {
   const [kernel, server] = [new Kernel(), new Server()];
@@ -30,8 +32,8 @@ const step = fc.record({
 
 test("however the kernel takes bytes, and whoever else writes meanwhile, each connection gets its own", () => {
   fc.assert(
-    fc.property(fc.array(requests, { minLength: 3, maxLength: 3 }), fc.array(step, { maxLength: 60 }), (all, steps) => {
-      const server = new Server();
+    fc.property(threeClients, fc.array(step, { maxLength: 60 }), fc.boolean(), (all, steps, headsWait) => {
+      const server = headsWait ? new Server().withLateHeads() : new Server();
       const ends = all.map((paths) => {
         const kernel = new Kernel();
         return { kernel, connection: new Connection(kernel, server), rest: Buffer.from(textOf(paths)) };
@@ -272,4 +274,45 @@ test("a connection whose bytes have very many chunks is not read until its turn 
   expect(kernel.paused).toBe(true);
   server.turns();
   expect(kernel.paused).toBe(false);
+});
+
+/** What leaves a connection with each write, when there is always room. */
+function writesOf(server: Server, path: string): { readonly writes: string[]; readonly connection: Connection } {
+  const kernel = new Kernel();
+  kernel.room = Number.POSITIVE_INFINITY;
+  const writes: string[] = [];
+  const write = kernel.write.bind(kernel);
+  kernel.write = (bytes, from, length) => {
+    writes.push(Buffer.from(bytes.subarray(from, from + length)).toString("utf8"));
+    return write(bytes, from, length);
+  };
+  const connection = new Connection(kernel, server);
+  connection.data(Buffer.from(textOf([path])));
+  return { writes, connection };
+}
+
+test("gathered events, the end and a head that waits leave by one write; others by one each", () => {
+  const server = new Server().withLateHeads();
+  const { writes } = writesOf(server, "/stream/5");
+  expect(writes).toEqual([]);
+  server.tick();
+  // The first event is gathered (5 % 4 < 2), the next two are not, the last one is, with the end.
+  expect(writes[0]).toMatch(/^HTTP\/1.1 200 OK\r\n.*\r\n\r\n2b\r\ndata: x{35}\n\n\r\n$/s);
+  for (let i = 0; i < 4; i++) server.tick();
+  expect(writes.slice(1).map((text) => text.split("data: ").length - 1)).toEqual([1, 1, 1, 1]);
+  expect(writes.at(-1)).toEndWith("\n\n\r\n0\r\n\r\n");
+});
+
+test("a head waits for four turns of the event loop at most, and not at all when its connection is closed", () => {
+  const server = new Server().withLateHeads();
+  const { writes } = writesOf(server, "/stream/2");
+  for (let i = 0; i < 3; i++) server.turns();
+  expect(writes).toEqual([]);
+  server.turns();
+  expect(writes).toEqual([expect.stringMatching(/^HTTP.*\r\n\r\n$/s)]);
+  server.turns();
+  expect(writes).toHaveLength(1);
+  const other = writesOf(server, "/stream/2");
+  other.connection.cut();
+  expect(other.writes).toEqual([expect.stringMatching(/^HTTP.*\r\n\r\n$/s)]);
 });

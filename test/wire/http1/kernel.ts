@@ -5,6 +5,7 @@ import { Unfinished } from "../../../src/wire/http/unfinished.ts";
 import type { Connection, ServerSide, Socket } from "../../../src/wire/http1/connection.ts";
 import type { Exchange } from "../../../src/wire/http1/exchange.ts";
 import { uvicorn } from "../../../src/wire/http1/head.ts";
+import { LateHeads } from "../../../src/wire/http1/stream.ts";
 
 /** A socket whose kernel has room for as many bytes as it is given. */
 export class Kernel implements Socket {
@@ -53,6 +54,8 @@ export class Server implements ServerSide {
   readonly scheme = "http";
   readonly style = uvicorn;
   readonly headBytes = 10_000;
+  lateHeads: LateHeads | null = null;
+  #later: (() => void)[] = [];
   readonly emitting: Emitting[] = [];
   readonly queued = new Set<Connection>();
   held = 0;
@@ -77,13 +80,22 @@ export class Server implements ServerSide {
     else this.emitting.push({ stream, left: count });
   }
 
-  /** An event on each stream. */
+  /** Has heads of streams wait for their first events. */
+  withLateHeads(): this {
+    this.lateHeads = new LateHeads((run) => this.#later.push(run));
+    return this;
+  }
+
+  /** An event on each stream; some leave with the end. */
   tick(): void {
     for (const one of this.emitting.splice(0)) {
+      const gathers = one.left % 4 < 2;
+      if (gathers) one.stream.gather?.();
       if (one.left % 3 === 0) one.stream.write(`data: é ${one.left}\n\n`);
       else one.stream.writeParts(Buffer.from("data: "), Buffer.from("x".repeat(one.left * 7)), Buffer.from("\n\n"));
       if (--one.left === 0) one.stream.end();
       else this.emitting.push(one);
+      if (gathers) one.stream.release?.();
     }
   }
 
@@ -99,6 +111,7 @@ export class Server implements ServerSide {
 
   /** Turns of the event loop until nobody has anything to answer. */
   turns(): void {
+    for (const run of this.#later.splice(0)) run();
     for (const one of this.queued) {
       this.queued.delete(one);
       one.turn();
@@ -106,7 +119,7 @@ export class Server implements ServerSide {
   }
 
   get busy(): boolean {
-    return this.emitting.length > 0 || this.queued.size > 0;
+    return this.emitting.length > 0 || this.queued.size > 0 || this.#later.length > 0;
   }
 
   warn(what: string): void {

@@ -3,11 +3,12 @@
  * `--disable-fastapi-docs` says no. FastAPI's pages load a viewer from a CDN; ours is text and needs nothing.
  */
 
+import type { Backend } from "../../../kernel/backend.ts";
 import { routes } from "../../../wire/http/routes.ts";
-import type { OpenAiOptions } from "../front/front.ts";
 import { Http } from "../front/http.ts";
 import { JsonParts } from "../front/send-parts.ts";
 import { servedBy } from "../front/served.ts";
+import type { OpenAiKernel } from "../request/openai-config.ts";
 import type { OpenApiDocument } from "./document.ts";
 import type { Operations } from "./operations.ts";
 
@@ -17,17 +18,17 @@ interface Describing {
 }
 
 /** Use it beside `openai`, without `disableFastapiDocs`. */
-export function docsRoutes(options: OpenAiOptions, dialects: readonly Describing[]) {
-  const http = new Http(options, {});
-  const served = { ...servedBy(options.config), "/metrics": ["GET"] };
+export function docsRoutes(kernel: OpenAiKernel, dialects: readonly Describing[]) {
+  const http = new Http(kernel, {});
+  const served = { ...servedBy(kernel.config), "/metrics": ["GET"] };
   let document: ReturnType<typeof describe> | undefined;
   const json = async () => {
-    document ??= describe(served, dialects, options.backend);
+    document ??= describe(served, dialects, kernel.backend);
     return (await document).json;
   };
   let page: Promise<JsonParts> | undefined;
   const html = () => {
-    page ??= json().then(async () => pageOf((await document!).document, options.backend));
+    page ??= json().then(async () => pageOf((await document!).document, kernel.backend));
     return page;
   };
   return routes({
@@ -44,7 +45,7 @@ export function docsRoutes(options: OpenAiOptions, dialects: readonly Describing
 async function describe(
   served: Readonly<Record<string, readonly string[]>>,
   dialects: readonly Describing[],
-  { spare }: Pick<OpenAiOptions["backend"], "spare">,
+  { spare }: Pick<Backend, "spare">,
 ) {
   const operations: Operations[] = [];
   for (const dialect of dialects) {
@@ -59,7 +60,7 @@ async function describe(
   return { document, json: JsonParts.of(printed(document)) };
 }
 
-async function pageOf(document: OpenApiDocument, { spare }: Pick<OpenAiOptions["backend"], "spare">) {
+async function pageOf(document: OpenApiDocument, { spare }: Pick<Backend, "spare">) {
   await spare();
   const { docsPage } = await import("./page.ts");
   return JsonParts.of(docsPage(document));

@@ -7,7 +7,7 @@ import { jsonObjectIn } from "../../../base/json-object.ts";
 import type { AdminOptions } from "../../../kernel/live-settings.ts";
 import { routes } from "../../../wire/http/routes.ts";
 import { badRequest, unauthorized } from "../request/errors.ts";
-import type { OpenAiOptions } from "./front.ts";
+import type { OpenAiKernel } from "../request/openai-config.ts";
 import { type Context, digest, Http } from "./http.ts";
 
 const PATH = "/admin/config";
@@ -16,9 +16,9 @@ export const ADMIN_METHODS: Readonly<Record<string, readonly string[]>> = { [PAT
 /** Characters of a body. */
 const LENGTH_MOST = 65_536;
 
-/** Use it beside `openai`, whose `otherRoutes` must have `ADMIN_METHODS`. */
-export function adminRoutes(options: OpenAiOptions, admin: AdminOptions) {
-  const http = new Http(options, {});
+/** Makes the routes of the administrator. */
+export function adminRoutes(kernel: OpenAiKernel, admin: AdminOptions) {
+  const http = new Http(kernel, {});
   const known = digest(admin.key);
   // One change after the other: each begins with what the last one left.
   let before: Promise<unknown> = Promise.resolve();

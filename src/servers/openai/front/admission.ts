@@ -16,8 +16,8 @@ import type { HttpRequest } from "../../../wire/http/request.ts";
 import { SMALL_BODY_BYTES } from "../../../wire/http/unfinished.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { bodyTooLarge, bodyTooSlow, engineBusy, overloaded, prefillBacklog } from "../request/errors.ts";
+import type { OpenAiKernel } from "../request/openai-config.ts";
 import { type BodyRoom, bodyRoomOf } from "./body-room.ts";
-import type { OpenAiOptions } from "./front.ts";
 import type { Context } from "./http.ts";
 
 export class Admission {
@@ -34,12 +34,12 @@ export class Admission {
     this.#accounting.settled(outcome);
   };
 
-  constructor(options: OpenAiOptions) {
-    this.#accounting = options.accounting;
-    this.#backend = options.backend;
-    this.#overload = new Overload(options);
-    this.#bodies = new Bodies(options);
-    this.#deadlines = deadlines(frontLimitsOf(options.config).requestTimeoutS, options.backend);
+  constructor(kernel: OpenAiKernel) {
+    this.#accounting = kernel.metrics.accounting;
+    this.#backend = kernel.backend;
+    this.#overload = new Overload(kernel);
+    this.#bodies = new Bodies(kernel);
+    this.#deadlines = deadlines(frontLimitsOf(kernel.config).requestTimeoutS, kernel.backend);
   }
 
   /** Admits one more, which is served until its ticket is settled. Many may come in one turn: the engine's steps go before them. */
@@ -92,9 +92,9 @@ class Overload {
   readonly #config: LiveValue<OverloadConfig>;
   readonly #epochSeconds: () => number;
 
-  constructor({ live, epochSeconds }: Pick<OpenAiOptions, "live" | "epochSeconds">) {
-    this.#config = live.overload;
-    this.#epochSeconds = epochSeconds;
+  constructor({ live, time }: OpenAiKernel) {
+    this.#config = live.values.overload;
+    this.#epochSeconds = time.epochSeconds;
   }
 
   /** `--limit-concurrency`: the refusal of one more request, when so many are being served with it. */
@@ -149,16 +149,15 @@ export class Bodies {
   readonly #mostHere: number;
   /** Large bodies that wait for room. */
   readonly #crowded: Deadlines | null;
+  readonly #history: OpenAiKernel["truth"]["history"];
 
-  readonly #witness: OpenAiOptions["witness"];
-
-  constructor({ config, backend, template, witness }: OpenAiOptions) {
-    this.#witness = witness;
+  constructor({ config, backend, text, truth }: OpenAiKernel) {
+    this.#history = truth.history;
     const { bodyTimeoutS } = frontLimitsOf(config);
     this.#maxBytes = config.listen.maxBodyBytes;
     this.#turn = () => turn(backend);
     this.#late = deadlines(bodyTimeoutS, backend);
-    this.#mostHere = template ? TEMPLATE_BODY_BYTES : THREAD_BODY_BYTES;
+    this.#mostHere = text.model.template ? TEMPLATE_BODY_BYTES : THREAD_BODY_BYTES;
     this.#tooLarge = bodyTooLarge(config.listen.maxBodyBytes);
     this.#tooSlow = bodyTooSlow(bodyTimeoutS);
     this.#room = bodyRoomOf(config, backend);
@@ -173,12 +172,12 @@ export class Bodies {
     begin: () => T | null,
   ): Promise<Uint8Array | ErrorAnswer | T> | Uint8Array | ErrorAnswer | T;
   read<T extends BodyTaker>(context: Context, begin: () => T | null = () => null) {
-    const witness = this.#witness;
-    if (witness === undefined) return this.#read(context, begin);
+    const history = this.#history;
+    if (history === undefined) return this.#read(context, begin);
     // Who keeps bodies needs their bytes here.
     const reading = this.#read(context, () => null);
     const seen = (body: Uint8Array | ErrorAnswer) => {
-      if (!("status" in body)) witness.body(context.request, body);
+      if (!("status" in body)) history.body(context.request, body);
       return body;
     };
     return andThen(reading, seen);

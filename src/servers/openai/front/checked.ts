@@ -8,9 +8,9 @@ import { FAIL, State, type Type } from "../../pydantic/types.ts";
 import { validationErrors } from "../../pydantic/validate.ts";
 import type { PythonDict, PythonValue } from "../../pydantic/value.ts";
 import { badRequest } from "../request/errors.ts";
+import type { OpenAiKernel } from "../request/openai-config.ts";
 import type { Limits } from "../request/request.ts";
 import type { Bodies } from "./admission.ts";
-import type { OpenAiOptions } from "./front.ts";
 import type { Context, Http } from "./http.ts";
 import { checkModel } from "./models.ts";
 import { BodyReading, type ReadingThread } from "./reading/thread.ts";
@@ -20,7 +20,7 @@ import type { JsonParts } from "./send-parts.ts";
 export type CheckedFields = ReadonlyMap<string, unknown>;
 
 export interface Desk {
-  readonly options: OpenAiOptions;
+  readonly kernel: OpenAiKernel;
   readonly http: Http;
   readonly limits: Limits;
   readonly bodies: Bodies;
@@ -53,7 +53,7 @@ export async function answered(context: Context, desk: Desk, answering: Answerin
 
 async function answerOf(
   context: Context,
-  { options: { backend }, limits, bodies, thread }: Desk,
+  { kernel: { backend }, limits, bodies, thread }: Desk,
   { check, made, ofIds }: Answering,
 ): Promise<Json | ErrorAnswer> {
   const contentType = context.request.headers.get("content-type");

@@ -8,7 +8,7 @@ import { flatEngineConfig } from "../../../engine/config/engine-config.ts";
 import type { EngineControl } from "../../../kernel/engine-control.ts";
 import { routes } from "../../../wire/http/routes.ts";
 import { bool, int, literal } from "../../pydantic/types.ts";
-import type { OpenAiOptions } from "./front.ts";
+import type { OpenAiKernel } from "../request/openai-config.ts";
 import { type Context, Http } from "./http.ts";
 import { Query } from "./query.ts";
 
@@ -17,8 +17,8 @@ const mode = literal("abort", "wait", "keep");
 const TAGS = ["weights", "kv_cache"] as const;
 
 /** Use it beside `openai`, in `devMode`. Bodies are not looked at. */
-export function devRoutes(options: OpenAiOptions, engines: EngineControl) {
-  const http = new Http(options, {});
+export function devRoutes(kernel: OpenAiKernel, engines: EngineControl) {
+  const http = new Http(kernel, {});
   const json = (context: Context, body: object) => http.json(context, JSON.stringify(body));
   /** What depends on the query: `read` reads it, `act` acts and says what is answered, unless a parameter is wrong. */
   const queried =
@@ -77,7 +77,7 @@ export function devRoutes(options: OpenAiOptions, engines: EngineControl) {
     "GET /server_info": queried(
       (query) => query.read("config_format", literal("text", "json"), "text"),
       (format) => {
-        const info = { model: options.config.models.model, ...flatEngineConfig(options.config.engine) };
+        const info = { model: kernel.config.models.model, ...flatEngineConfig(kernel.config.engine) };
         return { vllm_config: format === "json" ? info : JSON.stringify(info), vllm_env: {}, system_env: {} };
       },
     ),

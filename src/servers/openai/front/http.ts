@@ -10,9 +10,10 @@ import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Context, EventSink, HeldBytes, PartSink, SinkEvents } from "../../../wire/http/sink.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { methodNotAllowed, notFound, unauthorized } from "../request/errors.ts";
+import type { OpenAiKernel } from "../request/openai-config.ts";
 import { type BodyRoom, bodyRoomOf } from "./body-room.ts";
 import { Cors } from "./cors.ts";
-import type { Access, OpenAiOptions } from "./front.ts";
+import { accessLine } from "./front.ts";
 import { mayRelease, ORDER_HEADER, releasesEngine } from "./order-header.ts";
 import { Gate, type JsonParts, partsOf, sendParts } from "./send-parts.ts";
 import { routeOf } from "./served.ts";
@@ -38,12 +39,22 @@ const LONG_CHARACTERS = 65_536;
 /** vLLM's, and our own: those tell of requests. */
 const GUARDED = ["/v1", "/v2", "/inference", "/cohere", OWN_PATHS];
 
+/** Ways in which the HTTP of a server differs from vLLM's. */
+export interface HttpHabits {
+  /** True if there is no CORS middleware: answers do not vary by origin. */
+  readonly withoutCors?: boolean;
+  /** Called for each request whose key does not fit. */
+  readonly keptOut?: (request: HttpRequest) => void;
+  /** Called with the status of each answer. */
+  readonly answered?: (status: number) => void;
+}
+
 export class Http {
-  readonly #options: OpenAiOptions;
+  readonly #kernel: OpenAiKernel;
+  readonly #habits: HttpHabits;
   readonly #keys: readonly Uint8Array[];
   readonly #cors: Cors;
   readonly #room: BodyRoom;
-  readonly #keptOut: (request: HttpRequest) => void;
   /** Something may have made the engine stand still. */
   readonly #releases: boolean;
   /** Answers carry more than their own headers. */
@@ -53,23 +64,18 @@ export class Http {
   #target = "";
   #route = "";
 
-  /** `methods`: what is served under each path. `keptOut` is called for each request whose key does not fit. */
-  constructor(
-    options: OpenAiOptions,
-    methods: Readonly<Record<string, readonly string[]>>,
-    keptOut: (request: HttpRequest) => void = () => {},
-  ) {
-    this.#options = options;
-    this.#keptOut = keptOut;
-    this.#releases = mayRelease(options);
-    this.#adds =
-      options.config.openai.front.enableRequestIdHeaders ||
-      options.config.openai.front.podHeaders !== undefined ||
-      options.withoutCors === true;
-    this.#keys = options.config.openai.front.apiKeys.map(digest);
-    this.#room = bodyRoomOf(options.config, options.backend);
-    this.#cors = new Cors(options.config.openai.front.cors);
-    this.#methods = new Map(Object.entries({ ...methods, ...options.otherRoutes }));
+  /** `methods`: the methods of each path on the port. Other methods there get 405, other paths 404. */
+  constructor(kernel: OpenAiKernel, methods: Readonly<Record<string, readonly string[]>>, habits: HttpHabits = {}) {
+    const { config, backend } = kernel;
+    const { enableRequestIdHeaders, podHeaders, apiKeys, cors } = config.openai.front;
+    this.#kernel = kernel;
+    this.#habits = habits;
+    this.#releases = mayRelease(kernel);
+    this.#adds = enableRequestIdHeaders || podHeaders !== undefined || habits.withoutCors === true;
+    this.#keys = apiKeys.map(digest);
+    this.#room = bodyRoomOf(config, backend);
+    this.#cors = new Cors(cors);
+    this.#methods = new Map(Object.entries(methods));
   }
 
   /**
@@ -79,7 +85,7 @@ export class Http {
   readonly before = (context: Context): Response | undefined => {
     const refused = this.#guard(context);
     if (refused !== undefined) {
-      this.#keptOut(context.request);
+      this.#habits.keptOut?.(context.request);
       return refused;
     }
     this.#came(context);
@@ -88,7 +94,7 @@ export class Http {
   };
 
   #came({ request }: Context): void {
-    this.#options.httpAccounting?.came(request, this.#routeOf(request));
+    this.#kernel.metrics.httpAccounts.came(request, this.#routeOf(request));
   }
 
   /** Most requests in a row are for one route: their URLs are not put together and taken apart again. */
@@ -104,7 +110,7 @@ export class Http {
 
   /** The request's visit, which the caller ends from now on: when the answer is complete, not when it is made. */
   visitOf({ request }: Context): HttpVisit | null {
-    return this.#options.httpAccounting?.take(request) ?? null;
+    return this.#kernel.metrics.httpAccounts.take(request) ?? null;
   }
 
   json(context: Context, body: string | JsonParts, more?: Readonly<Record<string, string>>): Response {
@@ -180,13 +186,13 @@ export class Http {
     const whole: Whole = { bytes: isText ? Buffer.byteLength(body) : body.bytes, owner: gate, sink: null };
     const response = this.#answer(context, status, whole, headers);
     const parts = isText ? partsOf(body) : body.parts;
-    void sendParts(parts, whole.sink!, gate, this.#options.backend, !isText && body.areShared);
+    void sendParts(parts, whole.sink!, gate, this.#kernel.backend, !isText && body.areShared);
     return response;
   }
 
   /** The 401 of a guarded path without a key that fits; undefined: go on. */
   #guard(context: Context): Response | undefined {
-    this.#options.witness?.came(context.request);
+    this.#kernel.truth.history?.came(context.request);
     if (this.#keys.length === 0) return undefined;
     const { request } = context;
     const path = pathOf(request.url);
@@ -213,7 +219,7 @@ export class Http {
     const { request } = context;
     const path = pathOf(request.url);
     const headers = request.headers;
-    const preflight = this.#options.withoutCors ? null : this.#cors.preflight(request);
+    const preflight = this.#habits.withoutCors ? null : this.#cors.preflight(request);
     if (preflight !== null) {
       this.visitOf(context); // answered outside the middleware that counts
       return this.#answer(context, preflight.status, preflight.body, preflight.headers);
@@ -234,13 +240,13 @@ export class Http {
     body: string | typeof OPENED | Whole | null,
     headers: Readonly<Record<string, string>>,
   ): Response {
-    const { accessLog, witness } = this.#options;
-    witness?.answered(context.request, status);
+    const { truth, live } = this.#kernel;
+    this.#habits.answered?.(status);
+    truth.history?.answered(context.request, status);
     const bytes = bytesOf(body);
     this.visitOf(context)?.done(status, bytes);
     this.bodyUsed(context);
-    const log = accessLog.get();
-    if (log !== null) this.#log(context, status, log);
+    if (live.values.logsAccess.get()) this.#log(context, status);
     if (this.#releases) this.#release(context);
     const plain = !this.#adds && this.#cors.off;
     const all = plain ? headers : this.#withMore(context.request, status, headers);
@@ -261,30 +267,27 @@ export class Http {
       const { vary, ...application } = headers;
       Object.assign(more, application, this.#cors.headersFor(request), { vary });
     } else Object.assign(more, headers);
-    const {
-      openai: {
-        front: { enableRequestIdHeaders, podHeaders },
-      },
-    } = this.#options.config;
+    const { enableRequestIdHeaders, podHeaders } = this.#kernel.config.openai.front;
     Object.assign(more, podHeaders);
-    if (this.#options.withoutCors) delete more.vary;
-    if (enableRequestIdHeaders) more["x-request-id"] = request.headers.get("x-request-id") ?? this.#options.newId(16);
+    if (this.#habits.withoutCors) delete more.vary;
+    if (enableRequestIdHeaders)
+      more["x-request-id"] = request.headers.get("x-request-id") ?? this.#kernel.chance.newId(16);
     return more;
   }
 
   /** Lets an engine that a script stopped go on, if the request that is answered orders it. */
   #release({ request }: Context): void {
     const order = request.headers.get(ORDER_HEADER);
-    if (order !== null && releasesEngine(order)) this.#options.backend.standStill?.(false);
+    if (order !== null && releasesEngine(order)) this.#kernel.backend.standStill?.(false);
   }
 
-  #log(context: Context, status: number, log: (access: Access) => void): void {
+  #log(context: Context, status: number): void {
     const { request } = context;
     const front = context.front;
     const from = front.requestIP(request);
     const client = from === null ? "" : `${from.address}:${from.port}`;
     const path = request.url.slice(pathAt(request.url));
-    log({ client, method: request.method, path, status, version: front.version(request) });
+    this.#kernel.log(accessLine({ client, method: request.method, path, status, version: front.version(request) }));
   }
 }
 

@@ -1,8 +1,8 @@
 /** Reads the header by which a request orders its answer (docs/scripts.md). */
 
 import { BrokenScript, type Order, parseOrder } from "../../../text/canned/script.ts";
+import type { OpenAiKernel } from "../request/openai-config.ts";
 import { requestOrdersOf } from "../request/request-orders.ts";
-import type { OpenAiOptions } from "./front.ts";
 
 export const ORDER_HEADER = "x-understudy";
 
@@ -27,9 +27,9 @@ export function releasesEngine(text: string): boolean {
 }
 
 /** Reports whether something may have stopped the engine, so that the order `release` has a meaning. */
-export function mayRelease({ config, plays, fixtures }: Pick<OpenAiOptions, "config" | "plays" | "fixtures">): boolean {
+export function mayRelease({ config, text: { canned } }: OpenAiKernel): boolean {
   const allowed = requestOrdersOf(config);
-  return allowed === "all" || (allowed === "answers" && (plays !== undefined || fixtures !== undefined));
+  return allowed === "all" || (allowed === "answers" && (canned.plays !== undefined || canned.fixtures !== undefined));
 }
 
 function read(text: string): Order | BrokenScript {

@@ -3,9 +3,10 @@
 import { mix } from "../../../base/random.ts";
 import { nextToken } from "../../../text/answers/answers.ts";
 import type { AnswerDataset } from "../../../text/canned/dataset/dataset.ts";
+import type { TextModel } from "../../../text/text-model.ts";
 import type { Encoder } from "../../../text/tokens/types.ts";
-import type { OpenAiOptions } from "../front/front.ts";
 import type { Writing } from "../request/constrained.ts";
+import type { OpenAiKernel } from "../request/openai-config.ts";
 import type { ChatRequest, CompletionRequest, Limits } from "../request/request.ts";
 import { checkPrompt } from "../request/sampling.ts";
 
@@ -21,7 +22,7 @@ export function fromDataset(
   dataset: Pick<AnswerDataset, "answerTo">,
   request: Asking,
   writing: Writing | null,
-  options: OpenAiOptions,
+  { backend, text: { model } }: OpenAiKernel,
   limits: Limits,
 ): Writing {
   return async (seeds, prompts) => {
@@ -29,9 +30,9 @@ export function fromDataset(
     if ("error" in written) return written;
     const answers: (Uint32Array | null)[] = [];
     for (const [i, seed] of seeds.entries()) {
-      if (i % ROWS_AT_A_TIME === ROWS_AT_A_TIME - 1) await options.backend.spare();
+      if (i % ROWS_AT_A_TIME === ROWS_AT_A_TIME - 1) await backend.spare();
       const at = Math.floor(i / request.n);
-      answers.push(written.answers[i] ?? (await rowFor(dataset, request, prompts[at]!, at, seed, options, limits)));
+      answers.push(written.answers[i] ?? (await rowFor(dataset, request, prompts[at]!, at, seed, model, limits)));
     }
     return { answers };
   };
@@ -44,7 +45,7 @@ async function rowFor(
   promptIds: Uint32Array,
   at: number,
   seed: number,
-  { answers, encoder }: OpenAiOptions,
+  { answers, encoder }: TextModel,
   limits: Limits,
 ): Promise<Uint32Array | null> {
   const fromText = request.kind === "chat" || typeof request.prompts[at] === "string";
@@ -55,7 +56,7 @@ async function rowFor(
   const found = dataset.answerTo(promptIds, { tokens: maxTokens, exactly: request.ignoreEos }, mix(seed ^ ROW, 0));
   if (found === null) return null;
   const ids = typeof found === "string" ? await encoded(encoder, found, maxTokens * limits.maxTokenCharacters) : found;
-  if (!request.ignoreEos || ids.length >= maxTokens || answers === undefined) return ids.subarray(0, maxTokens);
+  if (!request.ignoreEos || ids.length >= maxTokens) return ids.subarray(0, maxTokens);
   return Uint32Array.from({ length: maxTokens }, (_, position) => ids[position] ?? nextToken(answers, seed, position));
 }
 

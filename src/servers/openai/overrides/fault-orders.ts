@@ -4,23 +4,22 @@
  */
 import type { InsteadAnswer } from "../../../faults/instead.ts";
 import type { FaultCarrier, Plan } from "../../../faults/plan/types.ts";
-import type { LiveConfig } from "../../../kernel/live-settings.ts";
 import type { Question } from "../../../text/canned/fixtures/match.ts";
 import type { Context, DisturbedAnswer, FaultOrder } from "../../../wire/http/sink.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
-import type { OpenAiOptions } from "../front/front.ts";
 import { badRequest, faultNotAllowed, noConnection } from "../request/errors.ts";
+import type { OpenAiKernel } from "../request/openai-config.ts";
 import { disturbsAny, type Ordering } from "./orders.ts";
 
 /** Requests whose attempts are counted; the oldest is forgotten. */
 const KEYS_MOST = 10_000;
 
-/** What is needed of a server. */
-export interface FaultHost extends Pick<OpenAiOptions, "config" | "faultRules" | "faultWitness" | "epochSeconds"> {
-  readonly live: Pick<LiveConfig, "faults">;
-  readonly accounting: Pick<OpenAiOptions["accounting"], "faulted">;
-  /** Absent: nobody asks for collections. */
-  readonly backend?: Pick<OpenAiOptions["backend"], "consumed">;
+/** Hears of the faults that acted on answers. */
+export interface FaultCounts {
+  /** Called once per answer and fault, with the fault's id. */
+  faulted(id: string): void;
+  /** Called with the bytes that disturbing an answer left as garbage. Absent: nobody collects it. */
+  readonly consumed?: (bytes: number) => void;
 }
 
 /** An answer that may be disturbed. */
@@ -45,13 +44,15 @@ export interface ChosenFaults extends FaultOrder {
 }
 
 export class FaultOrders {
-  readonly #host: FaultHost;
+  readonly #kernel: OpenAiKernel;
+  readonly #counts: FaultCounts;
   /** Requests that a plan may have disturbed. */
   #ordinal = 0;
   readonly #attempts = new Map<string, number>();
 
-  constructor(host: FaultHost) {
-    this.#host = host;
+  constructor(kernel: OpenAiKernel, counts: FaultCounts) {
+    this.#kernel = kernel;
+    this.#counts = counts;
   }
 
   /**
@@ -95,18 +96,18 @@ export class FaultOrders {
 
   /** True if an answer may be disturbed whose request orders nothing. */
   get some(): boolean {
-    return disturbsAny(this.#host);
+    return disturbsAny(this.#kernel);
   }
 
   /** null: nothing disturbs the answer, at once or when the plan is known. An error: the order is none. */
   disturbance(subject: FaultSubject): Promise<ChosenFaults | ErrorAnswer | null> | null {
-    const { faultRules, live } = this.#host;
-    const rate = live.faults.get().faultRate ?? 0;
+    const { live, text } = this.#kernel;
+    const rate = live.values.faults.get().faultRate ?? 0;
     const { fault, trusted } = subject;
     if (fault === "" && !this.some) return null;
     const key = subject.header("x-request-id") ?? `${this.#ordinal++}`;
     if (fault !== "") return this.#planned(subject, fault, trusted, key);
-    const ruled = faultRules?.planFor(subject.question(), key) ?? null;
+    const ruled = text.canned.faultRules?.planFor(subject.question(), key) ?? null;
     return ruled === null && rate === 0 ? null : this.#planned(subject, ruled, true, key);
   }
 
@@ -118,10 +119,11 @@ export class FaultOrders {
     key: string,
   ): Promise<ChosenFaults | ErrorAnswer | null> {
     const { BrokenPlan, insteadOf, parsePlan, planByChance, reachesOthers } = await import("../../../faults/order.ts");
+    const { config, live, time, truth } = this.#kernel;
     let plan: Plan | null;
     try {
-      const { faultRate = 0, faultTypes = [] } = this.#host.live.faults.get();
-      const { seed } = this.#host.config.engine;
+      const { faultRate = 0, faultTypes = [] } = live.values.faults.get();
+      const { seed } = config.engine;
       if (typeof ordered === "string") plan = parsePlan(ordered);
       else
         plan =
@@ -133,16 +135,15 @@ export class FaultOrders {
     if (plan === null) return null;
     const { over, open, target } = subject;
     if (!trusted && plan.faults.some((fault) => reachesOthers(fault, over !== "1.1"))) return faultNotAllowed;
-    const { accounting, faultWitness } = this.#host;
-    const witness = faultWitness?.(key);
+    const { consumed } = this.#counts;
+    const witness = truth.faultWitness?.(key);
     const told = (answer: DisturbedAnswer) => {
-      for (const { id, times } of answer.account.fired) if (times > 0) accounting.faulted?.(id);
+      for (const { id, times } of answer.account.fired) if (times > 0) this.#counts.faulted(id);
       witness?.told(answer);
     };
     const before = this.#attempt(subject.header("x-request-id") ?? subject.header("authorization") ?? "", plan);
-    const instead = insteadOf(plan, { before, open, target, epochSeconds: this.#host.epochSeconds() });
-    if (instead !== null) accounting.faulted?.(instead.id);
-    const { consumed } = this.#host.backend ?? {};
+    const instead = insteadOf(plan, { before, open, target, epochSeconds: time.epochSeconds() });
+    if (instead !== null) this.#counts.faulted(instead.id);
     return {
       ...{ plan, key, told, isBrief: !witness, instead },
       ...(witness?.sent ? { sent: witness.sent } : {}),

@@ -5,9 +5,9 @@
 
 import { andThen } from "../../../base/maybe-promise.ts";
 import type { Generation, Receiver } from "../../../engine/interface/types.ts";
-import type { LiveConfig } from "../../../kernel/live-settings.ts";
 import { countedParts } from "../../../text/answers/answer-parts.ts";
 import type { FixtureAnswer } from "../../../text/canned/fixtures/fixture.ts";
+import type { AnswerRules } from "../../../text/canned/fixtures/match.ts";
 import { type Recording, saidIn } from "../../../text/canned/fixtures/recording.ts";
 import {
   BrokenScript,
@@ -22,13 +22,14 @@ import {
   touchesEngine,
   unknownIn,
 } from "../../../text/canned/script.ts";
+import type { Vocabulary } from "../../../text/tokens/types.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
 import type { Body } from "../../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
-import type { OpenAiOptions } from "../front/front.ts";
 import { mayRelease, ORDER_HEADER, orderInHeader } from "../front/order-header.ts";
 import { badRequest, orderNotAllowed } from "../request/errors.ts";
 import type { LogprobSource } from "../request/logprob-source.ts";
+import type { OpenAiKernel } from "../request/openai-config.ts";
 import type { ChatRequest, CompletionRequest, Repetition } from "../request/request.ts";
 import { type RequestOrders, requestOrdersOf } from "../request/request-orders.ts";
 import { thinkingOf, thoughtsBefore } from "../request/thinking.ts";
@@ -49,11 +50,8 @@ export interface Ordered {
 }
 
 /** Reports whether answers may be disturbed whose requests order nothing: by a rule of `--fault-plan`, or by chance. */
-export const disturbsAny = ({
-  faultRules,
-  live,
-}: Pick<OpenAiOptions, "faultRules"> & { readonly live: Pick<LiveConfig, "faults"> }) =>
-  faultRules !== undefined || (live.faults.get().faultRate ?? 0) > 0;
+export const disturbsAny = ({ live, text }: Pick<OpenAiKernel, "live" | "text">) =>
+  text.canned.faultRules !== undefined || (live.values.faults.get().faultRate ?? 0) > 0;
 
 /** What the request, whose bytes are `body`, is to be answered with, and the plan of faults that disturbs it. */
 export interface Ordering {
@@ -75,7 +73,8 @@ const NOTHING: Ordering = { ordered: null, fault: "", trusted: true };
 const ECHO: Order = { kind: "echo", text: "", script: null, releases: false };
 
 export class Orders {
-  readonly #options: OpenAiOptions;
+  readonly #kernel: OpenAiKernel;
+  readonly #vocabulary: Vocabulary;
   readonly #reasoning: ReasoningSetup | null;
   readonly #plays: Plays;
   readonly #failures: Failures;
@@ -85,16 +84,23 @@ export class Orders {
   /** Something may have made the engine stand still. */
   readonly #mayRelease: boolean;
   #next = 0;
+  /** Logs why a JSON Schema in a prompt gets no JSON. Later calls do nothing. */
+  readonly schemaNotice: (why: string) => void;
 
-  constructor(options: OpenAiOptions) {
-    const { backend, plays = NO_PLAYS } = options;
-    this.#options = options;
-    const { reasoningParser: name } = options.config.text;
-    this.#reasoning = name === undefined ? null : reasoningSetup(name, options.vocabulary);
-    this.#plays = plays;
-    this.#failures = new Failures(options.config, options.live.failures);
-    this.#allowed = requestOrdersOf(options.config);
-    this.#mayRelease = mayRelease(options);
+  constructor(kernel: OpenAiKernel) {
+    const { backend, config, live, text } = kernel;
+    const { vocabulary } = text.model;
+    this.#kernel = kernel;
+    this.#vocabulary = vocabulary;
+    const { reasoningParser: name } = config.text;
+    this.#reasoning = name === undefined ? null : reasoningSetup(name, vocabulary);
+    this.#plays = text.canned.plays ?? NO_PLAYS;
+    this.#failures = new Failures(config, live.values.failures);
+    this.#allowed = requestOrdersOf(config);
+    this.#mayRelease = mayRelease(kernel);
+    this.schemaNotice = firstOnly((why) =>
+      kernel.log(`a JSON Schema in a prompt was answered with prose (later ones silently): ${why}`),
+    );
     this.#stage = {
       standStill: (still) => backend.standStill?.(still),
       releaseIn: (seconds) => void backend.after?.(seconds * 1e6, () => backend.standStill?.(false)),
@@ -105,20 +111,20 @@ export class Orders {
   }
 
   get #mayFail(): boolean {
-    const { config, live } = this.#options;
-    return config.faults.errorHeader === true || (live.failures.get().failureRate ?? 0) > 0;
+    const { config, live } = this.#kernel;
+    return config.faults.errorHeader === true || (live.values.failures.get().failureRate ?? 0) > 0;
   }
 
   /** `body`: the request's bytes. */
   of(http: HttpRequest, request: Asking, body: Body): Ordering | Promise<Ordering> {
     const failure = this.#mayFail ? this.#failures.of(http) : null;
     if (failure !== null) return { ...NOTHING, error: failure };
-    return this.#options.rules === undefined ? this.#asking(http, request, body) : this.#ruled(http, request, body);
+    const { rules } = this.#kernel.text;
+    return rules === undefined ? this.#asking(http, request, body) : this.#ruled(rules, http, request, body);
   }
 
-  #ruled(http: HttpRequest, request: Asking, body: Body): Ordering | Promise<Ordering> {
-    const { rules, vocabulary } = this.#options;
-    const ruled = rules?.answerTo(questionOf(http, request, body, vocabulary)) ?? null;
+  #ruled(rules: AnswerRules, http: HttpRequest, request: Asking, body: Body): Ordering | Promise<Ordering> {
+    const ruled = rules.answerTo(questionOf(http, request, body, this.#vocabulary));
     const given = (answer: FixtureAnswer | null) => {
       if (answer === null) return this.#asking(http, request, body);
       return this.#laid(answer, request) ?? { ...this.#asking(http, request, body), fault: answer.fault };
@@ -182,23 +188,23 @@ export class Orders {
   }
 
   #inParts(ids: Uint32Array, shape: Script, choices: number): Script {
-    const { vocabulary } = this.#options;
+    const vocabulary = this.#vocabulary;
     const parts = countedParts(shape.parts!, ids.length, (at) => vocabulary.bytesOf(ids[at]!).length);
     return { ...shapedScript(plainScript(ids, choices), shape), parts };
   }
 
   /** Behind its thinking, where the server's answers think: without an end of it a text would be taken for thinking. */
   #thoughtful(ids: Uint32Array, promptIds: Uint32Array, request: Asking): Uint32Array {
-    const { answers, config, vocabulary } = this.#options;
+    const { config, text } = this.#kernel;
     const seed = request.seed ?? 0;
     const thinking = thinkingOf(request, this.#reasoning, promptIds, seed, config.openai.answers.meanReasoningTokens);
-    if (thinking === null || answers === undefined) return ids;
-    const whole = thoughtsBefore(thinking, answers, seed, ids, vocabulary.size);
+    if (thinking === null) return ids;
+    const whole = thoughtsBefore(thinking, text.model.answers, seed, ids, this.#vocabulary.size);
     return whole.subarray(0, whole.length);
   }
 
   #repeated(prompts: readonly Uint32Array[], n: number): Script {
-    const { vocabulary } = this.#options;
+    const vocabulary = this.#vocabulary;
     const plain = plainScript([], 0);
     const sequences = prompts.flatMap((prompt) => {
       const said = Array.from(prompt).filter((id) => !vocabulary.isSpecial(id));
@@ -224,7 +230,7 @@ export class Orders {
     together: Together | null,
   ): { readonly generation: Generation; readonly receiver: Receiver } {
     const sequence = script.sequences[choice.index] ?? SILENT;
-    const ids = scriptIds(sequence, generation, this.#options.vocabulary.eosId);
+    const ids = scriptIds(sequence, generation, this.#vocabulary.eosId);
     return {
       // The real scheduler leaves `min_tokens` to the sampler: what a model says in spite of it ends the answer.
       generation: { ...generation, minTokens: 0, plannedTokens: null, script: ids },
@@ -238,21 +244,21 @@ export class Orders {
   /** Log probabilities of a choice. */
   logprobs(script: Script): ((index: number) => LogprobSource) | undefined {
     if (!script.ranked) return undefined;
-    const { size } = this.#options.vocabulary;
+    const { size } = this.#vocabulary;
     return (index) => rankedLogprobs(size, script.sequences[index]?.minusInfinityAt ?? []);
   }
 
   #ordered(given: Order, request: Asking): Ordered {
     if (given.kind === "play") return this.#played(this.#named(given.text), given, request);
-    const order = withCallsWritten(given, request, this.#options.config.text.toolCallParser);
+    const order = withCallsWritten(given, request, this.#kernel.config.text.toolCallParser);
     if (order.kind === "echo") return { order, text: request.kind === "chat" ? lastContent(request) : null };
     return { order, text: order.kind === "text" ? order.text : null };
   }
 
   /** A request that orders nothing itself. */
   #unasked(http: HttpRequest, request: Asking, body: Body): Ordering {
-    const { fixtures, vocabulary } = this.#options;
-    const answer = fixtures?.answerTo(questionOf(http, request, body, vocabulary)) ?? null;
+    const { fixtures } = this.#kernel.text.canned;
+    const answer = fixtures?.answerTo(questionOf(http, request, body, this.#vocabulary)) ?? null;
     const laid = answer && this.#laid(answer, request);
     if (laid !== null) return laid;
     const { fault } = answer ?? NOTHING;
@@ -271,7 +277,7 @@ export class Orders {
 
   /** With its own times; or what it says, with those of the engine. */
   #recorded(recorded: Recording, request: Asking): Ordering {
-    if (this.#options.config.text.replayTiming !== "scheduled") return { ...NOTHING, recorded };
+    if (this.#kernel.config.text.replayTiming !== "scheduled") return { ...NOTHING, recorded };
     const { status, headers, events } = recorded;
     if (status >= 400) return { ...NOTHING, error: { status, headers, body: events[0]?.[1] ?? "", asItIs: true } };
     const order: Order = { kind: "text", text: saidIn(recorded), script: null, releases: false };
@@ -280,7 +286,7 @@ export class Orders {
 
   /** With `--answers echo`: all but what must have a form of its own. */
   #echoes(http: HttpRequest, request: Asking): boolean {
-    if (!this.#options.config.text.echo || request.sampling.structure) return false;
+    if (!this.#kernel.config.text.echo || request.sampling.structure) return false;
     const calls = this.calls(http, request);
     return request.kind !== "chat" || !(forced({ choice: request.toolChoice }) || (calls !== null && calls !== false));
   }
@@ -305,10 +311,19 @@ export class Orders {
   }
 
   #check(script: Script): void {
-    const { size } = this.#options.vocabulary;
+    const { size } = this.#vocabulary;
     const wrong = unknownIn(script, size);
     if (wrong !== undefined) throw new BrokenScript(`token id ${wrong} is out of vocabulary (${size} ids)`);
   }
+}
+
+/** Passes the first text on, and no other one. */
+function firstOnly(say: (text: string) => void): (text: string) => void {
+  let said = false;
+  return (text) => {
+    if (!said) say(text);
+    said = true;
+  };
 }
 
 /** Throws `BrokenScript`. */

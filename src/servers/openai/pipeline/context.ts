@@ -185,9 +185,10 @@ function echoOf(
   return (given.length === ids.length ? made : null) ?? decoded(vocabulary, ids);
 }
 
-export function answerContext({ options, server, limits }: Serving, beginning: Beginning): AnswerContext {
+export function answerContext({ kernel, server, limits }: Serving, beginning: Beginning): AnswerContext {
   const { received, cut, ticket, seeds, echoes, logprobs, parts, queuedUs } = beginning;
   const { request, form, http } = received;
+  const { backend, chance, config, text, time } = kernel;
   const isEchoed = request.kind === "completion" && request.echo;
   const keepIds = request.returnTokenIds || isEchoed || promptLogprobCount(request) !== null;
   const prompts: Prompt[] = [];
@@ -196,8 +197,8 @@ export function answerContext({ options, server, limits }: Serving, beginning: B
     prompts.push({
       tokens: ids.length,
       ids: keepIds ? ids : null,
-      echo: isEchoed ? echoOf(request, i, ids, echoes?.[i] ?? null, options.vocabulary) : null,
-      seed: seeds?.[i] ?? seedOf(request, ids, options.nextSeed),
+      echo: isEchoed ? echoOf(request, i, ids, echoes?.[i] ?? null, text.model.vocabulary) : null,
+      seed: seeds?.[i] ?? seedOf(request, ids, chance.nextSeed),
       thinkingIsOver: !server.reasoning || isOver(server.reasoning, request, ids),
     });
   }
@@ -205,14 +206,14 @@ export function answerContext({ options, server, limits }: Serving, beginning: B
     server,
     output: outputOptions(request, server, parts),
     prompts,
-    id: form.id(http.headers.get("x-request-id"), options.newId),
-    newId: options.newId,
-    created: Math.floor(options.epochSeconds()),
-    model: adapterOf(limits, request) > 0 ? request.model! : options.config.models.servedModelNames[0]!,
-    promptText: promptText(request, options, received.prompts?.[0]),
+    id: form.id(http.headers.get("x-request-id"), chance.newId),
+    newId: chance.newId,
+    created: Math.floor(time.epochSeconds()),
+    model: adapterOf(limits, request) > 0 ? request.model! : config.models.servedModelNames[0]!,
+    promptText: promptText(request, text.model, received.prompts?.[0]),
     ticket,
     batch: request.kind === "chat" && request.conversations !== undefined,
-    truthUs: wantsTruth(http.headers) ? options.backend.nowUs : null,
+    truthUs: wantsTruth(http.headers) ? backend.nowUs : null,
     remoteDecode: request.kvTransfer?.remoteDecode === true,
     form,
     maxTokens: cut[0]!.maxTokens,

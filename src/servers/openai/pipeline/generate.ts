@@ -12,7 +12,6 @@ import type { Recording } from "../../../text/canned/fixtures/recording.ts";
 import type { Handler } from "../../../wire/http/routes.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { Admission } from "../front/admission.ts";
-import type { OpenAiOptions } from "../front/front.ts";
 import type { Context } from "../front/http.ts";
 import { loadHeader } from "../front/load-header.ts";
 import { ArrivalOrder, Queue } from "../front/queue.ts";
@@ -21,6 +20,7 @@ import { questionOf } from "../overrides/fixtures.ts";
 import { disturbsAny, type Ordering, Orders } from "../overrides/orders.ts";
 import { engineBusy, internalError, paused } from "../request/errors.ts";
 import { Transfers } from "../request/kv-transfer.ts";
+import type { OpenAiKernel } from "../request/openai-config.ts";
 import type { Encoding } from "../request/prompts.ts";
 import { CollectedAnswer, type Told, type WholeAnswer } from "./collect.ts";
 import { answerContext, TRUTH_HEADER } from "./context.ts";
@@ -101,16 +101,19 @@ class InBackground implements Told {
 export class Generator {
   readonly serving: Serving;
 
-  constructor(options: OpenAiOptions, given: Pick<Serving, "http" | "server" | "limits" | "adapters" | "thread">) {
+  constructor(kernel: OpenAiKernel, given: Pick<Serving, "http" | "server" | "limits" | "adapters" | "thread">) {
     this.serving = {
       ...given,
-      options,
-      admission: new Admission(options),
+      kernel,
+      admission: new Admission(kernel),
       arrivals: new ArrivalOrder(),
-      orders: new Orders(options),
-      faults: new FaultOrders(options),
-      queue: new Queue(options.live.queueLimits, options.backend, options.accounting),
-      transfers: new Transfers(options.live.kvTransferTime, options.config.engine.seed),
+      orders: new Orders(kernel),
+      faults: new FaultOrders(kernel, {
+        faulted: (id) => kernel.metrics.accounting.faulted?.(id),
+        consumed: kernel.backend.consumed,
+      }),
+      queue: new Queue(kernel.live.values.queueLimits, kernel.backend, kernel.metrics.accounting),
+      transfers: new Transfers(kernel.live.values.kvTransferTime, kernel.config.engine.seed),
     };
   }
 
@@ -126,12 +129,12 @@ export class Generator {
 
   /** Answers one request. It is counted once, however it ends. */
   answer(context: Context, reader: BodyReader): Answered {
-    const { admission, options } = this.serving;
+    const { admission, kernel } = this.serving;
     const ticket = admission.enter();
-    const { witness } = options;
-    if (witness) {
-      witness.asks(context.request);
-      ticket.tell((outcome) => witness.ended(context.request, outcome));
+    const { history } = kernel.truth;
+    if (history) {
+      history.asks(context.request);
+      ticket.tell((outcome) => history.ended(context.request, outcome));
     }
     const exchange = { context, ticket, form: null };
     try {
@@ -159,7 +162,7 @@ export class Generator {
 
   readonly #order = (admitted: Decision, exchange: Exchange, received: Received): Answered => {
     const { ordering } = admitted;
-    const isDisturbed = ordering !== undefined && (ordering.fault !== "" || disturbsAny(this.serving.options));
+    const isDisturbed = ordering !== undefined && (ordering.fault !== "" || disturbsAny(this.serving.kernel));
     const instead = isDisturbed ? this.#disturbed(exchange, received, ordering) : null;
     return andThen(instead, this.#encode, exchange, received, admitted);
   };
@@ -174,7 +177,7 @@ export class Generator {
     if (instead !== null) return this.#refuse(exchange, instead);
     if ("error" in admitted) return this.#refuse(exchange, admitted.error);
     if (admitted.ordering.recorded) return this.#playBack(exchange, received, admitted.ordering.recorded);
-    const encodedFromUs = this.serving.options.backend.nowUs();
+    const encodedFromUs = this.serving.kernel.backend.nowUs();
     return andThen(encode(this.serving, received), this.#prepare, exchange, received, admitted, encodedFromUs);
   };
 
@@ -200,7 +203,7 @@ export class Generator {
     encodedFromUs: number,
   ): Promise<Response> {
     const prepared = await preparing;
-    this.serving.options.backend.consumed(received.bytes); // what waited was no garbage yet
+    this.serving.kernel.backend.consumed(received.bytes); // what waited was no garbage yet
     if (received.http.signal.aborted) return this.#left(exchange.context, exchange.ticket);
     if (prepared === null) return this.#refuse(exchange, internalError); // the encoder died
     return this.#submit(exchange, received, admitted, prepared, encodedFromUs);
@@ -230,8 +233,10 @@ export class Generator {
     { http, request, body }: Received,
     ordering: Ordering,
   ): Promise<ErrorAnswer | null> | null {
-    const { faults, options } = this.serving;
-    return faults.of(context, ordering, this.open - 1, () => questionOf(http, request, body, options.vocabulary));
+    const { faults, kernel } = this.serving;
+    return faults.of(context, ordering, this.open - 1, () =>
+      questionOf(http, request, body, kernel.text.model.vocabulary),
+    );
   }
 
   #begin(
@@ -240,24 +245,24 @@ export class Generator {
     { cut, script }: FittedRequest,
     { seeds, echoes }: Pick<PreparedRequest, "seeds" | "echoes">,
   ) {
-    const { options, orders } = this.serving;
+    const { kernel, orders } = this.serving;
     const logprobs = (script && orders.logprobs(script)) ?? null;
-    const queuedUs = options.backend.nowUs();
+    const queuedUs = kernel.backend.nowUs();
     const parts = script?.parts ?? null;
     return answerContext(this.serving, { received, cut, ticket, seeds, echoes, logprobs, parts, queuedUs });
   }
 
   #stream(exchange: Exchange, job: Job): Answered {
-    const { http, options, admission } = this.serving;
+    const { http, kernel, admission } = this.serving;
     const { context, ticket } = exchange;
-    options.backend.opened?.();
+    kernel.backend.opened?.();
     const { background = null } = job.received.form;
     const log = background?.log ?? null;
     const answer = new StreamedAnswer(job.context);
-    const sink = log ?? http.open(context, answer, options.accounting);
+    const sink = log ?? http.open(context, answer, kernel.metrics.accounting);
     answer.sink = sink;
     const taken = () => {
-      options.witness?.generates(context.request, answer.choices);
+      kernel.truth.history?.generates(context.request, answer.choices);
       answer.accepted();
     };
     return andThen(this.#submitted(job, answer.choices, taken), (refused) => {
@@ -276,7 +281,7 @@ export class Generator {
 
   /** Submits the choices to the engine. Returns the reason if it does not take them, or null. */
   #submitted(job: Job, choices: Choices, taken: () => void): MaybePromise<NotTaken | null> {
-    return atOnceOrInTurns(submitChoices(this.serving, job, choices, taken), this.serving.options.backend);
+    return atOnceOrInTurns(submitChoices(this.serving, job, choices, taken), this.serving.kernel.backend);
   }
 
   #collect(exchange: Exchange, job: Job): Answered {
@@ -286,7 +291,7 @@ export class Generator {
     const told = background ? new InBackground(background) : new Reply(this.#give, exchange);
     const answer = new CollectedAnswer(job.context, told);
     const taken = () => {
-      this.serving.options.witness?.generates(context.request, answer.choices);
+      this.serving.kernel.truth.history?.generates(context.request, answer.choices);
       form.accepted(job.context);
     };
     return andThen(this.#submitted(job, answer.choices, taken), (refused) => {
@@ -311,23 +316,23 @@ export class Generator {
   };
 
   #gave({ context, ticket }: Exchange, answer: CollectedAnswer, body: WholeAnswer): Answered {
-    const { http, options } = this.serving;
+    const { http, kernel } = this.serving;
     const { truthUs, form } = answer.context;
     if (body === null) return this.#left(context, ticket);
     const isLong = body instanceof LongBody;
     if (typeof body !== "string" && !isLong) return http.error(context, form.refused?.(body) ?? body);
     const truth = truthUs ? truthSummary(answer.choices, truthUs) : null;
-    const load = loadHeader(context.request, options.backend);
+    const load = loadHeader(context.request, kernel.backend);
     const headers = truth === null ? load : { ...load, [TRUTH_HEADER]: truth };
     if (!isLong) return http.json(context, body, headers);
-    return sendLong(http, options.backend, context, body, headers).then((sent) => sent ?? this.#left(context, ticket));
+    return sendLong(http, kernel.backend, context, body, headers).then((sent) => sent ?? this.#left(context, ticket));
   }
 
   #playBack({ context, ticket }: Exchange, { arrivalUs }: Received, recording: Recording): Answered {
-    const { http, options } = this.serving;
+    const { http, kernel } = this.serving;
     http.bodyUsed(context);
     const ended = (outcome: Outcome) => ticket.settle(outcome);
-    return playBack({ http, backend: options.backend, context, ended }, recording, arrivalUs);
+    return playBack({ http, backend: kernel.backend, context, ended }, recording, arrivalUs);
   }
 
   #refuse({ context, ticket, form }: Exchange, error: ErrorAnswer): Response {
@@ -339,7 +344,7 @@ export class Generator {
   /** What vLLM finds behind the head of a stream stands in the stream, or has it broken off in a turn after this one. */
   #decline(exchange: Exchange, received: Received, { error, cut }: Declined): Response {
     if (cut === undefined || !received.request.stream) return this.#refuse(exchange, error);
-    const { http, options } = this.serving;
+    const { http, kernel } = this.serving;
     const { context, ticket } = exchange;
     const { form } = received;
     ticket.settle("refused");
@@ -359,7 +364,7 @@ export class Generator {
     for (const event of [...first, ...(last ?? [])]) sink.write(event);
     if (last !== null) sink.end();
     const response = http.stream(context);
-    if (last === null) (options.backend.after ?? soon)(0, () => sink.reset());
+    if (last === null) (kernel.backend.after ?? soon)(0, () => sink.reset());
     return response;
   }
 

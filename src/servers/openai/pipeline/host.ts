@@ -15,15 +15,16 @@ import { templateHabits } from "./template-habits.ts";
 
 /** `chat`: makes a request of a chat's body. */
 export function dialectHost(generator: Generator, chat: DialectHost["chat"]): DialectHost {
-  const { options, http, limits, server, thread } = generator.serving;
-  const bodies = new Bodies(options);
+  const { kernel, http, limits, server, thread } = generator.serving;
+  const { backend, config, text, time } = kernel;
+  const bodies = new Bodies(kernel);
   return {
     limits,
     parses: Boolean(server.reasoning || server.tools),
     checkModel: (model) => checkModel(model, limits),
-    epochSeconds: options.epochSeconds,
+    epochSeconds: time.epochSeconds,
     chat,
-    ...templateHabits(options.renderChat, options.config.text.tokenizer !== undefined),
+    ...templateHabits(text.model.renderChat, config.text.tokenizer !== undefined),
     answer: (context, reader) => generator.answer(context, reader),
     async body(context) {
       const contentType = context.request.headers.get("content-type");
@@ -32,9 +33,9 @@ export function dialectHost(generator: Generator, chat: DialectHost["chat"]): Di
       if ("text" in answer) return answer.text;
       return "error" in answer ? answer.error : internalError;
     },
-    inTurns: (work) => inTurns(work, options.backend),
+    inTurns: (work) => inTurns(work, backend),
     async promptTokens(request) {
-      const encoding = await encodeInTurns(request, options, limits);
+      const encoding = await encodeInTurns(request, text.model, limits, backend);
       if ("error" in encoding) throw new Refused(encoding.error);
       const [ids] = await Promise.all(encoding.prompts);
       if (ids === undefined) throw new Refused(internalError);

@@ -51,11 +51,13 @@ export interface FittedRequest {
 }
 
 /** The prompts' ids, or promises of them. */
-export function encode({ options, limits }: Serving, received: Received): Encoding | Promise<Encoding> {
+export function encode({ kernel, limits }: Serving, received: Received): Encoding | Promise<Encoding> {
   const { request, body, prompts } = received;
-  if (prompts !== undefined) return inTurns(packedPieces(request, prompts, options.encoder), options.backend);
-  const asking = [request, options, limits] as const;
-  return isLarge(body) ? encodeInTurns(...asking) : encodePrompts(...asking);
+  const { backend, text } = kernel;
+  if (prompts !== undefined) return inTurns(packedPieces(request, prompts, text.model.encoder), backend);
+  return isLarge(body)
+    ? encodeInTurns(request, text.model, limits, backend)
+    : encodePrompts(request, text.model, limits);
 }
 
 /** At once where no other thread is asked and no earlier request waits. null: the encoder died. */
@@ -66,7 +68,7 @@ export function prepare(
   encoding: Exclude<Encoding, Declined>,
 ): PreparedRequest | Promise<PreparedRequest | null> {
   const { request } = received;
-  const { encoder } = serving.options;
+  const { encoder } = serving.kernel.text.model;
   const isText = ordered !== null && ordered.text !== null;
   const orderedIds = isText ? encoder.encode(sayable(serving, request, ordered), false) : null;
   const badWords = request.sampling.badWords.list.length === 0 ? null : encodeBadWords(request, encoder);
@@ -99,12 +101,12 @@ const hasGrammar = (request: Received["request"]) =>
   Boolean(request.sampling.structure) || (request.kind === "chat" && request.tools !== null);
 
 function sayable(
-  { options: { config, vocabulary } }: Serving,
+  { kernel: { config, text } }: Serving,
   { maxTokens }: Received["request"],
   ordered: Ordered,
 ): string[] {
   const tokensMost = Math.min(Number(maxTokens ?? Number.POSITIVE_INFINITY), config.engine.maxModelLen);
-  return sayableParts(ordered, tokensMost, vocabulary.maxTokenBytes);
+  return sayableParts(ordered, tokensMost, text.model.vocabulary.maxTokenBytes);
 }
 
 const isLong = (prompts: readonly Uint32Array[]) =>
@@ -117,7 +119,7 @@ async function awaited(
   pending: Promise<[Uint32Array[], Uint32Array[] | null, Uint32Array | null, Permitted | null]>,
 ): Promise<PreparedRequest> {
   const { limits } = serving;
-  const { backend, nextSeed, vocabulary } = serving.options;
+  const { backend, chance, text } = serving.kernel;
   const [prompts, badWords, orderedIds, permitted] = await pending;
   const areLong = isLong(prompts);
   // More choices than there is room for are refused further on, and nothing is written for them.
@@ -126,28 +128,30 @@ async function awaited(
   const isGreedyAndLong = areLong && isByPrompt(request);
   const kept = () => prompts.map((_, i) => keptIds(serving, request, prompts, i));
   const drawnFrom = isWritten ? prompts : isGreedyAndLong ? kept() : null;
-  const seeds = drawnFrom && (await inTurns(seedPieces(request, drawnFrom, nextSeed), backend));
+  const seeds = drawnFrom && (await inTurns(seedPieces(request, drawnFrom, chance.nextSeed), backend));
   const all = (isWritten ? seeds! : []).flatMap((seed) => choiceSeeds(seed, request.n));
   const written = isWritten ? await writing(all, prompts) : null;
   const idsError = areLong ? await inTurns(checkIds(request, limits), backend) : undefined;
-  const echoes = areLong ? await inTurns(echoPieces(request, prompts, vocabulary), backend) : null;
+  const echoes = areLong ? await inTurns(echoPieces(request, prompts, text.model.vocabulary), backend) : null;
   // Hashing a long prompt takes its time too.
   if (prompts.some((ids) => ids.length > LONG_PROMPT_TOKENS)) await backend.spare();
   return { prompts, badWords, orderedIds, seeds, idsError, echoes, written, permitted };
 }
 
 function writingFor(
-  { options, orders, server, limits }: Serving,
+  { kernel, orders, server, limits }: Serving,
   { http, request }: Received,
   { promptedJson: always = false }: Ordering,
 ): Writing | null {
-  const { encoder, config, dataset } = options;
-  const wish = always || config.text.promptedJson ? { always, notice: options.schemaNotice ?? (() => {}) } : null;
+  const { config, text } = kernel;
+  const { dataset } = text.canned;
+  const wish = always || config.text.promptedJson ? { always, notice: orders.schemaNotice } : null;
   const mayCall = request.kind === "chat" && request.tools !== null && server.tools;
   const isWritten = mayCall || wish !== null || request.sampling.structure;
+  const { encoder } = text.model;
   const share = config.openai.answers.toolCallShare;
   const writing = isWritten ? writingOf(request, server, encoder, share, orders.calls(http, request), wish) : null;
-  return dataset ? fromDataset(dataset, request, writing, options, limits) : writing;
+  return dataset ? fromDataset(dataset, request, writing, kernel, limits) : writing;
 }
 
 /** Checks what needs the prompts' ids, in vLLM's order. */
@@ -157,12 +161,12 @@ export function fit(
   admitted: Admitted,
   prepared: PreparedRequest,
 ): FittedRequest | Declined {
-  const { options, limits } = serving;
+  const { kernel, limits } = serving;
   const { request, http } = received;
   const { badWords, written } = prepared;
   const cut = cutPrompts(serving, received, prepared);
   if ("error" in cut) return cut;
-  const rank = checkDataParallelRank(http.headers.get(RANK_HEADER), options.config.dataParallelSize);
+  const rank = checkDataParallelRank(http.headers.get(RANK_HEADER), kernel.config.dataParallelSize);
   const { idsError = request.kind === "chat" ? null : atOnce(checkIds(request, limits)) } = prepared;
   for (let i = 0; i < cut.length; i++) {
     const { length } = cut[i]!.ids;
@@ -176,7 +180,7 @@ export function fit(
   if (cut.length * request.n > REQUESTS_MOST) return { error: engineBusy };
   const { allowedTokenIds, logitBias } = request.sampling;
   const isSteered = allowedTokenIds !== null || logitBias !== null || badWords !== null;
-  const steering = isSteered ? steeringOf(request, badWords, options.vocabulary) : null;
+  const steering = isSteered ? steeringOf(request, badWords, kernel.text.model.vocabulary) : null;
   return { cut, steering, script: scriptOf(serving, received, admitted, prepared), answers: written?.answers ?? null };
 }
 
@@ -185,12 +189,12 @@ const isFromText = (request: Received["request"], i: number) =>
 
 /** What `truncate_prompt_tokens` leaves of a prompt. */
 function keptIds(
-  { options, limits }: Serving,
+  { kernel, limits }: Serving,
   request: Received["request"],
   prompts: readonly Uint32Array[],
   i: number,
 ): Uint32Array {
-  return truncatePrompt(prompts[i]!, request, limits, isFromText(request, i) ? options.encoder.front : 0);
+  return truncatePrompt(prompts[i]!, request, limits, isFromText(request, i) ? kernel.text.model.encoder.front : 0);
 }
 
 function cutPrompts(serving: Serving, { request }: Received, { prompts }: PreparedRequest): readonly Cut[] | Declined {
@@ -208,12 +212,12 @@ function cutPrompts(serving: Serving, { request }: Received, { prompts }: Prepar
 
 /** Tokens that are ordered one by one are held to the request's grammar. */
 function scriptOf(
-  { options, orders, server }: Serving,
+  { kernel, orders, server }: Serving,
   { request }: Received,
   { ordered }: Admitted,
   { orderedIds, prompts, permitted }: PreparedRequest,
 ): Script | null {
   if (ordered === null) return null;
   const script = orders.script(ordered, orderedIds, prompts, request);
-  return permitted === null ? script : permitted(script, request, server, options.vocabulary);
+  return permitted === null ? script : permitted(script, request, server, kernel.text.model.vocabulary);
 }

@@ -30,10 +30,11 @@ export function readRequest(
   context: Context,
   reader: BodyReader,
 ): Received | Declined | Promise<Received | Declined> {
-  const { admission, thread, limits, options } = serving;
+  const { admission, thread, limits, kernel } = serving;
+  const { config, text } = kernel;
   const { request: http } = context;
   // The reading thread returns only a part of a body. Images, conditions of fixtures, and schemas in prompts need all of it.
-  const isWhole = limits.takesImages || options.fixtures !== undefined || options.config.text.promptedJson === true;
+  const isWhole = limits.takesImages || text.canned.fixtures !== undefined || config.text.promptedJson === true;
   const kind = isWhole ? "text" : (reader.thread ?? "text");
   const begin = () => thread?.begin({ kind, contentType: http.headers.get("content-type"), limits }) ?? null;
   const reading = admission.read(context, begin);
@@ -47,7 +48,7 @@ function readBody(
   reader: BodyReader,
 ): Received | Declined | Promise<Received | Declined> {
   if ("status" in body) return { error: body };
-  const { backend } = serving.options;
+  const { backend } = serving.kernel;
   const arrivalUs = backend.nowUs();
   if (body instanceof BodyReading) return readElsewhere(serving, reader, { http, reading: body, arrivalUs });
   backend.consumed(body.length);
@@ -61,12 +62,12 @@ type Given = Parameters<BodyReader["read"]>;
 type Coming = Pick<Received, "http" | "body" | "bytes" | "arrivalUs">;
 
 function received(
-  { orders, options }: Serving,
+  { orders, kernel }: Serving,
   coming: Coming,
   read: ReturnType<BodyReader["read"]>,
 ): Received | Declined {
   if ("error" in read) return read;
-  if (read.request.stream) options.backend.read?.();
+  if (read.request.stream) kernel.backend.read?.();
   return { ...coming, request: orders.onto(coming.http, read.request), form: read.form };
 }
 
@@ -83,7 +84,7 @@ async function readElsewhere(
   const answer = await reading.answer();
   if ("error" in answer) return answer;
   if ("text" in answer) {
-    serving.options.backend.consumed(reading.bytes);
+    serving.kernel.backend.consumed(reading.bytes);
     const given: Given = [answer.text, http.headers.get("content-type"), serving.limits];
     const coming = { http, body: answer.text, bytes: reading.bytes, arrivalUs };
     return received(serving, coming, await readLarge(serving, reader, given));
@@ -91,15 +92,15 @@ async function readElsewhere(
   if (!("read" in answer)) throw new Error("the reading thread has read something else");
   const { request: lean, prompts, tools, repeated } = answer.read;
   const request: ChatRequest | CompletionRequest =
-    tools === null || lean.kind !== "chat" ? lean : { ...lean, tools: await toolsIn(tools, serving.options.backend) };
+    tools === null || lean.kind !== "chat" ? lean : { ...lean, tools: await toolsIn(tools, serving.kernel.backend) };
   const bytes = prompts.reduce((sum, one) => sum + ("text" in one ? one.text.length : one.byteLength), 0);
-  serving.options.backend.consumed(bytes);
+  serving.kernel.backend.consumed(bytes);
   const coming = { http, body: NOTHING_LEFT, bytes, arrivalUs };
   const read = received(serving, coming, { request, form: reader.formOf!(request, repeated) });
   return "error" in read ? read : { ...read, prompts };
 }
 
-async function toolsIn(text: string, backend: Serving["options"]["backend"]): Promise<ChatRequest["tools"]> {
+async function toolsIn(text: string, backend: Serving["kernel"]["backend"]): Promise<ChatRequest["tools"]> {
   const tools = (await inTurns(plainPieces(text), backend)) as unknown[];
   await inTurns(toolShapes(tools), backend);
   return tools;
@@ -110,7 +111,7 @@ const NOTHING_LEFT: BodyText = { plain: null, python: null, empty: true };
 
 /** Reads a large body in pieces with turns of the event loop between. Time to spare is waited for before it and behind it. */
 async function readLarge(
-  { options: { backend } }: Serving,
+  { kernel: { backend } }: Serving,
   reader: BodyReader,
   given: Given,
 ): Promise<ReturnType<BodyReader["read"]>> {
@@ -125,10 +126,10 @@ async function readLarge(
 export type Decision = Admitted | (Declined & { readonly ordering?: Ordering });
 
 export function admit(
-  { options, queue, admission, orders }: Serving,
+  { kernel, queue, admission, orders }: Serving,
   { request, http, body }: Received,
 ): Decision | Promise<Decision> {
-  if (!options.alive.get()) return { error: engineDead };
+  if (!kernel.engines.alive.get()) return { error: engineDead };
   const prompts = request.kind === "chat" ? (request.conversations?.length ?? 1) : request.prompts.length;
   const choices = prompts * request.n;
   const full = queue.refuses(choices) ?? (request.stream ? admission.refusesStream() : null);

@@ -6,7 +6,6 @@ import type { Body } from "../../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { LoraAdapters } from "../front/adapters.ts";
 import type { Admission } from "../front/admission.ts";
-import type { OpenAiOptions } from "../front/front.ts";
 import type { Http } from "../front/http.ts";
 import type { ArrivalOrder, Queue } from "../front/queue.ts";
 import type { ReadingThread } from "../front/reading/thread.ts";
@@ -14,13 +13,14 @@ import type { FaultOrders } from "../overrides/fault-orders.ts";
 import type { Orders } from "../overrides/orders.ts";
 import type { Cut } from "../request/generation.ts";
 import type { Transfers } from "../request/kv-transfer.ts";
+import type { OpenAiKernel } from "../request/openai-config.ts";
 import type { Limits } from "../request/request.ts";
 import type { ServerTraits } from "../request/server-traits.ts";
 import type { FormedRequest } from "./form.ts";
 
 /** The parts of a server that requests pass. */
 export interface Serving {
-  readonly options: OpenAiOptions;
+  readonly kernel: OpenAiKernel;
   readonly http: Http;
   readonly server: ServerTraits;
   readonly limits: Limits;

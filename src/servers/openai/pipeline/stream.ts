@@ -166,11 +166,8 @@ export class StreamedAnswer implements SinkEvents {
     if (this.#over) return;
     const { choices, context } = this;
     const running = choices.find(({ done }) => !done);
-    if (running !== undefined && !this.busy) {
-      this.fail(running, context.server.timedOut);
-      return;
-    }
-    this.breakOff();
+    if (running !== undefined && !this.busy) this.fail(running, context.server.timedOut);
+    else this.breakOff();
   }
 
   /** Ends the stream without an end that its client could take for a good one. */
@@ -303,9 +300,19 @@ class StreamedChoice extends AnswerChoice {
     this.bytes += bytes;
   }
 
-  /** Sends what waits, unless the client or the stream interval wants it later. */
+  /** Sends what waits, unless the client or the stream interval wants it later. Opening, piece and end leave by one send. */
   send(): void {
     if (this.done || (this.finish === null && this.text.waiting === 0)) return;
+    const { sink } = this.#answer;
+    sink.gather?.();
+    try {
+      this.#send();
+    } finally {
+      sink.release?.();
+    }
+  }
+
+  #send(): void {
     const { form, output } = this.context;
     this.#answer.open();
     // Where its beginning is disturbed, the stream may be over by now.

@@ -45,16 +45,15 @@ export function* submitChoices(
   choices: readonly AnswerChoice[],
   taken: () => void,
 ): Pieces<NotTaken | null> {
-  const { orders, options, queue } = serving;
+  const { orders, kernel, queue } = serving;
   const { context, received } = job;
   const { request, http, form } = received;
   const { n } = request;
   const { script } = job.fitted;
   const plan = planOf(serving, job);
   logReceived(serving, job, plan.adapter);
-  const { cacheHitThreshold } = options.config.queue;
-  const least =
-    cacheHitThreshold === undefined ? 0 : leastShare(cacheHitThreshold, options.config, request, http, form);
+  const { cacheHitThreshold } = kernel.config.queue;
+  const least = cacheHitThreshold === undefined ? 0 : leastShare(cacheHitThreshold, kernel.config, request, http, form);
   const together = script && orders.begins(script, choices.length);
   let siblings: Choices | undefined;
   let tokens = 0;
@@ -97,7 +96,7 @@ interface Shared {
 }
 
 function submitChoice(
-  { options, orders, queue }: Serving,
+  { kernel, orders, queue }: Serving,
   { context, fitted, received }: Job,
   { plan, siblings, least, together }: Shared,
   choice: AnswerChoice,
@@ -119,18 +118,19 @@ function submitChoice(
   if (least > 0) heard = new CacheJudge(choice, heard, cut.ids.length, least);
   if (context.truthUs) heard = new TimedReceiver(choice, heard, context.truthUs);
   const submitted = queue.submit(cut.ids.length, heard, (receiver) =>
-    options.backend.submit(played?.generation ?? generation, receiver),
+    kernel.backend.submit(played?.generation ?? generation, receiver),
   );
   if ("refused" in submitted) return submitted.refused;
   choice.submission = submitted;
   return null;
 }
 
-function planOf({ options, server, limits }: Serving, { received, fitted, encodedFromUs }: Job): RequestPlan {
+function planOf({ kernel, server, limits }: Serving, { received, fitted, encodedFromUs }: Job): RequestPlan {
   const { request, http, arrivalUs } = received;
   const rank = headerInt(http.headers.get(RANK_HEADER));
   return {
-    options,
+    text: kernel.text,
+    meanReasoningTokens: kernel.config.openai.answers.meanReasoningTokens,
     reasoning: server.reasoning,
     request,
     steering: fitted.steering,

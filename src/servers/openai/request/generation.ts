@@ -5,11 +5,10 @@
 
 import { byRuns, type Pieces } from "../../../base/pieces.ts";
 import type { Choices, Generation, TokenSource } from "../../../engine/interface/types.ts";
-import { type AnswerTables, greedySeed, mixedIn, type NaturalLength } from "../../../text/answers/answers.ts";
+import type { KernelText } from "../../../kernel/kernel.ts";
+import { greedySeed, mixedIn } from "../../../text/answers/answers.ts";
 import { SteeredAnswer, type Steering } from "../../../text/answers/steered.ts";
 import type { Thinking } from "../../../text/answers/thinking.ts";
-import type { Vocabulary } from "../../../text/tokens/types.ts";
-import type { OpenAiServerConfig } from "./openai-config.ts";
 import { apiOf, promptLogprobCount } from "./output-options.ts";
 import type { ChatRequest, CommonRequest, CompletionRequest } from "./request.ts";
 import { isGreedy } from "./sampling.ts";
@@ -27,23 +26,13 @@ export interface Cut {
   readonly transferUs: number | undefined;
 }
 
-/** The part of a server's options that shapes its generations. */
-export interface GenerationOptions {
-  readonly config: Pick<OpenAiServerConfig, "openai" | "text" | "queue">;
-  readonly vocabulary: Vocabulary;
-  /** The token at which an answer with a given seed ends by itself. */
-  readonly naturalLength: NaturalLength;
-  /** Tables from which the engine draws answers. Absent: tokens are neither forced nor forbidden. */
-  readonly answers?: AnswerTables;
-  /** Ids that end an answer in addition to the end of sequence, unless the request ignores it. */
-  readonly endIds?: readonly number[];
-}
-
 /** What the choices of a request have in common. */
 export interface RequestPlan
   extends Required<Pick<Generation, "adapter" | "priority" | "arrivalUs" | "encodedFromUs">>,
     Pick<Generation, "rank"> {
-  readonly options: GenerationOptions;
+  readonly text: KernelText;
+  /** Undefined: the default. */
+  readonly meanReasoningTokens: number | undefined;
   readonly reasoning: ServerTraits["reasoning"];
   readonly request: Asking;
   readonly steering: Steering | null;
@@ -62,9 +51,9 @@ export interface ChoicePlan {
 
 /** In one literal: this is made of every choice, and copying objects into each other costs more than all else of it. */
 export function generationOf(plan: RequestPlan, choice: ChoicePlan): Generation {
-  const { options, request } = plan;
+  const { text, request } = plan;
   const { cut, seed, written } = choice;
-  const natural = request.ignoreEos ? null : options.naturalLength(seed);
+  const natural = request.ignoreEos ? null : text.naturalLength(seed);
   return {
     id: choice.id,
     promptIds: cut.ids,
@@ -72,7 +61,7 @@ export function generationOf(plan: RequestPlan, choice: ChoicePlan): Generation 
     minTokens: written === null ? request.minTokens : 0,
     ignoreEos: request.ignoreEos,
     plannedTokens: written === null ? natural : null,
-    stopTokenIds: stopIds(request, options),
+    stopTokenIds: stopIds(request, text.model.endIds),
     seed,
     priority: plan.priority,
     cacheSalt: request.cacheSalt ?? "",
@@ -88,14 +77,17 @@ export function generationOf(plan: RequestPlan, choice: ChoicePlan): Generation 
   };
 }
 
-function thoughtsOf({ request, reasoning, options }: RequestPlan, { cut, seed }: ChoicePlan): Thinking | null {
-  return thinkingOf(request, reasoning, cut.ids, seed, options.config.openai.answers.meanReasoningTokens);
+function thoughtsOf(
+  { request, reasoning, meanReasoningTokens }: RequestPlan,
+  { cut, seed }: ChoicePlan,
+): Thinking | null {
+  return thinkingOf(request, reasoning, cut.ids, seed, meanReasoningTokens);
 }
 
 /** What was written for it, behind its thinking. A grammar that is complete lets only the end of sequence follow. */
 function writtenScript(plan: RequestPlan, choice: ChoicePlan, written: Uint32Array): TokenSource {
-  const { answers, vocabulary } = plan.options;
-  const thinking = answers && thoughtsOf(plan, choice);
+  const { answers, vocabulary } = plan.text.model;
+  const thinking = thoughtsOf(plan, choice);
   const least = plan.request.ignoreEos ? choice.cut.maxTokens : 1;
   const text = new Uint32Array(Math.max(least, written.length)).fill(vocabulary.eosId);
   text.set(written);
@@ -103,11 +95,10 @@ function writtenScript(plan: RequestPlan, choice: ChoicePlan, written: Uint32Arr
 }
 
 function drawnScript(plan: RequestPlan, choice: ChoicePlan, natural: number | null): TokenSource | undefined {
-  const { options, steering, request } = plan;
-  const { answers: tables, vocabulary } = options;
+  const { text, steering, request } = plan;
+  const { answers: tables, vocabulary } = text.model;
   const { seed } = choice;
   const { maxTokens } = choice.cut;
-  if (tables === undefined) return undefined;
   // Where only some tokens are allowed, the tags are not among them.
   const thinks = plan.reasoning && (steering === null || steering.only === null);
   const thinking = thinks ? thoughtsOf(plan, choice) : null;
@@ -123,8 +114,8 @@ function drawnScript(plan: RequestPlan, choice: ChoicePlan, natural: number | nu
 }
 
 /** A model may have several ends of sequence: all but the first are stop ids of every request. */
-function stopIds({ stopTokenIds, ignoreEos }: Asking, { endIds }: GenerationOptions): readonly number[] {
-  if (endIds === undefined || endIds.length === 0 || ignoreEos) return stopTokenIds;
+function stopIds({ stopTokenIds, ignoreEos }: Asking, endIds: readonly number[]): readonly number[] {
+  if (endIds.length === 0 || ignoreEos) return stopTokenIds;
   return [...new Set([...stopTokenIds, ...endIds])];
 }
 

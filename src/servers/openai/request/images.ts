@@ -6,7 +6,7 @@
 import { createHash } from "node:crypto";
 import type { RenderChat } from "../../../text/tokens/chat-template.ts";
 import type { PromptPart, Vocabulary } from "../../../text/tokens/types.ts";
-import type { OpenAiServerConfig } from "./openai-config.ts";
+import type { OpenAiKernel } from "./openai-config.ts";
 
 /** Around an image's number in a text, until the template has put it into its place; no text of a user's holds it but by intent. */
 const MARK = "\u{10fffc}";
@@ -17,19 +17,14 @@ export function imageMark(url: string): string {
   return `${MARK}${createHash("sha1").update(url).digest("hex").slice(0, 8)}${MARK}`;
 }
 
-interface ImageOptions {
-  readonly config: Pick<OpenAiServerConfig, "openai">;
-  readonly renderChat: RenderChat;
-  readonly vocabulary: Vocabulary;
-}
-
-/** Returns the options with a template that renders images. Without `--image-tokens`, returns them unchanged. */
-export function withImages<Options extends ImageOptions>(options: Options): Options {
-  const tokens = options.config.openai.requests.imageTokens;
-  if (tokens === undefined) return options;
-  const { renderChat, vocabulary } = options;
+/** Returns the kernel with a template that renders images. Without `--image-tokens`, returns it unchanged. */
+export function withImages(kernel: OpenAiKernel): OpenAiKernel {
+  const tokens = kernel.config.openai.requests.imageTokens;
+  if (tokens === undefined) return kernel;
+  const { model } = kernel.text;
+  const { renderChat, vocabulary } = model;
   const render: RenderChat = (...given) => renderChat(...given).flatMap((part) => expanded(part, tokens, vocabulary));
-  return { ...options, renderChat: render };
+  return { ...kernel, text: { ...kernel.text, model: { ...model, renderChat: render } } };
 }
 
 function expanded(part: PromptPart, tokens: number, vocabulary: Vocabulary): PromptPart[] {

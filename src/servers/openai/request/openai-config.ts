@@ -1,7 +1,7 @@
 /** The configuration of the APIs that have the shape of OpenAI's. */
 
+import type { Kernel } from "../../../kernel/kernel.ts";
 import type { KernelConfig } from "../../../kernel/kernel-config.ts";
-import type { Parts } from "../../../kernel/parts.ts";
 import type { ReasoningField } from "../../../text/grammar/parsers.ts";
 import type { ToolHabits } from "../../../text/grammar/tool-habits.ts";
 import type { RequestOrders } from "./request-orders.ts";
@@ -82,4 +82,5 @@ export interface OpenAiServerConfig extends KernelConfig {
   readonly openai: OpenAiConfig;
 }
 
-export type OpenAiParts = Parts<OpenAiServerConfig>;
+/** The kernel as the OpenAI-shaped APIs receive it. */
+export type OpenAiKernel = Kernel<OpenAiServerConfig>;

@@ -20,25 +20,26 @@ interface Encoders {
 }
 
 /** The prompts' ids, or promises of them; or what is wrong with a text. */
-export function encodePrompts(request: ChatRequest | CompletionRequest, options: Encoders, limits: Limits): Encoding {
+export function encodePrompts(request: ChatRequest | CompletionRequest, model: Encoders, limits: Limits): Encoding {
   if (request.kind === "chat" && request.conversations === undefined) {
     // Nearly every request comes this way.
-    const parts = rendered(request, request.messages, options.renderChat);
+    const parts = rendered(request, request.messages, model.renderChat);
     if (!("error" in parts) && isPlain(parts, limits)) {
-      const ids = options.encoder.short?.(parts, false) ?? null;
+      const ids = model.encoder.short?.(parts, false) ?? null;
       if (ids !== null) return { prompts: [ids], pending: false };
     }
   }
-  return atOnce(encodingPieces(request, options, limits));
+  return atOnce(encodingPieces(request, model, limits));
 }
 
 /** Encodes with turns of the event loop in between. */
 export function encodeInTurns(
   request: ChatRequest | CompletionRequest,
-  options: Encoders & { readonly backend: EventLoopTurns },
+  model: Encoders,
   limits: Limits,
+  turns: EventLoopTurns,
 ): Promise<Encoding> {
-  return inTurns(encodingPieces(request, options, limits), options.backend);
+  return inTurns(encodingPieces(request, model, limits), turns);
 }
 
 function* encodingPieces(

@@ -4,8 +4,9 @@ import type { FaultCarrier } from "../../../faults/plan/types.ts";
 import type { Question } from "../../../text/canned/fixtures/match.ts";
 import { BrokenScript } from "../../../text/canned/script.ts";
 import { ORDER_HEADER, orderInHeader } from "../../openai/front/order-header.ts";
-import { type ChosenFaults, type FaultHost, FaultOrders } from "../../openai/overrides/fault-orders.ts";
-import type { RequestOrders } from "../../openai/request/request-orders.ts";
+import { type ChosenFaults, FaultOrders } from "../../openai/overrides/fault-orders.ts";
+import type { OpenAiKernel } from "../../openai/request/openai-config.ts";
+import { type RequestOrders, requestOrdersOf } from "../../openai/request/request-orders.ts";
 
 /** A request for inference, whichever protocol brought it. */
 export interface DisturbedRequest {
@@ -33,10 +34,10 @@ export class TritonFaults {
   /** Answers that a fault acted on, by its id. */
   readonly acted = new Map<string, number>();
 
-  constructor(host: Omit<FaultHost, "accounting">, allowed: RequestOrders) {
+  constructor(kernel: OpenAiKernel) {
     const faulted = (id: string) => void this.acted.set(id, (this.acted.get(id) ?? 0) + 1);
-    this.#orders = new FaultOrders({ ...host, accounting: { faulted } });
-    this.#allowed = allowed;
+    this.#orders = new FaultOrders(kernel, { faulted });
+    this.#allowed = requestOrdersOf(kernel.config);
   }
 
   /** Whether a request with this order, or without one, may be disturbed. */

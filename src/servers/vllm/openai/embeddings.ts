@@ -45,7 +45,7 @@ export class Embeddings {
 
   /** `dimensions`: of requests that do not say. */
   constructor(desk: Omit<Desk, "bodies">, dimensions: number) {
-    this.#desk = { ...desk, bodies: new Bodies(desk.options) };
+    this.#desk = { ...desk, bodies: new Bodies(desk.kernel) };
     this.#dimensions = dimensions;
   }
 
@@ -55,8 +55,8 @@ export class Embeddings {
   }
 
   async #made({ headers }: HttpRequest, checked: CheckedFields): Promise<JsonParts> {
-    const { alive, backend, config, epochSeconds, newId } = this.#desk.options;
-    if (!alive.get()) throw new Refused(engineDead);
+    const { backend, chance, config, engines, time } = this.#desk.kernel;
+    if (!engines.alive.get()) throw new Refused(engineDead);
     const dimensions = (checked.get("dimensions") as Int | null | undefined) ?? this.#dimensions;
     if (dimensions < 1) throw new Refused(badRequest("Dimensions must be greater than 0"));
     const { prompts, oversized } = readPrompts(checked.get("input") as Input);
@@ -74,9 +74,9 @@ export class Embeddings {
     const model = JSON.stringify(
       (checked.get("model") as string | null | undefined) || config.models.servedModelNames[0],
     );
-    const id = JSON.stringify(`embd-${headers.get("x-request-id") ?? newId(8)}`);
+    const id = JSON.stringify(`embd-${headers.get("x-request-id") ?? chance.newId(8)}`);
     const json = new JsonParts();
-    json.add(`{"id":${id},"object":"list","created":${Math.floor(epochSeconds())},"model":${model},"data":[`);
+    json.add(`{"id":${id},"object":"list","created":${Math.floor(time.epochSeconds())},"model":${model},"data":[`);
     await inTurns(vectors(json, all, Number(dimensions), config.engine.seed, base64), backend);
     json.add(
       `],"usage":{"prompt_tokens":${tokens},"total_tokens":${tokens},"completion_tokens":0,"prompt_tokens_details":null,"completion_tokens_details":null}}`,
@@ -88,7 +88,7 @@ export class Embeddings {
     if (typeof prompt !== "string") return prompt;
     const wrong = checkPromptText(prompt, this.#desk.limits);
     if (wrong !== null) throw new Refused(wrong);
-    const { encoder } = this.#desk.options;
+    const { encoder } = this.#desk.kernel.text.model;
     return encoder.short?.([prompt], true) ?? encoder.encode([prompt], true, true);
   }
 

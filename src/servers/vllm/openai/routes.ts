@@ -5,10 +5,10 @@ import type { HttpRequest } from "../../../wire/http/request.ts";
 import { type Handler, type RouteTable, routes } from "../../../wire/http/routes.ts";
 import { LoraAdapters } from "../../openai/front/adapters.ts";
 import type { Desk } from "../../openai/front/checked.ts";
-import type { OpenAiOptions } from "../../openai/front/front.ts";
 import { type Context, Http } from "../../openai/front/http.ts";
 import { loraRoutes } from "../../openai/front/lora-routes.ts";
 import { modelList } from "../../openai/front/models.ts";
+import { ourMethods } from "../../openai/front/our-routes.ts";
 import { ReadingThread } from "../../openai/front/reading/thread.ts";
 import { countedBy, SCALE_OUT, VLLM_VERSION } from "../../openai/front/served.ts";
 import type { ApiDialect } from "../../openai/pipeline/dialect.ts";
@@ -16,6 +16,8 @@ import { Generator } from "../../openai/pipeline/generate.ts";
 import { dialectHost } from "../../openai/pipeline/host.ts";
 import { internalError, scaleOutDisabled, scaleOutNotBuilt } from "../../openai/request/errors.ts";
 import { withImages } from "../../openai/request/images.ts";
+import type { LogprobSource } from "../../openai/request/logprob-source.ts";
+import type { OpenAiKernel } from "../../openai/request/openai-config.ts";
 import { batchReader, invocationReader } from "./batch.ts";
 import { Embeddings } from "./embeddings.ts";
 import { chatReader, chatValuePieces, completionReader } from "./read.ts";
@@ -25,35 +27,42 @@ import { Tokenizer } from "./tokenize.ts";
 /** What the routes look like to a machine; loaded when somebody asks. */
 export const openaiDescription = { operations: async () => (await import("./operations.ts")).openaiOperations };
 
-/** Makes the table of routes. `reading` is the script of the thread that reads the largest bodies; null: no such thread. */
+/**
+ * Makes the table of routes. `reading` is the script of the thread that reads the largest bodies. null: no such thread.
+ * `logprobs`: log probabilities of a test. Absent: they follow from the seeds of requests.
+ */
 export function openai(
-  given: OpenAiOptions,
+  given: OpenAiKernel,
   dialects: readonly ApiDialect[] = [],
   reading: URL | null = null,
+  logprobs?: LogprobSource,
 ): RouteTable {
-  const options = withImages(given);
-  const { config, alive, epochSeconds, newId } = options;
-  const http = new Http(options, countedBy(config), (request) => {
+  const kernel = withImages(given);
+  const { config, engines, time, chance, metrics } = kernel;
+  const keptOut = (request: HttpRequest) => {
     if (!isGeneration(request)) return;
-    options.accounting.opened();
-    options.accounting.settled("refused");
-  });
-  const adapters = new LoraAdapters(config.models.loraModules, config.models.servedModelNames, options.adaptersLoaded);
-  const limits = limitsOf(options, adapters);
-  const server = serverOf(options);
-  const thread = threadOf(options, reading);
-  const generator = new Generator(options, { http, server, limits, adapters, thread });
-  const tokenizer = new Tokenizer({ options, http, limits, thread });
+    metrics.accounting.opened();
+    metrics.accounting.settled("refused");
+  };
+  const http = new Http(kernel, { ...countedBy(config), ...ourMethods(kernel) }, { keptOut });
+  const adapters = new LoraAdapters(config.models.loraModules, config.models.servedModelNames, (names) =>
+    metrics.renderer.name(names),
+  );
+  const limits = limitsOf(kernel, adapters);
+  const server = serverOf(kernel, { logprobs });
+  const thread = reading && threadOf(kernel, reading);
+  const generator = new Generator(kernel, { http, server, limits, adapters, thread });
+  const tokenizer = new Tokenizer({ kernel, http, limits, thread });
   const host = dialectHost(generator, (body, exact, changes) => chatValuePieces(body, limits, exact, changes));
-  const health = (context: Context) => http.empty(context, alive.get() ? 200 : 503);
-  const models = () => modelList(config, adapters.list, Math.floor(epochSeconds()), newId);
-  const lora = config.models.runtimeLora ? loraRoutes(options, http, adapters) : [];
-  const asked = routesAskedFor({ options, http, limits, thread });
+  const health = (context: Context) => http.empty(context, engines.alive.get() ? 200 : 503);
+  const models = () => modelList(config, adapters.list, Math.floor(time.epochSeconds()), chance.newId);
+  const lora = config.models.runtimeLora ? loraRoutes(kernel, http, adapters) : [];
+  const asked = routesAskedFor({ kernel, http, limits, thread });
   const scaleOut = config.openai.front.scaleOut ? scaleOutNotBuilt : scaleOutDisabled;
   const switchedOff = Object.fromEntries(
     SCALE_OUT.map((path) => [`POST ${path}`, (context: Context) => http.error(context, scaleOut)]),
   );
-  const load = () => `{"server_load":${options.trackServerLoad === true ? generator.open : 0}}`;
+  const load = () => `{"server_load":${config.openai.front.trackServerLoad === true ? generator.open : 0}}`;
   return {
     before: http.before,
     routes: [
@@ -92,13 +101,13 @@ export function openai(
 
 /** Those of single options. */
 function routesAskedFor(desk: Omit<Desk, "bodies">): Record<string, Handler> {
-  const { alive, backend, config, tokenizerInfo = {} } = desk.options;
-  const { http } = desk;
+  const { http, kernel } = desk;
+  const { backend, config, engines, text } = kernel;
   const { readiness, tokenizerInfo: tellsTokenizer } = config.openai.front;
   const { embeddingDimensions } = config.openai.requests;
   const found: Record<string, Handler> = {};
   if (readiness) {
-    const isReady = () => alive.get() && backend.nowUs() >= readiness.afterUs;
+    const isReady = () => engines.alive.get() && backend.nowUs() >= readiness.afterUs;
     found["GET /health/ready"] = (context) => http.empty(context, isReady() ? 200 : 503);
   }
   if (embeddingDimensions !== undefined) {
@@ -106,20 +115,15 @@ function routesAskedFor(desk: Omit<Desk, "bodies">): Record<string, Handler> {
     found["POST /v1/embeddings"] = (context) => embeddings.answer(context);
   }
   if (tellsTokenizer) {
-    const body = JSON.stringify(tokenizerInfo);
+    const body = JSON.stringify(text.model.tokenizerInfo);
     found["GET /tokenizer_info"] = (context) => http.json(context, body);
   }
   return found;
 }
 
-/** null: this thread alone can render prompts, or there is no script. */
-function threadOf({ config, template, backend }: OpenAiOptions, script: URL | null): ReadingThread | null {
-  if (template === undefined || script === null) return null;
-  const start = {
-    template,
-    keepsTools: config.text.toolCallParser !== undefined,
-  };
-  return new ReadingThread(script, start, backend);
+function threadOf({ config, text, backend }: OpenAiKernel, script: URL): ReadingThread {
+  const { template } = text.model;
+  return new ReadingThread(script, { template, keepsTools: config.text.toolCallParser !== undefined }, backend);
 }
 
 function isGeneration({ method, url }: HttpRequest): boolean {

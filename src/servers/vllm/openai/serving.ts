@@ -4,18 +4,19 @@ import { flatEngineConfig } from "../../../engine/config/engine-config.ts";
 import type { Accounting } from "../../../kernel/accounting.ts";
 import { frontLimitsOf } from "../../../wire/http/front-limits.ts";
 import type { LoraAdapters } from "../../openai/front/adapters.ts";
-import type { OpenAiOptions } from "../../openai/front/front.ts";
 import { VLLM_VERSION } from "../../openai/front/served.ts";
 import { requestTimedOut } from "../../openai/request/errors.ts";
+import type { LogprobSource } from "../../openai/request/logprob-source.ts";
 import { seededLogprobs } from "../../openai/request/logprobs.ts";
-import type { OpenAiServerConfig } from "../../openai/request/openai-config.ts";
+import type { OpenAiKernel, OpenAiServerConfig } from "../../openai/request/openai-config.ts";
 import type { Limits } from "../../openai/request/request.ts";
 import { samplingDefaults } from "../../openai/request/sampling-defaults.ts";
 import type { ServerTraits } from "../../openai/request/server-traits.ts";
 import { reasoningSetup } from "../../openai/tool-calls/reasoning.ts";
 import { toolParserKind } from "../../openai/tool-calls/tool-parsers.ts";
 
-export function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adapters: LoraAdapters): Limits {
+export function limitsOf({ config, text }: OpenAiKernel, adapters: LoraAdapters): Limits {
+  const { vocabulary, generation } = text.model;
   return {
     ...samplingDefaults(generation, config.openai.requests.generation),
     maxModelLen: config.engine.maxModelLen,
@@ -32,63 +33,81 @@ export function limitsOf({ config, vocabulary, generation }: OpenAiOptions, adap
   };
 }
 
-/** `tools`: where they are not used as in vLLM. */
-export function serverOf(options: OpenAiOptions, tools = toolsOf(options)): ServerTraits {
-  const { config, vocabulary } = options;
-  const { after } = options.backend;
+/** Replaces traits that follow from the kernel. */
+interface OtherTraits {
+  readonly tools?: ServerTraits["tools"];
+  readonly logprobs?: LogprobSource | undefined;
+}
+
+export function serverOf(kernel: OpenAiKernel, { tools = toolsOf(kernel), logprobs }: OtherTraits = {}): ServerTraits {
+  const { backend, config, live, log } = kernel;
+  const { vocabulary } = kernel.text.model;
+  const { after } = backend;
+  const { logsRequests } = live.values;
   return {
     vocabulary,
-    logprobs: options.logprobs ?? seededLogprobs(vocabulary.size),
-    fingerprint: options.fingerprint === undefined ? fingerprintOf(config) : options.fingerprint,
-    responseRole: options.responseRole ?? "assistant",
+    logprobs: logprobs ?? seededLogprobs(vocabulary.size),
+    fingerprint: fingerprintOf(config),
+    responseRole: config.openai.answers.responseRole ?? "assistant",
     tokensAsIds: config.openai.answers.tokensAsIds === true,
     streamInterval: config.openai.answers.streamInterval,
     forceIncludeUsage: config.openai.answers.enableForceIncludeUsage,
     promptTokensDetails: config.openai.answers.enablePromptTokensDetails,
     cacheBlockTokens: config.engine.enablePrefixCaching ? config.engine.blockSize : 0,
-    requestLog: options.requestLog,
-    dead: () => !options.alive.get(),
+    requestLog: { isOn: logsRequests, write: log },
+    dead: () => !kernel.engines.alive.get(),
     ...(after && { turn: (act) => void after(0, act) }),
-    consumed: (bytes) => options.backend.consumed(bytes),
-    clockUs: config.openai.answers.perRequestMetrics ? () => options.backend.nowUs() : null,
-    keepAlive: keepAliveOf(options),
-    reasoning: reasoningOf(options),
+    consumed: (bytes) => backend.consumed(bytes),
+    clockUs: config.openai.answers.perRequestMetrics ? () => backend.nowUs() : null,
+    keepAlive: keepAliveOf(kernel),
+    reasoning: reasoningOf(kernel),
     ...(config.openai.answers.reasoningField === undefined
       ? {}
       : { reasoningField: config.openai.answers.reasoningField }),
     tools,
     timedOut: requestTimedOut(frontLimitsOf(config).requestTimeoutS),
-    waiting: options.accounting,
+    waiting: kernel.metrics.accounting,
   };
 }
 
 /** Throws a `UserError` if the tokenizer lacks the tokens that the parser looks for. */
-function reasoningOf({ config, vocabulary }: OpenAiOptions): ServerTraits["reasoning"] {
+function reasoningOf({ config, text }: OpenAiKernel): ServerTraits["reasoning"] {
   const name = config.text.reasoningParser;
   if (name === undefined) return null;
-  const setup = reasoningSetup(name, vocabulary);
+  const setup = reasoningSetup(name, text.model.vocabulary);
   if (setup !== null) return setup;
   const why = `no tokens <think> and </think>, which reasoning in the format of ${name} stands between`;
   throw new UserError(`--tokenizer ${config.text.tokenizer}`, why);
 }
 
 /** The parser of tool calls; null: there is none. */
-export function toolsOf({ config, vocabulary, accounting, newId }: OpenAiOptions): ServerTraits["tools"] {
+export function toolsOf({ config, text, metrics, chance }: OpenAiKernel): ServerTraits["tools"] {
   const { autoToolChoice = false, toolHabits: habits } = config.openai.answers;
   const name = config.text.toolCallParser;
   if (name === undefined) return null;
-  const parsed: Accounting["parsed"] = (...of) => accounting.parsed?.(...of);
-  return { kind: toolParserKind(name, vocabulary, newId), autoEnabled: autoToolChoice, habits, parsed };
+  const parsed: Accounting["parsed"] = (...of) => metrics.accounting.parsed?.(...of);
+  return {
+    kind: toolParserKind(name, text.model.vocabulary, chance.newId),
+    autoEnabled: autoToolChoice,
+    habits,
+    parsed,
+  };
 }
 
-function keepAliveOf({ config, backend }: OpenAiOptions): ServerTraits["keepAlive"] {
+function keepAliveOf({ config, backend }: OpenAiKernel): ServerTraits["keepAlive"] {
   const us = (config.openai.answers.keepAliveS ?? 0) * 1e6;
   return us > 0 && backend.after ? { us, after: backend.after } : null;
 }
 
-/** As vLLM's, a hash of what the server runs with: the same in all answers of equal servers; by default with its ranks. */
-function fingerprintOf({ models: { model }, engine, dataParallelSize, openai }: OpenAiServerConfig): string {
-  const ranks = dataParallelSize > 1 && openai.answers.fingerprintMode !== "hash" ? `-dp${dataParallelSize}` : "";
+/**
+ * The fingerprint of all answers. null: they carry none. By default a hash of what the server runs with, as vLLM's: equal
+ * servers have equal ones. It ends with the number of ranks.
+ */
+function fingerprintOf({ models: { model }, engine, dataParallelSize, openai }: OpenAiServerConfig): string | null {
+  const { fingerprintMode, fingerprintValue } = openai.answers;
+  if (fingerprintMode === "none") return null;
+  if (fingerprintMode === "custom") return fingerprintValue ?? "";
+  const ranks = dataParallelSize > 1 && fingerprintMode !== "hash" ? `-dp${dataParallelSize}` : "";
   let hash = 0x811c9dc5;
   for (const character of JSON.stringify([model, flatEngineConfig(engine)]))
     hash = Math.imul(hash ^ character.charCodeAt(0), 0x01000193);

@@ -8,9 +8,9 @@ import { byteCharacters } from "../../../text/tokens/byte-characters.ts";
 import type { PromptPart } from "../../../text/tokens/types.ts";
 import { Bodies } from "../../openai/front/admission.ts";
 import { answered, type CheckedFields, type Desk } from "../../openai/front/checked.ts";
-import type { OpenAiOptions } from "../../openai/front/front.ts";
 import type { Context } from "../../openai/front/http.ts";
 import { JsonParts } from "../../openai/front/send-parts.ts";
+import type { OpenAiKernel } from "../../openai/request/openai-config.ts";
 import { decodedParts, encodedPieces, incompatible } from "../../openai/request/prompts.ts";
 import type { Limits } from "../../openai/request/request.ts";
 import { Refused } from "../../pydantic/refusals.ts";
@@ -48,22 +48,22 @@ export const tokenizeBody: Type<CheckedFields> = union(
   }),
 );
 export class Tokenizer {
-  readonly #options: OpenAiOptions;
+  readonly #kernel: OpenAiKernel;
   readonly #limits: Limits;
   readonly #desk: Desk;
 
   constructor(desk: Omit<Desk, "bodies">) {
-    this.#options = desk.options;
+    this.#kernel = desk.kernel;
     this.#limits = desk.limits;
-    this.#desk = { ...desk, bodies: new Bodies(desk.options) };
+    this.#desk = { ...desk, bodies: new Bodies(desk.kernel) };
   }
 
   tokenize(context: Context): Promise<Response> {
     const made = async (checked: CheckedFields, body: PythonDict) => {
-      const { encoder, backend } = this.#options;
+      const { backend, text } = this.#kernel;
       const { parts, allowSpecial, addSpecial } = await inTurns(this.#prompt(checked, body), backend);
       // A chat of many messages has millions of parts.
-      const ids = await inTurns(encodedPieces(encoder, parts, allowSpecial, addSpecial), backend);
+      const ids = await inTurns(encodedPieces(text.model.encoder, parts, allowSpecial, addSpecial), backend);
       return inTurns(this.#counted(ids, checked.get("return_token_strs") === true), backend);
     };
     return answered(context, this.#desk, { check: (body) => chatFitting(tokenizeBody, body), made });
@@ -72,7 +72,7 @@ export class Tokenizer {
   /** Special tokens stay in the text, ids outside the vocabulary are nothing. */
   detokenize(context: Context): Promise<Response> {
     const ofIds = async (ids: Uint32Array<ArrayBuffer>) => {
-      const said = await inTurns(this.#said(ids), this.#options.backend);
+      const said = await inTurns(this.#said(ids), this.#kernel.backend);
       // Megabytes that are old by now: only a whole collection would find them.
       ids.buffer.transfer(0);
       return said;
@@ -95,7 +95,7 @@ export class Tokenizer {
   *#said(ids: Uint32Array): Pieces<JsonParts> {
     const json = new JsonParts();
     json.add('{"prompt":"');
-    for (const text of decodedParts(this.#options.vocabulary, ids)) {
+    for (const text of decodedParts(this.#kernel.text.model.vocabulary, ids)) {
       json.add(JSON.stringify(text).slice(1, -1));
       yield;
     }
@@ -127,7 +127,7 @@ export class Tokenizer {
     const generation = checked.get("add_generation_prompt") !== false;
     if (generation && checked.get("continue_final_message") === true) throw new Refused(incompatible);
     const names = orNull<PythonDict>("chat_template_kwargs");
-    const { renderChat } = this.#options;
+    const { renderChat } = this.#kernel.text.model;
     const open = checked.get("continue_final_message") === true;
     const plainNames = names === null ? undefined : (toPlain(names) as Record<string, unknown>);
     const given = [messages, generation, open, shown, plainNames] as const;
@@ -137,7 +137,7 @@ export class Tokenizer {
 
   /** As the vocabulary file spells tokens; special ones stand as they are. */
   #string(id: number): string {
-    const { vocabulary, blanks } = this.#options;
+    const { vocabulary, blanks } = this.#kernel.text.model;
     const bytes = vocabulary.bytesOf(id);
     if (vocabulary.isSpecial(id)) return Buffer.from(bytes).toString();
     if (!blanks) return Array.from(bytes, (byte) => BYTE_CHARACTERS[byte]).join("");

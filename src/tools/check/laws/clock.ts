@@ -1,10 +1,11 @@
 /**
- * Finds values that no clock or counter can give: a 64-bit difference that fell below zero shows as 1.8e19, or as 584 years
- * if it counts nanoseconds. Sources: server#1985 (durations of Triton's ensembles: 1.3e20 µs), server#2137.
+ * The law on impossible times: finds values that no clock or counter can give. A 64-bit difference that fell below zero
+ * appears as 1.8e19, or as 584 years if it counts nanoseconds. Sources: server#1985 (durations of Triton's ensembles: 1.3e20
+ * µs), server#2137.
  */
 import type { Case } from "../pages/case.ts";
 import { labelKey, type ScrapedFamily, type ScrapedSample, seriesText } from "../pages/exposition.ts";
-import { atMost, type Broken, type LawOutcome, lawsOf, type Term, term } from "../pages/law.ts";
+import { atMost, type LawOutcome, lawsOf, type Mismatch, type Term, term } from "../pages/law.ts";
 
 const law = lawsOf("any", "page");
 
@@ -12,11 +13,11 @@ const LIMIT = 2 ** 63;
 const HOUR_S = 3600;
 const MONTH_S = 30 * 24 * HOUR_S;
 const YEAR_S = 365.25 * 24 * HOUR_S;
-/** No server process is older; so no request can have lasted longer. */
+/** Longest life of a server process. A request cannot have lasted longer. */
 const OLDEST_S = 10 * YEAR_S;
-/** Nanoseconds in a signed 64-bit number: 292 years. */
+/** Seconds that 2^63 nanoseconds are: 292 years. */
 const LIMIT_NS_S = LIMIT / 1e9;
-/** A request may have arrived so long before the gauges show it: prompts are tokenized first. */
+/** Seconds between a request's arrival and the moment when the gauges count it. Its prompt is tokenized first. */
 const ARRIVAL_S = 10;
 
 /** Seconds per unit, by the end of a family's name. */
@@ -26,9 +27,12 @@ const UNITS: readonly (readonly [ending: RegExp, seconds: number])[] = [
   [/_us$/, 1e-6],
   [/_ns$/, 1e-9],
 ];
-/** Operations and bytes of a GPU pass 2^63 within hours or weeks (`vllm:estimated_flops_per_gpu_total`). */
+/**
+ * Families that may exceed 2^63: operations and bytes of a GPU reach it within hours or weeks
+ * (`vllm:estimated_flops_per_gpu_total`).
+ */
 const FAST = /flops|bytes/;
-/** vLLM V1 measures these from the clock's zero if the engine aborted the request before its first token (law V18). */
+/** Families that vLLM V1 measures from the clock's zero if the engine aborted the request before its first token (law V18). */
 const FROM_ZERO = /^vllm:request_(inference|prefill|decode)_time_seconds$/;
 const PER_REQUEST = /^nv_inference_\w+_duration_us$/;
 const OF_KNOWN_SERVER = /^(vllm:|nv_|trtllm_|dynamo_frontend_)/;
@@ -36,7 +40,7 @@ const OF_KNOWN_SERVER = /^(vllm:|nv_|trtllm_|dynamo_frontend_)/;
 const text = ({ name, labels }: ScrapedSample): string => seriesText(name, labels);
 const secondsOf = (family: string): number | undefined => UNITS.find(([ending]) => ending.test(family))?.[1];
 
-/** A family's time over all observations, and their number. */
+/** The summed time of a series, and the number of its observations. */
 interface TotalTime {
   readonly family: string;
   readonly key: string;
@@ -45,7 +49,7 @@ interface TotalTime {
   readonly count: Term;
 }
 
-/** The times of a page: histograms and summaries with a unit of time in their names, and Triton's counters per request. */
+/** Returns the times of a page: histograms and summaries whose names end in a unit of time, and Triton's duration counters. */
 function timesOf(byName: ReadonlyMap<string, readonly ScrapedSample[]>): TotalTime[] {
   const counts = new Map<string, Map<string, number>>();
   const countOf = (name: string, key: string, without: string): number | undefined => {
@@ -53,8 +57,8 @@ function timesOf(byName: ReadonlyMap<string, readonly ScrapedSample[]>): TotalTi
     if (known === undefined) {
       known = new Map();
       for (const { labels, value } of byName.get(name) ?? []) {
-        const own = labelKey(labels, without);
-        known.set(own, (known.get(own) ?? 0) + value);
+        const labelSet = labelKey(labels, without);
+        known.set(labelSet, (known.get(labelSet) ?? 0) + value);
       }
       counts.set(name, known);
     }
@@ -85,7 +89,9 @@ function timesOf(byName: ReadonlyMap<string, readonly ScrapedSample[]>): TotalTi
 const sumOf = (successes: number | undefined, failures = 0): number | undefined =>
   successes === undefined ? undefined : successes + failures;
 
-/** Names the unsigned difference that the value may be; "" if it is none. */
+/**
+ * Explains a value as an unsigned difference that wrapped around. Returns "" if it is not near a multiple of 2^64 in any unit.
+ */
 function unsignedDifference(value: number): string {
   for (const divisor of [1, 1e3, 1e6, 1e9]) {
     const wrap = 2 ** 64 / divisor;
@@ -102,12 +108,12 @@ function unsignedDifference(value: number): string {
 const LOOKS_LIKE =
   "server#1985: an unsigned 64-bit difference that fell below zero, as in the durations of Triton's ensembles";
 
-function broken(left: Term, relation: string, right: Term, value: number): Broken {
+function broken(left: Term, relation: string, right: Term, value: number): Mismatch {
   const named = unsignedDifference(value);
   return { left, relation, right, looksLike: named === "" ? LOOKS_LIKE : `${named} (server#1985)` };
 }
 
-/** Reports whether a sample is a counter, a count, a sum, or a gauge of what is under way. */
+/** Reports whether a sample is a counter, a count, a sum, or a gauge of running work. */
 function isCount({ type, name }: ScrapedFamily, sample: ScrapedSample, c: Case): boolean {
   if (FAST.test(name)) return false;
   if (type === "counter" || type === "histogram" || c.look.page.isUnderWay(sample.name, sample.labels)) return true;
@@ -135,14 +141,17 @@ function tooLong({ sample, totalS, count }: TotalTime): LawOutcome {
   return isWrapped ? broken(years, "<", term("2^63 ns, in years,", LIMIT_NS_S / YEAR_S), sample.value) : null;
 }
 
-/** Requests that run or wait in all vLLM engines of the page; null without their gauges. */
+/** Returns the number of requests that run or wait in all vLLM engines of the page before. Null if it lacks these gauges. */
 function underWay(c: Case): number | null {
   const page = c.lookBefore!.exposition.byName;
   const gauges = ["running", "waiting", "swapped"].flatMap((state) => page.get(`vllm:num_requests_${state}`) ?? []);
   return gauges.length === 0 ? null : gauges.reduce((sum, { value }) => sum + value, 0);
 }
 
-/** Time that may have been added since the scrape before: new requests cannot be older than it, earlier ones may be. */
+/**
+ * Returns the most seconds that may have been added since the scrape before. Requests that began after it cannot be older than
+ * it; earlier requests may be.
+ */
 function mostAddedS(time: TotalTime, ended: number, c: Case): number {
   const [now, before] = [c.look, c.lookBefore!];
   const elapsedS = now.isTimed && before.isTimed ? Math.max(0, now.atS - before.atS) : MONTH_S;
@@ -150,7 +159,7 @@ function mostAddedS(time: TotalTime, ended: number, c: Case): number {
   const vllm = now.page.dialects.find(({ name }) => name === "vllm");
   const isOneInstant = vllm?.collected !== true && (c.known.parameters.apiServerCount ?? 1) < 2;
   const open = time.family.startsWith("vllm:") && isOneInstant && c.isMapped("vllm") === false ? underWay(c) : null;
-  // An ensemble of Triton adds up its steps, which may run at the same time.
+  // A Triton ensemble sums the times of its steps, and steps may run at the same time.
   const steps = PER_REQUEST.test(time.family) ? (now.exposition.byName.get(time.sample.name)?.length ?? 1) : 1;
   const older = open === null ? ended + 1 : Math.min(open, ended);
   return steps * ((ended + 1) * (elapsedS + ARRIVAL_S) + older * MONTH_S);

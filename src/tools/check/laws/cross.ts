@@ -1,10 +1,10 @@
-/** Do several dialects that show one engine tell the same story? And the driver's own books. */
+/** Laws between dialects that show the same engine, and between the metrics and the counts of the load generator. X01–X04. */
 import type { Case } from "../pages/case.ts";
 import { atLeast, atMost, equal, type LawOutcome, lawsOf, NotCheckable, plus, type Term, term } from "../pages/law.ts";
 
 const law = lawsOf("cross", "page");
 
-/** Six decimals of TensorRT-LLM's fraction, and up to a block that one of them has and the other not. */
+/** Tolerance for the share of used blocks. TensorRT-LLM prints it with six decimals. */
 const FRACTION_TOLERANCE = 2e-6;
 
 function both(left: Term | null, right: Term | null, tolerance = 0): LawOutcome[] {
@@ -12,18 +12,23 @@ function both(left: Term | null, right: Term | null, tolerance = 0): LawOutcome[
 }
 
 function needTwo(c: Case): void {
-  const shown = c.look.page.dialects.filter(({ name }) => ["vllm", "triton", "trtllm", "trtllm-serve"].includes(name));
-  if (shown.length < 2) throw new NotCheckable("one dialect");
+  const engineDialects = c.look.page.dialects.filter(({ name }) =>
+    ["vllm", "triton", "trtllm", "trtllm-serve"].includes(name),
+  );
+  if (engineDialects.length < 2) throw new NotCheckable("one dialect");
 }
 
-function checked(outcomes: readonly LawOutcome[], what: string): readonly LawOutcome[] {
-  if (outcomes.length === 0) throw new NotCheckable(`${what} stands in one dialect only`);
+function checked(outcomes: readonly LawOutcome[], subject: string): readonly LawOutcome[] {
+  if (outcomes.length === 0) throw new NotCheckable(`only one dialect shows ${subject}`);
   return outcomes;
 }
 
 const engines = ({ page }: Case): number => page.samples("vllm:kv_cache_usage_perc").length;
 
-/** Ends as counted for the model that holds the executor: an ensemble and its steps count the same requests again. */
+/**
+ * Returns the requests that ended in the model with the executor. An ensemble and its other steps count the same requests
+ * again.
+ */
 function tritonEnds({ page }: Case): Term | null {
   const where = { model: "tensorrt_llm" };
   const done = page.maybe("nv_inference_request_success", where);
@@ -38,7 +43,7 @@ export const cross = [
     means: "Two dialects of one engine show different moments, or one of them is made up.",
     check: (c) => {
       needTwo(c);
-      // TensorRT-LLM's gauges are as old as the last poll of its statistics, vLLM's as old as the last step.
+      // TensorRT-LLM's gauges are from its last poll of statistics, vLLM's from the last step. Under load they differ.
       if (c.known.parameters.oneInstant !== true) c.needRest();
       const { page } = c;
       const vllm = (name: string) => page.maybe(`vllm:${name}`);
@@ -69,8 +74,8 @@ export const cross = [
       const counted = c.page.maybe("trtllm_generation_tokens_total");
       const ended = c.page.maybe("vllm:request_generation_tokens_sum");
       const all = c.page.maybe("vllm:generation_tokens_total");
-      if (!counted || !ended || !all) throw new NotCheckable("generation tokens stand in one dialect only");
-      // Cancelled requests have tokens that vLLM's histogram of ends never sees.
+      if (!counted || !ended || !all) throw new NotCheckable("only one dialect shows generation tokens");
+      // Tokens of cancelled requests are missing in vLLM's histogram of finished requests.
       return [atLeast(counted, ended), c.cleanRest ? equal(counted, ended) : atMost(counted, all)];
     },
   }),
@@ -86,8 +91,8 @@ export const cross = [
       const known = c.look.truth;
       if (ends && known?.requests !== undefined) {
         const underway = plus(c.page.get("vllm:num_requests_running"), c.page.get("vllm:num_requests_waiting"));
-        const gone = term("client aborts + refusals", (known.clientAborts ?? 0) + (known.refused ?? 0));
-        const all = plus(ends, gone, underway);
+        const unanswered = term("client aborts + refusals", (known.clientAborts ?? 0) + (known.refused ?? 0));
+        const all = plus(ends, unanswered, underway);
         if (c.rest) outcomes.push(equal(all, c.truthOf("requests")));
         else outcomes.push(atMost(ends, c.truthOf("requests")));
       }

@@ -1,4 +1,4 @@
-/** The laws of Dynamo's frontend, per model; families without the prefix `dynamo_frontend_`. */
+/** The laws of Dynamo's frontend, per model. Family names are given without the prefix `dynamo_frontend_`. D01–D11. */
 import { seriesKey } from "../pages/exposition.ts";
 import { atLeast, atMost, equal, type LawOutcome, lawsOf, minus, NotCheckable, plus, term } from "../pages/law.ts";
 import { indexOf } from "./over-time.ts";
@@ -6,7 +6,7 @@ import { indexOf } from "./over-time.ts";
 const law = lawsOf("dynamo-frontend", "group");
 const page = lawsOf("dynamo-frontend", "page");
 
-/** Tokens that a stream holds back before it adds them to the histogram. */
+/** Number of tokens after which a stream adds its token gaps to the histogram. */
 const FLUSHED_EVERY = 64;
 
 export const dynamo = [
@@ -16,7 +16,7 @@ export const dynamo = [
     looksLike: "dynamo#2576: in-flight leaks on an early return",
     check: (c) => {
       const [started, open] = [c.now.get("requests_started_total"), c.now.get("inflight_requests")];
-      // The series of ends come with the first end.
+      // The series of finished requests appear only when the first request has finished.
       const ended = started.value === open.value ? c.now.orZero("requests_total") : c.orZero("requests_total");
       return equal(started, plus(ended, open));
     },
@@ -123,7 +123,7 @@ export const dynamo = [
       return names.flatMap((name) =>
         c.page.samples(name).map((sample) => {
           const same = before.get(seriesKey(sample));
-          // A rank's blocks stand at 0 until it reports.
+          // A rank shows 0 blocks until it first reports.
           if (same === undefined || same.value === 0) return null;
           const text = c.page.text(name, sample.labels);
           return equal(term(text, sample.value), term(`${text} before`, same.value));

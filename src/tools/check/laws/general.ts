@@ -1,16 +1,16 @@
-/** What holds for every exposition, whoever wrote it: within one scrape. G01–G09, G14, G15, G18. */
+/** The laws that hold within one scrape for every metrics page, whatever wrote it. G01–G09, G14, G15, G18. */
 import type { Case } from "../pages/case.ts";
 import { boundsKnown, countersWithoutTotal, sharingBounds, totalsThatAreNone } from "../pages/catalogue.ts";
 import { isOfKnownServer } from "../pages/dialects.ts";
 import type { FaultKind, ScrapedFamily, ScrapedSample } from "../pages/exposition.ts";
 import { numberText, seriesText } from "../pages/exposition.ts";
-import { atLeast, atMost, type Broken, complaint, equal, type LawOutcome, lawsOf, term } from "../pages/law.ts";
+import { atLeast, atMost, complaint, equal, type LawOutcome, lawsOf, type Mismatch, term } from "../pages/law.ts";
 import { type HistogramSeries, histogramsOf } from "../pages/shapes.ts";
 
 const law = lawsOf("any", "page");
 
-/** The parser's own complaints, as violations. */
-function faults(c: Case, ...kinds: readonly FaultKind[]): Broken[] {
+/** Converts the parser's defects of these kinds to violations. */
+function faults(c: Case, ...kinds: readonly FaultKind[]): Mismatch[] {
   return c.look.exposition.faults
     .filter(({ kind }) => kinds.includes(kind))
     .map(({ line, message, looksLike }) => ({
@@ -19,14 +19,14 @@ function faults(c: Case, ...kinds: readonly FaultKind[]): Broken[] {
     }));
 }
 
-/** W: Prometheus takes the text, with less in it than its author meant. */
-const mild = (broken: readonly Broken[]): Broken[] => broken.map((one) => ({ ...one, severity: "W" }));
+/** Lowers the severity of violations to a warning (W). For defects with which Prometheus still accepts the page. */
+const mild = (broken: readonly Mismatch[]): Mismatch[] => broken.map((violation) => ({ ...violation, severity: "W" }));
 
-/** A known server types all its families; elsewhere a family without TYPE may be meant. */
-function untyped(c: Case): Broken[] {
-  return faults(c, "untyped").map((one) => {
-    const [, name = ""] = /^line \d+: (\S+)/.exec(one.left.text) ?? [];
-    return isOfKnownServer(name) ? one : { ...one, severity: "W" as const };
+/** Returns families without TYPE: errors for a known server, which always writes TYPE, and warnings for others. */
+function untyped(c: Case): Mismatch[] {
+  return faults(c, "untyped").map((violation) => {
+    const [, name = ""] = /^line \d+: (\S+)/.exec(violation.left.text) ?? [];
+    return isOfKnownServer(name) ? violation : { ...violation, severity: "W" as const };
   });
 }
 
@@ -38,7 +38,7 @@ function histograms(c: Case): { readonly family: ScrapedFamily; readonly series:
   return families(c).flatMap((family) => histogramsOf(family).map((series) => ({ family, series })));
 }
 
-/** Names of what comes in whole numbers. */
+/** Matches names of values that are counted in whole numbers. */
 const COUNTED =
   /(_count|_bucket|(^|[_:])(requests?|tokens?|blocks?|preemptions|drafts|queries|hits|misses|reqs|success|failure)(_total|_running|_waiting)?|_requests_total|exec_count|pending_request_count)$/;
 const MEASURED =
@@ -47,7 +47,7 @@ const CONTENT_MEASURED = /(per_|avg_)/;
 
 const isBlocks = (name: string): boolean => /^nv_trt_llm_kv_cache_block_(metrics|statistics)$/.test(name);
 
-/** A count or bucket is whole whatever is measured; a value only by its own name. */
+/** Reports whether the value must be a whole number. Counts and buckets always are; other values only if their name says so. */
 function isCounted({ name, labels }: ScrapedSample, { type }: ScrapedFamily): boolean {
   if (type === "histogram" || type === "summary") return /_(count|bucket)$/.test(name);
   if (isBlocks(name)) return labels.kv_cache_block_type !== "fraction";
@@ -55,7 +55,7 @@ function isCounted({ name, labels }: ScrapedSample, { type }: ScrapedFamily): bo
   return COUNTED.test(name) && !MEASURED.test(name) && !CONTENT_MEASURED.test(name);
 }
 
-/** Shares of a whole, whatever their names say. */
+/** Matches names of values between 0 and 1, even if the name says "perc". */
 const FRACTION =
   /(^vllm:\w*cache_usage_perc|(?<!gpu_)fraction|utilization|utilisation|hit_rate|^sglang:token_usage|^nv_cache_util|dynamo_component_gpu_cache_usage_percent|reuse_rate)$/;
 
@@ -64,10 +64,10 @@ function isFraction({ name, labels }: ScrapedSample): boolean {
   return FRACTION.test(name) && !/^DCGM_/.test(name);
 }
 
-/** The lowest and the highest sum that the buckets allow; null where a bound is negative, or where they fall. */
+/** Returns the lowest and the highest sum that the bucket counts allow. Null if a bound is negative, or if the counts fall. */
 export function sumBounds({ buckets }: HistogramSeries): { readonly low: number; readonly high: number } | null {
   if ((buckets[0]?.le ?? 0) < 0) return null;
-  // Without its last bucket nobody knows what lies above.
+  // Without a `+Inf` bucket the sum has no upper bound.
   let [low, high, below, bound] = [
     0,
     buckets.at(-1)?.le === Number.POSITIVE_INFINITY ? 0 : Number.POSITIVE_INFINITY,
@@ -76,7 +76,7 @@ export function sumBounds({ buckets }: HistogramSeries): { readonly low: number;
   ];
   for (const { le, value: cumulative } of buckets) {
     const here = cumulative - below;
-    // They fall (G05), and say nothing of the sum.
+    // Law G05 reports falling counts. They give no bounds for the sum.
     if (!(here >= 0)) return null;
     low += here * bound;
     if (here > 0) high += here * le;
@@ -89,7 +89,7 @@ export function sumBounds({ buckets }: HistogramSeries): { readonly low: number;
 const NOT_AVAILABLE = /vllm[:_][cg]pu_prefix_cache_hit_rate$/;
 const HIT_RATE_NOT_AVAILABLE = "vllm#7606: V0 shows -1 where no hit rate is available, as without prefix caching";
 
-/** `DCGM_INT64_BLANK` and the three values above it; as floats they are one. */
+/** Reports whether the value is one of DCGM's four markers for "no value". As floating-point numbers all four are 2^63. */
 const isDcgmBlank = ({ name, value }: ScrapedSample): boolean => name.startsWith("DCGM_FI_") && value === 2 ** 63;
 const DCGM_BLANK = "gpu-monitoring-tools#92: older exporters show a value that is not supported as 9223372036854775794";
 
@@ -120,7 +120,7 @@ export const general = [
           : families(c).flatMap((family) => {
               const before = c.lookBefore!.exposition.families.get(family.name);
               if (!before || (before.type === family.type && before.help === family.help)) return [];
-              return [complaint(`TYPE or HELP of ${family.name} is not that of the scrape before`, 1)];
+              return [complaint(`TYPE or HELP of ${family.name} differs from that of the scrape before`, 1)];
             });
       return [...faults(c, "family"), ...untyped(c), ...changed];
     },
@@ -130,7 +130,7 @@ export const general = [
     means: "A ratio of nothing to nothing stands where a number belongs.",
     check: (c) =>
       families(c).flatMap((family) =>
-        family.samples.flatMap((sample): Broken[] => {
+        family.samples.flatMap((sample): Mismatch[] => {
           if (isDcgmBlank(sample))
             return [{ ...complaint(`${value(sample).text} is DCGM's blank`, 0), known: DCGM_BLANK }];
           if (Number.isFinite(sample.value)) return [];
@@ -220,7 +220,7 @@ export const general = [
     means: "Whoever writes rate() by the name takes a gauge for a counter, or misses one.",
     looksLike: "dynamo#3035: a gauge named _total; sglang#10672: gauges that should be counters",
     check: (c) =>
-      families(c).flatMap(({ name, type, samples }): Broken[] => {
+      families(c).flatMap(({ name, type, samples }): Mismatch[] => {
         if (c.look.exposition.format === "openmetrics") return [];
         const counter = type === "counter";
         const total = /_total$/.test(c.look.page.shown(name));
@@ -238,29 +238,32 @@ export const general = [
 
 const boundsText = (series: HistogramSeries) => series.buckets.map(({ le }) => numberText(le)).join(" ");
 
-/** `--custom-histogram-buckets` of newer vLLM gives all histograms that share a list of bounds the same new one. */
-function areCustom(name: string, own: string, c: Case): boolean {
+/**
+ * Reports whether an operator may have set the bounds with vLLM's `--custom-histogram-buckets`. It changes all histograms that
+ * share a list of bounds.
+ */
+function areCustom(name: string, current: string, c: Case): boolean {
   const version = c.versionOf("vllm");
   if (!name.startsWith("vllm:") || version === "V0" || version === "V1 to 0.11") return false;
   return sharingBounds(name).every((other) => {
     const family = c.look.exposition.families.get(other);
     const [first] = family ? histogramsOf(family) : [];
-    return first === undefined || !other.startsWith("vllm:") || boundsText(first) === own;
+    return first === undefined || !other.startsWith("vllm:") || boundsText(first) === current;
   });
 }
 
-/** Bounds without +Inf. */
+/** Returns the bounds of the buckets without +Inf. */
 const finiteBounds = ({ buckets }: HistogramSeries): number[] =>
   buckets.map(({ le }) => le).filter((le) => le !== Number.POSITIVE_INFINITY);
 
-/** True if the text may leave out buckets, and these bounds are some of those of a known version, not all. */
+/** True if the page may be an excerpt, and these bounds are a part of the bounds of a known version. */
 function areLeftOut(series: HistogramSeries, known: readonly (readonly number[])[], c: Case): boolean {
   if (!c.look.exposition.mayBeExcerpt) return false;
   const bounds = finiteBounds(series);
   return known.some((version) => bounds.length < version.length && bounds.every((le) => version.includes(le)));
 }
 
-/** True if the bounds differ otherwise than by left out buckets: in a pasted text fewer bounds say nothing. */
+/** True if the bounds differ by more than left-out buckets. In an excerpt, missing buckets are no evidence. */
 function areOther(a: HistogramSeries, b: HistogramSeries, known: readonly (readonly number[])[], c: Case): boolean {
   if (boundsText(a) === boundsText(b)) return false;
   if (!c.look.exposition.mayBeExcerpt) return true;
@@ -270,12 +273,12 @@ function areOther(a: HistogramSeries, b: HistogramSeries, known: readonly (reado
 function boundsOf(family: ScrapedFamily, c: Case): LawOutcome[] {
   const [first, ...others] = histogramsOf(family);
   if (first === undefined || first.buckets.length === 0) return [];
-  const own = boundsText(first);
+  const current = boundsText(first);
   const isOfOwner = c.look.page.mapped?.families.has(family.name) === true;
   const known = isOfOwner ? [] : boundsKnown(family.name, c.versionOf("vllm"));
   const isPart = areLeftOut(first, known, c);
-  const differ = (what: string, severity?: "W"): Broken => ({
-    ...complaint(`the bounds of ${family.name} (${own}) are not ${what}`, 1),
+  const differ = (expected: string, severity?: "W"): Mismatch => ({
+    ...complaint(`the bounds of ${family.name} (${current}) are not ${expected}`, 1),
     ...(severity ? { severity } : {}),
   });
   const outcomes: LawOutcome[] = others
@@ -288,7 +291,7 @@ function boundsOf(family: ScrapedFamily, c: Case): LawOutcome[] {
   const bounds = finiteBounds(first);
   const isOf = (version: readonly number[]) =>
     isTorn ? bounds.every((le) => version.includes(le)) : bounds.join() === version.join();
-  if (known.length > 0 && !isPart && !known.some(isOf) && !areCustom(family.name, own, c))
+  if (known.length > 0 && !isPart && !known.some(isOf) && !areCustom(family.name, current, c))
     outcomes.push(differ(`those of the known version (${known[0]!.join(" ")})`, "W"));
   return outcomes;
 }

@@ -1,4 +1,4 @@
-/** All laws, in the order of the documentation. */
+/** All laws, in the order of docs/check.md. */
 import type { Law } from "../pages/law.ts";
 import { clockLaws } from "./clock.ts";
 import { cross } from "./cross.ts";
@@ -14,7 +14,6 @@ import { whole } from "./vllm-whole.ts";
 
 const byId = (a: Law, b: Law) => a.id.localeCompare(b.id);
 
-/** All laws, in the order of docs/check.md. */
 export const laws: readonly Law[] = [
   ...[...general, ...overTime, ...clockLaws].sort(byId),
   ...[...gauges, ...counts, ...timeLaws, ...whole].sort(byId),

@@ -1,15 +1,21 @@
-/** Which labels do the servers' series have? What is none of them, and stands on a part of the families only, is odd. */
+/**
+ * The labels that the series of each server have. Warns about an unknown label that only some of the families have. Part of
+ * law G13.
+ */
 import type { Case } from "../pages/case.ts";
 import type { CheckedDialect } from "../pages/dialects.ts";
 import { type ScrapedSample, seriesText } from "../pages/exposition.ts";
-import { type Broken, complaint, type DialectName } from "../pages/law.ts";
+import { complaint, type DialectName, type Mismatch } from "../pages/law.ts";
 
-/** By the sources of the servers (`versions.ts` names them), of families that are no `_info`. */
+/**
+ * Known labels per server, from its source code (`versions.ts` names the sources). Families that end in `_info` are not
+ * included.
+ */
 const LABELS: Readonly<Partial<Record<DialectName, readonly string[]>>> = {
   vllm: [
     ...["engine", "model_name", "le", "reason", "sleep_state", "source", "finished_reason", "stage", "status"],
     ...["position", "mode", "outcome", "request_type", "operation", "transfer_type", "tier", "result"],
-    // Triton's vLLM backend.
+    // Labels of Triton's vLLM backend.
     ...["model", "version"],
   ],
   triton: ["model", "version", "gpu_uuid", "namespace", "reason", "policy", "le", "quantile"],
@@ -39,13 +45,16 @@ const SHARED_PREFIX: Readonly<Partial<Record<DialectName, RegExp>>> = {
   trtllm: /^nv_(trt_)?llm_/,
 };
 
-/** What stands before a label that is the user's own: Triton's `metric_tags`, on the series of the tagged model alone. */
+/** Prefix of labels that the user defines: Triton's `metric_tags` appear only on the series of the tagged model. */
 const OWN_PREFIX: Readonly<Partial<Record<DialectName, string>>> = { triton: "_" };
 
-/** What a collector or Ray adds stands on nearly all families. */
+/**
+ * Share of families above which an unknown label is accepted, because collectors and Ray add their labels to nearly all
+ * families.
+ */
 const ON_MOST = 0.5;
 
-export function unknownLabels(c: Case, { name, prefix }: CheckedDialect): Broken[] {
+export function unknownLabels(c: Case, { name, prefix }: CheckedDialect): Mismatch[] {
   const known = LABELS[name];
   if (known === undefined) return [];
   const isOwn = (family: string) =>
@@ -53,19 +62,19 @@ export function unknownLabels(c: Case, { name, prefix }: CheckedDialect): Broken
   const families = [...c.look.exposition.families.values()].filter(
     ({ name: family, samples }) => isOwn(family) && !family.endsWith("_info") && samples.length > 0,
   );
-  const found = new Map<string, { readonly first: ScrapedSample; families: number }>();
+  const labels = new Map<string, { readonly first: ScrapedSample; families: number }>();
   for (const { samples } of families) {
     for (const [label, first] of oddLabels(samples, known, OWN_PREFIX[name])) {
-      const before = found.get(label);
+      const before = labels.get(label);
       if (before) before.families++;
-      else found.set(label, { first, families: 1 });
+      else labels.set(label, { first, families: 1 });
     }
   }
-  return [...found].flatMap(([label, { first, families: count }]): Broken[] => {
+  return [...labels].flatMap(([label, { first, families: count }]): Mismatch[] => {
     if (count > ON_MOST * families.length) return [];
     const series = seriesText(first.name, first.labels);
     return [
-      { ...complaint(`${label} of ${series} is no label of ${name}, and most families lack it`, 1), severity: "W" },
+      { ...complaint(`${label} of ${series} is not a label of ${name}, and most families lack it`, 1), severity: "W" },
     ];
   });
 }
@@ -73,12 +82,12 @@ export function unknownLabels(c: Case, { name, prefix }: CheckedDialect): Broken
 function oddLabels(
   samples: readonly ScrapedSample[],
   known: readonly string[],
-  own: string | undefined,
+  prefix: string | undefined,
 ): Map<string, ScrapedSample> {
   const odd = new Map<string, ScrapedSample>();
   for (const sample of samples) {
     for (const label in sample.labels) {
-      if (own !== undefined && label.startsWith(own)) continue;
+      if (prefix !== undefined && label.startsWith(prefix)) continue;
       if (!known.includes(label) && !odd.has(label)) odd.set(label, sample);
     }
   }

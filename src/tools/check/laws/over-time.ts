@@ -1,15 +1,15 @@
-/** What holds for every exposition from scrape to scrape and at rest. G10–G13, G16, G17, G19, G20. */
+/** The laws that hold for every metrics page from scrape to scrape, and at rest. G10–G13, G16, G17, G19, G20. */
 import type { Case } from "../pages/case.ts";
 import { isAmbient } from "../pages/catalogue.ts";
 import { type Exposition, type ScrapedFamily, type ScrapedSample, seriesKey, seriesText } from "../pages/exposition.ts";
 import {
   atLeast,
   atMost,
-  type Broken,
   complaint,
   equal,
   type LawOutcome,
   lawsOf,
+  type Mismatch,
   NotCheckable,
   term,
 } from "../pages/law.ts";
@@ -17,34 +17,34 @@ import { unknownLabels } from "./labels.ts";
 import { fellTogether, startOf } from "./restart.ts";
 
 const law = lawsOf("any", "page");
-/** Wall-clock times of two hosts, and of a file. */
+/** Seconds by which the clocks of two hosts, or of a file and a host, may differ. */
 const CLOCK_SLACK_S = 60;
-/** Below it a time counts from any start, not from 1970. */
+/** Smallest time that counts as seconds since 1970. Smaller times count from any start. */
 const EPOCH_S = 1e9;
 
-/** All series of a scrape by name and label set. */
+/** Returns all series of a scrape, by name and label set. */
 export function indexOf({ families }: Exposition): Map<string, ScrapedSample> {
   const index = new Map<string, ScrapedSample>();
   for (const { samples } of families.values()) for (const sample of samples) index.set(seriesKey(sample), sample);
   return index;
 }
 
-/** Pairs of a sample now and before. */
+/** Returns the samples that both this scrape and the one before have. */
 function pairs(
   c: Case,
 ): { readonly family: ScrapedFamily; readonly now: ScrapedSample; readonly before: ScrapedSample }[] {
   const before = indexOf(c.before.exposition);
   return [...c.look.exposition.families.values()].flatMap((family) =>
     family.samples.flatMap((now) => {
-      const was = before.get(seriesKey(now));
-      return was ? [{ family, now, before: was }] : [];
+      const earlier = before.get(seriesKey(now));
+      return earlier ? [{ family, now, before: earlier }] : [];
     }),
   );
 }
 
 const text = ({ name, labels }: ScrapedSample): string => seriesText(name, labels);
 
-/** Cumulative: counters, buckets, counts, and sums of what is never negative. */
+/** Reports whether a series only grows: counters, buckets, counts, and sums of values that are never negative. */
 function accumulates({ type, name }: ScrapedFamily, sample: ScrapedSample): boolean {
   if (sample.name.endsWith("_created")) return false;
   if (type === "counter") return true;
@@ -52,12 +52,15 @@ function accumulates({ type, name }: ScrapedFamily, sample: ScrapedSample): bool
   return type === "summary" && sample.name !== name;
 }
 
-/** Labels that name something which may come and go with the configuration. */
+/** Matches labels whose values may come and go with the configuration, such as models and engines. */
 const IDENTITY =
   /^(model|model_name|engine|version|engine_type|worker_id|WorkerId|ReplicaId|SessionName|NodeId|JobId|ActorId|pid|gpu|UUID|gpu_uuid|position|lora|running_lora_adapters|waiting_lora_adapters|max_lora)$/;
-/** Families whose series all exist from the start. */
+/** Matches families whose series all exist from the server's start. */
 const COMPLETE = /^(vllm:|nv_trt_llm_|nv_inference_)(?!lora_|.*mooncake|.*nixl|.*kv_offload)/;
-/** The router of vLLM's production stack clears its gauges at each scrape and sets those of the servers it knows then. */
+/**
+ * Matches families of the router of vLLM's production stack. It clears its gauges at each scrape and sets them for the servers
+ * that it knows at that moment.
+ */
 const CLEARED = /^vllm_router:/;
 const LIKE_AN_ID =
   /^((chat)?cmpl-|req[-_]|trace[-_])?[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}|^(chat)?cmpl-/i;
@@ -126,7 +129,7 @@ export const overTime = [
       const now = indexOf(c.look.exposition);
       const gone = [...indexOf(c.before.exposition).values()].filter((sample) => !now.has(seriesKey(sample)));
       const loaded = loadedModels(c.look.exposition);
-      return gone.flatMap((sample): Broken[] => {
+      return gone.flatMap((sample): Mismatch[] => {
         if (sample.labels.pid !== undefined || isUnloaded(sample, loaded) || CLEARED.test(sample.name)) return [];
         return [complaint(`${text(sample)} is gone; it was ${sample.value}`, 0)];
       });
@@ -169,8 +172,8 @@ export const overTime = [
         if (!name.endsWith("_created")) continue;
         for (const sample of samples) {
           const created = term(text(sample), sample.value);
-          const was = before?.get(seriesKey(sample));
-          if (was) outcomes.push(equal(created, term("its value before", was.value), 1e-3));
+          const earlier = before?.get(seriesKey(sample));
+          if (earlier) outcomes.push(equal(created, term("its value before", earlier.value), 1e-3));
           if (c.look.atS > EPOCH_S)
             outcomes.push(atMost(created, term("the time of the scrape", c.look.atS), CLOCK_SLACK_S));
           if (start !== null) outcomes.push(atLeast(created, term("start of the process", start), 1));
@@ -216,12 +219,15 @@ function loadedModels({ byName }: Exposition): ReadonlySet<string> {
   return new Set((byName.get("nv_inference_request_success") ?? []).map(modelOf));
 }
 
-/** Triton drops a model's series when it is unloaded, all but the failures. */
+/** Reports whether the model of the series was unloaded. Triton then removes all its series except the failures. */
 function isUnloaded(sample: ScrapedSample, loaded: ReadonlySet<string>): boolean {
   return sample.labels.model !== undefined && sample.name.startsWith("nv_") && !loaded.has(modelOf(sample));
 }
 
-/** Label names of the sample alone, without what its type adds; Triton's GPU series have one more. */
+/**
+ * Returns the label names that the server chose, without those that the type adds. Triton's GPU series have one label more,
+ * which is also left out.
+ */
 const ownLabels = (labels: Readonly<Record<string, string>>): string =>
   Object.keys(labels)
     .filter((name) => !["le", "quantile", "gpu_uuid", "namespace"].includes(name))
@@ -232,11 +238,11 @@ function labelsOf(family: ScrapedFamily, c: Case): LawOutcome[] {
   const outcomes: LawOutcome[] = [];
   const [first] = family.samples;
   if (first === undefined) return [];
-  const own = ownLabels(first.labels);
-  const odd = family.samples.find(({ labels }) => ownLabels(labels) !== own);
-  // Tags of a Triton model are labels of that model alone.
+  const firstLabels = ownLabels(first.labels);
+  const odd = family.samples.find(({ labels }) => ownLabels(labels) !== firstLabels);
+  // Only the tagged Triton model has its tags as labels, so the label sets may differ.
   if (odd && !family.name.startsWith("nv_")) {
-    outcomes.push(complaint(`${text(odd)} has other labels than the first of its family: ${own || "none"}`, 1));
+    outcomes.push(complaint(`${text(odd)} has other labels than the first of its family: ${firstLabels || "none"}`, 1));
   }
   const id = family.samples.find(({ labels }) =>
     Object.entries(labels).some(([name, label]) => !IDENTITY.test(name) && LIKE_AN_ID.test(label)),

@@ -1,27 +1,27 @@
-/** Is this still the process that answered before? */
+/** Recognises that a new process answers: by its start time, by creation times, or because all counters fell. */
 
 import { isAmbient } from "../pages/catalogue.ts";
 import { type Exposition, type ScrapedSample, seriesKey, seriesText } from "../pages/exposition.ts";
 
-/** Seconds of the epoch; null where the page does not say. */
+/** Returns the process start time in seconds since 1970. Null if the page has none. */
 export function startOf({ byName }: Exposition): number | null {
-  const own = byName.get("process_start_time_seconds")?.[0]?.value;
-  return own === undefined || own === 0 ? null : own;
+  const start = byName.get("process_start_time_seconds")?.[0]?.value;
+  return start === undefined || start === 0 ? null : start;
 }
 
 function counters({ families }: Exposition): Map<string, ScrapedSample> {
-  const found = new Map<string, ScrapedSample>();
+  const byKey = new Map<string, ScrapedSample>();
   for (const { type, name, samples } of families.values()) {
     if (isAmbient(name)) continue;
     for (const sample of samples) {
       const counts = type === "counter" || (type === "histogram" && sample.name.endsWith("_count"));
-      if (counts && !sample.name.endsWith("_created")) found.set(seriesKey(sample), sample);
+      if (counts && !sample.name.endsWith("_created")) byKey.set(seriesKey(sample), sample);
     }
   }
-  return found;
+  return byKey;
 }
 
-/** Which of the counters that stood above 0 fell, and which did not. */
+/** Sorts the counters that were above 0 into those that fell and those that did not. */
 export function fellTogether(
   now: Exposition,
   before: Exposition,
@@ -37,12 +37,12 @@ export function fellTogether(
   return { fell, stayed };
 }
 
-/** True when no counter of requests moved: nothing began or ended in between, or it is counted nowhere. */
+/** True if no request counter moved, so that no counted request began or ended in between. */
 export function stoodStill(now: Exposition, before: Exposition): boolean {
   return counters(now).size > 0 && movedCounters(now, before) === 0;
 }
 
-/** How many counters of requests moved; a series that was not there was 0. */
+/** Returns how many request counters changed. A series that was missing before counts as 0. */
 export function movedCounters(now: Exposition, before: Exposition): number {
   const earlier = counters(before);
   let moved = 0;
@@ -51,8 +51,8 @@ export function movedCounters(now: Exposition, before: Exposition): number {
 }
 
 /**
- * A new process: its start time or most of its creation times grew, or, where the page has neither, all counters fell. A
- * start time that fell is none: two processes answer.
+ * Reports whether the process restarted. The start time decides; without it, most creation times must be later; without those,
+ * all counters must have fallen. A start time that fell is not a restart: two processes answer in turn.
  */
 export function isRestart(now: Exposition, before: Exposition): boolean {
   const [start, startBefore] = [startOf(now), startOf(before)];
@@ -67,7 +67,7 @@ export function isRestart(now: Exposition, before: Exposition): boolean {
   return fellToNearZero(now, before);
 }
 
-/** What is left of the counters' sum after a restart; two workers with like loads have more. */
+/** Largest share of the counters' sum that may be left after a restart. Two workers with similar load differ by less. */
 const LEFT_MOST = 0.5;
 
 export function fellToNearZero(now: Exposition, before: Exposition): boolean {

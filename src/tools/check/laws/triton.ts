@@ -1,4 +1,4 @@
-/** The laws of Triton's core, per model and version; families without the prefix `nv_`. */
+/** The laws of Triton's core, per model and version. Family names are given without the prefix `nv_`. N01–N12. */
 import type { Case } from "../pages/case.ts";
 import {
   atLeast,
@@ -22,16 +22,22 @@ const DURATIONS = ["queue", "compute_input", "compute_infer", "compute_output"].
   (part) => `inference_${part}_duration_us`,
 );
 const REQUEST_DURATION = "inference_request_duration_us";
-/** Each part is cut to whole µs; recordings of 2.51 are within 4 µs a request. */
+/**
+ * Microseconds per request by which the parts may exceed the whole, because each is rounded down. Recordings of Triton 2.51
+ * differ by less.
+ */
 const CUT_US = 4;
 
-/** The summary of the same time as that counter. */
+/** Returns the name of the summary that measures the same time as the duration counter. */
 const summaryOf = (counter: string): string => counter.replace("_duration_us", "_summary_us");
 
-/** Absent once the model is unloaded. */
+/** The family is absent after the model was unloaded. */
 const successes = ({ now }: Case): Term => now.get("inference_request_success");
 const failures = ({ now }: Case): Term => now.orZero("inference_request_failure");
-/** Models without a response cache have no series of it. A pasted text may leave out this one beside the others. */
+/**
+ * Returns the cache hits. Models without a response cache have no such series. Not checkable if an excerpt has other cache
+ * series but not this one.
+ */
 const hits = ({ now }: Case): Term => {
   const isCached = CACHE.some((name) => now.samples(`cache_${name}_per_model`).length > 0);
   return isCached ? now.get("cache_num_hits_per_model") : now.orZero("cache_num_hits_per_model");
@@ -49,13 +55,19 @@ function isEnsemble(c: Case): boolean {
   return ensembles ? ensembles.includes(model) : model === "ensemble" || surroundsExecutor(c);
 }
 
-/** The steps before and behind the executor in TensorRT-LLM's repository of models, and its script, which is no ensemble. */
+/** The models before and after the executor in TensorRT-LLM's example repository, and its script, which is not an ensemble. */
 const STEPS = ["preprocessing", "postprocessing"];
 const SCRIPT = "tensorrt_llm_bls";
-/** An ensemble has no queue of its own: recordings of 2.51 have 1 to 5 µs a request there, and 36 or more for other models. */
+/**
+ * Maximum number of queue microseconds per request by which a model counts as an ensemble. Ensembles have no queue: recordings of Triton
+ * 2.51 show 1 to 5 µs per request, and at least 36 µs for other models.
+ */
 const ENSEMBLE_QUEUE_US = 20;
 
-/** Under any name: the one model beside the executor's and its steps, whose requests have not queued. */
+/**
+ * Recognises TensorRT-LLM's ensemble under any name: the only model apart from the executor and its steps whose requests did
+ * not queue.
+ */
 function surroundsExecutor(c: Case): boolean {
   const { now, page } = c;
   const executors = page.samples("nv_trt_llm_request_metrics").map(({ labels }) => labels.model);
@@ -68,20 +80,23 @@ function surroundsExecutor(c: Case): boolean {
   return done > 0 && queuedUs !== null && queuedUs.value <= ENSEMBLE_QUEUE_US * done;
 }
 
-/** The model whose backend is TensorRT-LLM's. */
+/** Reports whether the model's backend is TensorRT-LLM. */
 const ownsExecutor = ({ page, now }: Case): boolean =>
   page.samples("nv_trt_llm_request_metrics").some(({ labels }) => labels.model === now.group.model);
 const UNREPORTED =
   "tensorrtllm_backend#582: a request that the executor does not take is answered with an error, and neither a success nor a failure";
 
-/** One that is missing alone was lost on the way. */
+/**
+ * Reports whether the page has any duration counter. If only some are missing, they were lost, and latencies are still
+ * counted.
+ */
 const countsLatencies = ({ now }: Case): boolean =>
   [REQUEST_DURATION, ...DURATIONS].some((name) => now.samples(name).length > 0);
 
-/** `counter_latencies=false` freezes the other counters, too; where they count, the text leaves out the latencies. */
+/** Throws if `counter_latencies=false` froze the counters. If the counters do count, the page only leaves out the latencies. */
 function needCounters(c: Case): void {
   if (!countsLatencies(c) && successes(c).value === 0)
-    throw new NotCheckable("counter_latencies is off: the counters stand at 0");
+    throw new NotCheckable("counter_latencies is off, so the counters stay at 0");
 }
 
 interface Statistics {
@@ -95,12 +110,12 @@ interface Statistics {
 function statisticsOf({ look, now }: Case): Statistics {
   const all = (look.tritonStats as { model_stats?: readonly Statistics[] } | null)?.model_stats;
   if (!Array.isArray(all)) throw new NotCheckable("needs /v2/models/stats (--triton URL)");
-  const found = all.find(({ name, version }) => name === now.group.model && version === now.group.version);
-  if (!found) throw new NotCheckable(`the statistics do not name ${now.group.model}`);
-  return found;
+  const modelStatistics = all.find(({ name, version }) => name === now.group.model && version === now.group.version);
+  if (!modelStatistics) throw new NotCheckable(`the statistics do not contain ${now.group.model}`);
+  return modelStatistics;
 }
 
-/** One quantile series of each summary of this model. */
+/** Returns the quantiles of each summary of this model, sorted. */
 function summaries({ now }: Case) {
   const names = [...now.exposition.families.values()].filter(
     ({ type, name }) => type === "summary" && name.startsWith("nv_"),
@@ -124,9 +139,9 @@ export const tritonLaws = [
     check: (c) => {
       needCounters(c);
       const inferences = c.now.get("inference_count");
-      const wanted = minus(successes(c), hits(c));
+      const expected = minus(successes(c), hits(c));
       const exact = c.known.parameters.batchOfOne === true && hits(c).value === 0;
-      return exact ? equal(inferences, wanted) : atLeast(inferences, wanted);
+      return exact ? equal(inferences, expected) : atLeast(inferences, expected);
     },
   }),
   law("N02", {
@@ -171,9 +186,9 @@ export const tritonLaws = [
     check: (c) => {
       const { now } = c;
       c.needWhole();
-      const there = now.samples("inference_request_failure").map(({ labels }) => labels.reason!);
-      if (there.length === 0) throw new NotCheckable(`no ${now.text("inference_request_failure")} here`);
-      const missing = REASONS.filter((reason) => !there.includes(reason));
+      const present = now.samples("inference_request_failure").map(({ labels }) => labels.reason!);
+      if (present.length === 0) throw new NotCheckable(`no ${now.text("inference_request_failure")} here`);
+      const missing = REASONS.filter((reason) => !present.includes(reason));
       return equal(term(`reasons missing (${missing.join(", ")})`, missing.length), term("0", 0));
     },
   }),
@@ -195,15 +210,17 @@ export const tritonLaws = [
     looksLike: "server#8125: counters 0 while the summary counts",
     check: (c) => {
       const { now } = c;
-      // Models with a response cache have none of whole requests.
-      const there = [REQUEST_DURATION, ...DURATIONS].filter((name) => now.maybe(`${summaryOf(name)}_count`) !== null);
-      if (there.length === 0) throw new NotCheckable(`no ${now.text(summaryOf(REQUEST_DURATION))} here`);
+      // Models with a response cache have no summary of whole requests.
+      const summarised = [REQUEST_DURATION, ...DURATIONS].filter(
+        (name) => now.maybe(`${summaryOf(name)}_count`) !== null,
+      );
+      if (summarised.length === 0) throw new NotCheckable(`no ${now.text(summaryOf(REQUEST_DURATION))} here`);
       needCounters(c);
-      return there.flatMap((name) => {
+      return summarised.flatMap((name) => {
         const { count, sum } = now.of(summaryOf(name));
-        const wanted = name.includes("compute") ? minus(successes(c), hits(c)) : successes(c);
-        // Whole microseconds on both sides, far below 2^53.
-        return [equal(count, wanted), equal(sum, now.get(name))];
+        const expected = name.includes("compute") ? minus(successes(c), hits(c)) : successes(c);
+        // Exact, because both sides are whole microseconds far below 2^53.
+        return [equal(count, expected), equal(sum, now.get(name))];
       });
     },
   }),
@@ -235,7 +252,8 @@ export const tritonLaws = [
     check: (c) => {
       const first = c.now.of("inference_first_response_histogram_ms").count;
       const ended = plus(successes(c), failures(c));
-      // A response may be out before its request is counted, and an LLM's backend has taken that off the pending count.
+      // The first response may be sent before its request is counted. An LLM backend has removed the request from the pending
+      // count by then.
       if (!isDecoupled(c)) c.needRest();
       const broken = atMost(first, ended);
       return broken && ownsExecutor(c) ? { ...broken, known: UNREPORTED } : broken;
@@ -248,7 +266,7 @@ export const tritonLaws = [
     check: (c) => {
       if (countsLatencies(c)) throw new NotCheckable("counter_latencies is on");
       if (c.look.exposition.mayBeExcerpt && successes(c).value > 0)
-        throw new NotCheckable("the text may leave out the latencies, because it is no answer with a Content-Type");
+        throw new NotCheckable("the text may leave out the latencies, because it has no Content-Type");
       return ["inference_request_success", "inference_count", "inference_exec_count", "inference_request_failure"].map(
         (name) => equal(c.now.get(name), term("0", 0)),
       );
@@ -268,13 +286,13 @@ export const tritonLaws = [
         [term("stats: inference_count", Number(stats.inference_count ?? 0)), c.now.get("inference_count")],
         [term("stats: execution_count", Number(stats.execution_count ?? 0)), c.now.get("inference_exec_count")],
       ] as const;
-      if (pairs.every(([told, shown]) => told.value < shown.value))
+      if (pairs.every(([fromStatistics, fromMetrics]) => fromStatistics.value < fromMetrics.value))
         throw new NotCheckable(
-          `all metrics of ${c.now.group.model} are ahead of its statistics, which begin anew where it is loaded over itself`,
+          `all metrics of ${c.now.group.model} are ahead of its statistics, which start again at 0 when a loaded model is loaded again`,
           "told",
         );
       const outcomes: LawOutcome[] = [
-        ...pairs.map(([told, shown]) => equal(told, shown)),
+        ...pairs.map(([fromStatistics, fromMetrics]) => equal(fromStatistics, fromMetrics)),
         atLeast(term("stats: success µs", Number(success?.ns ?? 0) / 1000), c.now.get(REQUEST_DURATION)),
       ];
       return outcomes;

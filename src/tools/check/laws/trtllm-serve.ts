@@ -1,10 +1,13 @@
-/** The laws of trtllm-serve; families without the prefix `trtllm_`. Source: `tensorrt_llm/metrics/collector.py`. */
+/**
+ * The laws of trtllm-serve. Family names are given without the prefix `trtllm_`. Source: `tensorrt_llm/metrics/collector.py`.
+ * S01–S07.
+ */
 import type { Case } from "../pages/case.ts";
 import { atLeast, atMost, clockTolerance, equal, lawsOf, NotCheckable, plus, type Term, term } from "../pages/law.ts";
 
 const law = lawsOf("trtllm-serve", "group");
 
-/** A value of 0 is not observed in these. */
+/** Histograms in which the server does not observe values of 0. */
 const WITHOUT_ZEROS = [
   "e2e_request_latency_seconds",
   "time_to_first_token_seconds",
@@ -54,7 +57,7 @@ export const trtllmServe = [
         return count ? [atMost(count, ended)] : [];
       });
       const queued = now.get("request_queue_time_seconds_count");
-      // Before TensorRT-LLM#12545 a queue time of 0 was not observed either.
+      // Before TensorRT-LLM#12545 a queue time of 0 was also not observed.
       const isExact = c.versionOf("trtllm-serve") === "1.3" && c.isVersionTold("trtllm-serve");
       return [isExact ? equal(queued, ended) : atMost(queued, ended), ...most];
     },

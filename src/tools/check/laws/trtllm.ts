@@ -1,4 +1,7 @@
-/** The laws of TensorRT-LLM's batch manager on Triton's endpoint; families without the prefix `nv_trt_llm_`. */
+/**
+ * The laws of TensorRT-LLM's batch manager on Triton's metrics page. Family names are given without the prefix `nv_trt_llm_`.
+ * T01–T12.
+ */
 
 import type { Case } from "../pages/case.ts";
 import {
@@ -25,24 +28,27 @@ const inflight = ({ now }: Case, metric: string): Term =>
 const asText = ({ text, value }: Term): string => `${text} = ${value}`;
 const general = (type: string): Where => ({ general_type: type });
 
-/** Every value that a group has (`custom_metrics_reporter.cc`). */
+/** All values of the label that distinguishes the series of a family (`custom_metrics_reporter.cc`). */
 const GROUPS: readonly (readonly [name: string, label: string, values: readonly string[]])[] = [
   ["request_metrics", "request_type", ["active", "max", "scheduled", "context", "waiting"]],
   ["runtime_memory_metrics", "memory_type", ["cpu", "gpu", "pinned"]],
   ["kv_cache_block_metrics", "kv_cache_block_type", ["max", "free", "used", "tokens_per", "reused", "fraction"]],
   ["general_metrics", "general_type", ["timestamp", "iteration_counter"]],
 ];
-/** The first versions of the groups lack these. */
+/** Label values that the first versions lack. */
 const CAME_LATER = ["waiting", "reused", "fraction"];
 
-/** A pasted text may leave out the series that tell the version. */
+/** Reports whether the page is of the newest version. An excerpt may leave out the series that show the version. */
 const isNewest = (c: Case): boolean =>
   c.versionOf("trtllm") === "with waiting" && (c.isVersionTold("trtllm") || !c.look.exposition.mayBeExcerpt);
 
 const FIRST_REPORT =
   "tensorrtllm_backend's README of 2023 and 2024 shows such a page: at iteration 0 a block in use still counts as free, and the first context has no tokens yet";
 
-/** The first report of an older version, before an iteration has ended, is known to be off by a block and by the tokens. */
+/**
+ * Marks a violation as known if it is from the first report of an older version. Before the first iteration ends, that report
+ * is off by one block and lacks the tokens.
+ */
 function knownAtStart(c: Case, broken: LawOutcome): LawOutcome {
   const iterations = c.now.maybe("general_metrics", general("iteration_counter"));
   const isFirst = iterations === null ? c.look.exposition.mayBeExcerpt : iterations.value === 0;
@@ -85,7 +91,7 @@ export const trtllmLaws = [
       if (c.lookBefore === null) return whole;
       const constant = ["max", "tokens_per"].map((type) => {
         const before = c.before.get("kv_cache_block_metrics", { kv_cache_block_type: type });
-        // 0 until the first poll of the statistics.
+        // The value is 0 until the statistics are polled first.
         return before.value === 0 ? null : equal(blocks(c, type), { ...before, text: `${before.text} before` });
       });
       return [whole, ...constant];
@@ -118,13 +124,14 @@ export const trtllmLaws = [
     check: (c) => {
       const iterations = c.delta("general_metrics", general("iteration_counter"));
       const timestamp = c.delta("general_metrics", general("timestamp"));
-      // An engine whose number comes late on the page may have iterated before the latest one did.
+      // With several engines, one that appears later on the page may have iterated earlier than the latest one.
       const several = c.page.samples("vllm:kv_cache_usage_perc").length > 1;
-      // Versions without `waiting` show seconds, which may stand still for many iterations (`convertTimestampToSeconds`).
+      // Versions without `waiting` show the timestamp in seconds, which may not change during many iterations
+      // (`convertTimestampToSeconds`).
       const now = c.now.get("general_metrics", general("timestamp"));
       const isCoarse = !isNewest(c) && now.value < 1e12;
       const together = iterations.value > 0 === timestamp.value > 0 || ((several || isCoarse) && iterations.value > 0);
-      // A time in seconds is near 1.8e9, in µs near 1.8e15.
+      // A time in seconds is near 1.8e9, in microseconds near 1.8e15.
       return [
         atLeast(iterations, term("0", 0)),
         atLeast(timestamp, term("0", 0)),
@@ -174,12 +181,12 @@ export const trtllmLaws = [
     looksLike: "tensorrtllm_backend#645: Failed to find Max KV cache blocks in metrics",
     check: (c) => {
       c.needWhole();
-      const came = isNewest(c) ? [] : CAME_LATER;
+      const optional = isNewest(c) ? [] : CAME_LATER;
       return GROUPS.map(([name, label, values]) => {
-        const there = c.now.samples(name).map(({ labels }) => labels[label]!);
-        // A pasted text may leave out whole groups.
-        if (there.length === 0 && c.look.exposition.mayBeExcerpt) return null;
-        const missing = values.filter((value) => !there.includes(value) && !came.includes(value));
+        const present = c.now.samples(name).map(({ labels }) => labels[label]!);
+        // An excerpt may leave out whole families.
+        if (present.length === 0 && c.look.exposition.mayBeExcerpt) return null;
+        const missing = values.filter((value) => !present.includes(value) && !optional.includes(value));
         return equal(
           term(`series missing of ${c.now.text(name)} (${missing.join(", ")})`, missing.length),
           term("0", 0),

@@ -1,4 +1,4 @@
-/** vLLM: are tokens and requests counted once, and alike in all families? V09–V16, V21–V28, V30–V31. */
+/** vLLM's laws that tokens and requests are counted once, and alike in all families. V09–V31. */
 import type { Case } from "../pages/case.ts";
 import { atLeast, atMost, equal, floatTolerance, lawsOf, minus, plus, type Term, term } from "../pages/law.ts";
 import type { Reading } from "../pages/reading.ts";
@@ -11,14 +11,17 @@ const ENDED_BADLY = ["abort", "error"];
 export const success = (now: Reading, reasons?: readonly string[]): Term =>
   now.get("request_success_total", reasons ? { finished_reason: reasons } : {});
 
-/** No request was ended by the engine itself. Clients that left are counted nowhere. */
+/** True if the engine itself aborted no request. Clients that disconnect are not counted anywhere. */
 export const noEngineAborts = ({ now }: Case): boolean =>
   now.orZero("request_success_total", { finished_reason: ENDED_BADLY }).value === 0;
 
 const finished = ({ now }: Case): Term => now.get("e2e_request_latency_seconds_count");
 const counted = ({ now }: Case, family: string): Term => now.get(`${family}_count`);
 
-/** Observed once per finished request, all together (`loggers.py`, `IterationStats.finished_requests`). */
+/**
+ * Histograms that get one observation per finished request, all at the same time (`loggers.py`,
+ * `IterationStats.finished_requests`).
+ */
 const PER_REQUEST = [
   "request_queue_time_seconds",
   "request_prefill_time_seconds",
@@ -149,8 +152,8 @@ export const counts = [
       const tokens = c.now.get("generation_tokens_total");
       const speculates =
         c.now.samples("spec_decode_num_drafts_total").length > 0 || (c.known.parameters.numSpeculativeTokens ?? 0) > 0;
-      // A failure in the engine and an abort by it come as an output without tokens; failures that the scheduler finds,
-      // and aborts by clients, where they are counted, do not.
+      // A failure or an abort by the engine produces an output without tokens. Failures that the scheduler finds, and aborts
+      // by clients, do not, even if they are counted.
       const without = plus(
         c.now.orZero("request_success_total", { finished_reason: "abort" }),
         c.now.orZero("request_success_total", { finished_reason: "error" }),
@@ -236,7 +239,7 @@ export const counts = [
   }),
 ];
 
-/** No thread is known. */
+/** Cites the source, because no public issue is known. */
 const SINCE_ZERO =
   "vLLM 0.33 v1/metrics/stats.py, update_from_finished_request: what the engine aborts before its first token ran since the zero of the machine's clock";
 

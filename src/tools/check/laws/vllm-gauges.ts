@@ -1,10 +1,10 @@
-/** vLLM: do the gauges of scheduler, KV pool and prefix cache agree with each other? V01–V08. */
+/** vLLM's laws that the gauges of scheduler, KV pool and prefix cache agree. V01–V08. */
 import { type Case, flagOf } from "../pages/case.ts";
 import { atLeast, atMost, equal, lawsOf, NotCheckable, plus, term, times } from "../pages/law.ts";
 
 const law = lawsOf("vllm", "group");
 
-/** A number of `cache_config_info`, which carries the configuration as labels. */
+/** Returns a number from the labels of `cache_config_info`, which carry the configuration. Takes the first label that is set. */
 export function configured(c: Case, ...labels: readonly string[]): number | undefined {
   const [info] = c.now.samples("cache_config_info");
   for (const label of labels) {
@@ -14,16 +14,16 @@ export function configured(c: Case, ...labels: readonly string[]): number | unde
   return undefined;
 }
 
-/** Engines of this page: the label of `cache_config_info` sums their blocks. */
+/** Returns the number of engines on the page. `cache_config_info` gives the sum of their blocks. */
 export function engines(c: Case): number {
   const ranks = c.page.samples("vllm:num_requests_running").map(({ labels }) => labels.engine);
   return Math.max(1, new Set(ranks).size);
 }
 
-/** Blocks of one engine, the null block included. */
+/** Returns the KV blocks of one engine, including the null block. */
 function blocks(c: Case): number {
-  const given = c.known.parameters.numGpuBlocks;
-  if (given !== undefined) return given;
+  const flag = c.known.parameters.numGpuBlocks;
+  if (flag !== undefined) return flag;
   const all = configured(c, "num_gpu_blocks");
   if (all === undefined)
     throw new NotCheckable(`unknown: num_gpu_blocks of cache_config_info, or ${flagOf("numGpuBlocks")}`);
@@ -38,10 +38,10 @@ function blockSize(c: Case): number {
 
 function needCaching(c: Case): void {
   const [info] = c.now.samples("cache_config_info");
-  const said = c.known.parameters.enablePrefixCaching ?? info?.labels.enable_prefix_caching;
-  if (String(said).toLowerCase() === "false") throw new NotCheckable("prefix caching is off");
+  const flag = c.known.parameters.enablePrefixCaching ?? info?.labels.enable_prefix_caching;
+  if (String(flag).toLowerCase() === "false") throw new NotCheckable("prefix caching is off");
   if (c.now.orZero("external_prefix_cache_queries_total").value > 0) throw new NotCheckable("a KV connector is in use");
-  if (said === undefined && c.now.get("prefix_cache_queries_total").value === 0) {
+  if (flag === undefined && c.now.get("prefix_cache_queries_total").value === 0) {
     throw new NotCheckable("unknown whether prefix caching is on: --enable-prefix-caching");
   }
 }
@@ -77,8 +77,10 @@ export const gauges = [
     means: "Blocks are held that no request holds. (A prefill server that keeps blocks for a decode server may do so.)",
     looksLike: ABORTS,
     check: ({ now }) => {
-      const held = plus(now.get("num_requests_running"), now.get("num_requests_waiting"));
-      return held.value > 0 ? null : equal(now.get("kv_cache_usage_perc"), term("0, as nothing runs or waits", 0));
+      const unfinished = plus(now.get("num_requests_running"), now.get("num_requests_waiting"));
+      return unfinished.value > 0
+        ? null
+        : equal(now.get("kv_cache_usage_perc"), term("0, as nothing runs or waits", 0));
     },
   }),
   law("V05", {
@@ -141,7 +143,7 @@ export const gauges = [
       const queries = c.now.get("prefix_cache_queries_total");
       const prompts = c.now.get("prompt_tokens_total");
       if (c.cleanRest) return equal(queries, prompts);
-      // Requests with prompt_logprobs skip the cache, and nothing shows how many there were.
+      // Requests with prompt_logprobs skip the cache, and no metric counts them.
       const broken = atLeast(queries, prompts);
       return broken && { ...broken, severity: "W" };
     },

@@ -1,4 +1,7 @@
-/** vLLM: configuration, adapters, speculation, refusals, HTTP, several engines, and the flow over time. V32–V43. */
+/**
+ * vLLM's laws on configuration, adapters, speculation, refusals, HTTP, several engines, and on times as integrals of gauges.
+ * V32–V43.
+ */
 import type { Case } from "../pages/case.ts";
 import {
   atLeast,
@@ -20,11 +23,11 @@ const page = lawsOf("vllm", "page");
 
 const FIRST_REASONS = ["stop", "length", "abort"];
 const REASONS = ["stop", "length", "abort", "error", "repetition"];
-/** Fewer samples of a gauge say little about its integral. */
+/** Minimum number of scrapes under load of a window. With fewer, the integral of a gauge is too inexact. */
 const SAMPLES_LEAST = 200;
 const SAMPLED_TOLERANCE = 0.05;
 
-/** ∫ of a gauge over a window that starts and ends with nothing under way; it may be idle in between. */
+/** Integral of a gauge over a window that starts and ends at rest. The server may also be idle within it. */
 interface Window {
   readonly startQueueS: number;
   readonly startInferenceS: number;
@@ -32,18 +35,18 @@ interface Window {
   lastAtS: number;
   last: number;
   integral: number;
-  /** While something was under way, with their sum and the sum of their squares. */
+  /** Number of scrapes under load. `sum` and `squares` add up the gauge and its square. */
   samples: number;
   sum: number;
   squares: number;
 }
 
-/** Adds this scrape; the window when it has just ended and was sampled often enough. */
+/** Adds this scrape to the window. Returns the window if it has just ended and had enough scrapes, else null. */
 function windowEnding(c: Case, gauge: number): Window | null {
   const underway = c.now.get("num_requests_running").value + c.now.get("num_requests_waiting").value;
   const open = c.lookBefore === null ? undefined : (c.memory.get("window") as Window | undefined);
   if (open) {
-    // The gauge moves between scrapes: the mean of both ends.
+    // The gauge moves between scrapes, so take the mean of both ends.
     open.integral += ((open.last + gauge) / 2) * (c.look.atS - open.lastAtS);
     open.lastAtS = c.look.atS;
     open.last = gauge;
@@ -63,19 +66,22 @@ function windowEnding(c: Case, gauge: number): Window | null {
   return isLong ? open : null;
 }
 
-/** V18 says where. */
-const SINCE_ZERO = "the engine aborted requests, whose times may count from the zero of the machine's clock";
+/** See law V18 for the source. */
+const SINCE_ZERO = "the engine aborted requests, whose times may count from the start of the machine's clock";
 const NO_WINDOW = `no window of ${SAMPLES_LEAST} scrapes from rest to rest`;
 const LITTLES_TOLERANCE = `5 %, or three standard errors of the samples, with at least ${SAMPLES_LEAST} busy scrapes`;
 
-/** Larger than the left side is always wrong, smaller only where nobody left: their time reaches no histogram. */
+/**
+ * Compares an integral with the counted time. Larger is always wrong; smaller only if no client disconnected, because times of
+ * such requests reach no histogram.
+ */
 function littles(
   { integral, samples, sum, squares }: Window,
-  what: string,
+  integralName: string,
   right: Term,
   smallerIsWrong: boolean,
 ): LawOutcome {
-  const left = term(what, integral);
+  const left = term(integralName, integral);
   const mean = sum / samples;
   const spread = Math.sqrt(Math.max(0, squares / samples - mean * mean));
   const sampled = mean === 0 ? 0 : (3 * spread) / mean / Math.sqrt(samples);
@@ -93,15 +99,16 @@ export const whole = [
     check: (c) => {
       const { now } = c;
       c.needWhole();
-      if (c.isMapped("vllm")) throw new NotCheckable("the engine counts reasons of its own");
-      const there = now.samples("request_success_total").map(({ labels }) => labels.finished_reason!);
-      if (there.length === 0) throw new NotCheckable(`no ${now.text("request_success_total")} here`);
+      if (c.isMapped("vllm")) throw new NotCheckable("the custom engine has other reasons");
+      const present = now.samples("request_success_total").map(({ labels }) => labels.finished_reason!);
+      if (present.length === 0) throw new NotCheckable(`no ${now.text("request_success_total")} here`);
       const reasons = c.versionOf("vllm") === "0.30" ? REASONS : FIRST_REASONS;
-      const missing = reasons.filter((reason) => !there.includes(reason));
-      // V0 shows the reasons that it has seen. A pasted text may leave out what tells V0, but for its labels.
+      const missing = reasons.filter((reason) => !present.includes(reason));
+      // V0 shows only reasons that have occurred. In an excerpt without other evidence, the labels can still show that it is
+      // V0.
       const isLikeV0 = now.group.engine === undefined && now.group.model_name !== undefined;
       if (isLikeV0 && missing.length > 0 && c.look.exposition.mayBeExcerpt && !c.isVersionTold("vllm"))
-        throw new NotCheckable("nothing tells the version, so the reasons are not known");
+        throw new NotCheckable("the version is not known, so the required reasons are not either");
       return equal(term(`reasons missing (${missing.join(", ")})`, missing.length), term("0", 0));
     },
   }),
@@ -118,10 +125,10 @@ export const whole = [
       c.needRest();
       const ends = c.delta("e2e_request_latency_seconds_count");
       const counted = c.delta("request_success_total", { finished_reason: "abort" });
-      // A build that counts them as aborts is legal when it does so in both families.
-      const wanted = counted.value === left.value ? plus(answered, left) : answered;
+      // A build may count disconnects as aborts, if both families do so.
+      const expected = counted.value === left.value ? plus(answered, left) : answered;
       return [
-        equal(ends, wanted),
+        equal(ends, expected),
         equal(c.now.get("num_requests_running"), term("0, at rest", 0)),
         equal(c.now.get("kv_cache_usage_perc"), term("0, at rest", 0)),
       ];
@@ -137,7 +144,7 @@ export const whole = [
       const text = c.now.text("cache_config_info");
       const numbers = ["block_size", "num_gpu_blocks"].map((label) => {
         const whole = /^\d+$/.test(infos[0]!.labels[label] ?? "");
-        return whole ? null : complaint(`${label} of ${text} is no whole number`, Number.NaN);
+        return whole ? null : complaint(`${label} of ${text} is not a whole number`, Number.NaN);
       });
       const labels = JSON.stringify(Object.entries(infos[0]!.labels).sort());
       const before = c.memory.get("labels");
@@ -147,7 +154,7 @@ export const whole = [
         equal(term(`series of ${text}`, infos.length), term("one", 1)),
         ...infos.map(({ value }) => equal(term(text, value), term("1", 1))),
         ...numbers,
-        same ? null : complaint(`the labels of ${text} are not those of the scrape before`, 1),
+        same ? null : complaint(`the labels of ${text} differ from those of the scrape before`, 1),
       ];
     },
   }),
@@ -162,7 +169,7 @@ export const whole = [
       const list = newest.labels.running_lora_adapters ?? "";
       const names = list === "" ? [] : list.split(",");
       const most = Number(newest.labels.max_lora ?? c.known.parameters.maxLoras ?? Number.NaN);
-      // Times of files may be seconds from any start; then nothing can be said of the future.
+      // Scrape times of files may count from any start. They cannot show that a time is in the future.
       const nowS = c.look.atS > 1e9 ? c.look.atS + 60 : Number.POSITIVE_INFINITY;
       return [
         Number.isNaN(most) ? null : atMost(term("running adapters", names.length), term("max_lora", most)),
@@ -185,7 +192,9 @@ export const whole = [
         .map(({ position, value }) => term(`accepted at position ${position}`, value));
       return [
         atMost(accepted, now.get("spec_decode_num_draft_tokens_total")),
-        ...perPosition.map((one, i) => (i === 0 ? atMost(one, drafts) : atMost(one, perPosition[i - 1]!))),
+        ...perPosition.map((positionCount, i) =>
+          i === 0 ? atMost(positionCount, drafts) : atMost(positionCount, perPosition[i - 1]!),
+        ),
         perPosition.length === 0 ? null : equal(plus(...perPosition), accepted),
         atLeast(now.get("generation_tokens_total"), plus(accepted, drafts)),
       ];
@@ -255,7 +264,7 @@ export const whole = [
       for (const [name, samples] of c.look.exposition.byName) {
         if (!name.startsWith(c.now.prefix)) continue;
         const here = new Set(samples.flatMap(({ labels }) => (labels.engine === undefined ? [] : [labels.engine])));
-        // The configuration stands once for all engines of an API server.
+        // This family has one series for all engines of an API server.
         if (here.size === 0 || name === `${c.now.prefix}cache_config_info`) continue;
         outcomes.push(equal(term(`engines in ${name}`, here.size), term("engines", all.size)));
       }
@@ -311,7 +320,7 @@ export const whole = [
     check: (c) => {
       const shortestS = c.parameter("minStepMs") / 1000;
       const elapsedS = c.look.atS - (c.lookBefore?.atS ?? c.look.atS);
-      // One for the step that both ends cut.
+      // Plus one, for the step that both scrapes cut.
       const most = elapsedS / shortestS + 1;
       return atMost(c.delta("iteration_tokens_total_count"), term("Δt ÷ shortest step + 1", most));
     },

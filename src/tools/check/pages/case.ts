@@ -1,99 +1,102 @@
-/** Holds what a law can look at: one scrape, the one before it, and what is known of the server and its load. */
+/** The input of a law: one scrape, the scrape before it, and the known facts about the server and its load. */
 
 import { type CheckedDialect, type Groups, groupKey } from "./dialects.ts";
 import type { Exposition, ScrapedLabels } from "./exposition.ts";
 import { type DialectName, minus, NotCheckable, type Term } from "./law.ts";
 import type { NamedPage } from "./naming.ts";
 import { type HistogramTerms, Reading, type Where } from "./reading.ts";
-import type { ToldVersion, VersionId } from "./versions.ts";
+import type { PageVersion, VersionId } from "./versions.ts";
 
-/** Flags of the server that no metric shows, by vLLM's names where it has one. */
+/** Flags of the server that no metric shows. They have vLLM's names if vLLM has such a flag. */
 export interface Parameters {
-  /** Most sequences in one step. */
+  /** Maximum number of sequences in one step. */
   readonly maxNumSeqs?: number;
-  /** Longest prompt plus answer, in tokens. */
+  /** Maximum number of tokens of a prompt and its answer together. */
   readonly maxModelLen?: number;
-  /** Tokens of a KV block. */
+  /** Tokens per KV block. */
   readonly blockSize?: number;
-  /** Blocks of one engine, the null block included. */
+  /** Number of KV blocks of one engine, including the null block. */
   readonly numGpuBlocks?: number;
-  /** Prompts that begin alike share blocks. */
+  /** True if prompts that begin alike share blocks. */
   readonly enablePrefixCaching?: boolean;
   /** Draft tokens per step. */
   readonly numSpeculativeTokens?: number;
-  /** Different LoRA adapters in one step. */
+  /** Maximum number of different LoRA adapters in one step. */
   readonly maxLoras?: number;
-  /** Processes behind one address: a scrape is then not one instant. */
+  /** Number of API server processes behind one address. With several, a page mixes values from different moments. */
   readonly apiServerCount?: number;
-  /** Shortest step. */
+  /** Duration of the shortest step, in milliseconds. */
   readonly minStepMs?: number;
-  /** Triton models that send several responses per request, or all of them. */
+  /** Names of the Triton models that may send several responses per request. `true` means all models. */
   readonly decoupled?: readonly string[] | true;
-  /** Triton models that are ensembles; default: the one of that name, and the one around TensorRT-LLM's executor. */
+  /**
+   * Names of the Triton models that are ensembles. Default: the model named "ensemble", and the one around TensorRT-LLM's
+   * executor.
+   */
   readonly ensembles?: readonly string[];
-  /** No request has a batch of more than one, in Triton. */
+  /** True if every Triton request has a batch size of one. */
   readonly batchOfOne?: boolean;
-  /** All dialects of a page show one instant: gauges are compared under load too. */
+  /** True if all dialects of the page show the same moment. Their gauges are then compared under load, too. */
   readonly oneInstant?: boolean;
-  /** TensorRT-LLM's `GUARANTEED_NO_EVICT`. */
+  /** True if TensorRT-LLM runs with `GUARANTEED_NO_EVICT`. */
   readonly noEvict?: boolean;
 }
 
-/** What a driver knows that sent all the requests: totals since the server started. */
+/** Totals since the server's start, as a load generator knows them that sent all requests. */
 export interface Truth {
-  /** Accepted by HTTP, whatever became of them. */
+  /** Requests that HTTP accepted, however they ended. */
   readonly requests?: number;
-  /** Answered to the end. */
+  /** Requests that were answered to the end. */
   readonly finished?: number;
-  /** Whose clients left before the end. */
+  /** Requests whose client disconnected before the end. */
   readonly clientAborts?: number;
-  /** Refused at admission. */
+  /** Requests that were refused at admission. */
   readonly refused?: number;
-  /** Over all that were admitted. */
+  /** Prompt tokens of all admitted requests. */
   readonly promptTokens?: number;
-  /** Found in the prefix cache among them. */
+  /** Prompt tokens of admitted requests that the prefix cache had. */
   readonly cachedTokens?: number;
-  /** Output tokens. */
+  /** Output tokens of all requests. */
   readonly generationTokens?: number;
-  /** Requests that lost their blocks. */
+  /** Number of times that a request lost its KV blocks. */
   readonly preemptions?: number;
 }
 
-/** One look at the server, parsed. */
+/** One scrape, parsed. */
 export interface ParsedScrape {
-  /** The page, with the names of its dialects. */
+  /** The page with the names that its dialects define. */
   readonly exposition: Exposition;
-  /** The page under its dialects' names, and the way back to its own. */
+  /** Maps the canonical names back to those that the page wrote. */
   readonly page: NamedPage;
-  /** Engines and models of each dialect that it speaks. */
+  /** Engines or models of each dialect on the page. */
   readonly groups: ReadonlyMap<DialectName, Groups>;
-  /** Seconds, from any start. */
+  /** Time of the scrape in seconds, from any start. */
   readonly atS: number;
-  /** True if `atS` is the time when the scrape was taken; false if it only tells the order. */
+  /** True if `atS` is the time of the scrape, false if it only gives the order. */
   readonly isTimed: boolean;
-  /** For the report: a URL or a file. */
+  /** Name of the scrape for reports: a URL or a file. */
   readonly source: string;
-  /** What the driver of the load knows; null: nothing was said. */
+  /** Totals of the load generator. Null if the caller gave none. */
   readonly truth: Truth | null;
-  /** `/v2/models/stats` of Triton, taken with it. */
+  /** Parsed JSON of Triton's `/v2/models/stats`, fetched with the page. */
   readonly tritonStats: unknown;
-  /** Versions of the dialects that have several. */
-  readonly versions: ReadonlyMap<DialectName, ToldVersion>;
+  /** Recognised version of each dialect whose versions differ. */
+  readonly versions: ReadonlyMap<DialectName, PageVersion>;
 }
 
-/** What is known of the server when a scrape was taken. */
+/** Facts about the server at the time of a scrape. */
 export interface ScrapeConditions {
-  /** Flags of the server that the caller told. */
+  /** Flags of the server, as the caller gave them. */
   readonly parameters: Parameters;
-  /** Nothing was under way when this scrape was taken. */
+  /** True if no request was under way at this scrape. */
   readonly rest: boolean;
-  /** Nor was anything at the scrape before, or between the two. */
+  /** True if in addition none was under way at the scrape before, and none ran in between. */
   readonly still: boolean;
-  /** No client left, no request failed, since the server started. */
+  /** True if no client disconnected and no request failed since the server started. */
   readonly clean: boolean;
 }
 
-/** What a law's `check` is given. */
+/** The argument of a law's `check`. */
 export class Case {
   /** Values of this scrape. */
   readonly now: Reading;
@@ -102,130 +105,135 @@ export class Case {
   constructor(
     /** This scrape. */
     readonly look: ParsedScrape,
-    /** The one before, of the same process; null: there is none. */
+    /** The scrape before, of the same process. Null if there is none. */
     readonly lookBefore: ParsedScrape | null,
     dialect: CheckedDialect | null,
-    /** Null: the whole page. */
+    /** Labels of the engine or model. Null for a law on the whole page. */
     group: ScrapedLabels | null,
-    /** What is known beside the pages. */
+    /** Known facts apart from the pages. */
     readonly known: ScrapeConditions,
-    /** Survives from scrape to scrape, for one law and group. */
+    /** Values that the law keeps from scrape to scrape, separate for each law and group. */
     readonly memory: Map<string, unknown>,
-    /** Why there is no scrape before. */
+    /** The reason why there is no scrape before. */
     readonly whyAlone: string,
   ) {
     this.now = reading(look, dialect, group);
     this.#before = lookBefore && reading(lookBefore, dialect, group);
   }
 
-  /** The scrape before, of the same process. */
+  /** Values of the scrape before, of the same process. Throws `NotCheckable` if there is none. */
   get before(): Reading {
     if (this.#before === null) throw new NotCheckable(this.whyAlone);
     return this.#before;
   }
 
-  /** The whole page, without prefix and group. */
+  /** Values of the whole page, by full names and over all groups. */
   get page(): Reading {
     return new Reading(this.look.exposition, "");
   }
 
-  /** Nothing was under way when this scrape was taken. */
+  /** True if no request was under way at this scrape. */
   get rest(): boolean {
     return this.known.rest;
   }
 
-  /** No client left and no request failed since the server's start. */
+  /** True if no client disconnected and no request failed since the server's start. */
   get clean(): boolean {
     return this.known.clean;
   }
 
-  /** Both. */
+  /** True if the server was at rest at this scrape, and no client disconnected and no request failed since its start. */
   get cleanRest(): boolean {
     return this.known.clean && this.known.rest;
   }
 
-  /** The dialect's version, where there are several. */
+  /** Returns the version of the dialect. Null if its versions do not differ. */
   versionOf(dialect: DialectName): VersionId | null {
     return this.look.versions.get(dialect)?.id ?? null;
   }
 
-  /** True if the page itself, or the caller, tells the version. */
+  /** True if the page or the caller shows the version. False if the newest version is only assumed. */
   isVersionTold(dialect: DialectName): boolean {
     return (this.look.versions.get(dialect)?.toldBy ?? "") !== "";
   }
 
-  /** True if the caller's mapping of names gave the dialect its families, or this family its name. */
+  /** True if the caller's mapping named families of the dialect, or this family of it. */
   isMapped(dialect: DialectName, family?: string): boolean {
     const { mapped } = this.look.page;
     return mapped?.name === dialect && (family === undefined || mapped.families.has(family));
   }
 
-  /** A sum that is 0 before its first event. Not checkable if a pasted text has none of its series: they may be left out. */
+  /**
+   * Returns a sum that is 0 before the first event. Throws `NotCheckable` if an excerpt has none of its series, because they
+   * may be left out.
+   */
   orZero(name: string): Term {
     return this.look.exposition.mayBeExcerpt ? this.now.get(name) : this.now.orZero(name);
   }
 
-  /** For laws that something is there. */
+  /** Throws `NotCheckable` if the page is an excerpt. For laws that require a series to exist. */
   needWhole(): void {
-    if (this.look.exposition.excerpt !== null) throw new NotCheckable("an excerpt: what it lacks may be left out");
+    if (this.look.exposition.excerpt !== null)
+      throw new NotCheckable("the page is an excerpt and may leave out series");
   }
 
-  /** Rest at both scrapes, and between them. */
+  /** Throws `NotCheckable` unless the server was at rest at both scrapes and in between. */
   needStill(): void {
     void this.before;
     this.needRest();
     if (!this.known.still) throw new NotCheckable("requests were under way at the scrape before, or since");
   }
 
-  /** Not checkable elsewhere: nothing was under way. */
+  /** Throws `NotCheckable` unless no request is known to be under way. */
   needRest(): void {
-    if (!this.rest) throw new NotCheckable("the server was not seen at rest (--rest says that it is)");
+    if (!this.rest) throw new NotCheckable("the server was not seen at rest (--rest declares it)");
   }
 
-  /** Not checkable elsewhere: no client left, no request failed. */
+  /** Throws `NotCheckable` unless the caller says that no client disconnected and no request failed. */
   needClean(): void {
-    if (!this.clean) throw new NotCheckable("nobody says that no client left and no request failed (--clean does)");
+    if (!this.clean)
+      throw new NotCheckable("clients may have left or requests failed (--clean declares that none did)");
   }
 
-  /** Both. */
+  /** Throws `NotCheckable` unless both `needClean` and `needRest` pass. */
   needCleanRest(): void {
     this.needClean();
     this.needRest();
   }
 
-  /** A flag of the server; not checkable where the caller did not tell it. */
+  /** Returns a flag of the server. Throws `NotCheckable` if the caller did not give it. */
   parameter<K extends keyof Parameters>(name: K): NonNullable<Parameters[K]> {
     const value = this.known.parameters[name];
     if (value === undefined) throw new NotCheckable(`unknown: ${flagOf(name)}`);
     return value;
   }
 
-  /** How much a counter has moved since the scrape before; a series that was not there was 0. */
+  /** Returns by how much a counter grew since the scrape before. A series that was missing before counts as 0. */
   delta(name: string, where: Where = {}): Term {
     const before = this.before.orZero(name, where);
     const { value } = minus(this.now.get(name, where), before);
     return { value, text: `Δ ${this.now.text(name, where)}` };
   }
 
-  /** How much a histogram's sum and count have moved. */
+  /** Returns by how much a histogram's sum and count grew since the scrape before. */
   deltaOf(name: string): HistogramTerms {
     return { sum: this.delta(`${name}_sum`), count: this.delta(`${name}_count`) };
   }
 
-  /** What the driver of the load knows; not checkable where nothing was said. */
+  /** Totals of the load generator. Throws `NotCheckable` if the caller gave none. */
   get truth(): Truth {
-    if (this.look.truth === null) throw new NotCheckable("needs what the driver of the load knows (truth)");
+    if (this.look.truth === null) throw new NotCheckable("needs the totals of the load generator (truth)");
     return this.look.truth;
   }
 
-  /** One number of it. */
+  /** Returns one total of the load generator. Throws `NotCheckable` if it is not given. */
   truthOf(name: keyof Truth): Term {
     const value = this.truth[name];
-    if (value === undefined) throw new NotCheckable(`the driver of the load does not say ${name}`);
+    if (value === undefined) throw new NotCheckable(`the totals of the load generator lack ${name}`);
     return { value, text: `truth.${name}` };
   }
 
-  /** Since the scrape before. */
+  /** Returns by how much a total of the load generator grew since the scrape before. */
   truthDelta(name: keyof Truth): Term {
     const now = this.truthOf(name);
     const before = this.lookBefore?.truth?.[name];
@@ -234,7 +242,7 @@ export class Case {
   }
 }
 
-/** An engine that was not there has no series. */
+/** Returns the values of a group in a scrape. A group that the scrape does not have has no series. */
 function reading(
   { exposition, groups }: ParsedScrape,
   dialect: CheckedDialect | null,
@@ -242,8 +250,8 @@ function reading(
 ): Reading {
   const prefix = dialect?.prefix ?? "";
   if (dialect === null || group === null) return new Reading(exposition, prefix);
-  const found = groups.get(dialect.name)?.all.get(groupKey(group));
-  return new Reading(exposition, prefix, group, found?.byName ?? new Map());
+  const series = groups.get(dialect.name)?.all.get(groupKey(group));
+  return new Reading(exposition, prefix, group, series?.byName ?? new Map());
 }
 
 export function flagOf(name: keyof Parameters): string {

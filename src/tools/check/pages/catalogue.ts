@@ -1,4 +1,7 @@
-/** Which bounds and names are those of known versions? vllm 0.33.0 `v1/metrics/{loggers,buckets}.py`, trtllm-serve 1.3's collector. */
+/**
+ * Known bucket bounds and known exceptions among family names. Sources: vllm 0.33.0 `v1/metrics/{loggers,buckets}.py`,
+ * trtllm-serve 1.3's collector.
+ */
 import type { VersionId } from "./versions.ts";
 
 const REQUEST_LATENCY = [
@@ -10,7 +13,7 @@ const FIRST_TOKEN = [
 const PER_TOKEN = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80];
 const PREFILL = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 640, 2560];
 
-/** Those that depend on max_model_len are left out. */
+/** Bucket bounds of the newest versions. Histograms whose bounds depend on max_model_len are left out. */
 const knownBounds: Readonly<Record<string, readonly number[]>> = {
   "vllm:time_to_first_token_seconds": FIRST_TOKEN,
   "vllm:inter_token_latency_seconds": PER_TOKEN,
@@ -37,7 +40,10 @@ const knownBounds: Readonly<Record<string, readonly number[]>> = {
 
 const upTo = (bounds: readonly number[], last: number): readonly number[] => bounds.filter((bound) => bound <= last);
 
-/** V0 and the first V1 engines ended their bounds earlier, and V0's oldest began latencies at 1 s (`engine/metrics.py`). */
+/**
+ * Bounds of older versions. V0 and the first V1 engines had smaller last bounds, and V0's oldest version began latencies at 1
+ * s (`engine/metrics.py`).
+ */
 const FORMER_BOUNDS: Readonly<Record<string, readonly (readonly number[])[]>> = {
   "vllm:time_to_first_token_seconds": [upTo(FIRST_TOKEN, 10)],
   "vllm:time_per_output_token_seconds": [upTo(PER_TOKEN, 2.5), PER_TOKEN],
@@ -48,10 +54,10 @@ const FORMER_BOUNDS: Readonly<Record<string, readonly (readonly number[])[]>> = 
   "vllm:request_decode_time_seconds": [upTo(REQUEST_LATENCY, 60)],
 };
 
-/** V0's steps had the bounds of its CUDA graphs. */
+/** Family whose bounds in V0 were the batch sizes of its CUDA graphs, so they depend on the configuration. */
 const OF_CONFIGURATION_IN_V0 = "vllm:iteration_tokens_total";
 
-/** Any of these; empty where the version has none of its own. */
+/** Returns the bucket bounds that known versions have for a family, newest first. Empty if no version fixes its bounds. */
 export function boundsKnown(name: string, version: VersionId | null): readonly (readonly number[])[] {
   if (name === OF_CONFIGURATION_IN_V0 && version === "V0") return [];
   const now = knownBounds[name];
@@ -59,7 +65,7 @@ export function boundsKnown(name: string, version: VersionId | null): readonly (
   return now === undefined ? former : [now, ...former];
 }
 
-/** Counters of real servers without `_total`. Triton's and DCGM's never have it. */
+/** Counters of real servers whose names lack `_total`. Triton and DCGM never write it. */
 export const countersWithoutTotal: readonly RegExp[] = [
   /^nv_/,
   /^DCGM_/,
@@ -67,10 +73,10 @@ export const countersWithoutTotal: readonly RegExp[] = [
   /^dynamo_frontend_request_success_count$/,
   /^dynamo_frontend_detokenize_(total_us|token_count)$/,
   /^dynamo_\w+_kv_cache_event(s_applied|_warnings)$/,
-  // prometheus_client prints a counter's creation time as a gauge; process_cpu_seconds_total and the like have the suffix.
+  // prometheus_client writes a counter's creation time as a gauge. Counters such as process_cpu_seconds_total have the suffix.
 ];
 
-/** Other types of real servers that end in `_total` all the same. */
+/** Families of real servers that end in `_total` but are not counters. */
 export const totalsThatAreNone: readonly string[] = [
   "vllm:iteration_tokens_total",
   "dynamo_frontend_lora_churn_loads_total",
@@ -78,7 +84,7 @@ export const totalsThatAreNone: readonly string[] = [
   "dynamo_operator_resources_total",
 ];
 
-/** What moves although nobody sends a request: host, process, clocks, the scrape itself. */
+/** Families that change even if nobody sends a request: host, process, clocks, the scrape itself. */
 const AMBIENT: readonly RegExp[] = [
   /^(process|python|nodejs|go|promhttp|scrape)_/,
   /^understudy_/,
@@ -91,18 +97,18 @@ const AMBIENT: readonly RegExp[] = [
   /uptime/,
   /^vllm:lora_requests_info$/,
   /_created$/,
-  // Quantiles of a sliding window, and memory of the host.
+  // Quantiles of a sliding window, and host memory.
   /_summary_(us|per_model)$/,
-  // Up to 100 ms late: T12 looks at them.
+  // These lag by up to 100 ms. Law T12 checks them instead.
   /^nv_trt_llm_/,
-  // The router of vLLM's production stack: its host, sliding windows, and what it last scraped from its engines.
+  // The router of vLLM's production stack: host values, sliding windows, and values that it last scraped from its engines.
   /^router_\w+_usage_percent$/,
   /^vllm_router:(current_qps|avg_|healthy_pods_total$|gpu_prefix_cache_)/,
 ];
 
 export const isAmbient = (name: string): boolean => AMBIENT.some((pattern) => pattern.test(name));
 
-/** Gauges of what is under way: 0 when nothing is. */
+/** Gauges of running work. They are 0 if no request is under way. */
 const IN_PROGRESS: readonly RegExp[] = [
   /^vllm:(num_requests_(running|waiting|swapped)\w*|kv_cache_usage_perc|(gpu|cpu)_cache_usage_perc)$/,
   /^vllm:avg_\w+_throughput_toks_per_s$/,
@@ -117,7 +123,7 @@ const IN_PROGRESS: readonly RegExp[] = [
   /^sglang:(num_(running|queue|used|\w+_queue)_(reqs|tokens)|num_(running|queue)_reqs|gen_throughput|token_usage)$/,
 ];
 
-/** `labels` tell the values of TensorRT-LLM's groups apart. */
+/** Reports whether a gauge is 0 if no request is under way. `labels` distinguish the series of TensorRT-LLM's families. */
 export function isInProgress(name: string, labels: Readonly<Record<string, string>>): boolean {
   if (/^nv_trt_llm_request_(metrics|statistics)$/.test(name)) return labels.request_type !== "max";
   if (/^nv_trt_llm_kv_cache_block_(metrics|statistics)$/.test(name))
@@ -125,7 +131,7 @@ export function isInProgress(name: string, labels: Readonly<Record<string, strin
   return IN_PROGRESS.some((pattern) => pattern.test(name));
 }
 
-/** The families whose bounds in the newest version are those of this one, itself among them. */
+/** Returns the families that have the same bounds as this one in the newest version, including itself. */
 export function sharingBounds(name: string): readonly string[] {
   return Object.keys(knownBounds).filter((other) => knownBounds[other] === knownBounds[name]);
 }

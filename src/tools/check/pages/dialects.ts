@@ -1,25 +1,25 @@
 /**
- * Tells the dialects of a page by the prefixes of its families, and its engines or models by labels. A page may have
- * several dialects. The names are canonical here: `naming.ts` has removed foreign prefixes and added missing ones.
+ * Recognises the dialects of a page by the prefixes of its families, and the engines or models of each dialect by labels. A
+ * page may contain several dialects. Names are canonical here, because `naming.ts` has replaced foreign and missing prefixes.
  */
 import { type Exposition, labelKey, type ScrapedLabels, type ScrapedSample } from "./exposition.ts";
 import type { DialectName } from "./law.ts";
 
 /** A server whose metrics are known. */
 export interface CheckedDialect {
-  /** As reports have it. */
+  /** Name in reports and options. */
   readonly name: DialectName;
-  /** Prefix of its families; foreign and missing prefixes count as this one. */
+  /** Prefix of its families. */
   readonly prefix: string;
-  /** Labels that tell one engine or model from another: laws hold for each. */
+  /** Labels that distinguish the engines or models. Laws hold for each of them separately. */
   readonly groupBy: readonly string[];
-  /** The families are pushed to a collector one by one, so a page is not one instant. */
+  /** True if a collector receives the families one by one, so that a page mixes values from different moments. */
   readonly collected?: true;
 }
 
 /** All servers whose metrics are known. */
 export const dialects: readonly CheckedDialect[] = [
-  // Triton's vLLM backend has the same names under model and version.
+  // Triton's vLLM backend writes the same names with the labels model and version.
   { name: "vllm", prefix: "vllm:", groupBy: ["engine", "model_name", "model", "version"] },
   { name: "trtllm", prefix: "nv_trt_llm_", groupBy: ["model", "version"] },
   { name: "triton", prefix: "nv_", groupBy: ["model", "version", "namespace"] },
@@ -29,65 +29,68 @@ export const dialects: readonly CheckedDialect[] = [
   { name: "dcgm", prefix: "DCGM_FI_", groupBy: ["UUID"] },
   { name: "understudy", prefix: "understudy_", groupBy: [] },
   { name: "sglang", prefix: "sglang:", groupBy: ["model_name", "engine_type", "tp_rank"] },
-  // On the page the prefix is vLLM's; `naming.ts` tells the two apart.
+  // On the page its prefix is vLLM's. `naming.ts` distinguishes the router from an engine and changes the prefix.
   { name: "vllm-router", prefix: "vllm_router:", groupBy: ["server"] },
 ];
 
-/** Reports whether a family has the prefix of a server that is known here. */
+/** Reports whether a family has the prefix of a known server. */
 export const isOfKnownServer = (name: string): boolean => dialects.some(({ prefix }) => name.startsWith(prefix));
 
-/** TensorRT-LLM's families share Triton's prefix; Triton is there only with its own. */
+/** Matches Triton's own families. TensorRT-LLM's have the same prefix and do not show that Triton is there. */
 const TRITON = /^nv_(?!trt_llm_|llm_)/;
 
-/** The dialects of a page with canonical names. A family that is declared and has no series counts. */
+/** Returns the dialects of a page with canonical names. A declared family counts even if it has no series. */
 export function recogniseByPrefix({ byName, families }: Exposition): readonly CheckedDialect[] {
-  const found = new Set<DialectName>();
+  const names = new Set<DialectName>();
   for (const name of [...byName.keys(), ...families.keys()]) {
     for (const dialect of dialects) {
-      if (dialect.name === "triton" ? TRITON.test(name) : name.startsWith(dialect.prefix)) found.add(dialect.name);
+      if (dialect.name === "triton" ? TRITON.test(name) : name.startsWith(dialect.prefix)) names.add(dialect.name);
     }
   }
-  return dialects.filter(({ name }) => found.has(name));
+  return dialects.filter(({ name }) => names.has(name));
 }
 
-/** Engines or models of one page that are looked at, each for itself; a page with more has something else in a label. */
+/** Maximum number of engines or models of one page that are judged. A page with more has other values in these labels. */
 export const GROUPS_MOST = 256;
 
-/** One engine or model, and the series of all families that are its own or everybody's. */
+/** One engine or model, with the series of its own and those that belong to all engines or models. */
 export interface Group {
-  /** What tells it from the others. */
+  /** Labels that distinguish this engine or model from the others on the page. */
   readonly labels: ScrapedLabels;
-  /** Samples by their own name. */
+  /** Samples by full name, such as `x_bucket`. */
   readonly byName: Exposition["byName"];
 }
 
 export interface Groups {
-  /** By `keyOf(labels)`. */
+  /** Groups by `groupKey(labels)`. */
   readonly all: ReadonlyMap<string, Group>;
-  /** Beyond the most that are looked at. */
+  /** Number of groups that are not judged because there are too many. */
   readonly leftOut: number;
 }
 
 export const groupKey = (labels: ScrapedLabels): string => labelKey(labels);
 
-/** The engines or models of a dialect, by the labels of its series. One empty group when no series has any. */
+/**
+ * Returns the engines or models of a dialect, by the labels of its series. Returns one group without labels if no series has
+ * such labels.
+ */
 export function groupsOf({ byName }: Exposition, { prefix, groupBy }: CheckedDialect): Groups {
-  const ownLabels = (labels: ScrapedLabels): ScrapedLabels => {
-    const own: Record<string, string> = {};
-    for (const label of groupBy) if (labels[label] !== undefined) own[label] = labels[label];
-    return own;
+  const groupLabelsOf = (labels: ScrapedLabels): ScrapedLabels => {
+    const groupLabels: Record<string, string> = {};
+    for (const label of groupBy) if (labels[label] !== undefined) groupLabels[label] = labels[label];
+    return groupLabels;
   };
-  const found = new Map<string, ScrapedLabels>();
+  const labelSets = new Map<string, ScrapedLabels>();
   for (const [name, samples] of byName) {
     if (!name.startsWith(prefix)) continue;
     for (const { labels } of samples) {
-      const own = ownLabels(labels);
-      found.set(groupKey(own), own);
+      const group = groupLabelsOf(labels);
+      labelSets.set(groupKey(group), group);
     }
   }
-  const kept = [...found.values()].slice(0, GROUPS_MOST);
-  const groups = kept.filter((one) => !kept.some((other) => other !== one && isPartOf(one, other)));
-  const leftOut = found.size - kept.length;
+  const judged = [...labelSets.values()].slice(0, GROUPS_MOST);
+  const groups = judged.filter((labels) => !judged.some((other) => other !== labels && isPartOf(labels, other)));
+  const leftOut = labelSets.size - judged.length;
   const [only = {}] = groups;
   if (groups.length < 2 && leftOut === 0)
     return { all: new Map([[groupKey(only), { labels: only, byName }]]), leftOut };
@@ -97,10 +100,10 @@ export function groupsOf({ byName }: Exposition, { prefix, groupBy }: CheckedDia
   );
   for (const [name, samples] of byName) {
     for (const sample of samples) {
-      const own = ownLabels(sample.labels);
-      const exact = all.get(groupKey(own));
+      const labels = groupLabelsOf(sample.labels);
+      const exact = all.get(groupKey(labels));
       if (exact) add(exact.byName, name, sample);
-      else for (const group of all.values()) if (isPartOf(own, group.labels)) add(group.byName, name, sample);
+      else for (const group of all.values()) if (isPartOf(labels, group.labels)) add(group.byName, name, sample);
     }
   }
   return { all, leftOut };
@@ -112,7 +115,9 @@ function add(byName: Map<string, ScrapedSample[]>, name: string, sample: Scraped
   else byName.set(name, [sample]);
 }
 
-/** A series without a label belongs to all that have it. */
+/**
+ * Reports whether `large` has all labels of `small` and more. A series with fewer labels belongs to every group that has them.
+ */
 function isPartOf(small: ScrapedLabels, large: ScrapedLabels): boolean {
   const names = Object.keys(small);
   return names.length < Object.keys(large).length && names.every((name) => small[name] === large[name]);

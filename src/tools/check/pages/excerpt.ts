@@ -1,19 +1,19 @@
 /**
- * Which part of a page is a pasted text? People leave out lines and write `...` for them; what is missing there is no
- * defect of the server, and sums over what is left are not its sums.
+ * Finds the places where a pasted text leaves out lines of a page. People write `...` there. A missing line is then no defect
+ * of the server, and sums over the remaining lines are not the server's sums.
  */
 import type { Excerpt, ScrapedFamily } from "./exposition.ts";
 import { readNumber } from "./sample-line.ts";
 
 const GAP = /^\s*(#\s*)?(\.{3,}|…|\[\s*(\.{3}|…)\s*\]|<snip>|\[snip\])\s*$/i;
-/** A text with more of them is something else. */
+/** Maximum number of left-out places that are kept. A text with more is not an excerpt of a page. */
 const GAPS_MOST = 10_000;
 
-/** A line that stands for lines left out. */
+/** Reports whether a line stands for left-out lines. */
 export const isGap = (line: string): boolean => GAP.test(line);
 
-/** Follows a reader through the lines and remembers which families a gap has touched. */
-export class Tears {
+/** Records during the reading of a page which families may lack lines. */
+export class GapTracker {
   readonly #gaps = new Set<number>();
   readonly #lastLines = new Map<ScrapedFamily, number>();
   readonly torn = new Set<string>();
@@ -26,7 +26,7 @@ export class Tears {
     if (current !== null) this.torn.add(current.name);
   }
 
-  /** A line of the family, whatever it says. */
+  /** Records a line of the family, of whatever kind. */
   line(family: ScrapedFamily, line: number): void {
     this.#lastLines.set(family, line);
   }
@@ -35,7 +35,7 @@ export class Tears {
     if (this.isGapAt(line - 1)) this.torn.add(family.name);
   }
 
-  /** True when lines were left out since the family's last one: that it goes on here is no defect then. */
+  /** True if lines were left out since the family's last line. Then it is no defect that the family continues here. */
   goesOnBehindGap(family: ScrapedFamily): boolean {
     const isBehind = this.#lastGap > (this.#lastLines.get(family) ?? 0);
     if (isBehind) this.torn.add(family.name);
@@ -46,7 +46,10 @@ export class Tears {
     return this.#gaps.has(line);
   }
 
-  /** `last`: the family of the last line. A histogram that ends in a bucket and has no count yet was cut off. */
+  /**
+   * Records the end of the text. A histogram that ends in a bucket, and has no count for that series, was cut off. `last`: the
+   * family of the last line.
+   */
   end(last: ScrapedFamily): void {
     const sample = last.samples.at(-1);
     if (last.type !== "histogram" || sample?.name !== `${last.name}_bucket`) return;

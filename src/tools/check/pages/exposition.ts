@@ -1,4 +1,4 @@
-/** What does a scrape say? The neutral form of a text exposition, its defects, and how it is printed again. */
+/** A parsed metrics page: families, samples, and the defects of the text. Also prints it again. */
 
 /** Prometheus' text format 0.0.4, or OpenMetrics 1.0. */
 export type Format = "text" | "openmetrics";
@@ -18,100 +18,100 @@ export type FamilyType =
 /** Labels of a sample: values by name. */
 export type ScrapedLabels = Readonly<Record<string, string>>;
 
-/** An OpenMetrics exemplar. */
+/** An OpenMetrics exemplar: one observation behind a value. */
 export interface Exemplar {
   /** Labels of the observation. */
   readonly labels: ScrapedLabels;
   /** The observation. */
   readonly value: number;
-  /** When it was made, seconds since 1970. */
+  /** Time of the observation, in seconds since 1970. Null if the page gives none. */
   readonly timestampS: number | null;
 }
 
 /** One line of a page with a value. */
 export interface ScrapedSample {
-  /** With its suffix: `x_bucket`. */
+  /** Full name with its suffix, such as `x_bucket`. */
   readonly name: string;
-  /** In the order of the text. */
+  /** Labels in the order of the text. */
   readonly labels: ScrapedLabels;
-  /** NaN and the infinities as they are. */
+  /** The value. It may be NaN or infinite. */
   readonly value: number;
-  /** As the text gives it: ms in 0.0.4, seconds in OpenMetrics. */
+  /** Timestamp as written: milliseconds in 0.0.4, seconds in OpenMetrics. Null if the line has none. */
   readonly timestamp: number | null;
-  /** An example behind the value, in OpenMetrics. */
+  /** Exemplar of an OpenMetrics sample. Null if the line has none. */
   readonly exemplar: Exemplar | null;
-  /** From 1. */
+  /** Line number, from 1. */
   readonly line: number;
 }
 
 /** One metric with its samples. */
 export interface ScrapedFamily {
-  /** Without suffixes. */
+  /** Family name without suffixes. */
   readonly name: string;
-  /** What TYPE says; `untyped` or `unknown` where nothing does. */
+  /** Type from the TYPE line. Without such a line `untyped`, in OpenMetrics `unknown`. */
   type: FamilyType;
-  /** What HELP says, unescaped. */
+  /** Help text from the HELP line, unescaped. Null without such a line. */
   help: string | null;
-  /** What UNIT says, in OpenMetrics. */
+  /** Unit from OpenMetrics' UNIT line. Null without such a line. */
   unit: string | null;
-  /** In the order of the text. */
+  /** Samples in the order of the text. */
   readonly samples: ScrapedSample[];
-  /** Line of its first mention, from 1. */
+  /** Number of the first line that names the family, from 1. */
   readonly line: number;
 }
 
-/** What a defect is about; each kind is a law of its own (`laws/general.ts`). */
+/** Kind of a defect. Each kind belongs to one law (`laws/general.ts`). */
 export type FaultKind = "syntax" | "lost-blank" | "duplicate" | "family" | "untyped" | "monotone" | "infinity";
 
-/** A defect of the text, which went on to be read. */
+/** A defect of the text. The parser continued after it. */
 export interface Fault {
-  /** Which law it breaks. */
+  /** Kind of the defect, which decides on the law. */
   readonly kind: FaultKind;
-  /** From 1. */
+  /** Line number, from 1. */
   readonly line: number;
-  /** What is wrong, in a sentence. */
+  /** The defect, in one sentence. */
   readonly message: string;
-  /** Where such a text comes from, if the message alone says it; in place of what its law looks like. */
+  /** Likely cause of the defect, if the message alone shows it. Replaces the law's own `looksLike`. */
   readonly looksLike?: string;
 }
 
-/** Where a pasted text says, or shows, that it is a part of a page. */
+/** Marks that a text is only a part of a page. */
 export interface Excerpt {
-  /** Lines like `...`, from 1. */
+  /** Numbers of the lines that stand for left-out lines, such as `...`. The first line is 1. */
   readonly gaps: readonly number[];
-  /** Families of which lines are missing for it, or may be. */
+  /** Families that may lack lines for this reason. */
   readonly torn: ReadonlySet<string>;
-  /** The histogram in the middle of whose buckets the text ends. */
+  /** Histogram within whose buckets the text ends. Null if the text does not end within one. */
   readonly cut: string | null;
 }
 
-/** A page of metrics, read. */
+/** A parsed metrics page. */
 export interface Exposition {
-  /** Which of the two text formats it is. */
+  /** Text format of the page. */
   readonly format: Format;
-  /** Metrics by name, in the order of the text. */
+  /** Families by name, in the order of the text. */
   readonly families: ReadonlyMap<string, ScrapedFamily>;
-  /** At most `FAULTS_KEPT` of each kind. */
+  /** Defects of the text, at most `FAULTS_KEPT` of each kind. */
   readonly faults: readonly Fault[];
-  /** All of them. */
+  /** Number of all defects, including those that are not kept. */
   readonly faultCount: number;
-  /** Samples by their own name, `x_bucket` and `x_sum` apart. */
+  /** Samples by full name, so that `x_bucket` and `x_sum` are separate. */
   readonly byName: ReadonlyMap<string, readonly ScrapedSample[]>;
-  /** Null: the text is whole, as far as it shows. */
+  /** Left-out places of an excerpt. Null if nothing shows that the text is one. */
   readonly excerpt: Excerpt | null;
-  /** True if somebody may have left out lines without a mark: a text without a Content-Type. */
+  /** True if lines may be left out without a mark: a text that came without a Content-Type. */
   readonly mayBeExcerpt: boolean;
 }
 
-/** What is no exposition at all: HTML, JSON, nothing, too much. Nothing can be said of its laws. */
+/** A text that is not a metrics page, such as HTML, JSON, an empty body, or one that is too large. */
 export interface Unreadable {
-  /** Why, in a sentence. */
+  /** The reason, in one sentence. */
   readonly unreadable: string;
 }
 
 export const FAULTS_KEPT = 50;
 
-/** One text for equal label sets, whatever their order. */
+/** Returns the same key for equal label sets in any order. `without`: a label to leave out. */
 export function labelKey(labels: ScrapedLabels, without = ""): string {
   const names = Object.keys(labels);
   if (names.length > 1) names.sort();
@@ -120,10 +120,10 @@ export function labelKey(labels: ScrapedLabels, without = ""): string {
   return key;
 }
 
-/** One text for a series, whatever the order of its labels. */
+/** Returns the same key for equal series, whatever the order of their labels. */
 export const seriesKey = ({ name, labels }: ScrapedSample): string => `${name}\u0000${labelKey(labels)}`;
 
-/** As it stands in the text: `x{a="b"}`. */
+/** Prints a series as pages do: `x{a="b"}`. */
 export function seriesText(name: string, labels: ScrapedLabels): string {
   const pairs = Object.entries(labels).map(([label, value]) => `${label}="${escapeLabel(value)}"`);
   return pairs.length === 0 ? name : `${name}{${pairs.join(",")}}`;
@@ -139,7 +139,7 @@ export function numberText(value: number): string {
   return String(value);
 }
 
-/** The text that `parse` reads back as the same exposition. */
+/** Prints a page such that `parse` reads the same families and samples back. */
 export function print({ families, format }: Pick<Exposition, "families" | "format">): string {
   const lines: string[] = [];
   for (const family of families.values()) {

@@ -1,15 +1,15 @@
 /**
- * Lists the metric families of each server, so that pages with a foreign prefix, or without one, are recognised by several
- * families together, and so that a misspelt target of `--names` is refused. Names have no prefix. Sources: vLLM 0.6.6 to
- * 0.33.0 (`v1/metrics/loggers.py`, `engine/metrics.py`), TensorRT-LLM 1.0 to 1.3 (`tensorrt_llm/metrics/collector.py`),
- * Triton's core and tensorrtllm_backend, Dynamo 1.6 and earlier, production-stack's router
+ * Lists the metric families of each server. With this list, a page with a foreign or missing prefix is recognised by several of its
+ * families, and `--names` can refuse a misspelt family. Names have no prefix. Sources: vLLM 0.6.6 to 0.33.0
+ * (`v1/metrics/loggers.py`, `engine/metrics.py`), TensorRT-LLM 1.0 to 1.3 (`tensorrt_llm/metrics/collector.py`), Triton's core
+ * and tensorrtllm_backend, Dynamo 1.6 and earlier, production-stack's router
  * (`src/vllm_router/services/metrics_service/__init__.py`).
  */
 import type { DialectName } from "./law.ts";
 
 const names = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/));
 
-/** vLLM, all versions; prefix `vllm:`. */
+/** Families of all versions of vLLM. Prefix `vllm:`. */
 const VLLM = names(`
   admission_rejections_total avg_generation_throughput_toks_per_s avg_prompt_throughput_toks_per_s
   cache_config_info corrupted_requests_total cpu_cache_usage_perc cpu_prefix_cache_hit_rate
@@ -65,7 +65,7 @@ const VLLM = names(`
   websocket_connection_duration_seconds websocket_connections_active websocket_connections_total
 `);
 
-/** The router of vLLM's production stack; prefix `vllm:`, like the engines behind it. */
+/** Families of the router of vLLM's production stack. Its prefix is `vllm:`, like that of the engines behind it. */
 const ROUTER = names(`
   avg_decoding_length avg_itl avg_latency current_qps gpu_prefix_cache_hit_rate gpu_prefix_cache_hits_total
   gpu_prefix_cache_queries_total healthy_pods_total input_tokens_total num_decoding_requests
@@ -73,7 +73,7 @@ const ROUTER = names(`
   num_requests_waiting output_tokens_total request_errors_total request_latency_seconds routing_decisions_total
 `);
 
-/** trtllm-serve; prefix `trtllm_` since 1.3, none in 1.0 to 1.2. */
+/** Families of trtllm-serve. Prefix `trtllm_` since 1.3, no prefix in 1.0 to 1.2. */
 const TRTLLM_SERVE = names(`
   avg_decoded_tokens_per_iter cpu_memory_usage_bytes e2e_request_latency_seconds generation_perplexity
   generation_tokens_total gpu_memory_usage_bytes iteration_latency_seconds kv_cache_config_info
@@ -95,7 +95,7 @@ const TRTLLM_SERVE = names(`
   time_to_first_token_seconds total_context_tokens
 `);
 
-/** Triton's core; prefix `nv_`. */
+/** Families of Triton's core. Prefix `nv_`. */
 const TRITON = names(`
   cache_hit_duration_per_model cache_hit_summary_per_model cache_insertion_duration cache_lookup_duration
   cache_miss_duration_per_model cache_miss_summary_per_model cache_num_entries cache_num_evictions
@@ -110,7 +110,7 @@ const TRITON = names(`
   pinned_memory_pool_used_bytes
 `);
 
-/** TensorRT-LLM's backend for Triton; prefix `nv_`. */
+/** Families of TensorRT-LLM's backend for Triton. Prefix `nv_`. */
 const TRTLLM = names(`
   llm_input_token_len llm_output_token_len trt_llm_disaggregated_serving_metrics
   trt_llm_disaggregated_serving_statistics trt_llm_general_metrics trt_llm_general_statistics
@@ -119,7 +119,7 @@ const TRTLLM = names(`
   trt_llm_runtime_memory_metrics trt_llm_runtime_memory_statistics trt_llm_v1_metrics trt_llm_v1_statistics
 `);
 
-/** Dynamo's frontend; prefix `dynamo_frontend_`. */
+/** Families of Dynamo's frontend. Prefix `dynamo_frontend_`. */
 const DYNAMO_FRONTEND = names(`
   active_requests audio_per_request cached_tokens detokenize_token_count detokenize_total_us
   disconnected_clients embedding_latency_seconds event_loop_delay_seconds event_loop_stall_total
@@ -141,7 +141,7 @@ const DYNAMO_FRONTEND = names(`
 
 const PARTS = /_(bucket|sum|count|created|total)$/;
 
-/** The name of a family without the endings that its type adds: `x_tokens_total_sum` becomes `x_tokens`. */
+/** Removes all endings that a metric type adds: `x_tokens_total_sum` becomes `x_tokens`. */
 export function baseName(name: string): string {
   for (let base = name; ; ) {
     const shorter = base.replace(PARTS, "");
@@ -150,7 +150,7 @@ export function baseName(name: string): string {
   }
 }
 
-/** The families of a server, without its prefix; undefined for servers that have general laws only. */
+/** Families of each server, without its prefix. Servers without laws of their own have no entry. */
 export const familyNames: Readonly<Partial<Record<DialectName, ReadonlySet<string>>>> = {
   vllm: VLLM,
   "vllm-router": ROUTER,
@@ -160,12 +160,12 @@ export const familyNames: Readonly<Partial<Record<DialectName, ReadonlySet<strin
   "dynamo-frontend": DYNAMO_FRONTEND,
 };
 
-/** Base names of these families. */
+/** Families of each server without the endings that a metric type adds. */
 export const baseNames: Readonly<Partial<Record<DialectName, ReadonlySet<string>>>> = Object.fromEntries(
   Object.entries(familyNames).map(([dialect, families]) => [dialect, new Set([...families].map(baseName))]),
 );
 
-/** Families that the router has and no engine: base names. */
+/** Base names of the families that the router has and no engine has. */
 export const routerOnly: ReadonlySet<string> = new Set(
   [...baseNames["vllm-router"]!].filter((base) => !baseNames.vllm!.has(base)),
 );

@@ -1,4 +1,4 @@
-/** What is a law, what can become of it, and how does it compare two sides? */
+/** Defines laws and their results, and the comparisons that laws are made of. */
 import type { Case } from "./case.ts";
 
 /** Servers whose metrics are known. */
@@ -14,64 +14,67 @@ export type DialectName =
   | "sglang"
   | "vllm-router";
 
-/** E: a broken truth. W: suspicious, may be legal. I: for information. */
+/** Severity of a violation. E: an error of the server. W: suspicious, but possibly legal. I: for information. */
 export type Severity = "E" | "W" | "I";
 
-/** What it takes to look: texts of the documentation and of the reports. */
+/** Conditions for judging a law. The documentation and the reports print these texts. */
 export type Need = "one scrape" | "two scrapes" | "rest" | "clean" | "window" | "truth" | "stats" | `--${string}`;
 
-/** What must hold of a server's metrics. */
+/** A rule that a server's metrics must obey. */
 export interface Law {
-  /** As `V05`. */
+  /** Id of the law, such as `V05`. */
   readonly id: string;
-  /** Where it applies; "any" to every exposition, "cross" where several dialects show one engine. */
+  /** Dialect to which the law applies. "any": every page. "cross": pages on which several dialects show one engine. */
   readonly of: DialectName | "any" | "cross";
-  /** Once per engine or model, or once per scrape. */
+  /** Judged once per engine or model ("group"), or once per scrape ("page"). */
   readonly scope: "group" | "page";
-  /** What it says. */
+  /** The law in words. */
   readonly sentence: string;
-  /** What it takes to look at it. */
+  /** Conditions for judging it. */
   readonly needs: readonly Need[];
-  /** How grave a violation is. */
+  /** Severity of a violation. */
   readonly severity: Severity;
-  /** How exactly it holds, in words. */
+  /** Accepted deviation, in words. */
   readonly tolerance: string;
-  /** What a violation means, in a plain sentence. */
+  /** Meaning of a violation for the server, in one sentence. */
   readonly means: string;
-  /** Known bugs that look like that. */
+  /** Known bugs that cause such a violation. */
   readonly looksLike: string;
-  /** Looks: null where it holds. What it calls for and is not there makes it not checkable. */
+  /** Judges one scrape. Returns null if the law holds. Throws `NotCheckable` if a needed value is missing. */
   readonly check: (c: Case) => LawOutcome | readonly LawOutcome[];
 }
 
-/** One side of a comparison: its value and where it comes from. */
+/** One side of a comparison. */
 export interface Term {
-  /** The number. */
+  /** The number that is compared. */
   readonly value: number;
-  /** How it reads in a report. */
+  /** Name of the number in reports. */
   readonly text: string;
 }
 
-/** Null: it holds. */
-export type LawOutcome = Broken | null;
+/** Result of one comparison. Null if it holds. */
+export type LawOutcome = Mismatch | null;
 
-/** What does not hold. */
-export interface Broken {
-  /** What was found. */
+/** A comparison that does not hold. */
+export interface Mismatch {
+  /** Left side. */
   readonly left: Term;
-  /** Empty: `left.text` is a whole sentence, and there is no other side. */
+  /** Required relation. Empty if `left.text` is a whole sentence and there is no right side. */
   readonly relation: string;
-  /** What it was compared with. */
+  /** Right side. */
   readonly right: Term;
-  /** In place of the law's own. */
+  /** Severity of this violation, if it differs from the law's. */
   readonly severity?: Severity;
-  /** A real engine of today does this: a note with its thread, no violation. */
+  /** Public issue that describes the same in a current real server. If set, the violation is only a note. */
   readonly known?: string;
-  /** In place of the law's own. */
+  /** Likely cause, if it differs from the law's `looksLike`. */
   readonly looksLike?: string;
 }
 
-/** Thrown inside a law: it cannot be looked at here. "told": that is said also where the law was looked at elsewhere, and held. */
+/**
+ * Thrown inside a law that cannot be judged here. With "told", the report gives the reason even if the law was judged for
+ * other groups and held.
+ */
 export class NotCheckable extends Error {
   readonly isTold: boolean;
 
@@ -81,36 +84,36 @@ export class NotCheckable extends Error {
   }
 }
 
-/** Sums of `count` floats: observability.md's "≈f". */
+/** Returns the tolerance for sums of `count` floating-point numbers. */
 export function floatTolerance(left: number, right: number, count: number): number {
   return 1e-9 * Math.max(Math.abs(left), Math.abs(right)) * Math.max(1, count) + 1e-6;
 }
 
-/** Two clocks: 1 ms per observation. */
+/** Returns the tolerance in seconds for times of two clocks: 1 ms per observation. */
 export const clockTolerance = (count: number): number => 1e-3 * count + 1e-6;
 
-/** Both sides are the same, give or take `tolerance`. */
+/** Requires that both sides are equal within `tolerance`. */
 export function equal(left: Term, right: Term, tolerance = 0): LawOutcome {
   return Math.abs(left.value - right.value) <= tolerance ? null : { left, relation: "=", right };
 }
 
-/** The left side is the right one at most, give or take `tolerance`. */
+/** Requires that the left side is at most the right one, within `tolerance`. */
 export function atMost(left: Term, right: Term, tolerance = 0): LawOutcome {
   return left.value <= right.value + tolerance ? null : { left, relation: "≤", right };
 }
 
-/** The left side is the right one at least, give or take `tolerance`. */
+/** Requires that the left side is at least the right one, within `tolerance`. */
 export function atLeast(left: Term, right: Term, tolerance = 0): LawOutcome {
   return left.value >= right.value - tolerance ? null : { left, relation: "≥", right };
 }
 
-/** A side of a comparison that was computed: how it reads, and its value. */
+/** Makes a side of a comparison from its name in reports and its value. */
 export function term(text: string, value: number): Term {
   return { text, value };
 }
 
-/** What is not a comparison of two numbers, as one sentence. */
-export function complaint(sentence: string, value: number): Broken {
+/** Makes a violation that is one sentence, not a comparison of two numbers. */
+export function complaint(sentence: string, value: number): Mismatch {
   return { left: term(sentence, value), relation: "", right: term("", 0) };
 }
 
@@ -126,11 +129,11 @@ export function times(factor: number, of: Term): Term {
   return { value: factor * of.value, text: `${factor} · ${of.text}` };
 }
 
-/** What a table says of each law; the rest where it is not the common. */
+/** A law as the tables define it. Missing fields have the default values of `lawsOf`. */
 export type LawRow = Pick<Law, "sentence" | "means" | "check"> &
   Partial<Pick<Law, "needs" | "severity" | "tolerance" | "looksLike">>;
 
-/** A table's rows with what most of them share: one scrape, exact, severity E. */
+/** Returns a function that makes laws of one dialect. Default: judged from one scrape, exact, severity E. */
 export function lawsOf(of: Law["of"], scope: Law["scope"]) {
   return (id: string, row: LawRow): Law => ({
     ...{ id, of, scope, needs: ["one scrape"], severity: "E", tolerance: "exact", looksLike: "" },
@@ -138,16 +141,19 @@ export function lawsOf(of: Law["of"], scope: Law["scope"]) {
   });
 }
 
-/** A law of one's own: a sentence, what a violation means, and a check that gives what `equal` and the like give. */
+/**
+ * A law that a user of the library defines: its sentence, the meaning of a violation, and a check that returns results of
+ * `equal` and similar functions.
+ */
 export interface OwnLaw extends LawRow {
-  /** Must be its own: ours are a letter and two digits. */
+  /** Id that no other law has. Built-in ids are a letter and two digits. */
   readonly id: string;
 }
 
 /**
- * Makes a law for `checkScrapes(scrapes, { laws: [law(…)] })`. It is looked at once per scrape, whatever the page speaks;
- * `check` gets the numbers: `c.now.get("requests_total")` is their sum over all series of that name, `c.before` the scrape
- * before, `c.delta(name)` what a counter has moved. What is not there makes the law not checkable, and no violation.
+ * Makes a law for `checkScrapes(scrapes, { laws: [law(…)] })`. It is judged once per scrape of any page. In `check`,
+ * `c.now.get("requests_total")` is the sum over all series of that name, `c.before` gives the values of the scrape before, and
+ * `c.delta(name)` the growth of a counter. If a value is missing, the law is not checkable, and there is no violation.
  */
 export function law({ id, ...row }: OwnLaw): Law {
   return lawsOf("any", "page")(id, row);

@@ -1,6 +1,6 @@
 /**
- * Reads a mapping of names: which family of an engine of somebody's own stands for which family of a dialect. Refuses a
- * mapping whose targets no law knows, because a misspelt one would make the check pass for nothing.
+ * Reads a mapping of names: which family of a custom engine stands for which family of a dialect. Refuses a family that the
+ * dialect does not have, because a misspelt one would silently weaken the check.
  */
 import { dialects } from "./dialects.ts";
 import type { ScrapedLabels } from "./exposition.ts";
@@ -8,25 +8,25 @@ import { familyNames } from "./families.ts";
 import type { DialectName } from "./law.ts";
 import { readSample } from "./sample-line.ts";
 
-/** Names of an engine's families and labels, and what they stand for. */
+/** Mapping from the family and label names of a custom engine to those of a dialect. */
 export interface NameMap {
-  /** The dialect whose laws shall apply: `vllm`, `trtllm-serve`, `triton`, `trtllm` or `dynamo-frontend`. */
+  /** Dialect whose laws apply: `vllm`, `trtllm-serve`, `triton`, `trtllm` or `dynamo-frontend`. */
   readonly dialect: DialectName;
   /**
-   * The dialect's family, by the family of the page. The dialect's prefix may be left out. Labels in braces are added to
-   * the series: `{"my_failed_total": "request_success_total{finished_reason=\"error\"}"}`.
+   * Maps a family of the page to a family of the dialect, whose prefix may be left out. Labels in braces are added to its
+   * series: `{"my_failed_total": "request_success_total{finished_reason=\"error\"}"}`.
    */
   readonly families: Readonly<Record<string, string>>;
-  /** The dialect's label, by the label of the page; for the families of the mapping. */
+  /** Maps a label of the page to a label of the dialect, for the mapped families. */
   readonly labels?: Readonly<Record<string, string>>;
 }
 
-/** A family's name in its dialect. */
+/** The dialect's name for a family of the page. */
 export interface MappedName {
   readonly name: string;
-  /** Labels that its series get. */
+  /** Labels to add to its series. */
   readonly labels: ScrapedLabels;
-  /** Entry of the mapping; null if a rule for prefixes gave the name. */
+  /** Key of the entry in the mapping. Null if the name came from a prefix rule. */
   readonly key: string | null;
 }
 
@@ -35,16 +35,16 @@ const KEYS = ["dialect", "families", "labels"];
 const PART = /_(bucket|sum|count|created)$/;
 const LABEL = /^[a-zA-Z_]\w*$/;
 
-/** The name that the mapping gives to a family of the page; null if it gives none. */
+/** Returns the name that the mapping gives to a family of the page. Null if it gives none. */
 export function mappedName(map: NameMap, family: string): MappedName | null {
   if (Object.hasOwn(map.families, family)) return targetOf(map, family, "");
-  // OpenMetrics leaves out the ending in the family's name, and the mapping may have it.
+  // OpenMetrics leaves `_total` out of the family's name. The mapping may have it.
   const counter = `${family}_total`;
   if (Object.hasOwn(map.families, counter)) {
     const target = targetOf(map, counter, "");
     return { ...target, name: target.name.replace(/_total$/, "") };
   }
-  // Without a # TYPE each part of a histogram is a family.
+  // Without a TYPE line each part of a histogram is a family of its own.
   const [part] = PART.exec(family) ?? [];
   const whole = part === undefined ? family : family.slice(0, -part.length);
   return part !== undefined && Object.hasOwn(map.families, whole) ? targetOf(map, whole, part) : null;
@@ -56,7 +56,7 @@ function targetOf(map: NameMap, key: string, part: string): MappedName {
   return { name: (name.startsWith(prefix) ? name : prefix + name) + part, labels, key };
 }
 
-/** The families of TensorRT-LLM's backend have two prefixes, which begin alike. */
+/** The families of TensorRT-LLM's backend have two prefixes. Both begin with `nv_`. */
 const prefixOf = (dialect: DialectName): string =>
   dialect === "trtllm" ? "nv_" : dialects.find(({ name }) => name === dialect)!.prefix;
 
@@ -65,7 +65,7 @@ function readTarget(text: string): { readonly name: string; readonly labels: Scr
   return typeof sample === "string" || sample.timestamp !== null ? null : sample;
 }
 
-/** Returns the mapping, or the sentence that refuses it. Never throws. */
+/** Validates a mapping. Returns it, or a sentence that says why it is refused. Never throws. */
 export function readNameMap(json: unknown): NameMap | string {
   if (!isRecord(json)) return `must be an object with dialect, families and, optionally, labels`;
   const odd = Object.keys(json).find((key) => !KEYS.includes(key));
@@ -80,8 +80,8 @@ export function readNameMap(json: unknown): NameMap | string {
   for (const [name, text] of Object.entries(families)) {
     if (readTarget(text) === null)
       return `families: "${name}": "${text}" must be a name, or a name with {label="value"}`;
-    const own = targetOf(map, name, "").name.slice(prefixOf(map.dialect).length);
-    if (!familyNames[map.dialect]!.has(own)) return `families: "${name}": ${map.dialect} has no family "${text}"`;
+    const family = targetOf(map, name, "").name.slice(prefixOf(map.dialect).length);
+    if (!familyNames[map.dialect]!.has(family)) return `families: "${name}": ${map.dialect} has no family "${text}"`;
   }
   const badLabel = Object.entries(labels).find((pair) => !pair.every((label) => LABEL.test(label)));
   if (badLabel !== undefined) return `labels: "${badLabel[0]}": "${badLabel[1]}" must be names of labels`;

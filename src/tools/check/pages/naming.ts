@@ -1,8 +1,8 @@
 /**
- * Gives the families of a page their dialect's own names, so that its laws and tables apply: removes a foreign prefix
- * (`ray_vllm:`), adds a missing one (NIM, trtllm-serve before 1.3), and applies the caller's own mapping (`--names`).
- * Reports show the names of the page again. Sources: ray#52719 (Ray Serve), NVIDIA's NIM documentation ("Observability"),
- * TensorRT-LLM `tensorrt_llm/metrics/collector.py` (no prefix before #11243), dynamo#3676 (`trtllm:`, later `trtllm_`).
+ * Gives the families of a page the names that their dialect defines, so that its laws apply: removes a foreign prefix
+ * (`ray_vllm:`), adds a missing one (NIM, trtllm-serve before 1.3), and applies the caller's mapping (`--names`). Reports show
+ * the names as the page wrote them. Sources: ray#52719 (Ray Serve), NVIDIA's NIM documentation ("Observability"), TensorRT-LLM
+ * `tensorrt_llm/metrics/collector.py` (no prefix before #11243), dynamo#3676 (`trtllm:`, later `trtllm_`).
  */
 
 import { isInProgress } from "./catalogue.ts";
@@ -12,57 +12,57 @@ import { baseName, baseNames, routerOnly } from "./families.ts";
 import type { DialectName } from "./law.ts";
 import { type MappedName, mappedName, type NameMap } from "./name-map.ts";
 
-/** A page under the names that the laws use. */
+/** A page with the names that the laws use. */
 export interface NamedPage {
-  /** The page with the names of its dialects. */
+  /** The page with canonical names, which the dialects define. */
   readonly exposition: Exposition;
-  /** The page as it was read. */
+  /** The page with its names as written. */
   readonly written: Exposition;
-  /** The dialects of the page. */
+  /** Dialects of the page. */
   readonly dialects: readonly CheckedDialect[];
-  /** The dialect whose names the caller mapped, and the canonical families that stand for families of the page. */
+  /** Families that the caller's mapping named. Null without a mapping. */
   readonly mapped: MappedDialect | null;
   /** Replaces canonical names in a text by those of the page. */
   readonly shown: (text: string) => string;
-  /** True if the gauge counts what is under way: 0 when nothing is. */
+  /** True for a gauge of running work, which is 0 if no request is under way. */
   readonly isUnderWay: (name: string, labels: ScrapedLabels) => boolean;
   /** Names of the caller's mapping and rest gauges that the page has. */
   readonly found: readonly string[];
 }
 
-/** The families that a mapping of names gave to a dialect. */
+/** Families to which the caller's mapping gave names of a dialect. */
 export interface MappedDialect {
-  /** The dialect whose laws apply to these families. */
+  /** Dialect whose laws apply to these families. */
   readonly name: DialectName;
-  /** Canonical family names. */
+  /** Canonical names of the families. */
   readonly families: ReadonlySet<string>;
 }
 
-/** What the caller says about names; both may be absent. */
+/** Naming options of the caller. */
 export interface NamingOptions {
   readonly names?: NameMap | undefined;
-  /** Gauges of what is under way, by the names of the page. */
+  /** Gauges of running work, by their names on the page. */
   readonly restGauges?: readonly string[] | undefined;
 }
 
 interface PrefixRule {
-  /** Prefix on the page; "" if it is missing. */
+  /** Prefix on the page. "" if the dialect's prefix is missing. */
   readonly written: string;
-  /** Prefix of the dialect. */
-  readonly own: string;
-  /** Base names to which the rule applies; null for all. */
+  /** Prefix that the dialect defines. */
+  readonly canonical: string;
+  /** Base names to which the rule applies. Null for all. */
   readonly only: ReadonlySet<string> | null;
 }
 
 interface Marker {
   readonly pattern: RegExp;
-  readonly own: string;
+  readonly canonical: string;
   readonly of: readonly DialectName[];
 }
 
-const marker = (text: string, own: string, ...of: readonly DialectName[]): Marker => ({
+const marker = (text: string, canonical: string, ...of: readonly DialectName[]): Marker => ({
   pattern: new RegExp(`^((?:[\\w:]*?[_:])?${text})(.+)$`),
-  own,
+  canonical,
   of,
 });
 const MARKERS: readonly Marker[] = [
@@ -72,20 +72,23 @@ const MARKERS: readonly Marker[] = [
   marker("dynamo_frontend_", "dynamo_frontend_", "dynamo-frontend"),
 ];
 const ROUTER = "vllm_router:";
-/** Known families that a page needs under a foreign prefix, and without any. Some engines of their own have one or two. */
+/**
+ * Minimum number of known families with a foreign prefix, and without any prefix, that make a page count as the server's. Custom engines
+ * may have one or two such names by chance.
+ */
 const FOREIGN_LEAST = 2;
 const BARE_LEAST = { vllm: 3, "trtllm-serve": 2 } as const;
-/** Labels that the server's own series have. */
+/** Labels of which the server's series have at least one. */
 const BARE_LABELS = { vllm: ["model_name", "engine"], "trtllm-serve": ["engine_type"] } as const;
 
-/** Ray Serve collects the families one by one. */
+/** Matches prefixes of Ray Serve, which collects the families one by one. */
 const THROUGH_RAY = /^ray_/;
 const RAY_LABELS = ["WorkerId", "ReplicaId"];
 
 const namesOf = ({ families, byName }: Exposition): ReadonlySet<string> =>
   new Set([...families.keys(), ...byName.keys()]);
 
-/** The page under its dialects' own names. A page that has them already is returned as it is. */
+/** Returns the page with canonical names. Returns the same object if its names are canonical already. */
 export function namedPage(written: Exposition, { names, restGauges = [] }: NamingOptions = {}): NamedPage {
   const rules = prefixRules(written);
   const renamed = new Renaming(written, rules, names);
@@ -107,15 +110,15 @@ export function namedPage(written: Exposition, { names, restGauges = [] }: Namin
   };
 }
 
-/** Dialects of a page, whatever its prefixes. */
+/** Returns the dialects of a page, whatever its prefixes. */
 export const recognise = (exposition: Exposition): readonly CheckedDialect[] => namedPage(exposition).dialects;
 
 function prefixRules(page: Exposition): PrefixRule[] {
   const all = namesOf(page);
   const rules: PrefixRule[] = [];
-  const isThere = (own: string) => rules.some((rule) => rule.own === own);
-  for (const one of MARKERS) {
-    const rule = foreignPrefix(all, one);
+  const isThere = (canonical: string) => rules.some((rule) => rule.canonical === canonical);
+  for (const candidate of MARKERS) {
+    const rule = foreignPrefix(all, candidate);
     if (rule !== null) rules.push(rule);
   }
   if (![...all].some((name) => name.startsWith("trtllm_")) && !isThere("trtllm_")) {
@@ -129,30 +132,36 @@ function prefixRules(page: Exposition): PrefixRule[] {
   return withRouter(page, all, rules);
 }
 
-/** The prefix in front of a server's own, if several known families have it together and none has the own prefix. */
-function foreignPrefix(all: ReadonlySet<string>, { pattern, own, of }: Marker): PrefixRule | null {
-  const found = new Map<string, Set<string>>();
+/**
+ * Returns the rule for a foreign prefix, if several known families share one and no family has the server's own prefix. Else
+ * null.
+ */
+function foreignPrefix(all: ReadonlySet<string>, { pattern, canonical, of }: Marker): PrefixRule | null {
+  const basesByPrefix = new Map<string, Set<string>>();
   for (const name of all) {
     const [, prefix, rest] = pattern.exec(name) ?? [];
     if (prefix === undefined || rest === undefined) continue;
     const base = baseName(rest);
     if (!of.some((dialect) => baseNames[dialect]!.has(base))) continue;
-    if (prefix === own) return null;
-    found.set(prefix, (found.get(prefix) ?? new Set()).add(base));
+    if (prefix === canonical) return null;
+    basesByPrefix.set(prefix, (basesByPrefix.get(prefix) ?? new Set()).add(base));
   }
-  const [most] = [...found].sort(([, a], [, b]) => b.size - a.size);
+  const [most] = [...basesByPrefix].sort(([, a], [, b]) => b.size - a.size);
   if (most === undefined) return null;
   const [prefix, bases] = most;
   const least = prefix.endsWith(":") || THROUGH_RAY.test(prefix) ? 1 : FOREIGN_LEAST;
-  return bases.size < least ? null : { written: prefix, own, only: null };
+  return bases.size < least ? null : { written: prefix, canonical, only: null };
 }
 
-/** Known families without any prefix, with a label that only this server writes. */
+/**
+ * Returns the rule for a missing prefix, if enough known families have none and a series has a label that only this server
+ * writes. Else null.
+ */
 function barePrefix(
   page: Exposition,
   all: ReadonlySet<string>,
   dialect: "vllm" | "trtllm-serve",
-  own: string,
+  canonical: string,
 ): PrefixRule | null {
   const known = baseNames[dialect]!;
   const bases = new Set([...all].map(baseName).filter((base) => known.has(base)));
@@ -162,32 +171,32 @@ function barePrefix(
       known.has(baseName(name)) &&
       samples.some(({ labels }) => BARE_LABELS[dialect].some((label) => labels[label] !== undefined)),
   );
-  return isLabelled ? { written: "", own, only: known } : null;
+  return isLabelled ? { written: "", canonical, only: known } : null;
 }
 
 /**
- * The router of vLLM's production stack shows numbers about its engines under the prefix `vllm:`, with a label `server`.
- * Its families have other types and meanings, so they get a prefix of their own.
+ * Gives the router of vLLM's production stack a prefix of its own, because its families have other types and meanings than the
+ * engine's. It writes them with the prefix `vllm:` and a label `server`.
  */
 function withRouter(page: Exposition, all: ReadonlySet<string>, rules: PrefixRule[]): PrefixRule[] {
-  const at = rules.findIndex(({ own }) => own === "vllm:");
+  const at = rules.findIndex(({ canonical }) => canonical === "vllm:");
   const prefix = rules[at]?.written ?? "vllm:";
-  const own = [...all].filter((name) => name.startsWith(prefix));
-  if (own.length === 0 || rules[at]?.written === "") return rules;
-  const bases = new Set(own.map((name) => baseName(name.slice(prefix.length))));
+  const prefixed = [...all].filter((name) => name.startsWith(prefix));
+  if (prefixed.length === 0 || rules[at]?.written === "") return rules;
+  const bases = new Set(prefixed.map((name) => baseName(name.slice(prefix.length))));
   const hasEngine = [...bases].some((base) => baseNames.vllm!.has(base) && !baseNames["vllm-router"]!.has(base));
   if (hasEngine) return rules;
   const isRouters = [...bases].some((base) => routerOnly.has(base));
-  const samples = own.flatMap((name) => page.byName.get(name) ?? []);
+  const samples = prefixed.flatMap((name) => page.byName.get(name) ?? []);
   const perServer = samples.filter(
     ({ labels }) => labels.server !== undefined && labels.engine === undefined && labels.model_name === undefined,
   );
   if (!isRouters && (perServer.length === 0 || perServer.length < samples.length)) return rules;
-  const rule = { written: prefix, own: ROUTER, only: null };
+  const rule = { written: prefix, canonical: ROUTER, only: null };
   return at < 0 ? [...rules, rule] : rules.with(at, rule);
 }
 
-/** A page under other names, and the way back. */
+/** Renames the families of a page, and can translate names back. */
 class Renaming {
   readonly exposition: Exposition;
   /** Canonical families that the caller's mapping named. */
@@ -204,17 +213,17 @@ class Renaming {
     readonly names: NameMap | undefined,
   ) {
     const labels = Object.entries(names?.labels ?? {});
-    this.#labels = new Map(labels.map(([written, own]) => [own, written]));
+    this.#labels = new Map(labels.map(([written, canonical]) => [canonical, written]));
     this.exposition = rules.length === 0 && names === undefined ? page : this.#rename(page);
     this.found = [...this.#found];
   }
 
-  /** The canonical name of a family or sample of the page. */
+  /** Returns the canonical name of a family or sample of the page. */
   nameOf(written: string): string {
     return this.#target(written)?.name ?? written;
   }
 
-  /** The text with names and labels as the page has them. */
+  /** Replaces canonical names and labels in a text by those of the page. */
   shown(text: string): string {
     if (this.rules.length === 0 && this.names === undefined) return text;
     const named = text.replace(/[a-zA-Z_:][\w:]*/g, (token) => this.#shownName(token));
@@ -227,17 +236,17 @@ class Renaming {
   #shownName(token: string): string {
     const written = this.#written.get(token);
     if (written !== undefined) return [...written].join("|");
-    const rule = this.rules.find(({ own }) => token.startsWith(own));
-    return rule === undefined ? token : rule.written + token.slice(rule.own.length);
+    const rule = this.rules.find(({ canonical }) => token.startsWith(canonical));
+    return rule === undefined ? token : rule.written + token.slice(rule.canonical.length);
   }
 
   #target(family: string): MappedName | null {
     const mapped = this.names === undefined ? null : mappedName(this.names, family);
     if (mapped !== null) return mapped;
-    for (const { written, own, only } of this.rules) {
+    for (const { written, canonical, only } of this.rules) {
       if (!family.startsWith(written)) continue;
       const rest = family.slice(written.length);
-      if (only === null || only.has(baseName(rest))) return { name: own + rest, labels: {}, key: null };
+      if (only === null || only.has(baseName(rest))) return { name: canonical + rest, labels: {}, key: null };
     }
     return null;
   }
@@ -251,14 +260,14 @@ class Renaming {
       const name = target?.name ?? family.name;
       if (page.excerpt?.torn.has(family.name) === true) torn.add(name);
       if (target !== null) this.#note(name, family.name, target.key);
-      let own = families.get(name);
-      if (own === undefined) {
-        own = { ...family, name, samples: [] };
-        families.set(name, own);
+      let renamed = families.get(name);
+      if (renamed === undefined) {
+        renamed = { ...family, name, samples: [] };
+        families.set(name, renamed);
       }
       for (const sample of family.samples) {
         const moved = target === null ? sample : this.#moved(sample, family.name, target);
-        own.samples.push(moved);
+        renamed.samples.push(moved);
         const same = byName.get(moved.name);
         if (same) same.push(moved);
         else byName.set(moved.name, [moved]);
@@ -277,7 +286,7 @@ class Renaming {
     return { ...sample, name: moved, labels };
   }
 
-  /** `key`: the entry of the caller's mapping; null for a prefix. */
+  /** Records a renamed family or sample. `key`: the entry of the caller's mapping, or null for a prefix rule. */
   #note(name: string, written: string, key: string | null): void {
     this.#written.set(name, (this.#written.get(name) ?? new Set()).add(written));
     if (key === null) return;

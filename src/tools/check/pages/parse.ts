@@ -1,10 +1,10 @@
 /**
- * Is this an exposition, and what is wrong in it? A strict reader of the Prometheus text format 0.0.4 and of OpenMetrics
- * 1.0. It goes on after a defect, so that one bad line does not hide the arithmetic of all others. Where parsers differ it
- * takes the strictest: Go's expfmt for syntax, Prometheus for OpenMetrics; none of them looks at the sums (`shapes.ts`).
+ * A strict parser of the Prometheus text format 0.0.4 and of OpenMetrics 1.0. It continues after a defect, so that one bad
+ * line does not hide the rest. Where real parsers differ it follows the strictest: Go's expfmt for syntax, Prometheus for
+ * OpenMetrics. Unlike them it also checks histograms (`shapes.ts`).
  */
 
-import { isGap, Tears } from "./excerpt.ts";
+import { GapTracker, isGap } from "./excerpt.ts";
 import {
   type Exposition,
   FAULTS_KEPT,
@@ -22,14 +22,14 @@ import { isName, readSample } from "./sample-line.ts";
 import { shapeFaults } from "./shapes.ts";
 import { untypedFaults } from "./untyped.ts";
 
-/** Larger texts are refused: a server's own page has some hundred kilobytes at most. */
+/** Maximum number of bytes of a page. Real servers write some hundred kilobytes at most. */
 export const DEFAULT_MAX_BYTES = 16 * 1024 * 1024;
-/** A text with more broken lines than that is something else. */
+/** Number of broken lines after which the parser stops. */
 const BROKEN_LINES_MOST = 1000;
 
 /**
- * Bytes of the largest text for each family and each sample that it may have: one of either takes up to a kilobyte in memory,
- * however short its line is. A real page has some 400 bytes a family and 70 a sample.
+ * Bytes of the maximum page size per allowed family, and per allowed sample. They bound the memory, because a family or sample
+ * takes up to a kilobyte, however short its line is. Real pages have about 400 bytes per family and 70 per sample.
  */
 const BYTES_PER_FAMILY = 160;
 const BYTES_PER_SAMPLE = 32;
@@ -40,7 +40,7 @@ const OPENMETRICS_TYPES = [
   ...["unknown", "info", "stateset", "gaugehistogram"],
 ];
 
-/** What may follow the name of a family of that type; "" is the name itself. */
+/** Suffixes that samples of a type may add to the family's name. "" means the name itself. */
 const SUFFIXES: Readonly<Record<Format, Readonly<Record<string, readonly string[]>>>> = {
   text: { histogram: ["_bucket", "_sum", "_count"], summary: ["", "_sum", "_count"] },
   openmetrics: {
@@ -56,20 +56,20 @@ const CRLF_LOOKS_LIKE = "a text that was saved, checked out or copied with the l
 const LOST_BLANK_LOOKS_LIKE = "a text that lost blanks on its way through an editor or a page";
 const CUT_LOOKS_LIKE = "a write or a download that was cut off";
 
-/** How a page is read. */
+/** Options of the parser. */
 export interface ParseOptions {
-  /** The header of the answer; without it a text that ends in `# EOF` is OpenMetrics. */
+  /** Content-Type of the response. Without one, a text that ends in `# EOF` is read as OpenMetrics. */
   readonly contentType?: string | null;
-  /** Larger texts are unreadable; default 16 MiB. */
+  /** Maximum number of bytes of a page. Larger texts are unreadable. Default 16 MiB. */
   readonly maxBytes?: number;
   /**
-   * The text was pasted or saved by hand and may be a part of a page: lines like `...` are gaps, not errors. Default: true
-   * without a Content-Type, as no server sends such lines.
+   * True if the text was pasted or saved by hand and may be a part of a page. Lines such as `...` are then gaps, not errors.
+   * Default: true without a Content-Type, because no server sends such lines.
    */
   readonly excerpt?: boolean;
 }
 
-/** Never throws, whatever the bytes. */
+/** Parses a page. Never throws, whatever the bytes. */
 export function parse(input: string | Uint8Array, options: ParseOptions = {}): Exposition | Unreadable {
   const maxBytes = options.maxBytes ?? DEFAULT_MAX_BYTES;
   if (input.length > maxBytes) {
@@ -95,7 +95,7 @@ function decode(input: string | Uint8Array): { readonly text: string; readonly b
   }
 }
 
-/** The first line with bytes that are no UTF-8. */
+/** Returns the number of the first line with bytes that are not UTF-8. */
 function badLine(bytes: Uint8Array): number {
   const strict = new TextDecoder("utf-8", { fatal: true });
   for (let line = 1, at = 0; ; line++) {
@@ -126,13 +126,13 @@ function formatOf(text: string, contentType: string): Format {
   return /(^|\n)# EOF\s*$/.test(text.slice(-20)) ? "openmetrics" : "text";
 }
 
-/** A defect that is counted, and told once. */
-interface Repeated {
+/** A defect that many lines may have. It is counted, but reported only once. */
+interface RepeatedDefect {
   lines: number;
   first: number;
 }
 
-function count(defect: Repeated, line: number): void {
+function count(defect: RepeatedDefect, line: number): void {
   if (defect.lines++ === 0) defect.first = line;
 }
 
@@ -143,10 +143,10 @@ class Reader {
   readonly #faultsByKind = new Map<FaultKind, number>();
   readonly #seen = new Map<string, number>();
   readonly #typed = new Set<string>();
-  readonly #tears = new Tears();
+  readonly #gapTracker = new GapTracker();
   #faultCount = 0;
-  readonly #crlf: Repeated = { lines: 0, first: 0 };
-  readonly #lostBlanks: Repeated = { lines: 0, first: 0 };
+  readonly #crlf: RepeatedDefect = { lines: 0, first: 0 };
+  readonly #lostBlanks: RepeatedDefect = { lines: 0, first: 0 };
   #current: ScrapedFamily | null = null;
   #ended = false;
 
@@ -156,7 +156,7 @@ class Reader {
     readonly mayBeExcerpt: boolean,
     badByteLine: number,
   ) {
-    if (badByteLine > 0) this.#fault("syntax", badByteLine, "bytes that are no UTF-8");
+    if (badByteLine > 0) this.#fault("syntax", badByteLine, "bytes that are not UTF-8");
   }
 
   read(maxBytes: number): Exposition | Unreadable {
@@ -185,12 +185,12 @@ class Reader {
       const [first] = this.#faults;
       return { unreadable: `not an exposition${first ? `: line ${first.line}: ${first.message}` : ""}` };
     }
-    if (this.mayBeExcerpt && this.#current !== null) this.#tears.end(this.#current);
+    if (this.mayBeExcerpt && this.#current !== null) this.#gapTracker.end(this.#current);
     for (const family of this.#families.values()) {
-      for (const { kind, line, message } of shapeFaults(family, this.#tears.torn.has(family.name)))
+      for (const { kind, line, message } of shapeFaults(family, this.#gapTracker.torn.has(family.name)))
         this.#fault(kind, line, message);
     }
-    for (const { line, message } of untypedFaults(this.#families, this.#byName, this.#typed, this.#tears))
+    for (const { line, message } of untypedFaults(this.#families, this.#byName, this.#typed, this.#gapTracker))
       this.#fault("untyped", line, message);
     this.#faults.sort((a, b) => a.line - b.line);
     return {
@@ -199,21 +199,21 @@ class Reader {
       faults: this.#faults,
       faultCount: this.#faultCount,
       byName: this.#byName,
-      excerpt: this.#tears.excerpt(),
+      excerpt: this.#gapTracker.excerpt(),
       mayBeExcerpt: this.mayBeExcerpt,
     };
   }
 
-  /** One complaint for what a text has in all its lines or none. */
+  /** Reports each defect that typically affects all lines once, with the number of lines. */
   #repeatedFaults(): void {
-    const all = ({ lines }: Repeated) => (lines > 1 ? ` (${lines} lines have that)` : "");
+    const all = ({ lines }: RepeatedDefect) => (lines > 1 ? ` (${lines} lines have that)` : "");
     const [crlf, lost] = [this.#crlf, this.#lostBlanks];
     if (crlf.lines > 0) {
       const message = `the line ends in CRLF; only LF is a line end${all(crlf)}`;
       this.#fault("syntax", crlf.first, message, CRLF_LOOKS_LIKE);
     }
     if (lost.lines > 0) {
-      const message = `no blank behind #, so Prometheus takes the line for a remark${all(lost)}`;
+      const message = `no blank after #, so Prometheus reads the line as a plain comment${all(lost)}`;
       this.#fault("lost-blank", lost.first, message, LOST_BLANK_LOOKS_LIKE);
     }
   }
@@ -226,7 +226,7 @@ class Reader {
     if (before < FAULTS_KEPT) this.#faults.push(fault);
   }
 
-  /** True for a sample. */
+  /** Reads one line. Returns true if it is a sample. */
   #line(content: string, line: number): boolean {
     if (this.#ended && content !== "") this.#fault("syntax", line, "text after # EOF");
     if (content.endsWith("\r")) {
@@ -234,7 +234,7 @@ class Reader {
       content = content.slice(0, -1);
     }
     if (this.mayBeExcerpt && isGap(content)) {
-      this.#tears.gap(line, this.#current);
+      this.#gapTracker.gap(line, this.#current);
       return false;
     }
     if (content.startsWith("#")) {
@@ -269,7 +269,7 @@ class Reader {
       return;
     }
     if (!isName(name)) {
-      this.#fault("syntax", line, `"${name.slice(0, 40)}" is no metric name`);
+      this.#fault("syntax", line, `"${name.slice(0, 40)}" is not a metric name`);
       return;
     }
     if (keyword === "UNIT" && this.format === "text") return;
@@ -293,7 +293,7 @@ class Reader {
   #type(family: ScrapedFamily, type: string, line: number): void {
     const known = this.format === "text" ? TEXT_TYPES : OPENMETRICS_TYPES;
     if (!known.includes(type)) {
-      this.#fault("syntax", line, `"${type.slice(0, 40)}" is no type; there are ${known.join(", ")}`);
+      this.#fault("syntax", line, `"${type.slice(0, 40)}" is not a type; accepted are ${known.join(", ")}`);
       return;
     }
     if (this.#typed.has(family.name)) this.#fault("family", line, `a second # TYPE of ${family.name}`);
@@ -302,34 +302,34 @@ class Reader {
     this.#typed.add(family.name);
   }
 
-  /** The family, and a complaint when it was left before. */
+  /** Returns the family, made if it is new. Reports a defect if other families came since its last line. */
   #open(name: string, line: number): ScrapedFamily {
     let family = this.#families.get(name);
     if (family === undefined) {
       const type = this.format === "text" ? "untyped" : "unknown";
       family = { name, type, help: null, unit: null, samples: [], line };
       this.#families.set(name, family);
-    } else if (family !== this.#current && !this.#tears.goesOnBehindGap(family)) {
+    } else if (family !== this.#current && !this.#gapTracker.goesOnBehindGap(family)) {
       this.#fault(
         "family",
         line,
-        `${name} goes on here; its lines must stand together (it began at line ${family.line})`,
+        `${name} continues here; its lines must form one block (it began at line ${family.line})`,
       );
     }
     this.#current = family;
-    this.#tears.line(family, line);
+    this.#gapTracker.line(family, line);
     return family;
   }
 
   #sample(sample: ScrapedSample): void {
     const family = this.#open(this.#familyOf(sample.name), sample.line);
-    this.#tears.sample(family, sample.line);
+    this.#gapTracker.sample(family, sample.line);
     const key = seriesKey(sample);
     const before = this.#seen.get(key);
     if (before !== undefined && !(this.format === "openmetrics" && sample.timestamp !== null)) {
       const series = seriesText(sample.name, sample.labels);
-      this.#fault("duplicate", sample.line, `${series} stands a second time (first at line ${before})`);
-      // As Prometheus does it: the first one counts, so that sums over the series stay true.
+      this.#fault("duplicate", sample.line, `${series} occurs a second time (first at line ${before})`);
+      // Keep the first sample, as Prometheus does, so that sums over the series stay right.
       return;
     }
     this.#seen.set(key, sample.line);
@@ -340,7 +340,7 @@ class Reader {
     else this.#byName.set(sample.name, [sample]);
   }
 
-  /** The labels that a type asks for. */
+  /** Reports missing labels that the type requires, and names that the type does not allow. */
   #needed(family: ScrapedFamily, { name, labels, line }: ScrapedSample): void {
     if (/histogram$/.test(family.type) && name === `${family.name}_bucket` && labels.le === undefined) {
       this.#fault("syntax", line, `a bucket of ${family.name} without le`);
@@ -353,7 +353,7 @@ class Reader {
       this.#fault(
         "syntax",
         line,
-        `${name} is no sample of a ${family.type}; there are ${suffixes.join(", ") || "none"}`,
+        `${name} is not a sample of a ${family.type}; accepted suffixes are ${suffixes.join(", ") || "none"}`,
       );
     }
   }

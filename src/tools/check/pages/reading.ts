@@ -1,17 +1,17 @@
-/** What does one engine or model say in one scrape? Values by name, summed over its series, each with its origin. */
+/** The values of one engine or model in one scrape: sums over its series by name, each with its origin for reports. */
 import type { Exposition, ScrapedLabels, ScrapedSample } from "./exposition.ts";
 import { seriesText } from "./exposition.ts";
 import { NotCheckable, type Term } from "./law.ts";
 import { readNumber } from "./sample-line.ts";
 
-/** A label's value, or those it may have. */
+/** Required labels of a series: one value or several allowed values per label. */
 export type Where = Readonly<Record<string, string | readonly string[]>>;
 
-/** A histogram's or summary's sum and count. */
+/** Sum and count of a histogram or summary. */
 export interface HistogramTerms {
-  /** Over all observations. */
+  /** Sum over all observations. */
   readonly sum: Term;
-  /** Over all observations. */
+  /** Number of observations. */
   readonly count: Term;
 }
 
@@ -19,65 +19,68 @@ export class Reading {
   constructor(
     /** The page. */
     readonly exposition: Exposition,
-    /** Stands in front of names that are asked for. */
+    /** Prefix that is added to each requested name. */
     readonly prefix: string,
-    /** The engine or model whose series `byName` holds. */
+    /** Labels of the engine or model whose series `byName` has. */
     readonly group: ScrapedLabels = {},
-    /** Samples by their own name. */
+    /** Samples by full name, such as `x_bucket`. */
     readonly byName: Exposition["byName"] = exposition.byName,
   ) {}
 
-  /** The series of a family's sample name, without the prefix. */
+  /** Returns the series of a name. The prefix is added. */
   samples(name: string, where: Where = {}): readonly ScrapedSample[] {
     const { byName } = this;
-    // Our own OpenMetrics output adds the suffix to Triton's counters, as the format demands.
+    // Our OpenMetrics output adds `_total` to Triton's counters, because the format demands it.
     const all = byName.get(this.prefix + name) ?? byName.get(`${this.prefix}${name}_total`) ?? this.#former(name);
     return all.filter(({ labels }) => matches(labels, where));
   }
 
-  /** TensorRT-LLM's groups of 2023 ended in another word. */
+  /** Returns the series of TensorRT-LLM's families under their names of 2023. */
   #former(name: string): readonly ScrapedSample[] {
     return this.byName.get(this.prefix + formerName(name)) ?? [];
   }
 
-  /** Sum over the series; null when there is none. */
+  /**
+   * Returns the sum over the series, or null if there are none. Throws `NotCheckable` if series may be left out, or if the sum
+   * is NaN.
+   */
   maybe(name: string, where: Where = {}): Term | null {
     const samples = this.samples(name, where);
     if (samples.length === 0) return null;
-    // A histogram has one count per series, whichever buckets are left out.
+    // Counts of histograms are complete even if buckets are left out.
     if (this.exposition.excerpt?.torn.has(samples[0]!.name) === true)
       throw new NotCheckable(`the excerpt may leave out series of ${samples[0]!.name}`);
     const sum = samples.reduce((all, { value }) => all + value, 0);
-    // G04 says so; nothing follows from it.
+    // Law G04 reports the NaN. Other laws cannot conclude anything from it.
     if (Number.isNaN(sum)) throw new NotCheckable(`${this.text(name, where)} is NaN`);
     return { value: sum, text: this.text(name, where) };
   }
 
-  /** Sum over the series; what is not there makes the law not checkable. */
+  /** Returns the sum over the series. Throws `NotCheckable` if there are none. */
   get(name: string, where: Where = {}): Term {
-    const found = this.maybe(name, where);
-    if (found === null) throw new NotCheckable(`no ${this.text(name, where)} here`);
-    return found;
+    const sum = this.maybe(name, where);
+    if (sum === null) throw new NotCheckable(`no ${this.text(name, where)} here`);
+    return sum;
   }
 
-  /** For families whose series appear with their first event. */
+  /** Returns the sum over the series, or 0 if there are none. For families whose series appear with their first event. */
   orZero(name: string, where: Where = {}): Term {
     return this.maybe(name, where) ?? { value: 0, text: this.text(name, where) };
   }
 
-  /** Terms of a histogram or summary. */
+  /** Returns the sum and count of a histogram or summary. Throws `NotCheckable` if they are missing. */
   of(name: string): HistogramTerms {
     return { sum: this.get(`${name}_sum`), count: this.get(`${name}_count`) };
   }
 
-  /** Observations at or below `le`, for each bound that is at least this one. */
+  /** Returns the counts of all buckets whose bound is at least `atLeast`. */
   bucketsFrom(name: string, atLeast: number): Term[] {
     return this.samples(`${name}_bucket`)
       .filter(({ labels }) => (readNumber(labels.le ?? "") ?? 0) >= atLeast)
       .map(({ labels, value }) => ({ value, text: this.text(`${name}_bucket`, { le: labels.le! }) }));
   }
 
-  /** The name of a series, as the page spells it. */
+  /** Prints the name of a series as the page spells it. */
   text(name: string, where: Where = {}): string {
     const labels: Record<string, string> = { ...this.group };
     for (const [label, value] of Object.entries(where))
@@ -92,9 +95,10 @@ const formerName = (name: string): string => name.replace(/_metrics$/, "_statist
 
 function matches(labels: ScrapedLabels, where: Where): boolean {
   for (const label in where) {
-    const wanted = where[label]!;
+    const required = where[label]!;
     const value = labels[label];
-    if (value === undefined || (typeof wanted === "string" ? wanted !== value : !wanted.includes(value))) return false;
+    if (value === undefined || (typeof required === "string" ? required !== value : !required.includes(value)))
+      return false;
   }
   return true;
 }

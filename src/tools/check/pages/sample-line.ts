@@ -1,18 +1,21 @@
-/** What stands on one sample line? Strict: the text of a complaint, or the sample. */
+/** Parses one sample line strictly. Returns the sample, or a sentence that says what is wrong. */
 import type { Exemplar, Format, ScrapedLabels, ScrapedSample } from "./exposition.ts";
 
 const NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
 const LABEL_NAME = /^[a-zA-Z_][a-zA-Z0-9_]*$/;
-/** Go's ParseFloat as the Prometheus parsers use it: decimal, no hexadecimal, no underscores; names in any case. */
+/**
+ * Numbers as the Prometheus parsers accept them with Go's ParseFloat: decimal, without underscores. The names of infinity and
+ * NaN may have any case.
+ */
 const NUMBER = /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i;
 const INFINITE = /^([+-]?)inf(inity)?$/i;
 const NOT_A_NUMBER = /^[+-]?nan$/i;
-/** OpenMetrics 1.0: names and values of an exemplar's labels together. */
+/** Maximum number of characters of an exemplar's label names and values together, from OpenMetrics 1.0. */
 const EXEMPLAR_CHARACTERS = 128;
 
 export const isName = (text: string): boolean => NAME.test(text);
 
-/** Undefined when it is no number of the formats. */
+/** Parses a number. Returns undefined if the text is not one. */
 export function readNumber(text: string): number | undefined {
   if (NUMBER.test(text)) return Number(text);
   const infinite = INFINITE.exec(text);
@@ -22,7 +25,10 @@ export function readNumber(text: string): number | undefined {
 
 type Pairs = { readonly labels: ScrapedLabels; readonly end: number };
 
-/** `at` is behind the brace; `end` is behind the closing one. */
+/**
+ * Reads labels. `at` is the offset after the opening brace, the returned `end` the offset after the closing one. Returns a
+ * sentence if the text is wrong.
+ */
 function readLabels(text: string, at: number): Pairs | string {
   const labels: Record<string, string> = Object.create(null);
   for (;;) {
@@ -31,8 +37,8 @@ function readLabels(text: string, at: number): Pairs | string {
     const equals = text.indexOf("=", at);
     if (equals < 0) return "the label set does not end: is the line cut off?";
     const name = text.slice(at, equals).trim();
-    if (!LABEL_NAME.test(name)) return `"${short(name)}" is no label name`;
-    if (name in labels) return `label ${name} stands twice`;
+    if (!LABEL_NAME.test(name)) return `"${short(name)}" is not a label name`;
+    if (name in labels) return `label ${name} occurs twice`;
     at = skipBlanks(text, equals + 1);
     if (text[at] !== '"') return `the value of label ${name} must stand in quotes`;
     const value = readQuoted(text, at + 1, name);
@@ -40,7 +46,8 @@ function readLabels(text: string, at: number): Pairs | string {
     labels[name] = value.value;
     at = skipBlanks(text, value.end);
     if (text[at] === ",") at++;
-    else if (text[at] !== "}") return `after label ${name} stands ${shown(text[at])}, not a comma or a brace`;
+    else if (text[at] !== "}")
+      return `label ${name} is followed by ${shown(text[at])}, must be followed by a comma or a brace`;
   }
 }
 
@@ -60,7 +67,7 @@ function readQuoted(text: string, at: number, name: string): { readonly value: s
       const escaped = text[++i];
       if (escaped === undefined) break;
       if (escaped !== "n" && escaped !== '"' && escaped !== "\\") {
-        return `label ${name} has the escape \\${escaped}; there are \\\\, \\" and \\n`;
+        return `label ${name} has the escape \\${escaped}; accepted are \\\\, \\" and \\n`;
       }
       value += escaped === "n" ? "\n" : escaped;
     }
@@ -81,12 +88,12 @@ function shown(char: string | undefined): string {
   return char === undefined ? "the end of the line" : `"${char}"`;
 }
 
-/** `line` counts from 1. */
+/** Parses a sample line. `line` is its number from 1. Returns a sentence if the line is wrong. */
 export function readSample(text: string, line: number, format: Format): ScrapedSample | string {
   let at = 0;
   while (at < text.length && text[at] !== "{" && text[at] !== " " && text[at] !== "\t") at++;
   const name = text.slice(0, at);
-  if (!isName(name)) return `"${short(name)}" is no metric name`;
+  if (!isName(name)) return `"${short(name)}" is not a metric name`;
   at = skipBlanks(text, at);
   let labels: ScrapedLabels = {};
   if (text[at] === "{") {
@@ -101,14 +108,14 @@ export function readSample(text: string, line: number, format: Format): ScrapedS
   const [valueText, timeText, extra] = fields;
   if (valueText === undefined) return `${name} has no value: is the line cut off?`;
   const value = readNumber(valueText);
-  if (value === undefined) return `"${short(valueText)}" is no number`;
-  if (extra !== undefined) return `"${short(extra)}" stands after value and timestamp`;
+  if (value === undefined) return `"${short(valueText)}" is not a number`;
+  if (extra !== undefined) return `"${short(extra)}" is unexpected after value and timestamp`;
   const timestamp = timeText === undefined ? null : readTimestamp(timeText, format);
   if (timestamp === undefined) {
-    return `"${short(timeText!)}" is no timestamp: ${format === "text" ? "whole milliseconds" : "seconds"}`;
+    return `"${short(timeText!)}" is not a timestamp: ${format === "text" ? "whole milliseconds" : "seconds"}`;
   }
   if (mark < 0) return { name, labels, value, timestamp, exemplar: null, line };
-  if (format === "text") return "an exemplar: the text format 0.0.4 has none";
+  if (format === "text") return "an exemplar, which the text format 0.0.4 does not have";
   const exemplar = readExemplar(rest.slice(mark + 3));
   if (typeof exemplar === "string") return exemplar;
   if (!/_(bucket|total)$/.test(name)) return `${name} has an exemplar; only buckets and counters may`;

@@ -1,4 +1,7 @@
-/** Do the samples of a histogram make one? Bounds, order and the last bucket, which no Prometheus tool looks at. */
+/**
+ * Checks that the samples of a histogram fit together: bounds, order, the last bucket. Prometheus' own tools do not check
+ * this.
+ */
 import { type Fault, labelKey, type ScrapedFamily, type ScrapedSample, seriesText } from "./exposition.ts";
 import { readNumber } from "./sample-line.ts";
 
@@ -11,29 +14,29 @@ export interface Bucket {
 /** One label set of a histogram family. */
 export interface HistogramSeries {
   readonly labels: Readonly<Record<string, string>>;
-  /** By rising `le`, whatever the order of the text. */
+  /** Buckets sorted by rising `le`, whatever the order of the text. */
   readonly buckets: readonly Bucket[];
   readonly sum: ScrapedSample | null;
   readonly count: ScrapedSample | null;
-  /** Line of the first sample. */
+  /** Line number of the first sample, from 1. */
   readonly line: number;
 }
 
 const cache = new WeakMap<ScrapedFamily, readonly HistogramSeries[]>();
 
-/** The label sets of a histogram family; [] for other types. */
+/** Returns the label sets of a histogram family. Empty for other types. */
 export function histogramsOf(family: ScrapedFamily): readonly HistogramSeries[] {
   if (family.type !== "histogram") return [];
-  const kept = cache.get(family);
-  if (kept) return kept;
-  interface Open {
+  const cached = cache.get(family);
+  if (cached) return cached;
+  interface HistogramDraft {
     labels: Record<string, string>;
     buckets: Bucket[];
     sum: ScrapedSample | null;
     count: ScrapedSample | null;
     line: number;
   }
-  const bySet = new Map<string, Open>();
+  const bySet = new Map<string, HistogramDraft>();
   for (const sample of family.samples) {
     const key = labelKey(sample.labels, "le");
     let open = bySet.get(key);
@@ -49,20 +52,23 @@ export function histogramsOf(family: ScrapedFamily): readonly HistogramSeries[] 
       open.buckets.push({ le: readNumber(sample.labels.le) ?? Number.NaN, value: sample.value, sample });
     }
   }
-  const found = [...bySet.values()];
-  for (const { buckets } of found) buckets.sort((a, b) => a.le - b.le);
-  cache.set(family, found);
-  return found;
+  const histograms = [...bySet.values()];
+  for (const { buckets } of histograms) buckets.sort((a, b) => a.le - b.le);
+  cache.set(family, histograms);
+  return histograms;
 }
 
-/** `torn`: lines of the family are left out of an excerpt, so what is missing says nothing. */
+/**
+ * Returns the defects of a histogram family. `torn`: true if an excerpt leaves out lines of it, so that missing samples are no
+ * defects.
+ */
 export function shapeFaults(family: ScrapedFamily, torn = false): Fault[] {
   const faults: Fault[] = [];
   for (const { labels, buckets, sum, count, line } of histogramsOf(family)) {
     const name = seriesText(family.name, labels);
     for (const { le, sample } of buckets) {
       if (Number.isNaN(le))
-        faults.push({ kind: "syntax", line: sample.line, message: `le="${sample.labels.le}" is no number` });
+        faults.push({ kind: "syntax", line: sample.line, message: `le="${sample.labels.le}" is not a number` });
     }
     for (let i = 1; i < buckets.length; i++) {
       const [lower, upper] = [buckets[i - 1]!, buckets[i]!];

@@ -1,15 +1,21 @@
-/** Which families lack their # TYPE, on a page that has it for others? Prometheus takes them for gauges or nothing at all. */
-import type { Tears } from "./excerpt.ts";
+/**
+ * Finds families without a TYPE line on a page that has TYPE lines for others. Prometheus treats such a family as a gauge or
+ * as unknown.
+ */
+import type { GapTracker } from "./excerpt.ts";
 import type { Exposition, ScrapedFamily } from "./exposition.ts";
 
 const PARTS = /_(bucket|sum|count|total|created|gsum|gcount|info)$/;
 
-/** Parts of one histogram are one complaint. A page without any # TYPE is a text by hand, and says nothing. */
+/**
+ * Returns one defect per family. Parts of one histogram count as one family. A page without any TYPE line was probably written
+ * by hand and has no defects.
+ */
 export function untypedFaults(
   families: Exposition["families"],
   byName: Exposition["byName"],
   typed: ReadonlySet<string>,
-  tears: Tears,
+  gapTracker: GapTracker,
 ): { readonly line: number; readonly message: string }[] {
   if (typed.size === 0) return [];
   const lacking = new Map<string, ScrapedFamily>();
@@ -19,8 +25,8 @@ export function untypedFaults(
     if (!lacking.has(name)) lacking.set(name, families.get(name) ?? family);
   }
   return [...lacking].flatMap(([name, { line, help }]) => {
-    // Behind a # HELP stands the # TYPE, else before the first sample: a gap there may have taken it.
-    const isLeftOut = help === null ? tears.isGapAt(line - 1) : tears.isGapAt(line + 1);
+    // The TYPE line stands after the HELP line, or before the first sample. If lines are left out there, it may be among them.
+    const isLeftOut = help === null ? gapTracker.isGapAt(line - 1) : gapTracker.isGapAt(line + 1);
     return isLeftOut ? [] : [{ line, message: `${name} has no # TYPE` }];
   });
 }

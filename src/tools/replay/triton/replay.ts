@@ -5,7 +5,7 @@
 
 import type { Clock } from "../../../base/clock.ts";
 import type { VirtualClock } from "../../../base/virtual-clock.ts";
-import { pause } from "../../../kernel/parts.ts";
+import { pause } from "../../../kernel/create-kernel.ts";
 import {
   type InferInput,
   type InferReceiver,

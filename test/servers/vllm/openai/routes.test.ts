@@ -3,11 +3,8 @@ import { afterEach, expect, test } from "bun:test";
 import net from "node:net";
 import type { ServeConfig } from "../../../../src/app/config/serve-config.ts";
 import { WallClock } from "../../../../src/base/clock.ts";
-import { LiveCell } from "../../../../src/base/live-value.ts";
 import { idsOf } from "../../../../src/base/random.ts";
 import { Finish, type Generation, type Outcome, type Receiver } from "../../../../src/engine/interface/types.ts";
-import { liveConfigOf } from "../../../../src/kernel/live-settings.ts";
-import { type Access, accessLine } from "../../../../src/servers/openai/front/front.ts";
 import { countedBy } from "../../../../src/servers/openai/front/served.ts";
 import { anthropic } from "../../../../src/servers/vllm/messages/dialect.ts";
 import { openai } from "../../../../src/servers/vllm/openai/routes.ts";
@@ -18,6 +15,7 @@ import { application } from "../../../../src/wire/http/elysia.ts";
 import { FRONT_LIMITS } from "../../../../src/wire/http/front-limits.ts";
 import type { RouteTable } from "../../../../src/wire/http/routes.ts";
 import { HttpServer } from "../../../../src/wire/http1/server.ts";
+import { fakeKernel } from "../../../kernel/fake-kernel.ts";
 
 const vocabulary = vocabularyOf(
   Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)),
@@ -42,7 +40,7 @@ interface MoreConfig {
 class House {
   readonly running: Running[] = [];
   readonly outcomes: Outcome[] = [];
-  readonly log: Access[] = [];
+  readonly log: string[] = [];
   readonly encodings: ((ids: Uint32Array) => void)[] = [];
   /** Characters of each text that is encoded. */
   readonly lengths: number[] = [];
@@ -70,19 +68,24 @@ class House {
       logs: {},
     } as unknown as ServeConfig;
     this.table = openai(
-      {
+      fakeKernel({
         config: this.config,
-        live: liveConfigOf(this.config),
-        vocabulary,
-        naturalLength: () => 1000,
-        encoder: {
-          encode: (parts) => {
-            this.lengths.push(parts.join("").length);
-            return new Promise((resolve) => this.encodings.push(resolve));
+        log: (line) => void this.log.push(line),
+        text: {
+          model: {
+            vocabulary,
+            renderChat,
+            endIds: [],
+            generation: {},
+            encoder: {
+              encode: (parts) => {
+                this.lengths.push(parts.join("").length);
+                return new Promise((resolve) => this.encodings.push(resolve));
+              },
+              close() {},
+            },
           },
-          close() {},
         },
-        renderChat,
         backend: {
           nowUs: () => 5,
           spare: async () => {},
@@ -97,25 +100,20 @@ class House {
             return { cancel, finish() {}, release() {}, cachedTokens: 0 };
           },
         },
-        accounting: {
-          stream() {},
-          held() {},
-          opened: () => {
-            this.opened++;
-          },
-          settled: (outcome) => {
-            this.outcomes.push(outcome);
+        metrics: {
+          accounting: {
+            stream() {},
+            held() {},
+            opened: () => {
+              this.opened++;
+            },
+            settled: (outcome) => {
+              this.outcomes.push(outcome);
+            },
           },
         },
-        accessLog: new LiveCell((access: Access) => {
-          this.log.push(access);
-        }),
-        epochSeconds: () => 1,
-        newId: idsOf(null),
-        nextSeed: () => ++this.drawn,
-        alive: { get: () => true },
-        otherRoutes: { "/metrics": ["GET"] },
-      },
+        chance: { newId: idsOf(null), nextSeed: () => ++this.drawn },
+      }),
       [anthropic(false), responses(0)],
     );
     const app = application(this.table);
@@ -305,7 +303,7 @@ test("the access log has uvicorn's lines", async () => {
   house = new House();
   await fetch(`http://127.0.0.1:${house.port}/version?a=%20b`);
   await house.post("{");
-  const lines = house.log.map(accessLine).map((line) => line.replace(/:\d+ /, ":PORT "));
+  const lines = house.log.map((line) => line.replace(/:\d+ /, ":PORT "));
   expect(lines).toEqual([
     'INFO:     127.0.0.1:PORT - "GET /version?a=%20b HTTP/1.1" 200 OK',
     'INFO:     127.0.0.1:PORT - "POST /v1/completions HTTP/1.1" 400 Bad Request',

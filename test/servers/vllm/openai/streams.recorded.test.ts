@@ -6,11 +6,9 @@ import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import type { ServeConfig } from "../../../../src/app/config/serve-config.ts";
 import { WallClock } from "../../../../src/base/clock.ts";
-import { LiveCell } from "../../../../src/base/live-value.ts";
 import { idsOf } from "../../../../src/base/random.ts";
 import { readLoraModules } from "../../../../src/cli/options/lora-modules.ts";
 import type { Outcome } from "../../../../src/engine/interface/types.ts";
-import { liveConfigOf } from "../../../../src/kernel/live-settings.ts";
 import { openai } from "../../../../src/servers/vllm/openai/routes.ts";
 import { renderChat } from "../../../../src/text/tokens/chat-template.ts";
 import { vocabularyOf } from "../../../../src/text/tokens/vocabulary.ts";
@@ -19,6 +17,7 @@ import { FRONT_LIMITS } from "../../../../src/wire/http/front-limits.ts";
 import { HttpServer } from "../../../../src/wire/http1/server.ts";
 import { exchange, type RawRequest, type RawResponse } from "../../../conformance/raw-client.ts";
 import { type Script, ScriptedEngine, scriptedLogprobs } from "../../../conformance/scripted-engine.ts";
+import { fakeKernel } from "../../../kernel/fake-kernel.ts";
 
 interface Exchange {
   readonly request: RawRequest;
@@ -101,11 +100,15 @@ function configOf(flags: readonly string[]): ServeConfig {
       front: {
         apiKeys: flag(flags, "--api-key") ?? [],
         enableRequestIdHeaders: flags.includes("--enable-request-id-headers"),
+        trackServerLoad: flags.includes("--enable-server-load-tracking"),
       },
       answers: {
         streamInterval: Number(flag(flags, "--stream-interval")?.[0] ?? 1),
         enablePromptTokensDetails: flags.includes("--enable-prompt-tokens-details"),
         enableForceIncludeUsage: flags.includes("--enable-force-include-usage"),
+        responseRole: flag(flags, "--response-role")?.[0],
+        fingerprintMode: flag(flags, "--fingerprint-mode")?.[0],
+        fingerprintValue: flag(flags, "--fingerprint-value")?.[0],
       },
       requests: { maxLogprobs: Number(flag(flags, "--max-logprobs")?.[0] ?? 20) },
     },
@@ -129,52 +132,54 @@ class Served {
 
   constructor(flags: readonly string[]) {
     let encoded = 0;
-    const mode = flag(flags, "--fingerprint-mode")?.[0];
     const config = configOf(flags);
     const app = application(
-      openai({
-        config,
-        live: liveConfigOf(config),
-        vocabulary,
-        naturalLength: () => 1000,
-        encoder: {
-          encode: async () =>
-            Uint32Array.from(this.prompts[encoded++ % Math.max(1, this.prompts.length)] ?? DEFAULT_PROMPT),
-          close() {},
-        },
-        // What the recorded model's template made: the ids that the recording tells.
-        renderChat: (messages, prompted, continued, tools) => {
-          renderChat(messages, prompted, continued, tools);
-          return [...(this.prompts[0] ?? DEFAULT_PROMPT)];
-        },
-        backend: {
-          submit: (generation, receiver) => this.engine.submit(generation, receiver),
-          nowUs: () => 0,
-          spare: async () => {},
-          consumed: () => {},
-        },
-        accounting: {
-          stream() {},
-          held() {},
-          opened: () => {
-            this.opened++;
+      openai(
+        fakeKernel({
+          config,
+          text: {
+            model: {
+              vocabulary,
+              endIds: [],
+              generation: {},
+              encoder: {
+                encode: async () =>
+                  Uint32Array.from(this.prompts[encoded++ % Math.max(1, this.prompts.length)] ?? DEFAULT_PROMPT),
+                close() {},
+              },
+              // What the recorded model's template made: the ids that the recording tells.
+              renderChat: (messages, prompted, continued, tools) => {
+                renderChat(messages, prompted, continued, tools);
+                return [...(this.prompts[0] ?? DEFAULT_PROMPT)];
+              },
+            },
           },
-          settled: (outcome) => {
-            this.outcomes.push(outcome);
+          backend: {
+            submit: (generation, receiver) => this.engine.submit(generation, receiver),
+            nowUs: () => 0,
+            spare: async () => {},
+            consumed: () => {},
           },
-        },
-        accessLog: new LiveCell(null),
-        epochSeconds: () => Date.now() / 1000,
-        newId: idsOf(null),
-        nextSeed: () => 7,
-        alive: { get: () => true },
-        logprobs: (seed, id, position, count) =>
+          metrics: {
+            accounting: {
+              stream() {},
+              held() {},
+              opened: () => {
+                this.opened++;
+              },
+              settled: (outcome) => {
+                this.outcomes.push(outcome);
+              },
+            },
+          },
+          time: { epochSeconds: () => Date.now() / 1000 },
+          chance: { newId: idsOf(null) },
+        }),
+        [],
+        null,
+        (seed, id, position, count) =>
           scriptedLogprobs(vocabulary.size, this.minusInfinityAt)(seed, id, position, count),
-        ...(mode === "none" ? { fingerprint: null } : {}),
-        ...(mode === "custom" ? { fingerprint: flag(flags, "--fingerprint-value")![0]! } : {}),
-        responseRole: flag(flags, "--response-role")?.[0] ?? "assistant",
-        trackServerLoad: flags.includes("--enable-server-load-tracking"),
-      }),
+      ),
     );
     this.#server = new HttpServer(app, {
       hostname: "127.0.0.1",

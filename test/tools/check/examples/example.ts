@@ -1,19 +1,19 @@
 import type { CheckOptions, Scrape } from "../../../../src/tools/check/index.ts";
 
-/** Each law has one: a page that keeps it, and the smallest change that breaks it. */
+/** An example of a law: a page that keeps it, and the smallest change that breaks it. */
 export interface Example {
   readonly law: string;
-  /** One scrape, or several in a row. */
+  /** One scrape, or several successive ones. */
   readonly pages: readonly string[];
-  /** What stands in the last page, and what breaks the law in its place. */
+  /** A text in the last page, and the text that breaks the law in its place. */
   readonly change: readonly [from: string, to: string];
   readonly options?: CheckOptions;
-  /** For the last scrape, or what all of them have. */
+  /** Options for the last scrape, or for all. */
   readonly last?: Partial<Scrape>;
   readonly each?: readonly Partial<Scrape>[];
 }
 
-/** Trimmed lines, as they stand between the quotes of a test. */
+/** Trims the lines, which are indented inside a test. */
 export function page(text: string): string {
   const lines = text.split("\n").map((line) => line.trim());
   return `${lines.filter((line) => line !== "").join("\n")}\n`;

@@ -42,7 +42,7 @@ export const general: readonly Example[] = [
   { law: "G21", pages: [counter(5)], change: ["total 5", "total 18446744073709551000"] },
   {
     law: "G21",
-    // Over all its requests the mean is three minutes; over the two of this second it is centuries.
+    // The mean over all requests is three minutes, but the mean over the two of this second is centuries.
     pages: [triton(100_000_000, 9e12), triton(100_000_002, 9_000_000_130_000)],
     change: ["9000000130000", "18455744073709412"],
   },
@@ -50,7 +50,7 @@ export const general: readonly Example[] = [
   {
     law: "G11",
     pages: [started(100, 5, 5), started(200, 1, 1)],
-    // One process goes on, and only one counter began again.
+    // One process continues, and only one of its counters was reset.
     change: [started(200, 1, 1), started(100, 1, 6)],
   },
   { law: "G12", pages: ['x{a="1"} 1\nx{a="2"} 1\n', 'x{a="1"} 1\nx{a="2"} 1\n'], change: ['x{a="2"} 1\n', ""] },

@@ -29,7 +29,7 @@ const summary = page(`
   nv_inference_request_summary_us{${M},quantile="0.5"} 80
   nv_inference_request_summary_us{${M},quantile="0.9"} 120
 `);
-/** Two successes, one of them from the cache. */
+/** Two successes, one of them from the response cache. */
 const cached =
   counters(2, 1, 1) +
   parts(70) +
@@ -89,7 +89,7 @@ export const triton: readonly Example[] = [
   { law: "N07", pages: [cached], change: [`queue_summary_us_count{${M}} 2`, `queue_summary_us_count{${M}} 1`] },
   { law: "N07", pages: [cached], change: [`infer_summary_us_count{${M}} 1`, `infer_summary_us_count{${M}} 2`] },
   { law: "N07", pages: [cached], change: [`infer_summary_us_sum{${M}} 70`, `infer_summary_us_sum{${M}} 71`] },
-  // Among large sums, too, not a microsecond more.
+  // Even for large sums the values must agree to the microsecond.
   {
     law: "N07",
     pages: [

@@ -1,6 +1,6 @@
 /**
- * Pages in the shape of other versions: the families, labels and bounds that those servers have, with numbers of our own.
- * What they show fits together, so no law is broken.
+ * Pages as other versions write them: their families, labels and bounds, with made-up numbers. The numbers fit together, so no
+ * law is violated.
  */
 
 type Labels = Readonly<Record<string, string>>;
@@ -10,7 +10,7 @@ const series = (name: string, labels: Labels): string => {
   return pairs.length === 0 ? name : `${name}{${pairs.join(",")}}`;
 };
 
-/** A value that is the same for all labels, or one for each. */
+/** One value for all labels, or one for each. */
 function family(type: string, name: string, ...all: readonly (readonly [labels: Labels, value: number])[]): string {
   const lines = all.map(([labels, value]) => `${series(name, labels)} ${value}`);
   return [`# HELP ${name} Generated.`, `# TYPE ${name} ${type}`, ...lines, ""].join("\n");
@@ -38,7 +38,7 @@ const WHOLE = [0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120
 const LENGTHS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000];
 const STEPS = [1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384];
 
-/** Three requests of 12, 20 and 40 tokens with answers of 5, 7 and 9. */
+/** Three requests of 12, 20 and 40 prompt tokens with answers of 5, 7 and 9 tokens. */
 const PROMPTS = [12, 20, 40];
 const ANSWERS = [5, 7, 9];
 const FIRSTS = [0.03, 0.05, 0.09];
@@ -59,7 +59,7 @@ function vllmV0(prefix: string, own: Labels, perToken: readonly number[]): strin
     counter(at("num_preemptions_total"), own, 0),
     counter(at("prompt_tokens_total"), own, 72),
     counter(at("generation_tokens_total"), own, 21),
-    // V0 shows the kinds of ends that it has seen.
+    // V0 has series only for finish reasons that occurred.
     counter(at("request_success_total"), { finished_reason: "length", ...own }, 3),
     histogram(at("iteration_tokens_total"), own, [1, 2, 4, 8, 16, 24, 32, 40], [12, 20, 1, 1, 2, 3]),
     histogram(at("time_to_first_token_seconds"), own, upTo(10, FIRST), FIRSTS),
@@ -71,7 +71,7 @@ function vllmV0(prefix: string, own: Labels, perToken: readonly number[]): strin
   ].join("");
 }
 
-/** Families that all V1 engines share; reasons of an end as far as they were there. */
+/** Families that all V1 engines share, with the finish reasons that the version had. */
 function vllmV1(reasons: readonly string[], more: string): string {
   const own = { engine: "0", model_name: "m" };
   const ends = reasons.map((finished_reason, i) => [{ ...own, finished_reason }, i === 0 ? 3 : 0] as const);
@@ -104,7 +104,7 @@ const V1_TO_0_11 = vllmV1(
     histogram("vllm:time_per_output_token_seconds", { engine: "0", model_name: "m" }, GAPS, BETWEEN),
 );
 
-/** Page of which the README shows a part: gaps between the bounds. */
+/** A page of which the README shows only some buckets. */
 const TRITON_VLLM = (() => {
   const own = { model: "vllm_model", version: "1" };
   const torn = (text: string) => text.replace(/((?:.*_bucket.*\n){2})(?:.*_bucket.*\n)+(.*\+Inf.*\n)/, "$1...\n$2");
@@ -123,7 +123,7 @@ const RAY = {
   ...{ Version: "2.40.0", WorkerId: "0badc0de5ca1ab1e0ddba11f00dfeedfacecafe0123456789abcdef" },
 };
 
-/** Per model: successes, inferences, executions, µs of the request and its four parts. */
+/** Per model: successes, inferences, executions, and µs of the request and of its four parts. */
 function triton(models: Readonly<Record<string, readonly number[]>>, more: Labels = {}): string {
   const names = [
     ...["inference_request_success", "inference_count", "inference_exec_count", "inference_request_duration_us"],
@@ -178,7 +178,7 @@ const DYNAMO = (() => {
   ].join("");
 })();
 
-/** As its README shows it: headers, a gap, samples. The middle one is a value that the GPU does not support. */
+/** As in the README: headers, a gap, samples. The middle value marks a feature that the GPU does not support. */
 const DCGM = (() => {
   const names = ["SM_CLOCK", "MEMORY_TEMP", "GPU_UTIL"].map((name) => `DCGM_FI_DEV_${name}`);
   const heads = names.map((name) => `# HELP ${name} Generated.\n# TYPE ${name} gauge\n`);
@@ -189,7 +189,7 @@ const DCGM = (() => {
   return `${heads.join("")}...\n${samples.join("")}...\n`;
 })();
 
-/** The five families of trtllm-serve 1.0 to 1.2; two of three requests did not wait, so only one has a queue time. */
+/** The five families of trtllm-serve 1.0 to 1.2. Two of three requests did not wait, so only one has a queue time. */
 function trtllmServe(prefix: string): string {
   const own = { engine_type: "trtllm", model_name: "m" };
   return [
@@ -225,11 +225,11 @@ const V1_TO_0_29 = vllmV1(["stop", "length", "abort", "error"], "");
 export interface VersionPage {
   readonly name: string;
   readonly text: string;
-  /** As the report has them. */
+  /** Numbers from the report. */
   readonly dialects: readonly string[];
   readonly versions: readonly string[];
   readonly isExcerpt: boolean;
-  /** Laws with a note, and a word of its thread. */
+  /** Laws with a note, and a word of its source. */
   readonly notes: readonly (readonly [law: string, thread: string])[];
 }
 

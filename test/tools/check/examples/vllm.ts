@@ -14,7 +14,10 @@ const success = (stop: number, abort = 0) =>
 const config = (labels: string) => `vllm:cache_config_info{${labels}} 1\n`;
 const observed = (name: string, count: number, sum: number) => `vllm:${name}_count ${count}\nvllm:${name}_sum ${sum}\n`;
 
-/** Ten requests a second, one second long, from rest to rest, 20 scrapes a second: what Little's law needs. */
+/**
+ * Ten requests per second for one second, from rest to rest, with 20 scrapes per second. V41 and V42 (Little's law) need that
+ * many.
+ */
 function littles(inferenceS: number): { pages: string[]; each: { atS: number }[] } {
   const pages: string[] = [];
   const at = (running: number, sumS: number) =>

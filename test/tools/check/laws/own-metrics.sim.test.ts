@@ -1,6 +1,6 @@
 /**
- * Do our own metrics keep all laws under any load, all dialects on one page? Simulated time with clients that
- * leave, preemptions, refusals and quiet; then such a load with each bug mode on, which must be found.
+ * Tests that our own metrics keep all laws under random load, with all dialects on one page. In simulated time, with
+ * disconnects, preemptions, refusals and idle phases. Then the same with each bug mode, which must break a law.
  */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
@@ -14,7 +14,7 @@ setDefaultTimeout(sized("laws", { sample: 120_000, whole: 1_800_000 }));
 
 const RUNS = sized("laws", { sample: 8, whole: 200 });
 
-test("any load: no law is broken", async () => {
+test("random load breaks no law", async () => {
   const seen = { seconds: 0, scrapes: 0, left: 0, preemptions: 0, tooLong: 0, rests: 0 };
   const property = fc.asyncProperty(anyLoad, async (load) => {
     const { scrapes, counts, preemptions, seconds } = await scraped(load);
@@ -37,7 +37,7 @@ test("any load: no law is broken", async () => {
   figure("seen", seen);
 });
 
-/** Long answers for clients that wait four seconds at most, on a small pool; some prompts are too long; then quiet. */
+/** Long answers for clients that wait at most four seconds, on a small KV pool. Some prompts are too long. Then an idle phase. */
 const IMPATIENT: Load = {
   options: {
     maxModelLen: 2048,
@@ -56,13 +56,13 @@ const IMPATIENT: Load = {
   intervalS: 4,
   seed: 3,
 };
-/** The last client has left before the scrape before. */
+/** The last client has disconnected before the previous scrape. */
 const QUIET_FROM_S = START_S + 20 + 5 + IMPATIENT.intervalS;
 
-/** Where a simulation has one process, and an engine that refuses nothing. */
+/** Bug modes that need several processes, or an engine that refuses requests, which a simulation does not have. */
 const SHOWN = BUG_NAMES.filter((name) => name !== "worker-saw-tooth" && name !== "failures-succeed");
 
-test.each(sampled("laws", SHOWN, 8))("%s is found in simulated time, too", async (name) => {
+test.each(sampled("laws", SHOWN, 8))("bug mode %s is found in simulated time", async (name) => {
   const { scrapes } = await scraped(IMPATIENT, [name]);
   const known = scrapes.map((one) => ({ ...one, rest: one.atS! > QUIET_FROM_S && one.atS! < START_S + LEAST_S }));
   const laws = Object.keys(bugs[name].finds).filter((law) => bugs[name].finds[law] !== "clean, rest");
@@ -70,7 +70,7 @@ test.each(sampled("laws", SHOWN, 8))("%s is found in simulated time, too", async
   expect(violated.map(({ id }) => id).sort()).toEqual([...laws].sort());
 });
 
-test("the same load without a bug mode breaks none of their laws", async () => {
+test("the same load without a bug mode breaks none of these laws", async () => {
   const { scrapes, preemptions, counts } = await scraped(IMPATIENT);
   expect(Math.min(preemptions, counts.left, counts.tooLong)).toBeGreaterThan(0);
   const known = scrapes.map((one) => ({ ...one, rest: one.atS! > QUIET_FROM_S && one.atS! < START_S + LEAST_S }));

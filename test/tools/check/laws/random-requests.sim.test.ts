@@ -1,6 +1,6 @@
 /**
- * Do all laws hold whatever single requests do? Lives with stop strings, scripts, priorities and clients that leave at any
- * moment, pauses that abort or keep, resets of the cache: a page of all dialects after any of it.
+ * Tests that all laws hold whatever single requests do: stop strings, scripts, priorities, disconnects at any moment, pauses
+ * that abort or keep requests, cache resets. After each operation a page of all dialects is judged.
  */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
@@ -19,10 +19,10 @@ import { times } from "../../../size.ts";
 setDefaultTimeout(60_000);
 
 const START_S = 1_790_000_000;
-/** After it TensorRT-LLM's gauges show what is. */
+/** Delay after which TensorRT-LLM's gauges are up to date. */
 const SETTLED_US = 200_000;
 
-/** A world and its page. */
+/** A simulated server and its page. */
 function scraped(config: EngineConfig) {
   const server = { ...engineConfig({}), engine: config };
   const { identity, shape, refreshes } = setupOf(
@@ -51,12 +51,12 @@ function scraped(config: EngineConfig) {
 }
 
 const anyEvent = fc.record({
-  // V08 warns of requests that skip reading the cache: nothing shows how many there were.
+  // V08 warns about requests that skip the prefix cache, because no metric counts them.
   life: anyLife.map((life) => ({ ...life, skip: false })),
   after: fc.constantFrom("", "", "scrape", "scrape", "abort", "keep", "reset", "quiet"),
 });
 
-test("any lives, paused and reset at any time: no law is broken", async () => {
+test("random requests, pauses and cache resets at any time break no law", async () => {
   const seen = { aborts: 0, refused: 0, preemptions: 0, scrapes: 0 };
   const property = fc.asyncProperty(anyConfig, fc.array(anyEvent, { maxLength: 30 }), async (config, events) => {
     const { world, scrapes, look } = scraped(config);

@@ -1,4 +1,7 @@
-/** What do scrapes of a random load show? A replay of phases of load and quiet, its pages of all dialects as a scraper sees them. */
+/**
+ * Replays phases of random load and idleness in simulated time, and returns the pages of all dialects as a scraper would see
+ * them.
+ */
 import fc from "fast-check";
 import type { ServeConfig } from "../../../../src/app/config/serve-config.ts";
 import { seeded } from "../../../../src/base/random.ts";
@@ -13,16 +16,16 @@ import { type Counts, Replay } from "../../../../src/tools/replay/replay.ts";
 import { TRACE_BLOCK, type TraceRequest } from "../../../../src/workloads/trace.ts";
 import { release } from "../../../engine/simulated-engine.ts";
 
-/** Any start, seconds since 1970. */
+/** An arbitrary start time, in seconds since 1970. */
 export const START_S = 1_790_000_000;
-/** Quiet before the last request, so that a rest is seen; the more of it the less came before. */
+/** Idle time before the last request, so that a scrape sees the server at rest. Longer if there was less load before. */
 const QUIET_S = 20;
 export const LEAST_S = 115;
 
-/** Scrapes of one load, about: reading a page takes longer than simulating what it shows. */
+/** Approximate number of scrapes per load. Parsing a page takes longer than simulating the time that it covers. */
 const SCRAPES_MOST = 16;
 
-/** Some seconds of requests at one rate. */
+/** A phase of some seconds with one request rate. */
 export interface Phase {
   readonly seconds: number;
   readonly perSecond: number;
@@ -49,7 +52,7 @@ export const anyLoad: fc.Arbitrary<Load> = fc
       maxModelLen: fc.constant(MODEL_LEN),
       maxNumSeqs: fc.integer({ min: 2, max: 48 }),
       maxNumBatchedTokens: fc.constantFrom(256, 512, 2048),
-      // From what one request takes at most on.
+      // Rate above which requests arrive faster than one request takes.
       numGpuBlocksOverride: fc.integer({ min: MODEL_LEN / 16 + 1, max: 600 }),
       asyncScheduling: fc.boolean(),
       enablePrefixCaching: fc.oneof({ arbitrary: fc.constant(true), weight: 3 }, fc.constant(false)),
@@ -69,7 +72,7 @@ export const anyLoad: fc.Arbitrary<Load> = fc
       fc.record({
         seconds: fc.integer({ min: 1, max: 40 }),
         perSecond: fc.constantFrom(0, 0, 0.3, 2, 8, 20),
-        // Some are longer than the context, and refused.
+        // Some prompts exceed the context length and are refused.
         promptMost: fc.constantFrom(40, 700, MODEL_LEN + 200),
         outputMost: fc.constantFrom(1, 60, 400),
       }),
@@ -117,7 +120,7 @@ export async function scraped(load: Load, bugs: readonly BugName[] = []): Promis
   return { scrapes, counts: replay.counts, preemptions, seconds: replay.nowUs / 1e6 };
 }
 
-/** Until the last request. */
+/** Time until the last request. */
 const secondsOf = ({ phases }: Pick<Load, "phases">) =>
   Math.max(
     LEAST_S,
@@ -134,7 +137,7 @@ function configOf({ options, fixes, summaries }: Load, bugs: readonly BugName[])
   };
 }
 
-/** In order; then quiet, and one more. */
+/** Scrape times in order, then an idle phase and one more scrape. */
 function* requestsOf(load: Load): Generator<TraceRequest> {
   const random = seeded(load.seed);
   const below = (limit: number) => Math.floor((random() / 2 ** 32) * limit);
@@ -148,7 +151,7 @@ function* requestsOf(load: Load): Generator<TraceRequest> {
         arrivalUs: Math.round(1e6 * (fromS + n / perSecond)),
         promptTokens,
         outputTokens: 1 + below(outputMost),
-        // Six conversations, each with blocks of its own.
+        // Six conversations. Each has prefix blocks of its own.
         blockIds: Array.from({ length: Math.ceil(promptTokens / TRACE_BLOCK) }, (_, i) => shared * 100 + i),
       };
     }

@@ -1,25 +1,27 @@
-/** What does every server have, whatever its role? Core, engines, clock, text, accounts, metrics, truth, and their end. */
+/** Builds the kernel of a server: core, engines, clocks, text, counts, metrics, truth, and their end. */
 
 import { type Clock, epochSeconds, epochUsOf, LeasedClock, WallClock } from "../base/clock.ts";
-import { LiveCell, type LiveValue } from "../base/live-value.ts";
-import { type Ids, idsOf, mix, type Random, randomSeed, seeded } from "../base/random.ts";
+import { LiveCell } from "../base/live-value.ts";
+import { type Ids, idsOf, mix, randomSeed, seeded } from "../base/random.ts";
 import { createAlarm } from "../base/time/alarm.ts";
 import { DueTime } from "../base/time/due-time.ts";
 import { logUnexpected } from "../base/unexpected.ts";
+import type { Fleet } from "../engine/fleet.ts";
 import type { EngineView } from "../engine/interface/types.ts";
 import type { Iterations } from "../engine/iterations.ts";
 import { Punctuality } from "../engine/lateness/punctuality.ts";
 import { logStatistics } from "../metrics/log-line.ts";
 import type { HttpRoute } from "../metrics/rows/http-counts.ts";
-import type { NaturalLength } from "../text/answers/answers.ts";
 import type { AnswerRules } from "../text/canned/fixtures/match.ts";
 import type { LaidDown } from "../text/canned/laid-down.ts";
 import type { TextModel } from "../text/text-model.ts";
-import { type Accounting, Accounts, HttpAccounts, watched } from "./accounting.ts";
+import { faultLines } from "../truth/fault-lines.ts";
+import { Accounts, HttpAccounts, watched } from "./accounting.ts";
 import type { Backend } from "./backend.ts";
 import { throwUncaught } from "./broken-engine.ts";
 import { enginePartsOf, type FleetParts } from "./engines.ts";
-import { type Gaps, gapsOf } from "./gaps.ts";
+import { gapsOf } from "./gaps.ts";
+import type { Kernel, KernelLifecycle, KernelPressure } from "./kernel.ts";
 import type { KernelConfig } from "./kernel-config.ts";
 import { type Admin, LiveSettings } from "./live-settings.ts";
 import { Marks, sampleEventLoop, thisHost } from "./marks.ts";
@@ -34,23 +36,24 @@ const TRUTH_CLOSE_MS = 5000;
 /** vLLM looks so often whether its engine still lives, and ends when it does not. */
 const WATCHDOG_US = 5_000_000;
 
-export interface AppOptions {
+export interface KernelOptions {
+  /** Writes a line to the log of the server. */
   readonly log: (line: string) => void;
-  /** Writes when each step was due, begun and done. */
+  /** File that gets the times at which each step was due, begun and done. */
   readonly stepLog?: string | undefined;
-  /** Absent: the only process of its server. */
+  /** Absent: this is the only process of the server. */
   readonly place?: Place | undefined;
   /** Absent: nobody changes the server while it runs. */
   readonly admin?: Admin | undefined;
-  /** Absent: the wall's, with an alarm thread. */
+  /** Absent: the clock of the machine, with an alarm thread. */
   readonly clock?: Clock | undefined;
-  /** Seconds since 1970. Absent: the wall's. */
+  /** Seconds since 1970. Absent: those of the machine. */
   readonly epochSeconds?: (() => number) | undefined;
-  /** Absent: drawn from `--seed` where that is given, else by chance. */
+  /** Absent: drawn from `--seed` if it is given, by chance otherwise. */
   readonly newId?: Ids | undefined;
-  /** Answers that the program around the server gives, before every other order. */
+  /** Answers of the program that runs this server. They win over all other ordered answers. */
   readonly rules?: AnswerRules | undefined;
-  /** Keeps what clients send. Absent: only with `--keep-bodies` anything is kept. */
+  /** Keeps what clients send. Absent: requests are kept only with `--keep-bodies`. */
   readonly history?: RequestHistory;
   /**
    * Called when an engine cannot go on: a `CoreTrap`, a `WebAssembly.RuntimeError` or an `EngineBroken`. Absent: it is
@@ -59,8 +62,8 @@ export interface AppOptions {
   readonly broke?: ((error: Error) => void) | undefined;
 }
 
-/** What stays where a server begins anew: its clock with the alarm, its text with the encoder's thread, its files. */
-export interface Lasting {
+/** The parts that stay when a server begins anew: its clock with the alarm, its text with the encoder's thread, its files. */
+export interface ReusableParts {
   readonly clock: Clock;
   readonly built: Awaited<ReturnType<typeof builtFiles>>;
   readonly text: TextModel;
@@ -69,7 +72,7 @@ export interface Lasting {
 }
 
 /** Rejects with a `UserError` if an option turns out wrong. */
-export async function lastingOf(config: KernelConfig, options: AppOptions): Promise<Lasting> {
+export async function createReusableParts(config: KernelConfig, options: KernelOptions): Promise<ReusableParts> {
   const built = await builtFiles(config.engine);
   const due = new DueTime();
   const clock = options.clock ?? new WallClock((ring, died) => createAlarm(ring, died, due), timerFailed);
@@ -89,79 +92,39 @@ export async function lastingOf(config: KernelConfig, options: AppOptions): Prom
 
 const timerFailed = (error: unknown) => logUnexpected("a timer failed", error);
 
-export interface Parts<C extends KernelConfig = KernelConfig> extends FleetParts, PageParts {
-  /** The configuration of the start. `live` has the values that changed since. */
-  readonly config: C;
-  readonly live: LiveSettings;
-  /** What the role trtllm-serve learns of its engine; null: another role. */
-  readonly iterations: Iterations | null;
-  readonly admin: Admin | undefined;
-  readonly place: Place | undefined;
-  readonly clock: Clock;
-  /** The listeners' clock: they outlive these parts. */
-  readonly lastingClock: Clock;
-  readonly rules: AnswerRules | undefined;
-  readonly history: RequestHistory | undefined;
-  readonly epochSeconds: () => number;
-  /** Microseconds since 1970 at the clock's 0. */
-  readonly epochUs: number;
-  readonly newId: Ids;
-  /** Seeds for requests that bring none. */
-  readonly nextSeed: Random;
-  readonly log: (line: string) => void;
-  readonly marks: Marks;
-  readonly gaps: Gaps;
-  readonly text: TextModel;
-  readonly laid: LaidDown;
-  /** Reads fixtures anew. */
-  readonly openLaid: (wire: { readonly fixtures: string }) => Promise<LaidDown>;
-  readonly naturalLength: NaturalLength;
-  readonly streamWrites: StreamWrites;
-  readonly accounting: Accounting;
-  readonly httpAccounts: HttpAccounts;
-  readonly backend: Backend;
-  /** False once the engine has died. */
-  readonly alive: LiveValue<boolean>;
-  /** Settles some seconds after a script has had the engine die. */
-  readonly died: Promise<void>;
-  /** Waits until nothing runs, at most till `untilUs`; then ends what does, with reason abort. */
-  drain(untilUs: number): Promise<void>;
-  /** Ends all parts. Listeners have been closed. */
-  close(): Promise<void>;
-}
-
 /**
- * `routes`: routes of the server whose HTTP requests are counted. `kept`: parts that outlive these and serve the next ones.
- * Rejects as `lastingOf` does.
+ * `routes`: the routes whose HTTP requests are counted. `kept`: parts that outlive this kernel and serve the next one.
+ * Rejects as `createReusableParts` does.
  */
-export async function createParts<C extends KernelConfig>(
+export async function createKernel<C extends KernelConfig>(
   config: C,
   routes: readonly HttpRoute[],
-  options: AppOptions,
-  kept?: Lasting,
-): Promise<Parts<C>> {
+  options: KernelOptions,
+  kept?: ReusableParts,
+): Promise<Kernel<C>> {
   const { place, admin } = options;
   const live = new LiveSettings(config);
-  const lasting = kept ?? (await lastingOf(config, options));
-  const { built, text: unmarked, streamWrites } = lasting;
-  const clock = kept ? new LeasedClock(kept.clock) : lasting.clock;
+  const reusable = kept ?? (await createReusableParts(config, options));
+  const { built, streamWrites } = reusable;
+  const clock = kept ? new LeasedClock(kept.clock) : reusable.clock;
   const epochUs = epochOf(clock, options);
   const punctual = punctualityOf(clock, config.logs.disableLogStats ? null : options.log, () => fleet.engines);
   const marks = new Marks(punctual.causes, clock);
   const log = marks.log(options.log);
-  const text = markedText(unmarked, marks);
+  const model = markedText(reusable.text, marks);
   const gaps = gapsOf(clock, marks);
   const first = (place?.index ?? 0) === 0;
-  const openLaid = (files: Parameters<typeof laidFor>[0]) =>
-    laidFor(files, text, { first, log, gap: async () => void (await gaps.long.pass()), nowUs: () => clock.now() });
-  const laid = await openLaid({ ...config.text, ...config.faults });
+  const openCanned = (files: Parameters<typeof laidFor>[0]) =>
+    laidFor(files, model, { first, log, gap: async () => void (await gaps.long.pass()), nowUs: () => clock.now() });
+  const opened = await openCanned({ ...config.text, ...config.faults });
+  const canned = admin ? { ...opened, fixtures: live.following(opened.fixtures) } : opened;
   const naturalLength = await lengthsOf(config);
   const iterations = await iterationsOf(config);
   const fleet = enginePartsOf({
     iterations,
     config,
     core: built.core,
-    text,
+    text: model,
     punctual,
     marks,
     log,
@@ -175,65 +138,71 @@ export async function createParts<C extends KernelConfig>(
       ...(place ? [{ moved: (idle: boolean) => pages.shown?.moved(idle) }] : []),
     ],
   });
+  const { engines, journals, truth } = fleet;
   const moved = () => pages.shown?.moved();
   const httpAccounts = new HttpAccounts(routes, clock.now.bind(clock), moved);
   const accounts = new Accounts(httpAccounts);
   const pages = await pagePartsOf({ ...fleet, config, streamWrites, routes, accounts, clock, marks, place, epochUs });
-  const life = lifeOf(clock, () => fleet.engines.die());
-  if (!config.logs.disableLogStats) logStatistics(clock, pages.snapshot, fleet.engineFirst, log);
+  const { renderer, identity, snapshot } = pages;
+  const { alive, died, die } = lifeOf(clock, () => engines.die());
+  if (!config.logs.disableLogStats) logStatistics(clock, snapshot, fleet.engineFirst, log);
   sampleEventLoop(clock, (us) => {
-    fleet.engines.delayed(us);
+    engines.delayed(us);
     moved();
   });
   return {
-    ...fleet,
-    ...pages,
-    iterations,
     config,
-    ...{ live, admin, place },
-    ...{ clock, lastingClock: lasting.clock, rules: options.rules, history: historyOf(config, options, epochUs) },
-    epochSeconds: options.epochSeconds ?? epochSeconds,
-    epochUs,
-    newId: options.newId ?? idsOf(config.seed === null ? null : mix(config.seed, place?.index ?? 0)),
-    // In order of arrival they repeat from one start to the next.
-    nextSeed: config.seed === null ? randomSeed : seeded(config.seed + fleet.engineFirst),
+    live,
     log,
-    marks,
-    gaps,
-    text,
-    laid,
-    openLaid,
-    naturalLength,
-    streamWrites,
-    accounting: pages.shown ? watched(accounts, pages.shown) : accounts,
-    httpAccounts,
-    backend: backendOf({ clock, marks, gaps, engines: fleet.engines, die: life.die }),
-    alive: life.alive,
-    died: life.died,
-    ...endOf({ ...fleet, pages, clock, laid, punctual, last: kept ? null : lasting }),
+    backend: backendOf({ clock, marks, gaps, engines, die }),
+    engines: { fleet: engines, journals, iterations, streamWrites, alive, died },
+    time: { clock, lastingClock: reusable.clock, epochSeconds: options.epochSeconds ?? epochSeconds, epochUs },
+    chance: {
+      newId: options.newId ?? idsOf(config.seed === null ? null : mix(config.seed, place?.index ?? 0)),
+      // In order of arrival they repeat from one start to the next.
+      nextSeed: config.seed === null ? randomSeed : seeded(config.seed + fleet.engineFirst),
+    },
+    text: { model, canned, openCanned, rules: options.rules, naturalLength },
+    truth: {
+      log: truth,
+      recent: fleet.recent,
+      history: historyOf(config, options, epochUs),
+      faultWitness: truth ? faultLines(truth, config.truth.log?.wire === true) : undefined,
+    },
+    metrics: {
+      renderer,
+      identity,
+      snapshot,
+      accounting: pages.shown ? watched(accounts, pages.shown) : accounts,
+      httpAccounts,
+    },
+    pressure: { marks, gaps },
+    lifecycle: { place, admin, ...endOf({ fleet, pages, clock, canned, punctual, last: kept ? null : reusable }) },
   };
 }
 
-/** Loaded for that role alone. */
+/** Loads the code for trtllm-serve alone. */
 async function iterationsOf(config: KernelConfig): Promise<Iterations | null> {
   return config.trtllm ? new (await import("../engine/iterations.ts")).Iterations(config.engine, config.trtllm) : null;
 }
 
-function punctualityOf(clock: Clock, log: AppOptions["log"] | null, engines: () => Parts["engines"]): Punctuality {
+function punctualityOf(clock: Clock, log: KernelOptions["log"] | null, engines: () => Fleet): Punctuality {
   const steps = () => engines().latenessView().stepStartLateness.count;
   return new Punctuality({ clock, host: thisHost, steps, log });
 }
 
-/** How a server ends: its requests first, then its parts. */
-function endOf(
-  parts: Pick<Parts, "engines" | "truth" | "steps" | "clock" | "laid"> & {
-    readonly pages: PageParts;
-    readonly punctual: Punctuality;
-    /** Ends with them; null: others go on with it. */
-    readonly last: Lasting | null;
-  },
-): Pick<Parts, "drain" | "close"> {
-  const { engines, truth, steps, clock, laid, pages, punctual, last } = parts;
+/** How a kernel ends: its requests first, then its parts. */
+function endOf(parts: {
+  readonly fleet: FleetParts;
+  readonly pages: PageParts;
+  readonly clock: Clock;
+  readonly canned: LaidDown;
+  readonly punctual: Punctuality;
+  /** Closed at the end. null: others go on with it. */
+  readonly last: ReusableParts | null;
+}): Pick<KernelLifecycle, "drain" | "close"> {
+  const { fleet, pages, clock, canned, punctual, last } = parts;
+  const { engines, truth, steps } = fleet;
   return {
     async drain(untilUs) {
       while (engines.live > 0 && clock.now() < untilUs) await pause(clock, 10_000);
@@ -244,8 +213,8 @@ function endOf(
       punctual.stop();
       pages.shown?.stop();
       if (truth) await Promise.race([truth.close(), pause(clock, TRUTH_CLOSE_MS * 1000)]);
-      laid.fixtures?.close();
-      laid.dataset?.close();
+      canned.fixtures?.close();
+      canned.dataset?.close();
       clock.close();
       last?.close();
       steps?.write();
@@ -253,10 +222,10 @@ function endOf(
   };
 }
 
-/** Whoever keeps what clients send, with times of theirs and of their ways through the engines; undefined: nobody does. */
+/** Creates the history of requests, with their times in the engines. undefined: requests are not kept. */
 function historyOf(
   { truth: { keepBodies } }: KernelConfig,
-  given: AppOptions,
+  given: KernelOptions,
   epochUs: number,
 ): RequestHistory | undefined {
   if (given.history !== undefined || !keepBodies) return given.history;
@@ -268,7 +237,7 @@ function historyOf(
 }
 
 /** Microseconds since 1970 at the clock's 0. The wall's is that of all processes of a server; others follow from what was handed in. */
-function epochOf(clock: Clock, given: Pick<AppOptions, "clock" | "epochSeconds">): number {
+function epochOf(clock: Clock, given: Pick<KernelOptions, "clock" | "epochSeconds">): number {
   if (!given.clock && !given.epochSeconds) return epochUsOf(0);
   return Math.round((given.epochSeconds ?? epochSeconds)() * 1e6) - clock.now();
 }
@@ -289,14 +258,14 @@ function lifeOf(clock: Clock, end: () => void) {
   };
 }
 
-/** How a front reaches the engines. */
+/** Creates the interface through which routes reach the engines. `die` kills them. */
 function backendOf({
   clock,
   marks,
   gaps,
   engines,
   die,
-}: Pick<Parts, "clock" | "marks" | "gaps" | "engines"> & { die: () => void }): Backend {
+}: KernelPressure & { readonly clock: Clock; readonly engines: Fleet; readonly die: () => void }): Backend {
   return {
     submit: (generation, receiver) => engines.submit(generation, receiver),
     nowUs: clock.now.bind(clock),

@@ -1,0 +1,80 @@
+/** Listens on the port of `--port` with a table of routes. All that a server of HTTP/1 needs. */
+
+import { listenUrl } from "../base/listen-url.ts";
+import { application } from "../wire/http/elysia.ts";
+import { frontLimitsOf } from "../wire/http/front-limits.ts";
+import type { Application, RouteTable } from "../wire/http/routes.ts";
+import type { HotRoutes } from "../wire/http/sink.ts";
+import { HttpServer } from "../wire/http1/server.ts";
+import { readTls, type TlsFiles } from "../wire/tls/certificates.ts";
+import type { Kernel, KernelTruth } from "./kernel.ts";
+import type { KernelConfig } from "./kernel-config.ts";
+import type { Listeners } from "./server.ts";
+
+export interface OnePort<C extends KernelConfig> extends Listeners<C> {
+  readonly server: HttpServer;
+  /** Undefined: the port speaks plain HTTP. */
+  readonly tls: TlsFiles | undefined;
+}
+
+/** `routesOf` makes the routes over a kernel. Throws as `Bun.listen` does when the port is in use. */
+export function onePort<C extends KernelConfig>(
+  kernel: Kernel<C>,
+  routesOf: (kernel: Kernel<C>) => RouteTable,
+): OnePort<C> {
+  const { config, live, log, backend, time, lifecycle } = kernel;
+  const tls = config.listen.tls && readTls(config.listen.tls);
+  if (tls && "error" in tls) throw new Error(tls.error);
+  let mounted = mount(kernel, routesOf);
+  const server = new HttpServer(mounted, {
+    hostname: config.listen.host,
+    port: config.listen.port,
+    tls,
+    reusePort: lifecycle.place !== undefined,
+    allowedHosts: config.listen.allowedHosts,
+    frontLimits: frontLimitsOf(config),
+    clock: time.lastingClock,
+    warn: live.warning(log),
+    epochSeconds: time.epochSeconds,
+    consumed: backend.consumed,
+    catchUp: backend.catchUp,
+    firstTokensAtOnce: config.engine.timing.kind === "none",
+  });
+  return {
+    server,
+    tls,
+    url: listenUrl(server, tls),
+    tritonUrl: null,
+    http2Url: null,
+    handle: (request) => mounted.handle(request),
+    async turnTo(next) {
+      mounted = mount(next, routesOf);
+      server.serve(mounted);
+    },
+    stop: (cut = false) => server.stop(cut),
+  };
+}
+
+/** The application over a kernel. */
+function mount<C extends KernelConfig>(kernel: Kernel<C>, routesOf: (kernel: Kernel<C>) => RouteTable) {
+  const app = application(routesOf(kernel));
+  const { history } = kernel.truth;
+  return { ...app, fetch: fetchOf(app, history), hot: hotOf(app.hot, history) };
+}
+
+/** With a history only those hot routes whose answers the front reports to it. */
+function hotOf(hot: HotRoutes, history: KernelTruth["history"]): HotRoutes {
+  return history === undefined
+    ? hot
+    : { of: (method, target) => (method === "POST" ? hot.of(method, target) : undefined) };
+}
+
+/** Reports to the history, because the front does not see the answers of all routes (metrics, truth). */
+function fetchOf(app: Application, history: KernelTruth["history"]): Application["fetch"] {
+  if (history === undefined) return app.fetch;
+  return async (request) => {
+    const response = await app.fetch(request);
+    history.left(request, response.status);
+    return response;
+  };
+}

@@ -1,0 +1,35 @@
+/** A kernel made by hand, for tests of routes that need only a part of one. */
+
+import { LiveSettings } from "../../src/kernel/live-settings.ts";
+import type { OpenAiKernel } from "../../src/servers/openai/request/openai-config.ts";
+
+type Groups = "engines" | "time" | "chance" | "text" | "truth" | "metrics" | "pressure" | "lifecycle";
+type FakeText = Partial<Omit<OpenAiKernel["text"], "model">> & {
+  readonly model: Partial<OpenAiKernel["text"]["model"]>;
+};
+
+/** The members that a test gives. Each group may lack members that the test does not reach. */
+export type FakeKernel = Partial<Pick<OpenAiKernel, "log" | "backend">> & {
+  readonly config: object;
+  readonly text?: FakeText;
+} & { readonly [Group in Exclude<Groups, "text">]?: Partial<OpenAiKernel[Group]> };
+
+/** Counts nothing. */
+const NO_HTTP = { came() {}, take: () => undefined };
+
+export function fakeKernel(given: FakeKernel): OpenAiKernel {
+  const { config, text, metrics } = given;
+  return {
+    log: () => {},
+    ...given,
+    live: new LiveSettings(config as OpenAiKernel["config"]),
+    engines: { alive: { get: () => true }, ...given.engines },
+    time: { epochSeconds: () => 1, ...given.time },
+    chance: { nextSeed: () => 7, ...given.chance },
+    text: { canned: {}, naturalLength: () => 1000, ...text },
+    truth: { ...given.truth },
+    metrics: { httpAccounts: NO_HTTP, ...metrics },
+    pressure: { ...given.pressure },
+    lifecycle: { ...given.lifecycle },
+  } as unknown as OpenAiKernel;
+}
