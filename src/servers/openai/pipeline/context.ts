@@ -8,7 +8,7 @@ import type { Vocabulary } from "../../../text/tokens/types.ts";
 import type { HttpHeaders } from "../../../wire/http/request.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { engineDead, internalError } from "../request/errors.ts";
-import { type Cut, seedOf } from "../request/generation.ts";
+import type { Cut } from "../request/generation.ts";
 import type { LogprobSource } from "../request/logprob-source.ts";
 import { Logprobs } from "../request/logprobs.ts";
 import { hidesTokens, type OutputOptions, outputOptions, promptLogprobCount } from "../request/output-options.ts";
@@ -160,8 +160,8 @@ export interface Beginning {
   readonly received: Received;
   readonly cut: readonly Cut[];
   readonly ticket: Ticket;
-  /** Seeds of the prompts, where they are drawn already. */
-  readonly seeds: readonly number[] | null;
+  /** Seeds of the prompts. */
+  readonly seeds: readonly number[];
   /** Prompts of ids as texts, where that is done already. */
   readonly echoes: readonly (string | null)[] | null;
   /** A script's own, by choice. */
@@ -198,7 +198,7 @@ export function answerContext({ kernel, server, limits }: Serving, beginning: Be
       tokens: ids.length,
       ids: keepIds ? ids : null,
       echo: isEchoed ? echoOf(request, i, ids, echoes?.[i] ?? null, text.model.vocabulary) : null,
-      seed: seeds?.[i] ?? seedOf(request, ids, chance.nextSeed),
+      seed: seeds[i]!,
       thinkingIsOver: !server.reasoning || isOver(server.reasoning, request, ids),
     });
   }

@@ -242,8 +242,8 @@ export class Generator {
   #begin(
     { ticket }: Exchange,
     received: Received,
-    { cut, script }: FittedRequest,
-    { seeds, echoes }: Pick<PreparedRequest, "seeds" | "echoes">,
+    { cut, seeds, script }: FittedRequest,
+    { echoes }: Pick<PreparedRequest, "echoes">,
   ) {
     const { kernel, orders } = this.serving;
     const logprobs = (script && orders.logprobs(script)) ?? null;

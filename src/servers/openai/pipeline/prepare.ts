@@ -9,9 +9,25 @@ import { fromDataset } from "../overrides/dataset.ts";
 import { type Ordered, type Ordering, sayableParts } from "../overrides/orders.ts";
 import { checkingOf, type Writing, type Written, writingOf } from "../request/constrained.ts";
 import { engineBusy } from "../request/errors.ts";
-import { type Cut, choiceSeeds, isByPrompt, seedPieces } from "../request/generation.ts";
-import { type Encoding, echoPieces, encodeInTurns, encodePrompts, packedPieces } from "../request/prompts.ts";
-import { checkDataParallelRank, checkIds, checkPrompt, checkSampling, truncatePrompt } from "../request/sampling.ts";
+import type { Cut } from "../request/generation.ts";
+import {
+  type Encoding,
+  echoPieces,
+  encodeInTurns,
+  encodePrompts,
+  packedPieces,
+  truncatePrompt,
+} from "../request/prompts.ts";
+import {
+  checkDataParallelRank,
+  checkIds,
+  checkPrompt,
+  checkSampling,
+  choiceSeeds,
+  isByPrompt,
+  seedOf,
+  seedPieces,
+} from "../request/sampling.ts";
 import { checkBadWords, encodeBadWords, steeringOf } from "../request/steering.ts";
 import type { Admitted } from "./read-request.ts";
 import type { Declined, Received, Serving } from "./serving.ts";
@@ -44,6 +60,8 @@ type Permitted = typeof import("../overrides/script-grammar.ts")["permitted"];
 /** What the engine is told of a request. */
 export interface FittedRequest {
   readonly cut: readonly Cut[];
+  /** By prompt, for its first choice. */
+  readonly seeds: readonly number[];
   readonly steering: Steering | null;
   readonly script: Script | null;
   /** By choice; null: all are drawn. */
@@ -181,7 +199,14 @@ export function fit(
   const { allowedTokenIds, logitBias } = request.sampling;
   const isSteered = allowedTokenIds !== null || logitBias !== null || badWords !== null;
   const steering = isSteered ? steeringOf(request, badWords, kernel.text.model.vocabulary) : null;
-  return { cut, steering, script: scriptOf(serving, received, admitted, prepared), answers: written?.answers ?? null };
+  const seeds = prepared.seeds ?? cut.map(({ ids }) => seedOf(request, ids, kernel.chance.nextSeed));
+  return {
+    cut,
+    seeds,
+    steering,
+    script: scriptOf(serving, received, admitted, prepared),
+    answers: written?.answers ?? null,
+  };
 }
 
 const isFromText = (request: Received["request"], i: number) =>

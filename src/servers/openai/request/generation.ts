@@ -1,17 +1,13 @@
 /**
- * Makes the generation of one choice, as the engine gets it: its prompt, its limits, its seed, and its text if that is not simply
- * drawn. The seed is the request's; under greedy decoding it follows from the prompt; else it is drawn.
+ * Makes the generation of one choice, as the engine gets it: its prompt, its limits, and its text if that is not simply drawn.
  */
 
-import { byRuns, type Pieces } from "../../../base/pieces.ts";
 import type { Choices, Generation, TokenSource } from "../../../engine/interface/types.ts";
 import type { KernelText } from "../../../kernel/kernel.ts";
-import { greedySeed, mixedIn } from "../../../text/answers/answers.ts";
 import { SteeredAnswer, type Steering } from "../../../text/answers/steered.ts";
 import type { Thinking } from "../../../text/answers/thinking.ts";
 import { apiOf, promptLogprobCount } from "./output-options.ts";
-import type { ChatRequest, CommonRequest, CompletionRequest } from "./request.ts";
-import { isGreedy } from "./sampling.ts";
+import type { ChatRequest, CompletionRequest } from "./request.ts";
 import type { ServerTraits } from "./server-traits.ts";
 import { steeredLength } from "./steering.ts";
 import { thinkingOf, thoughtfulAnswer, thoughtsBefore } from "./thinking.ts";
@@ -117,45 +113,4 @@ function drawnScript(plan: RequestPlan, choice: ChoicePlan, natural: number | nu
 function stopIds({ stopTokenIds, ignoreEos }: Asking, endIds: readonly number[]): readonly number[] {
   if (endIds.length === 0 || ignoreEos) return stopTokenIds;
   return [...new Set([...stopTokenIds, ...endIds])];
-}
-
-type Drawing = Pick<CommonRequest, "seed" | "temperature">;
-
-/** Reports whether the seed follows from all ids of the prompt, which takes its time if the prompt is long. */
-export const isByPrompt = ({ seed, temperature }: Drawing): boolean => seed === null && isGreedy(temperature);
-
-/** Returns the seed of the first choice of a prompt, 32 bits. `next` draws one. */
-export function seedOf(drawing: Drawing, promptIds: Uint32Array, next: () => number): number {
-  if (drawing.seed !== null) return fold(drawing.seed);
-  return isByPrompt(drawing) ? greedySeed(promptIds) : next();
-}
-
-function* greedySeedPieces(promptIds: Uint32Array): Pieces<number> {
-  let seed = promptIds.length;
-  yield* byRuns(promptIds.length, (from, to) => {
-    seed = mixedIn(seed, promptIds, from, to);
-  });
-  return seed;
-}
-
-/** Seeds of several prompts, which may be long. */
-export function* seedPieces(drawing: Drawing, prompts: readonly Uint32Array[], next: () => number): Pieces<number[]> {
-  const seeds: number[] = [];
-  for (const ids of prompts)
-    seeds.push(isByPrompt(drawing) ? yield* greedySeedPieces(ids) : seedOf(drawing, ids, next));
-  return seeds;
-}
-
-/** The seeds of the choices of a prompt count on from its own. */
-export function choiceSeed(seed: number, choice: number): number {
-  return (seed + choice) >>> 0;
-}
-
-export function choiceSeeds(seed: number, n: number): number[] {
-  return Array.from({ length: n }, (_, choice) => choiceSeed(seed, choice));
-}
-
-/** 32 of a seed's 64 bits, all of them mixed in. */
-function fold(seed: number): number {
-  return (seed ^ Math.floor(seed / 2 ** 32)) >>> 0;
 }

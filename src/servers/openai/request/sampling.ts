@@ -3,14 +3,18 @@
  * `renderers/params.py`, TokenizeParams; `entrypoints/serve/utils/api_utils.py`, get_max_tokens). When the prompt is known, in
  * two rounds (`sampling_params.py`, `v1/engine/input_processor.py`): `checkPrompt` with `checkParameters`, before any byte of
  * the answer (always a plain 400), and `checkSampling` when the engine takes the request, which in a stream is after the head.
+ *
+ * Seeds: the request's; under greedy decoding one that follows from the prompt; else one that is drawn.
  */
 
 import { byRuns, type Pieces } from "../../../base/pieces.ts";
+import { greedySeed, mixedIn } from "../../../text/answers/answers.ts";
 import { type ErrorAnswer, errorAnswer } from "../../pydantic/refusals.ts";
 import { repr, reprFloat } from "../../pydantic/repr.ts";
-import { codePoints, type Int, toInt } from "../../pydantic/value.ts";
+import { type Int, toInt } from "../../pydantic/value.ts";
 import { badRequest, validationError } from "./errors.ts";
-import type { ChatRequest, CompletionRequest, Limits, SamplingFields } from "./request.ts";
+import { keptTokens } from "./prompts.ts";
+import type { ChatRequest, CommonRequest, CompletionRequest, Limits, SamplingFields } from "./request.ts";
 
 /** vLLM's VLLM_MAX_N_SEQUENCES. */
 const MAX_SEQUENCES = 16384;
@@ -251,59 +255,6 @@ export function checkContext(sampling: SamplingFields, limits: Limits): ErrorAns
 }
 
 /**
- * Before a prompt text (chat: the rendered template) is tokenized: more characters than the context can hold, or text
- * that no encoder takes. `truncated`: the request has `truncatePromptTokens`, then length is no reason.
- */
-export function checkPromptText(text: string, limits: Limits, truncated = false): ErrorAnswer | null {
-  const most = limits.maxModelLen * limits.maxTokenCharacters;
-  if (!truncated && text.length > most) {
-    const characters = codePoints(text);
-    if (characters > most)
-      return validationError(
-        `This model's maximum context length is ${limits.maxModelLen} tokens. However, your prompt contains ${characters} characters ` +
-          `(more than ${most} characters, which is the upper bound for ${limits.maxModelLen} input tokens). ` +
-          "Please reduce the length of the input prompt.",
-        "input_text",
-        String(characters),
-      );
-  }
-  if (text.isWellFormed()) return null;
-  return badRequest("TextEncodeInput must be Union[TextInputSequence, Tuple[InputSequence, InputSequence]]");
-}
-
-/** How many tokens of the prompt `truncate_prompt_tokens` keeps; Infinity: all. -1 leaves room for one token of output. */
-export function keptTokens(request: ChatRequest | CompletionRequest, limits: Limits): number {
-  const keep = request.truncatePromptTokens;
-  if (keep === null) return Number.POSITIVE_INFINITY;
-  if (keep >= 0) return keep;
-  const wantsOutput = request.kind === "chat" ? request.maxTokens !== 0 : (request.maxTokens ?? 0) !== 0;
-  return wantsOutput ? limits.maxModelLen - 1 : limits.maxModelLen;
-}
-
-/**
- * The ids that `truncate_prompt_tokens` leaves; the left side goes unless the request says otherwise. May be a view.
- * `front`: how many tokens the tokenizer put before the text. Where no side is named it is the tokenizer that truncates
- * (`get_encode_kwargs`), and it puts them before what is left.
- */
-export function truncatePrompt(
-  ids: Uint32Array,
-  request: ChatRequest | CompletionRequest,
-  limits: Limits,
-  front = 0,
-): Uint32Array {
-  const keep = keptTokens(request, limits);
-  if (keep >= ids.length) return ids;
-  if (request.truncationSide === "right") return ids.subarray(0, keep);
-  const kept = request.addSpecialTokens && request.truncationSide === null ? Math.min(front, keep) : 0;
-  const text = ids.subarray(ids.length - keep + kept);
-  if (kept === 0) return text;
-  const all = new Uint32Array(keep);
-  all.set(ids.subarray(0, kept));
-  all.set(text, kept);
-  return all;
-}
-
-/**
  * After tokenizing: the prompt's length, then everything that vLLM checks when it makes the sampling parameters.
  * `promptTokens`: tokens of the prompt, before or after truncation. `fromText`: it was text, which vLLM stops counting at
  * one more than the context holds. The answer's limit is the rest of the context at most, cut without a word.
@@ -337,4 +288,45 @@ export function promptTooLong(count: number, most: number): ErrorAnswer {
     "input_tokens",
     String(count),
   );
+}
+
+type Drawing = Pick<CommonRequest, "seed" | "temperature">;
+
+/** Reports whether the seed follows from all ids of the prompt, which takes its time if the prompt is long. */
+export const isByPrompt = ({ seed, temperature }: Drawing): boolean => seed === null && isGreedy(temperature);
+
+/** Returns the seed of the first choice of a prompt, 32 bits. `next` draws one. */
+export function seedOf(drawing: Drawing, promptIds: Uint32Array, next: () => number): number {
+  if (drawing.seed !== null) return fold(drawing.seed);
+  return isByPrompt(drawing) ? greedySeed(promptIds) : next();
+}
+
+function* greedySeedPieces(promptIds: Uint32Array): Pieces<number> {
+  let seed = promptIds.length;
+  yield* byRuns(promptIds.length, (from, to) => {
+    seed = mixedIn(seed, promptIds, from, to);
+  });
+  return seed;
+}
+
+/** Seeds of several prompts, which may be long. */
+export function* seedPieces(drawing: Drawing, prompts: readonly Uint32Array[], next: () => number): Pieces<number[]> {
+  const seeds: number[] = [];
+  for (const ids of prompts)
+    seeds.push(isByPrompt(drawing) ? yield* greedySeedPieces(ids) : seedOf(drawing, ids, next));
+  return seeds;
+}
+
+/** The seeds of the choices of a prompt count on from its own. */
+export function choiceSeed(seed: number, choice: number): number {
+  return (seed + choice) >>> 0;
+}
+
+export function choiceSeeds(seed: number, n: number): number[] {
+  return Array.from({ length: n }, (_, choice) => choiceSeed(seed, choice));
+}
+
+/** 32 of a seed's 64 bits, all of them mixed in. */
+function fold(seed: number): number {
+  return (seed ^ Math.floor(seed / 2 ** 32)) >>> 0;
 }

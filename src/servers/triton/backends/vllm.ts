@@ -8,8 +8,8 @@ import { Finish, type Receiver, type Submission } from "../../../engine/interfac
 import { embedding } from "../../../text/answers/embedding.ts";
 import type { Vocabulary } from "../../../text/tokens/types.ts";
 import { AnswerText } from "../../openai/pipeline/choice.ts";
-import { choiceSeeds, seedOf } from "../../openai/request/generation.ts";
 import { imageIds } from "../../openai/request/images.ts";
+import { choiceSeeds, seedOf } from "../../openai/request/sampling.ts";
 import type { Behaviour, ModelHost, ModelRequest, PlainText } from "../behaviours/behaviour.ts";
 import { firstNumber, firstText, numberTensor, outputs, textsIn, textTensor } from "../behaviours/values.ts";
 import { bytesOf, fromBytesText, type Tensor, toBytesText } from "../tensors/datatypes.ts";

@@ -11,6 +11,7 @@ import { idListPieces, idLists, NO_ID_LISTS } from "../../openai/request/lists.t
 import type { ChatMessage, ChatRequest, Limits } from "../../openai/request/request.ts";
 import { Refused } from "../../pydantic/refusals.ts";
 import { repr } from "../../pydantic/repr.ts";
+import { pick, pickPieces } from "../../pydantic/structures.ts";
 import { FAIL, type LineError, State, type Type } from "../../pydantic/types.ts";
 import { iteratorErrors, validationErrors } from "../../pydantic/validate.ts";
 import {
@@ -28,7 +29,7 @@ import {
 } from "../../pydantic/value.ts";
 import { toolDict } from "./field-types.ts";
 import type { ChatValues, CompletionValues } from "./fields.ts";
-import type { MessageShape } from "./message-types.ts";
+import { HARMONY_SHAPE, SHAPES } from "./message-types.ts";
 
 /** Part types whose text goes into the prompt, and the key that holds it. */
 const TEXT_KEYS: Readonly<Record<string, string>> = {
@@ -48,6 +49,49 @@ const MEDIA = new Set(
 const MEDIA_KEYS =
   "image_url image_pil image_embeds audio_embeds video_embeds prompt_embeds audio_url input_audio video_url".split(" ");
 const SUPPORTED = [...MEDIA, ...Object.keys(TEXT_KEYS), "tool_reference"].sort().join(", ");
+
+/** Reports whether a message has texts as role and content and nothing that needs a closer look, as nearly every message does. */
+function isPlain(value: PythonValue): boolean {
+  if (!isDict(value) || value instanceof Map) return false;
+  return (
+    typeof value.role === "string" &&
+    typeof value.content === "string" &&
+    (value.name === undefined || typeof value.name === "string") &&
+    value.tool_calls === undefined &&
+    value.tool_call_id === undefined &&
+    value.reasoning === undefined &&
+    value.tools === undefined &&
+    value.task === undefined
+  );
+}
+
+/** The shape that a message has, and the checks that are left for when it is rendered. */
+export interface MessageShape {
+  /** True for the harmony message, which the renderer cannot read. */
+  readonly harmony: boolean;
+  readonly parts?: Type<unknown>;
+  readonly calls?: Type<unknown>;
+}
+
+const PLAIN: MessageShape = { harmony: false };
+
+/** `ChatCompletionMessageParam`. */
+export const message: Type<MessageShape> = {
+  name: "message",
+  schema: { anyOf: SHAPES.map(({ type }) => type.schema) },
+  check(value: PythonValue, state: State) {
+    return isPlain(value) ? PLAIN : takenAs(pick(SHAPES, value, state).index);
+  },
+  *pieces(value: PythonValue, state: State) {
+    return isPlain(value) ? PLAIN : takenAs((yield* pickPieces(SHAPES, value, state)).index);
+  },
+};
+
+function takenAs(index: number): MessageShape | typeof FAIL {
+  if (index < 0) return FAIL;
+  const { parts, calls } = SHAPES[index]!;
+  return { harmony: index === HARMONY_SHAPE, ...(parts && { parts }), ...(calls && { calls }) };
+}
 
 /** Tool calls of the history are walked once, right after the fields: the first that fits nothing is reported without its place. */
 export function checkToolCalls(shapes: readonly MessageShape[], messages: readonly PythonValue[]): void {

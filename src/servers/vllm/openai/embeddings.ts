@@ -11,7 +11,8 @@ import { answered, type CheckedFields, type Desk, fitting } from "../../openai/f
 import type { Context } from "../../openai/front/http.ts";
 import { JsonParts } from "../../openai/front/send-parts.ts";
 import { badRequest, engineDead, validationRefusal } from "../../openai/request/errors.ts";
-import { checkPromptText, emptyPrompt, promptTooLong, unknownId } from "../../openai/request/sampling.ts";
+import { checkPromptText } from "../../openai/request/prompts.ts";
+import { emptyPrompt, promptTooLong, unknownId } from "../../openai/request/sampling.ts";
 import { type ErrorAnswer, Refused } from "../../pydantic/refusals.ts";
 import { optional, record, required, union } from "../../pydantic/structures.ts";
 import { int, list, literal, nullable, type Type, text } from "../../pydantic/types.ts";

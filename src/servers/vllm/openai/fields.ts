@@ -8,6 +8,7 @@ import { union } from "../../pydantic/structures.ts";
 import { bool, bytes, dict, float, int, list, literal, nullable, object, text } from "../../pydantic/types.ts";
 import { field, type Values } from "../../pydantic/validate.ts";
 import type { Int } from "../../pydantic/value.ts";
+import { message } from "./content.ts";
 import {
   repetitionDetection,
   responseFormat,
@@ -18,7 +19,6 @@ import {
   toolChoice,
   topLogprobs,
 } from "./field-types.ts";
-import { message } from "./message-types.ts";
 
 const INT64 = { ge: -(2n ** 63n), le: 2n ** 63n - 1n };
 /** vLLM's VLLM_MAX_STOP_STRINGS. */

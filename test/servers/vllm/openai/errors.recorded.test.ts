@@ -7,14 +7,13 @@ import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { atOnce } from "../../../../src/base/pieces.ts";
 import * as errors from "../../../../src/servers/openai/request/errors.ts";
+import { checkPromptText, truncatePrompt } from "../../../../src/servers/openai/request/prompts.ts";
 import type { ChatRequest, CompletionRequest, Limits } from "../../../../src/servers/openai/request/request.ts";
 import {
   checkDataParallelRank,
   checkIds,
   checkPrompt,
-  checkPromptText,
   checkSampling,
-  truncatePrompt,
 } from "../../../../src/servers/openai/request/sampling.ts";
 import type { ErrorAnswer } from "../../../../src/servers/pydantic/refusals.ts";
 import { chatStreamError, completionStreamError } from "../../../../src/servers/vllm/openai/chunks.ts";
