@@ -91,7 +91,7 @@ export function prepare(
   const orderedIds = isText ? encoder.encode(sayable(serving, request, ordered), false) : null;
   const badWords = request.sampling.badWords.list.length === 0 ? null : encodeBadWords(request, encoder);
   const { structure } = request.sampling;
-  const checking = ordered !== null && structure ? checkingOf(structure, encoder) : null;
+  const checking = structure ? checkingOf(structure, encoder) : null;
   const writing = ordered === null ? writingFor(serving, received, ordering) : checking;
   const isHeld = ordered !== null && isByToken(ordered) && hasGrammar(request);
   const isReady = writing === null && badWords === null && orderedIds === null && !isHeld && serving.arrivals.clear;
@@ -189,8 +189,8 @@ export function fit(
   for (let i = 0; i < cut.length; i++) {
     const { length } = cut[i]!.ids;
     const ofIds = i === 0 ? idsError : null;
-    const ofWords = badWords === null ? null : checkBadWords(request, badWords);
-    const error = checkSampling(request, limits, length, rank, ofIds) ?? ofWords;
+    const refused = checkSampling(request, limits, length, rank, ofIds);
+    const error = refused ?? (badWords === null ? null : checkBadWords(request, badWords));
     if (error !== null) return { error, cut };
   }
   if (written !== null && "error" in written) return { error: written.error, cut };
