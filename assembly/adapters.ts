@@ -1,4 +1,4 @@
-// Which LoRA adapters run? Requests per adapter, running and waiting; at most `max_loras` adapters may run at once.
+// Counts running and waiting requests per LoRA adapter. At most `max_loras` adapters may run at once.
 
 import { column } from "./column";
 import { maxLoras } from "./config";
@@ -8,13 +8,13 @@ import { lora } from "./slots";
 
 let runningOf = changetype<StaticArray<i32>>(0);
 let waitingOf = changetype<StaticArray<i32>>(0);
-/** Adapters with a running request; the largest number that came. */
+/** Number of adapters with a running request, and the largest adapter number that a request had. */
 let active: i32 = 0;
 let largest: i32 = 0;
-/** `active` has changed since it was asked for. */
+/** True if `active` has changed since `noteAdapters`. */
 let moved = false;
 
-export function takeAdapters(): void {
+export function allocateAdapters(): void {
   runningOf = column(ADAPTERS);
   waitingOf = column(ADAPTERS);
 }
@@ -23,13 +23,13 @@ export function publishAdapters(): void {
   setAddress(Word.AdapterWaitingAt, changetype<usize>(waitingOf));
 }
 
-/** Whether the request's adapter does not run, and no other may start to. */
+/** Returns true if the request must wait for its adapter: the adapter does not run, and no further adapter may start. */
 export function lacksAdapter(slot: i32): bool {
   const adapter = lora[slot];
   return adapter !== 0 && maxLoras > 0 && active >= maxLoras && runningOf[adapter] === 0;
 }
 
-/** One more or less of those that run with the slot's adapter, and of those that wait with it. */
+/** Adds `running` and `waiting` (1, 0 or -1) to the counts of the adapter of this slot's request. */
 export function moveAdapter(slot: i32, running: i32, waiting: i32): void {
   const adapter = lora[slot];
   if (adapter === 0) return;
@@ -47,7 +47,10 @@ export function moveAdapter(slot: i32, running: i32, waiting: i32): void {
   largest = max(largest, adapter);
 }
 
-/** Others may lack their adapter now than when this was last noted. */
+/**
+ * Returns true if the set of running adapters has changed since `noteAdapters`, so that a request which had to wait for
+ * its adapter may now be admitted.
+ */
 export function adaptersMoved(): bool {
   return moved;
 }

@@ -1,5 +1,6 @@
-// What does a request say by default? A pure function of its seed and the position: never of slot, load or time.
-// Tables are TypeScript's (src/text/answers/answers.ts): templates of 32 categories, a category is a range of ids.
+// Chooses the output token ids of requests that bring no text. An id depends only on the request's seed and the token's
+// position, never on slot, load or time. TypeScript fills the tables (src/text/answers/answers.ts): a template is a
+// list of 32 categories, and a category is a range of token ids.
 import { column, columnB } from "./column";
 import { eosId } from "./config";
 import { setAddress, settingI } from "./header";
@@ -11,7 +12,7 @@ let categories = changetype<StaticArray<i32>>(0);
 let ids = changetype<StaticArray<i32>>(0);
 let templateCount: u32 = 0;
 
-export function takeAnswers(): void {
+export function allocateAnswers(): void {
   templateCount = settingI(Config.Templates);
   templates = columnB(settingI(Config.Templates) * TEMPLATE + 1);
   categories = column(settingI(Config.Categories) + 1);
@@ -23,21 +24,18 @@ export function publishAnswers(): void {
   setAddress(Word.AnswerIdsAt, changetype<usize>(ids));
 }
 
-/** The next of the ids that were fed ahead. */
+/** Returns the next of the ids that TypeScript fed to this request. */
 export function fedToken(slot: i32): i32 {
   return feedRing[slot * FEED + (row(slot).outputs & (FEED - 1))];
 }
 
-/** The id at `position`. Without tables (tests of the bare core) the draw itself, kept clear of special ids. */
+/** Returns the id at `position`. If no tables are loaded (tests of the core alone), returns a hash that is never a special id. */
 function drawToken(requestSeed: i32, position: i32): i32 {
   if (templateCount === 0) return bare(requestSeed, position);
   return drawFrom(templateOf(requestSeed, position), requestSeed, position);
 }
 
-/**
- * The id at `position` for a request whose ids are drawn one after the other: its row remembers the template of its block
- * of 32.
- */
+/** Returns the id at `position` of a request whose ids are drawn in order. The row remembers the template of the current 32 positions. */
 export function drawNext(r: Row, position: i32): i32 {
   const requestSeed = r.seed;
   if (templateCount === 0) return bare(requestSeed, position);
@@ -59,17 +57,17 @@ function drawFrom(template: i32, requestSeed: i32, position: i32): i32 {
   return ids[from + <i32>pick(mix(requestSeed, position), <u32>(categories[category + 1] - from))];
 }
 
-/** A draw that avoids the ids which may not come before `min_tokens`. */
+/** Draws another id for a position at which the first draw is a stop id and may not come yet (`min_tokens`). */
 export function redrawToken(requestSeed: i32, position: i32, attempt: i32): i32 {
   return attempt < 64 ? drawToken(requestSeed + attempt, position) : eosId + attempt;
 }
 
-/** Evenly one of `count` for a 32-bit draw, without a division. */
+/** Maps a 32-bit draw evenly to 0 … count - 1, without a division. */
 function pick(draw: u32, count: u32): u32 {
   return <u32>((<u64>draw * <u64>count) >> 32);
 }
 
-/** 32-bit mix of seed and position; src/text/answers/answers.ts has the same. */
+/** Mixes seed and position to 32 bits. src/text/answers/answers.ts has a copy. */
 export function mix(requestSeed: i32, position: i32): u32 {
   let h: u32 = <u32>(requestSeed ^ ((position + 1) * 0x9e3779b9)) * 0x85ebca6b;
   h ^= h >> 13;

@@ -1,5 +1,6 @@
-// Which blocks does a request hold, and what are their hashes? Both lists grow at the end and lie in pages of one arena,
-// chained per slot in both directions. Submission reserves the pages that a request can ever need, so growth never fails.
+// Stores each request's block table and the hashes of its blocks. Both lists only grow at the end. They lie in pages of
+// one arena, and the pages of a slot form a doubly linked list. `submit` reserves all pages that a request can ever
+// need, so growing a list never fails.
 
 import { column, column64 } from "./column";
 import { blockSize } from "./config";
@@ -9,7 +10,7 @@ import { row } from "./slots";
 
 let pageHash = changetype<StaticArray<u64>>(0);
 let pageBlock = changetype<StaticArray<i32>>(0);
-/** Neighbours in the slot's chain, page + 1; a free page's `pageNext` is the next free one. */
+/** Neighbouring pages of the same slot, as page number + 1. For a free page, `pageNext` is the next free page. */
 let pageNext = changetype<StaticArray<i32>>(0);
 let pagePrev = changetype<StaticArray<i32>>(0);
 let freePage: i32 = 0;
@@ -18,7 +19,7 @@ let reserved: i32 = 0;
 
 let pagesReserved = changetype<StaticArray<i32>>(0);
 
-export function takeArena(): void {
+export function allocateArena(): void {
   pageHash = column64(PAGES * PAGE_BLOCKS);
   pageBlock = column(PAGES * PAGE_BLOCKS);
   pageNext = column(PAGES);
@@ -32,7 +33,7 @@ export function publishArena(): void {
   setAddress(Word.PageHashAt, changetype<usize>(pageHash));
 }
 
-/** Room for `blocks` entries plus `extra` pages (stop ids); false: the arena is promised to others. */
+/** Reserves pages for `blocks` entries and `extra` pages for stop ids. Returns false if other requests have reserved too many pages. */
 export function reserve(slot: i32, blocks: i32, extra: i32): bool {
   const pages = ((blocks + PAGE_BLOCKS - 1) >> PAGE_BITS) + extra;
   if (reserved + pages > PAGES) return false;
@@ -45,7 +46,7 @@ export function reserve(slot: i32, blocks: i32, extra: i32): bool {
   return true;
 }
 
-/** All pages of the slot go back. */
+/** Frees all pages of the slot and ends its reservation. */
 export function releasePages(slot: i32): void {
   for (let page = row(slot).firstPage; page !== 0; ) {
     const next = pageNext[page - 1];
@@ -60,7 +61,7 @@ export function releasePages(slot: i32): void {
   pagesReserved[slot] = 0;
 }
 
-/** One page outside the chain, for stop ids; its words are the block column's. */
+/** Takes a page that belongs to no block table. It holds stop ids in the words of `pageBlock`. */
 export function detachedPage(): i32 {
   return takePage();
 }
@@ -80,7 +81,7 @@ export function nextDetached(page: i32): i32 {
   return pageNext[page - 1];
 }
 
-/** Index of the new entry. */
+/** Appends a hash and returns its index in the page columns. */
 export function appendHash(slot: i32, hash: u64): i32 {
   const index = row(slot).hashCount;
   grow(slot, index);
@@ -90,7 +91,10 @@ export function appendHash(slot: i32, hash: u64): i32 {
   return at;
 }
 
-/** Gives the new entry. `after`: the one before it, where that is known: in the middle of a long chain the walk is long. */
+/**
+ * Appends a block to the table and returns its index in the page columns. `after`: index of the last entry if the
+ * caller knows it, which saves the walk along a long list of pages.
+ */
 export function appendBlock(slot: i32, block: i32, after: i32 = NONE): i32 {
   const index = row(slot).tableCount;
   grow(slot, index);
@@ -100,23 +104,23 @@ export function appendBlock(slot: i32, block: i32, after: i32 = NONE): i32 {
   return at;
 }
 
-/** Notes a block beside the hash of an entry that is not in the table yet. */
+/** Stores a block at an entry that has a hash but is not in the block table yet. `beginTable` later adds it. */
 export function noteBlock(at: i32, block: i32): void {
   pageBlock[at] = block;
 }
 
-/** The table begins with the blocks that are noted in its first entries, all of which have hashes. */
+/** Makes the first `blocks` entries the block table. `noteBlock` has stored their blocks, and all of them have hashes. */
 export function beginTable(slot: i32, blocks: i32): void {
   row(slot).tableCount = blocks;
 }
 
-/** The table is empty again; the hashes stay. */
+/** Empties the block table and keeps the hashes. */
 export function clearTable(slot: i32): void {
   row(slot).tableCount = 0;
   setCached(slot, 0);
 }
 
-/** The first `blocks` blocks of the table are in the prefix cache. */
+/** Records that the first `blocks` blocks of the table are in the prefix cache. */
 export function setCached(slot: i32, blocks: i32): void {
   row(slot).cachedCount = blocks;
   row(slot).storeAt = (blocks + 1) * blockSize;
@@ -126,7 +130,7 @@ export function hashAt(slot: i32, index: i32): u64 {
   return pageHash[entry(slot, index)];
 }
 
-/** Entry of the slot's block `index` in the page columns; walks from the nearer end of the chain. */
+/** Returns the index of the slot's entry number `index` in the page columns. Walks from the nearer end of the list of pages. */
 export function entry(slot: i32, index: i32): i32 {
   const wanted = index >> PAGE_BITS;
   const last = row(slot).pageCount - 1;
@@ -141,14 +145,14 @@ export function entry(slot: i32, index: i32): i32 {
   return ((page - 1) << PAGE_BITS) + (index & (PAGE_BLOCKS - 1));
 }
 
-/** The entry after `at` in the same chain: sequential reading without the walk. */
+/** Returns the entry after `at` of the same slot, or NONE, without walking from an end. */
 export function nextEntry(at: i32): i32 {
   if (((at + 1) & (PAGE_BLOCKS - 1)) !== 0) return at + 1;
   const next = pageNext[at >> PAGE_BITS];
   return next === 0 ? NONE : (next - 1) << PAGE_BITS;
 }
 
-/** The entry before `at` in the same chain. */
+/** Returns the entry before `at` of the same slot, or NONE. */
 export function prevEntry(at: i32): i32 {
   if ((at & (PAGE_BLOCKS - 1)) !== 0) return at - 1;
   const prev = pagePrev[at >> PAGE_BITS];

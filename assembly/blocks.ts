@@ -1,26 +1,26 @@
-// Which block is free next, who holds the others, and which block holds which content?
-// The free queue of vLLM 0.33 (`v1/core/block_pool.py`), in a ring instead of a linked list. Block 0 is the null block.
+// The pool of KV blocks: free queue, reference counts and the hash of each block's content, as in vLLM 0.33
+// (`v1/core/block_pool.py`). The queue is a ring instead of a linked list. Block 0 is the null block.
 //
-// In a large pool what a new block needs of memory is in none of the processor's caches, so as little as possible is
-// touched for it, in an order that is known beforehand: the queue says what content a block loses, and a block's own row
-// is written when it gets content and not before.
+// In a large pool, the memory of a new block is in no processor cache. The code therefore touches little memory per
+// block and knows in advance which: the queue holds the hash of each free block, and a block's row is written only once
+// its content is known.
 
 import { column, column64 } from "./column";
 import { kvEvents, numGpuBlocks } from "./config";
 import { eventCleared, eventRemoved } from "./events";
-import { fetchSoon, soon } from "./fetch";
+import { prefetchLater, runPrefetches } from "./fetch";
 import { count, setAddress, setWord, word } from "./header";
 import { BLOCK_BYTES, BlockField, Total, Word } from "./layout";
 import { clearPrefixes, enter, expectEntry, forget } from "./prefix";
 
-/** A block with content, fields in the order of BlockField. One without has a single holder or none, and no row. */
+/** Row of a block with content, fields in the order of BlockField. A block without content has at most one reference and no row. */
 @unmanaged
 class Block {
-  /** What it is entered with in the prefix cache. */
+  /** Hash under which the prefix cache finds the block. */
   hash: u64;
-  /** Holders; 0 means free. */
+  /** Number of requests whose tables contain the block. 0 means free. */
   refs: i32;
-  /** Where it stands in the free queue, while it is free. */
+  /** Position in the free queue while the block is free. */
   place: i32;
 }
 
@@ -34,8 +34,9 @@ function blockOf(block: i32): Block {
 }
 
 /**
- * The free queue: blocks from `head` to before `tail`, both masked at use, and beside each its content or 0. A block that
- * leaves from the middle leaves a hole, block 0. Twice as many places as blocks, so that holes are squeezed out seldom.
+ * The free queue: blocks from `head` to before `tail`. Both are masked when used. `ringHash` has the hash of each
+ * block's content, or 0. A block that leaves from the middle leaves a 0 in the ring. The ring has at least twice as
+ * many positions as blocks, so that these holes are seldom compacted.
  */
 let ring = changetype<StaticArray<i32>>(0);
 let ringHash = changetype<StaticArray<u64>>(0);
@@ -44,11 +45,11 @@ let head: i32 = 0;
 let tail: i32 = 0;
 let free: i32 = 0;
 
-/** Places from `head` on that `expectNext` has seen, and how far it sees. */
+/** Number of positions from `head` on that `expectNext` has handled, and how many it handles in advance. */
 let seen: i32 = 0;
 const AHEAD: i32 = 64;
 
-export function takeBlocks(): void {
+export function allocateBlocks(): void {
   blocksAt = changetype<usize>(column64(numGpuBlocks * (BLOCK_BYTES >> 3)));
   let places = 16;
   while (places < numGpuBlocks << 1) places <<= 1;
@@ -70,14 +71,14 @@ export function initBlocks(): void {
 export function blocksFree(): i32 {
   return free;
 }
-/** Holders and content of a block that has content. */
+/** Reference count and hash of a block that has content. */
 export function refsOf(block: i32): i32 {
   return blockOf(block).refs;
 }
 export function hashOf(block: i32): u64 {
   return blockOf(block).hash;
 }
-/** Places that the free queue takes, holes included; block (0 is a hole) and content (0 is none) at one of them. */
+/** Length of the free queue with its holes, and block and hash at a position. Block 0 is a hole; hash 0 means no content. */
 export function freePlaces(): i32 {
   return tail - head;
 }
@@ -88,7 +89,7 @@ export function freeHashAt(index: i32): u64 {
   return ringHash[(head + index) & mask];
 }
 
-/** A plan is done: is this the least that was ever free? */
+/** Records the smallest number of free blocks after any plan. */
 export function noteFree(): void {
   if (free < word(Word.BlocksFreeLeast)) setWord(Word.BlocksFreeLeast, free);
 }
@@ -100,14 +101,14 @@ function setFree(value: i32): void {
   setWord(Word.FreeQueueTail, tail);
 }
 
-/** The block at the front of the free queue, its old content forgotten. The caller has checked that there is one. */
+/** Takes the block at the front of the free queue and removes its old content from the prefix cache. Traps if no block is free. */
 export function acquireBlock(): i32 {
   assert(free > 0, "no block is free");
   let at = 0;
   do {
     if (seen === 0) {
       expectNext();
-      fetchSoon();
+      runPrefetches();
     }
     seen--;
     at = head++ & mask;
@@ -122,7 +123,7 @@ export function acquireBlock(): i32 {
   return block;
 }
 
-/** Notes where the cache has the contents that go next. */
+/** Requests a prefetch of the prefix table's entries of the blocks that will be taken next. */
 export function expectNext(): void {
   const until = min(AHEAD, tail - head);
   for (; seen < until; seen++) {
@@ -131,13 +132,13 @@ export function expectNext(): void {
   }
 }
 
-/** Notes what this block's getting this content will write. */
+/** Requests a prefetch of the memory that `cacheBlock` will write for this block and hash. */
 export function expectCached(block: i32, hash: u64): void {
-  soon(changetype<usize>(blockOf(block)));
+  prefetchLater(changetype<usize>(blockOf(block)));
   expectEntry(hash);
 }
 
-/** One holder more of a block with content; without holders it leaves the free queue from the middle. */
+/** Adds a reference to a block with content. If it was free, it leaves the free queue from the middle. */
 export function touchBlock(block: i32): void {
   const b = blockOf(block);
   if (b.refs === 0) {
@@ -147,7 +148,7 @@ export function touchBlock(block: i32): void {
   b.refs = b.refs + 1;
 }
 
-/** A block without content is given back: it is the next to be taken. */
+/** Frees a block without content. It goes to the front of the free queue, so it is taken next. */
 export function releaseEmpty(block: i32): void {
   makeRoom();
   head--;
@@ -157,7 +158,7 @@ export function releaseEmpty(block: i32): void {
   setFree(free + 1);
 }
 
-/** One holder fewer of a block with content; without holders it is the last to be taken. */
+/** Removes a reference to a block with content. A block without references goes to the end of the free queue. */
 export function releaseCached(block: i32): void {
   const b = blockOf(block);
   assert(b.refs > 0, "block released twice");
@@ -170,7 +171,7 @@ export function releaseCached(block: i32): void {
   setFree(free + 1);
 }
 
-/** Squeezes the holes out where every place is taken. */
+/** Compacts the ring if it is full, so that the holes are gone. */
 function makeRoom(): void {
   if (tail - head <= mask) return;
   let to = head;
@@ -185,7 +186,7 @@ function makeRoom(): void {
   seen = 0;
 }
 
-/** A full block's content is known: its one holder enters it in the prefix cache. */
+/** Enters a full block with known content in the prefix cache. One request refers to it. */
 export function cacheBlock(block: i32, hash: u64): void {
   const b = blockOf(block);
   b.hash = hash;
@@ -193,7 +194,7 @@ export function cacheBlock(block: i32, hash: u64): void {
   enter(block, hash);
 }
 
-/** Nothing is cached any more; false while a block is in use. */
+/** Empties the prefix cache. Returns false, and does nothing, while a block is in use. */
 export function resetCache(): bool {
   if (free !== numGpuBlocks - 1) return false;
   clearPrefixes();

@@ -1,11 +1,11 @@
-// Where does the core's memory come from? Everything is taken in `init`, column by column, and never given back.
-// `new StaticArray` would write zeros over every page; fresh WebAssembly memory is zero already and a page that
-// nobody touches costs nothing. So in every table of the core 0 means empty.
+// Allocates all memory of the core, column by column, during `init`. Nothing is ever freed. `new StaticArray` would
+// write zeros to every page. Fresh WebAssembly memory already is zero, and a page that is never written costs nothing.
+// Therefore 0 means empty in every table of the core.
 
 let measuring = false;
 let measured: f64 = 0;
 
-/** Runs before the columns are taken: adds up what they would need instead. */
+/** Switches to counting: `column` and its variants then add up the bytes they need and allocate nothing. */
 export function measure(on: bool): void {
   measuring = on;
   if (on) measured = 0;

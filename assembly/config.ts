@@ -1,4 +1,4 @@
-// What did the user configure? Plain globals, read once in `init`; names as vLLM's options.
+// The configuration, read once in `init`. Names follow vLLM's options.
 import { setting, settingI } from "./header";
 import { Config } from "./layout";
 
@@ -17,7 +17,7 @@ export let longPrefillTokenThreshold: i32 = 0;
 export let longPrefillAdaptive = false;
 export let prefillScheduleInterval: i32 = 1;
 export let reserveFullIsl = false;
-/** Blocks that must stay free at admission while somebody runs: int(watermark * num_gpu_blocks). */
+/** Blocks that admission must leave free while any request runs: int(watermark * num_gpu_blocks). */
 export let watermarkBlocks: i32 = 0;
 export let maxLoras: i32 = 0;
 export let eosId: i32 = 0;

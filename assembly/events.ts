@@ -1,5 +1,5 @@
-// What changed in the prefix cache? Records in one buffer, off by default; layout.ts, Event, says their form.
-// A reader empties it after each call; past its end records are dropped and counted.
+// Buffers KV cache events as records (`Event` in layout.ts describes their words). Off by default. The reader empties
+// the buffer after each call. Records that do not fit are dropped and counted.
 import { column } from "./column";
 import { kvEvents, numGpuBlocks } from "./config";
 import { setAddress, setWord, word } from "./header";
@@ -9,7 +9,7 @@ let words = changetype<StaticArray<i32>>(0);
 let capacity: i32 = 0;
 let used: i32 = 0;
 
-export function takeEvents(): void {
+export function allocateEvents(): void {
   capacity = kvEvents ? 65536 + numGpuBlocks * 8 : 1;
   words = column(capacity);
 }
@@ -22,7 +22,10 @@ export function clearEvents(): void {
   setWord(Word.EventWords, 0);
 }
 
-/** A STORED record's head; `storedHash` must follow `blocks` times. Nothing is written, false, when it does not fit. */
+/**
+ * Writes the head of a STORED record. The caller must then call `storedHash` once per block. Returns false and writes
+ * nothing if the record does not fit.
+ */
 export function eventStored(slot: i32, first: i32, blocks: i32, parent: u64): bool {
   if (!room(6 + 2 * blocks)) return false;
   push(Event.Stored);
@@ -37,7 +40,10 @@ export function storedHash(hash: u64): void {
   push(<i32>(hash >> 32));
 }
 
-/** A record of another kind, of which `eventWord` must give so many more words. As `eventStored`. */
+/**
+ * Writes the head of a record of another kind. The caller must then call `eventWord` exactly `words` times. Returns
+ * false and writes nothing if the record does not fit.
+ */
 export function eventOf(kind: i32, words: i32): bool {
   if (!room(1 + words)) return false;
   push(kind);

@@ -1,26 +1,26 @@
-// What of memory will be needed soon? In a large pool it is in none of the processor's caches. Places are noted while
-// there is time and read in one tight loop: its loads wait side by side, where those of the code that needs them would
-// wait one after the other.
+// Prefetches memory that will be needed soon. The memory of a large block pool is in no processor cache. Callers
+// register addresses in advance, and one tight loop reads them all. The processor overlaps these reads, while the code
+// that needs the memory would wait for them one by one.
 import { column } from "./column";
 import { maxNumSeqs } from "./config";
 
-/** Addresses of 64-bit words, and a cell for what was read: a load without use would be no load. */
+/** Addresses of 64-bit words, and a cell that receives what was read, because the compiler would remove a load without use. */
 let places = changetype<StaticArray<i32>>(0);
 let most: i32 = 0;
 let count: i32 = 0;
 const read: usize = memory.data(8);
 
-export function takeFetch(): void {
+export function allocateFetch(): void {
   most = 4 * maxNumSeqs;
   places = column(most);
 }
 
-/** Notes a place; past the limit it is forgotten, and read when it is needed. */
-export function soon(address: usize): void {
+/** Registers an address. Addresses beyond the limit are ignored; their memory is then read when it is needed. */
+export function prefetchLater(address: usize): void {
   if (count < most) places[count++] = <i32>address;
 }
 
-export function fetchSoon(): void {
+export function runPrefetches(): void {
   let at = changetype<usize>(places);
   const end = at + ((<usize>count) << 2);
   let all: u64 = 0;

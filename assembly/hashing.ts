@@ -1,6 +1,6 @@
-// What identifies a block's content? The parent's hash and the block's tokens, folded one by one; adapter and salt
-// enter the first parent. 64 bits, never 0. These are the core's own hashes: KV events
-// (events.ts) carry them too, and not the SHA-256 or xxHash that vLLM can be told to use.
+// Hashes the content of blocks. A block's hash depends on its parent's hash and its own tokens. LoRA adapter and cache
+// salt enter the first parent. Hashes have 64 bits and are never 0. KV events (events.ts) carry these hashes, not the
+// SHA-256 or xxHash that a real vLLM can be configured to use.
 
 export function rootHash(lora: i32, saltLo: i32, saltHi: i32): u64 {
   return fold(fold(fold(0x9e3779b97f4a7c15, lora), saltLo), saltHi);
@@ -11,7 +11,7 @@ export function fold(hash: u64, token: i32): u64 {
   return hash ^ (hash >> 32);
 }
 
-/** The finished hash of a full block. */
+/** Returns the final hash of a full block. */
 export function seal(hash: u64): u64 {
   hash = (hash ^ (hash >> 29)) * 0xc4ceb9fe1a85ec53;
   hash ^= hash >> 32;

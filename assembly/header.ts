@@ -1,4 +1,4 @@
-// The core's public face in memory: words, counters, configuration. TypeScript reads them through layout.ts.
+// The core's public memory: words, cumulative counters and configuration. TypeScript reads them through layout.ts.
 import { Config, Total, Word } from "./layout";
 
 const words: usize = memory.data(Word.Count * 4, 16);

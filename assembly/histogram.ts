@@ -1,5 +1,6 @@
-// How are the request's times and lengths distributed? Bounds come from TypeScript (microseconds or tokens); a value
-// falls into the first bucket whose bound is not below it. Consecutive equal values, the normal case within a step, skip the search.
+// Histograms of the requests' times and lengths. TypeScript writes the bounds, in microseconds or tokens. A value falls
+// into the first bucket whose bound is at least the value. Equal values in a row, the normal case within a step, need
+// no search.
 import { column, columnF } from "./column";
 import { setAddress } from "./header";
 import { FINE_BITS, FINE_TOP, FINE_WIDTH, HISTOGRAM_WIDTH, Histogram, Word } from "./layout";
@@ -7,14 +8,14 @@ import { FINE_BITS, FINE_TOP, FINE_WIDTH, HISTOGRAM_WIDTH, Histogram, Word } fro
 let bounds = changetype<StaticArray<f64>>(0);
 let buckets = changetype<StaticArray<f64>>(0);
 let sums = changetype<StaticArray<f64>>(0);
-/** Counts of the same observations in fine buckets; see layout.ts. */
+/** Counts of the same observations in finer buckets for percentiles (see layout.ts). */
 let fine = changetype<StaticArray<f64>>(0);
-/** Value and buckets of the last observation, per histogram. */
+/** Last value of each histogram, and the buckets it fell into. */
 let lastValue = changetype<StaticArray<f64>>(0);
 let lastPlace = changetype<StaticArray<i32>>(0);
 let lastFine = changetype<StaticArray<i32>>(0);
 
-export function takeHistograms(): void {
+export function allocateHistograms(): void {
   bounds = columnF(Histogram.Count * HISTOGRAM_WIDTH);
   buckets = columnF(Histogram.Count * HISTOGRAM_WIDTH);
   sums = columnF(Histogram.Count);
@@ -24,7 +25,7 @@ export function takeHistograms(): void {
   fine = columnF(Histogram.Count * FINE_WIDTH);
 }
 
-/** Until TypeScript has written the bounds every bound is 0: one bucket, and no value seen yet. */
+/** Publishes the addresses. Until TypeScript writes the bounds, every bound is 0 and each histogram has one bucket. */
 export function publishHistograms(): void {
   setAddress(Word.BoundsAt, changetype<usize>(bounds));
   setAddress(Word.BucketsAt, changetype<usize>(buckets));
@@ -33,12 +34,15 @@ export function publishHistograms(): void {
   for (let i = 0; i < Histogram.Count; i++) lastValue[i] = -1;
 }
 
-/** Without simulated time a step begins with its turn, before a request that comes while its tokens are written: that lasted 0, not less. */
+/**
+ * Records one value. Negative values count as 0. They occur if time is not simulated: a step then begins with its
+ * event-loop turn, so a request that arrives while the step's tokens are written arrives after the step's time.
+ */
 export function observe(histogram: Histogram, value: f64): void {
   observeMany(histogram, max(value, 0), 1);
 }
 
-/** Bounds end at the first 0 after the first place; a row's bounds are rising. */
+/** Records a value `times` times. A histogram's bounds rise, and the first 0 after the first bound ends them. */
 export function observeMany(histogram: Histogram, value: f64, times: f64): void {
   if (value !== lastValue[histogram]) {
     const from = histogram * HISTOGRAM_WIDTH;

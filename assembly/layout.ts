@@ -1,37 +1,37 @@
-// Which numbers do the core and its readers agree on? Read by two compilers: asc builds the core from it, tsc reads memory
-// through it. Constants and enums only, and none of asc's types (i32): the library's declarations refer to this file, and who
-// uses them has TypeScript alone. A change of order changes ABI.
+// Constants and enums that the core shares with its readers. Two compilers read this file: asc builds the core from it,
+// and tsc types the code that reads the core's memory. It uses none of asc's types (i32), because the library's type
+// declarations refer to it and its users have only TypeScript. A change of order changes ABI.
 
 export const ABI = 10;
 export const NONE = -1;
 
-/** Requests that may exist at once, waiting ones included; a handle is generation << SLOT_BITS | slot. */
+/** Largest number of requests at once, including waiting requests. A handle is generation << SLOT_BITS | slot. */
 export const SLOT_BITS = 16;
 export const SLOTS = 65536;
 export const GENERATIONS = 32767;
 
-/** The arena of block entries (hash and block id) that all requests share, in pages. */
+/** Size of the arena in pages. All requests share it for their block entries (hash and block id). */
 export const PAGE_BITS = 5;
 export const PAGE_BLOCKS = 32;
 export const PAGES = 131072;
 
-/** Ids fed ahead per request; the outbox asks for more when half is used. */
+/** Token ids that TypeScript may feed ahead per request. The outbox asks for more when half of them are used. */
 export const FEED = 64;
 export const FEED_HALF = 32;
-/** Bit of a fed id: the id after it comes in the same step. At most STEP_TOKENS ids make a step. */
+/** Bit of a fed id which means that the next id comes in the same step. A step has at most STEP_TOKENS ids of one request. */
 export const FED_MORE = -2147483648;
 export const STEP_TOKENS = 32;
 
-/** Steps that may be open at once, rounded up to a power of two; the real engine has two. */
+/** Size of the ring of open steps, a power of two. The real engine has at most two open steps. */
 export const RING = 4;
 
-/** LoRA adapters have numbers below this, from 1; 0 is none. */
+/** LoRA adapters have numbers from 1 to ADAPTERS - 1. 0 means no adapter. */
 export const ADAPTERS = 4096;
 
-/** Positions of one template of default text; see text/answers/answers.ts. */
+/** Number of positions of a template of default text; see text/answers/answers.ts. */
 export const TEMPLATE = 32;
 
-/** Words of the configuration, doubles that TypeScript writes before `init`. */
+/** Configuration, as doubles that TypeScript writes before `init`. */
 export enum Config {
   MaxModelLen,
   MaxNumSeqs,
@@ -52,7 +52,7 @@ export enum Config {
   MaxLoras,
   EosId,
   KvEvents,
-  /** Entries of the input buffer: the longest prompt that one call may bring. */
+  /** Words of the input buffer. They limit the prompt of one `submit` call. */
   InputLength,
   /** Sizes of the tables that TypeScript fills after `init`. */
   Templates,
@@ -60,7 +60,7 @@ export enum Config {
   AnswerIds,
   LinearPoints,
   HistogramBounds,
-  /** Timing, microseconds: see timing.ts. */
+  /** Step times in microseconds; see timing.ts. */
   TimingKind,
   LinearBaseUs,
   LinearPrefillUs,
@@ -77,9 +77,9 @@ export enum Config {
   OverheadUs,
   /** FIX_* bits. */
   Fixes,
-  /** Cumulative counters start here (tests start just below 2^31 and 2^32). */
+  /** Start value of the cumulative counters. Tests start just below 2^31 and 2^32. */
   CountersFrom,
-  /** How steps stray from their formula, 0 where they do not: see noise.ts. Times in whole microseconds. */
+  /** Noise of step times, 0 if off; see noise.ts. Times are whole microseconds. */
   NoiseSeed,
   JitterSigma,
   TailShare,
@@ -89,14 +89,17 @@ export enum Config {
   Count,
 }
 
-/** Defects of vLLM's statistics that are repaired: clients that left are counted; aborts of requests without output have no times from the clock's zero. */
+/**
+ * Bits that repair defects of vLLM's statistics. FIX_ABORT_COUNTED counts requests whose client disconnected.
+ * FIX_ABORT_TIMES keeps aborted requests without output from reporting times since the zero of the machine's clock.
+ */
 export const FIX_ABORT_COUNTED = 1;
 export const FIX_ABORT_TIMES = 2;
 
-/** Points of a table of step times. */
+/** Largest number of points in a table of step times. */
 export const LINEAR_POINTS_MOST = 1024;
 
-/** Longest step of the heavy tail, as a multiple of what it would have been. */
+/** Limit of the heavy tail: a step takes at most this many times its normal time. */
 export const TAIL_MOST = 1000;
 
 export enum TimingKind {
@@ -106,7 +109,7 @@ export enum TimingKind {
   Table,
 }
 
-/** 32-bit words of the core's public face; pointers are byte addresses. */
+/** Words of 32 bits in the core's public memory. Pointers are byte addresses. */
 export enum Word {
   Abi,
   Running,
@@ -116,7 +119,7 @@ export enum Word {
   SlotsUsed,
   PagesReserved,
   PauseState,
-  /** Plan of the last schedule(): row count, first admitted row, and the lists beside it. */
+  /** Result of the last schedule(): step number, rows, rows of requests that ran already, and the lengths of the lists of handles. */
   PlanStep,
   PlanRows,
   PlanAdmitted,
@@ -124,7 +127,7 @@ export enum Word {
   PlanUndone,
   PlanRefused,
   PlanReported,
-  /** Outcome of the last update(). */
+  /** Result of the last update(). */
   OutRows,
   OutLost,
   OutTokens,
@@ -157,7 +160,7 @@ export enum Word {
   PageBlockAt,
   PageHashAt,
   BlocksAt,
-  /** The ring of free blocks, holes (0) among them: from head to before tail, masked. */
+  /** Ring of free blocks, from head to before tail, both masked. Holes are 0. */
   FreeQueueAt,
   FreeQueueMask,
   FreeQueueHead,
@@ -176,24 +179,24 @@ export enum Word {
   FineAt,
   OutEnds,
   OutEndsAt,
-  /** Requests by adapter number, ADAPTERS each. */
+  /** Number of requests by adapter number, ADAPTERS words each. */
   AdapterRunningAt,
   AdapterWaitingAt,
   /** Rows of the last plan that decode, and prompt tokens in its other rows. */
   PlanDecodes,
   PlanPrefillTokens,
-  /** When each slot's request was first scheduled, doubles. */
+  /** Time at which each slot's request was first scheduled, in doubles. */
   ScheduledAt,
-  /** Requests that ran or waited when the plan was done; the fewest free blocks after any plan. */
+  /** Running and waiting requests after the last plan; the fewest free blocks after any plan. */
   PlanRequests,
   BlocksFreeLeast,
   CoastAt,
-  /** What `submit` reads, doubles: see Submit. */
+  /** Address of the arguments of `submit`, doubles: see Submit. */
   SubmitAt,
   Count,
 }
 
-/** A request's row, words of 32 bits, the first two fields have 64; a plain decode touches the first cache line alone (slots.ts). */
+/** Row of a request: 32-bit words, the first two fields have 64 bits. A plain decode only touches the first cache line (slots.ts). */
 export const ROW_BYTES = 128;
 export enum Field {
   OpenHash,
@@ -228,18 +231,18 @@ export enum Field {
   PageCount,
 }
 
-/** What `coast` is given and gives, doubles: times, then what it planned and how many of the steps taken in gave tokens. */
+/** Arguments and results of `coast`, doubles: times, then steps planned and steps that produced tokens. */
 export enum Coast {
   BoundaryUs,
   NextEndUs,
   LastEndUs,
   BusyUs,
   Plans,
-  Given,
+  TokenSteps,
   Count,
 }
 
-/** The row of a block with content: words of 32 bits, the first field has 64. */
+/** Row of a block with content: 32-bit words, the first field has 64 bits. */
 export const BLOCK_BYTES = 16;
 export enum BlockField {
   Hash,
@@ -268,12 +271,12 @@ export enum Total {
   FinishedRepetition,
   FinishedEngineAbort,
   Submitted,
-  /** Preemptions that outputs have told of: vLLM counts them with the request's next output. */
-  PreemptionsTold,
+  /** Preemptions that an output has reported: vLLM counts a preemption with the next output of its request. */
+  PreemptionsReported,
   Count,
 }
 
-/** Request status; order as in vLLM 0.33 `v1/request.py`, FREE is ours. */
+/** Request status, in the order of vLLM 0.33 `v1/request.py`. Free is ours. */
 export enum Status {
   Free,
   Waiting,
@@ -281,16 +284,16 @@ export enum Status {
   Preempted,
 }
 
-/** As `FinishReason` of vLLM 0.33. */
+/** Finish reasons: the order of `FinishReason` in vLLM 0.33, then two of ours. */
 export enum Reason {
   Stop,
   Length,
   Abort,
   Error,
   Repetition,
-  /** An abort that the engine decided (a pause): unlike a client that left, vLLM counts it. Not in the outbox. */
+  /** Abort by the engine (a pause). vLLM counts it, unlike an abort by a client. Not in the outbox. */
   EngineAbort,
-  /** An error of the scheduler's own, for a token that a grammar rejects: told with the token's output. Not in the outbox. */
+  /** Error by the scheduler, for a token that the grammar rejects. It is reported together with the token. Not in the outbox. */
   Rejected,
 }
 
@@ -300,41 +303,41 @@ export enum Pause {
   PausedAll,
 }
 
-/** Row of the outbox: slot, index of its first token in the token column, tokens, flags. */
+/** Words of an outbox row: slot, index of its first token in the token column, number of tokens, flags. */
 export const OUT_WORDS = 4;
-/** Outbox flags: the reason plus one in the low bits; others above. */
+/** Mask of the finish reason plus one in an outbox row's flags. Other flags are above it. */
 export const OUT_REASON = 7;
-/** The first output of the request: prefill statistics are ready. */
+/** Set for the first output of a request: its prefill statistics are ready. */
 export const OUT_FIRST = 8;
-/** A stop token id ended it (not end-of-sequence). */
+/** Set if a stop token id ended the request (not the end-of-sequence id). */
 export const OUT_STOP_ID = 16;
-/** The request runs out of fed ids: FEED_HALF more are wanted before its next token. */
+/** Set if fed ids run low: TypeScript must feed FEED_HALF more before they are used up. */
 export const OUT_FEED = 32;
 
-/** Flags of a planned row: bit 0 = yields a token; above it the number of blocks the row took. */
+/** Flag of a planned row: the row yields a token. The bits above it hold the number of blocks that the row took. */
 export const ROW_SAMPLES = 1;
 
-/** What `submit` takes besides the input buffer, doubles that TypeScript writes before the call; times in microseconds. */
+/** Arguments of `submit` besides the input buffer, as doubles. TypeScript writes them before the call. Times are microseconds. */
 export enum Submit {
-  /** Words of the prompt in the input buffer: token ids, or with SUBMIT_HASHED (lo, hi) of the full blocks' hashes. */
+  /** Words of the prompt in the input buffer: token ids, or with SUBMIT_HASHED the hashes of its full blocks (lo, hi). */
   PromptWords,
   PromptTokens,
   MaxTokens,
   MinTokens,
-  /** Output position of the end-of-sequence id, 0 for never. */
+  /** Number of the output token that is the end-of-sequence id, counted from 1. 0 means never. */
   EosAt,
   Seed,
   Priority,
-  /** Number of its LoRA adapter, 0 for none. */
+  /** Number of the request's LoRA adapter, 0 for none. */
   Adapter,
   SaltLo,
   SaltHi,
   Flags,
-  /** Decides between equal priority and arrival, as the request id does in the real engine; unique. */
+  /** Breaks ties of priority and arrival time, like the request id in vLLM. Unique. */
   Order,
   ArrivalUs,
   QueuedUs,
-  /** Stop ids in the input buffer, behind the prompt. */
+  /** Number of stop ids, which follow the prompt in the input buffer. */
   Stops,
   Count,
 }
@@ -347,23 +350,23 @@ export const SUBMIT_HASHED = 4;
 export const SUBMIT_IGNORE_EOS = 8;
 /** Set by the core: the request has stop ids. */
 export const SUBMIT_STOPS = 16;
-/** With SUBMIT_HASHED: nobody reads the output, so its ids are not drawn (NONE stands for each), and its blocks are its own. */
+/** With SUBMIT_HASHED: no reader needs the output ids. The core draws none, writes NONE for each, and never shares the blocks of the output. */
 export const SUBMIT_UNREAD = 32;
-/** Waits for something of its own (a grammar that is not compiled): nobody admits it before `unblock`, which clears the bit. */
+/** The request is not ready, for example because its grammar is not compiled. It is not admitted before `unblock`, which clears the bit. */
 export const SUBMIT_BLOCKED = 64;
-/** One of several choices of a prompt: who submits them observes the prompt when all have ended (`observeChoices`). */
+/** The request is one of several choices of a prompt. The caller reports the whole prompt with `observeChoices` after all choices have ended. */
 export const SUBMIT_CHOICE = 128;
-/** Prompt computed elsewhere: no step is longer by it. Once preempted it is computed here, and the core clears the bit. */
+/** Another instance computes the prompt, at no cost here. After a preemption it is computed here, and the core clears the bit. */
 export const SUBMIT_ELSEWHERE = 256;
 
-/** Words of a KV event: kind, then STORED: slot, first block, count, parent lo, hi, and lo, hi per block; REMOVED: block, lo, hi. */
+/** Kinds of KV events. STORED: slot, first block, count, parent (lo, hi), (lo, hi) per block. REMOVED: block, lo, hi. */
 export enum Event {
   Stored = 1,
   Removed = 2,
   Cleared = 3,
 }
 
-/** Histograms of the core, in this order in memory. */
+/** Histograms of the core, in the order of memory. */
 export enum Histogram {
   TimeToFirstToken,
   InterTokenLatency,
@@ -377,21 +380,21 @@ export enum Histogram {
   GenerationTokens,
   MaxTokens,
   IterationTokens,
-  /** Preemptions that outputs have told of. */
+  /** Preemptions that outputs have reported. */
   RequestPreemptions,
-  /** Prompt tokens that no cache had. */
+  /** Prompt tokens that were not in the prefix cache. */
   PrefillComputed,
-  /** Choices (n) and the longest choice, observed once per prompt. */
+  /** Number of choices (n) of a prompt, and tokens of its longest choice. Observed once per prompt. */
   RequestChoices,
   LongestChoice,
   Count,
 }
-/** Bounds that one histogram may have; its bounds, then one bucket more than bounds, lie at histogram * HISTOGRAM_WIDTH. */
+/** Largest number of bounds of a histogram. The bounds start at histogram * HISTOGRAM_WIDTH, and so do the buckets (one more than bounds). */
 export const HISTOGRAM_WIDTH = 64;
 
-// Beside its printed buckets each histogram counts finely, for percentiles: whole values below 2^FINE_BITS each have a bucket,
-// above it each power of two has 2^FINE_BITS of equal width: a bucket's middle is within 0.4 % of its values. The last one
-// takes 2^FINE_TOP and more. Its counts lie at histogram * FINE_WIDTH.
+// Each histogram also counts in finer buckets, for percentiles. Whole values below 2^FINE_BITS have a bucket each.
+// Above, each power of two has 2^FINE_BITS buckets of equal width, so a bucket's middle is within 0.4 % of its values.
+// The last bucket takes values from 2^FINE_TOP. The counts start at histogram * FINE_WIDTH.
 export const FINE_BITS = 7;
 export const FINE_TOP = 47;
 export const FINE_WIDTH = 5248; // (FINE_TOP - FINE_BITS + 1) << FINE_BITS

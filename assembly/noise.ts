@@ -1,22 +1,22 @@
-// How far does a step stray from its formula? Scatter, a heavy tail and pauses, all drawn from the seed and the number of
-// the step, so that the same steps take the same times wherever they run
-// (test/assembly/noise.sim.test.ts has the draws once more). Nothing is drawn unless something is asked for.
+// Adds noise to step times: jitter, a heavy tail and pauses. All draws come from the seed and the number of the step,
+// so the same steps take the same times on any machine. test/assembly/noise.sim.test.ts has a second implementation.
+// Without noise options, nothing is drawn.
 import { mix } from "./answers";
 import { setting, settingI } from "./header";
 import { Config, TAIL_MOST } from "./layout";
 
-/** Draws that have nothing to do with each other. */
+/** Constants that make the draws for jitter, tail and tail length independent of each other. */
 const BELL: i32 = 0x1f83d9ab;
 const TAIL: i32 = 0x5be0cd19;
 const LENGTH: i32 = 0x137e2179;
-/** Attempts of the polar method, each of which fails one time in five: after these the draw is the middle. */
+/** Attempts of the polar method, each of which fails in one case out of five. If all fail, the draw is the mean. */
 const ATTEMPTS: i32 = 16;
 
 let noisy = false;
 let seed: i32 = 0;
-/** Steps that computed something. */
+/** Number of steps so far that computed something. */
 let steps: i32 = 0;
-/** When the first of them was planned, and the end of the last, as far as the core can know. */
+/** Time at which the first step was planned, and expected end of the last step. */
 let originUs: f64 = -1;
 let endUs: f64 = 0;
 
@@ -25,19 +25,19 @@ export function initNoise(): void {
   noisy = setting(Config.JitterSigma) > 0 || setting(Config.TailShare) > 0 || setting(Config.PauseEveryUs) > 0;
 }
 
-/** The length of a step planned at `nowUs` that would take `us`; whole microseconds, at least one. */
-export function strayed(us: f64, nowUs: f64): f64 {
+/** Returns the time of a step that is planned at `nowUs` and takes `us` without noise. Whole microseconds, at least 1. */
+export function withNoise(us: f64, nowUs: f64): f64 {
   if (!noisy) return us;
   const step = steps++;
   const sigma = setting(Config.JitterSigma);
   let factor: f64 = 1;
-  // The mean of the factor is 1: jitter alone moves no average.
+  // The factor has the mean 1, so jitter does not change averages.
   if (sigma > 0) factor = Math.exp(sigma * normal(step) - sigma * sigma * 0.5);
   if (setting(Config.TailShare) > 0 && unit(TAIL, step) < setting(Config.TailShare)) {
     factor *= Math.min(<f64>TAIL_MOST, Math.exp(-Math.log(unit(LENGTH, step)) / setting(Config.TailAlpha)));
   }
   let lasts = Math.max(1, Math.floor(us * factor + 0.5));
-  // Planned while another runs, it begins at that one's end.
+  // A step planned during another starts when that step ends.
   const beginUs = Math.max(nowUs, endUs);
   if (originUs < 0) originUs = nowUs;
   const every = setting(Config.PauseEveryUs);
@@ -49,7 +49,7 @@ export function strayed(us: f64, nowUs: f64): f64 {
   return lasts;
 }
 
-/** Normally distributed, by Marsaglia's polar method. */
+/** Returns a draw from the standard normal distribution, by Marsaglia's polar method. */
 function normal(step: i32): f64 {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     const x = 2 * unit(BELL + 2 * attempt, step) - 1;
@@ -60,7 +60,7 @@ function normal(step: i32): f64 {
   return 0;
 }
 
-/** Evenly between 0 and 1, neither included. */
+/** Returns a uniform draw between 0 and 1, both excluded. */
 function unit(stream: i32, step: i32): f64 {
   return (<f64>mix(seed ^ (stream * 0x9e3779b9), step) + 0.5) / 4294967296.0;
 }

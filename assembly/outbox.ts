@@ -1,4 +1,5 @@
-// What did the last step give out? Rows (slot, first token, tokens, flags) and the tokens, until TypeScript drains them.
+// The outbox: the result of the last update, as rows (slot, first token, number of tokens, flags) and a column of
+// tokens. TypeScript reads it before the next update.
 
 import { column } from "./column";
 import { maxNumSeqs } from "./config";
@@ -8,14 +9,14 @@ import { OUT_REASON, OUT_WORDS, STEP_TOKENS, Word } from "./layout";
 let rows = changetype<StaticArray<i32>>(0);
 let tokens = changetype<StaticArray<i32>>(0);
 let lost = changetype<StaticArray<i32>>(0);
-/** Indices of the rows that end a request, for readers who want only those. */
+/** Indices of the rows that end a request, for readers that need only those. */
 let ends = changetype<StaticArray<i32>>(0);
 let rowCount: i32 = 0;
 let endCount: i32 = 0;
 let tokenCount: i32 = 0;
 let lostCount: i32 = 0;
 
-export function takeOutbox(): void {
+export function allocateOutbox(): void {
   rows = column(maxNumSeqs * OUT_WORDS);
   tokens = column(maxNumSeqs * STEP_TOKENS);
   lost = column(maxNumSeqs);
@@ -28,7 +29,7 @@ export function publishOutbox(): void {
   setAddress(Word.OutEndsAt, changetype<usize>(ends));
 }
 
-/** Nobody reads the plain rows: runs of them are counted and not written. */
+/** If true, plain rows are counted but not written, because no reader needs them. */
 export let muted = false;
 
 export function muteOutbox(on: bool): void {
@@ -42,12 +43,12 @@ export function clearOutbox(): void {
   lostCount = 0;
 }
 
-/** One sampled token of the request whose row comes next. */
+/** Appends a token. The row of its request follows with `emit`. */
 export function putToken(token: i32): void {
   tokens[tokenCount++] = token;
 }
 
-/** The row of a request whose last `count` tokens were put, with its OUT_* flags. */
+/** Appends the row of a request, after its last `count` tokens. `flags`: OUT_* flags. */
 export function emit(slot: i32, count: i32, flags: i32): void {
   const at = rowCount * OUT_WORDS;
   rows[at] = slot;
@@ -58,7 +59,7 @@ export function emit(slot: i32, count: i32, flags: i32): void {
   rowCount++;
 }
 
-/** Sampled, but thrown away: the request had ended, or its output was marked to be dropped. */
+/** Records a handle whose sampled token is discarded, because the request has ended or its output is marked to be dropped. */
 export function lose(handle: i32): void {
   lost[lostCount++] = handle;
 }
@@ -69,7 +70,7 @@ export function sealOutbox(): void {
   setWord(Word.OutLost, lostCount);
   setWord(Word.OutEnds, endCount);
 }
-/** Where the next row and token go, for a run of rows written in place; `advanceOutbox` says how many came. */
+/** Addresses of the next free row and token. Callers write a run of rows there and then call `advanceOutbox` with the number of rows. */
 export function outboxRowsEnd(): usize {
   return changetype<usize>(rows) + ((<usize>(rowCount * OUT_WORDS)) << 2);
 }

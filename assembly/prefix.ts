@@ -1,23 +1,25 @@
-// Which block holds this content? Open addressing from chained block hash to block; several blocks of equal content form a
-// ring in order of entry, and look-up gives the oldest (vLLM 0.33 `v1/core/block_pool.py`, BlockHashToBlockMap).
+// The prefix cache's table: finds a block by the hash of its content, with open addressing. Blocks with equal content
+// form a ring in the order of entry, and `find` returns the oldest (vLLM 0.33 `v1/core/block_pool.py`,
+// BlockHashToBlockMap).
 import { hashOf } from "./blocks";
 import { column, column64 } from "./column";
 import { numGpuBlocks } from "./config";
-import { soon } from "./fetch";
+import { prefetchLater } from "./fetch";
 
 /**
- * One word per content: the low half of its hash, which tells nearly all others apart without a look at their blocks;
- * above it the oldest block, and in the top bit whether there are more. 0 is empty. Linear probing, power of two, at most
- * a third full: nearly every probe then ends where it begins, which the processor can guess.
+ * One word per content. Bits 0 to 31: low half of the hash, which rules out nearly every other content without a look
+ * at its block's row. Bits 32 to 62: the oldest block. Bit 63 (MORE): there are several blocks. 0 means empty. Linear
+ * probing. The size is a power of two and the table at most a third full, so nearly every probe ends at its first
+ * position, which the processor can predict.
  */
 let table = changetype<StaticArray<u64>>(0);
 let mask: i32 = 0;
 const MORE: u64 = 1 << 63;
-/** Neighbours in the ring of equal blocks, where there are several. */
+/** Neighbours in the ring of blocks with equal content, if there are several. */
 let sameNext = changetype<StaticArray<i32>>(0);
 let samePrev = changetype<StaticArray<i32>>(0);
 
-export function takePrefixes(): void {
+export function allocatePrefixes(): void {
   let size = 16;
   while (size < numGpuBlocks * 3) size <<= 1;
   mask = size - 1;
@@ -26,17 +28,17 @@ export function takePrefixes(): void {
   samePrev = column(numGpuBlocks);
 }
 
-/** The block entered first with this content, or 0. */
+/** Returns the oldest block with this content, or 0. */
 export function find(hash: u64): i32 {
   return blockIn(table[placeOf(hash)]);
 }
 
-/** Notes the place at which this content has its entry, or will have it. */
+/** Requests a prefetch of the table position of this hash. */
 export function expectEntry(hash: u64): void {
   const home = <i32>hash & mask;
-  soon(changetype<usize>(table) + ((<usize>home) << 3));
-  // Few probe farther than this; it may be another line of the cache.
-  if ((home & 7) > 4) soon(changetype<usize>(table) + ((<usize>((home + 3) & mask)) << 3));
+  prefetchLater(changetype<usize>(table) + ((<usize>home) << 3));
+  // A probe seldom runs farther than 3 positions, which may lie in the next cache line.
+  if ((home & 7) > 4) prefetchLater(changetype<usize>(table) + ((<usize>((home + 3) & mask)) << 3));
 }
 
 export function enter(block: i32, hash: u64): void {
@@ -53,7 +55,7 @@ export function enter(block: i32, hash: u64): void {
   table[place] = entry | MORE;
 }
 
-/** The block's content is gone; equal blocks stay hittable. */
+/** Removes the block from the prefix cache. Other blocks with the same content stay. */
 export function forget(block: i32, hash: u64): void {
   let place = <i32>hash & mask;
   while (!isOf(table[place], hash, block)) place = (place + 1) & mask;
@@ -68,7 +70,7 @@ export function forget(block: i32, hash: u64): void {
   table[place] = entryOf(oldest, hash) | (sameNext[oldest] === oldest ? 0 : MORE);
 }
 
-/** Is it the entry of `block`? An entry of one block says so itself, without a look at its row. */
+/** Returns true if the entry belongs to `block`. An entry with a single block names it, so the row is not read. */
 function isOf(entry: u64, hash: u64, block: i32): bool {
   if (<u32>entry !== <u32>hash) return false;
   return blockIn(entry) === block || ((entry & MORE) !== 0 && hashOf(blockIn(entry)) === hash);
@@ -83,7 +85,7 @@ export function clearPrefixes(): void {
   memory.fill(changetype<usize>(table), 0, (<usize>mask + 1) << 3);
 }
 
-/** Where the hash stands, or the empty place where it would. */
+/** Returns the position of the hash, or the empty position at which it would be entered. */
 function placeOf(hash: u64): i32 {
   let place = <i32>hash & mask;
   let entry = table[place];
@@ -101,7 +103,7 @@ function blockIn(entry: u64): i32 {
   return <i32>((entry & ~MORE) >> 32);
 }
 
-/** Takes the place out and moves later ones of its run forward, so that no probe stops early. */
+/** Empties a position. Moves later entries of the same run forward, so that no probe stops too early. */
 function empty(hole: i32): void {
   let place = hole;
   for (;;) {

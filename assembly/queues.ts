@@ -1,5 +1,6 @@
-// Who runs, and who waits in which order? Running: admission order. Waiting: a linked queue (fcfs) or a binary heap by
-// (priority, arrival, order of submission); vLLM 0.33 `v1/core/sched/request_queue.py`.
+// The running list and the waiting queue. Running requests are in order of admission. Waiting requests are in a linked
+// list (fcfs) or in a binary heap by (priority, arrival, order of submission), as in vLLM 0.33
+// `v1/core/sched/request_queue.py`.
 
 import { column } from "./column";
 import { maxNumSeqs, priorityPolicy } from "./config";
@@ -10,20 +11,20 @@ import { arrivalUs, deferred, lora, priority, row, sequence } from "./slots";
 export let running = changetype<StaticArray<i32>>(0);
 let runningCount: i32 = 0;
 
-/** Neighbours in the fcfs queue, slot + 1. */
+/** Neighbours in the fcfs queue, as slot + 1. */
 let waitNext = changetype<StaticArray<i32>>(0);
 let waitPrev = changetype<StaticArray<i32>>(0);
 let head: i32 = 0;
 let tail: i32 = 0;
-/** The heap of slots and each slot's place in it. */
+/** Heap of slots, and the position of each slot in it. */
 let heap = changetype<StaticArray<i32>>(0);
 let heapPlace = changetype<StaticArray<i32>>(0);
-/** The first so many are the heap; behind them lie, in no order, those set aside: no scan need look at them. */
+/** Length of the heap. After the heap, the same array holds in no order the requests that were set aside, so that scans skip them. */
 let ready: i32 = 0;
 let waitingCount: i32 = 0;
 let deferredTotal: i32 = 0;
 
-export function takeQueues(): void {
+export function allocateQueues(): void {
   running = column(maxNumSeqs);
   waitNext = column(SLOTS);
   waitPrev = column(SLOTS);
@@ -57,7 +58,7 @@ export function removeRunningAt(index: i32): void {
   for (let at = index; at < runningCount; at++) running[at] = running[at + 1];
   setWord(Word.Running, runningCount);
 }
-/** Drops those that have just ended; the order of the others stays. */
+/** Removes requests that have just ended. The others keep their order. */
 export function pruneRunning(): void {
   let kept = 0;
   for (let at = 0; at < runningCount; at++) {
@@ -88,7 +89,7 @@ export function heapAt(place: i32): i32 {
   return heap[place];
 }
 
-/** At the back, or by priority. */
+/** Adds a request at the end of the queue (fcfs), or by priority. */
 export function pushWaiting(slot: i32): void {
   if (priorityPolicy) heapPush(slot);
   else {
@@ -101,7 +102,7 @@ export function pushWaiting(slot: i32): void {
   setWaiting(waitingCount + 1);
 }
 
-/** At the front, or by priority: a preempted request. */
+/** Adds a preempted request at the front of the queue (fcfs), or by priority. */
 export function prependWaiting(slot: i32): void {
   if (priorityPolicy) heapPush(slot);
   else {
@@ -127,12 +128,12 @@ export function removeWaiting(slot: i32): void {
   setWaiting(waitingCount - 1);
 }
 
-/** Next to be admitted, or NONE. */
+/** Returns the slot to be admitted next, or NONE. */
 export function firstWaiting(): i32 {
   if (priorityPolicy) return ready > 0 ? heap[0] : NONE;
   return head - 1;
 }
-/** fcfs only: the one behind. */
+/** fcfs only: returns the slot after this one in the queue, or NONE. */
 export function afterWaiting(slot: i32): i32 {
   return waitNext[slot] - 1;
 }
@@ -142,29 +143,29 @@ function setHead(value: i32): void {
   setWord(Word.WaitHead, value);
 }
 
-/** Does `a` come before `b`? A total order: sequence is unique. */
+/** Returns true if `a` comes before `b` in the priority queue. Order numbers are unique, so no two requests are equal. */
 function before(a: i32, b: i32): bool {
   if (priority[a] !== priority[b]) return priority[a] < priority[b];
   if (arrivalUs[a] !== arrivalUs[b]) return arrivalUs[a] < arrivalUs[b];
   return sequence[a] < sequence[b];
 }
 
-/** Out of the heap until `recall`: it could not be admitted, and will not be before something else has moved. By priority only. */
+/** Takes a request out of the heap until `recall`, because it cannot be admitted before something else changes. Priority policy only. */
 export function setAside(slot: i32): void {
   leaveHeap(heapPlace[slot]);
 }
-/** Back into the heap, if it was set aside. */
+/** Puts a request back into the heap, if it was set aside. */
 export function recall(slot: i32): void {
   if (!priorityPolicy || heapPlace[slot] < ready) return;
   place(heap[ready], heapPlace[slot]);
   place(slot, ready);
   rise(ready++);
 }
-/** All that were set aside and have an adapter. */
+/** Recalls all requests with an adapter that were set aside. */
 export function recallAdapters(): void {
   for (let at = ready; at < waitingCount; at++) if (lora[heap[at]] !== 0) recall(heap[at]);
 }
-/** Places from this one on hold those set aside. */
+/** Returns the position in the heap array at which the requests that were set aside begin. */
 export function asideFrom(): i32 {
   return ready;
 }
@@ -183,7 +184,7 @@ function heapRemove(at: i32): void {
   if (at < waitingCount - 1) place(heap[waitingCount - 1], at);
 }
 
-/** The entry stands right behind the heap then. */
+/** Moves the entry at `at` out of the heap, to the first position after its end. */
 function leaveHeap(at: i32): void {
   ready--;
   const slot = heap[at];

@@ -1,14 +1,17 @@
-// What does the core know of a request? What every step touches lies side by side in one row of two
-// cache lines, the rest in columns indexed by slot (measured: rows take 40 % off a decode step). A handle names a slot and its
-// generation, so that a step in flight can tell a request from the next one in its slot.
+// State of the requests. The fields that every step touches lie together in a row of two cache lines. The others are
+// columns indexed by slot. (Measured: rows make a decode step 40 % faster than columns.) A handle combines a slot and
+// its generation, so that a step in flight can tell a request from a later request in the same slot.
 import { column, columnF } from "./column";
 import { setAddress, setWord } from "./header";
 import { FEED, Field, GENERATIONS, NONE, ROW_BYTES, SLOT_BITS, SLOTS, Status, Word } from "./layout";
 
-/** One request, fields in the order of Field, as the checks below hold; `inFlight` and `placeholders` are also moved as one word of 64 bits. */
+/**
+ * Row of a request, fields in the order of Field, as the checks below enforce. `inFlight` and `placeholders` are also
+ * changed together as one 64-bit word.
+ */
 @unmanaged
 export class Row {
-  /** Hash of the open block so far: parent and the tokens folded in. */
+  /** Hash of the open block so far: its parent's hash and its tokens. */
   openHash: u64;
   lastTokenUs: f64;
   generation: i32;
@@ -19,45 +22,48 @@ export class Row {
   placeholders: i32;
   /** C: tokens whose KV is computed or scheduled. */
   computed: i32;
-  /** Below so many computed tokens a plan is one plain decode: no block, no cache entry, no limit. */
+  /**
+   * While `computed` is below this, the next plan is a plain decode: it needs no new block, enters none in the prefix
+   * cache and reaches no limit.
+   */
   quietUntil: i32;
-  /** O: output tokens appended so far. */
+  /** O: output tokens so far. */
   outputs: i32;
-  /** Below so many outputs the next is one plain token: no end, no feed, no full block, nothing stale. */
+  /** While `outputs` is below this, the next output is one plain token: no end, no fed id, no full block, no stale output. */
   calmUntil: i32;
   seed: i32;
-  /** Template of the default text's current block. */
+  /** Template of the current 32 positions of default text, plus one. 0: not drawn yet. */
   template: i32;
-  /** Outputs with which the open block is full. */
+  /** Number of outputs at which the open block becomes full. */
   fullAt: i32;
-  /** Computed tokens at which the next block is full: (cachedCount + 1) * block size. */
+  /** Number of computed tokens at which the next block is full: (cachedCount + 1) * block size. */
   storeAt: i32;
   status: i32;
   /** P: prompt tokens. */
   prompt: i32;
-  /** S: draft tokens attached; zero without speculation. */
+  /** S: draft tokens. 0 without speculation. */
   drafts: i32;
-  /** Tokens that were in flight at preemption, and whether their output is to be dropped. */
+  /** Tokens that were in flight at the preemption, and whether their output must be dropped. */
   stale: i32;
   dropStale: i32;
-  /** C < N + H after the last scheduling. */
+  /** True if C < N + H after the last plan, so that part of the prefill is left. */
   isChunk: i32;
   maxTokens: i32;
   minTokens: i32;
-  /** Output position at which the end-of-sequence id comes; 0 is never. */
+  /** Number of the output token that is the end-of-sequence id, counted from 1. 0 means never. */
   eosAt: i32;
-  /** Output tokens after which it ends in any case: max_tokens, or the end of the context. */
+  /** Output tokens after which the request ends in any case: max_tokens, or the rest of the context length. */
   lastOutput: i32;
-  /** Blocks in the table, full blocks with a hash, blocks of the table entered into the prefix cache. */
+  /** Blocks in the table; full blocks with a hash; blocks of the table that are in the prefix cache. */
   tableCount: i32;
   hashCount: i32;
   cachedCount: i32;
-  /** Ends and length of the chain of arena pages, page + 1. */
+  /** First and last page of the block table in the arena (page + 1), and the number of its pages. */
   firstPage: i32;
   lastPage: i32;
   pageCount: i32;
 
-  /** In flight and placeholders at once; neither half runs over into the other. */
+  /** Changes `inFlight` and `placeholders` in one store. Neither half can carry into the other. */
   moveInFlight(by: i64): void {
     const at = changetype<usize>(this);
     store<i64>(at, load<i64>(at, offsetof<Row>("inFlight")) + by, offsetof<Row>("inFlight"));
@@ -103,24 +109,24 @@ export function row(slot: i32): Row {
 }
 
 export let preemptions = changetype<StaticArray<i32>>(0);
-/** Preemptions that the request's outputs have told of. */
-export let preemptionsTold = changetype<StaticArray<i32>>(0);
+/** Preemptions that the request's outputs have reported. */
+export let preemptionsReported = changetype<StaticArray<i32>>(0);
 export let priority = changetype<StaticArray<i32>>(0);
-/** Adapter number, 0 is none. */
+/** Adapter number, 0 for none. */
 export let lora = changetype<StaticArray<i32>>(0);
-/** The front ended it: no output, no count, freed at the next abort point. */
+/** 1 if the front end has ended the request: no more output, already counted, freed at the next update. */
 export let closed = changetype<StaticArray<i32>>(0);
 export let deferred = changetype<StaticArray<i32>>(0);
-/** Prefill statistics: tokens cached at the first admission plus one; prompt tokens newly written to the cache. */
+/** Prefill statistics: tokens cached at the first admission plus one; prompt tokens newly entered in the cache. */
 export let cachedPrompt = changetype<StaticArray<i32>>(0);
 export let createdPrompt = changetype<StaticArray<i32>>(0);
 export let stopCount = changetype<StaticArray<i32>>(0);
 /** Page of the arena that holds the stop ids, plus one. */
 export let stopPage = changetype<StaticArray<i32>>(0);
-/** Fed ids: how many came, in a ring of FEED per slot. */
+/** Fed ids: how many were fed so far, and a ring of FEED ids per slot. */
 export let fed = changetype<StaticArray<i32>>(0);
 export let feedRing = changetype<StaticArray<i32>>(0);
-/** Order of submission, the last tie-break of the priority queue. */
+/** Order of submission, which breaks ties in the priority queue. */
 export let sequence = changetype<StaticArray<f64>>(0);
 /** Times in microseconds. */
 export let arrivalUs = changetype<StaticArray<f64>>(0);
@@ -128,18 +134,18 @@ export let queuedUs = changetype<StaticArray<f64>>(0);
 export let scheduledUs = changetype<StaticArray<f64>>(0);
 export let firstTokenUs = changetype<StaticArray<f64>>(0);
 
-/** Free slots as a stack of slot + 1; slots never used lie above `fresh`. */
+/** Stack of free slots (slot + 1). Slots from `fresh` on were never used. */
 let freeStack = changetype<StaticArray<i32>>(0);
 let freeCount: i32 = 0;
 let fresh: i32 = 0;
 let used: i32 = 0;
 
-export function takeSlots(): void {
-  // One row more, so that rows can start at a cache line.
+export function allocateSlots(): void {
+  // One row more than slots, so that the rows can be aligned to cache lines.
   const rows = column((SLOTS + 1) * (ROW_BYTES >> 2));
   rowsAt = (changetype<usize>(rows) + ROW_BYTES - 1) & ~(<usize>ROW_BYTES - 1);
   preemptions = column(SLOTS);
-  preemptionsTold = column(SLOTS);
+  preemptionsReported = column(SLOTS);
   priority = column(SLOTS);
   lora = column(SLOTS);
   closed = column(SLOTS);
@@ -170,7 +176,7 @@ export function publishSlots(): void {
   setAddress(Word.ScheduledAt, changetype<usize>(scheduledUs));
 }
 
-/** A free slot with all counters at zero, or NONE: the table is full. */
+/** Takes a free slot and sets its counters to zero. Returns NONE if all slots are in use. */
 export function acquireSlot(): i32 {
   let slot = NONE;
   if (freeCount > 0) slot = freeStack[--freeCount] - 1;
@@ -190,7 +196,7 @@ export function acquireSlot(): i32 {
   row(slot).quietUntil = 0;
   row(slot).template = 0;
   preemptions[slot] = 0;
-  preemptionsTold[slot] = 0;
+  preemptionsReported[slot] = 0;
   closed[slot] = 0;
   deferred[slot] = 0;
   cachedPrompt[slot] = 0;
@@ -207,7 +213,8 @@ export function acquireSlot(): i32 {
 export function releaseSlot(slot: i32): void {
   assert(row(slot).status !== Status.Free, "slot released twice");
   row(slot).status = Status.Free;
-  // Rows of open steps may name this slot still, and the next request in it: they find their handle too old, not calm.
+  // Rows of open steps may still name this slot and its next request. Without this, `isCalm` would accept them; with
+  // it, the check of the handle finds that they are outdated.
   row(slot).calmUntil = 0;
   row(slot).generation = row(slot).generation === GENERATIONS ? 0 : row(slot).generation + 1;
   freeStack[freeCount++] = slot + 1;
@@ -219,7 +226,7 @@ export function handleOf(slot: i32): i32 {
   return (row(slot).generation << SLOT_BITS) | slot;
 }
 
-/** The slot that a handle names, or NONE when its request is gone: a slot's generation moves on at its release. */
+/** Returns the slot of a handle, or NONE if its request is gone: releasing a slot changes its generation. */
 export function slotOf(handle: i32): i32 {
   const slot = handle & (SLOTS - 1);
   return row(slot).generation === handle >> SLOT_BITS ? slot : NONE;

@@ -1,4 +1,4 @@
-// Which steps are open? The plan of each, as rows (handle, tokens, flags) in scheduled order, from schedule to update.
+// The open steps, from schedule to update: each has a plan of rows (handle, tokens, flags) in the order of scheduling.
 
 import { column } from "./column";
 import { maxNumSeqs } from "./config";
@@ -9,7 +9,7 @@ export let rowHandle = changetype<StaticArray<i32>>(0);
 export let rowTokens = changetype<StaticArray<i32>>(0);
 export let rowFlags = changetype<StaticArray<i32>>(0);
 let counts = changetype<StaticArray<i32>>(0);
-/** Requests that were preempted, un-scheduled again, refused blocks in the last schedule call; ended since the one before. */
+/** Handles that the last schedule call preempted, took back from the step, or refused blocks; and those that have ended since the last call. */
 let preempted = changetype<StaticArray<i32>>(0);
 let undone = changetype<StaticArray<i32>>(0);
 let refused = changetype<StaticArray<i32>>(0);
@@ -23,7 +23,7 @@ let endedCount: i32 = 0;
 export let planned: i32 = 0;
 export let updated: i32 = 0;
 
-export function takeSteps(): void {
+export function allocateSteps(): void {
   rowHandle = column(RING * maxNumSeqs);
   rowTokens = column(RING * maxNumSeqs);
   rowFlags = column(RING * maxNumSeqs);
@@ -41,7 +41,7 @@ export function publishSteps(): void {
   setAddress(Word.ReportedAt, changetype<usize>(reported));
 }
 
-/** Opens the next step and gives the index of its first row. */
+/** Opens the next step and returns the index of its first row. */
 export function openStep(): i32 {
   assert(planned - updated < RING - 1, "too many steps are open");
   planned++;
@@ -68,7 +68,7 @@ export function sealPlan(rows: i32, admitted: i32): void {
   setAddress(Word.RowFlagsAt, changetype<usize>(rowFlags) + first);
 }
 
-/** Closes the oldest open step and gives its number. */
+/** Closes the oldest open step and returns its number. */
 export function closeStep(): i32 {
   assert(updated < planned, "update without an open step");
   return ++updated;
@@ -83,7 +83,7 @@ export function firstRow(step: i32): i32 {
   return (step & (RING - 1)) * maxNumSeqs;
 }
 
-// A plan preempts, takes back and refuses at most once per running request, and refuses one admission more.
+// A plan preempts, takes back and refuses each running request at most once, and refuses at most one admission.
 export function notePreempted(handle: i32): void {
   assert(preemptedCount < maxNumSeqs, "more requests were preempted than can run");
   preempted[preemptedCount++] = handle;
@@ -102,7 +102,7 @@ export function noteRefused(handle: i32): void {
   assert(refusedCount <= maxNumSeqs, "blocks were refused more often than a plan asks for them");
   refused[refusedCount++] = handle;
 }
-/** Without a plan in between more requests can come and go than there are slots: the list names the first SLOTS of them. */
+/** Records an ended request for the next plan. If more than SLOTS requests end between two plans, the list keeps the first SLOTS. */
 export function noteEnded(handle: i32): void {
   if (endedCount < SLOTS) ended[endedCount++] = handle;
 }

@@ -1,5 +1,5 @@
-// How does a request come in? Its prompt stands in the input buffer: token ids, or the hashes of its full blocks; its
-// numbers stand in a row of doubles, in the order of Submit.
+// Accepts new requests. The prompt lies in the input buffer, as token ids or as the hashes of its full blocks. The
+// other arguments are doubles in the order of Submit.
 import { moveAdapter } from "./adapters";
 import { appendHash, detachedPage, linkDetached, reserve, setDetachedWord } from "./arena";
 import { column } from "./column";
@@ -39,33 +39,33 @@ import {
   stopPage,
 } from "./slots";
 
-/** Token ids, or words of hashes; then the stop ids. */
+/** Token ids, or hashes as pairs of words; then the stop ids. */
 let input = changetype<StaticArray<i32>>(0);
 
-export function takeInput(): void {
+export function allocateInput(): void {
   input = column(inputLength);
 }
 export function publishInput(): void {
   setAddress(Word.InputAt, changetype<usize>(input));
-  setAddress(Word.SubmitAt, given);
+  setAddress(Word.SubmitAt, submitFields);
 }
 
-const given = memory.data(Submit.Count << 3, 8);
+const submitFields = memory.data(Submit.Count << 3, 8);
 
 function numberOf(field: Submit): f64 {
-  return load<f64>(given + ((<usize>field) << 3));
+  return load<f64>(submitFields + ((<usize>field) << 3));
 }
-/** The low 32 bits, as JavaScript takes a number for an integer of so many. */
+/** Returns the low 32 bits, like JavaScript's `| 0`. */
 function wordOf(field: Submit): i32 {
   return <i32>(<i64>numberOf(field));
 }
 
-/** Whose the content of the request of `given` is, by adapter and salt: the parent of its first block. */
-export function givenRoot(): u64 {
+/** Returns the hash of adapter and salt of the request being submitted: the parent of its first block. */
+export function submittedRoot(): u64 {
   return rootHash(wordOf(Submit.Adapter), wordOf(Submit.SaltLo), wordOf(Submit.SaltHi));
 }
 
-/** The request of `given` and `input` at the back of the queue; its handle, or NONE when slots or arena are full (nothing is kept then). */
+/** Adds the request to the waiting queue. Returns its handle, or NONE if slots or arena are full; nothing is stored then. */
 export function submit(): i32 {
   const tokens = wordOf(Submit.PromptTokens);
   const promptWords = wordOf(Submit.PromptWords);
@@ -83,7 +83,7 @@ export function submit(): i32 {
   const slot = acquireSlot();
   if (slot === NONE) return NONE;
   const longest = eosAt > 0 && eosAt < maxTokens ? eosAt : maxTokens;
-  // Two more: asynchronous scheduling may plan one token past the end before it learns of it.
+  // Two tokens more, because asynchronous scheduling may plan a token past the end before it knows of the end.
   const most = min(<i64>tokens + <i64>longest + 2, <i64>maxModelLen + 1);
   const stopPages = (stops + PAGE_BLOCKS - 1) >> PAGE_BITS;
   const blocks = <i32>((max(most, <i64>tokens) + <i64>blockSize - 1) / <i64>blockSize);
@@ -105,7 +105,7 @@ export function submit(): i32 {
   arrivalUs[slot] = numberOf(Submit.ArrivalUs);
   queuedUs[slot] = numberOf(Submit.QueuedUs);
   sequence[slot] = numberOf(Submit.Order);
-  if (prefixCaching) hashPrompt(slot, tokens, promptWords, givenRoot());
+  if (prefixCaching) hashPrompt(slot, tokens, promptWords, submittedRoot());
   keepStops(slot, promptWords, stops);
   pushWaiting(slot);
   moveAdapter(slot, 0, 1);
@@ -118,16 +118,16 @@ function hashPrompt(slot: i32, tokens: i32, words: i32, root: u64): void {
   let hash = root;
   if ((row(slot).flags & SUBMIT_HASHED) !== 0) {
     const full = min(words >> 1, tokens / blockSize);
-    // A block's words stand for all before it, too, but not for whose it is: salt and adapter change each of them, as they
-    // do through the chain where ids are given.
-    const whose = root ^ rootHash(0, 0, 0);
+    // The caller's hash of a block covers all blocks before it, but not adapter and salt. They must change every hash,
+    // as they do with token ids through the chain of parents.
+    const ownerHash = root ^ rootHash(0, 0, 0);
     for (let block = 0; block < full; block++) {
       const lo = <u64>(<u32>input[2 * block]);
       const hi = <u64>(<u32>input[2 * block + 1]);
-      hash = seal((lo | (hi << 32)) ^ whose);
+      hash = seal((lo | (hi << 32)) ^ ownerHash);
       appendHash(slot, hash);
     }
-    // What follows the hashed part is private: nothing of it is told, so it matches nothing.
+    // The tokens after the hashed blocks are unknown, so their hash must match no other request.
     row(slot).openHash = fold(hash, handleOf(slot)) + <u64>sequence[slot];
     row(slot).fullAt = blockSize - (tokens % blockSize);
     return;
@@ -160,14 +160,14 @@ function keepStops(slot: i32, from: i32, stops: i32): void {
   }
 }
 
-/** What it waited for is there. It stays deferred until it is admitted or ends, as in the real engine. */
+/** Makes a blocked request ready. It still counts as deferred until it is admitted or ends, as in vLLM. */
 export function unblock(slot: i32): void {
   if ((row(slot).flags & SUBMIT_BLOCKED) === 0) return;
   row(slot).flags = row(slot).flags & ~SUBMIT_BLOCKED;
   recall(slot);
 }
 
-/** `ids` more fed tokens, with FED_MORE bits, from the start of the input buffer. The ring takes at most FEED ahead of what was used. */
+/** Adds `ids` fed ids from the start of the input buffer, with their FED_MORE bits. At most FEED ids may be fed but unused. */
 export function feed(slot: i32, ids: i32): void {
   assert((row(slot).flags & SUBMIT_FED) !== 0 && ids <= FEED, "feed without a feed");
   const have = fed[slot];

@@ -1,10 +1,13 @@
-// How long does a step take? From sums that the scheduler keeps while it plans: O(1), rounded once per step, half up.
-// Forms and sources: src/config/types.ts (Timing); the formula of step-time presets is documented in src/engine/timing/profiles/.
+// Computes how long a step takes, from sums that the scheduler updates while it plans. Rounded once per step, half up.
+// Forms and sources: src/engine/config/step-times.ts (Timing). Formula of the presets: src/engine/timing/profiles/.
 import { columnF } from "./column";
 import { setAddress, setting, settingI, setWord } from "./header";
 import { Config, LINEAR_POINTS_MOST, TimingKind, Word } from "./layout";
 
-/** New prompt tokens, their prefixes, their pairs, decoding sequences, their context. */
+/**
+ * Sums over the plan: new prompt tokens, computed tokens before them, pairs of attending and attended tokens, decoding
+ * sequences, and their context tokens.
+ */
 let promptTokens: f64 = 0;
 let prefixTokens: f64 = 0;
 let pairs: f64 = 0;
@@ -15,12 +18,12 @@ let points: i32 = 0;
 let linearTokens = changetype<StaticArray<f64>>(0);
 let linearUs = changetype<StaticArray<f64>>(0);
 
-export function takeTiming(): void {
+export function allocateTiming(): void {
   linearTokens = columnF(LINEAR_POINTS_MOST);
   linearUs = columnF(LINEAR_POINTS_MOST);
   readTiming();
 }
-/** The table's length: it is filled afterwards. */
+/** Reads the number of points in the table. TypeScript fills the table later. */
 export function readTiming(): void {
   points = settingI(Config.LinearPoints);
 }
@@ -37,13 +40,13 @@ export function clearSums(): void {
   context = 0;
 }
 
-/** What the plan holds, for those who look at it. */
+/** Publishes the plan's decodes and prompt tokens for readers outside the core. */
 export function publishSums(): void {
   setWord(Word.PlanDecodes, <i32>decodes);
   setWord(Word.PlanPrefillTokens, <i32>promptTokens);
 }
 
-/** `n` new prompt tokens after `prefix` computed ones; `sign` -1 takes them back. */
+/** Adds `n` new prompt tokens after `prefix` computed tokens. A `sign` of -1 takes them back. */
 export function addPrefill(n: i32, prefix: i32, sign: f64): void {
   const tokens = <f64>n;
   promptTokens += sign * tokens;
@@ -51,13 +54,13 @@ export function addPrefill(n: i32, prefix: i32, sign: f64): void {
   pairs += sign * tokens * (<f64>prefix + (tokens + 1) * 0.5);
 }
 
-/** `sequences` decodes that attend to `tokens` cached tokens together. */
+/** Adds `sequences` decodes that together attend to `tokens` cached tokens. */
 export function addDecodes(sequences: i32, tokens: f64): void {
   decodes += <f64>sequences;
   context += tokens;
 }
 
-/** Duration of the planned step in whole microseconds; 0 where time is not simulated. */
+/** Returns the duration of the planned step in whole microseconds, or 0 if time is not simulated. */
 export function stepUs(): f64 {
   const kind = settingI(Config.TimingKind);
   if (kind === TimingKind.None) return 0;
@@ -88,7 +91,7 @@ export function stepUs(): f64 {
   return whole(us);
 }
 
-/** A step that computes something takes a microsecond at least. */
+/** Rounds, but to at least 1 µs, because the step computes something. */
 function whole(us: f64): f64 {
   return Math.max(1, Math.floor(us + 0.5));
 }

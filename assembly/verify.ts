@@ -1,4 +1,4 @@
-// Does everything in the core agree with everything else? Walks all structures; a contradiction is a trap with its name.
+// Checks all invariants of the core. A violation traps with a message that names it.
 import { adapterRunning, adaptersMoved, adapterWaiting, lacksAdapter, largestAdapter } from "./adapters";
 import { entry, entryBlock, entryHash, nextEntry } from "./arena";
 import { blocksFree, freeAt, freeHashAt, freePlaces, hashOf, refsOf } from "./blocks";
@@ -19,18 +19,18 @@ import {
 } from "./queues";
 import { deferred, lora, row, tokensOf } from "./slots";
 
-/** Running, and above them waiting requests per adapter, as the queues say. */
+/** Requests per adapter as counted from the queues: running requests first, waiting requests from ADAPTERS on. */
 let adapters = changetype<StaticArray<i32>>(0);
-/** Holders per block as the tables say, or FREE: it is in the free queue. */
+/** Holders of each block as counted from the block tables, or FREE if the block is in the free queue. */
 let holders = changetype<StaticArray<i32>>(0);
 const FREE: i32 = -1;
 
-export function takeVerify(): void {
+export function allocateVerify(): void {
   holders = column(numGpuBlocks);
   adapters = column(2 * ADAPTERS);
 }
 
-/** The debug core's look at everything after each call. */
+/** Runs `verify` in the debug build and does nothing in the release build. */
 export function check(): void {
   if (isDefined(VERIFY) && VERIFY === 1 && maxNumSeqs > 0) verify();
 }
@@ -97,7 +97,7 @@ function verifyRunning(): void {
   assert(used + blocksFree() === numGpuBlocks - 1, "blocks used and free do not add up");
 }
 
-/** Once all tables are counted. */
+/** Compares counts with reference counts. Runs after all tables are counted. */
 function verifyHolders(slot: i32): void {
   const cached = row(slot).cachedCount;
   for (let index = 0; index < cached; index++) {
@@ -114,8 +114,8 @@ function verifyWaiting(): void {
       const slot = heapAt(waiting);
       late += verifyWaiter(slot);
       if (waiting < asideFrom()) continue;
-      const lacks = (row(slot).flags & SUBMIT_BLOCKED) !== 0 || lacksAdapter(slot) || adaptersMoved();
-      assert(deferred[slot] === 1 && lacks, "a request that could be admitted is set aside");
+      const mustWait = (row(slot).flags & SUBMIT_BLOCKED) !== 0 || lacksAdapter(slot) || adaptersMoved();
+      assert(deferred[slot] === 1 && mustWait, "a request that could be admitted is set aside");
     }
   } else {
     for (let slot = firstWaiting(); slot !== NONE; slot = afterWaiting(slot)) {

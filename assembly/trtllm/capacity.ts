@@ -1,5 +1,5 @@
-// Who may hold memory? The policies of TensorRT-LLM's capacity scheduler (`capacityScheduler.cpp`, and its twin in
-// `_torch/pyexecutor/scheduler/scheduler.py`): of the active requests those that fit, and under MAX_UTILIZATION those to pause.
+// TensorRT-LLM's capacity scheduler: decides which active requests may hold KV cache blocks, and which to pause under
+// MAX_UTILIZATION. Source: `capacityScheduler.cpp` and its Python twin in `_torch/pyexecutor/scheduler/scheduler.py`.
 
 import { entry, entryBlock, nextEntry } from "../arena";
 import { column, column64 } from "../column";
@@ -14,7 +14,7 @@ import { CapacityPolicy, State, TrtWord } from "./layout";
 import { Line, line } from "./line";
 import { blocksFree, countOff, startCounting } from "./pool";
 
-/** Those that fit, in order, and what the cache promises them; those to pause. */
+/** Requests that fit, in order, and the prompt tokens that each expects from the cache; requests to pause. */
 let fit = changetype<StaticArray<i32>>(0);
 let fitReusable = changetype<StaticArray<i32>>(0);
 let paused = changetype<StaticArray<i32>>(0);
@@ -22,16 +22,16 @@ let fits: i32 = 0;
 let pauses: i32 = 0;
 let contexts = changetype<StaticArray<i32>>(0);
 
-/** Hashes of blocks that requests of this plan are about to compute, by open addressing; those of other plans are stale. */
+/** Hashes of blocks that requests of this plan will compute, in an open-addressing table. Entries of other plans count as empty. */
 let computing = changetype<StaticArray<u64>>(0);
 let computingPlan = changetype<StaticArray<i32>>(0);
 let mask: i32 = 0;
-/** Adapters that hold pages in this plan. */
+/** Number of the last plan in which the adapter holds pages. */
 let seenPlan = changetype<StaticArray<i32>>(0);
 let plan: i32 = 0;
 let pagesFree: i32 = 0;
 
-export function takeCapacity(): void {
+export function allocateCapacity(): void {
   fit = column(maxNumSeqs);
   fitReusable = column(maxNumSeqs);
   paused = column(maxNumSeqs);
@@ -51,7 +51,7 @@ export function pausedAt(index: i32): i32 {
   return paused[index];
 }
 
-/** Decides; the lists stand in the words. */
+/** Decides which requests fit and which to pause, and publishes both lists. */
 export function capacity(): void {
   fits = 0;
   pauses = 0;
@@ -67,7 +67,7 @@ export function capacity(): void {
   setList(TrtWord.PausedAt, paused);
 }
 
-/** Nobody fits and nobody is paused. */
+/** Publishes empty lists. */
 export function noCapacity(): void {
   setTrtWord(TrtWord.Fit, 0);
   setTrtWord(TrtWord.Paused, 0);
@@ -78,7 +78,7 @@ function take(slot: i32): void {
   fit[fits++] = slot;
 }
 
-/** MAX_REQUESTS: there is no KV cache to look at. */
+/** MAX_REQUESTS: there is no KV cache, so only the number of requests counts. */
 function takeRequests(): void {
   const most = min(runningLength(), maxNumRequests);
   for (let i = 0; i < most; i++) {
@@ -88,8 +88,9 @@ function takeRequests(): void {
 }
 
 /**
- * GUARANTEED_NO_EVICT: whoever started keeps what it needs to its end, then contexts in order up to the first that does not
- * fit. STATIC_BATCH: the same, but contexts only where nobody generates, and nobody waits for another's blocks.
+ * GUARANTEED_NO_EVICT: requests that generate keep the blocks they need to their end. Then contexts follow in order, up
+ * to the first that does not fit. STATIC_BATCH: the same, but contexts only fit if no request generates, and no request
+ * waits for blocks that another computes.
  */
 function guarantee(isStatic: bool): void {
   let free = blocksFree();
@@ -124,7 +125,10 @@ function guarantee(isStatic: bool): void {
   }
 }
 
-/** MAX_UTILIZATION: in order while the next step's blocks fit; where they do not the last that started is paused, one after the other. */
+/**
+ * MAX_UTILIZATION: requests fit in order while there are blocks for their next step. If there are not, pauses started
+ * requests, the last first, until there are.
+ */
 function utilize(): void {
   startCounting();
   if (prefixAware) noteExecuting();
@@ -156,13 +160,13 @@ function utilize(): void {
   }
 }
 
-/** The last request in [from, to) that started. */
+/** Returns the position of the last request in [from, to) that has started, or NONE. */
 function lastStarted(from: i32, to: i32): i32 {
   for (let i = to - 1; i >= from; i--) if (line(running[i]).started) return i;
   return NONE;
 }
 
-/** Blocks that nobody else holds in this plan. */
+/** Returns the number of blocks that become free in this plan when the request is paused. */
 function freedBy(slot: i32): i32 {
   const held = row(slot).tableCount;
   let freed = 0;
@@ -174,7 +178,7 @@ function freedBy(slot: i32): i32 {
   return freed;
 }
 
-/** Prompts that are computed in chunks right now: each will bring its first block that is not cached. */
+/** Enters, for each prompt that is being computed in chunks, the first block that is not cached: the request will bring that block. */
 function noteExecuting(): void {
   for (let i = 0, active = runningLength(); i < active; i++) {
     const slot = running[i];
@@ -185,13 +189,16 @@ function noteExecuting(): void {
   }
 }
 
-/** Delay for reuse: is the first block that this prompt misses one that an earlier request brings? Else it brings it itself. */
+/**
+ * Returns true if an earlier request computes the first block that this prompt misses. The prompt then waits and reuses
+ * that block. Otherwise enters the block, because this prompt will compute it.
+ */
 function someoneComputes(slot: i32): bool {
   analyze(slot);
   return missingHash !== 0 && isComputing(missingHash);
 }
 
-/** Whether the hash is in the plan's set; it is afterwards. */
+/** Returns true if the hash is in the plan's table, and enters it if not. */
 function isComputing(hash: u64): bool {
   let place = <i32>hash & mask;
   for (; computingPlan[place] === plan; place = (place + 1) & mask) if (computing[place] === hash) return true;
@@ -200,7 +207,7 @@ function isComputing(hash: u64): bool {
   return false;
 }
 
-/** Are there pages for the request's adapter? One that holds some needs no more. */
+/** Returns true if the request needs no adapter, its adapter already holds pages, or enough pages are free. */
 function hasPages(slot: i32): bool {
   const adapter = lora[slot];
   return adapter === 0 || seenPlan[adapter] === plan || peftPages <= pagesFree;

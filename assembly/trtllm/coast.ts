@@ -1,4 +1,4 @@
-// Which steps concern nobody outside? What ../coast.ts is for vLLM's policy: the same order of calls, over this one's.
+// Runs several steps in one call while no caller needs their results: ../vllm/coast.ts for TensorRT-LLM's policies.
 
 import { word } from "../header";
 import { Coast, Word } from "../layout";
@@ -8,7 +8,7 @@ import { hasWork, schedule } from "./schedule";
 import { update } from "./update";
 import { check } from "./verify";
 
-/** As its twin, which says what is given and what comes of it; the calls of a step are this policy's. */
+/** Like `coast` in ../vllm/coast.ts, which documents arguments and results, with the steps of this policy. */
 export function coast(limitUs: f64, leastUs: f64, most: i32): i32 {
   let boundaryUs = coastAt(Coast.BoundaryUs);
   let nextEndUs = coastAt(Coast.NextEndUs);
@@ -16,10 +16,10 @@ export function coast(limitUs: f64, leastUs: f64, most: i32): i32 {
   let busyUs: f64 = 0;
   let plans = 0;
   let steps = 0;
-  let given = 0;
+  let tokenSteps = 0;
   muteOutbox(true);
   while (steps < most && nextEndUs < limitUs && word(Word.OutEnds) === 0) {
-    // Empty once the last step is planned.
+    // Without work, only the steps in flight are left to update.
     const isLast = !hasWork();
     if (!isLast) {
       const durationUs = schedule(boundaryUs);
@@ -30,7 +30,7 @@ export function coast(limitUs: f64, leastUs: f64, most: i32): i32 {
     }
     boundaryUs = nextEndUs;
     nextEndUs = isLast ? Infinity : lastEndUs;
-    if (update(boundaryUs) > 0) given++;
+    if (update(boundaryUs) > 0) tokenSteps++;
     check();
     steps++;
   }
@@ -40,6 +40,6 @@ export function coast(limitUs: f64, leastUs: f64, most: i32): i32 {
   setCoast(Coast.LastEndUs, lastEndUs);
   setCoast(Coast.BusyUs, busyUs);
   setCoast(Coast.Plans, <f64>plans);
-  setCoast(Coast.Given, <f64>given);
+  setCoast(Coast.TokenSteps, <f64>tokenSteps);
   return steps;
 }

@@ -1,10 +1,10 @@
-// What did the user configure of these policies? Plain globals, read once in `init`; names as TensorRT-LLM's options.
+// The configuration that only TensorRT-LLM's policies have, read once in `init`. Names follow TensorRT-LLM's options.
 import { CapacityPolicy, ChunkingPolicy, TrtConfig } from "./layout";
 
 const settings: usize = memory.data(TrtConfig.Count << 3, 8);
 
 export let capacityPolicy: i32 = CapacityPolicy.GuaranteedNoEvict;
-/** Is there a KV cache manager? */
+/** True if there is a KV cache manager. */
 export let keepsBlocks = true;
 export let chunkingPolicy: i32 = ChunkingPolicy.FirstComeFirstServed;
 export let maxBatchSize: i32 = 0;
@@ -15,7 +15,7 @@ export let maxInputLen: i32 = 0;
 export let partialReuse = false;
 export let copyOnPartialReuse = false;
 export let prefixAware = false;
-/** Steps that MAX_UTILIZATION looks ahead. */
+/** Steps for which MAX_UTILIZATION needs free blocks. */
 export let stepsAhead: i32 = 1;
 export let cppExecutor = false;
 export let peftPages: i32 = 0;

@@ -1,4 +1,4 @@
-// How does a request leave? Blocks to the cache or the free queue, its pages and its slot free.
+// Ends a request: stores or frees its blocks and frees its pages and its slot.
 import { moveAdapter } from "../adapters";
 import { nextDetached, releaseDetached, releasePages } from "../arena";
 import { Status } from "../layout";
@@ -10,7 +10,10 @@ import { line, noteActive } from "./line";
 import { forgetRetention } from "./retention";
 import { dropTokens } from "./tokens";
 
-/** Everything of it is free; the caller takes it off the active list, the waiting queue is done here. */
+/**
+ * Frees all that the request holds. Also removes a waiting request from its queue. The caller removes an active request
+ * from the active list.
+ */
 export function release(slot: i32): void {
   const l = line(slot);
   const isActive = row(slot).status === Status.Running;
@@ -34,7 +37,7 @@ export function release(slot: i32): void {
   releaseSlot(slot);
 }
 
-/** Frees what the front has closed, in order. */
+/** Frees the requests that the front end has closed, in the order of closing. */
 export function applyClosed(): void {
   for (let i = 0; i < closedPending(); i++) {
     const slot = slotOf(closedAt(i));

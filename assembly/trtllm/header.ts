@@ -1,4 +1,4 @@
-// The part of the core's public face in memory that these policies add: words and counters.
+// The core's public memory that only TensorRT-LLM's policies have: words and counters.
 import { KvTotal, TrtWord } from "./layout";
 
 const words: usize = memory.data(TrtWord.Count << 2, 16);

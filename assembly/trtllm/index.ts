@@ -1,41 +1,43 @@
-// What can be asked of the core of TensorRT-LLM's policies? The calls of ../index.ts, by the same names, and the parts of
-// `schedule` one by one. Order of a life: write both configurations, `init`, fill the tables, then submit, schedule, update.
-import { publishAdapters, takeAdapters } from "../adapters";
-import { publishAnswers, takeAnswers } from "../answers";
-import { publishArena, takeArena } from "../arena";
+// The exported calls of the core with TensorRT-LLM's policies: those of ../vllm/index.ts by the same names, and the
+// parts of `schedule` as calls of their own. Order: write both configurations, `init`, fill the tables, then submit,
+// schedule and update.
+import { allocateAdapters, publishAdapters } from "../adapters";
+import { allocateAnswers, publishAnswers } from "../answers";
+import { allocateArena, publishArena } from "../arena";
 import { measure, measuredBytes } from "../column";
 import { prefixCaching, readConfig } from "../config";
-import { clearEvents, publishEvents, takeEvents } from "../events";
+import { allocateEvents, clearEvents, publishEvents } from "../events";
 import { configAt, setTotal, setting, setWord, totalsAt, wordsAt } from "../header";
-import { publishHistograms, takeHistograms } from "../histogram";
+import { allocateHistograms, publishHistograms } from "../histogram";
 import { ABI, Config, NONE, Reason, SUBMIT_HASHED, Total, Word } from "../layout";
 import { initNoise } from "../noise";
-import { publishOutbox, takeOutbox } from "../outbox";
-import { publishQueues, running, runningLength, takeQueues } from "../queues";
-import { publishSlots, row, slotOf, takeSlots } from "../slots";
-import { clearPreempted, openSteps, publishSteps, sealPreempted, takeSteps } from "../steps";
+import { allocateOutbox, publishOutbox } from "../outbox";
+import { allocateQueues, publishQueues, running, runningLength } from "../queues";
+import { allocateSlots, publishSlots, row, slotOf } from "../slots";
+import { allocateSteps, clearPreempted, openSteps, publishSteps, sealPreempted } from "../steps";
 import {
+  allocateInput,
   feed as feedSlot,
-  givenRoot,
   publishInput,
   submit as submitRequest,
-  takeInput,
+  submittedRoot,
   unblock as unblockSlot,
 } from "../submit";
-import { publishTiming, readTiming, takeTiming } from "../timing";
+import { allocateTiming, publishTiming, readTiming } from "../timing";
 import { publishCoast } from "../vllm/coast";
-import { closedPending, close as closeRequest, observeChoices as countChoices, takeClosing } from "../vllm/end";
-import { capacity as decideCapacity, takeCapacity } from "./capacity";
+import { allocateClosing, closedPending, close as closeRequest, observeChoices as countChoices } from "../vllm/end";
+import { allocateCapacity, capacity as decideCapacity } from "./capacity";
 import { coast as coastOn } from "./coast";
 import { partialReuse, readTrtConfig, trtConfigAt } from "./config";
 import { applyClosed, release } from "./end";
 import { kvTotalsAt, trtWordsAt } from "./header";
-import { publishLines, startLine, takeLines } from "./line";
-import { microBatch as decideBatch, chunkContexts as decideChunks, takeMicroBatch } from "./micro-batch";
-import { resumePrompts, takePauses } from "./pause";
-import { initPool, resetCache, takePool } from "./pool";
-import { retain as retainTokens, takeRetention } from "./retention";
+import { allocateLines, publishLines, startLine } from "./line";
+import { allocateMicroBatch, microBatch as decideBatch, chunkContexts as decideChunks } from "./micro-batch";
+import { allocatePauses, resumePrompts } from "./pause";
+import { allocatePool, initPool, resetCache } from "./pool";
+import { allocateRetention, retain as retainTokens } from "./retention";
 import {
+  allocateScheduler,
   hasWork as anyWork,
   execute as carryOut,
   fetch as fetchRequests,
@@ -43,36 +45,35 @@ import {
   schedule as planStep,
   publishScheduler,
   setPause,
-  takeScheduler,
 } from "./schedule";
-import { keepPrompt, takeTokens } from "./tokens";
-import { takeTree } from "./tree";
-import { update as takeOutcome } from "./update";
-import { check, takeVerify, verify as verifyAll } from "./verify";
+import { allocateTokens, keepPrompt } from "./tokens";
+import { allocateTree } from "./tree";
+import { update as updateStep } from "./update";
+import { allocateVerify, check, verify as verifyAll } from "./verify";
 
 export { configAt, kvTotalsAt, totalsAt, trtConfigAt, trtWordsAt, wordsAt };
 
-/** Bytes that `init` would take with the configuration as written. */
+/** Returns the bytes that `init` would allocate with the current configuration. */
 export function bytesNeeded(): f64 {
   readConfig();
   readTrtConfig();
   measure(true);
-  takeAll();
+  allocateAll();
   measure(false);
   return measuredBytes();
 }
 
-/** From the next plan on steps last as the words of timing and noise say now, and the table. */
+/** Applies the current words and table of step times and noise from the next plan on. */
 export function retime(): void {
   readTiming();
   initNoise();
 }
 
-/** Takes all memory. The caller has checked `bytesNeeded`. */
+/** Allocates all memory. The caller has checked `bytesNeeded`. */
 export function init(): void {
   readConfig();
   readTrtConfig();
-  takeAll();
+  allocateAll();
   initPool();
   initNoise();
   publishAdapters();
@@ -94,38 +95,38 @@ export function init(): void {
   setWord(Word.Abi, ABI);
 }
 
-function takeAll(): void {
-  takeSlots();
-  takeLines();
-  takeAdapters();
-  takeArena();
-  takeTokens();
-  takePool();
-  takeTree();
-  takeQueues();
-  takeSteps();
-  takeOutbox();
-  takeEvents();
-  takeInput();
-  takeClosing();
-  takeRetention();
-  takePauses();
-  takeCapacity();
-  takeMicroBatch();
-  takeScheduler();
-  takeHistograms();
-  takeAnswers();
-  takeTiming();
-  takeVerify();
+function allocateAll(): void {
+  allocateSlots();
+  allocateLines();
+  allocateAdapters();
+  allocateArena();
+  allocateTokens();
+  allocatePool();
+  allocateTree();
+  allocateQueues();
+  allocateSteps();
+  allocateOutbox();
+  allocateEvents();
+  allocateInput();
+  allocateClosing();
+  allocateRetention();
+  allocatePauses();
+  allocateCapacity();
+  allocateMicroBatch();
+  allocateScheduler();
+  allocateHistograms();
+  allocateAnswers();
+  allocateTiming();
+  allocateVerify();
 }
 
-/** The new request that the input buffer and the row of Submit describe; its handle or NONE (full). */
+/** Submits the request in the input buffer and in the fields of Submit. Returns its handle, or NONE if the core is full. */
 export function submit(): i32 {
   const handle = submitRequest();
   if (handle === NONE) return NONE;
   const slot = slotOf(handle);
   startLine(slot);
-  if (partialReuse && prefixCaching && (row(slot).flags & SUBMIT_HASHED) === 0 && !keepPrompt(slot, givenRoot())) {
+  if (partialReuse && prefixCaching && (row(slot).flags & SUBMIT_HASHED) === 0 && !keepPrompt(slot, submittedRoot())) {
     release(slot);
     return NONE;
   }
@@ -133,13 +134,16 @@ export function submit(): i32 {
   return handle;
 }
 
-/** How long the content of a request that was just submitted is to stay: a row and `ranges` more in the input buffer, see RANGE_WORDS. */
+/**
+ * Sets how long the blocks of a request that was just submitted are retained: the input buffer has a row for generated
+ * tokens and then `ranges` rows, see RANGE_WORDS.
+ */
 export function retain(handle: i32, ranges: i32): void {
   const slot = slotOf(handle);
   if (slot >= 0) retainTokens(slot, ranges);
 }
 
-/** `ids` more scripted output ids from the input buffer; false when the request is gone. */
+/** Feeds `ids` output ids from the input buffer. Returns false if the request is gone. */
 export function feed(handle: i32, ids: i32): bool {
   const slot = slotOf(handle);
   if (slot < 0) return false;
@@ -147,7 +151,7 @@ export function feed(handle: i32, ids: i32): bool {
   return true;
 }
 
-/** A request submitted with SUBMIT_BLOCKED may become active from the next plan on; false when it is gone already. */
+/** Lets a request with SUBMIT_BLOCKED become active from the next plan on. Returns false if the request is gone. */
 export function unblock(handle: i32): bool {
   const slot = slotOf(handle);
   if (slot < 0) return false;
@@ -156,30 +160,30 @@ export function unblock(handle: i32): bool {
   return true;
 }
 
-/** Ends a request from the front: counted now, freed before the next update's rows. False when it is gone already. */
+/** Ends a request at the request of the front end: counted now, freed at the start of the next update. Returns false if the request is gone. */
 export function close(handle: i32, reason: i32, tokens: i32, nowUs: f64): bool {
   return closeRequest(handle, <Reason>reason, tokens, nowUs);
 }
 
-/** All `choices` of a prompt have ended, the longest with so many tokens: for those submitted with SUBMIT_CHOICE. */
+/** Records that all `choices` of a prompt have ended; the longest has `longest` tokens. For requests with SUBMIT_CHOICE. */
 export function observeChoices(choices: i32, longest: i32): void {
   countChoices(choices, longest);
 }
 
-/** Frees what was closed, at once: for an engine without an open step. */
+/** Frees closed requests at once. For an engine without an open step. */
 export function flush(): void {
   applyClosed();
   check();
 }
 
-/** Plans the next iteration; its duration in microseconds. At most one, with overlap two may be open. */
+/** Plans the next iteration and returns its duration in microseconds. Without overlap one iteration may be open, with overlap two. */
 export function schedule(nowUs: f64): f64 {
   const durationUs = planStep(nowUs);
   check();
   return durationUs;
 }
 
-/** The parts of `schedule`, in this order: who becomes active, who may hold memory, who runs, and the rest. */
+/** The parts of `schedule` in their order: make requests active, decide which fit, form the batch, and execute the decisions. */
 export function fetch(): void {
   fetchRequests();
 }
@@ -189,7 +193,7 @@ export function capacity(): void {
 export function microBatch(): void {
   decideBatch();
 }
-/** In place of `microBatch`: the chunking policy alone shares `tokens` among all that fit, which are in their context. */
+/** Replaces `microBatch` in tests: the chunking policy shares `tokens` among all requests that fit, all of which must be contexts. */
 export function chunkContexts(tokens: i32): void {
   decideChunks(tokens);
 }
@@ -199,14 +203,14 @@ export function execute(nowUs: f64): f64 {
   return durationUs;
 }
 
-/** Takes in the oldest open iteration at its end; the number of outbox rows. */
+/** Processes the result of the oldest open iteration at its end. Returns the number of outbox rows. */
 export function update(nowUs: f64): i32 {
-  const rows = takeOutcome(nowUs);
+  const rows = updateStep(nowUs);
   check();
   return rows;
 }
 
-/** Plans and takes in while nobody outside is concerned; the number of iterations taken in. */
+/** Plans and updates several iterations while no caller needs their results. Returns the number of updates. */
 export function coast(limitUs: f64, leastUs: f64, most: i32): i32 {
   return coastOn(limitUs, leastUs, most);
 }
@@ -221,7 +225,7 @@ export function pause(state: i32): void {
   setPause(state);
 }
 
-/** Nothing can be reused any more; with `force` those that started are paused first, from the back. False while blocks are in use. */
+/** Empties the cache for reuse. With `force`, first pauses started requests, the last first. Returns false if blocks are still in use. */
 export function resetPrefixCache(force: bool): bool {
   clearPreempted();
   for (let i = runningLength() - 1; force && i >= 0; i--) if (row(running[i]).tableCount > 0) pauseRequest(running[i]);
@@ -236,7 +240,7 @@ export function drainEvents(): void {
   clearEvents();
 }
 
-/** All invariants; a broken one is a trap that names it. The debug core checks after every call. */
+/** Checks all invariants. A violation traps with a message that names it. The debug build checks after every call. */
 export function verify(): void {
   verifyAll();
 }

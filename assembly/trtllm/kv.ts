@@ -1,5 +1,5 @@
-// The KV cache manager: which blocks does a request get, which of them are cached, and what stays of them when it lets go?
-// TensorRT-LLM's manager V1 (`kvCacheManager.cpp`), one window, beam width 1, without a pool on the host.
+// The KV cache manager: assigns blocks to requests, reuses cached blocks, and stores blocks of ended requests. Follows
+// TensorRT-LLM's manager V1 (`kvCacheManager.cpp`) with one attention window, beam width 1 and no host pool.
 import { appendBlock, clearTable, entry, entryBlock, entryHash, nextEntry, prevEntry } from "../arena";
 import { blockSize, kvEvents, prefixCaching } from "../config";
 import { eventOf, eventStored, eventWord, storedHash } from "../events";
@@ -28,19 +28,22 @@ import {
   siblingOf,
 } from "./tree";
 
-/** What a walk over the full blocks of a prompt found: cached ones, those of them that somebody holds, the first that is not cached (0: none). */
+/**
+ * Result of `analyze`: cached blocks of a prompt, how many of these some request holds, and the hash of the first block
+ * that is not cached (0: all are cached).
+ */
 export let cachedBlocks: i32 = 0;
 export let heldBlocks: i32 = 0;
 export let missingHash: u64 = 0;
-/** The last claim copied a part of a block. */
+/** True if the last `claimPrompt` copied a part of a block. */
 let copied = false;
 
-/** Does this request look into the cache at all? */
+/** Returns true if the request may reuse cached blocks. */
 export function reads(slot: i32): bool {
   return prefixCaching && (row(slot).flags & SUBMIT_SKIP_READING) === 0;
 }
 
-/** Walks over the full blocks of the prompt, see above. */
+/** Looks up the full blocks of the prompt, in order, up to the first that is not cached. */
 export function analyze(slot: i32): void {
   cachedBlocks = 0;
   heldBlocks = 0;
@@ -61,7 +64,10 @@ export function analyze(slot: i32): void {
   }
 }
 
-/** Credit of a first chunk for cached blocks that somebody holds; notes what the cache promises. The walk was made if `walked`. */
+/**
+ * Returns the cached blocks that a first chunk need not allocate, because another request holds them. Records how many
+ * prompt tokens the cache holds. `walked`: `analyze` was already called.
+ */
 function credit(slot: i32, l: Line, walked: bool): i32 {
   l.reusable = 0;
   if (!prefixAware || l.started || !reads(slot)) return 0;
@@ -70,12 +76,12 @@ function credit(slot: i32, l: Line, walked: bool): i32 {
   return heldBlocks;
 }
 
-/** Blocks that the request needs beyond those it has, until it ends. */
+/** Returns the blocks that the request still needs until its end. */
 export function blocksToCompletion(slot: i32, l: Line, walked: bool): i32 {
   return l.whole - row(slot).tableCount - credit(slot, l, walked);
 }
 
-/** Blocks that it needs beyond those it has for its next step, or the two next where the scheduler looks ahead. */
+/** Returns the blocks that the request still needs for its next step, or for its next two steps with TWO_STEP_LOOKAHEAD. */
 export function blocksForStep(slot: i32, l: Line, walked: bool): i32 {
   const drafts = row(slot).drafts;
   const held = credit(slot, l, walked);
@@ -86,7 +92,7 @@ export function blocksForStep(slot: i32, l: Line, walked: bool): i32 {
   return l.started ? 0 : blocksOf(min(l.context + drafts, l.end)) - held;
 }
 
-/** Cached blocks for the prompt of a first chunk; what the last token needs is never taken from the cache. */
+/** Takes cached blocks for the prompt of a first chunk. The prompt's last token is always computed, so its block is not taken. */
 export function claimPrompt(slot: i32): void {
   const l = line(slot);
   let claimed = 0;
@@ -113,8 +119,9 @@ export function claimPrompt(slot: i32): void {
 }
 
 /**
- * A block of which the first tokens are those wanted, up to `most`: a leaf that nobody holds is taken over, of another the
- * tokens are copied, which takes a fresh block like any other. How many tokens; `from` is where they stand.
+ * Reuses a stored block whose first tokens, at most `most`, equal the prompt's tokens from `from` on. A leaf without
+ * holders is taken over. From another block, the tokens are copied to a fresh block, which the caller allocates.
+ * Returns the number of reused tokens.
  */
 function claimPartly(slot: i32, parent: i32, from: i32, most: i32): i32 {
   if (most <= 0 || line(slot).keep === 0) return 0;
@@ -140,7 +147,7 @@ function isFreeLeaf(block: i32): bool {
   return refsOf(block) === 0 && isLeaf(block);
 }
 
-/** How many of the request's tokens from `from` on, at most `most`, are those of the block; none under another adapter or salt. */
+/** Returns how many of the request's tokens from `from` on, at most `most`, equal the first tokens of the block. 0 if adapter or salt differ. */
 function tokensAlike(slot: i32, from: i32, most: i32, block: i32): i32 {
   if (idRoot(block) !== rootOf(slot)) return 0;
   const ids = idsAt(block);
@@ -153,8 +160,9 @@ function tokensAlike(slot: i32, from: i32, most: i32, block: i32): i32 {
 }
 
 /**
- * Fresh blocks for the rest of the prompt; counts what was found and what was not. False, and the claimed blocks go back,
- * when there are not so many: a prompt of full blocks that are all held gets credit for its last one, which it cannot take.
+ * Allocates fresh blocks for the rest of the prompt and counts reused and missed blocks. Returns false if there are too
+ * few, and then gives the claimed blocks back. This happens if all blocks of a prompt are full and held: `credit`
+ * includes the last one, but `claimPrompt` may not take it.
  */
 export function fillPrompt(slot: i32): bool {
   const l = line(slot);
@@ -187,7 +195,7 @@ export function fillPrompt(slot: i32): bool {
   return true;
 }
 
-/** Room for the tokens that are known or on their way, nearly always one more than before; false where there is no block for them. */
+/** Makes room for the known tokens and those in flight, usually one more than before. Returns false if no block is free. */
 export function hold(slot: i32, l: Line): bool {
   const wanted = l.length + l.flight;
   while (l.room < wanted) {
@@ -202,12 +210,15 @@ export function hold(slot: i32, l: Line): bool {
   return true;
 }
 
-/** The full blocks of the first `tokens` tokens can be found by others. */
+/** Stores the full blocks of the first `tokens` tokens, so that other requests can find them. */
 export function storeFull(slot: i32, tokens: i32): void {
   if (prefixCaching) storeBlocks(slot, tokens / blockSize);
 }
 
-/** Stores what the request's first `full` blocks hold, where the like is not stored yet; the last of them in the tree, 0 where there is none. */
+/**
+ * Stores the request's first `full` blocks, unless a block with the same content is stored. Returns the last of them in
+ * the tree, or 0 if there is none.
+ */
 function storeBlocks(slot: i32, full: i32): i32 {
   const blocks = min(min(full, row(slot).hashCount), row(slot).tableCount);
   if (blocks === 0) return 0;
@@ -260,7 +271,7 @@ function copyIds(slot: i32, block: i32, from: i32, tokens: i32): void {
   setIds(block, tokens, rootOf(slot));
 }
 
-/** The blocks of `tokens` tokens are stored, a last one that is not full too, and all go back, the last first. */
+/** Stores the blocks of the first `tokens` tokens, including a last block that is not full, and gives all blocks back, the last first. */
 export function release(slot: i32, tokens: i32): void {
   const held = row(slot).tableCount;
   if (held === 0) return;

@@ -1,7 +1,7 @@
-// Which numbers do the core of TensorRT-LLM's policies and its readers agree on, beside those of ../layout.ts? Read by two
-// compilers, as that is: constants and enums only.
+// Constants and enums that the core with TensorRT-LLM's policies shares with its readers, in addition to ../layout.ts.
+// Both compilers read it, too.
 
-/** Policies of the capacity scheduler. MAX_REQUESTS is the one without a KV cache manager. */
+/** Policies of the capacity scheduler. MaxRequests applies if there is no KV cache manager. */
 export enum CapacityPolicy {
   GuaranteedNoEvict,
   MaxUtilization,
@@ -15,50 +15,54 @@ export enum ChunkingPolicy {
 }
 
 /**
- * Words of the configuration that vLLM's policy does not have, doubles that TypeScript writes before `init`. Of ../layout.ts
- * are read: BlockSize (tokens_per_block), NumGpuBlocks (the pool and one more), MaxNumSeqs (max_num_active_requests),
- * MaxNumBatchedTokens (max_num_tokens), MaxModelLen, EnablePrefixCaching (enable_block_reuse), EnableChunkedPrefill,
- * AsyncScheduling (the overlap loop), PriorityPolicy (waiting_queue_policy).
+ * Configuration that vLLM's policy does not have, as doubles that TypeScript writes before `init`. These settings of
+ * ../layout.ts are also used: BlockSize (tokens_per_block), NumGpuBlocks (the pool and one more), MaxNumSeqs
+ * (max_num_active_requests), MaxNumBatchedTokens (max_num_tokens), MaxModelLen, EnablePrefixCaching
+ * (enable_block_reuse), EnableChunkedPrefill, AsyncScheduling (the overlap loop), PriorityPolicy
+ * (waiting_queue_policy).
  */
 export enum TrtConfig {
   CapacityPolicy,
   ChunkingPolicy,
   MaxBatchSize,
-  /** Requests that may hold memory at once (scheduler_capacity). */
+  /** Largest number of requests that may hold KV cache blocks (scheduler_capacity). */
   MaxNumRequests,
   MaxContextLength,
   ChunkUnit,
-  /** A pause cuts the prompt at this. */
+  /** Length to which a pause cuts a prompt. */
   MaxInputLen,
   PartialReuse,
   CopyOnPartialReuse,
   PrefixAwareScheduling,
   TwoStepLookahead,
-  /** The C++ executor's ways: the active list is ordered by priority, and a paused request's blocks are not stored. */
+  /** Follows the C++ executor: the active list is ordered by priority, and blocks of a paused request are not stored. */
   CppExecutor,
-  /** Pages that a LoRA adapter takes, and those there are; 0: no limit. */
+  /** Pages that a LoRA adapter takes, and pages in total. A total of 0 means no limit. */
   PeftPages,
   PeftMaxPages,
   Count,
 }
 
-/** 32-bit words; lists of slots but for those of numbers, which go side by side with the list before them. */
+/** Words of 32 bits. The lists hold slots, except for lists of numbers, which run parallel to the list before them. */
 export enum TrtWord {
-  /** Decisions of the last plan: how many are in the lists below. */
+  /** Decisions of the last plan: lengths of the lists below. */
   Fit,
   Paused,
   Contexts,
   Generations,
-  /** Tokens counted against max_num_tokens, and whether all contexts got all of their rest. */
+  /** Tokens counted against max_num_tokens, and whether every context got the whole rest of its prompt. */
   Charged,
   AllFit,
   /** Tokens of the forward pass. */
   ForwardTokens,
-  /** In the order of the capacity scheduler, and the tokens estimated as reusable. */
+  /** Requests that fit, in the order of the capacity scheduler, and the tokens that each is expected to reuse. */
   FitAt,
   FitReusableAt,
   PausedAt,
-  /** Contexts in the micro-batch scheduler's order: position and chunk as scheduled, as executed, tokens trimmed off. */
+  /**
+   * Contexts in the order of the micro-batch scheduler: position and chunk as scheduled, position and chunk as
+   * executed, and tokens trimmed off.
+   */
   ContextAt,
   ContextFromAt,
   ContextChunkAt,
@@ -68,30 +72,30 @@ export enum TrtWord {
   GenerationAt,
   /** Lines of the requests: LINE_BYTES each, fields as in LineField. */
   LinesAt,
-  /** By block its priority and one more; 0: the usual one. */
+  /** Priority of each block plus one; 0 means the default priority. */
   LevelsAt,
   Count,
 }
 
-/** A KV event behind a STORED, where the cache keeps ids: how many, and the tokens of its blocks. Others: ../layout.ts. */
+/** KV event after a STORED event, if the cache keeps token ids: number of ids, then the ids of its blocks. Other kinds: ../layout.ts. */
 export const EVENT_IDS = 4;
 
-/** Cumulative counters of the KV cache manager, doubles; blocks. */
+/** Cumulative counters of the KV cache manager in blocks, as doubles. */
 export enum KvTotal {
   Allocated,
-  /** Blocks among them that were never used before. */
+  /** Allocated blocks that were never used before. */
   AllocatedNew,
   Reused,
   Missed,
-  /** Among the reused: those of which a part was, and of these the ones that were copied. */
+  /** Reused blocks of which only a part was reused, and those of them that were copied. */
   ReusedPartly,
   Copied,
-  /** Taken for tokens that were generated. */
+  /** Blocks allocated for generated tokens. */
   Generated,
   Count,
 }
 
-/** As `LlmRequestState` of TensorRT-LLM. */
+/** Request states with the numbers of `LlmRequestState` in TensorRT-LLM. */
 export enum State {
   ContextInit = 10,
   GenerationInProgress = 13,
@@ -99,7 +103,7 @@ export enum State {
   GenerationComplete = 20,
 }
 
-/** What the policies know of a request: one line of the processor's cache, words of 32 bits. */
+/** State that only these policies need for a request: one cache line, words of 32 bits. */
 export const LINE_BYTES = 64;
 export enum LineField {
   State,
@@ -117,18 +121,19 @@ export enum LineField {
   Chunk,
 }
 
-/** Priorities of blocks go from 0 to this; blocks of a lower one are taken first. */
+/** Retention priorities of blocks go from 0 to this. Blocks of lower priority are evicted first. */
 export const PRIORITY_MOST = 100;
 export const PRIORITY_DEFAULT = 35;
 
 /**
- * What `retain` takes in the input buffer: a row for generated tokens (of which only priority and duration count), then one per
- * range: first token, the one after its last, priority, duration in ms. NO_TIME: to the end, and for ever.
+ * Input of `retain` in the input buffer: a row for generated tokens (only its priority and duration are used), then a
+ * row per range: first token, first token after the range, priority, duration in ms. NO_TIME as end means to the end of
+ * the prompt; as duration, for ever.
  */
 export const RANGES_MOST = 16;
 export const RANGE_WORDS = 4;
 export const NO_TIME = -1;
 
-/** Tokens that requests may hold at once where their ids are kept (partial reuse), in pages. */
+/** Number of pages for the token ids of all requests, if partial reuse needs them, and the size of a page. */
 export const TOKEN_PAGE_BITS = 7;
 export const TOKEN_PAGES = 524288;

@@ -1,4 +1,4 @@
-// What do the policies know of a request? One line of the processor's cache beside its shared row (../slots.ts).
+// State that TensorRT-LLM's policies keep per request: one cache line in addition to the shared row (../slots.ts).
 import { column } from "../column";
 import { blockSize } from "../config";
 import { SLOTS } from "../layout";
@@ -6,31 +6,34 @@ import { handleOf, lora, row } from "../slots";
 import { setTrtWord } from "./header";
 import { LINE_BYTES, LineField, State, TrtWord } from "./layout";
 
-/** Fields in the order of LineField. P, M and g are those of the formulas in TensorRT-LLM's sources. */
+/**
+ * Line of a request, fields in the order of LineField. P, M and g are the names in TensorRT-LLM's sources: prompt
+ * tokens, max new tokens, generated tokens.
+ */
 @unmanaged
 export class Line {
   state: i32;
   handle: i32;
   /** P + g: known tokens. */
   length: i32;
-  /** Tokens on their way in steps that are not taken in. */
+  /** Tokens of open steps, which are not known yet. */
   flight: i32;
-  /** P + M: tokens with which it ends in any case. */
+  /** P + M: number of tokens at which the request ends in any case. */
   end: i32;
-  /** Tokens that its blocks hold or will hold after the last plan, and those they have room for; 0 before its first chunk. */
+  /** Tokens that the request's blocks hold after the last plan, and those for which they have room. The room is 0 before the first chunk. */
   held: i32;
   room: i32;
-  /** Where its next token's id goes (tokens.ts); 0: its ids are not kept. */
+  /** Where the id of its next token is stored (tokens.ts). 0 if its ids are not kept. */
   keep: i32;
-  /** P: tokens of the prompt; a pause adds what was generated. */
+  /** P: tokens of the prompt. A pause adds the generated tokens. */
   context: i32;
   /** Prompt tokens that are computed or scheduled. */
   position: i32;
-  /** Blocks of P + M tokens. */
+  /** Blocks for P + M tokens. */
   whole: i32;
-  /** Prompt tokens that the last look at the cache promised. */
+  /** Prompt tokens that the cache held at the last look. */
   reusable: i32;
-  /** Prompt tokens that the plan being made computes. */
+  /** Prompt tokens that the current plan computes. */
   chunk: i32;
 
   get started(): bool {
@@ -42,7 +45,7 @@ export class Line {
   get isFirstChunk(): bool {
     return this.state === State.ContextInit && this.room === 0;
   }
-  /** Prompt tokens to compute. */
+  /** Prompt tokens left to compute. */
   get rest(): i32 {
     return this.context - this.position;
   }
@@ -50,7 +53,7 @@ export class Line {
     return this.position + this.chunk === this.context;
   }
 
-  /** A token that was on its way is known: both counts at once. */
+  /** Turns a token in flight into a known token: changes both counts in one store. */
   land(): void {
     const at = changetype<usize>(this);
     store<i64>(at, load<i64>(at, offsetof<Line>("length")) + 1 - ((<i64>1) << 32), offsetof<Line>("length"));
@@ -73,13 +76,13 @@ if (offsetof<Line>("flight") !== offsetof<Line>("length") + 4) ERROR("length and
 if (offsetof<Line>() > <usize>LINE_BYTES) ERROR("a line is larger than LINE_BYTES");
 
 let linesAt: usize = 0;
-/** Active requests that are in their context: while there are none every one of the others just decodes. */
+/** Number of active requests in their context phase. If 0, every active request decodes. */
 export let prefilling: i32 = 0;
 
-/** Active requests with an adapter: a batch is ordered by adapter. */
+/** Number of active requests with an adapter. If 0, batches need no sorting by adapter. */
 export let adapted: i32 = 0;
 
-/** A request enters the active list (1) or leaves it (-1). */
+/** Counts a request that enters (1) or leaves (-1) the active list. */
 export function noteActive(slot: i32, by: i32): void {
   if (line(slot).isContext) prefilling += by;
   if (lora[slot] !== 0) adapted += by;
@@ -90,7 +93,7 @@ export function setState(l: Line, state: State): void {
   l.state = state;
 }
 
-export function takeLines(): void {
+export function allocateLines(): void {
   linesAt = (changetype<usize>(column((SLOTS + 1) * (LINE_BYTES >> 2))) + LINE_BYTES - 1) & ~(<usize>LINE_BYTES - 1);
 }
 export function publishLines(): void {
@@ -101,7 +104,7 @@ export function line(slot: i32): Line {
   return changetype<Line>(linesAt + <usize>slot * LINE_BYTES);
 }
 
-/** A request that was just submitted. */
+/** Initialises the line of a request that was just submitted. */
 export function startLine(slot: i32): void {
   const l = line(slot);
   const tokens = row(slot).prompt;
@@ -118,7 +121,7 @@ export function startLine(slot: i32): void {
   forget(l);
 }
 
-/** Nothing of its prompt is computed, and it holds nothing. */
+/** Resets the line: no prompt token is computed, and no block is held. */
 export function forget(l: Line): void {
   l.position = 0;
   l.held = 0;

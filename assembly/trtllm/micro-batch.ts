@@ -1,5 +1,6 @@
-// Who runs now, and with how many tokens? TensorRT-LLM's micro-batch scheduler (`microBatchScheduler.cpp` and its twin in
-// `_torch/pyexecutor/scheduler/scheduler.py`): of those that fit a batch within max_batch_size and max_num_tokens.
+// TensorRT-LLM's micro-batch scheduler: chooses among the requests that fit those that run in the next step, and their
+// tokens, within max_batch_size and max_num_tokens. Source: `microBatchScheduler.cpp` and its Python twin in
+// `_torch/pyexecutor/scheduler/scheduler.py`.
 import { column } from "../column";
 import { chunkedPrefill, maxNumBatchedTokens, maxNumSeqs } from "../config";
 import { lora, row } from "../slots";
@@ -9,7 +10,7 @@ import { setList, setTrtWord, trtWord } from "./header";
 import { ChunkingPolicy, State, TrtWord } from "./layout";
 import { adapted, Line, line } from "./line";
 
-/** The batch: contexts, with position and chunk as scheduled, and generations. */
+/** The batch: contexts with position and chunk as scheduled, and generation requests. */
 let contexts = changetype<StaticArray<i32>>(0);
 let contextFrom = changetype<StaticArray<i32>>(0);
 let contextChunk = changetype<StaticArray<i32>>(0);
@@ -17,7 +18,7 @@ let generations = changetype<StaticArray<i32>>(0);
 let chunked = changetype<StaticArray<i32>>(0);
 let contextCount: i32 = 0;
 
-export function takeMicroBatch(): void {
+export function allocateMicroBatch(): void {
   contexts = column(maxNumSeqs);
   contextFrom = column(maxNumSeqs);
   contextChunk = column(maxNumSeqs);
@@ -32,12 +33,12 @@ export function generationAt(index: i32): i32 {
   return generations[index];
 }
 
-/** The request at `index` is this one: others before it left the batch, or it was made without a look at who fits. */
+/** Sets the generation request at `index`. Used after other requests left the batch, or by a plan that skipped this scheduler. */
 export function keepGeneration(index: i32, slot: i32): void {
   generations[index] = slot;
 }
 
-/** Decides on those that fit; the batch stands in the words. */
+/** Forms a batch of the requests that fit and publishes it. */
 export function microBatch(): void {
   const fits = trtWord(TrtWord.Fit);
   let charged = 0;
@@ -78,7 +79,7 @@ export function microBatch(): void {
   publish(generating, charged, allFit);
 }
 
-/** The chunking policy alone: all that fit are in their context and share `tokens`. */
+/** Runs the chunking policy alone. All requests that fit must be contexts; they share `tokens`. */
 export function chunkContexts(tokens: i32): void {
   const fits = trtWord(TrtWord.Fit);
   contextCount = 0;
@@ -90,7 +91,7 @@ export function chunkContexts(tokens: i32): void {
   publish(0, takeChunks(fits), false);
 }
 
-/** Those that got a chunk are in the batch; what their chunks cost. */
+/** Adds the requests with a chunk to the batch and returns the cost of their chunks. */
 function takeChunks(count: i32): i32 {
   let cost = 0;
   for (let i = 0; i < count; i++) {
@@ -117,22 +118,23 @@ function publish(generating: i32, charged: i32, allFit: bool): void {
   setList(TrtWord.GenerationAt, generations);
 }
 
-/** Nobody runs. */
+/** Publishes an empty batch. */
 export function noMicroBatch(): void {
   contextCount = 0;
   publish(0, 0, true);
 }
 
 /**
- * What a chunk costs: all of it, unless it is the first and what the cache promises covers the prompt's rest with it. A chunk
- * behind cached tokens is moved, not shortened, so only a last one is cheaper.
+ * Returns the tokens that a chunk counts against the limit: the whole chunk, except if it is the first and, with the
+ * cached tokens, completes the prompt. Cached tokens move a chunk and do not shorten it, so only a chunk that reaches
+ * the end of the prompt is cheaper.
  */
 function costOf(l: Line, chunk: i32): i32 {
   const reusable = l.isFirstChunk ? min(l.reusable, l.rest) : 0;
   return reusable === 0 || reusable + chunk < l.rest ? chunk : l.rest - reusable;
 }
 
-/** Chunks within `tokens`, by policy; then the draft tokens of those that end their prompt, as far as there is room for them. */
+/** Shares `tokens` among the chunks by the chunking policy. Then keeps as many draft tokens of the last chunks as there is room for. */
 function shareTokens(count: i32, tokens: i32): void {
   const used =
     chunkingPolicy === ChunkingPolicy.EqualProgress ? shareEqually(count, tokens) : shareInOrder(count, tokens);
@@ -150,7 +152,7 @@ function shareTokens(count: i32, tokens: i32): void {
   }
 }
 
-/** EQUAL_PROGRESS: a unit for each, round by round, while one of them fits; the tokens used. */
+/** EQUAL_PROGRESS: adds a unit to each chunk, round by round, while at least one more fits. Returns the tokens used. */
 function shareEqually(count: i32, tokens: i32): i32 {
   for (let i = 0; i < count; i++) line(chunked[i]).chunk = 0;
   let used = 0;
@@ -169,7 +171,10 @@ function shareEqually(count: i32, tokens: i32): i32 {
   return used;
 }
 
-/** FIRST_COME_FIRST_SERVED: all that is left for each, whole units where it is not the rest of the prompt; the tokens used. */
+/**
+ * FIRST_COME_FIRST_SERVED: gives each request all tokens that are left, in whole units unless the chunk completes its
+ * prompt. Returns the tokens used.
+ */
 function shareInOrder(count: i32, tokens: i32): i32 {
   let left = tokens;
   for (let i = 0; i < count; i++) {
@@ -184,7 +189,10 @@ function shareInOrder(count: i32, tokens: i32): i32 {
   return tokens - left;
 }
 
-/** Where chunks had to be shared those that end their prompt stand behind; inside a group by adapter, none first. */
+/**
+ * If chunks had to be shared, moves those that complete their prompt to the end. Then sorts each group by adapter,
+ * requests without adapter first.
+ */
 function order(allFit: bool, generating: i32): void {
   let lasts = 0;
   if (!allFit) lasts = lastChunksBehind(contexts, contextCount);
@@ -193,7 +201,7 @@ function order(allFit: bool, generating: i32): void {
   sortByAdapter(generations, 0, generating);
 }
 
-/** Moves those that end their prompt behind the others, each group in order; how many they are. */
+/** Moves the requests whose chunk completes the prompt to the end; both groups keep their order. Returns their number. */
 export function lastChunksBehind(slots: StaticArray<i32>, count: i32): i32 {
   let first = 0;
   let last = 0;

@@ -1,5 +1,5 @@
-// What becomes of a paused request's tokens? They become part of its prompt, cut at max_input_len; what is cut off is made a
-// second time. With overlap the token on its way belongs to them, so this waits until it is taken in.
+// Adds the generated tokens of paused requests to their prompts. The prompt is cut at max_input_len, and the tokens cut
+// off are generated again. With overlap, the token in flight belongs to the prompt, too, so this waits for its update.
 import { column } from "../column";
 import { maxNumSeqs } from "../config";
 import { row, slotOf } from "../slots";
@@ -10,16 +10,16 @@ import { line } from "./line";
 let waiting = changetype<StaticArray<i32>>(0);
 let waitingCount: i32 = 0;
 
-export function takePauses(): void {
+export function allocatePauses(): void {
   waiting = column(maxNumSeqs);
 }
 
-/** The request of this handle was paused. */
+/** Records that the request was paused. */
 export function notePause(handle: i32): void {
   waiting[waitingCount++] = handle;
 }
 
-/** No token of a paused request is on its way. */
+/** Rebuilds the prompts. The caller makes sure that paused requests have no token in flight. */
 export function resumePrompts(): void {
   for (let i = 0; i < waitingCount; i++) {
     const slot = slotOf(waiting[i]);
@@ -27,7 +27,7 @@ export function resumePrompts(): void {
     const l = line(slot);
     l.length = min(maxInputLen, l.length);
     l.context = l.length;
-    // What comes next for it are chunks of a prompt, not tokens.
+    // The next rows of the request are chunks of its prompt, so they are not plain tokens.
     row(slot).calmUntil = 0;
   }
   waitingCount = 0;

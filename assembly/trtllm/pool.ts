@@ -1,5 +1,6 @@
-// Which block is free next, and who holds the others? One queue of free blocks per priority, taken from the front of the
-// lowest that has one, given back at the end (TensorRT-LLM `kvCacheManager.cpp`, `evictionPolicy.cpp`). Block 0 is none.
+// The pool of KV cache blocks: a queue of free blocks per retention priority, and reference counts. Blocks are taken
+// from the front of the lowest priority that has a free block, and return to the end of their queue (TensorRT-LLM
+// `kvCacheManager.cpp`, `evictionPolicy.cpp`). Number 0 means no block.
 import { column, columnF } from "../column";
 import { kvEvents, numGpuBlocks } from "../config";
 import { eventCleared } from "../events";
@@ -10,15 +11,15 @@ import { KvTotal, PRIORITY_DEFAULT, PRIORITY_MOST, TrtWord } from "./layout";
 import { clearTree, isStored, removeTree } from "./tree";
 
 let refs = changetype<StaticArray<i32>>(0);
-/** Neighbours in the queue of a free block, and its priority, one more so that 0 is the default. */
+/** Neighbours in the queue of a free block, and the block's priority plus one, where 0 means the default. */
 let next = changetype<StaticArray<i32>>(0);
 let prev = changetype<StaticArray<i32>>(0);
 let level = changetype<StaticArray<i32>>(0);
 let used = changetype<StaticArray<i32>>(0);
-/** How long a block keeps its priority once it is free, microseconds, 0: for ever; and until when it does. */
+/** Microseconds for which a block keeps its priority after it becomes free (0: for ever), and the time at which the priority ends. */
 let lasting = changetype<StaticArray<f64>>(0);
 let expiry = changetype<StaticArray<f64>>(0);
-/** Free blocks that will lose their priority, by when: neighbours, and both ends. */
+/** Free blocks whose priority will end, in the order of that time: neighbours and both ends of the list. */
 let laterExpiry = changetype<StaticArray<i32>>(0);
 let soonerExpiry = changetype<StaticArray<i32>>(0);
 let soonest: i32 = 0;
@@ -28,12 +29,12 @@ let heads = changetype<StaticArray<i32>>(0);
 let tails = changetype<StaticArray<i32>>(0);
 let free: i32 = 0;
 
-/** Holders in a plan being made, where they differ from the real ones: those of plan number `planMark`. */
+/** Reference counts during a plan, where they differ from the real ones. Valid if the block's mark equals `mark`. */
 let planRefs = changetype<StaticArray<i32>>(0);
 let planMark = changetype<StaticArray<i32>>(0);
 let mark: i32 = 0;
 
-export function takePool(): void {
+export function allocatePool(): void {
   refs = column(numGpuBlocks);
   next = column(numGpuBlocks);
   prev = column(numGpuBlocks);
@@ -78,12 +79,15 @@ function setFree(value: i32): void {
   setWord(Word.BlocksFree, value);
 }
 
-/** A plan is done: is this the least that was ever free? */
+/** Records the smallest number of free blocks after any plan. */
 export function noteLeast(): void {
   if (free < word(Word.BlocksFreeLeast)) setWord(Word.BlocksFreeLeast, free);
 }
 
-/** The next free block, for one holder; what it held leaves the cache with all that follows it. The caller knows that there is one. */
+/**
+ * Takes the next free block, with one reference. Its old content and all content that depends on it leave the cache.
+ * Traps if no block is free.
+ */
 export function takeBlock(): i32 {
   assert(free > 0, "no block is free");
   let priority = 0;
@@ -99,14 +103,14 @@ export function takeBlock(): i32 {
   return block;
 }
 
-/** A block that is held gets another priority, for `us` microseconds once it is free; 0: for ever. */
+/** Sets the priority of a block in use. It ends `us` microseconds after the block becomes free; 0 means never. */
 export function setPriority(block: i32, priority: i32, us: f64): void {
   assert(refs[block] > 0 && priority >= 0 && priority <= PRIORITY_MOST, "a priority that no block can have");
   level[block] = priority + 1;
   lasting[block] = priority === PRIORITY_DEFAULT ? 0 : us;
 }
 
-/** Free blocks whose priority has lasted long enough `now` go to the end of the usual queue. */
+/** Moves free blocks whose priority has ended at `now` to the end of the default queue. */
 export function refreshBlocks(now: f64): void {
   nowUs = now;
   while (soonest !== 0 && expiry[soonest] <= now) {
@@ -118,7 +122,7 @@ export function refreshBlocks(now: f64): void {
   }
 }
 
-/** One holder more; the first takes it out of its queue. */
+/** Adds a reference. The first reference takes the block out of its queue. */
 export function claimBlock(block: i32): void {
   if (refs[block] === 0) {
     if (expiry[block] > 0) forgetExpiry(block);
@@ -128,7 +132,7 @@ export function claimBlock(block: i32): void {
   refs[block] = refs[block] + 1;
 }
 
-/** One holder fewer; without holders it stands at the end of its queue. */
+/** Removes a reference. Without references the block goes to the end of its queue. */
 export function giveBlock(block: i32): void {
   assert(refs[block] > 0, "block given back twice");
   refs[block] = refs[block] - 1;
@@ -138,7 +142,7 @@ export function giveBlock(block: i32): void {
   setFree(free + 1);
 }
 
-/** Nothing is cached any more; false while a block is in use. */
+/** Empties the cache. Returns false, and does nothing, while a block is in use. */
 export function resetCache(): bool {
   if (free !== numGpuBlocks - 1) return false;
   clearTree();
@@ -147,11 +151,11 @@ export function resetCache(): bool {
   return true;
 }
 
-/** A plan begins that may count holders off. */
+/** Starts a plan that may call `countOff`. */
 export function startCounting(): void {
   mark++;
 }
-/** The plan takes one holder from the block; whether it has none left. */
+/** Removes one reference from the block in this plan only. Returns true if none is left. */
 export function countOff(block: i32): bool {
   const left = (planMark[block] === mark ? planRefs[block] : refs[block]) - 1;
   planMark[block] = mark;
@@ -179,7 +183,7 @@ function unlink(block: i32): void {
   else prev[after] = before;
 }
 
-/** Nearly always the latest of all. */
+/** Inserts the block into the list of expiries, from the end, because it nearly always expires last. */
 function noteExpiry(block: i32): void {
   const when = nowUs + lasting[block];
   let before = latest;

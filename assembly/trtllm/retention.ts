@@ -1,5 +1,6 @@
-// How long is a request's content to stay? Ranges of its tokens have a priority, and perhaps a time after which that is the
-// usual one again; a block has what the range says that holds its first token (TensorRT-LLM's KvCacheRetentionConfig).
+// Sets the retention priorities of a request's blocks. Ranges of its tokens have a priority and perhaps a duration,
+// after which the default priority applies again. A block gets the priority of the range that contains its first token
+// (TensorRT-LLM's KvCacheRetentionConfig).
 import { column } from "../column";
 import { blockSize } from "../config";
 import { word } from "../header";
@@ -8,17 +9,17 @@ import { NO_TIME, PRIORITY_DEFAULT, RANGE_WORDS, RANGES_MOST } from "./layout";
 import { setPriority } from "./pool";
 
 const WIDTH: i32 = (RANGES_MOST + 1) * RANGE_WORDS;
-/** Per slot what is said of its generated tokens, then the ranges, as they stand in the input buffer. */
+/** Per slot the row for generated tokens, then the ranges, as in the input buffer. */
 let ranges = changetype<StaticArray<i32>>(0);
-/** Ranges of the slot and one more; 0: nothing is said. */
+/** Number of the slot's ranges plus one. 0 means no retention. */
 let counts = changetype<StaticArray<i32>>(0);
 
-export function takeRetention(): void {
+export function allocateRetention(): void {
   ranges = column(SLOTS * WIDTH);
   counts = column(SLOTS);
 }
 
-/** What the input buffer says: a row for generated tokens and `count` for ranges. */
+/** Reads the input buffer: a row for generated tokens and `count` rows for ranges. */
 export function retain(slot: i32, count: i32): void {
   assert(count >= 0 && count <= RANGES_MOST, "too many ranges of tokens");
   counts[slot] = count + 1;
@@ -30,7 +31,7 @@ export function forgetRetention(slot: i32): void {
   counts[slot] = 0;
 }
 
-/** Block number `index` of the request's prompt gets what its range says; outside of all it keeps what it has. */
+/** Sets the priority of block number `index` of the prompt by its range. Outside of all ranges, the block keeps its priority. */
 export function retainPrompt(slot: i32, index: i32, block: i32): void {
   const token = index * blockSize;
   for (let i = 1; i < counts[slot]; i++) {
@@ -41,14 +42,14 @@ export function retainPrompt(slot: i32, index: i32, block: i32): void {
   }
 }
 
-/** A block that is taken for generated tokens. */
+/** Sets the priority of a block that is allocated for generated tokens. */
 export function retainOutput(slot: i32, block: i32): void {
   if (counts[slot] === 0) return;
   const at = slot * WIDTH;
   if (ranges[at + 2] !== PRIORITY_DEFAULT) setPriority(block, ranges[at + 2], durationUs(ranges[at + 3]));
 }
 
-/** Microseconds; 0: for ever. */
+/** Converts a duration to microseconds. 0 means for ever. */
 function durationUs(ms: i32): f64 {
   return ms === NO_TIME ? 0 : <f64>ms * 1000;
 }

@@ -1,5 +1,6 @@
-// What does the next iteration compute? The executor's loop up to the forward pass (`_torch/pyexecutor/py_executor.py`):
-// fetch, capacity, batch, pauses, blocks, trim. The four calls can be made one by one, as the recordings' runner does.
+// Plans the next iteration: the executor's loop up to the forward pass (`_torch/pyexecutor/py_executor.py`). Fetches
+// requests, decides which fit, forms the batch, pauses requests, allocates blocks and trims chunks. Each part is also a
+// call of its own, which tests use to replay recordings of the real scheduler.
 import { moveAdapter } from "../adapters";
 import { column } from "../column";
 import {
@@ -13,7 +14,7 @@ import {
 } from "../config";
 import { count, setWord } from "../header";
 import { NONE, Pause, RING, ROW_SAMPLES, Status, SUBMIT_BLOCKED, SUBMIT_ELSEWHERE, Total, Word } from "../layout";
-import { strayed } from "../noise";
+import { withNoise } from "../noise";
 import {
   afterWaiting,
   firstWaiting,
@@ -39,19 +40,22 @@ import { notePause, resumePrompts } from "./pause";
 import { blocksFree, noteLeast, refreshBlocks } from "./pool";
 
 let pauseState: i32 = Pause.Unpaused;
-/** First row of the step in the ring, rows so far; per row of a context the position after it. */
+/** First row of the step in the ring, and its rows so far. `rowEnd`: for rows of contexts, the position after the row. */
 let base: i32 = 0;
 let rows: i32 = 0;
 export let rowEnd = changetype<StaticArray<i32>>(0);
-/** Rows of contexts per step of the ring; they are its first. */
+/** Number of context rows of each step in the ring. They come first. */
 export let contextRows = changetype<StaticArray<i32>>(0);
-/** Contexts in the order in which they get blocks and run; what was executed, by place in the batch. */
+/**
+ * Contexts in the order in which they get blocks and run; start, chunk and trimmed tokens of each context as executed,
+ * by its index in the batch.
+ */
 let contexts = changetype<StaticArray<i32>>(0);
 let started = changetype<StaticArray<i32>>(0);
 let taken = changetype<StaticArray<i32>>(0);
 let trimmed = changetype<StaticArray<i32>>(0);
 
-export function takeScheduler(): void {
+export function allocateScheduler(): void {
   rowEnd = column(RING * maxNumSeqs);
   contextRows = column(RING);
   contexts = column(maxNumSeqs);
@@ -75,7 +79,7 @@ export function hasWork(): bool {
   return runningLength() + (pauseState === Pause.PausedNew ? 0 : waitingLength()) > 0;
 }
 
-/** Plans one iteration at `now` and gives its duration in microseconds. */
+/** Plans one iteration at `now` and returns its duration in microseconds. */
 export function schedule(now: f64): f64 {
   refreshBlocks(now);
   fetch();
@@ -90,7 +94,7 @@ export function schedule(now: f64): f64 {
   return execute(now);
 }
 
-/** Requests become active, in order, while there may be more. */
+/** Makes waiting requests active, in order, up to the limit of active requests. */
 export function fetch(): void {
   if (pauseState !== Pause.Unpaused) return;
   let slot = firstWaiting();
@@ -120,7 +124,7 @@ function activate(slot: i32): void {
   running[at] = slot;
 }
 
-/** All that are active decode, and all fit and run: nothing has to be decided. */
+/** Returns true if every active request decodes, fits and runs, so that nothing has to be decided. */
 function isQuiet(): bool {
   const active = runningLength();
   if (prefilling > 0 || adapted > 0 || active === 0) return false;
@@ -128,7 +132,7 @@ function isQuiet(): bool {
   return !keepsBlocks || active * stepsAhead <= blocksFree();
 }
 
-/** The plan of such an iteration, as the long way would make it. */
+/** Makes the same plan as the other path, for an iteration that is quiet. */
 function planQuiet(now: f64): f64 {
   const active = runningLength();
   begin();
@@ -179,11 +183,11 @@ function seal(now: f64, tokens: i32): f64 {
   setWord(Word.PlanRequests, runningLength() + waitingLength());
   noteLeast();
   count(Total.Steps, 1);
-  if (rows > 0) return strayed(stepUs(), now);
+  if (rows > 0) return withNoise(stepUs(), now);
   return openSteps() === 1 && hasWork() ? 1000 : 0;
 }
 
-/** The row of a request that decodes, and has room for its token. */
+/** Adds the row of a request that decodes and has room for its token. */
 function generate(l: Line): void {
   const at = base + rows++;
   rowHandle[at] = l.handle;
@@ -193,13 +197,13 @@ function generate(l: Line): void {
   expectToken(l);
 }
 
-/** With steps in flight a request whose last token is on its way by count is not scheduled again. */
+/** Counts a token in flight. With overlap, a request whose last token is in flight is not scheduled again. */
 function expectToken(l: Line): void {
   l.flight++;
   if (asyncScheduling && l.length + l.flight >= l.end) setState(l, State.GenerationToComplete);
 }
 
-/** Carries out what capacity and batch decided; the duration in microseconds. */
+/** Executes the decisions of the capacity and micro-batch schedulers. Returns the duration in microseconds. */
 export function execute(now: f64): f64 {
   const isFirst = openSteps() === 0;
   begin();
@@ -226,7 +230,7 @@ export function execute(now: f64): f64 {
   return seal(now, tokens);
 }
 
-/** Paused requests give their blocks back at once. What was generated becomes part of the prompt when no token is on its way. */
+/** Pauses requests, which give their blocks back at once. Their generated tokens join the prompt when no token is in flight. */
 function pauseDecided(): void {
   const pauses = trtWord(TrtWord.Paused);
   for (let i = 0; i < pauses; i++) pause(pausedAt(i));
@@ -245,8 +249,9 @@ export function pause(slot: i32): void {
 }
 
 /**
- * Blocks for first chunks: all of them claim what is cached before any takes a fresh one. A chunk behind cached tokens is
- * moved. Those for which there are none after all leave the batch (the product fails then); how many are left.
+ * Allocates blocks for first chunks. All of them claim cached blocks before any takes a fresh block. A chunk after
+ * cached tokens starts later. Requests for which no block is left leave the batch (the real server fails then). Returns
+ * the number of contexts left.
  */
 function allocate(contextCount: i32, now: f64): i32 {
   for (let i = 0; i < contextCount; i++) if (line(contexts[i]).isFirstChunk) claimPrompt(contexts[i]);
@@ -270,7 +275,7 @@ function fill(slot: i32, l: Line, now: f64): bool {
   return true;
 }
 
-/** A token more for each that decodes; one without a block for it is paused. How many there are. */
+/** Makes room for one more token of each generating request and pauses those without a block. Returns the number of requests left. */
 function holdTokens(): i32 {
   const wanted = trtWord(TrtWord.Generations);
   let left = 0;
@@ -284,7 +289,7 @@ function holdTokens(): i32 {
   return left;
 }
 
-/** Takes tokens off chunks, from the back, where the pass grew beyond max_num_tokens; a block's rest is the least that stays. */
+/** Shortens chunks, the last first, if the forward pass exceeds max_num_tokens. Each chunk keeps at least the rest of its block. */
 function trim(contextCount: i32, generating: i32): void {
   let over = generating - maxNumBatchedTokens;
   for (let i = 0; i < contextCount; i++) over += line(contexts[i]).chunk;
@@ -303,7 +308,7 @@ function noteTrim(slot: i32, tokens: i32, contextCount: i32): void {
   for (let i = 0; i < contextCount; i++) if (contextAt(i) === slot) trimmed[i] = tokens;
 }
 
-/** A context's row; its tokens. */
+/** Adds the row of a context and returns its tokens. */
 function advance(slot: i32): i32 {
   const l = line(slot);
   const at = base + rows++;

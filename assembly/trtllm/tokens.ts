@@ -1,5 +1,5 @@
-// Which token ids does a request have? Kept only where partial reuse compares them with stored blocks, in pages chained per
-// slot. Submission reserves the pages that a request can ever need, so growth never fails.
+// Stores the token ids of requests, which only partial reuse needs: it compares them with stored blocks. The pages of a
+// slot form a linked list. Submission reserves all pages that a request can ever need, so adding a token never fails.
 import { column, column64 } from "../column";
 import { word } from "../header";
 import { SLOTS, Word } from "../layout";
@@ -11,19 +11,19 @@ import { Line, line } from "./line";
 const PAGE: i32 = 1 << TOKEN_PAGE_BITS;
 
 let ids = changetype<StaticArray<i32>>(0);
-/** The next page of the chain, or of the free ones; page + 1. */
+/** Next page of the slot or of the free list, as page + 1. */
 let following = changetype<StaticArray<i32>>(0);
 let firstPage = changetype<StaticArray<i32>>(0);
 let lastPage = changetype<StaticArray<i32>>(0);
 let reservedOf = changetype<StaticArray<i32>>(0);
-/** Whose content it is: tokens that are alike under another adapter or salt are others. */
+/** Hash of adapter and salt of the slot's request. Equal tokens with another hash are different content. */
 let roots = changetype<StaticArray<u64>>(0);
 let reserved: i32 = 0;
 let freePage: i32 = 0;
-/** Page 1 is nobody's: no id's place is 0. */
+/** Page 1 is never used, so the place of an id is never 0. */
 let freshPage: i32 = 1;
 
-export function takeTokens(): void {
+export function allocateTokens(): void {
   ids = column(partialReuse ? TOKEN_PAGES << TOKEN_PAGE_BITS : 1);
   following = column(partialReuse ? TOKEN_PAGES : 1);
   firstPage = column(SLOTS);
@@ -32,7 +32,7 @@ export function takeTokens(): void {
   roots = column64(partialReuse ? SLOTS : 1);
 }
 
-/** Keeps the prompt in the input buffer, which is that of `root`; false: the pages are promised to others. */
+/** Stores the prompt of the input buffer. `root`: hash of adapter and salt. Returns false if other requests have reserved too many pages. */
 export function keepPrompt(slot: i32, root: u64): bool {
   const tokens = row(slot).prompt;
   const pages = (tokens + row(slot).lastOutput + PAGE) >> TOKEN_PAGE_BITS;
@@ -42,13 +42,13 @@ export function keepPrompt(slot: i32, root: u64): bool {
   roots[slot] = root;
   const input = <usize>(<u32>word(Word.InputAt));
   const l = line(slot);
-  // Where a page begins, whichever: the next token takes a new one.
+  // Any place at which a page begins makes the next token take a new page.
   l.keep = PAGE;
   for (let i = 0; i < tokens; i++) keepToken(slot, l, load<i32>(input + ((<usize>i) << 2)));
   return true;
 }
 
-/** One token more of a request, if its ids are kept. */
+/** Stores a token of the request, if its ids are kept. */
 export function keepToken(slot: i32, l: Line, token: i32): void {
   const place = l.keep;
   if ((place & (PAGE - 1)) === 0) keepFirst(slot, l, token);
@@ -58,7 +58,7 @@ export function keepToken(slot: i32, l: Line, token: i32): void {
   }
 }
 
-/** What `keepToken` does where a page begins, or where nothing is kept. */
+/** Handles the two rare cases of `keepToken`: a page begins, or the ids are not kept. */
 function keepFirst(slot: i32, l: Line, token: i32): void {
   if (l.keep === 0) return;
   const place = addPage(slot);
@@ -66,7 +66,7 @@ function keepFirst(slot: i32, l: Line, token: i32): void {
   l.keep = place + 1;
 }
 
-/** Place of the slot's token `index`; `nextToken` gives the place after one. */
+/** Returns the place of the slot's token `index`. `nextToken` returns the place after a given one. */
 export function tokenPlace(slot: i32, index: i32): i32 {
   let page = firstPage[slot];
   for (let left = index >> TOKEN_PAGE_BITS; left > 0; left--) page = following[page - 1];
@@ -80,7 +80,7 @@ export function tokenAt(place: i32): i32 {
   return ids[place];
 }
 
-/** What `keepPrompt` was told of the slot. */
+/** Returns the hash of adapter and salt that `keepPrompt` stored. */
 export function rootOf(slot: i32): u64 {
   return roots[slot];
 }
@@ -95,7 +95,7 @@ export function dropTokens(slot: i32): void {
   reservedOf[slot] = 0;
 }
 
-/** Another page of the slot's chain; where it begins. */
+/** Adds a page to the slot's list and returns its first place. */
 function addPage(slot: i32): i32 {
   let page = freePage;
   if (page !== 0) freePage = following[page - 1];

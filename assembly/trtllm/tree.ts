@@ -1,12 +1,13 @@
-// Which block holds this content? The tree of stored blocks: each is the child of the block whose content comes before its
-// own, none has two equal children, and a block that leaves takes all below it along (TensorRT-LLM `kvCacheManager.cpp`).
-// Full blocks are found by the hash of all tokens up to their end. A partial one, always a leaf, is found through its parent.
+// The tree of stored blocks, which finds a block by its content. Each block is the child of the block with the content
+// before its own. No two children of a block are equal, and removing a block also removes all below it (TensorRT-LLM
+// `kvCacheManager.cpp`). A full block is found by the hash of all tokens up to its end. A partial block, always a leaf,
+// is found through its parent.
 import { column, column64 } from "../column";
 import { blockSize, kvEvents, numGpuBlocks } from "../config";
 import { eventRemoved } from "../events";
 import { partialReuse } from "./config";
 
-/** What is known of a stored block: the hash of a full one, 0 of a partial one; its tokens, 0: not stored; links. Block 0 is the root. */
+/** Per stored block: hash (0 for a partial block), number of tokens (0: not stored) and links. Block 0 is the root. */
 let hashes = changetype<StaticArray<u64>>(0);
 let sizes = changetype<StaticArray<i32>>(0);
 let parents = changetype<StaticArray<i32>>(0);
@@ -14,17 +15,17 @@ let firstChild = changetype<StaticArray<i32>>(0);
 let lastChild = changetype<StaticArray<i32>>(0);
 let nextSibling = changetype<StaticArray<i32>>(0);
 let prevSibling = changetype<StaticArray<i32>>(0);
-/** Token ids, where partial reuse compares them; how many of a block's are known (none where only hashes came). */
+/** Token ids of stored blocks, which partial reuse compares, and how many are known (0 if only hashes were submitted). */
 let ids = changetype<StaticArray<i32>>(0);
 let idCounts = changetype<StaticArray<i32>>(0);
-/** Beside ids that are known, whose they are: the hash that stands for adapter and salt. */
+/** Hash of adapter and salt for which the ids were computed. */
 let idRoots = changetype<StaticArray<u64>>(0);
 
-/** Blocks by hash: open addressing, linear probing, a power of two, at most a third full. */
+/** Blocks by hash: open addressing with linear probing; the size is a power of two, and at most a third is used. */
 let table = changetype<StaticArray<i32>>(0);
 let mask: i32 = 0;
 
-export function takeTree(): void {
+export function allocateTree(): void {
   let size = 16;
   while (size < numGpuBlocks * 3) size <<= 1;
   mask = size - 1;
@@ -60,24 +61,24 @@ export function siblingOf(block: i32): i32 {
   return nextSibling[block];
 }
 
-/** Where a block's token ids stand, and how many of them are known. */
+/** Address of a block's token ids, and how many are known. */
 export function idsAt(block: i32): usize {
   return changetype<usize>(ids) + ((<usize>(block * blockSize)) << 2);
 }
 export function idCount(block: i32): i32 {
   return partialReuse ? idCounts[block] : 0;
 }
-/** Whose the known ids of a block are. */
+/** Returns the hash of adapter and salt that belongs to the block's ids. */
 export function idRoot(block: i32): u64 {
   return idRoots[block];
 }
-/** `count` ids of the block are known, which are those of `root`. */
+/** Records that `count` ids of the block are known. `root`: hash of their adapter and salt. */
 export function setIds(block: i32, count: i32, root: u64): void {
   idCounts[block] = count;
   idRoots[block] = root;
 }
 
-/** The full block that ends a prefix with this hash, or 0. */
+/** Returns the full block that ends the prefix with this hash, or 0. */
 export function find(hash: u64): i32 {
   let place = <i32>hash & mask;
   let block = table[place];
@@ -88,7 +89,7 @@ export function find(hash: u64): i32 {
   return block;
 }
 
-/** Stores a block as the last child of `parent`: a full one with its hash, or with 0 a partial one of `size` tokens. */
+/** Stores a block as the last child of `parent`: a full block with its hash, or a partial block of `size` tokens with hash 0. */
 export function attach(block: i32, parent: i32, hash: u64, size: i32): void {
   assert(sizes[block] === 0, "a block is stored twice");
   hashes[block] = hash;
@@ -106,7 +107,7 @@ export function attach(block: i32, parent: i32, hash: u64, size: i32): void {
   table[place] = block;
 }
 
-/** The block leaves with all below it, the deepest first. */
+/** Removes the block and all below it, the deepest first. */
 export function removeTree(block: i32): void {
   let at = block;
   for (;;) {
@@ -118,7 +119,7 @@ export function removeTree(block: i32): void {
   }
 }
 
-/** No block is stored. */
+/** Removes all blocks. */
 export function clearTree(): void {
   memory.fill(changetype<usize>(table), 0, (<usize>mask + 1) << 2);
   memory.fill(changetype<usize>(sizes), 0, (<usize>numGpuBlocks) << 2);
@@ -144,7 +145,7 @@ function detach(block: i32): void {
   empty(place);
 }
 
-/** Takes the place out and moves later ones of its run forward, so that no probe stops early. */
+/** Empties a position. Moves later entries of the same run forward, so that no probe stops too early. */
 function empty(hole: i32): void {
   let place = hole;
   for (;;) {

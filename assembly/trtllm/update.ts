@@ -1,5 +1,5 @@
-// What came out of the oldest open iteration? Tokens are drawn, requests end and give their blocks back, prompts become
-// visible in the cache (`_torch/pyexecutor/py_executor.py`; with overlap an iteration later than without).
+// Processes the oldest open iteration at its end: draws tokens, ends requests, frees their blocks and makes prompts
+// reusable (`_torch/pyexecutor/py_executor.py`; with overlap, one iteration later than without).
 import { drawNext } from "../answers";
 import { asyncScheduling, blockSize, prefixCaching } from "../config";
 import { fold } from "../hashing";
@@ -44,7 +44,7 @@ import {
   fed,
   firstTokenUs,
   preemptions,
-  preemptionsTold,
+  preemptionsReported,
   Row,
   row,
   slotOf,
@@ -55,13 +55,13 @@ import {
   beginCounts,
   countComputed,
   countGaps,
+  countPreemptions,
   draw,
   endOf,
   extendHash,
   isCalm,
   observeGaps,
   observeTokens,
-  tellPreemptions,
 } from "../vllm/update";
 import { applyClosed, release } from "./end";
 import { reads, storeFull } from "./kv";
@@ -74,7 +74,7 @@ import { keepToken } from "./tokens";
 
 let ended = false;
 
-/** Takes in the outcome of the oldest open step, which ended at `now`; the number of outbox rows. */
+/** Processes the oldest open step, which ended at `now`. Returns the number of outbox rows. */
 export function update(now: f64): i32 {
   refreshBlocks(now);
   applyClosed();
@@ -85,9 +85,9 @@ export function update(now: f64): i32 {
   const from = firstRow(step);
   const to = from + rowsOf(step);
   for (let at = from; at < to; ) {
-    if (isCalm(row(rowHandle[at] & (SLOTS - 1)))) at = takeCalm(at, to, now);
+    if (isCalm(row(rowHandle[at] & (SLOTS - 1)))) at = handleCalmRows(at, to, now);
     else {
-      if ((rowFlags[at] & ROW_SAMPLES) !== 0) takeRow(rowHandle[at], now);
+      if ((rowFlags[at] & ROW_SAMPLES) !== 0) handleRow(rowHandle[at], now);
       at++;
     }
   }
@@ -102,7 +102,7 @@ export function update(now: f64): i32 {
   return emitted;
 }
 
-/** The step's contexts: full blocks of what is computed of their prompts can be found from now on. They are its first rows. */
+/** Stores the full blocks of the prompts that the step computed, so that other requests can reuse them. Rows of contexts come first. */
 function showPrompts(step: i32): void {
   if (!prefixCaching) return;
   const from = firstRow(step);
@@ -113,7 +113,7 @@ function showPrompts(step: i32): void {
   }
 }
 
-/** Those that ended, in the order of the active list. */
+/** Releases the requests that ended, in the order of the active list. */
 function releaseEnded(): void {
   for (let i = 0, active = runningLength(); i < active; i++) {
     if (line(running[i]).state === State.GenerationComplete) release(running[i]);
@@ -121,8 +121,8 @@ function releaseEnded(): void {
   pruneRunning();
 }
 
-/** As many rows as are one plain token each: vLLM's `takeCalm`, with the token noted on the line too. */
-function takeCalm(from: i32, to: i32, now: f64): i32 {
+/** Handles a run of rows that are one plain token each, like vLLM's `handleCalmRows`. Also updates the line. */
+function handleCalmRows(from: i32, to: i32, now: f64): i32 {
   const handles = rowHandle;
   const silent = muted;
   const lastUs = row(handles[from] & (SLOTS - 1)).lastTokenUs;
@@ -158,14 +158,14 @@ function takeCalm(from: i32, to: i32, now: f64): i32 {
   return at;
 }
 
-/** How many outputs there are before one that is not plain. */
+/** Returns the number of outputs up to which each output is one plain token. */
 function calmUntil(r: Row): i32 {
   if ((r.flags & (SUBMIT_FED | SUBMIT_STOPS)) !== 0) return 0;
   const until = (r.eosAt > 0 ? min(r.eosAt, r.lastOutput) : r.lastOutput) - 1;
   return prefixCaching ? min(until, r.fullAt - 1) : until;
 }
 
-function takeRow(handle: i32, now: f64): void {
+function handleRow(handle: i32, now: f64): void {
   const slot = slotOf(handle);
   if (slot === NONE) {
     lose(handle);
@@ -175,45 +175,47 @@ function takeRow(handle: i32, now: f64): void {
   const l = line(slot);
   const before = r.outputs;
   l.flight--;
-  // A pause cut this token off the prompt: it is made again, and nobody is told twice.
+  // The pause cut this token off the prompt, so it is generated again. The client has it already and must not get it
+  // twice.
   if (l.length < r.prompt + before) {
     l.length++;
     lose(handle);
     return;
   }
-  const how = r.flags;
-  let have = before;
+  const flags = r.flags;
+  let outputs = before;
   let outFlags = 0;
   for (let more = true; more && outFlags === 0; ) {
     let token = draw(slot, r);
     more = token < NONE;
     if (more) token ^= FED_MORE;
-    r.outputs = ++have;
+    r.outputs = ++outputs;
     if (prefixCaching) extendHash(slot, r, token);
     keepToken(slot, l, token);
-    outFlags = endOf(slot, how, token, have);
+    outFlags = endOf(slot, flags, token, outputs);
     putToken(token);
   }
-  l.length += have - before;
+  l.length += outputs - before;
   if (before === 0) {
     outFlags |= OUT_FIRST;
     countFirst(slot, now);
   } else countGaps(now - r.lastTokenUs, 1);
   r.lastTokenUs = now;
-  if (preemptions[slot] !== preemptionsTold[slot]) tellPreemptions(slot);
-  if ((how & SUBMIT_FED) !== 0 && fed[slot] - before > FEED_HALF && fed[slot] - have <= FEED_HALF) outFlags |= OUT_FEED;
-  emit(slot, have - before, outFlags);
+  if (preemptions[slot] !== preemptionsReported[slot]) countPreemptions(slot);
+  if ((flags & SUBMIT_FED) !== 0 && fed[slot] - before > FEED_HALF && fed[slot] - outputs <= FEED_HALF)
+    outFlags |= OUT_FEED;
+  emit(slot, outputs - before, outFlags);
   const reason = (outFlags & OUT_REASON) - 1;
   if (reason < 0) {
     r.calmUntil = calmUntil(r);
     return;
   }
-  countEnd(slot, <Reason>reason, have, now);
+  countEnd(slot, <Reason>reason, outputs, now);
   setState(l, State.GenerationComplete);
   ended = true;
 }
 
-/** Prefill statistics of a request, with its first token. */
+/** Counts a request's prefill statistics at its first token. */
 function countFirst(slot: i32, now: f64): void {
   const tokens = row(slot).prompt;
   const hit = cachedPrompt[slot] - 1;

@@ -1,4 +1,4 @@
-// Does everything in the core agree with everything else? Walks all structures; a contradiction is a trap with its name.
+// Checks all invariants of the core. A violation traps with a message that names it.
 import { entry, entryBlock, nextEntry } from "../arena";
 import { column } from "../column";
 import { blockSize, maxNumSeqs, numGpuBlocks, priorityPolicy } from "../config";
@@ -13,14 +13,14 @@ import { afterFree, blocksFree, firstFree, priorityOf, refsOf } from "./pool";
 import { tokenPlace } from "./tokens";
 import { childOf, find, hashOf, idCount, isStored, parentOf, siblingOf } from "./tree";
 
-/** Holders per block as the tables say. */
+/** Holders of each block as counted from the block tables. */
 let holders = changetype<StaticArray<i32>>(0);
 
-export function takeVerify(): void {
+export function allocateVerify(): void {
   holders = column(numGpuBlocks);
 }
 
-/** The debug core's look at everything after each call. */
+/** Runs `verify` in the debug build and does nothing in the release build. */
 export function check(): void {
   if (isDefined(VERIFY) && VERIFY === 1 && maxNumSeqs > 0) verify();
 }

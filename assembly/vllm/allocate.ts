@@ -1,4 +1,4 @@
-// Do blocks for the next tokens fit, and which are they? vLLM 0.33 `v1/core/kv_cache_manager.py`, allocate_slots.
+// Allocates KV blocks for the next tokens of a request: allocate_slots of vLLM 0.33 (`v1/core/kv_cache_manager.py`).
 import {
   appendBlock,
   beginTable,
@@ -21,18 +21,21 @@ import { runningLength } from "../queues";
 import { row, tokensOf } from "../slots";
 import { calmUntil } from "./plain";
 
-/** Blocks for `n` tokens more of a running request with `computed` ones; the number of new blocks, or NONE. */
+/**
+ * Allocates blocks for `n` more tokens of a running request with `computed` tokens. Returns the number of new blocks,
+ * or NONE if too few are free.
+ */
 export function grow(slot: i32, n: i32, computed: i32): i32 {
   const after = computed + n;
-  const held = row(slot).tableCount;
-  let taken = 0;
-  if (after > held * blockSize) {
-    taken = max(ceilDiv(min(after, maxModelLen)) - held, 0);
-    if (taken > blocksFree()) return NONE;
-    appendNew(slot, taken);
+  const blocks = row(slot).tableCount;
+  let newBlocks = 0;
+  if (after > blocks * blockSize) {
+    newBlocks = max(ceilDiv(min(after, maxModelLen)) - blocks, 0);
+    if (newBlocks > blocksFree()) return NONE;
+    appendNew(slot, newBlocks);
   }
   enterFull(slot, after);
-  return taken;
+  return newBlocks;
 }
 
 function appendNew(slot: i32, count: i32): void {
@@ -41,22 +44,23 @@ function appendNew(slot: i32, count: i32): void {
 }
 
 /**
- * The request that was last admitted with cached blocks, and how many: it holds them, so a prompt that begins like its own
- * hits the same ones, and equal hashes of one block say that all blocks before it are equal too. `guided` of the hits that
- * `lookUp` has just counted are such, and `admit` takes them from the guide's table.
+ * Shortcut for prompts that begin alike. `guide` is the request last admitted with cached blocks, `guideHits` their
+ * number. It holds these blocks, so a prompt with the same beginning hits the same blocks. If the hashes of one block
+ * are equal, all blocks before it are equal, too. `guided` is the number of hits of the last `lookUp` that `admit` can
+ * copy from the guide's table.
  */
 let guide: i32 = NONE;
 let guideHits: i32 = 0;
 let guided: i32 = 0;
 
-/** Hits of the prefix cache, whole blocks from the start, at least one token left to compute. They are noted for `admit`. */
+/** Counts the cached blocks at the start of the request and stores them for `admit`. At least one token is left to compute. */
 export function lookUp(slot: i32): i32 {
   guided = 0;
   if (!prefixCaching || (row(slot).flags & SUBMIT_SKIP_READING) !== 0) return 0;
   const most = min((tokensOf(slot) - 1) / blockSize, row(slot).hashCount);
   if (most <= 0) return 0;
-  const alike = min(guideHits, most);
-  if (alike > 0 && hashAt(slot, alike - 1) === hashAt(guide, alike - 1)) guided = alike;
+  const equalBlocks = min(guideHits, most);
+  if (equalBlocks > 0 && hashAt(slot, equalBlocks - 1) === hashAt(guide, equalBlocks - 1)) guided = equalBlocks;
   if (guided === most) return most;
   let hits = guided;
   for (let at = entry(slot, hits); hits < most; hits++) {
@@ -69,8 +73,8 @@ export function lookUp(slot: i32): i32 {
 }
 
 /**
- * First blocks of a waiting request: the `hits` cached ones that `lookUp` has just found and new ones for `n` tokens; the
- * number of new ones, or NONE.
+ * Allocates the first blocks of a waiting request: the `hits` blocks of the last `lookUp` and new blocks for `n`
+ * tokens. Returns the number of new blocks, or NONE if too few are free.
  */
 export function admit(slot: i32, n: i32, hits: i32): i32 {
   const mark = runningLength() > 0 ? watermarkBlocks : 0;
@@ -78,7 +82,8 @@ export function admit(slot: i32, n: i32, hits: i32): i32 {
   const needed = max(ceilDiv(min(after, maxModelLen)) - hits, 0);
   let most = needed;
   if (reserveFullIsl) most = max(most, ceilDiv(min(tokensOf(slot), maxModelLen)) - hits);
-  // Those that nobody holds are free now, and no longer then. They need not be counted where there is room for all.
+  // Hits without holders are free now and will not be free after the admission. They need counting only if blocks are
+  // short.
   const left = blocksFree() - most - mark;
   if (left < hits - guided && left < idleOf(slot, hits)) return NONE;
   if (hits > 0) takeCached(slot, hits);
@@ -108,19 +113,19 @@ function takeCached(slot: i32, hits: i32): void {
   guideHits = hits;
 }
 
-/** Blocks that nobody holds among the hits; the guide holds its own. */
+/** Returns the number of hits without holders. The guide's hits have a holder. */
 function idleOf(slot: i32, hits: i32): i32 {
   if (hits === guided) return 0;
-  let idle = 0;
+  let unheld = 0;
   let at = entry(slot, guided);
   for (let i = guided; i < hits; i++) {
-    if (refsOf(entryBlock(at)) === 0) idle++;
+    if (refsOf(entryBlock(at)) === 0) unheld++;
     if (i + 1 < hits) at = nextEntry(at);
   }
-  return idle;
+  return unheld;
 }
 
-/** Enters the blocks that are full up to `tokens`, as far as their content is known. */
+/** Enters the blocks that are full up to `tokens` in the prefix cache, as far as their content is known. */
 export function enterFull(slot: i32, tokens: i32): void {
   const from = row(slot).cachedCount;
   if (tokens < row(slot).storeAt) return;
@@ -139,17 +144,17 @@ export function enterFull(slot: i32, tokens: i32): void {
 }
 
 /**
- * All blocks of the request go back, the youngest first: those with content to the back of the queue, so that a chain
- * loses its tail first, those without to the front as a group, the youngest at its head.
+ * Frees all blocks of the request, the youngest first. Blocks with content go to the end of the free queue, so that a
+ * chain is evicted from its tail. Blocks without content go to its front as a group, the youngest foremost.
  */
 export function freeBlocks(slot: i32): void {
   if (slot === guide) guideHits = 0;
-  const held = row(slot).tableCount;
+  const blocks = row(slot).tableCount;
   const cached = row(slot).cachedCount;
-  let at = held > cached ? entry(slot, cached) : 0;
-  for (let i = cached; i < held; i++) {
+  let at = blocks > cached ? entry(slot, cached) : 0;
+  for (let i = cached; i < blocks; i++) {
     releaseEmpty(entryBlock(at));
-    if (i + 1 < held) at = nextEntry(at);
+    if (i + 1 < blocks) at = nextEntry(at);
   }
   if (cached > 0) at = entry(slot, cached - 1);
   for (let i = cached - 1; i >= 0; i--) {

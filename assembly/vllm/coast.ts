@@ -1,5 +1,6 @@
-// Which steps concern nobody outside? While nothing ends, nothing comes and nobody listens, the loop would take a step in,
-// plan the next, and so on: here this is one call. The same functions in the same order; src/engine/loop.ts decides when.
+// Runs several steps in one call while no caller needs their results. As long as no request ends, arrives or is read,
+// the loop would only alternate update and schedule. This file makes the same calls in the same order.
+// src/engine/loop.ts decides when to use it.
 import { setAddress, word } from "../header";
 import { Coast, Word } from "../layout";
 import { muteOutbox } from "../outbox";
@@ -21,9 +22,9 @@ export function setCoast(at: Coast, value: f64): void {
 }
 
 /**
- * Goes on from a boundary with a step open that ends at Coast.NextEndUs: plans and takes in, while the next end is before
- * `limitUs` and none of the rows taken in ends a request; steps taken in, at most `most`. Afterwards the outbox holds the
- * rows that end requests, and is not to be trusted for others.
+ * Continues from a step boundary at which a step is open that ends at Coast.NextEndUs. Plans and updates steps while
+ * the next end is before `limitUs`, no request has ended, and fewer than `most` steps were updated. A step lasts at
+ * least `leastUs`. Returns the number of updates. Afterwards only those outbox rows are valid that end requests.
  */
 export function coast(limitUs: f64, leastUs: f64, most: i32): i32 {
   let boundaryUs = coastAt(Coast.BoundaryUs);
@@ -32,10 +33,10 @@ export function coast(limitUs: f64, leastUs: f64, most: i32): i32 {
   let busyUs: f64 = 0;
   let plans = 0;
   let steps = 0;
-  let given = 0;
+  let tokenSteps = 0;
   muteOutbox(true);
   while (steps < most && nextEndUs < limitUs && word(Word.OutEnds) === 0) {
-    // Empty once the last step is planned.
+    // Without work, only the steps in flight are left to update.
     const isLast = !hasWork();
     if (!isLast) {
       const durationUs = schedule(boundaryUs);
@@ -46,7 +47,7 @@ export function coast(limitUs: f64, leastUs: f64, most: i32): i32 {
     }
     boundaryUs = nextEndUs;
     nextEndUs = isLast ? Infinity : lastEndUs;
-    if (update(boundaryUs) > 0) given++;
+    if (update(boundaryUs) > 0) tokenSteps++;
     check();
     steps++;
   }
@@ -56,6 +57,6 @@ export function coast(limitUs: f64, leastUs: f64, most: i32): i32 {
   setCoast(Coast.LastEndUs, lastEndUs);
   setCoast(Coast.BusyUs, busyUs);
   setCoast(Coast.Plans, <f64>plans);
-  setCoast(Coast.Given, <f64>given);
+  setCoast(Coast.TokenSteps, <f64>tokenSteps);
   return steps;
 }

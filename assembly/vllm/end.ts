@@ -1,4 +1,5 @@
-// How does a request leave the batch: preempted, ended, aborted? vLLM 0.33 `v1/core/sched/scheduler.py`.
+// Takes requests out of the batch when they are preempted, end or are aborted. Source: vLLM 0.33
+// `v1/core/sched/scheduler.py`.
 import { moveAdapter } from "../adapters";
 import { nextDetached, releaseDetached, releasePages } from "../arena";
 import { column } from "../column";
@@ -24,7 +25,7 @@ import {
   firstTokenUs,
   handleOf,
   preemptions,
-  preemptionsTold,
+  preemptionsReported,
   queuedUs,
   releaseSlot,
   row,
@@ -35,17 +36,20 @@ import {
 import { noteEnded, notePreempted } from "../steps";
 import { freeBlocks } from "./allocate";
 
-/** Handles that the front has ended; they are freed at the next abort point. */
+/** Handles that the front end has closed. They are freed at the next update. */
 let closing = changetype<StaticArray<i32>>(0);
 let closingCount: i32 = 0;
-/** Aborts of the engine that no message has brought yet. */
+/** True if the engine aborted requests that no output has reported yet. */
 let abortsSent = false;
 
-export function takeClosing(): void {
+export function allocateClosing(): void {
   closing = column(SLOTS);
 }
 
-/** Back to the front of the queue with nothing computed; what is in flight will be stale. The caller took it off `running`. */
+/**
+ * Preempts a request: nothing is computed any more, and it returns to the front of the waiting queue. Tokens in flight
+ * become stale; `drop` discards their output. The caller has removed it from `running`.
+ */
 export function preempt(slot: i32, drop: bool): void {
   freeBlocks(slot);
   row(slot).status = Status.Preempted;
@@ -65,7 +69,10 @@ export function preempt(slot: i32, drop: bool): void {
   prependWaiting(slot);
 }
 
-/** Blocks, pages and slot are free; the caller takes it off `running`, the waiting queue is done here. */
+/**
+ * Frees blocks, pages and slot of a request. Also removes a waiting request from its queue. The caller removes a
+ * running request from `running`.
+ */
 export function release(slot: i32): void {
   freeBlocks(slot);
   if (row(slot).status === Status.Running) moveAdapter(slot, -1, 0);
@@ -85,8 +92,8 @@ export function release(slot: i32): void {
 }
 
 /**
- * The one place where a request's own histograms are observed and its end is counted, as vLLM's front end does: of a
- * client that left nothing, unless that is repaired.
+ * Counts the end of a request and observes its histograms, as vLLM's front end does. A client that disconnected is not
+ * observed, unless FIX_ABORT_COUNTED is set. No other place does this.
  */
 export function countEnd(slot: i32, reason: Reason, tokens: i32, now: f64): void {
   count(<Total>(Total.FinishedStop + (reason === Reason.Rejected ? Reason.Error : reason)), 1);
@@ -96,16 +103,16 @@ export function countEnd(slot: i32, reason: Reason, tokens: i32, now: f64): void
     countEmptyOutput(slot, now);
   }
   if (reason === Reason.Error) countEmptyOutput(slot, now);
-  const unheard = row(slot).outputs === 0;
+  const hasNoOutput = row(slot).outputs === 0;
   observe(Histogram.E2eLatency, now - arrivalUs[slot]);
   observe(Histogram.PromptTokens, <f64>row(slot).prompt);
   observe(Histogram.GenerationTokens, <f64>tokens);
   observe(Histogram.MaxTokens, <f64>row(slot).maxTokens);
-  observe(Histogram.RequestPreemptions, <f64>preemptionsTold[slot]);
-  observe(Histogram.PrefillComputed, <f64>(row(slot).prompt - (unheard ? 0 : max(cachedPrompt[slot] - 1, 0))));
+  observe(Histogram.RequestPreemptions, <f64>preemptionsReported[slot]);
+  observe(Histogram.PrefillComputed, <f64>(row(slot).prompt - (hasNoOutput ? 0 : max(cachedPrompt[slot] - 1, 0))));
   if ((row(slot).flags & SUBMIT_CHOICE) === 0) observeChoices(1, tokens);
-  if (unheard) {
-    // No output brought the times of queue and schedule, so vLLM reckons from the zero of the machine's clock.
+  if (hasNoOutput) {
+    // No output brought the times of queue and schedule, so vLLM computes from the zero of the machine's clock.
     const sinceZero = reason === Reason.EngineAbort && (fixes & FIX_ABORT_TIMES) === 0 ? now : 0;
     observe(Histogram.QueueTime, 0);
     observe(Histogram.PrefillTime, sinceZero);
@@ -124,13 +131,13 @@ export function countEnd(slot: i32, reason: Reason, tokens: i32, now: f64): void
   observe(Histogram.TimePerOutputToken, tokens > 1 ? decode / <f64>(tokens - 1) : 0);
 }
 
-/** All choices of a prompt have ended, in this engine the last one. */
+/** Observes a prompt whose choices have all ended, if necessary on several engines. */
 export function observeChoices(choices: i32, longest: i32): void {
   observe(Histogram.RequestChoices, <f64>choices);
   observe(Histogram.LongestChoice, <f64>longest);
 }
 
-/** The engine's abort or error is an output without tokens, and vLLM takes its time as it does any output's. */
+/** An abort or error of the engine is an output without tokens, and vLLM observes its time like that of any output. */
 function countEmptyOutput(slot: i32, now: f64): void {
   abortsSent = true;
   if (row(slot).outputs === 0) observe(Histogram.TimeToFirstToken, now - arrivalUs[slot]);
@@ -140,7 +147,10 @@ function countEmptyOutput(slot: i32, now: f64): void {
   }
 }
 
-/** The front ends a request: counted now with `tokens` output tokens, silent from now on, freed at the next abort point. */
+/**
+ * Ends a request for the front end: counted now with `tokens` output tokens, without output from now on, freed at the
+ * next update. Returns false if it is gone or closed.
+ */
 export function close(handle: i32, reason: Reason, tokens: i32, now: f64): bool {
   const slot = slotOf(handle);
   if (slot < 0 || closed[slot] !== 0) return false;
@@ -150,7 +160,7 @@ export function close(handle: i32, reason: Reason, tokens: i32, now: f64): bool 
   return true;
 }
 
-/** Frees what the front has closed, in order. */
+/** Frees the requests that the front end has closed, in the order of closing. */
 export function applyClosed(): void {
   if (abortsSent) observe(Histogram.IterationTokens, 0);
   abortsSent = false;
@@ -166,7 +176,7 @@ export function closedPending(): i32 {
   return closingCount;
 }
 
-/** For another policy's end: the closed handles one by one, and none any more. */
+/** For the `applyClosed` of TensorRT-LLM's policies: reads the closed handles and clears the list. */
 export function closedAt(at: i32): i32 {
   return closing[at];
 }

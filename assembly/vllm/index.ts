@@ -1,58 +1,64 @@
-// What can be asked of the core? The exported calls, a line or two each. Order of a life: write the configuration,
-// `init`, fill the tables whose addresses the words give, then submit, schedule, update.
-import { publishAdapters, takeAdapters } from "../adapters";
-import { publishAnswers, takeAnswers } from "../answers";
-import { publishArena, takeArena } from "../arena";
-import { initBlocks, resetCache, takeBlocks } from "../blocks";
+// The exported calls of the core with vLLM's policy. Order: write the configuration, `init`, fill the tables whose
+// addresses are in the words, then submit, schedule and update.
+import { allocateAdapters, publishAdapters } from "../adapters";
+import { allocateAnswers, publishAnswers } from "../answers";
+import { allocateArena, publishArena } from "../arena";
+import { allocateBlocks, initBlocks, resetCache } from "../blocks";
 import { measure, measuredBytes } from "../column";
 import { readConfig } from "../config";
-import { clearEvents, publishEvents, takeEvents } from "../events";
-import { takeFetch } from "../fetch";
+import { allocateEvents, clearEvents, publishEvents } from "../events";
+import { allocateFetch } from "../fetch";
 import { configAt, setTotal, setting, setWord, totalsAt, wordsAt } from "../header";
-import { publishHistograms, takeHistograms } from "../histogram";
+import { allocateHistograms, publishHistograms } from "../histogram";
 import { ABI, Config, Reason, SLOTS, Total, Word } from "../layout";
 import { initNoise } from "../noise";
-import { publishOutbox, takeOutbox } from "../outbox";
-import { takePrefixes } from "../prefix";
-import { publishQueues, removeRunningAt, running, runningLength, takeQueues } from "../queues";
-import { publishSlots, slotOf, takeSlots } from "../slots";
-import { clearPreempted, openSteps, publishSteps, sealPreempted, takeSteps } from "../steps";
-import { feed as feedSlot, publishInput, submit as submitRequest, takeInput, unblock as unblockSlot } from "../submit";
-import { publishTiming, readTiming, takeTiming } from "../timing";
-import { check, takeVerify, verify as verifyAll } from "../verify";
+import { allocateOutbox, publishOutbox } from "../outbox";
+import { allocatePrefixes } from "../prefix";
+import { allocateQueues, publishQueues, removeRunningAt, running, runningLength } from "../queues";
+import { allocateSlots, publishSlots, slotOf } from "../slots";
+import { allocateSteps, clearPreempted, openSteps, publishSteps, sealPreempted } from "../steps";
+import {
+  allocateInput,
+  feed as feedSlot,
+  publishInput,
+  submit as submitRequest,
+  unblock as unblockSlot,
+} from "../submit";
+import { allocateTiming, publishTiming, readTiming } from "../timing";
+import { allocateVerify, check, verify as verifyAll } from "../verify";
 import { coast as coastOn, publishCoast } from "./coast";
 import {
+  allocateClosing,
   applyClosed,
   closedPending,
   close as closeRequest,
   observeChoices as countChoices,
   preempt,
-  takeClosing,
 } from "./end";
-import { hasWork as anyWork, initScheduler, schedule as planStep, setPause, takeScheduler } from "./schedule";
-import { update as takeOutcome } from "./update";
+import { allocateScheduler, hasWork as anyWork, initScheduler, schedule as planStep, setPause } from "./schedule";
+import { update as updateStep } from "./update";
 
 export { configAt, totalsAt, wordsAt };
 
-/** Bytes that `init` would take with the configuration as written. */
+/** Returns the bytes that `init` would allocate with the current configuration. */
 export function bytesNeeded(): f64 {
   readConfig();
   measure(true);
-  takeAll();
+  allocateAll();
   measure(false);
   return measuredBytes();
 }
 
-/** From the next plan on steps last as the words of timing and noise say now, and the table. Decisions do not look at it. */
+/** Applies the current words and table of step times and noise from the next plan on. Scheduling decisions do not depend on them. */
 export function retime(): void {
   readTiming();
   initNoise();
 }
 
-/** Takes all memory. The caller has checked `bytesNeeded`. */
+/** Allocates all memory. The caller has checked `bytesNeeded`. */
 export function init(): void {
   readConfig();
-  takeAll();
+  allocateAll();
   initBlocks();
   initScheduler();
   initNoise();
@@ -73,34 +79,34 @@ export function init(): void {
   setWord(Word.Abi, ABI);
 }
 
-function takeAll(): void {
-  takeSlots();
-  takeAdapters();
-  takeArena();
-  takeBlocks();
-  takePrefixes();
-  takeFetch();
-  takeQueues();
-  takeSteps();
-  takeOutbox();
-  takeEvents();
-  takeInput();
-  takeClosing();
-  takeScheduler(SLOTS);
-  takeHistograms();
-  takeAnswers();
-  takeTiming();
-  takeVerify();
+function allocateAll(): void {
+  allocateSlots();
+  allocateAdapters();
+  allocateArena();
+  allocateBlocks();
+  allocatePrefixes();
+  allocateFetch();
+  allocateQueues();
+  allocateSteps();
+  allocateOutbox();
+  allocateEvents();
+  allocateInput();
+  allocateClosing();
+  allocateScheduler(SLOTS);
+  allocateHistograms();
+  allocateAnswers();
+  allocateTiming();
+  allocateVerify();
 }
 
-/** The new request that the input buffer and the row of Submit describe; its handle or NONE (full). */
+/** Submits the request in the input buffer and in the fields of Submit. Returns its handle, or NONE if the core is full. */
 export function submit(): i32 {
   const handle = submitRequest();
   check();
   return handle;
 }
 
-/** `ids` more scripted output ids from the input buffer; false when the request is gone. */
+/** Feeds `ids` output ids from the input buffer. Returns false if the request is gone. */
 export function feed(handle: i32, ids: i32): bool {
   const slot = slotOf(handle);
   if (slot < 0) return false;
@@ -108,7 +114,7 @@ export function feed(handle: i32, ids: i32): bool {
   return true;
 }
 
-/** A request submitted with SUBMIT_BLOCKED may be admitted from the next plan on; false when it is gone already. */
+/** Lets a request with SUBMIT_BLOCKED be admitted from the next plan on. Returns false if the request is gone. */
 export function unblock(handle: i32): bool {
   const slot = slotOf(handle);
   if (slot < 0) return false;
@@ -117,37 +123,37 @@ export function unblock(handle: i32): bool {
   return true;
 }
 
-/** Ends a request from the front: counted now, freed before the next update's rows. False when it is gone already. */
+/** Ends a request at the request of the front end: counted now, freed at the start of the next update. Returns false if the request is gone. */
 export function close(handle: i32, reason: i32, tokens: i32, nowUs: f64): bool {
   return closeRequest(handle, <Reason>reason, tokens, nowUs);
 }
 
-/** All `choices` of a prompt have ended, the longest with so many tokens: for those submitted with SUBMIT_CHOICE. */
+/** Records that all `choices` of a prompt have ended; the longest has `longest` tokens. For requests with SUBMIT_CHOICE. */
 export function observeChoices(choices: i32, longest: i32): void {
   countChoices(choices, longest);
 }
 
-/** Frees what was closed, at once: for an engine without an open step. */
+/** Frees closed requests at once. For an engine without an open step. */
 export function flush(): void {
   applyClosed();
   check();
 }
 
-/** Plans the next step; its duration in microseconds. At most one (synchronous) or two steps may be open. */
+/** Plans the next step and returns its duration in microseconds. At most one step (synchronous) or two steps may be open. */
 export function schedule(nowUs: f64): f64 {
   const durationUs = planStep(nowUs);
   check();
   return durationUs;
 }
 
-/** Takes in the oldest open step at its end; the number of outbox rows. */
+/** Processes the result of the oldest open step at its end. Returns the number of outbox rows. */
 export function update(nowUs: f64): i32 {
-  const rows = takeOutcome(nowUs);
+  const rows = updateStep(nowUs);
   check();
   return rows;
 }
 
-/** Plans and takes in while nobody outside is concerned, see coast.ts; the number of steps taken in. */
+/** Plans and updates several steps while no caller needs their results (coast.ts). Returns the number of updates. */
 export function coast(limitUs: f64, leastUs: f64, most: i32): i32 {
   return coastOn(limitUs, leastUs, most);
 }
@@ -162,7 +168,7 @@ export function pause(state: i32): void {
   setPause(state);
 }
 
-/** Empties the prefix cache; with `force` running requests are preempted first, from the back. False while blocks are in use. */
+/** Empties the prefix cache. With `force`, first preempts running requests, the last first. Returns false if blocks are still in use. */
 export function resetPrefixCache(force: bool): bool {
   clearPreempted();
   while (force && runningLength() > 0) {
@@ -180,7 +186,7 @@ export function drainEvents(): void {
   clearEvents();
 }
 
-/** All invariants; a broken one is a trap that names it. The debug core checks after every call. */
+/** Checks all invariants. A violation traps with a message that names it. The debug build checks after every call. */
 export function verify(): void {
   verifyAll();
 }

@@ -1,5 +1,6 @@
-// What does the next step compute? vLLM 0.33 `v1/core/sched/scheduler.py`, schedule(): first those that run, in order of
-// admission, then those that wait; preemption by recompute when blocks run out. This file is the whole control flow.
+// Plans the next step: schedule() of vLLM 0.33 (`v1/core/sched/scheduler.py`). Running requests come first, in order of
+// admission, then waiting requests. If blocks run out, requests are preempted and recompute later. This file has the
+// whole control flow.
 
 import { adaptersMoved, lacksAdapter, moveAdapter, noteAdapters } from "../adapters";
 import { noteFree } from "../blocks";
@@ -31,7 +32,7 @@ import {
   Total,
   Word,
 } from "../layout";
-import { strayed } from "../noise";
+import { withNoise } from "../noise";
 import {
   afterWaiting,
   deferredLength,
@@ -68,19 +69,19 @@ const NEVER: f64 = -1;
 
 let pauseState: i32 = Pause.Unpaused;
 let budget: i32 = 0;
-/** First row of the step in the ring, rows so far. */
+/** First row of the step in the ring, and its rows so far. */
 let base: i32 = 0;
 let rows: i32 = 0;
 let preemptedNow: i32 = 0;
 let prefills = false;
-/** Executed steps, the last one that carried prefill, and whether the last full scan left somebody waiting. */
+/** Executed steps, the last of them with prefill, and whether requests still waited after the last full scan of the queue. */
 let executed: f64 = 0;
 let lastPrefill: f64 = NEVER;
 let capacityBound = false;
 /** Requests that this scan skipped (priority policy). */
 let skipped = changetype<StaticArray<i32>>(0);
 
-export function takeScheduler(slots: i32): void {
+export function allocateScheduler(slots: i32): void {
   skipped = column(slots);
 }
 export function initScheduler(): void {
@@ -92,7 +93,7 @@ export function setPause(state: i32): void {
   setWord(Word.PauseState, state);
 }
 
-/** Is there anything to schedule or to report? `get_num_unfinished_requests` and `has_finished_requests`. */
+/** Returns true if a request is left to schedule or an end to report: `get_num_unfinished_requests` and `has_finished_requests`. */
 export function hasWork(): bool {
   return unfinished() > 0 || endedUnreported() > 0;
 }
@@ -102,7 +103,7 @@ export function unfinished(): i32 {
   return runningLength() + waitingLength();
 }
 
-/** Plans one step at `now` and gives its duration in microseconds. The plan stands in the words and columns of layout.ts. */
+/** Plans one step at `now` and returns its duration in microseconds. The plan is in the words and columns of layout.ts. */
 export function schedule(now: f64): f64 {
   base = openStep();
   rows = 0;
@@ -129,11 +130,11 @@ export function schedule(now: f64): f64 {
   setWord(Word.PlanRequests, runningLength() + waitingLength());
   noteFree();
   count(Total.Steps, 1);
-  if (rows > 0) return strayed(stepUs(), now);
+  if (rows > 0) return withNoise(stepUs(), now);
   return openSteps() === 1 && unfinished() > 0 ? 1000 : 0;
 }
 
-/** `prefill_schedule_interval`: are prefills held in this step? */
+/** Returns true if `prefill_schedule_interval` delays prefills in this step. */
 function defersPrefills(): bool {
   if (capacityBound || executed + 1 - lastPrefill >= <f64>prefillScheduleInterval) return false;
   for (let i = 0; i < runningLength(); i++) if (row(running[i]).isChunk === 0) return true;
@@ -148,10 +149,10 @@ function planRunning(threshold: i32, deferPrefills: bool): void {
       i = planQuiet(i);
       continue;
     }
-    const held = row(slot).placeholders;
-    const done = row(slot).computed;
-    // Asynchronous: the step in flight reaches max_tokens, one more would be wasted.
-    if (held > 0 && done + 2 - held >= row(slot).prompt + row(slot).maxTokens) {
+    const placeholders = row(slot).placeholders;
+    const computed = row(slot).computed;
+    // Asynchronous scheduling: the step in flight reaches max_tokens, so another token would be wasted.
+    if (placeholders > 0 && computed + 2 - placeholders >= row(slot).prompt + row(slot).maxTokens) {
       i++;
       continue;
     }
@@ -159,15 +160,15 @@ function planRunning(threshold: i32, deferPrefills: bool): void {
       i++;
       continue;
     }
-    let n = tokensOf(slot) + row(slot).drafts + held - done;
+    let n = tokensOf(slot) + row(slot).drafts + placeholders - computed;
     if (threshold > 0 && threshold < n) n = threshold;
-    n = min(min(n, budget), maxModelLen - done - 1);
+    n = min(min(n, budget), maxModelLen - computed - 1);
     if (n <= 0) {
       i++;
       continue;
     }
-    let taken = grow(slot, n, done);
-    while (taken === NONE) {
+    let newBlocks = grow(slot, n, computed);
+    while (newBlocks === NONE) {
       noteRefused(handleOf(slot));
       const at = victimIndex();
       const victim = running[at];
@@ -179,21 +180,22 @@ function planRunning(threshold: i32, deferPrefills: bool): void {
       preempt(victim, false);
       preemptedNow++;
       if (victim === slot) break;
-      taken = grow(slot, n, done);
+      newBlocks = grow(slot, n, computed);
     }
-    if (taken === NONE) {
+    if (newBlocks === NONE) {
       if (priorityPolicy) continue;
       break;
     }
     if (row(slot).isChunk !== 0) prefills = true;
-    plan(slot, n, done, taken);
+    plan(slot, n, computed, newBlocks);
     i++;
   }
 }
 
 /**
- * Plans a run of requests that decode and need nothing but the next position, which is nearly all of them nearly always;
- * the index of the first that needs more. It decides as the long way does: `quietUntil` says how far. The first is quiet.
+ * Plans a run of requests that only need their next position, usually nearly all running requests. Decides the same as
+ * the other path, because `quietUntil` limits it. The request at `from` is quiet. Returns the index of the first
+ * request that needs more.
  */
 function planQuiet(from: i32): i32 {
   const end = min(runningLength(), from + budget);
@@ -209,10 +211,10 @@ function planQuiet(from: i32): i32 {
     const slot = ids[i];
     const r = row(slot);
     if (!isQuiet(r)) break;
-    const done = r.computed;
-    r.computed = done + 1;
+    const computed = r.computed;
+    r.computed = computed + 1;
     r.moveInFlight(move);
-    attended += done;
+    attended += computed;
     store<i32>(handleAt, (r.generation << SLOT_BITS) | slot);
     store<i32>(tokensAt, 1);
     store<i32>(flagsAt, ROW_SAMPLES);
@@ -227,12 +229,15 @@ function planQuiet(from: i32): i32 {
   return i;
 }
 
-/** Asynchronous: with nothing in flight a block may be full whose content is known, and is entered now. */
+/**
+ * Returns true if the next plan of the request is one plain token. Asynchronous scheduling with nothing in flight is
+ * not plain: a full block may have content that is known now and is entered in this plan.
+ */
 function isQuiet(r: Row): bool {
   return r.computed < r.quietUntil && (!asyncScheduling || r.inFlight > 0);
 }
 
-/** Who loses its blocks: the last one (fcfs), or the first of those with the largest (priority, arrival). */
+/** Picks the request to preempt: the last (fcfs), or the first of those with the largest (priority, arrival). */
 function victimIndex(): i32 {
   const length = runningLength();
   if (!priorityPolicy) return length - 1;
@@ -250,7 +255,7 @@ function victimIndex(): i32 {
   return worst;
 }
 
-/** Takes a victim out of this very step, if it is in: its tokens return to the budget. */
+/** Removes a preempted request from the step being planned, if it is in it, and returns its tokens to the budget. */
 function undo(slot: i32): void {
   const handle = handleOf(slot);
   let at = base;
@@ -278,8 +283,8 @@ function admitWaiting(now: f64, threshold: i32, deferPrefills: bool): void {
   while (slot !== NONE && budget > 0 && runningLength() < maxNumActiveSeqs) {
     if (mustSkip(slot)) {
       setDeferred(slot, 1);
-      // A skipped request keeps its place: the linked queue is read past it, the heap gets it back: after the scan where
-      // output is in flight, else when what it lacks may be there.
+      // A skipped request keeps its position. In the linked queue, the scan just continues after it. In the heap, a
+      // request with output in flight returns after the scan, any other when the reason for the skip may have gone.
       if (!priorityPolicy) {
         slot = afterWaiting(slot);
         continue;
@@ -293,19 +298,19 @@ function admitWaiting(now: f64, threshold: i32, deferPrefills: bool): void {
     }
     const hits = lookUp(slot);
     const known = tokensOf(slot);
-    const done = hits * blockSize;
-    if (preemptions[slot] === 0) cachedPrompt[slot] = done + 1;
-    if (deferPrefills && done < known - 1) break;
-    let n = known - done;
+    const computed = hits * blockSize;
+    if (preemptions[slot] === 0) cachedPrompt[slot] = computed + 1;
+    if (deferPrefills && computed < known - 1) break;
+    let n = known - computed;
     if (threshold > 0 && threshold < n) n = threshold;
     if (!chunkedPrefill && n > budget) break;
     n = min(n, budget);
-    const taken = admit(slot, n, hits);
-    if (taken === NONE) {
+    const newBlocks = admit(slot, n, hits);
+    if (newBlocks === NONE) {
       noteRefused(handleOf(slot));
       break;
     }
-    countLookUp(slot, known, done);
+    countLookUp(slot, known, computed);
     const next = priorityPolicy ? NONE : afterWaiting(slot);
     removeWaiting(slot);
     setDeferred(slot, 0);
@@ -313,21 +318,21 @@ function admitWaiting(now: f64, threshold: i32, deferPrefills: bool): void {
     moveAdapter(slot, 1, -1);
     row(slot).status = Status.Running;
     if (preemptions[slot] === 0) scheduledUs[slot] = now;
-    if (done < known - 1) prefills = true;
-    plan(slot, n, done, taken);
+    if (computed < known - 1) prefills = true;
+    plan(slot, n, computed, newBlocks);
     slot = priorityPolicy ? firstWaiting() : next;
   }
   while (skips > 0) prependWaiting(skipped[--skips]);
 }
 
-/** Not ready by itself, output still in flight that must be delivered first, or an adapter for which there is no room. */
+/** Returns true if the request cannot be admitted: it is blocked, output in flight must be delivered first, or its adapter may not run. */
 function mustSkip(slot: i32): bool {
   if ((row(slot).flags & SUBMIT_BLOCKED) !== 0) return true;
   if (row(slot).stale > 0 && row(slot).dropStale === 0) return true;
   return lacksAdapter(slot);
 }
 
-/** Prefix statistics at admission; a resumed request counts apart. */
+/** Counts prefix cache queries and hits at an admission. Preempted requests have their own counters. */
 function countLookUp(slot: i32, known: i32, hit: i32): void {
   if (!prefixCaching || (row(slot).flags & SUBMIT_SKIP_READING) !== 0) return;
   const first = preemptions[slot] === 0;
@@ -336,25 +341,28 @@ function countLookUp(slot: i32, known: i32, hit: i32): void {
   count(first ? Total.PrefixHits : Total.PreemptedHits, <f64>hit);
 }
 
-/** Scheduled counts as computed from here on. */
-function plan(slot: i32, n: i32, done: i32, taken: i32): void {
+/** Adds a row to the plan. From here on, its tokens count as computed. */
+function plan(slot: i32, n: i32, computed: i32, newBlocks: i32): void {
   const at = base + rows++;
-  const held = row(slot).placeholders;
-  const samples = done + n >= row(slot).prompt + row(slot).outputs + held;
+  const placeholders = row(slot).placeholders;
+  const samples = computed + n >= row(slot).prompt + row(slot).outputs + placeholders;
   rowHandle[at] = handleOf(slot);
   rowTokens[at] = n;
-  rowFlags[at] = (taken << 1) | <i32>samples;
-  row(slot).computed = done + n;
+  rowFlags[at] = (newBlocks << 1) | <i32>samples;
+  row(slot).computed = computed + n;
   row(slot).inFlight = row(slot).inFlight + n;
   row(slot).isChunk = <i32>!samples;
-  if (samples && asyncScheduling) row(slot).placeholders = held + 1;
+  if (samples && asyncScheduling) row(slot).placeholders = placeholders + 1;
   row(slot).quietUntil = samples && row(slot).drafts === 0 ? quietUntil(row(slot)) : 0;
   budget -= n;
-  cost(slot, n, done, 1);
+  cost(slot, n, computed, 1);
 }
 
-/** A decode is one token after the prompt; everything else, recomputation included, is prefill, and free where it is done elsewhere. */
-function cost(slot: i32, n: i32, done: i32, sign: i32): void {
-  if (n === 1 && done >= row(slot).prompt) addDecodes(sign, <f64>(sign * (done + 1)));
-  else if ((row(slot).flags & SUBMIT_ELSEWHERE) === 0) addPrefill(n, done, <f64>sign);
+/**
+ * Adds a row to the sums of timing.ts. One token after the prompt is a decode. Everything else, including
+ * recomputation, is prefill, which costs nothing if another instance computes it.
+ */
+function cost(slot: i32, n: i32, computed: i32, sign: i32): void {
+  if (n === 1 && computed >= row(slot).prompt) addDecodes(sign, <f64>(sign * (computed + 1)));
+  else if ((row(slot).flags & SUBMIT_ELSEWHERE) === 0) addPrefill(n, computed, <f64>sign);
 }

@@ -1,10 +1,10 @@
-// What came out of the oldest open step? vLLM 0.33 `v1/core/sched/scheduler.py`, update_from_output, and
-// `async_scheduler.py`: tokens are drawn, ends found in vLLM's order, the outbox is filled, statistics move.
+// Processes the oldest open step at its end: draws tokens, ends requests in vLLM's order of checks, fills the outbox
+// and updates statistics. Source: update_from_output of vLLM 0.33 (`v1/core/sched/scheduler.py`, `async_scheduler.py`).
 import { drawNext, fedToken, redrawToken } from "../answers";
 import { appendHash, detachedWord, entryBlock, nextDetached } from "../arena";
 import { expectCached, expectNext } from "../blocks";
 import { asyncScheduling, blockSize, eosId, prefixCaching } from "../config";
-import { fetchSoon } from "../fetch";
+import { runPrefetches } from "../fetch";
 import { fold, seal } from "../hashing";
 import { count } from "../header";
 import { observe, observeMany } from "../histogram";
@@ -49,7 +49,7 @@ import {
   fed,
   firstTokenUs,
   preemptions,
-  preemptionsTold,
+  preemptionsReported,
   Row,
   row,
   slotOf,
@@ -61,14 +61,17 @@ import { enterFull } from "./allocate";
 import { applyClosed, countEnd, release } from "./end";
 import { calmUntil } from "./plain";
 
-/** Prompt tokens computed for requests whose first token came in this step. */
+/** Prompt tokens computed for the requests whose first token came in this step. */
 let promptComputed: f64 = 0;
 let ended = false;
-/** Inter-token times of the step's rows, nearly always one value: counted by runs. */
+/**
+ * Inter-token time of the last rows and how many rows had it. Nearly all rows of a step have the same, so it is
+ * observed once per run of equal values.
+ */
 let gapUs: f64 = 0;
 let gaps: f64 = 0;
 
-/** Takes in the outcome of the oldest open step, which ended at `now`; the number of outbox rows. */
+/** Processes the oldest open step, which ended at `now`. Returns the number of outbox rows. */
 export function update(now: f64): i32 {
   applyClosed();
   const step = closeStep();
@@ -79,16 +82,16 @@ export function update(now: f64): i32 {
   const from = firstRow(step);
   const to = from + rowsOf(step);
   for (let at = from; at < to; ) {
-    if (isCalm(row(rowHandle[at] & (SLOTS - 1)))) at = takeCalm(at, to, now);
+    if (isCalm(row(rowHandle[at] & (SLOTS - 1)))) at = handleCalmRows(at, to, now);
     else {
-      takeRow(rowHandle[at], rowTokens[at], (rowFlags[at] & ROW_SAMPLES) !== 0, now);
+      handleRow(rowHandle[at], rowTokens[at], (rowFlags[at] & ROW_SAMPLES) !== 0, now);
       at++;
     }
   }
   if (gaps > 0) observeMany(Histogram.InterTokenLatency, gapUs, gaps);
   if (ended) pruneRunning();
   expectNext();
-  fetchSoon();
+  runPrefetches();
   const emitted = outboxRows();
   if (emitted > 0) {
     count(Total.GenerationTokens, <f64>outboxTokens());
@@ -99,11 +102,11 @@ export function update(now: f64): i32 {
 }
 
 /**
- * Takes in a run of rows that are one plain token each, as long after their last one, which is nearly all of them; the
- * index of the first that is more. It does what `takeRow` does: `calmUntil` says how far nothing else can happen. The first
- * row is calm.
+ * Handles a run of rows that are one plain token each and have the same time since their last token, usually nearly all
+ * rows. Does the same as `handleRow`, because `calmUntil` excludes everything else. The row at `from` is calm. Returns
+ * the index of the first row that needs more.
  */
-function takeCalm(from: i32, to: i32, now: f64): i32 {
+function handleCalmRows(from: i32, to: i32, now: f64): i32 {
   const handles = rowHandle;
   const silent = muted;
   const lastUs = row(handles[from] & (SLOTS - 1)).lastTokenUs;
@@ -142,7 +145,7 @@ export function isCalm(r: Row): bool {
   return r.outputs < r.calmUntil;
 }
 
-function takeRow(handle: i32, n: i32, samples: bool, now: f64): void {
+function handleRow(handle: i32, n: i32, samples: bool, now: f64): void {
   const slot = slotOf(handle);
   if (slot === NONE) {
     if (samples) lose(handle);
@@ -157,21 +160,21 @@ function takeRow(handle: i32, n: i32, samples: bool, now: f64): void {
     lose(handle);
     return;
   }
-  const how = r.flags;
+  const flags = r.flags;
   const before = r.outputs;
-  let have = before;
+  let outputs = before;
   let outFlags = 0;
   for (let more = true; more && outFlags === 0; ) {
     let token = draw(slot, r);
     more = token < NONE;
     if (more) token ^= FED_MORE;
-    r.outputs = ++have;
+    r.outputs = ++outputs;
     if (prefixCaching) extendHash(slot, r, token);
-    outFlags = endOf(slot, how, token, have);
+    outFlags = endOf(slot, flags, token, outputs);
     putToken(token);
   }
-  // More than the next plan reckons with: it has to look.
-  if (have - before > 1) r.quietUntil = 0;
+  // The next plan reckons with one token, so it must not take the fast path.
+  if (outputs - before > 1) r.quietUntil = 0;
   if (asyncScheduling && !isStale && r.placeholders > 0) {
     r.placeholders = r.placeholders - 1;
     if (r.status === Status.Running && prefixCaching) enterFull(slot, r.computed - r.inFlight);
@@ -183,55 +186,58 @@ function takeRow(handle: i32, n: i32, samples: bool, now: f64): void {
     countGaps(now - r.lastTokenUs, 1);
   }
   r.lastTokenUs = now;
-  if (preemptions[slot] !== preemptionsTold[slot]) tellPreemptions(slot);
-  if (how !== 0 && (how & SUBMIT_FED) !== 0 && fed[slot] - before > FEED_HALF && fed[slot] - have <= FEED_HALF) {
+  if (preemptions[slot] !== preemptionsReported[slot]) countPreemptions(slot);
+  if (flags !== 0 && (flags & SUBMIT_FED) !== 0 && fed[slot] - before > FEED_HALF && fed[slot] - outputs <= FEED_HALF) {
     outFlags |= OUT_FEED;
   }
-  emit(slot, have - before, outFlags);
+  emit(slot, outputs - before, outFlags);
   const reason = (outFlags & 7) - 1;
   if (reason >= 0) {
-    countEnd(slot, <Reason>reason, have, now);
+    countEnd(slot, <Reason>reason, outputs, now);
     release(slot);
     ended = true;
   } else r.calmUntil = calmUntil(r);
 }
 
 /**
- * The next id; before `min_tokens` no id that would end the request (the real engine masks their logits). FED_MORE marks
- * an id of a script that another of the same step follows.
+ * Returns the next id. Before `min_tokens`, never returns an id that would end the request (the real engine masks their
+ * logits). A script's id has FED_MORE set if another id of the same step follows.
  */
 export function draw(slot: i32, r: Row): i32 {
   const position = r.outputs;
-  const how = r.flags;
+  const flags = r.flags;
   if (r.eosAt === position + 1) return eosId;
-  if ((how & SUBMIT_UNREAD) !== 0) return NONE;
-  if ((how & SUBMIT_FED) !== 0) {
+  if ((flags & SUBMIT_UNREAD) !== 0) return NONE;
+  if ((flags & SUBMIT_FED) !== 0) {
     assert(position < fed[slot], "a fed request ran dry");
     return fedToken(slot);
   }
   let token = drawNext(r, position);
-  if ((how & SUBMIT_STOPS) !== 0 && position < r.minTokens) {
+  if ((flags & SUBMIT_STOPS) !== 0 && position < r.minTokens) {
     for (let attempt = 1; isStopId(slot, token); attempt++) token = redrawToken(r.seed, position, attempt);
   }
   return token;
 }
 
-/** Reason plus one, and OUT_STOP_ID; 0 while it goes on. Order of checks as vLLM's `check_stop`. */
-export function endOf(slot: i32, how: i32, token: i32, have: i32): i32 {
-  if (token === eosId && (how & SUBMIT_IGNORE_EOS) === 0 && have >= row(slot).minTokens) return Reason.Stop + 1;
-  if ((how & SUBMIT_STOPS) !== 0 && have >= row(slot).minTokens && isStopId(slot, token)) {
+/**
+ * Returns the finish reason plus one, with OUT_STOP_ID if a stop id ended the request. Returns 0 if the request
+ * continues. Checks in the order of vLLM's `check_stop`.
+ */
+export function endOf(slot: i32, flags: i32, token: i32, outputs: i32): i32 {
+  if (token === eosId && (flags & SUBMIT_IGNORE_EOS) === 0 && outputs >= row(slot).minTokens) return Reason.Stop + 1;
+  if ((flags & SUBMIT_STOPS) !== 0 && outputs >= row(slot).minTokens && isStopId(slot, token)) {
     return (Reason.Stop + 1) | OUT_STOP_ID;
   }
-  return have >= row(slot).lastOutput ? Reason.Length + 1 : 0;
+  return outputs >= row(slot).lastOutput ? Reason.Length + 1 : 0;
 }
 
-/** vLLM's front end hears of preemptions with the request's next output. */
-export function tellPreemptions(slot: i32): void {
-  count(Total.PreemptionsTold, <f64>(preemptions[slot] - preemptionsTold[slot]));
-  preemptionsTold[slot] = preemptions[slot];
+/** Counts preemptions with the request's next output, when vLLM's front end learns of them. */
+export function countPreemptions(slot: i32): void {
+  count(Total.PreemptionsReported, <f64>(preemptions[slot] - preemptionsReported[slot]));
+  preemptionsReported[slot] = preemptions[slot];
 }
 
-/** `times` more times between two tokens. */
+/** Counts `times` more intervals between two tokens. */
 export function countGaps(us: f64, times: f64): void {
   if (us !== gapUs) {
     if (gaps > 0) observeMany(Histogram.InterTokenLatency, gapUs, gaps);
@@ -251,7 +257,7 @@ function isStopId(slot: i32, token: i32): bool {
   return false;
 }
 
-/** The open block has taken one more token; a full one gets its hash. */
+/** Adds a token to the hash of the open block. A block that becomes full gets its final hash. */
 export function extendHash(slot: i32, r: Row, token: i32): void {
   let hash = token === NONE ? r.openHash : fold(r.openHash, token);
   if (r.outputs === r.fullAt) {
@@ -263,7 +269,7 @@ export function extendHash(slot: i32, r: Row, token: i32): void {
   r.openHash = hash;
 }
 
-/** Prefill statistics of a request, with its first token. */
+/** Counts a request's prefill statistics at its first token. */
 function countFirst(slot: i32, now: f64): void {
   const tokens = row(slot).prompt;
   const hit = cachedPrompt[slot] - 1;
@@ -275,7 +281,7 @@ function countFirst(slot: i32, now: f64): void {
   promptComputed += <f64>(tokens - hit);
 }
 
-/** For another policy's update, as this one begins and ends: no gaps and prompts yet, and what was counted of them. */
+/** For the `update` of TensorRT-LLM's policies: the start and the end of this file's `update`, as single calls. */
 export function beginCounts(): void {
   promptComputed = 0;
   gaps = 0;

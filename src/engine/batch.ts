@@ -87,7 +87,7 @@ export class Batch {
 
   /**
    * Plans and takes in, in this order, while steps end before `untilUs` and end no request; how many were taken in, and in
-   * how many tokens came is `course[Coast.Given]`. `course` holds the boundary, the end of the open step (Infinity: none)
+   * how many tokens came is `course[Coast.TokenSteps]`. `course` holds the boundary, the end of the open step (Infinity: none)
    * and that of the last one planned, before and after. The journal keeps no such calls, and plain rows are not in the outbox.
    */
   coast(untilUs: number, leastUs: number): number {

@@ -229,7 +229,7 @@ export class Loop {
     clock.skip!(this.#boundaryUs);
     // The last one is counted with what follows.
     const last = batch.core.views.words[Word.OutRows]! > 0 ? 1 : 0;
-    this.#told.coasted?.((rows > 0 ? 1 : 0) + course[Coast.Given]! - last);
+    this.#told.coasted?.((rows > 0 ? 1 : 0) + course[Coast.TokenSteps]! - last);
     return true;
   }
 

@@ -1,18 +1,18 @@
-/** A short answer of chat, as a plan leaves it, operation by operation: the example of `understudy fault explain`. */
-import { insteadOf } from "./instead.ts";
+/** Builds the example of `understudy fault explain`: the operations with which a plan sends a short chat answer. */
+import { substituteAnswer } from "./instead.ts";
 import { MessagePipeline } from "./messages.ts";
 import { FaultPipeline } from "./pipeline.ts";
 import type { Plan, WireOperation } from "./plan/types.ts";
 import { headIn } from "./stages/heads.ts";
 
 export interface Example {
-  /** What the answer is, in words. */
+  /** Describes the example answer. */
   readonly title: string;
-  /** What is done, a line each. */
+  /** One line per operation. */
   readonly lines: readonly string[];
   /** Lines of the same answer without the plan. */
   readonly plainLines: readonly string[];
-  /** Faults that did nothing. */
+  /** Faults that did not act in the example. */
   readonly idle: readonly string[];
 }
 
@@ -24,19 +24,19 @@ const HEAD = [
   "transfer-encoding: chunked",
   "\r\n",
 ].join("\r\n");
-/** Unix seconds of the example, for dates. */
+/** Unix seconds of the example's dates. */
 const EPOCH_S = 1_767_225_600;
-/** A text with characters of one, two, three and four bytes. */
-const SAID = ["Say", " ünï", " → ", "🦔", "."];
-const REASONED = ["Be", " brief."];
-const CALLED = [
+/** Text with characters of one, two, three and four bytes. */
+const TEXT_PIECES = ["Say", " ünï", " → ", "🦔", "."];
+const REASONING_PIECES = ["Be", " brief."];
+const TOOL_CALLS = [
   { name: "look_up", parts: ['{"city": ', '"Rome"}'] },
   { name: "send_mail", parts: ['{"to": ', '"a@b"}'] },
 ];
 const MESSAGES = ["Say", " ünï", "."];
-/** An example reaches an event, or byte, that a plan names, up to this many events. */
+/** Largest number of events in the example, so that an event or byte that a plan names lies in it. */
 const EVENTS_MOST = 400;
-/** No event of the example is smaller. */
+/** Lower bound of the size of an event in the example. */
 const EVENT_BYTES = 100;
 const TOOL_FAULTS = ["J7", "J16"];
 const REASONING_FAULTS = ["J19"];
@@ -46,24 +46,24 @@ export function exampleOf(plan: Plan): Example {
   const acts = (ids: readonly string[]) => plan.faults.some(({ row }) => ids.includes(row.id));
   if (plan.faults.some(({ row }) => row.stage === "grpc")) {
     const count = Math.max(MESSAGES.length, eventsOf(plan));
-    const title = "of a gRPC call that says a few words";
+    const title = "example: a gRPC call with a few words";
     return { ...callExample(plan, count), plainLines: callExample(clean, count).lines, title };
   }
   const http2 = plan.faults.some(({ row }) => row.http === "2");
   const kind = acts(TOOL_FAULTS) ? "tools" : acts(REASONING_FAULTS) ? "reasoning" : "text";
   const events = exampleEvents(kind, eventsOf(plan));
-  const title = `of an answer of chat ${TITLES[kind]}${http2 ? ", over HTTP/2" : ""}`;
+  const title = `example: a chat answer ${TITLES[kind]}${http2 ? ", over HTTP/2" : ""}`;
   const plainLines = streamExample(clean, events, http2).lines;
-  return { title, plainLines, ...(insteadExample(plan, http2) ?? streamExample(plan, events, http2)) };
+  return { title, plainLines, ...(substituteExample(plan, http2) ?? streamExample(plan, events, http2)) };
 }
 
 const TITLES = {
-  text: "that says a few words",
-  tools: "that calls two tools",
-  reasoning: "that reasons, then answers",
+  text: "with a few words",
+  tools: "with two tool calls",
+  reasoning: "with reasoning before the text",
 };
 
-/** Returns how many events the example needs, so that each position lies in it. */
+/** Returns the number of events that the example needs so that it contains every position of the plan. */
 function eventsOf({ faults }: Plan): number {
   const needed = faults.map(({ position: { kind, at, count } }) =>
     kind === "event" || kind === "drawn" ? at + count + 2 : kind === "byte" ? Math.ceil(at / EVENT_BYTES) + 2 : 0,
@@ -82,10 +82,10 @@ function streamExample(plan: Plan, events: readonly string[], http2: boolean) {
   return { lines: operations.map(operationLine), idle: idle.map(({ fault }) => fault) };
 }
 
-/** The answer that replaces the server's, and what the plan's other faults do to it; null: the server answers. */
-function insteadExample(plan: Plan, http2: boolean): Pick<Example, "lines" | "idle"> | null {
+/** Builds an answer that replaces the server's, with the effect of the plan's other faults. Returns null if the plan has no such answer. */
+function substituteExample(plan: Plan, http2: boolean): Pick<Example, "lines" | "idle"> | null {
   const attempt = { before: 0, open: Number.POSITIVE_INFINITY, target: "/v1/chat/completions", epochSeconds: EPOCH_S };
-  const answer = insteadOf(plan, attempt);
+  const answer = substituteAnswer(plan, attempt);
   if (answer === null) return null;
   const body = Buffer.from(answer.body);
   const fields = Object.entries({ ...answer.headers, "content-length": body.length });
@@ -114,7 +114,7 @@ function callExample(plan: Plan, count: number) {
   return { lines: [...operations.map(operationLine), `  ${end}`], idle: idle.map(({ fault }) => fault) };
 }
 
-/** A message with the five bytes before it. */
+/** Encodes a gRPC message with its prefix of five bytes. */
 function messageOf(text: string): Uint8Array {
   const body = Buffer.from(text);
   const head = Buffer.alloc(5);
@@ -122,15 +122,15 @@ function messageOf(text: string): Uint8Array {
   return Buffer.concat([head, body]);
 }
 
-/** `least`: the text is repeated until there are as many events. */
+/** `least`: repeats the text until there are at least this many events. */
 function exampleEvents(kind: keyof typeof TITLES, least: number): string[] {
   const chunk = (delta: object, reason: string | null = null) =>
     `data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", created: 1, model: "m", choices: [{ index: 0, delta, finish_reason: reason }] })}\n\n`;
   const said: string[] = [];
   do {
     if (kind === "tools") said.push(...toolDeltas(chunk));
-    else if (kind === "reasoning") said.push(...REASONED.map((reasoning) => chunk({ reasoning })));
-    said.push(...(kind === "tools" ? [] : SAID.map((content) => chunk({ content }))));
+    else if (kind === "reasoning") said.push(...REASONING_PIECES.map((reasoning) => chunk({ reasoning })));
+    said.push(...(kind === "tools" ? [] : TEXT_PIECES.map((content) => chunk({ content }))));
   } while (kind === "text" && said.length < least);
   return [
     chunk({ role: "assistant", content: "" }),
@@ -141,34 +141,34 @@ function exampleEvents(kind: keyof typeof TITLES, least: number): string[] {
 }
 
 const toolDeltas = (chunk: (delta: object) => string): string[] =>
-  CALLED.flatMap(({ name, parts }, index) => [
+  TOOL_CALLS.flatMap(({ name, parts }, index) => [
     chunk({ tool_calls: [{ index, id: `call_${index}`, type: "function", function: { name, arguments: "" } }] }),
     ...parts.map((part) => chunk({ tool_calls: [{ index, function: { arguments: part } }] })),
   ]);
 
-/** Bytes of an operation that are shown. */
-const SHOWN = 400;
+/** Largest number of bytes of an operation that are printed. */
+const PRINTED_BYTES_MOST = 400;
 
-function operationLine(one: WireOperation): string {
-  if (one.kind === "wait") return `  waits ${one.us} us`;
-  if (one.kind === "goaway")
-    return `  GOAWAY, code ${one.code}${one.unserved ? ", this stream was not processed" : ""}`;
-  if (one.kind === "end") {
-    const { next, refused } = one.after;
-    const code = one.code === undefined ? "" : `, code ${one.code}`;
-    const kept = next === null ? "" : `, and ${next} at the next request of the connection`;
-    const closed = refused === 0 ? "" : `, and the next connections are closed as they are opened: ${refused}`;
-    return `  ends: ${one.how}${code}${kept}${closed}`;
+function operationLine(operation: WireOperation): string {
+  if (operation.kind === "wait") return `  waits ${operation.us} us`;
+  if (operation.kind === "goaway")
+    return `  GOAWAY, code ${operation.code}${operation.unserved ? ", this stream was not processed" : ""}`;
+  if (operation.kind === "end") {
+    const { next, refused } = operation.after;
+    const code = operation.code === undefined ? "" : `, code ${operation.code}`;
+    const nextEnd = next === null ? "" : `, and ${next} at the next request of the connection`;
+    const closed = refused === 0 ? "" : `, and the next ${refused} connections are closed when they open`;
+    return `  ends: ${operation.how}${code}${nextEnd}${closed}`;
   }
-  const pace = one.pace === null ? "" : `, ${one.pace.bytes} B each ${one.pace.gapUs} us`;
-  return `  ${String(one.bytes.length).padStart(6)} B${pace}  ${shownBytes(one.bytes)}`;
+  const pace = operation.pace === null ? "" : `, ${operation.pace.bytes} B every ${operation.pace.gapUs} us`;
+  return `  ${String(operation.bytes.length).padStart(6)} B${pace}  ${formatBytes(operation.bytes)}`;
 }
 
-function shownBytes(bytes: Uint8Array): string {
-  const text = [...bytes.subarray(0, SHOWN)].map(shownByte).join("");
-  return `${text}${bytes.length > SHOWN ? "…" : ""}`;
+function formatBytes(bytes: Uint8Array): string {
+  const text = [...bytes.subarray(0, PRINTED_BYTES_MOST)].map(formatByte).join("");
+  return `${text}${bytes.length > PRINTED_BYTES_MOST ? "…" : ""}`;
 }
 
 const ESCAPES: Readonly<Record<number, string>> = { 10: "\\n", 13: "\\r", 92: "\\\\" };
-const shownByte = (byte: number): string =>
+const formatByte = (byte: number): string =>
   ESCAPES[byte] ?? (byte >= 32 && byte < 127 ? String.fromCharCode(byte) : `\\x${byte.toString(16).padStart(2, "0")}`);

@@ -1,11 +1,11 @@
-/** A plan in words, and what it makes of an example; the list of all faults. */
+/** Describes plans and faults in words for `understudy fault`. */
 import { exampleOf } from "./example.ts";
-import { takes } from "./parse.ts";
+import { describeParameters } from "./parse.ts";
 import type { FaultRow, Plan, PlannedFault, Position } from "./plan/types.ts";
 import { faultRulesOf, plannedRule } from "./rows/row.ts";
 
 /** Returns the text of `understudy fault explain`. A `>` marks lines that the answer does not have without the plan. */
-export function explained(plan: Plan): string {
+export function explainPlan(plan: Plan): string {
   const words = plan.faults.map((fault) => {
     const { what, oracle, text } = plannedRule(fault);
     const where = `${whereOf(fault.position)}${valuesOf(fault)}`;
@@ -18,7 +18,7 @@ export function explained(plan: Plan): string {
     "",
     `${title}:`,
     ...lines.map((line) => (plain.has(line) ? line : `>${line.slice(1)}`)),
-    ...idle.map((fault) => `${fault} did nothing here: this answer has no such place, or ended before it`),
+    ...idle.map((fault) => `${fault} did not act: this example has no such position, or ends before it`),
   ].join("\n");
 }
 
@@ -40,22 +40,22 @@ const valuesOf = ({ values }: PlannedFault): string =>
     .map(([name, value]) => `; ${name}=${value}`)
     .join("");
 
-/** A fault in one of its ways. */
+/** One fault in one of its ways. */
 export interface ListedFault {
-  /** As a plan says it: `B2,lines`. */
+  /** Name as in a plan, such as `B2,lines`. */
   readonly fault: string;
   readonly stage: string;
   readonly what: string;
   readonly oracle: string;
   readonly text: string;
-  /** The parameters that a plan gives the fault after its position, as a sentence. */
+  /** Sentence on the parameters that follow the position in a plan. */
   readonly takes: string;
-  /** False for an act of a client, which no plan can order. */
+  /** False for an act of a client, because no plan can order it. */
   readonly ordered: boolean;
 }
 
-/** Returns the faults of the rows, an entry for each way. */
-export function listedFaults(rows: Iterable<FaultRow>): ListedFault[] {
+/** Returns the faults of the rows, an entry per way. */
+export function listFaults(rows: Iterable<FaultRow>): ListedFault[] {
   return [...rows].flatMap((row) =>
     faultRulesOf(row).map(({ way, rule: { what, oracle, text } }) => ({
       fault: way === "" ? row.id : `${row.id},${way}`,
@@ -63,7 +63,7 @@ export function listedFaults(rows: Iterable<FaultRow>): ListedFault[] {
       what,
       oracle,
       text,
-      takes: takes(row),
+      takes: describeParameters(row),
       ordered: row.stage !== "client",
     })),
   );

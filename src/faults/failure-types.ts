@@ -1,4 +1,4 @@
-/** How can a request fail although nothing is wrong with it? Names of llm-d-inference-sim, which are also ours. */
+/** Names of failures that the server returns for valid requests (--failure-types). The names are those of llm-d-inference-sim. */
 export const FAILURE_TYPES = [
   "rate_limit",
   "invalid_api_key",

@@ -1,19 +1,19 @@
-/** The configuration of failures and faults. */
+/** Configuration of failures and faults. */
 
 import type { FailureType } from "./failure-types.ts";
 
-/** Which requests fail, and which answers are disturbed. */
+/** Which requests fail, and which answers a fault disturbs. */
 export interface FaultsConfig {
-  /** So many of a hundred requests fail; absent: none. Absent types: any. */
+  /** Percentage of requests that fail. Absent: none. */
   readonly failureRate?: number;
-  /** Absent: any. */
+  /** Failures to choose from. Absent: all. */
   readonly failureTypes?: readonly FailureType[];
-  /** So many of a hundred answers are disturbed; absent: none. Absent types: any that reaches its own answer alone. */
+  /** Percentage of answers that a fault disturbs. Absent: none. */
   readonly faultRate?: number;
-  /** Absent: any that reaches its own answer alone. */
+  /** Faults to choose from. Absent: all that affect only their own answer. */
   readonly faultTypes?: readonly string[];
-  /** A file of rules by which answers are disturbed. */
+  /** File with rules that choose the answers to disturb. */
   readonly faultPlan?: string;
-  /** A request may say by `X-Return-Error` that it fails. */
+  /** True if a request may order its failure with the header `X-Return-Error`. */
   readonly errorHeader?: boolean;
 }

@@ -1,34 +1,34 @@
-/** Which plans answer in place of the server, and with what? */
+/** Answers that replace the server's: errors, redirects and HTML pages (the stage `instead`). */
 
 import type { Plan, PlannedFault } from "./plan/types.ts";
 import { BAD_GATEWAY } from "./stages/http.ts";
 
-/** What such an answer may depend on. */
+/** What the replacement may depend on. */
 export interface Attempt {
-  /** Attempts of the same request before this one. */
+  /** Number of earlier attempts of the same request. */
   readonly before: number;
-  /** Requests that are being served, without this one. */
+  /** Number of other requests in progress. */
   readonly open: number;
-  /** Path and query. */
+  /** Path and query of the request. */
   readonly target: string;
   readonly epochSeconds: number;
 }
 
-export interface InsteadAnswer {
-  /** Whose answer it is. */
+export interface SubstituteAnswer {
+  /** Id of the fault. */
   readonly id: string;
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
 
-type Answered = Omit<InsteadAnswer, "id">;
+type AnswerContent = Omit<SubstituteAnswer, "id">;
 
 const DAY_S = 86_400;
 const JSON_TYPE = { "content-type": "application/json" };
 const TEXT_TYPE = { "content-type": "text/plain; charset=utf-8" };
 const HTML_TYPE = { "content-type": "text/html" };
-/** In the target of a request that was sent on: it is not sent on again. */
+/** Part of a redirect's target. A request with it is not redirected again. */
 const FOLLOWED = "understudy-followed=1";
 const PHRASES: Readonly<Record<number, string>> = {
   401: "Unauthorized",
@@ -45,8 +45,8 @@ const PHRASES: Readonly<Record<number, string>> = {
   529: "Overloaded",
 };
 
-/** null: the server answers. */
-export function insteadOf(plan: Plan, attempt: Attempt): InsteadAnswer | null {
+/** Returns the answer that replaces the server's, or null if the server answers. */
+export function substituteAnswer(plan: Plan, attempt: Attempt): SubstituteAnswer | null {
   for (const fault of plan.faults) {
     const answer = ANSWERS[fault.row.id]?.(fault, attempt) ?? null;
     if (answer !== null) return { id: fault.row.id, ...answer };
@@ -54,7 +54,7 @@ export function insteadOf(plan: Plan, attempt: Attempt): InsteadAnswer | null {
   return null;
 }
 
-const ANSWERS: Readonly<Record<string, (fault: PlannedFault, attempt: Attempt) => Answered | null>> = {
+const ANSWERS: Readonly<Record<string, (fault: PlannedFault, attempt: Attempt) => AnswerContent | null>> = {
   A1: ({ values }, { epochSeconds }) => ({
     ...error(429),
     headers: { ...JSON_TYPE, ...retryAfter(values.how as string, epochSeconds) },
@@ -89,7 +89,7 @@ const ANSWERS: Readonly<Record<string, (fault: PlannedFault, attempt: Attempt) =
   },
 };
 
-function error(status: number): Answered {
+function error(status: number): AnswerContent {
   const message = PHRASES[status]!;
   const body = JSON.stringify({ error: { message, type: message.replaceAll(" ", ""), param: null, code: status } });
   return { status, headers: JSON_TYPE, body };

@@ -1,5 +1,5 @@
-/** The table of docs/faults.md. */
-import { takes } from "./parse.ts";
+/** Writes the table of docs/faults.md. */
+import { describeParameters } from "./parse.ts";
 import { ANSWER_DIALECTS, type FaultRow } from "./plan/types.ts";
 import { faultRulesOf } from "./rows/row.ts";
 import { FAULT_ROWS } from "./table.ts";
@@ -26,7 +26,7 @@ function lineOf(row: FaultRow): string {
     id,
     stage,
     what + where + ways,
-    ordered ? takes(row) + others : "",
+    ordered ? describeParameters(row) + others : "",
     ordered ? `\`${position}\`` : "",
     byWay(rules, "oracle"),
     byWay(rules, "text"),
@@ -34,7 +34,7 @@ function lineOf(row: FaultRow): string {
   return `| ${cells.map(cell).join(" | ")} |`;
 }
 
-/** Returns what the rules say; if they differ, the words of the ways before it. */
+/** Returns one text if the rules of all ways agree. If not, puts the names of its ways before each text. */
 function byWay(rules: ReturnType<typeof faultRulesOf>, name: "oracle" | "text"): string {
   const said = Map.groupBy(rules, ({ rule }) => rule[name]);
   if (said.size === 1) return rules[0]!.rule[name];

@@ -1,100 +1,100 @@
 /**
- * What is done in place of a call's answer? Its messages go through the last two stages of `pipeline.ts`, an event each; what is
- * of calls alone (rows/grpc.ts) is done before. Pure, as that is.
+ * Disturbs a gRPC call. Faults that only calls have (rows/grpc.ts) act first. Then the messages pass the last two
+ * stages of `pipeline.ts`, where each message is an event. Has no socket and no clock, like that file.
  */
 
 import { planText } from "./parse.ts";
 import type { FaultAccount } from "./pipeline.ts";
 import { FaultDraws } from "./plan/draws.ts";
 import { Firing } from "./plan/firing.ts";
-import type { Fates, Plan, WireOperation } from "./plan/types.ts";
+import type { EventCounts, Plan, WireOperation } from "./plan/types.ts";
 import { CALL_CODES } from "./rows/grpc.ts";
 import { actsOn } from "./rows/row.ts";
 import { EndStage } from "./stages/end.ts";
 import { SegmentStage } from "./stages/segments.ts";
 
-/** Bytes before a message: whether it is packed, and its length. */
+/** Bytes before a message: compression flag and length. */
 const PREFIX_BYTES = 5;
-/** So many more, or fewer, bytes than there are. */
+/** Difference between a wrong length and the true one, in bytes. */
 const WRONG_BY = 16;
 
 export class MessagePipeline {
-  /** The line that orders the same again. */
+  /** Text of a plan that orders the same again. */
   readonly line: string;
-  readonly #fates: Fates = { came: 0, dropped: 0, whole: 0, cut: 0 };
+  readonly #counts: EventCounts = { came: 0, dropped: 0, whole: 0, cut: 0 };
   readonly #firings: readonly Firing[];
-  readonly #own: readonly Firing[];
+  readonly #callFaults: readonly Firing[];
   readonly #segments: SegmentStage;
   readonly #end: EndStage;
-  /** A number of gRPC that takes the place of the call's own status; null: it does not. */
+  /** gRPC status code that replaces the call's own; null if none does. */
   status: number | null = null;
-  /** Nothing of the answer follows. */
+  /** True if nothing of the answer follows. */
   stopped = false;
-  /** How the trailers are: as ever, or `lost`, `bare`, `odd`; known with the end. */
+  /** Fault of the trailers: `lost`, `bare` or `odd`; "" if none. Known after `end`. */
   trailers = "";
   #begun = false;
 
   constructor(plan: Plan, key: string) {
-    const own = plan.key ?? key;
-    const draws = new FaultDraws(plan.seed, own);
-    this.line = planText(plan, own);
+    const usedKey = plan.key ?? key;
+    const draws = new FaultDraws(plan.seed, usedKey);
+    this.line = planText(plan, usedKey);
     this.#firings = plan.faults.map((fault, place) => new Firing(fault, place, draws));
     const possible = this.#firings.filter(({ fault: { row } }) => actsOn(row, "grpc"));
-    this.#own = possible.filter(({ fault: { row } }) => row.stage === "grpc");
-    this.#end = new EndStage(possible, this.#fates, true, () => false);
+    this.#callFaults = possible.filter(({ fault: { row } }) => row.stage === "grpc");
+    this.#end = new EndStage(possible, this.#counts, true, () => false);
     this.#segments = new SegmentStage(possible, this.#end);
   }
 
-  /** `block`: the head, as it leaves. */
+  /** Starts the answer. `block`: the encoded head. */
   begin(block: Uint8Array): WireOperation[] {
-    const firing = this.#own.find(({ id, fault }) => id === "G1" && fault.position.kind === "head");
+    const firing = this.#callFaults.find(({ id, fault }) => id === "G1" && fault.position.kind === "head");
     if (firing !== undefined) this.#stop(firing);
     else {
       this.#begun = true;
-      this.#segments.part({ bytes: block, event: -1, from: 0, owns: 0, flush: true, done: false });
+      this.#segments.part({ bytes: block, event: -1, from: 0, completeEvents: 0, flush: true, done: false });
     }
-    return this.#end.taken();
+    return this.#end.takeOperations();
   }
 
-  /** A message with what stands before it; the bytes are changed. */
+  /** Sends a message, including its prefix. Changes the bytes in place. */
   message(bytes: Uint8Array): WireOperation[] {
-    const event = this.#fates.came++;
+    const event = this.#counts.came++;
     if (this.stopped) {
-      this.#fates.dropped++;
+      this.#counts.dropped++;
       return [];
     }
-    for (const firing of this.#own) {
+    for (const firing of this.#callFaults) {
       if (firing.id === "G2" || !firing.due(event, false)) continue;
       if (firing.id === "G1") {
-        this.#fates.dropped++;
+        this.#counts.dropped++;
         this.#stop(firing);
-        return this.#end.taken();
+        return this.#end.takeOperations();
       }
       firing.fired++;
       this.stopped = true;
       misstate(bytes, firing.word());
     }
-    this.#segments.part({ bytes, event, from: 0, owns: 1, flush: true, done: false });
-    return this.#end.taken();
+    this.#segments.part({ bytes, event, from: 0, completeEvents: 1, flush: true, done: false });
+    return this.#end.takeOperations();
   }
 
-  /** The answer is complete, or `stopped` says that it is. */
+  /** Ends the answer, if it is complete or if `stopped` is true. */
   end(): WireOperation[] {
     this.#segments.finish();
-    const operations = this.#end.taken();
+    const operations = this.#end.takeOperations();
     const last = operations.at(-1);
     if (this.#begun && last?.kind === "end" && last.how === "done") this.#spoilTrailers();
     return operations;
   }
 
-  /** How it went, so far. */
+  /** Returns the counts up to now. */
   account(): FaultAccount {
     const fired = this.#firings.map(({ id, fault, fired: times }) => ({ id, fault: fault.text, times }));
-    return { ...this.#fates, fired };
+    return { ...this.#counts, fired };
   }
 
   #spoilTrailers(): void {
-    const firing = this.#own.find(({ id }) => id === "G2");
+    const firing = this.#callFaults.find(({ id }) => id === "G2");
     if (firing === undefined) return;
     firing.fired++;
     this.trailers = firing.word();

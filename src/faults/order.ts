@@ -1,4 +1,4 @@
-/** What do those need that order faults? One module, loaded when the first plan comes. */
+/** Everything that code needs to order faults, in one module that is loaded with the first plan. */
 
 import { plainFault } from "./parse.ts";
 import { FaultDraws } from "./plan/draws.ts";
@@ -6,27 +6,27 @@ import type { FaultCarrier, FaultRow, Plan, PlannedFault } from "./plan/types.ts
 import { actsOn } from "./rows/row.ts";
 import { FAULT_ROWS } from "./table.ts";
 
-export { insteadOf } from "./instead.ts";
+export { substituteAnswer } from "./instead.ts";
 export { BrokenPlan, parsePlan } from "./parse.ts";
 
-/** With HTTP/2 other answers share the connection. */
+/** Faults that end the connection. In HTTP/2, other answers share it. */
 const ENDS_CONNECTION = ["E6", "E7", "E8", "E9", "T2"];
-/** Where no byte is named it acts on characters of several bytes, which messages need not have. */
+/** Fault that acts on characters of several bytes unless its plan names a byte. Messages need not have such characters. */
 const ON_CHARACTERS = "B1";
 
-/** Does it reach more than its own answer? */
+/** Returns true if the fault affects more than its own answer. */
 export function reachesOthers({ row, values }: PlannedFault, http2: boolean): boolean {
   if (row.id === "E10") return values.how !== "reset";
   return row.reaches === "others" || (http2 && ENDS_CONNECTION.includes(row.id));
 }
 
-/** Faults that answer requests by themselves stay away unless they are named: they are no streams. */
+/** Returns true for faults that `B*`, or no names, select. Excludes faults that replace the answer, because these answers are not streams. */
 function isUsual(row: FaultRow, over: FaultCarrier): boolean {
   if (row.stage === "client" || row.stage === "instead" || row.reaches === "others") return false;
   return actsOn(row, over) && !(over === "grpc" && [...ENDS_CONNECTION, ON_CHARACTERS].includes(row.id));
 }
 
-/** Rows that such names mean: `B8`, or `B*` for all of a letter that answers may have; none: all of these. */
+/** Returns the rows of names such as `B8`, or `B*` for all usual faults of a letter. Without names, returns all usual faults. */
 export function rowsNamed(names: readonly string[], over: FaultCarrier = "1.1"): FaultRow[] {
   const rows = [...FAULT_ROWS.values()];
   if (names.length === 0) return rows.filter((row) => isUsual(row, over));
@@ -37,7 +37,10 @@ export function rowsNamed(names: readonly string[], over: FaultCarrier = "1.1"):
   );
 }
 
-/** A plan of one fault for this share of the requests; null: this one is spared, or none of them acts there. */
+/**
+ * Draws a plan of one fault for this share of the requests. Returns null if the request is spared, or if no named fault
+ * can act on this carrier.
+ */
 export function planByChance(
   share: number,
   names: readonly string[],

@@ -10,7 +10,7 @@ import { jsonRows } from "./rows/json.ts";
 import { sseRows, timingRows } from "./rows/sse.ts";
 
 const GROUPS = [byteRows, sseRows, endRows, httpRows, timingRows, jsonRows, admissionRows, grpcRows, clientRows];
-/** As documents list them: by letter, then by number. */
+/** Order of the letters in documents. */
 const LETTERS = "BSEHTJAGC";
 
 export const FAULT_ROWS: ReadonlyMap<string, FaultRow> = new Map(

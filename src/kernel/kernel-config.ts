@@ -48,6 +48,22 @@ export interface LogsConfig {
   readonly enableLogRequests: boolean;
 }
 
+/** The levels of uvicorn's log, from the fewest lines to the most. */
+export const LOG_LEVELS = ["critical", "error", "warning", "info", "debug", "trace"] as const;
+
+/** Requests are logged from the level info on, warnings from the level warning on. */
+export function logsOf(
+  given: Omit<LogsConfig, "disableWarnings">,
+  level: (typeof LOG_LEVELS)[number] = "info",
+): LogsConfig {
+  const rank = LOG_LEVELS.indexOf(level);
+  return {
+    ...given,
+    disableAccessLog: given.disableAccessLog || rank < LOG_LEVELS.indexOf("info"),
+    disableWarnings: rank < LOG_LEVELS.indexOf("warning"),
+  };
+}
+
 /** Limits and waits of requests before they are in the queue of an engine. */
 export interface QueueConfig {
   readonly maxNumQueuedReqs?: number;

@@ -11,6 +11,14 @@ export interface TruthLogConfig {
   readonly wire?: boolean;
 }
 
+/** Returns null if there is no file, and so no log. */
+export function truthLogOf({
+  file,
+  ...others
+}: Omit<TruthLogConfig, "file"> & Partial<TruthLogConfig>): TruthLogConfig | null {
+  return file === undefined ? null : { file, ...others };
+}
+
 /** What is kept of each request. */
 export interface TruthConfig {
   readonly log: TruthLogConfig | null;

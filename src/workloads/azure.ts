@@ -6,7 +6,7 @@ export const AZURE_HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens";
 
 const ROW = /^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(\.\d{1,9})?(?:Z|\+00:00)?,(\d{1,15})(?:\.0)?,(\d{1,15})(?:\.0)?$/;
 
-/** Nothing says what a prompt holds, so no two share a block. */
+/** Reads the rows of an Azure trace. The trace does not say what prompts contain, so no two prompts share a block. */
 export function* azure(lines: Iterable<Line>): Generator<TraceItem> {
   let first = true;
   for (const { number, text } of lines) {
@@ -27,7 +27,7 @@ function readLine(line: number, text: string): TraceItem {
   const [promptTokens, outputTokens] = [Number(prompt), Number(output)];
   if (promptTokens < 1 || outputTokens < 1)
     return { line, expected: notThis("token counts of at least 1", promptTokens < 1 ? promptTokens : outputTokens) };
-  // Seconds of the epoch with seven digits behind them do not fit a double, microseconds do.
+  // A double holds microseconds since 1970 exactly, but not seconds with seven decimal digits.
   const arrivalUs = seconds * 1e6 + Math.round(Number(`0${fraction}`) * 1e6);
   return { line, arrivalUs, promptTokens, outputTokens, blockIds: null };
 }

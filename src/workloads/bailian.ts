@@ -21,11 +21,11 @@ export function isBailianRow(line: string): boolean {
   return line.startsWith("{") && /"chat_id"\s*:/.test(line) && /"parent_chat_id"\s*:/.test(line);
 }
 
-/** `passOver` is called with the reason for each row without output. Throws a TraceError for more than `most` chats. */
+/** `skipRow` is called with the reason for each row without output. Throws a TraceError for more than `most` chats. */
 export function* bailian(
   lines: Iterable<Line>,
   shape: RowShape,
-  passOver: (reason: string) => void,
+  skipRow: (reason: string) => void,
   most = CHATS_MOST,
 ): Generator<TraceItem> {
   /** First chat of the conversation, by the id of each chat. */
@@ -36,7 +36,7 @@ export function* bailian(
     if (typeof read === "string") yield { line, expected: read };
     else {
       if (roots.size > most) throw new TraceError(`line ${line}: more than ${most} chats in a bailian trace`);
-      if (read === null) passOver("output_length is 0");
+      if (read === null) skipRow("output_length is 0");
       else yield read;
     }
   }

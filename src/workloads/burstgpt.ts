@@ -1,6 +1,6 @@
 /**
- * Reads BurstGPT: CSV with a header, seconds, a model, request and response tokens. Without a choice, rows of GPT-4 with an
- * answer count, as in vLLM 0.33 (`benchmarks/datasets`, BurstGPTDataset). The first release has two columns fewer.
+ * Reads BurstGPT: CSV with a header, seconds, a model, request and response tokens. By default, only rows of GPT-4 with
+ * an answer count, as in vLLM 0.33 (`benchmarks/datasets`, BurstGPTDataset). The first release has two columns fewer.
  */
 import type { Line } from "./lines.ts";
 import { notThis, type TraceItem } from "./trace.ts";
@@ -9,16 +9,16 @@ export const BURSTGPT_HEADER = "Timestamp,Model,Request tokens,Response tokens,T
 const COLUMNS = ["timestamp", "model", "request tokens", "response tokens"] as const;
 const LOG_TYPE = "log type";
 const MODELS = ["GPT-4"];
-/** In place of names: rows are taken whatever they say. */
+/** Replaces a list of names and accepts all rows. */
 export const ALL_NAMES = "all";
 
-/** Which rows are taken, by the exact text of their cells. Undefined: GPT-4; any log type. */
+/** Rows to accept, by the exact text of their cells. Undefined: GPT-4; any log type. */
 export interface BurstgptChoice {
   readonly models?: readonly string[] | undefined;
   readonly logTypes?: readonly string[] | undefined;
 }
 
-/** Returns the places of the columns in a header, that of the log type last (-1 if there is none). Null: a column is missing. */
+/** Returns the indices of the columns in a header, with that of the log type last (-1 if there is none). Returns null if a column is missing. */
 function placesOf(header: string): readonly number[] | null {
   const names = cells(header).map((name) => name.toLowerCase());
   const places = COLUMNS.map((name) => names.indexOf(name));
@@ -27,10 +27,10 @@ function placesOf(header: string): readonly number[] | null {
 
 export const isBurstgptHeader = (line: string): boolean => placesOf(line) !== null;
 
-/** `passOver` is called with the reason for each row that is not taken. A row that failed has no response tokens. */
+/** `skipRow` is called with the reason for each row that is skipped. A failed request has no response tokens. */
 export function* burstgpt(
   lines: Iterable<Line>,
-  passOver: (reason: string) => void,
+  skipRow: (reason: string) => void,
   choice: BurstgptChoice = {},
 ): Generator<TraceItem> {
   let places: readonly number[] | null | undefined;
@@ -46,7 +46,7 @@ export function* burstgpt(
     const wrong = wrongCell(time, request, response);
     const reason = wrong ?? whyNot(model, logType, request, response, choice);
     if (wrong !== null) yield { line: number, expected: wrong };
-    else if (reason !== null) passOver(reason);
+    else if (reason !== null) skipRow(reason);
     else {
       const arrivalUs = Math.round(Number(time) * 1e6);
       yield { line: number, arrivalUs, promptTokens: Number(request), outputTokens: Number(response), blockIds: null };
@@ -62,7 +62,7 @@ function wrongCell(time: string, request: string, response: string): string | nu
   return isCountText(response) ? null : notThis(`${as}: "Response tokens" is a whole number`, response);
 }
 
-/** Returns why a well-formed row is passed over, or null. */
+/** Returns the reason why a well-formed row is skipped, or null. */
 function whyNot(
   model: string,
   logType: string,
@@ -78,7 +78,7 @@ function whyNot(
 
 const isChosen = (name: string, names: readonly string[]): boolean => names.includes(name) || names.includes(ALL_NAMES);
 
-/** No cell of this file holds a comma. */
+/** No cell of this file contains a comma. */
 const cells = (line: string): string[] => line.split(",").map((cell) => cell.trim().replace(/^"(.*)"$/, "$1"));
 
 const isCountText = (text: string): boolean => /^\d{1,9}(\.0)?$/.test(text);

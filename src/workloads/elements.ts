@@ -1,11 +1,11 @@
-/** Reads a JSON array of any size element by element. Objects are cut out by their braces; braces in strings do not count. */
+/** Reads a JSON array of any size element by element. Finds each object by its braces and ignores braces in strings. */
 import { GrowingBytes } from "../base/growing-bytes.ts";
 import { LINE_LIMIT } from "./lines.ts";
 
 export interface Element {
-  /** Line of its first brace, from 1. */
+  /** Line of the first brace, counted from 1. */
   readonly line: number;
-  /** Null: it does not end, is longer than LINE_LIMIT, or something else stands in its place, up to a comma or the line's end. */
+  /** Null if the object does not end or is longer than LINE_LIMIT, or if other text is in its place, up to a comma or the end of the line. */
   readonly text: string | null;
 }
 
@@ -18,14 +18,14 @@ const CLOSE = 125;
 /** Space, tab, line ends, comma, brackets of the array, and the three bytes of a byte order mark. */
 const BETWEEN = new Set([32, 9, 10, 13, 44, 91, 93, 0xef, 0xbb, 0xbf]);
 
-/** The objects of an array, or of lines of objects. */
+/** Returns the objects of an array, or of lines with objects. */
 export function* elements(pieces: Iterable<Buffer>): Generator<Element> {
   let line = 1;
   let startLine = 1;
   let depth = 0;
   let inString = false;
   let escaped = false;
-  /** Inside something that is no object and was told. */
+  /** True inside text that is not an object and was already reported. */
   let junk = false;
   const held = new GrowingBytes(LINE_LIMIT);
   let isTooLong = false;

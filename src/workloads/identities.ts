@@ -7,13 +7,13 @@ import { isCount, TraceError } from "./trace.ts";
 
 /** Whole numbers below this take 4 bytes each, up to the largest. */
 const SMALL_MOST = 1 << 24;
-/** Most different ids of a trace that are larger numbers or texts. They take some 100 bytes each. */
+/** Largest number of different ids that are large numbers or texts. Each takes about 100 bytes. */
 export const IDENTITIES_MOST = 1 << 22;
-/** Most characters of all different ids that are texts. */
+/** Largest total length of the different ids that are texts, in characters. */
 export const IDENTITY_CHARACTERS_MOST = 1 << 27;
 const UINT64_MOST = 2n ** 64n - 1n;
 
-/** A whole number from 0 to 2^64 - 1, a bigint from 2^53 on; or a text. */
+/** A text, or a whole number from 0 to 2^64 - 1, as a bigint from 2^53 on. */
 export type HashId = number | bigint | string;
 
 export function isHashId(value: unknown): value is HashId {
@@ -22,12 +22,12 @@ export function isHashId(value: unknown): value is HashId {
 }
 
 export class Identities {
-  /** Number of each small id, plus 1; 0: not given yet. */
+  /** Number of each small id, plus 1. 0: no number yet. */
   #small = new Int32Array(1024);
   readonly #numbers = new Map<number | string, number>();
   readonly #most: number;
   readonly #charactersMost: number;
-  #given = 0;
+  #count = 0;
   #characters = 0;
 
   constructor(most = IDENTITIES_MOST, charactersMost = IDENTITY_CHARACTERS_MOST) {
@@ -38,7 +38,7 @@ export class Identities {
   /** Returns the number of an id: 0 for the first, 1 for the next that is different. Throws a TraceError at the limits. */
   of(id: HashId): number {
     if (typeof id === "number" && id < SMALL_MOST) return this.#ofSmall(id);
-    // A text may look like a number, and is another id.
+    // A text that looks like a number is a different id than the number.
     const key = typeof id === "string" ? `"${id}` : typeof id === "bigint" ? String(id) : id;
     const known = this.#numbers.get(key);
     if (known !== undefined) return known;
@@ -49,8 +49,8 @@ export class Identities {
       );
     if (this.#characters > this.#charactersMost)
       throw new TraceError(`more than ${this.#charactersMost} characters of hash ids in a trace`);
-    this.#numbers.set(key, this.#given);
-    return this.#given++;
+    this.#numbers.set(key, this.#count);
+    return this.#count++;
   }
 
   #ofSmall(id: number): number {
@@ -61,8 +61,8 @@ export class Identities {
     }
     const known = this.#small[id]!;
     if (known > 0) return known - 1;
-    this.#small[id] = this.#given + 1;
-    return this.#given++;
+    this.#small[id] = this.#count + 1;
+    return this.#count++;
   }
 
   /** Forgets all ids: the same ids get new numbers from now on. */
@@ -73,7 +73,7 @@ export class Identities {
   }
 }
 
-/** Fields whose whole numbers are identities. */
+/** Fields in which whole numbers are ids. */
 const EXACT_FIELDS = ["hash_ids", "chat_id", "parent_chat_id"];
 const LONG_NUMBER = /\d{16}/;
 
@@ -86,7 +86,7 @@ export function traceRowIn(text: string | null): LooseObject | null {
   return row;
 }
 
-/** Parses an object, in which all whole numbers from 2^53 on are bigints. Returns null if it is not an object. */
+/** Parses an object with all whole numbers from 2^53 on as bigints. Returns null if the text is not an object. */
 export function exactObjectIn(text: string | null): LooseObject | null {
   if (text === null || !LONG_NUMBER.test(text)) return jsonObjectIn(text);
   try {

@@ -1,6 +1,6 @@
 /**
- * Reads a file of any size line by line, in pieces of a fixed size, so that memory holds one piece and one line. A file in
- * gzip form is unpacked as a whole, within a limit.
+ * Reads a file of any size line by line, in pieces of a fixed size, so that memory holds one piece and one line. A gzip
+ * file is unpacked as a whole, up to a limit.
  */
 
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
@@ -9,28 +9,28 @@ import { GrowingBytes } from "../base/growing-bytes.ts";
 import { TraceError } from "./trace.ts";
 
 const PIECE = 1 << 18;
-/** A longer line is no line of a trace. */
+/** Longest line of a trace, in bytes. */
 export const LINE_LIMIT = 1 << 24;
 
-/** Most bytes of an unpacked gzip file. */
+/** Largest size of an unpacked gzip file, in bytes. */
 export const UNPACKED_MOST = 1 << 29;
 const GZIP_MAGIC = [0x1f, 0x8b] as const;
 
 export interface Line {
-  /** From 1. */
+  /** Counted from 1. */
   readonly number: number;
-  /** Null: longer than LINE_LIMIT. */
+  /** Null if the line is longer than LINE_LIMIT. */
   readonly text: string | null;
 }
 
 export class TraceFile {
-  /** Bytes of the file; of a gzip file unpacked. 0 for a pipe. */
+  /** Size of the file in bytes; for a gzip file, unpacked. 0 for a pipe. */
   readonly bytes: number;
   readonly #fd: number;
-  /** What is left of an unpacked gzip file; null: the file is not gzip. */
+  /** Unread rest of an unpacked gzip file. Null if the file is not gzip. */
   #unpacked: Buffer | null = null;
   readonly #piece = Buffer.allocUnsafe(PIECE);
-  /** Bytes of the first piece, while only `head` has looked at them. */
+  /** Length of the first piece if only `head` has read it. */
   #ahead = 0;
   #read = 0;
 
@@ -63,13 +63,13 @@ export class TraceFile {
     return this.#read;
   }
 
-  /** At most so many of the first bytes, as text: those that a pipe brings first. Reading starts at the beginning afterwards. */
+  /** Returns at most `bytes` of the first bytes as text, or fewer if a pipe brings fewer at first. Does not move the reading position. */
   head(bytes: number): string {
     this.#ahead ||= this.#fill();
     return this.#piece.toString("utf8", 0, Math.min(bytes, this.#ahead)).replace(/^\uFEFF/, "");
   }
 
-  /** Piece after piece; the buffer is used again for the next one. */
+  /** Returns one piece after the other, all in the same buffer. */
   *pieces(): Generator<Buffer> {
     for (;;) {
       const count = this.#ahead || this.#fill();
@@ -80,7 +80,7 @@ export class TraceFile {
     }
   }
 
-  /** Lines without their ends (LF or CRLF), blank ones left out. */
+  /** Returns lines without their ends (LF or CRLF), and without blank lines. */
   *lines(): Generator<Line> {
     const held = new GrowingBytes(LINE_LIMIT);
     let isTooLong = false;

@@ -12,7 +12,7 @@ import { isCount, notThis, type RowShape, TraceError, type TraceItem, type Trace
 export const MOONCAKE_EXPECTED =
   'a JSON object such as {"timestamp": 0, "input_length": 700, "output_length": 20, "hash_ids": [0, 1]}';
 
-/** Most sessions, whose names are all remembered. */
+/** Largest number of sessions, because all their names are kept in memory. */
 export const SESSIONS_MOST = 1 << 22;
 
 /** Throws a TraceError for more sessions than `most`. */
@@ -44,7 +44,8 @@ function requestOf(
   if (typeof time === "string") return time;
   const { session, thinkUs } = time;
   const follows = session !== null && sessions.has(session);
-  // Without a time a session's first row comes with the row ahead of it, later rows after the answer before them.
+  // If rows have no time, a session's first row is sent with the row before it, and later rows after their session's
+  // previous answer.
   const arrivalUs = time.arrivalUs ?? (follows ? 0 : session === null || thinkUs === null ? null : lastUs);
   if (arrivalUs === null) {
     return `${notThis(`"timestamp": ${unitOf(shape)}`, undefined)}, and so is "session_id" with "delay"`;
@@ -59,25 +60,25 @@ function requestOf(
 }
 
 export interface RowTimes {
-  /** Microseconds of the trace's clock; null: the row has no time. */
+  /** Microseconds of the trace's clock, or null if the row has no time. */
   readonly arrivalUs: number | null;
-  /** Pause after the answer before it, microseconds; null: the row states none. */
+  /** Pause in microseconds after the session's previous answer, or null if the row states none. */
   readonly thinkUs: number | null;
   readonly session: string | null;
 }
 
-/** Reads time, pause and session of a row. Returns the condition that a value fails as a text. */
+/** Reads time, pause and session of a row. If a value is wrong, returns the condition that it fails. */
 export function rowTimesOf(row: LooseObject, shape: RowShape): RowTimes | string {
-  const arrivalUs = isGiven(row.timestamp) ? timeOf(row, "timestamp", shape) : null;
+  const arrivalUs = isPresent(row.timestamp) ? timeOf(row, "timestamp", shape) : null;
   if (typeof arrivalUs === "string") return arrivalUs;
-  const thinkUs = isGiven(row.delay) ? timeOf(row, "delay", shape) : null;
+  const thinkUs = isPresent(row.delay) ? timeOf(row, "delay", shape) : null;
   if (typeof thinkUs === "string") return thinkUs;
   const session = row.session_id ?? null;
   if (session !== null && typeof session !== "string") return notThis('"session_id": a text', session);
   return { arrivalUs, thinkUs, session };
 }
 
-export const isGiven = (value: unknown): boolean => value !== undefined && value !== null;
+export const isPresent = (value: unknown): boolean => value !== undefined && value !== null;
 
 const unitOf = ({ times }: RowShape): string => `${UNIT_NAMES[times.unit]}, a number of at least 0`;
 
@@ -87,9 +88,9 @@ export function timeOf(row: LooseObject, field: string, shape: RowShape): number
 }
 
 /**
- * Reads the length of a prompt and its hash ids; without ids it shares nothing. Returns both, with numbers for the ids, or
- * the condition that a value fails. `isTokens`: whether a
- * value is a length that the caller can use; `field` holds it.
+ * Reads the length of a prompt, in `field`, and its hash ids. Without ids, the prompt shares no block. Returns the
+ * length and a number for each id. If a value is wrong, returns the condition that it fails. `isTokens`: accepts the
+ * lengths that the caller can use.
  */
 export function promptOfRow(
   row: LooseObject,

@@ -8,8 +8,8 @@ import { TraceFile } from "./lines.ts";
 import { mooncake } from "./mooncake.ts";
 import { isOtelHead, otel } from "./otel.ts";
 import { arrivalsOf, parameters, spread } from "./pace.ts";
-import { PassedOver } from "./passed-over.ts";
 import { sharegpt } from "./sharegpt.ts";
+import { SkippedRows } from "./skipped-rows.ts";
 import { SYNTHETIC_FORM, synthetic } from "./synthetic.ts";
 import { type TimeForm, Timestamps } from "./timestamps.ts";
 import {
@@ -24,16 +24,16 @@ import {
 import { truth } from "./truth.ts";
 import { isWekaHead, WEKA_BLOCK, weka, wekaBlockSize } from "./weka.ts";
 
-/** Pace of a ShareGPT trace, which has no times of its own. */
+/** Default pace of a ShareGPT trace, which has no times. */
 const SHAREGPT_PACE: Pace = { kind: "closed", concurrency: 256 };
 
 export const TRACE_FORMATS = `mooncake, bailian, weka, azure, burstgpt, otel, truth, sharegpt[:concurrency=N|rate=R], ${SYNTHETIC_FORM}`;
 
-/** What is known of a format before a file is read. */
+/** Properties of a format. */
 interface Format {
-  /** Unit of its times; null: requests have no times of their own. */
+  /** Unit of its times. Null if its requests have no times. */
   readonly unit: TimeForm | null;
-  /** True if rows have hash ids and numbers for times, so that `TraceOptions` apply to it. */
+  /** True if rows have hash ids and numeric times, so that the options of `TraceOptions` for rows apply. */
   readonly hasRows?: true;
   /** Prompt tokens per hash id. */
   readonly blockTokens?: number;
@@ -50,7 +50,7 @@ const FORMATS: Readonly<Record<string, Format>> = {
   sharegpt: { unit: null },
 };
 
-/** Bytes of the beginning of a file that show its format: a row with some ten thousand hash ids. */
+/** Bytes at the start of a file that are enough to recognise its format: a row with some ten thousand hash ids. */
 const HEAD_BYTES = 1 << 16;
 
 const hasRows = (format: string): boolean => FORMATS[format]?.hasRows ?? false;
@@ -70,8 +70,8 @@ export function rowShapeOf(format: string, options: TraceOptions): RowShape {
   const { unit = null, blockTokens = TRACE_BLOCK } = FORMATS[format] ?? {};
   for (const [key, [flag, applies]] of Object.entries(ROW_OPTIONS)) {
     if (options[key as keyof TraceOptions] === undefined || applies(format)) continue;
-    const takers = Object.keys(FORMATS).filter(applies);
-    throw new TraceError(`${flag} is for ${takers.join(", ")} traces, not ${format}`);
+    const formats = Object.keys(FORMATS).filter(applies);
+    throw new TraceError(`${flag} is for ${formats.join(", ")} traces, not ${format}`);
   }
   const stated = options.timestampUnit !== undefined || format !== "mooncake";
   return {
@@ -82,26 +82,26 @@ export function rowShapeOf(format: string, options: TraceOptions): RowShape {
 }
 
 /**
- * `path` null, or what would be its format: a made-up trace. `format` null: guessed. Throws a TraceError that says in one
- * line what is wrong; `cure`: what helps where the format cannot be guessed.
+ * Opens a trace. If `path` is null or starts with `synthetic:`, the trace is generated. If `format` is null, it is
+ * guessed. Throws a TraceError with one line for the user. `cure`: advice if the format cannot be guessed.
  */
 export function openTrace(
   path: string | null,
   format: string | null,
   options: TraceOptions = {},
-  cure = `say it with --format (${TRACE_FORMATS})`,
+  cure = `state it with --format (${TRACE_FORMATS})`,
 ): Trace {
   if (format === null && path?.startsWith("synthetic:")) return openTrace(null, path, options);
   const [name = "", rest = ""] = split(format ?? "");
   if (name === "synthetic") {
     if (path !== null)
-      throw new TraceError(`--format synthetic makes its own requests; "${path}" is one trace too many`);
+      throw new TraceError(`--format synthetic generates its own requests, so "${path}" must not be given`);
     const { blockTokens } = rowShapeOf(name, options);
-    const made = { format: name, blockTokens, hasIds: false, times: null, bytes: 0, passed: new PassedOver() };
-    return { ...synthetic(rest), ...made, bytesRead: () => 0, close: () => {} };
+    const common = { format: name, blockTokens, hasIds: false, times: null, bytes: 0, passed: new SkippedRows() };
+    return { ...synthetic(rest), ...common, bytesRead: () => 0, close: () => {} };
   }
   if (format !== null) checkName(name, rest);
-  if (path === null) throw new TraceError(`which trace? Give a file, or --format ${SYNTHETIC_FORM}`);
+  if (path === null) throw new TraceError(`no trace: give a file, or --format ${SYNTHETIC_FORM}`);
   const file = new TraceFile(path);
   try {
     return fromFile(file, format === null ? guess(file, cure) : name, rest, options);
@@ -113,27 +113,27 @@ export function openTrace(
 
 function checkName(name: string, rest: string): void {
   if (!Object.hasOwn(FORMATS, name)) {
-    throw new TraceError(`--format ${name}: no such format; there are ${TRACE_FORMATS}`);
+    throw new TraceError(`--format ${name}: unknown format, must be one of ${TRACE_FORMATS}`);
   }
   if (rest !== "" && name !== "sharegpt") throw new TraceError(`--format ${name} takes nothing after the colon`);
 }
 
 function fromFile(file: TraceFile, format: string, rest: string, options: TraceOptions): Trace {
-  const passed = new PassedOver(isBurstgpt(format) ? "--trace-models and --trace-log-types choose others" : null);
-  const passOver = passed.add;
+  const passed = new SkippedRows(isBurstgpt(format) ? "--trace-models and --trace-log-types choose others" : null);
+  const skipRow = passed.add;
   const stated = options.hashBlockTokens;
   const size = stated ?? (format === "weka" ? wekaBlockSize(file.head(HEAD_BYTES)) : null) ?? undefined;
   const shape = rowShapeOf(format, size === undefined ? options : { ...options, hashBlockTokens: size });
   const arrivals = arrivalsOf(format, parameters(format, rest, ["concurrency", "rate"]));
   const items = (seed: number): Iterable<TraceItem> => {
     if (format === "mooncake") return mooncake(file.lines(), shape);
-    if (format === "bailian") return bailian(file.lines(), shape, passOver);
-    if (format === "weka") return weka(elements(file.pieces()), shape, passOver, stated !== undefined);
-    if (format === "otel") return timed(otel(elements(file.pieces()), passOver), shape.times);
+    if (format === "bailian") return bailian(file.lines(), shape, skipRow);
+    if (format === "weka") return weka(elements(file.pieces()), shape, skipRow, stated !== undefined);
+    if (format === "otel") return timed(otel(elements(file.pieces()), skipRow), shape.times);
     if (format === "azure") return timed(azure(file.lines()), shape.times);
-    if (format === "burstgpt") return timed(burstgpt(file.lines(), passOver, options), shape.times);
-    if (format === "truth") return timed(truth(file.lines(), passOver), shape.times);
-    return spread(sharegpt(elements(file.pieces()), passOver), arrivals?.rate ?? null, seed);
+    if (format === "burstgpt") return timed(burstgpt(file.lines(), skipRow, options), shape.times);
+    if (format === "truth") return timed(truth(file.lines(), skipRow), shape.times);
+    return spread(sharegpt(elements(file.pieces()), skipRow), arrivals?.rate ?? null, seed);
   };
   const { unit } = FORMATS[format]!;
   return {
@@ -160,7 +160,7 @@ function* timed(items: Iterable<TraceItem>, times: Timestamps): Generator<TraceI
   }
 }
 
-/** What the file's beginning says, whatever its name. */
+/** Returns the format that the start of the file shows, whatever the file's name. */
 function guess(file: TraceFile, cure: string): string {
   const head = file.head(HEAD_BYTES).trimStart();
   if (head === "") throw new TraceError(`${file.path}: the trace is empty`);
@@ -173,7 +173,7 @@ function guess(file: TraceFile, cure: string): string {
   if (/^\{.*"(input_length|hash_ids)"\s*:/.test(line)) return "mooncake";
   if (/^\{"type":"(header|step|request)"/.test(line)) return "truth";
   if (/^[[{][\s\S]*"(conversations?|messages)"\s*:/.test(head)) return "sharegpt";
-  throw new TraceError(`${file.path}: its format is not clear; ${cure}`);
+  throw new TraceError(`${file.path}: its format is not recognised; ${cure}`);
 }
 
 function split(format: string): [string, string] {

@@ -1,7 +1,7 @@
 /**
- * Reads GenAI spans of OpenTelemetry (semantic conventions 1.37, `gen_ai.*`): as OTLP JSON (`resourceSpans`), as objects with
- * `spans`, or one span an object. Calls of a model become requests at their start times; other spans are passed over. What
- * prompts hold is not read, so no two share a block.
+ * Reads GenAI spans of OpenTelemetry (semantic conventions 1.37, `gen_ai.*`): as OTLP JSON (`resourceSpans`), as
+ * objects with `spans`, or as one span per object. Calls of a model become requests at their start times. Other spans
+ * are skipped. Contents of prompts are not read, so no two prompts share a block.
  */
 import { jsonObjectIn, type LooseObject, looseList, looseObject, shownJson } from "../base/json-object.ts";
 import type { Element } from "./elements.ts";
@@ -15,21 +15,21 @@ const CALLS = ["chat", "text_completion", "generate_content"];
 const INPUT = ["gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"];
 const OUTPUT = ["gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"];
 const ERRORS: readonly unknown[] = ["ERROR", "STATUS_CODE_ERROR", 2];
-/** Latest time, in microseconds since 1970: a double holds it exactly. */
+/** Latest time in microseconds since 1970 that a double holds exactly. */
 const LATEST_US = Number.MAX_SAFE_INTEGER;
 
 export const isOtelHead = (head: string): boolean =>
   /^[[{]/.test(head) &&
   (/"resource_?[sS]pans"\s*:/.test(head) || (/"attributes"\s*:/.test(head) && /"gen_ai\./.test(head)));
 
-/** `passOver` is called with the reason for each span that is no call of a model. Throws a TraceError for more than `most` calls. */
+/** `skipRow` is called with the reason for each span that is not a call of a model. Throws a TraceError for more than `most` calls. */
 export function* otel(
-  found: Iterable<Element>,
-  passOver: (reason: string) => void,
+  objects: Iterable<Element>,
+  skipRow: (reason: string) => void,
   most = SORTED_MOST,
 ): Generator<TraceItem> {
   const sorted = new SortedRequests("an otel trace", most);
-  for (const { line, text } of found) {
+  for (const { line, text } of objects) {
     const spans = spansOf(jsonObjectIn(text));
     if (spans === null) {
       yield { line, expected: EXPECTED };
@@ -39,7 +39,7 @@ export function* otel(
       const span = looseObject(value);
       const call = span === null ? notThis("a span, which is an object", value) : callOf(span);
       if (typeof call === "string") yield { line, expected: call };
-      else if ("reason" in call) passOver(call.reason);
+      else if ("reason" in call) skipRow(call.reason);
       else sorted.add(line, call.arrivalUs, call.promptTokens, call.outputTokens);
     }
   }
@@ -51,7 +51,9 @@ function spansOf(row: LooseObject | null): readonly unknown[] | null {
   if (row === null) return null;
   const resources = row.resourceSpans ?? row.resource_spans;
   if (Array.isArray(resources)) {
-    const scopes = resources.map(looseObject).flatMap((one) => looseList(one?.scopeSpans ?? one?.scope_spans));
+    const scopes = resources
+      .map(looseObject)
+      .flatMap((resource) => looseList(resource?.scopeSpans ?? resource?.scope_spans));
     return scopes.flatMap((scope) => looseList(looseObject(scope)?.spans));
   }
   if (Array.isArray(row.spans)) return row.spans;
@@ -60,7 +62,7 @@ function spansOf(row: LooseObject | null): readonly unknown[] | null {
 
 type Call = { readonly arrivalUs: number; readonly promptTokens: number; readonly outputTokens: number };
 
-/** Returns a call of a model, the reason why the span is none, or the condition that a value fails. */
+/** Returns a call of a model, or the reason why the span is skipped. If a value is wrong, returns the condition that it fails. */
 function callOf(span: LooseObject): Call | { readonly reason: string } | string {
   const attributes = attributesOf(span.attributes);
   const operation = attributes.get("gen_ai.operation.name");
@@ -90,7 +92,7 @@ function callOf(span: LooseObject): Call | { readonly reason: string } | string 
   return { arrivalUs, promptTokens: promptTokens as number, outputTokens: outputTokens as number };
 }
 
-/** An object, or OTLP's list of keys and typed values, in which whole numbers are texts. */
+/** Reads attributes from an object, or from OTLP's list of keys and typed values, which writes whole numbers as texts. */
 function attributesOf(attributes: unknown): ReadonlyMap<string, unknown> {
   if (!Array.isArray(attributes)) return new Map(Object.entries(looseObject(attributes) ?? {}));
   return new Map(
@@ -103,7 +105,10 @@ function attributesOf(attributes: unknown): ReadonlyMap<string, unknown> {
   );
 }
 
-/** Microseconds since 1970 of nanoseconds (a text or a number), seconds with nanoseconds, or a time in ISO form; null if it is none. */
+/**
+ * Returns microseconds since 1970. Accepts nanoseconds (text or number), seconds with nanoseconds, or an ISO time.
+ * Returns null for anything else.
+ */
 function microsecondsOf(value: unknown): number | null {
   let us = Number.NaN;
   if (Array.isArray(value) && value.every((part) => typeof part === "number")) {
@@ -116,7 +121,7 @@ function microsecondsOf(value: unknown): number | null {
   return us >= 0 && us <= LATEST_US ? us : null;
 }
 
-/** Without a zone a time is UTC. NaN: it is no time. */
+/** Parses an ISO time. A time without a zone is UTC. Returns NaN if the text is not a time. */
 function isoMicroseconds(text: string): number {
   const [, time, fraction = "", zone = "Z"] =
     /^(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:?\d\d)?$/.exec(text) ?? [];

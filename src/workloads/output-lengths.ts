@@ -1,11 +1,11 @@
-/** Which output lengths are in a trace? For `--output-tokens trace:FILE`, in any format that a file itself tells. */
+/** Reads the output lengths of a trace for `--output-tokens trace:FILE`, in any format that can be recognised from the file. */
 import { UserError } from "../base/start-errors.ts";
 import { openTrace } from "./open.ts";
 import { TraceError } from "./trace.ts";
 
-/** Four megabytes; of a longer trace the first ones are taken. */
+/** Largest number of lengths, 4 MB. A longer trace only contributes its first lengths. */
 const LENGTHS_MOST = 1_000_000;
-/** The core's positions have 32 bits, and no context is that long. */
+/** Largest length: the core's positions have 32 bits, and no context is this long. */
 const TOKENS_MOST = 2 ** 30;
 
 /** Returns at least one length. Throws a `UserError` that names the file, the line and the expected contents. */

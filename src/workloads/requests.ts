@@ -1,39 +1,42 @@
-/** Selects the requests of a trace that are sent, and moves the first to 0. Bad lines end the trace or are reported. */
-import type { PassedOver } from "./passed-over.ts";
+/** Selects the requests of a trace to send, and shifts times so that the first is 0. A bad line ends the trace or is reported. */
+import type { SkippedRows } from "./skipped-rows.ts";
 import { type BadLine, type Trace, TraceError, type TraceItem, type TraceRequest } from "./trace.ts";
 
 export interface RequestSelection {
-  /** For traces that are made up, wholly or in their times. */
+  /** Seed for traces whose requests or times are generated. */
   readonly seed: number;
-  /** At most so many requests. */
+  /** Largest number of requests. */
   readonly limit: number;
-  /** Arrivals come so many times as fast. */
+  /** Factor by which arrivals are faster. */
   readonly rateScale: number;
-  /** Null: the first bad line throws; else it is told and left out. */
+  /** Called for each bad line, which is then left out. Null: the first bad line throws. */
   readonly onBad: ((bad: BadLine) => void) | null;
 }
 
-/** `next` throws a TraceError at the first bad line, and at the end when there was no request. `where` names the trace in messages. */
-export function requests(trace: Trace, where: string, wanted: RequestSelection): IterableIterator<TraceRequest> {
-  return new Requests(trace, where, wanted);
+/**
+ * Returns the selected requests. `next` throws a TraceError at the first bad line, and at the end if there was no
+ * request. `where` names the trace in messages.
+ */
+export function requests(trace: Trace, where: string, selection: RequestSelection): IterableIterator<TraceRequest> {
+  return new Requests(trace, where, selection);
 }
 
-/** No generator: short replays spend more time on compiling those than on anything else. */
+/** A class instead of a generator, because compiling a generator takes most of the time of a short replay. */
 class Requests implements IterableIterator<TraceRequest> {
   readonly #items: Iterator<TraceItem>;
   readonly #trace: Trace;
   readonly #where: string;
-  readonly #wanted: RequestSelection;
+  readonly #selection: RequestSelection;
   #firstUs = 0;
   #lastUs = Number.NEGATIVE_INFINITY;
   #count = 0;
   #badLines = 0;
 
-  constructor(trace: Trace, where: string, wanted: RequestSelection) {
-    this.#items = trace.items(wanted.seed)[Symbol.iterator]();
+  constructor(trace: Trace, where: string, selection: RequestSelection) {
+    this.#items = trace.items(selection.seed)[Symbol.iterator]();
     this.#trace = trace;
     this.#where = where;
-    this.#wanted = wanted;
+    this.#selection = selection;
   }
 
   [Symbol.iterator](): this {
@@ -41,7 +44,7 @@ class Requests implements IterableIterator<TraceRequest> {
   }
 
   next(): IteratorResult<TraceRequest, undefined> {
-    const { limit, rateScale } = this.#wanted;
+    const { limit, rateScale } = this.#selection;
     while (this.#count < limit) {
       const { value: item, done } = this.#items.next();
       if (done) break;
@@ -63,15 +66,15 @@ class Requests implements IterableIterator<TraceRequest> {
   }
 
   #bad(bad: BadLine): void {
-    const { onBad } = this.#wanted;
+    const { onBad } = this.#selection;
     if (!onBad) throw new TraceError(`${this.#where}:${bad.line}: expected ${bad.expected}`);
     onBad(bad);
     this.#badLines++;
   }
 }
 
-/** Returns why a trace has no request: bad lines, rows that were passed over and how to choose others, or `empty`. */
-export function whyNone(badLines: number, passed: PassedOver | null, empty: string): string {
+/** Returns the reason why a trace has no request: bad lines, skipped rows and how to select others, or `empty`. */
+export function whyNone(badLines: number, passed: SkippedRows | null, empty: string): string {
   const reasons = passed?.text() ?? null;
   const cure = passed?.cure ? `; ${passed.cure}` : "";
   const bad = badLines > 0 ? `no good line, ${badLines} bad ones` : "";

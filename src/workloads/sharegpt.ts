@@ -1,6 +1,7 @@
 /**
- * Reads ShareGPT files: conversations, of which the first two turns are a prompt and its answer, as in vLLM 0.33
- * (`benchmarks/datasets`, ShareGPT). Rows of OpenAI `messages` are read, too. There are no times and no token counts.
+ * Reads ShareGPT files. The first two turns of a conversation are a prompt and its answer, as in vLLM 0.33
+ * (`benchmarks/datasets`, ShareGPT). Rows of OpenAI `messages` are accepted, too. There are no times and no token
+ * counts.
  */
 import { jsonObjectIn, looseObject } from "../base/json-object.ts";
 import type { Element } from "./elements.ts";
@@ -9,7 +10,7 @@ import type { TraceItem } from "./trace.ts";
 export const SHAREGPT_EXPECTED =
   'a conversation such as {"conversations": [{"from": "human", "value": "…"}, {"from": "gpt", "value": "…"}]} or {"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]}';
 
-/** Returns a stated estimate: a token for each four bytes of UTF-8 begun, at least one. */
+/** Estimates tokens: one per four bytes of UTF-8, rounded up, at least one. */
 export function estimateTokens(text: string): number {
   return Math.max(1, Math.ceil(Buffer.byteLength(text) / 4));
 }
@@ -19,12 +20,12 @@ export interface PromptAndAnswer {
   readonly answer: string;
 }
 
-/** `passOver` is called with the reason for each conversation that has no prompt or no answer. Every arrival is at 0. */
-export function* sharegpt(found: Iterable<Element>, passOver: (reason: string) => void): Generator<TraceItem> {
-  for (const { line, text } of found) {
+/** `skipRow` is called with the reason for each conversation without a prompt or answer. Every request arrives at 0. */
+export function* sharegpt(objects: Iterable<Element>, skipRow: (reason: string) => void): Generator<TraceItem> {
+  for (const { line, text } of objects) {
     const pair = pairOf(text);
     if (pair === null) yield { line, expected: SHAREGPT_EXPECTED };
-    else if (typeof pair === "string") passOver(pair);
+    else if (typeof pair === "string") skipRow(pair);
     else {
       const [promptTokens, outputTokens] = [estimateTokens(pair.prompt), estimateTokens(pair.answer)];
       yield { line, arrivalUs: 0, promptTokens, outputTokens, blockIds: null };
@@ -32,7 +33,7 @@ export function* sharegpt(found: Iterable<Element>, passOver: (reason: string) =
   }
 }
 
-/** Returns prompt and answer of a row, the reason why it has none, or null if it is not a conversation. */
+/** Returns prompt and answer of a row, the reason why one is missing, or null if the row is not a conversation. */
 export function pairOf(text: string | null): PromptAndAnswer | string | null {
   const { conversations, conversation, messages } = jsonObjectIn(text) ?? {};
   const turns = conversations ?? conversation;
@@ -43,7 +44,7 @@ export function pairOf(text: string | null): PromptAndAnswer | string | null {
   return values.length < 2 ? "fewer than two turns" : { prompt: values[0]!, answer: values[1]! };
 }
 
-/** The prompt is the text of all messages before the first answer of the assistant. */
+/** Returns the text of all messages before the assistant's first answer as the prompt. */
 function pairOfMessages(messages: unknown): PromptAndAnswer | string | null {
   if (!Array.isArray(messages)) return null;
   const before: string[] = [];
@@ -58,7 +59,7 @@ function pairOfMessages(messages: unknown): PromptAndAnswer | string | null {
   return "no answer of the assistant";
 }
 
-/** Content is a text, null (a tool call), or parts, of which those with text count. */
+/** Content is a text, null (a tool call), or a list of parts, whose texts are joined. */
 function textOf(content: unknown): string | null {
   if (content === null || typeof content === "string") return content ?? "";
   if (!Array.isArray(content)) return null;

@@ -1,9 +1,9 @@
-/** Holds requests until all are read, and returns them by arrival: 32 bytes a request. */
+/** Holds requests until all are read and returns them by arrival time. Takes 32 bytes per request. */
 import { TraceError, type TraceRequest } from "./trace.ts";
 
-/** Arrival, prompt, output, line: numbers per request. */
+/** Numbers per request: arrival, prompt tokens, output tokens, line. */
 const WIDTH = 4;
-/** Most requests that are held: 256 MiB. */
+/** Largest number of requests, which take 256 MiB. */
 export const SORTED_MOST = 1 << 23;
 
 export class SortedRequests {
@@ -16,7 +16,7 @@ export class SortedRequests {
     readonly most = SORTED_MOST,
   ) {}
 
-  /** Throws a TraceError for more requests than `most`. */
+  /** Throws a TraceError if there are more than `most` requests. */
   add(line: number, arrivalUs: number, promptTokens: number, outputTokens: number): void {
     if (this.#count === this.most)
       throw new TraceError(`line ${line}: more than ${this.most} requests in ${this.what}`);
@@ -28,7 +28,7 @@ export class SortedRequests {
     this.#rows.set([arrivalUs, promptTokens, outputTokens, line], WIDTH * this.#count++);
   }
 
-  /** Requests of the same time come in the order of the file. */
+  /** Returns the requests by arrival. Requests with the same time keep the order of the file. */
   *byArrival(): Generator<TraceRequest> {
     const rows = this.#rows;
     const order = Uint32Array.from({ length: this.#count }, (_, row) => row);

@@ -1,4 +1,4 @@
-/** Which requests does `synthetic:isl=1000,osl=200,concurrency=256` mean? Made-up ones: lengths fixed or even in a range. */
+/** Generates the requests of `synthetic:isl=1000,osl=200,concurrency=256`. Lengths are fixed or drawn evenly from a range. */
 
 import { ADAPTERS_MOST } from "../base/core-limits.ts";
 import { type Random, seeded } from "../base/random.ts";
@@ -16,24 +16,25 @@ interface Range {
   readonly most: number;
 }
 
-/** `text` is what follows `synthetic:`. No two prompts share anything. */
+/** `text` is the part after `synthetic:`. No two prompts share a block. */
 export function synthetic(text: string): {
   readonly pace: Pace;
   readonly total: number;
   readonly adapters: number;
   readonly items: (seed: number) => Iterable<TraceItem>;
 } {
-  const given = parameters("synthetic", text, NAMES);
-  const [input, output] = [range(given, "isl"), range(given, "osl")];
-  const arrivals = arrivalsOf("synthetic", given);
+  const values = parameters("synthetic", text, NAMES);
+  const [input, output] = [range(values, "isl"), range(values, "osl")];
+  const arrivals = arrivalsOf("synthetic", values);
   if (!arrivals) throw new TraceError(`--format synthetic needs concurrency or rate: ${SYNTHETIC_FORM}`);
-  const total = parameter("synthetic", given, "requests", true) ?? REQUESTS;
-  const own = parameter("synthetic", given, "seed", true);
-  const adapters = parameter("synthetic", given, "adapters", true) ?? 0;
+  const total = parameter("synthetic", values, "requests", true) ?? REQUESTS;
+  const fixedSeed = parameter("synthetic", values, "seed", true);
+  const adapters = parameter("synthetic", values, "adapters", true) ?? 0;
   if (adapters > ADAPTERS_MOST)
     throw new TraceError(`--format synthetic: adapters: at most ${ADAPTERS_MOST}, not ${adapters}`);
   const { pace, rate } = arrivals;
-  const items = (seed: number) => spread(make(total, input, output, adapters, own ?? seed), rate, own ?? seed);
+  const items = (seed: number) =>
+    spread(make(total, input, output, adapters, fixedSeed ?? seed), rate, fixedSeed ?? seed);
   return { pace, total, adapters, items };
 }
 
@@ -50,13 +51,13 @@ function make(requests: number, input: Range, output: Range, adapters: number, s
   return { [Symbol.iterator]: () => ({ next }) };
 }
 
-function range(given: ReadonlyMap<string, string>, name: string): Range {
-  const text = given.get(name);
+function range(values: ReadonlyMap<string, string>, name: string): Range {
+  const text = values.get(name);
   if (text === undefined) throw new TraceError(`--format synthetic: ${name} is missing: ${SYNTHETIC_FORM}`);
   const [, from = "", to = from] = /^(\d{1,10})(?:-(\d{1,10}))?$/.exec(text) ?? [];
   const [least, most] = [Number(from), Number(to)];
   if (from !== "" && least >= 1 && most >= least && most <= LONGEST) return { least, most };
-  throw new TraceError(`--format synthetic: ${name} takes tokens, as 1000 or 500-1500, not "${text}"`);
+  throw new TraceError(`--format synthetic: ${name} must be tokens, such as 1000 or 500-1500, not "${text}"`);
 }
 
 function draw({ least, most }: Range, random: Random): number {

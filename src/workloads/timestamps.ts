@@ -1,10 +1,10 @@
 /**
- * Converts a trace's timestamps to microseconds and measures the time between the first and the last. A trace in seconds
- * that is read as milliseconds runs a thousand times too fast, so the span is always shown.
+ * Converts a trace's timestamps to microseconds and measures the time from the first to the last. The span is always
+ * printed, because a trace in seconds that is read as milliseconds runs a thousand times too fast.
  */
 export const TIMESTAMP_UNITS = ["s", "ms", "us"] as const;
 export type TimestampUnit = (typeof TIMESTAMP_UNITS)[number];
-/** "dates": the format has points in time, which its reader gives in microseconds. */
+/** "dates": the format has absolute times, which its reader converts to microseconds. */
 export type TimeForm = TimestampUnit | "dates";
 
 const US_PER_UNIT: Readonly<Record<TimeForm, number>> = { s: 1e6, ms: 1e3, us: 1, dates: 1 };
@@ -16,9 +16,9 @@ export const UNIT_NAMES: Readonly<Record<TimeForm, string>> = {
 };
 /** Latest time, in microseconds: about 31,000 years. */
 const LATEST_US = 1e18;
-/** A gap between two timestamps that is shorter than this, in milliseconds, is rare in a trace in milliseconds. */
+/** Gaps below this are rare in a trace in milliseconds. Milliseconds. */
 const SHORT_GAP_MS = 5;
-/** Share of short gaps from which on fractional milliseconds are suspicious. */
+/** If at least this share of gaps is short, fractional milliseconds are suspicious. */
 const SHORT_SHARE = 0.25;
 
 export interface TraceSpan {
@@ -29,7 +29,7 @@ export interface TraceSpan {
 
 export class Timestamps {
   readonly unit: TimeForm;
-  /** The user or the format states the unit, so that no warning is due. */
+  /** True if the user or the format states the unit, so that no warning is needed. */
   readonly #isStated: boolean;
   #firstUs = Number.POSITIVE_INFINITY;
   #lastUs = Number.NEGATIVE_INFINITY;
@@ -50,7 +50,7 @@ export class Timestamps {
     return us <= LATEST_US ? Math.round(us) : null;
   }
 
-  /** Adds a request's time to the span. `value`: the timestamp as the file states it; absent if it has another form. */
+  /** Adds a request's time to the span. `value`: the timestamp as in the file; absent if it has another form. */
   add(us: number, value = 0): void {
     if (us < this.#firstUs) this.#firstUs = us;
     if (us > this.#lastUs) this.#lastUs = us;
@@ -80,7 +80,7 @@ export class Timestamps {
   }
 }
 
-/** Returns the span as people read it: `59.864 s (timestamps in seconds)`. */
+/** Formats the span for people: `59.864 s (timestamps in seconds)`. */
 export function spanText({ seconds, unit }: TraceSpan): string {
   const shown = seconds.toLocaleString("en-US", { maximumFractionDigits: 3 });
   return `${shown} s (timestamps ${unit === "dates" ? "are" : "in"} ${UNIT_NAMES[unit]})`;

@@ -1,23 +1,23 @@
-/** Types of a trace: requests in order of arrival, and the lines that hold no request; and helpers of the readers. */
+/** Types of a trace: requests in order of arrival, and bad lines; and helpers of the readers. */
 import { shownJson } from "../base/json-object.ts";
 import type { Identities } from "./identities.ts";
-import type { PassedOver } from "./passed-over.ts";
+import type { SkippedRows } from "./skipped-rows.ts";
 import type { Timestamps, TimestampUnit } from "./timestamps.ts";
 
-/** Tokens per hash id of a Mooncake trace, and of a trace that does not say. */
+/** Tokens per hash id of a Mooncake trace, and of a trace that does not state it. */
 export const TRACE_BLOCK = 512;
 
-/** What the user says of the rows; undefined: as the format has it. */
+/** Options of the user for reading rows. Undefined: the default of the format. */
 export interface TraceOptions {
   readonly timestampUnit?: TimestampUnit | undefined;
   /** Prompt tokens per hash id. */
   readonly hashBlockTokens?: number | undefined;
-  /** Models and log types of BurstGPT rows that are taken. */
+  /** Models and log types of BurstGPT rows to accept. */
   readonly models?: readonly string[] | undefined;
   readonly logTypes?: readonly string[] | undefined;
 }
 
-/** How rows with hash ids are read. */
+/** Properties of rows with hash ids. */
 export interface RowShape {
   /** Prompt tokens per hash id. */
   readonly blockTokens: number;
@@ -26,25 +26,28 @@ export interface RowShape {
 }
 
 export interface TraceRequest {
-  /** Where it stands in its file, from 1; 0 where there is no file. */
+  /** Line in the file, counted from 1. 0 if there is no file. */
   readonly line: number;
-  /** Whole microseconds; readers of files begin where the file does, `ordered` moves the first to 0. */
+  /** Whole microseconds. Readers count from the start of the file's clock; `requests` shifts the first request to 0. */
   readonly arrivalUs: number;
   readonly promptTokens: number;
   readonly outputTokens: number;
-  /** Content of the prompt's blocks of `Trace.blockTokens` tokens: equal ids after an equal beginning are equal content. The last may be partial. Null: unknown. */
+  /**
+   * Content of the prompt's blocks of `Trace.blockTokens` tokens. Equal ids after equal ids mean equal content. The
+   * last block may be partial. Null: unknown.
+   */
   readonly blockIds: readonly number[] | null;
-  /** Number of its LoRA adapter; absent or 0: none. */
+  /** Number of the LoRA adapter. Absent or 0: none. */
   readonly adapter?: number;
-  /** Name of its conversation; absent: it stands alone. */
+  /** Name of the conversation. Absent: a single request. */
   readonly conversation?: string;
-  /** True if a request of its conversation stands ahead of it: it is sent when that one has ended, but not before `arrivalUs`. */
+  /** True if an earlier request has the same conversation. The request is sent after that one has ended, but not before `arrivalUs`. */
   readonly follows?: boolean;
-  /** Pause after the end of the request that it follows, in whole microseconds; absent: none. */
+  /** Pause after the end of the previous request, in whole microseconds. Absent: none. */
   readonly thinkUs?: number;
 }
 
-/** A piece of a trace that is no request: where, and what stands there in a good one. */
+/** A piece of a trace that is not a request: its line, and the text that was expected. */
 export interface BadLine {
   readonly line: number;
   readonly expected: string;
@@ -52,7 +55,7 @@ export interface BadLine {
 
 export type TraceItem = TraceRequest | BadLine;
 
-/** When the next request is sent: at its own time, or as soon as fewer than `concurrency` are under way. */
+/** When requests are sent: at their own times, or whenever fewer than `concurrency` requests are in progress. */
 export type Pace = { readonly kind: "open" } | { readonly kind: "closed"; readonly concurrency: number };
 
 export interface Trace {
@@ -62,23 +65,23 @@ export interface Trace {
   readonly blockTokens: number;
   /** True if requests may have `blockIds`. */
   readonly hasIds: boolean;
-  /** Span of the requests that were read so far. Null: the trace has no times of its own. */
+  /** Span of the requests read so far. Null if the trace has no times. */
   readonly times: Timestamps | null;
-  /** Bytes of the file, and how many of them have been read; 0 and 0 where there is no file. */
+  /** Size of the file in bytes, and bytes read so far. Both are 0 if there is no file. */
   readonly bytes: number;
   bytesRead(): number;
-  /** Once; the seed is for what is made up, times or whole requests. */
+  /** Reads the trace. May be called once. The seed is for generated times or requests. */
   items(seed: number): Iterable<TraceItem>;
-  /** How many there will be, where that is known beforehand. */
+  /** Number of requests if it is known in advance, else null. */
   readonly total: number | null;
-  /** LoRA adapters that its requests use. */
+  /** Number of LoRA adapters that the requests use. */
   readonly adapters: number;
-  /** Rows that are well formed and hold no request to send (a conversation without an answer). */
-  readonly passed: PassedOver;
+  /** Counts rows that are well formed but contain no request to send, such as a conversation without an answer. */
+  readonly passed: SkippedRows;
   close(): void;
 }
 
-/** The trace cannot be used: one line for the user. */
+/** The trace cannot be used. The message is one line for the user. */
 export class TraceError extends Error {
   override readonly name = "TraceError";
 }
@@ -87,7 +90,7 @@ export function isCount(value: unknown, least: number): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= least;
 }
 
-/** Returns a refusal that names the condition and the value: `"input_length": a whole number of at least 1, not 0`. */
+/** Formats an error with the condition and the value: `"input_length": a whole number of at least 1, not 0`. */
 export function notThis(condition: string, value: unknown): string {
   if (value === undefined) return `${condition}; it is missing`;
   const shown = typeof value === "bigint" ? String(value) : shownJson(value);

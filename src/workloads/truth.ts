@@ -1,6 +1,6 @@
 /**
- * Reads our own truth log. Its rows come in order of their ends, so all are read first and sorted by arrival. What the
- * prompts held is not in the log, so no two share a block.
+ * Reads Understudy's own truth log. Its rows are ordered by the ends of requests, so all are read first and then sorted
+ * by arrival. The log does not say what prompts contain, so no two prompts share a block.
  */
 import { jsonObjectIn, shownJson } from "../base/json-object.ts";
 import type { Line } from "./lines.ts";
@@ -9,10 +9,10 @@ import { isCount, type TraceItem } from "./trace.ts";
 
 const SCHEMA = 1;
 const EXPECTED = 'a line of a truth log, such as {"type":"request","arrivalUs":0,"promptTokens":7,"outputTokens":20,…}';
-/** Throws a TraceError for more requests than fit. `passOver` is called for each request that ended before its first token. */
+/** Throws a TraceError for more than `most` requests. `skipRow` is called for each request that ended before its first token. */
 export function* truth(
   lines: Iterable<Line>,
-  passOver: (reason: string) => void,
+  skipRow: (reason: string) => void,
   most = SORTED_MOST,
 ): Generator<TraceItem> {
   const sorted = new SortedRequests("a truth log", most);
@@ -25,7 +25,7 @@ export function* truth(
       const { arrivalUs, promptTokens, outputTokens } = line;
       if (!isCount(arrivalUs, 0) || !isCount(promptTokens, 1) || !isCount(outputTokens, 0)) {
         yield { line: number, expected: EXPECTED };
-      } else if (outputTokens === 0) passOver("it ended before its first token");
+      } else if (outputTokens === 0) skipRow("it ended before its first token");
       else sorted.add(number, arrivalUs, promptTokens, outputTokens);
     }
   }

@@ -1,4 +1,4 @@
-/** Does the block pool agree with plain lists, without any cache? Requests take blocks, grow and leave, in any order. */
+/** Compares the block pool with a model made of plain lists, without prefix caching. Requests take blocks, grow and end in any order. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { Field, NONE, PAGE_BLOCKS, PAGES, Reason, SLOTS, Status, Word } from "../../assembly/layout.ts";
@@ -12,7 +12,7 @@ import { builds, EOS } from "./pair.ts";
 
 setDefaultTimeout(60_000);
 
-/** Blocks of each request that holds some, in order of admission, and the free ones, next to be taken first. */
+/** Blocks of each request that holds some, in order of admission, and the free blocks, the next to be taken first. */
 interface Model {
   readonly held: Map<number, number[]>;
   free: number[];
@@ -41,7 +41,7 @@ class Real {
     this.batch = new Batch(this.core);
   }
 
-  /** One token is one block here: a prompt of `blocks` tokens takes as many when it is planned. */
+  /** A block holds one token here, so a prompt takes `blocks` blocks when it is planned. */
   add(blocks: number, order: number, maxTokens = 500): number {
     return this.batch.add({ ...requestOf(blocks, order), maxTokens });
   }
@@ -88,7 +88,7 @@ class Command implements fc.Command<Model, Real> {
   }
 }
 
-/** The last ones give way, youngest block first to the front, until what runs has a block more each. */
+/** Preempts the last requests, whose youngest block goes to the front first, until every running request can have one block more. */
 function grow(model: Model): void {
   for (const [handle, table] of [...model.held]) {
     while (model.held.has(handle) && model.free.length === 0) {
@@ -101,7 +101,7 @@ function grow(model: Model): void {
   }
 }
 
-/** A request comes and takes its blocks in the step in which all the others grow by one; it leaves again if it does not fit. */
+/** A request arrives and takes its blocks in the step in which every other request grows by a block. It is aborted if it does not fit. */
 const admit = (blocks: number) =>
   new Command(`admit ${blocks}`, (model, real) => {
     const handle = real.add(blocks, model.next++);
@@ -136,7 +136,7 @@ const leave = (pick: number) =>
     (model) => model.held.size > 0,
   );
 
-/** Whoever waits holds nothing; it leaves, so that each command starts with the running ones alone. */
+/** Aborts waiting requests, which hold no blocks, so that each command starts with running requests only. */
 function abandonWaiting(real: Real, model: Model): void {
   const { views } = real.core;
   const next = (views.word(Word.WaitNextAt) >>> 0) >> 2;
@@ -151,7 +151,7 @@ function abandonWaiting(real: Real, model: Model): void {
 }
 
 describe.each(builds)("%s", (_, module) => {
-  test("the pool follows its model", () => {
+  test("the block pool agrees with its model", () => {
     const commands = fc.commands(
       [fc.integer({ min: 1, max: 30 }).map(admit), fc.constant(step), fc.nat(30).map(leave)],
       { maxCommands: 80, size: "max" },
@@ -178,7 +178,7 @@ describe.each(builds)("%s", (_, module) => {
   });
 });
 
-/** The release core: the debug core walks the whole queue after each call. */
+/** Uses the release core, because the debug core walks the whole queue after each call. */
 describe("limits", () => {
   const full = (maxTokens: number) => {
     const real = new Real(50, builds[0][1]);
@@ -189,7 +189,7 @@ describe("limits", () => {
     }
     exports.verify();
     expect([views.word(Word.Waiting), views.word(Word.SlotsUsed)]).toEqual([handles.length, handles.length]);
-    // The refused one left nothing behind: who leaves makes room for exactly one.
+    // The refused request left nothing behind: closing one request makes room for exactly one.
     real.batch.close(handles[7]!, Reason.Abort, 0, 0);
     real.batch.flush();
     expect([real.add(1, 1, maxTokens), real.add(1, 2, maxTokens)].map((handle) => handle === NONE)).toEqual([
@@ -200,14 +200,14 @@ describe("limits", () => {
     return handles.length;
   };
 
-  test("65,536 requests may wait, the next one is refused", () => expect(full(1)).toBe(SLOTS));
+  test("65,536 requests may wait, and the next is refused", () => expect(full(1)).toBe(SLOTS));
 
-  test("fewer when they are long: the arena of block entries is promised to them in pages", () => {
+  test("long prompts reserve more pages of the arena, so fewer requests may wait", () => {
     expect(full(500)).toBe(PAGES / Math.ceil((1 + 500 + 2) / PAGE_BLOCKS));
   });
 });
 
-test("more requests than there are slots come and go without a plan: the list of the ended holds as many as there are slots", () => {
+test("if more requests than slots end between two plans, the list of ended requests holds SLOTS of them", () => {
   const real = new Real(32, builds[0][1]);
   const { views } = real.core;
   for (let order = 0; order < SLOTS + 10; order++) {

@@ -1,8 +1,8 @@
 /**
- * Are the hits of the prefix cache those of an exact LRU over a trace's blocks? The model below knows nothing of the core: a
- * list of block ids by last use, a request's full blocks touched last to first, the oldest dropped when there is no room.
- * How the two meet: a pool of `--num-gpu-blocks-override N` has N - 1 usable blocks. A prompt's partial last block takes one
- * of them while its request runs and is never found again, so then full blocks have N - 2.
+ * Compares the hits of the prefix cache with an exact LRU over a trace's blocks. The model is a list of block ids by
+ * last use: a request touches its full blocks from last to first, and the oldest block is dropped if there is no room.
+ * A pool of `--num-gpu-blocks-override N` has N - 1 usable blocks. A prompt's partial last block takes one of them
+ * while its request runs and is never found again, so N - 2 are left for full blocks.
  */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
@@ -32,7 +32,7 @@ function config(
   });
 }
 
-/** Blocks found, over all requests. A Map keeps its keys in order of entry: the first is the one not used for longest. */
+/** Returns the blocks found over all requests. A Map keeps its keys in order of insertion, so the first key is the least recently used. */
 function lruHits(trace: readonly TraceRequest[], usable: number): number {
   const cached = new Map<number, true>();
   let hits = 0;
@@ -42,7 +42,7 @@ function lruHits(trace: readonly TraceRequest[], usable: number): number {
     let found = 0;
     while (found < most && cached.has(full[found]!)) found++;
     hits += found;
-    // A prompt that is known to its last token computes its last block anew, and this copy is a second one until it is dropped.
+    // If a whole prompt is cached, its last block is computed again. This copy is a second block until it is dropped.
     for (const id of full.toReversed()) {
       cached.delete(id);
       cached.set(id, true);
@@ -58,14 +58,17 @@ function lruHits(trace: readonly TraceRequest[], usable: number): number {
 
 interface Shape {
   readonly wholeBlocks?: boolean;
-  /** That go on; more of them are longer ago when they do. */
+  /** Number of conversations that continue. The more there are, the longer each waits for its next turn. */
   readonly conversations?: number;
-  /** Most blocks that a turn adds. */
+  /** Largest number of blocks that a turn adds. */
   readonly turnBlocks?: number;
   readonly longestBlocks?: number;
 }
 
-/** Conversations that grow turn by turn, some with a common beginning: the shape of Mooncake's traces. Lengths are never whole blocks unless asked for. */
+/**
+ * Generates conversations that grow turn by turn, some with a common beginning, like Mooncake's traces. Unless
+ * `wholeBlocks` is set, no length is a multiple of the block size.
+ */
 function mooncakeLike(
   seed: number,
   requests: number,
@@ -81,14 +84,14 @@ function mooncakeLike(
     for (let more = 1 + below(turnBlocks); more > 0; more--) ids.push(next++);
     ids.splice(longestBlocks);
     const last = wholeBlocks && below(3) === 0 ? TRACE_BLOCK : 1 + below(TRACE_BLOCK - 1);
-    // The last block is partial here and full, with another id, in the next turn.
+    // The last block is partial in this turn. In the next turn it is full and has another id.
     open[turn % conversations] = last === TRACE_BLOCK ? ids : ids.slice(0, -1);
     const promptTokens = (ids.length - 1) * TRACE_BLOCK + last;
     return { line: at + 1, arrivalUs: at, promptTokens, outputTokens: 1, blockIds: ids };
   });
 }
 
-/** Hit tokens of the core. */
+/** Returns the tokens that the core found in its prefix cache. */
 function coreHits(trace: readonly TraceRequest[], engine: EngineConfig, module: WebAssembly.Module): number {
   const replay = new Replay({
     config: engine,
@@ -117,30 +120,30 @@ test.each([UNLIMITED, 5000, 1000, 300, 100, LONGEST_BLOCKS + 2])(
   },
 );
 
-/** As many requests as a published Mooncake trace has, and about as many blocks: at each of these sizes but the first it really evicts. */
+/** As many requests as a published Mooncake trace, and about as many blocks. Each pool size except the first evicts blocks. */
 const LARGE: Shape = { conversations: 8000, turnBlocks: 30, longestBlocks: 240 };
 const large = mooncakeLike(11, 12_000, LARGE);
 const SIZES = [UNLIMITED, 100_000, 50_000, 30_000, 10_000];
 
-test.each(SIZES)("12,000 requests, %d usable blocks: the model's hits", (usable) => {
+test.each(SIZES)("12,000 requests and %d usable blocks: core and model have equal hits", (usable) => {
   const hits = coreHits(large, config(usable + 1, TRACE_BLOCK, true, LARGE.longestBlocks), release);
   expect(hits).toBe(lruHits(large, usable) * TRACE_BLOCK);
 });
 
-test("each of those sizes has fewer hits than the one before", () => {
+test("each smaller pool has fewer hits", () => {
   const distinct = new Set(large.flatMap(({ blockIds }) => [...blockIds!]));
   expect(distinct.size).toBeGreaterThan(150_000);
   const hits = SIZES.map((usable) => lruHits(large, usable));
   for (const [i, fewer] of hits.slice(1).entries()) expect(fewer).toBeLessThan(hits[i]!);
 });
 
-test("a small pool has fewer hits than a large one, or the test would show nothing", () => {
+test("a small pool has fewer hits than a large one, so the comparison means something", () => {
   const hits = [UNLIMITED, 1000, 300, 100].map((usable) => lruHits(trace, usable));
   expect(hits).toEqual(hits.toSorted((a, b) => b - a));
   expect(new Set(hits).size).toBe(4);
 });
 
-test("smaller engine blocks find no less of what an unlimited pool holds", () => {
+test("with an unlimited pool, smaller engine blocks hit at least as many tokens", () => {
   const whole = lruHits(trace, UNLIMITED) * TRACE_BLOCK;
   for (const blockSize of [64, 256]) {
     const finer = coreHits(trace, config(300_000, blockSize, true), release);
@@ -149,7 +152,7 @@ test("smaller engine blocks find no less of what an unlimited pool holds", () =>
   }
 });
 
-test("any small trace, any pool: the debug core agrees with the model", () =>
+test("the debug core agrees with the model for random small traces and pools", () =>
   fc.assert(
     fc.property(fc.integer(), fc.integer({ min: LONGEST_BLOCKS + 2, max: 400 }), (seed, usable) => {
       const small = mooncakeLike(seed, 60);
@@ -159,7 +162,7 @@ test("any small trace, any pool: the debug core agrees with the model", () =>
     { numRuns: times(30) },
   ));
 
-test("prompts of whole blocks compute their last one again", () => {
+test("a prompt of whole blocks computes its last block again", () => {
   const whole = mooncakeLike(3, 800, { wholeBlocks: true });
   expect(coreHits(whole, config(UNLIMITED, TRACE_BLOCK, true), release)).toBe(lruHits(whole, UNLIMITED) * TRACE_BLOCK);
 });

@@ -1,8 +1,8 @@
-/** What does the model of the scheduler know of a request, and what does each of its calls give? */
+/** Types of the scheduler's model: a request, and the results of the model's calls. */
 import type { Reason, Status } from "../../assembly/layout.ts";
 import type { Block } from "./pool-model.ts";
 
-/** A request as the model needs it; output token k (from 0) is `outputAt(k)`. */
+/** A request for the model. `outputAt(k)` is its output token k, counted from 0. */
 export interface Spec {
   readonly no: number;
   readonly prompt: readonly number[];
@@ -14,7 +14,7 @@ export interface Spec {
   readonly adapter: number;
   readonly salt: string;
   readonly skip: boolean;
-  /** The request waits for something of its own until it is unblocked. */
+  /** The request cannot be admitted until `unblock`. */
   readonly blocked: boolean;
 }
 
@@ -23,7 +23,7 @@ export interface Request {
   readonly tokens: number[];
   outputs: number;
   status: Status;
-  /** Tokens computed or scheduled, output expected from steps in flight, tokens in flight, those of before a preemption. */
+  /** Tokens computed or scheduled; outputs expected from steps in flight; tokens in flight; tokens in flight since before a preemption. */
   computed: number;
   expected: number;
   inFlight: number;
@@ -37,7 +37,7 @@ export interface Request {
   deferred: boolean;
   blocked: boolean;
   table: Block[];
-  /** Texts of the full blocks, and how many of the table's blocks are entered. */
+  /** Texts that stand for the content of full blocks, and how many of the table's blocks are in the prefix cache. */
   contents: string[];
   entered: number;
   hit: number;
@@ -65,7 +65,7 @@ export interface Output {
   readonly token: number;
   readonly reason: Reason | null;
   readonly byStopId: boolean;
-  /** With the first token: prompt tokens found in the cache, and written to it. */
+  /** Set with the first token: prompt tokens found in the cache, and prompt tokens entered in it. */
   readonly first: readonly [hit: number, created: number] | null;
 }
 

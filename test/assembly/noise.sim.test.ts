@@ -1,4 +1,4 @@
-/** How do steps stray from their formula? The core's draws against the same in plain TypeScript, their moments, pauses, speed. */
+/** Compares the noise of step times in the core with the same draws in TypeScript. Also checks moments, pauses and speed. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { VirtualClock } from "../../src/base/virtual-clock.ts";
@@ -27,7 +27,7 @@ setDefaultTimeout(60_000);
 const BASE_US = 10_000;
 const flat: Timing = { kind: "linear", baseUs: BASE_US, prefillUs: 0, decodeUs: 0 };
 
-/** Durations of the first `count` steps of one long answer. */
+/** Returns the durations of the first `count` steps of one long answer. */
 function durations(changes: Partial<EngineConfig>, count = 300): number[] {
   const found: number[] = [];
   const done = watchPlans(({ durationUs, rows }) => rows > 0 && found.push(durationUs));
@@ -35,7 +35,7 @@ function durations(changes: Partial<EngineConfig>, count = 300): number[] {
     const world = new World(configOf({ timing: flat, maxModelLen: 50_000, numGpuBlocks: 3200, ...changes }), {
       module: release,
       endsOnly: true,
-      // Each step is looked at, also by the loop.
+      // An observer makes the loop run each step by itself.
       more: () => ({ loopObservers: [{}] }),
     });
     world.submit({ maxTokens: count, ignoreEos: true });
@@ -46,7 +46,7 @@ function durations(changes: Partial<EngineConfig>, count = 300): number[] {
   return found.slice(0, count);
 }
 
-/** 32 bits of a seed and a position, as the core mixes them. */
+/** Mixes seed and position to 32 bits, like the core. */
 function mix(seed: number, position: number): number {
   let h = Math.imul(seed ^ Math.imul(position + 1, 0x9e3779b9), 0x85ebca6b);
   h ^= h >>> 13;
@@ -54,7 +54,7 @@ function mix(seed: number, position: number): number {
   return (h ^ (h >>> 16)) >>> 0;
 }
 
-/** What step `step` is multiplied by. */
+/** Returns the factor by which noise multiplies the time of step `step`. */
 function factorOf({ jitterSigma = 0, tail }: StepNoise, seed: number, step: number): number {
   const unit = (stream: number) => (mix(seed ^ Math.imul(stream, 0x9e3779b9), step) + 0.5) / 2 ** 32;
   const normal = () => {
@@ -72,7 +72,7 @@ function factorOf({ jitterSigma = 0, tail }: StepNoise, seed: number, step: numb
 const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
 describe("draws", () => {
-  test("are those of the formula, for any seed", () => {
+  test("follow the formula for random seeds", () => {
     const property = fc.property(
       fc.nat(2 ** 32 - 1),
       fc.constantFrom(0, 0.01, 0.3, 2),
@@ -83,7 +83,7 @@ describe("draws", () => {
       (seed, jitterSigma, tail, asyncScheduling) => {
         const noise: StepNoise = { jitterSigma, ...(tail ? { tail } : {}) };
         for (const [step, us] of durations({ seed, noise, asyncScheduling }, 60).entries()) {
-          // Exponentials and logarithms of the two languages may differ in their last bit.
+          // The two languages' exponentials and logarithms may differ in their last bit.
           const expected = Math.max(1, Math.round(BASE_US * factorOf(noise, seed | 0, step)));
           expect(Math.abs(us - expected)).toBeLessThanOrEqual(1 + expected * 1e-9);
         }
@@ -92,7 +92,7 @@ describe("draws", () => {
     fc.assert(property, { numRuns: times(60) });
   });
 
-  test("the log-normal factor has mean 1 and the given deviation; averages stay", () => {
+  test("the log-normal factor has mean 1 and the configured deviation", () => {
     const factors = durations({ noise: { jitterSigma: 0.2 } }, 20_000).map((us) => us / BASE_US);
     expect(mean(factors)).toBeCloseTo(1, 2);
     const logs = factors.map(Math.log);
@@ -105,7 +105,7 @@ describe("draws", () => {
     const factors = durations({ noise: { tail: { share: 0.1, alpha: 2 } } }, 20_000).map((us) => us / BASE_US);
     const slow = factors.filter((factor) => factor > 1);
     expect(slow.length / factors.length).toBeCloseTo(0.1, 2);
-    // A Pareto distribution from 1 with exponent 2 has a quarter above 2 and a sixteenth above 4.
+    // In a Pareto distribution from 1 with exponent 2, a quarter of the values is above 2 and a sixteenth above 4.
     for (const [above, share] of [
       [2, 1 / 4],
       [4, 1 / 16],
@@ -114,7 +114,7 @@ describe("draws", () => {
     }
   });
 
-  test("equal seeds stray equally, others do not, nor do two ranks; nothing asked for is the formula", () => {
+  test("equal seeds draw equal noise, other seeds and ranks do not, and without noise options steps follow the formula", () => {
     const noise = { jitterSigma: 0.1 };
     expect(durations({ noise, seed: 7 })).toEqual(durations({ noise, seed: 7 }));
     expect(durations({ noise, seed: 7 })).not.toEqual(durations({ noise, seed: 8 }));
@@ -125,7 +125,7 @@ describe("draws", () => {
   });
 });
 
-/** When the same request ends on each of three ranks. */
+/** Returns the time at which the same request ends on each of three ranks. */
 function ranksEnds(config: EngineConfig): number[] {
   const clock = new VirtualClock();
   const fleet = new Fleet({ engines: 3, config, clock, module: debug, free: false, eosId: EOS });
@@ -142,17 +142,20 @@ function ranksEnds(config: EngineConfig): number[] {
 }
 
 describe("pauses", () => {
-  test.each([true, false])("the step that goes on at a multiple is longer, asynchronous %p", (asyncScheduling) => {
-    const pause = { everyUs: 95_000, forUs: 40_000 };
-    let atUs = 0;
-    for (const us of durations({ noise: { pause }, asyncScheduling }, 200)) {
-      const passes = Math.floor((atUs + BASE_US) / pause.everyUs) > Math.floor(atUs / pause.everyUs);
-      expect(us).toBe(BASE_US + (passes ? pause.forUs : 0));
-      atUs += us;
-    }
-  });
+  test.each([true, false])(
+    "the step that spans a multiple of the interval gets the pause, asynchronous %p",
+    (asyncScheduling) => {
+      const pause = { everyUs: 95_000, forUs: 40_000 };
+      let atUs = 0;
+      for (const us of durations({ noise: { pause }, asyncScheduling }, 200)) {
+        const passes = Math.floor((atUs + BASE_US) / pause.everyUs) > Math.floor(atUs / pause.everyUs);
+        expect(us).toBe(BASE_US + (passes ? pause.forUs : 0));
+        atUs += us;
+      }
+    },
+  );
 
-  test("one that nobody runs through is not made up for", () => {
+  test("a pause without a running step is not added later", () => {
     const world = new World(configOf({ timing: flat, noise: { pause: { everyUs: 100_000, forUs: 40_000 } } }));
     for (const [atUs, pausedUs] of [
       // Time counts from the first step.
@@ -171,7 +174,7 @@ describe("pauses", () => {
 describe("speed", () => {
   const { timing } = findPreset("llama-3.1-8b-bf16-h100-tp1-vllm")!;
 
-  test.each([10, 2, 0.5])("%p times as fast: each time is divided, and rounded once", (speed) => {
+  test.each([10, 2, 0.5])("at %p times the speed, each time is divided and rounded once", (speed) => {
     for (const load of [
       { promptTokens: 1024, prefix: 0, pairs: 524_800, decodes: 0, context: 0 },
       { promptTokens: 0, prefix: 0, pairs: 0, decodes: 32, context: 32_768 },
@@ -181,7 +184,7 @@ describe("speed", () => {
     }
   });
 
-  test("steps, the time before the queue, and pauses: clients and histograms see the same", () => {
+  test("clients and histograms see the same steps, pre-queue times and pauses", () => {
     const linear: Timing = {
       kind: "linear",
       baseUs: 10_000,
@@ -202,7 +205,7 @@ describe("speed", () => {
     expect(times[1]).toEqual(times[0]!.map((us) => us / 10));
   });
 
-  test("no step that computes takes no time", () => {
+  test("a step that computes takes at least 1 µs", () => {
     const world = new World(configOf({ timing: { kind: "constant", ttftUs: 3, itlUs: 3 }, speed: 1000 }));
     const heard = world.submit({ maxTokens: 4 })!;
     world.clock.drain();
@@ -213,7 +216,7 @@ describe("speed", () => {
 describe("request overhead", () => {
   const timing: Timing = { kind: "linear", baseUs: 1000, prefillUs: 10, decodeUs: 20, requestOverheadUs: 12_000 };
 
-  test("is in the time to first token, and in no step, gap or queue: arrived, not yet waiting", () => {
+  test("counts in the time to first token, but in no step time, inter-token time or queue time", () => {
     const world = new World(configOf({ timing }));
     const heard = world.submit({ promptIds: promptOf(50), maxTokens: 3 })!;
     world.clock.advanceTo(11_999);
@@ -226,7 +229,7 @@ describe("request overhead", () => {
     expect(sums).toEqual([0.0135, 0, 0.0015, 0.01554]);
   });
 
-  test("times before the queue stray as they are told, by rank and seed, within bounds; steps do not", () => {
+  test("pre-queue times get the configured noise by rank and seed, within bounds, and step times do not", () => {
     const timing: Timing = { kind: "constant", ttftUs: 101_000, itlUs: 1000 };
     const waits = (noise: StepNoise, seed = 1, rank = 0) => {
       const world = new World(configOf({ timing, noise, seed, maxNumSeqs: 8 }), { more: () => ({ rank }) });
@@ -251,7 +254,7 @@ describe("request overhead", () => {
     expect(new Set(waits({}))).toEqual(new Set([100_000]));
   });
 
-  test("may be taken back before it enters the queue", () => {
+  test("a request can be aborted before it enters the queue", () => {
     const world = new World(configOf({ timing }));
     const heard = world.submit()!;
     world.clock.advanceTo(5000);
@@ -261,7 +264,7 @@ describe("request overhead", () => {
     expect(world.engine.live).toBe(0);
   });
 
-  test("requests that run pay nothing for those that come", () => {
+  test("running requests are not delayed by arriving ones", () => {
     const world = new World(configOf({ timing }));
     const first = world.submit({ promptIds: promptOf(20, 1), maxTokens: 30 })!;
     world.clock.advanceTo(15_000);
@@ -271,7 +274,7 @@ describe("request overhead", () => {
   });
 });
 
-test("commands of an engine whose steps stray repeat one by one, as after a crash", () => {
+test("a journal of an engine with noisy steps replays with equal results, as after a crash", () => {
   const noise: StepNoise = {
     jitterSigma: 0.3,
     tail: { share: 0.1, alpha: 1.2 },

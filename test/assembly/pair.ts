@@ -1,4 +1,4 @@
-/** Do the core and its model say the same? Both get each call; then everything that can be seen of them is compared. */
+/** Runs the core and its model side by side: both get each call, then all their visible state is compared. */
 import { expect } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -32,7 +32,7 @@ import { SchedulerModel } from "./scheduler-model.ts";
 
 export const EOS = 2;
 
-/** Numbers of adapters in the histories are below this. */
+/** Adapter numbers in the histories are below this. */
 const MOST_ADAPTERS = 5;
 
 const moduleOf = (name: string) => new WebAssembly.Module(readFileSync(join(import.meta.dir, "../../build", name)));
@@ -41,7 +41,7 @@ export const builds = [
   ["debug core", moduleOf("core.debug.wasm")],
 ] as const;
 
-/** How the core learns a request's outputs: from us, in pages, or by drawing them itself. */
+/** How the core gets a request's outputs: fed by the test, in pages, or drawn by the core. */
 export interface Given extends Spec {
   readonly fed: boolean;
   readonly seed: number;
@@ -56,7 +56,7 @@ export class Pair {
   readonly #fedUpTo = new Map<number, number>();
   readonly #bySlot = new Map<number, number>();
   #now = 0;
-  /** What came up so far: a test wants to know that its histories are not dull. */
+  /** Counts of the situations that occurred, so that tests can check that their histories are not trivial. */
   readonly seen = {
     calls: 0,
     rows: 0,
@@ -244,7 +244,7 @@ export class Pair {
     expect(views.word(Word.SlotsUsed)).toBe(model.requests.size);
   }
 
-  /** Slots in the order in which they would be popped. */
+  /** Slots in the order in which the queue would return them. */
   #waiting(): number[] {
     const { views } = this.core;
     const count = views.word(Word.Waiting);
@@ -271,7 +271,7 @@ export class Pair {
   }
 }
 
-/** Requests by adapter; those without one are not counted. */
+/** Counts requests by adapter, without those that have none. */
 function adaptersOf(requests: readonly { spec: Spec }[]): number[] {
   const counts = new Array<number>(MOST_ADAPTERS).fill(0);
   for (const { spec } of requests) if (spec.adapter > 0) counts[spec.adapter]!++;

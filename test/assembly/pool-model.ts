@@ -1,4 +1,4 @@
-/** What should the block pool and the prefix cache do? A list of free blocks, and for each content the blocks that show it. */
+/** Model of block pool and prefix cache: a list of free blocks, and for each content the blocks that hold it. */
 
 export interface Block {
   readonly id: number;
@@ -8,12 +8,12 @@ export interface Block {
 
 export class Pool {
   readonly total: number;
-  /** Next to be taken first. */
+  /** The next block to be taken comes first. */
   free: Block[];
-  /** The blocks with a content, the one entered first in front. */
+  /** Blocks of each content, in order of entry. */
   readonly shown = new Map<string, Block[]>();
 
-  /** Block 0 is nobody's. */
+  /** Block 0 is never used. */
   constructor(
     numGpuBlocks: number,
     readonly blockSize: number,
@@ -27,7 +27,7 @@ export class Pool {
     return Math.ceil(tokens / this.blockSize);
   }
 
-  /** From the front; what they showed is forgotten. */
+  /** Takes blocks from the front. Their old content is forgotten. */
   take(count: number): Block[] {
     const taken = this.free.splice(0, count);
     for (const block of taken) {
@@ -41,7 +41,7 @@ export class Pool {
     for (const block of blocks) if (block.refs++ === 0) this.free.splice(this.free.indexOf(block), 1);
   }
 
-  /** From the last to the first: those without content to the front, as a group in this order, the others to the back. */
+  /** Releases blocks from last to first. Blocks without content go to the front as a group in this order, the others to the end. */
   release(table: readonly Block[]): void {
     const idle = table.toReversed().filter((block) => --block.refs === 0);
     const keeps = (block: Block) => this.caching && block.content !== null;
@@ -53,13 +53,13 @@ export class Pool {
     this.shown.set(content, [...(this.shown.get(content) ?? []), block]);
   }
 
-  /** The blocks of these contents up to the first that is missing. */
+  /** Returns the blocks of these contents up to the first that is missing. */
   lookUp(contents: readonly string[]): Block[] {
     const missing = contents.findIndex((content) => !this.shown.has(content));
     return contents.slice(0, missing < 0 ? contents.length : missing).map((content) => this.shown.get(content)![0]!);
   }
 
-  /** False while a block is in use. */
+  /** Returns false while a block is in use. */
   reset(): boolean {
     if (this.free.length < this.total) return false;
     for (const block of this.free) block.content = null;

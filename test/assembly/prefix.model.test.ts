@@ -1,4 +1,4 @@
-/** Does the prefix cache agree with a map from content to blocks? With contents whose hashes crowd in one place of the table. */
+/** Compares the prefix cache with a map from content to blocks. The contents have hashes that collide in the core's table. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { NONE, SLOTS, SUBMIT_HASHED, SUBMIT_SKIP_READING } from "../../assembly/layout.ts";
@@ -15,13 +15,13 @@ setDefaultTimeout(60_000);
 
 const BLOCK = 4;
 
-/** What `assembly/hashing.ts` makes of the 64 bits that name a block's content: its low bits are the home in the table. */
+/** Hashes the 64 bits that name a block's content, like `assembly/hashing.ts`. The low bits of the result are the position in the table. */
 function seal(words: bigint): bigint {
   const mixed = BigInt.asUintN(64, (words ^ (words >> 29n)) * 0xc4ceb9fe1a85ec53n);
   return mixed ^ (mixed >> 32n);
 }
 
-/** Contents by number: words whose homes are the last and the first places of any table up to 256, so that runs wrap around. */
+/** Contents by number. Their hashes map to the last and first positions of any table up to 256, so that runs wrap around. */
 const contents = (() => {
   const found: [lo: number, hi: number][] = [];
   for (let words = 1n; found.length < 60; words += 0x9e3779b97f4a7c15n) {
@@ -33,11 +33,11 @@ const contents = (() => {
 })();
 
 interface Ask {
-  /** Numbers of the full blocks' contents, and tokens behind them. */
+  /** Numbers of the contents of the full blocks, and tokens after them. */
   readonly blocks: readonly number[];
   readonly tail: number;
   readonly skip: boolean;
-  /** Who asks: what one finds, others do not. */
+  /** Owner of the prompt. Owners do not share blocks. */
   readonly owner: number;
 }
 
@@ -68,7 +68,7 @@ class Real {
     this.batch = new Batch(this.core);
   }
 
-  /** One output token: it ends in the step that computes its prompt. */
+  /** With one output token, the request ends in the step that computes its prompt. */
   add({ blocks, tail, skip, owner }: Ask): number {
     return this.batch.add({
       ...PLAIN,
@@ -91,7 +91,7 @@ class Real {
 
 const anyAsk: fc.Arbitrary<Ask> = fc
   .record({
-    /** Beginnings that many share, and single contents. */
+    /** Beginnings that many prompts share, and single contents. */
     start: fc.nat(4),
     length: fc.nat(5),
     own: fc.array(fc.integer({ min: 30, max: 59 }), { maxLength: 3 }),
@@ -109,7 +109,7 @@ class Step implements fc.Command<Pool, Real> {
   check(): boolean {
     return true;
   }
-  /** All are planned in one step, in order: a later one finds what an earlier one computes. Then all end. */
+  /** Plans all prompts in one step, in order, so that a later prompt finds the blocks of an earlier one. Then all requests end. */
   run(pool: Pool, real: Real): void {
     const handles = this.asks.map((ask) => real.add(ask));
     expect(handles).not.toContain(NONE);
@@ -166,7 +166,7 @@ function same(pool: Pool, real: Real): void {
 }
 
 describe.each(builds)("%s", (_, module) => {
-  test("hits, blocks, order of eviction and equal blocks follow the model", () => {
+  test("hits, blocks, order of eviction and equal blocks agree with the model", () => {
     const steps = fc.array(anyAsk, { minLength: 1, maxLength: 4 }).map((asks) => new Step(asks));
     const commands = fc.commands([steps, steps, steps, steps, steps, steps, fc.constant(new Reset())], {
       maxCommands: 60,

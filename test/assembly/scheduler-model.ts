@@ -1,6 +1,6 @@
 /**
- * What should the scheduler do? The rules of vLLM 0.33 once more, plain and slow: queues are arrays, blocks are objects,
- * a block's content is a text. Written from the rules, not from `assembly/`; the tests run both side by side.
+ * Model of the scheduler: the rules of vLLM 0.33, simple and slow. Queues are arrays, blocks are objects, and a block's
+ * content is a text. Written from the rules, not from `assembly/`. The tests run core and model side by side.
  */
 import { Pause, Reason, Status, Total } from "../../assembly/layout.ts";
 import type { EngineConfig } from "../../src/engine/config/engine-config.ts";
@@ -251,14 +251,14 @@ export class SchedulerModel {
         continue;
       }
       out.push(this.#append(request, stale));
-      // At once, so that the next row sees its blocks free.
+      // Removes the request at once, so that the next row sees its blocks free.
       if (out.at(-1)!.reason !== null) this.#remove(request);
     }
     this.#count(Total.GenerationTokens, out.length);
     return { out, lost };
   }
 
-  /** One sampled token. */
+  /** Appends one sampled token. */
   #append(request: Request, stale: boolean): Output {
     const { spec, tokens } = request;
     const token = spec.outputAt(request.outputs);
@@ -279,7 +279,7 @@ export class SchedulerModel {
       this.#count(Total.PromptTokens, spec.prompt.length);
       this.#count(Total.PromptTokensCached, request.hit);
     }
-    this.#count(Total.PreemptionsTold, request.preemptions - request.preemptionsTold);
+    this.#count(Total.PreemptionsReported, request.preemptions - request.preemptionsTold);
     request.preemptionsTold = request.preemptions;
     if (reason !== null) this.#count(Total.FinishedStop + reason);
     return { no: spec.no, token, reason, byStopId, first };
@@ -310,7 +310,7 @@ export class SchedulerModel {
     request.entered = 0;
   }
 
-  /** Blocks that are full up to `tokens` show their content from now on. */
+  /** Enters the blocks that are full up to `tokens` in the prefix cache. */
   #enter(request: Request, tokens: number): void {
     if (!this.config.enablePrefixCaching) return;
     const full = Math.min(Math.floor(tokens / this.config.blockSize), request.contents.length);
@@ -319,7 +319,7 @@ export class SchedulerModel {
     }
   }
 
-  /** A block's content: everything up to its end, and whose it is. */
+  /** A block's content is the text up to its end, with salt and adapter. */
   #extendContents({ contents, tokens, spec }: Request): void {
     const { blockSize } = this.config;
     while ((contents.length + 1) * blockSize <= tokens.length) {
@@ -340,7 +340,7 @@ export class SchedulerModel {
   }
 }
 
-/** A step while it is planned. */
+/** A step while it is being planned. */
 class Step {
   readonly rows = new Map<Request, [tokens: number, newBlocks: number]>();
   readonly undone: number[] = [];
@@ -354,7 +354,7 @@ class Step {
   ) {}
 }
 
-/** The first of those with the largest (priority, arrival). */
+/** Returns the first request of those with the largest (priority, arrival). */
 function worst(running: readonly Request[]): Request {
   return running.reduce((a, b) => {
     const later = b.spec.priority - a.spec.priority || b.spec.arrivalUs - a.spec.arrivalUs;

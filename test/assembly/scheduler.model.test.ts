@@ -1,4 +1,4 @@
-/** Does the core schedule as the model does, in any configuration, through any history? */
+/** Compares the core's schedules with the model's, for random configurations and histories. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { Pause, Reason } from "../../assembly/layout.ts";
@@ -12,7 +12,7 @@ setDefaultTimeout(120_000);
 const anyConfig: fc.Arbitrary<EngineConfig> = fc
   .record({
     blockSize: fc.oneof(fc.constantFrom(1, 2, 4, 4, 8, 16, 32), fc.integer({ min: 1, max: 32 })),
-    /** Pool size as room for this many requests of full length; below one some never fit. */
+    /** Size of the pool as the number of requests of full length that fit. With less than 1, some requests never fit. */
     room: fc.constantFrom(0.5, 1, 1, 1.2, 1.5, 2, 4),
     maxModelLen: fc.integer({ min: 8, max: 120 }),
     maxNumSeqs: fc.oneof(fc.integer({ min: 1, max: 8 }), fc.integer({ min: 3, max: 8 })),
@@ -52,7 +52,7 @@ const anyConfig: fc.Arbitrary<EngineConfig> = fc
 type Op =
   | {
       readonly kind: "add";
-      /** A new prompt of a stream, or the tokens of an earlier request and some more. */
+      /** The prompt is new, or the tokens of an earlier request and some more. */
       readonly from: "stream" | "earlier";
       readonly pick: number;
       readonly length: number;
@@ -120,7 +120,7 @@ const anyOp: fc.Arbitrary<Op> = fc.oneof(
 
 const STOP = 7;
 
-/** Carries a history out; the pair compares after every call. */
+/** Runs a history. The pair compares core and model after every call. */
 class History {
   readonly pair: Pair;
   readonly #added: Given[] = [];
@@ -128,7 +128,7 @@ class History {
   constructor(
     readonly config: EngineConfig,
     module: WebAssembly.Module,
-    /** Steps that may be open at once. */
+    /** Number of steps that may be open at once. */
     readonly depth: number,
   ) {
     this.pair = new Pair(config, module);
@@ -137,7 +137,7 @@ class History {
   run(ops: readonly Op[]): this {
     for (const op of ops) this.#do(op);
     this.pair.pause(Pause.Unpaused);
-    // Some are still blocked, may never fit, or starve each other: what has not ended by then is aborted.
+    // Some requests are still blocked, never fit or starve each other, so the rest is aborted after a limit.
     for (let turns = 0; turns < 150 && this.pair.model.hasWork; turns++) this.#turn();
     for (const no of [...this.pair.model.requests.keys()]) this.pair.close(no, Reason.Abort);
     while (this.pair.model.open) this.pair.take();
@@ -155,18 +155,18 @@ class History {
     else if (op.kind === "pause") pair.pause(op.state);
     else if (op.kind === "reset") pair.reset(op.force);
     else if (op.kind === "unblock") {
-      // Whoever has waited longest, or anybody, ended ones included.
+      // The oldest blocked request, or any request, including ended ones.
       const blocked = [...pair.model.requests.values()].find((request) => request.blocked);
       if (blocked && op.pick % 4) pair.unblock(blocked.spec.no);
       else if (this.#added.length) pair.unblock(op.pick % this.#added.length);
     } else if (this.#added.length) {
       pair.close(op.pick % this.#added.length, op.reason);
-      // As the engine: at once where no step is open.
+      // Flushes like the engine: at once if no step is open.
       if (op.flush && pair.model.open === 0) pair.flush();
     }
   }
 
-  /** One boundary of the loop: the oldest step's outcome, then as many plans as may be open. */
+  /** Runs one boundary of the loop: updates the oldest step, then plans until `depth` steps are open. */
   #turn(): void {
     const { pair } = this;
     if (pair.model.open > 0) pair.take();
@@ -209,13 +209,15 @@ class History {
 }
 
 describe.each(builds)("%s", (name, module) => {
-  // Both builds are of one source: the debug build has the invariants; of the release build it is enough that it decides alike.
+  // Both builds come from one source. The debug build checks invariants; the release build only has to make the same
+  // decisions, so it gets fewer runs.
   const runs = (most: number) => times(name === "debug core" ? most : most / 4);
 
-  test("every call gives what the model gives", () => {
+  test("every call returns the same as the model", () => {
     const seen: Record<string, number> = {};
     const histories = fc.array(anyOp, { minLength: 1, maxLength: 60, size: "max" });
-    // The engine has two open; with three a preempted request can still have output in flight when its turn comes.
+    // The engine has two open steps. With three, a preempted request can still have output in flight when it is to be
+    // admitted again.
     const depths = fc.constantFrom(2, 2, 3);
     const property = fc.property(anyConfig, depths, histories, (config, depth, ops) => {
       const { pair } = new History(config, module, config.asyncScheduling ? depth : 1).run(ops);
@@ -227,8 +229,9 @@ describe.each(builds)("%s", (name, module) => {
     expect(dull).toEqual([]);
   });
 
-  test("victims taken out of their step give their tokens back to it", () => {
-    // Little budget, little room, and who comes later is more urgent: the victim stands before those that still want tokens.
+  test("a request preempted within the step being planned returns its tokens to the budget", () => {
+    // A small budget and pool, and later requests are more urgent: the preempted request then comes before others that
+    // still want tokens.
     const pressed = fc
       .tuple(anyConfig, fc.integer({ min: 1, max: 4 }), fc.integer({ min: 4, max: 8 }), fc.nat(6))
       .map(([config, blockSize, maxNumSeqs, more]): EngineConfig => {

@@ -37,7 +37,7 @@ test.each<[ServerOptions, string]>([
   [{ sslCertfile: bad }, `sslCertfile ${bad}: is no certificate`],
   [{ sslCertfile: bad, sslKeyfile: "/no/k.pem" }, "sslKeyfile /no/k.pem: cannot be read (ENOENT)"],
   [{ outputTokens: "trace:/no/t.jsonl" }, 'outputTokens trace: cannot read "/no/t.jsonl" (ENOENT)'],
-  [{ outputTokens: `trace:${bad}` }, `outputTokens trace: ${bad}: its format is not clear`],
+  [{ outputTokens: `trace:${bad}` }, `outputTokens trace: ${bad}: its format is not recognised`],
   [{ host: "256.1.1.1" }, "host 256.1.1.1: cannot listen there"],
 ])("what cannot be read or listened on is named with its option: %j", async (options, why) => {
   const server = createServer({ timing: "none", ...options });

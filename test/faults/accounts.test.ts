@@ -1,4 +1,4 @@
-/** What is counted of a disturbed answer, and what does the truth log say of it? */
+/** Checks what is counted of disturbed answers, and their lines in the truth log. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -30,7 +30,7 @@ const ask = (key: string, fault: string) => {
 };
 const outcome = (name: string) => sample(server.url, `understudy_requests_total{outcome="${name}"}`);
 
-/** What each means for the requests' own accounts, and how many tokens the engine still makes. */
+/** Effect of each fault on the requests' counts, and on the number of tokens that the engine generates. */
 test.each([
   ["E7@e3,after=0us", "abort", "rst"],
   ["E6@e3+20", "abort", "fin"],
@@ -50,7 +50,7 @@ test.each([
   expect(await sample(server.url, `understudy_faults_total{fault="${id}"}`)).toBeGreaterThanOrEqual(1);
 });
 
-test("an answer that is made part by part is disturbed as others are", async () => {
+test("an answer that is built in parts is disturbed like any other", async () => {
   const order = { fault: "E6@b100000" };
   const body = { model: "m", prompt: "long ".repeat(60_000), echo: true, max_tokens: 1, understudy: order };
   const { bytes, end } = await readWire(Number(new URL(server.url).port), posted("/v1/completions", body));
@@ -59,7 +59,7 @@ test("an answer that is made part by part is disturbed as others are", async () 
   expect([bytes.length - head, end]).toEqual([100_000, "fin"]);
 });
 
-test("the truth log has a line per disturbed answer: plan, operations in their order, fates of events; of a cut one few tokens", async () => {
+test("the truth log has a line per disturbed answer: plan, operations in order, counts of events; a cut answer generates few tokens", async () => {
   const plan = "T1@e2,for=50ms;E7@e4+10,after=0us;S4@e50";
   const seen = await ask("told", plan);
   await server.stop();
@@ -88,6 +88,6 @@ test("the truth log has a line per disturbed answer: plan, operations in their o
   expect(told.acted.map(([, times]) => times)).toEqual([1, 1, 0]);
   const request = rows.find((row): row is RequestLine => row.type === "request" && row.requestId === "told")!;
   expect(request.reason).toBe("abort");
-  // As long as it stood still the engine went on.
+  // The engine continued while the answer paused.
   expect(request.outputTokens).toBeLessThan(40);
 });

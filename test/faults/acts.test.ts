@@ -1,4 +1,4 @@
-/** What do clients do, rather than servers (C1 to C3, T6), and does the server take it as it should? Played here, judged there. */
+/** Plays the acts of clients (C1 to C3, T6) and checks the server's behaviour. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { posted, RawSocket, WAYS, type Way } from "../conformance/raw-socket.ts";
 import { type Hosted, hosted } from "../hosted.ts";
@@ -7,7 +7,7 @@ import { drawn, figure, seed, sized } from "../size.ts";
 
 setDefaultTimeout(60_000);
 
-/** Far more than any of them waits for. */
+/** Far more tokens than any of these clients waits for. */
 const TOKENS = 400;
 
 let server: Hosted;
@@ -21,7 +21,7 @@ afterAll(() => server.stop());
 
 const outcome = (name: string) => sample(server.url, `understudy_requests_total{outcome="${name}"}`);
 
-/** Everything that an answer takes is free again. */
+/** Waits until everything that an answer allocates is free again. */
 async function expectRest(): Promise<void> {
   const gauges = ["vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"];
   for (const name of [...gauges, "understudy_requests_open", "understudy_streams_open", "understudy_held_bytes"])
@@ -39,7 +39,7 @@ const eventsIn = (text: string) => text.match(/^data: /gm)?.length ?? 0;
 
 interface Leaving {
   readonly asked: string;
-  /** Events that it waits for. */
+  /** Number of events to wait for. */
   readonly after: number;
   readonly streams: boolean;
   readonly way: Way;
@@ -67,7 +67,8 @@ test.each(
     if (after > 0) await eventually(() => eventsIn(client.text) >= after);
     else await eventually(async () => (await sample(server.url, "vllm:num_requests_running")) === 1);
     client.leave(way);
-    // FIN alone is a client that left, as uvicorn takes it: nothing is completed for one that would still read.
+    // A client that sends FIN counts as disconnected, as in uvicorn: the answer is not completed, even if the client
+    // would still read.
     await eventually(async () => (await outcome("abort")) === before + 1);
     await expectRest();
     expect(client.text.includes("[DONE]")).toBe(false);
@@ -76,7 +77,7 @@ test.each(
   },
 );
 
-/** Text in parts of some bytes, as a network may have it. */
+/** Sends the text in small parts, as a network may deliver it. */
 async function writeInParts(client: RawSocket, text: string): Promise<void> {
   for (let at = 0, n = 0; at < text.length; n++) {
     const length =
@@ -87,7 +88,7 @@ async function writeInParts(client: RawSocket, text: string): Promise<void> {
   }
 }
 
-test("C3: requests sent ahead, disturbed ones among them: every answer is whole, and they come in the order of the requests", async () => {
+test("C3: answers to pipelined requests are complete and in order, even if some are disturbed", async () => {
   const count = sized("faults", { sample: 40, whole: 400 });
   const plans = ["", "B4", "S4", "", "H4", "S3;B1", ""];
   const client = await RawSocket.connect(port);
@@ -114,7 +115,7 @@ test("C3: requests sent ahead, disturbed ones among them: every answer is whole,
   await expectRest();
 });
 
-test("T6: clients that do not read, disturbed or not: bounded bytes wait, others are served, and in the end all have everything", async () => {
+test("T6: clients that do not read hold a bounded number of bytes, others are served, and all get their whole answers in the end", async () => {
   const slow = sized("faults", { sample: 6, whole: 40 });
   const stalled = await hosted(["--timing", "none", "--served-model-name", "m", "--disable-uvicorn-access-log"]);
   const stalledPort = Number(new URL(stalled.url).port);
@@ -136,7 +137,7 @@ test("T6: clients that do not read, disturbed or not: bounded bytes wait, others
   }
   const held = await sample(stalled.url, "understudy_held_bytes");
   expect(held).toBeGreaterThan(0);
-  // Each: what waits in the pipeline before its owner is asked to wait, and the event that filled it.
+  // Each client may hold the bytes that wait before its sender is paused, and the event that exceeded the limit.
   expect(held).toBeLessThan(slow * 5 * 2 ** 20);
   for (const client of clients) client.resume();
   await eventually(() => clients.every(({ text }) => text.endsWith("0\r\n\r\n")), 3000);

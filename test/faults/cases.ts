@@ -1,10 +1,10 @@
-/** Which plans show each fault once, in each of its ways, and on which answers? */
+/** Plans that show each fault in each of its ways, and the answers on which they act. */
 
 import type { FaultRow } from "../../src/faults/plan/types.ts";
 import { actsOn } from "../../src/faults/rows/row.ts";
 import { FAULT_ROWS } from "../../src/faults/table.ts";
 
-/** Text that each kind of character is in: of 1 to 4 bytes, joined ones, line ends. */
+/** Text with characters of 1 to 4 bytes, joined characters and line ends. */
 export const SAID = "Grüße, 🦔 and 👩‍👩‍👧 again\r\nBye → now";
 
 const tools = ["first", "second"].map((name) => ({
@@ -13,7 +13,7 @@ const tools = ["first", "second"].map((name) => ({
 }));
 const said = { role: "user", content: "Say it" };
 
-/** Requests by what is answered. */
+/** Requests by the kind of their answer. */
 export const ASKED: Readonly<Record<string, { readonly path: string; readonly body: object; readonly order: object }>> =
   {
     chat: { path: "/v1/chat/completions", body: { messages: [said] }, order: { script: SAID } },
@@ -32,7 +32,7 @@ export const ASKED: Readonly<Record<string, { readonly path: string; readonly bo
     responses: { path: "/v1/responses", body: { input: "Say it" }, order: { script: SAID } },
   };
 
-/** Short times: nobody waits for minutes. */
+/** Short times, so that no test waits for minutes. */
 const SHORT: Readonly<Record<string, string>> = {
   S5: "for=60ms,every=20ms",
   T7: "for=60ms,every=20ms",
@@ -52,11 +52,11 @@ export interface FaultCase {
   readonly plan: string;
   readonly id: string;
   readonly asked: keyof typeof ASKED;
-  /** false: the answer is asked for in one piece. */
+  /** False if the answer is requested in one piece. */
   readonly streams: boolean;
 }
 
-/** Every fault that an answer can have there, each of its words. */
+/** Returns every fault that an answer over this protocol can have, with each of its words. */
 export function faultCases(over: "1.1" | "2" = "1.1"): FaultCase[] {
   return [...FAULT_ROWS.values()].filter((row) => row.stage !== "client" && actsOn(row, over)).flatMap(casesOf);
 }
@@ -64,14 +64,14 @@ export function faultCases(over: "1.1" | "2" = "1.1"): FaultCase[] {
 const casesOf = (row: FaultRow): FaultCase[] =>
   plansOf(row).flatMap((plan) => asked(row).map((one) => ({ plan, id: row.id, asked: one, streams: true })));
 
-/** One for each of its words. */
+/** Returns a plan per word of the fault. */
 export function plansOf(row: FaultRow): string[] {
   const first = row.parameters.find(({ type }) => type === "word");
   const ways = first?.type === "word" ? first.words : [""];
   return ways.map((way) => [`${row.id}${placeFor(row, way)}`, way, SHORT[row.id] ?? ""].filter(Boolean).join(","));
 }
 
-/** A place that every answer has. */
+/** Returns a position that every answer has. */
 function placeFor({ id, position }: FaultRow, way: string): string {
   if (id === "E1" && way === "bare") return "";
   return position === "?" ? "@e3" : "";

@@ -1,4 +1,7 @@
-/** Does docs/faults.md say what the table says? Cure: `npx bun scripts/faults-table.ts`. Are the ids of options those of the table? */
+/**
+ * Checks that docs/faults.md agrees with the table of faults, and the ids of options too. To update the page: `npx bun
+ * scripts/faults-table.ts`.
+ */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { FAULT_IDS, isFaultName } from "../../src/faults/ids.ts";
@@ -9,17 +12,17 @@ import { FAULT_ROWS } from "../../src/faults/table.ts";
 
 const page = readFileSync(new URL("../../docs/faults.md", import.meta.url), "utf8");
 
-test("the list of faults (bun scripts/faults-table.ts writes it)", () => {
+test("the list of faults is up to date (bun scripts/faults-table.ts writes it)", () => {
   expect(page).toContain(faultsMarkdown());
 });
 
-test("every plan that the page shows can be read", () => {
+test("every plan on the page parses", () => {
   const plans = [...page.matchAll(/(?:"fault": ?"|fault: |plan: )([A-Z]\d[^"\s`}]*)/g)].map(([, plan]) => plan!);
   expect(plans.length).toBe(5);
   for (const plan of plans) expect(parsePlan(plan).faults.length).toBeGreaterThan(0);
 });
 
-test("82 faults; ids that options take are those that an answer can have", () => {
+test("there are 82 faults, and options accept the ids of those that an answer can have", () => {
   expect(FAULT_ROWS.size).toBe(82);
   const rows = [...FAULT_ROWS.values()].filter(({ stage }) => stage !== "client");
   expect(rows.map(({ id }) => id)).toEqual(

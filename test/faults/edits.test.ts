@@ -1,4 +1,4 @@
-/** Faults that users met: the events that they write. */
+/** Checks the events that faults write which users have met in practice. */
 import { expect, test } from "bun:test";
 import { parsePlan } from "../../src/faults/parse.ts";
 import { FaultPipeline } from "../../src/faults/pipeline.ts";
@@ -20,7 +20,7 @@ const CALLS = [
 const TEXT = [chunk({ role: "assistant", content: "" }), ...["Say", " it", "."].map((content) => chunk({ content }))];
 const REASONED = [chunk({ reasoning: "Be" }), chunk({ reasoning: " brief." }), ...TEXT, chunk({}, "stop"), DONE];
 
-/** The body that a plan makes of the events, without its chunks. */
+/** Returns the body that a plan makes of the events, without chunk framing. */
 function bodyOf(plan: string, events: readonly string[]): string {
   const text = bytesOf(run(new FaultPipeline(parsePlan(plan), "k"), { head: HEAD, events, streams: true })).toString();
   const body = text.slice(text.indexOf("\r\n\r\n") + 4);
@@ -34,7 +34,7 @@ const deltasOf = (body: string) =>
     .map((one) => JSON.parse(one.slice(6)).choices[0].delta);
 const callsOf = (plan: string) => deltasOf(bodyOf(plan, CALLS)).flatMap(({ tool_calls: calls = [] }) => calls);
 
-test("J16, deltas of tool calls: without function, with blank or null fields, with all of them, with objects", () => {
+test("J16 writes tool-call deltas without function, with blank or null fields, with all fields, and with objects", () => {
   const first = { index: 0, id: "call_0", type: "function" };
   expect(callsOf("J16,no-function").slice(0, 3)).toEqual([
     first,
@@ -57,7 +57,7 @@ test("J16, deltas of tool calls: without function, with blank or null fields, wi
   ]);
 });
 
-test("J16,object: arguments that never are JSON become an empty object at the end; all events are accounted for", () => {
+test("J16,object sends an empty object if arguments never become JSON, and counts all events", () => {
   const broken = [opening(0), part(0, '{"a": '), chunk({}, "tool_calls"), DONE];
   const [call] = deltasOf(bodyOf("J16,object", broken)).flatMap(({ tool_calls: calls = [] }) => calls);
   expect(call.function).toEqual({ name: "f0", arguments: {} });
@@ -67,7 +67,7 @@ test("J16,object: arguments that never are JSON become an empty object at the en
   expect([came, dropped + whole + cut]).toEqual([CALLS.length, CALLS.length]);
 });
 
-test("S15: an event is cut inside its JSON, and the next one follows on its line", () => {
+test("S15 cuts an event inside its JSON, and the next event follows on the same line", () => {
   const lines = bodyOf("S15@e1", REASONED).split("\n");
   const odd = lines.find((line) => line.lastIndexOf("data: ") > 0)!;
   expect(odd).toMatch(/^data: \{.*data: \{.*\}$/);
@@ -75,20 +75,20 @@ test("S15: an event is cut inside its JSON, and the next one follows on its line
   expect(bodyOf("S15@e1+20", REASONED)).toContain(`${REASONED[1]!.slice(0, 20)}data: `);
 });
 
-test("S16: a type without data; J1,bare: JSON without data:, and the end", () => {
+test("S16 writes a type without data, and J1,bare JSON without data: and then ends", () => {
   expect(bodyOf("S16@e1", REASONED)).toBe([REASONED[0], "event: ping\n\n", ...REASONED.slice(1)].join(""));
   const body = bodyOf("J1@e3,bare", REASONED);
   expect(body.startsWith(REASONED.slice(0, 3).join(""))).toBe(true);
   expect(JSON.parse(body.slice(REASONED.slice(0, 3).join("").length)).error.code).toBe(500);
 });
 
-test("J17: each chunk holds the text so far, of each field by itself", () => {
+test("J17 repeats the text so far in each chunk, for each field separately", () => {
   const deltas = deltasOf(bodyOf("J17", REASONED));
   expect(deltas.flatMap(({ content }) => content || [])).toEqual(["Say", "Say it", "Say it."]);
   expect(deltas.flatMap(({ reasoning }) => reasoning ?? [])).toEqual(["Be", "Be brief."]);
 });
 
-test("J18: reasoning before each piece of the text; J19: the old name of its field, or both", () => {
+test("J18 writes reasoning before each piece of text, and J19 the old name of its field, or both names", () => {
   const kinds = deltasOf(bodyOf("J18", [...TEXT, chunk({}, "stop"), DONE])).map((delta) => Object.keys(delta).at(-1));
   expect(kinds).toEqual(["content", "reasoning", "content", "reasoning", "content", "reasoning", "content", undefined]);
   expect(deltasOf(bodyOf("J19,old", REASONED))[0]).toEqual({ reasoning_content: "Be" });

@@ -1,7 +1,7 @@
-/** `understudy fault`: every fault in every way, with an example that it changes; the list of faults. */
+/** Tests `understudy fault`: an example for every fault in every way, and the list of faults. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { exampleOf } from "../../src/faults/example.ts";
-import { explained } from "../../src/faults/explain.ts";
+import { explainPlan } from "../../src/faults/explain.ts";
 import { parsePlan } from "../../src/faults/parse.ts";
 import type { FaultParameter, FaultRow } from "../../src/faults/plan/types.ts";
 import { faultRulesOf, POLICY } from "../../src/faults/rows/row.ts";
@@ -12,14 +12,14 @@ setDefaultTimeout(120_000);
 
 const ordered = [...FAULT_ROWS.values()].filter(({ stage }) => stage !== "client");
 const wordsOf = (one: FaultParameter) => (one.type === "word" ? one.words.map((word) => `,${one.name}=${word}`) : [""]);
-/** Each combination of the words that the fault takes. */
+/** Returns each combination of the words that the fault accepts. */
 const waysOf = ({ id, parameters }: FaultRow): string[] =>
   parameters.reduce((plans, one) => plans.flatMap((plan) => wordsOf(one).map((word) => plan + word)), [id]);
 
-/** Without the header that names the plan. */
+/** Removes the header that names the plan. */
 const bare = (lines: readonly string[]) => lines.map((line) => line.replace(/x-understudy-fault: .*?(\\r|…|$)/, ""));
 
-test("explain shows an example that the fault changes: each fault, in each of its ways, whatever the seed", () => {
+test("explain shows an example that the fault changes, for each fault in each of its ways and any seed", () => {
   const plans = ordered.flatMap(waysOf).flatMap((plan) => [0, 1, 2, 3].map((seed) => `${plan}#seed=${seed}`));
   expect(plans.length).toBeGreaterThan(700);
   const idle = plans.filter((plan) => {
@@ -29,24 +29,24 @@ test("explain shows an example that the fault changes: each fault, in each of it
   expect(idle).toEqual([]);
 });
 
-test("explain reaches the place that a plan names, and marks the lines that differ", () => {
+test("the example of explain contains the position that a plan names, and marks the changed lines", () => {
   for (const plan of ["E7@e40", "J2@e300", "B4@b9000", "S14@?200,dropped", "T1@e10,2s"])
     expect([plan, exampleOf(parsePlan(plan)).idle]).toEqual([plan, []]);
-  const text = explained(parsePlan("S4@e2,ping"));
+  const text = explainPlan(parsePlan("S4@e2,ping"));
   expect(text).toContain("a correct client: ignored (WHATWG HTML, 9.2.6)");
   const marked = text.split("\n").filter((line) => line.startsWith(">"));
   expect(marked.length).toBe(2);
   expect(marked[1]).toContain(": ping\\n\\ndata: ");
-  expect(explained(parsePlan("A1,day;E6@e2"))).toContain("E6@e2 did nothing here");
+  expect(explainPlan(parsePlan("A1,day;E6@e2"))).toContain("E6@e2 did not act");
 });
 
-test("policy names the verdict alone: as a source it stands exactly where nobody is judged", () => {
+test(`a row has the source "policy" exactly if it judges no client`, () => {
   for (const row of FAULT_ROWS.values())
     for (const { way, rule } of faultRulesOf(row))
       expect([row.id, way, rule.text === POLICY]).toEqual([row.id, way, rule.allows === "policy"]);
 });
 
-test("the list: a line for each way, JSON, by name; an unknown name is refused", () => {
+test("the list has a line per way, can be JSON or filtered by name, and refuses an unknown name", () => {
   const fault = (...words: string[]) => {
     const { stdout, stderr, exitCode } = Bun.spawnSync([process.execPath, main, "fault", ...words]);
     return { out: stdout.toString(), err: stderr.toString(), exitCode };

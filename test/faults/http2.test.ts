@@ -1,4 +1,4 @@
-/** Does HTTP/2 answer as HTTP/1 does, and does each fault stand in its frames as the pipeline says? */
+/** Checks that disturbed answers over HTTP/2 have the same content as over HTTP/1, and that the frames follow the pipeline. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import http2 from "node:http2";
@@ -28,15 +28,15 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-/** What a client of frames saw of one answer. */
+/** What a client saw of one answer in frames. */
 interface SeenAnswer {
-  /** Heads with their fields, as HTTP/1 would write them, and the body. */
+  /** Heads with their fields as HTTP/1 writes them, and the body. */
   readonly head: string;
   readonly body: Buffer;
   readonly end: "done" | "fin" | "rst" | "reset";
-  /** Code of the reset. */
+  /** Error code of the stream's reset. */
   readonly code: number | undefined;
-  /** Bytes of data before the GOAWAY, what it says; null: there is none. */
+  /** Bytes of data before GOAWAY and the frame's fields; null without GOAWAY. */
   readonly goAway: readonly [bytes: number, last: number, code: number] | null;
 }
 
@@ -75,7 +75,7 @@ async function ask(
   return seen;
 }
 
-/** A clean answer for the pipeline. */
+/** Converts an answer to a clean answer for the pipeline. */
 function cleanOf({ head, body }: SeenAnswer, at: SeenAnswer): CleanAnswer {
   const all = atSecondOf(
     Buffer.concat([Buffer.from(head, "latin1"), body]),
@@ -90,7 +90,7 @@ function cleanOf({ head, body }: SeenAnswer, at: SeenAnswer): CleanAnswer {
 const bytesWhere = (operations: readonly WireOperation[], wanted: (event: number) => boolean): Buffer =>
   Buffer.concat(operations.map((one) => (one.kind === "bytes" && wanted(one.event) ? one.bytes : Buffer.alloc(0))));
 
-/** Heads as frames have them: whole ones, without what HTTP/1 says beside. */
+/** Returns complete heads as frames have them, without the fields that only HTTP/1 has. */
 function headsIn(bytes: Buffer): string {
   const whole = bytes
     .toString("latin1")
@@ -110,7 +110,7 @@ function headsIn(bytes: Buffer): string {
 
 async function expectAsPredicted(one: FaultCase, key: string): Promise<WireOperation[]> {
   let [clean, faulty] = [await ask(one, key), await ask(one, key, one.plan)];
-  // In a coding the second cannot be put into the prediction: both are asked for in the same one.
+  // The second is part of the encoded body and cannot be replaced, so both answers are requested in the same second.
   const dateOf = ({ head }: SeenAnswer) => /^date: .*$/m.exec(head)?.[0];
   for (let tries = 0; one.id === "H6" && tries < 20 && dateOf(clean) !== dateOf(faulty); tries++)
     [clean, faulty] = [await ask(one, key), await ask(one, key, one.plan)];
@@ -142,9 +142,12 @@ const cases = sampled(
   25,
 );
 
-test.each(cases.map((one) => [`${one.asked} ${one.plan}`, one] as const))("%s, in frames", async (name, one) => {
-  await expectAsPredicted(one, `key-${Bun.hash(name)}`);
-});
+test.each(cases.map((one) => [`${one.asked} ${one.plan}`, one] as const))(
+  "%s has the frames that the pipeline predicts",
+  async (name, one) => {
+    await expectAsPredicted(one, `key-${Bun.hash(name)}`);
+  },
+);
 
 const CODES = Object.keys(STREAM_CODES);
 const CUTS = ["head", "e0", "e3", "e3+17", "b100", "done"].flatMap((at) => [
@@ -153,7 +156,7 @@ const CUTS = ["head", "e0", "e3", "e3+17", "b100", "done"].flatMap((at) => [
   `E10@${at},unserved`,
 ]);
 test.each([...CODES.map((code) => `E10@e2,${code}`), ...CUTS, "S2;E10@e4,goaway,calm"])(
-  "%s: the frame with its code, there and nowhere else",
+  "%s writes the frame with its code at its position only",
   async (plan) => {
     const id = parsePlan(plan).faults[0]!.row.id;
     await expectAsPredicted({ plan, id, asked: "chat", streams: true }, `key-${Bun.hash(plan)}`);
@@ -162,7 +165,7 @@ test.each([...CODES.map((code) => `E10@e2,${code}`), ...CUTS, "S2;E10@e4,goaway,
   },
 );
 
-test("what HTTP/2 does not have does nothing there, nor E10 over HTTP/1: the case is void, not passed", async () => {
+test("faults of the other HTTP version do nothing, and their case is void, not passed", async () => {
   for (const fault of ["H1,size", "H2,trailers", "H3,both", "H4,close"]) {
     const clean = await ask({ asked: "chat", streams: true }, "k");
     const faulty = await ask({ asked: "chat", streams: true }, "k", fault);
@@ -185,7 +188,7 @@ test("what HTTP/2 does not have does nothing there, nor E10 over HTTP/1: the cas
   ]);
 });
 
-test("what ends the connection reaches others there, and is not for every request to order", async () => {
+test("over HTTP/2, faults that end the connection affect other answers and need permission", async () => {
   const own = await hosted(["--timing", "none", "--served-model-name", "m", "--http2-port", "0"]);
   const client = await WireClient.connect(Number(new URL(own.http2Url!).port));
   const status = async (fault: string) => {
@@ -199,7 +202,7 @@ test("what ends the connection reaches others there, and is not for every reques
   await own.stop();
 });
 
-test("E9 and E8: the connection ends as its next stream is opened; the next one is closed as it is opened", async () => {
+test("E9 ends the connection when its next stream opens, and E8 closes the next connection when it opens", async () => {
   const client = await WireClient.connect(port);
   const body = (fault: string) => ({ model: "m", prompt: "x", max_tokens: 2, understudy: { fault } });
   const first = client.post("/v1/completions", body("E9"));
@@ -214,7 +217,7 @@ test("E9 and E8: the connection ends as its next stream is opened; the next one 
   expect(refused.frames).toEqual([]);
 });
 
-test("Node's client reads whole answers, streams and errors, several on one connection", async () => {
+test("Node's client reads whole answers, streams and errors on one connection", async () => {
   const session = http2.connect(url);
   const said = (path: string, body: object) => {
     const { promise, resolve, reject } = Promise.withResolvers<readonly [number, string]>();
@@ -241,11 +244,11 @@ test("Node's client reads whole answers, streams and errors, several on one conn
   expect([whole[0], stream[0], wrong[0], unknown[0]]).toEqual([200, 200, 400, 404]);
 });
 
-/** The environment in which h2 is pinned; in CI it is there. */
+/** Python environment with a pinned h2. CI always has it. */
 const python = new URL("../../.venv-guidellm-slim/bin/python", import.meta.url).pathname;
 
 test.skipIf(!existsSync(python) && process.env.CI === undefined)(
-  "Python's httpx over h2 reads what is whole, decoded and in mid-stream, and errors with their codes; the next stream is served",
+  "Python's httpx over h2 reads whole, encoded and partial answers and error codes, and its next stream is served",
   async () => {
     const child = Bun.spawn([python, new URL("httpx_http2.py", import.meta.url).pathname], {
       stdin: "pipe",
@@ -263,7 +266,7 @@ test.skipIf(!existsSync(python) && process.env.CI === undefined)(
         "E10@e2,reset,refused",
         /^RemoteProtocolError: <StreamReset stream_id:\d+, error_code:(7|ErrorCodes.REFUSED_STREAM)/,
       ],
-      // h2 takes it for the end of the connection; RFC 9113, 6.8 has the stream go on.
+      // h2 treats this as the end of the connection, although by RFC 9113, 6.8 the stream continues.
       ["E10@e2,goaway", /^(\w*ProtocolError: .*RECV_DATA|RemoteProtocolError: <ConnectionTerminated)/],
       ["H3,long", /Error: (InvalidBodyLengthError: )?Expected \d+ bytes, received \d+/],
       ["E6@e2", /^RemoteProtocolError: /],
@@ -289,14 +292,14 @@ test.skipIf(!existsSync(python) && process.env.CI === undefined)(
     for (const [at, plan] of plans.entries()) {
       const { version, status, text, error } = seen[at]!;
       const wrong = BROKEN.find(([one]) => one === plan)?.[1];
-      // What breaks off may do so before httpx has told of the head.
+      // A reset may come before httpx has reported the head.
       if (wrong !== undefined) expect(error, plan).toMatch(wrong);
       else expect([plan, version, status, error, textOf(text)]).toEqual([plan, "HTTP/2", 200, null, SAID]);
     }
   },
 );
 
-test("a client whose windows are shut: what it was not sent is held and counted, and leaves when they open", async () => {
+test("bytes for a client with closed windows are held and counted, and are sent when the windows open", async () => {
   const client = await WireClient.connect(port, 1000);
   const id = client.post("/v1/completions", {
     model: "m",
@@ -313,7 +316,7 @@ test("a client whose windows are shut: what it was not sent is held and counted,
   client.leave();
 });
 
-test("behind TLS by ALPN; a connection without a stream ends by GOAWAY after its time", async () => {
+test("HTTP/2 works with TLS and ALPN, and an idle connection ends with GOAWAY after its timeout", async () => {
   const file = (name: string) => new URL(`../conformance/tls/${name}`, import.meta.url).pathname;
   const flags = "--timing none --http2-port 0 --timeout-keep-alive 1".split(" ");
   const own = await hosted([...flags, "--ssl-certfile", file("server.pem"), "--ssl-keyfile", file("server.key")]);
@@ -327,13 +330,13 @@ test("behind TLS by ALPN; a connection without a stream ends by GOAWAY after its
   await own.stop();
 });
 
-test("nothing is left: no generation, no bytes that wait", async () => {
+test("nothing is left behind: no generation and no waiting bytes", async () => {
   for (const name of ["vllm:num_requests_running", "understudy_streams_open", "understudy_held_bytes"])
     expect([name, await sample(server.url, name)]).toEqual([name, 0]);
   figure("http2Cases", cases.length + CODES.length + CUTS.length + 1);
 });
 
-test("a stream that its client resets is a client that left, and the connection goes on; an end in order says GOAWAY and lets the answer finish", async () => {
+test("a reset stream counts as a client that disconnected, and the connection continues; a shutdown sends GOAWAY and lets the answer finish", async () => {
   const flags = "--timing constant:ttft=5ms,itl=20ms --served-model-name m --http2-port 0 --shutdown-timeout 20";
   const own = await serve(flags.split(" "));
   await eventually(() => own.output().includes("HTTP/2"));

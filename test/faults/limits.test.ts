@@ -1,4 +1,4 @@
-/** Is what a plan of faults can take as bounded as docs/limits.md says? */
+/** Checks the limits of fault plans in docs/limits.md. */
 import { expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -24,18 +24,18 @@ const account = (plan: string, events: readonly string[]) => {
   return { bytes: bytesOf(operations), operations, fired: pipeline.account().fired.map(({ times }) => times) };
 };
 
-test("a plan: 32 faults, 2,000 characters, a key of 200", () => {
+test("a plan has at most 32 faults, 2,000 characters and a key of 200", () => {
   const faults = (count: number) => Array.from({ length: count }, () => "J9").join(";");
   expect(parsePlan(faults(32)).faults).toHaveLength(32);
-  expect(() => parsePlan(faults(33))).toThrow("33 faults, at most 32 are taken");
+  expect(() => parsePlan(faults(33))).toThrow("33 faults; a plan has at most 32");
   const padded = (characters: number) => `B8${" ".repeat(characters - 2)}`;
-  expect(() => parsePlan(padded(2001))).toThrow("character 2001: at most 2000 are taken");
+  expect(() => parsePlan(padded(2001))).toThrow("character 2001: a plan has at most 2000 characters");
   const keyed = (characters: number) => `B8#key=${"k".repeat(characters)}`;
   expect(parsePlan(keyed(200)).key).toHaveLength(200);
   expect(() => parsePlan(keyed(201))).toThrow("character 4:");
 });
 
-test("a file of rules: 64 KiB, 200 rules", () => {
+test("a file of rules has at most 64 KiB and 200 rules", () => {
   const folder = mkdtempSync(join(tmpdir(), "understudy-rules-"));
   const file = join(folder, "rules.yaml");
   const open = (text: string) => () => {
@@ -55,7 +55,7 @@ test("a file of rules: 64 KiB, 200 rules", () => {
   rmSync(folder, { recursive: true });
 });
 
-test("a wait of a plan is an hour at most, jitter 10 s", () => {
+test("a wait lasts at most an hour, jitter at most 10 s", () => {
   const waits = (line: string, count: number) =>
     account(line, Array(count).fill(event(1))).operations.flatMap((one) => (one.kind === "wait" ? [one.us] : []));
   expect(waits("T7,for=forever", 1)).toEqual([3600e6]);
@@ -64,21 +64,21 @@ test("a wait of a plan is an hour at most, jitter 10 s", () => {
   expect(Math.max(...waits("T5@*,pareto,median=10s", 200))).toBe(10e6);
 });
 
-test("12,288 comments of silences in an answer; then it is silent as long", () => {
+test("silences in an answer write at most 12,288 comments, and then wait without comments", () => {
   const { operations } = account("T7,comments,for=1h,every=1ms;S5@*,for=1h,every=1ms", Array(3).fill(event(1)));
   const waits = operations.flatMap((one) => (one.kind === "wait" ? [one.us] : []));
   expect(waits.filter((us) => us === 1000)).toHaveLength(12_288);
   expect(waits.reduce((sum, us) => sum + us, 0)).toBe(4 * 3600e6);
 });
 
-test("12 MiB are added to an answer, and no more", () => {
+test("a plan adds at most 12 MiB to an answer", () => {
   const one = event(10);
   const clean = account("B4@done", [one, one, one]).bytes.length;
   const { bytes, fired } = account("S12@*,7MiB", [one, one, one]);
   expect(fired).toEqual([1]);
   expect(bytes.length - clean).toBeGreaterThan(6 * MIB);
   expect(bytes.length - clean).toBeLessThan(ADDED_MOST);
-  // Each chunk holds the text of all before it.
+  // Each chunk holds the text of all chunks before it.
   const delta = { index: 0, delta: { content: "x".repeat(MIB) }, finish_reason: null };
   const many = Array.from(
     { length: 12 },
@@ -89,7 +89,7 @@ test("12 MiB are added to an answer, and no more", () => {
   expect(whole).toBeLessThan(ADDED_MOST + MIB);
 });
 
-test("8 MiB of a stream wait for its length; beyond them it has none, and the plan has not acted", () => {
+test("at most 8 MiB of a stream wait for its length; a longer stream has no length, and the fault does not count", () => {
   const within = account("H4,length", [event(7 * MIB)]);
   expect([within.fired, within.bytes.subarray(0, 400).toString().includes("content-length")]).toEqual([[1], true]);
   const beyond = account("H4,length", [event(7 * MIB), event(2 * MIB)]);
@@ -99,7 +99,7 @@ test("8 MiB of a stream wait for its length; beyond them it has none, and the pl
   ]);
 });
 
-/** A stream whose client takes all at once, or nothing, on a clock that stands still until it is asked to go on. */
+/** Returns a stream whose client reads all or nothing, on a clock that stands still until the test advances it. */
 function stream(
   plan: string,
   takes: boolean,
@@ -131,7 +131,7 @@ function stream(
   };
 }
 
-test("4 MiB of a disturbed answer wait, then whoever writes it is asked to wait", () => {
+test("at most 4 MiB of a disturbed answer wait, then its sender is paused", () => {
   const { sink, pass } = stream("T1@e0,1s", true);
   let written = 0;
   while (sink.write(event(65_000))) written += 65_000;
@@ -143,7 +143,7 @@ test("4 MiB of a disturbed answer wait, then whoever writes it is asked to wait"
   expect(deaf.sink.write(event(10))).toBe(false);
 });
 
-test("1,000 operations of an answer are kept, the others counted", () => {
+test("at most 1,000 operations of an answer are recorded, the others are only counted", () => {
   const { sink, told, pass } = stream("B4", true);
   for (let i = 0; i < 800; i++) sink.write(event(10));
   sink.end();
@@ -153,7 +153,7 @@ test("1,000 operations of an answer are kept, the others counted", () => {
   expect(told[0]!.unkept).toBeGreaterThan(600);
 });
 
-test("who looks at no operations has none kept, and is told what else he is", () => {
+test("an observer that needs no operations gets none, but everything else", () => {
   const { sink, told, pass } = stream("B4", true, { isBrief: true });
   for (let i = 0; i < 20; i++) sink.write(event(10));
   sink.end();
@@ -163,7 +163,7 @@ test("who looks at no operations has none kept, and is told what else he is", ()
   expect([operations, unkept, account.came, account.fired[0]!.times, end]).toEqual([[], 0, 20, 20, "done"]);
 });
 
-test("what disturbing an answer takes of memory is told, of pieces that no fault touches nothing", () => {
+test("the memory that a disturbed answer needs is counted, and untouched pieces count nothing", () => {
   const consumed = (plan: string) => {
     let bytes = 0;
     const { sink, pass } = stream(plan, true, { consumed: (more) => (bytes += more) });
@@ -179,7 +179,7 @@ test("what disturbing an answer takes of memory is told, of pieces that no fault
   expect(consumed("S12@e5,bytes=1MiB")).toBeGreaterThan(MIB);
 });
 
-test("an answer in parts of more than 64 MiB leaves as it is, and the plan's witness is told", async () => {
+test("an answer in parts of more than 64 MiB is sent unchanged, and the plan's observer is told", async () => {
   const clock = new WallClock();
   const part = Buffer.alloc(MIB, 120);
   const told: DisturbedAnswer[] = [];
@@ -229,7 +229,7 @@ test("an answer in parts of more than 64 MiB leaves as it is, and the plan's wit
   clock.close();
 });
 
-test("attempts of 10,000 requests are counted; then the oldest is new again", async () => {
+test("attempts of at most 10,000 requests are counted, then the oldest is forgotten", async () => {
   const config = { engine: { seed: 0 }, queue: {}, faults: {}, logs: {}, text: {}, listen: {} };
   const orders = new FaultOrders(fakeKernel({ config }), { faulted() {} });
   const ask = async (key: string) => {

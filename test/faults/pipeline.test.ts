@@ -1,4 +1,4 @@
-/** Is the pipeline what it is said to be: pure, bounded, with every event's fate known, and bytes cut wherever a plan says? */
+/** Checks the pipeline: it is pure and bounded, counts every event, and cuts bytes where the plan says. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { MessagePipeline } from "../../src/faults/messages.ts";
@@ -16,7 +16,7 @@ setDefaultTimeout(600_000);
 const LIMIT = 16 * 2 ** 20;
 const clean = { head: HEAD, events: chatStream("Grüße, 🦔 and 👩‍👩‍👧\r\n→ bye"), streams: true };
 
-/** The body of chunks, and whether they end as they should. */
+/** Decodes chunks, and reports whether they end correctly. */
 function unchunked(bytes: Buffer): { body: Buffer; whole: boolean } {
   let at = bytes.indexOf("\r\n\r\n") + 4;
   const parts: Buffer[] = [];
@@ -33,11 +33,11 @@ function unchunked(bytes: Buffer): { body: Buffer; whole: boolean } {
 const bodyOf = (line: string) => unchunked(bytesOf(run(new FaultPipeline(parsePlan(line), "k"), clean))).body;
 const whole = Buffer.from(clean.events.join(""));
 
-/** Operations as something that can be compared. */
+/** Formats operations so that they can be compared. */
 const told = (operations: readonly WireOperation[]): string =>
   operations.map((one) => (one.kind === "bytes" ? `${one.event} ${Bun.hash(one.bytes)}` : JSON.stringify(one))).join();
 
-test("cut once at every byte of every event, and at every byte of the body: the bytes are the same, in two segments more or less", () => {
+test("a cut at any byte of an event or of the body leaves the bytes unchanged and adds a segment", () => {
   const segments = run(new FaultPipeline(parsePlan("B4@head"), "k"), clean).length;
   for (let at = 0; at < whole.length; at++) {
     const operations = run(new FaultPipeline(parsePlan(`B4@b${at}`), "k"), clean);
@@ -49,7 +49,7 @@ test("cut once at every byte of every event, and at every byte of the body: the 
   }
 });
 
-test("every position at which an answer can end has the bytes before it and no others", () => {
+test("an answer that ends at a position has exactly the bytes before it, for every position", () => {
   const all = bytesOf(run(new FaultPipeline(parsePlan("B4@head"), "k"), clean));
   for (let at = 0; at < whole.length; at += 7) {
     const cut = bytesOf(run(new FaultPipeline(parsePlan(`E6@b${at}`), "k"), clean));
@@ -59,7 +59,7 @@ test("every position at which an answer can end has the bytes before it and no o
   }
 });
 
-test("gzip and brotli are such, at every flush", () => {
+test("gzip and brotli bodies can be decoded at every flush", () => {
   for (const events of [1, 2, 3, 100]) {
     expect(gunzipSync(bodyOf(`H6,gzip,${events}`)).equals(whole)).toBe(true);
     expect(brotliDecompressSync(bodyOf(`H6,br,${events}`)).equals(whole)).toBe(true);
@@ -70,7 +70,7 @@ test("gzip and brotli are such, at every flush", () => {
   expect(brotliDecompressSync(brotli).toString()).toBe(large.events[0]!);
 });
 
-test("the same plan does the same, however events come and whatever else is served between", () => {
+test("a plan gives the same result, independent of the grouping of events and of other requests", () => {
   const plans = Array.from({ length: 100 }, (_, i) => anyPlan(i, 4));
   const first = plans.map((plan) => told(run(new FaultPipeline(parsePlan(plan), "k"), clean)));
   for (let round = 0; round < 19; round++) {
@@ -87,7 +87,7 @@ test("the same plan does the same, however events come and whatever else is serv
   );
 });
 
-test("any plan of 1 to 6 faults ends, stays below 16 MiB, and every event's fate is known", () => {
+test("any plan of 1 to 6 faults ends, stays below 16 MiB and counts every event", () => {
   const count = sized("faults", { sample: 600, whole: 100_000 });
   let largest = 0;
   for (let i = 0; i < count; i++) {
@@ -108,12 +108,12 @@ test("any plan of 1 to 6 faults ends, stays below 16 MiB, and every event's fate
 
 const mixed = (i: number) => (seed * 1_000_003 + i) % 2 ** 31;
 
-/** A delta with text and no end: what leaves as a plain piece. */
+/** Returns true for a delta with text and without an end, which can leave as a plain piece. */
 const isPiece = (event: string) =>
   /"content":"[^"]|"text":"[^"]|"delta":"[^"]/.test(event) && !/"(finish|stop)_reason":"/.test(event);
 const chunkOf = (event: string) => Buffer.from(`${Buffer.byteLength(event).toString(16)}\r\n${event}\r\n`);
 
-/** Plays the answer both ways; how many pieces passed by. */
+/** Sends the answer both ways and returns the number of pieces that bypassed the stages. */
 function passedBy(plan: string, key: string, events: (typeof DIALECT_STREAMS)[number]): number {
   let passed = 0;
   const all = { head: HEAD, events, streams: true };
@@ -131,10 +131,10 @@ function passedBy(plan: string, key: string, events: (typeof DIALECT_STREAMS)[nu
   return passed;
 }
 
-/** Both want to know what came before, after they have acted once and at the end. */
+/** These faults need the event before, also after they have acted once and at the end. */
 const LOOKING_BACK = ["J9@~0.2#seed=1003133", "J9@*", "E4@done", "B4@e3+51;E4@done,error"];
 
-test("a piece that a plan leaves as it is passes it by, and everything else is as if it had not", () => {
+test("letting unchanged pieces bypass the stages changes nothing else", () => {
   const count = sized("faults", { sample: 1500, whole: 100_000 });
   let passed = 0;
   for (const plan of LOOKING_BACK) for (const events of DIALECT_STREAMS) passedBy(plan, plan, events);
@@ -144,7 +144,7 @@ test("a piece that a plan leaves as it is passes it by, and everything else is a
   figure("passedPieces", passed);
 });
 
-test("E1: the last event is missing in each dialect; with bare nothing says why the answer ended", () => {
+test("E1 removes the last event in each dialect, and E1,bare also the finish reason", () => {
   const lasts = /\[DONE\]|"(message_stop|response\.completed)"/;
   for (const [how, says] of [
     ["", true],
@@ -162,7 +162,7 @@ test("E1: the last event is missing in each dialect; with bare nothing says why 
   }
 });
 
-test("done: what cuts, waits or ends there does so before the last event, in whatever framing", () => {
+test("faults at `done` act before the last event, with any framing", () => {
   for (const more of ["", ";H1@*,split", ";H7,bytes=70B,for=0us"]) {
     for (const plan of ["E6@done", "E7@done", "T2@done", "T1@done,7ms", "T5@done"]) {
       const pipeline = new FaultPipeline(parsePlan(plan + more), "k");
@@ -182,7 +182,7 @@ test("done: what cuts, waits or ends there does so before the last event, in wha
   }
 });
 
-test("a plan says its line, which says the same plan", () => {
+test("the text of a plan parses to the same plan", () => {
   for (let i = 0; i < 2000; i++) {
     const plan = parsePlan(anyPlan(mixed(i), 6));
     const { line } = new FaultPipeline(plan, "a key; with = everything, # and %");
@@ -205,12 +205,12 @@ test.each([
   ["B1#key=%G", 4],
   [`B1;${"B4;".repeat(40)}B4`, 1],
   ["B4,".repeat(2000), 2001],
-])("%s is no plan, and where", (line, at) => {
+])("%s is refused with the position of the error", (line, at) => {
   expect(() => parsePlan(line)).toThrow(BrokenPlan);
   expect(() => parsePlan(line)).toThrow(`character ${at}:`);
 });
 
-test("a fault that comes by chance in a call of gRPC acts on messages, whatever their text", () => {
+test("a fault by chance in a gRPC call acts on messages with any text", () => {
   const rows = rowsNamed([], "grpc");
   expect(rows.length).toBeGreaterThan(8);
   const acted = rows.map((row) => {

@@ -1,4 +1,4 @@
-/** Which plans are there? Any that the grammar can say, drawn by chance from the table. */
+/** Draws random plans from the grammar and the table of faults. */
 
 import { mix, seeded } from "../../src/base/random.ts";
 import type { FaultParameter, FaultRow } from "../../src/faults/plan/types.ts";
@@ -6,7 +6,7 @@ import { FAULT_ROWS } from "../../src/faults/table.ts";
 
 const rows = [...FAULT_ROWS.values()].filter(({ stage }) => stage !== "client");
 
-/** 1 to `most` faults that do not exclude each other. */
+/** Draws a plan of 1 to `most` faults that do not exclude each other. */
 export function anyPlan(seed: number, most: number): string {
   const next = seeded(mix(seed, 7));
   const below = (end: number) => next() % end;

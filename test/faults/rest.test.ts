@@ -1,4 +1,7 @@
-/** What is left behind when thousands of answers were disturbed, in any way? Nothing: laws held, gauges, blocks, bytes and open files are as before. */
+/**
+ * Disturbs thousands of answers at random and checks that nothing is left behind: laws hold, and gauges, blocks, bytes
+ * and open files are as before.
+ */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import net from "node:net";
@@ -13,7 +16,7 @@ import { anyPlan } from "./plans.ts";
 setDefaultTimeout(1_200_000);
 
 const AT_ONCE = 40;
-/** What stands still for longer is left. */
+/** A value that does not change for this long counts as left behind. */
 const PATIENCE_MS = 2000;
 const GAUGES = [
   "vllm:num_requests_running",
@@ -24,7 +27,7 @@ const GAUGES = [
   "understudy_held_bytes",
 ];
 
-/** Sends the request and reads whatever comes, as long as it is patient. Gives whether anything came. */
+/** Sends the request and reads the answer until it is silent for too long. Returns true if any byte came. */
 function ask(port: number, text: string): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   let came = false;
@@ -46,7 +49,7 @@ const OUTCOME = /^understudy_requests_total\{outcome="(\w+)"\} (\d+)/gm;
 
 const openFiles = ({ pid }: Server) => readdirSync(`/proc/${pid}/fd`).length;
 
-test("requests with one to three faults drawn by chance, then rest: all is as before", async () => {
+test("after requests with one to three random faults, everything is as before", async () => {
   const count = sized("faults", { sample: 150, whole: 10_000 });
   const flags = "--timing none --served-model-name m --allow-request-orders all --disable-uvicorn-access-log";
   const server = await serve([...flags.split(" "), "--tool-call-parser", "hermes", "--enable-auto-tool-choice"]);
@@ -82,7 +85,7 @@ test("requests with one to three faults drawn by chance, then rest: all is as be
     const values = await Promise.all(GAUGES.map(async (name) => [name, await sample(server.url, name)] as const));
     return values.filter(([, value]) => value !== 0);
   };
-  await eventually(async () => (await left()).length === 0).catch(() => {}); // what is left says more
+  await eventually(async () => (await left()).length === 0).catch(() => {}); // `left` names the values that remain
   expect(await left()).toEqual([]);
   await scrape(true);
   await scrape(true);
@@ -91,7 +94,7 @@ test("requests with one to three faults drawn by chance, then rest: all is as be
     [],
   );
   expect(laws.filter(({ verdict }) => verdict === "held").length).toBeGreaterThan(40);
-  // Connections that a plan has refused are still to come, and scrapes have one of their own.
+  // Connections that a plan refuses may still come, and scrapes use a connection.
   await eventually(() => openFiles(server) <= files + 1);
   expect(answered).toBeGreaterThan(0.5 * count);
   expect(await sample(server.url, "understudy_faults_total")).toBeGreaterThan(0);

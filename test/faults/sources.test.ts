@@ -1,4 +1,4 @@
-/** Whose plans disturb which answers: requests, fixtures, rules of a file that changes, chance from the seed? */
+/** Checks the sources of plans: requests, fixtures, rules of a file that changes, and chance from the seed. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -42,7 +42,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** The plan that the answer names; null: it was not disturbed. */
+/** Returns the plan that the answer names, or null if it was not disturbed. */
 async function planOf(
   url: string,
   content: string,
@@ -56,14 +56,14 @@ async function planOf(
   return response.headers.get("x-understudy-fault");
 }
 
-test("a fixture's plan, with an answer and without; the request's own counts before it", async () => {
+test("a fixture's plan applies with and without an answer, and the request's own plan has priority", async () => {
   expect(await planOf(server.url, "fixed", { id: "a" })).toBe("S3@*#seed=0,key=a");
   expect(await planOf(server.url, "bare", { id: "a" })).toBe("B8@head#seed=0,key=a");
   expect(await planOf(server.url, "fixed", { id: "a", order: { fault: "B7#seed=4" } })).toBe("B7@*#seed=4,key=a");
   expect(await planOf(server.url, "none of them")).toBeNull();
 });
 
-test("rules: a share drawn by seed and key, a time that is over, one that comes back", async () => {
+test("rules draw a share by seed and key, end after a time, and recur", async () => {
   expect(await planOf(server.url, "zero")).toBeNull();
   const draw = () => Promise.all(Array.from({ length: 40 }, (_, i) => planOf(server.url, "half", { id: `${i}` })));
   const first = await draw();
@@ -76,12 +76,14 @@ test("rules: a share drawn by seed and key, a time that is over, one that comes 
   expect(await planOf(server.url, "pulse", { id: "p" })).toBe("S3@*#seed=0,key=p");
 });
 
-test("the file may change: what can be read holds from the next request on, what cannot is named and nothing changes", async () => {
+test("a changed file of rules applies from the next request on; if it is wrong, the error is reported and the old rules stay", async () => {
   writeFileSync(rulesFile, "faults:\n  - {match: {user: later}, plan: B1}\n");
   expect(await planOf(server.url, "later")).toStartWith("B1@*");
   writeFileSync(rulesFile, "faults:\n  - match: {user: later}\n    plan: B99\n");
   expect(await planOf(server.url, "later")).toStartWith("B1@*");
-  await eventually(() => server.output().includes('line 3: faults.0.plan: fault plan, character 1: "B99" is no fault'));
+  await eventually(() =>
+    server.output().includes('line 3: faults.0.plan: fault plan, character 1: "B99" is not a fault'),
+  );
   rmSync(rulesFile);
   expect(await planOf(server.url, "later")).toStartWith("B1@*");
 });
@@ -93,7 +95,7 @@ test.each([
   ["faults: [{plan: 'S1;S2'}]", "line 1: faults.0.plan: fault plan, character 1: S1 and S2 exclude each other"],
   ["faults: 5", "line 1: faults: takes a list"],
   ["faults: [", "line 1: not YAML"],
-])("%s ends the start with one line", async (text, why) => {
+])("%s ends the start with one line of error", async (text, why) => {
   const file = join(folder, "wrong.yaml");
   writeFileSync(file, text);
   const failed = serve([...FLAGS, "--fault-plan", file]);
@@ -102,7 +104,7 @@ test.each([
   );
 });
 
-test("by chance: a share of the answers, by the names that are given, the same from one start to the next", async () => {
+test("chance disturbs a share of the answers with the named faults, equally after each start", async () => {
   const flags = [...FLAGS, "--seed", "5", "--fault-rate", "50", "--fault-types", "S3", "B*"];
   const runs: (string | null)[][] = [];
   for (let round = 0; round < 2; round++) {

@@ -1,4 +1,4 @@
-/** Streams of each dialect, made here: the pipeline needs no server. */
+/** Example streams of each dialect, so that tests of the pipeline need no server. */
 const json = (value: object) => `data: ${JSON.stringify(value)}\n\n`;
 const named = (type: string, value: object) => `event: ${type}\n${json({ type, ...value })}`;
 
@@ -11,7 +11,7 @@ export const HEAD = [
   "\r\n",
 ].join("\r\n");
 
-/** Pieces of a text, of up to four characters of UTF-16, never inside one of Unicode. */
+/** Splits a text into pieces of up to four UTF-16 units, never inside a Unicode character. */
 const pieces = (text: string) =>
   [...text].map((_, i, all) => all.slice(i, i + 2).join("")).filter((_, i) => i % 2 === 0);
 

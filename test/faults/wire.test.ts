@@ -1,4 +1,4 @@
-/** Does each fault stand on the wire as the pipeline says, seen by a reader of raw bytes? And is nothing left behind? */
+/** Compares the bytes of each fault on the wire with the pipeline's result, and checks that nothing is left behind. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import net from "node:net";
 import { parsePlan } from "../../src/faults/parse.ts";
@@ -49,7 +49,7 @@ test.each(cases.map((one) => [`${one.asked} ${one.plan}`, one] as const))("%s", 
   const stays = end.kind === "end" && end.how === "done";
   const enough = stays ? bytesOf(operations(atSecondOf(clean.bytes, clean.bytes))).length : undefined;
   let faulty = await ask(one, key, one.plan, enough);
-  // In a coding the second cannot be put into the prediction: both are asked for in the same one.
+  // The second is part of the encoded body and cannot be replaced, so both answers are requested in the same second.
   for (let tries = 0; row.id === "H6" && tries < 20 && dateOf(clean) !== dateOf(faulty); tries++) {
     clean = await ask(one, key);
     faulty = await ask(one, key, one.plan, enough);
@@ -59,15 +59,15 @@ test.each(cases.map((one) => [`${one.asked} ${one.plan}`, one] as const))("%s", 
   expect(faulty.end).toBe(end.kind === "end" && !stays ? (end.how as "fin" | "rst") : "open");
 });
 
-/** A connection is closed as it is opened. */
+/** Expects a connection to be closed when it opens. */
 async function expectRefusal(one: FaultCase, key: string): Promise<void> {
   await ask(one, key, one.plan, 1);
-  // RST where the request was already there.
+  // RST if the request had already arrived.
   const { bytes, end } = await ask(one, key);
   expect([bytes.length, end === "open"]).toEqual([0, false]);
 }
 
-/** 429 while another request is served, and not else. */
+/** Expects status 429 only while another request is served. */
 async function expectBusyOnly(one: FaultCase, key: string): Promise<void> {
   const status = async () => (await ask(one, key, "A3,open=1", 1)).bytes.toString().slice(9, 12);
   const script = { sequences: [{ steps: [[13225], [13225]] }], hold_after: 1, release_after_s: 1 };
@@ -79,14 +79,14 @@ async function expectBusyOnly(one: FaultCase, key: string): Promise<void> {
   await eventually(async () => (await status()) === "200");
 }
 
-test("A5: the first attempts of a request fail, and then the count begins again", async () => {
+test("A5 fails the first attempts of a request, and then counts from the start again", async () => {
   const one = { plan: "A5,2,503", id: "A5", asked: "chat", streams: true } as const;
   const statuses: string[] = [];
   for (let i = 0; i < 6; i++) statuses.push((await ask(one, "attempts", one.plan, 1)).bytes.toString().slice(9, 12));
   expect(statuses).toEqual(["503", "503", "200", "503", "503", "200"]);
 });
 
-test.each(["fin", "rst"])("E9: the connection ends with %s as its next request comes", async (how) => {
+test.each(["fin", "rst"])("E9 ends the connection with %s when its next request arrives", async (how) => {
   const order = { model: "m", stream: true, messages: [{ role: "user", content: "x" }] };
   const first = posted("/v1/chat/completions", { ...order, understudy: { script: "a", fault: `E9,${how}` } });
   const { promise, resolve } = Promise.withResolvers<string>();
@@ -103,7 +103,7 @@ test.each(["fin", "rst"])("E9: the connection ends with %s as its next request c
   expect(text.match(/HTTP\/1\.1/g)).toHaveLength(1);
 });
 
-test("what a request may order: nothing that reaches others, without leave; a broken plan is 400 and says where", async () => {
+test("without permission a request cannot order faults that affect others, and a wrong plan is 400 with the position of the error", async () => {
   const own = await hosted(["--timing", "none", "--served-model-name", "m"]);
   const status = async (fault: string) => {
     const body = JSON.stringify({ model: "m", prompt: "x", max_tokens: 2, understudy: { fault } });
@@ -118,7 +118,7 @@ test("what a request may order: nothing that reaches others, without leave; a br
   await own.stop();
 });
 
-test("nothing is left: no generation, no bytes that wait", async () => {
+test("nothing is left behind: no generation and no waiting bytes", async () => {
   for (const name of ["vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"])
     expect([name, await sample(server.url, name)]).toEqual([name, 0]);
   expect(await sample(server.url, "understudy_faults_total")).toBeGreaterThan(0);

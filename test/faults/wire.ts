@@ -1,4 +1,4 @@
-/** What does a reader without any mercy see of a faulty answer: which bytes, and how the connection ended? */
+/** Reads a faulty answer byte by byte, without any tolerance, and reports how the connection ended. */
 import net from "node:net";
 import { parsePlan } from "../../src/faults/parse.ts";
 import { type FaultAccount, FaultPipeline } from "../../src/faults/pipeline.ts";
@@ -12,10 +12,10 @@ export interface SeenWire {
 }
 
 const PATIENCE_MS = 15_000;
-/** How much longer is looked at a connection that stays open, for what should not come. */
+/** Extra time to watch an open connection for bytes that should not come. */
 const LINGER_MS = 60;
 
-/** Sends the text and reads until the connection ends; one that stays open until so many bytes are there, and a moment longer. */
+/** Sends the text and reads until the connection ends. If it stays open, stops a moment after `bytes` bytes. */
 export function readWire(
   port: number,
   text: string | Uint8Array,
@@ -45,10 +45,10 @@ export function readWire(
   return promise;
 }
 
-/** A clean answer, taken apart. */
+/** A clean answer in parts. */
 export interface CleanAnswer {
   readonly head: string;
-  /** Events with their empty lines; of an answer in one piece its body. */
+  /** Events with their empty lines. For an answer in one piece, its body. */
   readonly events: readonly string[];
   readonly streams: boolean;
 }
@@ -61,7 +61,7 @@ export function cleanAnswer(bytes: Buffer): CleanAnswer {
   return { head, events: body.split(/\r\n/).filter((line) => line.includes("data:")), streams: true };
 }
 
-/** What the pipeline does with it. `pass`: what is done with an event past it; null: it is written. */
+/** Runs the pipeline. `pass`: result for events that bypass it, or null if they are written. */
 export function run(
   pipeline: FaultPipeline,
   clean: CleanAnswer,
@@ -88,10 +88,10 @@ export function accountOf(clean: CleanAnswer, line: string, key: string, http2 =
 export const bytesOf = (operations: readonly WireOperation[]): Buffer =>
   Buffer.concat(operations.map((one) => (one.kind === "bytes" ? one.bytes : new Uint8Array())));
 
-/** Digits that are drawn by chance, all of them as long. */
+/** Random digits of fixed length. */
 const IDS = /\b(resp|msg|rs|fc|call|chatcmpl-tool)[_-][0-9a-f]{16,}\b/g;
 
-/** The clean answer as it would have come at the second of the faulty one. */
+/** Returns the clean answer with the time of the faulty answer. */
 export function atSecondOf(clean: Buffer, faulty: Buffer): Buffer {
   let text = clean.toString("latin1").replace("connection: close\r\n", "");
   for (const pattern of [/^date: .*$/m, /"created(_at)?":\d+/]) {
@@ -104,7 +104,7 @@ export function atSecondOf(clean: Buffer, faulty: Buffer): Buffer {
   return Buffer.from(text, "latin1");
 }
 
-/** Where two answers part, with what stands there; null: they are the same. A date is not looked at. */
+/** Returns the first difference of two answers with the text at it, or null. Ignores dates. */
 export function difference(seen: Buffer, wanted: Buffer): readonly [number, string, string] | null {
   const undated = (bytes: Buffer) => bytes.toString("latin1").replace(/^date: .*$/m, "date");
   const [a, b] = [undated(seen), undated(wanted)];

@@ -1,4 +1,4 @@
-/** Traces of agents: conversations of Weka and AgentX, and GenAI spans of OpenTelemetry, for `load` and `replay` alike. */
+/** Tests traces of agents in `load` and `replay`: conversations of Weka and AgentX, and GenAI spans of OpenTelemetry. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { openTrace } from "../../src/workloads/open.ts";
@@ -31,7 +31,7 @@ describe("weka", () => {
     thinkUs,
   ];
 
-  test("the published form: seconds, 64 tokens per id, pauses between answers and requests", async () => {
+  test("reads the published form: seconds, 64 tokens per id, pauses between answers and requests", async () => {
     const { trace, found } = read(traceCase("weka.jsonl"));
     expect([trace.format, trace.blockTokens]).toEqual(["weka", 64]);
     expect(trace.times!.span()).toEqual({ seconds: 4.5, unit: "s" });
@@ -53,7 +53,7 @@ describe("weka", () => {
     expect(later!.slice(640, 700)).not.toEqual([...first!].slice(640));
   });
 
-  test("ids belong to their conversation, unless the file says global", () => {
+  test("ids are local to their conversation, unless the file says global", () => {
     const ids = (scope: string | undefined) => {
       const each = talk([call(0, [1, 2])], { hash_id_scope: scope });
       return read(lines(each, each)).found.map(({ blockIds }) => blockIds);
@@ -72,7 +72,7 @@ describe("weka", () => {
     ]);
   });
 
-  test("64-bit ids of nested requests are exact; an array, and objects over several lines are read", () => {
+  test("64-bit ids of nested requests are exact; arrays and objects over several lines can be read", () => {
     const text = JSON.stringify([talk([call(3, [1])]), talk([call(9, [2])])], null, 2);
     const { found } = read(
       file(text.replace("1\n", "18446744073709551615\n").replace("2\n", "18446744073709551614\n")),
@@ -88,7 +88,7 @@ describe("weka", () => {
     expect(read(file(exact)).found.map(({ blockIds }) => blockIds)).toEqual([[0], [1]]);
   });
 
-  test("requests of a subagent stand in their place; pauses are stated, or follow from the times, and are never negative", () => {
+  test("a subagent's requests keep their place; pauses are stated or computed from the times, and are never negative", () => {
     const nested = { t: 2, type: "subagent", agent_id: "a", requests: [call(2, [9]), call(2.5, [9, 8])] };
     const path = lines(talk([call(0, [1]), nested, call(9, [1, 2], { think_time: 0.25 })]));
     expect(read(path).found.map(({ arrivalUs, thinkUs }) => [arrivalUs, thinkUs])).toEqual([
@@ -99,7 +99,7 @@ describe("weka", () => {
     ]);
   });
 
-  test("requests without output are counted; the block size is the file's, or the user's", () => {
+  test("requests without output are counted; the block size comes from the file or the user", () => {
     const path = lines(talk([call(0, [1]), call(1, [1], { out: 0 }), call(2, [1])], { block_size: 32 }));
     const { trace, found } = read(path, { hashBlockTokens: 100 });
     expect([found.length, trace.passed.text(), trace.blockTokens]).toEqual([2, "3 rows, 1 passed over: out is 0", 100]);
@@ -133,7 +133,7 @@ describe("otel", () => {
     start_time,
     attributes: attributes(more),
   });
-  /** OTLP's list of keys and typed values. */
+  /** Converts an object to OTLP's list of keys and typed values. */
   const listed = (object: object) =>
     Object.entries(object).map(([key, value]) => ({
       key,
@@ -144,7 +144,7 @@ describe("otel", () => {
   });
   const shape = ({ arrivalUs, promptTokens, outputTokens }: TraceRequest) => [arrivalUs, promptTokens, outputTokens];
 
-  test("an object with spans, one span an object, an array", async () => {
+  test("reads an object with spans, one span per object, and an array", async () => {
     const { trace, found } = read(traceCase("otel.jsonl"));
     expect([trace.format, found.map(shape)]).toEqual(["otel", [[0, 120, 30]]]);
     expect(await turns({ name: "otel", path: traceCase("otel.jsonl") })).toMatchObject([
@@ -156,7 +156,7 @@ describe("otel", () => {
     }
   });
 
-  test("OTLP JSON: typed values, nanoseconds as text, either case; requests are sorted by their start", () => {
+  test("reads OTLP JSON: typed values, nanoseconds as text, camel and snake case; sorts requests by start", () => {
     const at = (ns: string, more: object = {}) => ({ startTimeUnixNano: ns, attributes: listed(attributes(more)) });
     const rows = otlp(at("1777629600000003000"), at("1777629600000001999", { "gen_ai.usage.input_tokens": 5 }));
     const { trace, found } = read(lines(rows));
@@ -185,7 +185,7 @@ describe("otel", () => {
     expect(found.map(({ arrivalUs }) => arrivalUs)).toEqual([0, us]);
   });
 
-  test("spans that are no calls of a model are counted by reason", () => {
+  test("spans that are not model calls are counted by reason", () => {
     const start = "2026-05-01T10:00:00Z";
     const path = lines(
       span(start),
@@ -225,7 +225,7 @@ describe("otel", () => {
     expect(() => read(lines(row), {}, "otel")).toThrow(expected);
   });
 
-  test("calls that are held to be sorted are limited in number", () => {
+  test("the number of calls held for sorting is limited", () => {
     const found = [0, 1, 2].map((line) => ({ line, text: JSON.stringify(span("2026-05-01T10:00:00Z")) }));
     expect(() => [...otel(found, () => {}, 2)]).toThrow(
       new TraceError("line 2: more than 2 requests in an otel trace"),

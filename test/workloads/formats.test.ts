@@ -1,4 +1,4 @@
-/** Are the formats of traces read as they are written, and is what is wrong in them found, by line? */
+/** Tests the readers of all trace formats, and the line numbers in their errors. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -27,7 +27,7 @@ interface Options {
   readonly rateScale?: number;
 }
 
-/** All requests of a trace, and the bad lines that were skipped. */
+/** Returns all requests of a trace and the bad lines that were skipped. */
 function read(path: string | null, { format, skip = false, limit = 1e9, rateScale = 1 }: Options = {}) {
   const bad: BadLine[] = [];
   const trace = openTrace(path, format ?? null);
@@ -62,7 +62,7 @@ const conversation = (...values: string[]) => ({
 });
 
 describe("formats", () => {
-  test("mooncake: milliseconds, lengths, ids", () => {
+  test("mooncake: reads milliseconds, lengths and ids", () => {
     const text = `${mooncakeLine(27482, 1000, 5, [46, 47])}\n\n${mooncakeLine(27482.5, 513, 1, [46, 9])}\r\n`;
     const { format, pace, found } = read(file(text));
     expect([format, pace]).toEqual(["mooncake", { kind: "open" }]);
@@ -73,7 +73,7 @@ describe("formats", () => {
     expect(found.map(({ line }) => line)).toEqual([1, 3]);
   });
 
-  test("burstgpt: rows of GPT-4 that have an answer, by the header's columns; others are counted", () => {
+  test("burstgpt: reads rows of GPT-4 with an answer, by the header's columns, and counts the others", () => {
     const text =
       "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n" +
       "5,,1,ChatGPT,472,18,490,API log\n45.5,7,3,GPT-4,30,18,48,Conversation log\n46,,1,GPT-4,30,0,30,API log\n47,,1,GPT-4,5,1,6,API log\n";
@@ -86,7 +86,7 @@ describe("formats", () => {
     expect(found.map(({ line }) => line)).toEqual([3, 5]);
   });
 
-  test("azure: a header, times of 100 ns, CRLF, also before a byte order mark and over midnight", () => {
+  test("azure: reads a header, times of 100 ns and CRLF, also with a byte order mark and over midnight", () => {
     const text =
       "\uFEFFTIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 23:59:59.9799600,4808,10\r\n2023-11-17 00:00:00.0000004,7,1\r\n";
     const { format, found } = read(file(text));
@@ -97,7 +97,7 @@ describe("formats", () => {
     ]);
   });
 
-  test("sharegpt: the first two turns, four bytes a token, conversations without an answer passed over", () => {
+  test("sharegpt: reads the first two turns at four bytes per token, and skips conversations without an answer", () => {
     const text = JSON.stringify(
       [conversation("a".repeat(9), 'é{["\\', "more"), conversation("alone"), conversation("", "x")],
       null,
@@ -112,7 +112,7 @@ describe("formats", () => {
     expect(estimateTokens("äöü")).toBe(2);
   });
 
-  test("sharegpt with a rate: times from the seed, rising, of that mean", () => {
+  test("sharegpt with a rate: times are drawn from the seed, rise, and have that mean", () => {
     const text = JSON.stringify(Array.from({ length: 4000 }, () => conversation("a", "b")));
     const path = file(text);
     const { pace, found } = read(path, { format: "sharegpt:rate=50" });
@@ -121,7 +121,7 @@ describe("formats", () => {
     expect(found).toEqual(read(path, { format: "sharegpt:rate=50" }).found);
   });
 
-  test("truth: requests of our own log in order of arrival", () => {
+  test("truth: reads requests of the truth log in order of arrival", () => {
     const row = (arrivalUs: number, outputTokens: number) =>
       JSON.stringify({ type: "request", engine: 0, arrivalUs, promptTokens: 7, outputTokens });
     const head = '{"type":"header","schema":1}\n{"type":"step","engine":0,"step":1}';
@@ -138,7 +138,7 @@ describe("formats", () => {
     );
   });
 
-  test("synthetic: fixed lengths and ranges, closed loop and Poisson", () => {
+  test("synthetic: generates fixed lengths and ranges, in a closed loop and as Poisson arrivals", () => {
     const closed = read(null, { format: "synthetic:isl=10,osl=20-22,concurrency=3,requests=500" });
     expect(closed.pace).toEqual({ kind: "closed", concurrency: 3 });
     expect(closed.found.length).toBe(500);
@@ -191,7 +191,7 @@ describe("bad input", () => {
     expect(refusal(() => read(path))).toContain(`t:3: expected ${expected}`);
   });
 
-  test("an azure file without its header, when the format is said", () => {
+  test("an azure file without its header is refused if the format is stated", () => {
     const path = file("2023-11-16 18:17:03,5,1\n");
     expect(refusal(() => read(path, { format: "azure" }))).toContain("t:1: expected the header TIMESTAMP,");
   });
@@ -209,13 +209,13 @@ describe("bad input", () => {
   test.each([
     ["", null, "the trace is empty"],
     ["\n \n", "mooncake", "t: the trace is empty"],
-    ["a,b\n1,2\n", null, "its format is not clear; say it with --format (mooncake"],
-    ["x\n", "sonnet", "--format sonnet: no such format; there are mooncake"],
+    ["a,b\n1,2\n", null, "its format is not recognised; state it with --format (mooncake"],
+    ["x\n", "sonnet", "--format sonnet: unknown format, must be one of mooncake"],
     ["x\n", "mooncake:rate=2", "--format mooncake takes nothing after the colon"],
-    ["x\n", "sharegpt:rate=0", "rate takes a number above 0"],
+    ["x\n", "sharegpt:rate=0", "rate must be a number above 0"],
     ["x\n", "sharegpt:rate=1,concurrency=1", "takes concurrency or rate, not both"],
     ["x\n", "sharegpt:speed=1", 'has concurrency, rate, not "speed"'],
-    ["x\n", "synthetic:isl=1,osl=1,rate=1", "one trace too many"],
+    ["x\n", "synthetic:isl=1,osl=1,rate=1", "must not be given"],
   ])("file %j as %s", (text, format, wrong) => {
     expect(refusal(() => read(file(text), format === null ? {} : { format }))).toContain(wrong);
   });
@@ -224,12 +224,12 @@ describe("bad input", () => {
     ["synthetic", "isl is missing"],
     ["synthetic:isl=1", "osl is missing"],
     ["synthetic:isl=1,osl=1", "needs concurrency or rate"],
-    ["synthetic:isl=0,osl=1,rate=1", 'isl takes tokens, as 1000 or 500-1500, not "0"'],
+    ["synthetic:isl=0,osl=1,rate=1", 'isl must be tokens, such as 1000 or 500-1500, not "0"'],
     ["synthetic:isl=9-3,osl=1,rate=1", 'not "9-3"'],
     ["synthetic:isl=9,osl=1,rate=1,adapters=4096", "adapters: at most 4095, not 4096"],
     ["synthetic:isl=1,isl=1", "isl is given twice"],
-    ["synthetic:isl=1,osl=1,rate=1,requests=x", "requests takes a whole number above 0"],
-    ["mooncake", "which trace?"],
+    ["synthetic:isl=1,osl=1,rate=1,requests=x", "requests must be a whole number above 0"],
+    ["mooncake", "no trace: give a file"],
   ])("no file and %s", (format, wrong) => {
     expect(refusal(() => read(null, { format }))).toContain(wrong);
   });
@@ -245,13 +245,13 @@ describe("bad input", () => {
 });
 
 describe("pieces", () => {
-  test("lines longer than a piece of the file, and none lost where pieces meet", () => {
+  test("reads lines longer than a piece of the file, and loses none where pieces meet", () => {
     const lines = Array.from({ length: 300 }, (_, i) => "é".repeat((i * 7919) % 9000) + i);
     const found = [...new TraceFile(file(lines.join("\n"))).lines()];
     expect(found.map(({ text }) => text)).toEqual(lines);
   });
 
-  test("elements of an array, wherever its bytes are cut", () =>
+  test("reads elements of an array, wherever its bytes are cut", () =>
     fc.assert(
       fc.property(
         fc.array(fc.dictionary(fc.string(), fc.jsonValue())),
@@ -267,7 +267,7 @@ describe("pieces", () => {
       ),
     ));
 
-  test("what is no object is one bad element, and the next object is found", () => {
+  test("text that is not an object is one bad element, and the next object is found", () => {
     const found = (text: string) => [...elements([Buffer.from(text)])].map((each) => each.text ?? each.line);
     expect(found('[{"a": 1},\n 5,\n "x, {y} \\" z", null\n,{"b": 2}]')).toEqual(['{"a": 1}', 2, 3, 3, '{"b": 2}']);
     expect(found("no such\nthing")).toEqual([1, 2]);

@@ -1,4 +1,4 @@
-/** Rows of traces with hash ids: units of time, tokens per id, turns of conversations, for `load` and `replay` alike. */
+/** Tests rows with hash ids in `load` and `replay`: units of time, tokens per id, and turns of conversations. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { dataset } from "../../src/tools/load/datasets/index.ts";
@@ -61,7 +61,7 @@ describe("units of time", () => {
     expect(stated.trace.times!.warning()).toBeNull();
   });
 
-  test("times that are no time are refused in every unit", () => {
+  test("invalid times are refused in every unit", () => {
     for (const unit of ["s", "ms", "us"] as const) {
       const times = new Timestamps(unit, true);
       for (const value of [-1, Number.NaN, Number.POSITIVE_INFINITY, "1", null, undefined, 1e30]) {
@@ -72,7 +72,7 @@ describe("units of time", () => {
     expect(spanText({ seconds: 3661.1149, unit: "s" })).toBe("3,661.115 s (timestamps in seconds)");
   });
 
-  test("every format with times has a span; made-up requests have none", () => {
+  test("every format with times has a span, and generated requests have none", () => {
     const azure = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.5,5,1\n2023-11-16 18:17:05,5,1\n";
     expect(read(file(azure)).trace.times!.span()).toEqual({ seconds: 1.5, unit: "dates" });
     expect(openTrace("synthetic:isl=1,osl=1,rate=1", null).times).toBeNull();
@@ -83,7 +83,7 @@ describe("units of time", () => {
 });
 
 describe("bailian", () => {
-  test("is recognised by its fields: seconds, 16 tokens per id, turns of a chat", () => {
+  test("is recognised by its fields, and has seconds, 16 tokens per id and turns of a chat", () => {
     const { trace, found } = read(traceCase("bailian.jsonl"));
     expect([trace.format, trace.blockTokens]).toEqual(["bailian", 16]);
     expect(trace.times!.span()).toEqual({ seconds: 59.864, unit: "s" });
@@ -94,7 +94,7 @@ describe("bailian", () => {
     ]);
   });
 
-  test("load sends whole prompts whose equal ids are equal text", async () => {
+  test("load sends whole prompts, in which equal ids are equal text", async () => {
     const sent = await turns({ name: "bailian", path: traceCase("bailian.jsonl") });
     expect(sent.map(({ conversation, arrivalUs, whole }) => [conversation, arrivalUs, whole])).toEqual([
       ["11", 0, true],
@@ -107,7 +107,7 @@ describe("bailian", () => {
     expect(later!.slice(32, 40)).not.toEqual(first!.slice(32));
   });
 
-  test("a long chain of turns is one conversation; a parent that is not in the file begins one", () => {
+  test("a long chain of turns is one conversation, and a turn with a missing parent begins one", () => {
     const turn = (chat_id: number, parent_chat_id: number) => row(chat_id, { chat_id, parent_chat_id });
     const { found } = read(lines(turn(1, -1), turn(2, 1), turn(3, 2), turn(4, 77)), { hashBlockTokens: 512 });
     expect(found.map(({ conversation, follows }) => [conversation, follows])).toEqual([
@@ -137,7 +137,7 @@ describe("bailian", () => {
     expect(() => read(path, {}, "bailian")).toThrow(new TraceError(`t:1: expected ${expected}`));
   });
 
-  test("rows without output are counted; more chats than are remembered end the trace", () => {
+  test("rows without output are counted, and too many chats end the trace", () => {
     const rows = [0, 1, 2].map((chat_id) => ({ ...row(1), input_length: 32, chat_id, parent_chat_id: -1 }));
     const { trace, found } = read(lines({ ...rows[0], output_length: 0 }, rows[1]));
     expect([found.length, trace.passed.count]).toEqual([1, 1]);
@@ -153,10 +153,10 @@ describe("bailian", () => {
   });
 });
 
-describe("rows that are passed over", () => {
+describe("skipped rows", () => {
   const BURST = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n";
 
-  test("burstgpt: rows and reasons are stated, and how to choose others", () => {
+  test("burstgpt: the message states rows, reasons and how to select others", () => {
     const path = traceCase("burst.csv");
     const all = "3 rows, 3 passed over: Model is gpt-4 (2), Model is ChatGPT (1)";
     const message = `no request to send: ${all}; --trace-models and --trace-log-types choose others`;
@@ -178,7 +178,7 @@ describe("rows that are passed over", () => {
     expect(sent.map(({ inputTokens }) => inputTokens)).toEqual([...prompts]);
   });
 
-  test("burstgpt: rows without tokens, and refusals that name the cell", () => {
+  test("burstgpt: rows without tokens are skipped, and errors name the cell", () => {
     const { trace } = read(file(`${BURST}1,GPT-4,5,0,5,x\n2,GPT-4,0,5,5,x\n3,GPT-4,5,5,10,x\n`));
     expect(trace.passed.text()).toBe("3 rows, 2 passed over: Response tokens is 0 (1), Request tokens is 0 (1)");
     expect(() => read(file(`${BURST}1,GPT-4,5,many,5,x\n`))).toThrow(
@@ -192,18 +192,18 @@ describe("rows that are passed over", () => {
     );
   });
 
-  test("twenty reasons are told apart", () => {
+  test("twenty reasons are distinguished", () => {
     const rows = Array.from({ length: 30 }, (_, i) => `1,model-${i},5,5,5,x`).join("\n");
     expect(() => read(file(`${BURST}${rows}\n`))).toThrow("other reasons (10)");
   });
 
-  test("sharegpt: rows of OpenAI messages", () => {
+  test("sharegpt: reads rows of OpenAI messages", () => {
     const { trace, found } = read(traceCase("sharegpt-oai.jsonl"));
     expect([trace.format, trace.passed.text()]).toEqual(["sharegpt", null]);
     expect(found.map(({ promptTokens, outputTokens }) => [promptTokens, outputTokens])).toEqual([[13, 14]]);
   });
 
-  test("sharegpt: roles, parts and tool calls of messages", () => {
+  test("sharegpt: reads roles, parts and tool calls of messages", () => {
     const say = (role: string, content: unknown) => ({ role, content });
     const text = (...values: string[]) => values.map((value) => ({ type: "text", text: value }));
     const path = lines(
@@ -227,7 +227,7 @@ describe("rows that are passed over", () => {
     );
   });
 
-  test("sharegpt in load: what vLLM's rule leaves out is counted by reason", async () => {
+  test("sharegpt in load: conversations that vLLM's rule leaves out are counted by reason", async () => {
     const talk = (prompt: number, answer: number) => ({
       messages: [
         { role: "user", content: "a".repeat(4 * prompt) },
@@ -254,7 +254,7 @@ describe("tokens per hash id and tokens per engine block", () => {
     outputTokens: 1,
     blockIds,
   });
-  /** Full blocks with which two prompts begin alike. */
+  /** Returns the number of full blocks that the beginnings of two prompts share. */
   function shared(blockSize: number, idTokens: number, one: TraceRequest, other: TraceRequest): number {
     const hashes = new PromptHashes(blockSize, idTokens);
     const first = [...hashes.of(one, 1)];
@@ -279,7 +279,7 @@ describe("tokens per hash id and tokens per engine block", () => {
     expect(shared(blockSize, idTokens, one, one)).toBe(Math.floor(tokens / blockSize));
   });
 
-  test("blocks that ids do not cover wholly are the request's own", () => {
+  test("blocks that ids do not fully cover are not shared", () => {
     expect(shared(24, 16, request(80, [1, 2]), request(80, [1, 2]))).toBe(1);
     expect(shared(16, 16, request(80, null), request(80, null))).toBe(0);
   });

@@ -1,4 +1,4 @@
-/** Hash ids are identities, rows may lack ids and times, and files may be packed: the same for `load` and `replay`. */
+/** Tests hash ids, rows without ids or times, and gzip files, in `load` and `replay`. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -25,7 +25,7 @@ function read(path: string, rateScale = 1) {
   return { trace, found };
 }
 
-/** Which rows begin with the same block of text, and which hold the same second block. */
+/** Returns which rows begin with the same block of text, and which have the same second block. */
 async function blocksOf(path: string): Promise<[firsts: number, seconds: number]> {
   const tokens = (await turns({ name: "mooncake", path })).map(tokensOf);
   const texts = (from: number, to: number) => new Set(tokens.map((each) => each.slice(from, to).join(" "))).size;
@@ -33,7 +33,7 @@ async function blocksOf(path: string): Promise<[firsts: number, seconds: number]
 }
 
 describe("hash ids", () => {
-  test("64-bit ids that differ in the last digit, or by 2^32, are different", async () => {
+  test("64-bit ids that differ in the last digit or by 2^32 are different", async () => {
     const { found } = read(traceCase("big.jsonl"));
     expect(found.map(({ blockIds }) => blockIds)).toEqual([
       [0, 1],
@@ -71,12 +71,12 @@ describe("hash ids", () => {
     ["[1.5]", "1.5"],
     ["[null]", "null"],
     ["[[1]]", "[1]"],
-  ])("%s is no id", (ids, shown) => {
+  ])("%s is not an id", (ids, shown) => {
     const message = `t:1: expected "hash_ids": whole numbers from 0 to 2^64 - 1, or texts, not ${shown}`;
     expect(() => read(lines(row(0, ids)))).toThrow(new TraceError(message));
   });
 
-  test("long numbers elsewhere in a row stay as JSON has them", () => {
+  test("long numbers in other fields are read as JSON.parse reads them", () => {
     const found = traceRowIn(
       '{"extra": {"seed": 18446744073709551615}, "hash_ids": [18446744073709551615], "t": "1234567890123456"}',
     );
@@ -84,7 +84,7 @@ describe("hash ids", () => {
     expect([traceRowIn("[1]"), traceRowIn("{"), traceRowIn(null)]).toEqual([null, null, null]);
   });
 
-  test("rows without ids share nothing", async () => {
+  test("rows without ids share no blocks", async () => {
     const { found } = read(traceCase("nohash.jsonl"));
     expect(found.map(({ blockIds, promptTokens }) => [blockIds, promptTokens])).toEqual([
       [null, 655],
@@ -94,7 +94,7 @@ describe("hash ids", () => {
     expect(read(lines(row(0, "null"))).found[0]!.blockIds).toBeNull();
   });
 
-  test("the number of different ids is limited, small whole numbers apart", () => {
+  test("the number of different ids is limited, except for small whole numbers", () => {
     const ids = new Identities(3, 100);
     expect([0, 1 << 23, 0, 7].map((id) => ids.of(id))).toEqual([0, 1, 0, 2]);
     expect(["a", 2 ** 40, 2n ** 63n, "a"].map((id) => ids.of(id))).toEqual([3, 4, 5, 3]);
@@ -107,8 +107,8 @@ describe("hash ids", () => {
   });
 });
 
-describe("rows with a session and a pause in place of a time", () => {
-  test("replay: the row follows its session after the pause", () => {
+describe("rows with a session and a pause instead of a time", () => {
+  test("in replay, the row follows its session after the pause", () => {
     const { trace, found } = read(traceCase("delta.jsonl"), 2);
     expect(
       found.map(({ arrivalUs, conversation, follows, thinkUs }) => [arrivalUs, conversation, follows, thinkUs]),
@@ -120,7 +120,7 @@ describe("rows with a session and a pause in place of a time", () => {
     expect(trace.times!.span()).toEqual({ seconds: 0.01, unit: "ms" });
   });
 
-  test("load: a row that repeats the session's first id is the whole prompt", async () => {
+  test("in load, a row that repeats the session's first id is the whole prompt", async () => {
     const found = await turns({ name: "mooncake", path: traceCase("delta.jsonl") });
     expect(
       found.map(({ conversation, arrivalUs, thinkUs, whole }) => [conversation, arrivalUs, thinkUs, whole]),
@@ -138,7 +138,7 @@ describe("rows with a session and a pause in place of a time", () => {
 
   const row = (more: object) => ({ input_length: 600, output_length: 5, hash_ids: [1], ...more });
 
-  test("sessions that begin without a time begin with the row ahead of them, in replay and in load", async () => {
+  test("a session without a first time begins with the row before it, in replay and in load", async () => {
     const path = lines(
       row({ timestamp: 10 }),
       row({ timestamp: 30 }),
@@ -177,7 +177,7 @@ describe("rows with a session and a pause in place of a time", () => {
     expect(() => read(lines(row(more)))).toThrow(new TraceError(`t:1: expected ${expected}`));
   });
 
-  test("sessions are limited in number", () => {
+  test("the number of sessions is limited", () => {
     const shape = { blockTokens: 512, times: new Timestamps("ms", true), ids: new Identities() };
     const texts = ["a", "a", "b", "c"].map((session_id) => JSON.stringify(row({ session_id, delay: 1 })));
     const items = () => [
@@ -192,7 +192,7 @@ describe("rows with a session and a pause in place of a time", () => {
 });
 
 describe("gzip", () => {
-  test("a packed trace is read like a plain one, whatever its name", async () => {
+  test("a gzip trace is read like a plain one, whatever its name", async () => {
     const { trace, found } = read(traceCase("big2.jsonl.gz"));
     expect([trace.format, found.map(({ blockIds }) => blockIds)]).toEqual([
       "mooncake",
@@ -212,7 +212,7 @@ describe("gzip", () => {
     }
   });
 
-  test("more than one piece, and two files one behind the other", () => {
+  test("reads several pieces, and two concatenated files", () => {
     const text = Array.from({ length: 60_000 }, (_, i) => `line ${i}`).join("\n");
     const packed = join(folder, "pieces.gz");
     writeFileSync(packed, Buffer.concat([gzipSync(text), gzipSync("\nlast")]));
@@ -220,7 +220,7 @@ describe("gzip", () => {
     expect([found.length, found.at(-1)!.text]).toEqual([60_001, "last"]);
   });
 
-  test("what is cut, damaged or too large once unpacked is refused in one line", () => {
+  test("a gzip file that is cut, damaged or too large is refused with one line", () => {
     const packed = gzipSync("a".repeat(10_000));
     const written = (bytes: Buffer) => {
       const path = file("");

@@ -1,5 +1,5 @@
 /** `understudy fault`: the list of faults; a plan in words, and the bytes that it makes of an example. */
-import { explained, type ListedFault, listedFaults } from "../../faults/explain.ts";
+import { explainPlan, type ListedFault, listFaults } from "../../faults/explain.ts";
 import { BrokenPlan, parsePlan } from "../../faults/parse.ts";
 import { FAULT_ROWS } from "../../faults/table.ts";
 import { printJson, printText } from "../print.ts";
@@ -30,7 +30,7 @@ function list(words: readonly string[]): void {
     return;
   }
   const chosen = rows.filter(({ id }) => names.length === 0 || names.some((name) => isNamed(id, name)));
-  const faults = listedFaults(chosen);
+  const faults = listFaults(chosen);
   if (words.includes("--json")) printJson(faults, 1);
   else printText(faultLines(faults).join("\n"));
 }
@@ -43,7 +43,7 @@ function faultLines(faults: readonly ListedFault[]): string[] {
 
 function explain(plan: string): void {
   try {
-    printText(explained(parsePlan(plan)));
+    printText(explainPlan(parsePlan(plan)));
   } catch (error) {
     if (!(error instanceof BrokenPlan)) throw error;
     refuse(error.message);

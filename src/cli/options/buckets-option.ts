@@ -11,13 +11,13 @@ export const bucketsOption = jsonObject(
   `a JSON object of rising bounds, as {"request_latency": [0.1, 1]}, by ${BUCKET_FAMILIES.join(", ")}`,
 );
 
-/** What vLLM refuses of it, in words that follow the option's place. */
-export function wrongBuckets(given: Readonly<Record<string, unknown>> = {}): string | undefined {
+/** The line of an error for bounds that vLLM refuses, or undefined. `where`: the place where the option was given. */
+export function wrongBuckets(given: Readonly<Record<string, unknown>> = {}, where: string): string | undefined {
   for (const [family, bounds] of Object.entries(given)) {
     if (!BUCKET_FAMILIES.includes(family as BucketFamily))
-      return `unknown bucket family '${family}'; known families: [${BUCKET_FAMILIES.map((one) => `'${one}'`).join(", ")}]`;
+      return `${where}: unknown bucket family '${family}'; known families: [${BUCKET_FAMILIES.map((one) => `'${one}'`).join(", ")}]`;
     const wrong = Array.isArray(bounds) ? wrongBounds(bounds) : "a list of numbers is needed";
-    if (wrong !== undefined) return `['${family}']: ${wrong}`;
+    if (wrong !== undefined) return `${where}: ['${family}']: ${wrong}`;
   }
   return undefined;
 }
@@ -38,8 +38,5 @@ function wrongBounds(bounds: readonly unknown[]): string | undefined {
     : undefined;
 }
 
-/** Takes what `wrongBuckets` has nothing against. */
-export function bucketsOf(given: Values): { readonly histogramBuckets?: HistogramBuckets } {
-  return given === undefined ? {} : { histogramBuckets: given as HistogramBuckets };
-}
-type Values = Readonly<Record<string, unknown>> | undefined;
+/** Returns the bounds under their type. The server does not start with them unless `wrongBuckets` returns undefined. */
+export const checkedBuckets = (given: Readonly<Record<string, unknown>>) => given as HistogramBuckets;

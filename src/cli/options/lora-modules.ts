@@ -1,4 +1,4 @@
-/** Which adapters does `--lora-modules` name? As vLLM 0.33 reads it (`LoRAParserAction`, `entrypoints/common/cli_args.py`). */
+/** Reads the adapters of `--lora-modules` as vLLM 0.33 does (`LoRAParserAction`, `entrypoints/common/cli_args.py`). */
 import type { LoraModule } from "../../kernel/kernel-config.ts";
 import type { Option } from "./option.ts";
 
@@ -16,18 +16,19 @@ export function readLoraModules(texts: readonly string[]): LoraModule[] {
   return texts.filter((text) => text !== "").map((text) => readModule(text)!);
 }
 
-/** What a server would refuse to start with, in words that follow the option's place. */
+/** The line of an error for adapters with which a server does not start, or undefined. `where`: the place where they were given. */
 export function brokenLora(
   modules: readonly LoraModule[],
   enabled: boolean,
   served: readonly string[],
+  where: string,
 ): string | undefined {
-  if (modules.length > 0 && !enabled) return "adapters need --enable-lora";
+  if (modules.length > 0 && !enabled) return `${where}: adapters need --enable-lora`;
   const names = modules.map(({ name }) => name);
   const twice = names.find((name, i) => names.indexOf(name) < i);
-  if (twice !== undefined) return `"${twice}" is there twice; an adapter's name must be its own`;
+  if (twice !== undefined) return `${where}: "${twice}" is there twice; an adapter's name must be its own`;
   const taken = names.find((name) => served.includes(name));
-  if (taken !== undefined) return `"${taken}" is the name of the model; an adapter needs another`;
+  if (taken !== undefined) return `${where}: "${taken}" is the name of the model; an adapter needs another`;
   return undefined;
 }
 

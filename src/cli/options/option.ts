@@ -1,20 +1,6 @@
 /** What is an option: how many values it takes, how a text becomes its value, what it says of itself? */
 
 import { jsonObjectIn } from "../../base/json-object.ts";
-import type { FaultsConfig } from "../../faults/faults-config.ts";
-import type { QueueConfig } from "../../kernel/kernel-config.ts";
-import type { AnswersConfig, FrontConfig, RequestsConfig } from "../../servers/openai/request/openai-config.ts";
-import type { TextConfig } from "../../text/text-config.ts";
-
-/** The configurations that get values of options as they are. */
-export interface Landings {
-  readonly text: TextConfig;
-  readonly faults: FaultsConfig;
-  readonly queue: QueueConfig;
-  readonly "openai.front": FrontConfig;
-  readonly "openai.requests": RequestsConfig;
-  readonly "openai.answers": AnswersConfig;
-}
 
 export interface Option<T = unknown> {
   /** `toggle` is --x and --no-x; `optional` is one value or none; a list takes one or more. */
@@ -37,8 +23,6 @@ export type OptionRow<T = unknown> = Option<T> & {
   readonly about: string;
   /** Not an option of `vllm serve`. */
   readonly ours?: true;
-  /** The owner and its member that get the value as it is. Absent: the value is not copied, or several options make one. */
-  readonly lands?: readonly [owner: keyof Landings, member: string];
 };
 
 /** What a table has under a name that somebody wrote: `constructor` is in none. */
@@ -49,13 +33,11 @@ export function ownValue<T>(table: Readonly<Record<string, T>>, name: string): T
 type Rows = Readonly<Record<string, Omit<OptionRow, "group">>>;
 type Grouped<R extends Rows, Shared> = { readonly [Name in keyof R]: R[Name] & Shared };
 
-/** Rows that the help lists under one heading. */
+/** Rows of a command's options that the help lists under one heading. Those of a server: `serveGroup`. */
 export const inGroup = <const R extends Rows>(group: string, rows: R) => sharing(rows, { group });
 
-/** Those that `vllm serve` does not have. */
-export const ourGroup = <const R extends Rows>(group: string, rows: R) => sharing(rows, { group, ours: true as const });
-
-function sharing<R extends Rows, Shared extends object>(rows: R, shared: Shared): Grouped<R, Shared> {
+/** Adds the same members to all rows. */
+export function sharing<R extends Rows, Shared extends object>(rows: R, shared: Shared): Grouped<R, Shared> {
   const grouped = Object.entries(rows).map(([name, row]) => [name, { ...row, ...shared }]);
   return Object.fromEntries(grouped) as Grouped<R, Shared>;
 }

@@ -1,43 +1,37 @@
-/** From what was said to a complete configuration: defaults of vLLM 0.33, of the preset's model and of its GPU. */
+/** Makes a complete configuration of the values of options: what single options give, completed by the owners of its parts. */
 
-import { ROLES } from "../../app/config/roles.ts";
+import { ROLES, TRTLLM_SERVE } from "../../app/config/roles.ts";
 import type { ServeConfig } from "../../app/config/serve-config.ts";
 import type { DeploymentConfig } from "../../engine/config/deployment-config.ts";
 import type { EngineConfig } from "../../engine/config/engine-config.ts";
-import { type KvCacheDtype, moreTokens } from "../../engine/config/kv-cache-dtypes.ts";
+import { moreTokens } from "../../engine/config/kv-cache-dtypes.ts";
 import { brokenRule, doubtful } from "../../engine/config/rules.ts";
 import type { Timing } from "../../engine/config/step-times.ts";
-import {
-  type BatchDefaults,
-  BLOCK_SIZE,
-  batchDefaults,
-  GPU_MEMORY_UTILIZATION,
-  poolBlocks,
-  TRUTH_REQUESTS,
-} from "../../engine/timing/device-defaults.ts";
+import { completeEngine, type EngineBase, type GivenEngine } from "../../engine/timing/complete-engine.ts";
 import { models } from "../../engine/timing/models.ts";
 import { parseTiming, TIMING_FORMS } from "../../engine/timing/parse-timing.ts";
 import { DEFAULT_PRESET, findPreset, presetNames, presetsFor } from "../../engine/timing/presets.ts";
 import type { Profile } from "../../engine/timing/profile.ts";
-import type { ModelsConfig } from "../../kernel/kernel-config.ts";
+import { logsOf, type ModelsConfig } from "../../kernel/kernel-config.ts";
 import { parseFakeMetrics } from "../../metrics/config/fake-metrics.ts";
 import type { MetricsConfig } from "../../metrics/config/metrics-config.ts";
-import { CURRENT, PROFILES, profileName, showsHidden } from "../../metrics/config/metrics-profiles.ts";
-import type { TruthConfig, TruthLogConfig } from "../../truth/truth-config.ts";
-import type { ListenConfig } from "../../wire/http1/listen-config.ts";
-import { bucketsOf, wrongBuckets } from "./buckets-option.ts";
-import { frontLimitsConfig, tlsConfig } from "./front-limit-options.ts";
+import { showsHidden } from "../../metrics/config/metrics-profiles.ts";
+import { completeTritonMetrics } from "../../metrics/config/triton-metrics.ts";
+import { completeCors, type OpenAiConfig } from "../../servers/openai/request/openai-config.ts";
+import { datasetOf, type TextConfig } from "../../text/text-config.ts";
+import { truthLogOf } from "../../truth/truth-config.ts";
+import { completeListen, type ListenConfig } from "../../wire/http1/listen-config.ts";
+import { wrongBuckets } from "./buckets-option.ts";
+import { wrongTls } from "./front-limit-options.ts";
 import type { Given, UsageError } from "./given.ts";
-import { outputLengthsOf } from "./length-options.ts";
-import { brokenLora, readLoraModules } from "./lora-modules.ts";
-import { apiConfig, faultsConfig, logsConfig, queueConfig, textConfig } from "./owner-configs.ts";
-import { chosenParsers } from "./parser-options.ts";
-import type { ServeValues } from "./serve-options.ts";
-import { stepConfig } from "./step-options.ts";
-import { tritonMetrics } from "./triton-options.ts";
-import { asTrtllmServe, mixedSchedulers, trtllmEngine, trtllmServeConfig } from "./trtllm-options.ts";
-
-const DEFAULT_HOST = "127.0.0.1";
+import { type LandedConfig, landed } from "./landing.ts";
+import { doubleLengths } from "./length-options.ts";
+import { brokenLora } from "./lora-modules.ts";
+import { type ChosenParsers, chosenParsers } from "./parser-options.ts";
+import { type ServeValues, serveOptions } from "./serve-options.ts";
+import { strayingNothing } from "./step-options.ts";
+import { tritonSettings } from "./triton-options.ts";
+import { asTrtllmServe, mixedSchedulers, unfitForRole } from "./trtllm-options.ts";
 
 const SCALE_OUT = "--enable-scale-out: not built; /inference/v1/generate and the render and derender routes answer 501";
 
@@ -50,75 +44,122 @@ interface Made {
 export function serveConfig(given: ServeValues, said: ReadonlyMap<string, Given>): Made | UsageError {
   const at = (option: string) => said.get(option)?.where ?? `the default ${option}`;
   const values = asTrtllmServe(given);
-  const ofRole = trtllmServeConfig(values, at);
-  if (ofRole !== null && "error" in ofRole) return ofRole;
-
+  const unfit = unfitForRole(values, at);
+  if (unfit !== undefined) return { error: unfit };
   const chosen = chosenProfile(values, at);
   if ("error" in chosen) return chosen;
-  const { named, timing, profile } = chosen;
-  const model = models[profile.model]!;
-  const steps = stepConfig(values, timing.kind !== "none", at);
-  if ("error" in steps) return steps;
-  const mixed = mixedSchedulers(values, at);
-  if (mixed !== undefined) return { error: mixed };
-  const sized = engineConfig(values, timing, profile, model.maxModelLen, isPresetAssumed(values, named));
-  const engine = { ...sized.engine, ...steps };
-  const lone = oneProcess(values, at);
-  if (lone !== undefined) return { error: lone };
-  const buckets = wrongBuckets(values["custom-histogram-buckets"]);
-  if (buckets !== undefined) return { error: `${at("custom-histogram-buckets")}: ${buckets}` };
-  const lengths = outputLengthsOf(values, at);
-  if ("error" in lengths) return lengths;
-  const broken = brokenRule(engine, at, ofRole !== null);
-  if (broken !== undefined) return { error: broken };
+  const { timing, profile } = chosen;
+  const parts = landed(serveOptions, values);
+  const { engine, grownFrom } = completeEngine(givenEngine(values, parts, timing), engineBase(values, parts, chosen));
+  const wrong =
+    (timing.kind === "none" ? strayingNothing(values, at) : undefined) ??
+    mixedSchedulers(values, at) ??
+    oneProcess(values, at) ??
+    wrongBuckets(values["custom-histogram-buckets"], at("custom-histogram-buckets")) ??
+    doubleLengths(values, at) ??
+    brokenRule(engine, at, values.role === TRTLLM_SERVE);
+  if (wrong !== undefined) return { error: wrong };
   const parsers = chosenParsers(values, said);
   if ("error" in parsers) return parsers;
-
-  const triton = tritonMetrics(
-    values,
-    values.host ?? DEFAULT_HOST,
-    values.workers ?? 1,
-    values["served-model-name"]?.[0],
-  );
-  if ("error" in triton) return triton;
-
-  const tls = tlsConfig(values, at);
-  if ("error" in tls) return tls;
-
-  const role = values.role ?? "vllm";
-  const name = values.model ?? profile.hub ?? model.hub;
-  const served = modelsConfig(values, name);
-  const listener = { ...listenConfig(values), ...tls, ...frontLimitsConfig(values) };
-  const { listen } = triton.config;
-  if (listen !== null && listen.port !== 0 && listen.port === listener.port && listen.host === listener.host)
-    return { error: `${at("metrics-port")}: ${listen.port} is the server's own port; Triton's metrics take another` };
-  const brokenAdapters = brokenLora(served.loraModules, engine.maxLoras > 0, served.servedModelNames);
-  if (brokenAdapters !== undefined) return { error: `${at("lora-modules")}: ${brokenAdapters}` };
+  const settings = tritonSettings(values, parts.workers);
+  if ("error" in settings) return settings;
+  const models = modelsConfig(parts.models, profile);
+  const listen = completeListen(parts.listen, values["self-signed-certs"] ?? false);
+  const metrics = metricsConfig(values, parts, settings, listen.host);
+  const clash =
+    wrongTls(values, at) ??
+    portTaken(listen, metrics.triton.listen, at("metrics-port")) ??
+    brokenLora(models.loraModules, engine.maxLoras > 0, models.servedModelNames, at("lora-modules"));
+  if (clash !== undefined) return { error: clash };
   const fakes = fakeMetrics(values);
   if (fakes !== null && "error" in fakes) return { error: `${at("fake-metrics")}: ${fakes.error}` };
+  const { trtllm, ...others } = parts;
   return {
     config: {
-      role,
-      seed: values.seed ?? null,
+      ...others,
       engine,
-      dataParallelSize: values["data-parallel-size"] ?? 1,
-      workers: values.workers ?? 1,
-      models: served,
-      deployment: deploymentConfig(values, profile, named, sized.grownFrom),
-      listen: listener,
-      logs: logsConfig(values),
-      metrics: { role: ROLES[role].metrics, ...shownMetrics(values), ...fakes, triton: triton.config },
-      truth: truthConfig(values),
-      text: textConfig(values, parsers, lengths.outputTokens),
-      faults: faultsConfig(values),
-      queue: queueConfig(values),
-      openai: apiConfig(values),
-      ...ofRole,
-      shutdownTimeoutS: values["shutdown-timeout"] ?? 0,
+      models,
+      deployment: deploymentConfig(values, parts.deployment, chosen, grownFrom),
+      listen,
+      logs: logsOf(parts.logs, values["uvicorn-log-level"]),
+      metrics: { ...metrics, ...fakes },
+      truth: { ...parts.truth, log: truthLogOf(parts.truth.log) },
+      text: textConfig(values, parts.text, parsers),
+      faults: parts.faults ?? {},
+      queue: parts.queue ?? {},
+      openai: openAiConfig(parts.openai),
+      ...(parts.role === TRTLLM_SERVE ? { trtllm } : {}),
       ignoredFlags: [],
     },
-    notices: [...triton.notices, ...parsers.notices, ...noticesOf(values, engine, profile, name)],
+    notices: [...settings.notices, ...parsers.notices, ...noticesOf(values, engine, profile, models.model)],
   };
+}
+
+type LandedServe = LandedConfig<typeof serveOptions>;
+
+const givenEngine = (values: ServeValues, { seed, engine }: LandedServe, timing: Timing): GivenEngine => ({
+  ...engine,
+  timing,
+  seed: seed ?? 0,
+  maxLoras: values["enable-lora"] ? engine.maxLoras : 0,
+});
+
+const engineBase = (values: ServeValues, parts: LandedServe, { named, profile }: ChosenProfile): EngineBase => ({
+  deployment: parts.deployment,
+  profile,
+  modelLen: models[profile.model]!.maxModelLen,
+  isAssumed: isPresetAssumed(values, named),
+  freeGpuMemoryFraction: values["kv-cache-free-gpu-mem-fraction"],
+});
+
+function modelsConfig(given: LandedServe["models"], { hub, model: preset }: Profile): ModelsConfig {
+  const { model = hub ?? models[preset]!.hub } = given;
+  return { model, servedModelNames: [model], ...given };
+}
+
+function metricsConfig(
+  values: ServeValues,
+  { role, metrics, models }: LandedServe,
+  { notices: _, ...settings }: Exclude<ReturnType<typeof tritonSettings>, UsageError>,
+  host: string,
+): MetricsConfig {
+  return {
+    role: ROLES[role].metrics,
+    ...metrics,
+    showHidden: showsHidden(metrics.profile, values["show-hidden-metrics-for-version"]),
+    triton: completeTritonMetrics(metrics.triton, settings, { host, ensemble: models.servedModelNames?.[0] }),
+  };
+}
+
+/** The line of an error if Triton's metrics have the port of the server, or undefined. */
+function portTaken(
+  server: ListenConfig,
+  metrics: MetricsConfig["triton"]["listen"],
+  where: string,
+): string | undefined {
+  if (metrics === null || metrics.port === 0) return undefined;
+  if (metrics.port !== server.port || metrics.host !== server.host) return undefined;
+  return `${where}: ${metrics.port} is the server's own port; Triton's metrics take another`;
+}
+
+function textConfig(
+  { answers }: ServeValues,
+  { dataset: given, ...text }: LandedServe["text"],
+  { toolFormat, reasoningFormat }: ChosenParsers,
+): TextConfig {
+  const dataset = datasetOf(given);
+  return {
+    ...text,
+    ...(dataset ? { dataset } : {}),
+    ...(answers === "echo" ? { echo: true } : {}),
+    ...(answers === "prompted-json" ? { promptedJson: true } : {}),
+    ...(reasoningFormat === undefined ? {} : { reasoningParser: reasoningFormat }),
+    ...(toolFormat === undefined ? {} : { toolCallParser: toolFormat }),
+  };
+}
+
+function openAiConfig({ front: { cors, ...front }, ...others }: LandedServe["openai"]): OpenAiConfig {
+  return { ...others, front: { ...front, ...(cors ? { cors: completeCors(cors) } : {}), devMode: false } };
 }
 
 /** What is unusual about the engine. `name`: the model's. */
@@ -159,11 +200,9 @@ function oneProcess({ workers = 1, ...values }: ServeValues, at: (option: string
   return values["keep-bodies"] ? `${at("keep-bodies")}: keeps those of one process; ${behind}` : undefined;
 }
 
-const dtypeOf = (values: ServeValues): KvCacheDtype => values["kv-cache-dtype"] ?? "auto";
-
 /** What the pool would be is not known, so it must not seem to follow. */
 function unknownPool(values: ServeValues): string | undefined {
-  const dtype = dtypeOf(values);
+  const dtype = values["kv-cache-dtype"] ?? "auto";
   if (moreTokens(dtype) !== null || values["num-gpu-blocks-override"] !== undefined) return undefined;
   return `--kv-cache-dtype ${dtype}: how much smaller it makes the KV cache depends on what no preset tells; the pool stays that of 16 bits (--num-gpu-blocks-override sets it)`;
 }
@@ -171,120 +210,6 @@ function unknownPool(values: ServeValues): string | undefined {
 /** True if neither the user nor the model's name chose the preset: its pool, GPU and length are then another model's. */
 function isPresetAssumed({ model, timing }: ServeValues, named: readonly Profile[]): boolean {
   return model !== undefined && named.length === 0 && findPreset(timing?.split(":")[0] ?? "") === undefined;
-}
-
-/** `grownFrom`: the blocks of an assumed preset's pool that was too small for one request of full length; null: it is kept. */
-interface SizedEngine {
-  readonly engine: EngineConfig;
-  readonly grownFrom: number | null;
-}
-
-/** `modelLen`: tokens of the preset's model. `isAssumed`: see `isPresetAssumed`; no refusal may rest on such a value. */
-function engineConfig(
-  values: ServeValues,
-  timing: Timing,
-  profile: Profile,
-  modelLen: number,
-  isAssumed: boolean,
-): SizedEngine {
-  const blockSize = values["block-size"] ?? BLOCK_SIZE;
-  const utilization = values["gpu-memory-utilization"] ?? GPU_MEMORY_UTILIZATION;
-  const numGpuBlocks =
-    values["num-gpu-blocks-override"] ?? poolBlocks(profile, utilization, blockSize, moreTokens(dtypeOf(values)) ?? 1);
-  const enableChunkedPrefill = values["enable-chunked-prefill"] ?? true;
-  const ownLen = isAssumed ? assumedLength(values, modelLen, blockSize) : modelLen;
-  const asked = values["max-model-len"] ?? ownLen;
-  // auto: what the pool holds beside the null block, at most what the model can do.
-  const maxModelLen = asked === -1 ? Math.max(1, Math.min(ownLen, (numGpuBlocks - 1) * blockSize)) : asked;
-  const batch = batchSizes(values, gpuDefaults(values, profile, isAssumed), maxModelLen, enableChunkedPrefill);
-  const engine: EngineConfig = {
-    ...batch,
-    maxModelLen,
-    maxNumActiveSeqs: values["max-num-active-seqs"] ?? batch.maxNumSeqs,
-    maxNumScheduledTokens: values["max-num-scheduled-tokens"] ?? batch.maxNumBatchedTokens,
-    blockSize,
-    numGpuBlocks,
-    enablePrefixCaching: values["enable-prefix-caching"] ?? true,
-    enableChunkedPrefill,
-    asyncScheduling: values["async-scheduling"] ?? true,
-    schedulingPolicy: values["scheduling-policy"] ?? "fcfs",
-    vllm: {
-      longPrefillTokenThreshold: values["long-prefill-token-threshold"] ?? 0,
-      longPrefillTokenThresholdAdaptive: values["long-prefill-token-threshold-adaptive"] ?? false,
-      prefillScheduleInterval: values["prefill-schedule-interval"] ?? 1,
-      schedulerReserveFullIsl: values["scheduler-reserve-full-isl"] ?? true,
-      watermark: values.watermark ?? 0,
-    },
-    maxLoras: values["enable-lora"] ? (values["max-loras"] ?? 1) : 0,
-    seed: values.seed ?? 0,
-    timing,
-    ...bucketsOf(values["custom-histogram-buckets"]),
-    ...(values.fix ? { fixes: values.fix } : {}),
-    ...trtllmEngine(values, profile, ownLen, moreTokens(dtypeOf(values)) ?? 1),
-  };
-  const needed = blocksFor(engine);
-  const isChosen = !isAssumed || values["num-gpu-blocks-override"] !== undefined;
-  if (isChosen || engine.numGpuBlocks >= needed) return { engine, grownFrom: null };
-  return { engine: { ...engine, numGpuBlocks: needed }, grownFrom: engine.numGpuBlocks };
-}
-
-/** Blocks that one request of full length needs, and the null block. */
-function blocksFor({ maxModelLen, blockSize }: EngineConfig): number {
-  return Math.ceil(maxModelLen / blockSize) + 1;
-}
-
-/** Tokens that a model of unknown length can do: as the assumed preset's model, unless a chosen limit says more or less. */
-function assumedLength(values: ServeValues, modelLen: number, blockSize: number): number {
-  const blocks = values["num-gpu-blocks-override"];
-  const batched = values["enable-chunked-prefill"] === false ? values["max-num-batched-tokens"] : undefined;
-  const most = Math.min(
-    blocks === undefined ? Number.POSITIVE_INFINITY : Math.max(1, (blocks - 1) * blockSize),
-    batched ?? Number.POSITIVE_INFINITY,
-  );
-  return Math.min(most, Math.max(modelLen, values["long-prefill-token-threshold"] ?? 0));
-}
-
-/** vLLM's defaults on the preset's GPU; on an assumed one they are raised to what chosen limits need. */
-function gpuDefaults(values: ServeValues, profile: Profile, isAssumed: boolean): BatchDefaults {
-  const byGpu = batchDefaults(profile);
-  if (!isAssumed) return byGpu;
-  const maxNumSeqs = Math.max(byGpu.maxNumSeqs, values["max-num-active-seqs"] ?? 0);
-  const seqs = values["max-num-seqs"] ?? values["max-num-active-seqs"] ?? 0;
-  const tokens = values["max-num-scheduled-tokens"] ?? 0;
-  return { maxNumSeqs, maxNumBatchedTokens: Math.max(byGpu.maxNumBatchedTokens, seqs, tokens) };
-}
-
-/** The order matters and is vLLM's (`EngineArgs._set_default_max_num_seqs_and_batched_tokens_args`). */
-function batchSizes(values: ServeValues, byGpu: BatchDefaults, maxModelLen: number, chunked: boolean): BatchDefaults {
-  const seqs = values["max-num-seqs"] ?? byGpu.maxNumSeqs;
-  const roomy = chunked ? byGpu.maxNumBatchedTokens : Math.max(byGpu.maxNumBatchedTokens, maxModelLen);
-  const maxNumBatchedTokens = values["max-num-batched-tokens"] ?? Math.min(roomy, seqs * maxModelLen);
-  return { maxNumBatchedTokens, maxNumSeqs: values["max-num-seqs"] ?? Math.min(seqs, maxNumBatchedTokens) };
-}
-
-function modelsConfig(values: ServeValues, model: string): ModelsConfig {
-  return {
-    model,
-    servedModelNames: values["served-model-name"] ?? [model],
-    loraModules: readLoraModules(values["lora-modules"] ?? []),
-  };
-}
-
-function listenConfig(values: ServeValues): ListenConfig {
-  return {
-    host: values.host ?? DEFAULT_HOST,
-    port: values.port ?? 8000,
-    ...(values["http2-port"] === undefined ? {} : { http2Port: values["http2-port"] }),
-    ...(values["stream-writes"] === undefined ? {} : { streamWrites: values["stream-writes"] }),
-    ...(values["allowed-hosts"] === undefined ? {} : { allowedHosts: values["allowed-hosts"] }),
-    maxBodyBytes: Math.ceil((values["max-body-mb"] ?? 64) * 2 ** 20),
-  };
-}
-
-function shownMetrics(values: ServeValues): Pick<MetricsConfig, "profile" | "showHidden" | "bugs"> {
-  const profile = PROFILES.find((one) => profileName(one) === values["metrics-profile"]) ?? CURRENT;
-  const showHidden = showsHidden(profile, values["show-hidden-metrics-for-version"]);
-  return { profile, showHidden, bugs: values.bug ?? [] };
 }
 
 /** null: all that metrics show is so. */
@@ -296,37 +221,19 @@ function fakeMetrics(values: ServeValues): Pick<MetricsConfig, "fakes"> | UsageE
   return fakes.loras === null || values["enable-lora"] ? { fakes } : { error: "loras: needs --enable-lora" };
 }
 
-function truthConfig(values: ServeValues): TruthConfig {
-  return {
-    log: truthLog(values),
-    requests: values["truth-requests"] ?? TRUTH_REQUESTS,
-    keepBodies: values["keep-bodies"] ?? false,
-  };
-}
-
-/** Shared with `replay`, which writes the same log. */
-export function truthLog(values: ServeValues): TruthLogConfig | null {
-  const file = values["truth-log"];
-  if (file === undefined) return null;
-  const maxBytes = Math.ceil((values["truth-log-max-mb"] ?? 256) * 2 ** 20);
-  return { file, maxBytes, files: values["truth-log-files"] ?? 4, wire: values["truth-wire"] === true };
-}
-
 /** `grownFrom`: see `SizedEngine`. */
 function deploymentConfig(
-  values: ServeValues,
-  profile: Profile,
-  named: readonly Profile[],
+  { model, timing }: ServeValues,
+  given: LandedServe["deployment"],
+  { named, profile }: ChosenProfile,
   grownFrom: number | null,
 ): DeploymentConfig {
-  const asked = values.model === undefined || findPreset(values.timing?.split(":")[0] ?? "") !== undefined;
+  const isByModel = model !== undefined && findPreset(timing?.split(":")[0] ?? "") === undefined;
   return {
     preset: profile.name,
-    ...(asked ? {} : { presetsOfModel: named.map(({ name }) => name) }),
+    ...(isByModel ? { presetsOfModel: named.map(({ name }) => name) } : {}),
     ...(grownFrom === null ? {} : { poolGrownFrom: grownFrom }),
-    gpuMemoryUtilization: values["gpu-memory-utilization"] ?? GPU_MEMORY_UTILIZATION,
-    ...(values["kv-cache-dtype"] === undefined ? {} : { kvCacheDtype: values["kv-cache-dtype"] }),
-    numGpuBlocksOverride: values["num-gpu-blocks-override"] ?? null,
+    ...given,
   };
 }
 

@@ -1,38 +1,30 @@
-/** What is `serve --role triton` to do? Its flags, read as `tritonserver` reads them; every error is one line. */
+/** Resolves the flags of `serve --role triton`, which it reads as `tritonserver` does. Every error is one line. */
 import { ROLES } from "../../app/config/roles.ts";
 import type { ServeConfig } from "../../app/config/serve-config.ts";
+import { completeTriton, hostOf } from "../../servers/triton/config/complete.ts";
 import {
   TRITON_VERSION_NAMES,
-  type TritonLogSettings,
-  type TritonMemoryConfig,
-  type TritonRepositoryConfig,
+  type TritonGrpcTls,
   type TritonServerConfig,
   type TritonVersion,
 } from "../../servers/triton/config/triton-config.ts";
-import type { UsageError } from "./given.ts";
+import type { Given, UsageError } from "./given.ts";
+import { landed } from "./landing.ts";
 import { nearest } from "./lookup.ts";
-import { type OptionRow, ownValue } from "./option.ts";
+import { ownValue } from "./option.ts";
 import { serveConfig } from "./serve-config.ts";
-import { isEngineOption } from "./triton-engine-options.ts";
+import type { ServeValues } from "./serve-options.ts";
 import { TRITON_ALIASES, TRITON_FRONT_END_IGNORED, TRITON_IGNORED, TRITON_IGNORED_SWITCHES } from "./triton-ignored.ts";
-import { loneOpenAiFlag, openAiConfig, tritonOpenAiOptions } from "./triton-openai-options.ts";
-import { readResource, readRestricted, type TritonServerValues, tritonServerOptions } from "./triton-server-options.ts";
+import { loneOpenAiFlag, tritonOpenAiOptions } from "./triton-openai-options.ts";
+import {
+  isEngineOption,
+  type TritonRow,
+  type TritonServerValues,
+  tritonServerOptions,
+} from "./triton-server-options.ts";
+import { readResource, readRestricted } from "./triton-values.ts";
 
-const DEFAULTS = {
-  host: "127.0.0.1",
-  http: 8000,
-  grpc: 8001,
-  grpcMessageFields: 16_384,
-  metrics: 8002,
-  pollS: 15,
-  exitS: 30,
-  loadTime: { baseS: 1.3, perGibS: 0 },
-  unloadS: 1.1,
-  inputBytes: 64 * 2 ** 20,
-  /** The real server knows no limit; this is what a server here holds of one body. */
-  bodyBytes: 512 * 2 ** 20,
-  pinnedBytes: 256 * 2 ** 20,
-};
+const METRICS_PORT = 8002;
 const LEAST_CACHE_BYTES = 1024;
 
 interface Resolved {
@@ -43,7 +35,7 @@ interface Resolved {
   readonly notices: readonly string[];
 }
 
-const rows: Readonly<Record<string, OptionRow & { readonly notIn?: readonly TritonVersion[] }>> = tritonServerOptions;
+const rows: Readonly<Record<string, TritonRow>> = tritonServerOptions;
 
 /** `argv`: what follows `serve`, without `--role`. `shipped`: the repository that is served where none is named. */
 export function tritonServerConfig(argv: readonly string[], shipped: string): Resolved | UsageError {
@@ -142,68 +134,78 @@ function unrecognized(name: string, argv: readonly string[]): UsageError {
 }
 
 function configOf(values: TritonServerValues, shipped: string): Omit<Resolved, "ignored" | "values"> | UsageError {
-  const version = values["triton-version"] ?? "2.73";
-  const control = values["model-control-mode"] ?? "none";
-  if (values["load-model"] && control !== "explicit")
-    return { error: "Error: Use of '--load-model' requires setting '--model-control-mode=explicit' as well." };
-  if (values["load-model"]?.includes("*") && values["load-model"].length > 1)
-    return { error: "Wildcard model name '*' must be the ONLY startup model if specified at all." };
+  const wrong = wrongStart(values);
+  if (wrong !== undefined) return { error: wrong };
   const cacheBytes = cacheSize(values);
   if (typeof cacheBytes === "object" && cacheBytes !== null) return cacheBytes;
   const restrictedHttp = restrictedBy(values, "http-restricted-api");
   if ("error" in restrictedHttp) return restrictedHttp;
-  const resources = (values["rate-limit-resource"] ?? []).map(readResource);
-  const strange = resources.find((one) => "error" in one);
-  if (strange !== undefined) return strange as UsageError;
-  const grpc = grpcOf(values);
-  if ("error" in grpc) return grpc;
+  const rateLimit = rateLimitOf(values);
+  if (rateLimit !== null && "error" in rateLimit) return rateLimit;
+  const restrictedGrpc = restrictedBy(values, "grpc-restricted-protocol");
+  if ("error" in restrictedGrpc) return restrictedGrpc;
+  const tls = grpcTlsOf(values);
+  if (tls !== null && "error" in tls) return tls;
   const lone = loneOpenAiFlag(values);
   if (lone !== undefined) {
     const meant = ownValue(MEANT, lone);
     return { error: `--${lone}: needs --openai${meant === undefined ? "" : `; without it, use --${meant}`}` };
   }
-  const host = values["http-address"] ?? values.host ?? DEFAULTS.host;
-  const openai = openAiConfig(values, host);
-  const closed = openai !== null && values["enable-kserve-frontends"] !== true;
-  const port = values["kserve-http-port"] ?? values["http-port"] ?? DEFAULTS.http;
-  const http = closed || values["allow-http"] === false ? null : { host, port };
-  const engine = Object.fromEntries(Object.entries(values).filter(([name]) => isEngineOption(name)));
-  const made = serveConfig(
-    {
-      host,
-      port: http?.port ?? 0,
-      ...(openai === null ? { "metrics-port": values["metrics-port"] ?? DEFAULTS.metrics } : {}),
-      "disable-log-stats": true,
-      "shutdown-timeout": values["exit-timeout-secs"] ?? DEFAULTS.exitS,
-      ...sharedOf(values),
-      ...(values["allowed-hosts"] === undefined ? {} : { "allowed-hosts": values["allowed-hosts"] }),
-      ...(values.seed === undefined ? {} : { seed: values.seed }),
-      ...engine,
-    },
-    new Map(Object.keys(engine).map((name) => [name, { name, texts: [], where: `--${name}`, ignored: false }])),
-  );
+  const given = landed(tritonServerOptions, values).triton;
+  const hasOpenAi = values.openai === true;
+  const isOpen = !hasOpenAi || values["enable-kserve-frontends"] === true;
+  const triton = completeTriton(given, {
+    shipped,
+    hasHttp: isOpen && values["allow-http"] !== false,
+    hasGrpc: isOpen && values["allow-grpc"] !== false,
+    hasOpenAi,
+    cacheBytes,
+    restrictedHttp,
+    restrictedGrpc,
+    tls,
+    rateLimit,
+  });
+  const made = serveConfig(sharedValues(values, triton, hostOf(given)), engineFlags(values));
   if ("error" in made) return made;
-  const tritonServer: TritonServerConfig = {
-    version,
-    repository: repositoryOf(values, shipped, control),
-    http,
-    id: values.id ?? "triton",
-    exit: { timeoutS: values["exit-timeout-secs"] ?? DEFAULTS.exitS, onError: values["exit-on-error"] ?? true },
-    memory: memoryOf(values, version, cacheBytes),
-    rateLimit: values["rate-limit"] === "execution_count" ? resources.filter((one) => "name" in one) : null,
-    overHttp: {
-      ...inputLimits(values, version),
-      restricted: restrictedHttp,
-      forward: values["http-header-forward-pattern"] ?? null,
-    },
-    ...grpc,
-    ...(closed ? { grpc: null } : {}),
-    openai,
-    log: logOf(values),
-  };
   const unwritten =
     values["log-file"] === undefined ? [] : ["--log-file: only /v2/logging shows it, nothing is written"];
-  return { config: asTriton(made.config, tritonServer), notices: [...made.notices, ...unwritten] };
+  return { config: asTriton(made.config, triton), notices: [...made.notices, ...unwritten] };
+}
+
+/** The line of an error if options of the start do not fit together, or undefined. */
+function wrongStart(values: TritonServerValues): string | undefined {
+  const { "load-model": names, "model-control-mode": control } = values;
+  if (names && control !== "explicit")
+    return "Error: Use of '--load-model' requires setting '--model-control-mode=explicit' as well.";
+  if (names?.includes("*") && names.length > 1)
+    return "Wildcard model name '*' must be the ONLY startup model if specified at all.";
+  return undefined;
+}
+
+/** The values that land outside the configuration of Triton's server, as `serve` reads them. */
+function sharedValues(
+  values: TritonServerValues,
+  { http, exit, openai }: TritonServerConfig,
+  host: string,
+): ServeValues {
+  const shared = Object.entries(values).filter(([name]) => {
+    const { lands, feeds = lands } = rows[name]!;
+    return feeds !== undefined && !feeds.startsWith("triton.");
+  });
+  return {
+    ...Object.fromEntries(shared),
+    host,
+    port: http?.port ?? 0,
+    "disable-log-stats": true,
+    "shutdown-timeout": exit.timeoutS,
+    "metrics-port": openai === null ? (values["metrics-port"] ?? METRICS_PORT) : undefined,
+  } as ServeValues;
+}
+
+/** Where the options of the engine were given. */
+function engineFlags(values: TritonServerValues): ReadonlyMap<string, Given> {
+  const names = Object.keys(values).filter(isEngineOption);
+  return new Map(names.map((name) => [name, { name, texts: [], where: `--${name}`, ignored: false }]));
 }
 
 function asTriton(config: ServeConfig, triton: TritonServerConfig): ServeConfig {
@@ -211,46 +213,13 @@ function asTriton(config: ServeConfig, triton: TritonServerConfig): ServeConfig 
   return { ...config, role: "triton", metrics, triton };
 }
 
-function repositoryOf(
-  values: TritonServerValues,
-  shipped: string,
-  control: TritonRepositoryConfig["control"],
-): TritonRepositoryConfig {
-  return {
-    folders: values["model-repository"] ?? [shipped],
-    control,
-    pollS: values["repository-poll-secs"] ?? DEFAULTS.pollS,
-    loadModels: values["load-model"] ?? [],
-    loadTime: values["load-time"] ?? DEFAULTS.loadTime,
-    unloadS: values["unload-time"] ?? DEFAULTS.unloadS,
-    namespacing: values["model-namespacing"] ?? false,
-    strictReadiness: values["strict-readiness"] ?? true,
-  };
+/** null: instances wait for no resources. */
+function rateLimitOf(values: TritonServerValues): TritonServerConfig["rateLimit"] | UsageError {
+  const resources = (values["rate-limit-resource"] ?? []).map(readResource);
+  const strange = resources.find((one) => "error" in one);
+  if (strange !== undefined) return strange as UsageError;
+  return values["rate-limit"] === "execution_count" ? resources.filter((one) => "name" in one) : null;
 }
-
-function memoryOf(values: TritonServerValues, version: TritonVersion, cacheBytes: number | null): TritonMemoryConfig {
-  return {
-    cacheBytes,
-    clientSharedMemory: values["allow-client-shm"] ?? version === "2.51",
-    pinnedBytes: values["pinned-memory-pool-byte-size"] ?? DEFAULTS.pinnedBytes,
-    deviceBytes: values["device-memory"] ?? null,
-    loadLimits: values["model-load-gpu-limit"] ?? new Map(),
-  };
-}
-
-function inputLimits(values: TritonServerValues, version: TritonVersion) {
-  const maxInputBytes = version === "2.51" ? null : (values["http-max-input-size"] ?? DEFAULTS.inputBytes);
-  return { maxInputBytes, maxBodyBytes: Math.max(DEFAULTS.bodyBytes, maxInputBytes ?? 0) };
-}
-
-const logOf = (values: TritonServerValues): TritonLogSettings => ({
-  info: values["log-info"] ?? true,
-  warning: values["log-warning"] ?? true,
-  error: values["log-error"] ?? true,
-  verbose: values["log-verbose"] ?? 0,
-  format: values["log-format"] ?? "default",
-  file: values["log-file"] ?? "",
-});
 
 function restrictedBy(values: TritonServerValues, flag: "http-restricted-api" | "grpc-restricted-protocol") {
   const read = (values[flag] ?? []).map(readRestricted);
@@ -265,56 +234,16 @@ function restrictedBy(values: TritonServerValues, flag: "http-restricted-api" | 
   return groups;
 }
 
-function grpcOf(values: TritonServerValues): Pick<TritonServerConfig, "grpc" | "overGrpc"> | UsageError {
-  const restrictedGrpc = restrictedBy(values, "grpc-restricted-protocol");
-  if ("error" in restrictedGrpc) return restrictedGrpc;
+/** null: gRPC without TLS. */
+function grpcTlsOf(values: TritonServerValues): TritonGrpcTls | null | UsageError {
   const { "grpc-server-cert": cert, "grpc-server-key": key, "grpc-root-cert": root } = values;
   const mutual = values["grpc-use-ssl-mutual"] ?? false;
-  const tls = mutual || (values["grpc-use-ssl"] ?? false);
-  if (tls && (cert === undefined || key === undefined))
+  if (!mutual && values["grpc-use-ssl"] !== true) return null;
+  if (cert === undefined || key === undefined)
     return { error: "--grpc-use-ssl: takes --grpc-server-cert and --grpc-server-key beside it, PEM files" };
   if (mutual && root === undefined)
     return { error: "--grpc-use-ssl-mutual: takes --grpc-root-cert beside it, a PEM file" };
-  const host = values["grpc-address"] ?? values["http-address"] ?? values.host ?? DEFAULTS.host;
-  const port = values["kserve-grpc-port"] ?? values["grpc-port"] ?? DEFAULTS.grpc;
-  return {
-    grpc: values["allow-grpc"] === false ? null : { host, port },
-    overGrpc: {
-      tls: tls ? { cert: cert!, key: key!, root: mutual ? root! : null } : null,
-      compression: values["grpc-infer-response-compression-level"] ?? "none",
-      forward: values["grpc-header-forward-pattern"] ?? null,
-      messageFields: values["grpc-max-message-fields"] ?? DEFAULTS.grpcMessageFields,
-      restricted: restrictedGrpc,
-      keepAlive: {
-        timeMs: values["grpc-keepalive-time"] ?? 7_200_000,
-        timeoutMs: values["grpc-keepalive-timeout"] ?? 20_000,
-        withoutCalls: values["grpc-keepalive-permit-without-calls"] ?? false,
-        leastIntervalMs: values["grpc-http2-min-recv-ping-interval-without-data"] ?? 300_000,
-        strikesMost: values["grpc-http2-max-ping-strikes"] ?? 2,
-        ageMs: values["grpc-max-connection-age"] ?? 0,
-        graceMs: values["grpc-max-connection-age-grace"] ?? 0,
-      },
-    },
-  };
-}
-
-/** Options that other roles have, too. */
-function sharedOf(values: TritonServerValues) {
-  const names = [
-    "allow-metrics",
-    "allow-gpu-metrics",
-    "allow-cpu-metrics",
-    "metrics-address",
-    "metrics-interval-ms",
-    "metrics-config",
-    "allow-request-orders",
-    "fault-rate",
-    "fault-types",
-    "fault-plan",
-    "truth-log",
-    "truth-wire",
-  ] as const;
-  return Object.fromEntries(names.flatMap((name) => (values[name] === undefined ? [] : [[name, values[name]]])));
+  return { cert, key, root: mutual ? root! : null };
 }
 
 /** null: no cache. */

@@ -1,5 +1,4 @@
 /** `replay --openmetrics`: which pages are scraped, what a scraper calls them, and where its history goes. */
-import type { ServeConfig } from "../../app/config/serve-config.ts";
 import { dialectNames, type MetricsDialectName } from "../../metrics/rows/dialect-names.ts";
 import { History } from "../../tools/replay/history.ts";
 import type { ReplayPages } from "../../tools/replay/page.ts";
@@ -45,16 +44,12 @@ export class Scrapes {
   readonly #instance: string;
   readonly #startS: number;
 
-  constructor(
-    path: string,
-    { listen: { host, port } }: ServeConfig,
-    dialects: readonly MetricsDialectName[],
-    startS: number,
-  ) {
+  /** `instance`: the address that the scraper knows the server by, `HOST:PORT`. */
+  constructor(path: string, instance: string, dialects: readonly MetricsDialectName[], startS: number) {
     this.#file = new OutFile(path);
     this.#history = new History(new FileSpool(path), () => Bun.gc(true));
     this.#dialects = dialects;
-    this.#instance = `${host}:${port}`;
+    this.#instance = instance;
     this.#startS = startS;
   }
 

@@ -139,7 +139,12 @@ async function runTrace(given: TraceRun): Promise<void> {
   const scrapes =
     values.openmetrics === undefined
       ? null
-      : new Scrapes(values.openmetrics, config, values.dialects ?? dialectNames, startS);
+      : new Scrapes(
+          values.openmetrics,
+          `${config.listen.host}:${config.listen.port}`,
+          values.dialects ?? dialectNames,
+          startS,
+        );
   let pages: ReplayPages | null = null;
   const bad = new BadLines();
   const wanted = selectionOf(values, config.engine.seed, bad);

@@ -69,6 +69,34 @@ export interface EngineConfig {
 /** The options of an engine under their names, with those of vLLM's policy beside the others. */
 export type FlatEngineConfig = Omit<EngineConfig, "vllm"> & VllmPolicy;
 
+/** The order of members in files and fingerprints, whatever the order in the configuration. Others follow. */
+const ORDER: readonly (keyof FlatEngineConfig)[] = [
+  "maxNumBatchedTokens",
+  "maxNumSeqs",
+  "maxModelLen",
+  "maxNumActiveSeqs",
+  "maxNumScheduledTokens",
+  "blockSize",
+  "numGpuBlocks",
+  "enablePrefixCaching",
+  "enableChunkedPrefill",
+  "asyncScheduling",
+  "schedulingPolicy",
+  "longPrefillTokenThreshold",
+  "longPrefillTokenThresholdAdaptive",
+  "prefillScheduleInterval",
+  "schedulerReserveFullIsl",
+  "watermark",
+  "maxLoras",
+  "seed",
+  "timing",
+  "histogramBuckets",
+  "fixes",
+  "trtllm",
+  "noise",
+  "speed",
+];
+
 /** Reverses `flatEngineConfig`. */
 export function engineConfigOf(flat: FlatEngineConfig): EngineConfig {
   const { longPrefillTokenThreshold, longPrefillTokenThresholdAdaptive, ...shared } = flat;
@@ -77,10 +105,10 @@ export function engineConfigOf(flat: FlatEngineConfig): EngineConfig {
   return { ...others, vllm: { ...prefill, schedulerReserveFullIsl, watermark } };
 }
 
-/** Returns the configuration with the members of `vllm` beside the others, as files and fingerprints have it. */
+/** Returns the configuration with the members of `vllm` beside the others, for files and fingerprints. */
 export function flatEngineConfig(config: EngineConfig): FlatEngineConfig {
-  const entries = Object.entries(config).flatMap(([name, value]) =>
-    name === "vllm" ? Object.entries(config.vllm) : [[name, value]],
-  );
-  return Object.fromEntries(entries) as FlatEngineConfig;
+  const { vllm, ...shared } = config;
+  const flat: FlatEngineConfig = { ...shared, ...vllm };
+  const names = ORDER.filter((name) => Object.hasOwn(flat, name));
+  return { ...Object.fromEntries(names.map((name) => [name, flat[name]])), ...flat };
 }

@@ -116,7 +116,7 @@ export const ENGINE_NUMBERS = {
   /** Requests that lost their blocks. */
   preemptions: toldTotal(Total.Preemptions),
   /** Those that an output of the request has told of since: what vLLM's front end has heard. */
-  preemptionsTold: total(Total.PreemptionsTold),
+  preemptionsTold: total(Total.PreemptionsReported),
   /** Aborts that the engine decided (a pause); the other aborts are clients that left. */
   abortedByEngine: total(Total.FinishedEngineAbort),
   /** Prompt tokens that were looked up in the prefix cache. */

@@ -1,4 +1,7 @@
-/** What is drawn? A pure function of a plan's seed, the request's key, the fault's place in the plan and what it asks for. */
+/**
+ * Random draws of faults. A draw depends only on the plan's seed, the request's key, the fault's index in the plan and
+ * a number that the fault passes.
+ */
 import { mix } from "../../base/random.ts";
 
 const FNV_BASIS = 0x811c9dc5;
@@ -13,12 +16,12 @@ export class FaultDraws {
     this.#seed = mix(seed >>> 0, hash >>> 0);
   }
 
-  /** From 0 up to, not including, 1. */
+  /** Returns a number from 0 to 1, excluding 1. */
   fraction(place: number, n: number): number {
     return mix(mix(this.#seed, place), n) / 2 ** 32;
   }
 
-  /** A whole number from 0 up to, not including, `end`. */
+  /** Returns a whole number from 0 to `end` - 1. */
   below(place: number, n: number, end: number): number {
     return Math.floor(this.fraction(place, n) * end);
   }

@@ -1,42 +1,42 @@
-/** What is an event of an answer's stream, and what of it may a fault touch? */
+/** Events of a streamed answer, and the parts of them that faults can change. */
 import type { AnswerDialect } from "./types.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: JSON of five dialects, looked into by their names.
 export type EventJson = any;
 
 export interface StreamEvent {
-  /** Among the answer's events, from 0; what was added has that of the event before which it stands. */
+  /** Index among the answer's events. An added event has the index of the event after it. */
   readonly index: number;
-  /** The answer's, not one that a fault added. */
-  readonly own: boolean;
+  /** True if the event is the answer's, false if a fault added it. */
+  readonly isOriginal: boolean;
   readonly name: string | null;
-  /** null: a comment. */
+  /** null for a comment. */
   readonly data: string | null;
-  /** As it leaves, with its empty line. */
+  /** Text of the event with its empty line, as it is sent. */
   readonly text: string;
-  /** The stream's last. */
+  /** True for the last event of the stream. */
   readonly done: boolean;
 }
 
 const LAST_TYPES = ["message_stop", "response.completed", "response.incomplete", "response.failed"];
 
-/** `text`: one or several events with their empty lines; comments keep their place and are no events. */
+/** Splits a text of one or several events. Comments keep their place and do not count as events. */
 export function eventsIn(text: string, from: number): StreamEvent[] {
-  // As nearly all are: one event of one line.
+  // Fast path for nearly all texts: one event with one line.
   if (text.startsWith("data: ") && text.endsWith("\n\n") && text.indexOf("\n") === text.length - 2) {
     const data = text.slice(6, -2);
-    return [{ index: from, own: true, name: null, data, text, done: isLast(null, data) }];
+    return [{ index: from, isOriginal: true, name: null, data, text, done: isLast(null, data) }];
   }
   let index = from;
   return text
     .split(/(?<=\n\n)/)
-    .filter((one) => one !== "")
-    .map((one) => {
-      const name = /^event: ?(.*)$/m.exec(one)?.[1] ?? null;
-      const lines = one.split("\n").filter((line) => line.startsWith("data:"));
+    .filter((block) => block !== "")
+    .map((block) => {
+      const name = /^event: ?(.*)$/m.exec(block)?.[1] ?? null;
+      const lines = block.split("\n").filter((line) => line.startsWith("data:"));
       const data = lines.length === 0 ? null : lines.map((line) => line.slice(line[5] === " " ? 6 : 5)).join("\n");
-      const own = data !== null;
-      return { index: own ? index++ : index, own, name, data, text: one, done: isLast(name, data) };
+      const isOriginal = data !== null;
+      return { index: isOriginal ? index++ : index, isOriginal, name, data, text: block, done: isLast(name, data) };
     });
 }
 
@@ -65,9 +65,9 @@ export function dialectOf(json: EventJson): AnswerDialect | null {
       : null;
 }
 
-/** The text of a delta. */
+/** Text of a delta that faults can replace. */
 export interface TextPlace {
-  /** Name of its field. */
+  /** Name of the field with the text. */
   readonly name: string;
   readonly text: string;
   put(text: string | null): void;
@@ -85,7 +85,7 @@ export function textIn(json: EventJson): TextPlace | null {
 }
 
 function firstText(holder: EventJson, names: readonly string[]): TextPlace | null {
-  const name = names.find((one) => typeof holder?.[one] === "string" && holder[one] !== "");
+  const name = names.find((field) => typeof holder?.[field] === "string" && holder[field] !== "");
   return name === undefined
     ? null
     : {
@@ -97,14 +97,14 @@ function firstText(holder: EventJson, names: readonly string[]): TextPlace | nul
       };
 }
 
-/** The event with other data; JSON as servers write it, without white space. */
+/** Returns the event with other data. Servers write JSON without white space. */
 export function withData(event: StreamEvent, data: string, name = event.name): StreamEvent {
   return { ...event, name, data, text: `${name === null ? "" : `event: ${name}\n`}data: ${data}\n\n` };
 }
 
-/** One more, before the event. */
+/** Returns an added event with this data, which goes before the given event. */
 export function added(before: StreamEvent, data: string, name: string | null = before.name): StreamEvent {
-  return { ...withData(before, data, name), own: false, done: false };
+  return { ...withData(before, data, name), isOriginal: false, done: false };
 }
 
-export const sameDone = (event: StreamEvent): StreamEvent => ({ ...event, own: false });
+export const sameDone = (event: StreamEvent): StreamEvent => ({ ...event, isOriginal: false });

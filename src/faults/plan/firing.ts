@@ -1,18 +1,18 @@
-/** Does a fault act here? Counts how often it did. */
+/** A planned fault while it acts on one answer: decides at which events it acts and counts how often it did. */
 import type { FaultDraws } from "./draws.ts";
 import type { PlannedFault } from "./types.ts";
 
-/** FaultDraws that decide about places, apart from those that decide what is done there. */
+/** Draws from here on decide where a fault acts; draws below decide what it does there. */
 const PLACES = 0x40000000;
-/** Events whose chances are looked at ahead. */
+/** Number of events for which `nextDue` draws chances in advance. */
 const CHANCES = 64;
 
 export class Firing {
   readonly fault: PlannedFault;
-  /** In the plan, from 0. */
+  /** Index in the plan. */
   readonly place: number;
   readonly draws: FaultDraws;
-  /** How often it acted. */
+  /** How often the fault has acted. */
   fired = 0;
   readonly #drawnAt: number;
 
@@ -40,7 +40,7 @@ export class Firing {
     return this.draws.below(this.place, n, end);
   }
 
-  /** Is it this fault's turn at the event? One that does not fit there waits for the next that does. */
+  /** Returns true if the fault should act at this event. If it cannot, it waits for the next event at which it can. */
   due(event: number, done: boolean): boolean {
     const { kind, at, count } = this.fault.position;
     switch (kind) {
@@ -61,13 +61,13 @@ export class Firing {
     }
   }
 
-  /** Whether it has acted as often as it is to. */
+  /** True if the fault has acted as often as it should. */
   get isOver(): boolean {
     const { kind, count } = this.fault.position;
     return (kind === "head" && this.fired > 0) || ((kind === "event" || kind === "drawn") && this.fired >= count);
   }
 
-  /** The first event from this one on, not the last of all, at which it may be due. */
+  /** Returns the first event from this index on, except the last of the stream, at which the fault may be due. */
   nextDue(event: number): number {
     const { kind, at, count } = this.fault.position;
     switch (kind) {
@@ -87,7 +87,7 @@ export class Firing {
     }
   }
 
-  /** The byte of the event at which it acts; `length` of its bytes. */
+  /** Returns the byte at which the fault acts in an event of `length` bytes. */
   offset(event: number, length: number): number {
     return this.fault.position.offset ?? 1 + this.below(event, Math.max(1, length - 1));
   }

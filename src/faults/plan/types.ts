@@ -1,30 +1,30 @@
-/** What is a fault, a plan, and what comes out of it? Types only. */
+/** Types of faults, plans and the operations that they result in. */
 
-/** In the order in which they work. */
+/** Stages of the pipeline, in the order in which they run. */
 export const STAGES = ["events", "text", "coding", "http", "segments", "end"] as const;
-/** `instead`: the answer is another one; `grpc`: of a call; `client`: a client's act. */
+/** `instead` replaces the answer, `grpc` only acts on gRPC calls, `client` is an act of a client. */
 export type FaultStage = (typeof STAGES)[number] | "instead" | "grpc" | "client";
 
 export const ANSWER_DIALECTS = ["chat", "completions", "messages", "responses", "generate"] as const;
 export type AnswerDialect = (typeof ANSWER_DIALECTS)[number];
 
-/** What brings the answer. */
+/** Protocol that carries the answer: HTTP version, or gRPC. */
 export type FaultCarrier = "1.1" | "2" | "grpc";
 
 export type PositionKind = "head" | "event" | "byte" | "done" | "every" | "drawn" | "chance";
 
-/** Where a fault acts. */
+/** Position at which a fault acts. */
 export interface Position {
   readonly kind: PositionKind;
-  /** The event or byte from 0, the number below which an event is drawn, or the chance. */
+  /** Index of the event or byte; or the number of events among which one is drawn; or the chance. */
   readonly at: number;
-  /** Byte inside the event, or the head; null: before it. */
+  /** Byte inside the event or the head. null: before it. */
   readonly offset: number | null;
-  /** Acts on so many events in a row. */
+  /** Number of consecutive events on which the fault acts. */
   readonly count: number;
 }
 
-/** One parameter of a fault. Words are taken as they stand; times are microseconds, sizes bytes. */
+/** Parameter of a fault. Words are literal, times are microseconds, sizes are bytes. */
 export type FaultParameter =
   | { readonly name: string; readonly type: "word"; readonly words: readonly string[] }
   | {
@@ -37,38 +37,35 @@ export type FaultParameter =
 
 /** What a fault writes, and how `stress` judges a client that reads it. */
 export interface FaultRule {
-  /** What is on the wire: a noun phrase, which stands alone in tables. */
+  /** Effect on the wire, as a noun phrase that stands alone in tables. */
   readonly what: string;
   /** What a correct client does. */
   readonly oracle: string;
-  /** The text that says so. "our rule": no text does, and we judge by a rule of ours. "policy": nobody is judged. */
+  /** Source of the rule. "our rule": no specification says, and we judge by a rule of our own. "policy": no client is judged. */
   readonly text: string;
-  /**
-   * "policy": any behaviour but a crash is right. "either": the text, or an error. null: what a correct reader makes of the
-   * bytes, which is the text or an error.
-   */
+  /** "policy": any behaviour without a crash is right. "either": the text or an error is right. null: a correct reader of the bytes decides. */
   readonly allows: "either" | "policy" | null;
 }
 
-/** One kind of fault. Its rule holds for each way that has none of its own. */
+/** One kind of fault. Its rule applies to each way without a rule of its own. */
 export interface FaultRow extends FaultRule {
-  /** As in the list of faults; stable. */
+  /** Stable id, as in the list of faults. */
   readonly id: string;
   readonly stage: FaultStage;
-  /** The fault's ways, by a word of its first parameter of words, with the parts of the rule that differ. */
+  /** The fault's ways, by word of its first word parameter. Each has the parts of the rule that differ. */
   readonly ways: Readonly<Record<string, Partial<FaultRule>>>;
   readonly parameters: readonly FaultParameter[];
   readonly positions: readonly PositionKind[];
-  /** Whether a byte inside an event can be named. */
+  /** True if a plan may name a byte inside an event. */
   readonly inside: boolean;
-  /** The position where none is named. */
+  /** Default position. */
   readonly position: string;
   readonly dialects: readonly AnswerDialect[];
-  /** Reaches connections and other requests too. */
+  /** "others" if it also affects connections or other requests. */
   readonly reaches: "answer" | "others";
-  /** Where it can be; elsewhere it does nothing. */
+  /** Carriers on which the fault acts. On others it does nothing. */
   readonly http: "any" | "1.1" | "2" | "grpc";
-  /** A plan has one at most of those that name the same here; "": any. */
+  /** A plan may have only one fault of each group. "" means no group. */
   readonly excludes: string;
 }
 
@@ -76,89 +73,89 @@ export interface PlannedFault {
   readonly row: FaultRow;
   readonly position: Position;
   readonly values: Readonly<Record<string, string | number>>;
-  /** As the plan has it, with its position. */
+  /** Text of the fault as in the plan, including its position. */
   readonly text: string;
 }
 
 export interface Plan {
   readonly faults: readonly PlannedFault[];
   readonly seed: number;
-  /** In place of the request's own key; null: that one. */
+  /** Replaces the request's key. null: the request's key is used. */
   readonly key: string | null;
 }
 
 /** How an answer ends. */
 export type AnswerEnding =
-  /** As ever. */
+  /** Regular end. */
   | "done"
-  /** The connection is closed. */
+  /** The connection is closed with FIN. */
   | "fin"
-  /** The connection is reset. */
+  /** The connection is reset with RST. */
   | "rst"
-  /** The stream is, in HTTP/2. */
+  /** The HTTP/2 stream is reset. */
   | "reset";
 
-/** What becomes of the connection, or of others, behind the answer. */
-export interface Aftermath {
-  /** The connection ends as its next request comes. */
+/** Effect on the connection, and on other connections, after the answer. */
+export interface ConnectionEffect {
+  /** How the connection ends when its next request arrives. null: it stays. */
   readonly next: "fin" | "rst" | null;
-  /** So many connections are closed as they are opened. */
+  /** Number of following connections that are closed when they open. */
   readonly refused: number;
 }
 
-/** Bytes leave in writes of so many, so long apart. */
+/** Sends bytes in small writes: bytes per write, and microseconds between writes. */
 export interface BytePace {
   readonly bytes: number;
   readonly gapUs: number;
 }
 
-/** What is done, one after the other. Bytes are one segment, or several with a pace. */
+/** One step of sending an answer. Bytes are one segment, or several if there is a pace. */
 export type WireOperation =
   | { readonly kind: "bytes"; readonly bytes: Uint8Array; readonly event: number; readonly pace: BytePace | null }
   | { readonly kind: "wait"; readonly us: number }
-  /** GOAWAY, in HTTP/2; `unserved`: this answer's stream is none of those that it says are served. */
+  /** HTTP/2 GOAWAY. `unserved`: its last stream id excludes this answer's stream. */
   | { readonly kind: "goaway"; readonly code: number; readonly unserved: boolean }
-  /** `code`: what a reset of the stream says. */
-  | { readonly kind: "end"; readonly how: AnswerEnding; readonly code?: number; readonly after: Aftermath };
+  /** `code`: error code of a stream reset. */
+  | { readonly kind: "end"; readonly how: AnswerEnding; readonly code?: number; readonly after: ConnectionEffect };
 
-/** The head of an answer, as the stages change it. */
+/** Head of an answer, which the stages may change. */
 export interface AnswerHead {
   readonly version: string;
   readonly status: number;
   readonly reason: string;
-  /** In their order; those of length and chunks say how the body is framed. */
+  /** In order. Content-Length and Transfer-Encoding tell how the body is framed. */
   readonly fields: readonly (readonly [name: string, value: string])[];
 }
 
-/** Bytes on their way down the stages. */
+/** Bytes on their way through the stages. */
 export interface Part {
   readonly bytes: Uint8Array;
-  /** Index of their event; -1: the head. */
+  /** Index of the event. -1: the head. */
   readonly event: number;
-  /** Byte of the event at which they begin; -1: what HTTP puts around it. */
+  /** Offset of the first byte in its event. -1: framing bytes of HTTP. */
   readonly from: number;
-  /** Events of the answer that are complete with these bytes. */
-  readonly owns: number;
-  /** A segment ends behind them. */
+  /** Number of the answer's events that are complete with these bytes. */
+  readonly completeEvents: number;
+  /** True if a segment ends after these bytes. */
   readonly flush: boolean;
   readonly done: boolean;
-  /** Absent: all at once. */
+  /** Absent: all bytes at once. */
   readonly pace?: BytePace;
 }
 
-/** What became of the answer's events: each that came is one of the other three in the end. */
-export interface Fates {
+/** Counts of an answer's events. At the end, `came` is the sum of the other three. */
+export interface EventCounts {
   came: number;
-  /** Taken out, on purpose. */
+  /** Removed by a fault. */
   dropped: number;
-  /** Written to the last byte. */
+  /** Written completely. */
   whole: number;
-  /** Behind the end, or through it. */
+  /** After the point at which a fault ended the answer, or across it. */
   cut: number;
 }
 
-/** What takes parts, one stage from another. */
-export interface Downstream {
+/** Receives the parts of the stage before. */
+export interface PartReceiver {
   head(head: AnswerHead): void;
   part(part: Part): void;
   wait(us: number): void;

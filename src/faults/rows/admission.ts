@@ -1,9 +1,9 @@
-/** Answers in place of the server's, and acts of clients. */
+/** Faults that replace the server's answer, and acts of clients. */
 import type { FaultParameter } from "../plan/types.ts";
 import { INSTEAD } from "./http.ts";
 import { count, faultRow, OUR_RULE, RFC9110, RFC9112 } from "./row.ts";
 
-/** A client that states its retries (`--retries`) is held to them. */
+/** If a client states its retries (`--retries`), it must make exactly as many. */
 const RETRIED = "an error, or as many more attempts as it says";
 const statuses = (...words: readonly string[]) =>
   Object.fromEntries(words.map((status) => [status, `status ${status}`]));

@@ -1,4 +1,4 @@
-/** Parts that the rows of the table share: positions, sources, parameters. */
+/** Parts that the rows of the fault table share: positions, sources and parameters. */
 import {
   ANSWER_DIALECTS,
   type FaultCarrier,
@@ -15,9 +15,9 @@ export const AT_PLACES: readonly PositionKind[] = [...AT_EVENTS, "byte"];
 export const AT_HEAD: readonly PositionKind[] = ["head"];
 export const AT_ONCE: readonly PositionKind[] = ["head", "event", "done", "drawn", "chance", "byte"];
 
-/** Line ends, encoding, segments. */
+/** Section on line ends, encoding and segments. */
 export const SSE_PARSING = "WHATWG HTML, 9.2.5";
-/** Decoding, comments, fields, dispatch of an event. */
+/** Section on decoding, comments, fields and the dispatch of events. */
 export const SSE_READING = "WHATWG HTML, 9.2.6";
 export const RFC9110 = "RFC 9110";
 export const RFC9112 = "RFC 9112";
@@ -26,9 +26,9 @@ export const JSON_TEXT = "RFC 8259";
 /** "The stream is terminated by a `data: [DONE]` message." */
 export const OPENAI_STREAM = "OpenAI API reference, `stream`";
 export const OPENAI_CHUNK = "OpenAI API reference, chunk object";
-/** No text says what is right, and we do not either: the verdict is `policy`. */
+/** No specification says what is right, and we do not judge: the verdict is `policy`. */
 export const POLICY = "policy";
-/** No text says what is right, and we judge by a rule of ours, which stands in the row. */
+/** No specification says what is right. We judge by our own rule, which the row states. */
 export const OUR_RULE = "our rule";
 
 export const oneOf = (...words: readonly string[]): FaultParameter => ({ name: "how", type: "word", words });
@@ -64,7 +64,7 @@ export const STREAM_CODES: Readonly<Record<string, number>> = {
   calm: 11,
 };
 
-/** Messages have no line ends, and their connection has no next request that waits for it. */
+/** Faults that gRPC cannot have: its messages have no line ends, and no request waits for its connection. */
 const NOT_OF_MESSAGES = ["B7", "E9"];
 
 /**
@@ -98,19 +98,22 @@ export function faultRulesOf(row: FaultRow): { readonly way: string; readonly ru
   return words.map((way) => ({ way, rule: ruleOf(row, way) }));
 }
 
-type GivenWays = Readonly<Record<string, string | Partial<FaultRule>>>;
-type Given = Pick<FaultRow, "id" | "stage" | "what" | "oracle" | "text"> &
-  Partial<Omit<FaultRow, "ways">> & { readonly ways?: GivenWays };
+type WayInputs = Readonly<Record<string, string | Partial<FaultRule>>>;
+type RowInput = Pick<FaultRow, "id" | "stage" | "what" | "oracle" | "text"> &
+  Partial<Omit<FaultRow, "ways">> & { readonly ways?: WayInputs };
 
 /**
- * Completes a row. The words of `ways` become the parameter `how`, which comes first, unless `parameters` has them: under
- * another name, or because they are numbers, which an object sorts. `allows` is "policy" exactly where `text` is.
+ * Completes a row. The words of `ways` become the first parameter, `how`, unless `parameters` already has them. A row
+ * lists them there if the parameter has another name, or if they are numbers, whose order an object does not keep.
+ * `allows` is "policy" exactly if `text` is.
  */
-export function faultRow(given: Given): FaultRow {
-  const positions = given.positions ?? positionsIn(given.stage);
-  const { parameters = [], text, allows = text === POLICY ? "policy" : null } = given;
-  const words = Object.keys(given.ways ?? {});
-  const isNamed = words.length === 0 || parameters.some((one) => one.type === "word" && words.includes(one.words[0]!));
+export function faultRow(input: RowInput): FaultRow {
+  const positions = input.positions ?? positionsIn(input.stage);
+  const { parameters = [], text, allows = text === POLICY ? "policy" : null } = input;
+  const words = Object.keys(input.ways ?? {});
+  const isNamed =
+    words.length === 0 ||
+    parameters.some((parameter) => parameter.type === "word" && words.includes(parameter.words[0]!));
   return {
     positions,
     inside: false,
@@ -119,16 +122,16 @@ export function faultRow(given: Given): FaultRow {
     reaches: "answer",
     http: "any",
     excludes: "",
-    ...given,
+    ...input,
     allows,
     parameters: isNamed ? parameters : [oneOf(...words), ...parameters],
-    ways: Object.fromEntries(Object.entries(given.ways ?? {}).map(([word, way]) => [word, wayOf(way, allows)])),
+    ways: Object.fromEntries(Object.entries(input.ways ?? {}).map(([word, way]) => [word, wayOf(way, allows)])),
   };
 }
 
-/** `allows`: of the row. A way with a text of its own is open only if that text says so. */
-function wayOf(given: string | Partial<FaultRule>, allows: FaultRule["allows"]): Partial<FaultRule> {
-  const way = typeof given === "string" ? { what: given } : given;
+/** Completes a way. `allows`: the row's value. If the way has a source of its own, it is only "policy" if that source is. */
+function wayOf(input: string | Partial<FaultRule>, allows: FaultRule["allows"]): Partial<FaultRule> {
+  const way = typeof input === "string" ? { what: input } : input;
   if (way.text === POLICY) return { ...way, allows: "policy" };
   return way.text !== undefined && allows === "policy" ? { allows: null, ...way } : way;
 }

@@ -1,26 +1,26 @@
-/** Third stage: the body's coding. Both are put together event by event from pieces that can follow each other. */
+/** Third stage: content encoding. Both encoders add one event at a time, and each result can be decoded at once. */
 import { constants, crc32, deflateRawSync } from "node:zlib";
 import type { Firing } from "../plan/firing.ts";
-import type { AnswerHead, Downstream, Part } from "../plan/types.ts";
+import type { AnswerHead, Part, PartReceiver } from "../plan/types.ts";
 import { fieldOf, withField } from "./heads.ts";
 
-/** Bytes that are had ready for zlib's output: as many as come in, and these, at most so many at a time. */
+/** Size of zlib's output buffer: the input and this many bytes, up to a limit. */
 const ROOM_LEAST = 64;
 const ROOM_MOST = 65_536;
 
-/** Puts bytes into a coding, piece by piece. */
+/** Encodes a body piece by piece. */
 interface Encoder {
   push(bytes: Uint8Array): Uint8Array;
   end(): Uint8Array;
 }
 
-/** What comes of a short piece needs little room, and zlib takes 16 KiB unless it is told. */
+/** Compresses a piece. A small buffer suffices for a short piece; by default zlib allocates 16 KiB. */
 function deflated(bytes: Uint8Array): Uint8Array {
   const chunkSize = Math.min(ROOM_MOST, bytes.length + ROOM_LEAST);
   return deflateRawSync(bytes, { finishFlush: constants.Z_SYNC_FLUSH, chunkSize });
 }
 
-/** RFC 1952: each piece is whole blocks of deflate, none of them the last. */
+/** gzip (RFC 1952). Each piece consists of whole deflate blocks, none of which is the last. */
 function gzip(): Encoder {
   let [begun, sum, length] = [false, 0, 0];
   const opening = () => (begun ? Buffer.alloc(0) : Buffer.from([31, 139, 8, 0, 0, 0, 0, 0, 0, 255]));
@@ -34,7 +34,7 @@ function gzip(): Encoder {
     },
     end() {
       const end = Buffer.alloc(10);
-      end[0] = 3; // an empty block, the last
+      end[0] = 3; // empty last block
       end.writeUInt32LE(sum, 2);
       end.writeUInt32LE(length % 2 ** 32, 6);
       return Buffer.concat([opening(), end]);
@@ -44,7 +44,7 @@ function gzip(): Encoder {
 
 const BLOCK_MOST = 65_536;
 
-/** RFC 7932: each piece is blocks of bytes as they are, behind 20 bits that say how many. */
+/** Brotli (RFC 7932). Each piece consists of uncompressed blocks with a header of 20 bits that has their length. */
 function brotli(): Encoder {
   let begun = false;
   return {
@@ -53,7 +53,7 @@ function brotli(): Encoder {
       for (let at = 0; at < bytes.length; at += BLOCK_MOST) {
         const block = bytes.subarray(at, at + BLOCK_MOST);
         const header = Buffer.alloc(3);
-        // The first bit of all says that the window has 64 KiB.
+        // Before the first header, one bit sets the window to 64 KiB.
         header.writeUIntLE((2 ** 19 + (block.length - 1) * 8) * (begun ? 1 : 2), 0, 3);
         begun = true;
         blocks.push(header, block);
@@ -64,14 +64,14 @@ function brotli(): Encoder {
   };
 }
 
-export class CodingStage implements Downstream {
-  readonly #down: Downstream;
+export class CodingStage implements PartReceiver {
+  readonly #down: PartReceiver;
   readonly #charset: Firing | null;
   readonly #coding: Firing | null;
   #encoder: Encoder | null = null;
   #held: Part[] = [];
 
-  constructor(firings: readonly Firing[], down: Downstream) {
+  constructor(firings: readonly Firing[], down: PartReceiver) {
     this.#down = down;
     this.#charset = firings.find(({ id }) => id === "B2") ?? null;
     this.#coding = firings.find(({ id }) => id === "H6") ?? null;
@@ -102,7 +102,7 @@ export class CodingStage implements Downstream {
     if (this.#held.length >= this.#coding!.number("events")) this.#release();
   }
 
-  /** The first event from this one on that is coded. */
+  /** Returns the first event from this index on that is encoded. */
   next(event: number): number {
     return this.#encoder === null ? Number.POSITIVE_INFINITY : event;
   }
@@ -114,7 +114,8 @@ export class CodingStage implements Downstream {
   finish(): void {
     this.#release();
     const last = this.#coding?.word().endsWith("-cut") ? null : (this.#encoder?.end() ?? null);
-    if (last !== null) this.#down.part({ bytes: last, event: this.#event, from: 0, owns: 0, flush: true, done: true });
+    if (last !== null)
+      this.#down.part({ bytes: last, event: this.#event, from: 0, completeEvents: 0, flush: true, done: true });
     this.#down.finish();
   }
 
@@ -127,7 +128,7 @@ export class CodingStage implements Downstream {
     this.#held = [];
     this.#event = last.event;
     const bytes = this.#encoder!.push(Buffer.concat(held.map((part) => part.bytes)));
-    const owns = held.reduce((sum, part) => sum + part.owns, 0);
-    this.#down.part({ ...last, bytes, owns });
+    const completeEvents = held.reduce((sum, part) => sum + part.completeEvents, 0);
+    this.#down.part({ ...last, bytes, completeEvents });
   }
 }

@@ -1,16 +1,16 @@
-/** How is an event's JSON changed? Small steps that several edits share. */
+/** Small changes of an event's JSON that several edits share. */
 import { added, type EventJson, jsonOf, type StreamEvent, textIn, withData } from "../plan/event.ts";
 import type { AnswerDialect } from "../plan/types.ts";
 
-/** The event with its JSON changed; null: it has none, or `change` says that it does not fit. */
+/** Returns the event with changed JSON. Returns null if it has no JSON or `change` returns false. */
 export function changed(event: StreamEvent, change: (json: EventJson) => unknown): StreamEvent | null {
   const json = jsonOf(event);
   if (json === null || change(json) === false) return null;
   return withData(event, JSON.stringify(json));
 }
 
-/** The event with its text changed; null: it has none. */
-export function retold(event: StreamEvent, tell: (text: string) => string | null): StreamEvent | null {
+/** Returns the event with changed text. Returns null if it has no text. */
+export function withText(event: StreamEvent, tell: (text: string) => string | null): StreamEvent | null {
   return changed(event, (json) => {
     const place = textIn(json);
     if (place === null) return false;
@@ -19,7 +19,7 @@ export function retold(event: StreamEvent, tell: (text: string) => string | null
   });
 }
 
-/** A copy of the event with its JSON changed, before it. */
+/** Returns a changed copy of the event, to be sent before it. Returns null if the change does not apply. */
 export function copied(event: StreamEvent, change: (json: EventJson) => unknown): StreamEvent | null {
   const copy = changed(event, change);
   return copy === null ? null : added(event, copy.data!);
@@ -29,13 +29,13 @@ export const only = (event: StreamEvent | null): readonly StreamEvent[] | null =
 export const before = (more: StreamEvent | null, event: StreamEvent): readonly StreamEvent[] | null =>
   more === null ? null : [more, event];
 
-/** First choice of OpenAI's chunks. */
+/** Returns the first choice of an OpenAI chunk. */
 export const choiceOf = (json: EventJson): EventJson => json?.choices?.[0];
-/** Why the answer ended, where the event says so. */
+/** Returns the finish reason of an event, or null. */
 export const reasonOf = (json: EventJson): string | null =>
   choiceOf(json)?.finish_reason ?? json?.delta?.stop_reason ?? null;
 
-/** Takes the reason away; false: there is none. */
+/** Removes the finish reason. Returns false if there is none. */
 export function withoutReason(json: EventJson): boolean {
   if (choiceOf(json)?.finish_reason) choiceOf(json).finish_reason = null;
   else if (json?.delta?.stop_reason) json.delta.stop_reason = null;
@@ -45,7 +45,7 @@ export function withoutReason(json: EventJson): boolean {
 
 const MESSAGE = "The engine gave up in the middle of the answer";
 
-/** An error in mid-stream, as the servers of a dialect write it. */
+/** Returns an error in mid-stream, in the form of this dialect's servers. */
 export function errorEvent(at: StreamEvent, dialect: AnswerDialect): StreamEvent {
   if (dialect === "messages") {
     const error = { type: "error", error: { type: "api_error", message: MESSAGE } };

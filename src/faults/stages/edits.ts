@@ -1,4 +1,4 @@
-/** What does each fault of the first stage do to an event? */
+/** What each fault of the first stage does to an event. */
 import { added, type EventJson, jsonOf, type StreamEvent, sameDone, textIn, withData } from "../plan/event.ts";
 import {
   bareError,
@@ -9,8 +9,8 @@ import {
   errorEvent,
   only,
   reasonOf,
-  retold,
   withoutReason,
+  withText,
 } from "./editing.ts";
 import type { Edit } from "./events.ts";
 import { toolEdit, toolFieldsEdit } from "./tool-edits.ts";
@@ -22,17 +22,17 @@ const NESTED = 500;
 const TRICKY = ["[DONE]", "data: [DONE]", "data:", "\n\ndata: {}\n\n", "\\n\\n", "event: error\r\n"].join(" ");
 const USAGE = { prompt_tokens: 1, total_tokens: 2, completion_tokens: 1 };
 
-/** Usage of so many tokens in a chunk. */
+/** Returns the usage of a chunk with this number of completion tokens. */
 const usage = (completion: number) => ({ ...USAGE, completion_tokens: completion, total_tokens: completion + 1 });
 
 export const EDITS: Readonly<Record<string, Edit>> = {
   B2: (event, { firing }) =>
-    firing.word() === "lines" ? only(retold(event, (text) => text + LINE_SEPARATORS)) : [event],
+    firing.word() === "lines" ? only(withText(event, (text) => text + LINE_SEPARATORS)) : [event],
   B3(event, { firing, kept }) {
     const how = firing.word();
-    if (how === "replaced") return only(retold(event, (text) => `${text}\ufffd`));
-    if (how === "lone") return only(retold(event, (text) => text + HIGH));
-    const half = retold(event, (text) => (kept.high ? LOW + text : text) + HIGH);
+    if (how === "replaced") return only(withText(event, (text) => `${text}\ufffd`));
+    if (how === "lone") return only(withText(event, (text) => text + HIGH));
+    const half = withText(event, (text) => (kept.high ? LOW + text : text) + HIGH);
     if (half !== null) kept.high = true;
     return only(half);
   },
@@ -102,11 +102,11 @@ export const EDITS: Readonly<Record<string, Edit>> = {
     const json = jsonOf(event);
     const ends = reasonOf(json) !== null;
     if (choiceOf(json) === undefined || ends === (how === "empty")) return null;
-    if (how === "twice") return [event, { ...sameDone(event), ...changed(event, untold), own: false }];
+    if (how === "twice") return [event, { ...sameDone(event), ...changed(event, withoutText), isOriginal: false }];
     return only(
       changed(event, (chunk) => {
         const choice = choiceOf(chunk);
-        if (how === "text") tellMore(choice, " And so it ends");
+        if (how === "text") appendText(choice, " And so it ends");
         else choice.finish_reason = how === "empty" ? "" : "length";
       }),
     );
@@ -192,9 +192,9 @@ export const EDITS: Readonly<Record<string, Edit>> = {
     const json = jsonOf(event);
     if (textIn(json) === null) return null;
     const blank = firing.word() === "blank";
-    return blank || reasonOf(json) !== null ? only(retold(event, () => (blank ? " " : ""))) : [];
+    return blank || reasonOf(json) !== null ? only(withText(event, () => (blank ? " " : ""))) : [];
   },
-  J15: (event) => only(retold(event, (text) => text + TRICKY)),
+  J15: (event) => only(withText(event, (text) => text + TRICKY)),
   J16: toolFieldsEdit,
   J17(event, { kept, room }) {
     const json = jsonOf(event);
@@ -209,7 +209,7 @@ export const EDITS: Readonly<Record<string, Edit>> = {
   J18(event, { kept }) {
     const delta = choiceOf(jsonOf(event))?.delta;
     if (!delta?.content) return null;
-    // As the server names the field: TensorRT-LLM's has the old name.
+    // Uses the field name that the server uses: TensorRT-LLM has the old one.
     const field = "reasoning_content" in delta ? "reasoning_content" : "reasoning";
     const step = ((kept.step as number | undefined) ?? 0) + 1;
     kept.step = step;
@@ -235,9 +235,9 @@ export const EDITS: Readonly<Record<string, Edit>> = {
     ),
 };
 
-const untold = (json: EventJson) => void textIn(json)?.put("");
+const withoutText = (json: EventJson) => void textIn(json)?.put("");
 
-function tellMore(choice: EventJson, text: string): void {
+function appendText(choice: EventJson, text: string): void {
   if (choice.delta) choice.delta.content = (choice.delta.content ?? "") + text;
   else choice.text += text;
 }

@@ -1,23 +1,23 @@
-/** Last stage: where the answer ends before its time, and what becomes of the connection. */
+/** Last stage: ends the answer early and decides what happens to the connection. */
 import type { Firing } from "../plan/firing.ts";
-import type { Aftermath, AnswerEnding, Downstream, Fates, Part, WireOperation } from "../plan/types.ts";
+import type { AnswerEnding, ConnectionEffect, EventCounts, Part, PartReceiver, WireOperation } from "../plan/types.ts";
 import { STREAM_CODES } from "../rows/row.ts";
-import { Places } from "./places.ts";
+import { PositionFinder } from "./places.ts";
 
 const CUTTING = ["E6", "E7", "E8", "T2", "E10"];
 const SPARES = ["accept", "goaway"];
 
 const codeOf = (firing: Firing): number => STREAM_CODES[firing.word("code")]!;
 
-/** Gathers what is to be done. */
-export class EndStage implements Downstream {
-  readonly #fates: Fates;
+/** Collects the operations. */
+export class EndStage implements PartReceiver {
+  readonly #counts: EventCounts;
   readonly #cutting: readonly Firing[];
   readonly #named: ReadonlyMap<string, Firing>;
-  readonly #places = new Places();
+  readonly #places = new PositionFinder();
   readonly #closes: () => boolean;
   readonly #http2: boolean;
-  /** Tells the client to leave, and goes on. */
+  /** Fault that sends GOAWAY while the answer continues. */
   readonly #away: Firing | null;
   #operations: WireOperation[] = [];
   #segment: Uint8Array[] = [];
@@ -25,9 +25,9 @@ export class EndStage implements Downstream {
   #pace: Part["pace"];
   over = false;
 
-  /** `closes`: whether the connection cannot be used any more, by what was written. */
-  constructor(firings: readonly Firing[], fates: Fates, http2: boolean, closes: () => boolean) {
-    this.#fates = fates;
+  /** `closes`: returns true if the bytes written so far make the connection unusable. */
+  constructor(firings: readonly Firing[], counts: EventCounts, http2: boolean, closes: () => boolean) {
+    this.#counts = counts;
     this.#http2 = http2;
     this.#closes = closes;
     const spares = ({ fault }: Firing) => SPARES.includes(`${fault.values.how}`);
@@ -36,8 +36,8 @@ export class EndStage implements Downstream {
     this.#named = new Map(firings.map((firing) => [firing.id, firing]));
   }
 
-  /** What came together since it was asked last. */
-  taken(): WireOperation[] {
+  /** Returns the operations since the last call. */
+  takeOperations(): WireOperation[] {
     const operations = this.#operations;
     this.#operations = [];
     return operations;
@@ -49,10 +49,10 @@ export class EndStage implements Downstream {
     const first = this.over || this.#cutting.length === 0 ? undefined : this.#first(part);
     const away = this.over || this.#away === null ? null : this.#places.at(this.#away, part);
     this.#places.passed(part);
-    if (this.over || first !== undefined) this.#fates.cut += part.owns;
+    if (this.over || first !== undefined) this.#counts.cut += part.completeEvents;
     if (this.over) return;
     this.#event = part.event;
-    // What trickles is a matter of its own.
+    // Bytes with a pace of their own are a segment of their own.
     if (part.pace !== this.#pace) this.#flush();
     this.#pace = part.pace;
     this.#push(first === undefined ? part.bytes : part.bytes.subarray(0, first.at!), away);
@@ -60,11 +60,11 @@ export class EndStage implements Downstream {
       this.#cut(first.firing);
       return;
     }
-    this.#fates.whole += part.owns;
+    this.#counts.whole += part.completeEvents;
     if (part.flush) this.#flush();
   }
 
-  /** The first event from this one on in which the answer may end. */
+  /** Returns the first event from this index on in which the answer may end. */
   next(event: number): number {
     if (this.over || this.#segment.length > 0) return event;
     let next = this.#away === null ? Number.POSITIVE_INFINITY : this.#places.next(this.#away, event);
@@ -72,14 +72,14 @@ export class EndStage implements Downstream {
     return next;
   }
 
-  /** An event of so many bytes behind which the answer goes on. */
+  /** Counts an event of `bytes` bytes in which the answer does not end. */
   skipped(event: number, bytes: number): void {
     this.#event = event;
     this.#places.skipped(event, bytes);
-    this.#fates.whole++;
+    this.#counts.whole++;
   }
 
-  /** Where the answer ends first. */
+  /** Returns the first position in the part at which the answer ends. */
   #first(part: Part): { readonly firing: Firing; readonly at: number | null } | undefined {
     const places = this.#cutting.map((firing) => ({ firing, at: this.#places.at(firing, part) }));
     return places.filter(({ at }) => at !== null).toSorted((a, b) => a.at! - b.at!)[0];
@@ -135,7 +135,7 @@ export class EndStage implements Downstream {
     this.#operations.push({ kind: "end", how, ...(code === undefined ? {} : { code }), after });
   }
 
-  #after(how: AnswerEnding): Aftermath {
+  #after(how: AnswerEnding): ConnectionEffect {
     const [e8, e9] = [this.#named.get("E8"), this.#named.get("E9")];
     const accepts = e8?.word() === "accept";
     if (accepts) e8!.fired++;

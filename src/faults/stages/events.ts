@@ -1,11 +1,11 @@
-/** First stage: events are dropped, doubled, reordered, or say something else. */
+/** First stage: drops, repeats, reorders or changes events. */
 import { dialectOf, type EventJson, eventsIn, jsonOf, type StreamEvent, textIn } from "../plan/event.ts";
 import type { Firing } from "../plan/firing.ts";
-import type { AnswerDialect, Fates } from "../plan/types.ts";
+import type { AnswerDialect, EventCounts } from "../plan/types.ts";
 import { EDITS } from "./edits.ts";
 
-/** What an edit may know and keep. */
-export interface Editing {
+/** Data that an edit can use. */
+export interface EditContext {
   readonly firing: Firing;
   readonly dialect: AnswerDialect;
   /** The parsed JSON of the answer's first event. */
@@ -13,75 +13,75 @@ export interface Editing {
   /** Text of the previous delta, and the JSON text of its event; "" and "{}" before the first delta. */
   readonly lastText: string;
   readonly lastData: string;
-  /** The edit's own, for the answer. */
+  /** Data that the edit keeps from one event of the answer to the next. */
   readonly kept: Record<string, unknown>;
-  /** Has all later events of this answer dropped, as if the engine had failed or the client had left. */
-  stop(how: StoppedBy): void;
+  /** Drops all later events of this answer, as if the engine had failed or the client had disconnected. */
+  stop(how: StopReason): void;
   /** Reserves bytes that a plan may add to an answer. Returns false if too few are left. */
   room(bytes: number): boolean;
 }
 
-/** These know the events before: each is looked at. */
+/** Faults that need the event before, so that no event may bypass this stage. */
 const LOOK_BACK = ["E4", "J9"];
-/** These change ends of answers and calls of tools, never a piece of text. */
+/** Faults that change ends of answers and tool calls, but never a plain piece of text. */
 const NO_TEXT = ["E1", "E2", "E5", "J3", "J7", "J16"];
 
 function nextEdit(firing: Firing, event: number): number {
   const { id } = firing;
-  // As long as it may act, what came before it is kept.
+  // The fault may still act, so the text of each event must be remembered.
   if (LOOK_BACK.includes(id)) return firing.isOver ? Number.POSITIVE_INFINITY : event;
   const how = `${firing.fault.values.how}`;
   const spares = NO_TEXT.includes(id) || (id === "J6" && how !== "empty") || (id === "J11" && how === "after");
   return spares ? Number.POSITIVE_INFINITY : firing.nextDue(event);
 }
 
-export type StoppedBy = "error" | "gone";
+export type StopReason = "error" | "gone";
 
-/** What becomes of an event; null: the fault does not fit it. */
-export type Edit = (event: StreamEvent, editing: Editing) => readonly StreamEvent[] | null;
+/** Returns the events that replace an event. Returns null if the fault cannot act on it. */
+export type Edit = (event: StreamEvent, editing: EditContext) => readonly StreamEvent[] | null;
 
 export class EventStage {
-  readonly #fates: Fates;
+  readonly #counts: EventCounts;
   readonly #firings: readonly Firing[];
   readonly #room: (bytes: number) => boolean;
-  /** A fault wants to know what came before. */
+  /** True if a fault needs the event before. */
   readonly #looksBack: boolean;
   readonly #kept = new Map<Firing, Record<string, unknown>>();
   #dialect: AnswerDialect | null = null;
   #first: EventJson = {};
   #lastText = "";
   #lastData = "{}";
-  stopped: StoppedBy | null = null;
-  /** What a fault holds back until the next event. */
+  stopped: StopReason | null = null;
+  /** Events that a fault holds back until the next event. */
   #late: StreamEvent[] = [];
 
-  constructor(firings: readonly Firing[], fates: Fates, room: (bytes: number) => boolean) {
-    this.#fates = fates;
+  constructor(firings: readonly Firing[], counts: EventCounts, room: (bytes: number) => boolean) {
+    this.#counts = counts;
     this.#room = room;
     this.#firings = firings.filter(({ id }) => id in EDITS);
     this.#looksBack = this.#firings.some(({ id }) => LOOK_BACK.includes(id));
   }
 
-  /** The events that leave for a text of one or several. */
+  /** Returns the events that replace a text of one or several events. */
   take(text: string): readonly StreamEvent[] {
-    const events = eventsIn(text, this.#fates.came);
-    if (events.length === 1 && events[0]!.own && this.#firings.length > 0) {
-      this.#fates.came++;
+    const events = eventsIn(text, this.#counts.came);
+    if (events.length === 1 && events[0]!.isOriginal && this.#firings.length > 0) {
+      this.#counts.came++;
       return this.#event(events[0]!);
     }
     if (this.#firings.length === 0) {
-      for (const { own } of events) if (own) this.#fates.came++;
+      for (const { isOriginal } of events) if (isOriginal) this.#counts.came++;
       return events;
     }
     const out: StreamEvent[] = [];
     for (const event of events) {
-      if (event.own) this.#fates.came++;
+      if (event.isOriginal) this.#counts.came++;
       out.push(...this.#event(event));
     }
     return out;
   }
 
-  /** The first event from this one on, among plain pieces of text, that a fault may change. */
+  /** Returns the first event from this index on that a fault may change, assuming that all are plain pieces of text. */
   next(event: number): number {
     if (this.stopped !== null || this.#late.length > 0) return event;
     let next = Number.POSITIVE_INFINITY;
@@ -89,12 +89,12 @@ export class EventStage {
     return next;
   }
 
-  /** An event that no fault changes. */
+  /** Counts an event that no fault changes. */
   skipped(): void {
-    this.#fates.came++;
+    this.#counts.came++;
   }
 
-  /** What is still held back. */
+  /** Returns the events that are still held back. */
   finish(): StreamEvent[] {
     const late = this.#late;
     this.#late = [];
@@ -102,9 +102,9 @@ export class EventStage {
   }
 
   #event(event: StreamEvent): readonly StreamEvent[] {
-    if (!event.own) return [event];
+    if (!event.isOriginal) return [event];
     if (this.stopped !== null) {
-      this.#fates.dropped++;
+      this.#counts.dropped++;
       return [];
     }
     if (this.#dialect === null) {
@@ -116,15 +116,16 @@ export class EventStage {
     this.#late = [];
     let events: readonly StreamEvent[] = [event];
     for (const firing of this.#firings) events = this.#editedAll(events, firing);
-    if (!events.some(({ own }) => own) && !this.#late.some(({ own }) => own)) this.#fates.dropped++;
+    if (!events.some(({ isOriginal }) => isOriginal) && !this.#late.some(({ isOriginal }) => isOriginal))
+      this.#counts.dropped++;
     if (this.#looksBack) this.#remember(event);
     return late.length === 0 ? events : [...events, ...late];
   }
 
   #editedAll(events: readonly StreamEvent[], firing: Firing): readonly StreamEvent[] {
     const [first] = events;
-    if (events.length === 1 && first!.own) return this.#edited(first!, firing);
-    return events.flatMap((one) => (one.own ? this.#edited(one, firing) : [one]));
+    if (events.length === 1 && first!.isOriginal) return this.#edited(first!, firing);
+    return events.flatMap((one) => (one.isOriginal ? this.#edited(one, firing) : [one]));
   }
 
   #remember(event: StreamEvent): void {
@@ -135,10 +136,10 @@ export class EventStage {
   #edited(event: StreamEvent, firing: Firing): readonly StreamEvent[] {
     const dialect = this.#dialect;
     if (dialect === null || !firing.fault.row.dialects.includes(dialect)) return [event];
-    if (!firing.due(event.index, event.done) && !takesReason(firing)) return [event];
+    if (!firing.due(event.index, event.done) && !removesReason(firing)) return [event];
     const kept = this.#kept.get(firing) ?? {};
     this.#kept.set(firing, kept);
-    const stop = (how: StoppedBy) => {
+    const stop = (how: StopReason) => {
       this.stopped = how;
     };
     const edited = EDITS[firing.id]!(event, {
@@ -161,5 +162,5 @@ export class EventStage {
   }
 }
 
-/** Without the last event and the finish reason, which stands before it. */
-const takesReason = ({ id, fault }: Firing): boolean => id === "E1" && fault.values.how === "bare";
+/** E1,bare removes the last event and also the finish reason before it. */
+const removesReason = ({ id, fault }: Firing): boolean => id === "E1" && fault.values.how === "bare";

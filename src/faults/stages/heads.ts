@@ -1,12 +1,12 @@
-/** How is a head of an answer looked into, changed and written? */
+/** Reads, changes and writes heads of answers. */
 import type { AnswerHead } from "../plan/types.ts";
 
-/** Servers differ in how they write names; `name` is in lower case. */
+/** Returns the value of a field, or null. `name` is lower case; servers write names in different cases. */
 export function fieldOf({ fields }: AnswerHead, name: string): string | null {
   return fields.find(([one]) => one.toLowerCase() === name)?.[1] ?? null;
 }
 
-/** The head with this field, where it stood or at the end; null: without it. */
+/** Returns the head with this field, at its old position or at the end. null removes the field. */
 export function withField(head: AnswerHead, name: string, value: string | null): AnswerHead {
   const at = head.fields.findIndex(([one]) => one.toLowerCase() === name);
   const fields = [...head.fields];
@@ -17,13 +17,13 @@ export function withField(head: AnswerHead, name: string, value: string | null):
   return { ...head, fields };
 }
 
-/** Text of a head as a socket gets it. */
+/** Returns the head as bytes for a socket. */
 export function headBytes({ version, status, reason, fields }: AnswerHead): Uint8Array {
   const lines = fields.map(([name, value]) => `${name}: ${value}\r\n`);
   return Buffer.from(`HTTP/${version} ${status} ${reason}\r\n${lines.join("")}\r\n`, "latin1");
 }
 
-/** What `headBytes` makes, taken apart. */
+/** Parses the text that `headBytes` writes. */
 export function headIn(text: string): AnswerHead {
   const [line = "", ...lines] = text.slice(0, text.indexOf("\r\n\r\n")).split("\r\n");
   const [, version = "1.1", status = "200", reason = ""] = /^HTTP\/(\S+) (\d+) ?(.*)$/.exec(line) ?? [];

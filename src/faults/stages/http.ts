@@ -1,9 +1,9 @@
-/** Fourth stage: heads, lengths, chunks. Between events and bytes on the wire. */
+/** Fourth stage: HTTP heads, lengths and chunks. */
 import type { Firing } from "../plan/firing.ts";
-import type { AnswerHead, Downstream, Fates, Part } from "../plan/types.ts";
+import type { AnswerHead, EventCounts, Part, PartReceiver } from "../plan/types.ts";
 import { fieldOf, framingOf, headBytes, withField } from "./heads.ts";
 
-/** Bytes of a stream that are kept for a length; beyond them it goes on in chunks. */
+/** Bytes of a stream that are kept to send them with a length. A longer stream is sent in chunks. */
 const KEPT_MOST = 8 * 2 ** 20;
 const TYPES: Readonly<Record<string, string | null>> = {
   plain: "text/plain; charset=utf-8",
@@ -16,19 +16,19 @@ const TEXT = (text: string) => Buffer.from(text, "latin1");
 const LINE = TEXT("\r\n");
 const ODD_SIZE = TEXT("xyz\r\n");
 const EXTENSION = ';name="a value"\r\n';
-/** Lines before chunks of so many bytes, kept for short ones: most are. */
+/** Chunk size lines below this size are cached, because most chunks are short. */
 const SIZED = 4096;
 const sizeLines: Uint8Array[] = [];
-/** Headers do not help: a proxy writes into a body that has begun. */
+/** An HTML error page that a proxy writes into a body that has already started. */
 export const BAD_GATEWAY =
   "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body><h1>502 Bad Gateway</h1></body>\r\n</html>\r\n";
 
-export class HttpStage implements Downstream {
-  readonly #down: Downstream;
-  readonly #fates: Fates;
+export class HttpStage implements PartReceiver {
+  readonly #down: PartReceiver;
+  readonly #counts: EventCounts;
   readonly #named: ReadonlyMap<string, Firing>;
   readonly #room: (bytes: number) => boolean;
-  /** Frames say what chunks say: there are no lines around them, and heads say nothing of the connection. */
+  /** HTTP/2 frames replace chunk lines, and heads have no fields about the connection. */
   readonly #http2: boolean;
   #streams = false;
   #head: AnswerHead | null = null;
@@ -37,25 +37,25 @@ export class HttpStage implements Downstream {
   #bytes = 0;
   #over = false;
   #lastEvent = 0;
-  /** The connection cannot be used any more. */
+  /** True if the bytes written so far make the connection unusable. */
   closes = false;
 
   constructor(
     firings: readonly Firing[],
-    down: Downstream,
-    fates: Fates,
+    down: PartReceiver,
+    counts: EventCounts,
     room: (bytes: number) => boolean,
     http2: boolean,
   ) {
     this.#http2 = http2;
     this.#down = down;
-    this.#fates = fates;
+    this.#counts = counts;
     this.#room = room;
     this.#named = new Map(firings.map((firing) => [firing.id, firing]));
   }
 
-  head(given: AnswerHead): void {
-    const head = this.#fields(this.#http2 ? { ...given, version: "2" } : given);
+  head(original: AnswerHead): void {
+    const head = this.#fields(this.#http2 ? { ...original, version: "2" } : original);
     const [h3, h4] = ["H3", "H4"].map((id) => this.#possible(id));
     const framed = framingOf(head);
     this.#head = head;
@@ -79,7 +79,7 @@ export class HttpStage implements Downstream {
     if (this.#framing !== "length") this.#sendHead(this.#head);
   }
 
-  /** Two lengths, and none: HTTP/2 has no such. */
+  /** Returns the fault, except for the ways `both` and `close`, which HTTP/2 cannot have: two lengths, and no length. */
   #possible(id: string): Firing | undefined {
     const firing = this.#named.get(id);
     return this.#http2 && ["both", "close"].includes(firing?.word() ?? "") ? undefined : firing;
@@ -88,16 +88,16 @@ export class HttpStage implements Downstream {
   part(part: Part): void {
     this.#lastEvent = Math.max(0, part.event);
     if (this.#over) {
-      this.#fates.cut += part.owns;
+      this.#counts.cut += part.completeEvents;
       return;
     }
     if (this.#framing === "none") this.#down.part(part);
     else if (this.#framing === "length") this.#keep(part);
-    else if (this.#injects(part)) this.#fates.cut += part.owns;
+    else if (this.#injects(part)) this.#counts.cut += part.completeEvents;
     else this.#chunk(part);
   }
 
-  /** The first event from this one on that is not a chunk like any. */
+  /** Returns the first event from this index on that is not sent as a plain chunk. */
   next(event: number): number {
     if (this.#over || this.#framing !== "chunked" || this.#named.has("H7")) return event;
     const [h1, h2, h8] = [this.#named.get("H1"), this.#named.get("H2"), this.#named.get("H8")];
@@ -106,7 +106,7 @@ export class HttpStage implements Downstream {
     return h8?.word() === "inject" ? Math.min(sized, h8.nextDue(event)) : sized;
   }
 
-  /** An event that is a chunk like any. */
+  /** Counts an event that is sent as a plain chunk. */
   skipped(event: number): void {
     this.#lastEvent = event;
   }
@@ -121,9 +121,9 @@ export class HttpStage implements Downstream {
     this.#down.finish();
   }
 
-  /** What faults put into a head. */
-  #fields(given: AnswerHead): AnswerHead {
-    let head = given;
+  /** Changes the fields of a head. */
+  #fields(original: AnswerHead): AnswerHead {
+    let head = original;
     const [h5, h10, t5] = [this.#named.get("H5"), this.#named.get("H10"), this.#named.get("T5")];
     if (h5 && h5.word() !== "swap") {
       head = withField(head, "content-type", TYPES[h5.word()]!);
@@ -158,7 +158,7 @@ export class HttpStage implements Downstream {
   }
 
   #sendHead(head: AnswerHead): void {
-    this.#down.part({ bytes: headBytes(head), event: -1, from: 0, owns: 0, flush: true, done: false });
+    this.#down.part({ bytes: headBytes(head), event: -1, from: 0, completeEvents: 0, flush: true, done: false });
   }
 
   #keep(part: Part): void {
@@ -196,7 +196,7 @@ export class HttpStage implements Downstream {
     this.#framed([part], part.bytes.length, this.#due("H1", part), this.#due("H2", part));
   }
 
-  /** The next so many bytes of what is kept, as one chunk. */
+  /** Sends the next `bytes` kept bytes as one chunk. */
   #rechunk(h7: Firing, bytes: number): void {
     h7.fired++;
     const parts: Part[] = [];
@@ -205,7 +205,7 @@ export class HttpStage implements Downstream {
       const first = this.#kept.shift()!;
       if (first.bytes.length <= left) parts.push(first);
       else {
-        parts.push({ ...first, bytes: first.bytes.subarray(0, left), owns: 0 });
+        parts.push({ ...first, bytes: first.bytes.subarray(0, left), completeEvents: 0 });
         this.#kept.unshift({ ...first, bytes: first.bytes.subarray(left), from: first.from + left });
       }
       left -= Math.min(left, first.bytes.length);
@@ -238,7 +238,7 @@ export class HttpStage implements Downstream {
     if (h8?.word() !== "inject" || !h8.due(part.event, part.done) || !this.#room(BAD_GATEWAY.length)) return false;
     h8.fired++;
     this.#over = true;
-    const page = { ...part, bytes: TEXT(BAD_GATEWAY), owns: 0, from: 0 };
+    const page = { ...part, bytes: TEXT(BAD_GATEWAY), completeEvents: 0, from: 0 };
     this.#framed([page], page.bytes.length, null, null);
     return true;
   }
@@ -256,11 +256,11 @@ export class HttpStage implements Downstream {
     if (garbage) h1!.fired++;
     if (cut || garbage) this.closes = true;
     this.#down.part(
-      framing(TEXT(garbage ? `${end}GARBAGE behind the last chunk\r\n` : end), this.#lastEvent, true, false),
+      framing(TEXT(garbage ? `${end}GARBAGE after the last chunk\r\n` : end), this.#lastEvent, true, false),
     );
   }
 
-  /** The fault, where it acts on this part. */
+  /** Returns the fault if it acts on this part. */
   #due(id: string, part: Part): Firing | null {
     const firing = this.#named.get(id);
     if (firing === undefined || firing.word() === "garbage") return null;
@@ -280,12 +280,12 @@ function sizeLine(bytes: number): Uint8Array {
 
 const bare = (head: AnswerHead) => withField(withField(head, "transfer-encoding", null), "content-length", null);
 
-/** `done`: of the last event, which begins here. */
+/** `done`: the bytes belong to the last event, which starts here. */
 const framing = (bytes: Uint8Array, event: number, flush: boolean, done: boolean): Part => ({
   bytes,
   event,
   from: -1,
-  owns: 0,
+  completeEvents: 0,
   flush,
   done,
 });

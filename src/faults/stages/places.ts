@@ -1,14 +1,14 @@
-/** Where in a part does a fault's position lie? */
+/** Finds a fault's position in the parts of an answer. */
 import type { Firing } from "../plan/firing.ts";
 import type { Part } from "../plan/types.ts";
 
-export class Places {
+export class PositionFinder {
   /** Bytes of the body before the part. */
   #body = 0;
   #event = -2;
   readonly #inside = new Map<Firing, number>();
 
-  /** The byte of the part; null: it is not in it. Asked once for each part, before `passed`. */
+  /** Returns the byte of the part at which the fault acts, or null. Called once per part, before `passed`. */
   at(firing: Firing, part: Part): number | null {
     const { kind, at, offset, count } = firing.fault.position;
     if (kind === "byte") return part.event >= 0 && part.from >= 0 ? within(at - this.#body, part) : null;
@@ -21,7 +21,7 @@ export class Places {
     return within(offset - part.from, part);
   }
 
-  /** Does the fault act on this part's event as a whole? Counts each event once. */
+  /** Returns true if the fault acts on this part's whole event. Counts each event once. */
   covers(firing: Firing, part: Part): boolean {
     if (this.#inside.get(firing) === part.event) return true;
     const { kind } = firing.fault.position;
@@ -32,14 +32,14 @@ export class Places {
     return true;
   }
 
-  /** The first event from this one on in which the fault's position may lie. */
+  /** Returns the first event from this index on that may contain the fault's position. */
   next(firing: Firing, event: number): number {
     const { kind, count } = firing.fault.position;
     if (kind === "head") return Number.POSITIVE_INFINITY;
     return kind === "byte" && firing.fired < count ? event : firing.nextDue(event);
   }
 
-  /** An event of so many bytes in which no position lies. */
+  /** Counts an event of `bytes` bytes that contains no position. */
   skipped(event: number, bytes: number): void {
     this.#event = event;
     this.#body += bytes;
@@ -50,7 +50,7 @@ export class Places {
     if (part.event >= 0 && part.from >= 0) this.#body += part.bytes.length;
   }
 
-  /** 0 where an event, or the head, begins. */
+  /** Returns 0 if an event or the head starts with this part, else null. */
   #start(part: Part): number | null {
     return part.event === this.#event ? null : 0;
   }

@@ -1,18 +1,18 @@
-/** Fifth stage: which bytes are one segment, and how long the next waits. */
+/** Fifth stage: divides bytes into segments and sets the waits between them. */
 import type { Firing } from "../plan/firing.ts";
-import type { BytePace, Downstream, Part } from "../plan/types.ts";
-import { Places } from "./places.ts";
+import type { BytePace, Part, PartReceiver } from "../plan/types.ts";
+import { PositionFinder } from "./places.ts";
 
 const LF = 10;
 const CR = 13;
-/** Bytes of a line's end, CRLF. */
+/** Bytes of the line end CRLF. */
 const LINE_END_MOST = 2;
-/** Writes of a trickle in a second. */
+/** Number of writes per second of a slow answer. */
 const TRICKLES = 50;
 const PARETO = 1.5;
 const JITTER_MOST_US = 10e6;
 
-/** A segment ends before this byte of a part, and the next waits. */
+/** Ends a segment before this byte of a part and then waits. */
 interface SegmentCut {
   readonly at: number;
   readonly waitUs: number;
@@ -20,10 +20,10 @@ interface SegmentCut {
 
 const NO_CUTS: readonly SegmentCut[] = [];
 
-/** Cuts of a part. */
-type Cuts = (part: Part, firing: Firing, places: Places) => readonly SegmentCut[];
+/** Returns the cuts of a part. */
+type CutFinder = (part: Part, firing: Firing, places: PositionFinder) => readonly SegmentCut[];
 
-const CUTS: Readonly<Record<string, Cuts>> = {
+const CUTS: Readonly<Record<string, CutFinder>> = {
   B1(part, firing, places) {
     if (firing.fault.position.offset !== null || firing.fault.position.kind === "byte")
       return atPlace(part, firing, places);
@@ -56,7 +56,7 @@ const CUTS: Readonly<Record<string, Cuts>> = {
   },
 };
 
-/** Faults by which bytes trickle, and how. */
+/** Paces of the faults that send bytes slowly. */
 const PACES: Readonly<Record<string, (firing: Firing) => BytePace>> = {
   B6: (firing) => ({ bytes: firing.number("bytes"), gapUs: firing.number("gap") }),
   T3(firing) {
@@ -66,18 +66,18 @@ const PACES: Readonly<Record<string, (firing: Firing) => BytePace>> = {
   },
 };
 
-export class SegmentStage implements Downstream {
+export class SegmentStage implements PartReceiver {
   readonly #firings: readonly Firing[];
   readonly #paced: readonly Firing[];
-  /** One of each fault, so that parts with it are of one trickle. */
+  /** One pace object per fault, so that consecutive parts with the same pace can be recognised. */
   readonly #paces = new Map<Firing, BytePace>();
   readonly #joined: Firing | null;
-  readonly #down: Downstream;
-  readonly #places = new Places();
+  readonly #down: PartReceiver;
+  readonly #places = new PositionFinder();
   #held: Part[] = [];
   #events = 0;
 
-  constructor(firings: readonly Firing[], down: Downstream) {
+  constructor(firings: readonly Firing[], down: PartReceiver) {
     this.#firings = firings.filter(({ id }) => id in CUTS);
     this.#paced = firings.filter(({ id }) => id in PACES);
     this.#joined = firings.find(({ id }) => id === "B5" || id === "T4") ?? null;
@@ -86,12 +86,12 @@ export class SegmentStage implements Downstream {
 
   head(): void {}
 
-  part(given: Part): void {
+  part(original: Part): void {
     if (this.#firings.length === 0 && this.#paced.length === 0) {
-      this.#pass(given);
+      this.#pass(original);
       return;
     }
-    const part = this.#paced.length === 0 ? given : this.#withPace(given);
+    const part = this.#paced.length === 0 ? original : this.#withPace(original);
     let cuts = NO_CUTS;
     for (const firing of this.#firings) {
       const more = CUTS[firing.id]!(part, firing, this.#places);
@@ -107,7 +107,7 @@ export class SegmentStage implements Downstream {
     this.#pass(from === 0 ? part : slice(part, from, part.bytes.length));
   }
 
-  /** Each fault is asked, and the first that acts says how. */
+  /** Counts every fault that covers the part, and uses the pace of the first. */
   #withPace(part: Part): Part {
     let pace: BytePace | undefined;
     for (const firing of this.#paced)
@@ -121,7 +121,7 @@ export class SegmentStage implements Downstream {
     return pace;
   }
 
-  /** The first event from this one on that is not one segment. */
+  /** Returns the first event from this index on that may not be sent as one segment. */
   next(event: number): number {
     if (this.#joined !== null) return event;
     let next = Number.POSITIVE_INFINITY;
@@ -130,7 +130,7 @@ export class SegmentStage implements Downstream {
     return next;
   }
 
-  /** An event of so many bytes that is one segment. */
+  /** Counts an event of `bytes` bytes that is sent as one segment. */
   skipped(event: number, bytes: number): void {
     this.#places.skipped(event, bytes);
   }
@@ -173,37 +173,37 @@ function slice(part: Part, from: number, to: number): Part {
     ...part,
     bytes: part.bytes.subarray(from, to),
     from: part.from < 0 ? part.from : part.from + from,
-    owns: whole ? part.owns : 0,
+    completeEvents: whole ? part.completeEvents : 0,
     flush: whole ? part.flush : true,
   };
 }
 
-function atPlace(part: Part, firing: Firing, places: Places, waitUs = 0): readonly SegmentCut[] {
+function atPlace(part: Part, firing: Firing, places: PositionFinder, waitUs = 0): readonly SegmentCut[] {
   const at = places.at(firing, part);
   if (at === null) return NO_CUTS;
   firing.fired++;
   return [{ at, waitUs }];
 }
 
-/** Places inside characters of several bytes, so many bytes behind their first. */
+/** Returns positions inside multi-byte characters, `behind` bytes after their first byte. */
 function characters(bytes: Uint8Array, behind: number): number[] {
-  const found: number[] = [];
+  const positions: number[] = [];
   for (let at = 0; at < bytes.length; at++) {
     const first = bytes[at]!;
     const length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 1;
-    if (length > 1 && at + length <= bytes.length) found.push(at + Math.min(behind, length - 1));
+    if (length > 1 && at + length <= bytes.length) positions.push(at + Math.min(behind, length - 1));
   }
-  return found;
+  return positions;
 }
 
-/** Between the two line ends that end an event; -1: there are none. */
+/** Returns the position between the two line ends that end an event, or -1. */
 function lastBoundary(bytes: Uint8Array): number {
   const last = String.fromCharCode(...bytes.subarray(-2 * LINE_END_MOST));
   const end = /(\r\n|\r|\n)(\r\n|\r|\n)$/.exec(last);
   return end === null ? -1 : bytes.length - end[2]!.length;
 }
 
-/** Microseconds by the fault's law, with its median. */
+/** Draws microseconds from the fault's distribution with its median. */
 function jitter(firing: Firing, event: number): number {
   const median = firing.number("median");
   const fraction = (n: number) => (firing.below(2 * event + n, 2 ** 24) + 1) / (2 ** 24 + 1);

@@ -1,4 +1,4 @@
-/** How does a stream look as JSON in one piece, and such JSON as a stream? For a server that sends what was not asked for. */
+/** Converts a stream to JSON in one piece, and JSON to a stream, for the fault of a server that sends the wrong one (H5,swap). */
 import { type EventJson, jsonOf, type StreamEvent } from "../plan/event.ts";
 import type { AnswerHead } from "../plan/types.ts";
 import { framingOf, withField } from "./heads.ts";

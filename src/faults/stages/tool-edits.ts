@@ -1,4 +1,4 @@
-/** What do faults do to the deltas of tool calls? */
+/** What faults do to the deltas of tool calls. */
 import { added, type EventJson, jsonOf, type StreamEvent, withData } from "../plan/event.ts";
 import { before, changed, choiceOf, copied, only, reasonOf } from "./editing.ts";
 import type { Edit } from "./events.ts";
@@ -46,7 +46,7 @@ export const toolEdit: Edit = (event, { firing, kept }) => {
   }
 };
 
-/** The name's second half comes in a delta of its own. */
+/** Sends the second half of the name in a delta of its own. */
 function nameSplit(event: StreamEvent, first: EventJson): readonly StreamEvent[] | null {
   const name: string | undefined = first.function?.name;
   if (!name || name.length < 2) return null;
@@ -66,7 +66,7 @@ function nameSplit(event: StreamEvent, first: EventJson): readonly StreamEvent[]
   return rest && before(opening, rest);
 }
 
-/** Arguments "" before those that say something. */
+/** Sends empty arguments before the first ones. */
 function emptyFirst(event: StreamEvent, first: EventJson): readonly StreamEvent[] | null {
   if (!first.function?.arguments) return null;
   const empty = copied(event, (json) => {
@@ -75,7 +75,7 @@ function emptyFirst(event: StreamEvent, first: EventJson): readonly StreamEvent[
   return before(empty, event);
 }
 
-/** A part of the call before comes once more behind the beginning of the next one: an empty one, so that nothing changes. */
+/** Repeats an empty part of the previous call after the start of the next, which changes nothing. */
 function inTurn(event: StreamEvent, first: EventJson, kept: Record<string, unknown>): readonly StreamEvent[] | null {
   const last = (kept.last as number | undefined) ?? first.index;
   kept.last = first.index;
@@ -86,7 +86,7 @@ function inTurn(event: StreamEvent, first: EventJson, kept: Record<string, unkno
   return [event, added(event, JSON.stringify(json), null)];
 }
 
-/** A call that arrives in pieces. */
+/** A call whose deltas are still arriving. */
 interface PartialCall {
   readonly opening: EventJson;
   arguments: string;
@@ -116,13 +116,13 @@ export const toolFieldsEdit: Edit = (event, { firing, kept }) => {
 
 const withoutName = ({ name: _, ...rest }: EventJson): EventJson => rest;
 
-/** Adds the calls that begin here. */
+/** Records the calls that start here. */
 function remember(calls: readonly EventJson[], known: Map<number, PartialCall>): void {
   for (const call of calls)
     if (call.function?.name) known.set(call.index, { opening: call, arguments: "", sent: false });
 }
 
-/** The id and the type come first, and `function` in a delta of its own. */
+/** Sends id and type first, and `function` in a delta of its own. */
 function functionLater(event: StreamEvent, calls: readonly EventJson[]): readonly StreamEvent[] | null {
   if (!calls.some((call) => call.id && call.function)) return null;
   const opening = copied(event, (json) => {
@@ -136,7 +136,7 @@ function functionLater(event: StreamEvent, calls: readonly EventJson[]): readonl
   return opening && rest && [opening, ...rest];
 }
 
-/** Holds the deltas of a call back until its arguments are whole, then sends the call in one delta, with an object. */
+/** Holds a call's deltas back until its arguments are complete. Then sends the call in one delta, with the arguments as an object. */
 function withObjects(
   event: StreamEvent,
   json: EventJson,
@@ -165,7 +165,7 @@ function withObjects(
   return [withData(event, JSON.stringify(json))];
 }
 
-/** Returns the object that the text is; null if it is not a whole one. */
+/** Parses a JSON object. Returns null if the text is not complete JSON. */
 function objectIn(text: string): object | null {
   try {
     const value: unknown = JSON.parse(text);

@@ -2,8 +2,9 @@
  * Which request comes next? Turns of a dataset in its order, each held until the answer before it in its conversation has
  * come and its user has thought.
  */
-import type { PassedOver } from "../../workloads/passed-over.ts";
+
 import { whyNone } from "../../workloads/requests.ts";
+import type { SkippedRows } from "../../workloads/skipped-rows.ts";
 import { type BadLine, TraceError } from "../../workloads/trace.ts";
 import { messagesOf } from "./requests/body.ts";
 import type { ConversationMessage, Turn } from "./requests/types.ts";
@@ -38,7 +39,7 @@ export class Turns {
   readonly #skipBad: boolean;
   readonly #heldMost: number;
   readonly #where: string;
-  readonly #passed: () => PassedOver | null;
+  readonly #passed: () => SkippedRows | null;
   readonly #conversations = new Map<string, Conversation>();
   #held = 0;
   #taken = 0;
@@ -51,7 +52,7 @@ export class Turns {
     skipBad: boolean,
     heldMost = HELD_MOST,
     /** Returns the rows of the dataset that were passed over; null: it passes none over. */
-    passed: () => PassedOver | null = () => null,
+    passed: () => SkippedRows | null = () => null,
   ) {
     this.#items = items[Symbol.iterator]();
     this.#where = where;

@@ -2,7 +2,7 @@
 
 import type { Clock } from "../../base/clock.ts";
 import { listenUrl } from "../../base/listen-url.ts";
-import { insteadOf } from "../../faults/instead.ts";
+import { substituteAnswer } from "../../faults/instead.ts";
 import type { Plan } from "../../faults/plan/types.ts";
 import type { Question } from "../../text/canned/fixtures/match.ts";
 import { bodyWithin } from "../../wire/http/body-within.ts";
@@ -139,7 +139,7 @@ export class ProxyServer {
   async #disturbed(request: HttpRequest, passing: Passing, plan: Plan, key: string): Promise<Response | null> {
     await this.#server.disturb(request, { plan, key, told() {}, isBrief: true });
     const epochSeconds = this.#options.epochSeconds();
-    const instead = insteadOf(plan, { before: 0, open: this.#open - 1, target: passing.target, epochSeconds });
+    const instead = substituteAnswer(plan, { before: 0, open: this.#open - 1, target: passing.target, epochSeconds });
     return instead && this.#server.answer(request, instead.status, instead.headers, instead.body);
   }
 }

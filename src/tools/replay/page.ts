@@ -1,7 +1,7 @@
-/** What would a scrape show at an instant of a replay? The server's pages over the server's held copies. */
-import type { ServeConfig } from "../../app/config/serve-config.ts";
+/** The pages of metrics that a scrape would get at an instant of a replay: the server's pages over the server's held copies. */
 import type { TruthDropped } from "../../engine/interface/types.ts";
 import { stuck } from "../../metrics/bugs/stuck.ts";
+import type { MetricsSource } from "../../metrics/config/metrics-source.ts";
 import type { View } from "../../metrics/dialects.ts";
 import { pages } from "../../metrics/page.ts";
 import { Held, heldReader, type Source } from "../../metrics/rows/held.ts";
@@ -9,7 +9,7 @@ import { setupOf } from "../../metrics/setup.ts";
 import { HTTP_ROUTES, type Replay } from "./replay.ts";
 
 export interface PagesOptions {
-  readonly config: ServeConfig;
+  readonly config: MetricsSource;
   /** Seconds since 1970 at which the simulation begins. */
   readonly startS: number;
   /** What a truth log lost so far; null where none is written. */

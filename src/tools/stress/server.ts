@@ -1,7 +1,7 @@
 /** Who answers a client's cases? `/case/ID/v1/…`: each has its plan, and what came to it is kept. */
 
 import type { Clock } from "../../base/clock.ts";
-import { insteadOf } from "../../faults/instead.ts";
+import { substituteAnswer } from "../../faults/instead.ts";
 import { FaultPipeline } from "../../faults/pipeline.ts";
 import { headIn } from "../../faults/stages/heads.ts";
 import { FAULT_ROWS } from "../../faults/table.ts";
@@ -173,7 +173,7 @@ export class StressServer {
       const events = asked.stream === true ? answer.events.length : 1;
       const told = (left: DisturbedAnswer) => this.#told(run, kept, timeline, left, events);
       await server.disturb(request, { plan, key, told, sent: (bytes) => this.#sent(run, timeline, bytes) });
-      const instead = insteadOf(plan, attempt);
+      const instead = substituteAnswer(plan, attempt);
       if (instead !== null) {
         kept.status = instead.status;
         kept.retryAfterS = retryAfterOf(instead.headers, this.#epochSeconds());

@@ -1,6 +1,6 @@
 /** How does a call's answer leave that a plan of faults disturbs? As `wire/http1/faulty.ts` does for events. */
 import { MessagePipeline } from "../../faults/messages.ts";
-import type { Aftermath } from "../../faults/plan/types.ts";
+import type { ConnectionEffect } from "../../faults/plan/types.ts";
 import type { Timer } from "../http/deadlines.ts";
 import type { DisturbedAnswer, FaultOrder, HeldBytes } from "../http/sink.ts";
 import type { Drained } from "../http1/stream.ts";
@@ -115,7 +115,7 @@ export class FaultyMessages {
         if (left > 0) this.#then = then;
         return left;
       },
-      leave: (stays: boolean, after: Aftermath) => {
+      leave: (stays: boolean, after: ConnectionEffect) => {
         if (after.refused > 0) this.#line.refuseNext(after.refused);
         if (stays) this.#conclude();
         else this.#line.end();

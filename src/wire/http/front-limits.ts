@@ -35,6 +35,18 @@ export const FRONT_LIMITS: FrontLimits = {
   retryAfter: null,
 };
 
+/** Limits of which some are given. */
+export type GivenFrontLimits = Partial<Omit<FrontLimits, "retryAfter">> & {
+  readonly retryAfter?: Partial<NonNullable<FrontLimits["retryAfter"]>>;
+};
+
+/** Takes the other limits from `FRONT_LIMITS`. Returns undefined if none is given: forms of `Retry-After` without a time are none. */
+export function completeFrontLimits({ retryAfter = {}, ...given }: GivenFrontLimits): FrontLimits | undefined {
+  const { seconds, forms = ["seconds"] } = retryAfter;
+  const limits = seconds === undefined ? given : { ...given, retryAfter: { seconds, forms } };
+  return Object.keys(limits).length === 0 ? undefined : { ...FRONT_LIMITS, ...limits };
+}
+
 export function frontLimitsOf({ listen }: { readonly listen: { readonly frontLimits?: FrontLimits } }): FrontLimits {
   return listen.frontLimits ?? FRONT_LIMITS;
 }

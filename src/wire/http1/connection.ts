@@ -4,7 +4,7 @@
  */
 
 import { logUnexpected } from "../../base/unexpected.ts";
-import type { Aftermath } from "../../faults/plan/types.ts";
+import type { ConnectionEffect } from "../../faults/plan/types.ts";
 import { PART_BYTES, PARTS_OF_A_TURN, type Unfinished, type Unfinishing } from "../http/unfinished.ts";
 import { Exchange, type ExchangeConnection } from "./exchange.ts";
 import type { WireStyle } from "./head.ts";
@@ -94,7 +94,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
   /** Reads that brought a part of a request whose rest is still to come. */
   #unfinishedReads = 0;
   /** How it ends when its next request comes; null: it does not. */
-  #fate: Aftermath["next"] = null;
+  #fate: ConnectionEffect["next"] = null;
 
   constructor(socket: Socket, server: ServerSide) {
     this.#socket = socket;
@@ -230,7 +230,7 @@ export class Connection implements ExchangeConnection, ParserEvents, Unfinishing
     this.#server.warn(UNSUPPORTED);
   }
 
-  aftermath({ next, refused }: Aftermath): void {
+  aftermath({ next, refused }: ConnectionEffect): void {
     this.#fate = next;
     if (refused > 0) this.#server.refuse(refused);
   }

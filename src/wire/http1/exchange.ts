@@ -1,5 +1,5 @@
 /** How does one request get its answer? Between the handlers, who say what, and the connection, which says when. */
-import type { Aftermath } from "../../faults/plan/types.ts";
+import type { ConnectionEffect } from "../../faults/plan/types.ts";
 import type { EventSink, HeldBytes, PartSink, SinkEvents } from "../http/sink.ts";
 import type { FaultyStream } from "./faulty.ts";
 import { CHUNKED, type WireStyle } from "./head.ts";
@@ -32,7 +32,7 @@ export interface ExchangeConnection extends Output, Omit<ReadControl, "wanted"> 
   /** Resets the connection. */
   cut(): void;
   /** What becomes of it, and of others, behind this answer. */
-  aftermath(after: Aftermath): void;
+  aftermath(after: ConnectionEffect): void;
 }
 
 enum State {
@@ -218,7 +218,7 @@ export class Exchange implements Output, ReadControl, FaultyOutput {
   }
 
   /** For an answer that was disturbed. */
-  leave(stays: boolean, after: Aftermath): void {
+  leave(stays: boolean, after: ConnectionEffect): void {
     if (!stays) this.keepAlive = false;
     this.line.aftermath(after);
     this.finished();

@@ -1,8 +1,8 @@
 /** The configuration of the listeners. */
 
-import type { FrontLimits } from "../http/front-limits.ts";
+import { completeFrontLimits, type FrontLimits, type GivenFrontLimits } from "../http/front-limits.ts";
 import type { StreamWritesOrder } from "../lanes/stream-write-modes.ts";
-import type { TlsConfig } from "../tls/tls-config.ts";
+import { type TlsConfig, tlsOf } from "../tls/tls-config.ts";
 
 /** Where a server listens, and what it takes there. */
 export interface ListenConfig {
@@ -19,4 +19,19 @@ export interface ListenConfig {
   readonly maxBodyBytes: number;
   /** Absent: auto. */
   readonly streamWrites?: StreamWritesOrder;
+}
+
+type GivenListen = Omit<ListenConfig, "tls" | "frontLimits"> & {
+  readonly tls: Parameters<typeof tlsOf>[0];
+  readonly frontLimits?: GivenFrontLimits;
+};
+
+/** `isSelfSigned`: true if the server makes a certificate of its own. */
+export function completeListen(
+  { tls: files, frontLimits = {}, ...given }: GivenListen,
+  isSelfSigned: boolean,
+): ListenConfig {
+  const tls = isSelfSigned ? "self-signed" : tlsOf(files);
+  const limits = completeFrontLimits(frontLimits);
+  return { ...given, ...(tls ? { tls } : {}), ...(limits ? { frontLimits: limits } : {}) };
 }

@@ -1,5 +1,5 @@
 /** How are the operations of a pipeline of faults done? One write per segment, waits, the end; what was done is kept. */
-import type { Aftermath, WireOperation } from "../../faults/plan/types.ts";
+import type { ConnectionEffect, WireOperation } from "../../faults/plan/types.ts";
 import type { Timer } from "../http/deadlines.ts";
 import type { DisturbedAnswer } from "../http/sink.ts";
 import type { Drained } from "./stream.ts";
@@ -16,7 +16,7 @@ export interface FaultyOutput {
   /** As `Output`'s. */
   send(bytes: Uint8Array, length: number, then: Drained | null): number;
   /** The answer is complete; `stays`: the connection may be used again. */
-  leave(stays: boolean, after: Aftermath): void;
+  leave(stays: boolean, after: ConnectionEffect): void;
   /** Resets the connection. */
   cut(): void;
   /** Where HTTP/2 is spoken. */

@@ -1,5 +1,5 @@
 /** Which application do requests over HTTP/2 belong to? The one of a server of HTTP/1, by the same handlers. */
-import type { Aftermath } from "../../faults/plan/types.ts";
+import type { ConnectionEffect } from "../../faults/plan/types.ts";
 import type { HttpServer } from "../http1/server.ts";
 import type { Http2Application } from "./connection.ts";
 import { type ExchangeServer, Http2Exchange } from "./exchange.ts";
@@ -32,7 +32,7 @@ export class ApiOverHttp2 implements Http2Application, ExchangeServer {
   readonly scheme: "http" | "https";
   readonly style: HttpServer["style"];
   readonly unfinished: HttpServer["unfinished"];
-  readonly fates = new WeakMap<Http2Line, Aftermath["next"]>();
+  readonly fates = new WeakMap<Http2Line, ConnectionEffect["next"]>();
   readonly #server: HttpServer;
 
   constructor(server: HttpServer) {

@@ -1,5 +1,5 @@
 /** How does one request get its answer over HTTP/2? As over HTTP/1, but a stream is its connection, and frames are its chunks. */
-import type { Aftermath } from "../../faults/plan/types.ts";
+import type { ConnectionEffect } from "../../faults/plan/types.ts";
 import type { EventSink, HeldBytes, PartSink, SinkEvents } from "../http/sink.ts";
 import type { Unfinished, Unfinishing } from "../http/unfinished.ts";
 import type { ServedExchange } from "../http1/exchange.ts";
@@ -23,7 +23,7 @@ export interface ExchangeServer {
   date(): string;
   readonly unfinished: Unfinished;
   /** How connections end when their next request comes. */
-  readonly fates: WeakMap<Http2Line, Aftermath["next"]>;
+  readonly fates: WeakMap<Http2Line, ConnectionEffect["next"]>;
 }
 
 enum State {
@@ -156,7 +156,7 @@ export class Http2Exchange implements ServedExchange, StreamReceiver, ReadContro
   }
 
   /** For an answer that was disturbed. */
-  leave(stays: boolean, after: Aftermath): void {
+  leave(stays: boolean, after: ConnectionEffect): void {
     if (after.next !== null) this.#server.fates.set(this.line, after.next);
     if (after.refused > 0) this.line.refuseNext(after.refused);
     if (stays) this.finished();

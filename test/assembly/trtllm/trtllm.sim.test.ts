@@ -1,4 +1,4 @@
-/** TensorRT-LLM's policies under the engine: any history on the core that checks itself, all ways of planning, pauses and reuse. */
+/** Runs TensorRT-LLM's policies under the engine: random histories on the debug core, all ways to plan, pauses and reuse. */
 import { expect, setDefaultTimeout, spyOn, test } from "bun:test";
 import fc from "fast-check";
 import { Total, Word } from "../../../assembly/layout.ts";
@@ -28,7 +28,7 @@ const anyTrtllm: fc.Arbitrary<EngineConfig> = fc
     chunked: fc.boolean(),
   })
   .map(({ config, cut, chunked, ...policy }) => {
-    // A whole prompt has to fit into one iteration, with chunks a block.
+    // Without chunks, an iteration must hold a whole prompt; with chunks, a block.
     const least = chunked ? config.blockSize : config.maxModelLen;
     const maxNumBatchedTokens = Math.max(config.maxNumBatchedTokens, least);
     return {
@@ -49,7 +49,7 @@ function expectAnswer(heard: Heard, { maxModelLen }: EngineConfig): void {
   expect([heard.finish, heard.ids]).toEqual([finish, ids]);
 }
 
-test("any history: every request gets its own answer once, whatever is paused; nothing is left behind", () => {
+test("random histories: every request gets its own answer once, despite pauses, and nothing is left behind", () => {
   let pauses = 0;
   fc.assert(
     fc.property(anyTrtllm, fc.array(anyLife, { minLength: 1, maxLength: 25 }), (config, lives) => {
@@ -57,7 +57,7 @@ test("any history: every request gets its own answer once, whatever is paused; n
       const stop = watchPlans(({ core: planned, rows, tokens }) => {
         core = planned;
         expect(rows).toBeLessThanOrEqual(config.maxNumSeqs);
-        // Cached prompts that are charged nothing can make a pass longer than its limit; trimming does what it can.
+        // Cached prompts count nothing, so a forward pass can exceed its limit. Trimming cannot always prevent this.
         if (!config.enablePrefixCaching) expect(tokens).toBeLessThanOrEqual(config.maxNumBatchedTokens);
       });
       const world = new World(config, { module: trtllm.debug });
@@ -81,7 +81,7 @@ test("any history: every request gets its own answer once, whatever is paused; n
   expect(pauses).toBeGreaterThan(20);
 });
 
-/** Plans by the parts of an iteration, which have no short way for those that decode alone. */
+/** Plans with the single calls of an iteration, which have no fast path for pure decode iterations. */
 function inParts(run: () => string): string {
   const spy = spyOn(Batch.prototype, "plan").mockImplementation(function (this: Batch, nowUs: number) {
     const calls = parts(this.core);
@@ -99,7 +99,7 @@ function inParts(run: () => string): string {
   }
 }
 
-test("plans that decode alone are made the short way: the same as the long one makes, in both builds", () => {
+test("the fast path for pure decode iterations makes the same plans as the full path, in both builds", () => {
   fc.assert(
     fc.property(anyTrtllm, fc.array(anyLife, { minLength: 1, maxLength: 12 }), (config, lives) => {
       const digest = (module: WebAssembly.Module) => {
@@ -117,7 +117,7 @@ test("plans that decode alone are made the short way: the same as the long one m
   );
 });
 
-/** Growing answers in a pool that holds three of them. */
+/** The pool holds three of the growing answers. */
 const tight = (policy: (typeof CAPACITY_POLICIES)[number], changes: Partial<EngineConfig> = {}) =>
   configOf({
     blockSize: 16,
@@ -142,7 +142,7 @@ function burst(config: EngineConfig): World {
   return world;
 }
 
-test("MAX_UTILIZATION pauses and goes on, the others never pause; clients hear the same, later", () => {
+test("MAX_UTILIZATION pauses and resumes, other policies never pause, and clients get the same tokens later", () => {
   for (const asyncScheduling of [false, true]) {
     const pauses = CAPACITY_POLICIES.map((policy) => {
       const world = burst(tight(policy, { asyncScheduling }));
@@ -153,7 +153,7 @@ test("MAX_UTILIZATION pauses and goes on, the others never pause; clients hear t
   }
 });
 
-test("a paused request finds its blocks again where they are reused, its last one too", () => {
+test("with block reuse, a resumed request finds all its blocks, including the last", () => {
   const cached = [true, false].map((enablePrefixCaching) => {
     const world = burst(tight("MAX_UTILIZATION", { enablePrefixCaching }));
     const { preemptedQueries, preemptedHits } = world.engine.snapshot("now");
@@ -163,14 +163,14 @@ test("a paused request finds its blocks again where they are reused, its last on
   expect(cached[1]).toBe(0);
 });
 
-test("a pause that cuts the prompt makes tokens a second time and tells nobody", () => {
+test("tokens that a pause cut off the prompt are generated again and not sent twice", () => {
   const { trtllm: policy, ...config } = tight("MAX_UTILIZATION", { numGpuBlocks: 10 });
   const world = burst({ ...config, trtllm: { ...policy!, maxInputLen: 45 } });
   for (const heard of world.heard) expectAnswer(heard, world.config);
   expect(world.heard.every(({ finish }) => finish === Finish.Length)).toBe(true);
 });
 
-test("a replay is the same whether each iteration is looked at or not", () => {
+test("a replay gives the same results with and without an observer of each iteration", () => {
   for (const policy of CAPACITY_POLICIES) {
     const outcome = (seen: boolean) => {
       const requests = Array.from({ length: 60 }, (_, i) => ({
@@ -193,11 +193,11 @@ test("a replay is the same whether each iteration is looked at or not", () => {
   }
 });
 
-test("a request whose ids would not fit beside those promised to others is refused and leaves nothing", () => {
+test("a request is refused without a trace if other requests have reserved the pages for token ids", () => {
   const world = new World(tight("GUARANTEED_NO_EVICT", { maxModelLen: 2 ** 27, numGpuBlocks: 2 ** 10 }), {
     module: trtllm.debug,
   });
-  // Ids of half of all that may be kept are promised to the first one.
+  // Half of the pages for token ids are reserved for the first request.
   expect(world.submit({ maxTokens: 2 ** 26 - 256 })).not.toBeNull();
   expect(world.submit({ maxTokens: 2 ** 26 - 256 })).toBeNull();
   expect(world.refused).toBe(1);
@@ -206,7 +206,7 @@ test("a request whose ids would not fit beside those promised to others is refus
   expect(world.submit({ maxTokens: 2 ** 26 - 256 })).not.toBeNull();
 });
 
-test("a pool whose token ids the core cannot hold is refused; without partial reuse it holds none", () => {
+test("a pool with too many token ids for the core is refused; without partial reuse no ids are kept", () => {
   const large = { blockSize: 512, numGpuBlocks: 2 ** 19 };
   expect(() => new World(tight("MAX_UTILIZATION", large), { module: trtllm.release })).toThrow(
     "with partial reuse the core holds KV blocks of at most 268369920 tokens, not 268435456",
@@ -216,8 +216,8 @@ test("a pool whose token ids the core cannot hold is refused; without partial re
   ).not.toThrow();
 });
 
-test("the inflight batcher's families are this scheduler's state", async () => {
-  // Iterations as long as a fifth of the interval in which the families change.
+test("the inflight batcher's metrics show this scheduler's state", async () => {
+  // An iteration takes a fifth of the interval at which the metrics change.
   const timing = { kind: "linear", baseUs: 20_000, prefillUs: 10, decodeUs: 20 } as const;
   const house = new House(tight("MAX_UTILIZATION", { enablePrefixCaching: true, timing }));
   for (let i = 0; i < 12; i++) {
@@ -251,12 +251,12 @@ test("the inflight batcher's families are this scheduler's state", async () => {
   expect(seen.waiting).toBeGreaterThan(0);
   expect(seen.context).toBeGreaterThan(0);
   expect(seen.reused).toBeGreaterThan(0);
-  // Families change every 100 ms; the pauses between are in the engine's own numbers.
+  // The metrics change every 100 ms, so the pauses in between only show in the engine's own counters.
   expect(house.engine.snapshot("now").preemptions).toBeGreaterThan(0);
   expect(house.engine.live).toBe(0);
 });
 
-test("with STATIC_BATCH the executor's own family stands in the in-flight one's place", async () => {
+test("with STATIC_BATCH, the static batch family replaces the in-flight family", async () => {
   const timing = { kind: "linear", baseUs: 200_000, prefillUs: 10, decodeUs: 20 } as const;
   const config = tight("STATIC_BATCH", { timing, asyncScheduling: false });
   const house = new House(config);

@@ -1,4 +1,4 @@
-/** Steps that concern nobody are one call of the core (assembly/vllm/coast.ts): is everything as if each had been looked at? */
+/** Checks that running steps in one call of the core (assembly/vllm/coast.ts) gives the same results as running each step by itself. */
 import { expect, setDefaultTimeout, spyOn, test } from "bun:test";
 import fc from "fast-check";
 import { Batch } from "../../../src/engine/batch.ts";
@@ -25,7 +25,7 @@ const anyLoad: fc.Arbitrary<Load> = fc.record({
   first: fc.nat(2),
 });
 
-/** With equal first blocks, so that some hit the prefix cache. */
+/** Their first blocks are equal, so that some requests hit the prefix cache. */
 function requestsOf(loads: readonly Load[]): TraceRequest[] {
   let arrivalUs = 0;
   return loads.map(({ gapUs, prompt, output, first }, at) => {
@@ -37,13 +37,13 @@ function requestsOf(loads: readonly Load[]): TraceRequest[] {
 interface Way {
   readonly config: EngineConfig;
   readonly loads: readonly Load[];
-  /** At once in a closed loop; null: each comes at its time. */
+  /** Requests in a closed loop. null: each request arrives at its own time. */
   readonly concurrency: number | null;
-  /** Interval between the rows of a series; null: none. */
+  /** Interval between the rows of a series. null: no series. */
   readonly intervalUs: number | null;
 }
 
-/** All that can be known afterwards, and at each row of the series; `seen`: somebody looks at each step. */
+/** Returns all results, at the end and at each row of the series. `seen`: an observer watches each step. */
 function outcome({ config, loads, concurrency, intervalUs }: Way, module: WebAssembly.Module, seen: boolean): unknown {
   const rows: unknown[] = [];
   const replay = new Replay({
@@ -52,7 +52,7 @@ function outcome({ config, loads, concurrency, intervalUs }: Way, module: WebAss
     engines: 1,
     requests: requestsOf(loads)[Symbol.iterator](),
     pace: concurrency === null ? { kind: "open" } : { kind: "closed", concurrency },
-    // Some of these engines take each other's blocks for ever.
+    // In some of these engines, requests preempt each other for ever.
     untilUs: config.timing.kind === "none" ? 5000 : 1_000_000,
     ...(intervalUs === null
       ? {}
@@ -75,7 +75,7 @@ function outcome({ config, loads, concurrency, intervalUs }: Way, module: WebAss
   };
 }
 
-test("a replay is the same whether somebody looks at each step or nobody does", () => {
+test("a replay gives the same results with and without an observer of each step", () => {
   let coasted = 0;
   const { coast } = Batch.prototype;
   const spy = spyOn(Batch.prototype, "coast").mockImplementation(function (this: Batch, untilUs, leastUs) {

@@ -69,7 +69,7 @@ describe("the option", () => {
     expect(told(empty)).toBe(`--output-tokens trace: ${empty}: the trace is empty`);
     const prose = written("prose.txt", "Hello there\n");
     expect(told(prose)).toBe(
-      `--output-tokens trace: ${prose}: its format is not clear; a trace of mooncake, bailian, weka, azure, burstgpt, otel, sharegpt or our truth log is expected`,
+      `--output-tokens trace: ${prose}: its format is not recognised; a trace of mooncake, bailian, weka, azure, burstgpt, otel, sharegpt or our truth log is expected`,
     );
     const spoiled = written("spoiled.jsonl", '{"timestamp":0,"input_length":5,"output_length":0,"hash_ids":[1]}\n');
     expect(told(spoiled)).toBe(

@@ -277,10 +277,10 @@ describe("bad input ends with one line and 2", () => {
   writeFileSync(bad, `${readFileSync(bad, "utf8").replace("\n", "\nnonsense\n")}`);
   test.each([
     [[path("nowhere.jsonl")], `cannot read "${path("nowhere.jsonl")}" (ENOENT)`],
-    [[], "which trace?"],
+    [[], "no trace: give a file"],
     [[bad], `${bad}:2: expected a JSON object such as {"timestamp"`],
     [[bad, "second"], '"second": unexpected; one trace is replayed'],
-    [[bad, "--format", "parquet"], "--format parquet: no such format"],
+    [[bad, "--format", "parquet"], "--format parquet: unknown format"],
     [[bad, "--limit", "none"], "--limit: takes a whole number from 1 to"],
     [[bad, "--until"], "--until: needs a value"],
     [[bad, "--skip-bad=yes"], '--skip-bad: takes no value, not "yes"'],

@@ -2,7 +2,7 @@
  * Which answers are disturbed, and by which plan (docs/faults.md)? What the request orders, or its fixture; else a rule of
  * `--fault-plan`; else one fault by chance (`--fault-rate`). Plans and what performs them are loaded when first wanted.
  */
-import type { InsteadAnswer } from "../../../faults/instead.ts";
+import type { SubstituteAnswer } from "../../../faults/instead.ts";
 import type { FaultCarrier, Plan } from "../../../faults/plan/types.ts";
 import type { Question } from "../../../text/canned/fixtures/match.ts";
 import type { Context, DisturbedAnswer, FaultOrder } from "../../../wire/http/sink.ts";
@@ -40,7 +40,7 @@ export interface FaultSubject {
 
 /** How it is disturbed; `instead`: it is another one. */
 export interface ChosenFaults extends FaultOrder {
-  readonly instead: InsteadAnswer | null;
+  readonly instead: SubstituteAnswer | null;
 }
 
 export class FaultOrders {
@@ -118,7 +118,9 @@ export class FaultOrders {
     trusted: boolean,
     key: string,
   ): Promise<ChosenFaults | ErrorAnswer | null> {
-    const { BrokenPlan, insteadOf, parsePlan, planByChance, reachesOthers } = await import("../../../faults/order.ts");
+    const { BrokenPlan, substituteAnswer, parsePlan, planByChance, reachesOthers } = await import(
+      "../../../faults/order.ts"
+    );
     const { config, live, time, truth } = this.#kernel;
     let plan: Plan | null;
     try {
@@ -142,7 +144,7 @@ export class FaultOrders {
       witness?.told(answer);
     };
     const before = this.#attempt(subject.header("x-request-id") ?? subject.header("authorization") ?? "", plan);
-    const instead = insteadOf(plan, { before, open, target, epochSeconds: time.epochSeconds() });
+    const instead = substituteAnswer(plan, { before, open, target, epochSeconds: time.epochSeconds() });
     if (instead !== null) this.#counts.faulted(instead.id);
     return {
       ...{ plan, key, told, isBrief: !witness, instead },

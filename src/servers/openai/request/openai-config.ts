@@ -14,6 +14,13 @@ export interface CorsConfig {
   readonly credentials: boolean;
 }
 
+const ALL = ["*"];
+
+/** Takes the other options from Starlette's defaults. */
+export function completeCors(given: Partial<CorsConfig>): CorsConfig {
+  return { origins: [], methods: ALL, headers: ALL, credentials: false, ...given };
+}
+
 /** Headers, keys and routes. */
 export interface FrontConfig {
   readonly apiKeys: readonly string[];

@@ -1,7 +1,7 @@
 /** Which dataset is meant, and which requests are in it? By vLLM's and aiperf's names; what is not said has vLLM's defaults. */
 import { TraceFile } from "../../../workloads/lines.ts";
 import { openTrace, rowShapeOf } from "../../../workloads/open.ts";
-import type { PassedOver } from "../../../workloads/passed-over.ts";
+import type { SkippedRows } from "../../../workloads/skipped-rows.ts";
 import type { Timestamps } from "../../../workloads/timestamps.ts";
 import { type BadLine, TraceError, type TraceOptions, type TraceRequest } from "../../../workloads/trace.ts";
 import type { Dataset, Turn } from "../requests/types.ts";
@@ -67,7 +67,7 @@ export interface LoadDataset extends Dataset {
 /** `times` null: the dataset has no times of its own; `passed` null: it passes no rows over. */
 export interface RowsRead {
   readonly times: Timestamps | null;
-  readonly passed: PassedOver | null;
+  readonly passed: SkippedRows | null;
 }
 
 const NO_ROWS: RowsRead = { times: null, passed: null };

@@ -5,7 +5,7 @@
  */
 import { jsonObjectIn } from "../../../base/json-object.ts";
 import type { Line } from "../../../workloads/lines.ts";
-import { isGiven, MOONCAKE_EXPECTED, promptOfRow, rowTimesOf } from "../../../workloads/mooncake.ts";
+import { isPresent, MOONCAKE_EXPECTED, promptOfRow, rowTimesOf } from "../../../workloads/mooncake.ts";
 import { type BadLine, notThis, type RowShape } from "../../../workloads/trace.ts";
 import { TO_THE_END } from "../requests/body.ts";
 import type { Turn } from "../requests/types.ts";
@@ -59,10 +59,12 @@ function commonOf(row: DatasetRow, rows: RowShape): Omit<Turn, "prompt"> | strin
   const time = rowTimesOf(row, rows);
   if (typeof time === "string") return time;
   const { output_length: output, extra, context_mode: mode } = row;
-  if (isGiven(output) && !isTokens(output, 1)) return notThis('"output_length": a whole number of at least 1', output);
-  if (isGiven(extra) && (typeof extra !== "object" || Array.isArray(extra)))
+  if (isPresent(output) && !isTokens(output, 1))
+    return notThis('"output_length": a whole number of at least 1', output);
+  if (isPresent(extra) && (typeof extra !== "object" || Array.isArray(extra)))
     return notThis('"extra": a JSON object', extra);
-  if (isGiven(mode) && mode !== DELTAS && mode !== WHOLE) return notThis(`"context_mode": ${DELTAS} or ${WHOLE}`, mode);
+  if (isPresent(mode) && mode !== DELTAS && mode !== WHOLE)
+    return notThis(`"context_mode": ${DELTAS} or ${WHOLE}`, mode);
   if (time.arrivalUs !== null) rows.times.add(time.arrivalUs, row.timestamp as number);
   return {
     conversation: time.session,
@@ -104,7 +106,7 @@ function repeatsItsBeginning(
   beginnings: Map<string, number>,
 ): boolean {
   const first = blockIds?.[0];
-  if (conversation === null || first === undefined || isGiven(row.context_mode)) return false;
+  if (conversation === null || first === undefined || isPresent(row.context_mode)) return false;
   const begun = beginnings.get(conversation);
   if (begun === undefined) beginnings.set(conversation, first);
   return begun === first;

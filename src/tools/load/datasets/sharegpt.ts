@@ -5,8 +5,8 @@
  */
 import { type Element, elements } from "../../../workloads/elements.ts";
 import { TraceFile } from "../../../workloads/lines.ts";
-import { PassedOver } from "../../../workloads/passed-over.ts";
 import { estimateTokens, type PromptAndAnswer, pairOf, SHAREGPT_EXPECTED } from "../../../workloads/sharegpt.ts";
+import { SkippedRows } from "../../../workloads/skipped-rows.ts";
 import { type BadLine, TraceError } from "../../../workloads/trace.ts";
 import type { Turn } from "../requests/types.ts";
 import { shuffle } from "./synthetic.ts";
@@ -35,7 +35,7 @@ export interface Selection {
   readonly turns: readonly Turn[];
   readonly bad: readonly BadLine[];
   /** Conversations that vLLM's rule leaves out, and those without an answer. */
-  readonly passed: PassedOver;
+  readonly passed: SkippedRows;
 }
 
 export async function shareGptDataset(path: string, shape: ShareGptShape, streams: Streams): Promise<Selection> {
@@ -43,7 +43,7 @@ export async function shareGptDataset(path: string, shape: ShareGptShape, stream
   const file = new TraceFile(path);
   try {
     const bad: BadLine[] = [];
-    const passed = new PassedOver();
+    const passed = new SkippedRows();
     const pairs = drawn(pairsOf(elements(file.pieces()), path, bad, passed), wanted, shape, passed, streams);
     return { turns: await chosen(pairs, wanted, shape, passed), bad, passed };
   } finally {
@@ -56,7 +56,7 @@ function* pairsOf(
   found: Iterable<Element>,
   path: string,
   bad: BadLine[],
-  passed: PassedOver,
+  passed: SkippedRows,
 ): Generator<PromptAndAnswer> {
   for (const { line, text } of found) {
     const pair = pairOf(text);
@@ -70,7 +70,7 @@ function* pairsOf(
 }
 
 /** Passes over a conversation that was counted as a row. */
-function leaveOut(passed: PassedOver, reason: string): void {
+function leaveOut(passed: SkippedRows, reason: string): void {
   passed.rows--;
   passed.add(reason);
 }
@@ -83,7 +83,7 @@ function drawn(
   pairs: Iterable<PromptAndAnswer>,
   wanted: number,
   shape: ShareGptShape,
-  passed: PassedOver,
+  passed: SkippedRows,
   streams: Streams,
 ): PromptAndAnswer[] {
   const random = streams.of("order");
@@ -111,7 +111,7 @@ async function chosen(
   pairs: readonly PromptAndAnswer[],
   wanted: number,
   shape: ShareGptShape,
-  passed: PassedOver,
+  passed: SkippedRows,
 ): Promise<Turn[]> {
   const turns: Turn[] = [];
   for (let at = 0; at < pairs.length && turns.length < wanted; at += BATCH) {

@@ -1,16 +1,16 @@
-/** Counts the rows of a trace that are well formed but hold no request to send, by reason, so that none is dropped silently. */
+/** Counts, by reason, the rows of a trace that are well formed but contain no request to send, so that no row is dropped silently. */
 
-/** Most reasons that are told apart; rows of further reasons count as "other reasons". */
+/** Largest number of distinct reasons. Rows with further reasons count as "other reasons". */
 const REASONS_MOST = 20;
 
-export class PassedOver {
-  /** Rows that hold a request or are bad. */
+export class SkippedRows {
+  /** Rows that contain a request or are bad. */
   rows = 0;
-  /** Rows that were passed over. */
+  /** Rows that were skipped. */
   count = 0;
   readonly #reasons = new Map<string, number>();
 
-  /** `cure`: how the user chooses other rows; null: there is no option for that. */
+  /** `cure`: how the user can select other rows. Null if no option does that. */
   constructor(readonly cure: string | null = null) {}
 
   readonly add = (reason: string): void => {
@@ -20,7 +20,7 @@ export class PassedOver {
     this.#reasons.set(known, (this.#reasons.get(known) ?? 0) + 1);
   };
 
-  /** Returns `3 rows, 2 passed over: Model is gpt-4`, with a count per reason if there are several. Null: none was passed over. */
+  /** Returns `3 rows, 2 passed over: Model is gpt-4`, with a count per reason if there are several. Returns null if no row was skipped. */
   text(): string | null {
     if (this.count === 0) return null;
     const reasons = [...this.#reasons].sort(([, a], [, b]) => b - a);

@@ -1,0 +1,76 @@
+/** Reads the values that only flags of `tritonserver` have, as its `command_line_parser.cc` (2026) does. */
+
+import type { RestrictedApis, TritonLoadTime, TritonResource } from "../../servers/triton/config/triton-config.ts";
+import { integer, type Option, one } from "./option.ts";
+
+/** 64 bits, as `ParseOption<int64_t>`; what lies beyond the integers of a double is the largest of these. */
+export const int64 = (min: number): Option<number> =>
+  one("N", `a whole number of 64 bits from ${min}`, (text) => {
+    const value = /^[+-]?\d+$/.test(text) ? Number(text) : Number.NaN;
+    const fits = value >= min && BigInt(text.replace("+", "")) < 2n ** 63n;
+    return fits ? Math.min(value, Number.MAX_SAFE_INTEGER) : undefined;
+  });
+
+/** `ParseIntBoolOption`. */
+export const verbosity: Option<number> = one("N", "a whole number from 0 to 2147483647, true or false", (text) => {
+  const lower = text.toLowerCase();
+  return lower === "true" ? 1 : lower === "false" ? 0 : integer(0).read([text]);
+});
+
+export const LOAD_TIME_FORMS = "seconds from 0 to 3600, also as base=1.3,per_gib=0.4";
+const LONGEST_S = 3600;
+
+export function loadTimeIn(text: string): TritonLoadTime | undefined {
+  const [, bare, base, perGib = "0"] =
+    /^(?:(\d+\.?\d*|\.\d+)|base=(\d+\.?\d*|\.\d+)(?:,per_gib=(\d+\.?\d*|\.\d+))?)$/.exec(text) ?? [];
+  const [baseS, perGibS] = [Number(bare ?? base ?? Number.NaN), Number(perGib)];
+  return baseS <= LONGEST_S && perGibS <= LONGEST_S ? { baseS, perGibS } : undefined;
+}
+
+export const UNLOAD_TIME_FORMS = "seconds from 0 to 3600";
+
+export function unloadSecondsIn(text: string): number | undefined {
+  const seconds = /^(\d+\.?\d*|\.\d+)$/.test(text) ? Number(text) : Number.NaN;
+  return seconds <= LONGEST_S ? seconds : undefined;
+}
+
+/** By GPU; the last one said of it holds. */
+export function loadLimitsIn(texts: readonly string[]): ReadonlyMap<number, number> | undefined {
+  const found = texts.map((text) => /^(\d{1,6}):(0|1|[01]?\.\d+|1\.0*|0\.)$/.exec(text));
+  if (found.some((one) => one === null || Number(one[2]) > 1)) return undefined;
+  return new Map(found.map((one) => [Number(one![1]), Number(one![2])]));
+}
+
+export const RESTRICTED_NAMES = [
+  "health",
+  "metadata",
+  "inference",
+  "shared-memory",
+  "model-config",
+  "model-repository",
+  "statistics",
+  "trace",
+  "logging",
+];
+
+/** `APIS:KEY=VALUE`; an error ends in what is accepted. */
+export function readRestricted(text: string): RestrictedApis | { readonly error: string } {
+  const [, list = "", header, value] = /^([^:]+):([^=]+)=(.+)$/s.exec(text) ?? [];
+  if (header === undefined || value === undefined)
+    return { error: `"${text}": APIS:KEY=VALUE is accepted, as model-repository,logging:admin=yes` };
+  const apis = list.split(",").map((one) => one.trim());
+  const strange = apis.find((one) => !RESTRICTED_NAMES.includes(one));
+  if (strange !== undefined)
+    return { error: `unknown restricted api '${strange}': ${RESTRICTED_NAMES.join(", ")} are accepted` };
+  return { apis, header, value };
+}
+
+/** `--rate-limit-resource`. */
+export function readResource(text: string): TritonResource | { readonly error: string } {
+  const [, name, count, device = "-1"] = /^([^:]*):(\d+)(?::(-?\d+))?$/.exec(text) ?? [];
+  if (name === undefined)
+    return {
+      error: `--rate-limit-resource option format is '<resource_name>:<count>:<device>' or '<resource_name>:<count>'. Got ${text}`,
+    };
+  return { name, count: Number(count), device: Number(device) };
+}

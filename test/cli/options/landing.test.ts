@@ -1,0 +1,213 @@
+/** Values of options arrive at the member of the configuration that their row names. */
+import { describe, expect, test } from "bun:test";
+import { isDeepStrictEqual } from "node:util";
+import { type LandingRow, landed, serveGroup } from "../../../src/cli/options/landing.ts";
+import { integer, toggle } from "../../../src/cli/options/option.ts";
+import { serveOptions } from "../../../src/cli/options/serve-options.ts";
+import { tritonServerOptions } from "../../../src/cli/options/triton-server-options.ts";
+import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";
+
+/** One of them is a value of each option that lands somewhere. */
+const TEXTS = [
+  ...[
+    "0.5",
+    "7",
+    "2",
+    "0",
+    "true",
+    "all",
+    "full",
+    "reasoning",
+    "scheduled",
+    "batched",
+    "fcfs",
+    "429",
+    "seconds",
+    "fp8",
+  ],
+  ...[
+    "base=10ms",
+    "integers=1:5",
+    '{"top_k":5}',
+    '{"request_latency":[1,2]}',
+    "2048",
+    "server_error",
+    "20000",
+    "share=0.01,alpha=2",
+    "every=10s,for=1s",
+  ],
+  ...[
+    "constant:7",
+    "MAX_UTILIZATION",
+    "EQUAL_PROGRESS",
+    "trtllm-serve",
+    "vllm-0.30",
+    "abort-times",
+    "open-leak",
+    '["*"]',
+  ],
+  ...[
+    "reset",
+    "B8",
+    "name=path",
+    "low",
+    "explicit",
+    "0:0.5",
+    "16GiB",
+    "2.51",
+    "ISO8601",
+    "mistral",
+    "vllm",
+    "text",
+    "off",
+  ],
+];
+
+type Case = readonly [name: string, row: LandingRow, path: string];
+const casesOf = (table: Readonly<Record<string, LandingRow>>): Case[] =>
+  Object.entries(table).flatMap(([name, row]) => (row.lands === undefined ? [] : [[name, row, row.lands] as const]));
+const serveCases = casesOf(serveOptions);
+const tritonCases = casesOf(tritonServerOptions).filter(([, , path]) => path.startsWith("triton."));
+
+/** The texts that the option takes, and the value that its member gets. */
+function samplesOf({ read, as = (value: unknown) => value }: LandingRow): { text: string; member: unknown }[] {
+  const convert = as as (value: unknown) => unknown;
+  const taken = TEXTS.filter((text) => read([text]) !== undefined);
+  return taken.map((text) => ({ text, member: convert(read([text])) })).filter(({ member }) => member !== undefined);
+}
+
+const flagOf = (name: string, { arity }: LandingRow, text: string) =>
+  arity === "toggle" || arity === "switch"
+    ? [`--${name}`]
+    : arity === "list"
+      ? [`--${name}`, text]
+      : [`--${name}=${text}`];
+
+/** Some options need others beside them. */
+const BESIDE = [
+  [],
+  ["--tool-call-parser=hermes"],
+  ["--ssl-certfile=c", "--ssl-ca-certs=c"],
+  ["--truth-log=t"],
+  ["--dataset=d"],
+  ["--retry-after=1"],
+  ["--metrics-port=1"],
+  ["--enable-lora"],
+  ["--capacity-scheduler-policy=STATIC_BATCH"],
+  ["--role=trtllm-serve"],
+  ["--openai", "--enable-kserve-frontends"],
+  ["--grpc-use-ssl=1", "--grpc-server-cert=c", "--grpc-server-key=k"],
+  ["--grpc-use-ssl-mutual=1", "--grpc-server-cert=c", "--grpc-server-key=k", "--grpc-root-cert=r"],
+  ["--model-control-mode=explicit"],
+] as const;
+
+/** The first configuration with these flags, alone or with some beside them, of which `isWanted` is true. */
+function configWith(flags: readonly string[], isWanted: (config: object) => boolean = () => true): object | undefined {
+  for (const beside of BESIDE) {
+    const resolved = resolveServeConfig([...beside, ...flags], {}, () => "");
+    if ("config" in resolved && isWanted(resolved.config)) return resolved.config;
+  }
+  return undefined;
+}
+
+const memberAt = (config: object, path: string): unknown =>
+  path.split(".").reduce<unknown>((member, name) => (member as Record<string, unknown> | undefined)?.[name], config);
+
+describe.each([
+  ["serve", serveCases, []],
+  ["serve --role triton", tritonCases, ["--role=triton"]],
+] as const)("%s", (_, cases, before) => {
+  test.each(cases)("--%s lands where its row says", (name, row, path) => {
+    const sample = samplesOf(row).find(({ text, member }) => {
+      const flags = [...before, ...(before.length > 0 ? [`--${name}=${text}`] : flagOf(name, row, text))];
+      return configWith(flags, (config) => isDeepStrictEqual(memberAt(config, path), member)) !== undefined;
+    });
+    expect(sample).toBeDefined();
+  });
+});
+
+test.each([
+  ["serve", serveOptions as Readonly<Record<string, LandingRow>>],
+  ["serve --role triton", tritonServerOptions as Readonly<Record<string, LandingRow>>],
+])("every row of %s lands somewhere, feeds a function, or says why it does neither", (_, table) => {
+  for (const [name, { lands, feeds, outside }] of Object.entries(table)) {
+    const fates = [lands, feeds, outside].filter((fate) => fate !== undefined && fate !== "");
+    expect({ name, fates: fates.length }).toEqual({ name, fates: 1 });
+  }
+});
+
+test("the help states the initial value of numbers and switches", () => {
+  const stated = [...serveCases, ...tritonCases].flatMap(([name, { read, as, initial, default: text }]) => {
+    const value = read([text]);
+    const isPlain = typeof value === "number" || typeof value === "boolean";
+    const member = as === undefined || !isPlain ? value : as(value as never);
+    return isPlain && initial !== undefined && initial !== null ? [{ name, initial, member }] : [];
+  });
+  expect(stated.length).toBeGreaterThan(50);
+  for (const { name, initial, member } of stated) expect({ name, member }).toEqual({ name, member: initial });
+});
+
+test("options that land at the same member are refused together, or the later row wins", () => {
+  const pairs = serveCases.flatMap(([name, row, path], at) =>
+    serveCases
+      .slice(at + 1)
+      .flatMap(([other, otherRow, there]) => (there === path ? [[name, row, other, otherRow] as const] : [])),
+  );
+  const together = pairs.filter(([name, row, other, otherRow]) => {
+    const flags = [
+      ...flagOf(name, row, samplesOf(row)[0]!.text),
+      ...flagOf(other, otherRow, samplesOf(otherRow)[0]!.text),
+    ];
+    return configWith(flags) !== undefined;
+  });
+  expect(together.map(([name, , other]) => [name, other])).toEqual([
+    ["max-model-len", "max-seq-len"],
+    ["block-size", "tokens-per-block"],
+  ]);
+  expect(landed(serveOptions, { "tokens-per-block": 8, "block-size": 4 }).engine.blockSize).toBe(8);
+  expect(landed(serveOptions, { "max-seq-len": 8, "max-model-len": 4 }).engine.maxModelLen).toBe(8);
+});
+
+test("a value of an earlier row is kept where a later row has the initial value", () => {
+  const rows = {
+    ...serveGroup("", { first: { lands: "workers", ...integer(0), default: "", about: "" } }),
+    ...serveGroup("", { second: { lands: "workers", ...integer(0), initial: 1, default: "1", about: "" } }),
+  };
+  expect(landed(rows, {})).toEqual({ workers: 1 });
+  expect(landed(rows, { first: 3 })).toEqual({ workers: 3 });
+  expect(landed(rows, { first: 3, second: 2 })).toEqual({ workers: 2 });
+});
+
+// `npx bun run types` checks these: without an error at the next line it fails.
+export const misplaced = [
+  () =>
+    serveGroup("", {
+      // @ts-expect-error: the configuration has no engine.maxNumSeq
+      typo: { lands: "engine.maxNumSeq", ...integer(1), default: "", about: "" },
+    }),
+  () =>
+    serveGroup("", {
+      // @ts-expect-error: engine.maxNumSeqs does not take a boolean
+      type: { lands: "engine.maxNumSeqs", ...toggle, default: "", about: "" },
+    }),
+  () =>
+    serveGroup("", {
+      // @ts-expect-error: the conversion makes a text
+      converted: { lands: "engine.maxNumSeqs", as: (n: number) => String(n), ...integer(1), default: "", about: "" },
+    }),
+  () =>
+    serveGroup("", {
+      // @ts-expect-error: engine.maxNumSeqs cannot be null
+      initial: { lands: "engine.maxNumSeqs", initial: null, ...integer(1), default: "", about: "" },
+    }),
+  () =>
+    serveGroup("", {
+      // @ts-expect-error: no lands, feeds or outside
+      nowhere: { ...integer(1), default: "", about: "" },
+    }),
+  () =>
+    serveGroup("", {
+      // @ts-expect-error: the configuration has no metrics.fake
+      fed: { feeds: "metrics.fake", ...integer(1), default: "", about: "" },
+    }),
+];
