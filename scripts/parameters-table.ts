@@ -1,8 +1,7 @@
 /** Writes docs/parameters.md from the field tables; `test/conformance/parameters.test.ts` compares. */
 import { writeFileSync } from "node:fs";
 import type { Effect, Parameter } from "../src/servers/openai/docs/parameter.ts";
-import { checkPrompt } from "../src/servers/openai/request/limits.ts";
-import { checkSampling } from "../src/servers/openai/request/sampling.ts";
+import { checkPrompt, checkSampling } from "../src/servers/openai/request/sampling.ts";
 import type { ErrorAnswer } from "../src/servers/pydantic/refusals.ts";
 import type { Field, Fields } from "../src/servers/pydantic/validate.ts";
 import { chatFields, completionFields } from "../src/servers/vllm/openai/fields.ts";

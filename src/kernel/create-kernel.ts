@@ -1,6 +1,7 @@
 /** Builds the kernel of a server: core, engines, clocks, text, counts, metrics, truth, and their end. */
 
 import { type Clock, epochSeconds, epochUsOf, LeasedClock, WallClock } from "../base/clock.ts";
+import { LiveCell } from "../base/live-value.ts";
 import { type Ids, idsOf, mix, randomSeed, seeded } from "../base/random.ts";
 import { createAlarm } from "../base/time/alarm.ts";
 import { DueTime } from "../base/time/due-time.ts";
@@ -243,14 +244,14 @@ function epochOf(clock: Clock, given: Pick<KernelOptions, "clock" | "epochSecond
 
 /** The engine's life, which a script may end. */
 function lifeOf(clock: Clock, end: () => void) {
-  let dead = false;
+  const alive = new LiveCell(true);
   const died = Promise.withResolvers<void>();
   return {
-    alive: () => !dead,
+    alive,
     died: died.promise,
     die() {
-      if (dead) return;
-      dead = true;
+      if (!alive.get()) return;
+      alive.set(false);
       end();
       clock.at(clock.now() + WATCHDOG_US, died.resolve);
     },

@@ -4,6 +4,7 @@
  */
 
 import type { Clock } from "../base/clock.ts";
+import type { LiveValue } from "../base/live-value.ts";
 import type { Ids, Random } from "../base/random.ts";
 import type { Fleet } from "../engine/fleet.ts";
 import type { Snapshot } from "../engine/interface/types.ts";
@@ -56,8 +57,8 @@ export interface KernelEngines {
   readonly iterations: Iterations | null;
   /** How events of streams leave, and why. */
   readonly streamWrites: StreamWrites;
-  /** Returns false after a script has killed the engines. */
-  readonly alive: () => boolean;
+  /** False once a script has killed the engines. */
+  readonly alive: LiveValue<boolean>;
   /** Resolves some seconds after a script has killed the engines. */
   readonly died: Promise<void>;
 }

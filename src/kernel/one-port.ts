@@ -26,27 +26,20 @@ export function onePort<C extends KernelConfig>(
   const tls = config.listen.tls && readTls(config.listen.tls);
   if (tls && "error" in tls) throw new Error(tls.error);
   let mounted = mount(kernel, routesOf);
-  const server = new HttpServer(
-    {
-      fetch: (request) => mounted.fetch(request),
-      hot: { of: (method, target) => mounted.hot.of(method, target) },
-      attach: (front) => mounted.attach(front),
-    },
-    {
-      hostname: config.listen.host,
-      port: config.listen.port,
-      tls,
-      reusePort: lifecycle.place !== undefined,
-      allowedHosts: config.listen.allowedHosts,
-      frontLimits: frontLimitsOf(config),
-      clock: time.lastingClock,
-      warn: live.warning(log),
-      epochSeconds: time.epochSeconds,
-      consumed: backend.consumed,
-      catchUp: backend.catchUp,
-      firstTokensAtOnce: config.engine.timing.kind === "none",
-    },
-  );
+  const server = new HttpServer(mounted, {
+    hostname: config.listen.host,
+    port: config.listen.port,
+    tls,
+    reusePort: lifecycle.place !== undefined,
+    allowedHosts: config.listen.allowedHosts,
+    frontLimits: frontLimitsOf(config),
+    clock: time.lastingClock,
+    warn: live.warning(log),
+    epochSeconds: time.epochSeconds,
+    consumed: backend.consumed,
+    catchUp: backend.catchUp,
+    firstTokensAtOnce: config.engine.timing.kind === "none",
+  });
   return {
     server,
     tls,
@@ -56,7 +49,7 @@ export function onePort<C extends KernelConfig>(
     handle: (request) => mounted.handle(request),
     async turnTo(next) {
       mounted = mount(next, routesOf);
-      mounted.attach(server);
+      server.serve(mounted);
     },
     stop: (cut = false) => server.stop(cut),
   };

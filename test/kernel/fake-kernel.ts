@@ -23,7 +23,7 @@ export function fakeKernel(given: FakeKernel): OpenAiKernel {
     log: () => {},
     ...given,
     live: new LiveSettings(config as OpenAiKernel["config"]),
-    engines: { alive: () => true, ...given.engines },
+    engines: { alive: { get: () => true }, ...given.engines },
     time: { epochSeconds: () => 1, ...given.time },
     chance: { nextSeed: () => 7, ...given.chance },
     text: { canned: {}, naturalLength: () => 1000, ...text },

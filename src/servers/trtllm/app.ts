@@ -110,15 +110,11 @@ export function trtllmApp(
   // The real server mounts an application here, which ignores the rest of the path.
   if (returnPerfMetrics) for (const rest of ["", "/*"]) handlers[`GET /prometheus/metrics${rest}`] = page;
   const hot: Record<string, Handler> = {
-    "POST /v1/chat/completions": (context) => generator.answer(context, chat),
-    "POST /v1/completions": (context) => generator.answer(context, completion),
+    "POST /v1/chat/completions": generator.answering(chat),
+    "POST /v1/completions": generator.answering(completion),
   };
   return {
-    before(context) {
-      const refused = http.guard(context);
-      if (refused === undefined) http.came(context);
-      return refused ?? (context.request.method === "HEAD" ? http.fallback(context) : undefined);
-    },
+    before: http.before,
     routes: [
       ...routes(hot, true),
       ...routes({ ...handlers, ...(config.openai.front.disableFastapiDocs ? {} : docsOf(http)) }),

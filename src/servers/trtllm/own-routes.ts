@@ -34,7 +34,7 @@ export function ownHandlers(parts: OwnRouteParts): Record<string, Handler> {
   const { config, engines, time } = parts.kernel;
   const model = modelName(config.models.servedModelNames[0]!);
   return {
-    "GET /health": (context) => (engines.alive() ? http.empty(context, 200) : http.text(context, UNAVAILABLE, 503)),
+    "GET /health": (context) => (engines.alive.get() ? http.empty(context, 200) : http.text(context, UNAVAILABLE, 503)),
     "GET /health_generate": (context) => healthGenerate(parts, context, model),
     "GET /version": (context) => http.json(context, `{"version":"${TRTLLM_VERSION}"}`),
     "GET /v1/models": (context) => http.json(context, modelsJson(model, Math.floor(time.epochSeconds()))),

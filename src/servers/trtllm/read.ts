@@ -6,7 +6,7 @@ import { asText, type Body, type BodyKind, namesJson, type ReadBody, readerOf } 
 import { validator } from "../pydantic/validate.ts";
 import { get, type Int } from "../pydantic/value.ts";
 import { type ChatValues, type CompletionValues, chatFields, completionFields } from "../vllm/openai/fields.ts";
-import { applyCompletionRules, checkChatLogprobs, checkMessages, normalizeMessages } from "../vllm/openai/rules.ts";
+import { applyCompletionRules, checkChatLogprobs, checkMessages, normalizeMessages } from "../vllm/openai/read.ts";
 import { toChat, toChatPieces, toCompletion } from "../vllm/openai/translate.ts";
 import { asTrtllm, uncaught, wrongFields } from "./errors.ts";
 import { CHAT_NAMES, COMPLETION_NAMES, toVllm } from "./fields.ts";

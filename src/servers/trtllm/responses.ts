@@ -6,8 +6,7 @@
 
 import type { Ending } from "../openai/pipeline/context.ts";
 import type { Limits } from "../openai/request/request.ts";
-import type { ErrorAnswer } from "../pydantic/refusals.ts";
-import { Refused } from "../pydantic/refusals.ts";
+import { type ErrorAnswer, Refused } from "../pydantic/refusals.ts";
 import { get, keysOf, numberOf, type PythonDict, remove, set, truthy } from "../pydantic/value.ts";
 import type { ResponsesHabits } from "../vllm/responses/habits.ts";
 import type { BodyFacts, Item } from "../vllm/responses/items.ts";

@@ -60,8 +60,7 @@ function tableOf({ name, report }: CheckedTarget, { all = false, quiet = false }
   ];
   if (scrapes > 0 && report.namesMissing.length > 0)
     lines.push(`  names that no page has: ${report.namesMissing.join(", ")}`);
-  for (const { atS, why } of unreadable)
-    lines.push(`  no page${scrapes === 0 ? "" : ` at ${time(atS)}`}: ${why}`);
+  for (const { atS, why } of unreadable) lines.push(`  no page${scrapes === 0 ? "" : ` at ${time(atS)}`}: ${why}`);
   if (scrapes === 0) return lines.join("\n");
   for (const law of [...violated].sort(byWeight)) lines.push(rowOf(law), ...detailsOf(law));
   if (quiet) return lines.join("\n");
@@ -84,7 +83,9 @@ export const shortly = (law: LawResult): string =>
 
 function excerptText({ source, gaps, cut }: ScrapeExcerpt): string {
   const where =
-    gaps.length === 0 ? "" : `lines ${gaps.slice(0, 3).join(", ")}${gaps.length > 3 ? ", …" : ""} stand for left-out lines`;
+    gaps.length === 0
+      ? ""
+      : `lines ${gaps.slice(0, 3).join(", ")}${gaps.length > 3 ? ", …" : ""} stand for left-out lines`;
   const end = cut === null ? "" : `the text ends in the middle of ${cut}`;
   const why = [where, end].filter(Boolean).join(", and ");
   return `${source} is an excerpt (${why}): judged as far as it goes`;

@@ -59,8 +59,8 @@ export class HttpServer implements HttpFront, ServerSide {
   readonly scheme: "http" | "https";
   readonly style: WireStyle;
   readonly headBytes: number;
-  readonly #app: Application;
-  readonly #hot: HotRoutes;
+  #app!: Application;
+  #hot!: HotRoutes;
   readonly #isAllowed: ReturnType<typeof hostCheck>;
   readonly #listener: Bun.TCPSocketListener<Connection>;
   readonly #connections = new Set<Connection>();
@@ -83,12 +83,10 @@ export class HttpServer implements HttpFront, ServerSide {
   constructor(app: Application, options: ListenOptions) {
     const { hostname, port, tls, reusePort, frontLimits, clock, catchUp = () => {} } = options;
     const timer = { nowUs: () => clock.now(), after: (us: number, act: () => void) => clock.at(clock.now() + us, act) };
-    this.#app = app;
-    app.attach?.(this);
+    this.serve(app);
     this.#pacing = pacing(clock);
     this.unfinished = new Unfinished(this.#pacing, options);
     this.#isAllowed = options.allowedHosts ? hostCheck(options.allowedHosts) : null;
-    this.#hot = app.hot ?? { of: () => undefined };
     this.scheme = tls ? "https" : "http";
     this.style = options.style ?? uvicorn;
     this.headBytes = frontLimits.headBytes;
@@ -139,6 +137,13 @@ export class HttpServer implements HttpFront, ServerSide {
     this.#listener = Bun.listen(listening);
     this.hostname = this.#listener.hostname;
     this.port = this.#listener.port;
+  }
+
+  /** Passes requests that come from now on to this application. */
+  serve(app: Application): void {
+    this.#app = app;
+    this.#hot = app.hot ?? { of: () => undefined };
+    app.attach?.(this);
   }
 
   /** Goes on for who is connected; who comes from now on has its connection closed without a byte, as evhtp does at the end. */

@@ -127,7 +127,9 @@ test("a saved part of a page is reported as an excerpt, a server's answer never 
   const part = lines.toSpliced(at + 1, 3, "...").join("\n");
   const { code, out } = await check(file("part.txt", part));
   expect(code).toBe(0);
-  expect(out).toContain(`part.txt is an excerpt (lines ${at + 2} stand for left-out lines): judged as far as it goes\n`);
+  expect(out).toContain(
+    `part.txt is an excerpt (lines ${at + 2} stand for left-out lines): judged as far as it goes\n`,
+  );
   answered = part;
   const served = await check(`${url}/answered`);
   expect(served.code).toBe(1);

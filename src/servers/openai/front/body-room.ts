@@ -30,6 +30,8 @@ export class BodyRoom {
   readonly #backend: Pick<Backend, "nowUs" | "after">;
   readonly #inside = new Map<object, Inside>();
   #waiting: Waiting[] = [];
+  /** True while no body is inside and none waits, so that `leave` has nothing to do. */
+  isEmpty = true;
   #used = 0;
   #looking = false;
 
@@ -41,6 +43,7 @@ export class BodyRoom {
 
   /** Settles when there is room, in the order of asking; false: `leave` came first. True at once where there is room. */
   enter(request: object, bytes: number): Promise<boolean> | true {
+    this.isEmpty = false;
     if (this.#waiting.length === 0 && this.#fits(bytes)) {
       this.#take(request, bytes);
       return true;
@@ -63,13 +66,14 @@ export class BodyRoom {
 
   /** The request's body is read and used, or will not be. */
   leave(request: object): void {
-    if (this.#waiting.length === 0 && this.#inside.size === 0) return;
+    if (this.isEmpty) return;
     const left = this.#waiting.filter((one) => one.request === request);
     if (left.length > 0) this.#waiting = this.#waiting.filter((one) => one.request !== request);
     this.#used -= this.#inside.get(request)?.share ?? 0;
     this.#inside.delete(request);
     for (const { go } of left) go(false);
     this.#next();
+    this.isEmpty = this.#waiting.length === 0 && this.#inside.size === 0;
   }
 
   #wait(request: object, bytes: number): Promise<boolean> {

@@ -10,7 +10,7 @@ import type { PythonDict, PythonValue } from "../../pydantic/value.ts";
 import { badRequest } from "../request/errors.ts";
 import type { OpenAiKernel } from "../request/openai-config.ts";
 import type { Limits } from "../request/request.ts";
-import type { Bodies } from "./body.ts";
+import type { Bodies } from "./admission.ts";
 import type { Context, Http } from "./http.ts";
 import { checkModel } from "./models.ts";
 import { BodyReading, type ReadingThread } from "./reading/thread.ts";

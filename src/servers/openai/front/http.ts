@@ -43,6 +43,8 @@ const GUARDED = ["/v1", "/v2", "/inference", "/cohere", OWN_PATHS];
 export interface HttpHabits {
   /** True if there is no CORS middleware: answers do not vary by origin. */
   readonly withoutCors?: boolean;
+  /** Called for each request whose key does not fit. */
+  readonly keptOut?: (request: HttpRequest) => void;
   /** Called with the status of each answer. */
   readonly answered?: (status: number) => void;
 }
@@ -76,8 +78,22 @@ export class Http {
     this.#methods = new Map(Object.entries(methods));
   }
 
-  /** Counts a request. Call it for each request that no key kept out, before its route. */
-  came({ request }: Context): void {
+  /**
+   * Runs before every route and for unknown paths: checks the key, counts the request, refuses HEAD. Returns undefined if the
+   * route is to answer.
+   */
+  readonly before = (context: Context): Response | undefined => {
+    const refused = this.#guard(context);
+    if (refused !== undefined) {
+      this.#habits.keptOut?.(context.request);
+      return refused;
+    }
+    this.#came(context);
+    // Elysia answers HEAD where there is GET; FastAPI does not.
+    return context.request.method === "HEAD" ? this.fallback(context) : undefined;
+  };
+
+  #came({ request }: Context): void {
     this.#kernel.metrics.httpAccounts.came(request, this.#routeOf(request));
   }
 
@@ -136,7 +152,7 @@ export class Http {
 
   /** The request's body is not needed any more, though its answer is still to come. */
   bodyUsed({ request }: Context): void {
-    this.#room.leave(request);
+    if (!this.#room.isEmpty) this.#room.leave(request);
   }
 
   /** JSON of a known length that is written as it is taken. */
@@ -175,7 +191,7 @@ export class Http {
   }
 
   /** The 401 of a guarded path without a key that fits; undefined: go on. */
-  guard(context: Context): Response | undefined {
+  #guard(context: Context): Response | undefined {
     this.#kernel.truth.history?.came(context.request);
     if (this.#keys.length === 0) return undefined;
     const { request } = context;
@@ -229,7 +245,7 @@ export class Http {
     truth.history?.answered(context.request, status);
     const bytes = bytesOf(body);
     this.visitOf(context)?.done(status, bytes);
-    this.#room.leave(context.request);
+    this.bodyUsed(context);
     if (live.values.logsAccess.get()) this.#log(context, status);
     if (this.#releases) this.#release(context);
     const plain = !this.#adds && this.#cors.off;

@@ -9,7 +9,7 @@ import { bool, FAIL, int, nullable, State, type Type, text } from "../../pydanti
 import { validationErrors } from "../../pydantic/validate.ts";
 import type { OpenAiKernel } from "../request/openai-config.ts";
 import type { LoraAdapters } from "./adapters.ts";
-import { Bodies } from "./body.ts";
+import { Bodies } from "./admission.ts";
 import type { Context, Http } from "./http.ts";
 
 type Checked = ReadonlyMap<string, unknown>;

@@ -1,8 +1,10 @@
 /**
- * Does the server take one more request? vLLM's `--max-num-queued-reqs` and `--max-num-queued-tokens`: requests in the
- * engine, waiting or running, and tokens of prompts that have given no output yet. Without limits it costs nothing.
+ * Leads requests into the engine's queue: limits its length, and keeps the order of arrival. vLLM's `--max-num-queued-reqs` and
+ * `--max-num-queued-tokens` count requests in the engine, waiting or running, and tokens of prompts that have given no output
+ * yet. Without limits they cost nothing.
  */
 import type { LiveValue } from "../../../base/live-value.ts";
+import { logUnexpected } from "../../../base/unexpected.ts";
 import type { Finish, Receiver, Submission, TimelineFacts } from "../../../engine/interface/types.ts";
 import type { Accounting } from "../../../kernel/accounting.ts";
 import type { Backend } from "../../../kernel/backend.ts";
@@ -118,5 +120,38 @@ class Waiting extends ReceiverBefore implements Submission {
 
   get timeline(): TimelineFacts | null {
     return this.submission.timeline ?? null;
+  }
+}
+
+const NOBODY = Promise.resolve();
+
+/**
+ * Has requests reach the engine as they arrived, although prompts are encoded elsewhere and token-id prompts need no encoding
+ * at all.
+ */
+export class ArrivalOrder {
+  #last: Promise<unknown> = NOBODY;
+  #waiting = 0;
+
+  /** True if no earlier request waits. */
+  get clear(): boolean {
+    return this.#waiting === 0;
+  }
+
+  /**
+   * Resolves with the value of `ready`, or null if it rejects, once it and all earlier calls have settled. The code that awaits it
+   * runs before that of later calls, up to its own next await.
+   */
+  pass<T>(ready: Promise<T>): Promise<T | null> {
+    this.#waiting++;
+    const passed = Promise.allSettled([ready, this.#last]).then(([settled]) => {
+      // Kept until the next one came, it would keep what it gives: all prompts of a request.
+      if (--this.#waiting === 0) this.#last = NOBODY;
+      if (settled.status === "fulfilled") return settled.value;
+      logUnexpected("a request failed and is answered with 500", settled.reason);
+      return null;
+    });
+    this.#last = passed;
+    return passed;
   }
 }

@@ -6,9 +6,9 @@ import type { AnswerDataset } from "../../../text/canned/dataset/dataset.ts";
 import type { TextModel } from "../../../text/text-model.ts";
 import type { Encoder } from "../../../text/tokens/types.ts";
 import type { Writing } from "../request/constrained.ts";
-import { checkPrompt } from "../request/limits.ts";
 import type { OpenAiKernel } from "../request/openai-config.ts";
 import type { ChatRequest, CompletionRequest, Limits } from "../request/request.ts";
+import { checkPrompt } from "../request/sampling.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 

@@ -12,8 +12,8 @@ import type { HttpRequest } from "../../../wire/http/request.ts";
 import { missingBody } from "../../pydantic/read-body.ts";
 import { type ErrorAnswer, errorAnswer } from "../../pydantic/refusals.ts";
 import { badRequest, engineBusy, overloaded, unauthorized, unknownModel } from "../request/errors.ts";
-import { promptTooLong } from "../request/limits.ts";
 import type { OpenAiServerConfig } from "../request/openai-config.ts";
+import { promptTooLong } from "../request/sampling.ts";
 
 const HEADER = "x-return-error";
 /** Separates these draws from those of the requests' seeds. */

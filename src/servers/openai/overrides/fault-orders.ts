@@ -9,7 +9,7 @@ import type { Context, DisturbedAnswer, FaultOrder } from "../../../wire/http/si
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { badRequest, faultNotAllowed, noConnection } from "../request/errors.ts";
 import type { OpenAiKernel } from "../request/openai-config.ts";
-import type { Ordering } from "./orders.ts";
+import { disturbsAny, type Ordering } from "./orders.ts";
 
 /** Requests whose attempts are counted; the oldest is forgotten. */
 const KEYS_MOST = 10_000;
@@ -94,10 +94,9 @@ export class FaultOrders {
     return { status, headers, body, asItIs: !body.startsWith('{"error":{') };
   }
 
-  /** Whether any answer may be disturbed whose request orders nothing. */
+  /** True if an answer may be disturbed whose request orders nothing. */
   get some(): boolean {
-    const { live, text } = this.#kernel;
-    return text.canned.faultRules !== undefined || (live.values.faults.get().faultRate ?? 0) > 0;
+    return disturbsAny(this.#kernel);
   }
 
   /** null: nothing disturbs the answer, at once or when the plan is known. An error: the order is none. */

@@ -4,8 +4,8 @@ import { textOfParts } from "../../../text/answers/answer-parts.ts";
 import type { Order } from "../../../text/canned/script.ts";
 import { orderedCallsText } from "../../../text/grammar/given-call.ts";
 import type { ToolFormat } from "../../../text/grammar/parsers.ts";
+import { callsBefore } from "../request/output-options.ts";
 import type { ChatRequest, CompletionRequest } from "../request/request.ts";
-import { callsBefore } from "../request/tool-use.ts";
 
 /** The format without `--tool-call-parser`: the calls stay text then, as of a model whose server has no parser. */
 const WITHOUT_PARSER: ToolFormat = "hermes";

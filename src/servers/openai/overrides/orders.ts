@@ -1,5 +1,5 @@
 /**
- * Has somebody ordered what this request is to be answered with? In the header `X-Understudy` or the body's field
+ * Finds the answer that somebody ordered for a request: in the header `X-Understudy` or the body's field
  * `understudy`, in a fixture (docs/fixtures.md), or in the file of `--script` (docs/scripts.md); the first of these counts.
  */
 
@@ -48,6 +48,10 @@ export interface Ordered {
   /** What must be encoded first; null: nothing. */
   readonly text: string | null;
 }
+
+/** Reports whether answers may be disturbed whose requests order nothing: by a rule of `--fault-plan`, or by chance. */
+export const disturbsAny = ({ live, text }: Pick<OpenAiKernel, "live" | "text">) =>
+  text.canned.faultRules !== undefined || (live.values.faults.get().faultRate ?? 0) > 0;
 
 /** What the request, whose bytes are `body`, is to be answered with, and the plan of faults that disturbs it. */
 export interface Ordering {
@@ -106,9 +110,14 @@ export class Orders {
     };
   }
 
+  get #mayFail(): boolean {
+    const { config, live } = this.#kernel;
+    return config.faults.errorHeader === true || (live.values.failures.get().failureRate ?? 0) > 0;
+  }
+
   /** `body`: the request's bytes. */
   of(http: HttpRequest, request: Asking, body: Body): Ordering | Promise<Ordering> {
-    const failure = this.#failures.of(http);
+    const failure = this.#mayFail ? this.#failures.of(http) : null;
     if (failure !== null) return { ...NOTHING, error: failure };
     const { rules } = this.#kernel.text;
     return rules === undefined ? this.#asking(http, request, body) : this.#ruled(rules, http, request, body);

@@ -42,13 +42,8 @@ export class SaidTokens {
 
 type Watched = Receiver & { readonly submission: Submission | null };
 
-/** Who listens to the engine for a choice: the choice itself where nothing is to be looked for. */
-export function heardForRepetition(repetition: Repetition | null, choice: Watched): Receiver {
-  return repetition === null ? choice : new RepetitionWatch(choice, repetition);
-}
-
-/** Ends a choice as the front ends one that met a stop string. */
-class RepetitionWatch extends ReceiverBefore {
+/** Ends a choice that repeats itself, as the front ends one that met a stop string. */
+export class RepetitionWatch extends ReceiverBefore {
   readonly #choice: Watched;
   readonly #said: SaidTokens;
   #over = false;

@@ -8,9 +8,9 @@ import type { Script, Sequence } from "../../../text/canned/script.ts";
 import { Prefix } from "../../../text/grammar/prefix.ts";
 import type { Structure } from "../../../text/grammar/structure.ts";
 import type { Vocabulary } from "../../../text/tokens/types.ts";
+import { toolUseOf } from "../request/output-options.ts";
 import type { ChatRequest, CompletionRequest } from "../request/request.ts";
 import type { ServerTraits } from "../request/server-traits.ts";
-import { toolUseOf } from "../request/tool-use.ts";
 import { readPrefix } from "../tool-calls/json-prefix.ts";
 import { forced, type ToolUse } from "../tool-calls/output.ts";
 

@@ -28,15 +28,14 @@ export function thresholdOf(body: PythonDict): number | null {
   return given >= 0 && given <= 1 ? Number(given) : null;
 }
 
-/** The share of its prompt that a request must find; 0: nothing, above 1: more than there is. */
+/** Returns the share of its prompt that a request must find; 0: nothing, above 1: more than there is. `threshold`: the server's. */
 export function leastShare(
-  { queue, engine }: OpenAiServerConfig,
+  threshold: number,
+  { engine }: Pick<OpenAiServerConfig, "engine">,
   { cacheHitThreshold: own }: { readonly cacheHitThreshold: number | null },
   http: HttpRequest,
   { namesEnds }: Pick<Form, "namesEnds">,
 ): number {
-  const threshold = queue.cacheHitThreshold;
-  if (threshold === undefined) return 0;
   if (namesEnds && TRUE.includes(http.headers.get(HEADER) ?? "")) return Number.POSITIVE_INFINITY;
   return engine.enablePrefixCaching ? (own ?? threshold) : 0;
 }

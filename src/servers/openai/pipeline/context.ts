@@ -1,21 +1,29 @@
-/** What is known of a request while its answer is made? Prompts, output options, identity; and what follows from them. */
+/** The data of a request that its answer needs: prompts, output options, identity; and what follows from them. */
 
 import type { Ids } from "../../../base/random.ts";
 import { Finish, type Outcome, type Submission } from "../../../engine/interface/types.ts";
 import type { Ticket } from "../../../kernel/accounting.ts";
+import type { AnswerPart } from "../../../text/answers/answer-parts.ts";
+import type { Vocabulary } from "../../../text/tokens/types.ts";
+import type { HttpHeaders } from "../../../wire/http/request.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { engineDead, internalError } from "../request/errors.ts";
+import type { Cut } from "../request/generation.ts";
 import type { LogprobSource } from "../request/logprob-source.ts";
 import { Logprobs } from "../request/logprobs.ts";
-import { hidesTokens, type OutputOptions } from "../request/output-options.ts";
+import { hidesTokens, type OutputOptions, outputOptions, promptLogprobCount } from "../request/output-options.ts";
+import { decoded, promptText } from "../request/prompts.ts";
+import type { ChatRequest, CompletionRequest, Limits } from "../request/request.ts";
 import type { ServerTraits } from "../request/server-traits.ts";
+import { isOver } from "../request/thinking.ts";
 import { AnswerParser } from "../tool-calls/answer-parser.ts";
 import type { ChoiceSoFar, Form } from "./form.ts";
 import { OutputTimes } from "./request-metrics.ts";
+import type { Received, Serving } from "./serving.ts";
 
 /** Why the engine gave a generation up. */
 export function engineError(server: ServerTraits): ErrorAnswer {
-  return server.alive() ? internalError : engineDead;
+  return server.alive.get() ? internalError : engineDead;
 }
 
 /** One prompt of a request. */
@@ -145,4 +153,83 @@ export function cacheUse(
   const block = server.cacheBlockTokens;
   const tokens = prompts.at(-1)!.tokens;
   return { cached, made: block === 0 ? 0 : Math.max(0, tokens - (tokens % block) - cached) };
+}
+
+/** The parts of an `AnswerContext` that the stages before it found. */
+export interface Beginning {
+  readonly received: Received;
+  readonly cut: readonly Cut[];
+  readonly ticket: Ticket;
+  /** Seeds of the prompts. */
+  readonly seeds: readonly number[];
+  /** Prompts of ids as texts, where that is done already. */
+  readonly echoes: readonly (string | null)[] | null;
+  /** A script's own, by choice. */
+  readonly logprobs: AnswerContext["logprobs"];
+  /** Parts of an ordered answer; null: the parsers decide what is reasoning. */
+  readonly parts: readonly AnswerPart[] | null;
+  /** The engine's clock. */
+  readonly queuedUs: number;
+}
+
+/** The text of a prompt as the request gave it, or `made` of its ids; what was cut off is not said. */
+function echoOf(
+  { prompts }: CompletionRequest,
+  i: number,
+  ids: Uint32Array,
+  made: string | null,
+  vocabulary: Vocabulary,
+): string {
+  const given = prompts[i]!;
+  if (typeof given === "string") return given;
+  return (given.length === ids.length ? made : null) ?? decoded(vocabulary, ids);
+}
+
+export function answerContext({ kernel, server, limits }: Serving, beginning: Beginning): AnswerContext {
+  const { received, cut, ticket, seeds, echoes, logprobs, parts, queuedUs } = beginning;
+  const { request, form, http } = received;
+  const { backend, chance, config, text, time } = kernel;
+  const isEchoed = request.kind === "completion" && request.echo;
+  const keepIds = request.returnTokenIds || isEchoed || promptLogprobCount(request) !== null;
+  const prompts: Prompt[] = [];
+  for (let i = 0; i < cut.length; i++) {
+    const { ids } = cut[i]!;
+    prompts.push({
+      tokens: ids.length,
+      ids: keepIds ? ids : null,
+      echo: isEchoed ? echoOf(request, i, ids, echoes?.[i] ?? null, text.model.vocabulary) : null,
+      seed: seeds[i]!,
+      thinkingIsOver: !server.reasoning || isOver(server.reasoning, request, ids),
+    });
+  }
+  return {
+    server,
+    output: outputOptions(request, server, parts),
+    prompts,
+    id: form.id(http.headers.get("x-request-id"), chance.newId),
+    newId: chance.newId,
+    created: Math.floor(time.epochSeconds()),
+    model: adapterOf(limits, request) > 0 ? request.model! : config.models.servedModelNames[0]!,
+    promptText: promptText(request, text.model, received.prompts?.[0]),
+    ticket,
+    batch: request.kind === "chat" && request.conversations !== undefined,
+    truthUs: wantsTruth(http.headers) ? backend.nowUs : null,
+    remoteDecode: request.kvTransfer?.remoteDecode === true,
+    form,
+    maxTokens: cut[0]!.maxTokens,
+    logprobs,
+    queuedUs,
+  };
+}
+
+/** Request header and response header; see truth-summary.ts. */
+export const TRUTH_HEADER = "x-understudy-truth";
+
+function wantsTruth(headers: Pick<HttpHeaders, "get">): boolean {
+  return headers.get(TRUTH_HEADER)?.trim().toLowerCase() === "summary";
+}
+
+/** The number of the LoRA adapter that the request names, 0 for none. */
+export function adapterOf({ loraNames }: Limits, { model }: ChatRequest | CompletionRequest): number {
+  return model === null ? 0 : loraNames.indexOf(model) + 1;
 }

@@ -9,21 +9,21 @@ import { logUnexpected } from "../../../base/unexpected.ts";
 import type { Outcome } from "../../../engine/interface/types.ts";
 import type { CountedOnce, Ticket } from "../../../kernel/accounting.ts";
 import type { Recording } from "../../../text/canned/fixtures/recording.ts";
+import type { Handler } from "../../../wire/http/routes.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { Admission } from "../front/admission.ts";
-import { ArrivalOrder } from "../front/arrivals.ts";
 import type { Context } from "../front/http.ts";
 import { loadHeader } from "../front/load-header.ts";
-import { Queue } from "../front/queue.ts";
+import { ArrivalOrder, Queue } from "../front/queue.ts";
 import { FaultOrders } from "../overrides/fault-orders.ts";
 import { questionOf } from "../overrides/fixtures.ts";
-import { type Ordering, Orders } from "../overrides/orders.ts";
+import { disturbsAny, type Ordering, Orders } from "../overrides/orders.ts";
 import { engineBusy, internalError, paused } from "../request/errors.ts";
 import { Transfers } from "../request/kv-transfer.ts";
 import type { OpenAiKernel } from "../request/openai-config.ts";
 import type { Encoding } from "../request/prompts.ts";
-import { answerContext } from "./begin-answer.ts";
 import { CollectedAnswer, type Told, type WholeAnswer } from "./collect.ts";
+import { answerContext, TRUTH_HEADER } from "./context.ts";
 import { follow } from "./follow.ts";
 import type { Background, BodyReader, Form } from "./form.ts";
 import { LongBody } from "./long-body.ts";
@@ -34,7 +34,7 @@ import { sendLong } from "./send-long.ts";
 import type { Declined, Received, Serving } from "./serving.ts";
 import { StreamedAnswer } from "./stream.ts";
 import { type Job, type NotTaken, submitChoices } from "./submit.ts";
-import { TRUTH_HEADER, truthSummary } from "./truth-summary.ts";
+import { truthSummary } from "./truth-summary.ts";
 
 const CLIENT_GONE = 499; // nobody reads it
 /** Owner of a stream that is over when it begins. */
@@ -122,6 +122,11 @@ export class Generator {
     return this.serving.admission.open;
   }
 
+  /** Returns the handler of a route whose bodies `reader` reads. */
+  answering(reader: BodyReader): Handler {
+    return (context) => this.answer(context, reader);
+  }
+
   /** Answers one request. It is counted once, however it ends. */
   answer(context: Context, reader: BodyReader): Answered {
     const { admission, kernel } = this.serving;
@@ -157,7 +162,7 @@ export class Generator {
 
   readonly #order = (admitted: Decision, exchange: Exchange, received: Received): Answered => {
     const { ordering } = admitted;
-    const isDisturbed = ordering !== undefined && (ordering.fault !== "" || this.serving.faults.some);
+    const isDisturbed = ordering !== undefined && (ordering.fault !== "" || disturbsAny(this.serving.kernel));
     const instead = isDisturbed ? this.#disturbed(exchange, received, ordering) : null;
     return andThen(instead, this.#encode, exchange, received, admitted);
   };
@@ -237,8 +242,8 @@ export class Generator {
   #begin(
     { ticket }: Exchange,
     received: Received,
-    { cut, script }: FittedRequest,
-    { seeds, echoes }: Pick<PreparedRequest, "seeds" | "echoes">,
+    { cut, seeds, script }: FittedRequest,
+    { echoes }: Pick<PreparedRequest, "echoes">,
   ) {
     const { kernel, orders } = this.serving;
     const logprobs = (script && orders.logprobs(script)) ?? null;

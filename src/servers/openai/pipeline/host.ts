@@ -2,12 +2,12 @@
 
 import { inTurns } from "../../../base/pieces.ts";
 import { Refused } from "../../pydantic/refusals.ts";
-import { Bodies } from "../front/body.ts";
+import { Bodies } from "../front/admission.ts";
 import { checkModel } from "../front/models.ts";
 import { BodyReading } from "../front/reading/thread.ts";
 import { internalError } from "../request/errors.ts";
-import { checkPrompt } from "../request/limits.ts";
 import { encodeInTurns } from "../request/prompts.ts";
+import { checkPrompt } from "../request/sampling.ts";
 import type { DialectHost } from "./dialect.ts";
 import { follow } from "./follow.ts";
 import type { Generator } from "./generate.ts";

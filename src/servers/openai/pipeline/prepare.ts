@@ -1,4 +1,4 @@
-/** What must be known of a request before the engine gets it? Ids of its prompts, what its answer must say, what is forced or forbidden. */
+/** Prepares a request for the engine: ids of its prompts, the text that its answer must have, tokens that are forced or forbidden. */
 
 import { REQUESTS_MOST } from "../../../base/core-limits.ts";
 import { atOnce, inTurns, isLarge } from "../../../base/pieces.ts";
@@ -10,10 +10,24 @@ import { type Ordered, type Ordering, sayableParts } from "../overrides/orders.t
 import { checkingOf, type Writing, type Written, writingOf } from "../request/constrained.ts";
 import { engineBusy } from "../request/errors.ts";
 import type { Cut } from "../request/generation.ts";
-import { checkPrompt, truncatePrompt } from "../request/limits.ts";
-import { type Encoding, echoPieces, encodeInTurns, encodePrompts, packedPieces } from "../request/prompts.ts";
-import { checkDataParallelRank, checkIds, checkSampling } from "../request/sampling.ts";
-import { choiceSeeds, isByPrompt, seedPieces } from "../request/seeds.ts";
+import {
+  type Encoding,
+  echoPieces,
+  encodeInTurns,
+  encodePrompts,
+  packedPieces,
+  truncatePrompt,
+} from "../request/prompts.ts";
+import {
+  checkDataParallelRank,
+  checkIds,
+  checkPrompt,
+  checkSampling,
+  choiceSeeds,
+  isByPrompt,
+  seedOf,
+  seedPieces,
+} from "../request/sampling.ts";
 import { checkBadWords, encodeBadWords, steeringOf } from "../request/steering.ts";
 import type { Admitted } from "./read-request.ts";
 import type { Declined, Received, Serving } from "./serving.ts";
@@ -46,6 +60,8 @@ type Permitted = typeof import("../overrides/script-grammar.ts")["permitted"];
 /** What the engine is told of a request. */
 export interface FittedRequest {
   readonly cut: readonly Cut[];
+  /** By prompt, for its first choice. */
+  readonly seeds: readonly number[];
   readonly steering: Steering | null;
   readonly script: Script | null;
   /** By choice; null: all are drawn. */
@@ -73,8 +89,10 @@ export function prepare(
   const { encoder } = serving.kernel.text.model;
   const isText = ordered !== null && ordered.text !== null;
   const orderedIds = isText ? encoder.encode(sayable(serving, request, ordered), false) : null;
-  const badWords = encodeBadWords(request, encoder);
-  const writing = ordered === null ? writingFor(serving, received, ordering) : checkingOf(request, encoder);
+  const badWords = request.sampling.badWords.list.length === 0 ? null : encodeBadWords(request, encoder);
+  const { structure } = request.sampling;
+  const checking = structure ? checkingOf(structure, encoder) : null;
+  const writing = ordered === null ? writingFor(serving, received, ordering) : checking;
   const isHeld = ordered !== null && isByToken(ordered) && hasGrammar(request);
   const isReady = writing === null && badWords === null && orderedIds === null && !isHeld && serving.arrivals.clear;
   if (isReady && !encoding.pending && !isLong(encoding.prompts)) return plain(encoding.prompts);
@@ -145,9 +163,12 @@ function writingFor(
 ): Writing | null {
   const { config, text } = kernel;
   const { dataset } = text.canned;
-  const calls = orders.calls(http, request);
   const wish = always || config.text.promptedJson ? { always, notice: orders.schemaNotice } : null;
-  const writing = writingOf(request, server, text.model.encoder, config.openai.answers.toolCallShare, calls, wish);
+  const mayCall = request.kind === "chat" && request.tools !== null && server.tools;
+  const isWritten = mayCall || wish !== null || request.sampling.structure;
+  const { encoder } = text.model;
+  const share = config.openai.answers.toolCallShare;
+  const writing = isWritten ? writingOf(request, server, encoder, share, orders.calls(http, request), wish) : null;
   return dataset ? fromDataset(dataset, request, writing, kernel, limits) : writing;
 }
 
@@ -160,6 +181,7 @@ export function fit(
 ): FittedRequest | Declined {
   const { kernel, limits } = serving;
   const { request, http } = received;
+  const { badWords, written } = prepared;
   const cut = cutPrompts(serving, received, prepared);
   if ("error" in cut) return cut;
   const rank = checkDataParallelRank(http.headers.get(RANK_HEADER), kernel.config.dataParallelSize);
@@ -167,15 +189,24 @@ export function fit(
   for (let i = 0; i < cut.length; i++) {
     const { length } = cut[i]!.ids;
     const ofIds = i === 0 ? idsError : null;
-    const error = checkSampling(request, limits, length, rank, ofIds) ?? checkBadWords(request, prepared.badWords);
+    const refused = checkSampling(request, limits, length, rank, ofIds);
+    const error = refused ?? (badWords === null ? null : checkBadWords(request, badWords));
     if (error !== null) return { error, cut };
   }
-  const { written } = prepared;
   if (written !== null && "error" in written) return { error: written.error, cut };
   // Choices that are made to be refused by the core would take gigabytes.
   if (cut.length * request.n > REQUESTS_MOST) return { error: engineBusy };
-  const steering = steeringOf(request, prepared.badWords, kernel.text.model.vocabulary);
-  return { cut, steering, script: scriptOf(serving, received, admitted, prepared), answers: written?.answers ?? null };
+  const { allowedTokenIds, logitBias } = request.sampling;
+  const isSteered = allowedTokenIds !== null || logitBias !== null || badWords !== null;
+  const steering = isSteered ? steeringOf(request, badWords, kernel.text.model.vocabulary) : null;
+  const seeds = prepared.seeds ?? cut.map(({ ids }) => seedOf(request, ids, kernel.chance.nextSeed));
+  return {
+    cut,
+    seeds,
+    steering,
+    script: scriptOf(serving, received, admitted, prepared),
+    answers: written?.answers ?? null,
+  };
 }
 
 const isFromText = (request: Received["request"], i: number) =>
@@ -198,7 +229,7 @@ function cutPrompts(serving: Serving, { request }: Received, { prompts }: Prepar
     const checked = checkPrompt(request, prompts[i]!.length, isFromText(request, i), limits);
     if ("error" in checked) return checked;
     const kept = keptIds(serving, request, prompts, i);
-    const transferUs = transfers.us(request.kvTransfer, kept.length);
+    const transferUs = request.kvTransfer === null ? undefined : transfers.us(request.kvTransfer, kept.length);
     cut.push({ ids: kept, maxTokens: checked.maxTokens, transferUs });
   }
   return cut;

@@ -10,8 +10,8 @@ import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { BodyReading } from "../front/reading/thread.ts";
 import type { Ordered, Ordering } from "../overrides/orders.ts";
 import { engineDead } from "../request/errors.ts";
+import { toolShapes } from "../request/output-options.ts";
 import type { ChatRequest, CompletionRequest } from "../request/request.ts";
-import { toolShapes } from "../request/tool-use.ts";
 import type { BodyReader } from "./form.ts";
 import type { Declined, Received, Serving } from "./serving.ts";
 
@@ -129,7 +129,7 @@ export function admit(
   { kernel, queue, admission, orders }: Serving,
   { request, http, body }: Received,
 ): Decision | Promise<Decision> {
-  if (!kernel.engines.alive()) return { error: engineDead };
+  if (!kernel.engines.alive.get()) return { error: engineDead };
   const prompts = request.kind === "chat" ? (request.conversations?.length ?? 1) : request.prompts.length;
   const choices = prompts * request.n;
   const full = queue.refuses(choices) ?? (request.stream ? admission.refusesStream() : null);

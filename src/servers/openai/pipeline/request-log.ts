@@ -26,13 +26,13 @@ function loraRequest({ name, number, path, baseModelName }: LoraModule & { reado
 
 /** A client left: two lines for each prompt that `runs`, by index. */
 export function logAborted(context: AnswerContext, runs: (prompt: number) => boolean): void {
-  const log = context.server.requestLog?.get();
-  if (!log) return;
+  const { requestLog: log } = context.server;
+  if (!log?.isOn.get()) return;
   for (let i = 0; i < context.prompts.length; i++) {
     if (!runs(i)) continue;
     const id = printable(promptId(context, i));
-    log(`Aborted request(s) ${id}.`);
-    log(`Request ${id} aborted.`);
+    log.write(`Aborted request(s) ${id}.`);
+    log.write(`Request ${id} aborted.`);
   }
 }
 

@@ -6,16 +6,15 @@ import type { Body } from "../../pydantic/read-body.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { LoraAdapters } from "../front/adapters.ts";
 import type { Admission } from "../front/admission.ts";
-import type { ArrivalOrder } from "../front/arrivals.ts";
 import type { Http } from "../front/http.ts";
-import type { Queue } from "../front/queue.ts";
+import type { ArrivalOrder, Queue } from "../front/queue.ts";
 import type { ReadingThread } from "../front/reading/thread.ts";
 import type { FaultOrders } from "../overrides/fault-orders.ts";
 import type { Orders } from "../overrides/orders.ts";
 import type { Cut } from "../request/generation.ts";
 import type { Transfers } from "../request/kv-transfer.ts";
 import type { OpenAiKernel } from "../request/openai-config.ts";
-import type { ChatRequest, CompletionRequest, Limits } from "../request/request.ts";
+import type { Limits } from "../request/request.ts";
 import type { ServerTraits } from "../request/server-traits.ts";
 import type { FormedRequest } from "./form.ts";
 
@@ -53,9 +52,4 @@ export interface Declined {
   readonly error: ErrorAnswer;
   /** What vLLM finds when the head of a stream is out; the prompts as they were cut. Absent: found before. */
   readonly cut?: readonly Cut[];
-}
-
-/** The number of the LoRA adapter that the request names, 0 for none. */
-export function adapterOf({ loraNames }: Limits, { model }: ChatRequest | CompletionRequest): number {
-  return model === null ? 0 : loraNames.indexOf(model) + 1;
 }

@@ -366,7 +366,7 @@ class StreamedChoice extends AnswerChoice {
   #fail(): void {
     const { form, server } = this.context;
     this.done = true;
-    if (form.opensBeforeError && server.alive()) this.#answer.open();
+    if (form.opensBeforeError && server.alive.get()) this.#answer.open();
     this.#answer.fail(this, engineError(server));
   }
 

@@ -1,18 +1,17 @@
-/** How do the choices of a request reach the engine? In their order; between engine and choice stands who has to hear first. */
+/** Hands the choices of a request to the engine in their order, and puts receivers between the engine and a choice. */
 
 import type { Pieces } from "../../../base/pieces.ts";
 import type { Choices, Receiver } from "../../../engine/interface/types.ts";
 import type { Together } from "../overrides/play.ts";
-import { heardForRepetition } from "../overrides/repetition.ts";
+import { RepetitionWatch } from "../overrides/repetition.ts";
 import { generationOf, type RequestPlan } from "../request/generation.ts";
-import { headerInt } from "../request/sampling.ts";
-import { choiceSeed } from "../request/seeds.ts";
+import { choiceSeed, headerInt } from "../request/sampling.ts";
 import { CacheJudge, leastShare } from "./cache-threshold.ts";
 import { type AnswerChoice, takeBack } from "./choice.ts";
-import { type AnswerContext, engineId, promptId } from "./context.ts";
+import { type AnswerContext, adapterOf, engineId, promptId } from "./context.ts";
 import { type FittedRequest, RANK_HEADER } from "./prepare.ts";
 import { receivedLine } from "./request-log.ts";
-import { adapterOf, type Received, type Serving } from "./serving.ts";
+import type { Received, Serving } from "./serving.ts";
 import { TimedReceiver } from "./truth-summary.ts";
 
 /** Wins over the body. */
@@ -53,7 +52,8 @@ export function* submitChoices(
   const { script } = job.fitted;
   const plan = planOf(serving, job);
   logReceived(serving, job, plan.adapter);
-  const least = leastShare(kernel.config, request, http, form);
+  const { cacheHitThreshold } = kernel.config.queue;
+  const least = cacheHitThreshold === undefined ? 0 : leastShare(cacheHitThreshold, kernel.config, request, http, form);
   const together = script && orders.begins(script, choices.length);
   let siblings: Choices | undefined;
   let tokens = 0;
@@ -114,7 +114,7 @@ function submitChoice(
   });
   const { repetition } = received.request;
   const played = fitted.script && orders.play(fitted.script, choice, generation, repetition, together);
-  let heard: Receiver = played?.receiver ?? heardForRepetition(repetition, choice);
+  let heard: Receiver = played?.receiver ?? (repetition === null ? choice : new RepetitionWatch(choice, repetition));
   if (least > 0) heard = new CacheJudge(choice, heard, cut.ids.length, least);
   if (context.truthUs) heard = new TimedReceiver(choice, heard, context.truthUs);
   const submitted = queue.submit(cut.ids.length, heard, (receiver) =>
@@ -144,9 +144,9 @@ function planOf({ kernel, server, limits }: Serving, { received, fitted, encoded
 }
 
 function logReceived({ server, adapters }: Serving, { received, fitted, context }: Job, adapter: number): void {
-  const log = server.requestLog?.get();
-  if (!log) return;
+  const { requestLog: log } = server;
+  if (!log?.isOn.get()) return;
   const lora = adapter === 0 ? null : { ...adapters.byNumber(adapter), number: adapter };
   for (const [i, { maxTokens }] of fitted.cut.entries())
-    log(receivedLine(promptId(context, i), received.request, maxTokens, lora));
+    log.write(receivedLine(promptId(context, i), received.request, maxTokens, lora));
 }

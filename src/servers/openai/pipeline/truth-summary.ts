@@ -5,17 +5,11 @@
 
 import type { Finish, Receiver, Submission } from "../../../engine/interface/types.ts";
 import { asciiJson } from "../../../truth/format.ts";
-import type { HttpHeaders } from "../../../wire/http/request.ts";
 import { ReceiverBefore } from "../front/receiver-before.ts";
 import { FINISH_NAMES } from "./context.ts";
 
-export const TRUTH_HEADER = "x-understudy-truth";
 /** Most choices in a header; clients take heads of some 8 KB. */
 const CHOICES_MOST = 16;
-
-export function wantsTruth(headers: Pick<HttpHeaders, "get">): boolean {
-  return headers.get(TRUTH_HEADER)?.trim().toLowerCase() === "summary";
-}
 
 /** A choice whose truth is told. */
 export interface ToldChoice extends Receiver {

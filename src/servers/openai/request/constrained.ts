@@ -12,10 +12,10 @@ import type { Encoder } from "../../../text/tokens/types.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import { forced, type ToolShape, type ToolUse } from "../tool-calls/output.ts";
 import { badRequest } from "./errors.ts";
+import { callsBefore, namedIsText, toolUseOf } from "./output-options.ts";
 import { type PromptedWish, promptedJson } from "./prompted.ts";
 import type { ChatRequest, CompletionRequest } from "./request.ts";
 import type { ServerTraits } from "./server-traits.ts";
-import { callsBefore, namedIsText, toolUseOf } from "./tool-use.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 
@@ -89,10 +89,8 @@ function brokenIn(error: unknown): string {
   throw error;
 }
 
-/** Where the answer is ordered: the constraint alone is looked at. */
-export function checkingOf({ sampling }: Asking, encoder: Encoder): Writing | null {
-  const { structure } = sampling;
-  if (!structure) return null;
+/** Checks the constraint of a request whose answer is ordered. Writes nothing. */
+export function checkingOf(structure: Structure, encoder: Encoder): Writing {
   return async () => {
     try {
       await written(encoder, structure, []);

@@ -1,15 +1,16 @@
-/** What does the engine get of one choice? Its prompt, its limits, and what it is to say where that is not simply drawn. */
+/**
+ * Makes the generation of one choice, as the engine gets it: its prompt, its limits, and its text if that is not simply drawn.
+ */
 
 import type { Choices, Generation, TokenSource } from "../../../engine/interface/types.ts";
 import type { KernelText } from "../../../kernel/kernel.ts";
 import { SteeredAnswer, type Steering } from "../../../text/answers/steered.ts";
 import type { Thinking } from "../../../text/answers/thinking.ts";
-import { promptLogprobCount } from "./output-options.ts";
+import { apiOf, promptLogprobCount } from "./output-options.ts";
 import type { ChatRequest, CompletionRequest } from "./request.ts";
 import type { ServerTraits } from "./server-traits.ts";
 import { steeredLength } from "./steering.ts";
 import { thinkingOf, thoughtfulAnswer, thoughtsBefore } from "./thinking.ts";
-import { apiOf } from "./tool-use.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 
@@ -95,7 +96,7 @@ function drawnScript(plan: RequestPlan, choice: ChoicePlan, natural: number | nu
   const { seed } = choice;
   const { maxTokens } = choice.cut;
   // Where only some tokens are allowed, the tags are not among them.
-  const thinks = steering === null || steering.only === null;
+  const thinks = plan.reasoning && (steering === null || steering.only === null);
   const thinking = thinks ? thoughtsOf(plan, choice) : null;
   if (thinking !== null) {
     const contentTokens = natural === null || steering?.never.has(vocabulary.eosId) ? null : natural - 1;

@@ -44,8 +44,8 @@ export class Transfers {
   }
 
   /** What the prompt is held back for, in place of the request's overhead; undefined: it is computed here. */
-  us(asked: KvTransfer | null, promptTokens: number): number | undefined {
-    const time = asked?.remotePrefill ? this.#time.get() : undefined;
+  us({ remotePrefill }: KvTransfer, promptTokens: number): number | undefined {
+    const time = remotePrefill ? this.#time.get() : undefined;
     if (time === undefined) return undefined;
     const { baseUs, tokenUs, deviationUs, stepUs } = time;
     const meanUs = baseUs + tokenUs * promptTokens;

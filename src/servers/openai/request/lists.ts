@@ -37,7 +37,8 @@ export interface GivenLists {
   readonly logprobs: readonly Int[] | null;
 }
 
-const NOTHING: IdLists = {
+/** What `idLists` makes of a request that has no list. */
+export const NO_ID_LISTS: IdLists = {
   logitBias: null,
   biasKeysError: null,
   stopTokenIds: [],
@@ -51,12 +52,12 @@ const isNothing = ({ bias, stop, allowed, logprobs }: GivenLists) =>
   bias === null && stop === null && allowed === null && logprobs === null;
 
 export function idLists(given: GivenLists, size: number): IdLists {
-  return isNothing(given) ? NOTHING : atOnce(idListPieces(given, size));
+  return isNothing(given) ? NO_ID_LISTS : atOnce(idListPieces(given, size));
 }
 
 /** As `idLists`, in pieces. */
 export function* idListPieces(given: GivenLists, size: number): Pieces<IdLists> {
-  if (isNothing(given)) return NOTHING;
+  if (isNothing(given)) return NO_ID_LISTS;
   const { bias, stop, allowed, logprobs } = given;
   const logprobIdsError = logprobs && logprobsError(logprobs, size);
   const logprobTokenIds = logprobs?.slice(0, MAX_LOGPROB_TOKEN_IDS) ?? null;
@@ -67,13 +68,13 @@ export function* idListPieces(given: GivenLists, size: number): Pieces<IdLists> 
     (stop && (yield* strangeError("stop_token_ids", stop, size))) ??
     (allowed && (yield* allowedError(allowed, size)));
   if (biasKeysError !== null || idsError !== null)
-    return { ...NOTHING, biasKeysError, idsError, logprobTokenIds, logprobIdsError };
+    return { ...NO_ID_LISTS, biasKeysError, idsError, logprobTokenIds, logprobIdsError };
   return {
-    ...NOTHING,
+    ...NO_ID_LISTS,
     logprobTokenIds,
     logprobIdsError,
     logitBias: biased as LogitBias | null,
-    stopTokenIds: stop === null ? NOTHING.stopTokenIds : yield* once(stop, size),
+    stopTokenIds: stop === null ? NO_ID_LISTS.stopTokenIds : yield* once(stop, size),
     allowedTokenIds: allowed && (yield* once(allowed, size)),
   };
 }
@@ -133,10 +134,11 @@ function* allowedError(allowed: readonly Int[], size: number): Pieces<ErrorAnswe
 
 /** As many are kept as they came. */
 const WORDS_AS_SENT = 1024;
-const NO_WORDS: BadWords = { list: [], shown: null };
+/** No words, as `badWordsOf` returns them. */
+export const NO_BAD_WORDS: BadWords = { list: [], shown: null };
 
 export function badWordsOf(words: readonly string[]): BadWords {
-  if (words.length === 0) return NO_WORDS;
+  if (words.length === 0) return NO_BAD_WORDS;
   if (words.length <= WORDS_AS_SENT) return { list: words, shown: null };
   const all = [...new Set(words)];
   if (all.length <= WORDS_AS_SENT) return { list: all, shown: null };

@@ -1,11 +1,12 @@
-/** Which fields of a request shape its answer? Read once, before the engine gets the request. */
+/** Reads the fields of a request that shape its answer, and which tools it may call. Once, before the engine gets the request. */
 
+import { atOnce, mapped, type Pieces } from "../../../base/pieces.ts";
 import type { AnswerPart } from "../../../text/answers/answer-parts.ts";
 import type { ParserSetup } from "../tool-calls/answer-parser.ts";
+import type { ToolShape, ToolUse } from "../tool-calls/output.ts";
 import { OutputParser } from "../tool-calls/output-parser.ts";
 import type { ChatRequest, CompletionRequest } from "./request.ts";
 import type { ServerTraits } from "./server-traits.ts";
-import { apiOf, isNamed, namedIsText, toolUseOf } from "./tool-use.ts";
 
 /** Fields of a request that shape its answer. Thousands of answers run at a time, so the rest of the request is let go. */
 export interface OutputOptions {
@@ -77,7 +78,7 @@ export function outputOptions(
     beam: request.sampling.beamSearch,
     returnTokensAsTokenIds: request.returnTokensAsTokenIds ?? answers.tokensAsIds === true,
     text: { skipSpecialTokens: skipsSpecials(request, server), includeStopStrInOutput, stop, minTokens },
-    namedTool: chat && isNamed(request),
+    namedTool: chat && request.toolChoice !== null && isNamed(request),
     parser: parserOf(request, server, parts),
   };
 }
@@ -136,4 +137,57 @@ export function promptLogprobCount(request: ChatRequest | CompletionRequest): nu
   if (request.promptLogprobs !== null) return request.promptLogprobs;
   if (!request.echo) return null;
   return request.kind === "chat" ? 0 : request.logprobs;
+}
+
+/** `autoEnabled`: `--enable-auto-tool-choice`. */
+export function toolUseOf(
+  {
+    tools,
+    toolChoice: choice,
+    parallelToolCalls: parallel,
+  }: Pick<ChatRequest, "tools" | "toolChoice" | "parallelToolCalls">,
+  autoEnabled: boolean,
+): ToolUse {
+  return { tools: shapesOf(tools), choice, parallel, autoEnabled };
+}
+
+type Tools = readonly unknown[];
+
+/** Shapes of the tools of a request, which its parser, its constraint and its plan ask for in turn. */
+const shapes = new WeakMap<Tools, readonly ToolShape[]>();
+
+function shapesOf(tools: Tools | null): readonly ToolShape[] {
+  return tools === null ? [] : atOnce(toolShapes(tools));
+}
+
+/** Makes the shapes of tools, of which there may be a hundred thousand, or returns those that were made before. */
+export function* toolShapes(tools: Tools): Pieces<readonly ToolShape[]> {
+  const made = shapes.get(tools) ?? (yield* mapped(tools, shapeOf));
+  shapes.set(tools, made);
+  return made;
+}
+
+function shapeOf(tool: unknown): ToolShape {
+  const { function: shape } = tool as { readonly function: { readonly name: string; readonly parameters?: unknown } };
+  return { name: shape.name, parameters: shape.parameters ?? null };
+}
+
+/** Tool calls of the conversation so far, which some formats number. */
+export function callsBefore({ messages }: Pick<ChatRequest, "messages">): number {
+  return messages.reduce((sum, { toolCalls }) => sum + (toolCalls?.length ?? 0), 0);
+}
+
+/** `tool_choice` names one. */
+export function isNamed({ toolChoice }: ChatRequest): boolean {
+  return typeof toolChoice === "object" && toolChoice !== null;
+}
+
+export function apiOf({ sampling }: ChatRequest): "Responses" | "Chat" {
+  // Only /v1/responses has this field.
+  return sampling.maxTokensParam === "max_output_tokens" ? "Responses" : "Chat";
+}
+
+/** The text is shown as it is: the form of a chat makes a call of it, that of a response does not. */
+export function namedIsText(request: ChatRequest, tools: NonNullable<ServerTraits["tools"]>): boolean {
+  return tools.namedIsText === true && apiOf(request) === "Chat" && isNamed(request);
 }

@@ -1,12 +1,15 @@
-/** Which texts does a request give the encoder, and what is wrong with them before that? */
+/**
+ * Encodes the prompts of a request: renders their texts, refuses texts that vLLM refuses before it tokenizes them (vLLM 0.33,
+ * `renderers/params.py`, TokenizeParams), and truncates their ids.
+ */
 
 import { atOnce, type EventLoopTurns, inTurns, type Pieces } from "../../../base/pieces.ts";
 import { type RenderChat, TemplateRefusal } from "../../../text/tokens/chat-template.ts";
 import { type PackedParts, unpacked } from "../../../text/tokens/packed-parts.ts";
 import type { Encoder, PromptPart, Vocabulary } from "../../../text/tokens/types.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
-import { badRequest } from "./errors.ts";
-import { checkPromptText } from "./limits.ts";
+import { codePoints } from "../../pydantic/value.ts";
+import { badRequest, validationError } from "./errors.ts";
 import type { ChatMessage, ChatRequest, CompletionRequest, Limits } from "./request.ts";
 
 export type Encoding =
@@ -251,4 +254,57 @@ export function* decodedParts(vocabulary: Vocabulary, ids: Uint32Array): Generat
     yield decoder.decode(scratch.subarray(0, bytes), { stream: true });
   }
   yield decoder.decode();
+}
+
+/**
+ * Before a prompt text (chat: the rendered template) is tokenized: more characters than the context can hold, or text
+ * that no encoder takes. `truncated`: the request has `truncatePromptTokens`, then length is no reason.
+ */
+export function checkPromptText(text: string, limits: Limits, truncated = false): ErrorAnswer | null {
+  const most = limits.maxModelLen * limits.maxTokenCharacters;
+  if (!truncated && text.length > most) {
+    const characters = codePoints(text);
+    if (characters > most)
+      return validationError(
+        `This model's maximum context length is ${limits.maxModelLen} tokens. However, your prompt contains ${characters} characters ` +
+          `(more than ${most} characters, which is the upper bound for ${limits.maxModelLen} input tokens). ` +
+          "Please reduce the length of the input prompt.",
+        "input_text",
+        String(characters),
+      );
+  }
+  if (text.isWellFormed()) return null;
+  return badRequest("TextEncodeInput must be Union[TextInputSequence, Tuple[InputSequence, InputSequence]]");
+}
+
+/** How many tokens of the prompt `truncate_prompt_tokens` keeps; Infinity: all. -1 leaves room for one token of output. */
+export function keptTokens(request: ChatRequest | CompletionRequest, limits: Limits): number {
+  const keep = request.truncatePromptTokens;
+  if (keep === null) return Number.POSITIVE_INFINITY;
+  if (keep >= 0) return keep;
+  const wantsOutput = request.kind === "chat" ? request.maxTokens !== 0 : (request.maxTokens ?? 0) !== 0;
+  return wantsOutput ? limits.maxModelLen - 1 : limits.maxModelLen;
+}
+
+/**
+ * The ids that `truncate_prompt_tokens` leaves; the left side goes unless the request says otherwise. May be a view.
+ * `front`: how many tokens the tokenizer put before the text. Where no side is named it is the tokenizer that truncates
+ * (`get_encode_kwargs`), and it puts them before what is left.
+ */
+export function truncatePrompt(
+  ids: Uint32Array,
+  request: ChatRequest | CompletionRequest,
+  limits: Limits,
+  front = 0,
+): Uint32Array {
+  const keep = keptTokens(request, limits);
+  if (keep >= ids.length) return ids;
+  if (request.truncationSide === "right") return ids.subarray(0, keep);
+  const kept = request.addSpecialTokens && request.truncationSide === null ? Math.min(front, keep) : 0;
+  const text = ids.subarray(ids.length - keep + kept);
+  if (kept === 0) return text;
+  const all = new Uint32Array(keep);
+  all.set(ids.subarray(0, kept));
+  all.set(text, kept);
+  return all;
 }

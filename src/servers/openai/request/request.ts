@@ -7,7 +7,7 @@ import type { ErrorAnswer } from "../../pydantic/refusals.ts";
 import type { Int } from "../../pydantic/value.ts";
 import type { SamplingDefaults } from "./sampling-defaults.ts";
 
-/** What only vLLM's later checks look at (`limits.ts`, `sampling.ts`); no effect on the answer here. Nulls are resolved to defaults. */
+/** What only vLLM's later checks look at (`sampling.ts`); no effect on the answer here. Nulls are resolved to defaults. */
 export interface SamplingFields {
   readonly n: Int;
   readonly maxTokens: Int | null;

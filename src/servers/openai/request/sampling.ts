@@ -1,16 +1,20 @@
 /**
- * Which values does vLLM's sampler refuse? Two rounds (vLLM 0.33, `sampling_params.py`, `v1/engine/input_processor.py`):
- * `checkParameters` when the parameters are made, before any byte of the answer (always a plain 400), and `checkSampling`
- * when the engine takes the request, which in a stream is after the head.
+ * Refuses values that vLLM refuses. When the body is read: lengths that cannot fit the context (vLLM 0.33,
+ * `renderers/params.py`, TokenizeParams; `entrypoints/serve/utils/api_utils.py`, get_max_tokens). When the prompt is known, in
+ * two rounds (`sampling_params.py`, `v1/engine/input_processor.py`): `checkPrompt` with `checkParameters`, before any byte of
+ * the answer (always a plain 400), and `checkSampling` when the engine takes the request, which in a stream is after the head.
+ *
+ * Seeds: the request's; under greedy decoding one that follows from the prompt; else one that is drawn.
  */
 
 import { byRuns, type Pieces } from "../../../base/pieces.ts";
-import type { ErrorAnswer } from "../../pydantic/refusals.ts";
-import { errorAnswer } from "../../pydantic/refusals.ts";
+import { greedySeed, mixedIn } from "../../../text/answers/answers.ts";
+import { type ErrorAnswer, errorAnswer } from "../../pydantic/refusals.ts";
 import { repr, reprFloat } from "../../pydantic/repr.ts";
 import { type Int, toInt } from "../../pydantic/value.ts";
 import { badRequest, validationError } from "./errors.ts";
-import type { ChatRequest, CompletionRequest, Limits, SamplingFields } from "./request.ts";
+import { keptTokens } from "./prompts.ts";
+import type { ChatRequest, CommonRequest, CompletionRequest, Limits, SamplingFields } from "./request.ts";
 
 /** vLLM's VLLM_MAX_N_SEQUENCES. */
 const MAX_SEQUENCES = 16384;
@@ -229,4 +233,100 @@ export function checkDataParallelRank(header: string | null, ranks: number): Err
   if (rank === null) return null;
   if (rank >= 0 && rank < ranks) return null;
   return errorAnswer(`data_parallel_rank ${rank} is out of range [0, ${ranks}).`, "BadRequestError", null, 400);
+}
+
+/** Limits that need no prompt: output tokens and truncation against the context. `translate.ts` calls it. */
+export function checkContext(sampling: SamplingFields, limits: Limits): ErrorAnswer | null {
+  const { maxTokens, maxTokensParam, truncatePromptTokens } = sampling;
+  const most = limits.maxModelLen;
+  if (maxTokens !== null && maxTokens > most)
+    return validationError(
+      `${maxTokensParam}=${maxTokens} cannot be greater than max_model_len=${most}. Please request fewer output tokens.`,
+      maxTokensParam,
+      String(maxTokens),
+    );
+  if (truncatePromptTokens !== null && truncatePromptTokens > most)
+    return validationError(
+      `truncate_prompt_tokens=${truncatePromptTokens} cannot be greater than max_model_len = ${most}. Please request a smaller truncation size.`,
+      "truncate_prompt_tokens",
+      String(truncatePromptTokens),
+    );
+  return null;
+}
+
+/**
+ * After tokenizing: the prompt's length, then everything that vLLM checks when it makes the sampling parameters.
+ * `promptTokens`: tokens of the prompt, before or after truncation. `fromText`: it was text, which vLLM stops counting at
+ * one more than the context holds. The answer's limit is the rest of the context at most, cut without a word.
+ */
+export function checkPrompt(
+  request: ChatRequest | CompletionRequest,
+  promptTokens: number,
+  fromText: boolean,
+  limits: Limits,
+): { readonly maxTokens: number } | { readonly error: ErrorAnswer } {
+  const refused = limits.refusesPrompt?.(promptTokens) ?? null;
+  if (refused !== null) return { error: refused };
+  const most = limits.maxModelLen;
+  const kept = Math.min(promptTokens, keptTokens(request, limits));
+  const count = fromText ? Math.min(kept, most + 1) : kept;
+  if (count > most) return { error: promptTooLong(count, most) };
+  const given = request.sampling.maxTokens;
+  const rest = Math.min(most - count, limits.maxNewTokens ?? most);
+  let maxTokens: Int = given === null || given > rest ? rest : given;
+  // One token is made and thrown away when only the prompt is wanted back.
+  if (request.kind === "completion" && request.echo && given === 0) maxTokens = 1;
+  const error = checkParameters(request, maxTokens);
+  return error === null ? { maxTokens: Number(maxTokens) } : { error };
+}
+
+export function promptTooLong(count: number, most: number): ErrorAnswer {
+  const qualifier = count === most + 1 ? "at least " : "";
+  return validationError(
+    `This model's maximum context length is ${most} tokens. However, your prompt contains ${qualifier}${count} input tokens, ` +
+      "which exceeds this limit even without any output tokens. Please reduce the length of the input prompt.",
+    "input_tokens",
+    String(count),
+  );
+}
+
+type Drawing = Pick<CommonRequest, "seed" | "temperature">;
+
+/** Reports whether the seed follows from all ids of the prompt, which takes its time if the prompt is long. */
+export const isByPrompt = ({ seed, temperature }: Drawing): boolean => seed === null && isGreedy(temperature);
+
+/** Returns the seed of the first choice of a prompt, 32 bits. `next` draws one. */
+export function seedOf(drawing: Drawing, promptIds: Uint32Array, next: () => number): number {
+  if (drawing.seed !== null) return fold(drawing.seed);
+  return isByPrompt(drawing) ? greedySeed(promptIds) : next();
+}
+
+function* greedySeedPieces(promptIds: Uint32Array): Pieces<number> {
+  let seed = promptIds.length;
+  yield* byRuns(promptIds.length, (from, to) => {
+    seed = mixedIn(seed, promptIds, from, to);
+  });
+  return seed;
+}
+
+/** Seeds of several prompts, which may be long. */
+export function* seedPieces(drawing: Drawing, prompts: readonly Uint32Array[], next: () => number): Pieces<number[]> {
+  const seeds: number[] = [];
+  for (const ids of prompts)
+    seeds.push(isByPrompt(drawing) ? yield* greedySeedPieces(ids) : seedOf(drawing, ids, next));
+  return seeds;
+}
+
+/** The seeds of the choices of a prompt count on from its own. */
+export function choiceSeed(seed: number, choice: number): number {
+  return (seed + choice) >>> 0;
+}
+
+export function choiceSeeds(seed: number, n: number): number[] {
+  return Array.from({ length: n }, (_, choice) => choiceSeed(seed, choice));
+}
+
+/** 32 of a seed's 64 bits, all of them mixed in. */
+function fold(seed: number): number {
+  return (seed ^ Math.floor(seed / 2 ** 32)) >>> 0;
 }

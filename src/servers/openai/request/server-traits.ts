@@ -12,8 +12,12 @@ import type { ToolParserKind } from "../tool-calls/tool-parsers.ts";
 import type { LogprobSource } from "./logprob-source.ts";
 import type { AnswersConfig } from "./openai-config.ts";
 
-/** Writes a line about a request. Holds null while no line is written. */
-export type RequestLog = LiveValue<((line: string) => void) | null>;
+/** The log of requests. */
+export interface RequestLog {
+  /** False while no line is to be written. */
+  readonly isOn: LiveValue<boolean>;
+  write(line: string): void;
+}
 
 /** Made once per server. */
 export interface ServerTraits {
@@ -22,7 +26,7 @@ export interface ServerTraits {
   /** The clock of the engines, and the garbage of long answers. Without `after` long work is done in one turn of the event loop. */
   readonly backend: Pick<Backend, "nowUs" | "after" | "consumed">;
   /** Returns false after the engine has died. Generations that it gives up end with another error then. */
-  readonly alive: () => boolean;
+  readonly alive: LiveValue<boolean>;
   readonly vocabulary: Vocabulary;
   readonly logprobs: LogprobSource;
   /** null: answers carry no fingerprint. */

@@ -15,9 +15,8 @@ import { shownWords } from "./sampling.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 
-/** The token sequences of `bad_words`; null: there are none. */
-export function encodeBadWords({ sampling }: Asking, encoder: Encoder): Promise<Uint32Array[]> | null {
-  if (sampling.badWords.list.length === 0) return null;
+/** Returns the token sequences of `bad_words`. */
+export function encodeBadWords({ sampling }: Asking, encoder: Encoder): Promise<Uint32Array[]> {
   // Each gives one sequence at least: more than these are refused without a look at the rest.
   return spelled([...new Set(sampling.badWords.list)].slice(0, MAX_BAD_WORDS + 1), encoder);
 }
@@ -34,8 +33,7 @@ export async function spelled(given: readonly string[], encoder: Encoder): Promi
 }
 
 /** What vLLM says of them when the engine takes the request: in a stream, after its head. */
-export function checkBadWords({ sampling }: Asking, sequences: readonly Uint32Array[] | null): ErrorAnswer | null {
-  if (sequences === null) return null;
+export function checkBadWords({ sampling }: Asking, sequences: readonly Uint32Array[]): ErrorAnswer | null {
   const value = () => shownWords(sampling.badWords);
   if (sequences.some((ids) => ids.length === 0))
     return validationError("bad_words entries must tokenize to at least one token.", "bad_words", value());
@@ -51,8 +49,6 @@ export function steeringOf(
   { eosId, size }: Vocabulary,
 ): Steering | null {
   const { allowedTokenIds: allowed, logitBias } = request.sampling;
-  // A set of ids is 25 KB: what nearly no request asks for costs the others nothing.
-  if (allowed === null && logitBias === null && (badWords ?? []).length === 0) return null;
   const forced = logitBias?.forced ?? [];
   const never = new IdSet(size, logitBias?.never);
   const among = allowed === null || forced.length === 0 ? null : new IdSet(size, allowed);

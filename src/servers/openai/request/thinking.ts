@@ -6,7 +6,6 @@ import type { Steering } from "../../../text/answers/steered.ts";
 import { drawn, type Thinking, ThinkingAnswer, thinkingLength } from "../../../text/answers/thinking.ts";
 import { type ReasoningSetup, thinkingIsOver } from "../tool-calls/reasoning.ts";
 import type { ChatRequest, CompletionRequest } from "./request.ts";
-import type { ServerTraits } from "./server-traits.ts";
 
 type Asking = ChatRequest | CompletionRequest;
 
@@ -76,11 +75,7 @@ export function thoughtsBefore(
   return new ThinkingAnswer(thinking, thoughts, text);
 }
 
-/** Whether a reasoning parser finds nothing to split off: the prompt has closed the thinking, or the request switched it off. */
-export function isOver(
-  { reasoning }: Pick<ServerTraits, "reasoning">,
-  request: Asking,
-  promptIds: Uint32Array,
-): boolean {
-  return !reasoning || request.kind !== "chat" || thinkingIsOver(reasoning, promptIds, request.thinks);
+/** Reports whether a reasoning parser finds nothing to split off: the prompt has closed the thinking, or the request switched it off. */
+export function isOver(reasoning: ReasoningSetup, request: Asking, promptIds: Uint32Array): boolean {
+  return request.kind !== "chat" || thinkingIsOver(reasoning, promptIds, request.thinks);
 }

@@ -6,8 +6,8 @@
 import { existsSync } from "node:fs";
 import { Finish, type Receiver, type Submission } from "../../../engine/interface/types.ts";
 import { greedySeed } from "../../../text/answers/answers.ts";
-import { AnswerText } from "../../openai/pipeline/text.ts";
-import { seedOf } from "../../openai/request/seeds.ts";
+import { AnswerText } from "../../openai/pipeline/choice.ts";
+import { seedOf } from "../../openai/request/sampling.ts";
 import { reprString } from "../../pydantic/repr.ts";
 import type { Behaviour, ModelHost, ModelRequest } from "../behaviours/behaviour.ts";
 import { firstNumber, firstText, numberTensor, outputs, textTensor } from "../behaviours/values.ts";

@@ -7,7 +7,7 @@ import { REQUESTS_MOST } from "../../../base/core-limits.ts";
 import { greedySeed } from "../../../text/answers/answers.ts";
 import type { Steering } from "../../../text/answers/steered.ts";
 import type { Structure } from "../../../text/grammar/structure.ts";
-import { choiceSeeds, seedOf } from "../../openai/request/seeds.ts";
+import { choiceSeeds, seedOf } from "../../openai/request/sampling.ts";
 import type { ModelHost, ModelRequest } from "../behaviours/behaviour.ts";
 import { elementsIn, firstNumber, numbersIn, textsIn } from "../behaviours/values.ts";
 import { isDecoupled, type ModelConfig } from "../model-config/model-config.ts";

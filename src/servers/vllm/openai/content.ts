@@ -1,18 +1,35 @@
 /**
- * What does a message say? Content parts to text, as vLLM's renderer joins them, with the errors that it finds only then
- * (vLLM 0.33, `renderers/chat_utils/chat_message.py`). Throws `Refused`.
+ * Reads the values of a request that may be large: messages, tools, names for the template, lists of ids, free arguments.
+ * Content parts become text as vLLM's renderer joins them, with the errors that it finds only then (vLLM 0.33,
+ * `renderers/chat_utils/chat_message.py`). Throws `Refused`.
  */
 
 import { atOnce, ITEMS_OF_A_PIECE, mapped, type Pieces } from "../../../base/pieces.ts";
 import { badRequest, validationRefusal } from "../../openai/request/errors.ts";
 import { imageMark } from "../../openai/request/images.ts";
-import type { ChatMessage, Limits } from "../../openai/request/request.ts";
+import { idListPieces, idLists, NO_ID_LISTS } from "../../openai/request/lists.ts";
+import type { ChatMessage, ChatRequest, Limits } from "../../openai/request/request.ts";
 import { Refused } from "../../pydantic/refusals.ts";
 import { repr } from "../../pydantic/repr.ts";
+import { pick, pickPieces } from "../../pydantic/structures.ts";
 import { FAIL, type LineError, State, type Type } from "../../pydantic/types.ts";
 import { iteratorErrors, validationErrors } from "../../pydantic/validate.ts";
-import { get, isDict, isList, iterate, type PythonDict, type PythonValue, toPlain } from "../../pydantic/value.ts";
-import type { MessageShape } from "./message-types.ts";
+import {
+  get,
+  type Int,
+  isDict,
+  isList,
+  isSmall,
+  iterate,
+  type PythonDict,
+  PythonFloat,
+  type PythonValue,
+  toPlain,
+  toPlainPieces,
+} from "../../pydantic/value.ts";
+import { toolDict } from "./field-types.ts";
+import type { ChatValues, CompletionValues } from "./fields.ts";
+import { HARMONY_SHAPE, SHAPES } from "./message-types.ts";
 
 /** Part types whose text goes into the prompt, and the key that holds it. */
 const TEXT_KEYS: Readonly<Record<string, string>> = {
@@ -32,6 +49,49 @@ const MEDIA = new Set(
 const MEDIA_KEYS =
   "image_url image_pil image_embeds audio_embeds video_embeds prompt_embeds audio_url input_audio video_url".split(" ");
 const SUPPORTED = [...MEDIA, ...Object.keys(TEXT_KEYS), "tool_reference"].sort().join(", ");
+
+/** Reports whether a message has texts as role and content and nothing that needs a closer look, as nearly every message does. */
+function isPlain(value: PythonValue): boolean {
+  if (!isDict(value) || value instanceof Map) return false;
+  return (
+    typeof value.role === "string" &&
+    typeof value.content === "string" &&
+    (value.name === undefined || typeof value.name === "string") &&
+    value.tool_calls === undefined &&
+    value.tool_call_id === undefined &&
+    value.reasoning === undefined &&
+    value.tools === undefined &&
+    value.task === undefined
+  );
+}
+
+/** The shape that a message has, and the checks that are left for when it is rendered. */
+export interface MessageShape {
+  /** True for the harmony message, which the renderer cannot read. */
+  readonly harmony: boolean;
+  readonly parts?: Type<unknown>;
+  readonly calls?: Type<unknown>;
+}
+
+const PLAIN: MessageShape = { harmony: false };
+
+/** `ChatCompletionMessageParam`. */
+export const message: Type<MessageShape> = {
+  name: "message",
+  schema: { anyOf: SHAPES.map(({ type }) => type.schema) },
+  check(value: PythonValue, state: State) {
+    return isPlain(value) ? PLAIN : takenAs(pick(SHAPES, value, state).index);
+  },
+  *pieces(value: PythonValue, state: State) {
+    return isPlain(value) ? PLAIN : takenAs((yield* pickPieces(SHAPES, value, state)).index);
+  },
+};
+
+function takenAs(index: number): MessageShape | typeof FAIL {
+  if (index < 0) return FAIL;
+  const { parts, calls } = SHAPES[index]!;
+  return { harmony: index === HARMONY_SHAPE, ...(parts && { parts }), ...(calls && { calls }) };
+}
 
 /** Tool calls of the history are walked once, right after the fields: the first that fits nothing is reported without its place. */
 export function checkToolCalls(shapes: readonly MessageShape[], messages: readonly PythonValue[]): void {
@@ -150,4 +210,110 @@ function readPart(part: PythonDict, limits: Limits): string {
 
 function notMultimodal(limits: Limits): Refused {
   return new Refused(badRequest(`${limits.servedModelNames[0]} is not a multimodal model`));
+}
+
+/** The large values of a chat, messages excepted. */
+export interface ChatParts {
+  readonly tools: ChatRequest["tools"];
+  readonly names: ChatRequest["templateNames"];
+  readonly long: LongParts;
+}
+
+/** The large values that chats and completions share. */
+export interface LongParts {
+  readonly lists: ReturnType<typeof idLists>;
+  /** True if a free argument holds an int that MessagePack cannot carry. */
+  readonly extraArgsTooLarge: boolean;
+}
+
+/** Makes them in one go. */
+export function chatParts(values: ChatValues, limits: Limits, exact: boolean): ChatParts {
+  const tools = values.tools?.map(toolDict) ?? null;
+  const names = namesAnything(values) ? atOnce(templateNames(values)) : null;
+  return { tools, names, long: longParts(values, limits, exact) };
+}
+
+export function longParts(values: ChatValues | CompletionValues, limits: Limits, exact: boolean): LongParts {
+  return {
+    lists: namesIds(values) ? idLists(listsOf(values), limits.vocabularySize) : NO_ID_LISTS,
+    extraArgsTooLarge:
+      holdsHuge(values.vllm_xargs, exact) ||
+      holdsHuge(values.kv_transfer_params, exact) ||
+      holdsHuge(values.ec_transfer_params, exact),
+  };
+}
+
+const namesIds = (values: ChatValues | CompletionValues) =>
+  values.logit_bias !== null ||
+  values.stop_token_ids !== null ||
+  values.allowed_token_ids !== null ||
+  values.logprob_token_ids !== null;
+
+function listsOf(values: ChatValues | CompletionValues) {
+  // BeamSearchParams has no such field: whatever it says, nobody looks at it.
+  const bias = values.use_beam_search ? null : values.logit_bias;
+  const { stop_token_ids: stop, allowed_token_ids: allowed, logprob_token_ids: logprobs } = values;
+  return { bias, stop, allowed, logprobs };
+}
+
+/** As `chatParts`, in pieces. */
+export function* chatPartPieces(values: ChatValues, limits: Limits, exact: boolean): Pieces<ChatParts> {
+  const tools = values.tools && (yield* mapped(values.tools, toolDict));
+  const names = yield* templateNames(values);
+  const lists = yield* idListPieces(listsOf(values), limits.vocabularySize);
+  const extra = [values.vllm_xargs, values.kv_transfer_params, values.ec_transfer_params];
+  return { tools, names, long: { lists, extraArgsTooLarge: yield* anyHolds(extra, exact) } };
+}
+
+const namesAnything = ({ chat_template_kwargs, documents, reasoning_effort }: ChatValues) =>
+  chat_template_kwargs !== null || documents !== null || reasoning_effort !== null;
+
+/** As `build_chat_params` puts them together; asking for reasoning asks for thinking too. In pieces. */
+function* templateNames(values: ChatValues): Pieces<Record<string, unknown> | null> {
+  const { chat_template_kwargs: given, documents, reasoning_effort: effort } = values;
+  if (!namesAnything(values)) return null;
+  const names = given === null ? {} : ((yield* toPlainPieces(given)) as Record<string, unknown>);
+  const others = {
+    ...(effort === null ? {} : { enable_thinking: effort !== "none", reasoning_effort: effort }),
+    ...(documents === null ? {} : { documents: yield* mapped(documents, (one) => Object.fromEntries(one)) }),
+  };
+  // What the request names itself counts. Not copied: there may be a hundred thousand names.
+  for (const [name, value] of Object.entries(others)) if (!Object.hasOwn(names, name)) names[name] = value;
+  return names;
+}
+
+/** Reports whether MessagePack cannot carry the int. */
+export const isHuge = (value: Int | null, exact: boolean) => typeof value === "bigint" && hasHugeInt(value, exact);
+const holdsHuge = (args: unknown, exact: boolean) => args !== null && hasHugeInt(args as PythonValue, exact);
+
+/** As `holdsHuge` of one of them, in pieces. */
+function* anyHolds(list: readonly unknown[], exact: boolean): Pieces<boolean> {
+  for (const args of list) if (args !== null && (yield* hugePieces(args as PythonValue, exact))) return true;
+  return false;
+}
+
+function* hugePieces(value: PythonValue, exact: boolean): Pieces<boolean> {
+  if (isSmall(value) || (!isList(value) && !isDict(value))) return hasHugeInt(value, exact);
+  let seen = 0;
+  for (const item of isList(value) ? value : value instanceof Map ? value.values() : Object.values(value)) {
+    if (isSmall(item) ? hasHugeInt(item, exact) : yield* hugePieces(item, exact)) return true;
+    if (++seen % ITEMS_OF_A_PIECE === 0) yield;
+  }
+  return false;
+}
+
+/** Thrown where the fast translation cannot be sure of the bytes: the exact parser then decides. */
+class Ambiguous {}
+
+/** An int that MessagePack cannot carry. */
+function hasHugeInt(value: PythonValue, exact: boolean): boolean {
+  if (typeof value === "bigint") return value < -(2n ** 63n) || value >= 2n ** 64n;
+  if (typeof value === "number") {
+    // The exact parser gives such a number for a float alone; the fast one cannot say whether it was an int.
+    if (!exact && Number.isInteger(value) && !Number.isSafeInteger(value)) throw new Ambiguous();
+    return false;
+  }
+  if (isList(value)) return value.some((item) => hasHugeInt(item, exact));
+  if (value instanceof PythonFloat || !isDict(value)) return false;
+  return (value instanceof Map ? [...value.values()] : Object.values(value)).some((item) => hasHugeInt(item, exact));
 }

@@ -6,15 +6,14 @@
 import { inTurns, mapped, type Pieces } from "../../../base/pieces.ts";
 import { embedding } from "../../../text/answers/embedding.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
-import { Bodies } from "../../openai/front/body.ts";
+import { Bodies } from "../../openai/front/admission.ts";
 import { answered, type CheckedFields, type Desk, fitting } from "../../openai/front/checked.ts";
 import type { Context } from "../../openai/front/http.ts";
 import { JsonParts } from "../../openai/front/send-parts.ts";
 import { badRequest, engineDead, validationRefusal } from "../../openai/request/errors.ts";
-import { checkPromptText, promptTooLong } from "../../openai/request/limits.ts";
-import { emptyPrompt, unknownId } from "../../openai/request/sampling.ts";
-import type { ErrorAnswer } from "../../pydantic/refusals.ts";
-import { Refused } from "../../pydantic/refusals.ts";
+import { checkPromptText } from "../../openai/request/prompts.ts";
+import { emptyPrompt, promptTooLong, unknownId } from "../../openai/request/sampling.ts";
+import { type ErrorAnswer, Refused } from "../../pydantic/refusals.ts";
 import { optional, record, required, union } from "../../pydantic/structures.ts";
 import { int, list, literal, nullable, type Type, text } from "../../pydantic/types.ts";
 import type { Int } from "../../pydantic/value.ts";
@@ -58,7 +57,7 @@ export class Embeddings {
 
   async #made({ headers }: HttpRequest, checked: CheckedFields): Promise<JsonParts> {
     const { backend, chance, config, engines, time } = this.#desk.kernel;
-    if (!engines.alive()) throw new Refused(engineDead);
+    if (!engines.alive.get()) throw new Refused(engineDead);
     const dimensions = (checked.get("dimensions") as Int | null | undefined) ?? this.#dimensions;
     if (dimensions < 1) throw new Refused(badRequest("Dimensions must be greater than 0"));
     const { prompts, oversized } = readPrompts(checked.get("input") as Input);

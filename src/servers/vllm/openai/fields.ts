@@ -1,13 +1,14 @@
 /**
  * Which fields does a request have? One table per entry point: type, default, limits, coercion and error texts of each.
  * The validator is made from it. Order, types and defaults: vLLM 0.33, `entrypoints/openai/{chat_completion,completion}/
- * protocol.py`. Rules that tie fields together: `rules.ts`; values that only the sampler refuses: `sampling.ts`.
+ * protocol.py`. Rules that tie fields together: `read.ts`; values that only the sampler refuses: `sampling.ts`.
  */
 
 import { union } from "../../pydantic/structures.ts";
 import { bool, bytes, dict, float, int, list, literal, nullable, object, text } from "../../pydantic/types.ts";
 import { field, type Values } from "../../pydantic/validate.ts";
 import type { Int } from "../../pydantic/value.ts";
+import { message } from "./content.ts";
 import {
   repetitionDetection,
   responseFormat,
@@ -18,7 +19,6 @@ import {
   toolChoice,
   topLogprobs,
 } from "./field-types.ts";
-import { message } from "./message-types.ts";
 
 const INT64 = { ge: -(2n ** 63n), le: 2n ** 63n - 1n };
 /** vLLM's VLLM_MAX_STOP_STRINGS. */

@@ -1,35 +1,23 @@
 /**
- * Which shapes may a chat message have? The typed dictionaries of openai 3.52 (`types/chat/*_param.py`), of vLLM's
+ * The shapes that a chat message may have: the typed dictionaries of openai 3.52 (`types/chat/*_param.py`), of vLLM's
  * `renderers/chat_utils/types.py` and the harmony `Message`, in the order in which pydantic tries and reports them.
  */
 
-import {
-  type Branch,
-  type Members,
-  model,
-  optional,
-  pick,
-  pickPieces,
-  required,
-  typedDict,
-  union,
-} from "../../pydantic/structures.ts";
+import { type Branch, type Members, model, optional, required, typedDict, union } from "../../pydantic/structures.ts";
 import {
   bool,
   dict,
   enumeration,
-  FAIL,
   float,
   int,
   list,
   literal,
   nullable,
   object,
-  type State,
   type Type,
   text,
 } from "../../pydantic/types.ts";
-import { isDict, iterate, type PythonValue } from "../../pydantic/value.ts";
+import { iterate, type PythonValue } from "../../pydantic/value.ts";
 
 /** `Iterable[...]`: pydantic only looks whether it can be walked; each item is checked when the renderer takes it. */
 interface Lazy extends Type<unknown> {
@@ -179,7 +167,8 @@ function shape(name: string, members: Members, later: Pick<Shape, "parts" | "cal
   return { type: typedDict(name, members), label: name, ...later };
 }
 
-const SHAPES: readonly Shape[] = [
+/** In the order in which pydantic tries them. */
+export const SHAPES: readonly Shape[] = [
   shape(
     "ChatCompletionDeveloperMessageParam",
     { content: contentOf(textParts), role: required(literal("developer")), name: optional(text) },
@@ -263,45 +252,3 @@ const SHAPES: readonly Shape[] = [
 
 /** Index in SHAPES of the harmony message, which the renderer cannot read. */
 export const HARMONY_SHAPE = SHAPES.length - 1;
-
-/** Text from role to content and nothing that needs a closer look: what nearly every message is. */
-function isPlain(value: PythonValue): boolean {
-  if (!isDict(value) || value instanceof Map) return false;
-  return (
-    typeof value.role === "string" &&
-    typeof value.content === "string" &&
-    (value.name === undefined || typeof value.name === "string") &&
-    value.tool_calls === undefined &&
-    value.tool_call_id === undefined &&
-    value.reasoning === undefined &&
-    value.tools === undefined &&
-    value.task === undefined
-  );
-}
-
-/** What a message was taken as: what is left to check when it is rendered. */
-export interface MessageShape {
-  readonly harmony: boolean;
-  readonly parts?: Type<unknown>;
-  readonly calls?: Type<unknown>;
-}
-
-const PLAIN: MessageShape = { harmony: false };
-
-/** `ChatCompletionMessageParam`. */
-export const message: Type<MessageShape> = {
-  name: "message",
-  schema: { anyOf: SHAPES.map(({ type }) => type.schema) },
-  check(value: PythonValue, state: State) {
-    return isPlain(value) ? PLAIN : takenAs(pick(SHAPES, value, state).index);
-  },
-  *pieces(value: PythonValue, state: State) {
-    return isPlain(value) ? PLAIN : takenAs((yield* pickPieces(SHAPES, value, state)).index);
-  },
-};
-
-function takenAs(index: number): MessageShape | typeof FAIL {
-  if (index < 0) return FAIL;
-  const { parts, calls } = SHAPES[index] as Shape;
-  return { harmony: index === HARMONY_SHAPE, ...(parts && { parts }), ...(calls && { calls }) };
-}

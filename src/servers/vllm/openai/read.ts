@@ -1,17 +1,36 @@
-/** Which bodies are chat, which completions, and what form has the answer? */
+/**
+ * Reads bodies as chats or completions. First come the rules that tie fields together, vLLM's `mode="before"` validators: they
+ * see the raw body, run before any field is checked, the last one defined first, and the first that objects ends the request
+ * (vLLM 0.33, `chat_completion/protocol.py`, `completion/protocol.py`). All of them throw `Refused`.
+ */
 
 import type { Pieces } from "../../../base/pieces.ts";
 import type { ChatChanges } from "../../openai/pipeline/dialect.ts";
 import type { BodyReader, Form } from "../../openai/pipeline/form.ts";
+import { badRequest, unexpectedError, validationRefusal } from "../../openai/request/errors.ts";
 import type { ChatRequest, CompletionRequest, Limits } from "../../openai/request/request.ts";
 import { type BodyKind, type ReadBody, readerOf } from "../../pydantic/read-body.ts";
 import { type ErrorAnswer, Refused } from "../../pydantic/refusals.ts";
-import { FAIL } from "../../pydantic/types.ts";
+import { repr, str } from "../../pydantic/repr.ts";
+import { FAIL, State } from "../../pydantic/types.ts";
 import { validator } from "../../pydantic/validate.ts";
-import type { PythonDict } from "../../pydantic/value.ts";
+import {
+  codePoints,
+  get,
+  isDict,
+  isList,
+  iterate,
+  numberOf,
+  type PythonDict,
+  type PythonValue,
+  remove,
+  set,
+  truthy,
+  typeName,
+} from "../../pydantic/value.ts";
+import { anyStructuralTag } from "./field-types.ts";
 import { type ChatValues, type CompletionValues, chatFields, completionFields } from "./fields.ts";
 import { ChatForm, CompletionForm } from "./form.ts";
-import { applyChatRules, applyCompletionRules } from "./rules.ts";
 import { toChat, toChatPieces, toCompletion } from "./translate.ts";
 
 const chat: BodyKind<typeof chatFields, ChatRequest, Limits> = {
@@ -63,3 +82,251 @@ export function* chatValuePieces(
 
 /** Thrown to leave the fast path: the exact parser decides. */
 class NotPlain {}
+
+/** vLLM's VLLM_MAX_COMPLETION_PROMPTS. */
+const MAX_PROMPTS = 1024;
+const MAX_CACHE_SALT = 128;
+
+/** The rules of `/v1/chat/completions`. Sets `tool_choice` to auto when only tools are given, and renames old names in messages. */
+export function applyChatRules(body: PythonDict, looksAtTools = true): void {
+  const messages = get(body, "messages");
+  checkMessages(messages);
+  if (truthy(get(body, "continue_final_message")) && truthy(get(body, "add_generation_prompt")))
+    throw validationRefusal("Cannot set both `continue_final_message` and `add_generation_prompt` to True.");
+  if (looksAtTools) checkTools(body);
+  checkConstraints(body, true);
+  checkChatLogprobs(body);
+  checkStreamOptions(body);
+  checkResponseFormat(body);
+  normalizeMessages(messages);
+  checkCacheSalt(get(body, "cache_salt"));
+}
+
+/** The rules of `/v1/completions`. A null `max_tokens` becomes the default. */
+export function applyCompletionRules(body: PythonDict): void {
+  const prompt = get(body, "prompt");
+  if (
+    isList(prompt) &&
+    prompt.length > MAX_PROMPTS &&
+    !(typeName(prompt[0] as PythonValue) === "int" || typeof prompt[0] === "boolean")
+  )
+    throw validationRefusal(
+      `prompt list length ${prompt.length} exceeds the maximum allowed count of ${MAX_PROMPTS}. ` +
+        "To increase this limit, set the VLLM_MAX_COMPLETION_PROMPTS environment variable.",
+      "prompt",
+    );
+  const embeds = get(body, "prompt_embeds");
+  if ((prompt ?? "") === "" && ((embeds ?? null) === null || (isList(embeds) && embeds.length === 0)))
+    throw validationRefusal("Either prompt or prompt_embeds must be provided and non-empty.", "prompt");
+  checkStreamOptions(body);
+  checkCompletionLogprobs(body);
+  checkConstraints(body, false);
+  checkResponseFormat(body);
+  if (get(body, "max_tokens") === null) remove(body, "max_tokens");
+  checkCacheSalt(get(body, "cache_salt"));
+}
+
+/** Throws `Refused`. */
+export function checkMessages(messages: PythonValue | undefined): void {
+  if (messages !== undefined && iterate(messages) === undefined) throw notIterable(messages);
+}
+
+function notIterable(value: PythonValue): Refused {
+  return new Refused(badRequest(`'${typeName(value)}' object is not iterable`));
+}
+
+function checkStreamOptions(body: PythonDict): void {
+  if (truthy(get(body, "stream_options")) && !truthy(get(body, "stream")))
+    throw validationRefusal("Stream options can only be defined when `stream=True`.", "stream_options");
+}
+
+/** These are compared before they are coerced, so a text is refused here. */
+function checkNumbers(body: PythonDict, names: readonly string[]): void {
+  for (const name of names) {
+    const value = get(body, name) ?? null;
+    if (value !== null && numberOf(value) === undefined)
+      throw validationRefusal(`\`${name}\` must be an integer.`, name, str(value));
+  }
+}
+
+function checkCount(body: PythonDict, name: string): void {
+  const value = get(body, name) ?? null;
+  if (value === null) return;
+  const count = numberOf(value) as number;
+  if (count < 0 && count !== -1)
+    throw validationRefusal(`\`${name}\` must be a positive value or -1.`, name, str(value));
+}
+
+function checkPromptLogprobs(body: PythonDict): void {
+  const count = numberOf(get(body, "prompt_logprobs"));
+  if (truthy(get(body, "stream")) && count !== undefined && (count > 0 || count === -1))
+    throw validationRefusal("`prompt_logprobs` are not available when `stream=True`.", "prompt_logprobs");
+  checkCount(body, "prompt_logprobs");
+}
+
+function checkLogprobTokenIds(body: PythonDict): void {
+  if (truthy(get(body, "logprob_token_ids")) && truthy(get(body, "use_beam_search")))
+    throw validationRefusal("`logprob_token_ids` is not supported with beam search.", "logprob_token_ids");
+}
+
+/** Throws `Refused`. */
+export function checkChatLogprobs(body: PythonDict): void {
+  checkLogprobTokenIds(body);
+  if (truthy(get(body, "logprob_token_ids")) && !truthy(get(body, "logprobs")))
+    throw validationRefusal("when using `logprob_token_ids`, `logprobs` must be set to true.", "logprob_token_ids");
+  checkNumbers(body, ["prompt_logprobs", "top_logprobs"]);
+  checkPromptLogprobs(body);
+  checkCount(body, "top_logprobs");
+  const count = numberOf(get(body, "top_logprobs"));
+  if (count !== undefined && (count === -1 || count > 0) && !truthy(get(body, "logprobs")))
+    throw validationRefusal("when using `top_logprobs`, `logprobs` must be set to true.", "top_logprobs");
+}
+
+function checkCompletionLogprobs(body: PythonDict): void {
+  checkLogprobTokenIds(body);
+  const logprobs = get(body, "logprobs") ?? null;
+  const echo = truthy(get(body, "echo"));
+  if (truthy(get(body, "use_beam_search")) && echo && logprobs !== null)
+    throw validationRefusal(
+      "`echo` with `logprobs` is not supported with beam search because beam search does not compute prompt logprobs.",
+      "echo",
+    );
+  const ids = truthy(get(body, "logprob_token_ids"));
+  if (ids && echo && numberOf(get(body, "max_tokens")) === 0)
+    throw validationRefusal(
+      "`logprob_token_ids` is not supported when `echo=True` and `max_tokens=0` because no output tokens are generated.",
+      "logprob_token_ids",
+    );
+  if (ids && logprobs === null)
+    throw validationRefusal("when using `logprob_token_ids`, `logprobs` must be set.", "logprob_token_ids");
+  checkNumbers(body, ["prompt_logprobs", "logprobs"]);
+  checkPromptLogprobs(body);
+  checkCount(body, "logprobs");
+}
+
+function checkCacheSalt(salt: PythonValue | undefined): void {
+  if (salt === undefined || salt === null) return;
+  if (typeof salt !== "string" || salt === "")
+    throw validationRefusal("Parameter 'cache_salt' must be a non-empty string if provided.", "cache_salt");
+  if (codePoints(salt) > MAX_CACHE_SALT || /[@/\\\0]/.test(salt))
+    throw validationRefusal(
+      "Parameter 'cache_salt' must be at most 128 characters and must not contain '@', '/', '\\\\', or NUL.",
+      "cache_salt",
+    );
+}
+
+function checkResponseFormat(body: PythonDict): void {
+  const format = get(body, "response_format");
+  if (!isDict(format)) return;
+  const type = get(format, "type");
+  if (type === "json_schema" && (get(format, "json_schema") ?? null) === null)
+    throw validationRefusal(
+      "When response_format type is 'json_schema', the 'json_schema' field must be provided.",
+      "response_format",
+    );
+  if (type === "structural_tag" && anyStructuralTag.check(format, new State(false)) === FAIL)
+    throw validationRefusal("Invalid response_format structural_tag specification.", "response_format");
+}
+
+function checkConstraints(body: PythonDict, chat: boolean): void {
+  const constraints = get(body, "structured_outputs") ?? null;
+  if (constraints === null) return;
+  if (!isDict(constraints))
+    throw new Refused(unexpectedError(`'${typeName(constraints)}' object has no attribute 'get'`));
+  const count = ["json", "regex", "choice"].filter((name) => (get(constraints, name) ?? null) !== null).length;
+  if (count > 1)
+    throw validationRefusal(
+      "You can only use one kind of constraints for structured outputs ('json', 'regex' or 'choice').",
+      chat ? undefined : "structured_outputs",
+    );
+  const choice = get(body, "tool_choice") === undefined ? "none" : get(body, "tool_choice");
+  if (chat && count > 0 && choice !== "none" && choice !== "auto" && choice !== "required")
+    throw validationRefusal("You can only either use constraints for structured outputs or tools, not both.");
+  const tag = get(constraints, "structural_tag") ?? null;
+  if (tag !== null && (typeof tag !== "string" || tag === ""))
+    throw validationRefusal("Invalid structured_outputs structural_tag specification.", "structured_outputs");
+}
+
+const CORRECT_USAGE = 'Correct usage: `{"type": "function", "function": {"name": "my_function"}}`';
+
+function checkTools(body: PythonDict): void {
+  const tools = get(body, "tools");
+  if (isList(tools) && tools.length === 0)
+    throw validationRefusal(
+      "`tools` must not be an empty array. Either provide at least one tool or omit the field entirely.",
+      "tools",
+    );
+  if (get(body, "tool_choice") === undefined && truthy(tools)) set(body, "tool_choice", "auto");
+  const choice = get(body, "tool_choice") ?? null;
+  if (choice === "none" || choice === null) return;
+  if (tools === undefined || tools === null)
+    throw validationRefusal("When using `tool_choice`, `tools` must be set.", "tool_choice");
+  if (choice !== "auto" && choice !== "required" && !isDict(choice))
+    throw validationRefusal(
+      `Invalid value for \`tool_choice\`: ${str(choice)}! Only named tools, "none", "auto" or "required" are supported.`,
+      "tool_choice",
+    );
+  if (isDict(choice)) checkNamedTool(choice, tools);
+}
+
+function checkNamedTool(choice: PythonDict, tools: PythonValue): void {
+  const named = get(choice, "function") ?? null;
+  if (!isDict(named))
+    throw validationRefusal(
+      `Invalid value for \`function\`: \`${str(named)}\` in \`tool_choice\`! ${CORRECT_USAGE}`,
+      "tool_choice.function",
+    );
+  const name = get(named, "name");
+  if (name === undefined)
+    throw validationRefusal(
+      `Expected field \`name\` in \`function\` in \`tool_choice\`! ${CORRECT_USAGE}`,
+      "tool_choice.function.name",
+    );
+  if (typeof name !== "string" || name === "")
+    throw validationRefusal(
+      `Invalid \`name\` in \`function\`: \`${str(name)}\` in \`tool_choice\`! ${CORRECT_USAGE}`,
+      "tool_choice.function.name",
+    );
+  const all = iterate(tools);
+  if (all === undefined) throw notIterable(tools);
+  for (const tool of all) if (item(item(tool, "function"), "name") === name) return;
+  throw validationRefusal(
+    "The tool specified in `tool_choice` does not match any of the specified `tools`",
+    "tool_choice",
+  );
+}
+
+/** `value[key]` with what Python raises where that is impossible. */
+function item(value: PythonValue, key: string): PythonValue {
+  if (isDict(value)) {
+    const found = get(value, key);
+    if (found === undefined) throw new Refused(unexpectedError(repr(key)));
+    return found;
+  }
+  if (typeof value === "string") throw new Refused(badRequest("string indices must be integers, not 'str'"));
+  if (isList(value)) throw new Refused(badRequest("list indices must be integers or slices, not str"));
+  throw new Refused(badRequest(`'${typeName(value)}' object is not subscriptable`));
+}
+
+/** Longest text as `tool_calls`, UTF-16 units: each of its characters is a tool call that is wrong. */
+const CALLS_TEXT_MOST = 65_536;
+
+/** `reasoning_content` is the old name of `reasoning`; tool calls become a list. Changes the messages; throws `Refused`. */
+export function normalizeMessages(messages: PythonValue | undefined): void {
+  if (!isList(messages)) return;
+  for (const message of messages) {
+    if (!isDict(message)) continue;
+    const calls = get(message, "tool_calls") ?? null;
+    if (calls !== null && !isList(calls)) {
+      const items = iterate(calls);
+      if (items === undefined) throw notIterable(calls);
+      if (typeof calls === "string" && calls.length > CALLS_TEXT_MOST)
+        throw new Refused(badRequest(`understudy: a text of more than ${CALLS_TEXT_MOST} characters as tool_calls`));
+      set(message, "tool_calls", [...items]);
+    }
+    const old = get(message, "reasoning_content");
+    if (old === undefined) continue;
+    remove(message, "reasoning_content");
+    if (old !== null && (get(message, "reasoning") ?? null) === null) set(message, "reasoning", old);
+  }
+}

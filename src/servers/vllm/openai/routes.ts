@@ -1,4 +1,4 @@
-/** Which routes does the OpenAI dialect of vLLM 0.33 have, and who answers them? */
+/** The routes of the OpenAI dialect of vLLM 0.33, and their handlers. */
 
 import { logUnexpected } from "../../../base/unexpected.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
@@ -12,7 +12,6 @@ import { ourMethods } from "../../openai/front/our-routes.ts";
 import { ReadingThread } from "../../openai/front/reading/thread.ts";
 import { countedBy, SCALE_OUT, VLLM_VERSION } from "../../openai/front/served.ts";
 import type { ApiDialect } from "../../openai/pipeline/dialect.ts";
-import type { BodyReader } from "../../openai/pipeline/form.ts";
 import { Generator } from "../../openai/pipeline/generate.ts";
 import { dialectHost } from "../../openai/pipeline/host.ts";
 import { internalError, scaleOutDisabled, scaleOutNotBuilt } from "../../openai/request/errors.ts";
@@ -40,7 +39,12 @@ export function openai(
 ): RouteTable {
   const kernel = withImages(given);
   const { config, engines, time, chance, metrics } = kernel;
-  const http = new Http(kernel, { ...countedBy(config), ...ourMethods(kernel) });
+  const keptOut = (request: HttpRequest) => {
+    if (!isGeneration(request)) return;
+    metrics.accounting.opened();
+    metrics.accounting.settled("refused");
+  };
+  const http = new Http(kernel, { ...countedBy(config), ...ourMethods(kernel) }, { keptOut });
   const adapters = new LoraAdapters(config.models.loraModules, config.models.servedModelNames, (names) =>
     metrics.renderer.name(names),
   );
@@ -50,7 +54,7 @@ export function openai(
   const generator = new Generator(kernel, { http, server, limits, adapters, thread });
   const tokenizer = new Tokenizer({ kernel, http, limits, thread });
   const host = dialectHost(generator, (body, exact, changes) => chatValuePieces(body, limits, exact, changes));
-  const health = (context: Context) => http.empty(context, engines.alive() ? 200 : 503);
+  const health = (context: Context) => http.empty(context, engines.alive.get() ? 200 : 503);
   const models = () => modelList(config, adapters.list, Math.floor(time.epochSeconds()), chance.newId);
   const lora = config.models.runtimeLora ? loraRoutes(kernel, http, adapters) : [];
   const asked = routesAskedFor({ kernel, http, limits, thread });
@@ -59,32 +63,19 @@ export function openai(
     SCALE_OUT.map((path) => [`POST ${path}`, (context: Context) => http.error(context, scaleOut)]),
   );
   const load = () => `{"server_load":${config.openai.front.trackServerLoad === true ? generator.open : 0}}`;
-  /** Checks the key and counts the request. Runs before every route, and for unknown paths. */
-  const before = (context: Context): Response | undefined => {
-    const refused = http.guard(context);
-    if (refused === undefined) http.came(context);
-    // Elysia answers HEAD where there is GET; FastAPI does not.
-    if (refused === undefined && context.request.method === "HEAD") return http.fallback(context);
-    if (refused !== undefined && isGeneration(context.request)) {
-      metrics.accounting.opened();
-      metrics.accounting.settled("refused");
-    }
-    return refused;
-  };
-  const answering = (reader: BodyReader) => (context: Context) => generator.answer(context, reader);
   return {
-    before,
+    before: http.before,
     routes: [
       ...routes(
         {
-          "POST /v1/chat/completions": answering(chatReader),
-          "POST /v1/completions": answering(completionReader),
+          "POST /v1/chat/completions": generator.answering(chatReader),
+          "POST /v1/completions": generator.answering(completionReader),
         },
         true,
       ),
       ...routes({
-        "POST /v1/chat/completions/batch": answering(batchReader),
-        "POST /invocations": answering(invocationReader),
+        "POST /v1/chat/completions/batch": generator.answering(batchReader),
+        "POST /invocations": generator.answering(invocationReader),
         "POST /tokenize": (context) => tokenizer.tokenize(context),
         "POST /detokenize": (context) => tokenizer.detokenize(context),
         "GET /v1/models": (context) => http.json(context, models()),
@@ -116,7 +107,7 @@ function routesAskedFor(desk: Omit<Desk, "bodies">): Record<string, Handler> {
   const { embeddingDimensions } = config.openai.requests;
   const found: Record<string, Handler> = {};
   if (readiness) {
-    const isReady = () => engines.alive() && backend.nowUs() >= readiness.afterUs;
+    const isReady = () => engines.alive.get() && backend.nowUs() >= readiness.afterUs;
     found["GET /health/ready"] = (context) => http.empty(context, isReady() ? 200 : 503);
   }
   if (embeddingDimensions !== undefined) {

@@ -51,7 +51,7 @@ export function serverOf(kernel: OpenAiKernel, { tools = toolsOf(kernel), logpro
     logprobs: logprobs ?? seededLogprobs(vocabulary.size),
     fingerprint: fingerprintOf(config),
     cacheBlockTokens: config.engine.enablePrefixCaching ? config.engine.blockSize : 0,
-    requestLog: { get: () => (logsRequests.get() ? log : null) },
+    requestLog: { isOn: logsRequests, write: log },
     reasoning: reasoningOf(kernel),
     tools,
     timedOut: requestTimedOut(frontLimitsOf(config).requestTimeoutS),

@@ -6,7 +6,7 @@
 import { inTurns, mapped, type Pieces } from "../../../base/pieces.ts";
 import { byteCharacters } from "../../../text/tokens/byte-characters.ts";
 import type { PromptPart } from "../../../text/tokens/types.ts";
-import { Bodies } from "../../openai/front/body.ts";
+import { Bodies } from "../../openai/front/admission.ts";
 import { answered, type CheckedFields, type Desk } from "../../openai/front/checked.ts";
 import type { Context } from "../../openai/front/http.ts";
 import { JsonParts } from "../../openai/front/send-parts.ts";
@@ -17,9 +17,8 @@ import { Refused } from "../../pydantic/refusals.ts";
 import { optional, record, required, union } from "../../pydantic/structures.ts";
 import { bool, dict, list, nullable, object, type Type, text } from "../../pydantic/types.ts";
 import { get, type Int, type PythonDict, type PythonValue, toPlain } from "../../pydantic/value.ts";
-import { messagePieces } from "./content.ts";
+import { type MessageShape, message, messagePieces } from "./content.ts";
 import { tool, toolDict } from "./field-types.ts";
-import { type MessageShape, message } from "./message-types.ts";
 import { chatFitting, countable, detokenizeBody } from "./tokens.ts";
 import { checkMultimodal, checkTemplate } from "./translate.ts";
 

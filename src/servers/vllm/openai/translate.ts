@@ -15,8 +15,7 @@ import {
 } from "../../openai/request/constraints.ts";
 import { badRequest, validationRefusal } from "../../openai/request/errors.ts";
 import { kvTransferOf } from "../../openai/request/kv-transfer.ts";
-import { checkContext } from "../../openai/request/limits.ts";
-import { badWordsOf } from "../../openai/request/lists.ts";
+import { badWordsOf, NO_BAD_WORDS } from "../../openai/request/lists.ts";
 import type {
   ChatMessage,
   ChatRequest,
@@ -25,14 +24,22 @@ import type {
   Limits,
   SamplingFields,
 } from "../../openai/request/request.ts";
+import { checkContext } from "../../openai/request/sampling.ts";
 import { orderOf, repetitionOf } from "../../openai/request/told.ts";
 import { thinksWith } from "../../openai/tool-calls/reasoning-rules.ts";
 import { Refused } from "../../pydantic/refusals.ts";
 import { get, type Int, isDict, type PythonDict, type PythonValue, truthy } from "../../pydantic/value.ts";
-import { checkToolCalls, readMessages } from "./content.ts";
+import {
+  type ChatParts,
+  chatPartPieces,
+  chatParts,
+  checkToolCalls,
+  isHuge,
+  type LongParts,
+  longParts,
+  readMessages,
+} from "./content.ts";
 import type { ChatValues, CompletionValues } from "./fields.ts";
-import { isHuge } from "./huge-ints.ts";
-import { type LongParts, longParts, type MadeBefore, madeNow, madePieces } from "./long-parts.ts";
 
 type Given = [values: ChatValues, body: PythonDict, limits: Limits, exact: boolean, changes?: ChatChanges];
 
@@ -40,25 +47,25 @@ type Given = [values: ChatValues, body: PythonDict, limits: Limits, exact: boole
 export function toChat(...given: Given): ChatRequest {
   checkChat(...given);
   const [values, , limits, exact] = given;
-  return chatOf(madeNow(values, limits, exact), ...given);
+  return chatOf(chatParts(values, limits, exact), ...given);
 }
 
 /** In pieces. */
 export function* toChatPieces(...given: Given): Pieces<ChatRequest> {
   checkChat(...given);
   const [values, , limits, exact] = given;
-  return chatOf(yield* madePieces(values, limits, exact), ...given);
+  return chatOf(yield* chatPartPieces(values, limits, exact), ...given);
 }
 
 /** What is refused before anything is made of it: a hundred thousand tools would be made for nothing. */
 function checkChat(...[values, body, limits, , changes = {}]: Given): void {
   checkToolCalls(values.messages, get(body, "messages") as readonly PythonValue[]);
-  checkModel(values.model, limits);
+  if (values.model) checkModel(values.model, limits);
   if (limits.parsesTools !== true && changes.tools !== "free") checkToolChoice(values.tool_choice);
   checkTemplate(values);
 }
 
-function chatOf(before: MadeBefore, ...[values, body, limits, exact, changes = {}]: Given): ChatRequest {
+function chatOf(before: ChatParts, ...[values, body, limits, exact, changes = {}]: Given): ChatRequest {
   const { tools, names } = before;
   const messages = get(body, "messages") as readonly PythonValue[];
   const topLogprobs = values.top_logprobs;
@@ -87,7 +94,7 @@ function chatOf(before: MadeBefore, ...[values, body, limits, exact, changes = {
   request.addGenerationPrompt = values.add_generation_prompt;
   request.continueFinalMessage = values.continue_final_message;
   request.templateNames = names;
-  request.thinks = thinksWith(limits.reasoning ?? null, names);
+  request.thinks = (names === null && limits.reasoning === undefined) || thinksWith(limits.reasoning ?? null, names);
   request.includeReasoning = values.include_reasoning;
   request.returnPromptText = values.return_prompt_text === true;
   return request;
@@ -167,7 +174,7 @@ export function toCompletion(
 ): CompletionRequest {
   if (values.stream === true && values.use_beam_search)
     throw new Refused(badRequest("Streaming is not currently supported with beam search"));
-  checkModel(values.model, limits);
+  if (values.model) checkModel(values.model, limits);
   checkSuffix(values);
   const echo = values.echo === true;
   const byId = (values.logprob_token_ids ?? []).length > 0;
@@ -272,7 +279,7 @@ function samplingOf(
     stopTokenIds: ids.stopTokenIds,
     allowedTokenIds: ids.allowedTokenIds,
     idsError: ids.idsError,
-    badWords: badWordsOf(values.bad_words),
+    badWords: values.bad_words.length === 0 ? NO_BAD_WORDS : badWordsOf(values.bad_words),
     logprobTokenIds: ids.logprobTokenIds,
     logprobIdsError: ids.logprobIdsError,
     thinkingTokenBudget: values.thinking_token_budget,
@@ -314,7 +321,8 @@ function common(
   sampling: SamplingFields,
   exact: boolean,
 ): CommonRequest {
-  const { stop, stream_options: options } = values;
+  const { stop, stream_options: options, repetition_detection: detection } = values;
+  const order = get(body, "understudy") ?? null;
   const includeUsage = options?.get("include_usage") === true;
   const orNull = (value: Int | null) => (value === null ? null : Number(value));
   return {
@@ -343,10 +351,10 @@ function common(
     truncationSide: values.truncation_side,
     requestId: values.request_id,
     addSpecialTokens: values.add_special_tokens,
-    order: orderOf(get(body, "understudy") ?? null, exact),
+    order: order === null ? null : orderOf(order, exact),
     cacheHitThreshold: limits.judgesCache === true ? thresholdOf(body) : null,
     kvTransfer: limits.transfersKv === true ? kvTransferOf(values.kv_transfer_params, values.stream === true) : null,
-    repetition: repetitionOf(values.repetition_detection, values.min_tokens),
+    repetition: detection === null ? null : repetitionOf(detection, values.min_tokens),
     sampling,
   };
 }

@@ -173,7 +173,8 @@ export class Case {
 
   /** Throws `NotCheckable` if the page is an excerpt. For laws that require a series to exist. */
   needWhole(): void {
-    if (this.look.exposition.excerpt !== null) throw new NotCheckable("the page is an excerpt and may leave out series");
+    if (this.look.exposition.excerpt !== null)
+      throw new NotCheckable("the page is an excerpt and may leave out series");
   }
 
   /** Throws `NotCheckable` unless the server was at rest at both scrapes and in between. */
@@ -190,7 +191,8 @@ export class Case {
 
   /** Throws `NotCheckable` unless the caller says that no client disconnected and no request failed. */
   needClean(): void {
-    if (!this.clean) throw new NotCheckable("clients may have left or requests failed (--clean declares that none did)");
+    if (!this.clean)
+      throw new NotCheckable("clients may have left or requests failed (--clean declares that none did)");
   }
 
   /** Throws `NotCheckable` unless both `needClean` and `needRest` pass. */

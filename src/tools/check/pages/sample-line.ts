@@ -46,7 +46,8 @@ function readLabels(text: string, at: number): Pairs | string {
     labels[name] = value.value;
     at = skipBlanks(text, value.end);
     if (text[at] === ",") at++;
-    else if (text[at] !== "}") return `label ${name} is followed by ${shown(text[at])}, must be followed by a comma or a brace`;
+    else if (text[at] !== "}")
+      return `label ${name} is followed by ${shown(text[at])}, must be followed by a comma or a brace`;
   }
 }
 

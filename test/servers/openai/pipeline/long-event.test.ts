@@ -1,6 +1,7 @@
 /** Does an event of megabytes leave part by part, and no other event stand in it? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
+import { LiveCell } from "../../../../src/base/live-value.ts";
 import { idsOf } from "../../../../src/base/random.ts";
 import { Finish, type Outcome } from "../../../../src/engine/interface/types.ts";
 import type { AnswerContext } from "../../../../src/servers/openai/pipeline/context.ts";
@@ -86,7 +87,7 @@ function streamed(
       logprobs: seededLogprobs(vocabulary.size),
       fingerprint: null,
       answers: { streamInterval: 1, enablePromptTokensDetails: false, enableForceIncludeUsage: false },
-      alive: () => true,
+      alive: new LiveCell(true),
       reasoning: null,
       tools: null,
       timedOut: { status: 504, body: "{}" },

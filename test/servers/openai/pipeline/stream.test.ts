@@ -1,6 +1,7 @@
 /** What does a stream do when its client is slow, leaves, or one of its choices fails? No sockets: the sink is a list. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
+import { LiveCell } from "../../../../src/base/live-value.ts";
 import { idsOf } from "../../../../src/base/random.ts";
 import { Finish, type Outcome } from "../../../../src/engine/interface/types.ts";
 import { CollectedAnswer, type WholeAnswer } from "../../../../src/servers/openai/pipeline/collect.ts";
@@ -81,7 +82,7 @@ function contextOf(given: Partial<OutputOptions>, outcomes: Outcome[]): AnswerCo
       logprobs: seededLogprobs(vocabulary.size),
       fingerprint: null,
       answers: { streamInterval: 1, enablePromptTokensDetails: false, enableForceIncludeUsage: false },
-      alive: () => true,
+      alive: new LiveCell(true),
       backend: { nowUs: () => 0, consumed() {} },
       reasoning: null,
       tools: null,

@@ -19,7 +19,6 @@ test("a time of its own, one per token, less what the first step takes", () => {
 });
 
 test("what is computed here has none", () => {
-  expect(transfers({ baseUs: 5000 }).us(null, 9)).toBeUndefined();
   expect(transfers({ baseUs: 5000 }).us({ remotePrefill: false, remoteDecode: true }, 9)).toBeUndefined();
 });
 

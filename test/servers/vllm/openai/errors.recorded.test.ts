@@ -7,9 +7,14 @@ import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { atOnce } from "../../../../src/base/pieces.ts";
 import * as errors from "../../../../src/servers/openai/request/errors.ts";
-import { checkPrompt, checkPromptText, truncatePrompt } from "../../../../src/servers/openai/request/limits.ts";
+import { checkPromptText, truncatePrompt } from "../../../../src/servers/openai/request/prompts.ts";
 import type { ChatRequest, CompletionRequest, Limits } from "../../../../src/servers/openai/request/request.ts";
-import { checkDataParallelRank, checkIds, checkSampling } from "../../../../src/servers/openai/request/sampling.ts";
+import {
+  checkDataParallelRank,
+  checkIds,
+  checkPrompt,
+  checkSampling,
+} from "../../../../src/servers/openai/request/sampling.ts";
 import type { ErrorAnswer } from "../../../../src/servers/pydantic/refusals.ts";
 import { chatStreamError, completionStreamError } from "../../../../src/servers/vllm/openai/chunks.ts";
 import { readChat, readCompletion } from "../../../../src/servers/vllm/openai/read.ts";

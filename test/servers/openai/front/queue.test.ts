@@ -1,7 +1,7 @@
 /** Do requests pass in the order of their arrival, and is nothing kept of who has passed? */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { ArrivalOrder } from "../../../../src/servers/openai/front/arrivals.ts";
+import { ArrivalOrder } from "../../../../src/servers/openai/front/queue.ts";
 
 test("who came first passes first, whoever is ready first; who fails passes as null", async () => {
   const one = fc.record({ isReady: fc.integer({ min: 0, max: 9 }), fails: fc.boolean() });
