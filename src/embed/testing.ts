@@ -7,7 +7,7 @@ export * from "../tools/check/index.ts";
 export { type Mix, type MixOptions, type MixRequest, requestMixes } from "../tools/check/request-mixes.ts";
 export { type MixOutcome, type SendOptions, sendMix } from "../tools/check/send-mix.ts";
 export { type SseEvent, type SseStream, type SseStreamOptions, sseStreams } from "../tools/check/sse-streams.ts";
-export { FAULTS, type FaultKnown, type FaultPlansOptions, faultPlans } from "../tools/stress/fault-plans.ts";
+export { FAULTS, type FaultDescription, type FaultPlansOptions, faultPlans } from "../tools/stress/fault-plans.ts";
 export {
   type SeenError,
   type SeenToolCall,

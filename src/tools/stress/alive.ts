@@ -1,22 +1,23 @@
 /**
- * How does a client go through its cases that stays alive? `understudy-client/1`: it reads a case per line, JSON, from its
- * standard input and writes what it saw, a line of JSON, for each. One case at a time; several processes for several cases.
+ * Runs cases through client processes that stay alive (`understudy-client/1`). Such a process reads one case per line from
+ * standard input, as JSON, and answers each with a line of JSON. It gets one case at a time; several processes serve several
+ * cases.
  */
 import { TOOLS } from "./answers.ts";
 import { clientEnv } from "./command.ts";
 import { ClientProcess } from "./process.ts";
 import type { StressAsk, StressClient } from "./run.ts";
-import { type SeenAnswer, seenAnswer, seenIn } from "./seen.ts";
+import { type ClientReport, clientReport, reportIn } from "./seen.ts";
 
 export const ALIVE_PROTOCOL = "understudy-client/1";
-/** Longest line that is read. */
+/** Maximum number of characters of a line from the client. */
 const LINE_MOST = 16 * 2 ** 20;
-/** The last of what it complains of that is kept. */
+/** Maximum number of characters of standard error that are kept. The last ones count. */
 const COMPLAINT_MOST = 4000;
 
 export interface AliveClient {
   readonly ask: StressClient;
-  /** Ends all its processes. */
+  /** Kills all client processes. */
   close(): void;
 }
 
@@ -27,34 +28,34 @@ export function aliveClient(
 ): AliveClient {
   const idle: AliveProcess[] = [];
   const all = new Set<AliveProcess>();
-  /** By case: it will be asked again. */
+  /** Processes kept for a case that will ask again, by the id of the case. */
   const reserved = new Map<string, AliveProcess>();
   const start = () => {
-    const one = new AliveProcess(command, clientEnv(env, timeoutMs));
-    all.add(one);
-    return one;
+    const process = new AliveProcess(command, clientEnv(env, timeoutMs));
+    all.add(process);
+    return process;
   };
-  const ask = async (asked: StressAsk): Promise<SeenAnswer> => {
-    const one = reserved.get(asked.id) ?? idle.pop() ?? start();
-    reserved.delete(asked.id);
-    const seen = await one.ask(asked, timeoutMs);
-    if (one.isOver) all.delete(one);
-    else if (asked.more) reserved.set(asked.id, one);
-    else idle.push(one);
-    return seen;
+  const ask = async (request: StressAsk): Promise<ClientReport> => {
+    const process = reserved.get(request.id) ?? idle.pop() ?? start();
+    reserved.delete(request.id);
+    const report = await process.ask(request, timeoutMs);
+    if (process.isOver) all.delete(process);
+    else if (request.more) reserved.set(request.id, process);
+    else idle.push(process);
+    return report;
   };
   return {
     ask,
     close() {
-      for (const one of all) one.kill();
+      for (const process of all) process.kill();
     },
   };
 }
 
 class AliveProcess {
   readonly #child: ClientProcess;
-  /** Settles with the next line; null: there is none, or it is too long. */
-  #wanted: ((line: string | null) => void) | null = null;
+  /** Receives the next line of output. It gets null if the process ended, or if the line is too long. */
+  #waiter: ((line: string | null) => void) | null = null;
   #text = "";
   #complaint = "";
   isOver = false;
@@ -65,14 +66,14 @@ class AliveProcess {
     void this.#listen();
   }
 
-  async ask({ url, id, signal, more, withTools }: StressAsk, timeoutMs: number): Promise<SeenAnswer> {
+  async ask({ url, id, signal, more, withTools }: StressAsk, timeoutMs: number): Promise<ClientReport> {
     const measured = this.#child.measure();
     const line = new Promise<string | null>((resolve) => {
-      this.#wanted = resolve;
+      this.#waiter = resolve;
     });
-    const left = () => this.kill();
-    signal.addEventListener("abort", left);
-    const asked = {
+    const abort = () => this.kill();
+    signal.addEventListener("abort", abort);
+    const caseLine = {
       protocol: ALIVE_PROTOCOL,
       case: id,
       baseUrl: url,
@@ -83,14 +84,15 @@ class AliveProcess {
       ...(withTools ? { tools: TOOLS } : {}),
     };
     if (this.isOver) this.#next(null);
-    else this.#child.write(`${JSON.stringify(asked)}\n`);
-    const said = await line;
-    // The case may be judged for a while yet, and the process be in another one by then.
-    signal.removeEventListener("abort", left);
-    if (said === null) return this.#crashed(this.#complaint.trim().split("\n").at(-1) || "it ended without an answer");
-    const seen = seenIn(parsed(said));
-    if (seen !== null) return { ...seen, cost: this.isOver ? null : (measured?.() ?? null) };
-    return this.#crashed(`a line that is no answer: ${said.slice(0, 200)}`);
+    else this.#child.write(`${JSON.stringify(caseLine)}\n`);
+    const answer = await line;
+    // JudgeContext may continue for a while after the answer, and by then this process may run another case.
+    signal.removeEventListener("abort", abort);
+    if (answer === null)
+      return this.#crashed(this.#complaint.trim().split("\n").at(-1) || "the process ended without an answer");
+    const report = reportIn(parsed(answer));
+    if (report !== null) return { ...report, cost: this.isOver ? null : (measured?.() ?? null) };
+    return this.#crashed(`a line that is not an answer: ${answer.slice(0, 200)}`);
   }
 
   kill(): void {
@@ -98,9 +100,9 @@ class AliveProcess {
     this.#child.leave();
   }
 
-  #crashed(why: string): SeenAnswer {
+  #crashed(why: string): ClientReport {
     this.kill();
-    return seenAnswer({ ended: "crashed", error: why });
+    return clientReport({ ended: "crashed", error: why });
   }
 
   async #read(): Promise<void> {
@@ -125,9 +127,9 @@ class AliveProcess {
   }
 
   #next(line: string | null): void {
-    const wanted = this.#wanted;
-    this.#wanted = null;
-    wanted?.(line);
+    const waiter = this.#waiter;
+    this.#waiter = null;
+    waiter?.(line);
   }
 }
 

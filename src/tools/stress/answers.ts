@@ -1,8 +1,8 @@
-/** What does the server of a stress run answer? The same in each dialect, known beforehand: a text with characters of all lengths, usage. */
-import type { SeenCall } from "./seen.ts";
+/** The answers of the stress server: the same known text in each dialect, with characters of 1 to 4 bytes, and usage. */
+import type { ReportedCall } from "./seen.ts";
 
-/** Said in every answer. */
-export const SAID = 'Grüße, 🦔 and 👩‍👩‍👧 — ünïcode → done.\nSecond line, "quoted" \\ and {braces}.';
+/** Text of every answer. */
+export const ANSWER_TEXT = 'Grüße, 🦔 and 👩‍👩‍👧 — ünïcode → done.\nSecond line, "quoted" \\ and {braces}.';
 const PIECES = 3;
 const USAGE = { prompt_tokens: 7, total_tokens: 40, completion_tokens: 33 };
 
@@ -11,48 +11,48 @@ export interface CannedAnswer {
   readonly whole: string;
 }
 
-/** Reasoning of an answer that has some. */
-export const REASONED = "First, the umlauts. Then the hedgehog 🦔.";
+/** Reasoning of answers that have reasoning. */
+export const ANSWER_REASONING = "First, the umlauts. Then the hedgehog 🦔.";
 
-/** Path behind the base URL; the last one counts where several fit. */
+/** Path after the base URL. If several fit, the last one counts. */
 export type AnswerPath = "/chat/completions" | "/completions" | "/messages" | "/responses";
 
 const json = (value: object) => `data: ${JSON.stringify(value)}\n\n`;
 const named = (type: string, value: object) => `event: ${type}\n${json({ type, ...value })}`;
 const DONE = "data: [DONE]\n\n";
 
-/** Pieces of a few characters, never inside one. */
-function pieces(text = SAID): string[] {
+/** Splits a text into pieces of three characters. A character is never split. */
+function pieces(text = ANSWER_TEXT): string[] {
   const all = [...text];
   return Array.from({ length: Math.ceil(all.length / PIECES) }, (_, i) =>
     all.slice(i * PIECES, (i + 1) * PIECES).join(""),
   );
 }
 
-/** What the answer calls where a case is about calls; `TOOLS` are what a client offers. */
-export const CALLED: readonly SeenCall[] = [
+/** Tool calls of the answer in cases about tool calls. `TOOLS` are the definitions that a client should offer. */
+export const ANSWER_CALLS: readonly ReportedCall[] = [
   { name: "look_up", arguments: '{"city": "Zürich", "days": 3}' },
   { name: "send_mail", arguments: '{"to": "a@b.example"}' },
 ];
-export const TOOLS = CALLED.map(({ name, arguments: args }) => {
-  const given = Object.entries(JSON.parse(args) as Record<string, unknown>);
-  const properties = Object.fromEntries(given.map(([key, value]) => [key, { type: typeof value }]));
+export const TOOLS = ANSWER_CALLS.map(({ name, arguments: args }) => {
+  const entries = Object.entries(JSON.parse(args) as Record<string, unknown>);
+  const properties = Object.fromEntries(entries.map(([key, value]) => [key, { type: typeof value }]));
   return { type: "function", function: { name, parameters: { type: "object", properties } } };
 });
 
 export interface AnswerOptions {
   readonly id: string;
-  /** Unix seconds. */
+  /** Creation time in Unix seconds. */
   readonly created: number;
-  /** Adds a chunk with usage to a stream. */
+  /** True if a stream has a chunk with usage. */
   readonly withUsage: boolean;
-  /** Calls tools, in the chat dialect. */
+  /** True if the answer calls tools. Only in the chat dialect. */
   readonly withTools: boolean;
-  /** Begins with reasoning, in the chat dialect. */
+  /** True if the answer begins with reasoning. Only in the chat dialect. */
   readonly withReasoning: boolean;
 }
 
-/** Returns the answer of a path, as a stream and in one piece. */
+/** Returns the answer for a path, both as a stream and as one body. */
 export function cannedAnswer(
   path: AnswerPath,
   { id, created, withUsage, withTools, withReasoning }: AnswerOptions,
@@ -66,43 +66,43 @@ export function cannedAnswer(
     isChat ? { index: 0, delta: { content: text }, finish_reason: reason } : { index: 0, text, finish_reason: reason };
   const chunk = (choices: readonly object[], more: object = {}) => json({ ...head, choices, ...more });
   const [first = "", ...others] = pieces();
-  // Text in the very first event: what is lost of it is seen.
+  // The very first event has text, so that a client that loses this event loses text.
   const opening = isChat
     ? chunk([{ index: 0, delta: { role: "assistant", content: first }, finish_reason: null }])
     : chunk([choice(first, null)]);
   const usage = withUsage ? [chunk([], { usage: USAGE })] : [];
-  const said = others.map((piece) => chunk([choice(piece, null)]));
+  const textChunks = others.map((piece) => chunk([choice(piece, null)]));
   const reasons = withReasoning && isChat;
-  const reasoned = (reasons ? pieces(REASONED) : []).map((reasoning) =>
+  const reasoningChunks = (reasons ? pieces(ANSWER_REASONING) : []).map((reasoning) =>
     chunk([{ index: 0, delta: { role: "assistant", reasoning }, finish_reason: null }]),
   );
-  const wholeMessage = { role: "assistant", content: SAID, ...(reasons ? { reasoning: REASONED } : {}) };
+  const wholeMessage = { role: "assistant", content: ANSWER_TEXT, ...(reasons ? { reasoning: ANSWER_REASONING } : {}) };
   const wholeChoice = isChat
     ? { index: 0, message: wholeMessage, finish_reason: "stop" }
-    : { index: 0, text: SAID, finish_reason: "stop" };
+    : { index: 0, text: ANSWER_TEXT, finish_reason: "stop" };
   const object = isChat ? "chat.completion" : "text_completion";
   return {
-    events: [...reasoned, opening, ...said, chunk([choice("", "stop")]), ...usage, DONE],
+    events: [...reasoningChunks, opening, ...textChunks, chunk([choice("", "stop")]), ...usage, DONE],
     whole: JSON.stringify({ ...head, object, choices: [wholeChoice], usage: USAGE }),
   };
 }
 
-/** Two calls, the arguments of each in three parts. */
+/** Returns an answer of two tool calls. The arguments of each come in three parts. */
 function calls(id: string, created: number, withUsage: boolean): CannedAnswer {
   const head = { id, object: "chat.completion.chunk", created, model: "m" };
   const chunk = (delta: object, reason: string | null = null) =>
     json({ ...head, choices: [{ index: 0, delta, finish_reason: reason }] });
   const part = (index: number, args: string, more: object = {}) =>
     chunk({ tool_calls: [{ index, ...more, function: { arguments: args } }] });
-  const said = CALLED.flatMap(({ name, arguments: args }, index) => [
+  const argumentChunks = ANSWER_CALLS.flatMap(({ name, arguments: args }, index) => [
     chunk({ tool_calls: [{ index, id: `call_${index}`, type: "function", function: { name, arguments: "" } }] }),
-    ...[args.slice(0, 8), args.slice(8, 15), args.slice(15)].map((one) => part(index, one)),
+    ...[args.slice(0, 8), args.slice(8, 15), args.slice(15)].map((text) => part(index, text)),
   ]);
   const usage = withUsage ? [json({ ...head, choices: [], usage: USAGE })] : [];
-  const tool_calls = CALLED.map((call, index) => ({ id: `call_${index}`, type: "function", function: call }));
+  const tool_calls = ANSWER_CALLS.map((call, index) => ({ id: `call_${index}`, type: "function", function: call }));
   const message = { role: "assistant", content: null, tool_calls };
   return {
-    events: [chunk({ role: "assistant", content: null }), ...said, chunk({}, "tool_calls"), ...usage, DONE],
+    events: [chunk({ role: "assistant", content: null }), ...argumentChunks, chunk({}, "tool_calls"), ...usage, DONE],
     whole: JSON.stringify({
       ...head,
       object: "chat.completion",
@@ -126,12 +126,12 @@ function message(id: string): CannedAnswer {
       named("message_delta", { delta: { stop_reason: "end_turn", stop_sequence: null }, usage }),
       named("message_stop", {}),
     ],
-    whole: JSON.stringify({ ...head, content: [{ type: "text", text: SAID }], stop_reason: "end_turn", usage }),
+    whole: JSON.stringify({ ...head, content: [{ type: "text", text: ANSWER_TEXT }], stop_reason: "end_turn", usage }),
   };
 }
 
 function response(id: string, created: number): CannedAnswer {
-  const part = { type: "output_text", text: SAID, annotations: [] };
+  const part = { type: "output_text", text: ANSWER_TEXT, annotations: [] };
   const item = { id: "msg_1", type: "message", role: "assistant", status: "completed", content: [part] };
   const usage = {
     input_tokens: USAGE.prompt_tokens,
@@ -148,7 +148,7 @@ function response(id: string, created: number): CannedAnswer {
     ["response.output_item.added", { output_index: 0, item: { ...item, status: "in_progress", content: [] } }],
     ["response.content_part.added", { ...at, part: empty }],
     ...pieces().map((delta) => ["response.output_text.delta", { ...at, delta, logprobs: [] }] as const),
-    ["response.output_text.done", { ...at, text: SAID, logprobs: [] }],
+    ["response.output_text.done", { ...at, text: ANSWER_TEXT, logprobs: [] }],
     ["response.content_part.done", { ...at, part }],
     ["response.output_item.done", { output_index: 0, item }],
     ["response.completed", { response: whole }],

@@ -1,4 +1,4 @@
-/** The cases of a stress run: a plan each, and what a client may do with it. */
+/** The cases of a stress run. Each has a fault plan and the rules for the client. */
 
 import { rowsNamed } from "../../faults/order.ts";
 import { parsePlan, plainFault } from "../../faults/parse.ts";
@@ -10,26 +10,29 @@ import { FAULT_ROWS } from "../../faults/table.ts";
 export interface StressCase {
   readonly id: string;
   readonly plan: Plan;
-  /** The line of the plan. */
+  /** Text of the plan, as the command line accepts it. */
   readonly line: string;
-  /** What the plan's faults write: noun phrases with semicolons between them. */
+  /** The bytes that the plan's faults produce, as noun phrases separated by semicolons. */
   readonly what: string;
-  /** So many requests of the case are disturbed; those behind are clean, so that trying again helps. */
+  /** Number of requests that are disturbed. Later requests get a clean answer, so that a retry succeeds. */
   readonly disturbed: number;
-  /** What the client may do, by the rules of the plan's faults: the loosest of them. */
+  /** The loosest rule among the plan's faults: which reactions of the client are accepted. */
   readonly allows: FaultRule["allows"];
-  /** So many times the client asks, one behind the other over the same connections, or all at once. */
+  /** Number of times that the client is asked, one after another over the same connections, or all at once. */
   readonly asks: number;
   readonly atOnce: boolean;
-  /** True if the answer is two tool calls, in the chat dialect. */
+  /** True if the answer is two tool calls. Only in the chat dialect. */
   readonly withTools: boolean;
-  /** True if the answer begins with reasoning, in the chat dialect. */
+  /** True if the answer begins with reasoning. Only in the chat dialect. */
   readonly withReasoning: boolean;
-  /** Cases with less of the same, and with nothing of it: work may not grow faster than bytes. null: that is not looked at. */
+  /**
+   * Two cases with less of the same disturbance, and without it. They show whether the client's work grows faster than the
+   * bytes. Null: growth is not measured.
+   */
   readonly less: { readonly small: StressCase; readonly clean: StressCase } | null;
 }
 
-/** Short times, so that a run is a minute: by id, or id and word. */
+/** Parameters that keep a run within a minute, by fault id, or by id and word. */
 const SHORT: Readonly<Record<string, string>> = {
   B6: "bytes=16",
   S5: "for=600ms,every=100ms",
@@ -43,16 +46,22 @@ const SHORT: Readonly<Record<string, string>> = {
   H7: "bytes=700",
 };
 
-/** Faults that need tool calls to act on. */
+/** Faults that only affect answers with tool calls. */
 const TOOL_FAULTS = ["J7", "J16"];
-/** Faults from which trying again helps. */
+/** Faults after which a retry succeeds. */
 const PASSING = ["A1", "A2", "A5", "E8"];
-/** What one answer cannot show: a connection that is used again; requests that meet, each a while under way. */
+/**
+ * Faults that one request cannot show: they need a reused connection, or several requests at the same time that each take a
+ * while.
+ */
 const MEETING: Readonly<Record<string, { readonly more: string; readonly asks: number; readonly atOnce: boolean }>> = {
   E9: { more: "", asks: 2, atOnce: false },
   A3: { more: ";T4,events=4,pause=60ms", asks: 4, atOnce: true },
 };
-/** Plans by what grows in them: a lot, a quarter of it, nothing. Small segments, so that whoever begins anew with each is seen. */
+/**
+ * Plans that measure growth: with a large disturbance, a quarter of it, and none. Segments are small, so that a client shows
+ * itself if it starts over with each.
+ */
 const GROWING: readonly (readonly [large: string, small: string, clean: string])[] = [
   [
     "S12@e5,bytes=2MiB;H7,bytes=16KiB,for=10ms",
@@ -62,8 +71,8 @@ const GROWING: readonly (readonly [large: string, small: string, clean: string])
 ];
 
 /**
- * Returns the cases of `names`: ids, `B*`, or whole plans; all faults in each of their ways if the list is empty. A case that
- * is named twice is returned once.
+ * Returns the cases of `names`: ids, `B*`, or whole plans. If the list is empty, returns all faults in each of their variants.
+ * A case that is named twice is returned once.
  */
 export function stressCases(names: readonly string[], seed: number): StressCase[] {
   const plans = names.filter((name) => /[@,;#]/.test(name));
@@ -74,12 +83,12 @@ export function stressCases(names: readonly string[], seed: number): StressCase[
   return distinct(lines.map((line) => stressCase(line, seed)));
 }
 
-/** Removes later cases with the same id: two of them would share one address. */
+/** Removes later cases with the same id, because they would have the same URL. */
 export function distinct(cases: readonly StressCase[]): StressCase[] {
-  return [...new Map(cases.map((one) => [one.id, one])).values()];
+  return [...new Map(cases.map((stressCase) => [stressCase.id, stressCase])).values()];
 }
 
-/** Reports whether a client is judged in no way of the fault. */
+/** Reports whether no variant of the fault is judged. */
 export const isOpenRow = (row: FaultRow): boolean => faultRulesOf(row).every(({ rule }) => rule.allows === "policy");
 
 const ID_CHARACTERS = 60;
@@ -94,8 +103,8 @@ function linesOf(row: FaultRow): string[] {
 }
 
 /**
- * Returns a case's name in an address: the readable part of its faults, its seed, and a hash of both. Draws follow from the
- * name, so it depends on the faults, the seed and the key only, not on how the line spells them.
+ * Returns the case's name in its URL: the readable part of its faults, its seed, and a hash of both. Random draws follow from
+ * the name, so it depends only on the faults, the seed and the key, not on their spelling.
  */
 function idOf(faults: string, { seed, key }: Plan): string {
   const text = key === null ? faults : `${faults}#key=${key}`;
@@ -103,7 +112,7 @@ function idOf(faults: string, { seed, key }: Plan): string {
   return `${faults.replace(/[^A-Za-z0-9]+/g, "-").slice(0, ID_CHARACTERS)}-${seed}-${number.toString(36)}`;
 }
 
-/** Returns the case of a plan's line. `seed` holds if the line states none. Throws `BrokenPlan`. */
+/** Returns the case of a plan's text. `seed` is used if the text has none. Throws `BrokenPlan`. */
 export function stressCase(line: string, seed: number): StressCase {
   const [faults = "", options] = line.split("#");
   const statesSeed = options !== undefined && /(^|,)seed=/.test(options);
@@ -113,20 +122,22 @@ export function stressCase(line: string, seed: number): StressCase {
   const ids = plan.faults.map(({ row }) => row.id);
   const allowed = plan.faults.map((fault) => plannedRule(fault).allows);
   const passes = ids.some((id) => PASSING.includes(id));
-  const meeting = ids.map((id) => MEETING[id]).find((one) => one !== undefined);
-  const grown = GROWING.find(([large]) => large === faults);
+  const meeting = ids.map((id) => MEETING[id]).find((rule) => rule !== undefined);
+  const growthPlan = GROWING.find(([large]) => large === faults);
   return {
     id: idOf(faults, plan),
     plan,
     line: `${faults}#seed=${plan.seed}${key}`,
     disturbed: passes || ids.includes("E9") ? 1 : Number.POSITIVE_INFINITY,
     what: plan.faults.map((fault) => plannedRule(fault).what).join("; "),
-    allows: (["policy", "either"] as const).find((one) => allowed.includes(one)) ?? null,
+    allows: (["policy", "either"] as const).find((rule) => allowed.includes(rule)) ?? null,
     asks: meeting?.asks ?? 1,
     atOnce: meeting?.atOnce ?? false,
     withTools: ids.some((id) => TOOL_FAULTS.includes(id)),
     withReasoning: ids.includes("J19"),
     less:
-      grown === undefined ? null : { small: stressCase(grown[1], plan.seed), clean: stressCase(grown[2], plan.seed) },
+      growthPlan === undefined
+        ? null
+        : { small: stressCase(growthPlan[1], plan.seed), clean: stressCase(growthPlan[2], plan.seed) },
   };
 }

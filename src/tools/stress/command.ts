@@ -1,15 +1,18 @@
-/** How does a program of yours go through a case? Started with the case's address in its environment; its output is the text, its exit code says whether it saw an error. */
+/**
+ * Runs each case in a new process of the user's program. The URL of the case is in its environment, its output is the text
+ * that it read, and its exit code says whether it saw an error.
+ */
 import { TOOLS } from "./answers.ts";
 import { ClientProcess } from "./process.ts";
 import type { StressClient } from "./run.ts";
-import { seenAnswer } from "./seen.ts";
+import { clientReport } from "./seen.ts";
 
-/** Output that is kept. */
+/** Maximum number of bytes of output that are kept. */
 const OUTPUT_MOST = 16 * 2 ** 20;
-/** Exit codes of shells for programs that a signal ended. */
+/** Smallest exit code that shells use for programs that a signal ended. */
 const SIGNALS_FROM = 128;
 
-/** What a program finds in its environment, whichever way it is told of cases. */
+/** Returns the environment of a client program, for all ways to run cases. */
 export const clientEnv = (env: Readonly<Record<string, string | undefined>>, timeoutMs: number) => ({
   ...env,
   OPENAI_API_KEY: "understudy",
@@ -18,7 +21,7 @@ export const clientEnv = (env: Readonly<Record<string, string | undefined>>, tim
   UNDERSTUDY_TIMEOUT_MS: `${timeoutMs}`,
 });
 
-/** `{url}` in an argument is the address. */
+/** Returns a client that starts `command` for each case. `{url}` in an argument is replaced by the URL of the case. */
 export function commandClient(
   command: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
@@ -43,7 +46,7 @@ export function commandClient(
       child.exited.finally(() => child.kill()),
     ]);
     const crashed = child.signal !== null || code >= SIGNALS_FROM;
-    return seenAnswer({
+    return clientReport({
       text: output.replace(/\n$/, ""),
       error: code === 0 ? null : complaint.trim().split("\n").at(-1) || `exit code ${code}`,
       ended: crashed ? "crashed" : "answered",
@@ -52,7 +55,7 @@ export function commandClient(
   };
 }
 
-/** `came`: told of each part. */
+/** Collects a stream as text. Calls `came` for each part. */
 async function textOf(stream: AsyncIterable<Uint8Array>, came: () => void): Promise<string> {
   const parts: Uint8Array[] = [];
   let bytes = 0;

@@ -1,13 +1,16 @@
-/** Reads an event stream as a correct client does: lines and fields by the standard (WHATWG HTML, 9.2), chunks by the APIs' references. */
+/**
+ * Reads an event stream as a correct client does: lines and fields by the WHATWG HTML standard (section 9.2), chunks by the
+ * references of the APIs.
+ */
 
 import { looseList, looseObject } from "../../base/json-object.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: JSON of four dialects, looked into by their names.
 type Json = any;
 
-/** Characters of an event that are kept; beyond them it is an error. */
+/** Maximum number of characters of an event. A longer event is an error. */
 const EVENT_MOST = 16 * 2 ** 20;
-/** What a line of data takes beside its characters. */
+/** Bytes that a line of data takes in addition to its characters. */
 const DATA_LINE = 16;
 const LAST_TYPES = ["message_stop", "response.completed", "response.incomplete"];
 
@@ -16,31 +19,31 @@ export class EventsReader {
   finish: string | null = null;
   usage: { prompt: number; completion: number } | null = null;
   error: string | null = null;
-  /** Reasoning of the first choice, whichever of its two fields it came in. */
+  /** Reasoning of the first choice, from either of its two field names. */
   reasoning = "";
-  /** There were deltas of tool calls. */
+  /** True if a delta had tool calls. */
   calls = false;
-  /** The stream's last event was there. */
+  /** True if the last event of the stream came. */
   done = false;
   readonly #decoder = new TextDecoder();
   #line = "";
   #skipsLf = false;
   #data: string[] = [];
   #name = "";
-  /** Characters of the event's data. */
+  /** Number of characters in the data lines of the current event. */
   #dataLength = 0;
 
   push(bytes: Uint8Array): void {
     this.#lines(this.#decoder.decode(bytes, { stream: true }));
   }
 
-  /** The body has ended as it should. */
+  /** Records the regular end of the body. */
   end(): void {
     if (this.done || this.error !== null) return;
     if (this.finish === null) this.error = "the stream ended without a finish reason";
   }
 
-  /** JSON in one piece. */
+  /** Reads an answer that is one JSON body. */
   whole(text: string): void {
     const json = parsed(text);
     if (json === null) this.error = "the body is neither an event stream nor JSON";
@@ -93,7 +96,7 @@ export class EventsReader {
     }
     const json = parsed(data);
     if (json === null || this.#name === "error" || json.error || json.type === "error") {
-      // A comment that came as data says nothing.
+      // A comment that arrived as data carries no information.
       if (!data.startsWith(":")) this.error = json === null ? "an event is not JSON" : "the stream contains an error";
     } else this.#chunk(json);
   }
@@ -101,7 +104,7 @@ export class EventsReader {
   #chunk(json: Json): void {
     const choice = looseList(json.choices)
       .map(looseObject)
-      .find((one) => one !== null && (one.index ?? 0) === 0);
+      .find((candidate) => candidate !== null && (candidate.index ?? 0) === 0);
     const delta =
       choice?.delta?.content ?? choice?.text ?? (json.type === "content_block_delta" ? json.delta?.text : null);
     if (choice?.delta?.tool_calls) this.calls = true;
@@ -110,7 +113,7 @@ export class EventsReader {
     if (typeof delta === "string") this.text += delta;
     else if (json.type === "response.output_text.delta" && typeof json.delta === "string") this.text += json.delta;
     this.#reason(choice?.finish_reason || json.delta?.stop_reason);
-    this.#counted(json.usage ?? json.response?.usage);
+    this.#countUsage(json.usage ?? json.response?.usage);
     if (!LAST_TYPES.includes(json.type)) return;
     if (json.response) this.#reason(json.response.status);
     this.done = true;
@@ -121,10 +124,10 @@ export class EventsReader {
     const choice = looseObject(looseList(json.choices)[0]);
     const items = Array.isArray(json.content) ? [json] : looseList(json.output);
     const parts = items.flatMap((item) => looseList(looseObject(item)?.content)).map((part) => looseObject(part)?.text);
-    const said: unknown = choice?.message?.content ?? choice?.text;
-    this.text = typeof said === "string" ? said : parts.filter((part) => typeof part === "string").join("");
+    const content: unknown = choice?.message?.content ?? choice?.text;
+    this.text = typeof content === "string" ? content : parts.filter((part) => typeof part === "string").join("");
     this.#reason(choice?.finish_reason ?? json.stop_reason ?? json.status);
-    this.#counted(json.usage);
+    this.#countUsage(json.usage);
     if (this.finish === null) this.error = "the answer has no finish reason";
   }
 
@@ -132,7 +135,7 @@ export class EventsReader {
     if (typeof reason === "string") this.finish ??= reason;
   }
 
-  #counted(usage: Json): void {
+  #countUsage(usage: Json): void {
     if (!usage) return;
     const [prompt, completion] = [
       countIn(usage.prompt_tokens ?? usage.input_tokens),

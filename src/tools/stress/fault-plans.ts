@@ -1,40 +1,46 @@
 /**
- * Which plans of faults are there, for property tests? A fast-check arbitrary of their lines, which shrinks to fewer faults
- * at plainer places, as `understudy stress --random` does.
+ * A fast-check arbitrary of fault plans, for property tests. It shrinks to fewer faults at simpler positions, as `understudy
+ * stress --random` does.
  */
 import fc from "fast-check";
 import type { FaultParameter, FaultRow, PositionKind } from "../../faults/plan/types.ts";
 import { actsOn } from "../../faults/rows/row.ts";
 import { FAULT_ROWS } from "../../faults/table.ts";
 
-/** Which plans are drawn. */
+/** Bounds of the generated plans. */
 export interface FaultPlansOptions {
-  /** Ids, as `["B8", "E7"]`; default: all that an answer may have and that reach no other. */
+  /** Ids of the faults, such as `["B8", "E7"]`. Default: all that affect only their own answer. */
   readonly faults?: readonly string[];
-  /** Default 3. */
+  /** Maximum number of faults of a plan. Default 3. */
   readonly maxFaults?: number;
-  /** Longest time that a fault takes, microseconds; default 20,000. */
+  /** Longest time that a fault takes, in microseconds. Default 20,000. */
   readonly maxTimeUs?: number;
-  /** Default 20,000. */
+  /** Largest size that a fault has, in bytes. Default 20,000. */
   readonly maxBytes?: number;
 }
 
-/** A fault, as users see it. */
-export interface FaultKnown {
-  /** As in a plan: `B8`. */
+/** A fault with its documentation. */
+export interface FaultDescription {
+  /** Id as in a plan, such as `B8`. */
   readonly id: string;
-  /** Where it acts: `events`, `text`, `coding`, `http`, `segments`, `end`; `client` and `none` cannot be ordered. */
+  /**
+   * Stage at which it acts: `events`, `text`, `coding`, `http`, `segments`, `end`. Faults of `client` and `none` cannot be
+   * ordered.
+   */
   readonly stage: string;
-  /** What is seen on the wire. */
+  /** The effect on the wire. */
   readonly what: string;
-  /** What a correct client does. */
+  /** The reaction of a correct client. */
   readonly oracle: string;
-  /** The text that says so. "our rule": no text does, and a rule of ours decides. "policy": nobody is judged. */
+  /**
+   * The standard or reference that requires this reaction. "our rule": none does, and we decided. "policy": clients are not
+   * judged.
+   */
   readonly text: string;
 }
 
-/** All faults by their ids (docs/faults.md). */
-export const FAULTS: Readonly<Record<string, FaultKnown>> = Object.fromEntries(
+/** All faults by id (docs/faults.md). */
+export const FAULTS: Readonly<Record<string, FaultDescription>> = Object.fromEntries(
   [...FAULT_ROWS].map(([id, { stage, what, oracle, text }]) => [id, { id, stage, what, oracle, text }]),
 );
 
@@ -42,14 +48,16 @@ const COUNT_MOST = 12;
 const EVENTS = 20;
 const BODY_BYTES = 3000;
 
-/** Lines as `B1@e3;S2#seed=7`. Throws a TypeError for an id that no answer can have. */
+/** Returns an arbitrary of plans such as `B1@e3;S2#seed=7`. Throws a TypeError for an id that is not a fault of an answer. */
 export function faultPlans(options: FaultPlansOptions = {}): fc.Arbitrary<string> {
   const { faults, maxFaults = 3 } = options;
   const rows = faults === undefined ? usualRows() : faults.map(rowOf);
   const each = fc.constantFrom(...rows).chain((row) => faultOf(row, options).map((text) => ({ row, text })));
-  // An array that may be empty shrinks to any of its elements; with a least length, fast-check keeps the last ones.
-  const some = fc.array(each, { maxLength: maxFaults }).filter(({ length }) => length > 0);
-  return fc.tuple(some, fc.nat({ max: 2 ** 31 - 1 })).map(([all, seed]) => `${together(all).join(";")}#seed=${seed}`);
+  // An array that may be empty can shrink to any of its elements. With a minimum length, fast-check would keep the last ones.
+  const faultLists = fc.array(each, { maxLength: maxFaults }).filter(({ length }) => length > 0);
+  return fc
+    .tuple(faultLists, fc.nat({ max: 2 ** 31 - 1 }))
+    .map(([all, seed]) => `${together(all).join(";")}#seed=${seed}`);
 }
 
 const isOrdered = (row: FaultRow) => row.stage !== "client" && actsOn(row, "1.1");
@@ -57,28 +65,29 @@ const usualRows = () => [...FAULT_ROWS.values()].filter((row) => isOrdered(row) 
 
 function rowOf(id: string): FaultRow {
   const row = FAULT_ROWS.get(id);
-  if (row === undefined || !isOrdered(row)) throw new TypeError(`faults: "${id}" is no fault that an answer can have`);
+  if (row === undefined || !isOrdered(row))
+    throw new TypeError(`faults: "${id}" is not a fault that an answer can have`);
   return row;
 }
 
-/** Without those that exclude one before them. */
+/** Removes faults that an earlier fault excludes. */
 function together(all: readonly { readonly row: FaultRow; readonly text: string }[]): string[] {
-  const kept = all.filter(
+  const compatible = all.filter(
     ({ row }, at) => row.excludes === "" || all.findIndex((other) => other.row.excludes === row.excludes) === at,
   );
-  return kept.map(({ text }) => text);
+  return compatible.map(({ text }) => text);
 }
 
 function faultOf(row: FaultRow, { maxTimeUs = 20_000, maxBytes = 20_000 }: FaultPlansOptions): fc.Arbitrary<string> {
   const place = fc.constantFrom(...row.positions).chain(placeOf);
-  const values = row.parameters.map((one) => {
-    const said = anyValueOf(one, maxTimeUs, maxBytes).map((value) => `${one.name}=${value}`);
-    // What takes time is always said: its usual time is longer than a test wants to wait.
-    return one.type === "time" || one.type === "size" ? said : fc.option(said, { nil: "" });
+  const values = row.parameters.map((parameter) => {
+    const text = anyValueOf(parameter, maxTimeUs, maxBytes).map((value) => `${parameter.name}=${value}`);
+    // Always state times and sizes, because their default times are longer than a test should wait.
+    return parameter.type === "time" || parameter.type === "size" ? text : fc.option(text, { nil: "" });
   });
   return fc
     .tuple(place, fc.tuple(...values))
-    .map(([where, given]) => [`${row.id}@${where}`, ...given].filter((one) => one !== "").join(","));
+    .map(([position, parameters]) => [`${row.id}@${position}`, ...parameters].filter((part) => part !== "").join(","));
 }
 
 function placeOf(kind: PositionKind): fc.Arbitrary<string> {
@@ -90,9 +99,11 @@ function placeOf(kind: PositionKind): fc.Arbitrary<string> {
   return fc.constant(kind === "every" ? "*" : kind);
 }
 
-function anyValueOf(one: FaultParameter, maxTimeUs: number, maxBytes: number): fc.Arbitrary<string> {
-  if (one.type === "word") return fc.constantFrom(...one.words);
-  const most = { time: maxTimeUs, size: maxBytes, count: COUNT_MOST }[one.type];
-  const unit = one.type === "time" ? "us" : "";
-  return fc.integer({ min: one.least, max: Math.max(one.least, Math.min(one.most, most)) }).map((n) => `${n}${unit}`);
+function anyValueOf(parameter: FaultParameter, maxTimeUs: number, maxBytes: number): fc.Arbitrary<string> {
+  if (parameter.type === "word") return fc.constantFrom(...parameter.words);
+  const most = { time: maxTimeUs, size: maxBytes, count: COUNT_MOST }[parameter.type];
+  const unit = parameter.type === "time" ? "us" : "";
+  return fc
+    .integer({ min: parameter.least, max: Math.max(parameter.least, Math.min(parameter.most, most)) })
+    .map((n) => `${n}${unit}`);
 }

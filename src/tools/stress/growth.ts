@@ -1,22 +1,25 @@
-/** Does a client's work grow faster than what it reads? Three runs of a case tell: with nothing, with some, with more of the same. */
-import type { SeenCost } from "./seen.ts";
+/**
+ * Decides whether a client's work grows faster than the bytes that it reads. Compares three runs of a case: without the
+ * disturbance, with some of it, and with more.
+ */
+import type { ClientCost } from "./seen.ts";
 
-/** What one run cost, and the bytes that were sent in it. */
+/** Cost of one run, and the bytes that were sent in it. */
 export interface MeasuredRun {
   readonly bytes: number;
-  readonly cost: SeenCost | null;
+  readonly cost: ClientCost | null;
 }
 
-/** Work that grows as fast as bytes may vary so much more. */
+/** Factor by which CPU time may exceed growth in proportion to the bytes. */
 const SLACK = 1.5;
-/** Less is nothing to complain of. */
+/** Milliseconds of CPU below which nothing is reported. */
 const CPU_LEAST_MS = 250;
 const NOISE_MS = 40;
-/** A reader may keep so much whatever it reads, and so many times what it reads. */
+/** Memory that a client may keep whatever it reads, and multiples of the bytes read that it may keep in addition. */
 const MEMORY_BASE = 64 * 2 ** 20;
 const MEMORY_TIMES = 16;
 
-/** null: it grows as it should, or nobody has measured it. */
+/** Returns the verdict and its reason. Null if the growth is accepted, or if a run was not measured. */
 export function growthVerdict(
   clean: MeasuredRun,
   small: MeasuredRun,

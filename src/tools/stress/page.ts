@@ -1,4 +1,4 @@
-/** The report of a stress run as a page of HTML without scripts: red cases with the bytes sent and what the client reported. */
+/** Prints a stress run as an HTML page without scripts: the red cases with the bytes sent and the report of the client. */
 import { markupText } from "./junit.ts";
 import type { CaseResult } from "./result.ts";
 import type { TimelineAnswer } from "./timeline.ts";
@@ -31,7 +31,7 @@ export function stressPage(results: readonly CaseResult[], title: string, again:
 <h1>${markupText(title)}</h1>
 <table>${rows.join("")}<tr><th>cases</th><th>${results.length}</th></tr></table>
 <h2>${red.length === 0 ? "Nothing is red" : `Red: ${red.length}`}</h2>
-${red.map((one) => redCase(one, again(one.plan))).join("\n")}
+${red.map((result) => redCase(result, again(result.plan))).join("\n")}
 <h2>The others</h2>
 <table>${others.join("\n")}</table>
 </body></html>
@@ -42,21 +42,21 @@ function redCase(
   { plan, fault, verdict, why, said, wire, requests, gapsMs, connections }: CaseResult,
   command: string,
 ): string {
-  const heard =
+  const reportHtml =
     said === null
       ? "<p>The client reported nothing: the wire alone was judged.</p>"
       : `<table>${Object.entries(said)
           .filter(([, value]) => value !== null)
-          .map(([name, value]) => `<tr><th>${name}</th><td><pre>${markupText(shown(value))}</pre></td></tr>`)
+          .map(([name, value]) => `<tr><th>${name}</th><td><pre>${markupText(valueText(value))}</pre></td></tr>`)
           .join("")}</table>`;
-  const seen = `${requests} requests${gapsMs.length > 0 ? `, ${gapsMs.join(", ")} ms apart` : ""}; ${connections.opened} connections, ${connections.open} open at the end`;
+  const connectionSummary = `${requests} requests${gapsMs.length > 0 ? `, ${gapsMs.join(", ")} ms apart` : ""}; ${connections.opened} connections, ${connections.open} open at the end`;
   return `<details><summary><b>${verdict}</b> <code>${markupText(plan)}</code> ${markupText(fault)}. ${markupText(why)}</summary>
 <p>To repeat it: <code>${markupText(command)}</code></p>
-<div class="two"><div><h3>What was sent</h3>${wire.map(answerList).join("")}<p>${seen}</p></div><div><h3>What the client reported</h3>${heard}</div></div>
+<div class="two"><div><h3>What was sent</h3>${wire.map(answerList).join("")}<p>${connectionSummary}</p></div><div><h3>What the client reported</h3>${reportHtml}</div></div>
 </details>`;
 }
 
-const shown = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value));
+const valueText = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value));
 
 function answerList({ status, operations, end, more }: TimelineAnswer): string {
   const items = operations.map(([ms, kind, amount, text]) => {

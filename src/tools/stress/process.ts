@@ -1,16 +1,16 @@
 /**
- * How is a client's program started, measured and ended? With all that it starts: it leads a group of processes, and who
- * leaves that has the mark of it in the environment, where the system shows it (Linux).
+ * Starts, measures and ends a client program together with all processes that it starts. The program leads a process group.
+ * Descendants that left the group are found by a mark in their environment, where the system shows it (Linux).
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import type { SeenCost } from "./seen.ts";
+import type { ClientCost } from "./seen.ts";
 
-/** Hundredths of a second, Linux's unit of a process' CPU time in /proc. */
+/** Milliseconds per tick, Linux's unit of CPU time in /proc. */
 const TICK_MS = 10;
 
 export class ClientProcess {
   readonly #child: Bun.Subprocess<"ignore" | "pipe", "pipe", "pipe">;
-  readonly #mark = `${MARK}=${process.pid}-${started++}`;
+  readonly #mark = `${MARK}=${process.pid}-${startCount++}`;
   readonly #readers = new Set<{ cancel(): Promise<void> }>();
   #peakBytes = 0;
 
@@ -23,10 +23,10 @@ export class ClientProcess {
       stderr: "pipe",
       detached: true,
     });
-    living.add(this);
+    running.add(this);
   }
 
-  /** As it comes, until nobody can write any more, or it was left. */
+  /** Standard output in parts, until all writers closed it, or `leave` was called. */
   get stdout(): AsyncIterable<Uint8Array> {
     return this.#parts(this.#child.stdout);
   }
@@ -46,7 +46,7 @@ export class ClientProcess {
     return this.#child.exited;
   }
 
-  /** The signal that ended it; null: none. */
+  /** Name of the signal that ended the program. Null if none did. */
   get signal(): string | null {
     return this.#child.signalCode === null ? null : `${this.#child.signalCode}`;
   }
@@ -58,15 +58,15 @@ export class ClientProcess {
     void input.flush();
   }
 
-  /** Ends it and all that it started, whatever they do with a polite signal. */
+  /** Kills the program and all that it started with SIGKILL. */
   kill(): void {
-    living.delete(this);
+    running.delete(this);
     try {
       process.kill(-this.#child.pid, "SIGKILL");
     } catch {
-      // Nobody of them is left.
+      // No process of the group is left.
     }
-    for (const pid of marked(this.#mark)) {
+    for (const pid of pidsWithMark(this.#mark)) {
       try {
         process.kill(pid, "SIGKILL");
       } catch {
@@ -75,13 +75,13 @@ export class ClientProcess {
     }
   }
 
-  /** Ends it, and hears no more of what anybody says in its name. */
+  /** Kills the program, and stops reading the output that its descendants may still write. */
   leave(): void {
     this.kill();
     for (const reader of this.#readers) void reader.cancel();
   }
 
-  /** Looks how large it has been: what its end tells may be how large we were when we started it. */
+  /** Records the peak memory while the program runs. The value after its end may be that of our own process when it forked. */
   look(): void {
     try {
       this.#peakBytes = peakOf(this.#child.pid);
@@ -90,19 +90,22 @@ export class ClientProcess {
     }
   }
 
-  /** What it took from its start to its end. As large as its end tells where we never were so large, else as when it was last looked at. */
-  wholeCost(): SeenCost | null {
-    const used = this.#child.resourceUsage();
-    if (used === undefined) return null;
-    const isItsOwn = used.maxRSS > ownPeakBytes();
+  /**
+   * Returns CPU time and peak memory from start to end. The system's value for the peak counts only if it is larger than our
+   * own process ever was; else the last recorded value.
+   */
+  wholeCost(): ClientCost | null {
+    const usage = this.#child.resourceUsage();
+    if (usage === undefined) return null;
+    const isAboveOwn = usage.maxRSS > ownPeakBytes();
     return {
-      cpuMs: Number(used.cpuTime.total) / 1000,
-      peakBytes: isItsOwn ? Math.max(this.#peakBytes, used.maxRSS) : this.#peakBytes,
+      cpuMs: Number(usage.cpuTime.total) / 1000,
+      peakBytes: isAboveOwn ? Math.max(this.#peakBytes, usage.maxRSS) : this.#peakBytes,
     };
   }
 
-  /** What it takes from here on; null where the system does not say. */
-  measure(): (() => SeenCost) | null {
+  /** Starts a measurement. The returned function gives the cost since then. Null if the system does not offer it. */
+  measure(): (() => ClientCost) | null {
     const { pid } = this.#child;
     try {
       writeFileSync(`/proc/${pid}/clear_refs`, "5");
@@ -133,10 +136,10 @@ function ownPeakBytes(): number {
 }
 
 const MARK = "UNDERSTUDY_CLIENT";
-let started = 0;
+let startCount = 0;
 
-/** Processes whose environment has the mark; none where the system does not show it. */
-function marked(mark: string): number[] {
+/** Returns the processes with the mark in their environment. Empty if the system does not show it. */
+function pidsWithMark(mark: string): number[] {
   const has = (pid: string) => {
     try {
       return readFileSync(`/proc/${pid}/environ`, "latin1").split("\0").includes(mark);
@@ -153,8 +156,8 @@ function marked(mark: string): number[] {
   }
 }
 
-/** Processes that are to end with this one. */
-const living = new Set<ClientProcess>();
+/** Programs to kill when this process ends. */
+const running = new Set<ClientProcess>();
 process.on("exit", () => {
-  for (const one of living) one.kill();
+  for (const client of running) client.kill();
 });

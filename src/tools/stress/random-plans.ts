@@ -1,4 +1,4 @@
-/** Which plans are tried by chance? Several faults at once, none of which leaves open what is right, with times that nobody has to wait for. */
+/** Draws random plans for `--random`: several faults at once. Only faults with a required reaction, and only with short times. */
 
 import { mix, seeded } from "../../base/random.ts";
 import type { FaultParameter, FaultRow } from "../../faults/plan/types.ts";
@@ -11,7 +11,7 @@ type Below = (end: number) => number;
 const TIME_MOST_US = 30_000;
 const SIZE_MOST = 20_000;
 const COUNT_MOST = 12;
-/** Events of an answer, more or less. */
+/** Approximate number of events of an answer. */
 const EVENTS = 24;
 
 const ROWS = [...FAULT_ROWS.values()].filter(
@@ -19,19 +19,19 @@ const ROWS = [...FAULT_ROWS.values()].filter(
     !["client", "instead"].includes(row.stage) && row.reaches === "answer" && actsOn(row, "1.1") && !isOpenRow(row),
 );
 
-/** A line of `least` to `most` faults; of fewer where they exclude each other. */
+/** Returns the text of a plan with `least` to `most` faults. It may have fewer, because some faults exclude each other. */
 export function randomPlan(seed: number, least: number, most: number): string {
   const next = seeded(mix(seed, 11));
   const below: Below = (end) => next() % end;
-  const taken: FaultRow[] = [];
+  const faults: FaultRow[] = [];
   for (let left = least + below(most - least + 1); left > 0; left--) {
     const row = ROWS[below(ROWS.length)]!;
-    const fits = taken.every(
+    const fits = faults.every(
       (other) => other.id !== row.id && (row.excludes === "" || other.excludes !== row.excludes),
     );
-    if (fits) taken.push(row);
+    if (fits) faults.push(row);
   }
-  return `${taken.map((row) => faultText(row, below)).join(";")}#seed=${seed}`;
+  return `${faults.map((row) => faultText(row, below)).join(";")}#seed=${seed}`;
 }
 
 function faultText(row: FaultRow, below: Below): string {
@@ -47,15 +47,17 @@ function faultText(row: FaultRow, below: Below): string {
     chance: `~0.${1 + below(9)}`,
   };
   const times = kind === "event" && below(4) === 0 ? `x${1 + below(5)}` : "";
-  const values = row.parameters.flatMap((one) =>
-    one.type === "time" || one.type === "size" || below(2) === 0 ? [`${one.name}=${valueText(one, below)}`] : [],
+  const values = row.parameters.flatMap((parameter) =>
+    parameter.type === "time" || parameter.type === "size" || below(2) === 0
+      ? [`${parameter.name}=${valueText(parameter, below)}`]
+      : [],
   );
   return [`${row.id}@${places[kind]}${inside}${times}`, ...values].join(",");
 }
 
-function valueText(one: FaultParameter, below: Below): string {
-  if (one.type === "word") return one.words[below(one.words.length)]!;
-  const most = { time: TIME_MOST_US, size: SIZE_MOST, count: COUNT_MOST }[one.type];
-  const value = one.least + below(Math.max(1, Math.min(one.most, most) - one.least));
-  return one.type === "time" ? `${value}us` : `${value}`;
+function valueText(parameter: FaultParameter, below: Below): string {
+  if (parameter.type === "word") return parameter.words[below(parameter.words.length)]!;
+  const limit = { time: TIME_MOST_US, size: SIZE_MOST, count: COUNT_MOST }[parameter.type];
+  const value = parameter.least + below(Math.max(1, Math.min(parameter.most, limit) - parameter.least));
+  return parameter.type === "time" ? `${value}us` : `${value}`;
 }

@@ -1,13 +1,16 @@
-/** What would a correct client say? One of ours: it reads by the standards, times out, and tries again where that is safe. */
+/**
+ * A correct client, for comparison with clients under test. It follows the standards, times out, and retries where that is
+ * safe.
+ */
 import net from "node:net";
 import type { Timer } from "../../wire/http/deadlines.ts";
 import type { StressClient } from "./run.ts";
-import { seenAnswer } from "./seen.ts";
+import { clientReport } from "./seen.ts";
 import { WireReader } from "./wire-reader.ts";
 
 /** Statuses after which a request may be sent again. */
 const PASSING = [408, 409, 429, 500, 502, 503, 504, 529];
-/** Longer waits are not worth it. */
+/** Longest wait before a retry. It gives up if the server asks for more. */
 const WAIT_MOST_S = 5;
 const USUAL_WAIT_S = 0.1;
 
@@ -21,14 +24,14 @@ export function referenceClient(timer: Required<Timer>, timeoutMs: number, retri
       const waitS = again && attempt < retries ? waitOf(reader) : null;
       if (waitS === null) {
         const { text, finish, usage, reasoning } = events;
-        return seenAnswer({ text, finish, usage, reasoning, error: failure, own: failure === null ? null : true });
+        return clientReport({ text, finish, usage, reasoning, error: failure, own: failure === null ? null : true });
       }
       await pause(waitS * 1e6);
     }
   };
 }
 
-/** Seconds until the request may come again; null: not while anybody waits. */
+/** Returns the seconds until the retry. Null if the server asks for a longer wait than accepted. */
 function waitOf({ headers }: WireReader): number | null {
   const [after, ms] = [headers.get("retry-after"), headers.get("retry-after-ms")];
   if (ms !== undefined) return Number(ms) / 1000;

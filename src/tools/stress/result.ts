@@ -1,77 +1,80 @@
-/** What came of a case? The verdict, and what it rests on: what the client said, what stood on the wire. */
+/** The result of a case: the verdict and its evidence, which is the client's report and the record of the wire. */
 import type { Clock } from "../../base/clock.ts";
 import type { StressCase } from "./cases.ts";
-import type { SeenAnswer } from "./seen.ts";
+import type { ClientReport } from "./seen.ts";
 import type { CaseRun, StressServer } from "./server.ts";
 import type { TimelineAnswer } from "./timeline.ts";
 import { isRed, NOTHING_READ, type StressVerdict, verdictOf } from "./verdict.ts";
 
 export interface CaseResult {
   readonly id: string;
-  /** Orders the case again. */
+  /** Text of the plan, which repeats the case. */
   readonly plan: string;
-  /** What the plan's faults write. */
+  /** The bytes that the plan's faults produce. */
   readonly fault: string;
   readonly verdict: StressVerdict;
-  /** Why, in sentences. */
+  /** Reason for the verdict, in sentences. */
   readonly why: string;
-  /** Who says what was seen; "wire": nobody, the wire alone was judged. */
+  /** Source of the evidence. "wire": the client reported nothing, and only the wire was judged. */
   readonly by: "client" | "wire";
   readonly requests: number;
-  /** Between its requests, milliseconds. */
+  /** Milliseconds between successive requests. */
   readonly gapsMs: readonly number[];
   readonly connections: { readonly opened: number; readonly open: number };
   readonly ms: number;
-  /** The last of what the client said; null: nothing. */
-  readonly said: Pick<SeenAnswer, "text" | "finish" | "usage" | "toolCalls" | "reasoning" | "error" | "cost"> | null;
-  /** What left, in red cases. */
+  /** The client's last report. Null if it reported nothing. */
+  readonly said: Pick<ClientReport, "text" | "finish" | "usage" | "toolCalls" | "reasoning" | "error" | "cost"> | null;
+  /** The answers as they were sent. Empty unless the verdict is red. */
   readonly wire: readonly TimelineAnswer[];
 }
 
-/** What all cases of a run are judged by. */
-export interface Judging {
+/** Dependencies and settings that all cases of a run are judged with. */
+export interface JudgeContext {
   readonly server: StressServer;
   readonly clock: Clock;
-  /** How often the client says that it tries again; null: it says nothing of it. */
+  /** Maximum number of retries that the client promises. Null if unknown. */
   readonly retries: number | null;
 }
 
-/** After a case's end, before its connections are looked at. */
+/** Microseconds between the end of a case and the search for connections that were left open. */
 const LEAK_US = 1e6;
-/** Characters of a text that are kept. */
+/** Maximum number of characters of a text that are kept. */
 const TEXT_MOST = 4000;
 
-/** `seen`: each time that the client asked; null: nobody says. `ms`: how long it took. */
+/**
+ * Judges a case. `seen`: the client's report for each time it asked, or null if it reports nothing. `ms`: duration of the case
+ * in milliseconds.
+ */
 export async function caseResult(
-  { server, clock, retries }: Judging,
-  one: StressCase,
+  { server, clock, retries }: JudgeContext,
+  stressCase: StressCase,
   run: CaseRun,
-  seen: readonly SeenAnswer[] | null,
+  seen: readonly ClientReport[] | null,
   growth: ["slow" | "memory", string] | null,
   ms: number,
 ): Promise<CaseResult> {
   if (server.wireOf(run).unfinished > 0) await stressPause(clock, LEAK_US);
   const wire = server.wireOf(run);
   const reading = run.reading ?? NOTHING_READ;
-  const judged = verdictOf({ one, reading, reached: run.reached ?? true, seen, wire, retries, growth });
+  const verdict = verdictOf({ stressCase, reading, reached: run.reached ?? true, seen, wire, retries, growth });
   const { requests } = wire;
   const last = seen?.at(-1);
   return {
-    id: one.id,
-    plan: one.line,
-    fault: one.what,
-    ...judged,
+    id: stressCase.id,
+    plan: stressCase.line,
+    fault: stressCase.what,
+    ...verdict,
     by: seen === null ? "wire" : "client",
     requests: requests.length,
     gapsMs: requests.slice(1).map(({ atUs }, at) => Math.round((atUs - requests[at]!.atUs) / 1000)),
     connections: { opened: new Set(requests.map(({ port }) => port)).size, open: wire.open },
     ms: Math.round(ms),
-    said: last === undefined ? null : saidOf(last),
-    wire: isRed(judged.verdict) ? run.answers : [],
+    said: last === undefined ? null : reportOf(last),
+    wire: isRed(verdict.verdict) ? run.answers : [],
   };
 }
 
-function saidOf({
+function reportOf({
   text,
   finish,
   usage,
@@ -79,7 +82,7 @@ function saidOf({
   reasoning,
   error,
   cost,
-}: SeenAnswer): NonNullable<CaseResult["said"]> {
+}: ClientReport): NonNullable<CaseResult["said"]> {
   return { text: text.slice(0, TEXT_MOST), finish, usage, toolCalls, reasoning, error, cost };
 }
 

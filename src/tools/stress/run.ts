@@ -1,30 +1,30 @@
-/** How does a client go through its cases? Some at once, each with a server's address of its own, and a verdict each. */
+/** Runs a client through its cases, several at the same time. Each case has its own URL and gets a verdict. */
 import type { Clock } from "../../base/clock.ts";
 import type { StressCase } from "./cases.ts";
 import { growthVerdict, type MeasuredRun } from "./growth.ts";
-import { type CaseResult, caseResult, type Judging, stressPause } from "./result.ts";
-import { type SeenAnswer, seenAnswer } from "./seen.ts";
+import { type CaseResult, caseResult, type JudgeContext, stressPause } from "./result.ts";
+import { type ClientReport, clientReport } from "./seen.ts";
 import { type CaseRun, StressServer } from "./server.ts";
 
 export interface StressAsk {
   readonly url: string;
   readonly id: string;
-  /** Nobody waits any more. */
+  /** Aborted when the case no longer waits for the client. */
   readonly signal: AbortSignal;
-  /** Another ask follows in the case: connections are to stay. */
+  /** True if the client is asked again in this case, so it must keep its connections. */
   readonly more: boolean;
-  /** The answer calls tools, which the request should offer. */
+  /** True if the answer calls tools, so the request should offer them. */
   readonly withTools: boolean;
 }
 
-/** Asks once for the answer under the case's address, and says what it saw. What it throws is a crash. */
-export type StressClient = (asked: StressAsk) => Promise<SeenAnswer>;
+/** Sends one request to the URL of a case and reports the answer. If it throws, the client counts as crashed. */
+export type StressClient = (request: StressAsk) => Promise<ClientReport>;
 
 export interface StressSettings {
   readonly cases: readonly StressCase[];
-  /** Cases at once. */
+  /** Number of cases that run at the same time. */
   readonly concurrency: number;
-  /** So long after its last byte a case must have ended. */
+  /** Milliseconds after the last byte within which the client must end. */
   readonly hangMs: number;
   readonly retries: number | null;
   readonly port: number;
@@ -32,28 +32,28 @@ export interface StressSettings {
   readonly epochSeconds: () => number;
 }
 
-/** A case that nothing ends by itself. */
+/** Longest time of a case in microseconds, even if bytes keep coming. */
 const CASE_MOST_US = 60e6;
-/** A client that is told to stop may take so long. */
+/** Microseconds that a client may take to stop after the abort. */
 const GRACE_US = 5e6;
 const LOOK_US = 50_000;
-const HUNG = seenAnswer({ ended: "hung" });
+const HUNG = clientReport({ ended: "hung" });
 
 export async function stressRun(
   client: StressClient,
   settings: StressSettings,
-  told: (result: CaseResult) => void,
+  onResult: (result: CaseResult) => void,
 ): Promise<CaseResult[]> {
   const { cases, concurrency, clock, port, epochSeconds, retries } = settings;
   const server = new StressServer(port, clock, epochSeconds);
-  const judging: Judging = { server, clock, retries };
+  const judging: JudgeContext = { server, clock, retries };
   const results: CaseResult[] = [];
-  const waiting = cases.map((one, at) => ({ one, at }));
+  const waiting = cases.map((stressCase, at) => ({ stressCase, at }));
   const work = async () => {
     for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
-      const result = await runCase(client, settings, judging, next.one);
+      const result = await runCase(client, settings, judging, next.stressCase);
       results[next.at] = result;
-      told(result);
+      onResult(result);
     }
   };
   try {
@@ -67,21 +67,21 @@ export async function stressRun(
 async function runCase(
   client: StressClient,
   settings: StressSettings,
-  judging: Judging,
-  one: StressCase,
+  judging: JudgeContext,
+  stressCase: StressCase,
 ): Promise<CaseResult> {
   const beganUs = settings.clock.now();
   const asker: Asker = { client, settings, server: judging.server, over: new AbortController() };
   const measured = async (less: StressCase): Promise<MeasuredRun> => {
-    const { run, seen } = await askAll(asker, less);
-    return { bytes: run.bytes, cost: seen[0]!.cost };
+    const { run, reports } = await askAll(asker, less);
+    return { bytes: run.bytes, cost: reports[0]!.cost };
   };
-  const clean = one.less && (await measured(one.less.clean));
-  const small = one.less && (await measured(one.less.small));
-  const { run, seen } = await askAll(asker, one);
-  const growth = clean && small && growthVerdict(clean, small, { bytes: run.bytes, cost: seen[0]!.cost });
-  const result = await caseResult(judging, one, run, seen, growth, (settings.clock.now() - beganUs) / 1000);
-  // Not before: a client would close what it has left open.
+  const clean = stressCase.less && (await measured(stressCase.less.clean));
+  const small = stressCase.less && (await measured(stressCase.less.small));
+  const { run, reports } = await askAll(asker, stressCase);
+  const growth = clean && small && growthVerdict(clean, small, { bytes: run.bytes, cost: reports[0]!.cost });
+  const result = await caseResult(judging, stressCase, run, reports, growth, (settings.clock.now() - beganUs) / 1000);
+  // Abort only now, because a client closes its open connections then, and open connections are part of the verdict.
   asker.over.abort();
   return result;
 }
@@ -93,36 +93,39 @@ interface Asker {
   readonly over: AbortController;
 }
 
-/** Has the client ask as often as the case wants. */
+/** Asks the client as often as the case requires. */
 async function askAll(
   asker: Asker,
-  one: StressCase,
-): Promise<{ readonly run: CaseRun; readonly seen: readonly SeenAnswer[] }> {
-  const run = asker.server.open(one);
-  if (one.atOnce)
-    return { run, seen: await Promise.all(Array.from({ length: one.asks }, () => askOnce(asker, run, false))) };
-  const seen: SeenAnswer[] = [];
-  for (let left = one.asks; left > 0 && !asker.over.signal.aborted; left--)
-    seen.push(await askOnce(asker, run, left > 1));
-  return { run, seen };
+  stressCase: StressCase,
+): Promise<{ readonly run: CaseRun; readonly reports: readonly ClientReport[] }> {
+  const run = asker.server.open(stressCase);
+  if (stressCase.atOnce)
+    return {
+      run,
+      reports: await Promise.all(Array.from({ length: stressCase.asks }, () => askOnce(asker, run, false))),
+    };
+  const reports: ClientReport[] = [];
+  for (let left = stressCase.asks; left > 0 && !asker.over.signal.aborted; left--)
+    reports.push(await askOnce(asker, run, left > 1));
+  return { run, reports };
 }
 
-async function askOnce({ client, settings, server, over }: Asker, run: CaseRun, more: boolean): Promise<SeenAnswer> {
-  const { id, withTools } = run.one;
+async function askOnce({ client, settings, server, over }: Asker, run: CaseRun, more: boolean): Promise<ClientReport> {
+  const { id, withTools } = run.stressCase;
   const answered = new AbortController();
-  const asked = client({ url: server.urlOf(run.one), id, signal: over.signal, more, withTools }).catch((why: unknown) =>
-    seenAnswer({ ended: "crashed", error: why instanceof Error ? why.message : String(why) }),
+  const asked = client({ url: server.urlOf(run.stressCase), id, signal: over.signal, more, withTools }).catch(
+    (why: unknown) => clientReport({ ended: "crashed", error: why instanceof Error ? why.message : String(why) }),
   );
-  const seen = await Promise.race([asked, hung(run, settings, answered.signal)]);
+  const reports = await Promise.race([asked, hung(run, settings, answered.signal)]);
   answered.abort();
-  if (seen.ended !== "hung") return seen;
+  if (reports.ended !== "hung") return reports;
   over.abort();
   await Promise.race([asked, stressPause(settings.clock, GRACE_US)]);
-  return seen;
+  return reports;
 }
 
-/** Settles when nothing was sent for too long, and nothing is to come. */
-async function hung(run: CaseRun, { clock, hangMs }: StressSettings, over: AbortSignal): Promise<SeenAnswer> {
+/** Resolves when the last byte was sent too long ago and no more is to come. */
+async function hung(run: CaseRun, { clock, hangMs }: StressSettings, over: AbortSignal): Promise<ClientReport> {
   const beganUs = clock.now();
   while (!over.aborted) {
     await stressPause(clock, LOOK_US);

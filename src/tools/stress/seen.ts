@@ -1,56 +1,56 @@
-/** What has a client seen of an answer? What it says itself, in one line of JSON, and what stood on the wire. */
+/** The two records of an answer: the report of the client, as a line of JSON, and the requests that the server received. */
 
-export interface SeenCall {
+export interface ReportedCall {
   readonly name: string;
-  /** JSON, as the client put it together. */
+  /** Arguments as JSON, in the client's spelling. */
   readonly arguments: string;
 }
 
-/** Null: the client does not say. */
-export interface SeenAnswer {
+/** Report of a client. A field is null if the client does not report it. */
+export interface ClientReport {
   readonly text: string;
   readonly finish: string | null;
   readonly usage: { readonly prompt: number; readonly completion: number } | null;
-  readonly toolCalls: readonly SeenCall[] | null;
-  /** Reasoning, which is not part of `text`; "": none. */
+  readonly toolCalls: readonly ReportedCall[] | null;
+  /** Reasoning, which is not part of `text`. "" if there is none. */
   readonly reasoning: string | null;
-  /** What kind of error it saw; null: none. */
+  /** Kind and message of the error that the client reported. Null if it reported none. */
   readonly error: string | null;
-  /** The error is of a kind that is the client's own; null: it does not say. */
+  /** True if the error is of the client's own error type. Null if the client does not say. */
   readonly own: boolean | null;
-  /** How the client itself ended, where that is no answer. */
+  /** How the client process ended. */
   readonly ended: "answered" | "crashed" | "hung";
-  /** What its process took for it; null: it has none of its own. */
-  readonly cost: SeenCost | null;
+  /** Cost of the answer in the client's process. Null if it has no process of its own, or if it was not measured. */
+  readonly cost: ClientCost | null;
 }
 
-export interface SeenCost {
+export interface ClientCost {
   readonly cpuMs: number;
-  /** Largest resident set while it was at it. */
+  /** Largest resident set during the answer, in bytes. */
   readonly peakBytes: number;
 }
 
-/** A request of a case, as the server had it. Microseconds. */
-export interface SeenRequest {
+/** A request of a case, as the server received it. Times are in microseconds. */
+export interface CaseRequestRecord {
   readonly atUs: number;
   readonly status: number;
-  /** The client's port. */
+  /** Port of the client. */
   readonly port: number;
-  /** Events with text had left before its connection ended, or it was complete. */
+  /** True if events with text were sent before the answer ended. */
   readonly toldText: boolean;
-  /** Seconds of its Retry-After; null: none. */
+  /** Seconds in the Retry-After header of the answer. Null if there is none. */
   readonly retryAfterS: number | null;
 }
 
-export interface SeenRequests {
-  readonly requests: readonly SeenRequest[];
-  /** Connections that are open a while after the end although their answer is not complete. */
+export interface WireRecord {
+  readonly requests: readonly CaseRequestRecord[];
+  /** Number of connections that are still open a while after the end, in the middle of an answer. */
   readonly unfinished: number;
-  /** Connections that are open then, whatever for. */
+  /** Number of connections that are still open then, for any reason. */
   readonly open: number;
 }
 
-const NOTHING: SeenAnswer = {
+const NOTHING: ClientReport = {
   text: "",
   finish: null,
   usage: null,
@@ -62,33 +62,34 @@ const NOTHING: SeenAnswer = {
   cost: null,
 };
 
-/** A client's answer of which so much is known. */
-export const seenAnswer = (known: Partial<SeenAnswer>): SeenAnswer => ({ ...NOTHING, ...known });
+/** Returns a report with the known fields. Others are empty. */
+export const clientReport = (known: Partial<ClientReport>): ClientReport => ({ ...NOTHING, ...known });
 
-export const SEEN_SHAPE =
+export const REPORT_SHAPE =
   '{"text": TEXT, "finish": TEXT or null, "usage": {"prompt": N, "completion": N} or null, "toolCalls": [{"name": TEXT, "arguments": TEXT}] or null, "reasoning": TEXT or null, "error": null or {"kind": TEXT, "message": TEXT, "own": true or false}}';
 
-/** What a client says of a case; null: it is not of that shape. Only `text` has to be there. */
-export function seenIn(json: unknown): SeenAnswer | null {
+/** Parses a client's report. Null if it has another shape. Only `text` is required. */
+export function reportIn(json: unknown): ClientReport | null {
   if (!isRecord(json) || typeof json.text !== "string") return null;
   const { finish = null, usage = null, toolCalls = null, reasoning = null, error = null } = json;
   if (finish !== null && typeof finish !== "string") return null;
   if (reasoning !== null && typeof reasoning !== "string") return null;
   if (usage !== null && !(isRecord(usage) && isCount(usage.prompt) && isCount(usage.completion))) return null;
   if (!["answered", "crashed", "hung"].includes((json.ended as string | undefined) ?? "answered")) return null;
-  const isCall = (one: unknown) => isRecord(one) && typeof one.name === "string" && typeof one.arguments === "string";
+  const isCall = (call: unknown) =>
+    isRecord(call) && typeof call.name === "string" && typeof call.arguments === "string";
   if (toolCalls !== null && !(Array.isArray(toolCalls) && toolCalls.every(isCall))) return null;
   if (error !== null && !(isRecord(error) && typeof error.kind === "string")) return null;
   const said = isRecord(error) ? `${error.kind}: ${typeof error.message === "string" ? error.message : ""}` : null;
-  return seenAnswer({
+  return clientReport({
     text: json.text,
     finish,
-    usage: usage as SeenAnswer["usage"],
-    toolCalls: toolCalls as SeenAnswer["toolCalls"],
+    usage: usage as ClientReport["usage"],
+    toolCalls: toolCalls as ClientReport["toolCalls"],
     reasoning,
     error: said,
     own: isRecord(error) && typeof error.own === "boolean" ? error.own : null,
-    ended: (json.ended as SeenAnswer["ended"] | undefined) ?? "answered",
+    ended: (json.ended as ClientReport["ended"] | undefined) ?? "answered",
   });
 }
 

@@ -1,4 +1,4 @@
-/** Who answers a client's cases? `/case/ID/v1/…`: each has its plan, and what came to it is kept. */
+/** The HTTP server of a stress run. `/case/ID/v1/…` answers with the disturbed answer of a case and records the requests. */
 
 import type { Clock } from "../../base/clock.ts";
 import { substituteAnswer } from "../../faults/instead.ts";
@@ -10,59 +10,59 @@ import { FRONT_LIMITS } from "../../wire/http/front-limits.ts";
 import type { HttpRequest } from "../../wire/http/request.ts";
 import type { DisturbedAnswer, EventSink } from "../../wire/http/sink.ts";
 import { HttpServer } from "../../wire/http1/server.ts";
-import { type AnswerPath, cannedAnswer, REASONED, SAID } from "./answers.ts";
+import { ANSWER_REASONING, ANSWER_TEXT, type AnswerPath, cannedAnswer } from "./answers.ts";
 import type { StressCase } from "./cases.ts";
-import type { SeenRequest, SeenRequests } from "./seen.ts";
+import type { CaseRequestRecord, WireRecord } from "./seen.ts";
 import { Timeline, type TimelineAnswer } from "./timeline.ts";
 import { NOTHING_READ, type WireReading } from "./verdict.ts";
 import { WireReader } from "./wire-reader.ts";
 
-/** Longest wait before another attempt that is waited for. */
+/** Maximum number of seconds of a Retry-After during which a waiting client does not count as hanging. */
 const WAIT_MOST_S = 10;
-/** Requests of a case that are kept. */
+/** Maximum number of requests of a case that are recorded. */
 const REQUESTS_MOST = 100;
-/** Bytes of a body, of a request or of what a client has seen. */
+/** Maximum number of bytes of a request body, or of a posted report. */
 const BODY_MOST = 32 * 2 ** 20;
-/** `created` of every answer, Unix seconds: a constant, so that a repeated case has the same bytes. */
+/** `created` of every answer in Unix seconds. Constant, so that a repeated case has the same bytes. */
 const CREATED = 1_700_000_000;
 const PATHS: readonly AnswerPath[] = ["/chat/completions", "/completions", "/messages", "/responses"];
 const STREAM = { "content-type": "text/event-stream; charset=utf-8" };
 const JSON_TYPE = { "content-type": "application/json" };
 const NO_CASE = JSON.stringify({ error: { message: "no such case", type: "NotFoundError", param: null, code: 404 } });
 const TOO_LARGE = JSON.stringify({
-  error: { message: `at most ${BODY_MOST} bytes are taken`, type: "BadRequestError", param: null, code: 413 },
+  error: { message: `at most ${BODY_MOST} bytes are accepted`, type: "BadRequestError", param: null, code: 413 },
 });
 const NO_JSON = JSON.stringify({
-  error: { message: "the body is no JSON", type: "BadRequestError", param: null, code: 400 },
+  error: { message: "the body is not JSON", type: "BadRequestError", param: null, code: 400 },
 });
 
-type CaseRequest = { -readonly [Name in keyof SeenRequest]: SeenRequest[Name] };
+type CaseRequest = { -readonly [Name in keyof CaseRequestRecord]: CaseRequestRecord[Name] };
 
-/** Answers what is asked beside the cases; null: it is not for it. */
+/** Answers requests outside the cases. Returns null for requests that it does not handle. */
 export type StressDesk = (
   method: string,
   path: string,
-  /** null: it is too large. */
+  /** Reads the body. Null if it is too large. */
   body: () => Promise<Uint8Array | null>,
 ) => Promise<{ readonly status: number; readonly json: unknown }> | null;
 
-/** A case that a client is in. */
+/** A case while a client runs through it, with its records. */
 export class CaseRun {
   readonly requests: CaseRequest[] = [];
-  /** Client's ports whose answers are not complete. */
+  /** Ports of clients whose answers are not complete, by request. */
   readonly unfinished = new Map<CaseRequest, number>();
   readonly answers: TimelineAnswer[] = [];
-  /** Being answered. */
+  /** Number of requests that are being answered. */
   open = 0;
-  /** Bytes of answers that left. */
+  /** Number of bytes sent, over all answers. */
   bytes = 0;
-  /** The fault acted in one of its answers; null: none has ended yet. */
+  /** True if the faults acted in at least one answer. Null until an answer has ended. */
   reached: boolean | null = null;
   reading: WireReading | null = null;
-  /** When the last byte left that says anything; 0: something is still to come, or nothing was asked. */
+  /** Time of the last byte with content, in microseconds. 0 while more is to come, or before the first request. */
   lastUs = 0;
 
-  constructor(readonly one: StressCase) {}
+  constructor(readonly stressCase: StressCase) {}
 }
 
 export class StressServer {
@@ -72,7 +72,7 @@ export class StressServer {
   readonly #cases = new Map<string, CaseRun>();
   readonly #desk: StressDesk | null;
 
-  /** `desk`: who takes what is posted beside the cases; null: nobody. */
+  /** `desk`: handler of requests outside the cases. Null if there is none. */
   constructor(port: number, clock: Clock, epochSeconds: () => number, desk: StressDesk | null = null) {
     this.#desk = desk;
     this.#clock = clock;
@@ -96,14 +96,14 @@ export class StressServer {
     return `${this.url}/case/${id}/v1`;
   }
 
-  open(one: StressCase): CaseRun {
-    const run = new CaseRun(one);
-    this.#cases.set(one.id, run);
+  open(stressCase: StressCase): CaseRun {
+    const run = new CaseRun(stressCase);
+    this.#cases.set(stressCase.id, run);
     return run;
   }
 
-  /** What stood on the wire of the case, as it is now. */
-  wireOf({ requests, unfinished }: CaseRun): SeenRequests {
+  /** Returns the record of requests and connections of the case at this moment. */
+  wireOf({ requests, unfinished }: CaseRun): WireRecord {
     const isOpen = (port: number) => this.#server.isOpen(port);
     const ports = new Set(requests.map(({ port }) => port));
     return {
@@ -124,14 +124,14 @@ export class StressServer {
   async #answer(request: HttpRequest): Promise<Response> {
     const server = this.#server;
     const target = new URL(request.url);
-    const asked = this.#desk?.(request.method, target.pathname, () => bodyWithin(request, BODY_MOST));
-    if (asked) {
-      const { status, json } = await asked;
+    const reply = this.#desk?.(request.method, target.pathname, () => bodyWithin(request, BODY_MOST));
+    if (reply) {
+      const { status, json } = await reply;
       return server.answer(request, status, JSON_TYPE, JSON.stringify(json));
     }
     const [, id = "", rest = ""] = /^\/case\/([^/]+)(\/.*)$/.exec(target.pathname) ?? [];
     const run = this.#cases.get(id);
-    const path = PATHS.find((one) => rest.endsWith(one));
+    const path = PATHS.find((path) => rest.endsWith(path));
     if (run === undefined) return server.answer(request, 404, JSON_TYPE, NO_CASE);
     const body = await bodyWithin(request, BODY_MOST);
     if (body === null) return server.answer(request, 413, JSON_TYPE, TOO_LARGE);
@@ -152,49 +152,49 @@ export class StressServer {
 
   async #generate(request: HttpRequest, run: CaseRun, path: AnswerPath, body: Uint8Array): Promise<Response> {
     const server = this.#server;
-    const { plan, disturbed } = run.one;
-    const asked = askedIn(body);
-    if (asked === null) return server.answer(request, 400, JSON_TYPE, NO_JSON);
-    const withUsage = asked.stream_options?.include_usage === true;
-    const { id, withTools, withReasoning } = run.one;
+    const { plan, disturbed } = run.stressCase;
+    const options = requestOptionsIn(body);
+    if (options === null) return server.answer(request, 400, JSON_TYPE, NO_JSON);
+    const withUsage = options.stream_options?.include_usage === true;
+    const { id, withTools, withReasoning } = run.stressCase;
     const answer = cannedAnswer(path, { id: `answer-${id}`, created: CREATED, withUsage, withTools, withReasoning });
     const before = run.requests.length;
     const { port } = server.requestIP(request)!;
-    const kept: CaseRequest = { atUs: this.#clock.now(), status: 200, port, toldText: false, retryAfterS: null };
-    if (before < REQUESTS_MOST) run.requests.push(kept);
+    const record: CaseRequest = { atUs: this.#clock.now(), status: 200, port, toldText: false, retryAfterS: null };
+    if (before < REQUESTS_MOST) run.requests.push(record);
     run.lastUs = 0;
     if (before < disturbed) {
       const key = `${id}/${before}`;
-      run.unfinished.set(kept, port);
+      run.unfinished.set(record, port);
       const timeline = new Timeline(this.#clock);
       const { pathname, search } = new URL(request.url);
       const attempt = { before, open: run.open, target: pathname + search, epochSeconds: this.#epochSeconds() };
       run.open++;
-      const events = asked.stream === true ? answer.events.length : 1;
-      const told = (left: DisturbedAnswer) => this.#told(run, kept, timeline, left, events);
-      await server.disturb(request, { plan, key, told, sent: (bytes) => this.#sent(run, timeline, bytes) });
+      const events = options.stream === true ? answer.events.length : 1;
+      const onEnd = (left: DisturbedAnswer) => this.#recordEnd(run, record, timeline, left, events);
+      await server.disturb(request, { plan, key, told: onEnd, sent: (bytes) => this.#sent(run, timeline, bytes) });
       const instead = substituteAnswer(plan, attempt);
       if (instead !== null) {
-        kept.status = instead.status;
-        kept.retryAfterS = retryAfterOf(instead.headers, this.#epochSeconds());
-        // Whoever waits as long as it is told is not hanging.
-        run.lastUs = this.#clock.now() + Math.min(WAIT_MOST_S, (kept.retryAfterS ?? 0) + 1) * 1e6;
+        record.status = instead.status;
+        record.retryAfterS = retryAfterOf(instead.headers, this.#epochSeconds());
+        // A client that obeys Retry-After is waiting, not hanging.
+        run.lastUs = this.#clock.now() + Math.min(WAIT_MOST_S, (record.retryAfterS ?? 0) + 1) * 1e6;
         const refused = { ...NOTHING_READ, failure: `the server answered with status ${instead.status}` };
-        // Where requests meet, some are answered.
-        if (run.reading === null || !run.one.atOnce) run.reading = refused;
+        // If several requests arrive together, some get the real answer, and its reading counts.
+        if (run.reading === null || !run.stressCase.atOnce) run.reading = refused;
         return server.answer(request, instead.status, instead.headers, instead.body);
       }
-      run.reading = readingOf(run.one, key, asked.stream === true ? answer.events : answer.whole);
+      run.reading = readingOf(run.stressCase, key, options.stream === true ? answer.events : answer.whole);
     } else {
-      kept.toldText = true;
+      record.toldText = true;
       run.reading = {
         ...NOTHING_READ,
-        text: withTools ? "" : SAID,
+        text: withTools ? "" : ANSWER_TEXT,
         calls: withTools,
-        reasoning: withReasoning ? REASONED : "",
+        reasoning: withReasoning ? ANSWER_REASONING : "",
       };
     }
-    if (asked.stream !== true) return server.answer(request, 200, JSON_TYPE, answer.whole);
+    if (options.stream !== true) return server.answer(request, 200, JSON_TYPE, answer.whole);
     const sink: EventSink = server.open(request, { onDrain() {}, onGone() {} }, null);
     const response = server.begin(request, 200, STREAM);
     for (const event of answer.events) sink.write(event);
@@ -204,38 +204,38 @@ export class StressServer {
     return response;
   }
 
-  /** What leaves later than it was written puts the end of the case off. */
+  /** Records bytes that were sent. Bytes that leave later than they were written postpone the end of the case. */
   #sent(run: CaseRun, timeline: Timeline, bytes: Uint8Array): void {
     timeline.sent(bytes);
     if (run.lastUs > 0) run.lastUs = Math.max(run.lastUs, this.#clock.now());
   }
 
-  /** `events`: so many the answer has. */
-  #told(run: CaseRun, kept: CaseRequest, timeline: Timeline, left: DisturbedAnswer, events: number): void {
-    const { account, end } = left;
+  /** Records the end of an answer. `events`: number of events that the answer has. */
+  #recordEnd(run: CaseRun, record: CaseRequest, timeline: Timeline, disturbed: DisturbedAnswer, events: number): void {
+    const { account, end } = disturbed;
     run.open--;
-    run.unfinished.delete(kept);
+    run.unfinished.delete(record);
     run.bytes += timeline.bytes;
-    if (run.answers.length < REQUESTS_MOST) run.answers.push(timeline.answer(kept, left));
+    if (run.answers.length < REQUESTS_MOST) run.answers.push(timeline.answer(record, disturbed));
     run.lastUs = Math.max(run.lastUs, this.#clock.now());
-    // Heads of messages and responses stand before any text.
-    kept.toldText = account.whole > 3;
+    // The first events of messages and responses have no text yet.
+    record.toldText = account.whole > 3;
     const acts = account.fired.filter(({ id }) => FAULT_ROWS.get(id)!.stage !== "instead");
-    const isInstead = run.one.plan.faults.some(({ row }) => row.stage === "instead") || kept.status !== 200;
-    // Whoever follows a redirect has the answer behind it, in which nothing acts.
-    // Of a client that left, it counts only if an event was to come that a fault might have acted on.
+    const isInstead = run.stressCase.plan.faults.some(({ row }) => row.stage === "instead") || record.status !== 200;
+    // A client that follows a redirect gets the answer after it, which no fault changes.
+    // After a disconnect the faults count as reached only if a later event could still have been changed.
     const leftBefore = end === "gone" && account.came < events;
     run.reached ||= isInstead || leftBefore || acts.every(({ times }) => times > 0);
   }
 }
 
-interface AskedFor {
+interface RequestOptions {
   readonly stream?: boolean;
   readonly stream_options?: { readonly include_usage?: boolean };
 }
 
-/** null: the body is no JSON object. */
-function askedIn(body: Uint8Array): AskedFor | null {
+/** Parses the request body. Null if it is not a JSON object. */
+function requestOptionsIn(body: Uint8Array): RequestOptions | null {
   try {
     const value: unknown = JSON.parse(Buffer.from(body).toString());
     return typeof value === "object" ? value : null;
@@ -244,18 +244,21 @@ function askedIn(body: Uint8Array): AskedFor | null {
   }
 }
 
-/** Returns the seconds of Retry-After; null if it is missing or invalid. `retry-after-ms` is in no standard: nobody is held to it. */
+/**
+ * Returns the seconds of Retry-After. Null if it is missing or invalid. `retry-after-ms` is not in any standard, so clients
+ * need not obey it.
+ */
 function retryAfterOf(headers: Readonly<Record<string, string>>, epochSeconds: number): number | null {
   const after = headers["retry-after"];
   if (after === undefined || after.startsWith("-")) return null;
-  // A date has whole seconds.
+  // The Date header has whole seconds.
   return /^\d+$/.test(after) ? Number(after) : Math.max(0, Math.floor(Date.parse(after) / 1000 - epochSeconds));
 }
 
 const HEAD =
   "HTTP/1.1 200 OK\r\nserver: uvicorn\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";
 
-/** What a correct reader makes of the disturbed answer, as the pipeline says it. */
+/** Returns what a correct client reads from the disturbed answer, computed with the fault pipeline. */
 export function readingOf({ plan }: StressCase, key: string, answer: readonly string[] | string): WireReading {
   const pipeline = new FaultPipeline(plan, key);
   const whole = typeof answer === "string";
@@ -271,9 +274,10 @@ export function readingOf({ plan }: StressCase, key: string, answer: readonly st
     ? pipeline.whole(head, Buffer.from(answer))
     : [...pipeline.begin(head), ...answer.flatMap((event) => pipeline.write(event)), ...pipeline.end()];
   const reader = new WireReader();
-  for (const one of operations) {
-    if (one.kind === "bytes") reader.push(one.bytes);
-    else if (one.kind === "end" && (one.how === "fin" || one.how === "rst")) reader.ended(one.how);
+  for (const operation of operations) {
+    if (operation.kind === "bytes") reader.push(operation.bytes);
+    else if (operation.kind === "end" && (operation.how === "fin" || operation.how === "rst"))
+      reader.ended(operation.how);
   }
   const { text, usage, calls, reasoning } = reader.events;
   const failure = reader.failure ?? (reader.complete ? null : "the answer did not end");

@@ -1,28 +1,28 @@
-/** Which part of a plan is it? A plan that shows something is made smaller as long as the same shows: faults, positions, parameters. */
+/** Reduces a plan to the faults, positions and parameters that are needed for the same verdict. */
 import { parsePlan } from "../../faults/parse.ts";
 import type { PlannedFault } from "../../faults/plan/types.ts";
 
-export interface Shrunk {
+export interface ShrinkResult {
   readonly line: string;
   readonly runs: number;
 }
 
-/** A fault in its parts. */
-interface Written {
+/** A fault, split into its parts. */
+interface FaultParts {
   readonly id: string;
   readonly place: string;
-  readonly given: readonly string[];
+  readonly parameters: readonly string[];
 }
 
-/** `shows`: whether a plan's line shows the same. So many runs at most. */
+/** Reduces a plan. `shows`: reports whether a plan still gives the same verdict. `most`: maximum number of calls of `shows`. */
 export async function shrinkPlan(
   line: string,
   shows: (line: string) => Promise<boolean>,
   most: number,
-): Promise<Shrunk> {
+): Promise<ShrinkResult> {
   const { faults, seed } = parsePlan(line);
-  const plan = new Shrinking(faults.map(writtenOf), seed, shows, most);
-  // What was drawn by a fault's place may need its neighbours, until it is said plainly.
+  const plan = new PlanShrinker(faults.map(writtenOf), seed, shows, most);
+  // Repeat until nothing changes: a fault at a drawn position may need its neighbours until its position is stated.
   for (let before = ""; before !== plan.line; ) {
     before = plan.line;
     await plan.dropFaults();
@@ -31,15 +31,15 @@ export async function shrinkPlan(
   return { line: plan.line, runs: plan.runs };
 }
 
-class Shrinking {
-  #faults: readonly Written[];
+class PlanShrinker {
+  #faults: readonly FaultParts[];
   readonly #seed: number;
   readonly #shows: (line: string) => Promise<boolean>;
   readonly #most: number;
   readonly #tried = new Set<string>();
   runs = 0;
 
-  constructor(faults: readonly Written[], seed: number, shows: (line: string) => Promise<boolean>, most: number) {
+  constructor(faults: readonly FaultParts[], seed: number, shows: (line: string) => Promise<boolean>, most: number) {
     this.#faults = faults;
     this.#seed = seed;
     this.#shows = shows;
@@ -50,9 +50,9 @@ class Shrinking {
     return lineOf(this.#faults, this.#seed);
   }
 
-  /** One of them alone, halves, then each by itself until all that are left are needed. */
+  /** Tries each fault alone, then removes halves, then single faults, until all that remain are needed. */
   async dropFaults(): Promise<void> {
-    for (const one of this.#faults) if (await this.#keeps([one])) return;
+    for (const fault of this.#faults) if (await this.#keeps([fault])) return;
     for (let size = Math.ceil(this.#faults.length / 2); size >= 1; ) {
       let isSmaller = false;
       for (let at = 0; at < this.#faults.length && this.#faults.length > 1; at += size) {
@@ -65,22 +65,22 @@ class Shrinking {
     }
   }
 
-  /** Every fault in a plainer way, over and over until none is taken. */
+  /** Simplifies each fault until no simpler form gives the same verdict. */
   async simplify(): Promise<void> {
     for (let at = 0; at < this.#faults.length; at++) {
       for (;;) {
         const plainer = plainerThan(this.#faults[at]!);
-        let taken = false;
-        for (const one of plainer) {
-          taken = await this.#keeps(this.#faults.map((fault, n) => (n === at ? one : fault)));
-          if (taken) break;
+        let isAccepted = false;
+        for (const simpler of plainer) {
+          isAccepted = await this.#keeps(this.#faults.map((fault, n) => (n === at ? simpler : fault)));
+          if (isAccepted) break;
         }
-        if (!taken) break;
+        if (!isAccepted) break;
       }
     }
   }
 
-  async #keeps(faults: readonly Written[]): Promise<boolean> {
+  async #keeps(faults: readonly FaultParts[]): Promise<boolean> {
     const line = lineOf(faults, this.#seed);
     if (this.runs >= this.#most || this.#tried.has(line)) return false;
     this.#tried.add(line);
@@ -92,30 +92,38 @@ class Shrinking {
   }
 }
 
-function writtenOf({ text, row }: PlannedFault): Written {
-  const [head = "", ...given] = text.split(",");
-  return { id: row.id, place: head.slice(row.id.length + 1), given };
+function writtenOf({ text, row }: PlannedFault): FaultParts {
+  const [head = "", ...parameters] = text.split(",");
+  return { id: row.id, place: head.slice(row.id.length + 1), parameters };
 }
 
-const lineOf = (faults: readonly Written[], seed: number) =>
-  `${faults.map(({ id, place, given }) => [place === "" ? id : `${id}@${place}`, ...given].join(",")).join(";")}#seed=${seed}`;
+const lineOf = (faults: readonly FaultParts[], seed: number) =>
+  `${faults.map(({ id, place, parameters }) => [place === "" ? id : `${id}@${place}`, ...parameters].join(",")).join(";")}#seed=${seed}`;
 
-/** A fault with less said of it, or smaller numbers; the plainest first. */
-function plainerThan({ id, place, given }: Written): Written[] {
-  const without = given.map((_, at) => ({ id, place, given: given.filter((_, n) => n !== at) }));
-  const smaller = given.flatMap((one, at) =>
-    halved(one).map((less) => ({ id, place, given: given.map((other, n) => (n === at ? less : other)) })),
+/** Returns simpler forms of a fault: without a part, or with a smaller number. The simplest come first. */
+function plainerThan({ id, place, parameters }: FaultParts): FaultParts[] {
+  const without = parameters.map((_, at) => ({ id, place, parameters: parameters.filter((_, n) => n !== at) }));
+  const smaller = parameters.flatMap((parameter, at) =>
+    withHalf(parameter).map((less) => ({
+      id,
+      place,
+      parameters: parameters.map((other, n) => (n === at ? less : other)),
+    })),
   );
-  const places = [place.replace(/x\d+$/, ""), place.replace(/\+\d+/, ""), ...halved(place)];
+  const places = [place.replace(/x\d+$/, ""), place.replace(/\+\d+/, ""), ...withHalf(place)];
   if (place !== "" && !place.includes("x") && !place.includes("+")) places.unshift("");
-  return [...places.filter((one) => one !== place).map((one) => ({ id, place: one, given })), ...without, ...smaller];
+  return [
+    ...places.filter((other) => other !== place).map((other) => ({ id, place: other, parameters })),
+    ...without,
+    ...smaller,
+  ];
 }
 
-/** With its last number halved. */
-function halved(text: string): string[] {
-  const found = /^(.*?)(\d+)(\D*)$/.exec(text);
-  if (found === null || Number(found[2]) <= 1 || text.includes("~")) return [];
-  return [`${found[1]}${Math.floor(Number(found[2]) / 2)}${found[3]}`];
+/** Returns the text with its last number halved. Empty if that is not possible. */
+function withHalf(text: string): string[] {
+  const match = /^(.*?)(\d+)(\D*)$/.exec(text);
+  if (match === null || Number(match[2]) <= 1 || text.includes("~")) return [];
+  return [`${match[1]}${Math.floor(Number(match[2]) / 2)}${match[3]}`];
 }
 
 function isPlan(line: string): boolean {

@@ -1,12 +1,12 @@
-/** The report of a stress run, as text. */
+/** Prints a stress run as text. */
 import { printable } from "../../base/printable.ts";
 import type { CaseResult } from "./result.ts";
 import { isRed, VERDICTS } from "./verdict.ts";
 
-/** Characters of a reason in the table. */
+/** Maximum number of characters of a reason. */
 const WHY_MOST = 400;
 
-/** What is left of a red plan, and in how many runs that was found. */
+/** A reduced red plan, and the number of runs that the reduction took. */
 export interface ShrunkCase {
   readonly plan: string;
   readonly verdict: string;
@@ -15,8 +15,8 @@ export interface ShrunkCase {
 }
 
 /**
- * Returns the report of a run: a line for each red case, with its plan, its fault and why it is red; then the counts of the
- * verdicts, and the command that repeats the first red case. `again` returns that command for a plan.
+ * Returns the report of a run: a line for each red case with its plan, its fault and the reason, then the number of cases per
+ * verdict, and the command that repeats the first red case. `again` returns that command for a plan.
  */
 export function stressTable(
   results: readonly CaseResult[],
@@ -40,7 +40,7 @@ export function stressTable(
   const onWire = results.filter(({ by }) => by === "wire").length;
   const by = onWire === 0 ? [] : [`${onWire} judged by the wire alone: nobody reported what the client saw.`];
   const left = notCalled === 0 ? [] : [`${notCalled} cases were not called.`];
-  const others = red.length < 2 ? "" : ` (of another, put its plan there${seed === null ? "" : `, with ${seed}`})`;
+  const others = red.length < 2 ? "" : ` (for another case, use its plan${seed === null ? "" : `, with ${seed}`})`;
   const repeat = red.length === 0 ? [] : [`To repeat the first red case${others}:`];
   return [
     ...lines,
@@ -53,14 +53,14 @@ export function stressTable(
   ].join("\n");
 }
 
-/** Returns `#seed=…` if all plans end with the same one; else null. */
+/** Returns `#seed=…` if all plans end with the same seed, else null. */
 function commonSeed(results: readonly CaseResult[]): string | null {
   const ends = new Set(results.map(({ plan }) => plan.slice(plan.indexOf("#"))));
   const [end] = ends;
   return ends.size === 1 ? end! : null;
 }
 
-/** What is not as it was expected, a line each. */
+/** Returns a line for each case whose verdict differs from the expected one. */
 export function unexpected(results: readonly CaseResult[], expected: ReadonlyMap<string, string>): string[] {
   return results.flatMap(({ plan, verdict }) => {
     const known = expected.get(plan);

@@ -1,13 +1,19 @@
-/** What left of an answer, and when? For reports: the first bytes of each operation, so many of them. */
+/**
+ * Records the bytes of an answer with their times, for reports. Keeps the first bytes of each operation, and a limited number
+ * of operations.
+ */
 import type { Clock } from "../../base/clock.ts";
 import type { DisturbedAnswer } from "../../wire/http/sink.ts";
 
 export interface TimelineAnswer {
   readonly status: number;
   readonly end: DisturbedAnswer["end"];
-  /** Milliseconds after the request; "bytes", "wait" or an end; bytes, of a wait milliseconds; what they say, escaped. */
+  /**
+   * Milliseconds after the request; "bytes", "wait" or the kind of end; number of bytes, or milliseconds of a wait; the text,
+   * escaped.
+   */
   readonly operations: readonly (readonly [ms: number, kind: string, amount: number, text: string])[];
-  /** Operations behind those. */
+  /** Number of operations that are not kept. */
   readonly more: number;
 }
 
@@ -25,10 +31,10 @@ export class Timeline {
 
   sent(bytes: Uint8Array): void {
     this.bytes += bytes.length;
-    if (this.#texts.length < OPERATIONS) this.#texts.push(shown(bytes.subarray(0, TEXT_BYTES)));
+    if (this.#texts.length < OPERATIONS) this.#texts.push(escaped(bytes.subarray(0, TEXT_BYTES)));
   }
 
-  /** When the answer is over. */
+  /** Returns the record after the answer has ended. */
   answer({ status }: { readonly status: number }, { end, operations, unkept }: DisturbedAnswer): TimelineAnswer {
     const texts = this.#texts[Symbol.iterator]();
     const first = operations.slice(0, OPERATIONS).map(([us, kind, , length]) => {
@@ -40,8 +46,8 @@ export class Timeline {
   }
 }
 
-/** ASCII as it is, line ends and bytes by their escapes. */
-function shown(bytes: Uint8Array): string {
+/** Prints ASCII as it is, and other bytes as escapes. */
+function escaped(bytes: Uint8Array): string {
   const escapes: Readonly<Record<number, string>> = { 10: "\\n", 13: "\\r", 92: "\\\\" };
   return [...bytes]
     .map((byte) =>

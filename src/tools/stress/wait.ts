@@ -1,41 +1,41 @@
-/** How does somebody's own test suite go through the cases? It calls their addresses when it likes, and may post what it saw. */
+/** Serves the cases to the user's own test suite, which calls their URLs at any time and may post reports. */
 import type { StressCase } from "./cases.ts";
-import { type CaseResult, caseResult, type Judging, stressPause } from "./result.ts";
+import { type CaseResult, caseResult, type JudgeContext, stressPause } from "./result.ts";
 import type { StressSettings } from "./run.ts";
-import { SEEN_SHAPE, type SeenAnswer, seenIn } from "./seen.ts";
+import { type ClientReport, REPORT_SHAPE, reportIn } from "./seen.ts";
 import { type CaseRun, type StressDesk, StressServer } from "./server.ts";
 import { isRed } from "./verdict.ts";
 
 export interface WaitSettings extends Omit<StressSettings, "concurrency" | "hangMs"> {
   readonly waitMs: number;
-  /** Ends the wait before its time. */
+  /** Ends the wait early. */
   readonly over: AbortSignal;
-  /** Told the server's URL when it takes requests. */
+  /** Called with the server's URL when it accepts requests. */
   readonly listening: (url: string) => void;
 }
 
-export interface Waited {
-  /** Cases that were called. */
+export interface WaitOutcome {
+  /** Results of the cases that were called. */
   readonly results: readonly CaseResult[];
   readonly notCalled: number;
 }
 
-interface Open {
-  readonly one: StressCase;
+interface OpenCase {
+  readonly stressCase: StressCase;
   readonly run: CaseRun;
-  readonly seen: SeenAnswer[];
+  readonly seen: ClientReport[];
   result: CaseResult | null;
 }
 
 const LOOK_US = 100_000;
 
 /**
- * Beside the cases: `GET /cases`, `POST /case/ID/seen` with what a client saw, which is answered with the verdict, and
- * `POST /end`. Ends when every case was judged, or the time is over.
+ * Serves the cases, and in addition `GET /cases`, `POST /case/ID/seen` with a client's report, which is answered with the
+ * verdict, and `POST /end`. Resolves when every case was judged, or the time is over.
  */
-export async function stressWait(settings: WaitSettings): Promise<Waited> {
+export async function stressWait(settings: WaitSettings): Promise<WaitOutcome> {
   const { clock, epochSeconds, port, retries, waitMs, over, listening } = settings;
-  const open = new Map<string, Open>();
+  const open = new Map<string, OpenCase>();
   let ended = false;
   const desk: StressDesk = (method, path, body) => {
     if (path === "/cases" && method === "GET")
@@ -48,42 +48,43 @@ export async function stressWait(settings: WaitSettings): Promise<Waited> {
     return id === undefined || method !== "POST" ? null : posted(judging, open.get(id), body);
   };
   const server = new StressServer(port, clock, epochSeconds, desk);
-  const judging: Judging = { server, clock, retries };
-  const listed = ({ one }: Open) => ({
-    id: one.id,
-    plan: one.line,
-    fault: one.what,
-    url: server.urlOf(one),
-    asks: one.asks,
-    atOnce: one.atOnce,
-    withTools: one.withTools,
+  const judging: JudgeContext = { server, clock, retries };
+  const listed = ({ stressCase }: OpenCase) => ({
+    id: stressCase.id,
+    plan: stressCase.line,
+    fault: stressCase.what,
+    url: server.urlOf(stressCase),
+    asks: stressCase.asks,
+    atOnce: stressCase.atOnce,
+    withTools: stressCase.withTools,
   });
-  for (const one of settings.cases) open.set(one.id, { one, run: server.open(one), seen: [], result: null });
+  for (const stressCase of settings.cases)
+    open.set(stressCase.id, { stressCase, run: server.open(stressCase), seen: [], result: null });
   listening(server.url);
   const endUs = clock.now() + waitMs * 1000;
   const isJudged = () => [...open.values()].every(({ result }) => result !== null);
   while (!ended && !over.aborted && clock.now() < endUs && !isJudged()) await stressPause(clock, LOOK_US);
   const called = [...open.values()].filter(({ run }) => run.requests.length > 0);
   const results = await Promise.all(
-    called.map((one) => one.result ?? caseResult(judging, one.one, one.run, null, null, 0)),
+    called.map((openCase) => openCase.result ?? caseResult(judging, openCase.stressCase, openCase.run, null, null, 0)),
   );
   await server.close();
   return { results, notCalled: open.size - called.length };
 }
 
 async function posted(
-  judging: Judging,
-  found: Open | undefined,
+  judging: JudgeContext,
+  openCase: OpenCase | undefined,
   body: () => Promise<Uint8Array | null>,
 ): Promise<{ status: number; json: unknown }> {
   const bytes = await body();
-  if (found === undefined) return { status: 404, json: { error: "no such case; GET /cases lists them" } };
-  if (bytes === null) return { status: 413, json: { error: "too large; 32 MiB are taken" } };
-  const seen = seenIn(parsed(bytes));
-  if (seen === null) return { status: 400, json: { error: `not of this shape: ${SEEN_SHAPE}` } };
-  found.seen.push(seen);
-  const result = await caseResult(judging, found.one, found.run, found.seen, null, 0);
-  if (found.seen.length >= found.one.asks) found.result = result;
+  if (openCase === undefined) return { status: 404, json: { error: "no such case; GET /cases lists them" } };
+  if (bytes === null) return { status: 413, json: { error: "too large; at most 32 MiB are accepted" } };
+  const seen = reportIn(parsed(bytes));
+  if (seen === null) return { status: 400, json: { error: `must have this shape: ${REPORT_SHAPE}` } };
+  openCase.seen.push(seen);
+  const result = await caseResult(judging, openCase.stressCase, openCase.run, openCase.seen, null, 0);
+  if (openCase.seen.length >= openCase.stressCase.asks) openCase.result = result;
   const { verdict, why, requests } = result;
   return { status: 200, json: { verdict, why, isRed: isRed(verdict), requests } };
 }

@@ -1,20 +1,20 @@
-/** Reads the bytes of an answer as a correct client does: RFC 9112 with its framing, RFC 9110 with its codings. */
+/** Reads the bytes of an HTTP/1 answer as a correct client does: framing by RFC 9112, content codings by RFC 9110. */
 import { brotliDecompressSync, constants, gunzipSync } from "node:zlib";
 import { GrowingBytes } from "../../base/growing-bytes.ts";
 import { EventsReader } from "./events-reader.ts";
 
-/** Most bytes of a head, of a line between chunks and of a trailer. */
+/** Maximum number of bytes of a head, of a line between chunks, and of the trailers. */
 const HEAD_MOST = 2 ** 20;
-/** Most bytes of a body, packed and unpacked. */
+/** Maximum number of bytes of a body, both compressed and decompressed. */
 const BODY_MOST = 2 ** 26;
 const LF = 10;
 const HEAD_END = "\r\n\r\n";
 const NOTHING = Buffer.alloc(0);
 const INTERIM_MOST = 100;
-/** How an event stream begins, within so many bytes. */
+/** Matches the beginning of an event stream. It must be within the first 40 bytes. */
 const STREAM = /^\ufeff?(data|event|id|retry|:|x-|nothing)/;
 const BEGIN_BYTES = 40;
-/** A packed body of at most so many bytes is unpacked with each piece, a longer one when it has grown by an eighth. */
+/** A compressed body of up to this size is decompressed again with each part, a larger one only after it grew by an eighth. */
 const UNPACKED_EACH_TIME = 1 << 16;
 const UNPACKED_AGAIN = 1.125;
 
@@ -22,14 +22,14 @@ export class WireReader {
   readonly events = new EventsReader();
   status = 0;
   headers: ReadonlyMap<string, string> = new Map();
-  /** Nothing more is to be read. */
+  /** True if the answer has ended. */
   complete = false;
   error: string | null = null;
-  /** Any byte of an answer came. */
+  /** True if any byte of an answer came. */
   any = false;
-  /** A head or a line whose end has not come. */
+  /** Bytes of a head or a line that is not complete. */
   readonly #pending = new GrowingBytes(HEAD_MOST);
-  /** Bytes that are being read. */
+  /** Bytes that are not parsed yet. */
   #rest: Buffer = NOTHING;
   #framing: "head" | "size" | "chunk" | "line" | "trailers" | "length" | "close" = "head";
   #left = 0;
@@ -37,12 +37,12 @@ export class WireReader {
   #bodyBytes = 0;
   #trailerBytes = 0;
   #interims = 0;
-  /** The decoded body so far, of how many bytes, and how many of it were handed on. */
+  /** The decoded body so far, the number of compressed bytes it came from, and the number of its bytes that were passed on. */
   #unpacked: Buffer = Buffer.alloc(0);
   #unpackedBytes = 0;
-  #told = 0;
+  #passedOn = 0;
   #streams = false;
-  /** The body has begun as no event stream begins. */
+  /** True if the body did not begin like an event stream. */
   #isWhole = false;
 
   push(bytes: Uint8Array): void {
@@ -60,20 +60,22 @@ export class WireReader {
     if (this.events.done || this.events.error !== null) this.complete = true;
   }
 
-  /** The connection ended. */
+  /** Records that the connection ended. */
   ended(how: "fin" | "rst"): void {
     if (this.complete || this.error !== null) return;
     if (how === "fin" && this.#framing === "close") this.#end();
     else this.error = how === "rst" ? "the connection was reset" : "the connection was closed inside the answer";
   }
 
-  /** The first error; null: none. */
+  /** The first error. Null if there is none. */
   get failure(): string | null {
     if (this.status >= 300) return `the server answered with status ${this.status}`;
     return this.events.done && this.events.error === null ? null : (this.error ?? this.events.error);
   }
 
-  /** False while the end of a head or a line is missing: reading it from its beginning each time would cost its square. */
+  /**
+   * Returns false while the end of a head or a line is missing. Parsing it from its start each time would take quadratic time.
+   */
   #mayStep(bytes: Uint8Array): boolean {
     const isLine = this.#framing === "size" || this.#framing === "trailers";
     if (isLine) return bytes.includes(LF);
@@ -127,7 +129,8 @@ export class WireReader {
       return this.error === null;
     }
     const pairs = fields.map(
-      (one) => [one.slice(0, one.indexOf(":")).toLowerCase(), one.slice(one.indexOf(":") + 1).trim()] as const,
+      (field) =>
+        [field.slice(0, field.indexOf(":")).toLowerCase(), field.slice(field.indexOf(":") + 1).trim()] as const,
     );
     this.headers = new Map(pairs);
     const length = this.headers.get("content-length");
@@ -165,7 +168,7 @@ export class WireReader {
     this.#body.push(this.#rest.subarray(0, most));
     this.#rest = this.#rest.subarray(most);
     this.#left -= most;
-    this.#tell(false);
+    this.#passOn(false);
     if (this.#framing === "close" || this.#left > 0) return false;
     if (this.#framing === "chunk") this.#framing = "line";
     else this.#end();
@@ -181,7 +184,7 @@ export class WireReader {
   }
 
   #end(): void {
-    this.#tell(true);
+    this.#passOn(true);
     this.complete = true;
     if (this.error !== null) return;
     if (this.#streams) this.events.end();
@@ -189,14 +192,14 @@ export class WireReader {
       this.events.whole((this.headers.has("content-encoding") ? this.#unpacked : Buffer.concat(this.#body)).toString());
   }
 
-  /** Hands on what has come of an event stream. An answer in one piece waits for its end. */
-  #tell(last: boolean): void {
+  /** Passes on the new part of an event stream. An answer that is one body waits for its end. */
+  #passOn(last: boolean): void {
     const coding = this.headers.get("content-encoding");
     if (coding !== undefined) {
-      this.#tellCoded(coding, last);
+      this.#passOnDecoded(coding, last);
       return;
     }
-    // A server may say one type and send the other: the first characters decide.
+    // A server may declare one type and send another, so the first characters decide.
     if (!this.#streams && !this.#isWhole) {
       const begin = Buffer.concat(this.#body);
       this.#body = [begin];
@@ -208,15 +211,18 @@ export class WireReader {
     this.#body = [];
   }
 
-  /** The runtime unpacks a body from its beginning each time, so a long one is unpacked again when it has grown by a part. */
-  #tellCoded(coding: string, last: boolean): void {
+  /**
+   * Passes on the new part of a compressed stream. The runtime decompresses a body from its start each time, so a long one is
+   * only decompressed again after it grew by an eighth.
+   */
+  #passOnDecoded(coding: string, last: boolean): void {
     if (!last && this.#bodyBytes > UNPACKED_EACH_TIME && this.#bodyBytes < this.#unpackedBytes * UNPACKED_AGAIN) return;
     this.#unpackedBytes = this.#bodyBytes;
     this.#unpacked = this.#unpack(coding, last);
     this.#streams ||= STREAM.test(this.#unpacked.toString("utf8", 0, BEGIN_BYTES));
-    if (!this.#streams || this.#unpacked.length <= this.#told) return;
-    this.events.push(this.#unpacked.subarray(this.#told));
-    this.#told = this.#unpacked.length;
+    if (!this.#streams || this.#unpacked.length <= this.#passedOn) return;
+    this.events.push(this.#unpacked.subarray(this.#passedOn));
+    this.#passedOn = this.#unpacked.length;
   }
 
   #unpack(coding: string, last: boolean): Buffer {

@@ -1,8 +1,11 @@
-/** Clients that are right but for one thing each. Written apart from the reader in src, so that neither hides the other's mistakes. */
+/**
+ * Clients that are correct except for one mistake each. Written independently of the reader in src, so that neither hides the
+ * other's mistakes.
+ */
 import type { StressClient } from "../../../src/tools/stress/run.ts";
-import { type SeenAnswer, seenAnswer } from "../../../src/tools/stress/seen.ts";
+import { type ClientReport, clientReport } from "../../../src/tools/stress/seen.ts";
 
-/** What a client does wrong; nothing: it is right. */
+/** The mistake of a client. Without any field the client is correct. */
 export interface Way {
   readonly decodesEachPart?: boolean;
   readonly latin1?: boolean;
@@ -21,18 +24,18 @@ export interface Way {
   readonly doneAnywhere?: boolean;
   readonly knownFieldsOnly?: boolean;
   readonly dataLines?: "each";
-  /** An event without data is dispatched, and is not JSON. */
+  /** Dispatches an event without data, and fails because it is not JSON. */
   readonly emptyEvents?: "error";
   readonly noJson?: "ignored" | "crash";
   readonly lineMost?: number;
   readonly trims?: boolean;
   readonly leavesOpen?: boolean;
   readonly calls?: "names added" | "with function";
-  /** A chunk replaces the text before it. */
+  /** Replaces the earlier text by the text of each chunk. */
   readonly chunks?: "whole text";
   readonly reasoning?: "text" | "both";
   readonly usage?: "wrong";
-  /** Tries again so often: after everything, without waiting, after a failure that passes. */
+  /** Retries: how often, after which failures, and whether it waits before. */
   readonly retries?: { readonly times: number; readonly after: "everything" | "passing"; readonly waits: boolean };
 }
 
@@ -50,14 +53,14 @@ export function client(way: Way): StressClient {
   };
 }
 
-/** State of an answer that is read. */
+/** State of the answer while it is read. */
 class Stream {
   text = "";
   reasoning = "";
   finish: string | null = null;
   error: string | null = null;
   done = false;
-  usage: SeenAnswer["usage"] = null;
+  usage: ClientReport["usage"] = null;
   readonly calls = new Map<unknown, { id: string; name: string; arguments: string }>();
   #data: string[] = [];
   #event = "";
@@ -80,7 +83,7 @@ class Stream {
     if (way.dataLines === "each") this.#end();
   }
 
-  /** The body is over. */
+  /** Handles the end of the body. */
   over(): void {
     if (this.error === null && this.finish === null && this.way.needsFinish !== false) this.error = "incomplete";
   }
@@ -141,7 +144,7 @@ class Stream {
     }
   }
 
-  /** By its index. A right client looks at the id as well, and gives up if two calls cannot be told apart. */
+  /** Assigns parts to calls by index. A correct client also checks the id, and gives up if it cannot tell two calls apart. */
   #call(call: ReturnType<typeof JSON.parse>): void {
     const { way } = this;
     const known = this.calls.get(call.index);
@@ -159,7 +162,7 @@ class Stream {
   }
 }
 
-/** Bodies that nobody reads any more. */
+/** Bodies that are left open. They are kept so that they are not collected. */
 const left: unknown[] = [];
 
 async function once(url: string, way: Way, signal: AbortSignal) {
@@ -183,7 +186,7 @@ async function once(url: string, way: Way, signal: AbortSignal) {
   }
   const { text, finish, usage, reasoning, error } = stream;
   const toolCalls = [...stream.calls.values()].map((call) => ({ name: call.name, arguments: call.arguments }));
-  const seen = seenAnswer({
+  const seen = clientReport({
     text,
     finish,
     usage,

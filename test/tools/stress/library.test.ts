@@ -1,4 +1,7 @@
-/** As a library: a client of a test's own through disturbed streams, in ten lines, in Bun and in Node; plans for property tests. */
+/**
+ * Tests the library: a test's own client with disturbed streams in ten lines, in Bun and in Node, and arbitrary fault plans
+ * for property tests.
+ */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
 import fc from "fast-check";
@@ -9,7 +12,7 @@ import { sized } from "../../size.ts";
 
 setDefaultTimeout(120_000);
 
-/** Right, but for what stands before the first `data:`. */
+/** A client that is correct, except that it skips text before the first `data:`. */
 const client: StressedClient = async (baseUrl, signal) => {
   const body = JSON.stringify({ model: "m", stream: true, prompt: "x" });
   const response = await fetch(`${baseUrl}/completions`, { method: "POST", body, signal });
@@ -21,7 +24,7 @@ const client: StressedClient = async (baseUrl, signal) => {
   return { text: chunks.map(({ choices }) => choices?.[0]?.text ?? "").join("") };
 };
 
-test("stress: verdicts in the order of the cases; a client that never ends hangs; wrong options and answers are a TypeError", async () => {
+test("stress(): verdicts in the order of the cases, a client that never ends hangs, wrong options and reports are a TypeError", async () => {
   const results = await stress(client, { faults: ["B4", "B8", "A4"], seed: 3 });
   expect(results.map(({ plan, verdict, isRed }) => [plan, verdict, isRed]).slice(0, 2)).toEqual([
     ["B4#seed=3", "ok", false],
@@ -38,10 +41,10 @@ test("stress: verdicts in the order of the cases; a client that never ends hangs
   );
   expect(hung!.verdict).toBe("hang");
   expect(stress(client, { faults: ["X9"] })).rejects.toThrow("--faults: takes ids of docs/faults.md");
-  expect(stress(async () => ({ said: "" }) as never, { faults: ["B4"] })).rejects.toThrow("not of this shape");
+  expect(stress(async () => ({ said: "" }) as never, { faults: ["B4"] })).rejects.toThrow("must have this shape");
 });
 
-test("the process that serves the cases ends with the one that wanted it", async () => {
+test("the process that serves the cases ends with its parent", async () => {
   const code = `
     const { stress } = await import("${new URL("../../../src/embed/testing.ts", import.meta.url)}");
     await stress(async (url) => { console.log(new URL(url).port); return new Promise(() => {}); }, { faults: ["B4"] });`;
@@ -59,7 +62,7 @@ test("the process that serves the cases ends with the one that wanted it", async
   );
 });
 
-test("faultPlans: what one fault breaks shrinks to that fault alone, wherever it stood", () => {
+test("faultPlans: a failure that one fault causes shrinks to that fault", () => {
   for (const id of ["B8", "S2", "E7"]) {
     const broken = fc.property(faultPlans({ maxFaults: 6 }), (line) => {
       expect(parsePlan(line).faults.map(({ row }) => row.id)).not.toContain(id);
@@ -70,7 +73,7 @@ test("faultPlans: what one fault breaks shrinks to that fault alone, wherever it
   }
 });
 
-test("faultPlans: each is a plan, ids are those wanted; FAULTS names all", () => {
+test("faultPlans: each is a valid plan with the requested ids; FAULTS has all ids", () => {
   expect(Object.keys(FAULTS).length).toBe(82);
   expect(FAULTS.B8!.oracle).toBe("the mark is ignored");
   const runs = sized("stress", { sample: 100, whole: 5000 });
@@ -90,7 +93,7 @@ test("faultPlans: each is a plan, ids are those wanted; FAULTS names all", () =>
     { numRuns: runs },
   );
   expect(() => faultPlans({ faults: ["C1"] })).toThrow(TypeError);
-  // Down to one fault at the plainest place.
+  // Shrunk to one fault at the simplest position.
   const found = fc.check(
     fc.property(faultPlans({ maxFaults: 6 }), (line) => !line.includes("S2")),
     { numRuns: 2000, seed: 1 },

@@ -1,16 +1,16 @@
-/** Is what a client can make us keep, and how long it can keep us waiting, as bounded as docs/limits.md says? */
+/** Tests the limits of docs/limits.md on memory that a client can occupy, and on time that it can make us wait. */
 import { expect, test } from "bun:test";
 import { type Clock, epochSeconds, WallClock } from "../../../src/base/clock.ts";
 import { aliveClient } from "../../../src/tools/stress/alive.ts";
 import { stressCase } from "../../../src/tools/stress/cases.ts";
 import { commandClient } from "../../../src/tools/stress/command.ts";
 import { type StressClient, stressRun } from "../../../src/tools/stress/run.ts";
-import { seenAnswer } from "../../../src/tools/stress/seen.ts";
+import { clientReport } from "../../../src/tools/stress/seen.ts";
 import { stressWait } from "../../../src/tools/stress/wait.ts";
 
 const MIB = 2 ** 20;
 
-/** `times`: how much faster its clock goes. */
+/** `times`: factor by which the simulated clock is faster than real time. */
 async function run(client: StressClient, plan: string, times = 1) {
   const wall = new WallClock();
   const clock: Clock = {
@@ -31,21 +31,21 @@ async function run(client: StressClient, plan: string, times = 1) {
 
 const post = (url: string, body: string | Uint8Array<ArrayBuffer>) => fetch(url, { method: "POST", body });
 
-test("100 requests of a case are kept, each is answered", async () => {
+test("100 requests of a case are recorded, and each request is answered", async () => {
   let answered = 0;
   const { result } = await run(async ({ url }) => {
     for (let i = 0; i < 120; i++) if ((await post(`${url}/completions`, "{}")).status === 200) answered++;
-    return seenAnswer({});
+    return clientReport({});
   }, "B4");
   expect([answered, result.requests]).toEqual([120, 100]);
 });
 
-test("bodies of more than 32 MiB: 413, of requests and of what is posted", async () => {
+test("request bodies and posted reports of more than 32 MiB get 413", async () => {
   const large = Buffer.alloc(32 * MIB + 1, 32);
   let status = 0;
   await run(async ({ url }) => {
     status = (await post(`${url}/completions`, large)).status;
-    return seenAnswer({});
+    return clientReport({});
   }, "B4");
   const clock = new WallClock();
   const over = new AbortController();
@@ -61,7 +61,7 @@ test("bodies of more than 32 MiB: 413, of requests and of what is posted", async
   expect([status, statuses]).toEqual([413, [413, 400]]);
 });
 
-test("a case ends after 60 s whatever comes, 4 s behind the last byte; a client has 5 s to stop", async () => {
+test("a case ends after 60 s, or 4 s after the last byte; a client has 5 s to stop", async () => {
   const never = await run(() => new Promise(() => {}), "B4", 60);
   expect(never.result.verdict).toBe("never-called");
   expect(never.tookUs / 1e6).toBeGreaterThanOrEqual(65);
@@ -70,7 +70,7 @@ test("a case ends after 60 s whatever comes, 4 s behind the last byte; a client 
     async ({ url, signal }) => {
       await post(`${url}/completions`, "{}");
       await new Promise((resolve) => signal.addEventListener("abort", resolve));
-      return seenAnswer({});
+      return clientReport({});
     },
     "B4",
     20,
@@ -80,18 +80,18 @@ test("a case ends after 60 s whatever comes, 4 s behind the last byte; a client 
   expect(quiet.tookUs / 1e6).toBeLessThan(60);
 });
 
-test("4,000 characters of what a client said are kept", async () => {
+test("4,000 characters of a client's report are kept", async () => {
   const text = "x".repeat(10_000);
   const { result } = await run(async ({ url }) => {
     await post(`${url}/completions`, "{}");
-    return seenAnswer({ text });
+    return clientReport({ text });
   }, "B4");
   expect(result.said!.text).toHaveLength(4000);
 });
 
 const setsid = Bun.which("setsid");
 test.skipIf(setsid === null)(
-  "whoever leaves a program's group of processes ends with it, and holds up nobody",
+  "a process that leaves the program's process group is killed with it, and is not waited for",
   async () => {
     const sleeper = (words: string) => `Bun.spawn(${words}, { stdout: "inherit" }).unref(); await Bun.sleep(100);`;
     const ask = `await fetch(process.env.OPENAI_BASE_URL + "/completions", { method: "POST", body: "{}" });`;
@@ -100,7 +100,7 @@ test.skipIf(setsid === null)(
     const running = (seconds: string) => Bun.spawnSync(["pgrep", "-f", `^sleep ${seconds}$`]).stdout.toString();
     const { result } = await run(program([setsid!, "sleep", "61.7"]), "A4,401", 1);
     expect([result.verdict, running("61.7")]).toEqual(["error-swallowed", ""]);
-    // With another environment nobody finds it, but nobody waits for it either.
+    // With another environment the process is not found, but it is not waited for either.
     const hidden = await run(program(["env", "-i", setsid!, "sleep", "9.3"]), "B4", 20);
     expect(hidden.result.verdict).toBe("hang");
     expect(hidden.tookUs / 1e6).toBeLessThan(150);

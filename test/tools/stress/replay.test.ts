@@ -8,16 +8,16 @@ import { epochSeconds, WallClock } from "../../../src/base/clock.ts";
 import { type StressCase, stressCase, stressCases } from "../../../src/tools/stress/cases.ts";
 import { markupText } from "../../../src/tools/stress/junit.ts";
 import { stressRun } from "../../../src/tools/stress/run.ts";
-import { seenAnswer } from "../../../src/tools/stress/seen.ts";
+import { clientReport } from "../../../src/tools/stress/seen.ts";
 import { main } from "../../program.ts";
 import { sampled, seed } from "../../size.ts";
 
 setDefaultTimeout(600_000);
 
-/** After so long without a byte the client closes: some faults leave the connection open. */
+/** Milliseconds without a byte after which the client closes, because some faults leave the connection open. */
 const QUIET_MS = 1500;
 
-/** All bytes that one request under the URL brings, without the fields that tell the time. */
+/** Returns all bytes of one request to the URL, without headers that contain the time. */
 function bytesOf(url: string, tools: boolean): Promise<string> {
   const { hostname, port, pathname } = new URL(`${url}/chat/completions`);
   const body = JSON.stringify({ model: "m", stream: true, tools: tools ? [] : undefined });
@@ -50,7 +50,7 @@ async function wire(cases: readonly StressCase[]): Promise<Map<string, readonly 
     async ({ url, id, withTools }) => {
       const came = await bytesOf(url, withTools);
       bytes.set(id, bytes.get(id) ?? came);
-      return seenAnswer({ text: "" });
+      return clientReport({ text: "" });
     },
     settings,
     () => {},
@@ -59,7 +59,7 @@ async function wire(cases: readonly StressCase[]): Promise<Map<string, readonly 
   return new Map(results.map(({ id, plan, verdict }) => [plan, [bytes.get(id)!, verdict]]));
 }
 
-test("the printed line of every case orders the case itself, whatever --seed says", () => {
+test("the printed plan of every case repeats that case, whatever --seed says", () => {
   for (const from of [1, 2, 7]) {
     const cases = stressCases([], from);
     expect(cases.length).toBeGreaterThan(150);
@@ -76,8 +76,8 @@ test("the printed line of every case orders the case itself, whatever --seed say
   ]);
 });
 
-test("bytes on the wire and verdicts: a run of all faults, and its printed lines, twice", async () => {
-  // Four requests that meet come in any order.
+test("a run of all faults and its printed plans give the same bytes and verdicts, twice", async () => {
+  // Leave out cases of several requests at once, whose order varies.
   const cases = sampled("stress", stressCases([], seed), 30).filter(({ atOnce }) => !atOnce);
   const first = await wire(cases);
   for (let time = 0; time < 2; time++) {
@@ -89,8 +89,8 @@ test("bytes on the wire and verdicts: a run of all faults, and its printed lines
 const folder = mkdtempSync(join(tmpdir(), "understudy-replay-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-test("the command that the report prints, as a shell runs it: the same verdict, three times; in JSON and HTML, too", async () => {
-  // Reports a missing finish reason only after some text: red only where the fault is drawn before the first text.
+test("the printed command gives the same verdict in a shell, three times; also in JSON and HTML", async () => {
+  // Requires a finish reason only after the first text, so the case is red only if the fault is drawn before the first text.
   const client = join(folder, "it's a client.ts");
   writeFileSync(
     client,

@@ -1,4 +1,4 @@
-/** Is each broken client found, by the right name, and a correct one never accused? */
+/** Tests that each broken client gets the right verdict, and that a correct client is never red. */
 import { beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -35,59 +35,59 @@ async function runCases(
   return results;
 }
 
-/** The way of each, a plan that shows it, and its name. */
+/** The mistake, a plan that shows it, and the expected verdict. */
 const BROKEN: readonly (readonly [name: string, way: Way, plan: string, verdict: StressVerdict])[] = [
   ["decodes each part by itself", { decodesEachPart: true }, "B1", "text-garbled"],
   ["reads Latin-1", { latin1: true }, "B2,plain", "text-garbled"],
-  ["knows no line end but LF", { lines: /\n/ }, "S1,whole", "false-error"],
-  ["knows no CR as line end", { lines: /\r?\n/ }, "S2,cr", "false-error"],
-  ["takes U+2028 and U+0085 for line ends", { lines: /[\n\u2028\u0085]/ }, "B2,lines", "false-error"],
-  ["wants a space behind data:", { dataPrefix: "data: ", needsFinish: false }, "S3", "text-lost"],
+  ["splits lines only at LF", { lines: /\n/ }, "S1,whole", "false-error"],
+  ["does not split lines at CR", { lines: /\r?\n/ }, "S2,cr", "false-error"],
+  ["splits lines at U+2028 and U+0085", { lines: /[\n\u2028\u0085]/ }, "B2,lines", "false-error"],
+  ["requires a blank after data:", { dataPrefix: "data: ", needsFinish: false }, "S3", "text-lost"],
   ["reads comments as data", { comments: "data" }, "S4,ping", "false-error"],
   ["keeps the byte order mark", { keepsMark: true, path: "/completions" }, "B8", "text-lost"],
-  ["asks for no finish reason", { needsFinish: false }, "S13@e5,bytes=1MB", "incomplete-unseen"],
-  ["passes errors over", { errors: "ignored", needsFinish: false }, "J1@e5,own", "error-swallowed"],
+  ["does not require a finish reason", { needsFinish: false }, "S13@e5,bytes=1MB", "incomplete-unseen"],
+  ["ignores errors", { errors: "ignored", needsFinish: false }, "J1@e5,own", "error-swallowed"],
   [
     "passes errors without a wrapping over",
     { errors: "ignored", needsFinish: false },
     "J1@e5,event",
     "error-swallowed",
   ],
-  ["passes what is no JSON over", { noJson: "ignored", needsFinish: false }, "J2@e5", "error-swallowed"],
-  ["reads on behind [DONE]", { afterDone: "read" }, "E4,data", "text-doubled"],
+  ["ignores events that are not JSON", { noJson: "ignored", needsFinish: false }, "J2@e5", "error-swallowed"],
+  ["continues to read after [DONE]", { afterDone: "read" }, "E4,data", "text-doubled"],
   ["waits for the end of the body", { waitsForClose: true }, "E3,for=8s", "hang"],
-  ["puts all choices together", { allChoices: true }, "J10", "text-garbled"],
-  ["drops what was just said", { dropsRepeated: true }, "J9@e8", "text-lost"],
-  ["wants a choice in each chunk", { needsChoice: true }, "J3", "false-error"],
+  ["joins the text of all choices", { allChoices: true }, "J10", "text-garbled"],
+  ["drops repeated pieces", { dropsRepeated: true }, "J9@e8", "text-lost"],
+  ["requires a choice in each chunk", { needsChoice: true }, "J3", "false-error"],
   ["looks for [DONE] anywhere", { doneAnywhere: true, needsFinish: false }, "J15@e5", "text-lost"],
   ["refuses fields that it does not know", { knownFieldsOnly: true }, "S10,unknown", "false-error"],
-  ["takes each data line for an event", { dataLines: "each" }, "S9@e5,lines", "false-error"],
+  ["reads each data line as an event", { dataLines: "each" }, "S9@e5,lines", "false-error"],
   ["dispatches an event without data", { emptyEvents: "error" }, "S16@e5", "false-error"],
   ["drops long lines", { lineMost: 16_384 }, "S12@e5", "text-lost"],
   ["trims pieces", { trims: true }, "J14,blank", "text-lost"],
-  ["dies of what is no JSON", { noJson: "crash" }, "J8@e5,nan", "crash"],
-  ["counts nothing", { usage: "wrong" }, "J3", "usage-wrong"],
-  ["leaves its connection in the middle of an answer", { leavesOpen: true }, "E3,for=8s", "leak"],
-  ["adds up names of calls", { calls: "names added" }, "J16,each", "tools-wrong"],
-  ["wants a function in each delta of a call", { calls: "with function" }, "J16,no-function", "false-error"],
-  ["takes each chunk for the whole text", { chunks: "whole text" }, "B4", "text-lost"],
-  ["drops what follows on a line", { noJson: "ignored", needsFinish: false }, "S15@e5", "incomplete-unseen"],
-  ["passes a bare error over", { needsFinish: false }, "J1@e5,bare", "error-swallowed"],
+  ["crashes on an event that is not JSON", { noJson: "crash" }, "J8@e5,nan", "crash"],
+  ["reports wrong usage", { usage: "wrong" }, "J3", "usage-wrong"],
+  ["leaves its connection open in the middle of an answer", { leavesOpen: true }, "E3,for=8s", "leak"],
+  ["appends names of tool calls", { calls: "names added" }, "J16,each", "tools-wrong"],
+  ["requires a function in each delta of a tool call", { calls: "with function" }, "J16,no-function", "false-error"],
+  ["reads each chunk as the whole text", { chunks: "whole text" }, "B4", "text-lost"],
+  ["drops the rest of a line", { noJson: "ignored", needsFinish: false }, "S15@e5", "incomplete-unseen"],
+  ["ignores an error without a wrapper", { needsFinish: false }, "J1@e5,bare", "error-swallowed"],
   ["reads reasoning as text", { reasoning: "text" }, "J18", "text-garbled"],
   ["reads both fields of reasoning", { reasoning: "both" }, "J19,both", "reasoning-wrong"],
-  ["gives up where requests meet", {}, "A3,open=2;T4,events=4,pause=60ms", "retry-missing"],
+  ["gives up when several requests arrive together", {}, "A3,open=2;T4,events=4,pause=60ms", "retry-missing"],
   [
     "asks again though it had text",
     { retries: { times: 1, after: "everything", waits: true } },
     "E7@e9",
     "retried-after-tokens",
   ],
-  ["does not ask again", {}, "A2,503", "retry-missing"],
-  ["asks again at once", { retries: { times: 1, after: "passing", waits: false } }, "A1,seconds", "retry-early"],
-  ["asks again and again", { retries: { times: 5, after: "everything", waits: false } }, "A4,401", "retry-storm"],
+  ["does not retry", {}, "A2,503", "retry-missing"],
+  ["retries at once", { retries: { times: 1, after: "passing", waits: false } }, "A1,seconds", "retry-early"],
+  ["retries too often", { retries: { times: 5, after: "everything", waits: false } }, "A4,401", "retry-storm"],
 ];
 
-/** All at once: most of the time somebody waits. */
+/** All in parallel, because most of the time is waiting. */
 let found: readonly CaseResult[][];
 beforeAll(async () => {
   found = await Promise.all(
@@ -103,7 +103,7 @@ test.each(BROKEN.map(([name, , , verdict], at) => [name, verdict, at] as const))
   },
 );
 
-test("a correct client is never accused: all faults, some seeds; nor another that asks again", async () => {
+test("a correct client is green for all faults and several seeds, and so is a retrying one", async () => {
   const seeds = sized("stress", { sample: 1, whole: 20 });
   const cases = Array.from({ length: seeds }, (_, i) => sampled("stress", stressCases([], seed + i), 60)).flat();
   const clock = new WallClock();
@@ -115,15 +115,15 @@ test("a correct client is never accused: all faults, some seeds; nor another tha
   figure("cases", results.length);
 });
 
-test("no client is accused of behaviour that no text forbids", async () => {
+test("behaviour that no standard forbids is not red", async () => {
   const refuses: StressClient = async (asked) => ({ ...(await client({})(asked)), error: "refused" });
   const open = ["S6@e5,colon", "S6@e5,bare", "E2", "J7,zero", "J7,no-index", "B3@e5,half", "J11,each"];
   for (const one of [client({}), client({ needsFinish: false }), refuses])
     expect((await run(one, open, null)).map(({ verdict }) => verdict)).toEqual(open.map(() => "policy"));
-  // A POST may have been served, a conflict does not pass: a client that promises retries need not try again.
+  // A POST may have been served, and a conflict does not pass by itself, so no retry is required.
   const single = ["E8,fin", "E8,rst", "A2,409"];
   expect((await run(client({}), single, 2)).map(({ verdict }) => verdict)).toEqual(["ok", "ok", "ok"]);
-  // fetch follows a redirect, which is no retry.
+  // fetch follows a redirect, which does not count as a retry.
   const redirects = ["H9,307", "H9,308"];
   expect((await run(client({}), redirects, 0)).map(({ verdict, requests }) => [verdict, requests])).toEqual([
     ["ok", 2],
@@ -134,10 +134,10 @@ test("no client is accused of behaviour that no text forbids", async () => {
     expect((await run(one, either, null)).map(({ verdict }) => verdict)).toEqual(either.map(() => "ok"));
 });
 
-test("the command: a program's output and exit code; a plan again; what is known; wrong usage", async () => {
+test("the command: output and exit code of a program, a repeated plan, expected verdicts, wrong usage", async () => {
   const folder = mkdtempSync(join(tmpdir(), "understudy-stress-"));
   const program = join(folder, "client.ts");
-  // Right but for the byte order mark and errors in mid-stream.
+  // A client that is correct, except for the byte order mark and errors within the stream.
   writeFileSync(
     program,
     `const r = await fetch(process.env.OPENAI_BASE_URL + "/completions", { method: "POST", body: JSON.stringify({ stream: true }) });
@@ -178,7 +178,7 @@ test("the command: a program's output and exit code; a plan again; what is known
   rmSync(folder, { recursive: true });
 });
 
-test("a program that hangs, dies by a signal, or prints without an end: a verdict, and nothing is left running", async () => {
+test("a program that hangs, dies by a signal or prints endlessly gets a verdict, and no process is left", async () => {
   const { commandClient } = await import("../../../src/tools/stress/command.ts");
   const program = (code: string) => commandClient([process.execPath, "-e", code], process.env, 500);
   const ask =

@@ -1,4 +1,7 @@
-/** In which ways can a client go through the cases: alive, by somebody's own suite? And what is made of a red plan of many faults? */
+/**
+ * Tests the ways to run cases: a process that stays alive, and the user's own test suite; and the reduction of red plans with
+ * many faults.
+ */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,7 +15,7 @@ import { stressCase } from "../../../src/tools/stress/cases.ts";
 import { randomPlan } from "../../../src/tools/stress/random-plans.ts";
 import type { CaseResult } from "../../../src/tools/stress/result.ts";
 import { type StressClient, stressRun } from "../../../src/tools/stress/run.ts";
-import { seenAnswer } from "../../../src/tools/stress/seen.ts";
+import { clientReport } from "../../../src/tools/stress/seen.ts";
 import { shrinkPlan } from "../../../src/tools/stress/shrink.ts";
 import { stressWait } from "../../../src/tools/stress/wait.ts";
 import { eventually } from "../../server.ts";
@@ -31,7 +34,7 @@ async function run(one: StressClient, plans: readonly string[], hangMs = 1500, r
 }
 const verdicts = (results: readonly CaseResult[]) => results.map(({ verdict }) => verdict);
 
-/** Right but for the byte order mark; `how`: what it does besides when its case is named so. */
+/** A client that is correct, except for the byte order mark. `how`: name of the case, which decides on its other behaviour. */
 const ALIVE = `
 const say = (seen) => console.log(JSON.stringify(seen));
 let rest = "";
@@ -54,18 +57,18 @@ for await (const part of process.stdin) {
   }
 }`;
 
-test("a client that stays alive: a line for each case; no JSON, half a line, no end, a hang with what it has started: a verdict, and nobody is left", async () => {
+test("a client that stays alive gets a line per case; wrong lines and hangs get a verdict, and no process is left", async () => {
   const { ask, close } = aliveClient([process.execPath, "-e", ALIVE], process.env, 500);
   const plans = ["B4", "B8", "B4@e3", "A4,401", "B5", "B7", "B6,bytes=500", "S3"];
   const results = await run(ask, plans);
   expect(verdicts(results)).toEqual(["ok", "text-lost", "ok", "raw-error", "crash", "crash", "crash", "hang"]);
   expect(results[0]!.said!.cost!.peakBytes).toBeGreaterThan(1e6);
-  expect(results[4]!.why).toContain("no answer: no JSON");
+  expect(results[4]!.why).toContain("not an answer: no JSON");
   close();
   await eventually(() => Bun.spawnSync(["pgrep", "-x", "-P", "1", "sleep"]).exitCode !== 0 || noSleeper());
 });
 
-test("a client that stays alive is not ended by a case that it has left", async () => {
+test("a client that stays alive is not killed because of a case that it has finished", async () => {
   const line = '{"text":"x"}';
   const code = `for await (const part of process.stdin) { await Bun.sleep(100); console.log('${line}'); }`;
   const { ask, close } = aliveClient([process.execPath, "-e", code], process.env, 500);
@@ -78,10 +81,10 @@ test("a client that stays alive is not ended by a case that it has left", async 
   close();
 });
 
-/** Nobody of its group is left: no `sleep 60` that this process' children have started. */
+/** True if no process of the group is left, which means no `sleep 60` among the children of this process. */
 const noSleeper = () => !Bun.spawnSync(["pgrep", "-f", "^sleep 60$"]).stdout.toString().trim();
 
-test("a suite of one's own: cases are listed, what was seen may be posted, else the wire alone is judged", async () => {
+test("the user's own suite: cases are listed, reports may be posted, else only the wire is judged", async () => {
   const clock = new WallClock();
   const cases = ["B4", "S3", "A4,401", "B8"].map((plan) => stressCase(plan, 1));
   const over = new AbortController();
@@ -106,7 +109,7 @@ test("a suite of one's own: cases are listed, what was seen may be posted, else 
   await ask(1);
   expect((await post(1, { text: text.slice(3) }))[1].verdict).toBe("text-lost");
   const [status, { error }] = await post(1, { said: "nothing" });
-  expect([status, error]).toEqual([400, expect.stringContaining("not of this shape")]);
+  expect([status, error]).toEqual([400, expect.stringContaining("must have this shape")]);
   await ask(2);
   await ask(2);
   await fetch(`${url}/end`, { method: "POST" });
@@ -121,7 +124,7 @@ test("a suite of one's own: cases are listed, what was seen may be posted, else 
 });
 
 const GROWS = "S12@e5,bytes=2MiB;H7,bytes=16KiB,for=10ms";
-/** Begins anew with each part that comes; or keeps two copies of what it had with each 16 KiB. */
+/** Starts over with each part, or keeps two copies of all earlier text for each 16 KiB. */
 const growing = (how: "slow" | "memory") => `
 const r = await fetch(process.env.OPENAI_BASE_URL + "/completions", { method: "POST", body: '{"stream":true}' });
 let all = "", n = 0, sum = 0;
@@ -134,7 +137,7 @@ const events = Buffer.from(all, "latin1").toString().split("\\n\\n").filter((e) 
 process.stdout.write(events.map((e) => JSON.parse(e.slice(6)).choices?.[0]?.text ?? "").join("") + "\\n");
 if (sum < 0 || kept.length > 1e9) process.exit(1);`;
 
-test("work that grows faster than bytes: slow, memory; a right client is not accused", async () => {
+test("work that grows faster than the bytes is red as slow or memory; a correct client is green", async () => {
   const { commandClient } = await import("../../../src/tools/stress/command.ts");
   const ways = sized("stress", { sample: ["right"] as const, whole: ["right", "slow", "memory"] as const });
   const right = growing("slow").replace(/for \(let i.*/, "");
@@ -145,8 +148,8 @@ test("work that grows faster than bytes: slow, memory; a right client is not acc
   }
 });
 
-test("a client that leaves when all has come is void where nothing could act, as one that stays", async () => {
-  // Leaves at the finish reason; the end of the stream is still to be written then.
+test("a client that disconnects after the last event is void if no fault could act, like one that stays", async () => {
+  // Disconnects at the finish reason, before the end of the stream.
   const leaves: StressClient = async ({ url, signal }) => {
     const left = new AbortController();
     const body = '{"stream":true}';
@@ -161,14 +164,14 @@ test("a client that leaves when all has come is void where nothing could act, as
       if (/"finish_reason":"/.test(text)) break;
     }
     left.abort();
-    return seenAnswer({ text: "", finish: "stop" });
+    return clientReport({ text: "", finish: "stop" });
   };
   const results = await run(leaves, ["J8@done;T1@done,300ms", "B4;T1@done,300ms"]);
-  // Where a wait acts the texts leave open what is right.
+  // The standards allow several reactions to a pause.
   expect(verdicts(results)).toEqual(["void", "policy"]);
 });
 
-test("progress on a terminal: cases, red ones, what is shrunk; elsewhere nothing", () => {
+test("progress is printed only on a terminal: cases, red cases, reductions", () => {
   let text = "";
   const shown = new StressProgress(new TerminalLine(true, (more) => (text += more)));
   shown.told("ok", 3);
@@ -184,7 +187,7 @@ test("progress on a terminal: cases, red ones, what is shrunk; elsewhere nothing
   silent.clear();
 });
 
-/** Ways to be broken that one fault shows, each with a plan that does. */
+/** Mistakes that one fault shows, each with such a fault. */
 const SHOWN: readonly (readonly [way: Way, fault: string])[] = [
   [{ lines: /\n/ }, "S1@*,whole"],
   [{ dataPrefix: "data: ", needsFinish: false }, "S3@*"],
@@ -197,7 +200,7 @@ const SHOWN: readonly (readonly [way: Way, fault: string])[] = [
   [{ trims: true }, "J14@*,blank"],
 ];
 
-/** A plan of five to eight faults, one of which shows the way; null: they cannot stand together. */
+/** Returns a plan of five to eight faults, one of which shows the mistake. Null if they exclude each other. */
 function noisy(i: number, fault: string): string | null {
   const [list, hash] = randomPlan(seed * 1000 + i, 4, 7).split("#") as [string, string];
   const faults = list.split(";");
@@ -211,7 +214,7 @@ function noisy(i: number, fault: string): string | null {
   }
 }
 
-/** null: it is not red by what its answer says. */
+/** Reduces the plan. Null if it is not red because of the text of its answer. */
 async function shrunkCase(way: Way, line: string) {
   const verdictOf = async (plan: string) => (await run(client(way), [plan]))[0]!.verdict;
   const verdict = await verdictOf(line);
@@ -221,7 +224,7 @@ async function shrunkCase(way: Way, line: string) {
   return { from: line, verdict, again, faults: parsePlan(shrunk.line).faults.length, ...shrunk };
 }
 
-test("red plans of five to eight faults are shrunk to what is needed, with the same verdict", async () => {
+test("red plans of five to eight faults are reduced to the needed faults, with the same verdict", async () => {
   const wanted = sized("stress", { sample: 2, whole: 30 });
   const found: NonNullable<Awaited<ReturnType<typeof shrunkCase>>>[] = [];
   for (let i = 0; found.length < wanted && i < 200 * wanted; i += SHOWN.length) {
@@ -237,7 +240,7 @@ test("red plans of five to eight faults are shrunk to what is needed, with the s
   figure("mostRuns", Math.max(...found.map(({ runs }) => runs)));
 });
 
-test("the command: JUnit, a page, a plan by chance that is shrunk, a suite's ready file", async () => {
+test("the command: JUnit, HTML page, a reduced random plan, the ready file of a suite", async () => {
   const folder = mkdtempSync(join(tmpdir(), "understudy-stress-"));
   const main = new URL("../../../src/main.ts", import.meta.url).pathname;
   const [xml, page, json] = ["x.xml", "x.html", "x.json"].map((name) => join(folder, name)) as [string, string, string];
