@@ -1,6 +1,6 @@
 /**
- * What answers on Triton's metrics port? `GET /metrics`, with or without a slash; 200 and nothing on any other path, 405
- * for any other method, as tritonserver 2.51 (`http_server.cc`, `HTTPMetricsServer`), in the bytes of its library.
+ * Triton's metrics port: `GET /metrics`, with or without a trailing slash. Any other path is an empty 200 and any other
+ * method 405, as in tritonserver 2.51 (`http_server.cc`, `HTTPMetricsServer`), with the bytes of its HTTP library.
  */
 import { logUnexpected } from "../base/unexpected.ts";
 import { application } from "../wire/http/elysia.ts";
@@ -15,12 +15,12 @@ import { TooManyScrapes } from "./renderer.ts";
 const TYPE = { "Content-Type": "text/plain; charset=utf-8" };
 const PLAIN = { "Content-Type": "text/plain" };
 
-/** libevhtp ends no connection by itself. */
+/** libevhtp never closes an idle connection. */
 export const EVHTP_LIMITS: FrontLimits = { ...FRONT_LIMITS, headBytes: 65_536, bodyTimeoutS: 0, keepAliveS: 0 };
 
 type Around = Pick<ListenOptions, "hostname" | "port" | "reusePort" | "allowedHosts" | "clock" | "epochSeconds">;
 
-/** Listens. Throws as `Bun.listen` does when the port is in use. */
+/** Starts the listener. Throws like `Bun.listen` if the port is in use. */
 export function metricsListener(page: () => Promise<string | Uint8Array>, around: Around): HttpServer {
   const answer = async (context: Context): Promise<Response> => {
     const { request } = context;

@@ -1,6 +1,6 @@
 /**
- * What do gauges show that stick when nothing is under way any more? What stood there before the update that ended the
- * last request. Only what follows updates sticks: the numbers as they stand stay true.
+ * Keeps the values that gauges had before the update which ended the last request, for bugs in which gauges stick. Only
+ * numbers that follow updates stick (`step`); current numbers (`now`) stay true.
  */
 
 import type { EngineView } from "../../engine/interface/types.ts";
@@ -11,11 +11,11 @@ import { bugs } from "./table.ts";
 
 export interface Stuck {
   readonly source: Source;
-  /** To be called before each update. */
+  /** Must be called before each update. */
   observe(): void;
 }
 
-/** Null where no bug of these sticks. */
+/** Returns null if none of these bugs makes gauges stick. */
 export function stuck(names: readonly BugName[], source: Source): Stuck | null {
   const on = names.flatMap((name) => bugs[name].sticks ?? []);
   if (on.length === 0) return null;
@@ -60,11 +60,11 @@ class Kept {
 
   get shows(): boolean {
     if (!this.#holds || underway(this.#view) > 0) return false;
-    // An end in a step comes with a token; who is ended from outside just goes.
+    // A request that ends in a step brings a token. One that is ended from outside does not.
     return this.#sticks.after === "any end" || this.#view.generationTokens === this.#tokens;
   }
 
-  /** The number that stands in place of the field's, if one does. */
+  /** Returns the number that replaces the field's, or undefined if the field is not stuck. */
   of(field: PropertyKey): number | undefined {
     const at = this.#sticks.fields.indexOf(field as Sticks["fields"][number]);
     return at >= 0 && this.shows ? this.#values[at] : undefined;

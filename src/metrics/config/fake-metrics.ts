@@ -1,10 +1,10 @@
 /**
- * What do metrics show that is not so? `--fake-metrics`, a JSON object with the keys that llm-d-inference-sim has
- * (`pkg/common/config_fake_metrics.go` at eec055a): of vLLM's families those that it names, all others stay true.
+ * Parses `--fake-metrics`, a JSON object with the keys of llm-d-inference-sim (`pkg/common/config_fake_metrics.go` at
+ * eec055a). The named families of vLLM show these values instead of the true ones.
  */
 import { goDurationUs } from "../../base/go-duration.ts";
 
-/** A number, or one that moves with time. */
+/** A number, or a waveform over time. */
 export type Wave = number | Moving;
 interface Moving {
   readonly shape: Shape;
@@ -16,26 +16,26 @@ const SHAPES = ["oscillate", "ramp", "rampreset", "squarewave"] as const;
 type Shape = (typeof SHAPES)[number];
 
 export interface FakeLoras {
-  /** Names, separated by commas. */
+  /** Names separated by commas. */
   readonly running: string;
   readonly waiting: string;
   /** Seconds since 1970. */
   readonly timestamp: number;
 }
 
-/** Plain data: it is posted to the thread that prints. */
+/** Plain data, because it is posted to the metrics thread. */
 export interface FakeMetrics {
-  /** A gauge's value, by family. */
+  /** Values of gauges, by family. */
   readonly gauges: Readonly<Record<string, Wave>>;
   readonly counters: Readonly<Record<string, number>>;
-  /** Observations of each bucket. */
+  /** Number of observations in each bucket, by family. */
   readonly buckets: Readonly<Record<string, readonly number[]>>;
-  /** All that was observed. */
+  /** List of observed values, by family. */
   readonly observed: Readonly<Record<string, readonly number[]>>;
-  /** `vllm:request_success_total`, by reason. */
+  /** Values of `vllm:request_success_total`, by reason. */
   readonly success: Readonly<Record<string, number>> | null;
   readonly loras: readonly FakeLoras[] | null;
-  /** Waves move so often. */
+  /** Seconds between updates of a waveform. */
   readonly refreshS: number;
 }
 
@@ -78,10 +78,10 @@ const KEYS = [
 ];
 
 const REFRESH_S = 0.1;
-/** Most numbers in all lists together. */
+/** Largest number of numbers in all lists together. */
 const NUMBERS_MOST = 100_000;
 
-/** The error begins with the key that it is about, where it is about one. */
+/** Parses the option. An error starts with the key it is about, if there is one. */
 export function parseFakeMetrics(text: string): FakeMetrics | { readonly error: string } {
   let given: unknown;
   try {
@@ -195,7 +195,7 @@ function reasonsOf(key: string, value: unknown): Record<string, number> {
   );
 }
 
-/** Each an object, or the JSON of one. */
+/** Reads a list whose entries are objects, or texts with the JSON of an object. */
 function lorasOf(key: string, value: unknown): FakeLoras[] {
   const takes = `${key}: takes a list of {"running": "a,b", "waiting": "", "timestamp": 1700000000}`;
   if (!Array.isArray(value)) throw new Wrong(takes);
@@ -205,7 +205,7 @@ function lorasOf(key: string, value: unknown): FakeLoras[] {
       throw new Wrong(`${takes}, not ${JSON.stringify(one)}`);
     return [JSON.stringify([running, waiting]), { running, waiting, timestamp }];
   });
-  // With equal labels the last one counts: a page has each series once.
+  // If two entries have the same labels, the last one counts, because a page has each series once.
   return [...new Map(series).values()];
 }
 
@@ -214,12 +214,12 @@ function objectOf(value: unknown, takes: string): Readonly<Record<string, unknow
     const object: unknown = typeof value === "string" ? JSON.parse(value) : value;
     if (typeof object === "object" && object !== null) return object as Readonly<Record<string, unknown>>;
   } catch {
-    // Said below.
+    // The error is thrown below.
   }
   throw new Wrong(`${takes}, not ${JSON.stringify(value)}`);
 }
 
-/** What a wave shows so many seconds after its start. */
+/** Returns the value of a waveform `seconds` after its start. */
 export function waveAt(wave: Wave, seconds: number): number {
   if (typeof wave === "number") return wave;
   const { shape, start, end, periodS } = wave;

@@ -1,4 +1,4 @@
-/** What do we say about ourselves? Every request exactly once, and how punctual the loop is. */
+/** Understudy's own metrics: every request exactly once, and the lateness of steps. */
 
 import { OUTCOMES, TRUTH_NAMES } from "../../engine/interface/numbers.ts";
 import type { FrontSnapshot, HistogramSnapshot, LoopSnapshot } from "../../engine/interface/types.ts";
@@ -16,7 +16,7 @@ import {
 
 type Keys<T, V> = { [K in keyof T]: T[K] extends V ? K : never }[keyof T];
 
-/** Everything of ours is moved by requests to a server. */
+/** Requests to a server change all of these families. */
 const BY_REQUESTS: Proof = { moves: "test/conformance/metrics-move.test.ts" };
 const IN_PAGES: Proof = { moves: "test/metrics/page.test.ts" };
 
@@ -31,7 +31,7 @@ const each =
   ({ engines }, { engineFirst }) =>
     engines.map((engine, index) => [{ engine: `${engineFirst + index}` }, pickedFrom(engine, number)]);
 
-/** How late steps are: on the page of a Triton server, too. */
+/** Lateness of steps. Also on the page of a Triton server. */
 export const LATENESS = [
   ["understudy_step_start_lateness_seconds", "How much later than due a step started.", "stepStartLateness"],
   [

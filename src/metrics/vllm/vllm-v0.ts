@@ -1,6 +1,6 @@
 /**
- * What did vLLM 0.6 and 0.7 show? Their engine was another one (v0, `engine/metrics.py`): no engine label, shorter buckets,
- * and families of things that no longer exist, constant here.
+ * Metrics of vLLM 0.6 and 0.7. Their engine (v0, `engine/metrics.py`) has no engine label, shorter buckets, and
+ * families of features that no longer exist, which are constant here.
  */
 
 import type { HistogramName, HistogramSnapshot, Snapshot } from "../../engine/interface/types.ts";
@@ -37,7 +37,7 @@ const BOUNDS_V0: Readonly<Record<string, number>> = {
   decodeTime: 60,
 };
 
-/** All families in the page's order. Each has the model's name and no engine: where there are several engines, their sum. */
+/** Returns all families in the page's order. Each has the model's name and no engine label, and shows the sum of all engines. */
 export function vllmV0(profile: MetricsProfile): readonly Row[] {
   const info = vllmRows.filter((row) => row.name === "vllm:cache_config_info").map(withoutEngine);
   return [...withCreated(profile > 6 ? ROWS : [...ROWS, ...THROUGHPUT]), ...info];
@@ -51,7 +51,7 @@ function total(number: EngineNumber): NumberOf {
 
 const none: NumberOf = () => 0;
 
-/** Many families are still explained as they were then. */
+/** Returns the help text of 0.33, which many families already had. */
 const helpNow = (name: string) => vllmRows.find((row) => row.name === `vllm:${name}`)!.help;
 
 function one(make: typeof gauge, name: string, value: NumberOf, help = helpNow(name), proof: Proof = IN_HISTORY): Row {
@@ -70,7 +70,7 @@ function distribution(name: string, key: HistogramName, help = helpNow(name)): R
   );
 }
 
-/** Never observed. */
+/** A histogram without observations. */
 const untimed = (name: string, what: string) =>
   histogram("step", `vllm:${name}`, `Histogram of time spent in the model ${what} in ms.`, () => [], traced);
 
@@ -136,7 +136,7 @@ const ROWS: readonly Row[] = [
       ]),
     IN_HISTORY,
   ),
-  // The misspelling is the real one's.
+  // The misspelling is the real server's.
   one(gauge, "spec_decode_draft_acceptance_rate", none, "Speulative token acceptance rate.", drafts),
   one(gauge, "spec_decode_efficiency", none, "Speculative decoding system efficiency.", drafts),
   one(counter, "spec_decode_num_accepted_tokens_total", none, "Number of accepted tokens.", drafts),
@@ -165,7 +165,7 @@ function added(a: HistogramSnapshot, b: HistogramSnapshot): HistogramSnapshot {
   return { bounds: a.bounds, buckets, sum: a.sum + b.sum, count: a.count + b.count };
 }
 
-/** With the bounds up to `last` only; what lies above them is above the last. */
+/** Keeps the bounds up to `last` and moves everything above into the last bucket. */
 function cut({ bounds, buckets, sum, count }: HistogramSnapshot, last = Number.POSITIVE_INFINITY): HistogramSnapshot {
   const kept = bounds.filter((bound) => bound <= last);
   const above = buckets.slice(kept.length).reduce((total, bucket) => total + bucket, 0);
