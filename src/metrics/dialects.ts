@@ -39,7 +39,7 @@ export const metricsDialects = {
  * shown if the process that prints is the one that serves.
  */
 function vllmPage({
-  ownProcess: own,
+  ownProcess: showsProcess,
   disableLogStats,
   profile,
   showHidden,
@@ -48,7 +48,7 @@ function vllmPage({
 }: Identity): readonly Row[] {
   const engine = disableLogStats ? [] : vllmAt(profile, showHidden);
   const shown = engine.filter(({ name }) => maxLoras > 0 || name !== "vllm:lora_requests_info");
-  return [...(own ? ownProcess : []), ...shown, ...http, ...(parsesTools ? toolParsers : [])];
+  return [...(showsProcess ? ownProcess : []), ...shown, ...http, ...(parsesTools ? toolParsers : [])];
 }
 
 /**

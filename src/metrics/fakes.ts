@@ -43,9 +43,9 @@ function changeOf(name: string, fakes: FakeMetrics, { maxLoras }: Identity, seco
   if (buckets !== undefined) return (samples) => filled(name, samples, (i) => buckets[i] ?? 0, null);
   const observed = fakes.observed[name];
   if (observed === undefined) return null;
-  const sum = observed.reduce((all, one) => all + one, 0);
+  const sum = observed.reduce((total, value) => total + value, 0);
   return (samples) =>
-    filled(name, samples, (_, above, to) => observed.filter((one) => one > above && one <= to).length, sum);
+    filled(name, samples, (_, above, to) => observed.filter((value) => value > above && value <= to).length, sum);
 }
 
 /**

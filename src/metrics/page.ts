@@ -6,11 +6,11 @@ import { dialectsOf, metricsDialects, type View } from "./dialects.ts";
 import { withFakes } from "./fakes.ts";
 import { printOpenMetrics } from "./openmetrics.ts";
 import type { PageFormat } from "./order.ts";
-import type { HeldCopies } from "./rows/held.ts";
+import type { CopiesByRefresh } from "./rows/held.ts";
 import type { Identity } from "./rows/identity.ts";
-import { type Collected, type Row, register } from "./rows/table.ts";
+import { type CollectedFamily, type Row, register } from "./rows/table.ts";
 import { Lines, printFamily } from "./rows/text.ts";
-import type { Reads, Watched } from "./rows/watched.ts";
+import type { CellReads, ChangeTracker } from "./rows/watched.ts";
 
 /** Order in which Triton prints the types. */
 const TYPES = ["counter", "gauge", "histogram", "summary"] as const;
@@ -21,7 +21,7 @@ const TYPES = ["counter", "gauge", "histogram", "summary"] as const;
  */
 type Print<Page> = (
   view: View,
-  held: HeldCopies,
+  newCopies: CopiesByRefresh,
   format?: PageFormat,
   nowUs?: number,
   rest?: Pick<StepRest, "look">,
@@ -33,17 +33,17 @@ export interface PrintPage extends Print<string> {
 
 /** Returns a function that prints pages: one registry per view, all families of a page from the same copies. */
 export function pages(identity: Identity): PrintPage {
-  let copies: HeldCopies;
+  let copies: CopiesByRefresh;
   let seconds = 0;
   let resting: Pick<StepRest, "look"> | undefined;
   const registries = new Map<View, Registry>();
   /** By view, in the order of the families. */
-  const printed = new Map<View, Printed[]>();
+  const printed = new Map<View, FamilyText[]>();
   /** Collects a row again only if a number that it read has changed. */
-  const remember = (row: Row, make: () => Collected) => {
-    const reads: Reads = [];
-    let family: Collected | undefined;
-    let [of, turn]: [Watched | undefined, number] = [undefined, 0];
+  const remember = (row: Row, make: () => CollectedFamily) => {
+    const reads: CellReads = [];
+    let family: CollectedFamily | undefined;
+    let [of, turn]: [ChangeTracker | undefined, number] = [undefined, 0];
     return () => {
       resting?.look();
       const { watched } = copies;
@@ -76,16 +76,16 @@ export function pages(identity: Identity): PrintPage {
     printed.set(view, []);
     return registry;
   };
-  const parts: PrintPage["parts"] = async (view, held, format = "text", nowUs = 0, rest) => {
+  const parts: PrintPage["parts"] = async (view, newCopies, format = "text", nowUs = 0, rest) => {
     // Read before the first await, because each row's `get` is synchronous.
-    copies = held;
+    copies = newCopies;
     resting = rest;
     seconds = nowUs / 1e6;
     const collected = (registries.get(view) ?? registryOf(view)).getMetricsAsJSON();
-    const families = (await collected) as unknown as Collected[];
+    const families = (await collected) as unknown as CollectedFamily[];
     if (format === "openmetrics") return [printOpenMetrics(families)];
     const texts = printed.get(view)!;
-    for (let i = texts.length; i < families.length; i++) texts.push(new Printed());
+    for (let i = texts.length; i < families.length; i++) texts.push(new FamilyText());
     return families.map((family, i) => {
       rest?.look();
       return texts[i]!.text(family);
@@ -96,7 +96,7 @@ export function pages(identity: Identity): PrintPage {
 }
 
 /** Encodes a page. Keeps the bytes of unchanged parts, because encoding all parts again took a third of the page's time. */
-export class Encoded {
+export class PageEncoder {
   readonly #encoder = new TextEncoder();
   #parts: readonly string[] = [];
   readonly #bytes: Uint8Array[] = [];
@@ -120,12 +120,12 @@ export class Encoded {
 }
 
 /** Text of a family, reused while the family is the same object. */
-class Printed {
+class FamilyText {
   readonly #lines = new Lines();
-  #family: Collected | null = null;
+  #family: CollectedFamily | null = null;
   #text = "";
 
-  text(family: Collected): string {
+  text(family: CollectedFamily): string {
     if (this.#family !== family) this.#text = printFamily(family, family.style, this.#lines);
     this.#family = family;
     return this.#text;

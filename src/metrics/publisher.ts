@@ -3,7 +3,7 @@
  * little later; and before this process answers a scrape. Without changes, does nothing.
  */
 import type { Cancel, Clock } from "../base/clock.ts";
-import type { Held } from "./rows/held.ts";
+import type { SnapshotCopies } from "./rows/held.ts";
 import { OwnPage, openPage, type Pages } from "./rows/shared.ts";
 
 /** Shortest time between two updates, per four engines. Copying one engine takes 10 µs, 64 engines 0.8 ms. */
@@ -13,13 +13,13 @@ const GAP_ENGINES = 4;
 const LATER_US = 5000;
 
 /** Starts to publish the numbers of this process to the others. */
-export function publisherAt(pages: Pages, place: number, held: Held, clock: Clock): Publisher {
-  return new Publisher(new OwnPage(openPage(pages, place), pages), held, clock, pages);
+export function publisherAt(pages: Pages, place: number, copies: SnapshotCopies, clock: Clock): Publisher {
+  return new Publisher(new OwnPage(openPage(pages, place), pages), copies, clock, pages);
 }
 
 export class Publisher {
   readonly #page: OwnPage;
-  readonly #held: Held;
+  readonly #copies: SnapshotCopies;
   readonly #clock: Clock;
   readonly #gapUs: number;
   /** Longest period of a snapshot copy. Once it is over, every copy shows the last change. */
@@ -30,19 +30,22 @@ export class Publisher {
   #later: Cancel | null = null;
   #settle: Cancel | null = null;
 
-  constructor(page: OwnPage, held: Held, clock: Clock, { shape, refreshes }: Omit<Pages, "files">) {
+  constructor(page: OwnPage, copies: SnapshotCopies, clock: Clock, { shape, refreshes }: Omit<Pages, "files">) {
     this.#page = page;
-    this.#held = held;
+    this.#copies = copies;
     this.#clock = clock;
     this.#gapUs = GAP_US * Math.ceil(shape.engines / GAP_ENGINES);
-    this.#settleUs = Math.max(0, ...refreshes.map((one) => (typeof one === "string" ? 0 : one.everyMs * 1000)));
+    this.#settleUs = Math.max(
+      0,
+      ...refreshes.map((refresh) => (typeof refresh === "string" ? 0 : refresh.everyMs * 1000)),
+    );
     this.now();
   }
 
   /** Publishes the current numbers. */
   now(): void {
     const nowUs = this.#clock.now();
-    this.#page.write(this.#held.refresh(nowUs));
+    this.#page.write(this.#copies.refresh(nowUs));
     this.#shownUs = nowUs;
     this.#stale = false;
   }

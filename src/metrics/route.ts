@@ -59,8 +59,8 @@ export function metrics(
 }
 
 function formatOf({ url, headers }: HttpRequest, negotiates: boolean): PageFormat {
-  const asked = /[?&]format=([^&]*)/.exec(url)?.[1];
-  if (asked !== undefined) return asked === "openmetrics" ? "openmetrics" : "text";
+  const stated = /[?&]format=([^&]*)/.exec(url)?.[1];
+  if (stated !== undefined) return stated === "openmetrics" ? "openmetrics" : "text";
   return negotiates && wantsOpenMetrics(headers.get("accept") ?? "") ? "openmetrics" : "text";
 }
 

@@ -14,9 +14,9 @@ export function whyNotShown(config: MetricsSource): string | undefined {
   for (const name of config.metrics.bugs) {
     const { families, lacks } = bugs[name];
     const missing = families.find((family) => !shown.has(family));
-    if (missing !== undefined) return `--bug ${name}: nothing of it shows: these options leave ${missing} out`;
+    if (missing !== undefined) return `--bug ${name}: no effect, because these options leave out ${missing}`;
     const needed = lacks?.(config);
-    if (needed !== undefined) return `--bug ${name}: nothing of it shows: it needs ${needed}`;
+    if (needed !== undefined) return `--bug ${name}: no effect, because it needs ${needed}`;
   }
   return undefined;
 }

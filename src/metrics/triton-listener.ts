@@ -18,10 +18,10 @@ const PLAIN = { "Content-Type": "text/plain" };
 /** libevhtp never closes an idle connection. */
 export const EVHTP_LIMITS: FrontLimits = { ...FRONT_LIMITS, headBytes: 65_536, bodyTimeoutS: 0, keepAliveS: 0 };
 
-type Around = Pick<ListenOptions, "hostname" | "port" | "reusePort" | "allowedHosts" | "clock" | "epochSeconds">;
+type ListenerDeps = Pick<ListenOptions, "hostname" | "port" | "reusePort" | "allowedHosts" | "clock" | "epochSeconds">;
 
 /** Starts the listener. Throws like `Bun.listen` if the port is in use. */
-export function metricsListener(page: () => Promise<string | Uint8Array>, around: Around): HttpServer {
+export function metricsListener(page: () => Promise<string | Uint8Array>, deps: ListenerDeps): HttpServer {
   const answer = async (context: Context): Promise<Response> => {
     const { request } = context;
     const give = (status: number, headers: Readonly<Record<string, string>>, body: string | Uint8Array) =>
@@ -39,6 +39,6 @@ export function metricsListener(page: () => Promise<string | Uint8Array>, around
   };
   const hot: HotRoutes = { of: (method) => (method === "POST" || method === "GET" ? answer : undefined) };
   const app = { ...application({ routes: routes({ "ALL /*": answer }) }), hot };
-  const options = { ...around, tls: undefined, frontLimits: EVHTP_LIMITS, warn: () => {}, style: evhtp };
+  const options = { ...deps, tls: undefined, frontLimits: EVHTP_LIMITS, warn: () => {}, style: evhtp };
   return new HttpServer(app, options);
 }

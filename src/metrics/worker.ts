@@ -6,8 +6,8 @@ import { lowerPriority } from "../base/time/low-priority.ts";
 import { StepRest } from "../base/time/step-rest.ts";
 import { type View, views } from "./dialects.ts";
 import { awaitTurn, OrderTime, OrderWord, PAGE_FORMATS, type RenderedPage, type RendererSetup } from "./order.ts";
-import { Encoded, pages } from "./page.ts";
-import { heldReader } from "./rows/held.ts";
+import { PageEncoder, pages } from "./page.ts";
+import { copiesReader } from "./rows/held.ts";
 import { AllPages } from "./rows/shared.ts";
 
 declare const self: Worker;
@@ -23,11 +23,11 @@ self.onmessage = async ({ data: { setup, order, copies, times } }: MessageEvent<
   // On a busy machine, pages should wait for streams, not streams for pages.
   lowerPriority();
   /** Encoders of text pages, by index of the view. */
-  const encoded = views.map(() => new Encoded());
-  const read = heldReader(setup.shape, setup.refreshes);
+  const encoded = views.map(() => new PageEncoder());
+  const read = copiesReader(setup.shape, setup.refreshes);
   const render = pages(setup.identity);
   const shared = setup.pages ? new AllPages(setup.pages) : null;
-  let warming: Warming | null = null;
+  let warmUp: WarmUp | null = null;
   let isWarm = false;
   for (let turn = 0; ; ) {
     turn = awaitTurn(order, turn);
@@ -38,9 +38,9 @@ self.onmessage = async ({ data: { setup, order, copies, times } }: MessageEvent<
     const wanted = order[OrderWord.Wanted] === turn;
     const [view, format] = [order[OrderWord.View]!, PAGE_FORMATS[order[OrderWord.Format]!]!];
     if (!wanted && !isWarm) {
-      warming ??= new Warming(setup);
-      isWarm = await warming.page(views[view]!, shared?.read() ?? copies, times[OrderTime.NowUs]!, rest);
-      if (isWarm) warming = null;
+      warmUp ??= new WarmUp(setup);
+      isWarm = await warmUp.page(views[view]!, shared?.read() ?? copies, times[OrderTime.NowUs]!, rest);
+      if (isWarm) warmUp = null;
       continue;
     }
     const parts = await render.parts(
@@ -50,22 +50,22 @@ self.onmessage = async ({ data: { setup, order, copies, times } }: MessageEvent<
       times[OrderTime.NowUs]!,
       rest,
     );
-    const bytes = (format === "text" ? encoded[view]! : new Encoded()).of(parts);
+    const bytes = (format === "text" ? encoded[view]! : new PageEncoder()).of(parts);
     if (wanted) self.postMessage({ turn, bytes } satisfies RenderedPage, [bytes.buffer]);
   }
 };
 
 /** Makes warm-up pages with changing numbers. */
-class Warming {
-  readonly #read: ReturnType<typeof heldReader>;
+class WarmUp {
+  readonly #read: ReturnType<typeof copiesReader>;
   readonly #render: ReturnType<typeof pages>;
-  readonly #encoded = new Encoded();
+  readonly #encoded = new PageEncoder();
   readonly #pages: number;
   #made = 0;
 
   constructor({ shape, refreshes, identity }: RendererSetup["setup"]) {
     this.#pages = WARM_PAGES / shape.engines;
-    this.#read = heldReader(shape, refreshes);
+    this.#read = copiesReader(shape, refreshes);
     // A separate poller, so that warm-up pages do not affect real ones.
     this.#render = pages({ ...identity, triton: { ...identity.triton } });
   }

@@ -8,10 +8,10 @@ import type { MetricsSource } from "../config/metrics-source.ts";
 import type { Row } from "../rows/table.ts";
 
 /** What is needed to detect the bug, besides `understudy check` and the page, in the words of docs/bug-modes.md. */
-export type Takes = "one scrape" | "two scrapes" | "rest" | "clean, rest";
+export type DetectionNeed = "one scrape" | "two scrapes" | "rest" | "clean, rest";
 
 /** Numbers of an engine that keep their last value once no request runs or waits. */
-export interface Sticks {
+export interface StickyFields {
   readonly fields: readonly (keyof EngineSnapshot & string)[];
   /** How the last request must end for that. From outside: its client disconnected, or the front end found a stop string. */
   readonly after: "an end from outside" | "any end";
@@ -27,12 +27,12 @@ export interface Bug {
   /** Families that show the bug. Empty: all families. */
   readonly families: readonly string[];
   /** Laws of `src/tools/check/laws/` that detect it. */
-  readonly finds: Readonly<Record<string, Takes>>;
+  readonly finds: Readonly<Record<string, DetectionNeed>>;
   /** Requests that make it visible. */
   readonly load: string;
   /** Returns a family's row with the defect. */
   readonly row?: (row: Row) => Row;
-  readonly sticks?: Sticks;
+  readonly sticks?: StickyFields;
   /** True if each process shows only its own numbers. */
   readonly alone?: true;
   /** Returns a missing option without which the bug cannot show, as the end of a sentence that begins with "needs". */

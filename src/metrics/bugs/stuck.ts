@@ -6,26 +6,28 @@
 import type { EngineView } from "../../engine/interface/types.ts";
 import type { BugName } from "../config/bug-names.ts";
 import type { Source } from "../rows/held.ts";
-import type { Sticks } from "./bug.ts";
+import type { StickyFields } from "./bug.ts";
 import { bugs } from "./table.ts";
 
-export interface Stuck {
+export interface StickyGauges {
   readonly source: Source;
   /** Must be called before each update. */
   observe(): void;
 }
 
 /** Returns null if none of these bugs makes gauges stick. */
-export function stuck(names: readonly BugName[], source: Source): Stuck | null {
+export function stuck(names: readonly BugName[], source: Source): StickyGauges | null {
   const on = names.flatMap((name) => bugs[name].sticks ?? []);
   if (on.length === 0) return null;
   const now = source("now").engines;
-  const kept = source("step").engines.map((view, rank) => on.map((sticks) => new Kept(view, now[rank]!, sticks)));
+  const kept = source("step").engines.map((view, rank) =>
+    on.map((sticks) => new StickyValues(view, now[rank]!, sticks)),
+  );
   const engines = source("step").engines.map((view, rank) => overlaid(view, kept[rank]!));
   return {
     source: (fresh) => (fresh === "now" ? source(fresh) : { ...source(fresh), engines }),
     observe() {
-      for (const of of kept) for (const one of of) one.observe();
+      for (const engine of kept) for (const values of engine) values.observe();
     },
   };
 }
@@ -33,15 +35,15 @@ export function stuck(names: readonly BugName[], source: Source): Stuck | null {
 const underway = ({ running, waiting, deferred }: EngineView) => running + waiting + deferred;
 
 /** The numbers of one engine that one bug keeps. */
-class Kept {
+class StickyValues {
   readonly #view: EngineView;
   readonly #now: EngineView;
-  readonly #sticks: Sticks;
+  readonly #sticks: StickyFields;
   readonly #values: Float64Array;
   #holds = false;
   #tokens = 0;
 
-  constructor(view: EngineView, now: EngineView, sticks: Sticks) {
+  constructor(view: EngineView, now: EngineView, sticks: StickyFields) {
     this.#view = view;
     this.#now = now;
     this.#sticks = sticks;
@@ -66,16 +68,16 @@ class Kept {
 
   /** Returns the number that replaces the field's, or undefined if the field is not stuck. */
   of(field: PropertyKey): number | undefined {
-    const at = this.#sticks.fields.indexOf(field as Sticks["fields"][number]);
+    const at = this.#sticks.fields.indexOf(field as StickyFields["fields"][number]);
     return at >= 0 && this.shows ? this.#values[at] : undefined;
   }
 }
 
-function overlaid(view: EngineView, kept: readonly Kept[]): EngineView {
+function overlaid(view: EngineView, kept: readonly StickyValues[]): EngineView {
   return new Proxy(view, {
     get(target, field) {
-      for (const one of kept) {
-        const value = one.of(field);
+      for (const values of kept) {
+        const value = values.of(field);
         if (value !== undefined) return value;
       }
       return Reflect.get(target, field, target);

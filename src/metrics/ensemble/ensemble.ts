@@ -60,7 +60,7 @@ export class Ensemble implements RequestMeters {
   begun(generation: Generation, streams: boolean, submittedUs: number, takenUs: number): RequestMeter {
     this.#preprocessed(generation, submittedUs);
     const promptTokens = generation.promptTokens ?? generation.promptIds.length;
-    return new Passing(this.#models, generation.arrivalUs, promptTokens, streams, submittedUs, takenUs);
+    return new EnsembleRequest(this.#models, generation.arrivalUs, promptTokens, streams, submittedUs, takenUs);
   }
 
   /** Counts a request that `tensorrt_llm` could not enqueue: it answers with an error and reports nothing for the request. */
@@ -79,7 +79,7 @@ export class Ensemble implements RequestMeters {
   }
 }
 
-class Passing implements RequestMeter {
+class EnsembleRequest implements RequestMeter {
   readonly #models: Models;
   readonly #arrivalUs: number;
   readonly #promptTokens: number;
@@ -117,7 +117,7 @@ class Passing implements RequestMeter {
     this.#respond(endUs, nowUs);
     if (finish === Finish.Error) {
       llm.failed("BACKEND", 1, true);
-      postprocessing.passed(responses);
+      postprocessing.succeededAtOnce(responses);
       // Counted twice: by the error answer and by the report of the request's end.
       ensemble.failed("OTHER", 2, false);
       return;
@@ -127,7 +127,7 @@ class Passing implements RequestMeter {
     const output = handedUs - endUs;
     const post = nowUs - handedUs;
     llm.succeeded(handedUs, handedUs - this.#submittedUs, 0, input, infer, output);
-    postprocessing.passed(responses - 1);
+    postprocessing.succeededAtOnce(responses - 1);
     postprocessing.succeeded(nowUs, post, 0, 0, post, 0);
     postprocessing.responded(post);
     const steps = this.#submittedUs - this.#arrivalUs + infer + post;

@@ -53,14 +53,14 @@ const [DEFAULT, ...STEPS] = ENSEMBLE;
 const ensembleOf = (name: string): string => (STEPS.some((step) => step === name) ? DEFAULT : name);
 
 /** Parts of a configuration that determine the identity. */
-type Served = Pick<MetricsSource, "workers"> & {
+type TritonSource = Pick<MetricsSource, "workers"> & {
   readonly metrics: Pick<MetricsSource["metrics"], "triton" | "role">;
   readonly deployment: Pick<MetricsSource["deployment"], "preset" | "gpuMemoryUtilization">;
 } & {
   readonly engine: Pick<MetricsSource["engine"], "blockSize" | "numGpuBlocks" | "maxNumSeqs" | "trtllm">;
 };
 
-export function tritonIdentity(config: Served, loadS: number): TritonIdentity {
+export function tritonIdentity(config: TritonSource, loadS: number): TritonIdentity {
   const {
     metrics: { triton },
     workers,
@@ -71,7 +71,7 @@ export function tritonIdentity(config: Served, loadS: number): TritonIdentity {
   const { gpu, gpuMemoryBytes, tp } = profile;
   const { weightBytes, kvBytes } = engineMemory(profile, engine);
   const usedBytes = wholeMib(gpuMemoryBytes * gpuMemoryUtilization);
-  const one: GpuIdentity = { totalBytes: wholeMib(gpuMemoryBytes), usedBytes, watts: wattsOf(gpu) };
+  const gpuIdentity: GpuIdentity = { totalBytes: wholeMib(gpuMemoryBytes), usedBytes, watts: wattsOf(gpu) };
   return {
     models: [ensembleOf(triton.ensemble), ...STEPS].map((name) => ({ name, version: "1" })),
     llm: { name: "tensorrt_llm", version: "1" },
@@ -86,7 +86,7 @@ export function tritonIdentity(config: Served, loadS: number): TritonIdentity {
     tokensPerBlock: engine.blockSize,
     requestsMax: engine.maxNumSeqs,
     ...(engine.trtllm?.capacitySchedulerPolicy === "STATIC_BATCH" ? { staticBatch: true } : {}),
-    gpus: triton.gpu ? Array.from({ length: tp }, () => one) : [],
+    gpus: triton.gpu ? Array.from({ length: tp }, () => gpuIdentity) : [],
     // For a Triton server, what is on its GPUs counts.
     gpuBytesHeld: config.metrics.role === "triton" ? weightBytes + kvBytes : tp * usedBytes,
   };

@@ -30,18 +30,18 @@ export class TritonModel {
 
   /** Counts a request that succeeded at `nowUs`, with its spans in the order of `SPANS`. Each is cut to whole microseconds. */
   succeeded(nowUs: number, request: number, queue: number, input: number, infer: number, output: number): void {
-    this.#passed(1);
-    this.#took(0, request, nowUs);
-    this.#took(1, queue, nowUs);
-    this.#took(2, input, nowUs);
-    this.#took(3, infer, nowUs);
-    this.#took(4, output, nowUs);
+    this.#countSuccess(1);
+    this.#addSpan(0, request, nowUs);
+    this.#addSpan(1, queue, nowUs);
+    this.#addSpan(2, input, nowUs);
+    this.#addSpan(3, infer, nowUs);
+    this.#addSpan(4, output, nowUs);
     this.#stale = true;
   }
 
   /** Counts successful requests that took no time, because only their number is known. */
-  passed(requests: number): void {
-    this.#passed(requests);
+  succeededAtOnce(requests: number): void {
+    this.#countSuccess(requests);
     this.#add(ModelWord.firstResponse, requests);
   }
 
@@ -76,13 +76,13 @@ export class TritonModel {
     }
   }
 
-  #passed(requests: number): void {
+  #countSuccess(requests: number): void {
     this.#add(ModelWord.success, requests);
     this.#add(ModelWord.count, requests);
     this.#add(ModelWord.executions, requests);
   }
 
-  #took(span: number, durationUs: number, nowUs: number): void {
+  #addSpan(span: number, durationUs: number, nowUs: number): void {
     const us = Math.max(0, Math.floor(durationUs));
     this.#add(ModelWord.durations + span, us);
     if (this.#quantiles.length > 0) this.#quantiles[span]!.insert(us, nowUs);

@@ -6,7 +6,7 @@
 import type { Snapshot, SnapshotView } from "../../engine/interface/types.ts";
 import { Layout, type Shape } from "./flat.ts";
 import type { Refresh } from "./table.ts";
-import { Watched } from "./watched.ts";
+import { ChangeTracker } from "./watched.ts";
 
 /** Returns the current numbers (`now`), or those of the last update (`step`). May return a live view. */
 export type Source = (fresh: "now" | "step") => SnapshotView;
@@ -15,9 +15,10 @@ export type Source = (fresh: "now" | "step") => SnapshotView;
 export const refreshKey = (refresh: Refresh) => (typeof refresh === "string" ? refresh : `every ${refresh.everyMs} ms`);
 
 /** Returns the doubles of all copies, which follow each other in the order of `refreshes`. */
-export const heldLength = (shape: Shape, refreshes: readonly Refresh[]) => new Layout(shape).length * refreshes.length;
+export const copiesLength = (shape: Shape, refreshes: readonly Refresh[]) =>
+  new Layout(shape).length * refreshes.length;
 
-export class Held {
+export class SnapshotCopies {
   readonly #layout: Layout;
   readonly #refreshes: readonly Refresh[];
   readonly #source: Source;
@@ -31,7 +32,7 @@ export class Held {
     this.#layout = new Layout(shape);
     this.#refreshes = refreshes;
     this.#source = source;
-    this.numbers = into ?? new Float64Array(heldLength(shape, refreshes));
+    this.numbers = into ?? new Float64Array(copiesLength(shape, refreshes));
     this.#untilUs = Float64Array.from(refreshes, () => Number.POSITIVE_INFINITY);
     refreshes.forEach((_, index) => void this.#write(index, nowUs));
   }
@@ -60,22 +61,22 @@ export class Held {
 }
 
 /** Returns the copy of a refresh class. All families of a page get the same snapshots, which show the numbers read last. */
-export interface HeldCopies {
+export interface CopiesByRefresh {
   (refresh: Refresh): Snapshot;
   /** Tracks which numbers changed. Absent if no reader needs it. */
-  readonly watched?: Watched;
+  readonly watched?: ChangeTracker;
 }
 
 /**
  * Reads the copies that a `SnapshotCopies` with this shape and these classes has written. The returned snapshots are
  * valid until the next call.
  */
-export function heldReader(shape: Shape, refreshes: readonly Refresh[]): (numbers: Float64Array) => HeldCopies {
-  const watched = new Watched(shape, refreshes.length);
+export function copiesReader(shape: Shape, refreshes: readonly Refresh[]): (numbers: Float64Array) => CopiesByRefresh {
+  const watched = new ChangeTracker(shape, refreshes.length);
   const places = new Map(refreshes.map((refresh, index) => [refreshKey(refresh), index]));
   const copy = (refresh: Refresh) => {
     const at = places.get(refreshKey(refresh));
-    if (at === undefined) throw new Error(`no copy is held for ${refreshKey(refresh)}`);
+    if (at === undefined) throw new Error(`there is no copy for ${refreshKey(refresh)}`);
     return watched.snapshots[at]!;
   };
   const copies = Object.assign(copy, { watched });

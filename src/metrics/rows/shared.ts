@@ -78,7 +78,7 @@ export function shownBy(page: SharedPage, { shape, refreshes }: Pages): Snapshot
 export class AllPages {
   readonly #open: readonly SharedPage[];
   readonly #copies: number;
-  readonly #one: Float64Array;
+  readonly #numbers: Float64Array;
   /** Numbers in a copy of one process, and how many of them belong to its engines. */
   readonly #length: number;
   readonly #engines: number;
@@ -91,7 +91,7 @@ export class AllPages {
     this.#length = new Layout(shape).length;
     this.#kinds = kindsOf(shape);
     this.#engines = (new Layout({ ...shape, engines: shape.engines + 1 }).length - this.#length) * shape.engines;
-    this.#one = new Float64Array(this.#length * this.#copies);
+    this.#numbers = new Float64Array(this.#length * this.#copies);
   }
 
   /** Returns snapshot copies as if of one process with all engines: engines are concatenated, other numbers are combined. */
@@ -101,15 +101,15 @@ export class AllPages {
     const lengthOfAll = this.#open.length * engines + rest;
     const all = new Float64Array(lengthOfAll * this.#copies);
     this.#open.forEach((page, place) => {
-      page.read(this.#one);
+      page.read(this.#numbers);
       for (let copy = 0; copy < this.#copies; copy++) {
         const from = copy * length;
         const to = copy * lengthOfAll;
-        all.set(this.#one.subarray(from, from + engines), to + place * engines);
+        all.set(this.#numbers.subarray(from, from + engines), to + place * engines);
         const restAt = to + this.#open.length * engines;
         for (let i = 0; i < rest; i++) {
           const kind = this.#kinds[engines + i]!;
-          all[restAt + i] = together(kind, all[restAt + i]!, this.#one[from + engines + i]!);
+          all[restAt + i] = together(kind, all[restAt + i]!, this.#numbers[from + engines + i]!);
         }
       }
     });

@@ -13,7 +13,7 @@ export type Refresh = "now" | "step" | { readonly everyMs: number };
 
 /** One series: its labels and its value. */
 export type Series<Value> = readonly [labels: Labels, value: Value];
-export type Read<Value> = (snapshot: Snapshot, identity: Identity) => readonly Series<Value>[];
+export type SeriesReader<Value> = (snapshot: Snapshot, identity: Identity) => readonly Series<Value>[];
 
 /** Test that makes a family change (a file, from the repository's root), or the reason why it never changes here. */
 export type Proof = { readonly moves: string } | { readonly still: string };
@@ -40,7 +40,13 @@ export interface Row {
   readonly live?: true;
 }
 
-type Constructor<Value> = (refresh: Refresh, name: string, help: string, read: Read<Value>, proof: Proof) => Row;
+type Constructor<Value> = (
+  refresh: Refresh,
+  name: string,
+  help: string,
+  read: SeriesReader<Value>,
+  proof: Proof,
+) => Row;
 
 const rows =
   <Value>(
@@ -122,27 +128,27 @@ export function withCreated(rows: readonly Row[]): readonly Row[] {
 }
 
 /** A family as a registry collects it: prom-client's form and the data for printing. */
-export interface Collected extends Family {
+export interface CollectedFamily extends Family {
   readonly style: Style;
 }
 
 /**
- * Registers a table. `held` returns the copy of a refresh class, and all families of a page must see the same copies.
+ * Registers a table. `copyOf` returns the copy of a refresh class, and all families of a page must see the same copies.
  * `remember` wraps the collection of each row. Throws if a name occurs twice.
  */
 export function register(
   table: readonly Row[],
   registry: Registry,
-  held: (refresh: Refresh) => Snapshot,
+  copyOf: (refresh: Refresh) => Snapshot,
   identity: Identity,
   style: Style,
-  remember: (row: Row, make: () => Collected) => () => Collected = (_, make) => make,
+  remember: (row: Row, make: () => CollectedFamily) => () => CollectedFamily = (_, make) => make,
 ): void {
   for (const row of table) {
     const { samples, created, refresh, name, help, type } = row;
     const family = { name, help, type, style, aggregator: "sum" };
     const make = () => {
-      const snapshot = held(refresh);
+      const snapshot = copyOf(refresh);
       const values = samples(snapshot, identity);
       return { ...family, values, ...(created ? { created: created(snapshot, identity, values) } : {}) };
     };

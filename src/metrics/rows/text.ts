@@ -57,14 +57,14 @@ interface Line {
 }
 
 /** Returns true if both have the same names with the same values. */
-export function areEqual(one: Labels, other: Labels): boolean {
-  if (one === other) return true;
+export function areEqual(left: Labels, right: Labels): boolean {
+  if (left === right) return true;
   let more = 0;
-  for (const name in one) {
-    if (one[name] !== other[name]) return false;
+  for (const name in left) {
+    if (left[name] !== right[name]) return false;
     more++;
   }
-  for (const _ in other) more--;
+  for (const _ in right) more--;
   return more === 0;
 }
 

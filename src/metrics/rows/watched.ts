@@ -9,9 +9,9 @@ import type { Snapshot } from "../../engine/interface/types.ts";
 import { Layout, type Shape } from "./flat.ts";
 
 /** Cells that a row has read, possibly with repetitions. */
-export type Reads = number[];
+export type CellReads = number[];
 
-export class Watched {
+export class ChangeTracker {
   /** One snapshot per copy. Their numbers are always those taken last. */
   readonly snapshots: readonly Snapshot[];
   /** First number of each cell and the number after its last. A cell is a single number or a list, which counts as changed as a whole. */
@@ -23,7 +23,7 @@ export class Watched {
   #numbers: Float64Array;
   #before: Float64Array;
   #turn = 0;
-  #reads: Reads | null = null;
+  #reads: CellReads | null = null;
 
   constructor(shape: Shape, copies: number) {
     const layout = new Layout(shape);
@@ -60,7 +60,7 @@ export class Watched {
   }
 
   /** Runs `act` and records the cells that it reads in `reads`, replacing their old content. */
-  watch<T>(reads: Reads, act: () => T): T {
+  watch<T>(reads: CellReads, act: () => T): T {
     reads.length = 0;
     this.#reads = reads;
     try {
@@ -71,7 +71,7 @@ export class Watched {
   }
 
   /** Returns true if any of these cells has changed after that turn. */
-  movedSince(turn: number, reads: Reads): boolean {
+  movedSince(turn: number, reads: CellReads): boolean {
     for (let i = 0; i < reads.length; i++) if (this.#moved[reads[i]!]! > turn) return true;
     return false;
   }

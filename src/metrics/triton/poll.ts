@@ -19,7 +19,7 @@ export interface EnginePoll {
   readonly aliveUs: number;
   readonly busyUs: number;
 }
-export interface Polled {
+export interface PollResult {
   /** False before the first poll, which comes after the first half interval. All values are 0 until then. */
   readonly polled: boolean;
   readonly host: Host;
@@ -31,7 +31,7 @@ export const NOTHING: Host = { cpuUtilization: 0, memoryTotalBytes: 0, memoryUse
 const REST: EnginePoll = { utilization: 0, aliveUs: 0, busyUs: 0 };
 
 /** Measures the machine's CPU use between two samples. */
-export class HostLook {
+export class HostSampler {
   readonly #read: (file: string) => string;
   #cpu: readonly [busy: number, idle: number] = [0, 0];
 
@@ -66,16 +66,16 @@ export class HostLook {
 }
 
 export class Poller {
-  readonly #look: HostLook;
+  readonly #sampler: HostSampler;
   #turn = 0;
-  #last: Polled = { polled: false, host: NOTHING, engines: [] };
+  #last: PollResult = { polled: false, host: NOTHING, engines: [] };
 
   /** `read` returns a file of /proc, or throws. */
   constructor(read?: (file: string) => string) {
-    this.#look = new HostLook(read);
+    this.#sampler = new HostSampler(read);
   }
 
-  take({ engines }: Snapshot, { intervalMs, several, cpu }: TritonIdentity): Polled {
+  take({ engines }: Snapshot, { intervalMs, several, cpu }: TritonIdentity): PollResult {
     const now = engines.map(({ meters, busyUs }) => ({ aliveUs: meters[MeterField.aliveUs] ?? 0, busyUs }));
     const turn = Math.floor(Math.max(0, ...now.map(({ aliveUs }) => aliveUs)) / (intervalMs * 500));
     if (turn === 0) return { polled: false, host: NOTHING, engines: now.map(() => REST) };
@@ -86,7 +86,7 @@ export class Poller {
     const before = this.#last.engines;
     this.#last = {
       polled: true,
-      host: cpu ? this.#look.take() : NOTHING,
+      host: cpu ? this.#sampler.take() : NOTHING,
       engines: now.map(({ aliveUs, busyUs }, index) => {
         const then = before[index] ?? REST;
         const share = aliveUs > then.aliveUs ? (busyUs - then.busyUs) / (aliveUs - then.aliveUs) : 0;
@@ -100,7 +100,7 @@ export class Poller {
 const pollers = new WeakMap<TritonIdentity, Poller>();
 
 /** Polls with one poller per printed server. */
-export function poll(snapshot: Snapshot, identity: TritonIdentity): Polled {
+export function poll(snapshot: Snapshot, identity: TritonIdentity): PollResult {
   const poller = pollers.get(identity) ?? new Poller();
   pollers.set(identity, poller);
   return poller.take(snapshot, identity);

@@ -18,15 +18,15 @@ import {
   counter,
   gauge,
   type Proof,
-  type Read,
   type Row,
   type Series,
+  type SeriesReader,
   type SummarySnapshot,
   summary,
 } from "../rows/table.ts";
 import type { Labels, Sample } from "../rows/text.ts";
 import { HELP, PINNED_BYTES } from "./help.ts";
-import { type EnginePoll, type Host, type Polled, poll } from "./poll.ts";
+import { type EnginePoll, type Host, type PollResult, poll } from "./poll.ts";
 
 const BY_REQUESTS: Proof = { moves: "test/conformance/triton-metrics.test.ts" };
 const BY_POLLS: Proof = { moves: "test/metrics/triton/poll.test.ts" };
@@ -95,11 +95,11 @@ const ofEachModel: readonly Row[] = [
   ),
 ];
 
-const polled = (name: keyof typeof HELP, read: (found: Polled) => number, proof: Proof) =>
+const polled = (name: keyof typeof HELP, read: (result: PollResult) => number, proof: Proof) =>
   gauge("now", name, HELP[name], (snapshot, { triton }) => [[{}, read(poll(snapshot, triton))]], proof);
 
 const pinned: readonly Row[] = [
-  polled("nv_pinned_memory_pool_total_bytes", (found) => (found.polled ? PINNED_BYTES : 0), BY_POLLS),
+  polled("nv_pinned_memory_pool_total_bytes", (result) => (result.polled ? PINNED_BYTES : 0), BY_POLLS),
   polled("nv_pinned_memory_pool_used_bytes", () => 0, {
     still: "TensorRT-LLM's backend runs on KIND_CPU instances, whose tensors are not pinned",
   }),
@@ -109,10 +109,10 @@ const pinned: readonly Row[] = [
 export const uuidOf = (engine: number, gpu: number) =>
   `GPU-${engine.toString(16).padStart(8, "0")}-0000-4000-8000-${gpu.toString(16).padStart(12, "0")}`;
 
-type OfGpu = (gpu: GpuIdentity, found: EnginePoll) => number;
+type OfGpu = (gpu: GpuIdentity, result: EnginePoll) => number;
 /** All values are 0 before the first poll. */
 const ofGpus =
-  (read: OfGpu): Read<number> =>
+  (read: OfGpu): SeriesReader<number> =>
   (snapshot, { triton, engineFirst }) => {
     const { polled: begun, engines } = poll(snapshot, triton);
     return engines.flatMap((engine, rank) =>
@@ -204,7 +204,7 @@ const firstResponse = modelHistogram(
 );
 
 /** Shows the largest estimate of several engines, because one server has only one. */
-function summaryOf(span: number): Read<SummarySnapshot> {
+function summaryOf(span: number): SeriesReader<SummarySnapshot> {
   return each((number, model, { engines }, { triton }) => {
     const { quantiles } = triton;
     const first =

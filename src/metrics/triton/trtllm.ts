@@ -6,7 +6,7 @@
 import type { EngineSnapshot } from "../../engine/interface/types.ts";
 import { MeterField, ModelWord, TOKENS } from "../ensemble/model-numbers.ts";
 import type { Identity } from "../rows/identity.ts";
-import { counter, gauge, type Proof, type Read, type Row } from "../rows/table.ts";
+import { counter, gauge, type Proof, type Row, type SeriesReader } from "../rows/table.ts";
 import { labelsOf, modelHistogram } from "./table.ts";
 
 /** `stats_check_period_ms`. */
@@ -20,7 +20,7 @@ interface Numbers {
 }
 
 /** Reads one series per value of a label. All are 0 until an iteration has ended. */
-function group(label: string, values: Readonly<Record<string, (numbers: Numbers) => number>>): Read<number> {
+function group(label: string, values: Readonly<Record<string, (numbers: Numbers) => number>>): SeriesReader<number> {
   return ({ engines }, identity) => {
     const sum = (pick: (engine: EngineSnapshot) => number) =>
       engines.reduce((total, engine) => total + pick(engine), 0);

@@ -22,19 +22,19 @@ interface Entry {
 
 /** Groups the routes by labels and returns the series, oldest first. Routes without answers have no series. */
 function entries({ routes }: HttpSnapshot, { http }: Identity, labelsOf: (index: number) => Labels): Entry[] {
-  const found = new Map<string, { labels: Labels; sinceS: number; rows: ArrayLike<number>[] }>();
+  const byLabels = new Map<string, { labels: Labels; sinceS: number; rows: ArrayLike<number>[] }>();
   for (let index = 0; index < http.length; index++) {
     const row = Array.from({ length: HTTP_WIDTH }, (_, word) => routes[index * HTTP_WIDTH + word]!);
     const times = row.slice(HttpWord.since, HttpWord.since + STATUS_CLASSES.length).filter((time) => time > 0);
     if (times.length === 0) continue;
     const labels = labelsOf(index);
     const key = JSON.stringify(labels);
-    const entry = found.get(key) ?? { labels, sinceS: Number.POSITIVE_INFINITY, rows: [] };
+    const entry = byLabels.get(key) ?? { labels, sinceS: Number.POSITIVE_INFINITY, rows: [] };
     entry.rows.push(row);
     entry.sinceS = Math.min(entry.sinceS, ...times);
-    found.set(key, entry);
+    byLabels.set(key, entry);
   }
-  return [...found.values()].sort((a, b) => a.sinceS - b.sinceS);
+  return [...byLabels.values()].sort((a, b) => a.sinceS - b.sinceS);
 }
 
 const sum = (rows: readonly ArrayLike<number>[], word: number) => rows.reduce((total, row) => total + row[word]!, 0);

@@ -20,10 +20,10 @@ const read = (file: string) => readFileSync(`/proc/self/${file}`, "latin1");
 
 /** Caches a value that is slow to determine and does not change. */
 function once(find: () => number): () => number {
-  let found = Number.NaN;
+  let value = Number.NaN;
   return () => {
-    if (Number.isNaN(found)) found = find();
-    return found;
+    if (Number.isNaN(value)) value = find();
+    return value;
   };
 }
 
@@ -60,7 +60,13 @@ function openFds(): number {
 }
 
 /** Makes the row of a process metric. Like prometheus_client, it has no series without /proc. */
-function own(make: typeof gauge, name: string, help: string, value: () => number, proof: Proof = BY_ITSELF): Row {
+function processMetric(
+  make: typeof gauge,
+  name: string,
+  help: string,
+  value: () => number,
+  proof: Proof = BY_ITSELF,
+): Row {
   const read = () => {
     try {
       return [[{}, value()] as const];
@@ -79,14 +85,14 @@ export const ownProcess: readonly Row[] = [
   collected("python_gc_objects_uncollectable_total", "Uncollectable objects found during GC"),
   collected("python_gc_collections_total", "Number of times this generation was collected"),
   gauge("now", "python_info", "Python platform information", () => [[PYTHON, 1]], NO_PYTHON),
-  own(gauge, "virtual_memory_bytes", "Virtual memory size in bytes.", () => memoryBytes(0)),
-  own(gauge, "resident_memory_bytes", "Resident memory size in bytes.", () => memoryBytes(1)),
-  own(gauge, "start_time_seconds", "Start time of the process since unix epoch in seconds.", startTimeS, {
+  processMetric(gauge, "virtual_memory_bytes", "Virtual memory size in bytes.", () => memoryBytes(0)),
+  processMetric(gauge, "resident_memory_bytes", "Resident memory size in bytes.", () => memoryBytes(1)),
+  processMetric(gauge, "start_time_seconds", "Start time of the process since unix epoch in seconds.", startTimeS, {
     still: "a process starts once",
   }),
-  own(counter, "cpu_seconds_total", "Total user and system CPU time spent in seconds.", cpuS),
-  own(gauge, "open_fds", "Number of open file descriptors.", openFds),
-  own(gauge, "max_fds", "Maximum number of open file descriptors.", maxFds, {
+  processMetric(counter, "cpu_seconds_total", "Total user and system CPU time spent in seconds.", cpuS),
+  processMetric(gauge, "open_fds", "Number of open file descriptors.", openFds),
+  processMetric(gauge, "max_fds", "Maximum number of open file descriptors.", maxFds, {
     still: "the limit of a process does not change here",
   }),
 ];

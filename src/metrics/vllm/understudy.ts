@@ -10,8 +10,8 @@ import {
   histogram,
   type Proof,
   pickedFrom,
-  type Read,
   type Row,
+  type SeriesReader,
 } from "../rows/table.ts";
 
 type Keys<T, V> = { [K in keyof T]: T[K] extends V ? K : never }[keyof T];
@@ -27,7 +27,7 @@ const frontGauge = (name: string, help: string, key: Keys<FrontSnapshot, number>
   gauge("now", name, help, ({ front }) => [[{}, front[key]]], proof);
 
 const each =
-  (number: EngineNumber): Read<number> =>
+  (number: EngineNumber): SeriesReader<number> =>
   ({ engines }, { engineFirst }) =>
     engines.map((engine, index) => [{ engine: `${engineFirst + index}` }, pickedFrom(engine, number)]);
 

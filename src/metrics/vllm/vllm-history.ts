@@ -39,7 +39,7 @@ const IN_HISTORY: Proof = { moves: "test/metrics/vllm/vllm-history.test.ts" };
 const gone = (why: string): Proof => ({ still: why });
 
 /** A family that was removed: from the first to the last version given. From `hidden` on, only shown with --show-hidden-metrics-for-version. */
-interface Gone {
+interface RemovedFamily {
   readonly before: string;
   readonly from: MetricsProfile;
   readonly to: MetricsProfile;
@@ -50,7 +50,7 @@ interface Gone {
 /** Returns "" until a new name exists, then the hint to it. */
 const deprecated = (profile: MetricsProfile, since: MetricsProfile, hint: string) => (profile < since ? "" : hint);
 
-const GONE: readonly Gone[] = [
+const REMOVED: readonly RemovedFamily[] = [
   {
     before: "kv_cache_usage_perc",
     from: 8,
@@ -65,7 +65,7 @@ const GONE: readonly Gone[] = [
       ),
   },
   ...(["queries", "hits"] as const).map(
-    (what): Gone => ({
+    (what): RemovedFamily => ({
       before: "kv_cache_usage_perc",
       from: 8,
       to: 11,
@@ -129,13 +129,13 @@ export function vllmAt(profile: MetricsProfile, hidden: boolean): readonly Row[]
 }
 
 function newEngine(profile: MetricsProfile, hidden: boolean): readonly Row[] {
-  const old = GONE.filter(({ from, to, hidden: from2 }) => {
+  const old = REMOVED.filter(({ from, to, hidden: hiddenFrom }) => {
     if (profile < from || profile > to) return false;
-    return from2 === undefined || profile < from2 || hidden;
+    return hiddenFrom === undefined || profile < hiddenFrom || hidden;
   });
   return vllmRows.flatMap((row) => {
     const name = nameOf(row);
-    const before = old.filter((one) => one.before === name).map(({ row }) => row(profile));
+    const before = old.filter((family) => family.before === name).map(({ row }) => row(profile));
     return [...withCreated(before), ...((SINCE[name] ?? 0) <= profile ? [withReasons(row, profile)] : [])];
   });
 }

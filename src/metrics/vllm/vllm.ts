@@ -12,14 +12,14 @@ import {
   histogram,
   type Proof,
   pickedFrom,
-  type Read,
   type Row,
+  type SeriesReader,
   withCreated,
 } from "../rows/table.ts";
 
 /** Reads a number of each engine under vLLM's two labels. */
 export const each =
-  (number: EngineNumber): Read<number> =>
+  (number: EngineNumber): SeriesReader<number> =>
   ({ engines }, identity) =>
     engines.map((engine, index) => [engineLabels(identity, index), pickedFrom(engine, number)]);
 
@@ -28,7 +28,7 @@ const eachBy =
   (
     label: string,
     picks: Readonly<Record<string, (engine: EngineSnapshot, identity: Identity) => number>>,
-  ): Read<number> =>
+  ): SeriesReader<number> =>
   ({ engines }, identity) =>
     Object.entries(picks).flatMap(([value, pick]) =>
       engines.map(
@@ -43,9 +43,9 @@ const engineLabels = (identity: Identity, index: number) => ({
 
 export const zero = () => 0;
 const MOVED: Proof = { moves: "test/conformance/metrics-move.test.ts" };
-export const gaugeOf = (name: string, help: string, read: Read<number>, proof: Proof = MOVED) =>
+export const gaugeOf = (name: string, help: string, read: SeriesReader<number>, proof: Proof = MOVED) =>
   gauge("step", `vllm:${name}`, help, read, proof);
-export const counterOf = (name: string, help: string, read: Read<number>, proof: Proof = MOVED) =>
+export const counterOf = (name: string, help: string, read: SeriesReader<number>, proof: Proof = MOVED) =>
   counter("step", `vllm:${name}`, help, read, proof);
 export const histogramOf = (name: string, help: string, key: HistogramName) =>
   histogram(
