@@ -18,7 +18,7 @@ import type { Observer } from "../src/engine/observer.ts";
 import { TRUTH_REQUESTS } from "../src/engine/timing/device-defaults.ts";
 import { rowsSince } from "../src/truth/ask.ts";
 import { createTruthLog, type TruthLog } from "../src/truth/log.ts";
-import { Recent } from "../src/truth/recent.ts";
+import { RecentRows } from "../src/truth/recent.ts";
 import { median, quantile } from "./lib/numbers.ts";
 import { known, number } from "./lib/options.ts";
 import { bar, progress, table } from "./lib/report.ts";
@@ -139,7 +139,7 @@ const open = (maxBytes = 2 ** 40): TruthLog =>
 async function once(shape: (typeof CASES)[number], how: "off" | "kept" | "log") {
   const before = threads();
   const log = how === "log" ? open() : null;
-  const kept = how === "kept" ? new Recent(TRUTH_REQUESTS, 1, 0, 0) : null;
+  const kept = how === "kept" ? new RecentRows(TRUTH_REQUESTS, 1, 0, 0) : null;
   const work = new Work(shape, shape.requests, (log ?? kept)?.observer(0) ?? null);
   const from = loopNs();
   await work.run();
@@ -159,7 +159,7 @@ async function once(shape: (typeof CASES)[number], how: "off" | "kept" | "log") 
 
 /** The text of 10,000 rows and their steps, as somebody gets it who asks a server: microseconds per row and per piece. */
 async function askAll() {
-  const recent = new Recent(10_000, 1, 0, 0);
+  const recent = new RecentRows(10_000, 1, 0, 0);
   await new Work({ promptTokens: 16, outputTokens: 200 }, 10_000, recent.observer(0)).run();
   const pieces = rowsSince(recent, about, { since: null, limit: 10_000, steps: true });
   const us: number[] = [];

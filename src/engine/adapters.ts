@@ -1,4 +1,4 @@
-/** Who uses which LoRA adapter? Counts of the core, and what vLLM's front end has heard of; both as the last update left them. */
+/** Numbers per LoRA adapter: the core's counts, and what vLLM's front end has learned. Both are as of the last update. */
 import { Word } from "../../assembly/layout.ts";
 import type { AdapterSnapshot } from "./interface/types.ts";
 import type { LiveRequest } from "./live.ts";
@@ -6,15 +6,15 @@ import type { Core } from "./wasm/core.ts";
 
 export class Adapters {
   readonly #core: Core;
-  /** By number minus one, as they are shown; those not known yet have nothing to show. */
+  /** By adapter number minus one. Adapters that no request has used yet are 0. */
   readonly held: { -readonly [Key in keyof AdapterSnapshot]: number }[] = [];
-  /** Live requests that have given output, and the rank of the first of them. */
+  /** Live requests with output, and the rank of the adapter's first such request. */
   readonly #heard: { count: number; rank: number }[] = [];
   #ranks = 0;
-  /** The largest number that a request has had: each step looks at so many. */
+  /** The largest adapter number of any request. Each update reads the counts up to it. */
   #known = 0;
 
-  /** `places`: numbers from 1 to this are shown from the start; larger ones once they come. */
+  /** `places`: adapters with numbers from 1 to this exist from the start, others from their first request. */
   constructor(core: Core, places: number) {
     this.#core = core;
     this.#place(places);
@@ -33,7 +33,7 @@ export class Adapters {
     }
   }
 
-  /** First output of a request: vLLM's front learns with it that the request was queued and scheduled. */
+  /** Records the first output of a request, by which vLLM's front end learns that the request was queued and scheduled. */
   first(live: LiveRequest): void {
     if (live.adapter === 0 || live.heard) return;
     live.heard = true;
@@ -46,7 +46,7 @@ export class Adapters {
     live.heard = false;
   }
 
-  /** The end of a step. */
+  /** Copies the counts at the end of a step. */
   hold(): void {
     const { held } = this;
     if (this.#known === 0) return;

@@ -1,13 +1,13 @@
 /**
- * Which engine takes the next request? vLLM's choice among data-parallel ranks, on counts that are as old as the front's
- * view of them. Facts from vLLM 0.33 `v1/engine/core_client.py` (`get_core_engine_for_request`) and
- * `v1/engine/coordinator.py`. Pure: times are handed in, in microseconds, and must not fall.
+ * Chooses the engine for a request like vLLM chooses among data-parallel ranks, from counts as old as the front end's
+ * view of them. Source: vLLM 0.33 `v1/engine/core_client.py` (`get_core_engine_for_request`) and
+ * `v1/engine/coordinator.py`. Has no clock: times are arguments in microseconds and must not fall.
  */
 
-/** The front hears of changed counts at most so often, and of unchanged ones as a heartbeat. */
+/** Shortest time between two reports of changed counts to the front end, and the interval of reports without a change. */
 const CHANGED_US = 100_000;
 const HEARTBEAT_US = 5_000_000;
-/** How much a waiting request weighs on a full pool; nothing up to half full. */
+/** Weight of a waiting request at a full pool. Zero up to half full. */
 const PRESSURE = 6;
 const PRESSURE_FROM = 0.5;
 
@@ -20,17 +20,17 @@ interface Counts {
 const zero = (): Counts => ({ waiting: 0, running: 0, kvUsage: 0 });
 
 export class Balance {
-  /** What the engines published last; what the front has heard of it, with its own additions. */
+  /** Counts that the engines published last, and the front end's view of them plus its own additions. */
   readonly #published: Counts[];
   readonly #heard: Counts[];
   readonly #clientCount: number;
-  /** A change that the front has not heard of yet. */
+  /** True if the front end has not received the last change yet. */
   #changed = false;
   #heardUs: number;
-  /** Where the scan begins: of equals the first wins, so it moves on with each choice. */
+  /** First engine of the next scan. The first of equal engines wins, so the start moves with each choice. */
   #start: number;
 
-  /** `clientCount`: front ends that share the engines, of which this is number `clientIndex`. */
+  /** `clientCount`: front ends that share the engines. This is number `clientIndex` of them. */
   constructor(engines: number, nowUs: number, clientCount = 1, clientIndex = 0) {
     this.#published = Array.from({ length: engines }, zero);
     this.#heard = Array.from({ length: engines }, zero);
@@ -39,7 +39,7 @@ export class Balance {
     this.#start = Math.floor((engines * clientIndex) / clientCount);
   }
 
-  /** An engine's counts; one that has the same requests as before says nothing. `waiting` has the deferred in it. */
+  /** Publishes an engine's counts, if the numbers of its requests have changed. `waiting` includes deferred requests. */
   publish(engine: number, waiting: number, running: number, kvUsage: number, nowUs: number): void {
     const counts = this.#published[engine]!;
     if (counts.waiting === waiting && counts.running === running) return;
@@ -51,7 +51,7 @@ export class Balance {
     if (!this.#changed) this.#hear(nowUs);
   }
 
-  /** The engine for a request that names none; `inFlight`: what this front has unfinished there. */
+  /** Returns the engine for a request that names none. `inFlight`: returns this front end's unfinished requests of an engine. */
   choose(inFlight: (engine: number) => number, nowUs: number): number {
     this.#catchUp(nowUs);
     const engines = this.#heard.length;
@@ -71,7 +71,7 @@ export class Balance {
     return chosen;
   }
 
-  /** What the front heard since it was last asked: a change that had to wait, and heartbeats. */
+  /** Applies the reports that have reached the front end since the last call: a delayed change, and heartbeats. */
   #catchUp(nowUs: number): void {
     if (this.#changed && nowUs >= this.#heardUs + CHANGED_US) this.#hear(this.#heardUs + CHANGED_US);
     const beats = Math.floor((nowUs - this.#heardUs) / HEARTBEAT_US);

@@ -1,6 +1,6 @@
 /**
- * Which calls make up the life of a batch? The only place that calls the core's `schedule` and `update`:
- * the live loop, replay and the golden runner all go through here, so there is no second scheduler.
+ * The only caller of the core's `schedule` and `update`. The live loop, replays and the golden runner all use this
+ * class, so there is no second scheduler.
  */
 import { Coast, Field, NONE, type Pause, type Reason, SLOTS, SUBMIT_FED, Submit, Word } from "../../assembly/layout.ts";
 import { type CoreRequest, REQUEST_NUMBERS } from "./core-request.ts";
@@ -9,7 +9,7 @@ import { LastPlan } from "./last-plan.ts";
 import { paceSetup, type StepPacing } from "./setup.ts";
 import type { Core } from "./wasm/core.ts";
 
-/** Steps of one coast: some milliseconds, after which others have their turn. */
+/** Largest number of steps in one `coast`. They take some milliseconds, after which other work gets its turn. */
 const COAST_MOST = 4096;
 
 export class Batch {
@@ -17,7 +17,7 @@ export class Batch {
   readonly #journal: Journal | null;
   readonly lastPlan: LastPlan;
 
-  /** A new core: all its blocks are free. `journal` keeps the calls. */
+  /** `core` must be new: all its blocks are free. `journal` records the calls. */
   constructor(
     readonly core: Core,
     journal: Journal | null = null,
@@ -28,12 +28,12 @@ export class Batch {
     this.lastPlan = new LastPlan(core);
   }
 
-  /** Most blocks in use at once, right after a plan. */
+  /** Largest number of blocks in use, right after a plan. */
   get blocksPeak(): number {
     return this.#blocksUsable - this.core.views.word(Word.BlocksFreeLeast);
   }
 
-  /** The request's handle, or NONE when slots or arena are full. `queuedUs` where it is known only now. */
+  /** Submits a request. Returns its handle, or NONE if slots or arena are full. `queuedUs`: replaces the request's time. */
   add(request: CoreRequest, queuedUs = request.queuedUs): number {
     const { exports, views } = this.core;
     const { prompt, stopTokenIds, fed } = request;
@@ -52,25 +52,25 @@ export class Batch {
     return handle;
   }
 
-  /** More scripted output ids; nothing happens when the request is gone. */
+  /** Feeds more scripted output ids. Does nothing if the request is gone. */
   feed(handle: number, ids: ArrayLike<number>): void {
     this.#journal?.long("feed", [handle], ids);
     this.core.views.input.set(ids);
     this.core.exports.feed(handle, ids.length);
   }
 
-  /** What a request with SUBMIT_BLOCKED waited for is there: it may be admitted from the next plan on. False when it is gone. */
+  /** Lets a request with SUBMIT_BLOCKED be admitted from the next plan on. Returns false if the request is gone. */
   unblock(handle: number): boolean {
     this.#journal?.short("unblock", handle);
     return this.core.exports.unblock(handle) !== 0;
   }
 
-  /** Steps that are planned from now on last as the pace says. The journal does not keep it: no decision looks at it. */
+  /** Applies a pace to all steps planned from now on. Not in the journal, because no decision depends on it. */
   retime(pace: StepPacing): void {
     this.core.retime(paceSetup(pace));
   }
 
-  /** Plans the next step at `nowUs`; its duration in microseconds. */
+  /** Plans the next step at `nowUs` and returns its duration in microseconds. */
   plan(nowUs: number): number {
     this.#journal?.short("plan", nowUs);
     const durationUs = this.core.exports.schedule(nowUs);
@@ -78,7 +78,7 @@ export class Batch {
     return durationUs;
   }
 
-  /** Takes in the oldest open step, which ended at `nowUs`; the number of outbox rows. */
+  /** Processes the oldest open step, which ended at `nowUs`. Returns the number of outbox rows. */
   take(nowUs: number): number {
     this.#journal?.short("take", nowUs);
     this.lastPlan.tookIn(nowUs);
@@ -86,9 +86,10 @@ export class Batch {
   }
 
   /**
-   * Plans and takes in, in this order, while steps end before `untilUs` and end no request; how many were taken in, and in
-   * how many tokens came is `course[Coast.TokenSteps]`. `course` holds the boundary, the end of the open step (Infinity: none)
-   * and that of the last one planned, before and after. The journal keeps no such calls, and plain rows are not in the outbox.
+   * Plans and updates steps in one call while they end before `untilUs` and end no request. Returns the number of
+   * updates; `course[Coast.TokenSteps]` is the number of steps with tokens. `course` holds the boundary, the end of the
+   * open step (Infinity: none) and the end of the last planned step, before and after the call. The journal does not
+   * record it, and plain rows are missing in the outbox.
    */
   coast(untilUs: number, leastUs: number): number {
     const { course } = this;
@@ -102,18 +103,18 @@ export class Batch {
     return this.core.views.coast;
   }
 
-  /** Ends a request from outside; freed at the next `take` or `flush`. False when it is gone already. */
+  /** Ends a request from outside. It is freed at the next `take` or `flush`. Returns false if it is gone. */
   close(handle: number, reason: Reason, tokens: number, nowUs: number): boolean {
     this.#journal?.long("close", [handle, reason, tokens, nowUs]);
     return this.core.exports.close(handle, reason, tokens, nowUs) !== 0;
   }
 
-  /** All choices of a prompt have ended: those submitted with SUBMIT_CHOICE. */
+  /** Records that all choices of a prompt have ended. For requests with SUBMIT_CHOICE. */
   observeChoices(choices: number, longest: number): void {
     this.core.exports.observeChoices(choices, longest);
   }
 
-  /** Frees what was closed at once; for a batch without an open step. */
+  /** Frees closed requests at once. For a batch without an open step. */
   flush(): void {
     this.#journal?.long("flush", []);
     this.core.exports.flush();
@@ -130,17 +131,17 @@ export class Batch {
     return this.core.exports.resetPrefixCache(force ? 1 : 0) !== 0;
   }
 
-  /** Tokens of a generation that is in the core, or has just left it; 0 before. */
+  /** Returns the output tokens of a generation that is in the core or has just left it. Returns 0 before it is submitted. */
   outputsOf(handle: number): number {
     return handle === NONE ? 0 : this.core.views.field(Field.Outputs, handle % SLOTS);
   }
 
-  /** Steps planned and not yet taken in. */
+  /** Number of steps that are planned and not updated yet. */
   get open(): number {
     return this.core.exports.open();
   }
 
-  /** Something to schedule, or an end to report to the workers. */
+  /** True if a request is left to schedule, or an end to report to the workers. */
   get hasWork(): boolean {
     return this.core.exports.hasWork() !== 0;
   }

@@ -1,10 +1,10 @@
-/** What waits for the engine's next boundary, or its next rest? Commands that vLLM's engine takes in between two steps. */
+/** Queues commands until the engine's next step boundary or until it is idle. vLLM's engine also accepts commands only between two steps. */
 import type { LoopObserver } from "./lateness/loop-observer.ts";
 
 export interface BoundaryState {
-  /** No step is open. */
+  /** Returns true if no step is open. */
   readonly idle: () => boolean;
-  /** Something is left to plan. */
+  /** Returns true if something is left to plan. */
   readonly hasWork: () => boolean;
 }
 
@@ -17,24 +17,24 @@ export class Boundary implements LoopObserver {
     this.#state = state;
   }
 
-  /** Runs `command` after an update and before the next plan, in order; now, if no step is open. */
+  /** Runs `command` after an update and before the next plan, in order. Runs it now if no step is open. */
   between(command: () => void): void {
     if (this.#state.idle()) command();
     else this.#commands.push(command);
   }
 
-  /** Runs `act` once no step is open and there is nothing to plan; now, if it is so. */
+  /** Runs `act` once no step is open and nothing is left to plan. Runs it now if that is the case. */
   atRest(act: () => void): void {
     this.#resting.push(act);
     if (this.#state.idle()) this.rested();
   }
 
-  /** No command waits. */
+  /** True if no command waits. */
   get clear(): boolean {
     return this.#commands.length === 0;
   }
 
-  /** An update was taken in and handed out. */
+  /** Called after an update, when its rows are delivered. */
   reached(): void {
     if (this.#commands.length === 0) return;
     const commands = this.#commands;
@@ -42,7 +42,7 @@ export class Boundary implements LoopObserver {
     for (const command of commands) command();
   }
 
-  /** No step is open. */
+  /** Called when no step is open. */
   rested(): void {
     if (this.#resting.length === 0 || this.#state.hasWork()) return;
     const resting = this.#resting;

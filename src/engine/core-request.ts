@@ -1,4 +1,4 @@
-/** What does the core get of a generation? Numbers by the names of its `Submit`; rules on ends and scripts are resolved here. */
+/** Converts a generation to the core's request: numbers by the names of `Submit`. Applies the rules on ends and scripts. */
 import {
   FEED,
   SUBMIT_BLOCKED,
@@ -13,49 +13,49 @@ import {
 import type { Generation } from "./interface/types.ts";
 import { saltWords } from "./salt.ts";
 
-/** The core's names with a small first letter. */
+/** Names of `Submit` with a small first letter. */
 type SubmitName = Uncapitalize<Exclude<keyof typeof Submit, "Count">>;
-/** Those that follow from the lists. */
+/** Numbers that follow from the lengths of the lists. */
 type Length = "promptWords" | "stops";
 
-/** Names of the row that the core reads, in its order. */
+/** Names of the row that the core reads, in order. */
 export const SUBMIT_NAMES = Object.keys(
   Object.fromEntries(
     Array.from({ length: Submit.Count }, (_, at) => [Submit[at]![0]!.toLowerCase() + Submit[at]!.slice(1), at]),
   ),
 ) as SubmitName[];
 
-/** A request as the core takes it: the numbers of `Submit`, and lists. */
+/** A request for the core: the numbers of `Submit` and lists. */
 export interface CoreRequest extends Readonly<Record<Exclude<SubmitName, Length>, number>> {
-  /** Token ids, or with SUBMIT_HASHED the words (lo, hi) of the full blocks' hashes. */
+  /** Token ids, or with SUBMIT_HASHED the hashes of the full blocks as words (lo, hi). */
   readonly prompt: ArrayLike<number>;
   readonly stopTokenIds: readonly number[];
-  /** The first ids of a script, at most FEED. */
+  /** First ids of a script, at most FEED. */
   readonly fed?: ArrayLike<number>;
 }
 
-/** The names that a `CoreRequest` has numbers for, and their places in the row. */
+/** Names of the numbers of a `CoreRequest` and their indices in the row. */
 export const REQUEST_NUMBERS = SUBMIT_NAMES.flatMap((name, at) =>
   name === "promptWords" || name === "stops" ? [] : [{ name, at }],
 );
 
-/** What every request says of itself. */
+/** Numbers that every request has. */
 type Own = "promptTokens" | "maxTokens" | "seed" | "order" | "arrivalUs" | "queuedUs";
-/** What a request has that asks for nothing special: 0 wherever nothing is said. */
+/** Numbers of a request without special wishes. Unset numbers are 0. */
 export const PLAIN = {
   ...Object.fromEntries(REQUEST_NUMBERS.map(({ name }) => [name, 0])),
   stopTokenIds: [],
 } as unknown as Omit<CoreRequest, Own | "prompt" | "fed">;
 
-/** vLLM's priorities have 64 bits, the core's 32: beyond this they are equal. */
+/** vLLM's priorities have 64 bits, the core's 32. Larger priorities count as equal. */
 const PRIORITY_MAX = 2 ** 31 - 1;
 
-/** `unread`: the receiver looks at no token. `order`: of submission, from 0. */
+/** Converts a generation. `unread`: the receiver reads no tokens. `order`: order of submission, from 0. */
 export function coreRequest(generation: Generation, unread: boolean, order: number): CoreRequest {
   const salt = saltWords(generation.cacheSalt);
   const { script } = generation;
   const end = script ? script.length + 1 : (generation.plannedTokens ?? 0);
-  // A script is all there is: neither min_tokens nor ignore_eos can ask for more.
+  // A script is the whole answer, so min_tokens and ignore_eos cannot make it longer.
   const minTokens = script ? Math.min(generation.minTokens, script.length) : generation.minTokens;
   const noEos = generation.ignoreEos && script?.length !== 0;
   const request = {
@@ -81,6 +81,6 @@ export function coreRequest(generation: Generation, unread: boolean, order: numb
     arrivalUs: generation.arrivalUs,
     queuedUs: 0,
   };
-  // Copied only where it must be: a short replay's time goes into what is done once per request.
+  // Copied only if necessary, because in short replays the work per request determines the total time.
   return script ? { ...request, fed: script.subarray(0, FEED) } : request;
 }

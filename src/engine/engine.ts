@@ -1,6 +1,6 @@
 /**
- * What can the layers above ask of an engine? Submit, cancel, finish, pause, look. It owns the receivers by slot and the
- * requests that are held back before the queue; the loop owns time, the core every decision.
+ * One engine: submits, cancels, finishes and pauses generations and shows its state. Owns the receivers by slot and the
+ * requests held before the queue. The loop owns time, and the core every decision.
  */
 import { NONE, Pause, Reason, SLOTS, SUBMIT_BLOCKED } from "../../assembly/layout.ts";
 import type { Clock } from "../base/clock.ts";
@@ -52,7 +52,7 @@ export class Engine implements LiveOwner {
   #submitted = 0;
   #refuses = false;
   #paused = false;
-  /** Ended by the front, and still in the core until the next update. */
+  /** Requests that the front end has ended and that are in the core until the next update. */
   #closing = 0;
 
   constructor(options: EngineOptions) {
@@ -98,7 +98,7 @@ export class Engine implements LiveOwner {
         this.#preQueue.release(boundaryUs);
       },
       gathers: () => this.#receivers.seen === 0 && this.#boundary.clear,
-      // Who finds the cause of a late step comes before who writes it down.
+      // The observer that finds the cause of a late step comes before the observer that records it.
       observers: [
         this.#lateness,
         ...loopObservers,
@@ -111,7 +111,7 @@ export class Engine implements LiveOwner {
     });
   }
 
-  /** Takes a generation, or says why not; `receiver` hears of each step that gave tokens. */
+  /** Submits a generation, or returns the reason of a refusal. `receiver` is called for each step that gave it tokens. */
   submit(generation: Generation, receiver: Receiver): Submission | Refusal {
     const startedUs = this.#meters === null ? 0 : this.#clock.now();
     const taken = this.#take(generation, receiver);
@@ -129,28 +129,28 @@ export class Engine implements LiveOwner {
     const live = new LiveRequest(this, request, receiver, generation.script, generation.choices);
     this.#adapters.know(live.adapter);
     if (this.#recorder) live.timeline = this.#recorder.submitted(generation, request, receiver);
-    // One reading: where a boundary lies between two, it would be planned before it was queued.
+    // The clock is read once, because a boundary between two readings would plan the request before it was queued.
     const nowUs = this.#clock.now();
     if (this.#preQueue.hold(live, nowUs, generation.arrivalUs, generation.transferUs)) return live;
     return this.#enqueue(live, nowUs) ? live : { refused: "busy" };
   }
 
-  /** A copy. */
+  /** Returns a copy of the numbers. */
   snapshot(fresh: Fresh = "step"): EngineSnapshot {
     return this.#snapshots.take(fresh);
   }
 
-  /** Live numbers, not copied, as they stand or as the last update left them. */
+  /** Returns live numbers without copying: current ones, or those of the last update. */
   view(fresh: Fresh): EngineView {
     return this.#snapshots.view(fresh);
   }
 
-  /** One histogram finely, copied. */
+  /** Returns a copy of one histogram with its fine buckets. */
   fine(name: HistogramName): FineHistogram {
     return this.#snapshots.fine(name);
   }
 
-  /** Most blocks that were in use at once, right after a step was planned. */
+  /** Largest number of blocks that were in use at once, right after a plan. */
   get blocksPeak(): number {
     return this.#batch.blocksPeak;
   }
@@ -159,12 +159,12 @@ export class Engine implements LiveOwner {
     return this.#lateness.snapshot();
   }
 
-  /** Generations that the engine has and that have not ended. */
+  /** Number of generations that have not ended. */
   get live(): number {
     return this.#receivers.count + this.#preQueue.size;
   }
 
-  /** Live generations, and those that the front ended and that the next update frees: what vLLM's front has in flight. */
+  /** Live generations and those that the front end has ended but the next update frees: vLLM's front end counts both as in flight. */
   get inFlight(): number {
     return this.live + this.#closing;
   }
@@ -174,8 +174,9 @@ export class Engine implements LiveOwner {
   }
 
   /**
-   * `abort`: all end with reason abort; `wait`: those that run drain; `keep`, `still`: everything freezes. Until `resume`.
-   * Takes effect `between` steps; new generations are refused (or, with `keep`, queued) from now on.
+   * Pauses until `resume`. `abort`: all generations end with reason abort. `wait`: running ones finish. `keep`,
+   * `still`: everything freezes. Takes effect `between` steps. New generations are refused from now on, or queued with
+   * `keep`.
    */
   pause(mode: PauseMode): void {
     if (mode !== "still") [this.#paused, this.#refuses] = [true, mode !== "keep"];
@@ -194,30 +195,30 @@ export class Engine implements LiveOwner {
     });
   }
 
-  /** How long steps last from the next plan on, and requests wait before the queue; to be called `between` steps. */
+  /** Applies a pace from the next plan on, also to the time before the queue. Must be called `between` steps. */
   retime(pace: StepPacing): void {
     this.#batch.retime(pace);
     this.#preQueue.retime(pace);
   }
 
-  /** Runs `command` where vLLM's engine takes commands in: after an update and before the next plan; now, if no step is open. */
+  /** Runs `command` when vLLM's engine accepts commands: after an update and before the next plan, or now if no step is open. */
   between(command: () => void): void {
     this.#boundary.between(command);
   }
 
-  /** Runs `act` once no step is open and there is nothing to plan; now, if it is so. */
+  /** Runs `act` once no step is open and nothing is left to plan. Runs it now if that is the case. */
   atRest(act: () => void): void {
     this.#boundary.atRest(act);
   }
 
-  /** Empties the prefix cache; with `running` those that run are preempted first. False while blocks are in use. */
+  /** Empties the prefix cache. With `running`, first preempts running requests. Returns false if blocks are still in use. */
   resetPrefixCache(running: boolean): boolean {
     const done = this.#batch.resetPrefixCache(running);
     this.#recorder?.reset();
     return done;
   }
 
-  /** Ends everything for this reason, abort or error, and tells the receivers. */
+  /** Ends every generation with reason abort or error, and calls the receivers. */
   abortAll(why = Finish.Abort): void {
     const ids = this.#batch.core.views.tokens;
     for (const live of [...this.#preQueue.clear(), ...this.#receivers.bySlot]) {
@@ -228,7 +229,7 @@ export class Engine implements LiveOwner {
     }
   }
 
-  /** No step is planned any more. */
+  /** Stops planning steps. */
   stop(): void {
     this.#refuses = true;
     this.#loop.stop();
@@ -237,7 +238,7 @@ export class Engine implements LiveOwner {
     this.#recorder?.stop([...held, ...this.#receivers.bySlot]);
   }
 
-  /** The front ends a generation: silent at once, freed at the next abort point. For `Submission` only. */
+  /** Ends a generation for the front end: no output from now on, freed at the next update. Only called by `Submission`. */
   end(live: LiveRequest, reason: Finish, tokens: number, how: Reason = reason as number): void {
     if (live.ended) return;
     live.ended = true;
@@ -267,7 +268,7 @@ export class Engine implements LiveOwner {
     }
   }
 
-  /** Lets a generation that was submitted blocked be admitted. For `Submission` only. */
+  /** Lets a blocked generation be admitted. Only called by `Submission`. */
   unblock(live: LiveRequest): void {
     if (live.request) live.request = { ...live.request, flags: live.request.flags & ~SUBMIT_BLOCKED };
     else this.#batch.unblock(live.handle);
@@ -294,7 +295,7 @@ export class Engine implements LiveOwner {
     }
   }
 
-  /** Into the queue; false when the core is full. */
+  /** Adds a request to the core's queue. Returns false if the core is full. */
   #enqueue(live: LiveRequest, queuedUs: number): boolean {
     const handle = this.#fatal(() => this.#batch.add(live.request!, queuedUs));
     live.request = null;

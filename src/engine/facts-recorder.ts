@@ -1,4 +1,4 @@
-/** Gathers the facts of one engine from the calls of engine and loop, and from the plan's lists in the core. */
+/** Records the facts of one engine for its observer, from calls of the engine and loop and from the core's plans. */
 import { Field, SLOTS, Word } from "../../assembly/layout.ts";
 import { TrtWord } from "../../assembly/trtllm/layout.ts";
 import type { Clock } from "../base/clock.ts";
@@ -8,36 +8,36 @@ import type { EndingStep, LoopObserver } from "./lateness/loop-observer.ts";
 import { type Observer, PREEMPTIONS_MAX, RequestTimeline, type StepFacts, WRITTEN_PARTS } from "./observer.ts";
 import type { Core } from "./wasm/core.ts";
 
-/** Runs and preemptions that all generations which are alive may hold together; more are counted, not kept. */
+/** Largest number of runs and preemptions in all live generations together. Further ones are only counted. */
 const HELD_MAX = 1 << 20;
-/** A step of so many tokens is divided into parts. */
+/** Steps with at least this many tokens are divided into parts. */
 const DIVIDED_TOKENS = 64;
 const NO_PARTS = new Float64Array();
 
 export class FactsRecorder implements LoopObserver {
-  /** Due time of the step whose rows are being handed out. */
+  /** Due time of the step whose rows are being delivered. */
   dueUs = 0;
-  /** Late steps so far and the sum of their lateness; that of the step at hand; by how much engine time was moved on. */
+  /** Late steps so far and their total lateness; lateness of the current step; time by which engine time was moved forward. */
   lateSteps = 0;
   lateUs = 0;
   stepLateUs = 0;
   rebasedUs = 0;
-  /** Facts of the step at hand; one object for all. */
+  /** Facts of the current step. The object is reused. */
   readonly #facts: { -readonly [Name in keyof StepFacts]: StepFacts[Name] } = {
     ...{ step: 0, plannedUs: 0, dueUs: 0, startUs: 0, endUs: 0, partsUs: NO_PARTS },
     ...{ tokens: 0, preemptions: 0, rebasedUs: 0, cause: 0, oldestStep: () => this.#oldestStep() },
   };
   readonly #partsUs = new Float64Array(WRITTEN_PARTS - 1);
   #parts = 0;
-  /** Open steps, oldest first: when each was planned, and its preemptions. */
+  /** Open steps, oldest first: time of the plan and number of preemptions. */
   readonly #planned: number[] = [];
-  /** Preemptions by a reset of the prefix cache: they go to the next step planned. */
+  /** Preemptions by a reset of the prefix cache, which count for the next planned step. */
   #between = 0;
   #held = 0;
-  /** Ended, and not yet told. */
+  /** Generations that have ended and are not reported yet. */
   #ended: RequestTimeline[] = [];
   #turning = false;
-  /** Words of TensorRT-LLM's core; null: vLLM's. */
+  /** Words of TensorRT-LLM's core. null for vLLM's. */
   readonly #trtWords: Int32Array | null;
 
   constructor(
@@ -59,14 +59,14 @@ export class FactsRecorder implements LoopObserver {
     return new RequestTimeline(this, name, order, arrivalUs, promptTokens, receiver, choices, ofResponses);
   }
 
-  /** May one more run or preemption be kept? */
+  /** Returns true if another run or preemption may be kept, and counts it. */
   keep(): boolean {
     if (this.#held >= HELD_MAX) return false;
     this.#held++;
     return true;
   }
 
-  /** The loop planned a step at `nowUs`: who was admitted, who lost its blocks? */
+  /** Records the admissions and preemptions of a plan at `nowUs`. */
   planned(nowUs: number): void {
     const { views } = this.core;
     const { i32 } = views;
@@ -88,7 +88,7 @@ export class FactsRecorder implements LoopObserver {
     }
   }
 
-  /** TensorRT-LLM's plans tell of no admissions: those of their contexts that wait are admitted. Contexts are the first rows. */
+  /** Finds admissions in TensorRT-LLM's plans, which do not list them: a context that waits is admitted. Contexts are the first rows. */
   #contexts(trtWords: Int32Array, handles: number, count: number, nowUs: number): void {
     const { i32 } = this.core.views;
     const starts = (trtWords[TrtWord.ContextStartAt]! >>> 0) >> 2;
@@ -99,7 +99,7 @@ export class FactsRecorder implements LoopObserver {
     }
   }
 
-  /** `cached`: tokens that were there at this admission. */
+  /** `cached`: tokens that were in the cache at this admission. */
   #admitted(timeline: RequestTimeline, slot: number, cached: number, nowUs: number): void {
     const { views } = this.core;
     if (timeline.preemptions === 0) {
@@ -115,7 +115,7 @@ export class FactsRecorder implements LoopObserver {
     }
   }
 
-  /** Takes the core's list of preempted requests in; how many. */
+  /** Records the core's list of preempted requests. Returns their number. */
   preempted(nowUs: number): number {
     const { views } = this.core;
     const count = views.word(Word.PlanPreempted);
@@ -132,12 +132,12 @@ export class FactsRecorder implements LoopObserver {
     return count;
   }
 
-  /** The prefix cache was reset by force, between two steps. */
+  /** Records a forced reset of the prefix cache between two steps. */
   reset(): void {
     this.#between += this.preempted(this.clock.now());
   }
 
-  /** A step begins; a lateness that is little is none. */
+  /** Starts a step. Lateness below the threshold counts as 0. */
   started({ dueUs, startUs, rebasedUs, isLate, cause }: EndingStep): void {
     const lateUs = isLate ? startUs - dueUs : 0;
     this.stepLateUs = lateUs;
@@ -148,7 +148,7 @@ export class FactsRecorder implements LoopObserver {
     this.rebasedUs += rebasedUs;
   }
 
-  /** The rows of the next step are about to be handed out; its number. */
+  /** Starts the delivery of the next step's rows. Returns the step's number. */
   begin(dueUs: number): number {
     this.#tell();
     this.dueUs = dueUs;
@@ -157,14 +157,14 @@ export class FactsRecorder implements LoopObserver {
     return ++this.#facts.step;
   }
 
-  /** After how many tokens of the step it wants to be told next, with `part`. */
+  /** Number of delivered tokens after which `part` must be called next. */
   get nextPart(): number {
     const { tokens } = this.#facts;
     if (tokens < DIVIDED_TOKENS || this.#parts === WRITTEN_PARTS - 1) return Number.POSITIVE_INFINITY;
     return (tokens * (this.#parts + 1)) / WRITTEN_PARTS;
   }
 
-  /** So many tokens have been written: `nextPart`, which is another one now. */
+  /** Records the time at which `nextPart` tokens were written. Returns the new `nextPart`. */
   part(): number {
     this.#partsUs[this.#parts++] = this.clock.now();
     return this.nextPart;
@@ -181,7 +181,7 @@ export class FactsRecorder implements LoopObserver {
     this.observer.step(facts);
   }
 
-  /** A row for a generation that another one's receiver has just ended: computed and counted, but nobody heard it. */
+  /** Records a row of a generation that another receiver has just ended: computed and counted, but not received. */
   unheard(slot: number, count: number, reason: Finish | null): void {
     const timeline = this.#ended.find(({ handle }) => handle % SLOTS === slot);
     if (!timeline) return;
@@ -193,7 +193,7 @@ export class FactsRecorder implements LoopObserver {
     }
   }
 
-  /** The front ended it: at the boundary that the core's times count to; one that was cut off, now. */
+  /** Records an end by the front end, at the boundary up to which the core's times count. A generation that was cut off ends now. */
   closed(timeline: RequestTimeline, reason: Finish, tokens: number, boundaryUs: number): void {
     this.ended(timeline, reason, tokens, cutOff(reason) ? this.clock.now() : boundaryUs);
   }
@@ -207,7 +207,7 @@ export class FactsRecorder implements LoopObserver {
     this.#turn();
   }
 
-  /** Notes that the receiver has its first token, or its last. */
+  /** Records that the receiver has its first or last token. */
   handed(timeline: RequestTimeline): void {
     const nowUs = this.clock.now();
     if (Number.isNaN(timeline.firstWrittenUs)) timeline.firstWrittenUs = nowUs;
@@ -218,7 +218,7 @@ export class FactsRecorder implements LoopObserver {
     this.#turn();
   }
 
-  /** The engine stops: open steps and those that are alive are told as they stand. */
+  /** Stops recording: reports open steps and live generations in their current state. */
   stop(alive: Iterable<{ readonly timeline: RequestTimeline | null } | undefined>): void {
     for (const live of alive) {
       if (!live?.timeline) continue;
@@ -246,7 +246,7 @@ export class FactsRecorder implements LoopObserver {
     return first;
   }
 
-  /** Who it is, also when the front ended it since the last abort point. */
+  /** Returns the timeline of a handle, even if the front end has ended the request since the last update. */
   #find(handle: number): RequestTimeline | undefined {
     return this.trailAt(handle % SLOTS) ?? this.#ended.find((timeline) => timeline.handle === handle);
   }

@@ -1,9 +1,9 @@
-/** Which values does a fine bucket of the core's histograms stand for? The inverse of `fineBucket` in assembly/histogram.ts. */
+/** Converts fine buckets of the core's histograms back to values. Inverse of `fineBucket` in assembly/histogram.ts. */
 import { FINE_BITS } from "../../assembly/layout.ts";
 
 const EXACT = 1 << FINE_BITS;
 
-/** The middle of the bucket's whole values: itself below 2^FINE_BITS, above within 0.4 % of each. Microseconds or tokens. */
+/** Returns the middle of a bucket's whole values, in microseconds or tokens: exact below 2^FINE_BITS, within 0.4 % above. */
 export function fineMiddle(bucket: number): number {
   if (bucket < EXACT) return bucket;
   const width = 2 ** ((bucket >> FINE_BITS) - 1);

@@ -1,4 +1,4 @@
-/** Who is asked when there are several engines? One server's data-parallel ranks on one clock; with one rank, that one. */
+/** The data-parallel ranks of one server on one clock. With one rank, just that engine. */
 import type { Clock } from "../base/clock.ts";
 import { Balance } from "./balance.ts";
 import { Engine } from "./engine.ts";
@@ -23,9 +23,9 @@ import type { StepPacing } from "./setup.ts";
 import type { Fresh } from "./snapshot.ts";
 
 export interface FleetOptions extends Omit<EngineOptions, "observer" | "meters" | "journal" | "lateness" | "sleep"> {
-  /** Number of engines, at least 1; an engine's place is its rank. */
+  /** Number of engines, at least 1. An engine's index is its rank. */
   readonly engines: number;
-  /** Observer of the engine with this rank. */
+  /** Returns the observer of the engine with this rank. */
   readonly observer?: (rank: number) => Observer;
   readonly meters?: (rank: number) => RequestMeters;
   readonly journal?: (rank: number) => Journal;
@@ -37,9 +37,9 @@ export class Fleet {
   readonly #lateness = new Lateness();
   readonly #sleep = { sleep: 0 };
   readonly #loopObservers: readonly LoopObserver[];
-  /** What sleeps, by vLLM's tags. */
+  /** Sleeping parts, by vLLM's tags. */
   asleep: readonly string[] = [];
-  /** null: there is nothing to choose. */
+  /** null if there is only one engine. */
   readonly #balance: Balance | null;
 
   constructor({ engines, observer, meters, journal, loopObservers = [], ...options }: FleetOptions) {
@@ -64,13 +64,13 @@ export class Fleet {
     );
   }
 
-  /** Goes to the rank that the generation names, else to the one that vLLM's balancing picks; see `Engine.submit`. */
+  /** Submits to the rank that the generation names, or to the rank that vLLM's balancing chooses; see `Engine.submit`. */
   submit(generation: Generation, receiver: Receiver): Submission | Refusal {
     const rank = generation.rank ?? this.#balance?.choose(this.#inFlight, this.#clock.now()) ?? 0;
     return this.engines[rank]!.submit(generation, receiver);
   }
 
-  /** Each at its next boundary. */
+  /** Applies a pace to each engine at its next boundary. */
   retime(pace: StepPacing): void {
     for (const engine of this.engines) engine.between(() => engine.retime(pace));
   }
@@ -79,27 +79,27 @@ export class Fleet {
     return this.engines.map((engine) => engine.snapshot());
   }
 
-  /** Live numbers of each engine, not copied. */
+  /** Returns live numbers of each engine, without copying. */
   views(fresh: Fresh): EngineView[] {
     return this.engines.map((engine) => engine.view(fresh));
   }
 
-  /** Lateness of all loops together, copied. */
+  /** Returns a copy of the lateness of all loops together. */
   lateness(): LoopSnapshot {
     return this.#lateness.snapshot();
   }
 
-  /** The event loop got to something so late. */
+  /** Records one event-loop delay, in microseconds. */
   delayed(us: number): void {
     this.#lateness.delayed(us);
   }
 
-  /** Lateness of all loops together, live and not copied. */
+  /** Returns the live lateness of all loops together, without copying. */
   latenessView(): LoopView {
     return this.#lateness;
   }
 
-  /** Generations that the engines have and that have not ended. */
+  /** Number of generations that have not ended. */
   get live(): number {
     return this.engines.reduce((sum, engine) => sum + engine.live, 0);
   }
@@ -109,8 +109,8 @@ export class Fleet {
   }
 
   /**
-   * vLLM's `/pause` (`v1/engine/core.py`, `pause_generation`): done when no engine has anything left to do. Only then the
-   * caches are emptied; what a `keep` froze loses its blocks by that, too.
+   * Pauses like vLLM's `/pause` (`v1/engine/core.py`, `pause_generation`). Resolves when all engines are idle. Only
+   * then the caches are emptied, so requests that `keep` froze lose their blocks.
    */
   async pause(mode: PauseMode, clearCache: boolean): Promise<void> {
     await this.#all((engine, done) => {
@@ -124,7 +124,7 @@ export class Fleet {
     });
   }
 
-  /** Notes what sleeps, and what snapshots say of it (`EngineSnapshot.sleep`): in vLLM both are set apart from the pause. */
+  /** Sets the state of sleep that snapshots show (`EngineSnapshot.sleep`). In vLLM it is independent of the pause. */
   sleeps(sleep: number, asleep: readonly string[]): void {
     this.#sleep.sleep = sleep;
     this.asleep = asleep;
@@ -135,7 +135,7 @@ export class Fleet {
     for (const engine of this.engines) engine.resume();
   }
 
-  /** Between two steps everything stops, or goes on: nobody is told, and a pause stays one. */
+  /** Freezes or continues everything between two steps. Receivers are not called, and a pause by the client stays. */
   standStill(still: boolean): void {
     for (const engine of this.engines) {
       if (still) engine.pause("still");
@@ -143,7 +143,7 @@ export class Fleet {
     }
   }
 
-  /** What runs ends with an error, and no step is planned any more. */
+  /** Ends running generations with an error and stops planning steps. */
   die(): void {
     for (const engine of this.engines) {
       engine.abortAll(Finish.Error);
@@ -151,7 +151,7 @@ export class Fleet {
     }
   }
 
-  /** Between two steps of each engine; false while blocks are in use anywhere. */
+  /** Empties the caches between two steps of each engine. Resolves to false if blocks are in use in any engine. */
   async resetPrefixCache(running: boolean): Promise<boolean> {
     const emptied = await this.#all<boolean>((engine, done) =>
       engine.between(() => done(engine.resetPrefixCache(running))),
@@ -159,17 +159,17 @@ export class Fleet {
     return emptied.every(Boolean);
   }
 
-  /** Ends everything with reason abort, and tells the receivers. */
+  /** Ends everything with reason abort, and calls the receivers. */
   abortAll(): void {
     for (const engine of this.engines) engine.abortAll();
   }
 
-  /** No step is planned any more. */
+  /** Stops planning steps. */
   stop(): void {
     for (const engine of this.engines) engine.stop();
   }
 
-  /** Tells the balance how loaded an engine is wherever vLLM's engine publishes it: before each plan and after each update. */
+  /** Returns an observer that publishes an engine's load at the same times as vLLM: before each plan and after each update. */
   #publishing(rank: number, balance: Balance): LoopObserver {
     const publish = () => {
       const { waiting, deferred, running, kvUsage } = this.engines[rank]!.view("now");

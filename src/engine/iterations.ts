@@ -1,7 +1,7 @@
 /**
- * What does TensorRT-LLM's server learn of its engine? A record per iteration, a line per request that ended, events of the
- * KV cache; each in a queue of a stated size that a reader empties (`py_executor.py`, 1.3 line). Nothing of it exists in
- * other roles.
+ * Statistics that TensorRT-LLM's server gets from its engine: a record per iteration, a line per ended request, and KV
+ * cache events. Each is in a queue of fixed size that a reader empties (`py_executor.py`, 1.3 line). Other roles do not
+ * create this.
  */
 import { Event, Field, Word } from "../../assembly/layout.ts";
 import { EVENT_IDS, KvTotal, LINE_BYTES, LineField, TrtWord } from "../../assembly/trtllm/layout.ts";
@@ -13,7 +13,7 @@ import type { Observer, RequestTimeline } from "./observer.ts";
 import { type RequestState, RequestStates } from "./request-states.ts";
 import type { Core } from "./wasm/core.ts";
 
-/** Blocks of the KV cache, counted since the start. */
+/** Blocks of the KV cache, counted from the start. */
 export interface KvCounts {
   readonly allocated: number;
   readonly allocatedNew: number;
@@ -24,41 +24,41 @@ export interface KvCounts {
   readonly generated: number;
 }
 
-/** One iteration: its plan, and what stood when its outcome was taken in. Times in microseconds of the engine's clock. */
+/** One iteration: its plan, and the state after its update. Times are microseconds of the engine's clock. */
 export interface Iteration {
-  /** From 1. */
+  /** Counted from 1. */
   readonly iter: number;
   readonly plannedUs: number;
   readonly endUs: number;
-  /** Became active for this plan, and the sum of their waits. */
+  /** Requests that became active for this plan, and the sum of their waiting times. */
   readonly newActive: number;
   readonly newActiveWaitUs: number;
-  /** Active when it was planned, scheduled or not. */
+  /** Active requests at the plan, scheduled or not. */
   readonly active: number;
-  /** Arrived since a plan last looked, when it ended; the backlog behind the active list is in no statistic. */
+  /** Requests that arrived between the plan and the iteration's end. No statistic includes the waiting requests before them. */
   readonly queued: number;
   readonly queuedTokens: number;
   readonly completed: number;
   readonly contexts: number;
   readonly generations: number;
   readonly contextTokens: number;
-  /** Context tokens before those: cached ones and earlier chunks. */
+  /** Context tokens before those: cached tokens and earlier chunks. */
   readonly contextKvTokens: number;
-  /** Prompt and answer so far of those that generate. */
+  /** Prompt and answer tokens so far of the generating requests. */
   readonly generationKvTokens: number;
   readonly paused: number;
   readonly pausedKvTokens: number;
   readonly blocksUsed: number;
-  /** Since the start, and in this iteration. */
+  /** Counts since the start, and in this iteration. */
   readonly kv: KvCounts;
   readonly kvHere: KvCounts;
-  /** null: they are not noted. */
+  /** null if they are not recorded. */
   readonly requests: readonly RequestState[] | null;
 }
 
-/** A request that ended; times as above, NaN where it did not come so far. */
+/** A request that ended. Times as above; NaN if the event did not happen. */
 export interface EndedRequest {
-  /** From 1, in order of arrival. */
+  /** Counted from 1 in order of arrival. */
   readonly id: number;
   readonly finish: Finish | null;
   readonly arrivalUs: number;
@@ -70,25 +70,25 @@ export interface EndedRequest {
   readonly outputTokens: number;
   readonly firstIter: number;
   readonly lastIter: number;
-  /** One of several choices of its prompt. */
+  /** True if the request is one of several choices of a prompt. */
   readonly several: boolean;
 }
 
-/** Numbered from 0. */
+/** Events are numbered from 0. */
 export type KvEvent =
   | { readonly id: number; readonly kind: "created" }
   | {
       readonly id: number;
       readonly kind: "stored";
-      /** null: they are first. */
+      /** null if the blocks have no parent. */
       readonly parent: bigint | null;
       readonly hashes: readonly bigint[];
-      /** Ids of all its blocks; empty where the cache keeps none. */
+      /** Token ids of all its blocks. Empty if the cache keeps none. */
       readonly tokens: readonly number[];
     }
   | { readonly id: number; readonly kind: "removed"; readonly hashes: readonly bigint[] };
 
-/** A queue of at most so many; the oldest are dropped. */
+/** A queue with a limit. The oldest entries are dropped. */
 export class Backlog<T> {
   #kept: T[] = [];
   #arrived: (() => void)[] = [];
@@ -96,7 +96,7 @@ export class Backlog<T> {
   constructor(readonly most: number) {}
 
   add(one: T): void {
-    // Emptied in halves, so that dropping costs nothing by the piece.
+    // Dropped in halves, so that dropping a single entry costs nothing.
     if (this.#kept.length >= 2 * this.most) this.#kept = this.#kept.slice(-this.most);
     this.#kept.push(one);
     for (const arrived of this.#arrived.splice(0)) arrived();
@@ -106,14 +106,14 @@ export class Backlog<T> {
     return this.#kept.length === 0;
   }
 
-  /** All that is there, once. */
+  /** Returns and removes all entries. */
   take(): readonly T[] {
     const taken = this.#kept.slice(-this.most);
     this.#kept = [];
     return taken;
   }
 
-  /** Called once, at the next that comes. */
+  /** Calls `act` once, with the next entry. */
   whenSome(act: () => void): void {
     this.#arrived.push(act);
   }
@@ -125,18 +125,18 @@ type Planned = Omit<
 >;
 
 export class Iterations implements Observer {
-  /** null: none are noted. */
+  /** null if they are not recorded. */
   readonly records: Backlog<Iteration> | null;
   readonly requests: Backlog<EndedRequest> | null;
   readonly events: Backlog<KvEvent> | null;
-  /** Requests of the last batch that was planned; 0 at rest. */
+  /** Requests of the last planned batch. 0 at rest. */
   batchSize = 0;
-  /** Told of each request that ended, in a turn behind its end: its iteration was noted before. */
+  /** Called for each ended request, one turn after its end, when its iteration is already recorded. */
   ended: ((request: EndedRequest) => void) | null = null;
-  /** How many of a prompt's choices have ended, and the first of them. */
+  /** By prompt: how many of its choices have ended, and the first choice that ended. */
   readonly #choices = new WeakMap<Choices, { readonly first: EndedRequest; readonly count: number }>();
   readonly #blocksUsable: number;
-  /** Requests to `/v1/responses` count as others do. */
+  /** True if requests to `/v1/responses` count like others. */
   readonly #countsResponses: boolean;
   readonly #requestBlockSize: number;
   #iter = 0;
@@ -153,7 +153,7 @@ export class Iterations implements Observer {
     this.events?.add({ id: this.#eventId++, kind: "created" });
   }
 
-  /** What looks at the engine's steps. */
+  /** Returns an observer of the engine's steps. */
   on(core: Core): LoopObserver {
     const { words } = core.views;
     const view = new PlanView(core, this.#blocksUsable);
@@ -180,7 +180,7 @@ export class Iterations implements Observer {
         this.#readEvents(core);
         const plan = open.shift();
         const requests = states?.taken(scheduled.shift() ?? new Set(), queued) ?? null;
-        // A loop that found nothing to run makes no record.
+        // An iteration with nothing to run has no record.
         if (plan === undefined || plan.contexts + plan.generations === 0) return;
         const kv = view.kv();
         this.records!.add({
@@ -205,7 +205,10 @@ export class Iterations implements Observer {
   step(): void {}
   idle(): void {}
 
-  /** The product's `openai_responses` extracts no metrics of a request (`openai_server.py`, TensorRT-LLM#13949). */
+  /**
+   * Skips `/v1/responses`, because TensorRT-LLM's `openai_responses` extracts no metrics of a request
+   * (`openai_server.py`, TensorRT-LLM#13949).
+   */
   request(timeline: RequestTimeline): void {
     const { choices, ofResponses } = timeline;
     if (ofResponses && !this.#countsResponses) return;
@@ -215,7 +218,8 @@ export class Iterations implements Observer {
   }
 
   #choiceEnded(choices: Choices, ended: EndedRequest): void {
-    // Choices of a prompt are one request: told of when the last has ended, its times are those of the first choice.
+    // The choices of a prompt are one request. It is reported after the last has ended, with the times of the first
+    // choice.
     const before = this.#choices.get(choices);
     const first = before === undefined || ended.id < before.first.id ? ended : before.first;
     const count = (before?.count ?? 0) + 1;
@@ -228,7 +232,7 @@ export class Iterations implements Observer {
     this.ended?.(last);
   }
 
-  /** Takes what the cache has told since; consecutive removals are one event. */
+  /** Reads the cache's events since the last call. Consecutive removals become one event. */
   #readEvents({ views, exports }: Core): void {
     const { events } = this;
     if (events === null || views.word(Word.EventWords) === 0) return;
@@ -295,7 +299,7 @@ const minus = (now: KvCounts, before: KvCounts): KvCounts => ({
   generated: now.generated - before.generated,
 });
 
-/** Reads a plan out of the core's memory, once per iteration. */
+/** Reads a plan from the core's memory, once per iteration. */
 class PlanView {
   readonly #core: Core;
   readonly #trt: Int32Array;
@@ -320,7 +324,7 @@ class PlanView {
     const { views } = this.#core;
     const active = views.word(Word.Running);
     const generations = views.word(Word.PlanDecodes);
-    // New ones are the last of the active list.
+    // New requests are last in the active list.
     const newActive = Math.max(0, active - this.#activeBefore);
     const runningAt = (views.word(Word.RunningAt) >>> 0) >> 2;
     const arrivalAt = (views.word(Word.ArrivalAt) >>> 0) >> 3;
@@ -361,13 +365,13 @@ class PlanView {
     };
   }
 
-  /** Prompt tokens of the last so many in the queue; 0 where it is ordered by priority, which has no last ones. */
+  /** Returns the prompt tokens of the last `count` requests in the queue. Returns 0 if the queue is ordered by priority. */
   lastWaiting(count: number): number {
     if (count === 0) return 0;
     const { views } = this.#core;
     const nextAt = (views.word(Word.WaitNextAt) >>> 0) >> 2;
     const prompts: number[] = [];
-    // Places are slots plus one, 0 is the end.
+    // Entries are slots plus one; 0 is the end.
     for (let place = views.word(Word.WaitHead); place > 0; place = views.i32[nextAt + place - 1]!)
       prompts.push(views.field(Field.Prompt, place - 1));
     return prompts.slice(-count).reduce((sum, tokens) => sum + tokens, 0);

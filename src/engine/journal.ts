@@ -1,25 +1,26 @@
 /**
- * What was the core told last? Every call that changes what it decides, with its input, in memory of a fixed size; the oldest go first.
- * Written per request and per step, never per token. Read once, when an invariant broke (`repeat.ts`, `cli/serve/crash.ts`).
+ * Records the last calls of the core that affect its decisions, with their input, in memory of fixed size. The oldest
+ * are dropped first. Written per request and per step, never per token. Only read after an invariant broke
+ * (`repeat.ts`, `cli/serve/crash.ts`).
  */
 import { Field, NONE, SLOT_BITS, SLOTS, Status, SUBMIT_HASHED, Submit } from "../../assembly/layout.ts";
 import { type CoreRequest, REQUEST_NUMBERS } from "./core-request.ts";
 import type { Core } from "./wasm/core.ts";
 
-/** The calls of `Batch`. A command has their arguments as numbers; `add` the row of `Submit`. */
+/** Calls of `Batch`. A command has their arguments as numbers; `add` has the row of `Submit`. */
 export const CALLS = ["add", "feed", "unblock", "plan", "take", "close", "flush", "pause", "resetPrefixCache"] as const;
 export type Call = (typeof CALLS)[number];
 
 export interface CoreCommand {
   readonly call: Call;
   readonly numbers: readonly number[];
-  /** Prompt and stop ids of `add`, ids of `feed`; null: there were more than the journal can hold. */
+  /** Prompt and stop ids of `add`, or ids of `feed`. null: too many for the journal. */
   readonly words: readonly number[] | null;
-  /** What `add` returned; NONE where it did not return. */
+  /** Result of `add`, or NONE if it did not return. */
   readonly handle: number;
 }
 
-/** A request that is in the core and whose `add` is forgotten: what the core's memory says of it. */
+/** A request in the core whose `add` was dropped, as read from the core's memory. */
 export interface Remembered {
   readonly handle: number;
   readonly promptTokens: number;
@@ -31,53 +32,50 @@ export interface Remembered {
 }
 
 export interface JournalText {
-  /** Commands that were forgotten; 0: the whole life of the core is here. */
+  /** Number of dropped commands. 0: the commands are complete. */
   readonly forgotten: number;
   readonly remembered: readonly Remembered[];
   readonly commands: readonly CoreCommand[];
 }
 
-/** 0.5 MiB: some 9,000 steps and 1,500 requests. */
+/** 0.5 MiB, for about 9,000 steps and 1,500 requests. */
 const NUMBERS = 2 ** 16;
-/** 1 MiB: two prompts of 128 k tokens. */
+/** 1 MiB, for two prompts of 128 k tokens. */
 const WORDS = 2 ** 18;
-/** Numbers at the head of a row: its length, the call, its words (-1: not kept), the handle. */
+/** Numbers at the head of a row: length, call, number of words (-1: not kept), handle. */
 const HEAD = 4;
 
 export class Journal {
   #core: Core | null = null;
   readonly #numbers: Float64Array;
   readonly #words: Int32Array;
-  /** Rows stand from `from` to `to`, counted from the start; places are these modulo the size. */
+  /** Rows lie from `from` to `to`. Both count from the start and are taken modulo the size. */
   #from = 0;
   #to = 0;
   #wordsFrom = 0;
   #wordsTo = 0;
   #forgotten = 0;
-  /** Row of the last `add`. */
+  /** Start of the row of the last `add`. */
   #addAt = 0;
 
-  /** Sizes are powers of two. */
+  /** Sizes must be powers of two. */
   constructor(numbers = NUMBERS, words = WORDS) {
     this.#numbers = new Float64Array(numbers);
     this.#words = new Int32Array(words);
   }
 
-  /** Whose commands these are. */
+  /** Sets the core whose calls are recorded. */
   of(core: Core): void {
     this.#core = core;
   }
 
-  /** Before the call: what traps is the last command. `a` is its argument; more than one go to `long`. */
+  /** Records a call with one argument, before it runs, so that a trapping call is the last command. */
   short(call: Call, a: number): void {
     this.#begin(call, 1, 0);
     this.#put(a);
   }
 
-  /**
-   * Notes a call with any number of arguments, and the input's words one list after the other; gives where the row
-   * begins.
-   */
+  /** Records a call with any number of arguments and lists of words. Returns the start of the row. */
   long(call: Call, numbers: readonly number[], ...lists: readonly ArrayLike<number>[]): number {
     const words = lists.reduce((sum, list) => sum + list.length, 0);
     const keeps = words <= this.#words.length;
@@ -88,7 +86,7 @@ export class Journal {
     return at;
   }
 
-  /** `row`: what `submit` is given, the numbers of the command. Fed ids are not in it: a `feed` follows. */
+  /** Records `add`. `row`: numbers for `submit`. Fed ids are recorded by the `feed` that follows. */
   add(row: Float64Array, prompt: ArrayLike<number>, stopTokenIds: readonly number[]): void {
     const words = prompt.length + stopTokenIds.length;
     const keeps = words <= this.#words.length;
@@ -100,7 +98,7 @@ export class Journal {
     this.#keep(stopTokenIds);
   }
 
-  /** What that `add` returned. */
+  /** Records the result of the last `add`. */
   added(handle: number): void {
     this.#numbers[this.#place(this.#addAt + 3)] = handle;
   }
@@ -181,7 +179,7 @@ export class Journal {
   }
 }
 
-/** What `add` was given; where `words` are missing, a prompt that is equal to no other. */
+/** Returns the request of an `add`. If its `words` are missing, its prompt equals no other. */
 export function requestOf({ numbers, words }: CoreCommand): CoreRequest {
   const fields = Object.fromEntries(REQUEST_NUMBERS.map(({ name, at }) => [name, numbers[at] ?? 0]));
   const request = fields as unknown as Pick<CoreRequest, (typeof REQUEST_NUMBERS)[number]["name"]>;

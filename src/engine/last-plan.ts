@@ -1,20 +1,20 @@
-/** What did the last planned step hold? Noted when it is planned, so that its numbers agree whatever ends meanwhile. */
+/** Numbers of the last planned step, read at the plan, so that they agree with each other even if requests end later. */
 import { Word } from "../../assembly/layout.ts";
 import type { Core } from "./wasm/core.ts";
 
 export class LastPlan {
   readonly #words: Int32Array;
-  /** Requests that ran or waited, the preempted among them. */
+  /** Requests that ran or waited, including preempted ones. */
   requests = 0;
-  /** Requests with tokens in the step, and how many of these were prompts. */
+  /** Requests with tokens in the step, and how many of them compute their prompt. */
   scheduled = 0;
   prefills = 0;
   prefillTokens = 0;
-  /** Preempted by this plan. */
+  /** Requests preempted by this plan. */
   preempted = 0;
-  /** Sum of the durations of all steps planned so far. */
+  /** Sum of the durations of all planned steps. */
   busyUs = 0;
-  /** Steps that were taken in, and when the last one was: engine time, 0 before the first. */
+  /** Updated steps, and engine time of the last update (0 before the first). */
   taken = 0;
   takenUs = 0;
 
@@ -33,13 +33,13 @@ export class LastPlan {
     this.busyUs += durationUs;
   }
 
-  /** `steps` of them, the last one at `nowUs`. */
+  /** Records `steps` updates, the last one at `nowUs`. */
   tookIn(nowUs: number, steps = 1): void {
     this.taken += steps;
     this.takenUs = nowUs;
   }
 
-  /** No step is open and none was planned: nothing runs. */
+  /** Records that no step is open or planned, so nothing runs. */
   rested(): void {
     const words = this.#words;
     this.requests = words[Word.Running]! + words[Word.Waiting]!;

@@ -1,4 +1,4 @@
-/** What does an engine remember of one generation, from submission to its end? */
+/** State of one generation in an engine, from submission to its end. */
 import { FEED, FEED_HALF, NONE, Reason, SLOTS } from "../../assembly/layout.ts";
 import type { Batch } from "./batch.ts";
 import type { CoreRequest } from "./core-request.ts";
@@ -7,7 +7,7 @@ import type { RequestMeter } from "./interface/request-meter.ts";
 import { type Choices, Finish, type Receiver, type Submission, type TokenSource } from "./interface/types.ts";
 import type { RequestTimeline } from "./observer.ts";
 
-/** What ends a generation, or lets it go on: its engine. */
+/** The engine as a live request sees it: can end or unblock it. */
 export interface LiveOwner {
   readonly lanes: Lanes | null;
   end(live: LiveRequest, reason: Finish, tokens: number, how?: Reason): void;
@@ -22,24 +22,24 @@ export class LiveRequest implements Submission {
   cachedTokens = 0;
   scheduledUs = 0;
   readonly endsOnly: boolean;
-  /** Somebody may see when a token comes. */
+  /** True if a client may see the times of its tokens. */
   readonly isSeen: boolean;
-  /** Number of its LoRA adapter, and whether a front end like vLLM's has heard of it by now. */
+  /** Number of its LoRA adapter, and whether its first output has been reported to vLLM's front end. */
   readonly adapter: number;
   heard = false;
-  /** While somebody observes the engine. */
+  /** null if no observer watches the engine. */
   timeline: RequestTimeline | null = null;
-  /** While somebody counts what passes. */
+  /** null if requests are not metered. */
   meter: RequestMeter | null = null;
   #lane: Lane | null = null;
 
   constructor(
     readonly engine: LiveOwner,
-    /** Until it is in the core's queue. */
+    /** null once the request is in the core's queue. */
     public request: CoreRequest | null,
     readonly receiver: Receiver,
     readonly script: TokenSource | undefined,
-    /** Where it is one of several of a prompt. */
+    /** Set if the generation is one of several choices of a prompt. */
     readonly choices: Choices | undefined,
   ) {
     this.adapter = request?.adapter ?? 0;
@@ -49,7 +49,7 @@ export class LiveRequest implements Submission {
 
   lane(receiver: Receiver, line: LaneEnd, prefix: Uint8Array, suffix: Uint8Array): Lane | null {
     const { lanes } = this.engine;
-    // Who stands between, or plays a script, hears of each token.
+    // A receiver in between, or a script, needs each token.
     if (lanes === null || receiver !== this.receiver || this.script !== undefined || this.ended) return null;
     this.#lane = lanes.lane(this.handle % SLOTS, line, prefix, suffix);
     return this.#lane;
@@ -65,7 +65,7 @@ export class LiveRequest implements Submission {
     this.receiver.went!(tokens, bytes);
   }
 
-  /** No token comes any more. */
+  /** Ends the use of the lane, because no more tokens come. */
   leave(): void {
     this.settle();
     this.#lane?.close();
@@ -85,10 +85,7 @@ export class LiveRequest implements Submission {
     this.engine.end(this, Finish.Error, tokens, Reason.Rejected);
   }
 
-  /**
-   * Counts an end with `tokens` tokens, in a way that vLLM counts; the last of a prompt's choices has all of them
-   * observed.
-   */
+  /** Counts an end with `tokens` tokens that vLLM counts. The last choice of a prompt reports all choices. */
   counted(batch: Batch, tokens: number): void {
     const { choices } = this;
     if (choices === undefined) return;
@@ -97,16 +94,13 @@ export class LiveRequest implements Submission {
     if (choices.left === 0) batch.observeChoices(choices.count, choices.longest);
   }
 
-  /** Tells the meter, where there is one, that the generation ended. */
+  /** Reports the end of the generation to the meter, if there is one. */
   passed(finish: Finish, outputTokens: number, dueUs: number, handedUs: number, nowUs: number): void {
     this.meter?.ended(finish, outputTokens, dueUs, handedUs, nowUs);
     this.meter = null;
   }
 
-  /**
-   * Ends a request that was held back, and for which the core had no room when its time came. `ids`: the outbox, of which
-   * it gets nothing.
-   */
+  /** Ends a held request for which the core had no room when its time came. `ids`: the outbox, from which it gets nothing. */
   unplaced(ids: Int32Array, dueUs: number, nowUs: number): void {
     this.ended = true;
     this.timeline?.recorder.ended(this.timeline, Finish.Error, 0, dueUs);
@@ -114,7 +108,7 @@ export class LiveRequest implements Submission {
     this.passed(Finish.Error, 0, dueUs, dueUs, nowUs);
   }
 
-  /** The next ids that the core asked for; none at the script's end. */
+  /** Returns the next ids that the core asked for, or none at the script's end. */
   moreOfScript(): Uint32Array {
     const next = this.script!.subarray(this.#fed, this.#fed + FEED_HALF);
     this.#fed += next.length;

@@ -1,8 +1,7 @@
 /**
- * When does which step happen? Drives one batch on a clock: at most one step (synchronous) or two (asynchronous) are
- * open, the next starts at the end of the one before, or at once when idle. Boundaries are due times, never the late wall
- * clock, so a late host does not change what is decided. Order of calls as vLLM 0.33 `v1/engine/core.py`,
- * `step` and `step_with_batch_queue`.
+ * Drives one batch on a clock. One step (synchronous) or two (asynchronous) may be open. The next step starts at the
+ * end of the one before, or at once when idle. Boundaries are due times, never the late wall clock, so a late host does
+ * not change decisions. Order of calls as in vLLM 0.33 `v1/engine/core.py`, `step` and `step_with_batch_queue`.
  */
 import { Coast, Word } from "../../assembly/layout.ts";
 import type { Cancel, Clock } from "../base/clock.ts";
@@ -10,19 +9,20 @@ import type { Batch } from "./batch.ts";
 import { Cause, LATE_US } from "./lateness/causes.ts";
 import { type EndingStep, type LoopObserver, together } from "./lateness/loop-observer.ts";
 
-/** A host that is later than a step and this much is not caught up with: the engine's time moves on instead. */
+/** If the host is later than one step and this, the loop does not catch up. Engine time is moved forward instead. */
 const REBASE_US = 100_000;
 
-/** What the core says of a step in which nothing can run though requests remain. */
+/** Duration that the core returns for a step in which nothing can run although requests remain. */
 const EMPTY_STEP_US = 1000;
 
-/** Free steps share a turn of the event loop for so long, where nobody sees when their tokens come, and so many at most. */
+/** Time for which free steps share a turn of the event loop if no client sees the times of their tokens, and their largest number. */
 const FREE_US = 250;
 const FREE_STEPS_MOST = 64;
 
 /**
- * Turns of the event loop before the first of them is taken in: requests that come at about the same time then share steps,
- * and their answers leave together, which wakes a client of several once (`bench:short`: a tenth less; more turns gave no more).
+ * Turns of the event loop before the first step is updated. Requests that arrive at about the same time then share
+ * steps, and their answers are sent together, which wakes a client with several requests once (`bench:short`: a tenth
+ * less; more turns gave no more).
  */
 const GATHERING_TURNS = 2;
 
@@ -30,19 +30,19 @@ export interface LoopOptions {
   readonly batch: Batch;
   readonly clock: Clock;
   readonly asyncScheduling: boolean;
-  /** Steps end when the loop gets to them (`--timing none`), not at a simulated time. */
+  /** True if steps end when the loop reaches them (`--timing none`), not at a simulated time. */
   readonly free: boolean;
-  /** A step lasts at least this: time without simulated steps still moves on in replay. */
+  /** Shortest duration of a step, so that time advances in replays without simulated steps. */
   readonly leastUs: number;
-  /** Hands out the rows of the step that was just taken in. */
+  /** Delivers the rows of the step that was just updated. */
   readonly deliver: () => void;
-  /** Moves requests that were held back until `boundaryUs` into the queue. */
+  /** Moves held requests that are due at `boundaryUs` into the queue. */
   readonly release: (boundaryUs: number) => void;
-  /** Does nobody look at a step that ends no request? Then many of them are one call of the core, where the clock allows. */
+  /** Returns true if no observer needs steps that end no request. Many of them then run in one call of the core, if the clock allows. */
   readonly coasts?: () => boolean;
-  /** Are all who listen answers in one piece, which nobody sees a token of before their end? */
+  /** Returns true if all receivers collect whole answers, so that no client sees a token before the end. */
   readonly gathers: () => boolean;
-  /** Told of every step, in this order. */
+  /** Observers of every step, called in this order. */
   readonly observers: readonly LoopObserver[];
 }
 
@@ -50,19 +50,19 @@ export class Loop {
   readonly #options: LoopOptions;
   readonly #told: ReturnType<typeof together>;
   readonly #openLimit: number;
-  /** The one that is being taken in. */
+  /** The step that is being updated. */
   readonly #step: { -readonly [Name in keyof EndingStep]: EndingStep[Name] };
-  /** Ends of the open steps, oldest first, and the duration of the oldest. */
+  /** Ends of the open steps, oldest first. */
   readonly #ends: number[] = [];
   #lastEndUs = 0;
   #boundaryUs = 0;
   #waiting: Cancel | null = null;
-  /** A step was taken in and the next is not planned yet. */
+  /** True if a step was updated and the next is not planned yet. */
   #taking = false;
-  /** As of when planning starts at the end of this turn; NaN: it does not. */
+  /** Time as of which planning starts at the end of this turn. NaN: it does not. */
   #kickUs = Number.NaN;
   #stopped = false;
-  /** Until the first step since an idle time is waited for. */
+  /** Turns left before the first step after an idle time is awaited. */
   #turnsLeft = 0;
 
   constructor(options: LoopOptions) {
@@ -75,26 +75,29 @@ export class Loop {
     this.#openLimit = options.asyncScheduling ? 2 : 1;
   }
 
-  /** The due time of the last boundary: the engine's own now. */
+  /** Due time of the last boundary: the engine's current time. */
   get boundaryUs(): number {
     return this.#boundaryUs;
   }
 
-  /** No step is open. */
+  /** True if no step is open. */
   get idle(): boolean {
     return this.#ends.length === 0;
   }
 
   /**
-   * When what enters the queue now would be planned: the next boundary, which on a late host may be long past; Infinity:
-   * when it enters.
+   * Time at which a request that enters the queue now would be planned: the next boundary, which on a late host may be
+   * in the past. Infinity: as soon as it enters.
    */
   get nextUs(): number {
     if (this.#options.free) return Number.POSITIVE_INFINITY;
     return this.#taking ? this.#boundaryUs : (this.#ends[0] ?? Number.POSITIVE_INFINITY);
   }
 
-  /** Something entered the queue at `fromUs`. When idle, planning starts at the end of this turn, as of the last that entered in it. */
+  /**
+   * Called when a request entered the queue at `fromUs`. If idle, starts planning at the end of this turn, as of the
+   * last request that entered in it.
+   */
   kick(fromUs: number): void {
     if (this.#ends.length > 0 || this.#stopped) return;
     const kicked = !Number.isNaN(this.#kickUs);
@@ -130,7 +133,7 @@ export class Loop {
     }
   }
 
-  /** Waits for the end of the oldest open step, through a turn of the event loop at least. */
+  /** Waits for the end of the oldest open step, at least through one turn of the event loop. */
   #wait(): void {
     const dueUs = this.#ends[0];
     const { clock } = this.#options;
@@ -144,7 +147,7 @@ export class Loop {
     else this.#waiting = clock.at(dueUs, this.#end);
   }
 
-  /** Nobody sees when the oldest open step ends: it takes no time, and no stream hears of it. */
+  /** Returns true if no client sees the end of the oldest open step: it takes no time and no stream gets its tokens. */
   #gathers(): boolean {
     return this.#isFree(this.#ends[0]) && this.#options.gathers();
   }
@@ -166,7 +169,10 @@ export class Loop {
     this.#wait();
   };
 
-  /** A free step takes no time, but an empty one while requests remain (blocked, or too large for now): it must not spin. */
+  /**
+   * Returns true if a step takes no time. An empty step while requests remain (blocked, or too large for now) takes
+   * time, so that the loop does not spin.
+   */
   #isFree(dueUs: number | undefined): boolean {
     return this.#options.free && dueUs !== undefined && dueUs - this.#boundaryUs < EMPTY_STEP_US;
   }
@@ -188,7 +194,7 @@ export class Loop {
     this.#told.moved?.(this.idle);
   }
 
-  /** Takes the oldest open step in, and in simulated time those that concern nobody after it. */
+  /** Updates the oldest open step and, in simulated time, all following steps that no observer needs. */
   #take(): void {
     const { batch, free } = this.#options;
     const step = this.#step;
@@ -210,7 +216,10 @@ export class Loop {
     step.cause = Cause.None;
   }
 
-  /** Goes on through steps that concern nobody; the last of them is then as if it were the one just taken in. `rows` as of that one. */
+  /**
+   * Runs steps that no observer needs, in one call. The last of them then counts as the step just updated. `rows`: rows
+   * of the step before. Returns true if steps ran.
+   */
   #coast(rows: number): boolean {
     const { batch, clock, coasts, free, leastUs } = this.#options;
     const nextUs = this.#ends[0];
@@ -227,13 +236,13 @@ export class Loop {
     this.#ends.length = 0;
     if (course[Coast.NextEndUs]! < Number.POSITIVE_INFINITY) this.#ends.push(course[Coast.NextEndUs]!);
     clock.skip!(this.#boundaryUs);
-    // The last one is counted with what follows.
+    // The last step is counted by the code that follows.
     const last = batch.core.views.words[Word.OutRows]! > 0 ? 1 : 0;
     this.#told.coasted?.((rows > 0 ? 1 : 0) + course[Coast.TokenSteps]! - last);
     return true;
   }
 
-  /** The boundary's time: when it was due, unless the host has fallen too far behind. */
+  /** Returns the boundary's time: the due time, unless the host is too far behind. */
   #rebase(dueUs: number, nowUs: number): number {
     const behindUs = nowUs - dueUs;
     const stepUs = Math.max(0, dueUs - this.#boundaryUs);

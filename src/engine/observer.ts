@@ -1,54 +1,54 @@
 /**
- * What does somebody who watches an engine learn? Every step and every generation, once each, as facts; nothing of this
- * exists while nobody watches. Per token the watched engine compares and adds two numbers (`RequestTimeline.took`): tokens are
- * kept as runs of consecutive steps, and their times follow from the step rows.
+ * Interface of the observers of an engine: every step and every generation, once each, as facts. Costs nothing without
+ * an observer. Per token, an observed engine compares and adds two numbers (`RequestTimeline.took`): tokens are stored
+ * as runs of consecutive steps, and their times follow from the steps' rows.
  */
 
 import type { FactsRecorder } from "./facts-recorder.ts";
 import type { Choices, Finish, Receiver, TimelineFacts } from "./interface/types.ts";
 import type { Cause } from "./lateness/causes.ts";
 
-/** Runs and preemptions that one generation may hold; more are counted, not kept. */
+/** Largest number of runs and preemptions in one generation. Further ones are only counted. */
 export const RUNS_MAX = 4096;
 export const PREEMPTIONS_MAX = 1024;
 
-/** Into how many parts the writing of a step is divided. */
+/** Number of parts into which the writing of a step is divided. */
 export const WRITTEN_PARTS = 8;
 
-/** What is known of a step that ended. Of one that was open when the engine stopped `dueUs`, `startUs` and `endUs` are NaN. */
+/** Facts of a step that ended. If it was open when the engine stopped, `dueUs`, `startUs` and `endUs` are NaN. */
 export interface StepFacts {
-  /** From 1. */
+  /** Counted from 1. */
   readonly step: number;
-  /** When it was planned, and its end: when its tokens were due. */
+  /** Time of the plan, and end of the step, when its tokens were due. */
   readonly plannedUs: number;
   readonly dueUs: number;
-  /** From when till when they were written. */
+  /** Start and end of writing its tokens. */
   readonly startUs: number;
   readonly endUs: number;
-  /** When an eighth of them was written, two eighths … seven; empty where they are few or no time passed. */
+  /** Times at which one eighth, two eighths … seven eighths of the tokens were written. Empty for few tokens, or if no time passed. */
   readonly partsUs: Float64Array;
   readonly tokens: number;
-  /** By its planning. */
+  /** Preemptions by its plan. */
   readonly preemptions: number;
-  /** By how much engine time was moved on before it. */
+  /** Time by which engine time was moved forward before it. */
   readonly rebasedUs: number;
-  /** Why it began late, as far as it did. */
+  /** Cause of its late start, if it was late. */
   readonly cause: Cause;
-  /** First step that a generation which is alive, or not reported yet, names; Infinity if none does. Looks at all slots. */
+  /** Returns the first step that a live or unreported generation refers to, or Infinity. Scans all slots. */
   readonly oldestStep: () => number;
 }
 
-/** Times in microseconds of the engine's clock. Called on the loop's thread, between two steps' writes. */
+/** Times are microseconds of the engine's clock. Called on the event loop's thread, between the writes of two steps. */
 export interface Observer {
-  /** A step ended and its rows were handed out, in order of steps. The facts are the caller's again afterwards. */
+  /** Called after a step's rows are delivered, in the order of steps. The facts object is reused. */
   step(facts: StepFacts): void;
-  /** A generation ended, one turn of the event loop after its end: what the front had to write is written. */
+  /** Called one turn of the event loop after a generation's end, when the front end has written the answer. */
   request(timeline: RequestTimeline): void;
-  /** The engine came to rest: a good moment to write down what is buffered. */
+  /** Called when the engine becomes idle, a good moment to write buffered data. */
   idle(): void;
 }
 
-/** Both are told everything. */
+/** Returns an observer that calls both. */
 export function bothObservers(one: Observer, other: Observer): Observer {
   return {
     step: (facts) => {
@@ -66,32 +66,32 @@ export function bothObservers(one: Observer, other: Observer): Observer {
   };
 }
 
-/** When one generation passed which point, and what it met there. `NaN`: it never came so far. */
+/** Times and events of one generation. `NaN`: the event has not happened. */
 export class RequestTimeline implements TimelineFacts {
   queuedUs = Number.NaN;
-  /** First admission to a batch, and prompt tokens found in the prefix cache then. */
+  /** Time of the first admission, and prompt tokens found in the prefix cache then. */
   scheduledUs = Number.NaN;
   cachedTokens = 0;
   /** Due time of the first token's step. */
   prefillEndUs = Number.NaN;
   endUs = Number.NaN;
-  /** When its first and its last token had been given to the receiver; of one that was cut off no last one. */
+  /** Times at which the receiver had the first and the last token. There is no last one if the generation was cut off. */
   firstWrittenUs = Number.NaN;
   lastWrittenUs = Number.NaN;
-  /** Late steps of the engine while it gave tokens, the sum of their lateness; by how much engine time was moved on in its life. */
+  /** Late steps between its first and last token, and their total lateness; time by which engine time was moved forward during its life. */
   lateSteps = 0;
   lateUs = 0;
   rebasedUs = 0;
-  /** Null: the engine was stopped before it ended. */
+  /** null: the engine was stopped before the end. */
   reason: Finish | null = null;
-  /** As counted at the end; a stop string cuts it below the tokens of the runs. */
+  /** Tokens as counted at the end. A stop string can make this smaller than the tokens of the runs. */
   outputTokens = 0;
-  /** All preemptions, and (time, time of re-admission, cached tokens then) of those that are kept. */
+  /** Number of all preemptions; and for those that are kept: time, time of re-admission, cached tokens then. */
   preemptions = 0;
   readonly preempted: number[] = [];
-  /** Tokens that re-admissions found not cached: computed once more. */
+  /** Tokens that were not cached at a re-admission and were computed again. */
   recomputedTokens = 0;
-  /** Closed runs (first step, steps, tokens per step), and those that were not kept. */
+  /** Closed runs (first step, number of steps, tokens per step), and number of runs that were not kept. */
   readonly runs: number[] = [];
   runsDropped = 0;
   handle = -1;
@@ -99,7 +99,7 @@ export class RequestTimeline implements TimelineFacts {
   #from = 0;
   #next = 0;
   #width = 0;
-  /** What had been late when its first token came, and when it arrived. */
+  /** Lateness counters before the first token, and time moved forward before the arrival. */
   #stepsBefore = Number.NaN;
   #lateBeforeUs = 0;
   readonly #rebasedBeforeUs: number;
@@ -112,21 +112,21 @@ export class RequestTimeline implements TimelineFacts {
     readonly arrivalUs: number,
     readonly promptTokens: number,
     readonly receiver: Receiver,
-    /** Shared with the others of its prompt, where there are some. */
+    /** Shared by all generations of the prompt, if there are several. */
     readonly choices?: Choices,
-    /** `/v1/responses` asked for it. */
+    /** True if the request came from `/v1/responses`. */
     readonly ofResponses: boolean = false,
   ) {
     this.#rebasedBeforeUs = recorder.rebasedUs;
   }
 
-  /** `step` gave `count` tokens. */
+  /** Records that `step` gave `count` tokens. */
   took(step: number, count: number): void {
     if (step === this.#next && count === this.#width) this.#next = step + 1;
     else this.#open(step, count);
   }
 
-  /** Each step before `next` gave a token, since the one that was told last. */
+  /** Records that each step before `next`, since the last recorded one, gave a token. */
   wentOn(next: number): void {
     this.#next = next;
   }
@@ -140,7 +140,7 @@ export class RequestTimeline implements TimelineFacts {
     return this.receiver.bytes ?? 0;
   }
 
-  /** Number of the first step that gave it a token; Infinity before that. */
+  /** Number of the first step that gave it a token. Infinity before that. */
   get firstStep(): number {
     return this.runs[0] ?? (this.#width > 0 ? this.#from : Number.POSITIVE_INFINITY);
   }
@@ -162,13 +162,13 @@ export class RequestTimeline implements TimelineFacts {
     this.#width = count;
   }
 
-  /** Not in a batch yet, or since it was preempted. */
+  /** True if it is not in a batch: not yet, or not since its last preemption. */
   get waits(): boolean {
     const { preempted } = this;
     return Number.isNaN(preempted.length > 0 ? preempted[preempted.length - 2]! : this.scheduledUs);
   }
 
-  /** Sums up, at the generation's end, which lateness fell into its life. */
+  /** Computes, at the generation's end, the lateness during its life. */
   settleLate(): void {
     const { recorder } = this;
     this.rebasedUs = recorder.rebasedUs - this.#rebasedBeforeUs;
@@ -177,7 +177,7 @@ export class RequestTimeline implements TimelineFacts {
     this.lateUs = recorder.lateUs - this.#lateBeforeUs;
   }
 
-  /** The open run joins the others. */
+  /** Adds the open run to the closed ones. */
   closeRun(): void {
     if (this.#width === 0) return;
     if (this.runs.length < 3 * RUNS_MAX && this.recorder.keep()) {

@@ -1,4 +1,4 @@
-/** What does an engine take when it is made, and who looks at its steps? */
+/** Options for creating an engine, including observers of its steps. */
 
 import type { Clock } from "../base/clock.ts";
 import type { EngineConfig } from "./config/engine-config.ts";
@@ -12,48 +12,51 @@ import type { Observer } from "./observer.ts";
 import type { SetupExtras } from "./setup.ts";
 import type { Core } from "./wasm/core.ts";
 
-/** Where errors go that are thrown while an engine works. */
+/** Receives errors that are thrown while an engine works. */
 export interface EngineFaults {
-  /** The engine is in an unknown state: it must not be used any more. The error is thrown, too. */
+  /** The engine is in an unknown state and must not be used any more. The error is also thrown. */
   broke(error: unknown): void;
-  /** A receiver threw. Its generation is ended with reason error, and the engine continues. */
+  /** A receiver threw. Its generation ends with reason error, and the engine continues. */
   receiverFailed(error: unknown): void;
 }
 
 export interface EngineOptions extends SetupExtras {
   readonly config: EngineConfig;
   readonly clock: Clock;
-  /** Compiled `build/core.wasm`, with `config.trtllm` `build/trtllm.wasm`, or their debug builds, which check themselves after each call. */
+  /**
+   * Compiled `build/core.wasm`, or `build/trtllm.wasm` if `config.trtllm` is set, or their debug builds, which check
+   * invariants after each call.
+   */
   readonly module: WebAssembly.Module;
-  /** LoRA adapters that the snapshot shows from the start, by their numbers from 1. */
+  /** Number of LoRA adapters that the snapshot shows from the start. */
   readonly adapters?: number;
-  /** Free-running steps under `timing: none`; off, each lasts a microsecond (virtual time). */
+  /** True if steps end when the loop reaches them, with `timing: none`. False: each takes a microsecond (virtual time). */
   readonly free?: boolean;
-  /** Makes what plain tokens take to their streams; absent: their receivers hear of each. */
+  /** Creates the lanes that write plain tokens to streams. Absent: receivers get each token. */
   readonly lanes?: () => Lanes;
-  /** Told of its steps, after those that the engine has of its own. */
+  /** Observers of its steps, called after the engine's own. */
   readonly loopObservers?: readonly LoopObserver[];
-  /** Looks at its steps with its core. */
+  /** Creates an observer that reads the engine's core. */
   readonly watcher?: ((core: Core) => LoopObserver) | undefined;
-  /** Told of every step and every generation; without one nothing is noted. */
+  /** Observes every step and every generation. Absent: nothing is recorded. */
   readonly observer?: Observer;
-  /** Counts generations as they begin and end; without one nothing is looked at. */
+  /** Counts the start and end of generations. Absent: nothing is counted. */
   readonly meters?: RequestMeters;
-  /** Keeps what the core was told last, for the case that it breaks. */
+  /** Records the last calls of the core, to reproduce a broken invariant. */
   readonly journal?: Journal;
-  /** What its snapshot says of sleep; absent: awake. */
+  /** State of sleep for the snapshot. Absent: awake. */
   readonly sleep?: Pick<EngineSnapshot, "sleep">;
   /** Absent: errors of receivers and of the core reach the caller. */
   readonly faults?: EngineFaults;
-  /** Shared by engines that count together. */
+  /** Shared by engines whose lateness is counted together. */
   readonly lateness?: Lateness;
 }
 
-/** Nobody looks at every single step. */
+/** Returns true if no observer needs every single step. */
 export function isAlone({ observer, meters, journal, watcher, loopObservers = [] }: EngineOptions): boolean {
   const nobody = ![observer, meters, journal, watcher].some((someone) => someone !== undefined);
   return nobody && loopObservers.every(({ coasted }) => coasted !== undefined);
 }
 
-/** What a pause does with those that run (vLLM's `/pause?mode=`). `still`: as `keep`, and nobody is told. */
+/** Effect of a pause on running generations (vLLM's `/pause?mode=`). `still`: like `keep`, but not shown to clients. */
 export type PauseMode = "abort" | "wait" | "keep" | "still";

@@ -1,6 +1,6 @@
 /**
- * Who has arrived but does not wait yet? Requests held back for some time before they enter the queue (request overhead),
- * and those that came after a boundary that is overdue: a late host's step would take them in before they were sent.
+ * Holds requests before they enter the queue: for the request overhead, or because a boundary is overdue. A late host's
+ * step would otherwise include requests that were sent after it.
  */
 
 import type { Cancel, Clock } from "../base/clock.ts";
@@ -10,7 +10,7 @@ import type { LoopObserver } from "./lateness/loop-observer.ts";
 import type { StepPacing } from "./setup.ts";
 import { heldUs } from "./timing/timing.ts";
 
-/** How far a time may be from its mean. */
+/** Largest deviation of a time from its mean, as a share. */
 const MOST = 0.7;
 
 interface Held<T> {
@@ -19,7 +19,7 @@ interface Held<T> {
 }
 
 export class PreQueue<T> implements LoopObserver {
-  /** By due time; arrivals come in order, so a new one nearly always belongs at the end. */
+  /** Sorted by due time. Arrivals are nearly in order, so a new one nearly always goes to the end. */
   #held: Held<T>[] = [];
   #timer: Cancel | null = null;
   #holdUs = 0;
@@ -30,16 +30,16 @@ export class PreQueue<T> implements LoopObserver {
   constructor(
     readonly clock: Clock,
     pace: StepPacing,
-    /** Seed of the times that vary, each drawn by the number of its request. */
+    /** Seed of varying times, which are drawn by the number of the request. */
     readonly seed: number,
-    /** When what enters now would be planned. */
+    /** Returns the time at which a request that enters now would be planned. */
     readonly nextUs: () => number,
     readonly enter: (item: T, dueUs: number) => void,
   ) {
     this.retime(pace);
   }
 
-  /** For those who come from now on. */
+  /** Applies a pace to requests from now on. */
   retime(pace: StepPacing): void {
     this.#holdUs = heldUs(pace);
     this.#speed = pace.speed ?? 1;
@@ -51,8 +51,8 @@ export class PreQueue<T> implements LoopObserver {
   }
 
   /**
-   * False when it may enter at once, at `nowUs`. `ownUs`: it is held back for so long, at the engine's speed, in place of
-   * what others are.
+   * Holds a request. Returns false if it may enter the queue at once, at `nowUs`. `ownUs`: time to hold it at the
+   * engine's speed, instead of the request overhead.
    */
   hold(item: T, nowUs: number, arrivalUs: number, ownUs?: number): boolean {
     const heldUs = ownUs === undefined ? this.#overhead() : Math.round(ownUs / this.#speed);
@@ -65,7 +65,7 @@ export class PreQueue<T> implements LoopObserver {
     return true;
   }
 
-  /** Lets go of everything that is due at `untilUs`, in order. */
+  /** Releases all requests that are due at `untilUs`, in order. */
   release(untilUs: number): void {
     let count = 0;
     while (count < this.#held.length && this.#held[count]!.dueUs <= untilUs) count++;
@@ -75,7 +75,7 @@ export class PreQueue<T> implements LoopObserver {
     for (const { item, dueUs } of due) this.enter(item, dueUs);
   }
 
-  /** No boundary is to come that would let go of those that are due. */
+  /** Releases due requests when the engine is idle, because no boundary would do it. */
   rested(): void {
     const first = this.#held[0];
     if (first && first.dueUs <= this.clock.now()) this.release(first.dueUs);
@@ -87,7 +87,7 @@ export class PreQueue<T> implements LoopObserver {
     if (at === 0) this.#arm();
   }
 
-  /** Drops all and gives them back. */
+  /** Removes all requests and returns them. */
   clear(): T[] {
     const items = this.#held.map(({ item }) => item);
     this.#held = [];

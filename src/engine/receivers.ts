@@ -1,6 +1,6 @@
 /**
- * Who gets which row of the outbox? The receivers of an engine by slot. Plain tokens go by their lanes, where there are any; the
- * rest is the receivers', in the outbox's order.
+ * Delivers the rows of the outbox to an engine's receivers. Plain tokens go through lanes, if there are any. All other
+ * rows go to the receivers in the outbox's order.
  */
 import { NONE, OUT_FEED, OUT_FIRST, OUT_REASON, OUT_STOP_ID, OUT_WORDS, SLOTS, Word } from "../../assembly/layout.ts";
 import type { Clock } from "../base/clock.ts";
@@ -19,21 +19,24 @@ export interface ReceiversOptions {
   readonly adapters: Adapters;
   readonly recorder: FactsRecorder | null;
   readonly lanes: Lanes | null;
-  /** Somebody counts generations as they begin and end. */
+  /** True if generations are metered. */
   readonly metered: boolean;
-  /** Called with what a receiver threw; null: that is thrown to the caller of `deliver`, and the rest is not handed out. */
+  /**
+   * Called with an error that a receiver threw. null: the error is thrown to the caller of `deliver`, and the remaining
+   * rows are not delivered.
+   */
   readonly failed: ((live: LiveRequest, error: unknown) => void) | null;
 }
 
 export class Receivers {
-  /** By slot; undefined where nobody listens. */
+  /** By slot. undefined if no receiver is there. */
   readonly bySlot: (LiveRequest | undefined)[] = [];
   count = 0;
-  /** By row of the outbox: whom it is for. A receiver may submit while rows are handed out, and get the slot of a row to come. */
+  /** Receivers by row of the outbox. While rows are delivered, a receiver may submit a request, which may get the slot of a later row. */
   readonly #rows: (LiveRequest | undefined)[] = [];
-  /** Receivers that want every token. */
+  /** Number of receivers that need every token. */
   listening = 0;
-  /** Receivers whose tokens are seen as they come. */
+  /** Number of receivers whose tokens a client sees as they come. */
   seen = 0;
   readonly #options: ReceiversOptions;
   #step = 0;
@@ -53,7 +56,7 @@ export class Receivers {
   forget(live: LiveRequest): void {
     live.leave();
     const slot = live.handle % SLOTS;
-    // The slot may have its next owner already.
+    // The slot may already belong to the next request.
     if (this.bySlot[slot] === live) this.bySlot[slot] = undefined;
     if (!live.endsOnly) this.listening--;
     if (live.isSeen) this.seen--;
@@ -61,7 +64,7 @@ export class Receivers {
     this.#options.adapters.ended(live);
   }
 
-  /** Hands the outbox out, of the step that ended at `boundaryUs`. */
+  /** Delivers the outbox of the step that ended at `boundaryUs`. */
   deliver(boundaryUs: number): void {
     const { batch, recorder, lanes, metered } = this.#options;
     this.#boundaryUs = boundaryUs;
@@ -93,12 +96,12 @@ export class Receivers {
     this.#release(rows);
   }
 
-  /** Rows that are handed out keep nobody: the next step may have fewer, or never come. */
+  /** Clears the references to delivered rows, because the next step may have fewer rows or never come. */
   #release(rows: number): void {
     this.#rows.fill(undefined, 0, rows);
   }
 
-  /** Whose rows are they? What the core knows of those that are new is read before a submission changes it. */
+  /** Finds the receivers of the rows. Reads the core's data on new requests now, before a submission changes it. */
   #look(rows: number): void {
     const { batch, adapters } = this.#options;
     const { views } = batch.core;
@@ -115,7 +118,7 @@ export class Receivers {
     }
   }
 
-  /** Hands a row to its receiver. An error costs that receiver alone. */
+  /** Delivers a row. An error only affects its receiver. */
   #handOver(live: LiveRequest | undefined, row: number): void {
     const { failed } = this.#options;
     try {
@@ -126,7 +129,7 @@ export class Receivers {
     }
   }
 
-  /** Runs `call`, which calls the receiver of `live`; an error costs that receiver alone. */
+  /** Runs `call`, which calls the receiver of `live`. An error only affects this receiver. */
   guarded(live: LiveRequest, call: () => void): void {
     const { failed } = this.#options;
     try {
@@ -144,7 +147,7 @@ export class Receivers {
     const count = out[row + 2]!;
     const flags = out[row + 3]!;
     const reason = (flags & OUT_REASON) - 1;
-    // A receiver earlier in this step may have ended this one.
+    // An earlier receiver of this step may have ended this generation.
     if (live === undefined || live.ended) {
       recorder?.unheard(out[row]!, count, FINISHES[reason] ?? null);
       return;
@@ -169,7 +172,7 @@ export class Receivers {
     }
   }
 
-  /** Hands out ends alone, where nobody wants more: no other row of the outbox is looked at. */
+  /** Delivers only ends, because no receiver needs other rows. */
   #deliverEnds(): void {
     const { views } = this.#options.batch.core;
     const { out, outEnds } = views;
@@ -190,7 +193,7 @@ export class Receivers {
     this.#release(count);
   }
 
-  /** The last call of a receiver: its generation ended with that row of the outbox. */
+  /** Calls a receiver for the last time, with the row that ends its generation. */
   #tell(live: LiveRequest, row: number): void {
     const { batch, clock } = this.#options;
     const { out, tokens } = batch.core.views;
@@ -202,7 +205,7 @@ export class Receivers {
       live.receiver.onTokens(tokens, at, count, finish, stopId);
       return;
     }
-    // Before the receiver: it may submit, and so give the slot to another.
+    // Read before the receiver runs, because it may submit a request that takes the slot.
     const outputs = batch.outputsOf(live.handle);
     const handedUs = clock.now();
     live.receiver.onTokens(tokens, at, count, finish, stopId);

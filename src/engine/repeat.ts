@@ -1,4 +1,4 @@
-/** Does it break again? Gives a journal's commands to a new core, in their order, through the calls of every other batch. */
+/** Replays a journal of core commands on a fresh core to reproduce a crash. */
 import { NONE, type Pause, type Reason, SUBMIT_HASHED, SUBMIT_IGNORE_EOS } from "../../assembly/layout.ts";
 import { Batch } from "./batch.ts";
 import type { EngineConfig } from "./config/engine-config.ts";
@@ -8,17 +8,17 @@ import { coreSetup, type SetupExtras } from "./setup.ts";
 import { startCore } from "./wasm/core.ts";
 
 export interface Repeated {
-  /** Commands that were given, the one that trapped included. */
+  /** Commands that ran, including the one that trapped. */
   readonly given: number;
-  /** Left out: they name a request that this core does not have, or a step that it would not plan. */
+  /** Skipped commands: they name a request that this core does not have, or a step that it would not plan. */
   readonly passedOver: number;
-  /** Requests that got another handle than they had: from there on it is another history. */
+  /** Requests that got a different handle. From the first of them on, the history differs. */
   readonly differ: number;
-  /** What broke, and the command that broke it; null: nothing did. */
+  /** The error and the command that caused it. null: no error. */
   readonly trap: { readonly error: Error; readonly command: CoreCommand } | null;
 }
 
-/** `module`: best the debug core, which checks itself after each call. Repeats exactly what the journal holds from the start. */
+/** `module`: preferably the debug core, which checks invariants after each call. The replay is exact if the journal is complete. */
 export function repeat(
   module: WebAssembly.Module,
   config: EngineConfig,
@@ -26,7 +26,7 @@ export function repeat(
   { commands, remembered }: JournalText,
 ): Repeated {
   const batch = new Batch(startCore(module, coreSetup(config, extras)));
-  /** By the handle that the journal knows. */
+  /** Handles of this core by handles of the journal. */
   const handles = new Map<number, number>();
   const startUs = commands.find(({ call }) => call === "plan")?.numbers[0] ?? 0;
   for (const [i, request] of remembered.entries()) handles.set(request.handle, again(batch, request, i, startUs));
@@ -43,7 +43,7 @@ export function repeat(
   return { given, passedOver, differ, trap: null };
 }
 
-/** From its first token on, with a prompt of its own. */
+/** Submits a request again whose `add` was dropped. It starts at its first token and shares no blocks. */
 function again(
   batch: Batch,
   { handle: _, outputTokens: __, ...numbers }: Remembered,
@@ -61,7 +61,7 @@ function again(
   });
 }
 
-/** False when the command has nothing to act on. */
+/** Runs a command. Returns false if it cannot apply. */
 function give(batch: Batch, command: CoreCommand, handles: Map<number, number>): boolean {
   const { call, numbers, words } = command;
   const [a = 0, b = 0, c = 0, d = 0] = numbers;

@@ -1,13 +1,13 @@
 /**
- * How far is each request when an iteration's outcome is taken in? What `enable_iter_req_stats` adds to a record
- * (`_populate_req_stats` of `py_executor.py`, 1.3 line): active ones, those that came since the plan, those that just ended.
+ * State of each request at an iteration's update, which `enable_iter_req_stats` adds to a record (`_populate_req_stats`
+ * of `py_executor.py`, 1.3 line): active requests, those that arrived since the plan, and those that just ended.
  */
 import { Field, Word } from "../../assembly/layout.ts";
 import { LINE_BYTES, LineField, State, TrtWord } from "../../assembly/trtllm/layout.ts";
 import type { Core } from "./wasm/core.ts";
 
 export interface RequestState {
-  /** From 1, in the order in which plans first saw them. */
+  /** Counted from 1 in the order in which plans first contained them. */
   readonly id: number;
   readonly stage: "QUEUED" | "CONTEXT_IN_PROGRESS" | "GENERATION_IN_PROGRESS" | "GENERATION_COMPLETE";
   /** Prompt tokens that are computed or cached. */
@@ -19,7 +19,7 @@ export interface RequestState {
   readonly scheduled: boolean;
 }
 
-/** What is remembered of a request. */
+/** State that is kept per request. */
 interface Known {
   readonly id: number;
   readonly generation: number;
@@ -40,7 +40,7 @@ export class RequestStates {
     this.#blockSize = blockSize;
   }
 
-  /** The slots of the plan that was just made. */
+  /** Records the plan that was just made and returns its slots. */
   planned(): ReadonlySet<number> {
     for (const slot of [...this.#running(), ...this.#waiting()]) this.#of(slot);
     const contexts = this.#list(TrtWord.ContextAt, TrtWord.Contexts);
@@ -52,7 +52,7 @@ export class RequestStates {
     return new Set([...contexts, ...this.#list(TrtWord.GenerationAt, TrtWord.Generations)]);
   }
 
-  /** After the outcome of that plan; `queued`: so many came since, the last that wait. */
+  /** Returns the states after the update of that plan. `queued`: number of requests that arrived since, which are last in the queue. */
   taken(scheduled: ReadonlySet<number>, queued: number): RequestState[] {
     const running = this.#running();
     const waiting = this.#waiting();
@@ -117,7 +117,7 @@ export class RequestStates {
     const { views } = this.#core;
     const nextAt = (views.word(Word.WaitNextAt) >>> 0) >> 2;
     const slots: number[] = [];
-    // Places are slots plus one, 0 is the end.
+    // Entries are slots plus one; 0 is the end.
     for (let place = views.word(Word.WaitHead); place > 0; place = views.i32[nextAt + place - 1]!)
       slots.push(place - 1);
     return slots;

@@ -1,4 +1,4 @@
-/** How does a cache salt enter the block hashes? As 64 bits of its text; "" is none (0, 0). */
+/** Converts a cache salt to 64 bits that enter the block hashes. "" means no salt (0, 0). */
 export function saltWords(salt: string): { readonly lo: number; readonly hi: number } {
   if (salt === "") return { lo: 0, hi: 0 };
   let lo = 0x811c9dc5;

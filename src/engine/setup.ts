@@ -1,4 +1,4 @@
-/** From the user's configuration to the core's words and tables. */
+/** Converts the user's configuration to the core's words and tables. */
 import { Config, FIX_ABORT_COUNTED, FIX_ABORT_TIMES, TimingKind } from "../../assembly/layout.ts";
 import { histogramBounds } from "./config/buckets.ts";
 import type { EngineConfig, FixName } from "./config/engine-config.ts";
@@ -11,7 +11,7 @@ import type { CoreSetup } from "./wasm/core.ts";
 const FIXES: Readonly<Record<FixName, number>> = {
   "abort-counted": FIX_ABORT_COUNTED,
   "abort-times": FIX_ABORT_TIMES,
-  // Changes what is shown, not what is counted.
+  // Changes the metrics page only, not the counts.
   "preemptions-at-once": 0,
   "responses-counted": 0,
 };
@@ -19,11 +19,11 @@ const FIXES: Readonly<Record<FixName, number>> = {
 export interface SetupExtras {
   readonly eosId: number;
   readonly answers?: CoreSetup["answers"];
-  /** Record changes of the prefix cache. */
+  /** True if changes of the prefix cache are recorded. */
   readonly kvEvents?: boolean;
-  /** Place among engines of one configuration: each strays by draws of its own. */
+  /** Index among engines with the same configuration. Each draws its own noise. */
   readonly rank?: number;
-  /** First value of every counter. */
+  /** Start value of every counter. */
   readonly countersFrom?: number;
 }
 
@@ -58,7 +58,7 @@ export function coreSetup(
       [Config.MaxLoras]: config.maxLoras,
       [Config.EosId]: eosId,
       [Config.KvEvents]: Number(kvEvents ?? false),
-      // The longest prompt, or as many words of hashes; and room for stop ids.
+      // Room for the longest prompt, or for its hashes, and for stop ids.
       [Config.InputLength]: (config.blockSize === 1 ? 2 : 1) * config.maxModelLen + 8192,
       [Config.Fixes]: (config.fixes ?? []).reduce((bits, fix) => bits | FIXES[fix], 0),
       [Config.CountersFrom]: countersFrom ?? 0,
@@ -70,27 +70,27 @@ export function coreSetup(
   };
 }
 
-/** Ranks are far apart in the generator's input. */
+/** Separates the seeds of ranks. */
 const RANK_STRIDE = 0x632be5ab;
-/** Separates draws of the time before the queue from those of steps. */
+/** Separates draws of the time before the queue from draws of step noise. */
 const HOLD_SALT = 0x1f83d9ab;
 
 const noiseSeed = ({ seed }: EngineConfig, rank = 0): number => seed ^ Math.imul(rank, RANK_STRIDE);
 
-/** Seed of the times that requests wait before the queue. */
+/** Returns the seed of the times that requests wait before the queue. */
 export function holdSeed(config: EngineConfig, { rank }: Pick<SetupExtras, "rank">): number {
   return noiseSeed(config, rank) ^ HOLD_SALT;
 }
 
-/** What can change while an engine runs. */
+/** Settings that can change while an engine runs. */
 export type StepPacing = Pick<EngineConfig, "timing" | "noise" | "speed">;
 
-/** How long its steps last, complete: the core may have had another pace before. */
+/** Returns the complete pace, because the core may have had another one before. */
 export function paceSetup({ timing: given, noise = {}, speed = 1 }: StepPacing) {
   const timing = faster(given, speed);
   const table = timing.kind === "table" ? timing : null;
   return {
-    // Steps without a time have none to stray from.
+    // Steps that take no time have no noise.
     config: { ...timingWords(timing), ...noiseWords(timing.kind === "none" ? {} : noiseFaster(noise, speed)) },
     ...(table ? { linearTokens: table.linearTokens, linearUs: table.linearUs } : {}),
   };

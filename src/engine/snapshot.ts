@@ -1,7 +1,7 @@
 /**
- * What does one engine show? Live views that read the core's memory and copy nothing, and a copy for those who keep it.
- * vLLM sends its scheduler's statistics with each update: what its schedule counts (lookups in the prefix cache) and its
- * gauges show as they stood then. All else moves at updates and ends only.
+ * The numbers of one engine: live views that read the core's memory without copying, and copies. vLLM sends its
+ * scheduler's statistics with each update. Therefore counts of the scheduler (prefix cache lookups) and its gauges show
+ * the values of that time. All other numbers only change at updates and ends.
  */
 import { FINE_WIDTH, HISTOGRAM_WIDTH, Reason, Total } from "../../assembly/layout.ts";
 import { histogramBounds } from "./config/buckets.ts";
@@ -27,7 +27,7 @@ import type { LastPlan } from "./last-plan.ts";
 import type { EngineOptions } from "./options.ts";
 import type { Core } from "./wasm/core.ts";
 
-/** `now`: as it stands; `step`: as the last update left it. */
+/** `now`: current numbers. `step`: numbers of the last update. */
 export type Fresh = "now" | "step";
 
 const NONE: ArrayLike<number> = [];
@@ -35,7 +35,7 @@ const AWAKE = { sleep: 0 };
 
 export class Snapshots {
   readonly #core: Core;
-  /** As the last update left them. */
+  /** Numbers as of the last update. */
   readonly #words: Int32Array;
   readonly #told: Float64Array;
   readonly #views: Readonly<Record<Fresh, EngineView>>;
@@ -71,14 +71,14 @@ export class Snapshots {
     };
   }
 
-  /** The end of a step: what `step` shows until the next. */
+  /** Stores the numbers at the end of a step, which `step` shows until the next. */
   hold(): void {
     const { words, totals } = this.#core.views;
     this.#words.set(words);
     this.#told.set(totals);
   }
 
-  /** Moves on; reading it allocates nothing. */
+  /** Returns a live view. Reading it allocates nothing. */
   view(fresh: Fresh): EngineView {
     return this.#views[fresh];
   }
@@ -96,7 +96,7 @@ export class Snapshots {
 
 type CoreCounts = NumbersOf<typeof ENGINE_NUMBERS>;
 
-/** An `EngineView`: its numbers are those of ENGINE_NUMBERS, read where they stand. */
+/** An `EngineView` that reads the numbers of ENGINE_NUMBERS from their sources. */
 class CoreNumbers implements Omit<EngineView, keyof CoreCounts> {
   readonly finished: Float64Array;
 

@@ -1,4 +1,4 @@
-/** From the configuration to the words of the core of TensorRT-LLM's policies. */
+/** Converts the configuration to the words of the core with TensorRT-LLM's policies. */
 import { CapacityPolicy, ChunkingPolicy, TrtConfig } from "../../assembly/trtllm/layout.ts";
 import type { EngineConfig } from "./config/engine-config.ts";
 import type { TrtllmConfig } from "./config/trtllm.ts";
@@ -15,7 +15,7 @@ const CHUNKING: Readonly<Record<TrtllmConfig["contextChunkingPolicy"], ChunkingP
   EQUAL_PROGRESS: ChunkingPolicy.EqualProgress,
 };
 
-/** Nothing for vLLM's policy. */
+/** Returns {} for vLLM's policy. */
 export function trtSetup(config: EngineConfig): Pick<CoreSetup, "trt"> {
   const { trtllm, maxNumSeqs, maxNumBatchedTokens, blockSize, maxLoras } = config;
   if (trtllm === undefined) return {};
@@ -31,16 +31,16 @@ export function trtSetup(config: EngineConfig): Pick<CoreSetup, "trt"> {
       [TrtConfig.PartialReuse]: Number(trtllm.enablePartialReuse && config.enablePrefixCaching),
       [TrtConfig.CopyOnPartialReuse]: Number(trtllm.copyOnPartialReuse),
       [TrtConfig.PrefixAwareScheduling]: Number(trtllm.enablePrefixAwareScheduling),
-      // The lookahead is for several micro-batches in flight, with pipeline parallelism; there is one here.
+      // The lookahead is for several micro-batches in flight, as with pipeline parallelism. Here there is only one.
       [TrtConfig.TwoStepLookahead]: 0,
       [TrtConfig.CppExecutor]: 0,
-      // An adapter is a page.
+      // One page per adapter.
       [TrtConfig.PeftPages]: Number(maxLoras > 0),
       [TrtConfig.PeftMaxPages]: maxLoras,
     },
   };
 }
 
-/** The core in `build/` that a configuration needs, without its ending. */
+/** Returns the name of the core in `build/` that a configuration needs, without its ending. */
 export const coreName = ({ trtllm }: Pick<EngineConfig, "trtllm">): "core" | "trtllm" =>
   trtllm === undefined ? "core" : "trtllm";

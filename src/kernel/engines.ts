@@ -13,9 +13,9 @@ import { adapterPlaces } from "../metrics/adapter-places.ts";
 import { Ensemble } from "../metrics/ensemble/ensemble.ts";
 import type { TextModel } from "../text/text-model.ts";
 import { createTruthLog, type TruthLog } from "../truth/log.ts";
-import { observersOf, Recent } from "../truth/recent.ts";
+import { observersOf, RecentRows } from "../truth/recent.ts";
 import { RING } from "../truth/ring.ts";
-import type { About } from "../truth/schema.ts";
+import type { LogHeader } from "../truth/schema.ts";
 import { EngineBroken, EngineClock, isBroken } from "./broken-engine.ts";
 import type { KernelConfig } from "./kernel-config.ts";
 import type { Marks } from "./marks.ts";
@@ -30,7 +30,7 @@ export interface FleetParts {
   /** By engine, what its core was told last. */
   readonly journals: readonly Journal[];
   readonly truth: TruthLog | null;
-  readonly recent: Recent | null;
+  readonly recent: RecentRows | null;
   readonly steps: StepLog | null;
   /** Number of this process's first engine among those of all processes. */
   readonly engineFirst: number;
@@ -86,7 +86,7 @@ export function enginePartsOf(options: EnginePartsOptions): FleetParts {
         marks.aside(Cause.Truth),
       )
     : null;
-  const recent = truthRequests ? new Recent(truthRequests, dataParallelSize, engineFirst, clock.now()) : null;
+  const recent = truthRequests ? new RecentRows(truthRequests, dataParallelSize, engineFirst, clock.now()) : null;
   const steps = options.stepLog ? new StepLog(options.stepLog) : null;
   const journals = Array.from({ length: dataParallelSize }, () => new Journal());
   const engines = new Fleet({
@@ -113,7 +113,11 @@ export function enginePartsOf(options: EnginePartsOptions): FleetParts {
 }
 
 /** What the truth log of this process says of itself. */
-export function aboutOf({ engine, dataParallelSize }: KernelConfig, place: Place | undefined, epochUs: number): About {
+export function aboutOf(
+  { engine, dataParallelSize }: KernelConfig,
+  place: Place | undefined,
+  epochUs: number,
+): LogHeader {
   const about = { engine: flatEngineConfig(engine), engines: dataParallelSize * (place?.workers ?? 1), epochUs };
   return place ? { ...about, worker: place.index } : about;
 }

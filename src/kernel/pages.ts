@@ -8,7 +8,7 @@ import { stuck } from "../metrics/bugs/stuck.ts";
 import { bugs } from "../metrics/bugs/table.ts";
 import type { Publisher } from "../metrics/publisher.ts";
 import { Renderer } from "../metrics/renderer.ts";
-import { Held, type Source } from "../metrics/rows/held.ts";
+import { SnapshotCopies, type Source } from "../metrics/rows/held.ts";
 import type { HttpRoute } from "../metrics/rows/http-counts.ts";
 import type { Identity } from "../metrics/rows/identity.ts";
 import { setupOf } from "../metrics/setup.ts";
@@ -50,7 +50,7 @@ export async function pagePartsOf(options: PageOptions): Promise<PageParts> {
   const setup = { ...made, identity: { ...made.identity, streamWrites: streamWrites.mode } };
   const source = viewsOf(engines, accounts, truth);
   const sticking = stuck(config.metrics.bugs, source);
-  const held = new Held(setup.shape, setup.refreshes, sticking?.source ?? source, clock.now());
+  const held = new SnapshotCopies(setup.shape, setup.refreshes, sticking?.source ?? source, clock.now());
   const shown = place
     ? (await import("../metrics/publisher.ts")).publisherAt(place.pages, place.index, held, clock)
     : null;

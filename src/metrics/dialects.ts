@@ -1,4 +1,4 @@
-/** Which dialects are there? One line each: its table, how its server prints, and what that server calls its text. */
+/** The dialects of metrics: the table of each, how its server prints, and its content type. */
 import { dialectNames, type MetricsDialectName } from "./rows/dialect-names.ts";
 import { refreshKey } from "./rows/held.ts";
 import type { Identity } from "./rows/identity.ts";
@@ -34,9 +34,12 @@ export const metricsDialects = {
   understudy: { rows: () => understudy, style: python, contentType: TEXT },
 } as const satisfies Readonly<Record<MetricsDialectName, MetricsDialect>>;
 
-/** vLLM's page: its process, its own families, its HTTP middleware's. The first only where one process serves and prints. */
+/**
+ * Returns vLLM's page: its process, its own families, and those of its HTTP middleware. The process families are only
+ * shown if the process that prints is the one that serves.
+ */
 function vllmPage({
-  ownProcess: own,
+  ownProcess: showsProcess,
   disableLogStats,
   profile,
   showHidden,
@@ -45,11 +48,11 @@ function vllmPage({
 }: Identity): readonly Row[] {
   const engine = disableLogStats ? [] : vllmAt(profile, showHidden);
   const shown = engine.filter(({ name }) => maxLoras > 0 || name !== "vllm:lora_requests_info");
-  return [...(own ? ownProcess : []), ...shown, ...http, ...(parsesTools ? toolParsers : [])];
+  return [...(showsProcess ? ownProcess : []), ...shown, ...http, ...(parsesTools ? toolParsers : [])];
 }
 
 /**
- * `role` is what `/metrics` shows: the dialect of the role, then our own families; `all` is every dialect; `tritonserver`
+ * Pages. `role` is `/metrics`: the dialect of the role, then our own families. `all` has every dialect. `tritonserver`
  * is the page of Triton's own metrics port.
  */
 export type View = MetricsDialectName | "role" | "all" | "tritonserver";
@@ -61,13 +64,13 @@ export function dialectsOf(view: View, { role }: Identity): readonly MetricsDial
   return view === "role" ? [...new Set<MetricsDialectName>([role, "understudy"])] : [view];
 }
 
-/** A page of several dialects has no server to imitate. */
+/** A page with several dialects imitates no server, so it has the plain content type. */
 export function contentTypeOf(view: View, { role }: Identity): string {
   if (view === "tritonserver") return TRITON_TEXT;
   return view === "all" ? TEXT : metricsDialects[view === "role" ? role : view].contentType;
 }
 
-/** Every refresh class that some row has. */
+/** Returns every refresh class that any row has. */
 export function refreshesOf(identity: Identity): Refresh[] {
   const rows = dialectNames.flatMap((name) => [...metricsDialects[name].rows(identity)]);
   return [...new Map(rows.map(({ refresh }) => [refreshKey(refresh), refresh])).values()];

@@ -1,11 +1,11 @@
-/** How does a table look with `--fake-metrics`? The families that it names show what it says, all others what is so. */
+/** Applies `--fake-metrics` to a table. Families that it names show its values, all others the true ones. */
 
 import { type FakeMetrics, waveAt } from "./config/fake-metrics.ts";
 import type { Identity } from "./rows/identity.ts";
 import type { Row } from "./rows/table.ts";
 import type { Sample } from "./rows/text.ts";
 
-/** `seconds`: since the start of the server; waves follow it. */
+/** `seconds`: time since the server's start, which waveforms depend on. */
 export function withFakes(rows: readonly Row[], identity: Identity, seconds: () => number): readonly Row[] {
   const { fakes } = identity;
   if (fakes === undefined) return rows;
@@ -43,14 +43,14 @@ function changeOf(name: string, fakes: FakeMetrics, { maxLoras }: Identity, seco
   if (buckets !== undefined) return (samples) => filled(name, samples, (i) => buckets[i] ?? 0, null);
   const observed = fakes.observed[name];
   if (observed === undefined) return null;
-  const sum = observed.reduce((all, one) => all + one, 0);
+  const sum = observed.reduce((total, value) => total + value, 0);
   return (samples) =>
-    filled(name, samples, (_, above, to) => observed.filter((one) => one > above && one <= to).length, sum);
+    filled(name, samples, (_, above, to) => observed.filter((value) => value > above && value <= to).length, sum);
 }
 
 /**
- * A histogram's samples with so many observations in each bucket. `sum`: null as if all lay at the upper bound of their
- * bucket, those of the last one at its lower.
+ * Returns a histogram's samples with `countOf` observations per bucket. A `sum` of null is computed as if every
+ * observation were at the upper bound of its bucket, or at the lower bound for the last bucket.
  */
 function filled(
   name: string,
@@ -63,7 +63,7 @@ function filled(
     if (sample.metricName === `${name}_count`) return { ...sample, value: below };
     if (sample.metricName === `${name}_sum`) {
       const value = sum ?? total;
-      [index, above, below, total] = [0, Number.NEGATIVE_INFINITY, 0, 0]; // the next engine's
+      [index, above, below, total] = [0, Number.NEGATIVE_INFINITY, 0, 0]; // next engine
       return { ...sample, value };
     }
     const to = Number(sample.labels.le);

@@ -1,14 +1,14 @@
 /**
- * What does the log say every ten seconds? One line per engine, as vLLM 0.33 `v1/metrics/loggers.py`,
- * `LoggingStatLogger.log`. What one interval must remember for the next is handed from call to call.
+ * Writes vLLM's log line of statistics, one per engine every ten seconds: vLLM 0.33 `v1/metrics/loggers.py`,
+ * `LoggingStatLogger.log`. The state between two intervals is passed from call to call.
  */
 
 import type { Clock } from "../base/clock.ts";
 import type { EngineSnapshot, Snapshot } from "../engine/interface/types.ts";
 
-/** vLLM logs its statistics so often (VLLM_LOG_STATS_INTERVAL). */
+/** Seconds between two lines (VLLM_LOG_STATS_INTERVAL). */
 const STATS_INTERVAL_S = 10;
-/** vLLM's hit rate looks at this many requests. */
+/** Number of requests that vLLM's hit rate covers. */
 const RECENT_REQUESTS = 1000;
 
 interface Lookups {
@@ -19,13 +19,13 @@ interface Lookups {
 
 interface EngineState {
   readonly totals: { computed: number; generated: number; queries: number; hits: number; firstTokens: number };
-  /** Whether the last interval moved a token. */
+  /** True if any token was computed or generated in the last interval. */
   readonly busy: boolean;
   /** Prefix cache lookups per interval, oldest first. */
   readonly recent: readonly Lookups[];
 }
 
-/** By engine; `[]` before the first interval. */
+/** State by engine; `[]` before the first interval. */
 export type LogState = readonly EngineState[];
 
 const START: EngineState = {
@@ -35,8 +35,8 @@ const START: EngineState = {
 };
 
 /**
- * The lines of the interval that ends with `snapshot`, after `intervalS` seconds, and the state for the next call.
- * An engine that moved no token in this interval and the last has no line (vLLM logs it at DEBUG).
+ * Returns the lines of the interval of `intervalS` seconds that ends with `snapshot`, and the state for the next call.
+ * An engine without tokens in this interval and the last has no line (vLLM logs it at DEBUG).
  */
 export function logLines(
   before: LogState,
@@ -83,9 +83,9 @@ function parts(engine: EngineSnapshot, prompt: number, generation: number, recen
 }
 
 /**
- * vLLM keeps lookups per step and forgets steps beyond 1,000 requests; we keep them per interval, so the window is
- * 1,000 requests rounded up to whole intervals. The snapshot counts looked-up tokens, not requests: a request's
- * lookup is taken to fall into the interval of its first token.
+ * Adds the lookups of an interval. vLLM keeps lookups per step and forgets steps beyond 1,000 requests. We keep them
+ * per interval, so the window is 1,000 requests rounded up to whole intervals. The snapshot counts tokens, not
+ * requests, so a lookup counts in the interval of its request's first token.
  */
 function observe({ totals: last, recent }: EngineState, totals: EngineState["totals"]): readonly Lookups[] {
   const queries = totals.queries - last.queries;
@@ -97,12 +97,12 @@ function observe({ totals: last, recent }: EngineState, totals: EngineState["tot
   return window;
 }
 
-/** Python's `%.1f`: a tie goes to the even digit, where `toFixed` goes up. Only x.25 tells the two apart. */
+/** Formats like Python's `%.1f`. A tie is rounded to the even digit, whereas `toFixed` rounds up. Only x.25 differs. */
 function oneDecimal(value: number): string {
   return (value % 1 === 0.25 ? value - 0.05 : value).toFixed(1);
 }
 
-/** vLLM's line every ten seconds, unless nothing moved. */
+/** Writes vLLM's line every ten seconds, unless nothing has changed. */
 export function logStatistics(
   clock: Clock,
   snapshot: () => Snapshot,

@@ -1,7 +1,7 @@
 /**
- * How does a page look in OpenMetrics 1.0? A counter's family has no `_total` and each of its samples has, `_created` stands
- * in its family behind the other samples of its labels, floats are canonical, no line is blank and the last one is `# EOF`.
- * Printed here, not by prom-client, which renames the counters of a registry for good when it is asked for this format.
+ * Prints a page in OpenMetrics 1.0. The name of a counter's family has no `_total`, but its samples do. `_created`
+ * follows the other samples with the same labels. Floats are canonical, no line is blank, and the last line is `# EOF`.
+ * prom-client is not used because, once it prints this format, the counters of its registry stay renamed.
  */
 import {
   areEqual,
@@ -14,10 +14,10 @@ import {
   type Style,
 } from "./rows/text.ts";
 
-/** Canonical floats whatever the dialect's own; labels in the dialect's order. */
+/** Returns the style with canonical floats. Labels keep the dialect's order. */
 const canonical = (style: Style): Style => ({ ...style, float: printFloat });
 
-/** The page; a family name once. */
+/** Prints the page. A family name must occur only once. */
 export function printOpenMetrics(families: readonly (Family & { readonly style: Style })[]): string {
   let text = "";
   for (const family of families) text += printFamily(family, canonical(family.style));
@@ -32,7 +32,7 @@ function printFamily({ name, help, type, values, created = [] }: Family, style: 
   let at = 0;
   for (const [i, sample] of values.entries()) {
     text += line(type === "counter" ? `${family}_total` : (sample.metricName ?? name), sample);
-    // All of a child stands together: parsers refuse samples of several in turn.
+    // All samples of a child must be consecutive, because parsers refuse interleaved children.
     if (at === created.length || !areEqual(created[at]!.labels, childOf(sample))) continue;
     const next = values[i + 1];
     if (next === undefined || !areEqual(childOf(sample), childOf(next)))
@@ -42,7 +42,7 @@ function printFamily({ name, help, type, values, created = [] }: Family, style: 
   return text;
 }
 
-/** Labels of a sample without those that tell the samples of a child apart. */
+/** Returns the labels of a sample without those that distinguish samples of one child. */
 function childOf({ labels }: Sample): Labels {
   if (!("le" in labels) && !("quantile" in labels)) return labels;
   const { le: _, quantile: __, ...child } = labels;

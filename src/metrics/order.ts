@@ -4,25 +4,28 @@ import type { Setup } from "./rows/identity.ts";
 export const PAGE_FORMATS = ["text", "openmetrics"] as const;
 export type PageFormat = (typeof PAGE_FORMATS)[number];
 
-/** Words of an order. `View` and `PageFormat` are places in `views` and `PAGE_FORMATS`; `Wanted`: the turn of the last order whose page somebody gets. */
+/**
+ * Words of an order. `View` and `PageFormat` are indices in `views` and `PAGE_FORMATS`. `Wanted`: turn of the last
+ * order whose page a scrape receives.
+ */
 export const OrderWord = { Turn: 0, View: 1, Format: 2, Wanted: 3 } as const;
 export const ORDER_WORDS = 4;
-/** Times of an order. `NowUs`: the engine's clock when it was given; `DueMs`: the next step is due, milliseconds since 1970, or Infinity. */
+/** Times of an order. `NowUs`: engine time of the order. `DueMs`: time of the next step in milliseconds since 1970, or Infinity. */
 export const OrderTime = { NowUs: 0, DueMs: 1 } as const;
 export const ORDER_TIMES = 2;
 
-/** The one message to the thread. */
+/** The only message to the thread. */
 export interface RendererSetup {
   readonly setup: Setup;
-  /** Shared. The thread waits until `Turn` moves, and answers each order whose page is wanted with a `RenderedPage`. */
+  /** Shared memory. The thread waits until `Turn` changes. It answers each order whose page is wanted with a `RenderedPage`. */
   readonly order: Int32Array;
-  /** Shared: the held copies, as they are to be printed; empty where they lie in the pages of several processes. */
+  /** Shared memory: the snapshot copies to print. Empty if they are in the pages of several processes. */
   readonly copies: Float64Array;
-  /** Shared. */
+  /** Shared memory, see `OrderTime`. */
   readonly times: Float64Array;
 }
 
-/** The thread's answer to an order. */
+/** Answer of the thread to an order. */
 export interface RenderedPage {
   /** Turn of the order that this page answers. */
   readonly turn: number;

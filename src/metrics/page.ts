@@ -1,4 +1,4 @@
-/** Which tables make up a page, and what is its text? Runs in the worker: nothing on the loop's thread imports this. */
+/** Assembles a metrics page from its tables and prints it. Runs in the metrics thread; the event loop's thread must not import this file. */
 import Registry from "prom-client/lib/registry.js";
 import type { StepRest } from "../base/time/step-rest.ts";
 import { withBugs } from "./bugs/rows.ts";
@@ -6,41 +6,44 @@ import { dialectsOf, metricsDialects, type View } from "./dialects.ts";
 import { withFakes } from "./fakes.ts";
 import { printOpenMetrics } from "./openmetrics.ts";
 import type { PageFormat } from "./order.ts";
-import type { HeldCopies } from "./rows/held.ts";
+import type { CopiesByRefresh } from "./rows/held.ts";
 import type { Identity } from "./rows/identity.ts";
-import { type Collected, type Row, register } from "./rows/table.ts";
+import { type CollectedFamily, type Row, register } from "./rows/table.ts";
 import { Lines, printFamily } from "./rows/text.ts";
-import type { Reads, Watched } from "./rows/watched.ts";
+import type { CellReads, ChangeTracker } from "./rows/watched.ts";
 
-/** In Triton's order. */
+/** Order in which Triton prints the types. */
 const TYPES = ["counter", "gauge", "histogram", "summary"] as const;
 
-/** `nowUs`: the engine's clock; it begins with the server. `rest` is asked before each family. */
+/**
+ * `nowUs`: the engine's clock, which starts with the server. `rest` is consulted before each family, so that the thread
+ * pauses while a step is due.
+ */
 type Print<Page> = (
   view: View,
-  held: HeldCopies,
+  newCopies: CopiesByRefresh,
   format?: PageFormat,
   nowUs?: number,
   rest?: Pick<StepRest, "look">,
 ) => Promise<Page>;
 export interface PrintPage extends Print<string> {
-  /** The page in parts, family by family; one that has not moved is the same as last time. */
+  /** Returns the page in parts, one per family. An unchanged family returns the same text as before. */
   readonly parts: Print<readonly string[]>;
 }
 
-/** Returns a renderer: one registry per view, all families of a page from the copies given. */
+/** Returns a function that prints pages: one registry per view, all families of a page from the same copies. */
 export function pages(identity: Identity): PrintPage {
-  let copies: HeldCopies;
+  let copies: CopiesByRefresh;
   let seconds = 0;
   let resting: Pick<StepRest, "look"> | undefined;
   const registries = new Map<View, Registry>();
-  /** By view and family, in their order. */
-  const printed = new Map<View, Printed[]>();
-  /** A row is made again when something of what it read has moved. */
-  const remember = (row: Row, make: () => Collected) => {
-    const reads: Reads = [];
-    let family: Collected | undefined;
-    let [of, turn]: [Watched | undefined, number] = [undefined, 0];
+  /** By view, in the order of the families. */
+  const printed = new Map<View, FamilyText[]>();
+  /** Collects a row again only if a number that it read has changed. */
+  const remember = (row: Row, make: () => CollectedFamily) => {
+    const reads: CellReads = [];
+    let family: CollectedFamily | undefined;
+    let [of, turn]: [ChangeTracker | undefined, number] = [undefined, 0];
     return () => {
       resting?.look();
       const { watched } = copies;
@@ -60,10 +63,10 @@ export function pages(identity: Identity): PrintPage {
       ...metricsDialects[name],
       rows: withFakes(withBugs(metricsDialects[name].rows(identity), identity), identity, () => seconds),
     }));
-    // One registry of prometheus-cpp prints by type, whoever registered a family.
+    // Triton's single registry of prometheus-cpp prints families by type, whichever component registered them.
     for (const type of view === "tritonserver" ? TYPES : [null]) {
       for (const { rows, style } of tables) {
-        // Families that two dialects have are the first one's.
+        // If two dialects have the same family, the first dialect's is shown.
         const table = rows.filter((row) => !names.has(row.name) && (type === null || row.type === type));
         for (const row of table) names.add(row.name);
         register(table, registry, (refresh) => copies(refresh), identity, style, remember);
@@ -73,16 +76,16 @@ export function pages(identity: Identity): PrintPage {
     printed.set(view, []);
     return registry;
   };
-  const parts: PrintPage["parts"] = async (view, held, format = "text", nowUs = 0, rest) => {
-    // Read before the first await: each row's `get` is synchronous.
-    copies = held;
+  const parts: PrintPage["parts"] = async (view, newCopies, format = "text", nowUs = 0, rest) => {
+    // Read before the first await, because each row's `get` is synchronous.
+    copies = newCopies;
     resting = rest;
     seconds = nowUs / 1e6;
     const collected = (registries.get(view) ?? registryOf(view)).getMetricsAsJSON();
-    const families = (await collected) as unknown as Collected[];
+    const families = (await collected) as unknown as CollectedFamily[];
     if (format === "openmetrics") return [printOpenMetrics(families)];
     const texts = printed.get(view)!;
-    for (let i = texts.length; i < families.length; i++) texts.push(new Printed());
+    for (let i = texts.length; i < families.length; i++) texts.push(new FamilyText());
     return families.map((family, i) => {
       rest?.look();
       return texts[i]!.text(family);
@@ -92,13 +95,13 @@ export function pages(identity: Identity): PrintPage {
   return Object.assign(whole, { parts });
 }
 
-/** Bytes of a page's parts. To join and to encode them anew took a third of the page's time. */
-export class Encoded {
+/** Encodes a page. Keeps the bytes of unchanged parts, because encoding all parts again took a third of the page's time. */
+export class PageEncoder {
   readonly #encoder = new TextEncoder();
   #parts: readonly string[] = [];
   readonly #bytes: Uint8Array[] = [];
 
-  /** In memory of their own. */
+  /** Returns the page in newly allocated memory. */
   of(parts: readonly string[]): Uint8Array<ArrayBuffer> {
     let length = 0;
     for (let i = 0; i < parts.length; i++) {
@@ -116,13 +119,13 @@ export class Encoded {
   }
 }
 
-/** A family's text, which holds as long as the family does. */
-class Printed {
+/** Text of a family, reused while the family is the same object. */
+class FamilyText {
   readonly #lines = new Lines();
-  #family: Collected | null = null;
+  #family: CollectedFamily | null = null;
   #text = "";
 
-  text(family: Collected): string {
+  text(family: CollectedFamily): string {
     if (this.#family !== family) this.#text = printFamily(family, family.style, this.#lines);
     this.#family = family;
     return this.#text;

@@ -1,28 +1,28 @@
 /**
- * When does a process bring its page up to date? After what moved, at once if the last time is long enough ago, else a
- * little later; and before it answers a scrape itself. Where nothing moves nothing is done.
+ * Updates a process's shared page of numbers: after a change, at once if the last update was long enough ago, else a
+ * little later; and before this process answers a scrape. Without changes, does nothing.
  */
 import type { Cancel, Clock } from "../base/clock.ts";
-import type { Held } from "./rows/held.ts";
+import type { SnapshotCopies } from "./rows/held.ts";
 import { OwnPage, openPage, type Pages } from "./rows/shared.ts";
 
-/** At least so long between two, for each four engines: a copy of one takes 10 µs, of 64 engines 0.8 ms. */
+/** Shortest time between two updates, per four engines. Copying one engine takes 10 µs, 64 engines 0.8 ms. */
 const GAP_US = 1000;
 const GAP_ENGINES = 4;
-/** What nothing follows is shown after this. */
+/** Time after which a change is published that no further change follows. */
 const LATER_US = 5000;
 
-/** From now on others see what this process counts. */
-export function publisherAt(pages: Pages, place: number, held: Held, clock: Clock): Publisher {
-  return new Publisher(new OwnPage(openPage(pages, place), pages), held, clock, pages);
+/** Starts to publish the numbers of this process to the others. */
+export function publisherAt(pages: Pages, place: number, copies: SnapshotCopies, clock: Clock): Publisher {
+  return new Publisher(new OwnPage(openPage(pages, place), pages), copies, clock, pages);
 }
 
 export class Publisher {
   readonly #page: OwnPage;
-  readonly #held: Held;
+  readonly #copies: SnapshotCopies;
   readonly #clock: Clock;
   readonly #gapUs: number;
-  /** The longest period of a held copy: when it is over, all show what moved last. */
+  /** Longest period of a snapshot copy. Once it is over, every copy shows the last change. */
   readonly #settleUs: number;
   #shownUs = Number.NEGATIVE_INFINITY;
   #movedUs = 0;
@@ -30,24 +30,27 @@ export class Publisher {
   #later: Cancel | null = null;
   #settle: Cancel | null = null;
 
-  constructor(page: OwnPage, held: Held, clock: Clock, { shape, refreshes }: Omit<Pages, "files">) {
+  constructor(page: OwnPage, copies: SnapshotCopies, clock: Clock, { shape, refreshes }: Omit<Pages, "files">) {
     this.#page = page;
-    this.#held = held;
+    this.#copies = copies;
     this.#clock = clock;
     this.#gapUs = GAP_US * Math.ceil(shape.engines / GAP_ENGINES);
-    this.#settleUs = Math.max(0, ...refreshes.map((one) => (typeof one === "string" ? 0 : one.everyMs * 1000)));
+    this.#settleUs = Math.max(
+      0,
+      ...refreshes.map((refresh) => (typeof refresh === "string" ? 0 : refresh.everyMs * 1000)),
+    );
     this.now();
   }
 
-  /** Shows everything as it stands. */
+  /** Publishes the current numbers. */
   now(): void {
     const nowUs = this.#clock.now();
-    this.#page.write(this.#held.refresh(nowUs));
+    this.#page.write(this.#copies.refresh(nowUs));
     this.#shownUs = nowUs;
     this.#stale = false;
   }
 
-  /** Something moved; `last`: nothing follows soon, so it is shown at once where that costs little. */
+  /** Reports a change. `last`: no further change follows soon, so it is published at once if that is cheap. */
   readonly moved = (last = false): void => {
     this.#movedUs = this.#clock.now();
     this.#stale = true;

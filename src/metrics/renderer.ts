@@ -1,7 +1,7 @@
 /**
- * Gets metrics pages from a worker thread. The loop's thread copies the held copies into shared memory, wakes the worker
- * and waits for a message with the page (ordering by message took half of a scrape's time on this thread). The worker
- * starts with the first scrape, so that a server that is never scraped pays nothing.
+ * Gets metrics pages from a worker thread. The event loop's thread copies the numbers into shared memory, wakes the
+ * worker and waits for a message with the page. (Ordering by message took half of a scrape's time on this thread.) The
+ * worker starts with the first scrape, so a server that is never scraped has no cost.
  */
 
 import type { Cancel, Clock } from "../base/clock.ts";
@@ -22,17 +22,17 @@ import {
 } from "./order.ts";
 import type { Setup } from "./rows/identity.ts";
 
-/** Scrapes that may wait at a time; one more is refused. */
+/** Largest number of waiting scrapes. Further scrapes are refused. */
 export const WAITING_MAX = 256;
 
 /**
- * For so long after a scrape a page is made every now and then that nobody gets: the memory and the code that the next scrape
- * takes are then at hand. A virtual machine may take a microsecond for each page of memory that nobody has touched for a
- * second; a scrape every second took four times as long as one every 100 ms.
+ * For this long after a scrape, spare pages are made that no scrape receives, to keep memory and compiled code ready
+ * for the next scrape. A virtual machine may take a microsecond for each memory page that was not touched for a second;
+ * a scrape every second took four times as long as one every 100 ms.
  */
 const READY_FOR_US = 90_000_000;
 const READY_EVERY_US = 100_000;
-/** The first come sooner: what they compile is compiled before the second scrape. */
+/** The first spare pages come at shorter intervals, so that their code is compiled before the second scrape. */
 const SOON_PAGES = 100;
 const SOON_EVERY_US = 30_000;
 
@@ -45,57 +45,54 @@ interface Order {
   readonly reject: (reason: unknown) => void;
 }
 
-/** Thrown where more than `WAITING_MAX` scrapes wait. */
+/** Thrown if more than `WAITING_MAX` scrapes wait. */
 export class TooManyScrapes extends Error {}
 
-/** Told of work, for the case that a step is late meanwhile. */
+/** Records work, so that late steps can be attributed to it. */
 export interface WorkMarks {
-  /** On the loop's thread, done at once. */
+  /** Runs and measures work on the event loop's thread. */
   timed<T>(work: () => T): T;
-  /** Another thread begins, or has done it. */
+  /** Records that another thread starts or finishes work. */
   busy(busy: boolean): void;
 }
 
-/** The engine's: what time it is, and when the next step is due. Without `about` no page is made that nobody gets. */
+/** The engine's clock, which knows when the next step is due. Without `about`, no spare pages are made. */
 type PageClock = Pick<Clock, "now" | "nextUs" | "about">;
 
 export class Renderer {
-  /** Told of each page: the copy on this thread, the making in the worker. */
+  /** Receives the work of each page: the copy on this thread, and the printing in the worker. */
   marks: WorkMarks | null = null;
   readonly #numbers: () => Float64Array | null;
   #setup: Setup;
   readonly #clock: PageClock;
   #worker: Worker | null = null;
-  /** The thread knows other names. */
+  /** True if the worker has outdated adapter names. */
   #renamed = false;
-  /** What the worker waits on, and where it finds the held copies. */
+  /** Shared memory: the order that the worker waits for, and the snapshot copies. */
   #order: Int32Array = new Int32Array();
   #copies: Float64Array = new Float64Array();
   #times: Float64Array = new Float64Array();
-  /** Pages of this worker that nobody gets. */
+  /** Number of spare pages of this worker. */
   #spares = 0;
-  /** Their view. */
+  /** View of the spare pages. */
   #view: View = "role";
   #readyUntilUs = 0;
   #nextSpare: Cancel | null = null;
   #running: Order | null = null;
   /** Turn of the running order. A page with another turn does not answer it. */
   #runningTurn = 0;
-  /** The next order of each view and format. It has no numbers yet, so a scrape that joins it sees all that happened before it came. */
+  /** The next order of each view and format. It has no numbers yet, so a scrape that joins it sees everything that happened before it came. */
   readonly #next = new Map<string, Order>();
   #waiting = 0;
 
-  /**
-   * `numbers` brings the held copies up to date and returns them, or null where the worker reads them in shared pages;
-   * called once per page made.
-   */
+  /** `numbers` updates the snapshot copies and returns them, or returns null if the worker reads shared pages. Called once per page. */
   constructor(numbers: () => Float64Array | null, setup: Setup, clock: PageClock) {
     this.#clock = clock;
     this.#numbers = numbers;
     this.#setup = setup;
   }
 
-  /** The page's bytes, no older than the call. Scrapes that come while another is made share the one after it. */
+  /** Returns the bytes of a page that is no older than the call. Scrapes that arrive while a page is made share the next one. */
   async page(view: View, format: PageFormat = "text"): Promise<Bytes> {
     if (this.#waiting >= WAITING_MAX) throw new TooManyScrapes("too many scrapes at once");
     this.#waiting++;
@@ -113,7 +110,7 @@ export class Renderer {
     }
   }
 
-  /** Names of the adapters by number; pages that are begun from now on show them. The thread hears nothing, so another takes its place. */
+  /** Sets the names of the adapters by number, for all later pages. The worker receives no messages, so it is replaced. */
   name(adapters: readonly string[]): void {
     const { identity } = this.#setup;
     const names = adapters.map((name) => name.slice(0, ADAPTER_NAME_SHOWN));
@@ -121,7 +118,7 @@ export class Renderer {
     this.#renamed = this.#worker !== null;
   }
 
-  /** Ends the thread; who still waits is told. */
+  /** Ends the worker. Waiting scrapes fail. */
   stop(): void {
     this.#fail(new Error("metrics stopped"));
   }
@@ -145,7 +142,7 @@ export class Renderer {
   #begin(view: View, format: PageFormat, wanted: boolean): void {
     const numbers = this.marks ? this.marks.timed(this.#numbers) : this.#numbers();
     this.#worker ??= this.#start(numbers?.length ?? 0);
-    // The worker rests, or makes a page that nobody gets.
+    // The worker is idle, or makes a spare page.
     if (numbers) this.#copies.set(numbers);
     this.#order[OrderWord.View] = views.indexOf(view);
     this.#order[OrderWord.Format] = PAGE_FORMATS.indexOf(format);
@@ -199,7 +196,7 @@ export class Renderer {
     worker.unref();
     worker.onmessage = ({ data: { turn, bytes } }: MessageEvent<RenderedPage>) => {
       const order = this.#running;
-      // A terminated worker may still deliver a page, and a page may come twice. Neither may settle another order.
+      // A terminated worker may still deliver a page, and a page may come twice. Neither may resolve another order.
       if (worker !== this.#worker || order === null || turn !== this.#runningTurn) return;
       this.#running = null;
       this.marks?.busy(false);
@@ -220,7 +217,7 @@ export class Renderer {
     worker?.terminate();
   }
 
-  /** The next scrape starts anew, with a new worker. */
+  /** Fails all waiting scrapes. The next scrape starts a new worker. */
   #fail(reason: unknown): void {
     const orders = [...(this.#running ? [this.#running] : []), ...this.#next.values()];
     if (this.#running) this.marks?.busy(false);

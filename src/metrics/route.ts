@@ -1,8 +1,8 @@
 /**
- * Where are the metrics served? `/metrics` in the role's dialect with our own families behind it, `/metrics/all` with
- * every dialect's, and each dialect by itself. `GET /metrics` answers in the text format whatever Accept says, as vLLM 0.33
- * does (prometheus-fastapi-instrumentator 8.1); `/metrics/` and our own paths negotiate, and `?format=openmetrics`
- * asks anywhere.
+ * Routes of the metrics: `/metrics` has the role's dialect and then our own families, `/metrics/all` every dialect, and
+ * each dialect has its own path. `GET /metrics` returns the text format whatever Accept says, as vLLM 0.33 does
+ * (prometheus-fastapi-instrumentator 8.1). `/metrics/` and our own paths negotiate the format, and
+ * `?format=openmetrics` works on all.
  */
 
 import { logUnexpected } from "../base/unexpected.ts";
@@ -18,21 +18,21 @@ import type { Identity } from "./rows/identity.ts";
 const OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN = "text/plain; version=0.0.4; charset=utf-8";
 
-/** The paths and what each shows. */
+/** View of each path. */
 const PATHS: Readonly<Record<string, View>> = {
   "/metrics": "role",
   "/metrics/": "role",
   "/metrics/all": "all",
   ...Object.fromEntries(dialectNames.map((name) => [`/metrics/${name}`, name])),
 };
-/** Those of a server whose `/metrics` is no page of ours. */
+/** Paths for a server whose own `/metrics` is not made here. */
 export const OWN_METRICS = ["/metrics/understudy"] as const;
-/** The paths and their methods. */
+/** Paths and their methods. */
 export const METRICS_METHODS: Readonly<Record<string, readonly string[]>> = Object.fromEntries(
   Object.keys(PATHS).map((path) => [path, ["GET"]]),
 );
 
-/** Makes a route of each path. The renderer makes the pages. */
+/** Returns a route for each path. The renderer makes the pages. */
 export function metrics(
   renderer: Renderer,
   identity: Identity,
@@ -40,7 +40,7 @@ export function metrics(
 ): RouteEntry[] {
   const scraped = async (context: Context, view: View) => {
     const { request } = context;
-    // Elysia gives `/metrics` and `/metrics/` to one handler.
+    // Elysia routes `/metrics` and `/metrics/` to the same handler.
     const plain = /\/metrics(\?|$)/.test(request.url);
     const contentType = view === "role" && !plain ? PLAIN : contentTypeOf(view, identity);
     const format = formatOf(request, !plain);
@@ -59,12 +59,12 @@ export function metrics(
 }
 
 function formatOf({ url, headers }: HttpRequest, negotiates: boolean): PageFormat {
-  const asked = /[?&]format=([^&]*)/.exec(url)?.[1];
-  if (asked !== undefined) return asked === "openmetrics" ? "openmetrics" : "text";
+  const stated = /[?&]format=([^&]*)/.exec(url)?.[1];
+  if (stated !== undefined) return stated === "openmetrics" ? "openmetrics" : "text";
   return negotiates && wantsOpenMetrics(headers.get("accept") ?? "") ? "openmetrics" : "text";
 }
 
-/** As prometheus_client 0.26 `exposition.py`, `choose_encoder`: the first of the accepted types that it has; q is not looked at. */
+/** Chooses like prometheus_client 0.26 (`exposition.py`, `choose_encoder`): OpenMetrics if any accepted type is OpenMetrics. Ignores q. */
 function wantsOpenMetrics(accept: string): boolean {
   return accept.split(",").some((accepted) => {
     const [type, ...parameters] = accepted.split(";").map((part) => part.trim());

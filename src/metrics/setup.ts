@@ -1,4 +1,4 @@
-/** From the configuration to what a reader of held copies must know: the same in every process of a server. */
+/** Derives from the configuration what a reader of snapshot copies must know. The result is the same in every process of a server. */
 
 import { histogramBounds, LOOP_BOUNDS } from "../engine/config/buckets.ts";
 import { adapterPlaces } from "./adapter-places.ts";
@@ -11,8 +11,8 @@ import type { Identity, Setup } from "./rows/identity.ts";
 import { cacheConfigLabels } from "./vllm/cache-config.ts";
 
 /**
- * Identity and shape of one process with all its engines. `startedS`: seconds since 1970; `http`: the routes that are
- * counted; `ownProcess`: it is the only one; `loadS`: how long its start took.
+ * Returns identity and shape of one process with all its engines. `startedS`: seconds since 1970. `http`: counted
+ * routes. `ownProcess`: it is the only process. `loadS`: seconds that the start took.
  */
 export function setupOf(
   config: MetricsSource,

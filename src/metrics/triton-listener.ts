@@ -1,6 +1,6 @@
 /**
- * What answers on Triton's metrics port? `GET /metrics`, with or without a slash; 200 and nothing on any other path, 405
- * for any other method, as tritonserver 2.51 (`http_server.cc`, `HTTPMetricsServer`), in the bytes of its library.
+ * Triton's metrics port: `GET /metrics`, with or without a trailing slash. Any other path is an empty 200 and any other
+ * method 405, as in tritonserver 2.51 (`http_server.cc`, `HTTPMetricsServer`), with the bytes of its HTTP library.
  */
 import { logUnexpected } from "../base/unexpected.ts";
 import { application } from "../wire/http/elysia.ts";
@@ -15,13 +15,13 @@ import { TooManyScrapes } from "./renderer.ts";
 const TYPE = { "Content-Type": "text/plain; charset=utf-8" };
 const PLAIN = { "Content-Type": "text/plain" };
 
-/** libevhtp ends no connection by itself. */
+/** libevhtp never closes an idle connection. */
 export const EVHTP_LIMITS: FrontLimits = { ...FRONT_LIMITS, headBytes: 65_536, bodyTimeoutS: 0, keepAliveS: 0 };
 
-type Around = Pick<ListenOptions, "hostname" | "port" | "reusePort" | "allowedHosts" | "clock" | "epochSeconds">;
+type ListenerDeps = Pick<ListenOptions, "hostname" | "port" | "reusePort" | "allowedHosts" | "clock" | "epochSeconds">;
 
-/** Listens. Throws as `Bun.listen` does when the port is in use. */
-export function metricsListener(page: () => Promise<string | Uint8Array>, around: Around): HttpServer {
+/** Starts the listener. Throws like `Bun.listen` if the port is in use. */
+export function metricsListener(page: () => Promise<string | Uint8Array>, deps: ListenerDeps): HttpServer {
   const answer = async (context: Context): Promise<Response> => {
     const { request } = context;
     const give = (status: number, headers: Readonly<Record<string, string>>, body: string | Uint8Array) =>
@@ -39,6 +39,6 @@ export function metricsListener(page: () => Promise<string | Uint8Array>, around
   };
   const hot: HotRoutes = { of: (method) => (method === "POST" || method === "GET" ? answer : undefined) };
   const app = { ...application({ routes: routes({ "ALL /*": answer }) }), hot };
-  const options = { ...around, tls: undefined, frontLimits: EVHTP_LIMITS, warn: () => {}, style: evhtp };
+  const options = { ...deps, tls: undefined, frontLimits: EVHTP_LIMITS, warn: () => {}, style: evhtp };
   return new HttpServer(app, options);
 }

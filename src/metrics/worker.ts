@@ -1,46 +1,46 @@
 /**
- * Collects and prints metrics pages in a worker thread. Receives one message with the setup; after that, orders arrive
+ * Collects and prints metrics pages in a worker thread. Receives one message with the setup. After that, orders arrive
  * through shared memory. Each order whose page is wanted is answered once, with the page and its turn.
  */
 import { lowerPriority } from "../base/time/low-priority.ts";
 import { StepRest } from "../base/time/step-rest.ts";
 import { type View, views } from "./dialects.ts";
 import { awaitTurn, OrderTime, OrderWord, PAGE_FORMATS, type RenderedPage, type RendererSetup } from "./order.ts";
-import { Encoded, pages } from "./page.ts";
-import { heldReader } from "./rows/held.ts";
+import { PageEncoder, pages } from "./page.ts";
+import { copiesReader } from "./rows/held.ts";
 import { AllPages } from "./rows/shared.ts";
 
 declare const self: Worker;
 
 /**
- * All numbers move in the first pages that nobody gets, so that the runtime has compiled what makes any of them when the
- * next scrape comes. Otherwise its compilers take the core from every third page of the first hundred, for 2 to 14 ms
- * (`reportFTLCompileTimes`). A page of several engines runs as much as so many pages.
+ * Number of warm-up pages. In these spare pages, all numbers change, so that the runtime compiles all code before the
+ * next scrape. Otherwise the compiler occupies the core during every third page of the first hundred, for 2 to 14 ms
+ * (`reportFTLCompileTimes`). With several engines, fewer pages suffice.
  */
 const WARM_PAGES = 100;
 
 self.onmessage = async ({ data: { setup, order, copies, times } }: MessageEvent<RendererSetup>) => {
-  // On a busy machine a page waits for the streams, and not they for it.
+  // On a busy machine, pages should wait for streams, not streams for pages.
   lowerPriority();
-  /** What pages of text are made of, by the place of their view. */
-  const encoded = views.map(() => new Encoded());
-  const read = heldReader(setup.shape, setup.refreshes);
+  /** Encoders of text pages, by index of the view. */
+  const encoded = views.map(() => new PageEncoder());
+  const read = copiesReader(setup.shape, setup.refreshes);
   const render = pages(setup.identity);
   const shared = setup.pages ? new AllPages(setup.pages) : null;
-  let warming: Warming | null = null;
+  let warmUp: WarmUp | null = null;
   let isWarm = false;
   for (let turn = 0; ; ) {
     turn = awaitTurn(order, turn);
-    // No newer order arrives before this one is answered, unless nobody gets this one's page.
+    // No newer order arrives before this one is answered, unless this order's page is a spare.
     const wait = (ms: number) => void Atomics.wait(order, OrderWord.Turn, turn, ms);
     const rest = new StepRest(times[OrderTime.DueMs]!, wait);
-    // An order may come while this one is read, if nobody gets this one's page: it is taken in the next turn.
+    // If this order is a spare, a new order may arrive while it is read. It is then taken in the next turn.
     const wanted = order[OrderWord.Wanted] === turn;
     const [view, format] = [order[OrderWord.View]!, PAGE_FORMATS[order[OrderWord.Format]!]!];
     if (!wanted && !isWarm) {
-      warming ??= new Warming(setup);
-      isWarm = await warming.page(views[view]!, shared?.read() ?? copies, times[OrderTime.NowUs]!, rest);
-      if (isWarm) warming = null;
+      warmUp ??= new WarmUp(setup);
+      isWarm = await warmUp.page(views[view]!, shared?.read() ?? copies, times[OrderTime.NowUs]!, rest);
+      if (isWarm) warmUp = null;
       continue;
     }
     const parts = await render.parts(
@@ -50,27 +50,27 @@ self.onmessage = async ({ data: { setup, order, copies, times } }: MessageEvent<
       times[OrderTime.NowUs]!,
       rest,
     );
-    const bytes = (format === "text" ? encoded[view]! : new Encoded()).of(parts);
+    const bytes = (format === "text" ? encoded[view]! : new PageEncoder()).of(parts);
     if (wanted) self.postMessage({ turn, bytes } satisfies RenderedPage, [bytes.buffer]);
   }
 };
 
-/** Makes pages of numbers of its own. */
-class Warming {
-  readonly #read: ReturnType<typeof heldReader>;
+/** Makes warm-up pages with changing numbers. */
+class WarmUp {
+  readonly #read: ReturnType<typeof copiesReader>;
   readonly #render: ReturnType<typeof pages>;
-  readonly #encoded = new Encoded();
+  readonly #encoded = new PageEncoder();
   readonly #pages: number;
   #made = 0;
 
   constructor({ shape, refreshes, identity }: RendererSetup["setup"]) {
     this.#pages = WARM_PAGES / shape.engines;
-    this.#read = heldReader(shape, refreshes);
-    // Who polls for one page does not poll for the other.
+    this.#read = copiesReader(shape, refreshes);
+    // A separate poller, so that warm-up pages do not affect real ones.
     this.#render = pages({ ...identity, triton: { ...identity.triton } });
   }
 
-  /** true: it was the last one. */
+  /** Makes a page. Returns true if it was the last. */
   async page(view: View, numbers: Float64Array, nowUs: number, rest: StepRest): Promise<boolean> {
     this.#made++;
     const moved = numbers.map((value) => value + this.#made);

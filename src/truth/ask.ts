@@ -1,24 +1,21 @@
-/**
- * Writes the kept rows as text, in pieces of a few rows, so that the sender can let the steps of the engine pass in
- * between.
- */
+/** Converts kept rows to text, in pieces of a few rows, so that the caller can let the engine's steps run in between. */
 import { formatPage, idOf, requestIdOf } from "./format.ts";
 import { Page } from "./page.ts";
-import type { Recent } from "./recent.ts";
+import type { RecentRows } from "./recent.ts";
 import { eachRun, engineOf, FIELDS, type Words } from "./request-row.ts";
-import { type About, headerLine, type PageLine, SCHEMA } from "./schema.ts";
+import { headerLine, type LogHeader, type PageLine, SCHEMA } from "./schema.ts";
 
-/** Rows of a piece; tokens of a piece; rows looked at, which is faster. */
+/** Largest number of rows and of tokens in a piece, and of rows that are only scanned, which is faster. */
 const ROWS = 64;
 const TOKENS = 512;
-const LOOKED_AT = 1024;
+const SCANNED_ROWS = 1024;
 
-/** Places of fields in a step's row. */
+/** Indices of fields in a step's row. */
 const [DUE, WRITE_START, WRITE_END] = [FIELDS + 3, FIELDS + 4, FIELDS + 5];
 
-/** From where, and how much. */
+/** First row and number of rows that a client requests. */
 export interface TruthQuery {
-  /** Number of the first row; null: the oldest that is kept. "end": none, only the number of the next one. */
+  /** Number of the first row. null: the oldest kept row. "end": no row, only the number of the next row. */
   readonly since: number | "end" | null;
   readonly limit: number;
   readonly steps: boolean;
@@ -36,8 +33,8 @@ function textOf(rows: readonly Words[]): string {
   return text;
 }
 
-/** How often each step of an engine is named, as differences from one to the next. */
-class Named {
+/** Counts how many requests refer to each step of an engine, stored as differences between consecutive steps. */
+class StepReferences {
   first = Number.POSITIVE_INFINITY;
   last = 0;
   readonly #changes = new Map<number, number>();
@@ -54,10 +51,10 @@ class Named {
   }
 }
 
-/** Header, steps, requests, as lines; returns what the last line is made of. */
+/** Yields the lines of header, steps and requests. Returns the content of the last line. */
 export function* rowsSince(
-  recent: Recent,
-  about: About,
+  recent: RecentRows,
+  about: LogHeader,
   { since, limit, steps }: TruthQuery,
 ): Generator<string, PageLine> {
   yield `${headerLine(about, 0)}\n`;
@@ -67,54 +64,62 @@ export function* rowsSince(
   while (rows.length < limit && from + rows.length < recent.next) rows.push(recent.row(from + rows.length)!);
   const next = from + rows.length;
   const more = next < recent.next;
-  const given = steps ? yield* stepsOf(recent, rows) : 0;
+  const stepCount = steps ? yield* stepsOf(recent, rows) : 0;
   for (let at = 0; at < rows.length; at += ROWS) yield textOf(rows.slice(at, at + ROWS));
-  return { type: "page", requests: rows.length, steps: given, next: String(next), more, missed, keeps: recent.most };
+  return {
+    type: "page",
+    requests: rows.length,
+    steps: stepCount,
+    next: String(next),
+    more,
+    missed,
+    keeps: recent.most,
+  };
 }
 
-/** The rows of all steps that these requests name; how many. */
-function* stepsOf(recent: Recent, rows: readonly Words[]): Generator<string, number> {
-  const engines = new Map<number, Named>();
+/** Yields the rows of all steps that these requests refer to. Returns their number. */
+function* stepsOf(recent: RecentRows, rows: readonly Words[]): Generator<string, number> {
+  const engines = new Map<number, StepReferences>();
   for (const [i, row] of rows.entries()) {
-    if (i % LOOKED_AT === LOOKED_AT - 1) yield "";
+    if (i % SCANNED_ROWS === SCANNED_ROWS - 1) yield "";
     const engine = engineOf(row);
-    const named = engines.get(engine) ?? new Named();
-    engines.set(engine, named);
-    eachRun(row, (first, steps) => named.add(first, steps));
+    const references = engines.get(engine) ?? new StepReferences();
+    engines.set(engine, references);
+    eachRun(row, (first, steps) => references.add(first, steps));
   }
-  let given = 0;
-  for (const [engine, named] of engines) {
+  let stepCount = 0;
+  for (const [engine, references] of engines) {
     let names = 0;
     let piece: Words[] = [];
-    for (let step = named.first, looked = 1; step <= named.last; step++, looked++) {
-      names += named.change(step);
+    for (let step = references.first, scanned = 1; step <= references.last; step++, scanned++) {
+      names += references.change(step);
       const row = names > 0 ? recent.step(engine, step) : null;
       if (row !== null) piece.push(row.slice());
-      if (piece.length < ROWS && looked % LOOKED_AT !== 0) continue;
-      given += piece.length;
+      if (piece.length < ROWS && scanned % SCANNED_ROWS !== 0) continue;
+      stepCount += piece.length;
       yield textOf(piece);
       piece = [];
     }
-    given += piece.length;
+    stepCount += piece.length;
     yield textOf(piece);
   }
-  return given;
+  return stepCount;
 }
 
-/** What stands around the rows of one request. */
-export function around({ epochUs }: About): readonly [before: string, after: string] {
+/** Returns the text before and after the rows of one request. */
+export function envelopeOf({ epochUs }: LogHeader): readonly [before: string, after: string] {
   return [`{"schema":${SCHEMA},"epochUs":${epochUs},"requests":[`, "]}"];
 }
 
-/** The rows of one request with the times of its tokens, as JSON with commas between them; nothing where it is not known. */
-export function* rowsOf(recent: Recent, asked: string): Generator<string> {
-  const found: Words[] = [];
+/** Yields the rows of one request with the times of its tokens, as JSON with commas between rows. Yields nothing if the request is unknown. */
+export function* rowsOf(recent: RecentRows, id: string): Generator<string> {
+  const matches: Words[] = [];
   for (let number = recent.first; number < recent.next; number++) {
     const row = recent.row(number);
-    if (row !== null && isOf(idOf(row, FIELDS), asked)) found.push(row);
-    if (number % LOOKED_AT === 0) yield "";
+    if (row !== null && isOf(idOf(row, FIELDS), id)) matches.push(row);
+    if (number % SCANNED_ROWS === 0) yield "";
   }
-  for (const [i, row] of found.entries()) {
+  for (const [i, row] of matches.entries()) {
     const line = textOf([row]).trimEnd();
     yield `${i > 0 ? "," : ""}${line.slice(0, -1)},"tokens":{`;
     yield* timesOf(recent, row, "dueUs", DUE);
@@ -126,15 +131,15 @@ export function* rowsOf(recent: Recent, asked: string): Generator<string> {
   }
 }
 
-/** Is that the id of a generation, of its answer, or of its request? */
-function isOf(id: string, asked: string): boolean {
-  if (!id.includes(asked)) return false;
+/** Returns true if `wanted` is the id of the generation, of its answer or of its request. */
+function isOf(id: string, wanted: string): boolean {
+  if (!id.includes(wanted)) return false;
   const requestId = requestIdOf(id);
-  if (id === asked || requestId === asked) return true;
-  return requestId !== null && asked === `${id.includes("chatcmpl-") ? "chatcmpl" : "cmpl"}-${requestId}`;
+  if (id === wanted || requestId === wanted) return true;
+  return requestId !== null && wanted === `${id.includes("chatcmpl-") ? "chatcmpl" : "cmpl"}-${requestId}`;
 }
 
-function* timesOf(recent: Recent, row: Words, name: string, at: number): Generator<string> {
+function* timesOf(recent: RecentRows, row: Words, name: string, at: number): Generator<string> {
   const runs: [number, number, number][] = [];
   eachRun(row, (first, steps, width) => runs.push([first, steps, width]));
   const engine = engineOf(row);

@@ -1,27 +1,30 @@
-/** What does the truth log say of an answer that was disturbed? A line on how it went, and its bytes where they are wanted. */
+/** Writes the lines of the truth log about disturbed answers, and their bytes if `--truth-wire` is set. */
 import type { FaultLine, WireLine } from "./schema.ts";
 
-/** What is known of it; `fired`: each fault with how often it acted. */
-interface Disturbed extends Pick<FaultLine, "beganUs" | "end" | "operations" | "unkept"> {
+/** A disturbed answer. `fired`: how often each fault acted. */
+interface DisturbedAnswer extends Pick<FaultLine, "beganUs" | "end" | "operations" | "unkept"> {
   readonly line: string;
   readonly account: FaultLine["events"] & {
     readonly fired: readonly { readonly fault: string; readonly times: number }[];
   };
 }
 
-/** Where lines go. */
+/** Receives lines. */
 interface FaultLog {
   fault(line: string): void;
 }
 
-/** Bytes of an answer in one line. */
+/** Largest number of bytes of an answer in one line. */
 const WIRE_BYTES = 49_152;
 
-/** Who is told of disturbed answers, each by the key of its draws; `withBytes`: what left stands in lines before. */
+/**
+ * Returns a function that creates an observer for a disturbed answer, by the key of its draws. `withBytes`: lines with
+ * the sent bytes come first.
+ */
 export function faultLines(log: FaultLog, withBytes: boolean) {
   return (key: string) => {
     const wire = withBytes ? new WireLines(key, log) : null;
-    const told = (answer: Disturbed) => {
+    const told = (answer: DisturbedAnswer) => {
       wire?.write();
       log.fault(faultLine(key, answer));
     };
@@ -61,12 +64,12 @@ class WireLines {
   }
 }
 
-function faultLine(key: string, { line, account, beganUs, end, operations, unkept }: Disturbed): string {
+function faultLine(key: string, { line, account, beganUs, end, operations, unkept }: DisturbedAnswer): string {
   const { came, dropped, whole, cut, fired } = account;
   const acted = fired.map(({ fault, times }) => [fault, times] as const);
   const events = { came, dropped, whole, cut };
-  const said: FaultLine = { type: "fault", key, plan: line, beganUs, end, operations, unkept, events, acted };
-  return inAscii(said);
+  const faultRow: FaultLine = { type: "fault", key, plan: line, beganUs, end, operations, unkept, events, acted };
+  return inAscii(faultRow);
 }
 
 const inAscii = (value: object): string =>

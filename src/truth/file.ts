@@ -1,41 +1,41 @@
 /**
- * Where do the lines go, and what if they cannot? A file with a size limit, and older ones beside it: FILE.1 is the
- * youngest of them. A write that fails loses its lines, counted, and the next one tries again.
+ * Writes the log to files of limited size. FILE.1 is the youngest of the older files. If a write fails, its lines are
+ * lost and counted, and the next write tries again.
  */
 import { closeSync, fstatSync, ftruncateSync, openSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
 import type { TruthDropped } from "../engine/interface/types.ts";
 import { RowKind } from "./page.ts";
-import { type About, type EndLine, headerLine } from "./schema.ts";
+import { type EndLine, headerLine, type LogHeader } from "./schema.ts";
 import type { TruthLogConfig } from "./truth-config.ts";
 
-/** Bytes that wait for one write. */
+/** Bytes that are collected for one write. */
 const CHUNK = 1 << 16;
 
 export class TruthFile {
-  /** Rows, and runs in them, that did not get to the disk. */
+  /** Rows that did not reach the disk, and runs in them. */
   readonly lost = { run: 0, step: 0, request: 0 };
   readonly #config: TruthLogConfig;
-  readonly #about: About;
+  readonly #about: LogHeader;
   readonly #warn: (why: string) => void;
   #fd = -1;
-  /** Pipes and devices are neither limited nor renamed. */
+  /** True for a regular file. Pipes and devices have no size limit and are not renamed. */
   #regular = true;
-  /** The next write goes to a new file. */
+  /** True if the next write opens a new file. */
   #turn = true;
-  /** Files begun; bytes of whole lines in this one; lines in it and on their way to it. */
+  /** Files opened so far; bytes of whole lines in the current file; lines in it or waiting for it. */
   #files = 0;
   #size = 0;
   #lines = 0;
-  /** What goes before the next line: the header of a new file, the end of a torn line. */
+  /** Text before the next line: the header of a new file, or the end of an incomplete line. */
   #lead = "";
-  /** Lines that wait, and what is in them. */
+  /** Lines that wait for a write, and how many rows they contain. */
   #text = "";
   #held = { run: 0, step: 0, request: 0 };
   #written = { step: 0, request: 0 };
   #warned = false;
 
   /** `warn` is called at most once. */
-  constructor(config: TruthLogConfig, about: About, warn: (why: string) => void) {
+  constructor(config: TruthLogConfig, about: LogHeader, warn: (why: string) => void) {
     this.#config = config;
     this.#about = about;
     this.#warn = warn;
@@ -43,7 +43,7 @@ export class TruthFile {
     this.#save("");
   }
 
-  /** One row: ASCII without the line's end. */
+  /** Adds a row in ASCII, without a line end. */
   line(text: string, kind: RowKind, runs: number): void {
     this.#put(text);
     if (kind !== RowKind.Fault) this.#held[kind === RowKind.Step ? "step" : "request"]++;
@@ -51,7 +51,7 @@ export class TruthFile {
     if (this.#text.length >= CHUNK) this.flush();
   }
 
-  /** Writes what waits. */
+  /** Writes the waiting lines. */
   flush(): void {
     const { run, step, request } = this.#held;
     const text = this.#text;
@@ -68,7 +68,7 @@ export class TruthFile {
     }
   }
 
-  /** The last line; `dropped`: what was lost before it came here. */
+  /** Writes the last line. `dropped`: rows that were lost before they came here. */
   close(dropped: TruthDropped): void {
     this.flush();
     const { lost } = this;
@@ -99,7 +99,7 @@ export class TruthFile {
     this.#lines++;
   }
 
-  /** The next line goes to a new file, whose header counts from now on. */
+  /** Starts a new file with the next line. Its header counts towards the size from now on. */
   #turnOver(): void {
     this.#turn = true;
     this.#lines = 0;
@@ -119,7 +119,7 @@ export class TruthFile {
     }
   }
 
-  /** A new file under the name; the one before stays beside it. */
+  /** Opens a new file and renames the previous one. */
   #open(): void {
     const { file } = this.#config;
     const before = statSync(file, { throwIfNoEntry: false });
@@ -133,7 +133,7 @@ export class TruthFile {
     this.#files++;
   }
 
-  /** FILE becomes FILE.1, that one FILE.2; the oldest goes. */
+  /** Renames FILE to FILE.1, FILE.1 to FILE.2 and so on, and deletes the oldest. */
   #shift(): void {
     const { file, files } = this.#config;
     const name = (age: number) => (age === 0 ? file : `${file}.${age}`);
@@ -155,7 +155,7 @@ export class TruthFile {
     this.#size += bytes.length;
   }
 
-  /** A write stopped in the middle: back to the last whole line, or on with a new one. */
+  /** Handles a write that stopped in the middle: cuts the file after the last whole line, or continues on a new line. */
   #mend(): void {
     try {
       ftruncateSync(this.#fd, this.#size);

@@ -1,20 +1,23 @@
-/** How does a page become lines? A pure function of the page: the same rows are the same bytes, whoever writes them. */
+/** Converts pages to lines. Equal rows always result in equal bytes, in whichever thread this runs. */
 import { CAUSE_NAMES } from "../engine/lateness/causes.ts";
 import { type Page, REQUEST_WORDS, RowKind } from "./page.ts";
 import { REASONS } from "./schema.ts";
 
 const decoder = new TextDecoder();
 
-/** The id of a generation: the choice's number where there are several, the kind, the request's own, in completions the prompt's index. */
+/**
+ * Id of a generation: the number of the choice if there are several, the kind, the request's id, and for completions
+ * the number of the prompt.
+ */
 const GENERATION_ID = /^(?:\d+_)?(?:chatcmpl-(.*)|cmpl-(.*)-\d+)$/s;
 
-/** What the client called its request, from a generation's id; null: of another form. */
+/** Returns the client's request id from the id of a generation, or null if the id has another form. */
 export function requestIdOf(id: string): string | null {
   const found = GENERATION_ID.exec(id);
   return found ? (found[1] ?? found[2]!) : null;
 }
 
-/** Calls `line` for each row of the page with its text, plain ASCII without the line's end, and the runs in it. */
+/** Calls `line` for each row of the page with its text, ASCII without a line end, and the number of its runs. */
 export function formatPage({ words, used }: Page, line: (text: string, kind: RowKind, runs: number) => void): void {
   for (let at = 0; at < used; at += words[at + 1]!) {
     if (words[at] === RowKind.Step) line(stepText(words, at + 2), RowKind.Step, 0);
@@ -23,7 +26,7 @@ export function formatPage({ words, used }: Page, line: (text: string, kind: Row
   }
 }
 
-/** The id of a request's row whose fields begin at `at`. */
+/** Returns the id in a request's row. `at`: index of the row's first field. */
 export function idOf(w: Float64Array, at: number): string {
   return decoder.decode(new Uint8Array(w.buffer, w.byteOffset + (at + REQUEST_WORDS - 2) * 8, w[at + 15]!));
 }
@@ -84,7 +87,7 @@ function known(value: number): string {
   return Number.isNaN(value) ? "null" : `${value}`;
 }
 
-/** JSON in ASCII, so that a line has as many bytes as characters. */
+/** Encodes JSON in ASCII, so that a line has as many bytes as characters. */
 export function asciiJson(text: string): string {
   return JSON.stringify(text).replace(
     /[\u007f-\uffff]/g,

@@ -1,6 +1,6 @@
 /**
- * How is the truth kept? Rows go into pages on the loop's thread, pages to a writer: a thread of its own, so that a slow
- * or full disk never holds up serving, or, where nothing is served, the caller itself.
+ * The truth log. Rows are collected in pages on the event loop's thread. A thread of its own writes the pages, so that
+ * a slow or full disk never delays serving. In replays and tests, the caller writes them.
  */
 import { accessSync, constants, statSync } from "node:fs";
 import { dirname } from "node:path";
@@ -11,25 +11,28 @@ import { TruthFile } from "./file.ts";
 import { formatPage } from "./format.ts";
 import { Page } from "./page.ts";
 import { RING, Ring, type RingLimits } from "./ring.ts";
-import type { About } from "./schema.ts";
+import type { LogHeader } from "./schema.ts";
 import type { TruthLogConfig } from "./truth-config.ts";
 import type { TruthOrder, TruthReply } from "./worker.ts";
 
 export interface TruthLog {
-  /** What the engine of this index is given. */
+  /** Returns the observer for the engine with this index. */
   observer(engine: number): Observer;
-  /** A line about an answer that was disturbed: JSON in ASCII. */
+  /** Writes a line about a disturbed answer: JSON in ASCII. */
   fault(line: string): void;
-  /** Rows and runs lost since the start: buffers that were full, a disk that failed. */
+  /** Returns the rows and runs lost since the start, because buffers were full or the disk failed. */
   dropped(): TruthDropped;
-  /** Writes what is there; after the engines have stopped. */
+  /** Writes everything that is left. Call it after the engines have stopped. */
   close(): Promise<void>;
 }
 
-/** Writes in a thread. `warn` gets one line at most, about a disk that fails; `busy` is told of each page on its way and back. */
+/**
+ * Creates a log that a thread writes. `warn` gets at most one line, about a failing disk. `busy` is called for each
+ * page that is sent to the thread and returned.
+ */
 export function createTruthLog(
   config: TruthLogConfig,
-  about: About,
+  about: LogHeader,
   warn: (line: string) => void,
   limits: RingLimits = RING,
   busy: (busy: boolean) => void = () => {},
@@ -37,8 +40,8 @@ export function createTruthLog(
   return new WorkerLog(config, about, warn, limits, busy);
 }
 
-/** Writes in the caller's thread, page by page: for replay and tests. Nothing is ever dropped but by the disk. */
-export function createInlineTruthLog(config: TruthLogConfig, about: About, warn: (line: string) => void): TruthLog {
+/** Creates a log that the calling thread writes, page by page, for replays and tests. Only the disk can lose rows. */
+export function createInlineTruthLog(config: TruthLogConfig, about: LogHeader, warn: (line: string) => void): TruthLog {
   const file = new TruthFile(config, about, (why) => warn(warning(config, why)));
   const write = (page: Page) => {
     formatPage(page, (text, kind, runs) => file.line(text, kind, runs));
@@ -56,7 +59,7 @@ export function createInlineTruthLog(config: TruthLogConfig, about: About, warn:
   };
 }
 
-/** Undefined, or why the file cannot be written: to be said before anything starts. */
+/** Returns the reason why the file cannot be written, or undefined. Call it before the start. */
 export function unwritable(file: string): string | undefined {
   try {
     const found = statSync(file, { throwIfNoEntry: false });
@@ -64,7 +67,7 @@ export function unwritable(file: string): string | undefined {
     if (found && !found.isFile()) return undefined;
     const folder = dirname(file);
     if (!statSync(folder).isDirectory()) return `${folder} is not a folder`;
-    // Rotation renames, so the folder must be writable too.
+    // Rotation renames files, so the folder must be writable, too.
     accessSync(folder, constants.W_OK);
     if (found) accessSync(file, constants.W_OK);
     return undefined;
@@ -80,17 +83,17 @@ class WorkerLog implements TruthLog {
   readonly #ring: Ring;
   readonly #worker: Worker;
   readonly #warn: (why: string) => void;
-  /** By the disk; in pages that the thread took with it. */
+  /** Rows lost by the disk, and rows in pages that were in the thread when it ended. */
   #lost = NOTHING;
   #gone = NOTHING;
-  /** What is in the pages that are away, oldest first. */
+  /** Rows in the pages that the thread has, oldest page first. */
   readonly #away: TruthDropped[] = [];
   #dead = false;
   readonly #closed = Promise.withResolvers<void>();
 
   constructor(
     config: TruthLogConfig,
-    about: About,
+    about: LogHeader,
     warn: (line: string) => void,
     limits: RingLimits,
     readonly busy: (busy: boolean) => void,
@@ -172,5 +175,5 @@ function sum(a: TruthDropped, b: TruthDropped): TruthDropped {
 }
 
 function warning({ file }: TruthLogConfig, why: string): string {
-  return `--truth-log ${file}: ${why}; all goes on, what is lost is counted in understudy_truth_dropped_total`;
+  return `--truth-log ${file}: ${why}; serving continues, and lost rows are counted in understudy_truth_dropped_total`;
 }

@@ -1,24 +1,24 @@
 /**
- * How do rows lie in a page on their way to the writer? As doubles, one row after the other: kind, length in words,
- * fields. A page is handed to another thread without a copy.
+ * A page of rows on the way to the writer. Rows are doubles: kind, length in words, fields. A page is transferred to
+ * another thread without a copy.
  */
 import { type RequestTimeline, type StepFacts, WRITTEN_PARTS } from "../engine/observer.ts";
 
-/** Words of a page: the longest row, with all its runs and preemptions, fits into an empty one. */
+/** Words of a page. An empty page has room for the longest row with all its runs and preemptions. */
 export const PAGE_WORDS = 32_768;
-/** Bytes of an id that are kept. */
+/** Largest number of bytes of an id that are kept. */
 export const ID_BYTES = 512;
 
 export enum RowKind {
   Step = 1,
   Request = 2,
-  /** JSON of a whole line. */
+  /** A whole line of JSON. */
   Fault = 3,
 }
 
-/** Words of a row before its lists; order as they are written below. */
+/** Words of a row before its lists, in the order in which the functions below write them. */
 const STEP_HEAD_WORDS = 12;
-/** Words of a step's row at most. */
+/** Largest number of words of a step's row. */
 export const STEP_WORDS = STEP_HEAD_WORDS + WRITTEN_PARTS - 1;
 export const REQUEST_WORDS = 26;
 const TEXT_HEAD_WORDS = 3;
@@ -29,7 +29,7 @@ export class Page {
   readonly words: Float64Array<ArrayBuffer>;
   readonly #bytes: Uint8Array;
   used = 0;
-  /** What is in it, for the case that it is lost. */
+  /** Number of rows and runs in the page, to count them if the page is lost. */
   runs = 0;
   steps = 0;
   requests = 0;
@@ -71,7 +71,10 @@ export class Page {
     this.steps++;
   }
 
-  /** `withLists`: with runs and preemption times; else they are counted as dropped. Ids are kept as UTF-8, 8 bytes a word. */
+  /**
+   * Adds a request's row. `withLists`: includes runs and preemption times; without, they count as dropped. Ids are
+   * stored as UTF-8, 8 bytes per word.
+   */
   request(engine: number, timeline: RequestTimeline, withLists: boolean): void {
     const { words } = this;
     const from = this.used;
@@ -114,7 +117,7 @@ export class Page {
     this.requests++;
   }
 
-  /** A line as it is to stand in the log, in ASCII. */
+  /** Adds a line for the log, in ASCII. */
   fault(line: string): void {
     const { words } = this;
     const from = this.used;
@@ -125,10 +128,13 @@ export class Page {
     this.used = from + words[from + 1]!;
   }
 
-  /** Writes the id behind the row's numbers; its bytes. Most are ASCII, and a view costs more than all else of a row. */
+  /**
+   * Writes the id after the row's numbers and returns its number of bytes. Most ids are ASCII, and creating a view for
+   * the encoder would take longer than the rest of the row.
+   */
   #id(id: string, at: number): number {
     const bytes = this.#bytes;
-    // The last word may be filled in part.
+    // Bytes beyond the id in its last word are not defined.
     for (let i = 0; i < id.length && i < ID_BYTES; i++) {
       const code = id.charCodeAt(i);
       if (code >= 0x80) return encoder.encodeInto(id, bytes.subarray(at, at + ID_BYTES)).written;
@@ -138,10 +144,10 @@ export class Page {
   }
 }
 
-/** Words that a text's row takes. */
+/** Returns the words of a text's row. */
 export const textWords = (bytes: number): number => TEXT_HEAD_WORDS + Math.ceil(bytes / 8);
 
-/** Words that a request's row takes at most. */
+/** Returns the largest number of words of a request's row. */
 export function requestWords(timeline: RequestTimeline, withLists: boolean): number {
   const lists = withLists ? timeline.preempted.length + timeline.runs.length : 0;
   return REQUEST_WORDS + ID_BYTES / 8 + lists;

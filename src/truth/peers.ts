@@ -1,6 +1,6 @@
 /**
- * How does one of several processes answer for all? Each listens on a socket file in the server's private folder, where
- * only the others ask, and each of them tells its own rows alone.
+ * Lets each worker process answer for all. Each process listens on a socket file in the server's private folder. There
+ * it returns only its own rows, and only other workers can connect.
  */
 import { rmSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -8,21 +8,21 @@ import type { Clock } from "../base/clock.ts";
 import type { TruthQuery } from "./ask.ts";
 import type { WorkerPage } from "./schema.ts";
 
-/** A process that hangs is passed over. */
+/** A process that does not answer in this time is left out. */
 const PATIENCE_US = 5_000_000;
 
-/** Who may be asked for its own rows. */
-export interface Own {
+/** Answers other processes with this process's rows. */
+export interface LocalRows {
   list(query: URLSearchParams): Response;
   one(id: string | undefined): Promise<Response>;
 }
 
 export class Peers {
   readonly #folder: string;
-  /** Places of the others. */
+  /** Indices of the other processes. */
   readonly others: readonly number[];
 
-  /** `page`: a file in the folder. */
+  /** `page`: path of a file in the shared folder. */
   constructor(
     page: string,
     readonly index: number,
@@ -33,23 +33,23 @@ export class Peers {
     this.others = Array.from({ length: workers }, (_, at) => at).filter((at) => at !== index);
   }
 
-  /** Answers the other processes from now on, until this process ends. */
-  listen(own: Own): void {
+  /** Answers the other processes until this process ends. */
+  listen(localRows: LocalRows): void {
     const file = this.#file(this.index);
-    // Left by a process that was killed.
+    // A killed process may have left its socket file.
     rmSync(file, { force: true });
     Bun.serve({
       unix: file,
       fetch: (request) => {
         const { pathname, searchParams } = new URL(request.url);
-        return pathname === "/" ? own.list(searchParams) : own.one(decodeURIComponent(pathname.slice(1)));
+        return pathname === "/" ? localRows.list(searchParams) : localRows.one(decodeURIComponent(pathname.slice(1)));
       },
     });
   }
 
-  /** The rows of another one, and its last line; null: it does not answer. */
+  /** Returns the rows of another process and its last line. Returns null if it does not answer. */
   async list(other: number, { since, limit, steps }: TruthQuery): Promise<{ rows: string; page: WorkerPage } | null> {
-    if (limit === 0 && since !== "end") return { rows: "", page: unasked(since) };
+    if (limit === 0 && since !== "end") return { rows: "", page: pageNotAsked(since) };
     const query = `since=${since ?? ""}&limit=${Math.max(1, limit)}&steps=${steps ? 1 : 0}`;
     const text = await this.#ask(other, `/?${query}`);
     if (text === null) return null;
@@ -57,7 +57,7 @@ export class Peers {
     return { rows: text.slice(0, last), page: JSON.parse(text.slice(last)) as WorkerPage };
   }
 
-  /** The rows of one request, with commas between them; "": it has none, or does not answer. */
+  /** Returns the rows of one request with commas between them. Returns "" if the process has none or does not answer. */
   async one(other: number, id: string): Promise<string> {
     const text = await this.#ask(other, `/${encodeURIComponent(id)}`);
     return text === null ? "" : text.slice(text.indexOf("[") + 1, text.lastIndexOf("]"));
@@ -83,7 +83,7 @@ export class Peers {
   }
 }
 
-/** Where there was no room for its rows: there may be some. */
-function unasked(since: number | null): WorkerPage {
+/** Returns the last line of a process that was not asked because the limit was reached. It may have more rows. */
+function pageNotAsked(since: number | null): WorkerPage {
   return { type: "page", requests: 0, steps: 0, next: since === null ? "" : String(since), more: true, missed: 0 };
 }

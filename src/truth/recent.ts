@@ -1,33 +1,33 @@
 /**
- * Keeps the truth of a running server in memory: the rows of the last generations that ended, and the rows of the steps
- * that these and the generations still alive name. Rows lie here as in the pages of the truth log and become text when a
- * client asks.
+ * Keeps the truth of a running server in memory: rows of the generations that ended last, and rows of the steps that
+ * these and the running generations refer to. The rows have the form of the truth log's pages and are converted to text
+ * when a client requests them.
  */
 import { bothObservers, type Observer } from "../engine/observer.ts";
 import { Page, STEP_WORDS } from "./page.ts";
 import { engineOf, firstStepOf, type Words } from "./request-row.ts";
 
-/** Steps that are kept at most, of all engines of the process together. */
+/** Largest number of steps that are kept, over all engines of the process. */
 export const STEPS_KEPT = 2 ** 17;
-/** Steps are kept and forgotten in parts of this many. */
+/** Number of steps in a part. Steps are allocated and dropped in parts. */
 export const PART_STEPS = 2 ** 12;
-/** Most words in all rows of requests together. */
+/** Largest number of words in all rows of requests. */
 export const WORDS_MOST = 2 ** 23;
 
-/** The steps of one engine, in parts by number. */
+/** Steps of one engine, in parts. */
 class StepParts {
   /** Number of the last step. */
   last = 0;
   readonly #capacity: number;
-  /** By the number of their first step divided by `PART_STEPS`, oldest first. */
+  /** Parts by the number of their first step divided by `PART_STEPS`, oldest first. */
   readonly #parts = new Map<number, Words>();
 
-  /** `capacity`: a multiple of `PART_STEPS`. */
+  /** `capacity` is a multiple of `PART_STEPS`. */
   constructor(capacity: number) {
     this.#capacity = capacity;
   }
 
-  /** Place for the row of the next step. `needed` returns the first step that somebody may still ask for. */
+  /** Returns the place for the row of the next step. `needed` returns the first step that may still be requested. */
   next(step: number, needed: () => number): { readonly words: Words; readonly at: number } {
     this.last = step;
     const number = Math.floor(step / PART_STEPS);
@@ -39,7 +39,7 @@ class StepParts {
     return { words, at: (step % PART_STEPS) * STEP_WORDS };
   }
 
-  /** Forgets the parts that end before `step`, and returns the memory of one of them. */
+  /** Drops the parts that end before `step`. Returns the memory of one of them for reuse. */
   #forget(step: number): Words | undefined {
     let free: Words | undefined;
     for (const [number, words] of this.#parts) {
@@ -50,7 +50,7 @@ class StepParts {
     return free;
   }
 
-  /** The row of a step; null if it is not kept, or has not come yet. */
+  /** Returns the row of a step. Returns null if it is not kept or does not exist yet. */
   row(step: number): Words | null {
     if (step < 1 || step > this.last || this.last - step >= this.#capacity) return null;
     const at = (step % PART_STEPS) * STEP_WORDS;
@@ -59,21 +59,21 @@ class StepParts {
   }
 }
 
-export class Recent {
-  /** The number of the oldest row that is kept, and of the next one: they count on from where this process began. */
+export class RecentRows {
+  /** Numbers of the oldest kept row and of the next row. */
   first: number;
   next: number;
   readonly #engineFirst: number;
   readonly #steps: readonly StepParts[];
-  /** By number modulo `most`. */
+  /** Rows by number modulo `most`. */
   readonly #rows: Words[] = [];
   #words = 0;
   readonly #page = new Page();
   readonly #step = new Page(new Float64Array(STEP_WORDS));
 
   /**
-   * `most`: rows of generations. `base`: number of the first; larger than that of any row of a process that was here
-   * before, so that its cursors point in front of this one's.
+   * `most`: number of generations that are kept. `base`: number of the first row. It is larger than any row number of
+   * an earlier process, so that an old cursor points before the first row.
    */
   constructor(
     readonly most: number,
@@ -88,7 +88,7 @@ export class Recent {
     this.next = base;
   }
 
-  /** Makes the observer of the engine with this label. */
+  /** Returns the observer for the engine with this label. */
   observer(engine: number): Observer {
     const steps = this.#steps[engine - this.#engineFirst]!;
     return {
@@ -107,22 +107,22 @@ export class Recent {
     };
   }
 
-  /** The row of that number; null: not kept. */
+  /** Returns the row with this number, or null if it is not kept. */
   row(number: number): Words | null {
     return number >= this.first && number < this.next ? this.#rows[number % this.most]! : null;
   }
 
-  /** The row of a step; null: not kept. */
+  /** Returns the row of a step, or null if it is not kept. */
   step(engine: number, step: number): Words | null {
     return this.#steps[engine - this.#engineFirst]?.row(step) ?? null;
   }
 
-  /** The last step of an engine that is there. */
+  /** Returns the number of an engine's last step. */
   lastStep(engine: number): number {
     return this.#steps[engine - this.#engineFirst]?.last ?? 0;
   }
 
-  /** The first step that a kept row of this engine names; Infinity if none names any. */
+  /** Returns the first step that a kept row of this engine refers to, or Infinity. */
   #firstStep(engine: number): number {
     let first = Number.POSITIVE_INFINITY;
     for (let number = this.first; number < this.next; number++) {
@@ -148,12 +148,12 @@ export class Recent {
 
 const NOTHING: Words = new Float64Array(0);
 
-/** Who is told of the engine with a rank: the log, the kept rows, both; none where nobody is. */
+/** Returns an option for the engine that combines the observers of all sinks, such as log and kept rows. Without sinks, returns no option. */
 export function observersOf(
   engineFirst: number,
   ...all: readonly ({ observer(engine: number): Observer } | null)[]
 ): { readonly observer?: (rank: number) => Observer } {
-  const some = all.filter((someone) => someone !== null);
-  if (some.length === 0) return {};
-  return { observer: (rank) => some.map((one) => one.observer(engineFirst + rank)).reduce(bothObservers) };
+  const sinks = all.filter((sink) => sink !== null);
+  if (sinks.length === 0) return {};
+  return { observer: (rank) => sinks.map((sink) => sink.observer(engineFirst + rank)).reduce(bothObservers) };
 }

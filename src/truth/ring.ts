@@ -1,6 +1,6 @@
 /**
- * What is kept while the writer is behind? A bounded ring of pages. Steps and lists of runs get the first part of it,
- * the rows of requests also the rest; what does not fit is counted, nobody waits.
+ * Bounded buffer of pages for the writer. If it fills, steps and lists of runs are dropped first, then rows of
+ * requests. Dropped rows are counted, and the engine never waits.
  */
 
 import type { TruthDropped } from "../engine/interface/types.ts";
@@ -8,17 +8,17 @@ import type { Observer, RequestTimeline } from "../engine/observer.ts";
 import { PAGE_WORDS, Page, requestWords, STEP_WORDS, textWords } from "./page.ts";
 
 export interface RingLimits {
-  /** Pages that may be under way to the writer before steps and runs are dropped, and before anything is. */
+  /** Number of pages at the writer from which on steps and runs are dropped, and number from which on everything is dropped. */
   readonly pages: number;
   readonly pagesForRequests: number;
-  /** A page that is not full is sent so long after its first row; microseconds. */
+  /** Microseconds after its first row when a page is sent although it is not full. */
   readonly lingerUs: number;
 }
 
-/** 4 MiB, and 28 MiB more for the rows of some 160,000 requests. */
+/** 4 MiB, and 28 MiB more for the rows of about 160,000 requests. */
 export const RING: RingLimits = { pages: 16, pagesForRequests: 128, lingerUs: 500_000 };
 
-/** Longest line of a fault. */
+/** Largest length of a fault's line. */
 const FAULT_BYTES = 4 * PAGE_WORDS;
 
 export class Ring {
@@ -27,7 +27,7 @@ export class Ring {
   readonly #send: (page: Page) => void;
   readonly #spare: Page[] = [];
   #page = new Page();
-  /** Sent and not come back. */
+  /** Pages sent and not yet returned. */
   #away = 0;
   #sinceUs = 0;
   #flushWanted = false;
@@ -52,14 +52,14 @@ export class Ring {
     };
   }
 
-  /** Sends what there is as soon as the writer has nothing else to do. */
+  /** Sends the current page as soon as the writer has no other page. */
   flush(): void {
     if (this.#page.used === 0) return;
     if (this.#away > 0) this.#flushWanted = true;
     else this.#swap();
   }
 
-  /** The writer is done with a page. */
+  /** Takes back a page that the writer has finished. */
   returned(page: Page): void {
     this.#away--;
     page.clear();
@@ -67,12 +67,12 @@ export class Ring {
     if (this.#flushWanted) this.flush();
   }
 
-  /** Sends what there is, whatever is away. */
+  /** Sends the current page even if other pages are at the writer. */
   drain(): void {
     if (this.#page.used > 0) this.#swap();
   }
 
-  /** A line of its own; one for which there is no room counts as a row that was lost. */
+  /** Adds a line. If there is no room for it, it counts as a lost request row. */
   fault(line: string): void {
     if (line.length < FAULT_BYTES && this.#room(textWords(line.length), this.#limits.pagesForRequests))
       this.#page.fault(line);
@@ -89,7 +89,7 @@ export class Ring {
     } else this.dropped.request++;
   }
 
-  /** Is there room in the page, or in the next one, with at most `limit` pages away? */
+  /** Returns true if the current page or the next one has room, with at most `limit` pages at the writer. */
   #room(words: number, limit: number): boolean {
     if (this.#away >= limit) return false;
     if (this.#page.fits(words)) return true;

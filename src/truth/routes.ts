@@ -1,39 +1,39 @@
-/** Who asks a running server for the truth of its last requests? `GET /understudy/requests`, of all or of one. */
+/** Routes for the truth of the last requests: `GET /understudy/requests` for all, or with an id for one. */
 import { type RouteEntry, routes } from "../wire/http/routes.ts";
-import { around, rowsOf, rowsSince, type TruthQuery } from "./ask.ts";
+import { envelopeOf, rowsOf, rowsSince, type TruthQuery } from "./ask.ts";
 import type { Peers } from "./peers.ts";
-import type { Recent } from "./recent.ts";
-import type { About, WorkerPage } from "./schema.ts";
+import type { RecentRows } from "./recent.ts";
+import type { LogHeader, WorkerPage } from "./schema.ts";
 
 const PATH = "/understudy/requests";
-/** Rows in one answer. */
+/** Default number of rows in an answer. */
 const LIMIT = 1000;
 export const LIMIT_MOST = 10_000;
-/** Answers that may be on their way; one more is refused. */
-const ASKING_MOST = 16;
-/** A cursor has one number for each worker, or nothing where it begins with the oldest row. */
+/** Largest number of answers in progress. Further requests are refused. */
+const ANSWERS_MOST = 16;
+/** A cursor has one number per worker. An empty number starts with the oldest row. */
 const CURSOR = /^(?:\d{0,16})(?:\.\d{0,16})*$/;
 
-/** The paths and their methods, so that other methods there get 405. */
+/** Paths and their methods, so that other methods get 405. */
 export const TRUTH_METHODS: Readonly<Record<string, readonly string[]>> = { [PATH]: ["GET"] };
 
 export interface TruthRoutesOptions {
-  /** Null: nothing is kept. */
-  readonly recent: Recent | null;
-  readonly about: About;
-  /** Settles when a quarter of a millisecond of the thread holds nobody up. */
+  /** null if no rows are kept. */
+  readonly recent: RecentRows | null;
+  readonly about: LogHeader;
+  /** Resolves when the thread has a quarter of a millisecond to spare. */
   readonly spare: () => Promise<unknown>;
-  /** Told how long each piece took the thread. */
+  /** Measures how long a piece of work occupies the thread. */
   readonly worked: <T>(work: () => T) => T;
-  /** What clients sent; null: it is not kept. */
+  /** Bodies that clients sent. null if they are not kept. */
   readonly sent: SentRequests | null;
-  /** The other processes of the server; null: this is the only one. */
+  /** The server's other processes. null if this is the only one. */
   readonly peers: Peers | null;
 }
 
-/** Requests by their number, which rises with each that comes. */
+/** Requests by number. Numbers rise in the order of arrival. */
 export interface SentRequests {
-  /** The oldest that is kept, and the one that will come next. */
+  /** Numbers of the oldest kept request and of the next one. */
   readonly first: number;
   readonly next: number;
   row(number: number): object | undefined;
@@ -42,15 +42,15 @@ export interface SentRequests {
 type Pieces<T> = AsyncGenerator<string, T>;
 
 export function truthRoutes(options: TruthRoutesOptions): RouteEntry[] {
-  const asking = new Asking(options);
-  options.peers?.listen(new Asking({ ...options, peers: null }));
+  const queries = new TruthQueries(options);
+  options.peers?.listen(new TruthQueries({ ...options, peers: null }));
   return routes({
-    [`GET ${PATH}`]: ({ request }) => asking.list(new URL(request.url).searchParams),
-    [`GET ${PATH}/*`]: ({ request }) => asking.one(idIn(request.url)),
+    [`GET ${PATH}`]: ({ request }) => queries.list(new URL(request.url).searchParams),
+    [`GET ${PATH}/*`]: ({ request }) => queries.one(idIn(request.url)),
   });
 }
 
-/** The id as the path spells it; undefined: it is not URL-encoded well. */
+/** Returns the id in the path. Returns undefined if it is not correctly URL-encoded. */
 function idIn(url: string): string | undefined {
   const { pathname } = new URL(url);
   try {
@@ -60,8 +60,8 @@ function idIn(url: string): string | undefined {
   }
 }
 
-/** What is asked of one process, or of all of them. */
-export class Asking {
+/** Answers queries for this process, or for all processes if it has peers. */
+export class TruthQueries {
   readonly #options: TruthRoutesOptions;
   #open = 0;
 
@@ -72,7 +72,7 @@ export class Asking {
   list(query: URLSearchParams): Response {
     const { recent, peers } = this.#options;
     const sent = query.get("sent") ?? "0";
-    if (sent !== "0" && sent !== "1") return refusal(400, `sent is 0 or 1, not "${sent}"`, "sent");
+    if (sent !== "0" && sent !== "1") return refusal(400, `sent must be 0 or 1, not "${sent}"`, "sent");
     if (sent === "1") return this.#sentRequests(query);
     if (recent === null) return notKept();
     const limit = query.get("limit") ?? String(LIMIT);
@@ -81,22 +81,21 @@ export class Asking {
     const wrong = wrongLimit(limit);
     if (wrong !== null) return wrong;
     if (since !== "end" && !(CURSOR.test(since) && since.split(".").length <= (peers?.workers ?? 1)))
-      return refusal(400, `since is "end" or what "next" said before, not "${since}"`, "since");
-    if (steps !== "0" && steps !== "1") return refusal(400, `steps is 0 or 1, not "${steps}"`, "steps");
+      return refusal(400, `since must be "end" or the "next" of an earlier answer, not "${since}"`, "since");
+    if (steps !== "0" && steps !== "1") return refusal(400, `steps must be 0 or 1, not "${steps}"`, "steps");
     if (!this.#enter()) return busy();
     return this.#stream("application/jsonl", this.#lists(since, Number(limit), steps === "1"));
   }
 
   #sentRequests(query: URLSearchParams): Response {
     const { sent } = this.#options;
-    if (sent === null)
-      return refusal(404, "what clients sent is not kept: the server runs without --keep-bodies", null);
+    if (sent === null) return refusal(404, "request bodies are not kept: the server runs without --keep-bodies", null);
     const limit = query.get("limit") ?? String(LIMIT);
     const since = query.get("since") ?? "";
     const wrong = wrongLimit(limit);
     if (wrong !== null) return wrong;
     if (since !== "end" && !/^\d{0,16}$/.test(since))
-      return refusal(400, `since is "end" or what "next" said before, not "${since}"`, "since");
+      return refusal(400, `since must be "end" or the "next" of an earlier answer, not "${since}"`, "since");
     if (!this.#enter()) return busy();
     const from = since === "end" ? sent.next : Number(since);
     return this.#stream("application/jsonl", this.#own(sentRows(sent, from, Number(limit))));
@@ -108,7 +107,7 @@ export class Asking {
     if (id === undefined || id === "") return refusal(400, "the path has no id, or one that is not URL-encoded", "id");
     if (!this.#enter()) return busy();
     const pieces = this.#ones(id);
-    // Known only when there is a first piece of a row: errors have a status of their own.
+    // The status depends on the first piece, because an unknown request is 404.
     const first = await pieces.next().catch((reason) => {
       this.#open--;
       throw reason;
@@ -117,11 +116,11 @@ export class Asking {
       this.#open--;
       return refusal(404, UNKNOWN, "id");
     }
-    const [before, after] = around(about);
+    const [before, after] = envelopeOf(about);
     return this.#stream("application/json", surrounded(before + first.value, pieces, after));
   }
 
-  /** Rows of this process, in pieces between steps. */
+  /** Yields this process's rows in pieces between engine steps. */
   async *#own<T>(pieces: Generator<string, T>): Pieces<T> {
     for (;;) {
       await this.#options.spare();
@@ -171,14 +170,14 @@ export class Asking {
     }
   }
 
-  /** May one more be answered? */
+  /** Counts an answer in progress. Returns false if there are too many. */
   #enter(): boolean {
-    if (this.#open >= ASKING_MOST) return false;
+    if (this.#open >= ANSWERS_MOST) return false;
     this.#open++;
     return true;
   }
 
-  /** Streams an answer of one that has entered, and leaves when it ends. */
+  /** Streams an answer that `#enter` has counted, and ends the count with it. */
   #stream(contentType: string, pieces: AsyncGenerator<string>): Response {
     let closed = false;
     const close = () => {
@@ -205,7 +204,7 @@ export class Asking {
   }
 }
 
-/** One request a piece; the last piece says how to go on. */
+/** Yields one request per piece. The last piece has the next cursor. */
 function* sentRows(sent: SentRequests, from: number, limit: number): Generator<string, void> {
   let [number, rows] = [Math.max(from, sent.first), 0];
   const missed = number - from;
@@ -220,7 +219,7 @@ function* sentRows(sent: SentRequests, from: number, limit: number): Generator<s
 
 function wrongLimit(limit: string): Response | null {
   if (/^\d{1,5}$/.test(limit) && Number(limit) >= 1 && Number(limit) <= LIMIT_MOST) return null;
-  return refusal(400, `limit is a whole number from 1 to ${LIMIT_MOST}, not "${limit}"`, "limit");
+  return refusal(400, `limit must be a whole number from 1 to ${LIMIT_MOST}, not "${limit}"`, "limit");
 }
 
 async function* surrounded(before: string, pieces: AsyncGenerator<string>, after: string): AsyncGenerator<string> {
@@ -229,7 +228,7 @@ async function* surrounded(before: string, pieces: AsyncGenerator<string>, after
   yield after;
 }
 
-/** One last line for all workers. A worker that did not answer keeps its cursor. */
+/** Combines the last lines of all workers. A worker that did not answer keeps its cursor. */
 function joined(pages: readonly (WorkerPage | null)[], cursors: readonly string[], workers: number): WorkerPage {
   const each = Array.from({ length: workers }, (_, index) => pages[index] ?? null);
   const sum = (of: (page: WorkerPage) => number) => each.reduce((all, page) => all + (page ? of(page) : 0), 0);
@@ -246,13 +245,13 @@ function joined(pages: readonly (WorkerPage | null)[], cursors: readonly string[
 }
 
 const UNKNOWN =
-  "no such request among the last ones that ended: it never came, still runs, or was too long ago (--truth-requests)";
+  "no such request among the kept ones: it never arrived, still runs, or ended too long ago (--truth-requests)";
 
 function refusal(code: number, message: string, param: string | null, headers: Record<string, string> = {}): Response {
   const type = code === 404 ? "NotFoundError" : code === 503 ? "ServiceUnavailableError" : "BadRequestError";
   return Response.json({ error: { message, type, param, code } }, { status: code, headers });
 }
 
-const notKept = () => refusal(404, "no truth is kept: the server runs with --truth-requests 0", null);
+const notKept = () => refusal(404, "no requests are kept: the server runs with --truth-requests 0", null);
 
-const busy = () => refusal(503, `at most ${ASKING_MOST} answers of this kind at a time`, null, { "retry-after": "1" });
+const busy = () => refusal(503, `at most ${ANSWERS_MOST} answers of this kind at a time`, null, { "retry-after": "1" });

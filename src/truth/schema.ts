@@ -1,55 +1,52 @@
-/** What stands in a truth log? One JSON object per line; `docs/truth-log.md` describes it. A change of meaning changes SCHEMA. */
+/** Types of the lines in a truth log, one JSON object per line; `docs/truth-log.md` describes them. A change of meaning changes SCHEMA. */
 import type { FlatEngineConfig } from "../engine/config/engine-config.ts";
 import type { Outcome } from "../engine/interface/types.ts";
 import type { CauseName } from "../engine/lateness/causes.ts";
 
 export const SCHEMA = 1;
 
-/** What the log says of itself at the head of each file. */
-export interface About {
+/** Fields at the head of each log file that describe the run. */
+export interface LogHeader {
   readonly engine: FlatEngineConfig;
-  /** Engines of the server; rows carry the index of theirs. */
+  /** Number of engines. Rows have the index of their engine. */
   readonly engines: number;
-  /** Microseconds since 1970 at time 0 of the log's clock; null for virtual time. */
+  /** Microseconds since 1970 at time 0 of the log's clock. null for virtual time. */
   readonly epochUs: number | null;
-  /** Which of several processes wrote it; absent where there is one. */
+  /** Worker process that wrote the log. Absent if there is only one process. */
   readonly worker?: number;
 }
 
 /** First line of each file. */
-export interface HeaderLine extends About {
+export interface HeaderLine extends LogHeader {
   readonly type: "header";
   readonly schema: typeof SCHEMA;
-  /** Files that this run has begun before this one. */
+  /** Number of files that this run has started before. */
   readonly file: number;
   readonly seed: number;
 }
 
-/** A step of an engine; numbers rise by one from 1. Times in microseconds. */
+/** A step of an engine. Numbers rise by one from 1. Times are microseconds. */
 export interface StepLine {
   readonly type: "step";
   readonly engine: number;
   readonly step: number;
   readonly plannedUs: number;
-  /**
-   * When the step ended, at which all its tokens are due, and when writing them began and ended; null: the log was closed
-   * before.
-   */
+  /** End of the step, when all its tokens are due; start and end of writing them. null: the log was closed before. */
   readonly dueUs: number | null;
   readonly writeStartUs: number | null;
   readonly writeEndUs: number | null;
   readonly tokens: number;
-  /** Requests that lost their blocks when it was planned. */
+  /** Requests that were preempted by the plan of this step. */
   readonly preemptions: number;
-  /** Engine time was moved on by so much before `dueUs`; absent: it was not. */
+  /** Microseconds by which engine time was moved forward before `dueUs`. Absent: it was not. */
   readonly rebasedUs?: number;
-  /** Why it began late; absent: it did not. */
+  /** Reason why the step started late. Absent: it was on time. */
   readonly cause?: CauseName;
-  /** When an eighth of its tokens was written, two eighths … seven; absent: they are few, or it took no time. */
+  /** Times at which one eighth, two eighths … seven eighths of its tokens were written. Absent: it has few tokens, or writing took no time. */
   readonly writtenUs?: readonly number[];
 }
 
-/** A generation that ended. Null: it never came so far. */
+/** A generation that ended. null: the event has not happened. */
 export interface RequestLine {
   readonly type: "request";
   readonly engine: number;
@@ -61,7 +58,7 @@ export interface RequestLine {
   readonly scheduledUs: number | null;
   readonly prefillEndUs: number | null;
   readonly endUs: number | null;
-  /** Null: the log was closed before it ended. */
+  /** null: the log was closed before the request ended. */
   readonly reason: ReasonName | null;
   readonly promptTokens: number;
   readonly cachedTokens: number;
@@ -69,16 +66,16 @@ export interface RequestLine {
   readonly recomputedTokens: number;
   readonly outputTokens: number;
   readonly bytes: number;
-  /** What the client called its request; null: the id is of another form. */
+  /** Request id of the client. null: the generation's id has another form. */
   readonly requestId: string | null;
-  /** When the receiver had its first and its last token. */
+  /** Time when the receiver had the first token, and the last. */
   readonly firstWrittenUs: number | null;
   readonly lastWrittenUs: number | null;
-  /** Late steps of the engine from its first token to its last, their lateness, and by how much engine time moved on in its life. */
+  /** Late steps between the request's first and last token, their total lateness, and microseconds by which engine time was moved forward. */
   readonly late: { readonly steps: number; readonly us: number; readonly rebasedUs: number };
   readonly preemptions: number;
   readonly preempted: readonly PreemptedEntry[];
-  /** Tokens came in steps `first` to `first + steps - 1`, one each, or `width` each. */
+  /** Tokens came in steps `first` to `first + steps - 1`, one per step or `width` per step. */
   readonly runs: readonly (readonly [first: number, steps: number, width?: number])[];
   readonly droppedRuns: number;
 }
@@ -92,32 +89,35 @@ export interface PreemptedEntry {
 /** An answer that a plan of faults disturbed (docs/faults.md). */
 export interface FaultLine {
   readonly type: "fault";
-  /** The request's `X-Request-Id`, or its number among the disturbed ones. */
+  /** The request's `X-Request-Id`, or its number among the disturbed answers. */
   readonly key: string;
-  /** Orders the same again. */
+  /** Plan that orders the same faults again. */
   readonly plan: string;
   readonly beganUs: number;
   readonly end: "done" | "fin" | "rst" | "reset" | "gone";
-  /** When, "bytes", "wait" or the end, offset on the wire, bytes (of a wait: microseconds), bytes that the socket took at once. */
+  /**
+   * Time, kind ("bytes", "wait" or the end), offset on the wire, number of bytes (for a wait: microseconds), and bytes
+   * that the socket accepted at once.
+   */
   readonly operations: readonly (readonly [us: number, kind: string, offset: number, length: number, taken: number])[];
-  /** Operations that were not kept. */
+  /** Operations that were not recorded. */
   readonly unkept: number;
-  /** Events of the answer, and how many were taken out, written, cut off. */
+  /** Events of the answer: all, removed, written completely, and cut off. */
   readonly events: { readonly came: number; readonly dropped: number; readonly whole: number; readonly cut: number };
-  /** How often each fault of the plan acted; 0: its place was not reached, the case is void. */
+  /** How often each fault of the plan acted. 0: its position was not reached, so the case is void. */
   readonly acted: readonly (readonly [fault: string, times: number])[];
 }
 
-/** Bytes of such an answer, as they left: with `--truth-wire`, before its line. */
+/** Bytes of a disturbed answer as sent, with `--truth-wire`. These lines come before the answer's own. */
 export interface WireLine {
   readonly type: "wire";
   readonly key: string;
-  /** Where its first byte stands in the answer. */
+  /** Offset of the first byte in the answer. */
   readonly offset: number;
   readonly base64: string;
 }
 
-/** Last line of a log that was closed in order: rows written, rows lost. */
+/** Last line of a log that was closed regularly: rows written and rows lost. */
 export interface EndLine {
   readonly type: "end";
   readonly steps: number;
@@ -125,7 +125,7 @@ export interface EndLine {
   readonly dropped: { readonly run: number; readonly step: number; readonly request: number };
 }
 
-/** Last line of a log whose process was killed, written by another one: what the metrics had counted of that process. */
+/** Last line of the log of a killed process, written by another process: the counts that the metrics had of it. */
 export interface DiedLine {
   readonly type: "died";
   readonly worker: number;
@@ -136,7 +136,7 @@ export interface DiedLine {
   readonly outcomes: Readonly<Record<Outcome, number>>;
 }
 
-/** Counts of one engine, rows that were written included. */
+/** Counts of one engine, including rows that were written. */
 export interface DiedEngine {
   readonly engine: number;
   readonly steps: number;
@@ -145,36 +145,36 @@ export interface DiedEngine {
   readonly cachedTokens: number;
   readonly outputTokens: number;
   readonly preemptions: number;
-  /** Requests that ended with the engine, and of which no row was written. */
+  /** Requests that ended with the engine and have no row. */
   readonly running: number;
   readonly waiting: number;
 }
 
-/** Last line of an answer of a running server about its last requests. */
+/** Last line of a running server's answer about its last requests. */
 export interface PageLine {
   readonly type: "page";
   readonly requests: number;
   readonly steps: number;
-  /** The cursor to go on with. */
+  /** Cursor for the next query. */
   readonly next: string;
   readonly more: boolean;
   readonly missed: number;
-  /** So many of the last rows each worker has at most. */
+  /** Largest number of rows that each worker keeps. */
   readonly keeps: number;
-  /** Workers that did not answer; absent: all did. */
+  /** Workers that did not answer. Absent: all did. */
   readonly unreachable?: readonly number[];
 }
 
-/** Last line of an answer from one of several workers, all of which keep equally many rows. */
+/** Last line of an answer of one worker. All workers keep the same number of rows. */
 export type WorkerPage = Omit<PageLine, "keeps">;
 
 export type TruthLine = HeaderLine | StepLine | RequestLine | FaultLine | WireLine | EndLine | DiedLine | PageLine;
 
-/** By `Finish`. */
+/** Reasons in the order of `Finish`. */
 export const REASONS = ["stop", "length", "abort", "error", "repetition"] as const;
 export type ReasonName = (typeof REASONS)[number];
 
-export function headerLine(about: About, file: number): string {
+export function headerLine(about: LogHeader, file: number): string {
   const header: HeaderLine = { type: "header", schema: SCHEMA, file, seed: about.engine.seed, ...about };
   return JSON.stringify(header);
 }

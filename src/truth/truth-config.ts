@@ -1,4 +1,4 @@
-/** The configuration of truth: what is kept of each request, and where it is written. */
+/** Configuration of the truth: what is kept of each request, and where it is written. */
 
 /** `--truth-log`: where the truth about each request is written, and how much of it is kept. */
 export interface TruthLogConfig {

@@ -1,21 +1,24 @@
 /**
- * What of the truth log when several processes serve? Each writes a file of its own. One that is killed takes the rows
- * with it that were not written yet; whoever survives it closes the file with what had been counted of it.
+ * Log files of several worker processes. Each process writes its own file. If one is killed, its unwritten rows are
+ * lost, and a surviving process closes the file with the counts that the metrics had of it.
  */
 import { appendFileSync, closeSync, fstatSync, ftruncateSync, openSync, readSync, statSync } from "node:fs";
 import { basename, dirname, extname, join } from "node:path";
 import type { DiedLine } from "./schema.ts";
 
-/** No line is longer: the longest row has some 33,000 numbers. */
+/** Upper limit of a line's length. The longest row has about 33,000 numbers. */
 const LINE_BYTES = 1 << 20;
 
-/** `truth.jsonl` of worker 1 is `truth.w1.jsonl`. */
+/** Returns the file of a worker: for worker 1, `truth.jsonl` becomes `truth.w1.jsonl`. */
 export function fileOfWorker(file: string, worker: number): string {
   const extension = extname(file);
   return join(dirname(file), `${basename(file, extension)}.w${worker}${extension}`);
 }
 
-/** Takes a torn last line off and adds the line; does nothing to what is no regular file. Throws as the system does. */
+/**
+ * Removes an incomplete last line and appends the line of the killed process. Does nothing if the path is not a regular
+ * file. Throws errors of the file system.
+ */
 export function closeDead(file: string, died: DiedLine): void {
   if (!statSync(file).isFile()) return;
   cutTornLine(file);

@@ -1,20 +1,23 @@
-/** The thread that formats and writes. First message: where to and what about; then a page each; last, what was dropped. */
+/**
+ * The thread that formats and writes the log. The first message has the configuration, each further message a page, and
+ * the last one the dropped rows.
+ */
 
 import type { TruthDropped } from "../engine/interface/types.ts";
 import { TruthFile } from "./file.ts";
 import { formatPage } from "./format.ts";
 import { Page } from "./page.ts";
-import type { About } from "./schema.ts";
+import type { LogHeader } from "./schema.ts";
 import type { TruthLogConfig } from "./truth-config.ts";
 
 export type TruthOrder =
-  | { readonly config: TruthLogConfig; readonly about: About }
+  | { readonly config: TruthLogConfig; readonly about: LogHeader }
   | { readonly words: Float64Array<ArrayBuffer>; readonly used: number }
   | { readonly close: TruthDropped };
 
 export type TruthReply =
   | { readonly warning: string }
-  /** The page comes back; `lost` counts from the start. */
+  /** Returns the page. `lost` counts from the start. */
   | { readonly words: Float64Array<ArrayBuffer>; readonly lost: TruthDropped }
   | { readonly closed: true; readonly lost: TruthDropped };
 

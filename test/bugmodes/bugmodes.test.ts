@@ -4,7 +4,7 @@
  * of the modes, and has all others on one server each for those that stick and those that do not.
  */
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { Takes } from "../../src/metrics/bugs/bug.ts";
+import type { DetectionNeed } from "../../src/metrics/bugs/bug.ts";
 import { bugs } from "../../src/metrics/bugs/table.ts";
 import { BUG_NAMES, type BugName } from "../../src/metrics/config/bug-names.ts";
 import { type CheckOptions, checkScrapes, type Scrape, type Violation } from "../../src/tools/check/index.ts";
@@ -60,7 +60,7 @@ const violations = (scrapes: readonly Scrape[], options: CheckOptions): readonly
   checkScrapes(scrapes, { parameters: PARAMETERS, ...options }).violated.flatMap((law) => law.violations);
 
 /** Every choice of scrapes that is no more than a law takes. */
-const CHOICES: Readonly<Record<Takes, (of: Scrapes) => readonly (readonly Scrape[])[]>> = {
+const CHOICES: Readonly<Record<DetectionNeed, (of: Scrapes) => readonly (readonly Scrape[])[]>> = {
   "one scrape": ({ all }) => all.map((one) => [{ ...one, rest: false }]),
   "two scrapes": ({ all }) => all.slice(1).map((one, i) => [all[i]!, one].map((each) => ({ ...each, rest: false }))),
   rest: ({ all }) => all.filter(({ rest }) => rest).map((one) => [one]),
@@ -68,7 +68,7 @@ const CHOICES: Readonly<Record<Takes, (of: Scrapes) => readonly (readonly Scrape
 };
 
 /** Does the law speak of a family of the bug (any, where it is in all) in some choice of scrapes? */
-function isFound(name: BugName, [law, takes]: readonly [law: string, Takes], scrapes: Scrapes): boolean {
+function isFound(name: BugName, [law, takes]: readonly [law: string, DetectionNeed], scrapes: Scrapes): boolean {
   const families = bugs[name].families.map(stem);
   const names = ({ left, right }: Violation) =>
     families.length === 0 || families.some((family) => `${left.text} ${right.text}`.includes(family));

@@ -1,4 +1,4 @@
-/** Are the tables of docs/metrics.md those of the program, and is every fix in it? */
+/** Checks that the tables of docs/metrics.md agree with the program and contain every fix. */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { metricsTables, tableIn } from "../../scripts/metrics-tables.ts";
@@ -7,7 +7,7 @@ import { FIX_NAMES } from "../../src/engine/config/engine-config.ts";
 const docs = readFileSync(new URL("../../docs/metrics.md", import.meta.url), "utf8");
 
 test.each(Object.entries(metricsTables()))(
-  "the table of %s (bun scripts/metrics-tables.ts writes it)",
+  "the table of %s is up to date (bun scripts/metrics-tables.ts writes it)",
   (marker, table) => {
     expect(tableIn(docs, marker)).toBe(table);
   },
@@ -17,7 +17,7 @@ test.each(FIX_NAMES)("--fix %s is described", (fix) => {
   expect(docs).toContain(`| \`${fix}\` |`);
 });
 
-test("families that take an option stand in the table, too", () => {
+test("families that need an option are in the table, too", () => {
   const opted = [
     "vllm:lora_requests_info",
     "nv_inference_first_response_histogram_ms",

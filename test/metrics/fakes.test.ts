@@ -1,4 +1,4 @@
-/** Do metrics show what `--fake-metrics` says, in the families that it names and in no other, and is all else refused? */
+/** Checks that `--fake-metrics` changes the families that it names and no other, and refuses invalid input. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
@@ -35,7 +35,7 @@ const FAMILIES = [
 const of = (page: string, name: string) =>
   page.split("\n").filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name}_`));
 
-test("what is named shows what was said, all else what is so, and pages stay strict", () =>
+test("named families show fake values, all others true ones, and pages stay valid", () =>
   fc.assert(
     fc.asyncProperty(anySnapshot, async (snapshot) => {
       const with_ = { ...identity, maxLoras: 4 };
@@ -73,7 +73,7 @@ test("what is named shows what was said, all else what is so, and pages stay str
     { numRuns: times(20) },
   ));
 
-test("waves follow the clock that is handed in", async () => {
+test("waveforms follow the given clock", async () => {
   const fakes = read({ "waiting-requests": "squarewave:1:5:10s" });
   const render = pages({ ...identity, fakes });
   const snapshot = emptySnapshot();
@@ -90,7 +90,7 @@ test("waves follow the clock that is handed in", async () => {
 const number = fc.double({ min: 0, max: 1000, noNaN: true });
 const shape = fc.constantFrom("oscillate", "ramp", "rampreset", "squarewave");
 
-test("a wave stays between its ends, begins at its start, and ends or comes again", () => {
+test("a waveform stays in its range, begins at its start, and ends or repeats", () => {
   fc.assert(
     fc.property(shape, number, number, fc.integer({ min: 1, max: 1000 }), number, (name, start, end, ms, seconds) => {
       const { gauges } = read({ "running-requests": `${name}:${start}:${end}:${ms}ms` });
@@ -114,7 +114,7 @@ test("a wave stays between its ends, begins at its start, and ends or comes agai
 test.each([
   ["{", "takes a JSON object"],
   ["[]", "takes a JSON object"],
-  ['{"running": 3}', "running: no such key; there are running-requests, "],
+  ['{"running": 3}', "running: unknown key, must be one of running-requests, "],
   ['{"running-requests": -1}', "running-requests: takes a number from 0, or SHAPE:START:END:PERIOD"],
   ['{"running-requests": "jump:0:1:5s"}', 'not "jump:0:1:5s"'],
   ['{"running-requests": "ramp:0:1:0s"}', "running-requests: takes a duration above 0"],
@@ -123,13 +123,13 @@ test.each([
   ['{"kv-cache-usage": "ramp:0:2:5s"}', "kv-cache-usage: takes a number from 0 to 1"],
   ['{"ttft-buckets-values": [1.5]}', "ttft-buckets-values: takes whole numbers from 0, not 1.5"],
   ['{"ttft-buckets-values": 5}', "ttft-buckets-values: takes a list"],
-  ['{"request-success-total": {"done": 1}}', 'request-success-total: no reason "done"; there are stop, length'],
+  ['{"request-success-total": {"done": 1}}', 'request-success-total: unknown reason "done", must be one of stop, length'],
   ['{"request-success-total": {"stop": -1}}', "request-success-total.stop: takes whole numbers from 0"],
-  ['{"prefix-cache-hits": 1}', "prefix-cache-hits and prefix-cache-queries go together"],
+  ['{"prefix-cache-hits": 1}', "prefix-cache-hits and prefix-cache-queries must be given together"],
   ['{"prefix-cache-hits": 2, "prefix-cache-queries": 1}', "prefix-cache-hits: at most prefix-cache-queries (1), not 2"],
   ['{"loras": [5]}', "loras: takes a list of"],
   ['{"loras": ["x"]}', "loras: takes a list of"],
-  [`{"request-prompt-tokens": [${"1,".repeat(100_000)}1]}`, "lists of 100001 numbers"],
+  [`{"request-prompt-tokens": [${"1,".repeat(100_000)}1]}`, "100001 numbers in all lists"],
 ])("%.60s is refused", (text, why) => {
   const parsed = parseFakeMetrics(text);
   expect("error" in parsed ? parsed.error : parsed).toContain(why);
@@ -137,7 +137,7 @@ test.each([
   expect("error" in resolved ? resolved.error : "taken").toStartWith("--fake-metrics: ");
 });
 
-test("adapters show only where there are some", () => {
+test("adapters only show if LoRA is on", () => {
   const resolved = resolveServeConfig(["--fake-metrics", '{"loras": []}'], {}, () => "");
   expect(resolved).toEqual({ error: "--fake-metrics: loras: needs --enable-lora" });
 });

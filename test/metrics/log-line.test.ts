@@ -10,7 +10,7 @@ const withFirstTokens = (count: number, rest: Partial<EngineSnapshot>): EngineSn
 };
 const after = (state: LogState, ...engines: EngineSnapshot[]) => logLines(state, emptySnapshot(engines), 10, 0);
 
-test("the line as vLLM prints it: computed prompt tokens, rates of the interval", () => {
+test("the line equals vLLM's: computed prompt tokens, rates of the interval", () => {
   const first = after([], withFirstTokens(1, { promptTokens: 1000, generationTokens: 10, prefixQueries: 1000 }));
   const { lines } = after(
     first.state,
@@ -29,12 +29,12 @@ test("the line as vLLM prints it: computed prompt tokens, rates of the interval"
   ]);
 });
 
-test("before the first lookup there is no hit rate; deferred requests are among the waiting and named", () => {
+test("before the first lookup there is no hit rate, and deferred requests count as waiting and are also listed", () => {
   const { lines } = after([], withFirstTokens(0, { generationTokens: 1, waiting: 2, deferred: 3 }));
   expect(lines[0]).toEndWith("Running: 0 reqs, Waiting: 5 reqs, Deferred: 3 reqs, GPU KV cache usage: 0.0%");
 });
 
-test("one more line after the last token, then silence", () => {
+test("there is one more line after the last token, then none", () => {
   const idle = after([], emptyEngine());
   expect(idle.lines).toEqual([]);
   const done = withFirstTokens(1, { generationTokens: 5 });
@@ -45,7 +45,7 @@ test("one more line after the last token, then silence", () => {
   expect(after(last.state, done).lines).toEqual([]);
 });
 
-test("the hit rate forgets intervals beyond 1,000 requests, but never the newest", () => {
+test("the hit rate forgets intervals beyond 1,000 requests, except the newest", () => {
   const rate = (lines: string[]) => /hit rate: (\S+)%/.exec(lines[0]!)?.[1];
   const at = (requests: number, prefixQueries: number, prefixHits: number) =>
     withFirstTokens(requests, { prefixQueries, prefixHits, generationTokens: requests });
@@ -56,14 +56,14 @@ test("the hit rate forgets intervals beyond 1,000 requests, but never the newest
   expect([one, two, three, four].map(({ lines }) => rate(lines))).toEqual(["0.0", "50.0", "100.0", "0.0"]);
 });
 
-test("a tie goes to the even digit, as in Python", () => {
+test("a tie is rounded to the even digit, as in Python", () => {
   const usage = (kvUsage: number) => after([], withFirstTokens(0, { generationTokens: 1, kvUsage })).lines[0];
   expect(usage(1 / 16)).toEndWith("usage: 6.2%");
   expect(usage(3 / 16)).toEndWith("usage: 18.8%");
   expect(usage(1)).toEndWith("usage: 100.0%");
 });
 
-test("each engine has its line and its own silence", () => {
+test("each engine has its own line and its own pauses", () => {
   const { lines } = logLines([], emptySnapshot([emptyEngine(), { ...emptyEngine(), generationTokens: 20 }]), 10, 3);
   expect(lines.map((line) => line.slice(0, 11))).toEqual(["Engine 004:"]);
 });

@@ -1,4 +1,4 @@
-/** Whatever the numbers: every page is strict text, and what stands in it is what the snapshot held. */
+/** Checks for random numbers that every page is strict text and shows the numbers of the snapshot. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { Registry } from "prom-client";
@@ -18,7 +18,7 @@ const value = (families: readonly ParsedFamily[], name: string, wanted: Readonly
       return sample.name === name && Object.entries(wanted).every(([label, text]) => labels[label] === text);
     })?.value;
 
-test("a snapshot survives the way to the worker, and fills its place to the last number", () =>
+test("a snapshot is unchanged after the conversion for the worker and fills its whole array", () =>
   fc.assert(
     fc.property(anySnapshot, fc.nat(5), (snapshot, from) => {
       const layout = new Layout(shapeOf(snapshot));
@@ -32,7 +32,7 @@ test("a snapshot survives the way to the worker, and fills its place to the last
     }),
   ));
 
-test("any snapshot gives strict pages: no series twice, buckets cumulative, +Inf equal to the count", () =>
+test("random snapshots give valid pages: no series twice, buckets cumulative, +Inf equal to the count", () =>
   fc.assert(
     fc.asyncProperty(anySnapshot, fc.nat(5), fc.string(), async (snapshot, engineFirst, modelName) => {
       const render = pages({ ...identity, engineFirst, modelName });
@@ -61,7 +61,7 @@ test("any snapshot gives strict pages: no series twice, buckets cumulative, +Inf
     { numRuns: times(30) },
   ));
 
-test("an engine that did nothing shows every series at 0", async () => {
+test("an idle engine shows every series at 0", async () => {
   const families = parseExposition(await pages(identity)("role", () => emptySnapshot()));
   const own = families.filter(({ name }) => name.startsWith("understudy_"));
   expect(own.map(({ name, type, samples }) => [name, type, samples.length])).toEqual([
@@ -90,7 +90,7 @@ test("an engine that did nothing shows every series at 0", async () => {
   ]);
 });
 
-test("two engines: a series each, in the order of the engines", async () => {
+test("two engines have a series each, in order", async () => {
   const engines = [
     { ...emptyEngine(), running: 1 },
     { ...emptyEngine(), running: 2 },
@@ -101,7 +101,7 @@ test("two engines: a series each, in the order of the engines", async () => {
   );
 });
 
-test("--disable-log-stats leaves vLLM its HTTP middleware to show, and us everything", async () => {
+test("--disable-log-stats leaves vLLM only its HTTP families, and Understudy all", async () => {
   const render = pages({ ...identity, disableLogStats: true });
   const [role, vllm, own] = await Promise.all(
     (["role", "vllm", "understudy"] as const).map((view) => render(view, () => emptySnapshot())),
@@ -110,7 +110,7 @@ test("--disable-log-stats leaves vLLM its HTTP middleware to show, and us everyt
   expect(role).toBe(vllm! + own!);
 });
 
-test("a row reads the copy of its refresh class; a name twice is refused", async () => {
+test("a row reads the copy of its refresh class, and a repeated name is refused", async () => {
   const registry = new Registry();
   const running = (running: number) => emptySnapshot([{ ...emptyEngine(), running }]);
   const copies = { now: running(1), step: running(2), every: running(3) };
@@ -126,7 +126,7 @@ test("a row reads the copy of its refresh class; a name twice is refused", async
   expect(() => register([twice], registry, held, identity, python)).toThrow("already been registered");
 });
 
-test("what the loop and the truth log lost is shown as it is", async () => {
+test("losses of the loop and of the truth log are shown", async () => {
   const snapshot = { ...emptySnapshot(), truth: { run: 1, step: 2, request: 3 } };
   const loop = { ...snapshot.loop, clockRebasedSeconds: 1.5 };
   const families = parseExposition(await pages(identity)("understudy", () => ({ ...snapshot, loop })));
@@ -136,7 +136,7 @@ test("what the loop and the truth log lost is shown as it is", async () => {
 
 const PROMETHEUS_NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
 
-test("OpenMetrics: the same numbers, counters named as it wants, created inside, the end marked; text is not changed by it", () =>
+test("OpenMetrics has the same numbers, its own counter names, _created in the family and an end mark, and does not change the text format", () =>
   fc.assert(
     fc.asyncProperty(anySnapshot, async (snapshot) => {
       const render = pages(identity);
@@ -171,9 +171,9 @@ test("OpenMetrics: the same numbers, counters named as it wants, created inside,
           if (children.at(-1) !== child) children.push(child);
         }
       }
-      // What has the same labels stands together.
+      // Samples with the same labels are consecutive.
       expect(new Set(children).size).toBe(children.length);
-      // Samples equal the text's, with equal values.
+      // Compares samples with those of the text; the values must be equal.
       const samples = (page: string) => page.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
       expect(samples(open).sort()).toEqual(samples(text).sort());
     }),

@@ -1,6 +1,7 @@
 /**
- * A strict reader of the text format for the tests: throws at whatever a lenient scraper lets pass (a series twice,
- * samples outside their family, buckets that are not cumulative, no +Inf, +Inf other than the count).
+ * A strict reader of the text format for tests. Throws for errors that a lenient scraper accepts: a repeated series,
+ * samples outside their family, buckets that are not cumulative, a missing +Inf bucket, or one that differs from the
+ * count.
  */
 export interface ParsedSample {
   readonly name: string;
@@ -14,7 +15,7 @@ export interface ParsedFamily {
   readonly help: string;
   readonly type: string;
   readonly samples: ParsedSample[];
-  /** The family's lines as they stand, without the last newline. */
+  /** The family's lines, without the last newline. */
   text: string;
 }
 

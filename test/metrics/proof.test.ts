@@ -1,4 +1,4 @@
-/** Does each family of each table name the test that makes it move, or say why nothing here can? */
+/** Checks that each family of each table names the test that changes it, or the reason why it never changes. */
 import { expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -22,7 +22,7 @@ test.each(rows)("%s", (_, { name, proof }) => {
   expect(readFileSync(file, "utf8").includes(name)).toBe(true);
 });
 
-test("a family name is of one dialect, so that /metrics/all shows it once", () => {
+test("a family name belongs to one dialect, so /metrics/all shows it once", () => {
   const names = rows.map(([, { name }]) => name);
   expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([]);
 });

@@ -1,6 +1,6 @@
 /**
- * A thread may lose its core between `Atomics.add` and `Atomics.notify`. Its late `notify` must not make a waiting thread
- * take an order twice.
+ * Tests a thread that is interrupted between `Atomics.add` and `Atomics.notify`. The late `notify` must not make a
+ * waiting thread take an order twice.
  */
 import { afterEach, expect, spyOn, test } from "bun:test";
 import { WallClock } from "../../src/base/clock.ts";
@@ -8,12 +8,12 @@ import { DueTime } from "../../src/base/time/due-time.ts";
 import { Renderer } from "../../src/metrics/renderer.ts";
 import { emptyEngine, emptySnapshot, heldOf, setup } from "./snapshots.ts";
 
-/** Longer than a page of these numbers takes, so that the worker sleeps again before the late `notify`. */
+/** Longer than printing a page of these numbers takes, so that the worker sleeps again before the late `notify`. */
 const LATE_MS = 60;
 const { notify, wait } = Atomics;
 const asleep = new Int32Array(new SharedArrayBuffer(4));
 
-/** Makes this thread lose its core before each `Atomics.notify`. */
+/** Delays each `Atomics.notify` of this thread. */
 function notifyLate(): void {
   spyOn(Atomics, "notify").mockImplementation((words: unknown, at: number, count?: number) => {
     wait(asleep, 0, 0, LATE_MS);
@@ -25,7 +25,7 @@ afterEach(() => {
   spyOn(Atomics, "notify").mockRestore();
 });
 
-test("a page is delivered once, and to the scrape that ordered it, when the notify of its order comes late", async () => {
+test("with a late notify, a page is delivered once and to the scrape that ordered it", async () => {
   notifyLate();
   const clock = new WallClock();
   let steps = 0;
@@ -41,9 +41,9 @@ test("a page is delivered once, and to the scrape that ordered it, when the noti
   clock.close();
 }, 30_000);
 
-test("a thread that waits for the next order does not take the notify of the last one for it", async () => {
+test("a thread that waits for the next order ignores the late notify of the last one", async () => {
   const due = new DueTime();
-  // Busy when an order comes, so that it takes the order without sleeping, and asleep when the order's notify comes.
+  // Is busy when an order comes, so that it takes the order without sleeping, and asleep when the order's notify comes.
   const script = `
     import { DueTime } from ${JSON.stringify(new URL("../../src/base/time/due-time.ts", import.meta.url).href)};
     self.onmessage = ({ data }) => {
@@ -72,7 +72,7 @@ test("a thread that waits for the next order does not take the notify of the las
   expect(turns).toEqual([0, 1, 2, 3]);
 });
 
-test("a wait returns false when its time is over, and true at once where a newer order exists", () => {
+test("a wait returns false after its time, and true at once if a newer order exists", () => {
   const due = new DueTime();
   due.order(0);
   expect(due.wait(due.turn, 5)).toBe(false);

@@ -1,4 +1,4 @@
-/** The routes over a real worker: who waits with whom, and what happens when too many come. */
+/** Tests the routes with a real worker: which scrapes share a page, and what happens with too many. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import fc from "fast-check";
 import { WallClock } from "../../src/base/clock.ts";
@@ -12,7 +12,7 @@ import { emptyEngine, emptySnapshot, heldOf, identity, setup } from "./snapshots
 
 let scrapes = 0;
 const numbers = () => heldOf(emptySnapshot([{ ...emptyEngine(), steps: ++scrapes }]));
-/** No step is due. */
+/** A clock on which no step is due. */
 const atRest = { now: () => 0, nextUs: () => Number.POSITIVE_INFINITY };
 const served = new Renderer(numbers, setup, atRest);
 const app = application({ routes: metrics(served, setup.identity) });
@@ -39,13 +39,13 @@ afterAll(async () => {
 const VLLM = "text/plain; version=1.0.0; charset=utf-8";
 const PLAIN = "text/plain; version=0.0.4; charset=utf-8";
 const OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/** As Prometheus 2.42 and 3 ask. */
+/** Accept header of Prometheus 2.42 and 3. */
 const PROMETHEUS =
   "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
 
 test.each([
   ["/metrics", "", "role", "text", VLLM],
-  // The real server's plain path does not look at Accept.
+  // The real server ignores Accept on its plain path.
   ["/metrics", PROMETHEUS, "role", "text", VLLM],
   ["/metrics?format=openmetrics", "", "role", "openmetrics", OPENMETRICS],
   ["/metrics/", "", "role", "text", PLAIN],
@@ -64,12 +64,12 @@ test.each([
   expect(await answer.text()).toBe(await pages(identity)(view, held, format));
 });
 
-test.each([Number.POSITIVE_INFINITY, 1000, 300, 1, -50])("%d us before a step a page is made", async (leftUs) => {
+test.each([Number.POSITIVE_INFINITY, 1000, 300, 1, -50])("a page is made %d us before a step", async (leftUs) => {
   const one = renderer(() => leftUs);
   expect(steps(await one.page("understudy"))).toBe(scrapes);
 });
 
-test("a page that is not done when a step is due rests until just behind it, once, unless it has been taken by then", () => {
+test("a page that is not finished when a step is due pauses once until just after the step", () => {
   fc.assert(
     fc.property(
       fc.oneof(fc.integer({ min: 6000, max: 12_000 }), fc.constant(Number.POSITIVE_INFINITY)),
@@ -97,7 +97,7 @@ test("a page that is not done when a step is due rests until just behind it, onc
   );
 });
 
-test("a scrape that comes while a page is made shares the next one, which is not older than the scrape", async () => {
+test("a scrape that arrives while a page is made shares the next page, which is not older than the scrape", async () => {
   const one = renderer();
   const before = scrapes;
   const first = one.page("understudy");
@@ -107,7 +107,7 @@ test("a scrape that comes while a page is made shares the next one, which is not
   expect(new Set((await Promise.all(others)).map(steps))).toEqual(new Set([before + 2]));
 });
 
-test("pages that nobody gets are made between scrapes until it stops, and change none that somebody gets", async () => {
+test("spare pages are made between scrapes until the stop, and do not change real pages", async () => {
   const clock = new WallClock();
   const one = new Renderer(numbers, setup, clock);
   await fc.assert(
@@ -135,13 +135,13 @@ test("pages that nobody gets are made between scrapes until it stops, and change
   clock.close();
 });
 
-test("views do not wait for ever behind each other", async () => {
+test("no view waits for ever for another", async () => {
   const one = renderer();
   const answers = await Promise.all((["vllm", "understudy", "role", "understudy"] as const).map((v) => one.page(v)));
   expect(answers.map((bytes) => bytes.length > 100)).toEqual([true, true, true, true]);
 });
 
-test("beyond the bound a scrape is refused at once, and the bound is free again afterwards", async () => {
+test("a scrape beyond the limit is refused at once, and the limit is free again later", async () => {
   const one = renderer();
   const waiting = Array.from({ length: WAITING_MAX }, () => one.page("role"));
   await expect(one.page("role")).rejects.toBeInstanceOf(TooManyScrapes);
@@ -149,7 +149,7 @@ test("beyond the bound a scrape is refused at once, and the bound is free again 
   expect((await one.page("role")).length).toBeGreaterThan(0);
 });
 
-test("through the route that is a 503", async () => {
+test("the route answers 503 then", async () => {
   const answers = await Promise.all(Array.from({ length: WAITING_MAX + 10 }, () => get("/metrics")));
   const refused = answers.filter(({ status }) => status === 503);
   expect(refused.length).toBe(10);
@@ -157,7 +157,7 @@ test("through the route that is a 503", async () => {
   expect(answers.filter(({ status }) => status === 200).length).toBe(WAITING_MAX);
 });
 
-test("who waits when it stops is told, and the next scrape starts anew", async () => {
+test("a stop fails waiting scrapes, and the next scrape starts a new worker", async () => {
   const one = renderer();
   const waiting = [one.page("role"), one.page("role")];
   one.stop();
@@ -166,7 +166,7 @@ test("who waits when it stops is told, and the next scrape starts anew", async (
   expect((await one.page("role")).length).toBeGreaterThan(0);
 });
 
-test("a worker that fails is told to those who wait, and replaced", async () => {
+test("a failed worker fails waiting scrapes and is replaced", async () => {
   const one = renderer();
   const waiting = [one.page("none" as View), one.page("role")];
   const ends = await Promise.allSettled(waiting);
@@ -174,7 +174,7 @@ test("a worker that fails is told to those who wait, and replaced", async () => 
   expect((await one.page("role")).length).toBeGreaterThan(0);
 });
 
-test("a snapshot that cannot be taken fails its scrape, not the next", async () => {
+test("a failed snapshot fails its scrape and not the next", async () => {
   let broken = true;
   const one = new Renderer(
     () => {

@@ -1,4 +1,4 @@
-/** Snapshots for the tests of the metrics: an empty one, and any one. */
+/** Snapshots for the tests of the metrics: an empty one and random ones. */
 import fc from "fast-check";
 import { histogramBounds, LOOP_BOUNDS } from "../../src/engine/config/buckets.ts";
 import {
@@ -25,8 +25,8 @@ import { Layout, type Shape } from "../../src/metrics/rows/flat.ts";
 import { ALL_SECONDS, HTTP_WIDTH, HttpWord, NO_HANDLER } from "../../src/metrics/rows/http-counts.ts";
 import type { Identity, Setup } from "../../src/metrics/rows/identity.ts";
 
-/** What Triton's side of an identity is made from. */
-/** Where nothing is said. */
+/** Configuration from which Triton's part of an identity is made. */
+/** Defaults. */
 export const DEFAULT_TRITON_METRICS: TritonMetricsConfig = {
   metrics: true,
   gpu: true,
@@ -120,10 +120,10 @@ export const shapeOf = ({ engines, loop, front, truth }: Snapshot): Shape => ({
   truth: truth !== undefined,
 });
 
-/** For empty snapshots with other numbers. */
+/** For empty snapshots with some other numbers. */
 export const setup: Setup = { identity, shape: shapeOf(emptySnapshot()), refreshes: refreshesOf(identity) };
 
-/** The snapshot as the copy of every class. */
+/** Returns the snapshot as the copy of every class. */
 export function heldOf(snapshot: Snapshot): Float64Array {
   const layout = new Layout(setup.shape);
   const numbers = new Float64Array(layout.length * setup.refreshes.length);
@@ -131,7 +131,7 @@ export function heldOf(snapshot: Snapshot): Float64Array {
   return numbers;
 }
 
-/** Counters pass 2^31, 2^32 and a million, where the number format changes. */
+/** Counters pass 2^31, 2^32 and one million, where the number format changes. */
 const count = fc.oneof(fc.nat(1000), fc.maxSafeInteger().map(Math.abs));
 
 const histogram = (bounds: readonly number[]): fc.Arbitrary<HistogramSnapshot> =>
@@ -160,7 +160,7 @@ const engineOf = (maxModelLen: number, adapters: number): fc.Arbitrary<EngineSna
   }) as unknown as fc.Arbitrary<EngineSnapshot>;
 };
 
-/** Routes that were asked for or not; a route's durations add up to its answers. */
+/** Routes with and without requests. A route's durations add up to its answers. */
 const httpNumbers = fc
   .array(
     fc.option(fc.record({ answers: fc.array(fc.nat(1e6), { minLength: 5, maxLength: 5 }), sinceS: fc.nat(1e6) })),
@@ -182,7 +182,7 @@ const httpNumbers = fc
   );
 
 const withoutTruth = fc.record({
-  // The engines of a server are alike.
+  // All engines of a server have the same shape.
   engines: fc
     .tuple(fc.integer({ min: 1, max: 200_000 }), fc.nat(3))
     .chain(([maxModelLen, adapters]) => fc.array(engineOf(maxModelLen, adapters), { minLength: 1, maxLength: 3 })),

@@ -1,4 +1,4 @@
-/** Does the code of docs/truth-log.md do what it says, with a log that `understudy replay` wrote and with a running server? */
+/** Runs the code of docs/truth-log.md with a log of `understudy replay` and with a running server. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,7 +11,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const docs = readFileSync(new URL("../../docs/truth-log.md", import.meta.url), "utf8");
 
 test("per-token times", () => {
-  // A pool in which some are preempted, so that requests have several runs.
+  // The pool is small enough to preempt requests, so that they have several runs.
   const trace = "synthetic:isl=100,osl=50-150,concurrency=8,requests=40";
   const pool = ["--max-model-len", "256", "--num-gpu-blocks-override", "40"];
   const replayed = Bun.spawnSync([process.execPath, main, "replay", trace, ...pool, "--truth-log", "truth.jsonl"], {
@@ -32,7 +32,7 @@ test("per-token times", () => {
   }
 });
 
-test("the last requests of a running server, from before a run to its end", async () => {
+test("reads the last requests of a running server from before a run to its end", async () => {
   const server = await hosted(["--timing", "constant:ttft=5ms,itl=1ms", "--served-model-name", "m"]);
   try {
     const [, code = ""] = [...docs.matchAll(/```js\n([\s\S]*?)```/g)][1] ?? [];

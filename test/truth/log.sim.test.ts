@@ -1,4 +1,4 @@
-/** Is the truth log true? Its totals are the metrics, its times what the receivers saw, its bytes the same at any speed. */
+/** Compares the truth log with the metrics, with the times at which receivers got tokens, and with itself at other speeds. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Finish, Submission } from "../../src/engine/interface/types.ts";
@@ -62,7 +62,7 @@ function expectTotals({ steps, requests, snapshot, end }: Run): void {
   });
 }
 
-test("totals of the log are the metrics; per-token times are what the receivers saw", async () => {
+test("the log's totals equal the metrics, and its token times equal the receivers'", async () => {
   let preemptions = 0;
   let several = 0;
   let aborts = 0;
@@ -75,7 +75,8 @@ test("totals of the log are the metrics; per-token times are what the receivers 
       expect(steps.map(({ step }) => step)).toEqual(steps.map((_, i) => i + 1));
       for (const row of requests) {
         const times = heard.get(row.id)!;
-        // A token that came while another one's receiver ended this one was counted, and nobody heard it.
+        // If another request's receiver ends this request in the same step, this request's token was counted but not
+        // received.
         expect(dueTimes(row, steps).slice(0, times.length)).toEqual(times);
         expect(tokensOf(row) - times.length).toBeLessThanOrEqual(1);
         expect(row.bytes).toBe(10 * times.length);
@@ -92,11 +93,11 @@ test("totals of the log are the metrics; per-token times are what the receivers 
     }),
     runs(60),
   );
-  // The plans really preempt, interrupt and abort.
+  // The plans do preempt, interrupt and abort requests.
   expect(Math.min(preemptions, several, aborts)).toBeGreaterThan(20);
 });
 
-test("a request that ended since the last abort point is admitted all the same: metrics and log agree", async () => {
+test("a request that ended since the last abort point is still admitted, and metrics and log agree", async () => {
   const promptIds = Uint32Array.from({ length: 64 }, (_, i) => i);
   const nobody = { onTokens() {} };
   const result = await run({
@@ -105,7 +106,8 @@ test("a request that ended since the last abort point is admitted all the same: 
     config: { maxNumActiveSeqs: 1 },
     submit: (engine, clock) => {
       engine.submit({ ...plain, id: "first", promptIds, maxTokens: 1 }, nobody);
-      // One may run: the victim waits until the killer's last token, with a step open, and ends right before planning.
+      // Only one request may run. The preempted one waits until the other's last token, while a step is open, and ends
+      // just before the next plan.
       const killer = {
         onTokens(_ids: Int32Array, _at: number, _count: number, finish: Finish | null) {
           if (finish !== null) victim.cancel();
@@ -124,7 +126,7 @@ test("a request that ended since the last abort point is admitted all the same: 
   expectTotals(result);
 });
 
-test("the log is the same at any speed", async () => {
+test("the log is the same at any speed of the clock", async () => {
   await fc.assert(
     fc.asyncProperty(plans, fc.constantFrom(7, 1000, 250_000), async (plan, sliceUs) => {
       const whole = await run(plan);
@@ -137,7 +139,7 @@ test("the log is the same at any speed", async () => {
   );
 });
 
-test("an engine that is stopped leaves a row for everything that was alive", async () => {
+test("stopping an engine writes a row for every request in progress", async () => {
   let open = 0;
   await fc.assert(
     fc.asyncProperty(plans, fc.integer({ min: 10_000, max: 60_000 }), async (plan, untilUs) => {
@@ -152,7 +154,7 @@ test("an engine that is stopped leaves a row for everything that was alive", asy
   expect(open).toBeGreaterThan(20);
 });
 
-test("the header says what the run was", async () => {
+test("the header describes the run", async () => {
   const { header } = await run({ seed: 1, requests: 1, config: { seed: 77 } });
   expect(header).toMatchObject({ type: "header", schema: 1, file: 0, seed: 77, engines: 1, epochUs: null });
   expect(header.engine.blockSize).toBe(4);

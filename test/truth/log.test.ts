@@ -1,4 +1,4 @@
-/** What does the truth log do when files are full, disks fail and writers are slow? Nothing that serving would notice. */
+/** Tests the truth log with full files, failing disks and slow writers. Serving must not notice. */
 
 import { afterAll, describe, expect, test } from "bun:test";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -13,7 +13,7 @@ import { formatPage } from "../../src/truth/format.ts";
 import { createTruthLog, unwritable } from "../../src/truth/log.ts";
 import { ID_BYTES, PAGE_WORDS, Page, RowKind, requestWords } from "../../src/truth/page.ts";
 import { Ring } from "../../src/truth/ring.ts";
-import type { About, EndLine, RequestLine, TruthLine } from "../../src/truth/schema.ts";
+import type { EndLine, LogHeader, RequestLine, TruthLine } from "../../src/truth/schema.ts";
 import type { TruthLogConfig } from "../../src/truth/truth-config.ts";
 import { factsOf, small } from "./simulated-run.ts";
 
@@ -26,7 +26,7 @@ const config = (changes: Partial<TruthLogConfig> = {}): TruthLogConfig => ({
   files: 4,
   ...changes,
 });
-const about: About = { engine: flatEngineConfig(small), engines: 1, epochUs: 1.7e15 };
+const about: LogHeader = { engine: flatEngineConfig(small), engines: 1, epochUs: 1.7e15 };
 const linesOf = (file: string) =>
   readFileSync(file, "utf8")
     .trimEnd()
@@ -62,7 +62,7 @@ function rowOf(timeline: RequestTimeline): RequestLine {
 }
 
 describe("rows", () => {
-  test("a request: all fields; null where it never came", () => {
+  test("a request row has all fields, with null for events that did not happen", () => {
     const timeline = timelineOf("cmpl-1");
     expect(rowOf(timeline)).toEqual({
       type: "request",
@@ -106,7 +106,7 @@ describe("rows", () => {
     });
   });
 
-  test("runs: consecutive steps of equal width are one", () => {
+  test("consecutive steps of equal width form one run", () => {
     const timeline = timelineOf("r", [
       [3, 1],
       [4, 1],
@@ -125,7 +125,7 @@ describe("rows", () => {
     expect(timeline.prefillEndUs).toBe(500);
   });
 
-  test("more runs than are kept are counted, and the longest row fits into a page", () => {
+  test("runs beyond the limit are counted, and the longest row fits into a page", () => {
     const steps = Array.from({ length: RUNS_MAX + 9 }, (_, i) => [2 * i + 1, 1] as const);
     const timeline = timelineOf("x".repeat(3 * ID_BYTES), steps);
     for (let i = 0; i < 1024; i++) timeline.preempted.push(i, i, i);
@@ -150,8 +150,8 @@ describe("rows", () => {
 describe("files", () => {
   const row = (n: number) => `{"type":"step","n":${String(n).padStart(980)}}`;
 
-  test("a file ends before its limit, so many are kept, each with its header", () => {
-    // Nine rows and the header are below it, ten rows are, and eleven lines are not.
+  test("a file ends before its limit, a fixed number is kept, and each has a header", () => {
+    // Nine rows and the header are below the limit, ten rows are not, and eleven lines are not either.
     const where = config({ maxBytes: 10_400, files: 3 });
     const file = new TruthFile(where, about, never);
     for (let n = 0; n < 100; n++) file.line(row(n), RowKind.Step, 0);
@@ -166,13 +166,13 @@ describe("files", () => {
     expect(existsSync(`${where.file}.3`)).toBe(false);
     const end = all.pop() as EndLine;
     expect(end).toMatchObject({ steps: 100, requests: 0 });
-    // What is left is the end of the log without a hole.
+    // The end of the log is left, without a gap.
     const kept = all.map((line) => (line as unknown as { n: number }).n);
     expect(kept).toEqual(Array.from({ length: kept.length }, (_, i) => 100 - kept.length + i));
     expect(kept.length).toBeGreaterThan(16);
   });
 
-  test("with one file nothing older is kept; a limit below a line still writes it", () => {
+  test("with one file no older one is kept, and a line longer than the limit is still written", () => {
     const where = config({ maxBytes: 10, files: 1 });
     const file = new TruthFile(where, about, never);
     for (let n = 0; n < 3; n++) file.line(row(n), RowKind.Step, 0);
@@ -183,7 +183,7 @@ describe("files", () => {
     file.close({ run: 0, step: 0, request: 0 });
   });
 
-  test("the log of an earlier run is kept beside the new one", () => {
+  test("the log of an earlier run is kept", () => {
     const where = config();
     writeFileSync(where.file, "earlier\n");
     new TruthFile(where, about, never).close({ run: 1, step: 2, request: 3 });
@@ -196,7 +196,7 @@ describe("files", () => {
     });
   });
 
-  test("a folder that goes away: one warning, the loss is counted; when it is back, the log goes on with a header", () => {
+  test("a missing folder causes one warning and counted losses, and once it is back the log continues with a header", () => {
     const inner = join(folder, "inner");
     mkdirSync(inner);
     const where = config({ file: join(inner, "t.jsonl"), maxBytes: 3500 });
@@ -211,7 +211,7 @@ describe("files", () => {
     }
     expect(warnings.length).toBe(1);
     expect(warnings[0]).toContain("ENOENT");
-    // One more line fitted into the file that had no name any more.
+    // One more line fitted into the file that had lost its name.
     expect(file.lost.step).toBeGreaterThanOrEqual(5);
     mkdirSync(inner);
     file.line(row(8), RowKind.Step, 0);
@@ -222,11 +222,11 @@ describe("files", () => {
     expect(warnings.length).toBe(1);
   });
 
-  test("what cannot be written is said before anything starts", () => {
+  test("a file that cannot be written is reported before the start", () => {
     expect(unwritable(folder)).toContain("folder");
     expect(unwritable(join(folder, "none", "x.jsonl"))).toBe(`there is no folder ${join(folder, "none")}`);
     expect(unwritable(join(folder, "fresh.jsonl"))).toBeUndefined();
-    if (process.getuid?.() === 0) return; // nothing is forbidden to root
+    if (process.getuid?.() === 0) return; // permissions do not bind root
     const closed = join(folder, "closed");
     mkdirSync(closed);
     chmodSync(closed, 0o500);
@@ -234,10 +234,10 @@ describe("files", () => {
   });
 });
 
-describe("a writer that is behind", () => {
+describe("a slow writer", () => {
   const limits = { pages: 2, pagesForRequests: 3, lingerUs: 1000 };
 
-  test("runs and steps are dropped first, rows of requests last, everything is counted", () => {
+  test("runs and steps are dropped first, rows of requests last, and all are counted", () => {
     const sent: Page[] = [];
     const ring = new Ring(limits, (page) => sent.push(page));
     const observer = ring.observer(0);
@@ -259,7 +259,7 @@ describe("a writer that is behind", () => {
     const texts: string[] = [];
     for (const page of sent) formatPage(page, (text) => texts.push(text));
     expect(sent.length).toBeLessThanOrEqual(limits.pagesForRequests);
-    // As soon as the writer is back, all is taken again.
+    // Once the writer is back, all rows are accepted again.
     for (const page of sent.splice(0)) ring.returned(page);
     const droppedSteps = ring.dropped.step;
     step(++steps);
@@ -278,7 +278,7 @@ describe("a writer that is behind", () => {
     expect(written.at(-1)!.runs.length).toBe(2);
   });
 
-  test("a page that is not full leaves when the engine rests, when it lingers, or when the one before is back", () => {
+  test("a page that is not full is sent when the engine is idle, after its linger time, or when the previous page is back", () => {
     const sent: Page[] = [];
     const ring = new Ring(limits, (page) => sent.push(page));
     const observer = ring.observer(0);
@@ -298,7 +298,7 @@ describe("a writer that is behind", () => {
     expect(sent.length).toBe(3);
   });
 
-  test("memory is constant: a million requests use the same few pages", () => {
+  test("memory is constant, because a million requests reuse the same few pages", () => {
     const pages = new Set<Page>();
     let rows = 0;
     const ring: Ring = new Ring(limits, (page) => {
@@ -317,7 +317,7 @@ describe("a writer that is behind", () => {
 });
 
 describe("the writing thread", () => {
-  test("writes what it is given, in order, and ends it", async () => {
+  test("writes all rows in order, and the last line", async () => {
     const where = config();
     const log = createTruthLog(where, about, never);
     const observer = log.observer(3);
@@ -342,7 +342,7 @@ describe("the writing thread", () => {
   });
 
   // Only Linux has a device that is always full.
-  test.skipIf(process.platform !== "linux")("a full disk: one warning, all that is lost is counted", async () => {
+  test.skipIf(process.platform !== "linux")("a full disk causes one warning and counted losses", async () => {
     const warnings: string[] = [];
     const log = createTruthLog(config({ file: "/dev/full" }), about, (line) => warnings.push(line));
     const observer = log.observer(0);

@@ -1,4 +1,4 @@
-/** A running server tells of its last requests what the truth log says of them, for any run and any size of the pages. */
+/** Compares the last requests of a running server with the truth log, for random runs and page sizes. */
 
 import { expect, test } from "bun:test";
 import fc from "fast-check";
@@ -6,12 +6,12 @@ import { flatEngineConfig } from "../../src/engine/config/engine-config.ts";
 import type { FactsRecorder } from "../../src/engine/facts-recorder.ts";
 import { RequestTimeline } from "../../src/engine/observer.ts";
 import { rowsOf, rowsSince } from "../../src/truth/ask.ts";
-import { observersOf, PART_STEPS, Recent, STEPS_KEPT, WORDS_MOST } from "../../src/truth/recent.ts";
-import type { About, PageLine, RequestLine, StepLine } from "../../src/truth/schema.ts";
+import { observersOf, PART_STEPS, RecentRows, STEPS_KEPT, WORDS_MOST } from "../../src/truth/recent.ts";
+import type { LogHeader, PageLine, RequestLine, StepLine } from "../../src/truth/schema.ts";
 import { times } from "../size.ts";
 import { dueTimes, factsOf, run, small } from "./simulated-run.ts";
 
-const about: About = { engine: flatEngineConfig(small), engines: 1, epochUs: 0 };
+const about: LogHeader = { engine: flatEngineConfig(small), engines: 1, epochUs: 0 };
 
 interface Told {
   readonly steps: StepLine[];
@@ -19,7 +19,7 @@ interface Told {
   readonly page: PageLine;
 }
 
-function tell(recent: Recent, since: number | "end" | null, limit: number, withSteps = true): Told {
+function tell(recent: RecentRows, since: number | "end" | null, limit: number, withSteps = true): Told {
   const pieces = rowsSince(recent, about, { since, limit, steps: withSteps });
   let text = "";
   for (;;) {
@@ -37,8 +37,8 @@ function tell(recent: Recent, since: number | "end" | null, limit: number, withS
   }
 }
 
-/** All of it, page by page. */
-function tellAll(recent: Recent, limit: number): Told {
+/** Reads all rows, page by page. */
+function tellAll(recent: RecentRows, limit: number): Told {
   const steps = new Map<number, StepLine>();
   const requests: RequestLine[] = [];
   let page: PageLine | null = null;
@@ -52,14 +52,14 @@ function tellAll(recent: Recent, limit: number): Told {
   return { steps: [...steps.values()].toSorted((a, b) => a.step - b.step), requests, page };
 }
 
-test("pages of any size together are the rows of the log, and the steps that they name", async () => {
+test("pages of any size together contain the rows of the log and the steps that they name", async () => {
   const property = fc.asyncProperty(
     fc.nat(2 ** 31 - 1),
     fc.integer({ min: 1, max: 60 }),
     fc.integer({ min: 1, max: 30 }),
     fc.integer({ min: 1, max: 80 }),
     async (seed, requests, limit, kept) => {
-      const recent = new Recent(kept, 1, 0, 5000);
+      const recent = new RecentRows(kept, 1, 0, 5000);
       const log = await run({ seed, requests, observer: recent.observer(0) });
       const last = log.requests.slice(-kept);
       const told = tellAll(recent, limit);
@@ -69,7 +69,7 @@ test("pages of any size together are the rows of the log, and the steps that the
         last.flatMap(({ runs }) => runs.flatMap(([first, n]) => Array.from({ length: n }, (_, i) => first + i))),
       );
       expect(told.steps).toEqual(log.steps.filter(({ step }) => named.has(step)));
-      // What was gone before it was asked for is counted.
+      // Counts the requests that were dropped before they were read.
       expect(tell(recent, 5000, 1000).page.missed).toBe(requests - last.length);
       expect(tell(recent, "end", 10)).toMatchObject({ steps: [], requests: [], page: { more: false } });
       const one = last[seed % last.length]!;
@@ -99,11 +99,11 @@ function timelineOf(id: string, runs: number, from = 1): RequestTimeline {
   return timeline;
 }
 
-const idsOf = (recent: Recent, asked: string): string[] =>
+const idsOf = (recent: RecentRows, asked: string): string[] =>
   JSON.parse(`[${[...rowsOf(recent, asked)].join("")}]`).map(({ id }: RequestLine) => id);
 
-test("a request is found by what the client called it, by its answer and by its row, and by nothing else", () => {
-  const recent = new Recent(100, 1, 0, 0);
+test("a request is found by the client's id, its answer's id and its row's id only", () => {
+  const recent = new RecentRows(100, 1, 0, 0);
   const { observer } = observersOf(0, recent, null);
   for (const id of ["chatcmpl-a", "0_cmpl-b-0", "1_cmpl-b-0", "0_cmpl-b-1", "cmpl-b-0-0", "chatcmpl-cmpl-b-0", "7"])
     observer!(0).request(timelineOf(id, 1));
@@ -122,8 +122,8 @@ test("a request is found by what the client called it, by its answer and by its 
 const stepOf = (n: number, oldest = Number.POSITIVE_INFINITY) =>
   factsOf(n, { plannedUs: n, dueUs: n + 1, startUs: n + 2, endUs: n + 3, oldestStep: () => oldest });
 
-test("memory has a bound: rows by number and by size, steps by number", () => {
-  const recent = new Recent(100_000, 2, 4, 0);
+test("memory is bounded: rows by number and size, steps by number", () => {
+  const recent = new RecentRows(100_000, 2, 4, 0);
   const observer = recent.observer(5);
   const long = timelineOf("x".repeat(600), 4096);
   for (let i = 0; i < 2000; i++) observer.request(long);
@@ -139,16 +139,16 @@ test("memory has a bound: rows by number and by size, steps by number", () => {
   expect(recent.step(5, capacity + 10)![3]).toBe(capacity + 10);
   expect(recent.step(5, capacity + 11)).toBeNull();
   expect(recent.step(4, 11)).toBeNull();
-  // A request whose first steps are gone has no times for them.
+  // A request whose first steps were dropped has no times for them.
   observer.request(timelineOf("old", 3, 8));
   const [{ tokens }] = JSON.parse(`[${[...rowsOf(recent, "old")].join("")}]`);
   expect(tokens.dueUs).toEqual([null, null, 13]);
 });
 
-test("steps are kept for as long as a kept or living generation names them, and not for much longer", () => {
+test("steps are kept while a kept or running generation names them, and not much longer", () => {
   const life = fc.record({ after: fc.nat(6 * PART_STEPS), tokens: fc.integer({ min: 1, max: 3 * PART_STEPS }) });
   const property = fc.property(fc.integer({ min: 1, max: 4 }), fc.array(life, { maxLength: 12 }), (most, lives) => {
-    const recent = new Recent(most, 1, 0, 0);
+    const recent = new RecentRows(most, 1, 0, 0);
     const observer = recent.observer(0);
     const spans = lives.map(({ after, tokens }) => ({ first: after + 1, last: after + tokens }));
     const ends = spans.toSorted((a, b) => a.last - b.last);
@@ -167,7 +167,7 @@ test("steps are kept for as long as a kept or living generation names them, and 
     const kept = ends.slice(-most);
     for (const { first, last } of kept)
       for (const step of [first, Math.floor((first + last) / 2), last]) expect(recent.step(0, step)?.[3]).toBe(step);
-    // Parts that nobody named when the last one began are gone.
+    // Parts that no row named when the last part began are dropped.
     const began = Math.floor(end / PART_STEPS) * PART_STEPS;
     const then = [...ends.filter(({ last }) => last < began).slice(-most), ...ends.filter(({ last }) => last >= began)];
     const needed = Math.min(began, ...then.map(({ first }) => first));
@@ -177,8 +177,8 @@ test("steps are kept for as long as a kept or living generation names them, and 
   fc.assert(property, { numRuns: times(40) });
 });
 
-test("pieces are short, however long the request and however many there are", () => {
-  const recent = new Recent(5000, 1, 0, 0);
+test("pieces are short for long requests and for many requests", () => {
+  const recent = new RecentRows(5000, 1, 0, 0);
   const observer = recent.observer(0);
   for (let n = 1; n <= 100_000; n++) observer.step(stepOf(n, 1));
   for (let i = 0; i < 5000; i++) {

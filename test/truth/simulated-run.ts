@@ -1,4 +1,4 @@
-/** What do the truth log's simulations share? A small engine under pressure, with aborts, and the log that came of it. */
+/** Shared by the truth log's simulations: a small engine under pressure, with aborts, and its log. */
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -21,14 +21,14 @@ export interface Plan {
   readonly seed: number;
   readonly requests: number;
   readonly config?: Partial<EngineConfig>;
-  /** Moves time on in slices of this many microseconds, in place of from event to event. */
+  /** Advances time in slices of this many microseconds instead of from event to event. */
   readonly sliceUs?: number;
   readonly maxBytes?: number;
-  /** In place of the requests of all kinds. */
+  /** Replaces the requests of all kinds. */
   readonly submit?: (engine: Engine, clock: VirtualClock) => void;
-  /** Stops the engine then, whatever runs. */
+  /** Stops the engine at this time, even if requests are running. */
   readonly untilUs?: number;
-  /** Told as well as the log. */
+  /** Another observer besides the log. */
   readonly observer?: Observer;
 }
 
@@ -39,19 +39,19 @@ export interface Run {
   readonly requests: readonly RequestLine[];
   readonly end: EndLine;
   readonly snapshot: EngineSnapshot;
-  /** By id: when the receiver heard each token. */
+  /** Times at which the receiver got each token, by request id. */
   readonly heard: ReadonlyMap<string, number[]>;
 }
 
 export const plain = generationOf({ promptIds: new Uint32Array([1]), ignoreEos: true });
 
-/** A step that was written for a microsecond, 0 of which is known but this. */
+/** Returns the facts of a step that took a microsecond to write. Fields that are not `known` are 0. */
 export const factsOf = (step: number, known: Partial<StepFacts> = {}): StepFacts => ({
   ...{ step, plannedUs: 0, dueUs: 0, startUs: 0, endUs: 1, partsUs: new Float64Array(), tokens: 1 },
   ...{ preemptions: 0, rebasedUs: 0, cause: 0 as const, oldestStep: () => Number.POSITIVE_INFINITY, ...known },
 });
 
-/** Requests of all kinds: some are cancelled, some end at a stop string, some are cancelled while another one is told. */
+/** Runs requests of all kinds: some are cancelled, some end at a stop string, and some are cancelled while another receives a token. */
 export async function run(plan: Plan): Promise<Run> {
   const folder = mkdtempSync(join(tmpdir(), "understudy-truth-"));
   const file = join(folder, "truth.jsonl");
@@ -139,7 +139,7 @@ function advance({ sliceUs, untilUs }: Plan, clock: VirtualClock): void {
   else for (let us = 0; us < 5_000_000; us += sliceUs) clock.advanceTo(us);
 }
 
-/** Due times of a request's tokens, from its runs and the steps. */
+/** Returns the due times of a request's tokens, from its runs and the steps. */
 export function dueTimes({ runs }: RequestLine, steps: readonly StepLine[]): number[] {
   return runs.flatMap(([first, count, width = 1]) =>
     Array.from({ length: count * width }, (_, i) => steps[first - 1 + Math.floor(i / width)]!.dueUs!),

@@ -1,4 +1,4 @@
-/** Does the truth say when the parts of a step were written, and place each token where it was? */
+/** Tests the times at which the parts of a step were written, and the times of tokens that follow from them. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { Engine } from "../../src/engine/engine.ts";
@@ -13,7 +13,7 @@ import { times } from "../size.ts";
 
 interface Written {
   readonly steps: readonly StepLine[];
-  /** When each request's receiver had its tokens, by order. */
+  /** Times at which each request's receiver got its tokens, by order. */
   readonly handedUs: readonly (readonly number[])[];
   readonly rows: readonly RunsLine[];
 }
@@ -29,7 +29,7 @@ class WritingClock extends LateClock {
   }
 }
 
-/** Each of `requests` gets three tokens; to write the n-th of a step takes `costUs(n)`. */
+/** Gives each of `requests` three tokens. Writing the n-th token of a step takes `costUs(n)`. */
 function written(requests: number, costUs: (place: number) => number): Written {
   const clock = new WritingClock();
   const steps: StepLine[] = [];
@@ -73,7 +73,7 @@ function written(requests: number, costUs: (place: number) => number): Written {
   return { steps, handedUs, rows };
 }
 
-test("a step with 64 tokens or more says when each eighth of them was written; one with fewer does not", () => {
+test("a step with at least 64 tokens has the time at which each eighth was written, and a smaller step has none", () => {
   for (const [requests, parts] of [
     [63, undefined],
     [64, 7],
@@ -92,11 +92,11 @@ test("a step with 64 tokens or more says when each eighth of them was written; o
   }
 });
 
-test("writing that took no time has no parts", () => {
+test("a step that was written in no time has no parts", () => {
   for (const { writtenUs } of written(100, () => 0).steps) expect(writtenUs).toBeUndefined();
 });
 
-test("each token's time by the rows is off by at most what writing its part took beyond a straight line", () => {
+test("a token's time from the rows is off by at most the unevenness within its part", () => {
   const any = fc.record({
     requests: fc.integer({ min: 64, max: 180 }),
     slow: fc.integer({ min: 0, max: 179 }),
@@ -109,7 +109,7 @@ test("each token's time by the rows is off by at most what writing its part took
       for (const step of steps) places.add(step);
       const part = Math.ceil(requests / 8) + 1;
       for (const [{ order }, all] of places.of(rows)) {
-        // One write that took long moves those of its own part only.
+        // A slow write delays only the tokens of its own part.
         const near = Math.abs(order - slow) <= part;
         for (const [i, time] of all.entries())
           expect(Math.abs(time!.writtenUs - handedUs[order]![i]!)).toBeLessThanOrEqual(near ? slowUs + 8 : 8);

@@ -1,7 +1,7 @@
 /**
- * Which bounds do the histograms have? Said once: the core counts into them, metrics/ prints them.
- * vLLM 0.33 `v1/metrics/buckets.py` and `v1/metrics/loggers.py`; units as printed: seconds or tokens.
- * A value falls into the first bucket whose bound is >= the value; the last bucket, +Inf, is not listed.
+ * Bounds of the histograms. The core counts into them and metrics/ prints them. Source: vLLM 0.33
+ * `v1/metrics/buckets.py` and `v1/metrics/loggers.py`. Units are the printed ones: seconds or tokens. A value falls
+ * into the first bucket whose bound is at least the value. The last bucket, +Inf, is not listed.
  */
 
 const TIME_TO_FIRST_TOKEN = [
@@ -18,7 +18,7 @@ const ITERATION_TOKENS = [1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 819
 const CHOICES = [1, 2, 5, 10, 20] as const;
 const PREEMPTIONS = [1, 2, 3, 4, 5, 10, 20] as const;
 
-/** 1, 2, 5, 10, 20, 50 … up to and including `limit`: vLLM's `build_1_2_5_buckets`. */
+/** Returns 1, 2, 5, 10, 20, 50 … up to `limit`, like vLLM's `build_1_2_5_buckets`. */
 export function oneTwoFive(limit: number): number[] {
   const bounds: number[] = [];
   for (let power = 1; ; power *= 10) {
@@ -29,11 +29,11 @@ export function oneTwoFive(limit: number): number[] {
   }
 }
 
-/** Keys of `--custom-histogram-buckets`: a family of bounds each, in vLLM's order of the alphabet. */
+/** Keys of `--custom-histogram-buckets`, in vLLM's alphabetical order. Each sets the bounds of several histograms. */
 export const BUCKET_FAMILIES = [
   "inter_token_latency",
   "iteration_tokens",
-  // Belongs to --kv-cache-metrics, which is ignored here: taken, and shown nowhere.
+  // Belongs to --kv-cache-metrics, which Understudy ignores. Accepted without effect.
   "kv_cache_residency",
   "request_latency",
   "request_num_preemptions",
@@ -42,9 +42,9 @@ export const BUCKET_FAMILIES = [
   "time_to_first_token",
 ] as const;
 export type BucketFamily = (typeof BUCKET_FAMILIES)[number];
-/** Most bounds of one histogram: the core has room for so many (`HISTOGRAM_WIDTH` in its layout, one place is for +Inf). */
+/** Largest number of bounds of one histogram: `HISTOGRAM_WIDTH` of the core's layout, minus one for +Inf. */
 export const BOUNDS_MOST = 63;
-/** Rising bounds above 0 in place of vLLM's own. */
+/** Rising bounds above 0 that replace vLLM's. */
 export type HistogramBuckets = Readonly<Partial<Record<BucketFamily, readonly number[]>>>;
 
 interface Bounded {
@@ -52,7 +52,7 @@ interface Bounded {
   readonly histogramBuckets?: HistogramBuckets;
 }
 
-/** Bounds of each of the core's histograms, by `HistogramName`; those that count a request's tokens end at `maxModelLen`. */
+/** Returns the bounds of the core's histograms by `HistogramName`. Bounds for a request's tokens end at `maxModelLen`. */
 export function histogramBounds({ maxModelLen, histogramBuckets: own = {} }: Bounded) {
   const requestTokens: readonly number[] = own.request_tokens ?? oneTwoFive(maxModelLen);
   const firstToken = own.time_to_first_token ?? TIME_TO_FIRST_TOKEN;
@@ -78,7 +78,7 @@ export function histogramBounds({ maxModelLen, histogramBuckets: own = {} }: Bou
   } as const satisfies Record<string, readonly number[]>;
 }
 
-/** Our own: how late a step starts and how long its rows take to write; seconds. */
+/** Our own bounds for the lateness of steps and the duration of writing, in seconds. */
 export const LOOP_BOUNDS: readonly number[] = [
   0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
 ];

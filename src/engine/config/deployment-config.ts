@@ -1,19 +1,19 @@
-/** The model and the GPU whose measured engine gave the defaults. */
+/** The model and the GPU from whose measurements the defaults come. */
 
 import type { KvCacheDtype } from "./kv-cache-dtypes.ts";
 
-/** What the KV pool follows from. */
+/** What determines the size of the KV pool. */
 export interface DeploymentConfig {
-  /** The measured engine (a name of `profiles/`) that gave the defaults, whatever the timing. */
+  /** Measured engine (a name of `profiles/`) that gave the defaults, independent of the timing. */
   readonly preset: string;
-  /** Where the model's name chose the preset: those measured for it, `preset` first; empty: none, `preset` is the default one. */
+  /** If the model's name chose the preset: the presets for that model, `preset` first. Empty: there is none, and `preset` is the default. */
   readonly presetsOfModel?: readonly string[];
-  /** Blocks of the default preset's pool, which was enlarged to hold one request of full length; absent: it was not. */
+  /** Blocks of the default preset's pool if it was enlarged to hold one request of full length. Absent: it was not. */
   readonly poolGrownFrom?: number;
-  /** 0 to 1, as given; the pool's size already follows it. Shown in `cache_config_info`. */
+  /** 0 to 1, as the user gave it; shown in `cache_config_info`. The pool's size already reflects it. */
   readonly gpuMemoryUtilization: number;
-  /** As given; the pool's size already follows it. Shown in `cache_config_info`. Absent: auto. */
+  /** As the user gave it; shown in `cache_config_info`. The pool's size already reflects it. Absent: auto. */
   readonly kvCacheDtype?: KvCacheDtype;
-  /** As given, for `cache_config_info`; `engine.numGpuBlocks` already follows it. */
+  /** As the user gave it, for `cache_config_info`. `engine.numGpuBlocks` already reflects it. */
   readonly numGpuBlocksOverride: number | null;
 }

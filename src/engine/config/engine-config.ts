@@ -1,22 +1,22 @@
-/** The configuration of an engine, with every default filled in. */
+/** The complete configuration of an engine, with all defaults. */
 
 import type { HistogramBuckets } from "./buckets.ts";
 import type { StepNoise, Timing } from "./step-times.ts";
 import type { TrtllmConfig } from "./trtllm.ts";
 
-/** Known defects of the real server's metrics, each of which `--fix` repairs. */
+/** Known defects of the real server's metrics that `--fix` can repair. */
 export const FIX_NAMES = ["abort-counted", "abort-times", "preemptions-at-once", "responses-counted"] as const;
 export type FixName = (typeof FIX_NAMES)[number];
 
-/** Options of vLLM's scheduler that TensorRT-LLM's schedulers do not have. */
+/** Options that only vLLM's scheduler has. */
 export interface VllmPolicy {
-  /** Most prompt tokens of one request per step while others wait or run; 0 is off. */
+  /** Largest number of prompt tokens of one request per step if several requests run or wait. 0 means no limit. */
   readonly longPrefillTokenThreshold: number;
   /** True if `longPrefillTokenThreshold` is raised to the token budget divided by the number of requests, if that is more. */
   readonly longPrefillTokenThresholdAdaptive: boolean;
-  /** Prefill only in every n-th step; those between decode alone. */
+  /** Only every n-th step prefills; the others only decode. */
   readonly prefillScheduleInterval: number;
-  /** A request is admitted where its whole prompt fits. */
+  /** True if a request is only admitted when its whole prompt fits. */
   readonly schedulerReserveFullIsl: boolean;
   /** Share of the pool that admission leaves free, 0 to 1. */
   readonly watermark: number;
@@ -24,49 +24,49 @@ export interface VllmPolicy {
 
 /** The scheduler's options under vLLM's names. */
 export interface EngineConfig {
-  /** Longest prompt plus answer, in tokens. */
+  /** Largest length of prompt plus answer, in tokens. */
   readonly maxModelLen: number;
-  /** Most sequences in one step. */
+  /** Largest number of sequences in one step. */
   readonly maxNumSeqs: number;
-  /** Limit of running requests that admission uses; <= maxNumSeqs. */
+  /** Largest number of running requests that admission allows. At most maxNumSeqs. */
   readonly maxNumActiveSeqs: number;
-  /** Most tokens in one step. */
+  /** Largest number of tokens in one step. */
   readonly maxNumBatchedTokens: number;
-  /** Token budget of a step; <= maxNumBatchedTokens. */
+  /** Token budget of a step. At most maxNumBatchedTokens. */
   readonly maxNumScheduledTokens: number;
-  /** Tokens of a KV block. */
+  /** Tokens per KV block. */
   readonly blockSize: number;
-  /** Block 0 is the null block: usable are numGpuBlocks - 1. */
+  /** Number of blocks, including the null block 0. So numGpuBlocks - 1 can be used. */
   readonly numGpuBlocks: number;
-  /** Prompts that begin alike share blocks. */
+  /** True if prompts with the same beginning share blocks. */
   readonly enablePrefixCaching: boolean;
-  /** A long prompt may be spread over several steps. */
+  /** True if a long prompt may be split over several steps. */
   readonly enableChunkedPrefill: boolean;
-  /** The next step is planned while one runs. */
+  /** True if the next step is planned while one runs. */
   readonly asyncScheduling: boolean;
-  /** Who runs first: by arrival, or by the request's priority. */
+  /** Order of admission: by arrival, or by the request's priority. */
   readonly schedulingPolicy: "fcfs" | "priority";
-  /** What only vLLM's scheduler has. */
+  /** Options that only vLLM's scheduler has. */
   readonly vllm: VllmPolicy;
-  /** Different LoRA adapters that may run at once; 0 is LoRA off. */
+  /** Number of different LoRA adapters that may run at once. 0: LoRA is off. */
   readonly maxLoras: number;
-  /** Seed of all that is drawn. */
+  /** Seed of all random draws. */
   readonly seed: number;
-  /** How long steps take. */
+  /** Durations of steps. */
   readonly timing: Timing;
-  /** How steps stray from it. Absent: not at all. */
+  /** Noise of the durations. Absent: none. */
   readonly noise?: StepNoise;
-  /** All times of `timing` and `noise` are divided by it. Absent: 1. */
+  /** Divides all times of `timing` and `noise`. Absent: 1. */
   readonly speed?: number;
   /** `--custom-histogram-buckets`. Absent: vLLM's bounds. */
   readonly histogramBuckets?: HistogramBuckets;
-  /** Defects of vLLM's metrics that are repaired. */
+  /** Defects of vLLM's metrics to repair. */
   readonly fixes?: readonly FixName[];
-  /** TensorRT-LLM's schedulers in place of vLLM's: the fields above are then its limits of the same meaning. */
+  /** Uses TensorRT-LLM's schedulers instead of vLLM's. The fields above are then its limits with the same meaning. */
   readonly trtllm?: TrtllmConfig;
 }
 
-/** The options of an engine under their names, with those of vLLM's policy beside the others. */
+/** Options of an engine in one level, including those of vLLM's policy. */
 export type FlatEngineConfig = Omit<EngineConfig, "vllm"> & VllmPolicy;
 
 /** The order of members in files and fingerprints, whatever the order in the configuration. Others follow. */
@@ -105,7 +105,7 @@ export function engineConfigOf(flat: FlatEngineConfig): EngineConfig {
   return { ...others, vllm: { ...prefill, schedulerReserveFullIsl, watermark } };
 }
 
-/** Returns the configuration with the members of `vllm` beside the others, for files and fingerprints. */
+/** Returns the configuration in one level, as in files and fingerprints. */
 export function flatEngineConfig(config: EngineConfig): FlatEngineConfig {
   const { vllm, ...shared } = config;
   const flat: FlatEngineConfig = { ...shared, ...vllm };

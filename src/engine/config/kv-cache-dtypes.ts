@@ -1,9 +1,9 @@
 /**
- * Which types may keys and values have (`CacheDType` of vLLM 0.33, `config/cache.py`), and how much smaller are they than
- * the 16 bits that presets' pools are estimated for? Sizes: `v1/kv_cache_interface.py`.
+ * Data types of the KV cache (`CacheDType` of vLLM 0.33, `config/cache.py`), and how much smaller than 16 bits they
+ * are, for which the presets' pools are estimated. Sizes: `v1/kv_cache_interface.py`.
  */
 
-/** `null`: by model or attention backend, which no preset tells; the pool then stays as it is. */
+/** null: the size depends on the model or attention backend, which presets do not state, so the pool stays as it is. */
 const SHRINKS = {
   auto: 1,
   float16: 1,
@@ -32,7 +32,7 @@ const SHRINKS = {
 export type KvCacheDtype = keyof typeof SHRINKS;
 export const KV_CACHE_DTYPES = Object.keys(SHRINKS) as KvCacheDtype[];
 
-/** So many times the tokens fit; null: that is not known. */
+/** Returns the factor by which more tokens fit, or null if it is unknown. */
 export function moreTokens(dtype: KvCacheDtype): number | null {
   return SHRINKS[dtype];
 }

@@ -1,9 +1,9 @@
-/** Which combinations does vLLM 0.33 refuse to start with? (`config/scheduler.py`, `v1/core/kv_cache_planning.py`) */
+/** Combinations of options with which vLLM 0.33 refuses to start (`config/scheduler.py`, `v1/core/kv_cache_planning.py`). */
 import type { EngineConfig } from "./engine-config.ts";
 
 /**
- * `at` says where an option's value comes from; `turnsAway`: the server refuses prompts that fit into no iteration. The first
- * broken rule in one line, or undefined.
+ * Returns the first broken rule as one line, or undefined. `at`: names an option as the user gave it. `turnsAway`: the
+ * server refuses prompts that fit into no iteration.
  */
 export function brokenRule(
   engine: EngineConfig,
@@ -33,7 +33,7 @@ export function brokenRule(
   return poolTooSmall(engine, length, "--gpu-memory-utilization");
 }
 
-/** With TensorRT-LLM's schedulers: a prompt that can never be computed keeps all behind it waiting. */
+/** Rules of TensorRT-LLM's schedulers, where a prompt that can never be computed blocks all requests after it. */
 function brokenTrtllmRule(
   engine: EngineConfig,
   at: (option: string) => string,
@@ -48,12 +48,12 @@ function brokenTrtllmRule(
   if (maxNumBatchedTokens < blockSize) {
     return `${tokens}: it must be at least ${at("tokens-per-block")} (${blockSize}), which is the least chunk of a prompt`;
   }
-  // MAX_REQUESTS looks at no pool.
+  // MAX_REQUESTS has no KV pool.
   if (engine.trtllm?.capacitySchedulerPolicy === "MAX_REQUESTS") return undefined;
   return poolTooSmall(engine, length, "--kv-cache-free-gpu-mem-fraction");
 }
 
-/** One request of full length must fit beside the null block. */
+/** One request of full length must fit in addition to the null block. */
 function poolTooSmall(engine: EngineConfig, length: string, share: string): string | undefined {
   const { blockSize, maxModelLen, numGpuBlocks } = engine;
   const needed = Math.ceil(maxModelLen / blockSize);
@@ -63,7 +63,7 @@ function poolTooSmall(engine: EngineConfig, length: string, share: string): stri
   return `one request of ${length} needs ${needed} KV blocks of ${blockSize} tokens, the KV pool has ${usable}${longest}. Raise --num-gpu-blocks-override or ${share}, or lower --max-model-len`;
 }
 
-/** What vLLM only warns of. */
+/** Returns a warning that vLLM gives, or undefined. */
 export function doubtful(engine: EngineConfig): string | undefined {
   const { maxModelLen, maxNumBatchedTokens, maxNumSeqs, trtllm } = engine;
   if (trtllm !== undefined || maxNumBatchedTokens <= maxNumSeqs * maxModelLen) return undefined;

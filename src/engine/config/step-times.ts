@@ -1,90 +1,91 @@
-/** Types of the times of steps. */
+/** Types for the durations of steps. */
 
-/** How long a step takes. Sources and forms: the compiled presets in `profiles/`. All times in microseconds. */
+/** Duration of a step. The presets in `profiles/` have sources and forms. All times are microseconds. */
 export type Timing =
   | {
       /** Steps take no time. */
       readonly kind: "none";
     }
   | {
-      /** Steps take the same time, whatever is in them. */
+      /** Every step takes the same time. */
       readonly kind: "constant";
-      /** From the arrival to the first token on an idle server. */
+      /** From arrival to first token on an idle server. */
       readonly ttftUs: number;
-      /** Every step of decoding. */
+      /** Every decode step. */
       readonly itlUs: number;
     }
   | {
-      /** By what is in the step. */
+      /** Depends on the step's contents. */
       readonly kind: "linear";
-      /** Any step. */
+      /** Every step. */
       readonly baseUs: number;
-      /** Per prompt token in it. */
+      /** Per prompt token in the step. */
       readonly prefillUs: number;
-      /** Per sequence in it that decodes. */
+      /** Per decoding sequence in the step. */
       readonly decodeUs: number;
-      /** As below. */
+      /** See below. */
       readonly requestOverheadUs?: number;
     }
   | {
-      /** A preset: measured on a real engine. */
+      /** A preset, measured on a real engine. */
       readonly kind: "table";
-      /** The preset's. */
+      /** Name of the preset. */
       readonly name: string;
-      /** Piecewise linear: tokens in the step -> microseconds; below the first point its value, above the last the last slope. */
+      /**
+       * Points of a piecewise linear function from tokens in the step to microseconds. Below the first point its value
+       * applies, above the last the last slope continues.
+       */
       readonly linearTokens: readonly number[];
-      /** At those points. */
+      /** Microseconds at those points. */
       readonly linearUs: readonly number[];
-      /** Prefill attention, paid when the step has prompt tokens: a0 + new·P + prefix·Σprefix + pairs·Σpairs. */
+      /** Prefill attention, for steps with prompt tokens: a0 + new·P + prefix·Σprefix + pairs·Σpairs. */
       readonly prefill: {
         /** a0 */
         readonly baseUs: number;
         /** Per new prompt token. */
         readonly newUs: number;
-        /** Per token before them in the context. */
+        /** Per context token before the new ones. */
         readonly prefixUs: number;
-        /** Per pair of a new token and one that it looks at. */
+        /** Per pair of a new token and a token that it attends to. */
         readonly pairsUs: number;
       };
-      /** Decode attention, paid when the step decodes: b0 + seq·D + ctx·Σcontext. */
+      /** Decode attention, for steps that decode: b0 + seq·D + ctx·Σcontext. */
       readonly decode: {
         /** b0 */
         readonly baseUs: number;
-        /** Per sequence that decodes. */
+        /** Per decoding sequence. */
         readonly seqUs: number;
         /** Per token of their contexts. */
         readonly ctxUs: number;
       };
-      /** Mixed steps pay max(prefill base, decode base) once instead of both (form constant+new+pairs+…). */
+      /** True if mixed steps add max(prefill base, decode base) instead of both (form constant+new+pairs+…). */
       readonly sharedBase: boolean;
-      /** All of that times this: another GPU. */
+      /** Factor on everything above, for another GPU. */
       readonly scale: number;
-      /** Added to each step. */
+      /** Added to every step. */
       readonly overheadUs: number;
-      /**
-       * What API server, tokenizer and the like take of each request: it has arrived and does not wait yet. Absent: nothing.
-       */
+      /** Time per request in API server, tokenizer and the like, between its arrival and the queue. Absent: 0. */
       readonly requestOverheadUs?: number;
     };
 
-/** How steps stray from their formula, drawn from the seed. Each absent: not at all. */
+/** Noise of step durations, drawn from the seed. Absent fields: no noise of that kind. */
 export interface StepNoise {
-  /** Each step is multiplied by a log-normal factor of mean 1: the standard deviation of its logarithm. */
+  /** Standard deviation of the logarithm of a log-normal factor with mean 1, for each step. */
   readonly jitterSigma?: number;
-  /** What a request waits before the queue is multiplied by a normal factor of mean 1 with this deviation, 0.3 to 1.7. */
+  /** Standard deviation of a normal factor with mean 1, from 0.3 to 1.7, for a request's time before the queue. */
   readonly overheadSigma?: number;
-  /** This share of the steps is multiplied by a Pareto factor (least 1, at most 1000) with this exponent. */
+  /** Share of the steps that is multiplied by a Pareto factor (1 to 1000) with this exponent. */
   readonly tail?: {
     /** 0 to 1. */
     readonly share: number;
-    /** The smaller, the heavier the tail. */
+    /** Smaller values mean a heavier tail. */
     readonly alpha: number;
   };
-  /** A step that goes on at a multiple of `everyUs` since the first one takes so much longer. */
+  /** A step that spans a multiple of `everyUs`, counted from the first step, is longer by `forUs`. */
   readonly pause?: {
-    /** From one to the next. */
+    /** Time between two pauses. */
     readonly everyUs: number;
-    /** So much longer. */
+    /** Length of a pause. */
     readonly forUs: number;
   };
 }

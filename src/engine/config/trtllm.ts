@@ -1,38 +1,38 @@
-/** What can TensorRT-LLM's schedulers be told, and what does the product say where nobody does? (`llm_args.py`, 1.3 line) */
+/** Options of TensorRT-LLM's schedulers and their defaults (`llm_args.py`, 1.3 line). */
 
-/** MAX_REQUESTS is what the product does for models without a KV cache. */
+/** MAX_REQUESTS is TensorRT-LLM's policy for models without a KV cache. */
 export const CAPACITY_POLICIES = ["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH", "MAX_REQUESTS"] as const;
 export const CHUNKING_POLICIES = ["FIRST_COME_FIRST_SERVED", "EQUAL_PROGRESS"] as const;
 
-/** What vLLM's policy does not have. Limits, blocks and reuse stand where they do for vLLM, see `EngineConfig`. */
+/** Options that vLLM's policy does not have. Limits, blocks and reuse are in the fields of `EngineConfig`. */
 export interface TrtllmConfig {
-  /** Whom admission lets run. */
+  /** Policy that admits requests. */
   readonly capacitySchedulerPolicy: (typeof CAPACITY_POLICIES)[number];
-  /** How prompts share an iteration. */
+  /** Policy that divides an iteration among prompts. */
   readonly contextChunkingPolicy: (typeof CHUNKING_POLICIES)[number];
-  /** A pause makes no prompt longer than this; what is cut off is computed again. */
+  /** Largest length of the prompt of a paused request. Tokens beyond it are computed again. */
   readonly maxInputLen: number;
-  /** Blocks that begin alike are reused as far as they are alike. */
+  /** True if blocks with the same beginning are reused for the equal tokens. */
   readonly enablePartialReuse: boolean;
-  /** Also of blocks that others hold or that have followers: these are copied. */
+  /** True if this includes blocks that other requests hold or that have followers. They are copied. */
   readonly copyOnPartialReuse: boolean;
-  /** Requests wait for the blocks of others that begin alike, and cached blocks count at admission. */
+  /** True if requests wait for blocks that another request with the same beginning computes, and if cached blocks count at admission. */
   readonly enablePrefixAwareScheduling: boolean;
 }
 
-/** What is recorded of the iterations of TensorRT-LLM's schedulers, of requests and of the KV cache. Names as in the product's `LlmArgs`. */
+/** Records of TensorRT-LLM's iterations, requests and KV cache. Names as in TensorRT-LLM's `LlmArgs`. */
 export interface IterationsConfig {
-  /** `/prometheus/metrics` is there, and `/perf_metrics` may hold something. */
+  /** True if `/prometheus/metrics` exists and `/perf_metrics` may have records. */
   readonly returnPerfMetrics: boolean;
-  /** Requests that `/perf_metrics` keeps; 0: none. */
+  /** Largest number of requests in `/perf_metrics`. 0: none. */
   readonly perfMetricsMaxRequests: number;
-  /** `/metrics` tells of iterations. */
+  /** True if `/metrics` has records of iterations. */
   readonly enableIterPerfStats: boolean;
-  /** Records of iterations tell of each request, too. */
+  /** True if these records also list each request. */
   readonly enableIterReqStats: boolean;
-  /** Records that wait for a reader; older ones are dropped. */
+  /** Largest number of records that wait for a reader. Older records are dropped. */
   readonly iterStatsMaxIterations: number;
-  /** Events of the KV cache that wait for a reader; 0: none are noted. */
+  /** Largest number of KV cache events that wait for a reader. 0: none are recorded. */
   readonly eventBufferMaxSize: number;
 }
 
@@ -40,6 +40,6 @@ export const TRTLLM_DEFAULTS = {
   maxBatchSize: 2048,
   maxNumTokens: 8192,
   tokensPerBlock: 32,
-  /** Share of the memory that is free when the weights are loaded. */
+  /** Share of the memory that is free after loading the weights. */
   freeGpuMemoryFraction: 0.9,
 } as const;

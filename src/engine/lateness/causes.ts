@@ -1,45 +1,45 @@
 /**
- * Why was a step late? Whoever does long work on the loop's thread says so, and who gives work to another thread; a step
- * that began late looks at what lay between its due time and its start. The likeliest cause, not a proof.
+ * Finds the likeliest cause of a late step. Code that does long work on the event loop's thread, or gives work to
+ * another thread, records it here. For a late step, the work between its due time and its start decides.
  */
 
-/** In the order of `Cause`; documented in docs/truth-log.md. */
+/** In the order of `Cause`. docs/truth-log.md describes them. */
 export const CAUSE_NAMES = ["writing", "collection", "scrape", "tokenization", "truth", "log", "loop", "host"] as const;
 export type CauseName = (typeof CAUSE_NAMES)[number];
 
 export enum Cause {
   None = 0,
-  /** The step before took its time. */
+  /** Writing the step before took long. */
   Writing = 1,
   Collection = 2,
   Scrape = 3,
   Tokenization = 4,
   Truth = 5,
   Log = 6,
-  /** Work of the loop's thread that nobody named. */
+  /** Unrecorded work of the event loop's thread. */
   Loop = 7,
   /** The thread had no processor. */
   Host = 8,
 }
 
-/** A step whose writing begins later than this after it was due is late. */
+/** A step is late if its writing starts later than this after it was due. */
 export const LATE_US = 1000;
 
-/** Pieces of work that are remembered. */
+/** Number of pieces of work that are remembered. */
 const PIECES = 64;
 const WORDS = 3;
-/** Who may be at work in a thread of its own, the likeliest to hold the loop up first. */
+/** Causes that can be work of other threads, the likeliest to delay the loop first. */
 const THREADS = [Cause.Tokenization, Cause.Scrape, Cause.Truth];
 
-/** What the host says of processor time, in microseconds so far. */
+/** Processor times from the host, in microseconds since the start. */
 export interface ProcessorTimes {
-  /** Processor time of the loop's thread. */
+  /** Returns the processor time of the event loop's thread. */
   threadUs(): number;
-  /** Processor time of all threads of the process. */
+  /** Returns the processor time of all threads of the process. */
   processUs(): number;
 }
 
-/** Work that goes on in another thread. */
+/** Work in another thread. */
 class Aside {
   open = 0;
   sinceUs = 0;
@@ -47,28 +47,28 @@ class Aside {
 }
 
 export class Causes {
-  /** The last pieces of work on the loop's thread: cause, from, until. */
+  /** Last pieces of work on the event loop's thread: cause, start, end. */
   readonly #pieces = new Float64Array(PIECES * WORDS);
   #next = 0;
   readonly #asides = CAUSE_NAMES.map(() => new Aside());
   readonly #overlaps = new Float64Array(CAUSE_NAMES.length + 1);
   readonly #host: ProcessorTimes | null;
-  /** When the last step was done with, and what had been used by then. */
+  /** End of the last step, and processor times at that moment. */
   #restUs = 0;
   #restThreadUs = 0;
   #restProcessUs = 0;
-  /** The last late step: when it began, and why so late. */
+  /** Start of the last late step, and its cause. */
   #lateStartUs = Number.NEGATIVE_INFINITY;
   #lateCause = Cause.None;
-  /** Gone since then: garbage was collected. */
+  /** Collected since then if garbage was collected. */
   #canary = new WeakRef({});
 
-  /** Without `host` a step that nobody's work explains has `Loop` for a cause. */
+  /** Without `host`, a step that no recorded work explains has the cause `Loop`. */
   constructor(host: ProcessorTimes | null = null) {
     this.#host = host;
   }
 
-  /** The loop's thread did this from one time to another. */
+  /** Records work on the event loop's thread. */
   did(cause: Cause, fromUs: number, untilUs: number): void {
     const at = this.#next * WORDS;
     this.#next = (this.#next + 1) % PIECES;
@@ -77,20 +77,20 @@ export class Causes {
     this.#pieces[at + 2] = untilUs;
   }
 
-  /** Another thread was given such work. */
+  /** Records that another thread was given work. */
   began(cause: Cause, nowUs: number): void {
     const aside = this.#asides[cause - 1]!;
     if (aside.open++ === 0) aside.sinceUs = nowUs;
   }
 
-  /** Another thread has done one piece of such work. */
+  /** Records that another thread has finished a piece of work. */
   ended(cause: Cause, nowUs: number): void {
     const aside = this.#asides[cause - 1]!;
     aside.open--;
     aside.untilUs = nowUs;
   }
 
-  /** A step was taken in, written and followed by its plan. */
+  /** Records that a step was updated, written and followed by its plan. */
   stepped(fromUs: number, untilUs: number): void {
     this.did(Cause.Writing, fromUs, untilUs);
     this.#restUs = untilUs;
@@ -101,9 +101,9 @@ export class Causes {
     if (this.#canary.deref() === undefined) this.#canary = new WeakRef({});
   }
 
-  /** What held up a step that was due at `dueUs` and began at `startUs`? In order of their starts. */
+  /** Returns the cause for a step that was due at `dueUs` and started at `startUs`. Must be called in the order of starts. */
   of(dueUs: number, startUs: number): Cause {
-    // A step that was overdue when the late one before it began shares that one's cause.
+    // A step that was already overdue when the late step before it started has the same cause.
     const together = this.#lateStartUs - dueUs >= (startUs - dueUs) / 2;
     if (!together) this.#lateCause = this.#search(dueUs, startUs);
     this.#lateStartUs = startUs;
@@ -117,19 +117,19 @@ export class Causes {
     const collected = this.#canary.deref() === undefined;
     if (this.#host === null) return collected ? Cause.Collection : Cause.Loop;
     const leastUs = Math.min(lateUs, startUs - this.#restUs) / 2;
-    // What the thread used before the step was due is little: it slept.
+    // The thread slept before the step was due, so it used little processor time until then.
     if (this.#host.threadUs() - this.#restThreadUs >= leastUs) return collected ? Cause.Collection : Cause.Loop;
-    // Nobody of ours had the processor.
+    // No thread of this process had the processor.
     if (this.#host.processUs() - this.#restProcessUs < leastUs) return Cause.Host;
     for (const cause of THREADS) {
       const { open, sinceUs, untilUs } = this.#asides[cause - 1]!;
       if (untilUs > dueUs || (open > 0 && sinceUs < startUs)) return cause;
     }
-    // Garbage is collected by threads of its own, too.
+    // Garbage is also collected by separate threads.
     return collected ? Cause.Collection : Cause.Host;
   }
 
-  /** Which of the pieces of work fill most of that time, and at least so much of it? */
+  /** Returns the kind of work that fills most of the time, if it fills at least `leastUs`. */
   #work(fromUs: number, untilUs: number, leastUs: number): Cause {
     const overlaps = this.#overlaps.fill(0);
     for (let at = 0; at < PIECES * WORDS; at += WORDS) {

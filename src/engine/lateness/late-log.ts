@@ -1,13 +1,13 @@
-/** What could the server not hold? A line at most every ten seconds, while steps are late: how many, how much, and why. */
+/** Writes a log line about late steps, at most every ten seconds: number, lateness and causes. */
 import type { Cancel, Clock } from "../../base/clock.ts";
 import { CAUSE_NAMES, type Cause, LATE_US } from "./causes.ts";
 
-/** From the first late step to the line that tells of it and of all that follow meanwhile. */
+/** Time from the first late step to the line that reports it and all late steps until then. */
 export const LATE_LOG_US = 10_000_000;
 
 export class LateLog {
   readonly #clock: Clock;
-  /** Steps that gave tokens so far. */
+  /** Returns the number of steps with tokens so far. */
   readonly #steps: () => number;
   readonly #log: (line: string) => void;
   readonly #byCause = new Float64Array(CAUSE_NAMES.length + 1);
@@ -25,7 +25,7 @@ export class LateLog {
     this.#log = log;
   }
 
-  /** One step, not counted in `steps` yet, was so late; `rebasedUs`: of that, engine time was moved on by. */
+  /** Records a late step, which `steps` does not count yet. `rebasedUs`: time by which engine time was moved forward. */
   late(lateUs: number, rebasedUs: number, cause: Cause): void {
     if (this.#waiting === null) this.#begin();
     this.#late++;
@@ -35,7 +35,7 @@ export class LateLog {
     this.#byCause[cause]!++;
   }
 
-  /** Writes what is left. */
+  /** Writes the last line, if late steps are left. */
   stop(): void {
     if (this.#waiting === null) return;
     this.#waiting();
@@ -65,7 +65,7 @@ export class LateLog {
     this.#waiting = null;
   }
 
-  /** The most frequent first. */
+  /** Lists the causes, the most frequent first. */
   #causes(): string {
     const counted = [...this.#byCause].flatMap((count, cause) => (count > 0 ? [{ count, cause }] : []));
     counted.sort((a, b) => b.count - a.count || a.cause - b.cause);

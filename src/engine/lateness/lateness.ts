@@ -1,4 +1,4 @@
-/** How punctual is the loop? Counts how late each step's writing began, how long it took, and every re-base of the clock. */
+/** Measures the lateness of the loop: how late each step's writing starts, how long it takes, and by how much engine time is moved forward. */
 import { LOOP_BOUNDS } from "../config/buckets.ts";
 import { LOOP_HISTOGRAMS, LOOP_NAMES, numbersOf } from "../interface/numbers.ts";
 import type { HistogramSnapshot, HistogramView, LoopSnapshot, LoopView } from "../interface/types.ts";
@@ -11,7 +11,7 @@ class Counts implements HistogramView {
   #sumUs = 0;
   #count = 0;
 
-  /** In seconds. */
+  /** `bounds` in seconds. */
   constructor(readonly bounds: readonly number[]) {
     this.#boundsUs = Float64Array.from(bounds, (bound) => bound * 1e6);
     this.buckets = new Float64Array(bounds.length + 1);
@@ -57,7 +57,7 @@ export class Lateness implements LoopView, LoopObserver {
   }
   delivered({ plannedUs, startUs, endUs, rows, isTimed }: EndingStep): void {
     if (rows === 0) return;
-    // From when it was due as planned: a boundary that was moved would hide the very worst.
+    // Counted from the planned end, because a boundary that was moved forward would hide the largest lateness.
     if (isTimed) {
       this.stepStartLateness.observe(startUs - plannedUs);
       this.stepEndLateness.observe(endUs - plannedUs);
@@ -68,7 +68,7 @@ export class Lateness implements LoopView, LoopObserver {
   stepped({ startUs, doneUs, rows }: EndingStep): void {
     if (rows > 0) this.stepHostTime.observe(doneUs - startUs);
   }
-  /** Simulated time has no host that could be late. */
+  /** Simulated time cannot be late. */
   coasted(steps: number): void {
     for (const counts of [this.stepStartLateness, this.stepEndLateness, this.stepWriteDuration, this.stepHostTime]) {
       counts.observe(0, steps);

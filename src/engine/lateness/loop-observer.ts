@@ -1,56 +1,57 @@
 /**
- * Who looks at the steps of a loop? Counters of lateness, the truth, the balance among engines, held copies of metrics: all
- * are told in the same way, and each names only what it wants. Told per step, never per token; what nobody wants costs nothing.
+ * Interface of the observers of a loop's steps, such as lateness counters, truth log, balancing and metrics. Each
+ * observer implements only the methods that it needs. Called per step, never per token. Events without an observer cost
+ * nothing.
  */
 import type { Cause } from "./causes.ts";
 
-/** A step at its end, microseconds. One object for all steps of a loop: it is the loop's again after the call. */
+/** A step at its end. Times are microseconds. The loop reuses the object, so observers must not keep it. */
 export interface EndingStep {
-  /** When it was due as planned, and when it counts as due: later where engine time was moved on by `rebasedUs`. */
+  /** Planned end, and the end after engine time was moved forward by `rebasedUs`. */
   readonly plannedUs: number;
   readonly dueUs: number;
   readonly rebasedUs: number;
-  /** From when till when its rows were written, and when the plan that follows was done. */
+  /** Start and end of writing its rows, and the time at which the next plan was done. */
   readonly startUs: number;
   readonly endUs: number;
   readonly doneUs: number;
-  /** Requests that it gave tokens. */
+  /** Number of requests that got tokens. */
   readonly rows: number;
-  /** False: it ends when the loop gets to it (`--timing none`), so it cannot be late. */
+  /** False if the step ends when the loop reaches it (`--timing none`), so that it cannot be late. */
   readonly isTimed: boolean;
-  /** True: the step gave tokens more than `LATE_US` after it was due, or engine time was moved on. */
+  /** True if the step gave tokens more than `LATE_US` after it was due, or if engine time was moved forward. */
   readonly isLate: boolean;
-  /** Why it is late: set by the first who looks into it (`Punctuality`). */
+  /** Cause of the lateness, set by `Punctuality`. */
   cause: Cause;
 }
 
-/** In the order of a step's life. What is told stands in the core's memory, too, until the next call. */
+/** In the order of a step's life. The core's memory has the same state until the next call. */
 export interface LoopObserver {
-  /** A step is about to be planned: a point at which vLLM's engine publishes how loaded it is. */
+  /** Before a plan. vLLM's engine publishes its load at this time. */
   planning?(): void;
   planned?(boundaryUs: number): void;
-  /** A step is about to be taken in. */
+  /** Before an update. */
   updating?(nowUs: number): void;
-  /** The step is taken in, and its rows are about to be handed out: the other point of publishing. */
+  /** After an update and before its rows are delivered. vLLM's engine also publishes its load at this time. */
   started?(step: EndingStep): void;
-  /** The step's rows are handed out. */
+  /** After the step's rows are delivered. */
   delivered?(step: EndingStep): void;
-  /** The plan that follows it is done. */
+  /** After the next plan. */
   stepped?(step: EndingStep): void;
-  /** What can be seen has moved: after `stepped`, and after a plan from idle. `idle`: no step is open. */
+  /** Called when visible state has changed: after `stepped`, and after a plan from idle. `idle`: no step is open. */
   moved?(idle: boolean): void;
-  /** Planning has left no step open. */
+  /** Called if a plan left no step open. */
   rested?(): void;
   /**
-   * In simulated time so many steps with tokens, none of which ended a request, were one call of the core; it was told of none
-   * of them. Whoever lacks this method sees every step.
+   * In simulated time: `steps` steps with tokens, of which none ended a request, ran in one call of the core. No other
+   * method was called for them. If any observer lacks this method, steps never run this way.
    */
   coasted?(steps: number): void;
 }
 
 type Told = { readonly [Event in keyof Required<LoopObserver>]: LoopObserver[Event] | undefined };
 
-/** All are told, in their order. A call that nobody wants is absent. */
+/** Combines observers, which are called in order. A method without an observer is absent. */
 export function together(observers: readonly LoopObserver[]): Told {
   const all = <Event extends keyof LoopObserver>(event: Event): LoopObserver[Event] | undefined => {
     const calls = observers.flatMap((one) => {

@@ -1,4 +1,4 @@
-/** Who looks into late steps? Finds the cause of each, and has a line written about them now and then. */
+/** Observes late steps: finds the cause of each and writes log lines about them. */
 import type { Clock } from "../../base/clock.ts";
 import { Causes, type ProcessorTimes } from "./causes.ts";
 import { LateLog } from "./late-log.ts";
@@ -6,11 +6,11 @@ import type { EndingStep, LoopObserver } from "./loop-observer.ts";
 
 export interface PunctualityOptions {
   readonly clock: Clock;
-  /** Processor time of the loop's thread; null: nothing is known of it. */
+  /** Processor times. null if they are unknown. */
   readonly host: ProcessorTimes | null;
-  /** Steps that gave tokens so far. */
+  /** Returns the number of steps with tokens so far. */
   readonly steps: () => number;
-  /** Null: no line is written. */
+  /** null if no line is written. */
   readonly log: ((line: string) => void) | null;
 }
 
@@ -34,10 +34,10 @@ export class Punctuality implements LoopObserver {
     if (isTimed && rows > 0) this.causes.stepped(startUs, doneUs);
   }
 
-  /** Steps at once are none that a host could hold up. */
+  /** Steps in simulated time cannot be delayed by a host. */
   coasted(): void {}
 
-  /** Writes what is left to say. */
+  /** Writes the last line. */
   stop(): void {
     this.#log?.stop();
   }

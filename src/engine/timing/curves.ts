@@ -1,4 +1,4 @@
-/** What does a timing mean for one who waits? Time to first token by prompt length, time between tokens by batch. */
+/** Latencies that follow from a timing: time to first token by prompt length, and time between tokens by batch size. */
 
 import type { Timing } from "../config/step-times.ts";
 import { holdUs, stepUs } from "./timing.ts";
@@ -10,7 +10,7 @@ export interface FirstToken {
   readonly steps: number;
 }
 
-/** Time to first token of one prompt on an idle engine, in steps of at most `budget` tokens; nothing of it is cached. */
+/** Returns the time to first token of one uncached prompt on an idle engine, in steps of at most `budget` tokens. */
 export function firstToken(timing: Timing, promptTokens: number, budget: number): FirstToken {
   const overheadUs = holdUs(timing);
   let us = overheadUs;
@@ -23,7 +23,7 @@ export function firstToken(timing: Timing, promptTokens: number, budget: number)
   return { us, overheadUs, steps };
 }
 
-/** Duration of a step in which so many sequences decode, each of which attends to so many tokens. */
+/** Returns the duration of a step in which `sequences` sequences decode, each with `contextEach` tokens of context. */
 export function betweenTokensUs(timing: Timing, sequences: number, contextEach: number): number {
   const context = sequences * contextEach;
   return stepUs(timing, { promptTokens: 0, prefix: 0, pairs: 0, decodes: sequences, context });

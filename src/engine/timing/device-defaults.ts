@@ -1,21 +1,21 @@
 /**
- * Defaults that follow from the GPU of the preset: batch sizes and KV pools. Sources: vLLM 0.33, `vllm/engine/arg_utils.py`, API server;
- * TensorRT-LLM 1.3, `llm_args.py`.
+ * Defaults that depend on the preset's GPU: batch sizes and KV pools. Sources: vLLM 0.33, `vllm/engine/arg_utils.py`,
+ * API server; TensorRT-LLM 1.3, `llm_args.py`.
  */
 import type { Profile } from "./profile.ts";
 
 const GIB = 2 ** 30;
 
-/** vLLM's own default. Estimated pools stand for it: their rule counts `POOL_SHARE`, and the rest is left to activations and graphs. */
+/** vLLM's default. Estimated pools apply to it, although their rule uses `POOL_SHARE`; the rest is for activations and graphs. */
 export const GPU_MEMORY_UTILIZATION = 0.92;
 
-/** What of the GPUs' memory weights and estimated pool take together. */
+/** Share of the GPUs' memory that weights and estimated pool take together. */
 const POOL_SHARE = 0.9;
 
 /** vLLM's default on CUDA. */
 export const BLOCK_SIZE = 16;
 
-/** Generations whose truth is kept; ours. */
+/** Number of generations whose truth is kept. Our own default. */
 export const TRUTH_REQUESTS = 1000;
 
 export interface BatchDefaults {
@@ -23,7 +23,7 @@ export interface BatchDefaults {
   readonly maxNumSeqs: number;
 }
 
-/** By the memory of one GPU; the A100 is kept out of the large tier whatever its memory. */
+/** Returns the defaults by the memory of one GPU. The A100 never counts as large. */
 export function batchDefaults({ gpu, gpuMemoryBytes }: Profile): BatchDefaults {
   if (gpuMemoryBytes >= 160 * GIB) return { maxNumBatchedTokens: 16384, maxNumSeqs: 1024 };
   if (gpuMemoryBytes >= 70 * GIB && gpu !== "a100") return { maxNumBatchedTokens: 8192, maxNumSeqs: 1024 };
@@ -31,8 +31,8 @@ export function batchDefaults({ gpu, gpuMemoryBytes }: Profile): BatchDefaults {
 }
 
 /**
- * Blocks of the KV pool, the null block included; 0 or less when the weights leave no room. `times`: so many tokens have
- * room where one of 16 bits had.
+ * Returns the blocks of the KV pool, including the null block. 0 or less if the weights leave no room. `times`: factor
+ * by which more tokens fit than with 16 bits.
  */
 export function poolBlocks(profile: Profile, gpuMemoryUtilization: number, blockSize: number, times: number): number {
   const moreBytes = profile.tp * (gpuMemoryUtilization - GPU_MEMORY_UTILIZATION) * profile.gpuMemoryBytes;
@@ -48,12 +48,12 @@ export function trtllmPoolBlocks(profile: Profile, fraction: number, tokensPerBl
   return Math.floor(((profile.poolTokens + restBytes / profile.kvBytesPerToken) * fraction * times) / tokensPerBlock);
 }
 
-/** What a preset's weights take of its GPUs, all together: what the estimated pool leaves of its share. */
+/** Returns the memory of a preset's weights on all its GPUs: the share that the estimated pool leaves. */
 export function presetWeightBytes({ tp, gpuMemoryBytes, poolTokens, kvBytesPerToken }: Profile): number {
   return Math.max(0, Math.round(tp * POOL_SHARE * gpuMemoryBytes - poolTokens * kvBytesPerToken));
 }
 
-/** What an engine takes of its GPUs from load on, all together. */
+/** Returns the memory that an engine takes on all its GPUs after loading. */
 export const engineMemory = (
   profile: Profile,
   { numGpuBlocks, blockSize }: { readonly numGpuBlocks: number; readonly blockSize: number },

@@ -1,8 +1,8 @@
-/** What is the model behind a preset called, and how long may its sequences be? Lengths: `max_position_embeddings` of each. */
+/** Names and largest sequence lengths of the models behind the presets. Lengths: `max_position_embeddings` of each. */
 export interface PresetModel {
   readonly hub: string;
   readonly maxModelLen: number;
-  /** KV cache bytes of one token, all ranks together. */
+  /** KV cache bytes of one token, over all ranks. */
   readonly kvBytesPerToken: number;
 }
 

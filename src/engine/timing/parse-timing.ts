@@ -1,4 +1,4 @@
-/** What does `--timing TEXT` mean? */
+/** Parses `--timing TEXT`. */
 
 import type { Timing } from "../config/step-times.ts";
 import { findPreset } from "./presets.ts";
@@ -6,12 +6,12 @@ import { findPreset } from "./presets.ts";
 export const TIMING_FORMS =
   "none, constant:ttft=200ms,itl=20ms, linear:base=4ms,prefill=0.02ms,decode=0.03ms, or a preset";
 
-/** A step this long is a mistake in the unit. */
+/** A longer step must be a mistake in the unit. */
 const LIMIT_US = 3_600_000_000;
 
 type Refused = { readonly error: string };
 
-/** The timing, or what is wrong with the text. */
+/** Returns the timing, or an error in the text. */
 export function parseTiming(text: string): Timing | Refused {
   if (text === "none") return { kind: "none" };
   const colon = text.indexOf(":");
@@ -42,7 +42,7 @@ function overhead(us: Readonly<Record<string, number>>): { readonly requestOverh
   return us.overhead === undefined ? {} : { requestOverheadUs: us.overhead };
 }
 
-/** `a=1ms,b=2us` -> microseconds by name; every name once, and all but `more`. */
+/** Parses `a=1ms,b=2us` to microseconds by name. Every name of `names` must occur once; names of `more` may be missing. */
 export function durations(
   form: string,
   text: string,
@@ -65,11 +65,11 @@ export function durations(
   return missing ? { error: `${missing} is missing` } : { us: found };
 }
 
-/** A bare number is refused: whoever writes 20 means one of three things. */
+/** Parses a duration. Refuses a bare number, because its unit is unclear. */
 function durationUs(text: string): number | undefined {
   const match = /^(\d+(?:\.\d+)?|\.\d+)\s*(us|µs|ms|s)$/.exec(text);
   if (!match) return undefined;
   const unitUs = match[2] === "s" ? 1_000_000 : match[2] === "ms" ? 1000 : 1;
-  // Through six decimals, so that 0.03ms is 30 and not 29.999999999999996.
+  // Rounded to six decimals, so that 0.03ms is 30 and not 29.999999999999996.
   return Number((Number(match[1]) * unitUs).toFixed(6));
 }

@@ -1,4 +1,4 @@
-/** Which preset carries this name, and which was measured for this model? */
+/** Finds presets by name and by model. */
 import { models } from "./models.ts";
 import type { Profile } from "./profile.ts";
 import { profiles } from "./profiles/index.ts";
@@ -11,13 +11,13 @@ export function findPreset(name: string): Profile | undefined {
   return profiles.find((profile) => profile.name === name);
 }
 
-/** Who names no GPU gets the first of these that was measured: the default preset's, then by how common they are. */
+/** Preference of GPUs if the user names none: the default preset's, then by how common they are. */
 const GPUS = ["h100", "h200", "b200", "a100", "l40s"];
 
 /**
- * The presets measured for the model of this name, the one to take first; none: []. A name is a hub's, with or without its
- * organisation, or the path of a folder. What it tells of the precision (`-FP8`) counts first, then the GPUs of one engine
- * (`tensorParallelSize`, if said), then weights as they were published, vLLM before other engines, and the GPU.
+ * Returns the presets for a model name, the preferred one first, or []. The name is a hub's, with or without
+ * organisation, or a folder. The precision in the name (`-FP8`) has priority. Then follow the number of GPUs of one
+ * engine (`tensorParallelSize`, if given), weights as published, vLLM before other engines, and the GPU.
  */
 export function presetsFor(modelName: string, tensorParallelSize?: number): readonly Profile[] {
   const { model, precision } = readName(modelName);
@@ -36,7 +36,7 @@ export function presetsFor(modelName: string, tensorParallelSize?: number): read
     .map(({ profile }) => profile);
 }
 
-/** The key of `models`, undefined for one that was not measured, and the precision that the name tells. */
+/** Returns the key of `models`, or undefined for a model without measurements, and the precision in the name. */
 function readName(modelName: string): { readonly model: string | undefined; readonly precision: string | undefined } {
   const parts = modelName.split(/[\\/]/).filter(Boolean);
   // A folder of the hub's cache is models--org--name/snapshots/HASH.

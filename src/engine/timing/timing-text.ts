@@ -1,8 +1,8 @@
-/** How long do steps take, in a line that a user reads? For the server's banner and the report of a replay. */
+/** Describes step times in one line for users: in the server's banner and in replay reports. */
 import type { EngineConfig } from "../config/engine-config.ts";
 import type { Timing } from "../config/step-times.ts";
 
-/** The preset's name or the formula, and what strays from it. */
+/** Returns the preset's name or the formula, and the noise. */
 export const timingText = (engine: EngineConfig): string => kindText(engine.timing) + strayText(engine);
 
 const ms = (us: number) => `${us / 1000} ms`;

@@ -1,23 +1,26 @@
-/** How long does a step take? The formula in plain TypeScript; the core computes the same from its running sums. */
+/** Computes the duration of a step with the formula in plain TypeScript. The core computes the same from running sums. */
 
 import type { StepNoise, Timing } from "../config/step-times.ts";
 import type { TableTiming } from "./profile.ts";
 
-/** One step as sums over its requests; whole numbers. */
+/** One step as sums over its requests. Whole numbers. */
 export interface StepLoad {
   /** New prompt tokens, P. */
   readonly promptTokens: number;
-  /** Tokens of those prompts that were computed before this step, Σ prefix. */
+  /** Tokens of those prompts that were computed in earlier steps, Σ prefix. */
   readonly prefix: number;
-  /** Σ n·(prefix + (n+1)/2) over the prompts with n new tokens each. */
+  /** Σ n·(prefix + (n+1)/2) over prompts with n new tokens each. */
   readonly pairs: number;
   /** Sequences that decode one token, D. */
   readonly decodes: number;
-  /** Tokens in the KV cache that those attend to, Σ context. */
+  /** KV cache tokens that these sequences attend to, Σ context. */
   readonly context: number;
 }
 
-/** Whole microseconds, rounded once, half up, at least 1. 0 for an empty step and for `none`, whose steps end when the loop gets there. */
+/**
+ * Returns whole microseconds, rounded once, half up, at least 1. Returns 0 for an empty step, and for `none`, whose
+ * steps end when the loop reaches them.
+ */
 export function stepUs(timing: Timing, load: StepLoad): number {
   if (load.promptTokens === 0 && load.decodes === 0) return 0;
   switch (timing.kind) {
@@ -32,7 +35,7 @@ export function stepUs(timing: Timing, load: StepLoad): number {
   }
 }
 
-/** The terms are added in the core's order (`assembly/timing.ts`), so that both give the same bits. */
+/** Adds the terms in the core's order (`assembly/timing.ts`), so that both compute the same bits. */
 function tableUs(timing: TableTiming, { promptTokens, prefix, pairs, decodes, context }: StepLoad): number {
   const { prefill, decode, sharedBase, scale, overheadUs } = timing;
   let us = interpolate(timing.linearTokens, timing.linearUs, promptTokens + decodes);
@@ -48,7 +51,7 @@ function tableUs(timing: TableTiming, { promptTokens, prefix, pairs, decodes, co
   return scale * (us + baseUs) + overheadUs;
 }
 
-/** Below the first point its value; above the last the slope of the last segment goes on. */
+/** Interpolates. Below the first point its value applies; above the last, the slope of the last segment continues. */
 function interpolate(xs: readonly number[], ys: readonly number[], x: number): number {
   if (x <= xs[0]! || xs.length === 1) return ys[0]!;
   const left = Math.min(
@@ -63,18 +66,18 @@ function whole(us: number): number {
   return Math.max(1, Math.floor(us + 0.5));
 }
 
-/** How long a request is held back before the queue: what is no part of any step. Whole microseconds. */
+/** Returns the time for which a request is held before the queue, which is not part of any step. Whole microseconds. */
 export function holdUs(timing: Timing): number {
   if (timing.kind === "none") return 0;
   if (timing.kind === "constant") return Math.max(0, timing.ttftUs - timing.itlUs);
   return Math.floor((timing.requestOverheadUs ?? 0) + 0.5);
 }
 
-/** How long an engine of this speed holds a request back before the queue. Whole microseconds. */
+/** Returns the time for which an engine of this speed holds a request before the queue. Whole microseconds. */
 export const heldUs = ({ timing, speed = 1 }: { readonly timing: Timing; readonly speed?: number }): number =>
   holdUs(faster(timing, speed));
 
-/** Timing of an engine that is `speed` times as fast. */
+/** Returns the timing of an engine that is `speed` times as fast. */
 export function faster(timing: Timing, speed: number): Timing {
   if (speed === 1) return timing;
   switch (timing.kind) {
@@ -104,7 +107,7 @@ function requestFaster({ requestOverheadUs }: { readonly requestOverheadUs?: num
   return requestOverheadUs === undefined ? {} : { requestOverheadUs: requestOverheadUs / speed };
 }
 
-/** Noise of an engine that is `speed` times as fast: only times shrink, shares and factors stay. */
+/** Returns the noise of an engine that is `speed` times as fast. Times shrink; shares and factors stay. */
 export function noiseFaster({ pause, ...noise }: StepNoise, speed: number): StepNoise {
   if (pause === undefined) return noise;
   const everyUs = Math.max(1, Math.round(pause.everyUs / speed));

@@ -1,6 +1,6 @@
 /**
- * How does TypeScript speak to the core? Loads it, writes configuration and tables, wraps the exported calls.
- * The only folder that knows WebAssembly; uses no Bun API, so it runs in Node and in a browser too.
+ * Loads the core, writes its configuration and tables, and wraps its exported calls. Only this folder uses WebAssembly.
+ * It uses no Bun API, so that it also runs in Node and browsers.
  */
 import {
   ABI,
@@ -39,22 +39,22 @@ export interface CoreExports {
   drainEvents(): void;
   retime(): void;
   verify(): void;
-  /** Only in the core of TensorRT-LLM's policies, `assembly/trtllm/index.ts`. */
+  /** Only in the core with TensorRT-LLM's policies, `assembly/trtllm/index.ts`. */
   trtConfigAt?(): number;
   trtWordsAt?(): number;
   kvTotalsAt?(): number;
 }
 
-/** What `init` needs: the configuration words by index, and the tables. */
+/** Input of `init`: the configuration words by index, and the tables. */
 export interface CoreSetup {
   readonly config: Readonly<Partial<Record<Config, number>>>;
-  /** For the core of TensorRT-LLM's policies. */
+  /** For the core with TensorRT-LLM's policies. */
   readonly trt?: Readonly<Record<Exclude<TrtConfig, TrtConfig.Count>, number>>;
   readonly linearTokens?: readonly number[];
   readonly linearUs?: readonly number[];
   /** Rising bounds per histogram, in microseconds or tokens. */
   readonly bounds?: Readonly<Partial<Record<Histogram, readonly number[]>>>;
-  /** Tables of default text; without them ids are drawn evenly. */
+  /** Tables of default text. Absent: ids are hashes. */
   readonly answers?: {
     readonly templates: Uint8Array;
     readonly categoryStart: Int32Array;
@@ -62,7 +62,7 @@ export interface CoreSetup {
   };
 }
 
-/** A broken invariant: the core's own words, and where in `assembly/`. The instance is not usable afterwards. */
+/** A broken invariant, with the core's message and the line in `assembly/`. The instance cannot be used afterwards. */
 export class CoreTrap extends Error {
   override readonly name = "CoreTrap";
 }
@@ -73,15 +73,15 @@ export class CoreTooLarge extends Error {
 }
 
 const PAGE_BYTES = 65_536;
-/** The core's own data lies below this. */
+/** Upper limit of the addresses of the core's static data. */
 const HEAP_BEGIN_BYTES = 65_536;
-/** Their table of contents is three times as long, a power of two, and a column of the core is less than 1 GiB. */
+/** The prefix table has three times as many entries, rounded to a power of two, and a column of the core must be below 1 GiB. */
 const BLOCKS_MOST = Math.floor(2 ** 26 / 3);
-/** Ids that blocks hold with partial reuse: a column of the core, too. */
+/** Largest number of token ids in blocks with partial reuse, because they are a column, too. */
 const IDS_MOST = 2 ** 28 - 2 ** 16;
 const LARGEST_BYTES = 4 * 2 ** 30 - 2 ** 26;
 
-/** Starts a core from a compiled module (`build/core.wasm` or `build/core.debug.wasm`, which each entry point brings), synchronously. */
+/** Starts a core synchronously from a compiled module (`build/core.wasm` or `build/core.debug.wasm`, which each entry point loads). */
 export function startCore(module: WebAssembly.Module, setup: CoreSetup): Core {
   let memory: WebAssembly.Memory | undefined;
   const abort = (message: number, file: number, line: number, column: number) => {
@@ -93,14 +93,14 @@ export function startCore(module: WebAssembly.Module, setup: CoreSetup): Core {
   return new Core(core, setup);
 }
 
-/** UTF-16 text of the core: its byte length stands in the word before it. */
+/** Reads a UTF-16 text of the core. Its length in bytes is in the word before it. */
 function text(memory: WebAssembly.Memory, at: number): string {
   if (at === 0) return "?";
   const length = new Uint32Array(memory.buffer, at - 4, 1)[0]!;
   return String.fromCharCode(...new Uint16Array(memory.buffer, at, length >> 1));
 }
 
-/** One engine's state machine. `exports` holds the calls, `views` the memory; both are for `engine/` and tests. */
+/** The state machine of one engine. `exports` has the calls and `views` the memory, for `engine/` and tests only. */
 export class Core {
   readonly views: CoreViews;
 
@@ -124,7 +124,7 @@ export class Core {
     if (needed > LARGEST_BYTES) {
       throw new CoreTooLarge(`the core would need ${mib(needed)} MiB, the most is ${mib(LARGEST_BYTES)} MiB`);
     }
-    // Once and exactly: the core's allocator would double the memory instead, and the host counts it as live.
+    // Grown once and exactly. The core's allocator would double the memory instead, and the host counts it as live.
     const { memory } = exports;
     const missing = needed + PAGE_BYTES - (memory.buffer.byteLength - HEAP_BEGIN_BYTES);
     if (missing > 0) memory.grow(Math.ceil(missing / PAGE_BYTES));
@@ -134,7 +134,7 @@ export class Core {
     this.#fill(setup);
   }
 
-  /** How long steps last from the next plan on; of `setup` the words of timing and noise, and the table. */
+  /** Applies step times from the next plan on. Only reads timing, noise and the table from `setup`. */
   retime(setup: Pick<CoreSetup, "config" | "linearTokens" | "linearUs">): void {
     this.#write(setup);
     this.#fillTable(setup);

@@ -1,6 +1,6 @@
 /**
- * What stands where in the core's memory? Live views, made once after `init`: the memory never grows afterwards.
- * A view of a per-step list (plan rows) starts at an address that the words give anew for each step.
+ * Views of the core's memory. They are created once after `init` and stay live, because the memory does not grow
+ * afterwards. The address of a per-step list (plan rows) changes with each step and is in the words.
  */
 import {
   Coast,
@@ -24,9 +24,9 @@ import type { CoreExports } from "./core.ts";
 export class CoreViews {
   readonly words: Int32Array;
   readonly totals: Float64Array;
-  /** Only of TensorRT-LLM's policies. */
+  /** Only with TensorRT-LLM's policies. */
   readonly kvTotals: Float64Array | null;
-  /** The whole memory, for lists whose address moves. */
+  /** The whole memory, for lists whose address changes. */
   readonly i32: Int32Array;
   readonly u32: Uint32Array;
   readonly bounds: Float64Array;
@@ -34,7 +34,7 @@ export class CoreViews {
   readonly sums: Float64Array;
   /** Fine buckets, FINE_WIDTH per histogram. */
   readonly fine: Float64Array;
-  /** Outbox rows (OUT_WORDS each) and tokens; valid until the next update. */
+  /** Outbox rows (OUT_WORDS each) and tokens. Valid until the next update. */
   readonly out: Int32Array;
   readonly tokens: Int32Array;
   /** Indices of the rows that end a request. */
@@ -42,13 +42,13 @@ export class CoreViews {
   readonly cachedPrompt: Int32Array;
   readonly createdPrompt: Int32Array;
   readonly deferred: Int32Array;
-  /** When each slot's request was first scheduled. */
+  /** Time at which each slot's request was first scheduled. */
   readonly scheduledUs: Float64Array;
-  /** What `coast` is given and gives. */
+  /** Arguments and results of `coast`. */
   readonly coast: Float64Array;
-  /** The numbers of the request that `submit` is called for. */
+  /** Arguments of `submit`. */
   readonly submit: Float64Array;
-  /** The input buffer: prompts, stop ids, fed ids. */
+  /** The input buffer: prompts, stop ids and fed ids. */
   readonly input: Int32Array;
 
   readonly #rowsAt: number;
@@ -79,7 +79,7 @@ export class CoreViews {
     this.input = column(Word.InputAt, this.#lengthOf(Word.InputAt));
   }
 
-  /** One field of a request's row. */
+  /** Returns one field of a request's row. */
   field(field: Field, slot: number): number {
     return this.i32[this.#rowsAt + slot * (ROW_BYTES >> 2) + field]!;
   }
@@ -88,18 +88,18 @@ export class CoreViews {
     return this.words[index]!;
   }
 
-  /** `count` words from the address in `word`, copied. */
+  /** Returns a copy of `count` words from the address in `word`. */
   list(word: Word, count: number): number[] {
     const from = (this.word(word) >>> 0) >> 2;
     return Array.from(this.i32.subarray(from, from + count));
   }
 
-  /** Block ids of a slot's table, copied. */
+  /** Returns a copy of the block ids in a slot's table. */
   blockTable(slot: number): number[] {
     return this.#entries(slot, this.field(Field.TableCount, slot), Word.PageBlockAt);
   }
 
-  /** Free blocks, next to be taken first, copied; walks the whole queue. */
+  /** Returns a copy of the free blocks, the next to be taken first. Walks the whole queue. */
   freeQueue(): number[] {
     const from = (this.word(Word.FreeQueueAt) >>> 0) >> 2;
     const [head, tail, mask] = [Word.FreeQueueHead, Word.FreeQueueTail, Word.FreeQueueMask].map((at) => this.word(at));
@@ -123,7 +123,7 @@ export class CoreViews {
     return result;
   }
 
-  /** Words of a column: its byte length stands in the word before it. */
+  /** Returns the number of words of a column. Its length in bytes is in the word before it. */
   #lengthOf(column: Word): number {
     return this.i32[((this.word(column) >>> 0) >> 2) - 1]! >> 2;
   }

@@ -1,40 +1,40 @@
 /**
- * What is a bug mode? A defect that a real engine has or had, brought back on purpose in families of ours, so that whoever
- * writes checks for metrics has input that is known to be bad. `table.ts` has them all.
+ * Types of bug modes. A bug mode reproduces in our metrics a defect that a real engine has or had, so that authors of
+ * checks have pages that are known to be wrong. `table.ts` lists them.
  */
 
 import type { EngineSnapshot } from "../../engine/interface/types.ts";
 import type { MetricsSource } from "../config/metrics-source.ts";
 import type { Row } from "../rows/table.ts";
 
-/** What finding it takes, beside `understudy check` and the page: the words of docs/bug-modes.md. */
-export type Takes = "one scrape" | "two scrapes" | "rest" | "clean, rest";
+/** What is needed to detect the bug, besides `understudy check` and the page, in the words of docs/bug-modes.md. */
+export type DetectionNeed = "one scrape" | "two scrapes" | "rest" | "clean, rest";
 
-/** Numbers of an engine that do not move any more once nothing runs or waits. */
-export interface Sticks {
+/** Numbers of an engine that keep their last value once no request runs or waits. */
+export interface StickyFields {
   readonly fields: readonly (keyof EngineSnapshot & string)[];
-  /** How the last request has to end for that; from outside: its client left, or the front found a stop string. */
+  /** How the last request must end for that. From outside: its client disconnected, or the front end found a stop string. */
   readonly after: "an end from outside" | "any end";
 }
 
 export interface Bug {
-  /** Where it is spoken of. */
+  /** Where the bug is documented. */
   readonly thread: string;
-  /** What the real one did. */
+  /** What the real server did. */
   readonly there: string;
-  /** What it is here. */
+  /** What Understudy does instead. */
   readonly here: string;
-  /** Families of ours in which the bug shows; none: in all. */
+  /** Families that show the bug. Empty: all families. */
   readonly families: readonly string[];
-  /** Laws of `src/tools/check/laws/` that find it. */
-  readonly finds: Readonly<Record<string, Takes>>;
-  /** What has to happen to the server. */
+  /** Laws of `src/tools/check/laws/` that detect it. */
+  readonly finds: Readonly<Record<string, DetectionNeed>>;
+  /** Requests that make it visible. */
   readonly load: string;
-  /** A family's row as it is with the defect. */
+  /** Returns a family's row with the defect. */
   readonly row?: (row: Row) => Row;
-  readonly sticks?: Sticks;
-  /** Each process shows its own numbers in place of everybody's. */
+  readonly sticks?: StickyFields;
+  /** True if each process shows only its own numbers. */
   readonly alone?: true;
-  /** What is missing for it to show, if so: the end of a sentence that begins with "needs". */
+  /** Returns a missing option without which the bug cannot show, as the end of a sentence that begins with "needs". */
   readonly lacks?: (config: MetricsSource) => string | undefined;
 }

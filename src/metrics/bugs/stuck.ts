@@ -1,31 +1,33 @@
 /**
- * What do gauges show that stick when nothing is under way any more? What stood there before the update that ended the
- * last request. Only what follows updates sticks: the numbers as they stand stay true.
+ * Keeps the values that gauges had before the update which ended the last request, for bugs in which gauges stick. Only
+ * numbers that follow updates stick (`step`); current numbers (`now`) stay true.
  */
 
 import type { EngineView } from "../../engine/interface/types.ts";
 import type { BugName } from "../config/bug-names.ts";
 import type { Source } from "../rows/held.ts";
-import type { Sticks } from "./bug.ts";
+import type { StickyFields } from "./bug.ts";
 import { bugs } from "./table.ts";
 
-export interface Stuck {
+export interface StickyGauges {
   readonly source: Source;
-  /** To be called before each update. */
+  /** Must be called before each update. */
   observe(): void;
 }
 
-/** Null where no bug of these sticks. */
-export function stuck(names: readonly BugName[], source: Source): Stuck | null {
+/** Returns null if none of these bugs makes gauges stick. */
+export function stuck(names: readonly BugName[], source: Source): StickyGauges | null {
   const on = names.flatMap((name) => bugs[name].sticks ?? []);
   if (on.length === 0) return null;
   const now = source("now").engines;
-  const kept = source("step").engines.map((view, rank) => on.map((sticks) => new Kept(view, now[rank]!, sticks)));
+  const kept = source("step").engines.map((view, rank) =>
+    on.map((sticks) => new StickyValues(view, now[rank]!, sticks)),
+  );
   const engines = source("step").engines.map((view, rank) => overlaid(view, kept[rank]!));
   return {
     source: (fresh) => (fresh === "now" ? source(fresh) : { ...source(fresh), engines }),
     observe() {
-      for (const of of kept) for (const one of of) one.observe();
+      for (const engine of kept) for (const values of engine) values.observe();
     },
   };
 }
@@ -33,15 +35,15 @@ export function stuck(names: readonly BugName[], source: Source): Stuck | null {
 const underway = ({ running, waiting, deferred }: EngineView) => running + waiting + deferred;
 
 /** The numbers of one engine that one bug keeps. */
-class Kept {
+class StickyValues {
   readonly #view: EngineView;
   readonly #now: EngineView;
-  readonly #sticks: Sticks;
+  readonly #sticks: StickyFields;
   readonly #values: Float64Array;
   #holds = false;
   #tokens = 0;
 
-  constructor(view: EngineView, now: EngineView, sticks: Sticks) {
+  constructor(view: EngineView, now: EngineView, sticks: StickyFields) {
     this.#view = view;
     this.#now = now;
     this.#sticks = sticks;
@@ -60,22 +62,22 @@ class Kept {
 
   get shows(): boolean {
     if (!this.#holds || underway(this.#view) > 0) return false;
-    // An end in a step comes with a token; who is ended from outside just goes.
+    // A request that ends in a step brings a token. One that is ended from outside does not.
     return this.#sticks.after === "any end" || this.#view.generationTokens === this.#tokens;
   }
 
-  /** The number that stands in place of the field's, if one does. */
+  /** Returns the number that replaces the field's, or undefined if the field is not stuck. */
   of(field: PropertyKey): number | undefined {
-    const at = this.#sticks.fields.indexOf(field as Sticks["fields"][number]);
+    const at = this.#sticks.fields.indexOf(field as StickyFields["fields"][number]);
     return at >= 0 && this.shows ? this.#values[at] : undefined;
   }
 }
 
-function overlaid(view: EngineView, kept: readonly Kept[]): EngineView {
+function overlaid(view: EngineView, kept: readonly StickyValues[]): EngineView {
   return new Proxy(view, {
     get(target, field) {
-      for (const one of kept) {
-        const value = one.of(field);
+      for (const values of kept) {
+        const value = values.of(field);
         if (value !== undefined) return value;
       }
       return Reflect.get(target, field, target);

@@ -1,4 +1,4 @@
-/** Which bug modes are there? One row each; `understudy serve --bug NAME` turns it on, test/bugmodes/ shows that it is found. */
+/** The table of bug modes. `understudy serve --bug NAME` switches one on, and test/bugmodes/ shows that it is detected. */
 
 import type { EngineSnapshot, Snapshot } from "../../engine/interface/types.ts";
 import type { BugName } from "../config/bug-names.ts";
@@ -12,7 +12,7 @@ import type { Bug } from "./bug.ts";
 
 type Value = (sample: Sample, snapshot: Snapshot, identity: Identity) => number;
 
-/** Gives a row's samples other values. */
+/** Returns a function that replaces the values of a row's samples. */
 const valued =
   (value: Value) =>
   (row: Row): Row => ({
@@ -21,7 +21,7 @@ const valued =
       row.samples(snapshot, identity).map((sample) => ({ ...sample, value: value(sample, snapshot, identity) })),
   });
 
-/** The number of the engine that the sample is of. */
+/** Returns the number of the sample's engine. */
 const ofEngine = (
   { labels }: Sample,
   { engines }: Snapshot,
@@ -39,7 +39,7 @@ function failures({ labels }: Sample, snapshot: Snapshot, identity: Identity): n
   return FAILURE_REASONS.reduce((sum, _, i) => sum + sumOf(snapshot, identity, model, ModelWord.failures + i), 0);
 }
 
-/** TensorRT-LLM's shares become numbers of blocks. */
+/** Replaces TensorRT-LLM's fraction of blocks by a number of blocks. */
 function blocksAsFraction(row: Row): Row {
   return {
     ...row,

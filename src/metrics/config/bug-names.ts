@@ -1,6 +1,6 @@
-/** The names of the bug modes. */
+/** Names of the bug modes. */
 
-/** Documented defects of other versions and servers, each of which `--bug` brings back: `metrics/bugs/`. */
+/** Documented defects of other versions and servers, which `--bug` reproduces; see `metrics/bugs/`. */
 export const BUG_NAMES = [
   "stuck-kv-usage",
   "stuck-requests",

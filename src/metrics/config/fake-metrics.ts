@@ -1,12 +1,12 @@
 /**
- * What do metrics show that is not so? `--fake-metrics`, a JSON object with the keys that llm-d-inference-sim has
- * (`pkg/common/config_fake_metrics.go` at eec055a): of vLLM's families those that it names, all others stay true.
+ * Parses `--fake-metrics`, a JSON object with the keys of llm-d-inference-sim (`pkg/common/config_fake_metrics.go` at
+ * eec055a). The named families of vLLM show these values instead of the true ones.
  */
 import { goDurationUs } from "../../base/go-duration.ts";
 
-/** A number, or one that moves with time. */
-export type Wave = number | Moving;
-interface Moving {
+/** A number, or a waveform over time. */
+export type Wave = number | Waveform;
+interface Waveform {
   readonly shape: Shape;
   readonly start: number;
   readonly end: number;
@@ -16,26 +16,26 @@ const SHAPES = ["oscillate", "ramp", "rampreset", "squarewave"] as const;
 type Shape = (typeof SHAPES)[number];
 
 export interface FakeLoras {
-  /** Names, separated by commas. */
+  /** Names separated by commas. */
   readonly running: string;
   readonly waiting: string;
   /** Seconds since 1970. */
   readonly timestamp: number;
 }
 
-/** Plain data: it is posted to the thread that prints. */
+/** Plain data, because it is posted to the metrics thread. */
 export interface FakeMetrics {
-  /** A gauge's value, by family. */
+  /** Values of gauges, by family. */
   readonly gauges: Readonly<Record<string, Wave>>;
   readonly counters: Readonly<Record<string, number>>;
-  /** Observations of each bucket. */
+  /** Number of observations in each bucket, by family. */
   readonly buckets: Readonly<Record<string, readonly number[]>>;
-  /** All that was observed. */
+  /** List of observed values, by family. */
   readonly observed: Readonly<Record<string, readonly number[]>>;
-  /** `vllm:request_success_total`, by reason. */
+  /** Values of `vllm:request_success_total`, by reason. */
   readonly success: Readonly<Record<string, number>> | null;
   readonly loras: readonly FakeLoras[] | null;
-  /** Waves move so often. */
+  /** Seconds between updates of a waveform. */
   readonly refreshS: number;
 }
 
@@ -78,30 +78,30 @@ const KEYS = [
 ];
 
 const REFRESH_S = 0.1;
-/** Most numbers in all lists together. */
+/** Largest number of numbers in all lists together. */
 const NUMBERS_MOST = 100_000;
 
-/** The error begins with the key that it is about, where it is about one. */
+/** Parses the option. An error starts with the key it is about, if there is one. */
 export function parseFakeMetrics(text: string): FakeMetrics | { readonly error: string } {
-  let given: unknown;
+  let parsed: unknown;
   try {
-    given = JSON.parse(text);
+    parsed = JSON.parse(text);
   } catch {
     return { error: 'takes a JSON object, as in {"running-requests": 16}' };
   }
-  if (typeof given !== "object" || given === null || Array.isArray(given))
+  if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed))
     return { error: 'takes a JSON object, as in {"running-requests": 16}' };
   try {
-    return read(given as Readonly<Record<string, unknown>>);
+    return read(parsed as Readonly<Record<string, unknown>>);
   } catch (error) {
-    if (error instanceof Wrong) return { error: error.message };
+    if (error instanceof FakeMetricsError) return { error: error.message };
     throw error;
   }
 }
 
-class Wrong extends Error {}
+class FakeMetricsError extends Error {}
 
-function read(given: Readonly<Record<string, unknown>>): FakeMetrics {
+function read(parsed: Readonly<Record<string, unknown>>): FakeMetrics {
   const gauges: Record<string, Wave> = {};
   const counters: Record<string, number> = {};
   const buckets: Record<string, readonly number[]> = {};
@@ -113,7 +113,7 @@ function read(given: Readonly<Record<string, unknown>>): FakeMetrics {
   const each = (names: readonly string[], set: (name: string) => void) => {
     for (const name of names) set(name);
   };
-  for (const [key, value] of Object.entries(given)) {
+  for (const [key, value] of Object.entries(parsed)) {
     if (value === null) continue;
     if (key in GAUGES) {
       const wave = waveOf(key, value, key === "kv-cache-usage" ? 1 : Number.POSITIVE_INFINITY);
@@ -127,28 +127,30 @@ function read(given: Readonly<Record<string, unknown>>): FakeMetrics {
     else if (key === "request-success-total") success = reasonsOf(key, value);
     else if (key === "loras") loras = lorasOf(key, value);
     else if (key === REFRESH) refreshS = durationS(key, value);
-    else throw new Wrong(`${key}: no such key; there are ${KEYS.join(", ")}`);
+    else throw new FakeMetricsError(`${key}: unknown key, must be one of ${KEYS.join(", ")}`);
   }
-  if (numbers > NUMBERS_MOST) throw new Wrong(`lists of ${numbers} numbers; all together may have ${NUMBERS_MOST}`);
+  if (numbers > NUMBERS_MOST)
+    throw new FakeMetricsError(`${numbers} numbers in all lists; at most ${NUMBERS_MOST} are allowed`);
   const [hits, queries] = ["vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total"].map(
     (name) => counters[name],
   );
   if ((hits === undefined) !== (queries === undefined))
-    throw new Wrong("prefix-cache-hits and prefix-cache-queries go together");
-  if (hits! > queries!) throw new Wrong(`prefix-cache-hits: at most prefix-cache-queries (${queries}), not ${hits}`);
+    throw new FakeMetricsError("prefix-cache-hits and prefix-cache-queries must be given together");
+  if (hits! > queries!)
+    throw new FakeMetricsError(`prefix-cache-hits: at most prefix-cache-queries (${queries}), not ${hits}`);
   const sums = {
     [PROMPT_TOKENS]: observed["vllm:request_prompt_tokens"],
     [GENERATION_TOKENS]: observed["vllm:request_generation_tokens"],
   };
   for (const [name, list] of Object.entries(sums))
-    if (list !== undefined) counters[name] ??= list.reduce((sum, one) => sum + one, 0);
+    if (list !== undefined) counters[name] ??= list.reduce((sum, value) => sum + value, 0);
   return { gauges, counters, buckets, observed, success, loras, refreshS };
 }
 
 function waveOf(key: string, value: unknown, most: number): Wave {
   const takes = `a number from 0${most === 1 ? " to 1" : ""}, or SHAPE:START:END:PERIOD with ${SHAPES.join(", ")}, as in "ramp:0:10:5s"`;
-  const fits = (one: number) => one >= 0 && one <= most && one < Number.POSITIVE_INFINITY;
-  const wrong = new Wrong(`${key}: takes ${takes}, not ${JSON.stringify(value)}`);
+  const fits = (level: number) => level >= 0 && level <= most && level < Number.POSITIVE_INFINITY;
+  const wrong = new FakeMetricsError(`${key}: takes ${takes}, not ${JSON.stringify(value)}`);
   const fixed = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
   if (typeof fixed === "number" && !Number.isNaN(fixed)) {
     if (!fits(fixed)) throw wrong;
@@ -156,7 +158,7 @@ function waveOf(key: string, value: unknown, most: number): Wave {
   }
   const parts = typeof value === "string" ? value.split(":") : [];
   const [name, start, end, period] = parts;
-  const shape = SHAPES.find((one) => one === name);
+  const shape = SHAPES.find((known) => known === name);
   if (parts.length !== 4 || shape === undefined || !isNumber(start!) || !isNumber(end!)) throw wrong;
   const wave = { shape, start: Number(start), end: Number(end), periodS: durationS(key, period) };
   if (!fits(wave.start) || !fits(wave.end)) throw wrong;
@@ -168,44 +170,45 @@ const isNumber = (text: string) => text.trim() !== "" && !Number.isNaN(Number(te
 function durationS(key: string, value: unknown): number {
   const us = typeof value === "string" ? goDurationUs(value) : undefined;
   if (us === undefined || us === 0)
-    throw new Wrong(`${key}: takes a duration above 0, as in 5s or 100ms, not ${JSON.stringify(value)}`);
+    throw new FakeMetricsError(`${key}: takes a duration above 0, as in 5s or 100ms, not ${JSON.stringify(value)}`);
   return us / 1e6;
 }
 
 function countOf(key: string, value: unknown): number {
   if (!Number.isSafeInteger(value) || (value as number) < 0)
-    throw new Wrong(`${key}: takes whole numbers from 0, not ${JSON.stringify(value)}`);
+    throw new FakeMetricsError(`${key}: takes whole numbers from 0, not ${JSON.stringify(value)}`);
   return value as number;
 }
 
 function countsOf(key: string, value: unknown): number[] {
   if (!Array.isArray(value))
-    throw new Wrong(`${key}: takes a list of whole numbers from 0, not ${JSON.stringify(value)}`);
-  return value.map((one) => countOf(key, one));
+    throw new FakeMetricsError(`${key}: takes a list of whole numbers from 0, not ${JSON.stringify(value)}`);
+  return value.map((count) => countOf(key, count));
 }
 
 function reasonsOf(key: string, value: unknown): Record<string, number> {
   if (typeof value !== "object" || Array.isArray(value))
-    throw new Wrong(`${key}: takes numbers by reason, as in {"stop": 20}, not ${JSON.stringify(value)}`);
+    throw new FakeMetricsError(`${key}: takes numbers by reason, as in {"stop": 20}, not ${JSON.stringify(value)}`);
   return Object.fromEntries(
     Object.entries(value as object).map(([reason, count]) => {
-      if (!REASONS.includes(reason)) throw new Wrong(`${key}: no reason "${reason}"; there are ${REASONS.join(", ")}`);
+      if (!REASONS.includes(reason))
+        throw new FakeMetricsError(`${key}: unknown reason "${reason}", must be one of ${REASONS.join(", ")}`);
       return [reason, countOf(`${key}.${reason}`, count)];
     }),
   );
 }
 
-/** Each an object, or the JSON of one. */
+/** Reads a list whose entries are objects, or texts with the JSON of an object. */
 function lorasOf(key: string, value: unknown): FakeLoras[] {
   const takes = `${key}: takes a list of {"running": "a,b", "waiting": "", "timestamp": 1700000000}`;
-  if (!Array.isArray(value)) throw new Wrong(takes);
-  const series = value.map((one): [string, FakeLoras] => {
-    const { running = "", waiting = "", timestamp = 0 } = objectOf(one, takes);
+  if (!Array.isArray(value)) throw new FakeMetricsError(takes);
+  const series = value.map((entry): [string, FakeLoras] => {
+    const { running = "", waiting = "", timestamp = 0 } = objectOf(entry, takes);
     if (typeof running !== "string" || typeof waiting !== "string" || typeof timestamp !== "number")
-      throw new Wrong(`${takes}, not ${JSON.stringify(one)}`);
+      throw new FakeMetricsError(`${takes}, not ${JSON.stringify(entry)}`);
     return [JSON.stringify([running, waiting]), { running, waiting, timestamp }];
   });
-  // With equal labels the last one counts: a page has each series once.
+  // If two entries have the same labels, the last one counts, because a page has each series once.
   return [...new Map(series).values()];
 }
 
@@ -214,12 +217,12 @@ function objectOf(value: unknown, takes: string): Readonly<Record<string, unknow
     const object: unknown = typeof value === "string" ? JSON.parse(value) : value;
     if (typeof object === "object" && object !== null) return object as Readonly<Record<string, unknown>>;
   } catch {
-    // Said below.
+    // The error is thrown below.
   }
-  throw new Wrong(`${takes}, not ${JSON.stringify(value)}`);
+  throw new FakeMetricsError(`${takes}, not ${JSON.stringify(value)}`);
 }
 
-/** What a wave shows so many seconds after its start. */
+/** Returns the value of a waveform `seconds` after its start. */
 export function waveAt(wave: Wave, seconds: number): number {
   if (typeof wave === "number") return wave;
   const { shape, start, end, periodS } = wave;

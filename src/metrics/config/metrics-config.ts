@@ -1,4 +1,4 @@
-/** The configuration of the metrics pages. */
+/** Configuration of the metrics pages. */
 
 import type { BugName } from "./bug-names.ts";
 import type { FakeMetrics } from "./fake-metrics.ts";
@@ -8,16 +8,16 @@ import type { TritonMetricsConfig } from "./triton-metrics.ts";
 /** The server whose families `/metrics` shows. */
 export type MetricsRole = "vllm" | "triton" | "understudy";
 
-/** What `/metrics` and Triton's page of metrics show. */
+/** Contents of `/metrics` and of Triton's metrics page. */
 export interface MetricsConfig {
   readonly role: MetricsRole;
-  /** Whose names `/metrics` shows, and whether the hidden ones among them too. */
+  /** vLLM version whose names `/metrics` shows, and whether it also shows the names that this version hides. */
   readonly profile: MetricsProfile;
   readonly showHidden: boolean;
-  /** Defects that the metrics have on purpose. */
+  /** Intentional defects of the metrics. */
   readonly bugs: readonly BugName[];
-  /** Metrics that show something else than what is so. */
+  /** Values that replace true values. */
   readonly fakes?: FakeMetrics;
-  /** What the Triton and TensorRT-LLM dialects show, and whether they have a port of their own. */
+  /** Contents of the Triton and TensorRT-LLM dialects, and whether they have their own port. */
   readonly triton: TritonMetricsConfig;
 }

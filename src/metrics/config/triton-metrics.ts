@@ -1,30 +1,30 @@
 /**
- * What do Triton's metrics options say? Syntax, defaults and error texts of `tritonserver`: `command_line_parser.cc`,
- * `metric_model_reporter.cc` (2026); the errors of the option's form were seen on 2.51.0, too.
+ * Parses Triton's metrics options with the syntax, defaults and errors of `tritonserver`: `command_line_parser.cc`,
+ * `metric_model_reporter.cc` (2026). Errors of the option's form also match 2.51.0.
  */
 
-/** A quantile of the summaries and the error that its estimate may have. */
+/** A quantile of the summaries and the allowed error of its estimate. */
 export interface Quantile {
   readonly quantile: number;
   readonly error: number;
 }
 
 export interface TritonMetricsConfig {
-  /** `--allow-metrics`, `--allow-gpu-metrics`, `--allow-cpu-metrics`; without the first there are none. */
+  /** `--allow-metrics`, `--allow-gpu-metrics`, `--allow-cpu-metrics`. Without the first there are no metrics. */
   readonly metrics: boolean;
   readonly gpu: boolean;
   readonly cpu: boolean;
-  /** What the ensemble is called; its steps have the names of TensorRT-LLM's repository. */
+  /** Name of the ensemble. Its steps have the names of TensorRT-LLM's model repository. */
   readonly ensemble: string;
-  /** `counter_latencies`: false takes the duration counters away and freezes all others, as the real server does. */
+  /** `counter_latencies`. If false, duration counters are missing and all other counters stand still, as in the real server. */
   readonly counters: boolean;
   /** `histogram_latencies`. */
   readonly histograms: boolean;
-  /** `summary_quantiles`; none unless `summary_latencies` is true. */
+  /** `summary_quantiles`. Empty unless `summary_latencies` is true. */
   readonly quantiles: readonly Quantile[];
-  /** Values of GPU, CPU and pinned memory change so often. */
+  /** Milliseconds between updates of the values of GPU, CPU and pinned memory. */
   readonly intervalMs: number;
-  /** A listener of its own, as Triton's; null: none. */
+  /** Listener of its own, like Triton's metrics port. null: none. */
   readonly listen: { readonly host: string; readonly port: number } | null;
 }
 
@@ -37,7 +37,7 @@ const DEFAULT_QUANTILES: readonly Quantile[] = [
   { quantile: 0.99, error: 0.001 },
   { quantile: 0.999, error: 0.001 },
 ];
-/** More would not fit a summary that anybody reads. */
+/** Largest number of quantiles. */
 const QUANTILES_MAX = 32;
 
 const SWITCHES = ["counter_latencies", "histogram_latencies", "summary_latencies"];
@@ -67,8 +67,9 @@ export function completeTritonMetrics(
 type Settings = Pick<TritonMetricsConfig, "counters" | "histograms" | "quantiles">;
 
 /**
- * Values of `--metrics-config`, in order. As to the real server, unknown settings and other values than true and false
- * mean nothing; it says no word, a notice does. Pieces of `summary_quantiles` that are none it logs and leaves out.
+ * Parses the values of `--metrics-config` in order. Like the real server, ignores unknown settings and values other
+ * than true and false; the real server is silent, while Understudy returns a notice. Invalid entries of
+ * `summary_quantiles` are left out with a notice, like the real server's log line.
  */
 export function parseMetricsConfig(
   texts: readonly string[],
@@ -110,10 +111,10 @@ function readQuantiles(text: string): { quantiles: Quantile[]; notices: string[]
   return { quantiles, notices };
 }
 
-/** C++'s `stod`: the number that the text begins with. */
+/** Returns the number at the start of the text, like C++'s `stod`. */
 const number = (text: string) => Number.parseFloat(text);
 
-/** Triton's booleans; undefined for anything else. */
+/** Parses one of Triton's booleans. Returns undefined for anything else. */
 export function readTritonBoolean(text: string): boolean | undefined {
   if (/^(true|on|1)$/i.test(text)) return true;
   return /^(false|off|0)$/i.test(text) ? false : undefined;

@@ -1,7 +1,7 @@
 /**
- * How would a Triton server with the TensorRT-LLM ensemble have counted the generations that pass here? Each is one
- * request to `ensemble`, whose steps are `preprocessing`, `tensorrt_llm` and, once per response, `postprocessing`.
- * Why each event counts as it does, with sources: docs/triton-metrics.md.
+ * Counts the generations like a Triton server with the TensorRT-LLM ensemble. Each generation is one request to
+ * `ensemble`, whose steps are `preprocessing`, `tensorrt_llm` and, once per response, `postprocessing`.
+ * docs/triton-metrics.md explains the counting, with sources.
  */
 import type { RequestMeter, RequestMeters } from "../../engine/interface/request-meter.ts";
 import { Finish, type Generation } from "../../engine/interface/types.ts";
@@ -13,10 +13,10 @@ import type { QuantileTarget } from "./quantiles.ts";
 export const ENSEMBLE = ["ensemble", "postprocessing", "preprocessing", "tensorrt_llm"] as const;
 type Models = Readonly<Record<(typeof ENSEMBLE)[number], TritonModel>>;
 
-/** Numbers of an ensemble whose summaries have that many quantiles. */
+/** Returns how many numbers an ensemble has if its summaries have this many quantiles. */
 export const ensembleWidth = (quantiles: number) => MeterField.models + ENSEMBLE.length * modelWidth(quantiles);
 
-/** Which of so many numbers of an ensemble do not only rise: 1 for those. */
+/** Marks with 1 the numbers of an ensemble that can fall. */
 export function ensembleGauges(width: number): Uint8Array {
   const gauges = new Uint8Array(width);
   if (width === 0) return gauges;
@@ -34,7 +34,7 @@ export class Ensemble implements RequestMeters {
   readonly #now: () => number;
   readonly #startUs: number;
 
-  /** `targets`: of the summaries, none where they are off; `epochUs`: microseconds since 1970 at the clock's 0. */
+  /** `targets`: quantiles of the summaries, empty if they are off. `epochUs`: microseconds since 1970 at the clock's 0. */
   constructor(targets: readonly QuantileTarget[], now: () => number, epochUs: number) {
     const width = modelWidth(targets.length);
     this.#now = now;
@@ -60,10 +60,10 @@ export class Ensemble implements RequestMeters {
   begun(generation: Generation, streams: boolean, submittedUs: number, takenUs: number): RequestMeter {
     this.#preprocessed(generation, submittedUs);
     const promptTokens = generation.promptTokens ?? generation.promptIds.length;
-    return new Passing(this.#models, generation.arrivalUs, promptTokens, streams, submittedUs, takenUs);
+    return new EnsembleRequest(this.#models, generation.arrivalUs, promptTokens, streams, submittedUs, takenUs);
   }
 
-  /** `tensorrt_llm` answers with an error when it cannot enqueue, and reports nothing of that request. */
+  /** Counts a request that `tensorrt_llm` could not enqueue: it answers with an error and reports nothing for the request. */
   refused(generation: Generation, submittedUs: number): void {
     this.#preprocessed(generation, submittedUs);
     this.#models.tensorrt_llm.responded(0);
@@ -71,7 +71,7 @@ export class Ensemble implements RequestMeters {
     this.#models.ensemble.responded(submittedUs - generation.arrivalUs);
   }
 
-  /** The prompt was made into ids. */
+  /** Counts the step that converted the prompt to ids. */
   #preprocessed({ arrivalUs, encodedFromUs = arrivalUs }: Generation, endUs: number): void {
     const { preprocessing } = this.#models;
     preprocessing.succeeded(endUs, endUs - arrivalUs, encodedFromUs - arrivalUs, 0, endUs - encodedFromUs, 0);
@@ -79,7 +79,7 @@ export class Ensemble implements RequestMeters {
   }
 }
 
-class Passing implements RequestMeter {
+class EnsembleRequest implements RequestMeter {
   readonly #models: Models;
   readonly #arrivalUs: number;
   readonly #promptTokens: number;
@@ -110,15 +110,15 @@ class Passing implements RequestMeter {
 
   ended(finish: Finish, outputTokens: number, dueUs: number, handedUs: number, nowUs: number): void {
     const { ensemble, postprocessing, tensorrt_llm: llm } = this.#models;
-    // On a late host, and where time is not simulated, a step may be due before its request was taken.
+    // On a late host, and if time is not simulated, a step may be due before its request was accepted.
     const endUs = Math.min(Math.max(dueUs, this.#takenUs), handedUs);
     const responses = responsesOf(finish, outputTokens, this.#streams);
     llm.lengths(this.#promptTokens, outputTokens);
     this.#respond(endUs, nowUs);
     if (finish === Finish.Error) {
       llm.failed("BACKEND", 1, true);
-      postprocessing.passed(responses);
-      // By the error answer, and by the report of the request's end.
+      postprocessing.succeededAtOnce(responses);
+      // Counted twice: by the error answer and by the report of the request's end.
       ensemble.failed("OTHER", 2, false);
       return;
     }
@@ -127,14 +127,14 @@ class Passing implements RequestMeter {
     const output = handedUs - endUs;
     const post = nowUs - handedUs;
     llm.succeeded(handedUs, handedUs - this.#submittedUs, 0, input, infer, output);
-    postprocessing.passed(responses - 1);
+    postprocessing.succeededAtOnce(responses - 1);
     postprocessing.succeeded(nowUs, post, 0, 0, post, 0);
     postprocessing.responded(post);
     const steps = this.#submittedUs - this.#arrivalUs + infer + post;
     ensemble.succeeded(nowUs, nowUs - this.#arrivalUs, 0, input, steps, output);
   }
 
-  /** The first response, if it is that one: of the engine, and of the ensemble. */
+  /** Counts the first response of the engine and of the ensemble, if it has not been counted yet. */
   #respond(llmUs: number, ensembleUs: number): void {
     if (this.#responded) return;
     this.#responded = true;
@@ -144,8 +144,8 @@ class Passing implements RequestMeter {
 }
 
 /**
- * How often `postprocessing` ran: for each token of a stream, once for an answer in one piece. A cancelled stream ends
- * with a response without tokens; an error has none.
+ * Returns how often `postprocessing` ran: per token of a stream, or once for an answer in one piece. A cancelled stream
+ * ends with a response without tokens; an error has no response.
  */
 function responsesOf(finish: Finish, outputTokens: number, streams: boolean): number {
   if (finish === Finish.Error) return streams ? outputTokens : 0;

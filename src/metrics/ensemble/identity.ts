@@ -1,4 +1,4 @@
-/** Which Triton server do the tables describe? Constant for the life of the process, plain data. */
+/** The Triton server that the tables describe. Constant for the life of the process, plain data. */
 
 import { engineMemory } from "../../engine/timing/device-defaults.ts";
 import { findPreset } from "../../engine/timing/presets.ts";
@@ -6,7 +6,7 @@ import type { MetricsSource } from "../config/metrics-source.ts";
 import { ENSEMBLE } from "./ensemble.ts";
 import { wattsOf } from "./gpu-power.ts";
 
-/** A model that is loaded; its numbers have its place in the list. */
+/** A loaded model. Its numbers are at its index in the list. */
 export interface ModelIdentity {
   readonly name: string;
   readonly version: string;
@@ -14,27 +14,27 @@ export interface ModelIdentity {
 
 export interface TritonIdentity {
   readonly models: readonly ModelIdentity[];
-  /** The one that owns the executor. */
+  /** Model that owns the executor. */
   readonly llm: ModelIdentity;
   readonly metrics: boolean;
   readonly cpu: boolean;
   readonly counters: boolean;
   readonly histograms: boolean;
-  /** None: no summaries. */
+  /** Empty if there are no summaries. */
   readonly quantiles: readonly number[];
   readonly intervalMs: number;
-  /** Several processes answer, and each polls for itself. */
+  /** True if several processes answer, each of which polls by itself. */
   readonly several: boolean;
-  /** How long the models took to load, seconds. */
+  /** Seconds that loading the models took. */
   readonly loadS: number;
   readonly tokensPerBlock: number;
-  /** Most requests of one engine. */
+  /** Largest number of requests of one engine. */
   readonly requestsMax: number;
-  /** TensorRT-LLM's STATIC_BATCH: its executor batches statically. Absent: in flight. */
+  /** True for TensorRT-LLM's STATIC_BATCH. Absent: in-flight batching. */
   readonly staticBatch?: boolean;
-  /** GPUs of one engine; empty where GPUs are not shown. */
+  /** GPUs of one engine. Empty if GPU metrics are off. */
   readonly gpus: readonly GpuIdentity[];
-  /** What one engine holds of its GPUs' memory from load on. */
+  /** Bytes of its GPUs' memory that one engine holds after loading. */
   readonly gpuBytesHeld: number;
 }
 
@@ -49,18 +49,18 @@ const wholeMib = (bytes: number) => Math.floor(bytes / MIB) * MIB;
 
 const [DEFAULT, ...STEPS] = ENSEMBLE;
 
-/** A model has a name of its own: one that a step has leaves the ensemble its usual one. */
+/** Returns the name of the ensemble. If the requested name is that of a step, returns the default, because names of models are unique. */
 const ensembleOf = (name: string): string => (STEPS.some((step) => step === name) ? DEFAULT : name);
 
-/** What of a configuration it follows from. */
-type Served = Pick<MetricsSource, "workers"> & {
+/** Parts of a configuration that determine the identity. */
+type TritonSource = Pick<MetricsSource, "workers"> & {
   readonly metrics: Pick<MetricsSource["metrics"], "triton" | "role">;
   readonly deployment: Pick<MetricsSource["deployment"], "preset" | "gpuMemoryUtilization">;
 } & {
   readonly engine: Pick<MetricsSource["engine"], "blockSize" | "numGpuBlocks" | "maxNumSeqs" | "trtllm">;
 };
 
-export function tritonIdentity(config: Served, loadS: number): TritonIdentity {
+export function tritonIdentity(config: TritonSource, loadS: number): TritonIdentity {
   const {
     metrics: { triton },
     workers,
@@ -71,7 +71,7 @@ export function tritonIdentity(config: Served, loadS: number): TritonIdentity {
   const { gpu, gpuMemoryBytes, tp } = profile;
   const { weightBytes, kvBytes } = engineMemory(profile, engine);
   const usedBytes = wholeMib(gpuMemoryBytes * gpuMemoryUtilization);
-  const one: GpuIdentity = { totalBytes: wholeMib(gpuMemoryBytes), usedBytes, watts: wattsOf(gpu) };
+  const gpuIdentity: GpuIdentity = { totalBytes: wholeMib(gpuMemoryBytes), usedBytes, watts: wattsOf(gpu) };
   return {
     models: [ensembleOf(triton.ensemble), ...STEPS].map((name) => ({ name, version: "1" })),
     llm: { name: "tensorrt_llm", version: "1" },
@@ -86,8 +86,8 @@ export function tritonIdentity(config: Served, loadS: number): TritonIdentity {
     tokensPerBlock: engine.blockSize,
     requestsMax: engine.maxNumSeqs,
     ...(engine.trtllm?.capacitySchedulerPolicy === "STATIC_BATCH" ? { staticBatch: true } : {}),
-    gpus: triton.gpu ? Array.from({ length: tp }, () => one) : [],
-    // A Triton server reckons with what lies on its GPUs.
+    gpus: triton.gpu ? Array.from({ length: tp }, () => gpuIdentity) : [],
+    // For a Triton server, what is on its GPUs counts.
     gpuBytesHeld: config.metrics.role === "triton" ? weightBytes + kvBytes : tp * usedBytes,
   };
 }

@@ -1,15 +1,15 @@
-/** Which numbers are kept of one model of a Triton server, and where? Said once: the models count, the table prints. */
+/** Layout of the numbers of one model of a Triton server. The models count into it and the table prints from it. */
 
-/** Failures by reason, in the order of the numbers. */
+/** Reasons of failures, in the order of the numbers. */
 export const FAILURE_REASONS = ["REJECTED", "CANCELED", "BACKEND", "OTHER"] as const;
 export type Reason = (typeof FAILURE_REASONS)[number];
 
-/** Spans of a request, in the order of the numbers. */
+/** Time spans of a request, in the order of the numbers. */
 export const SPANS = ["request", "queue", "compute_input", "compute_infer", "compute_output"] as const;
 
-/** Inclusive bounds of the time to the first response, whole milliseconds. */
+/** Inclusive bounds of the time to the first response, in whole milliseconds. */
 export const FIRST_RESPONSE_MS: readonly number[] = [100, 500, 2000, 5000];
-/** Inclusive bounds of the lengths of prompts and answers, tokens. */
+/** Inclusive bounds of the lengths of prompts and answers, in tokens. */
 export const TOKENS: readonly number[] = [10, 50, 100, 500, 1000];
 
 /** Offsets of a model's numbers. */
@@ -19,24 +19,24 @@ export const ModelWord = {
   failures: 1,
   count: 5,
   executions: 6,
-  /** Sums by `SPANS`; whole microseconds. */
+  /** Sums by `SPANS`, in whole microseconds. */
   durations: 7,
   /** Buckets (not cumulative), then the sum. */
   firstResponse: 12,
   inputTokens: 18,
   outputTokens: 25,
-  /** By `SPANS` and quantile: the estimate plus one, 0 where there is none. */
+  /** By `SPANS` and quantile: the estimate plus one, or 0 if there is none. */
   quantiles: 32,
 } as const;
 
-/** Numbers of a model with that many quantiles per span; 0 where summaries are off. */
+/** Returns how many numbers a model has with this many quantiles per span (0 if summaries are off). */
 export const modelWidth = (quantiles: number) => ModelWord.quantiles + SPANS.length * quantiles;
 
-/** Numbers of an engine's meters before those of the models. */
+/** Offsets of an engine's numbers before those of the models. */
 export const MeterField = {
-  /** Since the engine came to be. */
+  /** Microseconds since the engine was created. */
   aliveUs: 0,
-  /** When its clock began: microseconds since 1970. */
+  /** Microseconds since 1970 at the start of its clock. */
   epochUs: 1,
   models: 2,
 } as const;

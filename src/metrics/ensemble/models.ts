@@ -1,4 +1,4 @@
-/** What does a Triton server count of one model? As its core does: `infer_stats.cc`, `metric_model_reporter.cc` (2026). */
+/** Counts for one model like the core of a Triton server: `infer_stats.cc`, `metric_model_reporter.cc` (2026). */
 import {
   FAILURE_REASONS,
   FIRST_RESPONSE_MS,
@@ -15,12 +15,12 @@ const REFRESH_US = 1_000_000;
 export class TritonModel {
   readonly #numbers: Float64Array;
   readonly #targets: readonly QuantileTarget[];
-  /** By span; empty where summaries are off. */
+  /** By span. Empty if summaries are off. */
   readonly #quantiles: readonly Quantiles[];
   #stale = false;
   #refreshedUs = Number.NEGATIVE_INFINITY;
 
-  /** `numbers` are the model's own, `modelWidth(targets.length)` of them. */
+  /** `numbers` are the model's numbers, `modelWidth(targets.length)` of them. */
   constructor(numbers: Float64Array, targets: readonly QuantileTarget[], nowUs: number) {
     if (numbers.length !== modelWidth(targets.length)) throw new Error("a model's numbers have another width");
     this.#numbers = numbers;
@@ -28,30 +28,30 @@ export class TritonModel {
     this.#quantiles = targets.length === 0 ? [] : SPANS.map(() => new Quantiles(targets, nowUs));
   }
 
-  /** A request that ended well at `nowUs`, by its spans in the order of `SPANS`; each is cut to whole microseconds. */
+  /** Counts a request that succeeded at `nowUs`, with its spans in the order of `SPANS`. Each is cut to whole microseconds. */
   succeeded(nowUs: number, request: number, queue: number, input: number, infer: number, output: number): void {
-    this.#passed(1);
-    this.#took(0, request, nowUs);
-    this.#took(1, queue, nowUs);
-    this.#took(2, input, nowUs);
-    this.#took(3, infer, nowUs);
-    this.#took(4, output, nowUs);
+    this.#countSuccess(1);
+    this.#addSpan(0, request, nowUs);
+    this.#addSpan(1, queue, nowUs);
+    this.#addSpan(2, input, nowUs);
+    this.#addSpan(3, infer, nowUs);
+    this.#addSpan(4, output, nowUs);
     this.#stale = true;
   }
 
-  /** Requests that ended well, of which only the number is known: they took no time. */
-  passed(requests: number): void {
-    this.#passed(requests);
+  /** Counts successful requests that took no time, because only their number is known. */
+  succeededAtOnce(requests: number): void {
+    this.#countSuccess(requests);
     this.#add(ModelWord.firstResponse, requests);
   }
 
-  /** `executed`: the backend reports a batch for it all the same. */
+  /** Counts failures. `executed`: the backend reports a batch although the request failed. */
   failed(reason: Reason, times: number, executed: boolean): void {
     this.#add(ModelWord.failures + FAILURE_REASONS.indexOf(reason), times);
     if (executed) this.#add(ModelWord.executions, 1);
   }
 
-  /** The first response of a request, also an error, left so long after its start. */
+  /** Records the time from a request's start to its first response, which may be an error. */
   responded(us: number): void {
     this.#observe(ModelWord.firstResponse, FIRST_RESPONSE_MS, Math.max(0, Math.floor(us / 1000)));
   }
@@ -61,7 +61,7 @@ export class TritonModel {
     this.#observe(ModelWord.outputTokens, TOKENS, outputTokens);
   }
 
-  /** Brings the estimates up to date, at most once a second: with many values that takes milliseconds. */
+  /** Updates the estimates, at most once a second, because with many values this takes milliseconds. */
   refresh(nowUs: number): void {
     for (const quantiles of this.#quantiles) if (quantiles.rotate(nowUs)) this.#stale = true;
     if (!this.#stale || nowUs - this.#refreshedUs < REFRESH_US) return;
@@ -76,13 +76,13 @@ export class TritonModel {
     }
   }
 
-  #passed(requests: number): void {
+  #countSuccess(requests: number): void {
     this.#add(ModelWord.success, requests);
     this.#add(ModelWord.count, requests);
     this.#add(ModelWord.executions, requests);
   }
 
-  #took(span: number, durationUs: number, nowUs: number): void {
+  #addSpan(span: number, durationUs: number, nowUs: number): void {
     const us = Math.max(0, Math.floor(durationUs));
     this.#add(ModelWord.durations + span, us);
     if (this.#quantiles.length > 0) this.#quantiles[span]!.insert(us, nowUs);

@@ -1,7 +1,7 @@
 /**
- * Which quantiles does a Triton summary show? The estimates of prometheus-cpp 1.0.1, number for number: targeted quantiles
- * after Cormode, Korn, Muthukrishnan and Srivastava (`detail/ckms_quantiles.cc`), in a ring of estimators that are
- * emptied in turn (`detail/time_window_quantiles.cc`). For few values they lie below the order statistic.
+ * Estimates quantiles like prometheus-cpp 1.0.1, number for number: targeted quantiles after Cormode, Korn,
+ * Muthukrishnan and Srivastava (`detail/ckms_quantiles.cc`), in a ring of estimators that are emptied in turn
+ * (`detail/time_window_quantiles.cc`). With few values, the estimates are below the order statistic.
  */
 
 export interface QuantileTarget {
@@ -9,10 +9,10 @@ export interface QuantileTarget {
   readonly error: number;
 }
 
-/** Values wait here until they are merged in: so many at most. */
+/** Largest number of values that wait to be merged. */
 const BUFFER = 500;
 
-/** The kept samples, rising: `gains` is by how many ranks each lies above the one before, `slacks` how unsure that is. */
+/** The kept samples, rising. `gains`: by how many ranks each is above the one before. `slacks`: the uncertainty of its rank. */
 class Samples {
   length = 0;
   values = new Float64Array(BUFFER);
@@ -27,7 +27,7 @@ class Samples {
     this.slacks[at] = slack;
   }
 
-  /** To half as much again; what is kept grows with the logarithm of what came. */
+  /** Grows by half. The number of kept samples grows with the logarithm of the number of values. */
   #grow(): void {
     const { values, gains, slacks } = this;
     const size = Math.ceil(values.length * 1.5);
@@ -42,14 +42,14 @@ class Samples {
 
 class Estimator {
   readonly #targets: readonly QuantileTarget[];
-  /** By target: ranks that an answer may be wrong, per rank above and below it. */
+  /** By target: allowed error in ranks, per rank above and below the target. */
   readonly #above: Float64Array;
   readonly #below: Float64Array;
   readonly #buffer = new Float64Array(BUFFER);
   #buffered = 0;
   #count = 0;
   #samples = new Samples();
-  /** Takes the next state of the samples, then changes places with them. */
+  /** Receives the next state of the samples and is then swapped with them. */
   #spare = new Samples();
 
   constructor(targets: readonly QuantileTarget[]) {
@@ -65,7 +65,7 @@ class Estimator {
     this.#compress();
   }
 
-  /** NaN while it is empty. */
+  /** Returns the estimate, or NaN if there are no values. */
   get(quantile: number): number {
     this.#merge();
     this.#compress();
@@ -87,7 +87,7 @@ class Estimator {
     this.#samples.length = 0;
   }
 
-  /** By how many ranks an answer may be wrong there. The library takes the number of samples for the number of values. */
+  /** Returns the allowed error at a rank, in ranks. Like the library, uses the number of samples where the number of values is meant. */
   #allowed(rank: number, size: number): number {
     let least = size + 1;
     for (let i = 0; i < this.#targets.length; i++) {
@@ -98,15 +98,15 @@ class Estimator {
     return least;
   }
 
-  /** In one pass; where a value goes, and how unsure its rank is, as if each were inserted by itself. */
+  /** Merges waiting values in one pass. Positions and uncertainties are as if each value were inserted by itself. */
   #merge(): void {
     if (this.#buffered === 0) return;
     const incoming = this.#buffer.subarray(0, this.#buffered).sort();
     const old = this.#samples;
     const into = this.#spare;
     into.length = 0;
-    let next = 0; // of the old ones
-    let from = 0; // of the incoming ones
+    let next = 0; // index in the old samples
+    let from = 0; // index in the incoming values
     if (old.length === 0) into.push(incoming[from++]!, 1, 0);
     else into.push(old.values[0]!, old.gains[0]!, old.slacks[next++]!);
     this.#count += incoming.length;
@@ -131,18 +131,18 @@ class Estimator {
     this.#spare = old;
   }
 
-  /** Drops samples that no target needs. After a drop the next pair begins one further, as in the library. */
+  /** Drops samples that no target needs. After a drop, the next pair starts one sample further, as in the library. */
   #compress(): void {
     const samples = this.#samples;
     const { values, gains, slacks } = samples;
     const before = samples.length;
     let dropped = 0;
-    let pair = 0; // the first of two, where it was
+    let pair = 0; // first of the pair, by its old index
     while (pair + 1 < before) {
       const other = pair + 1;
       const together = gains[pair]! + gains[other]! + slacks[other]!;
       const drop = together <= this.#allowed(other - dropped, before - dropped);
-      // Or it stays, at its new place; so does the other one of a pair that became one.
+      // Without a drop, the first sample moves to its new index. With a drop, the second sample of the pair does.
       const kept = drop ? other : pair;
       const gain = drop ? gains[pair]! + gains[other]! : gains[pair]!;
       const place = pair - dropped;
@@ -165,7 +165,7 @@ const WINDOW_US = 60_000_000;
 const ESTIMATORS = 5;
 const ROTATION_US = WINDOW_US / ESTIMATORS;
 
-/** The last 48 to 60 seconds: every estimator takes every value, the oldest one answers. */
+/** Quantiles of the last 48 to 60 seconds. Every estimator receives every value, and the oldest one answers. */
 export class Quantiles {
   readonly #estimators: readonly Estimator[];
   #current = 0;
@@ -181,12 +181,12 @@ export class Quantiles {
     for (const estimator of this.#estimators) estimator.insert(value);
   }
 
-  /** NaN where nothing was inserted of late. Call `rotate` first. */
+  /** Returns the estimate, or NaN without recent values. Call `rotate` first. */
   get(quantile: number): number {
     return this.#estimators[this.#current]!.get(quantile);
   }
 
-  /** Whether an estimator was emptied by that. */
+  /** Returns true if an estimator was emptied. */
   rotate(nowUs: number): boolean {
     let rotated = false;
     while (nowUs - this.#rotatedUs > ROTATION_US) {

@@ -1,4 +1,4 @@
-/** How are the dialects of metrics called? */
+/** Names of the metrics dialects. */
 
 export const dialectNames = ["vllm", "triton", "trtllm", "understudy"] as const;
 export type MetricsDialectName = (typeof dialectNames)[number];

@@ -1,7 +1,7 @@
 /**
- * How does a snapshot travel, to the worker and between processes? As one array of doubles whose length and offsets are
- * fixed for a configuration: writing allocates nothing, and whoever has the shape can read it. Bounds of histograms are
- * part of the shape, not of the numbers.
+ * Converts snapshots to and from arrays of doubles, which travel to the worker and between processes. Length and
+ * offsets are fixed for a configuration, so writing allocates nothing and any reader with the shape can read the array.
+ * Bounds of histograms are in the shape, not in the array.
  */
 
 import {
@@ -27,29 +27,29 @@ import type {
 import { FAULT_IDS } from "../../faults/ids.ts";
 import { ALL_SECONDS, HTTP_WIDTH } from "./http-counts.ts";
 
-/** What a process has to show: constant while it runs, plain data so that it can be posted. */
+/** What numbers a process has. Constant for its life, plain data so that it can be posted. */
 export interface Shape {
   readonly engines: number;
   readonly bounds: Readonly<Record<HistogramName, readonly number[]>>;
   readonly loopBounds: readonly number[];
-  /** LoRA adapters that each engine knows. */
+  /** LoRA adapters for which each engine has numbers. */
   readonly adapters: number;
-  /** HTTP routes that are counted. */
+  /** Number of HTTP routes with counts. */
   readonly httpRoutes: number;
-  /** Numbers of what a server in front of each engine counts. */
+  /** Numbers of the request meter of each engine. */
   readonly meters: number;
-  /** A truth log is written. */
+  /** True if a truth log is written. */
   readonly truth: boolean;
 }
 
 const HISTOGRAM_NAMES = HISTOGRAMS.map(({ name }) => name);
 const FINISHES = 5;
 
-/** Numbers of a histogram: one bucket more than bounds, and the sum; the count is that of the buckets. */
+/** Returns the numbers of a histogram: one bucket more than bounds, and the sum. The count is the sum of the buckets. */
 const widthOf = (bounds: readonly number[]) => bounds.length + 2;
 
 export class Layout {
-  /** Doubles that `write` writes, whatever they are. */
+  /** Number of doubles that `write` writes. */
   readonly length: number;
   #into: Float64Array = new Float64Array();
   #at = 0;
@@ -69,7 +69,7 @@ export class Layout {
       (truth ? TRUTH_NAMES.length : 0);
   }
 
-  /** Writes `length` doubles from `from` on. The snapshot may be a live view; nothing is allocated. */
+  /** Writes `length` doubles from index `from` on. Accepts a live view and allocates nothing. */
   write({ engines, loop, front, truth }: SnapshotView, into: Float64Array, from = 0): void {
     this.#into = into;
     this.#at = from;
@@ -86,7 +86,7 @@ export class Layout {
     if (this.shape.truth) for (const key of TRUTH_NAMES) this.#put(truth?.[key] ?? 0);
   }
 
-  /** The snapshot that stands in `numbers` from `from` on, copied. */
+  /** Returns a copy of the snapshot in `numbers` from index `from` on. */
   read(numbers: Float64Array, from = 0): Snapshot {
     let at = from;
     const next = () => numbers[at++]!;

@@ -1,47 +1,48 @@
 /**
- * What does a scrape show? One held copy per refresh class, all in one array of doubles: a scrape reads copies and nothing
- * else. `now` and `step` are written when they are wanted (the engine keeps what its last update left); a copy of
- * `every` so many milliseconds is written when its period is over, before anything moves after it.
+ * Copies of all numbers, one per refresh class, in one array of doubles. Scrapes read only these copies. The copies
+ * `now` and `step` are written on demand (the engine keeps the values of its last update for `step`). A copy with a
+ * period is written when the period is over, before anything changes after it.
  */
 import type { Snapshot, SnapshotView } from "../../engine/interface/types.ts";
 import { Layout, type Shape } from "./flat.ts";
 import type { Refresh } from "./table.ts";
-import { Watched } from "./watched.ts";
+import { ChangeTracker } from "./watched.ts";
 
-/** The numbers as they stand (`now`), or as the last update left them (`step`): a live view will do. */
+/** Returns the current numbers (`now`), or those of the last update (`step`). May return a live view. */
 export type Source = (fresh: "now" | "step") => SnapshotView;
 
-/** Written down, equal for equal classes. */
+/** Returns a text that is equal for equal classes. */
 export const refreshKey = (refresh: Refresh) => (typeof refresh === "string" ? refresh : `every ${refresh.everyMs} ms`);
 
-/** Copies one after the other, in the order of `refreshes`. */
-export const heldLength = (shape: Shape, refreshes: readonly Refresh[]) => new Layout(shape).length * refreshes.length;
+/** Returns the doubles of all copies, which follow each other in the order of `refreshes`. */
+export const copiesLength = (shape: Shape, refreshes: readonly Refresh[]) =>
+  new Layout(shape).length * refreshes.length;
 
-export class Held {
+export class SnapshotCopies {
   readonly #layout: Layout;
   readonly #refreshes: readonly Refresh[];
   readonly #source: Source;
-  /** Ends of the current period of each class, engine time; infinite where there is none. */
+  /** Engine time at which the current period of each class ends. Infinite without a period. */
   readonly #untilUs: Float64Array;
-  /** The copies; `heldLength` doubles. */
+  /** The copies: `copiesLength` doubles. */
   readonly numbers: Float64Array;
 
-  /** `into` gets the copies, where they are to lie in memory that others see. */
+  /** `into` receives the copies, if they must be in shared memory. */
   constructor(shape: Shape, refreshes: readonly Refresh[], source: Source, nowUs: number, into?: Float64Array) {
     this.#layout = new Layout(shape);
     this.#refreshes = refreshes;
     this.#source = source;
-    this.numbers = into ?? new Float64Array(heldLength(shape, refreshes));
+    this.numbers = into ?? new Float64Array(copiesLength(shape, refreshes));
     this.#untilUs = Float64Array.from(refreshes, () => Number.POSITIVE_INFINITY);
     refreshes.forEach((_, index) => void this.#write(index, nowUs));
   }
 
-  /** To be called before anything moves at `nowUs`: copies of periods that are over by then. */
+  /** Writes the copies whose periods are over. Must be called before anything changes at `nowUs`. */
   before(nowUs: number): void {
     for (let i = 0; i < this.#untilUs.length; i++) if (nowUs >= this.#untilUs[i]!) this.#write(i, nowUs);
   }
 
-  /** Every copy as it has to be at `nowUs`. */
+  /** Brings every copy up to date for `nowUs` and returns them. */
   refresh(nowUs: number): Float64Array {
     this.before(nowUs);
     this.#refreshes.forEach((refresh, index) => {
@@ -59,20 +60,23 @@ export class Held {
   }
 }
 
-/** Held copies by class: the same snapshots for every page, which show what was taken last. */
-export interface HeldCopies {
+/** Returns the copy of a refresh class. All families of a page get the same snapshots, which show the numbers read last. */
+export interface CopiesByRefresh {
   (refresh: Refresh): Snapshot;
-  /** Which of them moves; absent where nobody looks. */
-  readonly watched?: Watched;
+  /** Tracks which numbers changed. Absent if no reader needs it. */
+  readonly watched?: ChangeTracker;
 }
 
-/** Reads what a `Held` of that shape and those classes has written. The copies that it returns hold until it is called again. */
-export function heldReader(shape: Shape, refreshes: readonly Refresh[]): (numbers: Float64Array) => HeldCopies {
-  const watched = new Watched(shape, refreshes.length);
+/**
+ * Reads the copies that a `SnapshotCopies` with this shape and these classes has written. The returned snapshots are
+ * valid until the next call.
+ */
+export function copiesReader(shape: Shape, refreshes: readonly Refresh[]): (numbers: Float64Array) => CopiesByRefresh {
+  const watched = new ChangeTracker(shape, refreshes.length);
   const places = new Map(refreshes.map((refresh, index) => [refreshKey(refresh), index]));
   const copy = (refresh: Refresh) => {
     const at = places.get(refreshKey(refresh));
-    if (at === undefined) throw new Error(`no copy is held for ${refreshKey(refresh)}`);
+    if (at === undefined) throw new Error(`there is no copy for ${refreshKey(refresh)}`);
     return watched.snapshots[at]!;
   };
   const copies = Object.assign(copy, { watched });

@@ -1,4 +1,4 @@
-/** Who answers a scrape? Constant for the life of the process, plain data so that it can be posted to a worker. */
+/** Describes the server that answers a scrape. Constant for the life of the process, plain data so that it can be posted to a worker. */
 
 import type { FixName } from "../../engine/config/engine-config.ts";
 import type { StreamWritesMode } from "../../wire/lanes/stream-write-modes.ts";
@@ -18,43 +18,43 @@ export interface Identity {
   readonly role: MetricsDialectName;
   /** The first served model name. */
   readonly modelName: string;
-  /** Label of the first engine of this process; the others follow. */
+  /** Label of the first engine of this process. The others follow. */
   readonly engineFirst: number;
-  /** Start of the process: seconds since 1970. */
+  /** Start of the process, in seconds since 1970. */
   readonly startedS: number;
-  /** Labels of `vllm:cache_config_info` but `engine`. */
+  /** Labels of `vllm:cache_config_info` except `engine`. */
   readonly cacheConfig: Labels;
   /** Routes whose requests are counted, in the order of the snapshot's numbers. */
   readonly http: readonly HttpRoute[];
-  /** The process that prints is the one that serves: its own families mean something. */
+  /** True if the process that prints is also the one that serves, so that process metrics are meaningful. */
   readonly ownProcess: boolean;
-  /** The version whose page vLLM's dialect is, and whether what it has hidden is shown. */
+  /** vLLM version whose page is shown, and whether hidden metrics are shown, too. */
   readonly profile: MetricsProfile;
   readonly showHidden: boolean;
-  /** 0: there is no LoRA. Names of the adapters, in the order of their numbers. */
+  /** Largest number of running adapters; 0 without LoRA. Then the names of the adapters by number. */
   readonly maxLoras: number;
-  /** There is a parser of tool calls. */
+  /** True if tool calls are parsed. */
   readonly parsesTools?: boolean;
   readonly adapters: readonly string[];
   readonly triton: TritonIdentity;
   /** Defects that are repaired. */
   readonly fixes: readonly FixName[];
-  /** Defects that it has on purpose. */
+  /** Intentional defects. */
   readonly bugs: readonly BugName[];
-  /** What some families show instead of the truth. */
+  /** Values that some families show instead of the true ones. */
   readonly fakes?: FakeMetrics;
-  /** How events of streams leave; absent: nobody is served. */
+  /** How events of streams are written. Absent: no requests are served. */
   readonly streamWrites?: StreamWritesMode;
   /** `--disable-log-stats`: vLLM then shows none of its own families. */
   readonly disableLogStats: boolean;
 }
 
-/** What a reader of held copies must know of them; sent once. */
+/** What a reader of snapshot copies must know about them. Sent once. */
 export interface Setup {
   readonly identity: Identity;
   readonly shape: Shape;
-  /** Classes of the copies, in their order. */
+  /** Refresh classes of the copies, in their order. */
   readonly refreshes: readonly Refresh[];
-  /** Where the copies of several processes lie; `shape` is then that of all together. */
+  /** Files with the copies of several processes. `shape` is then that of all processes together. */
   readonly pages?: Pages;
 }

@@ -1,7 +1,6 @@
 /**
- * Which numbers of a held copy only rise? Those are kept when their process is gone; most others are what it holds at the
- * moment, and a dead process holds nothing. Of what kind
- * each is, the tables of engine/interface/numbers.ts say.
+ * Decides which numbers are kept after their process has died. Counters are kept, gauges become 0, because a dead
+ * process has nothing in progress. The tables of engine/interface/numbers.ts define the kinds.
  */
 
 import {
@@ -17,17 +16,17 @@ import { ensembleGauges } from "../ensemble/ensemble.ts";
 import { Layout, type Shape } from "./flat.ts";
 import { HTTP_WIDTH, HttpWord, STATUS_CLASSES } from "./http-counts.ts";
 
-/** What becomes of a number when its process is gone, and how those of several processes are taken together. */
+/** What happens to a number after its process has died, and how the numbers of several processes are combined. */
 export enum NumberKind {
-  /** Is 0 then; a sum. */
+  /** Becomes 0. Combined by sum. */
   Gauge = 0,
-  /** Stays, and the next process adds to it; a sum. Histograms, outcomes and losses too. */
+  /** Is kept, and the next process adds to it. Combined by sum. Includes histograms, outcomes and losses. */
   Counter = 1,
-  /** When something first happened, 0 for never: stays; the earliest. */
+  /** Time of a first event, 0 for never. Is kept. Combined by the earliest. */
   First = 2,
 }
 
-/** One `NumberKind` per number of a copy of that shape. */
+/** Returns a `NumberKind` for each number of a copy with this shape. */
 export function kindsOf(shape: Shape): Uint8Array {
   const layout = new Layout(shape);
   const zero = layout.read(new Float64Array(layout.length));
@@ -50,14 +49,14 @@ export function kindsOf(shape: Shape): Uint8Array {
 
 const isSince = (word: number) => word >= HttpWord.since && word < HttpWord.since + STATUS_CLASSES.length;
 
-/** Marks the number of restarts alone. */
+/** Returns 1 for the number of restarts and 0 for all others. */
 export function restartsOf(shape: Shape): Uint8Array {
   const layout = new Layout(shape);
   const zero = layout.read(new Float64Array(layout.length));
   return marked(layout, { ...zero, front: { ...zero.front, workerRestarts: 1 } });
 }
 
-/** The gauges, all 1. */
+/** Returns 1 for each gauge. */
 function ones<T extends Readonly<Record<string, Counted>>>(table: T): { [K in keyof T]?: 1 } {
   const names = namesIn(table).filter((name) => table[name]!.kind === "gauge");
   return Object.fromEntries(names.map((name) => [name, 1])) as { [K in keyof T]?: 1 };

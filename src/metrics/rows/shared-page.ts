@@ -1,16 +1,16 @@
 /**
- * How does one process show its numbers to others that never ask it? In a file that all map: two slots, of which one is
- * current. The writer fills the other one and then turns over, so a process that is killed at any point leaves a whole
- * slot behind. One writer at a time, any number of readers.
+ * Shows a process's numbers to other processes through a memory-mapped file. It has two slots, one of which is current.
+ * The writer fills the other slot and then switches, so a process that is killed at any point leaves a complete slot
+ * behind. There is one writer at a time and any number of readers.
  *
- * The word `Turns` is the sequence number: it is read before and after a copy, and a copy counts only if it did not move.
- * Between processes that alone orders loads and stores on x86; on ARM the plain loads of a copy may pass the second look,
- * and plain stores the turn before. So each slot carries a checksum of its numbers, and a copy that does not have it is
- * taken again, whatever the order of memory was.
+ * The word `Turns` is a sequence number. It is read before and after a copy, and the copy is valid only if it has not
+ * changed. Between processes, this is sufficient on x86, where loads and stores keep their order. On ARM, loads of a
+ * copy may be reordered after the second check, and stores before the switch. Therefore each slot also has a checksum
+ * of its numbers, and a copy with a wrong checksum is repeated.
  */
 import { writeFileSync } from "node:fs";
 
-/** Words of the head. The first slot begins behind it, on a cache line of its own. */
+/** Words of the head. The first slot follows on a cache line of its own. */
 enum Head {
   /** `FORMAT`, then the number of doubles in a slot. */
   Format = 0,
@@ -22,15 +22,15 @@ enum Head {
 const HEAD_BYTES = 64;
 const FORMAT = 0x55440001;
 
-/** A copy is taken again at most so often; between two, after the first few, the thread sleeps a little. */
+/** Largest number of attempts to read. After the first few, the thread sleeps between attempts. */
 const TRIES = 1000;
 const TRIES_AWAKE = 8;
 const NAP_MS = 1;
 
-/** Bytes of a page for `length` doubles. */
+/** Returns the bytes of a page for `length` doubles. */
 const bytesOf = (length: number) => HEAD_BYTES + 2 * 8 * length;
 
-/** A page of zeros. */
+/** Returns a page of zeros. */
 export function emptyPage(length: number): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(bytesOf(length));
   const head = new Int32Array(bytes.buffer);
@@ -41,10 +41,7 @@ export function emptyPage(length: number): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/**
- * Writes a page of zeros as a new file. The bytes are really written, so that a full disk is an error here and no SIGBUS
- * later.
- */
+/** Writes a page of zeros to a new file. All bytes are written, so that a full disk is an error here and not a SIGBUS later. */
 export function createPage(path: string, length: number): void {
   writeFileSync(path, emptyPage(length), { mode: 0o600, flag: "wx" });
 }
@@ -57,7 +54,7 @@ export class SharedPage {
   readonly #words: readonly [Int32Array, Int32Array];
   readonly #nap = new Int32Array(new SharedArrayBuffer(4));
 
-  /** `bytes` is the mapped file, or any memory of its size. Throws when it is no page for `length` doubles. */
+  /** `bytes` is the mapped file, or memory of the same size. Throws if it is not a page for `length` doubles. */
   constructor(bytes: Uint8Array, length: number) {
     const { buffer, byteOffset } = bytes;
     this.length = length;
@@ -70,12 +67,12 @@ export class SharedPage {
     this.#words = [new Int32Array(buffer, at(0), 2 * length), new Int32Array(buffer, at(1), 2 * length)];
   }
 
-  /** How often it was written. */
+  /** Number of writes so far. */
   get turns(): number {
     return Atomics.load(this.#head, Head.Turns);
   }
 
-  /** `fill` gets the slot that nobody reads, with old numbers in it, and sets all of them. Allocates nothing. */
+  /** Calls `fill` with the slot that no reader uses. `fill` must set all numbers. Allocates nothing. */
   write(fill: (numbers: Float64Array) => void): void {
     const next = ((Atomics.load(this.#head, Head.Turns) + 1) & 1) as 0 | 1;
     fill(this.#slots[next]);
@@ -83,7 +80,7 @@ export class SharedPage {
     Atomics.add(this.#head, Head.Turns, 1);
   }
 
-  /** Copies the current numbers to `into` from `at` on; false: the writer came in between, ask again. */
+  /** Copies the current numbers into `into` from `at` on. Returns false if the writer interfered, so that the caller must try again. */
   tryRead(into: Float64Array, at = 0): boolean {
     const before = Atomics.load(this.#head, Head.Turns);
     const slot = (before & 1) as 0 | 1;
@@ -93,7 +90,7 @@ export class SharedPage {
     return checksum(new Int32Array(into.buffer, into.byteOffset + 8 * at, 2 * this.length)) === sum;
   }
 
-  /** Reads until it succeeds; may sleep, so not for the loop's thread. Throws when the page is never whole. */
+  /** Reads until it succeeds. May sleep, so the event loop's thread must not call it. Throws if the page stays invalid. */
   read(into: Float64Array, at = 0): void {
     for (let tries = 0; tries < TRIES; tries++) {
       if (this.tryRead(into, at)) return;
@@ -104,8 +101,8 @@ export class SharedPage {
 }
 
 /**
- * Fletcher's, over 32-bit words. A change of one word by d, k words before the end, changes it by d(1 + k·even), never 0;
- * any other change all but surely.
+ * Fletcher's checksum over 32-bit words. A change d of one word, k words before the end, changes the sum by d(1 +
+ * k·even), which is never 0. Other changes are almost always detected.
  */
 function checksum(words: Int32Array): number {
   let a = 1;

@@ -1,7 +1,8 @@
 /**
- * How do several processes show one truth? Each has a page (`shared-page.ts`) that only it writes, with its held copies
- * added to what the processes before it at this place left. Whoever answers a scrape adds the pages up and asks nobody.
- * When a process is gone its counters stay in the page, its gauges become 0; the next one begins on top of them.
+ * Combines the numbers of several worker processes. Each process writes its own page (`shared-page.ts`): its snapshot
+ * copies, added to the numbers that earlier processes in its place left. A process that answers a scrape adds up all
+ * pages without asking the others. If a process dies, its counters stay in the page and its gauges become 0; its
+ * successor continues from there.
  */
 import type { Snapshot } from "../../engine/interface/types.ts";
 import { Layout, type Shape } from "./flat.ts";
@@ -9,26 +10,26 @@ import { kindsOf, NumberKind, restartsOf } from "./kinds.ts";
 import { SharedPage } from "./shared-page.ts";
 import type { Refresh } from "./table.ts";
 
-/** Where the pages lie and what is in one; plain data. */
+/** Files of the pages and their contents. Plain data. */
 export interface Pages {
-  /** One file per place. */
+  /** One file per worker. */
   readonly files: readonly string[];
   /** Shape of one process's numbers. */
   readonly shape: Shape;
   readonly refreshes: readonly Refresh[];
 }
 
-/** Doubles in a page. */
+/** Returns the doubles in a page. */
 export const pageLength = ({ shape, refreshes }: Pages) => new Layout(shape).length * refreshes.length;
 
 export function openPage(pages: Pages, place: number): SharedPage {
   return new SharedPage(Bun.mmap(pages.files[place]!, { shared: true }), pageLength(pages));
 }
 
-/** The page of the process that lives at a place. */
+/** The page that this process writes. */
 export class OwnPage {
   readonly #page: SharedPage;
-  /** What the processes before left, with 0 where there is a gauge: they were retired. */
+  /** Numbers that earlier processes left, with gauges at 0. */
   readonly #base: Float64Array;
   readonly #kinds: Uint8Array;
   #numbers: Float64Array = new Float64Array();
@@ -40,7 +41,7 @@ export class OwnPage {
     page.read(this.#base);
   }
 
-  /** Shows the held copies of this process. Allocates nothing. */
+  /** Publishes the snapshot copies of this process. Allocates nothing. */
   write(numbers: Float64Array): void {
     this.#numbers = numbers;
     this.#page.write(this.#fill);
@@ -54,7 +55,7 @@ export class OwnPage {
   };
 }
 
-/** The process of this page is gone: gauges become 0, and a restart is counted. */
+/** Retires the numbers of a dead process: sets gauges to 0 and counts a restart. */
 export function retire(page: SharedPage, pages: Pages): void {
   const kinds = everyCopy(kindsOf(pages.shape), pages);
   const restarts = everyCopy(restartsOf(pages.shape), pages);
@@ -65,7 +66,7 @@ export function retire(page: SharedPage, pages: Pages): void {
   });
 }
 
-/** The copy of class `now` in a page, or of the first class where nothing is `now`. */
+/** Returns the copy of class `now` in a page, or the first copy if there is none. */
 export function shownBy(page: SharedPage, { shape, refreshes }: Pages): Snapshot {
   const layout = new Layout(shape);
   const numbers = new Float64Array(page.length);
@@ -73,12 +74,12 @@ export function shownBy(page: SharedPage, { shape, refreshes }: Pages): Snapshot
   return layout.read(numbers, Math.max(0, refreshes.indexOf("now")) * layout.length);
 }
 
-/** Adds all pages up. For the thread that makes pages of text: it may sleep while a page is written. */
+/** Adds up all pages. Only for the metrics thread, because it may sleep while a page is written. */
 export class AllPages {
   readonly #open: readonly SharedPage[];
   readonly #copies: number;
-  readonly #one: Float64Array;
-  /** Numbers of a copy of one process, and those of them that belong to its engines. */
+  readonly #numbers: Float64Array;
+  /** Numbers in a copy of one process, and how many of them belong to its engines. */
   readonly #length: number;
   readonly #engines: number;
   readonly #kinds: Uint8Array;
@@ -90,25 +91,25 @@ export class AllPages {
     this.#length = new Layout(shape).length;
     this.#kinds = kindsOf(shape);
     this.#engines = (new Layout({ ...shape, engines: shape.engines + 1 }).length - this.#length) * shape.engines;
-    this.#one = new Float64Array(this.#length * this.#copies);
+    this.#numbers = new Float64Array(this.#length * this.#copies);
   }
 
-  /** Held copies as of one process with all engines: engines side by side, everything else taken together. */
+  /** Returns snapshot copies as if of one process with all engines: engines are concatenated, other numbers are combined. */
   read(): Float64Array {
     const [length, engines] = [this.#length, this.#engines];
     const rest = length - engines;
     const lengthOfAll = this.#open.length * engines + rest;
     const all = new Float64Array(lengthOfAll * this.#copies);
     this.#open.forEach((page, place) => {
-      page.read(this.#one);
+      page.read(this.#numbers);
       for (let copy = 0; copy < this.#copies; copy++) {
         const from = copy * length;
         const to = copy * lengthOfAll;
-        all.set(this.#one.subarray(from, from + engines), to + place * engines);
+        all.set(this.#numbers.subarray(from, from + engines), to + place * engines);
         const restAt = to + this.#open.length * engines;
         for (let i = 0; i < rest; i++) {
           const kind = this.#kinds[engines + i]!;
-          all[restAt + i] = together(kind, all[restAt + i]!, this.#one[from + engines + i]!);
+          all[restAt + i] = together(kind, all[restAt + i]!, this.#numbers[from + engines + i]!);
         }
       }
     });

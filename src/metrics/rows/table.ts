@@ -1,6 +1,6 @@
 /**
- * What is a row of a dialect's table, and how does prom-client collect it? The engine owns the numbers,
- * the registry asks each row for its samples at the scrape.
+ * Rows of a dialect's table, and how prom-client collects them. The engine owns the numbers, and the registry asks each
+ * row for its samples at a scrape.
  */
 import type { Metric, Registry } from "prom-client";
 import type { ENGINE_NAMES } from "../../engine/interface/numbers.ts";
@@ -8,17 +8,17 @@ import type { EngineSnapshot, HistogramSnapshot, Snapshot } from "../../engine/i
 import type { Identity } from "./identity.ts";
 import { areEqual, type Family, type Labels, type Sample, type Style } from "./text.ts";
 
-/** How fresh a family is: at the scrape, after the last step, or every so many milliseconds. */
+/** When a family's numbers are read: at the scrape, after the last step, or at intervals in milliseconds. */
 export type Refresh = "now" | "step" | { readonly everyMs: number };
 
-/** One series: its labels and where its value is read. */
+/** One series: its labels and its value. */
 export type Series<Value> = readonly [labels: Labels, value: Value];
-export type Read<Value> = (snapshot: Snapshot, identity: Identity) => readonly Series<Value>[];
+export type SeriesReader<Value> = (snapshot: Snapshot, identity: Identity) => readonly Series<Value>[];
 
-/** Which test makes a family move (a file from the repository's root that speaks of it), or why nothing here can. */
+/** Test that makes a family change (a file, from the repository's root), or the reason why it never changes here. */
 export type Proof = { readonly moves: string } | { readonly still: string };
 
-/** A number of an engine: its name, or how it is made of several. */
+/** A number of an engine, by name or computed from several. */
 export type EngineNumber = (typeof ENGINE_NAMES)[number] | ((engine: EngineSnapshot) => number);
 
 export const pickedFrom = (engine: EngineSnapshot, number: EngineNumber): number =>
@@ -30,19 +30,28 @@ export interface Row {
   readonly type: Family["type"];
   readonly refresh: Refresh;
   readonly samples: (snapshot: Snapshot, identity: Identity) => readonly Sample[];
-  /** When each of its series came to be, seconds since 1970; absent where the real server does not show it. `samples`: those just made. */
+  /**
+   * Returns when each series was created, in seconds since 1970. Absent if the real server does not show it. `samples`:
+   * the samples just collected.
+   */
   readonly created?: (snapshot: Snapshot, identity: Identity, samples: readonly Sample[]) => readonly Sample[];
   readonly proof: Proof;
-  /** Shows also what no copy holds, such as the time: made anew for each page. */
+  /** True if the row also shows values that no copy has, such as the time. It is collected for each page. */
   readonly live?: true;
 }
 
-type Constructor<Value> = (refresh: Refresh, name: string, help: string, read: Read<Value>, proof: Proof) => Row;
+type Constructor<Value> = (
+  refresh: Refresh,
+  name: string,
+  help: string,
+  read: SeriesReader<Value>,
+  proof: Proof,
+) => Row;
 
 const rows =
   <Value>(
     type: Family["type"],
-    /** Once per row; `at` counts its series. */
+    /** Called once per row. `at` is the index of the series. */
     samplesOf: (name: string) => (series: Series<Value>, at: number) => readonly Sample[],
   ): Constructor<Value> =>
   (refresh, name, help, read, proof) => {
@@ -57,10 +66,10 @@ const single =
 export const gauge = rows<number>("gauge", single);
 export const counter = rows<number>("counter", single);
 
-/** Buckets become cumulative here; samples in the order of prometheus_client: buckets, count, sum. */
+/** Makes a histogram row with cumulative buckets. Samples are in the order of prometheus_client: buckets, count, sum. */
 export const histogram = rows<HistogramSnapshot>("histogram", (name) => {
   const [bucket, whole, total] = [`${name}_bucket`, `${name}_count`, `${name}_sum`];
-  /** By series: the labels of its buckets, which are always the same ones. */
+  /** Labels of the buckets, by series. They are reused, because they are always the same. */
   const known: BucketLabels[] = [];
   return ([series, { bounds, buckets, sum, count }], at) => {
     let of = known[at];
@@ -93,14 +102,17 @@ export interface SummarySnapshot {
   readonly quantiles: readonly (readonly [quantile: number, value: number])[];
 }
 
-/** Samples in the order of prometheus_client and prometheus-cpp: count, sum, quantiles. */
+/** Makes a summary row. Samples are in the order of prometheus_client and prometheus-cpp: count, sum, quantiles. */
 export const summary = rows<SummarySnapshot>("summary", (name) => ([labels, { count, sum, quantiles }]) => [
   { metricName: `${name}_count`, labels, value: count },
   { metricName: `${name}_sum`, labels, value: sum },
   ...quantiles.map(([quantile, value]) => ({ labels: { ...labels, quantile }, value })),
 ]);
 
-/** prometheus_client says of each series of a counter, histogram or summary when it came to be: here, with the process. */
+/**
+ * Adds the creation time of each series of counters, histograms and summaries, as prometheus_client does. Here it is
+ * the start of the process.
+ */
 export function withCreated(rows: readonly Row[]): readonly Row[] {
   return rows.map((row) =>
     row.type === "gauge" || row.created
@@ -115,28 +127,28 @@ export function withCreated(rows: readonly Row[]): readonly Row[] {
   );
 }
 
-/** What a registry collects from a row: prom-client's own form, and what printing needs beside it. */
-export interface Collected extends Family {
+/** A family as a registry collects it: prom-client's form and the data for printing. */
+export interface CollectedFamily extends Family {
   readonly style: Style;
 }
 
 /**
- * Puts a table into a registry. `held` gives the copy that a refresh class shows; all families of one answer must see
- * the same ones. `remember` is made once per row. A name twice throws.
+ * Registers a table. `copyOf` returns the copy of a refresh class, and all families of a page must see the same copies.
+ * `remember` wraps the collection of each row. Throws if a name occurs twice.
  */
 export function register(
   table: readonly Row[],
   registry: Registry,
-  held: (refresh: Refresh) => Snapshot,
+  copyOf: (refresh: Refresh) => Snapshot,
   identity: Identity,
   style: Style,
-  remember: (row: Row, make: () => Collected) => () => Collected = (_, make) => make,
+  remember: (row: Row, make: () => CollectedFamily) => () => CollectedFamily = (_, make) => make,
 ): void {
   for (const row of table) {
     const { samples, created, refresh, name, help, type } = row;
     const family = { name, help, type, style, aggregator: "sum" };
     const make = () => {
-      const snapshot = held(refresh);
+      const snapshot = copyOf(refresh);
       const values = samples(snapshot, identity);
       return { ...family, values, ...(created ? { created: created(snapshot, identity, values) } : {}) };
     };

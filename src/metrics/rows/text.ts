@@ -1,14 +1,14 @@
 /**
- * How does the real server print its metrics? prom-client collects, this prints, because prom-client writes numbers
- * and labels its own way. A style is how one family of servers writes; `python` follows prometheus_client 0.26
- * `exposition.py` and `utils.py`: labels sorted by name, floats as Python's `repr`, from one million on with Go's exponent.
+ * Prints metrics like the real server. prom-client only collects, because it writes numbers and labels in its own way.
+ * A style is how one kind of server writes. `python` follows prometheus_client 0.26 `exposition.py` and `utils.py`:
+ * labels sorted by name, floats as Python's `repr`, with Go's exponent from one million on.
  */
 
-/** A number as a value stands for itself and is printed as a float (`le`, `quantile`). */
+/** Label values. A number is printed as a float (`le`, `quantile`). */
 export type Labels = Readonly<Record<string, string | number>>;
 
 export interface Sample {
-  /** The sample's own name where it differs from the family's. */
+  /** Name of the sample if it differs from the family's. */
   readonly metricName?: string;
   readonly labels: Labels;
   readonly value: number;
@@ -19,18 +19,18 @@ export interface Family {
   readonly help: string;
   readonly type: "gauge" | "counter" | "histogram" | "summary";
   readonly values: readonly Sample[];
-  /** When each series came to be; in the text format a family of gauges behind this one. */
+  /** Creation times of the series. In the text format they are a family of gauges after this one. */
   readonly created?: readonly Sample[];
 }
 
 /** How values and labels are written. */
 export interface Style {
   readonly float: (value: number) => string;
-  /** In the order in which they are written. */
+  /** Returns the names in the order in which they are written. */
   readonly labelNames: (labels: Labels) => readonly string[];
 }
 
-/** Lines of a family as printed last: what stands before a value changes seldom, and most values do not from page to page. */
+/** Lines of a family as last printed. Names and labels seldom change, and most values do not change from page to page. */
 export class Lines {
   readonly #printed: Line[] = [];
 
@@ -56,19 +56,19 @@ interface Line {
   text: string;
 }
 
-/** Have both the same names with the same values? */
-export function areEqual(one: Labels, other: Labels): boolean {
-  if (one === other) return true;
+/** Returns true if both have the same names with the same values. */
+export function areEqual(left: Labels, right: Labels): boolean {
+  if (left === right) return true;
   let more = 0;
-  for (const name in one) {
-    if (one[name] !== other[name]) return false;
+  for (const name in left) {
+    if (left[name] !== right[name]) return false;
     more++;
   }
-  for (const _ in other) more--;
+  for (const _ in right) more--;
   return more === 0;
 }
 
-/** Text format 0.0.4, one family after the other in the given order. `lines`: those of the same family, in the same style. */
+/** Prints text format 0.0.4. `lines`: the lines of the same family in the same style. */
 export function printFamily({ name, help, type, values, created }: Family, style: Style, lines = new Lines()): string {
   const text = familyText(name, help, type, values, 0);
   if (created === undefined) return text;
@@ -96,10 +96,10 @@ export function printLabels(labels: Labels, { float, labelNames }: Style): strin
 }
 
 const escapeHelp = (text: string) => text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n");
-/** Also a help text's of OpenMetrics. */
+/** Also escapes help texts of OpenMetrics. */
 export const escapeLabel = (text: string) => escapeHelp(text).replaceAll('"', '\\"');
 
-/** `floatToGoString` of prometheus_client: `1.0`, `1e-05`, `+Inf`, and from one million on `1.7e+09`. */
+/** Prints like `floatToGoString` of prometheus_client: `1.0`, `1e-05`, `+Inf`, and from one million on `1.7e+09`. */
 export function printFloat(value: number): string {
   if (value === Number.POSITIVE_INFINITY) return "+Inf";
   if (value === Number.NEGATIVE_INFINITY) return "-Inf";
@@ -110,7 +110,7 @@ export function printFloat(value: number): string {
   return pythonRepr(value);
 }
 
-/** Python's `repr` of a finite float or NaN: the same shortest digits as JavaScript's, but another choice of the exponent. */
+/** Prints like Python's `repr` of a finite float or NaN: the same shortest digits as JavaScript, but with other rules for the exponent. */
 export function pythonRepr(value: number): string {
   if (Number.isNaN(value)) return "NaN";
   const size = Math.abs(value);

@@ -1,33 +1,33 @@
 /**
- * What of the held copies has moved since a row was made last? A page repeats most of the page before it, so rows are
- * shown snapshots that tell what is read of them, and a row is made again only when something moves that it read. A page
- * asked for after a rest takes four times as long as one right behind another (0.45 and 0.1 ms after 25 ms, all of it
- * compiled): the processor's caches hold other work by then, so what is not done saves most. Neither the thread's priority
- * nor its kind of heap changed that.
+ * Tracks which numbers have changed since a row was last collected. Most of a page equals the page before. Rows
+ * therefore read snapshots that record every access, and a row is only collected again if a number that it read has
+ * changed. A page after a pause takes four times as long as one right after another (0.45 and 0.1 ms after 25 ms, all
+ * compiled), because the processor's caches hold other data by then. So avoiding work saves most; neither the thread's
+ * priority nor its kind of heap made a difference.
  */
 import type { Snapshot } from "../../engine/interface/types.ts";
 import { Layout, type Shape } from "./flat.ts";
 
-/** What somebody has read of the copies: cells, some perhaps more than once. */
-export type Reads = number[];
+/** Cells that a row has read, possibly with repetitions. */
+export type CellReads = number[];
 
-export class Watched {
-  /** One snapshot per held copy: its numbers are always those that were taken last. */
+export class ChangeTracker {
+  /** One snapshot per copy. Their numbers are always those taken last. */
   readonly snapshots: readonly Snapshot[];
-  /** Where a cell's numbers begin, and where they end. A cell is one number, or a list, which moves together. */
+  /** First number of each cell and the number after its last. A cell is a single number or a list, which counts as changed as a whole. */
   readonly #from: number[] = [];
   readonly #to: number[] = [];
-  /** By cell: in which turn it moved last. */
+  /** By cell: turn of its last change. */
   readonly #moved: Int32Array;
-  /** Copies of our own: whoever writes the held ones may go on. */
+  /** Private copies, because the writer may overwrite the shared ones. */
   #numbers: Float64Array;
   #before: Float64Array;
   #turn = 0;
-  #reads: Reads | null = null;
+  #reads: CellReads | null = null;
 
   constructor(shape: Shape, copies: number) {
     const layout = new Layout(shape);
-    // A snapshot whose numbers are their own places.
+    // A snapshot whose numbers are their own indices.
     const places = Float64Array.from({ length: layout.length * copies }, (_, at) => at);
     this.snapshots = Array.from({ length: copies }, (_, copy) => this.#view(layout.read(places, copy * layout.length)));
     this.#moved = new Int32Array(this.#from.length);
@@ -35,14 +35,14 @@ export class Watched {
     this.#before = new Float64Array(places.length);
   }
 
-  /** The snapshots show these numbers from now on. Another thread may write them meanwhile: what is shown then, stays. */
+  /** Copies the numbers, which the snapshots show from now on. Another thread may overwrite the originals later. */
   take(numbers: Float64Array): void {
     const [next, last] = [this.#before, this.#numbers];
     next.set(next.length === numbers.length ? numbers : numbers.subarray(0, next.length));
     this.#before = last;
     this.#numbers = next;
     this.#turn++;
-    // By their bits: -0 is printed otherwise than 0, and NaN is no news.
+    // Compares bits, because -0 prints differently from 0, and an unchanged NaN is no change.
     const [words, wordsBefore] = [wordsOf(next), wordsOf(last)];
     const moved = this.#moved;
     for (let cell = 0; cell < moved.length; cell++) {
@@ -54,13 +54,13 @@ export class Watched {
     }
   }
 
-  /** Counts what was taken. */
+  /** Number of calls of `take`. */
   get turn(): number {
     return this.#turn;
   }
 
-  /** Does something, and puts what it reads into `reads`, whose old content goes. */
-  watch<T>(reads: Reads, act: () => T): T {
+  /** Runs `act` and records the cells that it reads in `reads`, replacing their old content. */
+  watch<T>(reads: CellReads, act: () => T): T {
     reads.length = 0;
     this.#reads = reads;
     try {
@@ -70,8 +70,8 @@ export class Watched {
     }
   }
 
-  /** Has any of it moved since that turn? */
-  movedSince(turn: number, reads: Reads): boolean {
+  /** Returns true if any of these cells has changed after that turn. */
+  movedSince(turn: number, reads: CellReads): boolean {
     for (let i = 0; i < reads.length; i++) if (this.#moved[reads[i]!]! > turn) return true;
     return false;
   }
@@ -100,13 +100,13 @@ export class Watched {
     return { enumerable: true, get: this.#list(place[0], place.length) };
   }
 
-  /** Observations of a histogram are those of its buckets. */
+  /** Computes a histogram's count from its buckets. */
   #sum(buckets: readonly number[]): PropertyDescriptor {
     const list = this.#list(buckets[0]!, buckets.length);
     return { enumerable: true, get: () => list().reduce((sum, bucket) => sum + bucket, 0) };
   }
 
-  /** The array is the same one whenever it is asked for. */
+  /** Returns a function that always returns the same array, updated. */
   #list(from: number, length: number): () => readonly number[] {
     const cell = this.#cell(from, length);
     const list = Array<number>(length).fill(0);

@@ -1,4 +1,4 @@
-/** What does a Triton server say of the families of its core? `metrics.cc` (2026); what is not listed stands in its table. */
+/** Help texts of the families of Triton's core: `metrics.cc` (2026). Other help texts are in their tables. */
 
 const request = "inference request duration in microseconds (includes cached requests)";
 const queue = "inference queuing duration in microseconds (includes cached requests)";
@@ -41,5 +41,5 @@ export const HELP = {
   nv_cpu_memory_used_bytes: "CPU used memory (RAM), in bytes",
 } as const;
 
-/** The pool of `--pinned-memory-pool-byte-size` when nothing is said. */
+/** Default of `--pinned-memory-pool-byte-size`. */
 export const PINNED_BYTES = 268_435_456;

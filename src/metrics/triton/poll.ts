@@ -1,7 +1,7 @@
 /**
- * What does Triton's polling thread find? GPU, CPU and pinned memory, every half of `--metrics-interval-ms` (`metrics.cc`,
- * `StartPollingThread`); between two polls nothing of it moves. Here a scrape polls, when the time has come: what is a
- * share of time is one of the time since the poll before. Runs in the thread that prints.
+ * Samples GPU, CPU and pinned memory like Triton's polling thread, every half of `--metrics-interval-ms` (`metrics.cc`,
+ * `StartPollingThread`); the values do not change between two polls. Here a scrape polls if the time has come, so
+ * shares of time cover the time since the previous poll. Runs in the metrics thread.
  */
 import { readFileSync } from "node:fs";
 import type { Snapshot } from "../../engine/interface/types.ts";
@@ -19,8 +19,8 @@ export interface EnginePoll {
   readonly aliveUs: number;
   readonly busyUs: number;
 }
-export interface Polled {
-  /** The first poll comes after the first half interval; all is 0 until then. */
+export interface PollResult {
+  /** False before the first poll, which comes after the first half interval. All values are 0 until then. */
   readonly polled: boolean;
   readonly host: Host;
   readonly engines: readonly EnginePoll[];
@@ -30,17 +30,17 @@ export const NOTHING: Host = { cpuUtilization: 0, memoryTotalBytes: 0, memoryUse
 
 const REST: EnginePoll = { utilization: 0, aliveUs: 0, busyUs: 0 };
 
-/** How busy the machine is, between two looks. */
-export class HostLook {
+/** Measures the machine's CPU use between two samples. */
+export class HostSampler {
   readonly #read: (file: string) => string;
   #cpu: readonly [busy: number, idle: number] = [0, 0];
 
-  /** `read` gives a file of /proc, or throws. */
+  /** `read` returns a file of /proc, or throws. */
   constructor(read: (file: string) => string = (file) => readFileSync(`/proc/${file}`, "latin1")) {
     this.#read = read;
   }
 
-  /** All 0 where there is no /proc, as in the real server. */
+  /** Takes a sample. All values are 0 without /proc, as in the real server. */
   take(): Host {
     try {
       const [, user, nice, system, idle, iowait, irq, softirq, steal] = this.#read("stat")
@@ -66,16 +66,16 @@ export class HostLook {
 }
 
 export class Poller {
-  readonly #look: HostLook;
+  readonly #sampler: HostSampler;
   #turn = 0;
-  #last: Polled = { polled: false, host: NOTHING, engines: [] };
+  #last: PollResult = { polled: false, host: NOTHING, engines: [] };
 
-  /** `read` gives a file of /proc, or throws. */
+  /** `read` returns a file of /proc, or throws. */
   constructor(read?: (file: string) => string) {
-    this.#look = new HostLook(read);
+    this.#sampler = new HostSampler(read);
   }
 
-  take({ engines }: Snapshot, { intervalMs, several, cpu }: TritonIdentity): Polled {
+  take({ engines }: Snapshot, { intervalMs, several, cpu }: TritonIdentity): PollResult {
     const now = engines.map(({ meters, busyUs }) => ({ aliveUs: meters[MeterField.aliveUs] ?? 0, busyUs }));
     const turn = Math.floor(Math.max(0, ...now.map(({ aliveUs }) => aliveUs)) / (intervalMs * 500));
     if (turn === 0) return { polled: false, host: NOTHING, engines: now.map(() => REST) };
@@ -86,7 +86,7 @@ export class Poller {
     const before = this.#last.engines;
     this.#last = {
       polled: true,
-      host: cpu ? this.#look.take() : NOTHING,
+      host: cpu ? this.#sampler.take() : NOTHING,
       engines: now.map(({ aliveUs, busyUs }, index) => {
         const then = before[index] ?? REST;
         const share = aliveUs > then.aliveUs ? (busyUs - then.busyUs) / (aliveUs - then.aliveUs) : 0;
@@ -99,14 +99,14 @@ export class Poller {
 
 const pollers = new WeakMap<TritonIdentity, Poller>();
 
-/** One poller per server that is printed. */
-export function poll(snapshot: Snapshot, identity: TritonIdentity): Polled {
+/** Polls with one poller per printed server. */
+export function poll(snapshot: Snapshot, identity: TritonIdentity): PollResult {
   const poller = pollers.get(identity) ?? new Poller();
   pollers.set(identity, poller);
   return poller.take(snapshot, identity);
 }
 
-/** Polls of different processes fall together in no way: what only rises has to be as of now, or it would fall. */
+/** Replaces the times that only rise by current ones. Otherwise they could fall, because the processes poll at different times. */
 const upToDate =
   (now: readonly { readonly aliveUs: number; readonly busyUs: number }[]) =>
   (engine: EnginePoll, index: number): EnginePoll => ({

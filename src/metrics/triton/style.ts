@@ -1,13 +1,10 @@
-/**
- * How does a Triton server print? prometheus-cpp 1.0.1 `text_serializer.cc`: labels by name with `le` and `quantile` last,
- * numbers as C's `%.16g`, `Nan`.
- */
+/** Prints like prometheus-cpp 1.0.1 (`text_serializer.cc`): labels by name with `le` and `quantile` last, numbers as C's `%.16g`, `Nan`. */
 import type { Labels, Style } from "../rows/text.ts";
 
 const DIGITS = 16;
 const LAST = ["le", "quantile"];
 
-/** `1`, `0.5`, `85899345920`, `1e+16`, `0.07000000000000001`, `+Inf`, `Nan`. */
+/** Examples: `1`, `0.5`, `85899345920`, `1e+16`, `0.07000000000000001`, `+Inf`, `Nan`. */
 export function printG16(value: number): string {
   if (Number.isNaN(value)) return "Nan";
   if (!Number.isFinite(value)) return value < 0 ? "-Inf" : "+Inf";
@@ -27,7 +24,7 @@ export function printG16(value: number): string {
   return sign + withoutZeros(text);
 }
 
-/** To 16 digits; where the value lies in the middle of two C takes the even one, JavaScript the larger. */
+/** Rounds to 16 digits. If the value is exactly between two, C takes the even one and JavaScript the larger. */
 function rounded(value: number): string {
   const middle = /^(-?\d\.\d{14}[02468])50*(e.*)$/.exec(value.toExponential(50));
   return middle ? middle[1]! + middle[2]! : value.toExponential(DIGITS - 1);

@@ -1,7 +1,7 @@
 /**
- * What does a Triton server show of its models, its GPUs and its host? Its core's families in its own order (counters,
- * gauges, histograms, summaries): `metrics.cc`, `metric_model_reporter.cc` (2026). Left out are the families of the
- * response cache: no model here has one.
+ * Metrics of a Triton server about its models, GPUs and host: the core's families in its order (counters, gauges,
+ * histograms, summaries), `metrics.cc`, `metric_model_reporter.cc` (2026). Families of the response cache are missing,
+ * because no model here has one.
  */
 import type { Snapshot } from "../../engine/interface/types.ts";
 import type { GpuIdentity, ModelIdentity } from "../ensemble/identity.ts";
@@ -18,27 +18,27 @@ import {
   counter,
   gauge,
   type Proof,
-  type Read,
   type Row,
   type Series,
+  type SeriesReader,
   type SummarySnapshot,
   summary,
 } from "../rows/table.ts";
 import type { Labels, Sample } from "../rows/text.ts";
 import { HELP, PINNED_BYTES } from "./help.ts";
-import { type EnginePoll, type Host, type Polled, poll } from "./poll.ts";
+import { type EnginePoll, type Host, type PollResult, poll } from "./poll.ts";
 
 const BY_REQUESTS: Proof = { moves: "test/conformance/triton-metrics.test.ts" };
 const BY_POLLS: Proof = { moves: "test/metrics/triton/poll.test.ts" };
 export const labelsOf = ({ name, version }: ModelIdentity): Labels => ({ model: name, version });
 
-/** A number of the model with that index, over all engines. */
+/** Returns a number of the model with this index, summed over all engines. */
 export function sumOf({ engines }: Snapshot, { triton }: Identity, model: number, word: number): number {
   const at = MeterField.models + model * modelWidth(triton.quantiles.length) + word;
   return engines.reduce((sum, { meters }) => sum + (meters[at] ?? 0), 0);
 }
 
-/** One series per model. */
+/** Reads one series per model. */
 const each =
   <Value>(read: (number: (word: number) => number, model: number, snapshot: Snapshot, identity: Identity) => Value) =>
   (snapshot: Snapshot, identity: Identity): readonly Series<Value>[] =>
@@ -47,7 +47,7 @@ const each =
       return [labelsOf(model), read(number, index, snapshot, identity)];
     });
 
-/** Without `counter_latencies` the real server counts nothing any more. */
+/** Without `counter_latencies`, the counters of the real server stand still. */
 const counted = (word: number) => each((number, _model, _snapshot, { triton }) => (triton.counters ? number(word) : 0));
 
 const ofModels = (name: keyof typeof HELP, word: number) =>
@@ -95,24 +95,24 @@ const ofEachModel: readonly Row[] = [
   ),
 ];
 
-const polled = (name: keyof typeof HELP, read: (found: Polled) => number, proof: Proof) =>
+const polled = (name: keyof typeof HELP, read: (result: PollResult) => number, proof: Proof) =>
   gauge("now", name, HELP[name], (snapshot, { triton }) => [[{}, read(poll(snapshot, triton))]], proof);
 
 const pinned: readonly Row[] = [
-  polled("nv_pinned_memory_pool_total_bytes", (found) => (found.polled ? PINNED_BYTES : 0), BY_POLLS),
+  polled("nv_pinned_memory_pool_total_bytes", (result) => (result.polled ? PINNED_BYTES : 0), BY_POLLS),
   polled("nv_pinned_memory_pool_used_bytes", () => 0, {
     still: "TensorRT-LLM's backend runs on KIND_CPU instances, whose tensors are not pinned",
   }),
 ];
 
-/** A made-up name: engine and GPU of it. */
+/** Returns an invented UUID that contains the engine and the GPU. */
 export const uuidOf = (engine: number, gpu: number) =>
   `GPU-${engine.toString(16).padStart(8, "0")}-0000-4000-8000-${gpu.toString(16).padStart(12, "0")}`;
 
-type OfGpu = (gpu: GpuIdentity, found: EnginePoll) => number;
-/** All 0 before the first poll. */
+type OfGpu = (gpu: GpuIdentity, result: EnginePoll) => number;
+/** All values are 0 before the first poll. */
 const ofGpus =
-  (read: OfGpu): Read<number> =>
+  (read: OfGpu): SeriesReader<number> =>
   (snapshot, { triton, engineFirst }) => {
     const { polled: begun, engines } = poll(snapshot, triton);
     return engines.flatMap((engine, rank) =>
@@ -120,7 +120,7 @@ const ofGpus =
     );
   };
 
-/** While it computes a GPU draws `atWork`, else `idle`. */
+/** Power: `atWork` while the GPU computes, else `idle`. */
 const power: OfGpu = ({ watts }, { utilization }) => watts.idle + utilization * (watts.atWork - watts.idle);
 const energy: OfGpu = ({ watts }, { aliveUs, busyUs }) =>
   (watts.idle * aliveUs + (watts.atWork - watts.idle) * Math.min(busyUs, aliveUs)) / 1e6;
@@ -150,7 +150,7 @@ const host: readonly Row[] = [
   ofHost("nv_cpu_memory_used_bytes", ({ memoryUsedBytes }) => memoryUsedBytes),
 ];
 
-/** A histogram in prometheus-cpp's order: count, sum, buckets. `buckets` are not cumulative, one more than bounds. */
+/** Returns a histogram's samples in prometheus-cpp's order: count, sum, buckets. `buckets` are not cumulative and one more than bounds. */
 export function histogramSamples(
   name: string,
   labels: Labels,
@@ -170,7 +170,7 @@ export function histogramSamples(
   ];
 }
 
-/** The histogram whose buckets begin at `word`, one series per model given. */
+/** Makes a histogram row whose buckets start at `word`, with a series per model that `of` returns. */
 export function modelHistogram(
   name: string,
   help: string,
@@ -203,8 +203,8 @@ const firstResponse = modelHistogram(
   BY_REQUESTS,
 );
 
-/** Shows the largest estimate of several engines: one server has one. */
-function summaryOf(span: number): Read<SummarySnapshot> {
+/** Shows the largest estimate of several engines, because one server has only one. */
+function summaryOf(span: number): SeriesReader<SummarySnapshot> {
   return each((number, model, { engines }, { triton }) => {
     const { quantiles } = triton;
     const first =
@@ -231,7 +231,7 @@ const summaries: readonly Row[] = SPANS.map((span, index) =>
   ),
 );
 
-/** A family that is off has no series, and such the real server does not print. */
+/** Returns the families that are on. The real server does not print a family without series. */
 export function tritonRows({ triton: server }: Identity): readonly Row[] {
   if (!server.metrics) return [];
   const shown = server.gpus.length > 0;

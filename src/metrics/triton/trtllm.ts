@@ -1,12 +1,12 @@
 /**
- * What does TensorRT-LLM's Triton backend show of its executor? `custom_metrics_reporter.cc` and `model_instance_state.cc`
- * of the 1.2 line: every 100 ms the last iteration's statistics. Under vLLM's scheduler its numbers
- * stand for TensorRT-LLM's; which for which is said in docs/triton-metrics.md.
+ * Metrics of TensorRT-LLM's Triton backend about its executor: `custom_metrics_reporter.cc` and
+ * `model_instance_state.cc` of the 1.2 line. Every 100 ms they show the statistics of the last iteration. Under vLLM's
+ * scheduler, docs/triton-metrics.md says which of its numbers stand for TensorRT-LLM's.
  */
 import type { EngineSnapshot } from "../../engine/interface/types.ts";
 import { MeterField, ModelWord, TOKENS } from "../ensemble/model-numbers.ts";
 import type { Identity } from "../rows/identity.ts";
-import { counter, gauge, type Proof, type Read, type Row } from "../rows/table.ts";
+import { counter, gauge, type Proof, type Row, type SeriesReader } from "../rows/table.ts";
 import { labelsOf, modelHistogram } from "./table.ts";
 
 /** `stats_check_period_ms`. */
@@ -19,13 +19,13 @@ interface Numbers {
   readonly sum: (pick: (engine: EngineSnapshot) => number) => number;
 }
 
-/** One series per value of a label. All are 0 until an iteration has ended. */
-function group(label: string, values: Readonly<Record<string, (numbers: Numbers) => number>>): Read<number> {
+/** Reads one series per value of a label. All are 0 until an iteration has ended. */
+function group(label: string, values: Readonly<Record<string, (numbers: Numbers) => number>>): SeriesReader<number> {
   return ({ engines }, identity) => {
     const sum = (pick: (engine: EngineSnapshot) => number) =>
       engines.reduce((total, engine) => total + pick(engine), 0);
     const numbers = { engines, identity, sum };
-    // Numbers of all engines count from the first iteration of any on: what they can hold does not change then.
+    // All engines count once any engine has ended an iteration, because their capacities are constant from then on.
     const begun = engines.some(({ iterations }) => iterations > 0);
     return Object.entries(values).map(([value, read]) => [
       { ...labelsOf(identity.triton.llm), [label]: value },
@@ -34,14 +34,14 @@ function group(label: string, values: Readonly<Record<string, (numbers: Numbers)
   };
 }
 
-/** Requests beyond the limit are still the executor's. */
+/** Requests above the limit are not in the executor yet. */
 const active = ({ sum, identity }: Numbers) =>
   sum(({ planRequests }) => Math.min(planRequests, identity.triton.requestsMax));
 const scheduled = ({ sum }: Numbers) => sum(({ planScheduled }) => planScheduled);
 const used = ({ sum }: Numbers) => sum(({ blocksUsed }) => blocksUsed);
 const usable = ({ sum }: Numbers) => sum(({ blocksUsable }) => blocksUsable);
 
-/** As the backend writes it into JSON, C's `%f`. */
+/** Rounds to six decimals, because the backend writes JSON with C's `%f`. */
 const sixDecimals = (value: number) => Number(value.toFixed(6));
 
 const gauges = (batcher: Row): readonly Row[] => [
@@ -113,7 +113,7 @@ const inflight = gauge(
   BY_REQUESTS,
 );
 
-/** Stands in its place where batches are static: a request that generates makes a token, and every other slot is empty. */
+/** Replaces the in-flight family with static batches: each generating request makes a token, and every other slot is empty. */
 const staticBatch = gauge(
   EVERY,
   "nv_trt_llm_v1_metrics",
@@ -150,7 +150,7 @@ const lengths = (what: "input" | "output", word: number) =>
     BY_REQUESTS,
   );
 
-/** In the backend's order of registration within each type. */
+/** Returns the families in the backend's order of registration within each type. */
 export function trtllmRows({ triton: { metrics, staticBatch: isStatic } }: Identity): readonly Row[] {
   if (!metrics) return [];
   const executor = gauges(isStatic ? staticBatch : inflight);

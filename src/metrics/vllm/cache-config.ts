@@ -1,4 +1,4 @@
-/** Which labels does `vllm:cache_config_info` carry? One per field of vLLM 0.33's `config/cache.py`, as Python text. */
+/** Labels of `vllm:cache_config_info`: one per field of vLLM 0.33's `config/cache.py`, as Python text. */
 import type { MetricsSource } from "../config/metrics-source.ts";
 import { type Labels, pythonRepr } from "../rows/text.ts";
 
@@ -6,8 +6,8 @@ const DEFAULT_BLOCK_SIZE = 16;
 const bool = (value: boolean) => (value ? "True" : "False");
 
 /**
- * All labels but `engine`. Fields that only the engine's process resolves (`kv_cache_layout`, `hash_block_size`,
- * `cache_hit_alignment_tokens`, `num_cpu_blocks`) stay None, as in the API server's process.
+ * Returns all labels except `engine`. Fields that only the engine's process resolves (`kv_cache_layout`,
+ * `hash_block_size`, `cache_hit_alignment_tokens`, `num_cpu_blocks`) are None, as in the API server's process.
  */
 export function cacheConfigLabels(config: MetricsSource): Labels {
   const {
@@ -42,7 +42,7 @@ export function cacheConfigLabels(config: MetricsSource): Labels {
     mamba_page_size_padded: "None",
     mamba_ssm_cache_dtype: "auto",
     num_cpu_blocks: "None",
-    // Blocks of all engines of the server together, unlike the other numbers.
+    // Blocks of all engines together, unlike the other numbers.
     num_gpu_blocks: `${numGpuBlocks * dataParallelSize * workers}`,
     num_gpu_blocks_override: numGpuBlocksOverride === null ? "None" : `${numGpuBlocksOverride}`,
     prefix_cache_retention_interval: "0",

@@ -1,6 +1,7 @@
 /**
- * What does vLLM's HTTP middleware show? prometheus-fastapi-instrumentator 8.1 `metrics.py`, `default`. A series appears
- * with the first request of its labels, in that order; only the histogram without labels is there from the start.
+ * Metrics of vLLM's HTTP middleware: prometheus-fastapi-instrumentator 8.1 `metrics.py`, `default`. A series appears
+ * with the first request that has its labels, and series keep this order. Only the histogram without labels exists from
+ * the start.
  */
 
 import type { HttpSnapshot } from "../../engine/interface/types.ts";
@@ -11,29 +12,29 @@ import type { Labels } from "../rows/text.ts";
 
 const BY_REQUESTS: Proof = { moves: "test/conformance/metrics-http.test.ts" };
 
-/** One series that exists: since when (seconds on the engine's clock), and where its numbers are. */
+/** A series that exists: time of its first answer in seconds of the engine's clock, and its numbers. */
 interface Entry {
   readonly labels: Labels;
   readonly sinceS: number;
-  /** Rows of the routes that belong to it. */
+  /** Rows of the routes that belong to the series. */
   readonly rows: readonly ArrayLike<number>[];
 }
 
-/** The series of a grouping, oldest first. `key` gives labels, or null for a row that is not in it. */
+/** Groups the routes by labels and returns the series, oldest first. Routes without answers have no series. */
 function entries({ routes }: HttpSnapshot, { http }: Identity, labelsOf: (index: number) => Labels): Entry[] {
-  const found = new Map<string, { labels: Labels; sinceS: number; rows: ArrayLike<number>[] }>();
+  const byLabels = new Map<string, { labels: Labels; sinceS: number; rows: ArrayLike<number>[] }>();
   for (let index = 0; index < http.length; index++) {
     const row = Array.from({ length: HTTP_WIDTH }, (_, word) => routes[index * HTTP_WIDTH + word]!);
     const times = row.slice(HttpWord.since, HttpWord.since + STATUS_CLASSES.length).filter((time) => time > 0);
     if (times.length === 0) continue;
     const labels = labelsOf(index);
     const key = JSON.stringify(labels);
-    const entry = found.get(key) ?? { labels, sinceS: Number.POSITIVE_INFINITY, rows: [] };
+    const entry = byLabels.get(key) ?? { labels, sinceS: Number.POSITIVE_INFINITY, rows: [] };
     entry.rows.push(row);
     entry.sinceS = Math.min(entry.sinceS, ...times);
-    found.set(key, entry);
+    byLabels.set(key, entry);
   }
-  return [...found.values()].sort((a, b) => a.sinceS - b.sinceS);
+  return [...byLabels.values()].sort((a, b) => a.sinceS - b.sinceS);
 }
 
 const sum = (rows: readonly ArrayLike<number>[], word: number) => rows.reduce((total, row) => total + row[word]!, 0);
@@ -48,7 +49,7 @@ function byHandler(http: HttpSnapshot, identity: Identity): Entry[] {
   return entries(http, identity, handlerOf(identity));
 }
 
-/** By handler, method and class of status. */
+/** Groups by handler, method and class of status. */
 function byStatus(http: HttpSnapshot, identity: Identity): (readonly [Labels, number, number])[] {
   return entries(http, identity, (index) => ({ ...identity.http[index]! }))
     .flatMap(({ labels, rows }) =>

@@ -1,16 +1,16 @@
 /**
- * What does prometheus_client show of its own process? `process_collector.py`, `gc_collector.py` and `platform_collector.py`
- * of 0.26: the true numbers of ours from /proc, and of Python, which is not here, constants. Read in the thread that
- * prints: it is of the same process.
+ * Process metrics of prometheus_client 0.26: `process_collector.py`, `gc_collector.py` and `platform_collector.py`.
+ * Shows true numbers of our process from /proc, and constants for Python. Runs in the metrics thread, which belongs to
+ * the same process.
  */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { openFileLimit } from "../../base/descriptors.ts";
 import { counter, gauge, type Proof, type Row } from "../rows/table.ts";
 
-/** Clock ticks and page size of Linux on all machines that Bun runs on. */
+/** Clock ticks and page size of Linux on all machines on which Bun runs. */
 const TICKS_PER_SECOND = 100;
 const PAGE_BYTES = 4096;
-/** The Python that vLLM 0.33 was recorded with. */
+/** Python version in the recording of vLLM 0.33. */
 const PYTHON = { implementation: "CPython", major: "3", minor: "11", patchlevel: "7", version: "3.11.7" };
 const NO_PYTHON: Proof = { still: "there is no Python here; the name exists for those who ask for it" };
 const BY_ITSELF: Proof = { moves: "test/metrics/vllm/process.test.ts" };
@@ -18,19 +18,19 @@ const GENERATIONS = ["0", "1", "2"];
 
 const read = (file: string) => readFileSync(`/proc/self/${file}`, "latin1");
 
-/** What takes long to find out and does not change. */
+/** Caches a value that is slow to determine and does not change. */
 function once(find: () => number): () => number {
-  let found = Number.NaN;
+  let value = Number.NaN;
   return () => {
-    if (Number.isNaN(found)) found = find();
-    return found;
+    if (Number.isNaN(value)) value = find();
+    return value;
   };
 }
 
-/** A number in /proc/self/statm, bytes: the size of all, what is resident. */
+/** Returns a field of /proc/self/statm in bytes: total size or resident size. */
 const memoryBytes = (field: 0 | 1) => Number(read("statm").split(" ")[field]) * PAGE_BYTES;
 
-/** As `stat` shows it, in whole ticks of both kinds. */
+/** Returns CPU seconds like /proc/self/stat: whole ticks of user and of system time. */
 function cpuS(): number {
   const { user, system } = process.cpuUsage();
   const tickUs = 1e6 / TICKS_PER_SECOND;
@@ -40,7 +40,7 @@ function cpuS(): number {
 const startTimeS = once(() => {
   const boot = Number(/^btime (\d+)/m.exec(readFileSync("/proc/stat", "latin1"))![1]);
   const stat = read("stat");
-  // Fields behind the name, which may hold blanks.
+  // Fields after the name, which may contain blanks.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return boot + Number(fields[19]) / TICKS_PER_SECOND;
 });
@@ -48,9 +48,9 @@ const startTimeS = once(() => {
 const maxFds = once(() => openFileLimit() ?? Number.NaN);
 
 const DESCRIPTORS = "/proc/self/fd";
-/** From Linux 6.2 on the folder's size is their number; listing 500 of them takes half a millisecond. */
+/** From Linux 6.2 on, the size of the folder is the number of descriptors. Listing 500 of them takes half a millisecond. */
 let isCountedBySize = false;
-/** As Python's `listdir` counts: with the one by which it is listed. */
+/** Counts like Python's `listdir`: includes the descriptor that is used for listing. */
 function openFds(): number {
   const bySize = statSync(DESCRIPTORS).size + 1;
   if (isCountedBySize) return bySize;
@@ -59,8 +59,14 @@ function openFds(): number {
   return listed;
 }
 
-/** A number of the process. As prometheus_client: no series where there is no /proc. */
-function own(make: typeof gauge, name: string, help: string, value: () => number, proof: Proof = BY_ITSELF): Row {
+/** Makes the row of a process metric. Like prometheus_client, it has no series without /proc. */
+function processMetric(
+  make: typeof gauge,
+  name: string,
+  help: string,
+  value: () => number,
+  proof: Proof = BY_ITSELF,
+): Row {
   const read = () => {
     try {
       return [[{}, value()] as const];
@@ -79,14 +85,14 @@ export const ownProcess: readonly Row[] = [
   collected("python_gc_objects_uncollectable_total", "Uncollectable objects found during GC"),
   collected("python_gc_collections_total", "Number of times this generation was collected"),
   gauge("now", "python_info", "Python platform information", () => [[PYTHON, 1]], NO_PYTHON),
-  own(gauge, "virtual_memory_bytes", "Virtual memory size in bytes.", () => memoryBytes(0)),
-  own(gauge, "resident_memory_bytes", "Resident memory size in bytes.", () => memoryBytes(1)),
-  own(gauge, "start_time_seconds", "Start time of the process since unix epoch in seconds.", startTimeS, {
+  processMetric(gauge, "virtual_memory_bytes", "Virtual memory size in bytes.", () => memoryBytes(0)),
+  processMetric(gauge, "resident_memory_bytes", "Resident memory size in bytes.", () => memoryBytes(1)),
+  processMetric(gauge, "start_time_seconds", "Start time of the process since unix epoch in seconds.", startTimeS, {
     still: "a process starts once",
   }),
-  own(counter, "cpu_seconds_total", "Total user and system CPU time spent in seconds.", cpuS),
-  own(gauge, "open_fds", "Number of open file descriptors.", openFds),
-  own(gauge, "max_fds", "Maximum number of open file descriptors.", maxFds, {
+  processMetric(counter, "cpu_seconds_total", "Total user and system CPU time spent in seconds.", cpuS),
+  processMetric(gauge, "open_fds", "Number of open file descriptors.", openFds),
+  processMetric(gauge, "max_fds", "Maximum number of open file descriptors.", maxFds, {
     still: "the limit of a process does not change here",
   }),
 ];

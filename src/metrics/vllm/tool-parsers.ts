@@ -1,8 +1,8 @@
-/** What does vLLM count of its parsers of tool calls (0.33, `parser/metrics.py`)? Shown with `--tool-call-parser` alone. */
+/** vLLM's metrics of its tool-call parsers (0.33, `parser/metrics.py`). Only shown with `--tool-call-parser`. */
 import { PARSED_APIS, PARSED_HOW, toolLook } from "../../engine/interface/numbers.ts";
 import { counter, type Row, withCreated } from "../rows/table.ts";
 
-/** In the order of the series, each with what it shows; vLLM's third type of request is never counted here. */
+/** Series in order, with the number that each shows. vLLM's third request type is never counted here. */
 const SERIES = PARSED_HOW.flatMap((how) =>
   [true, false].flatMap((called) =>
     [...PARSED_APIS, null].map((api) => ({

@@ -1,4 +1,4 @@
-/** What do we say about ourselves? Every request exactly once, and how punctual the loop is. */
+/** Understudy's own metrics: every request exactly once, and the lateness of steps. */
 
 import { OUTCOMES, TRUTH_NAMES } from "../../engine/interface/numbers.ts";
 import type { FrontSnapshot, HistogramSnapshot, LoopSnapshot } from "../../engine/interface/types.ts";
@@ -10,13 +10,13 @@ import {
   histogram,
   type Proof,
   pickedFrom,
-  type Read,
   type Row,
+  type SeriesReader,
 } from "../rows/table.ts";
 
 type Keys<T, V> = { [K in keyof T]: T[K] extends V ? K : never }[keyof T];
 
-/** Everything of ours is moved by requests to a server. */
+/** Requests to a server change all of these families. */
 const BY_REQUESTS: Proof = { moves: "test/conformance/metrics-move.test.ts" };
 const IN_PAGES: Proof = { moves: "test/metrics/page.test.ts" };
 
@@ -27,11 +27,11 @@ const frontGauge = (name: string, help: string, key: Keys<FrontSnapshot, number>
   gauge("now", name, help, ({ front }) => [[{}, front[key]]], proof);
 
 const each =
-  (number: EngineNumber): Read<number> =>
+  (number: EngineNumber): SeriesReader<number> =>
   ({ engines }, { engineFirst }) =>
     engines.map((engine, index) => [{ engine: `${engineFirst + index}` }, pickedFrom(engine, number)]);
 
-/** How late steps are: on the page of a Triton server, too. */
+/** Lateness of steps. Also on the page of a Triton server. */
 export const LATENESS = [
   ["understudy_step_start_lateness_seconds", "How much later than due a step started.", "stepStartLateness"],
   [

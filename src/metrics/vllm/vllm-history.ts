@@ -1,6 +1,7 @@
 /**
- * What did older vLLMs show? From 0.8 on the engine is the one that is simulated, and a version's page is 0.33's without
- * what came later and with what has gone since (`v1/metrics/loggers.py` of each). 0.6 and 0.7 had another engine: v0.
+ * Metrics of older vLLM versions. From 0.8 on, vLLM has the engine that is simulated, so a version's page is that of
+ * 0.33 without later families and with families that were removed since (`v1/metrics/loggers.py` of each version). 0.6
+ * and 0.7 had another engine (v0).
  */
 import { CURRENT, type MetricsProfile } from "../config/metrics-profiles.ts";
 import { type Proof, type Row, withCreated } from "../rows/table.ts";
@@ -8,7 +9,7 @@ import type { Labels } from "../rows/text.ts";
 import { counterOf, each, gaugeOf, histogramOf, vllmRows, zero } from "./vllm.ts";
 import { vllmV0 } from "./vllm-v0.ts";
 
-/** First version of the families that 0.8 had not yet. */
+/** First version of families that 0.8 did not have. */
 const SINCE: Readonly<Record<string, MetricsProfile>> = {
   estimated_flops_per_gpu_total: 18,
   estimated_read_bytes_per_gpu_total: 18,
@@ -31,14 +32,14 @@ const SINCE: Readonly<Record<string, MetricsProfile>> = {
   request_num_preemptions: 30,
   request_prefill_kv_computed_tokens: 14,
 };
-/** First version of the finished reasons that 0.8 had not yet. */
+/** First version of finish reasons that 0.8 did not have. */
 const REASON_SINCE: Readonly<Record<string, MetricsProfile>> = { error: 14, repetition: 18 };
 
 const IN_HISTORY: Proof = { moves: "test/metrics/vllm/vllm-history.test.ts" };
 const gone = (why: string): Proof => ({ still: why });
 
-/** A family that has gone: from the first to the last version given, from `hidden` on only with --show-hidden-metrics-for-version. */
-interface Gone {
+/** A family that was removed: from the first to the last version given. From `hidden` on, only shown with --show-hidden-metrics-for-version. */
+interface RemovedFamily {
   readonly before: string;
   readonly from: MetricsProfile;
   readonly to: MetricsProfile;
@@ -46,10 +47,10 @@ interface Gone {
   readonly row: (profile: MetricsProfile) => Row;
 }
 
-/** "" while a name is the only one, then the hint at the next. */
+/** Returns "" until a new name exists, then the hint to it. */
 const deprecated = (profile: MetricsProfile, since: MetricsProfile, hint: string) => (profile < since ? "" : hint);
 
-const GONE: readonly Gone[] = [
+const REMOVED: readonly RemovedFamily[] = [
   {
     before: "kv_cache_usage_perc",
     from: 8,
@@ -64,7 +65,7 @@ const GONE: readonly Gone[] = [
       ),
   },
   ...(["queries", "hits"] as const).map(
-    (what): Gone => ({
+    (what): RemovedFamily => ({
       before: "kv_cache_usage_perc",
       from: 8,
       to: 11,
@@ -114,32 +115,32 @@ function prefixUnit(profile: MetricsProfile, what: "queries" | "hits"): string {
   const did = what === "queries" ? "queried" : "cached";
   if (profile < 9) return `${did} blocks.`;
   const hint = `DEPRECATED: Use vllm:prefix_cache_${what} instead.`;
-  // One of them lost the blank before "tokens" in 0.10, both got one before the hint.
+  // In 0.10, one of the two texts lost the blank before "tokens", and both got one before the hint.
   if (profile < 10) return `${did} tokens.${hint}`;
   return what === "queries" ? `queriedtokens. ${hint}` : `cached tokens. ${hint}`;
 }
 
 const nameOf = (row: Row) => row.name.replace("vllm:", "");
 
-/** vLLM's own families at a version. `hidden`: with those that it has already hidden. */
+/** Returns vLLM's own families at a version. `hidden`: includes those that this version hides. */
 export function vllmAt(profile: MetricsProfile, hidden: boolean): readonly Row[] {
   if (profile === CURRENT) return vllmRows;
   return profile < 8 ? vllmV0(profile) : newEngine(profile, hidden);
 }
 
 function newEngine(profile: MetricsProfile, hidden: boolean): readonly Row[] {
-  const old = GONE.filter(({ from, to, hidden: from2 }) => {
+  const old = REMOVED.filter(({ from, to, hidden: hiddenFrom }) => {
     if (profile < from || profile > to) return false;
-    return from2 === undefined || profile < from2 || hidden;
+    return hiddenFrom === undefined || profile < hiddenFrom || hidden;
   });
   return vllmRows.flatMap((row) => {
     const name = nameOf(row);
-    const before = old.filter((one) => one.before === name).map(({ row }) => row(profile));
+    const before = old.filter((family) => family.before === name).map(({ row }) => row(profile));
     return [...withCreated(before), ...((SINCE[name] ?? 0) <= profile ? [withReasons(row, profile)] : [])];
   });
 }
 
-/** Without the reasons that came later. */
+/** Removes finish reasons of later versions. */
 function withReasons(row: Row, profile: MetricsProfile): Row {
   if (nameOf(row) !== "request_success_total") return row;
   const known = ({ labels }: { labels: Labels }) => (REASON_SINCE[labels.finished_reason!] ?? 0) <= profile;

@@ -1,6 +1,6 @@
 /**
- * What did vLLM 0.6 and 0.7 show? Their engine was another one (v0, `engine/metrics.py`): no engine label, shorter buckets,
- * and families of things that no longer exist, constant here.
+ * Metrics of vLLM 0.6 and 0.7. Their engine (v0, `engine/metrics.py`) has no engine label, shorter buckets, and
+ * families of features that no longer exist, which are constant here.
  */
 
 import type { HistogramName, HistogramSnapshot, Snapshot } from "../../engine/interface/types.ts";
@@ -37,7 +37,7 @@ const BOUNDS_V0: Readonly<Record<string, number>> = {
   decodeTime: 60,
 };
 
-/** All families in the page's order. Each has the model's name and no engine: where there are several engines, their sum. */
+/** Returns all families in the page's order. Each has the model's name and no engine label, and shows the sum of all engines. */
 export function vllmV0(profile: MetricsProfile): readonly Row[] {
   const info = vllmRows.filter((row) => row.name === "vllm:cache_config_info").map(withoutEngine);
   return [...withCreated(profile > 6 ? ROWS : [...ROWS, ...THROUGHPUT]), ...info];
@@ -51,10 +51,16 @@ function total(number: EngineNumber): NumberOf {
 
 const none: NumberOf = () => 0;
 
-/** Many families are still explained as they were then. */
+/** Returns the help text of 0.33, which many families already had. */
 const helpNow = (name: string) => vllmRows.find((row) => row.name === `vllm:${name}`)!.help;
 
-function one(make: typeof gauge, name: string, value: NumberOf, help = helpNow(name), proof: Proof = IN_HISTORY): Row {
+function metric(
+  make: typeof gauge,
+  name: string,
+  value: NumberOf,
+  help = helpNow(name),
+  proof: Proof = IN_HISTORY,
+): Row {
   return make("step", `vllm:${name}`, help, (snapshot, identity) => [[model(identity), value(snapshot)]], proof);
 }
 
@@ -64,34 +70,37 @@ function distribution(name: string, key: HistogramName, help = helpNow(name)): R
     `vllm:${name}`,
     help,
     ({ engines }, identity) => [
-      [model(identity), cut(engines.map((engine) => engine.histograms[key]).reduce(added), BOUNDS_V0[key])],
+      [
+        model(identity),
+        cutBounds(engines.map((engine) => engine.histograms[key]).reduce(addHistograms), BOUNDS_V0[key]),
+      ],
     ],
     IN_HISTORY,
   );
 }
 
-/** Never observed. */
+/** A histogram without observations. */
 const untimed = (name: string, what: string) =>
   histogram("step", `vllm:${name}`, `Histogram of time spent in the model ${what} in ms.`, () => [], traced);
 
 const ROWS: readonly Row[] = [
-  one(gauge, "num_requests_running", total("running"), "Number of requests currently running on GPU."),
-  one(
+  metric(gauge, "num_requests_running", total("running"), "Number of requests currently running on GPU."),
+  metric(
     gauge,
     "num_requests_waiting",
     total((e) => e.waiting + e.deferred),
   ),
   ...vllmRows.filter((row) => row.name === "vllm:lora_requests_info"),
-  one(gauge, "num_requests_swapped", none, "Number of requests swapped to CPU.", swapped),
-  one(
+  metric(gauge, "num_requests_swapped", none, "Number of requests swapped to CPU.", swapped),
+  metric(
     gauge,
     "gpu_cache_usage_perc",
     (snapshot) => total("kvUsage")(snapshot) / snapshot.engines.length,
     "GPU KV-cache usage. 1 means 100 percent usage.",
   ),
-  one(gauge, "cpu_cache_usage_perc", none, "CPU KV-cache usage. 1 means 100 percent usage.", swapped),
-  one(gauge, "cpu_prefix_cache_hit_rate", none, "CPU prefix cache block hit rate.", swapped),
-  one(
+  metric(gauge, "cpu_cache_usage_perc", none, "CPU KV-cache usage. 1 means 100 percent usage.", swapped),
+  metric(gauge, "cpu_prefix_cache_hit_rate", none, "CPU prefix cache block hit rate.", swapped),
+  metric(
     gauge,
     "gpu_prefix_cache_hit_rate",
     (snapshot) => {
@@ -100,10 +109,10 @@ const ROWS: readonly Row[] = [
     },
     "GPU prefix cache block hit rate.",
   ),
-  one(counter, "num_preemptions_total", total("preemptions")),
-  one(counter, "prompt_tokens_total", total("promptTokens")),
-  one(counter, "generation_tokens_total", total("generationTokens")),
-  one(
+  metric(counter, "num_preemptions_total", total("preemptions")),
+  metric(counter, "prompt_tokens_total", total("promptTokens")),
+  metric(counter, "generation_tokens_total", total("generationTokens")),
+  metric(
     counter,
     "tokens_total",
     total((e) => e.promptTokens + e.generationTokens),
@@ -136,17 +145,17 @@ const ROWS: readonly Row[] = [
       ]),
     IN_HISTORY,
   ),
-  // The misspelling is the real one's.
-  one(gauge, "spec_decode_draft_acceptance_rate", none, "Speulative token acceptance rate.", drafts),
-  one(gauge, "spec_decode_efficiency", none, "Speculative decoding system efficiency.", drafts),
-  one(counter, "spec_decode_num_accepted_tokens_total", none, "Number of accepted tokens.", drafts),
-  one(counter, "spec_decode_num_draft_tokens_total", none, "Number of draft tokens.", drafts),
-  one(counter, "spec_decode_num_emitted_tokens_total", none, "Number of emitted tokens.", drafts),
+  // The misspelling is the real server's.
+  metric(gauge, "spec_decode_draft_acceptance_rate", none, "Speulative token acceptance rate.", drafts),
+  metric(gauge, "spec_decode_efficiency", none, "Speculative decoding system efficiency.", drafts),
+  metric(counter, "spec_decode_num_accepted_tokens_total", none, "Number of accepted tokens.", drafts),
+  metric(counter, "spec_decode_num_draft_tokens_total", none, "Number of draft tokens.", drafts),
+  metric(counter, "spec_decode_num_emitted_tokens_total", none, "Number of emitted tokens.", drafts),
 ];
 
 const THROUGHPUT: readonly Row[] = [
-  one(gauge, "avg_prompt_throughput_toks_per_s", none, "Average prefill throughput in tokens/s.", rate),
-  one(gauge, "avg_generation_throughput_toks_per_s", none, "Average generation throughput in tokens/s.", rate),
+  metric(gauge, "avg_prompt_throughput_toks_per_s", none, "Average prefill throughput in tokens/s.", rate),
+  metric(gauge, "avg_generation_throughput_toks_per_s", none, "Average generation throughput in tokens/s.", rate),
 ];
 
 function withoutEngine(row: Row): Row {
@@ -160,13 +169,16 @@ function withoutEngine(row: Row): Row {
   };
 }
 
-function added(a: HistogramSnapshot, b: HistogramSnapshot): HistogramSnapshot {
+function addHistograms(a: HistogramSnapshot, b: HistogramSnapshot): HistogramSnapshot {
   const buckets = a.buckets.map((bucket, index) => bucket + b.buckets[index]!);
   return { bounds: a.bounds, buckets, sum: a.sum + b.sum, count: a.count + b.count };
 }
 
-/** With the bounds up to `last` only; what lies above them is above the last. */
-function cut({ bounds, buckets, sum, count }: HistogramSnapshot, last = Number.POSITIVE_INFINITY): HistogramSnapshot {
+/** Keeps the bounds up to `last` and moves everything above into the last bucket. */
+function cutBounds(
+  { bounds, buckets, sum, count }: HistogramSnapshot,
+  last = Number.POSITIVE_INFINITY,
+): HistogramSnapshot {
   const kept = bounds.filter((bound) => bound <= last);
   const above = buckets.slice(kept.length).reduce((total, bucket) => total + bucket, 0);
   return { bounds: kept, buckets: [...buckets.slice(0, kept.length), above], sum, count };

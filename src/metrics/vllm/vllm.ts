@@ -1,7 +1,7 @@
 /**
- * What does vLLM 0.33 show? Its families in its own order: `v1/metrics/loggers.py`, `PrometheusStatLogger`.
- * Rows that stay constant here are constant in a vLLM without that feature too (no KV connector, text model, no
- * `--enable-mfu-metrics`, no queue limit).
+ * vLLM 0.33's own families in its order: `v1/metrics/loggers.py`, `PrometheusStatLogger`. Rows that are constant here
+ * are also constant in a vLLM without that feature (no KV connector, text model, no `--enable-mfu-metrics`, no queue
+ * limit).
  */
 import { type EngineSnapshot, Finish, type HistogramName } from "../../engine/interface/types.ts";
 import type { Identity } from "../rows/identity.ts";
@@ -12,23 +12,23 @@ import {
   histogram,
   type Proof,
   pickedFrom,
-  type Read,
   type Row,
+  type SeriesReader,
   withCreated,
 } from "../rows/table.ts";
 
-/** Each engine's number under vLLM's two labels. */
+/** Reads a number of each engine under vLLM's two labels. */
 export const each =
-  (number: EngineNumber): Read<number> =>
+  (number: EngineNumber): SeriesReader<number> =>
   ({ engines }, identity) =>
     engines.map((engine, index) => [engineLabels(identity, index), pickedFrom(engine, number)]);
 
-/** Each engine's numbers under vLLM's two labels and a third one, a series per value of that. */
+/** Reads numbers of each engine under vLLM's two labels and a third one, with a series per value of the third. */
 const eachBy =
   (
     label: string,
     picks: Readonly<Record<string, (engine: EngineSnapshot, identity: Identity) => number>>,
-  ): Read<number> =>
+  ): SeriesReader<number> =>
   ({ engines }, identity) =>
     Object.entries(picks).flatMap(([value, pick]) =>
       engines.map(
@@ -43,9 +43,9 @@ const engineLabels = (identity: Identity, index: number) => ({
 
 export const zero = () => 0;
 const MOVED: Proof = { moves: "test/conformance/metrics-move.test.ts" };
-export const gaugeOf = (name: string, help: string, read: Read<number>, proof: Proof = MOVED) =>
+export const gaugeOf = (name: string, help: string, read: SeriesReader<number>, proof: Proof = MOVED) =>
   gauge("step", `vllm:${name}`, help, read, proof);
-export const counterOf = (name: string, help: string, read: Read<number>, proof: Proof = MOVED) =>
+export const counterOf = (name: string, help: string, read: SeriesReader<number>, proof: Proof = MOVED) =>
   counter("step", `vllm:${name}`, help, read, proof);
 export const histogramOf = (name: string, help: string, key: HistogramName) =>
   histogram(
@@ -82,7 +82,8 @@ export const vllmRows: readonly Row[] = withCreated([
   gaugeOf(
     "engine_sleep_state",
     "Engine sleep state; awake = 0 means engine is sleeping; awake = 1 means engine is awake; weights_offloaded = 1 means sleep level 1; discard_all = 1 means sleep level 2.",
-    // Set by /sleep and /wake_up at once (`record_sleep_state`, `v1/metrics/loggers.py`); level 0 has no state of its own.
+    // /sleep and /wake_up set it at once (`record_sleep_state`, `v1/metrics/loggers.py`). Level 0 has no state of its
+    // own.
     eachBy("sleep_state", {
       awake: (e) => Number(e.sleep === 0),
       weights_offloaded: (e) => Number(e.sleep === 2),
@@ -149,7 +150,7 @@ export const vllmRows: readonly Row[] = withCreated([
     eachBy("finished_reason", {
       stop: (e) => e.finished[Finish.Stop],
       length: (e) => e.finished[Finish.Length],
-      // vLLM drops the state of clients that left before it would count them.
+      // vLLM removes the state of a request whose client disconnected before it would count it.
       abort: (e, { fixes }) => (fixes.includes("abort-counted") ? e.finished[Finish.Abort] : e.abortedByEngine),
       error: (e) => e.finished[Finish.Error],
       repetition: (e) => e.finished[Finish.Repetition],
@@ -205,7 +206,7 @@ export const vllmRows: readonly Row[] = withCreated([
     "vllm:lora_requests_info",
     "Running stats on lora requests.",
     ({ engines }, { adapters, maxLoras, startedS }) => {
-      // vLLM 0.33 writes the adapters that it has heard of into both labels, the first heard first.
+      // vLLM 0.33 writes all adapters seen so far into both labels, in the order in which it first saw them.
       const heard = engines.flatMap((engine) => engine.adapters.map(({ heard }, index) => ({ heard, index })));
       const names = heard.filter(({ heard }) => heard > 0).sort((a, b) => a.heard - b.heard);
       const list = [...new Set(names.map(({ index }) => adapters[index] ?? ""))].join(",");

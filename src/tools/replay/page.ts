@@ -4,7 +4,7 @@ import { stuck } from "../../metrics/bugs/stuck.ts";
 import type { MetricsSource } from "../../metrics/config/metrics-source.ts";
 import type { View } from "../../metrics/dialects.ts";
 import { pages } from "../../metrics/page.ts";
-import { Held, heldReader, type Source } from "../../metrics/rows/held.ts";
+import { copiesReader, SnapshotCopies, type Source } from "../../metrics/rows/held.ts";
 import { setupOf } from "../../metrics/setup.ts";
 import { HTTP_ROUTES, type Replay } from "./replay.ts";
 
@@ -43,8 +43,8 @@ export class ReplayPages {
       ...(dropped ? { truth: dropped() } : {}),
     });
     const sticking = stuck(config.metrics.bugs, source);
-    const held = new Held(shape, refreshes, sticking?.source ?? source, replay.nowUs);
-    const read = heldReader(shape, refreshes);
+    const held = new SnapshotCopies(shape, refreshes, sticking?.source ?? source, replay.nowUs);
+    const read = copiesReader(shape, refreshes);
     const print = pages(identity);
     this.before = (nowUs) => {
       sticking?.observe();

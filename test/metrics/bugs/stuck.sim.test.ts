@@ -1,12 +1,12 @@
-/** What sticks when the last request has gone, and when does it come loose? Both bug modes of that kind, step by step. */
+/** Checks, step by step, which gauges stick after the last request has ended and when they change again, for both bug modes of this kind. */
 import { describe, expect, test } from "bun:test";
-import { type Stuck, stuck } from "../../../src/metrics/bugs/stuck.ts";
+import { type StickyGauges, stuck } from "../../../src/metrics/bugs/stuck.ts";
 import type { BugName } from "../../../src/metrics/config/bug-names.ts";
 import { configOf, promptOf, World } from "../../engine/simulated-engine.ts";
 import { emptySnapshot } from "../snapshots.ts";
 
 function stuckWorld(asyncScheduling: boolean, ...bugs: BugName[]) {
-  let sticking: Stuck | null = null;
+  let sticking: StickyGauges | null = null;
   const world = new World(configOf({ asyncScheduling }), {
     more: () => ({ loopObservers: [{ updating: () => sticking?.observe() }] }),
   });
@@ -24,7 +24,7 @@ function stuckWorld(asyncScheduling: boolean, ...bugs: BugName[]) {
 const NOTHING = { running: 0, waiting: 0, kvUsage: 0, planRequests: 0, blocksUsed: 0 };
 
 describe.each([true, false])("asynchronous %p", (asyncScheduling) => {
-  test("after the last client left the gauges stay, and the numbers as they stand are true", () => {
+  test("after the last client disconnected, the gauges stick and the current numbers are true", () => {
     const { world, shown, ask, pass } = stuckWorld(asyncScheduling, "stuck-kv-usage", "stuck-requests");
     const two = [ask(), ask()];
     pass(20_000);
@@ -36,7 +36,7 @@ describe.each([true, false])("asynchronous %p", (asyncScheduling) => {
     expect(shown("now")).toEqual(NOTHING);
     pass(1_000_000);
     expect(shown().running).toBe(2);
-    // The next request brings the truth back, also after its own end.
+    // The next request restores the true values, also after its own end.
     ask();
     pass(5000);
     expect(shown().running).toBe(1);
@@ -44,7 +44,7 @@ describe.each([true, false])("asynchronous %p", (asyncScheduling) => {
     expect(shown()).toEqual(NOTHING);
   });
 
-  test("each keeps its own numbers only", () => {
+  test("each bug mode keeps only its own numbers", () => {
     const { world, shown, ask, pass } = stuckWorld(asyncScheduling, "stuck-kv-usage");
     const one = ask();
     pass(20_000);
@@ -55,7 +55,7 @@ describe.each([true, false])("asynchronous %p", (asyncScheduling) => {
     expect(kvUsage).toBeGreaterThan(0);
   });
 
-  test("nothing sticks when the last request ends by itself, whoever left before", () => {
+  test("nothing sticks if the last request ends by itself, even if others disconnected before", () => {
     const { world, shown, ask, pass } = stuckWorld(asyncScheduling, "stuck-kv-usage", "stuck-requests");
     const [gone] = [ask(), ask()];
     pass(20_000);
@@ -64,7 +64,7 @@ describe.each([true, false])("asynchronous %p", (asyncScheduling) => {
     expect(shown()).toEqual(NOTHING);
   });
 
-  test("stale-gauges: what TensorRT-LLM shows stays after any end", () => {
+  test("stale-gauges: TensorRT-LLM's gauges stick after any end", () => {
     const { world, shown, ask } = stuckWorld(asyncScheduling, "stale-gauges");
     ask();
     world.clock.drain();

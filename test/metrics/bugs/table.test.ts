@@ -1,4 +1,4 @@
-/** Do the bug modes' table, their page and the laws agree, and is a bug mode nothing while it is off? */
+/** Checks that the table of bug modes, its docs page and the laws agree, and that a bug mode has no effect while it is off. */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { BETWEEN, bugsTable } from "../../../scripts/bugs-table.ts";
@@ -14,11 +14,11 @@ import { emptySnapshot, identity } from "../snapshots.ts";
 const docs = readFileSync(new URL("../../../docs/bug-modes.md", import.meta.url), "utf8");
 const rows = dialectNames.flatMap((name) => [...metricsDialects[name].rows(identity)]);
 
-test("docs/bug-modes.md has the table (bun scripts/bugs-table.ts writes it)", () => {
+test("docs/bug-modes.md has the current table (bun scripts/bugs-table.ts writes it)", () => {
   expect(BETWEEN.exec(docs)?.[2]).toBe(bugsTable());
 });
 
-test.each(BUG_NAMES)("%s: its laws and families exist, and it changes those families alone", (name) => {
+test.each(BUG_NAMES)("the laws and families of %s exist, and it changes only these families", (name) => {
   const { families } = bugs[name];
   const finds = Object.keys(bugs[name].finds);
   expect(finds.filter((law) => !laws.some(({ id }) => id === law))).toEqual([]);
@@ -28,12 +28,12 @@ test.each(BUG_NAMES)("%s: its laws and families exist, and it changes those fami
   else expect(changed).toEqual([]);
 });
 
-test("a bug mode acts in one way", () => {
+test("a bug mode has a single effect", () => {
   const ways = BUG_NAMES.map((name) => [bugs[name].row, bugs[name].sticks, bugs[name].alone].filter(Boolean).length);
   expect(ways).toEqual(BUG_NAMES.map(() => 1));
 });
 
-test("without a bug mode the tables and the source are the same objects", () => {
+test("without a bug mode, tables and source are the same objects", () => {
   expect(withBugs(rows, identity)).toBe(rows);
   expect(stuck([], () => emptySnapshot())).toBeNull();
   expect(stuck(["open-leak", "worker-saw-tooth"], () => emptySnapshot())).toBeNull();

@@ -1,4 +1,4 @@
-/** Are the quantiles of Triton's summaries those of prometheus-cpp 1.0.1, and do they forget as its window does? */
+/** Compares the quantiles of Triton's summaries with prometheus-cpp 1.0.1, including the time window in which it forgets values. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { Quantiles, type QuantileTarget } from "../../../src/metrics/ensemble/quantiles.ts";
@@ -24,7 +24,7 @@ function* drawn(seed: number, count: number, below: number) {
   }
 }
 
-/** What the library's own class answered for the same values, compiled and run. */
+/** Answers of the library's own class for the same values, from a compiled program. */
 const REAL: readonly (readonly [seed: number, count: number, below: number, answers: readonly number[]])[] = [
   [1, 100, 1e6, [517886, 896761, 915288, 965035, 965035]],
   [2, 499, 1e6, [514183, 919010, 962291, 991274, 996161]],
@@ -38,7 +38,7 @@ test.each(REAL)("seed %i: %i values below %i", (seed, count, below, answers) => 
   expect(of(drawn(seed, count, below))).toEqual([...answers]);
 });
 
-describe("few values lie low, as seen on tritonserver 2.51", () => {
+describe("with few values the estimates are low, as on tritonserver 2.51", () => {
   test("ten of 50 ms and one of 500 ms: p99.9 is one of the ten", () => {
     const values = Array.from({ length: 10 }, (_, i) => 50_000 + 150 * i);
     for (const value of of([...values, 500_000])) expect(value).toBeLessThan(51_500);
@@ -57,7 +57,7 @@ describe("few values lie low, as seen on tritonserver 2.51", () => {
   test("one value is every quantile", () => expect(of([7])).toEqual([7, 7, 7, 7, 7]));
 });
 
-test("the window: 48 to 60 seconds, then nothing is left", () => {
+test("the window covers 48 to 60 seconds, then no value is left", () => {
   const quantiles = new Quantiles(DEFAULT, 0);
   const at = (seconds: number) => {
     quantiles.rotate(seconds * 1e6);
@@ -72,7 +72,7 @@ test("the window: 48 to 60 seconds, then nothing is left", () => {
   expect(at(73)).toBeNaN();
 });
 
-test("whatever comes: an answer is one of the values, and answers rise with the quantile", () =>
+test("an estimate is one of the values, and estimates rise with the quantile", () =>
   fc.assert(
     fc.property(fc.array(fc.nat(1e7), { minLength: 1, maxLength: 1200 }), (values) => {
       const answers = of(values);

@@ -1,24 +1,24 @@
-/** Does each copy show the moment that its refresh class says? */
+/** Checks that each copy shows the numbers at the time that its refresh class defines. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import type { SnapshotView } from "../../../src/engine/interface/types.ts";
-import { Held, heldReader } from "../../../src/metrics/rows/held.ts";
+import { copiesReader, SnapshotCopies } from "../../../src/metrics/rows/held.ts";
 import type { Refresh } from "../../../src/metrics/rows/table.ts";
 import { emptyEngine, emptySnapshot, setup } from "../snapshots.ts";
 
 const refreshes: readonly Refresh[] = ["now", "step", { everyMs: 100 }, { everyMs: 250 }];
 
-test("a copy of a period shows what the last update before the period's end left, whenever it is asked for", () =>
+test("a periodic copy shows the last update before the period's end, at any time of the scrape", () =>
   fc.assert(
     fc.property(fc.array(fc.record({ afterUs: fc.nat(300_000), scrape: fc.boolean() })), (events) => {
       let nowUs = 0;
       const state = { now: 0, step: 0 };
-      /** What the last update left, by time. */
+      /** Numbers of the last update, by time. */
       const history = [{ us: 0, step: 0 }];
       const source = (fresh: "now" | "step"): SnapshotView =>
         emptySnapshot([{ ...emptyEngine(), running: state[fresh] }]);
-      const held = new Held(setup.shape, refreshes, source, nowUs);
-      const read = heldReader(setup.shape, refreshes);
+      const held = new SnapshotCopies(setup.shape, refreshes, source, nowUs);
+      const read = copiesReader(setup.shape, refreshes);
       for (const { afterUs, scrape } of events) {
         nowUs += afterUs;
         if (!scrape) {
@@ -38,14 +38,20 @@ test("a copy of a period shows what the last update before the period's end left
     }),
   ));
 
-test("a class that nobody holds is an error, not a zero", () => {
-  const read = heldReader(setup.shape, ["now"])(new Float64Array(10_000));
-  expect(() => read("step")).toThrow("no copy is held for step");
+test("a class without a copy is an error, not a zero", () => {
+  const read = copiesReader(setup.shape, ["now"])(new Float64Array(10_000));
+  expect(() => read("step")).toThrow("there is no copy for step");
 });
 
-test("writing goes into the memory that was given", () => {
+test("copies are written into the given memory", () => {
   const into = new Float64Array(new SharedArrayBuffer(8 * 100_000));
-  const held = new Held(setup.shape, ["now"], () => emptySnapshot([{ ...emptyEngine(), running: 5 }]), 0, into);
+  const held = new SnapshotCopies(
+    setup.shape,
+    ["now"],
+    () => emptySnapshot([{ ...emptyEngine(), running: 5 }]),
+    0,
+    into,
+  );
   expect(held.refresh(1)).toBe(into);
-  expect(heldReader(setup.shape, ["now"])(into)("now").engines[0]!.running).toBe(5);
+  expect(copiesReader(setup.shape, ["now"])(into)("now").engines[0]!.running).toBe(5);
 });

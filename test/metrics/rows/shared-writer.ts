@@ -1,4 +1,4 @@
-/** A thread that writes a page without rest: every number of a copy is the number of the write. */
+/** A thread that writes a page without a pause. Every number of a copy is the number of the write. */
 import { SharedPage } from "../../../src/metrics/rows/shared-page.ts";
 
 declare const self: Worker;

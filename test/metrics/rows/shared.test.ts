@@ -1,6 +1,7 @@
 /**
- * Do pages that several processes write add up to one truth, whatever dies when? A model: per place what was shown of the
- * dead and of the living; the pages lie in memory, and a kill may strike in the middle of a write.
+ * Checks that the pages of several processes add up correctly, whenever a process dies. The model keeps, per worker,
+ * the numbers of the dead processes and of the living one. The pages are in memory, and a kill may happen in the middle
+ * of a write.
  */
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -10,14 +11,14 @@ import fc from "fast-check";
 import { metricsDialects } from "../../../src/metrics/dialects.ts";
 import { pages as textOf } from "../../../src/metrics/page.ts";
 import { Layout } from "../../../src/metrics/rows/flat.ts";
-import { heldLength } from "../../../src/metrics/rows/held.ts";
+import { copiesLength } from "../../../src/metrics/rows/held.ts";
 import { kindsOf, NumberKind } from "../../../src/metrics/rows/kinds.ts";
 import { AllPages, OwnPage, type Pages, pageLength, retire } from "../../../src/metrics/rows/shared.ts";
 import { createPage, emptyPage, SharedPage } from "../../../src/metrics/rows/shared-page.ts";
 import { times } from "../../size.ts";
 import { emptySnapshot, identity, setup } from "../snapshots.ts";
 
-/** All engines of all processes. */
+/** Shape with all engines of all processes. */
 const shapeOfAll = ({ files, shape }: Pages) => ({ ...shape, engines: files.length * shape.engines });
 
 setDefaultTimeout(60_000);
@@ -25,7 +26,7 @@ setDefaultTimeout(60_000);
 const folder = mkdtempSync(join(tmpdir(), "understudy-pages-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** With an adapter, so that every part of a copy is there. */
+/** With an adapter, so that a copy has every part. */
 const pagesOf = (places: number, engines: number): Pages => ({
   files: Array.from({ length: places }, (_, place) => join(folder, `${place}`)),
   shape: { ...setup.shape, engines, adapters: 1, httpRoutes: 2, truth: true },
@@ -34,7 +35,7 @@ const pagesOf = (places: number, engines: number): Pages => ({
 const RESTARTS = "understudy_worker_restarts_total";
 
 describe("one page", () => {
-  test("what is written is read, in this process and through a file", () => {
+  test("written numbers can be read in this process and through a file", () => {
     const path = join(folder, "page");
     createPage(path, 5);
     const writer = new SharedPage(Bun.mmap(path, { shared: true }), 5);
@@ -49,14 +50,14 @@ describe("one page", () => {
     }
   });
 
-  test("a page of another length, or what is none, is refused; an existing file is not taken over", () => {
+  test("a page of another length and other files are refused, and an existing file is not overwritten", () => {
     expect(() => new SharedPage(emptyPage(4), 5)).toThrow("no page of 5 numbers");
     expect(() => new SharedPage(new Uint8Array(emptyPage(5).length), 5)).toThrow("no page of 5 numbers");
     createPage(join(folder, "twice"), 5);
     expect(() => createPage(join(folder, "twice"), 5)).toThrow("EEXIST");
   });
 
-  test("a number that changed without its checksum is never taken for a whole copy", () => {
+  test("a change without its checksum never counts as a complete copy", () => {
     fc.assert(
       fc.property(fc.array(fc.double({ noNaN: true }), { minLength: 1, maxLength: 20 }), fc.nat(), (numbers, at) => {
         const bytes = emptyPage(numbers.length);
@@ -65,7 +66,7 @@ describe("one page", () => {
         const copy = new Float64Array(numbers.length);
         expect(page.tryRead(copy)).toBe(true);
         expect(copy).toEqual(Float64Array.from(numbers));
-        // The second slot is the current one after the first write.
+        // After the first write, the second slot is current.
         const word = at % (2 * numbers.length);
         new Int32Array(bytes.buffer)[16 + 2 * numbers.length + word]! ^= 1 << (at % 31);
         expect(page.tryRead(copy)).toBe(false);
@@ -73,14 +74,14 @@ describe("one page", () => {
     );
   });
 
-  test("a page that stays damaged is an error in the end, not an endless loop", () => {
+  test("a page that stays damaged is an error, not an endless loop", () => {
     const bytes = emptyPage(1);
     const page = new SharedPage(bytes, 1);
     bytes[64] = 1;
     expect(() => page.read(new Float64Array(1))).toThrow("damaged");
   });
 
-  test("a reader beside a writer that never rests sees whole copies, in order", async () => {
+  test("a reader sees complete copies in order while a writer writes without a pause", async () => {
     const length = 2000;
     const shared = new SharedArrayBuffer(emptyPage(length).length);
     new Uint8Array(shared).set(emptyPage(length));
@@ -106,13 +107,13 @@ describe("one page", () => {
   });
 });
 
-/** A process: what it has counted and holds since it was born. */
+/** A process: the numbers that it has counted and holds. */
 interface Life {
   readonly numbers: Float64Array;
   readonly page: OwnPage;
 }
 
-/** A place with its page: the model is `kept` (of the dead) and `shown` (of the living one). */
+/** A worker with its page. The model has `kept` (of dead processes) and `shown` (of the living one). */
 class Place {
   readonly page: SharedPage;
   readonly kept: Float64Array;
@@ -172,7 +173,7 @@ const event = (places: number): fc.Arbitrary<Event> => {
   );
 };
 
-test("any history of movements, kills in the middle of a write, restarts and scrapes: sums are right, no counter falls", () => {
+test("for random changes, kills during a write, restarts and scrapes, sums are right and no counter falls", () => {
   const history = fc.tuple(fc.integer({ min: 1, max: 4 }), fc.integer({ min: 1, max: 2 })).chain(([places, engines]) =>
     fc.record({
       places: fc.constant(places),
@@ -188,7 +189,8 @@ test("any history of movements, kills in the middle of a write, restarts and scr
       const all = new Layout(shapeOfAll(pages));
       const ofOne = mask(pages);
       const kinds = Uint8Array.from({ length: one.length * copies }, (_, i) => ofOne[i % one.length]!);
-      // Few, so that several events meet in one; as often of each kind, though most numbers are counters.
+      // Few numbers, so that several events hit the same one; equally many of each kind, although most numbers are
+      // counters.
       const some = (kind: NumberKind) => [...kinds.keys()].filter((i) => kinds[i] === kind).slice(0, 6);
       const moving = [NumberKind.Counter, NumberKind.Gauge, NumberKind.First].flatMap(some);
       const restartsAt = Array.from({ length: copies }, (_, copy) => copy * one.length + restartAt(one));
@@ -213,7 +215,7 @@ test("any history of movements, kills in the middle of a write, restarts and scr
         const place = places[event.place]!;
         const at = moving[event.at % moving.length]!;
         if (event.what === "move" && place.life) {
-          // Counters only rise, gauges are anything, what happened first is said once.
+          // Counters only rise, gauges take any value, and first times are set once.
           const { numbers } = place.life;
           if (kinds[at] === NumberKind.Counter) numbers[at]! += event.by;
           else if (kinds[at] === NumberKind.Gauge || numbers[at] === 0) numbers[at] = event.by;
@@ -239,9 +241,9 @@ test("any history of movements, kills in the middle of a write, restarts and scr
 const mask = (pages: Pages) => kindsOf(pages.shape);
 function together(kind: NumberKind, a: number, b: number): number {
   if (kind !== NumberKind.First) return a + b;
-  return a > 0 && b > 0 ? Math.min(a, b) : a + b; // 0 is never
+  return a > 0 && b > 0 ? Math.min(a, b) : a + b; // 0 means never
 }
-/** Where a copy has the number of restarts: the one number that changes with it. */
+/** Returns the index of the number of restarts, the only number that changes with it. */
 function restartAt(layout: Layout): number {
   const numbers = new Float64Array(layout.length);
   const zero = layout.read(numbers);
@@ -249,7 +251,7 @@ function restartAt(layout: Layout): number {
   return numbers.indexOf(1);
 }
 
-/** By the model: engines of the places side by side, all else added up, through snapshots instead of offsets. */
+/** Computes the sum with the model, from snapshots instead of offsets: engines are concatenated, the rest is added. */
 function expected(places: readonly Place[], pages: Pages): Float64Array {
   const one = new Layout(pages.shape);
   const all = new Layout(shapeOfAll(pages));
@@ -262,7 +264,7 @@ function expected(places: readonly Place[], pages: Pages): Float64Array {
         copy * one.length,
       ),
     );
-    // Everything but the engines is the same for any number of them.
+    // Numbers outside the engines do not depend on the number of engines.
     const noEngines = { ...pages.shape, engines: 0 };
     const rest = new Layout(noEngines);
     const ofRest = kindsOf(noEngines);
@@ -278,7 +280,7 @@ function expected(places: readonly Place[], pages: Pages): Float64Array {
   return numbers;
 }
 
-test("the page of text: labels go on from process to process, restarts are counted", async () => {
+test("in the text page, engine labels continue from process to process and restarts are counted", async () => {
   const pages: Pages = { ...pagesOf(2, 2), shape: { ...setup.shape, engines: 2 } };
   const places = [new Place(pages), new Place(pages)];
   const layout = new Layout(pages.shape);
@@ -295,7 +297,7 @@ test("the page of text: labels go on from process to process, restarts are count
     pages,
     places.map(({ page }) => page),
   );
-  expect(scraper.read()).toHaveLength(heldLength(shapeOfAll(pages), pages.refreshes));
+  expect(scraper.read()).toHaveLength(copiesLength(shapeOfAll(pages), pages.refreshes));
   const held = new Layout(shapeOfAll(pages)).read(scraper.read());
   const text = await textOf(identity)("role", () => held);
   const values = (name: string) =>

@@ -10,7 +10,7 @@ import {
   type Sample,
 } from "../../../src/metrics/rows/text.ts";
 
-/** What Python 3.11 and prometheus_client 0.26 give: `floatToGoString(x)`, then `repr(x)` where that differs. */
+/** Results of Python 3.11 and prometheus_client 0.26: `floatToGoString(x)`, then `repr(x)` if it differs. */
 const KNOWN: readonly (readonly [value: number, exposition: string, repr?: string])[] = [
   [0, "0.0"],
   [-0, "-0.0"],
@@ -65,11 +65,11 @@ test.each(KNOWN)("%p prints %s", (value, exposition, repr = exposition) => {
   expect(pythonRepr(value)).toBe(repr);
 });
 
-test("infinities print as Prometheus reads them", () => {
+test("infinities print in Prometheus's form", () => {
   expect([printFloat(Number.POSITIVE_INFINITY), printFloat(Number.NEGATIVE_INFINITY)]).toEqual(["+Inf", "-Inf"]);
 });
 
-test("any double reads back as itself, in Python's shape", () =>
+test("any double reads back unchanged and has Python's form", () =>
   fc.assert(
     fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (value) => {
       const text = printFloat(value);
@@ -81,7 +81,7 @@ test("any double reads back as itself, in Python's shape", () =>
     }),
   ));
 
-test("labels are sorted and escaped, numbers among them are floats, help is escaped", () => {
+test("labels are sorted and escaped, numeric labels are floats, and help texts are escaped", () => {
   const values: Sample[] = [
     { labels: { model_name: 'a"b\\c\nd', le: 0.1, _x: "1" }, value: 2, metricName: "f_bucket" },
     { labels: {}, value: 1e6 },
@@ -97,7 +97,7 @@ test("labels are sorted and escaped, numbers among them are floats, help is esca
   );
 });
 
-test("lines that were printed last are used for the same labels and the same value alone", () => {
+test("printed lines are reused only for the same labels and value", () => {
   const lines = new Lines();
   const page = (...samples: [metricName: string, labels: Labels, value?: number][]) => {
     const values = samples.map(([metricName, labels, value = 1]) => ({ metricName, labels, value }));

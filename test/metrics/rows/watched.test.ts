@@ -1,4 +1,4 @@
-/** A page is made from what moved since the one before it: is it the page that somebody would make who starts anew? */
+/** Checks that a page of changed rows equals a page that is printed from scratch. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { PROFILES } from "../../../src/metrics/config/metrics-profiles.ts";
@@ -6,21 +6,22 @@ import { type View, views } from "../../../src/metrics/dialects.ts";
 import { ensembleWidth } from "../../../src/metrics/ensemble/ensemble.ts";
 import { pages } from "../../../src/metrics/page.ts";
 import { Layout } from "../../../src/metrics/rows/flat.ts";
-import { heldLength, heldReader } from "../../../src/metrics/rows/held.ts";
+import { copiesLength, copiesReader } from "../../../src/metrics/rows/held.ts";
 import type { Identity } from "../../../src/metrics/rows/identity.ts";
 import type { Refresh } from "../../../src/metrics/rows/table.ts";
-import { Watched } from "../../../src/metrics/rows/watched.ts";
+import { ChangeTracker } from "../../../src/metrics/rows/watched.ts";
 import { times } from "../../size.ts";
 import { identity, setup } from "../snapshots.ts";
 
-// Who polls tells of the time since the last poll, so pages with polls are no function of the numbers: here nothing polls.
+// Polls depend on the time since the last poll, so pages with polls are not a function of the numbers. Here nothing
+// polls.
 const triton = { ...identity.triton, intervalMs: 1e15 };
 const meters = ensembleWidth(triton.quantiles.length);
 const shape = { ...setup.shape, engines: 2, adapters: 2, truth: true, meters };
 const refreshes: readonly Refresh[] = setup.refreshes;
-const length = heldLength(shape, refreshes);
+const length = copiesLength(shape, refreshes);
 
-/** Few numbers move from one page to the next, some of them back to what they were. */
+/** Few numbers change from page to page, and some return to an earlier value. */
 const move = fc.tuple(
   fc.nat(length - 1),
   fc.oneof(fc.nat(3), fc.nat(2_000_000), fc.constantFrom(-0, 0.5, Number.NaN, 1e16)),
@@ -44,27 +45,27 @@ const servers: fc.Arbitrary<Identity> = fc
   })
   .map((some) => ({ ...identity, triton, adapters: ["one", "two"], ...some }));
 
-test("a page from what moved is the page that a new reader makes", () =>
+test("a page of changed rows equals a page from scratch", () =>
   fc.assert(
     fc.asyncProperty(servers, steps, async (server, steps) => {
-      const read = heldReader(shape, refreshes);
+      const read = copiesReader(shape, refreshes);
       const print = pages(server);
       const numbers = new Float64Array(length);
       for (const { moves, view, format } of steps) {
         for (const [at, value] of moves) numbers[at] = value;
-        const anew = pages(server)(view, heldReader(shape, refreshes)(numbers), format);
+        const anew = pages(server)(view, copiesReader(shape, refreshes)(numbers), format);
         expect(await print(view, read(numbers), format)).toBe(await anew);
       }
     }),
     { numRuns: times(60) },
   ));
 
-test("the watched snapshots are the ones that a layout reads, and each number counts as read", () =>
+test("tracked snapshots equal those of a layout, and every access is recorded", () =>
   fc.assert(
     fc.property(fc.array(move, { maxLength: 200 }), fc.array(move, { maxLength: 5 }), (moves, more) => {
       const numbers = new Float64Array(length);
       const layout = new Layout(shape);
-      const watched = new Watched(shape, refreshes.length);
+      const watched = new ChangeTracker(shape, refreshes.length);
       const reads: number[] = [];
       for (const some of [moves, more]) {
         const before = numbers.slice();
@@ -80,9 +81,9 @@ test("the watched snapshots are the ones that a layout reads, and each number co
     { numRuns: times(30) },
   ));
 
-test("what is written after the taking is not shown", () => {
+test("numbers that are written later are not shown", () => {
   const numbers = new Float64Array(length);
-  const watched = new Watched(shape, refreshes.length);
+  const watched = new ChangeTracker(shape, refreshes.length);
   watched.take(numbers);
   numbers.fill(7);
   expect(watched.snapshots[0]!.engines[0]!.running).toBe(0);

@@ -1,4 +1,4 @@
-/** What moves only with Triton's polling: values of the host, of the GPUs, of pinned memory. */
+/** Tests the values that only change with Triton's polling: host, GPUs and pinned memory. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { ensembleWidth } from "../../../src/metrics/ensemble/ensemble.ts";
@@ -16,7 +16,7 @@ const at = (...engines: readonly (readonly [aliveMs: number, busyMs: number])[])
     }),
   );
 
-/** Families and their values, over one server's life. */
+/** Families and their values over the life of one server. */
 function server(changes: Partial<typeof identity.triton> = {}) {
   const own = { ...identity, triton: { ...identity.triton, ...changes } };
   const rows = tritonRows(own);
@@ -27,7 +27,7 @@ function server(changes: Partial<typeof identity.triton> = {}) {
       .map(({ value }) => value);
 }
 
-test("GPU values move every half interval, by what ran since the poll before", () => {
+test("GPU values change every half interval, by the steps since the previous poll", () => {
   const read = server();
   const all = (snapshot: ReturnType<typeof at>) =>
     [
@@ -41,7 +41,7 @@ test("GPU values move every half interval, by what ran since the poll before", (
     ].map((name) => read(snapshot, name)[0]);
   expect(all(at([900, 500]))).toEqual([0, 0, 0, 0, 0, 0, 0]);
   const memory = [85_899_345_920, 77_309_411_328, 268_435_456];
-  // An H100: 70 W idle, 595 W at work, 700 W at most.
+  // An H100: 70 W idle, 595 W at work, 700 W limit.
   const first = [0.25, 70 + 0.25 * 525, 70 * 2 + 525 * 0.5, 700, ...memory];
   expect(all(at([2000, 500]))).toEqual(first);
   expect(all(at([2900, 1400]))).toEqual(first);
@@ -49,7 +49,7 @@ test("GPU values move every half interval, by what ran since the poll before", (
   expect(all(at([4000, 1500]))).toEqual([0, 70, 70 * 4 + 525 * 1.5, 700, ...memory]);
 });
 
-test("--metrics-interval-ms sets the pace", () => {
+test("--metrics-interval-ms sets the interval", () => {
   const read = server({ intervalMs: 500 });
   expect(read(at([249, 100]), "nv_gpu_utilization")).toEqual([0]);
   expect(read(at([250, 100]), "nv_gpu_utilization")).toEqual([0.4]);
@@ -68,7 +68,7 @@ const PROC = {
   meminfo: "MemTotal:       1000 kB\nMemFree:         100 kB\nMemAvailable:    400 kB\n",
 };
 
-test("nv_cpu_utilization, nv_cpu_memory_total_bytes, nv_cpu_memory_used_bytes are those of /proc", () => {
+test("nv_cpu_utilization, nv_cpu_memory_total_bytes and nv_cpu_memory_used_bytes have the values of /proc", () => {
   let polls = 0;
   const poller = new Poller((file) => (file === "meminfo" ? PROC.meminfo : PROC.stat[polls++]!));
   const own = { ...identity.triton, cpu: true };
@@ -89,13 +89,13 @@ test("without /proc the host shows 0", () => {
   expect(host).toEqual({ cpuUtilization: 0, memoryTotalBytes: 0, memoryUsedBytes: 0 });
 });
 
-test("this machine's values are possible ones", () => {
+test("this machine's values are plausible", () => {
   const { host } = new Poller().take(at([1000, 0]), { ...identity.triton, cpu: true });
   expect(host.cpuUtilization).toBeWithin(0, 1.000001);
   expect(host.memoryUsedBytes).toBeWithin(1, host.memoryTotalBytes);
 });
 
-test("whatever runs: shares are in [0, 1], energy never falls", () =>
+test("under random load, shares are in [0, 1] and energy never falls", () =>
   fc.assert(
     fc.property(fc.array(fc.tuple(fc.nat(5000), fc.nat(8000)), { maxLength: 30 }), (turns) => {
       const read = server();

@@ -1,4 +1,4 @@
-/** An engine on virtual time, and what Triton's port would show of it. */
+/** An engine on virtual time and the page of its Triton metrics port. */
 
 import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 import { histogramBounds, LOOP_BOUNDS } from "../../../src/engine/config/buckets.ts";
@@ -8,7 +8,7 @@ import type { Generation } from "../../../src/engine/interface/types.ts";
 import { refreshesOf } from "../../../src/metrics/dialects.ts";
 import { Ensemble, ensembleWidth } from "../../../src/metrics/ensemble/ensemble.ts";
 import { pages } from "../../../src/metrics/page.ts";
-import { Held, heldReader } from "../../../src/metrics/rows/held.ts";
+import { copiesReader, SnapshotCopies } from "../../../src/metrics/rows/held.ts";
 import type { Identity } from "../../../src/metrics/rows/identity.ts";
 import { answers, configOf, debug, EOS, generationOf, Heard, trtllm } from "../../engine/simulated-engine.ts";
 import { parseExposition } from "../parse.ts";
@@ -20,7 +20,7 @@ export const QUANTILES = [
 ];
 export const EPOCH_US = 1.8e15;
 
-/** One engine and its page as Triton's port would show it. */
+/** One engine and the page of its Triton metrics port. */
 export class House {
   readonly clock = new VirtualClock(0);
   readonly engine: Engine;
@@ -62,8 +62,8 @@ export class House {
       truth: false,
     };
     const rest = emptySnapshot();
-    const held = new Held(shape, refreshes, (fresh) => ({ ...rest, engines: [this.engine.view(fresh)] }), 0);
-    const read = heldReader(shape, refreshes);
+    const held = new SnapshotCopies(shape, refreshes, (fresh) => ({ ...rest, engines: [this.engine.view(fresh)] }), 0);
+    const read = copiesReader(shape, refreshes);
     const print = pages(server);
     this.#print = () => print("tritonserver", read(held.refresh(clock.now())));
   }
@@ -86,7 +86,7 @@ export class House {
     return this.#print();
   }
 
-  /** Values by name and labels without the model's version: `success{tensorrt_llm}`. */
+  /** Returns values by name and labels without the model's version: `success{tensorrt_llm}`. */
   async values(): Promise<(series: string) => number> {
     const values = new Map<string, number>();
     for (const { samples } of parseExposition(await this.text())) {

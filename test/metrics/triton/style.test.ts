@@ -1,4 +1,4 @@
-/** Is what we print of Triton's families what a real tritonserver 2.51 printed? Two of its recorded pages, and its numbers. */
+/** Compares the text of Triton's families with a real tritonserver 2.51: two recorded pages and its number format. */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -46,7 +46,7 @@ const NUMBERS: readonly (readonly [number, string])[] = [
 
 test.each(NUMBERS)("%p prints %s", (value, text) => expect(printG16(value)).toBe(text));
 
-test("any number reads back to 16 digits, in C's shape", () =>
+test("any number reads back to 16 digits and has C's form", () =>
   fc.assert(
     fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (value) => {
       const text = printG16(value);
@@ -56,7 +56,7 @@ test("any number reads back to 16 digits, in C's shape", () =>
     }),
   ));
 
-test("labels go by name, le and quantile last", () => {
+test("labels are sorted by name, with le and quantile last", () => {
   expect(prometheusCpp.labelNames({ version: "1", le: 1, reason: "x", model: "m" })).toEqual([
     "model",
     "reason",
@@ -65,7 +65,7 @@ test("labels go by name, le and quantile last", () => {
   ]);
 });
 
-/** A server of these models with its counters; no GPU, and nothing polled. */
+/** Prints the page of a server with these models and counters, without a GPU and without a poll. */
 async function page(models: readonly string[], config: Partial<Identity["triton"]>, numbers: readonly Float64Array[]) {
   const quantiles = config.quantiles ?? [];
   const meters = new Float64Array(MeterField.models + models.length * modelWidth(quantiles.length));
@@ -84,22 +84,22 @@ async function page(models: readonly string[], config: Partial<Identity["triton"
   return pages(server)("triton", () => snapshot);
 }
 
-/** 2.51 does not have it. */
+/** Families that 2.51 does not have. */
 const NEWER = ["nv_model_load_duration_secs"];
 
-/** The lines of each family; a hash map gives the order of series within one. */
+/** Returns the lines of each family. Within a family, a hash map determines the order of the real server's series. */
 const familiesOf = (text: string) =>
   parseExposition(text)
     .filter(({ name }) => !NEWER.includes(name))
     .map(({ name, text: lines }) => [name, lines.split("\n").slice(0, 2), lines.split("\n").slice(2).sort()]);
 
-test("a server that has just started prints what the real one prints", async () => {
+test("a new server prints the same as the real one", async () => {
   const nothing = new Float64Array(modelWidth(0));
   const text = await page(["plain", "tokens"], {}, [nothing, nothing]);
   expect(familiesOf(text)).toEqual(familiesOf(recorded("fresh.fresh.txt")));
 });
 
-test("three requests with summaries print what the real one printed, to the byte", async () => {
+test("three requests with summaries print the same bytes as the real server", async () => {
   const targets = [
     { quantile: 0.25, error: 0.01 },
     { quantile: 0.5, error: 0.02 },
@@ -107,7 +107,7 @@ test("three requests with summaries print what the real one printed, to the byte
   ];
   const numbers = new Float64Array(modelWidth(targets.length));
   const model = new TritonModel(numbers, targets, 0);
-  // The page tells sums and two of three values; the third follows.
+  // The page shows sums and two of three values, so the third can be computed.
   model.succeeded(0, 132_370, 31, 39, 131_785, 201);
   model.succeeded(0, 201_776, 54, 48, 200_719, 306);
   model.succeeded(0, 300_953, 101, 169, 300_654, 972);
@@ -116,12 +116,12 @@ test("three requests with summaries print what the real one printed, to the byte
   const polled = /^nv_(cpu|pinned)/;
   const without = (families: ReturnType<typeof familiesOf>) => families.filter(([name]) => !polled.test(`${name}`));
   expect(without(familiesOf(text))).toEqual(without(familiesOf(recorded("summary_custom.after.txt"))));
-  // Counters, gauges, summaries: in the real one's order.
+  // Counters, gauges and summaries in the real server's order.
   const names = (page: string) => parseExposition(page).map(({ name }) => name);
   expect(names(text).filter((name) => !NEWER.includes(name))).toEqual(names(recorded("summary_custom.after.txt")));
 });
 
-test("counter_latencies=false takes the durations away and freezes the counters; the summaries go on", async () => {
+test("counter_latencies=false removes durations and freezes counters, while summaries continue", async () => {
   const targets = [{ quantile: 0.5, error: 0.05 }];
   const numbers = new Float64Array(modelWidth(1));
   const model = new TritonModel(numbers, targets, 0);
@@ -141,7 +141,7 @@ test("counter_latencies=false takes the durations away and freezes the counters;
   expect(value("nv_inference_request_summary_us_sum")).toBe("1000");
 });
 
-test("the host's options take families away", async () => {
+test("options of the host remove families", async () => {
   const all = (await page(["m"], {}, [])).match(/^# TYPE \S+/gm)!;
   const none = (await page(["m"], { cpu: false }, [])).match(/^# TYPE \S+/gm)!;
   expect(all.filter((name) => !none.includes(name))).toEqual([

@@ -1,7 +1,4 @@
-/**
- * What do the dialects of Triton and TensorRT-LLM make of an engine's generations? Scripted ones to the unit, any load by
- * their laws, on virtual time.
- */
+/** Tests the dialects of Triton and TensorRT-LLM on virtual time: scripted generations exactly, random load by the laws. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { Finish } from "../../../src/engine/interface/types.ts";
@@ -29,8 +26,8 @@ async function counts(house: House): Promise<Record<string, readonly number[]>> 
 
 const none = [0, 0, 0, 0];
 
-describe("each way to end, as the ensemble's four models count it", () => {
-  test("a stream of five tokens: postprocessing runs five times", async () => {
+describe("each kind of end is counted like the ensemble's four models", () => {
+  test("postprocessing runs five times for a stream of five tokens", async () => {
     const house = new House();
     house.submit({ maxTokens: 5 });
     house.clock.drain();
@@ -38,7 +35,7 @@ describe("each way to end, as the ensemble's four models count it", () => {
     expect(await counts(house)).toEqual({ success: all, executed: all, backend: none, other: none, responded: all });
   });
 
-  test("an answer in one piece: each model once", async () => {
+  test("each model runs once for an answer in one piece", async () => {
     const house = new House();
     house.submit({ maxTokens: 5 }, false);
     house.clock.drain();
@@ -46,7 +43,7 @@ describe("each way to end, as the ensemble's four models count it", () => {
     expect(await counts(house)).toEqual({ success: all, executed: all, backend: none, other: none, responded: all });
   });
 
-  test("a stop string that the front finds", async () => {
+  test("an end by a stop string that the front end finds", async () => {
     const house = new House();
     const heard = house.submit({ maxTokens: 50 })!;
     heard.afterwards = () => heard.ids.length === 3 && heard.stopAfter(3);
@@ -57,7 +54,7 @@ describe("each way to end, as the ensemble's four models count it", () => {
     expect(value("llm_output_token_len_sum{tensorrt_llm,total_output_tokens}")).toBe(3);
   });
 
-  test("a client that leaves is a success: what was made, and a last response without tokens", async () => {
+  test("a disconnected client counts as a success with its tokens and a last response without tokens", async () => {
     const house = new House(configOf({ maxNumSeqs: 1, maxNumActiveSeqs: 1 }));
     const running = house.submit({ maxTokens: 50 })!;
     const queued = house.submit({ maxTokens: 50 })!;
@@ -75,7 +72,7 @@ describe("each way to end, as the ensemble's four models count it", () => {
     expect(value("llm_input_token_len_sum{tensorrt_llm,total_input_tokens}")).toBe(40);
   });
 
-  test("what the engine ends for all is a success, too", async () => {
+  test("a request that the engine ends for all counts as a success, too", async () => {
     const house = new House();
     house.submit({ maxTokens: 50 }, false);
     house.advance(5000);
@@ -85,7 +82,7 @@ describe("each way to end, as the ensemble's four models count it", () => {
     expect(await counts(house)).toEqual({ success: all, executed: all, backend: none, other: none, responded: all });
   });
 
-  test("an error counts three times: once with the backend's reason, twice on the ensemble", async () => {
+  test("an error counts three times: once with the backend's reason and twice on the ensemble", async () => {
     const house = new House();
     const heard = house.submit({ maxTokens: 50 })!;
     heard.afterwards = () => {
@@ -103,7 +100,7 @@ describe("each way to end, as the ensemble's four models count it", () => {
     });
   });
 
-  test("what the engine refuses fails the ensemble; TensorRT-LLM reports nothing of it", async () => {
+  test("a request that the engine refuses fails the ensemble, and TensorRT-LLM reports nothing", async () => {
     const house = new House();
     house.engine.pause("abort");
     expect(house.submit()).toBeNull();
@@ -117,10 +114,11 @@ describe("each way to end, as the ensemble's four models count it", () => {
   });
 });
 
-test("durations: the encoder's time is preprocessing's, the engine's is TensorRT-LLM's, and the ensemble has all", async () => {
+test("the encoder's time counts for preprocessing, the engine's for TensorRT-LLM, and the ensemble has all", async () => {
   const house = new House(configOf({ timing: { kind: "linear", baseUs: 1000, prefillUs: 0, decodeUs: 0 } }));
   house.advance(10_000);
-  // Came at 1 ms, went to the encoder at 3 ms; given to the engine at 10 ms; two tokens, a step is planned ahead of each.
+  // Arrived at 1 ms, sent to the encoder at 3 ms, submitted to the engine at 10 ms. Two tokens; each step is planned
+  // one ahead.
   house.submit({ arrivalUs: 1000, encodedFromUs: 3000, maxTokens: 2 });
   house.clock.drain();
   const value = await house.values();
@@ -138,7 +136,7 @@ test("durations: the encoder's time is preprocessing's, the engine's is TensorRT
   expect(value("request_summary_us{tensorrt_llm,0.99}")).toBe(decodedUs);
 });
 
-test("the executor's gauges are the last planned step's, 100 ms at a time", async () => {
+test("the executor's gauges show the last planned step and change every 100 ms", async () => {
   const house = new House(configOf({ maxNumSeqs: 2, maxNumActiveSeqs: 2, numGpuBlocks: 65 }));
   const request = async (...types: string[]) => {
     const value = await house.values();
@@ -149,7 +147,7 @@ test("the executor's gauges are the last planned step's, 100 ms at a time", asyn
   house.advance(99_000);
   expect(await request("active")).toEqual([0]);
   house.advance(2000);
-  // Five came, two may be active: the others are still the executor's.
+  // Five requests arrived and two may be active. The others are also in the executor.
   expect(await request("active", "max", "scheduled", "context", "waiting")).toEqual([2, 2, 2, 0, 0]);
   const value = await house.values();
   expect(value("inflight_batcher_metrics{generation_requests,tensorrt_llm}")).toBe(2);
@@ -161,7 +159,7 @@ test("the executor's gauges are the last planned step's, 100 ms at a time", asyn
   expect(value("general_metrics{timestamp,tensorrt_llm}")).toBeGreaterThan(EPOCH_US);
 });
 
-/** What may happen: an arrival, a client that leaves, time. */
+/** Possible events: an arrival, a client that disconnects, time. */
 const acts = fc.array(
   fc.oneof(
     {
@@ -182,11 +180,11 @@ const acts = fc.array(
 );
 
 test(
-  "under any load every scrape keeps the laws, and at rest nothing is left",
+  "under random load every scrape obeys the laws, and at rest all gauges are 0",
   () =>
     fc.assert(
       fc.asyncProperty(acts, fc.boolean(), async (all, asyncScheduling) => {
-        // A small pool: requests are preempted.
+        // A small pool, so that requests are preempted.
         const house = new House(configOf({ numGpuBlocks: 33, maxNumSeqs: 4, maxNumActiveSeqs: 4, asyncScheduling }));
         const scrapes: { text: string; atS: number; rest?: boolean }[] = [];
         const scrape = async (rest = false) =>

@@ -1,4 +1,4 @@
-/** What do TensorRT-LLM's gauges show of several engines of which some have not worked yet? */
+/** Tests TensorRT-LLM's gauges with several engines of which some have not run yet. */
 import { expect, test } from "bun:test";
 import { trtllmRows } from "../../../src/metrics/triton/trtllm.ts";
 import { emptyEngine, emptySnapshot, identity } from "../snapshots.ts";
@@ -6,7 +6,7 @@ import { emptyEngine, emptySnapshot, identity } from "../snapshots.ts";
 const blocks = trtllmRows(identity).find(({ name }) => name === "nv_trt_llm_kv_cache_block_metrics")!;
 const begun = { ...emptyEngine(), iterations: 3, blocksUsed: 4 };
 
-/** By type. */
+/** Values by type. */
 const shown = (...engines: (typeof begun)[]) =>
   Object.fromEntries(
     blocks
@@ -14,7 +14,7 @@ const shown = (...engines: (typeof begun)[]) =>
       .map(({ labels, value }) => [labels.kv_cache_block_type!, value] as const),
   );
 
-test("all is 0 until an iteration of any has ended, and then what they can hold is that of all", () => {
+test("all values are 0 until any engine has ended an iteration, and then capacities are those of all engines", () => {
   expect(Object.values(shown(emptyEngine(), emptyEngine())).filter((value) => value !== 0)).toEqual([]);
   const [one, both] = [shown(begun, emptyEngine()), shown(begun, begun)];
   expect([one.max, one.used, one.free]).toEqual([198, 4, 194]);

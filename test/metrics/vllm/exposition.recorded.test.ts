@@ -1,6 +1,7 @@
 /**
- * Is our exposition vLLM's, byte by byte? A snapshot is made of the values in a recorded text of vLLM 0.33 and printed;
- * each family must come out as it stands there. `server`: the real API server; `classes`: its metric classes alone.
+ * Compares our exposition with vLLM's, byte by byte. The values of a recorded page of vLLM 0.33 are put into a snapshot
+ * and printed, and each family must equal the recording. `server`: the real API server; `classes`: only its metric
+ * classes.
  */
 import { describe, expect, test } from "bun:test";
 import { LEFT_OUT } from "../../../scripts/metrics-tables.ts";
@@ -18,14 +19,14 @@ import { cacheConfigLabels } from "../../../src/metrics/vllm/cache-config.ts";
 import { type ParsedFamily, parseExposition } from "../parse.ts";
 import { emptyEngine, emptySnapshot, identity } from "../snapshots.ts";
 
-/** Families that docs/metrics.md leaves out with a reason; one that stands there and in ours fails. */
+/** Families that docs/metrics.md leaves out with a reason. A family in both lists fails. */
 const leftOut = new Set(LEFT_OUT.flatMap(([names]) => names.split(" ")));
 const isLeftOut = (name: string) =>
   [...leftOut].some((left) =>
     left.endsWith("*") ? name.startsWith(left.slice(0, -1)) : name.replace(/_created$/, "_total") === left,
   );
 
-/** Times and sizes of the recorded process, its garbage, refusals by a queue limit and tool calls that it had. */
+/** Families with times and sizes of the recorded process, its garbage collector, refusals by a queue limit, and its tool calls. */
 const VALUES_DIFFER =
   /_created$|^vllm:(?:admission_rejections|tool_call_parser_invocations)_total$|^process_|^python_gc_/;
 const withoutValues = (text: string) => text.replace(/^([a-z].*) \S+$/gm, "$1");
@@ -60,7 +61,7 @@ for (const { name, model, maxModelLen } of recordings) {
       `${import.meta.dir}/../../conformance/recorded/vllm-0.33-${name}-exposition.txt`,
     ).text();
     const real = parseExposition(text);
-    // The classes were run outside a server: without its process, its middleware, and the estimates that are 0 in it.
+    // The classes ran outside a server: without its process and middleware, and without the estimates that are 0 in it.
     const server = name === "server";
     const of = {
       ...identity,
@@ -74,13 +75,13 @@ for (const { name, model, maxModelLen } of recordings) {
     const ours = parseExposition(page);
     const wanted = real.filter(({ name }) => !isLeftOut(name));
 
-    test("the families that are left out are named, and no other is missing", () => {
+    test("families that are left out are listed, and no other is missing", () => {
       const missing = real.map(({ name }) => name).filter((name) => !ours.some((family) => family.name === name));
       expect(missing.filter((name) => !isLeftOut(name))).toEqual([]);
       expect(ours.filter(({ name }) => isLeftOut(name))).toEqual([]);
     });
 
-    test("the same families in the same order", () => {
+    test("has the same families in the same order", () => {
       const names = ours.map(({ name }) => name);
       const known = server ? names : names.filter((name) => !/^(vllm:estimated|http)_/.test(name));
       expect(known).toEqual(wanted.map(({ name }) => name));
@@ -89,7 +90,7 @@ for (const { name, model, maxModelLen } of recordings) {
     test.each(wanted.map((family) => [family.name, family] as const))("%s", (name, family) => {
       const found = ours.find((family) => family.name === name)!;
       if (name === "vllm:cache_config_info") {
-        expect([found.help, found.type]).toEqual([family.help, family.type]); // labels: the last test
+        expect([found.help, found.type]).toEqual([family.help, family.type]); // labels: see the last test
       } else if (VALUES_DIFFER.test(name)) {
         expect(withoutValues(found.text)).toBe(withoutValues(family.text));
       } else expect(found.text).toBe(family.text);
@@ -104,7 +105,7 @@ for (const { name, model, maxModelLen } of recordings) {
   });
 }
 
-test("cache_config_info has the server's labels, resolved fields of the engine's process apart", async () => {
+test("cache_config_info has the server's labels, except for fields that the engine's process resolves", async () => {
   const text = await Bun.file(`${import.meta.dir}/../../conformance/recorded/vllm-0.33-server-exposition.txt`).text();
   const real = parseExposition(text).find(({ name }) => name === "vllm:cache_config_info")!;
   // `--block-size 16 --num-gpu-blocks-override 512`, max_model_len 1024, engine and server in one process.
@@ -139,7 +140,7 @@ function snapshotOf(real: readonly ParsedFamily[]): Snapshot {
     preemptionsTold: value("num_preemptions_total"),
     prefixQueries: value("prefix_cache_queries_total"),
     prefixHits: value("prefix_cache_hits_total"),
-    // 7 clients left: vLLM's counter must not show them.
+    // 7 clients disconnected, which vLLM's counter must not show.
     finished: [
       value("request_success_total", "stop"),
       value("request_success_total", "length"),
@@ -168,7 +169,7 @@ function routesOf(real: readonly ParsedFamily[]): HttpRoute[] {
     .map((sample) => ({ handler: label(sample, "handler"), method: label(sample, "method") }));
 }
 
-/** The numbers that our accounts would hold, from the recorded ones. */
+/** Returns the numbers of our accounts that match the recorded ones. */
 function httpOf(real: readonly ParsedFamily[]): Snapshot["front"]["http"] {
   const samples = (family: string) => real.find(({ name }) => name === family)!.samples;
   const routes = routesOf(real).flatMap(({ handler, method }) => {
@@ -192,7 +193,7 @@ function httpOf(real: readonly ParsedFamily[]): Snapshot["front"]["http"] {
   return { routes, duration: histogramOf(real.find(({ name }) => name === "http_request_duration_highr_seconds")!) };
 }
 
-/** Not cumulative, as the core counts. */
+/** Buckets that are not cumulative, as the core counts. */
 function histogramOf({ name, samples }: ParsedFamily): HistogramSnapshot {
   const buckets = samples.filter((sample) => sample.name === `${name}_bucket`);
   const one = (suffix: string) => samples.find((sample) => sample.name === name + suffix)!.value;

@@ -1,7 +1,7 @@
 /**
- * Does every end reach vLLM's counters as it does in 0.33, whatever it was, and does nothing that ended leave a gauge
- * behind? Random lives with clients that leave and pauses that abort, looked at in between; then each defect of the real
- * one and its repair, by example.
+ * Checks that every end of a request reaches vLLM's counters as in 0.33 and leaves no gauge behind. First random lives
+ * with clients that disconnect and pauses that abort, with scrapes in between. Then an example for each defect of vLLM
+ * and its repair.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
@@ -27,7 +27,7 @@ const PER_REQUEST = [
   "prefillComputed",
 ] as const;
 
-/** What must hold at any moment. */
+/** Checks the laws that hold at any moment. */
 function checkLaws(snapshot: EngineSnapshot, fixes: readonly FixName[]): void {
   const { finished, abortedByEngine, histograms } = snapshot;
   const aborts = fixes.includes("abort-counted") ? finished[Finish.Abort] : abortedByEngine;
@@ -59,7 +59,7 @@ const gauges = ({ running, waiting, deferred, kvUsage, blocksUsed }: EngineSnaps
 
 const anyFixes: fc.Arbitrary<FixName[]> = fc.subarray(["abort-counted", "abort-times", "preemptions-at-once"]);
 
-test("at any moment the counters agree with each other; when all has ended the gauges are 0", () => {
+test("counters always agree with each other, and gauges are 0 after all requests have ended", () => {
   let aborts = 0;
   const property = fc.property(
     anyConfig,
@@ -96,7 +96,7 @@ test("at any moment the counters agree with each other; when all has ended the g
   expect(aborts).toBeGreaterThan(times(100));
 });
 
-test("who leaves when nothing runs is gone at the next look, without another step", () => {
+test("a request that is cancelled while nothing runs is gone at the next scrape, without another step", () => {
   for (const asyncScheduling of [true, false]) {
     const world = new World(configOf({ asyncScheduling, numGpuBlocks: 33 }));
     const two = [0, 1].map((stream) => world.submit({ promptIds: promptOf(40, stream), maxTokens: 400 })!);
@@ -111,7 +111,7 @@ test("who leaves when nothing runs is gone at the next look, without another ste
   }
 });
 
-test("what a plan counts shows with the next update, and not before", () => {
+test("counts of a plan show with the next update and not before", () => {
   const world = new World(configOf({ asyncScheduling: true }));
   world.submit({ promptIds: promptOf(50) });
   world.clock.advanceTo(world.clock.now());
@@ -123,7 +123,7 @@ test("what a plan counts shows with the next update, and not before", () => {
   expect(world.engine.snapshot()).toMatchObject({ prefixQueries: 50, running: 1 });
 });
 
-/** One that answers, one that waits behind it for its place. */
+/** One request that generates and one that waits for its place. */
 function busy(fixes: readonly FixName[]) {
   const world = new World(configOf({ maxNumSeqs: 1, fixes }), { startUs: 1_000_000 });
   const runs = world.submit({ promptIds: promptOf(40), maxTokens: 100 })!;
@@ -134,7 +134,7 @@ function busy(fixes: readonly FixName[]) {
   return { world, runs, waits };
 }
 
-describe("a client that leaves", () => {
+describe("a client that disconnects", () => {
   test.each([
     [[], 0],
     [["abort-counted"], 2],
@@ -147,13 +147,13 @@ describe("a client that leaves", () => {
     const { histograms, finished, abortedByEngine } = world.engine.snapshot();
     expect([finished[Finish.Abort], abortedByEngine]).toEqual([2, 0]);
     expect(histograms.e2eLatency.count).toBe(counted);
-    // The request's first token and its tokens stay counted, and nothing is added to them.
+    // The request's first token and other tokens stay counted, and nothing is added.
     expect(histograms.timeToFirstToken.count).toBe(before.histograms.timeToFirstToken.count);
     if (counted === 0) return;
     expect(histograms.generationTokens.sum).toBe(runs.ids.length);
     expect(histograms.promptTokens.sum).toBe(70);
     expect(histograms.requestChoices.sum).toBe(2);
-    // The one that waited has no times.
+    // The waiting request has no times.
     expect(histograms.prefillTime.sum).toBeLessThan(0.1);
   });
 });
@@ -168,7 +168,7 @@ describe("an engine that aborts", () => {
     return { before, after: world.engine.snapshot(), nowS: world.clock.now() / 1e6, tokens: runs.ids.length };
   };
 
-  test("sends an output without tokens: a gap for who had output, a first token for who had none, an iteration of 0", () => {
+  test("sends an output without tokens: an interval for a request with output, a first token for one without, and an iteration of 0", () => {
     const { before, after, tokens } = paused([]);
     expect(after.abortedByEngine).toBe(2);
     expect(after.histograms.e2eLatency.count).toBe(2);
@@ -179,13 +179,13 @@ describe("an engine that aborts", () => {
       newTokens + 1,
     );
     expect(after.histograms.generationTokens.sum).toBe(tokens);
-    // No output brought the prompt of the one that waited.
+    // No output reported the prompt of the waiting request.
     expect(after.promptTokens).toBe(40);
     expect(after.histograms.promptTokens.sum).toBe(70);
     expect(after.histograms.prefillComputed.sum).toBe(70);
   });
 
-  test("who had no output has a prefill since the clock's zero, as in the real one; --fix abort-times: none", () => {
+  test("a request without output has a prefill since the clock's zero as in vLLM, and none with --fix abort-times", () => {
     const real = paused([]);
     expect(real.after.histograms.prefillTime.sum).toBeGreaterThan(1);
     expect(real.after.histograms.prefillTime.sum).toBeLessThan(real.nowS);
@@ -195,13 +195,13 @@ describe("an engine that aborts", () => {
   });
 });
 
-test("a preemption is told of with the next output, and never if there is none", () => {
-  // Two that do not fit together for long.
+test("a preemption is counted with the next output, or never if there is none", () => {
+  // Two requests that do not fit together for long.
   const config: EngineConfig = configOf({
     numGpuBlocks: 9,
     maxModelLen: 128,
     enablePrefixCaching: false,
-    asyncScheduling: false, // else the token that was on its way tells of it
+    asyncScheduling: false, // else the token in flight reports it
   });
   const world = new World(config);
   const two = [0, 1].map((stream) => world.submit({ promptIds: promptOf(30, stream), maxTokens: 90 })!);
@@ -229,7 +229,7 @@ describe("choices of a prompt", () => {
     return [5, 9, 7].map((maxTokens, seed) => world.submit({ maxTokens, seed, ignoreEos: true, choices })!);
   };
 
-  test("are observed once, when the last has ended, with the longest", () => {
+  test("are observed once, with the longest, when the last has ended", () => {
     const world = new World(configOf());
     three(world);
     world.submit({ maxTokens: 2, ignoreEos: true });
@@ -238,7 +238,7 @@ describe("choices of a prompt", () => {
     expect([requestChoices.count, requestChoices.sum, longestChoice.sum, e2eLatency.count]).toEqual([2, 4, 11, 4]);
   });
 
-  test("whose client leaves are not", () => {
+  test("are not observed if the client disconnects", () => {
     const world = new World(configOf());
     const choices = three(world);
     world.clock.advanceTo(0);

@@ -1,4 +1,4 @@
-/** Do the process families show this process? Against what the system and the runtime say by other ways. */
+/** Compares the process families with values of this process from other system and runtime calls. */
 import { expect, test } from "bun:test";
 import { closeSync, openSync } from "node:fs";
 import { pages } from "../../../src/metrics/page.ts";
@@ -11,11 +11,11 @@ async function shown(name: string): Promise<number> {
   return families.find((family) => family.name === name)!.samples[0]!.value;
 }
 
-// Without /proc there are no such series, as in prometheus_client.
+// Without /proc these series are missing, as in prometheus_client.
 const linux = test.skipIf(process.platform !== "linux");
 
 linux("memory and time are those of the process", async () => {
-  // Garbage may be collected in between.
+  // The garbage collector may run in between.
   const around = [process.memoryUsage.rss()];
   const resident = await shown("process_resident_memory_bytes");
   around.push(process.memoryUsage.rss());

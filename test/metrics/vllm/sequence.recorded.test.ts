@@ -1,7 +1,8 @@
 /**
- * Does each action change the counters that it changed in vLLM 0.33? The recorded sequence is played against our routes and
- * our core, a step at a time; after each action every sample of the page that does not hang on time must have moved as
- * there: refusals, errors, clients that leave in the middle, choices, cached prompts.
+ * Checks that each action changes the same counters as in vLLM 0.33. The recorded sequence is played against our routes
+ * and our core, a step at a time. After each action, every sample of the page that does not depend on time must have
+ * changed as in the recording. Covers refusals, errors, clients that disconnect in mid-stream, choices and cached
+ * prompts.
  */
 import { afterAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
@@ -40,7 +41,7 @@ interface Step {
   readonly delta: Readonly<Record<string, number>>;
 }
 
-/** Not played, and why. */
+/** Actions that are not played, and the reason. */
 const NOT_PLAYED: readonly (readonly [action: RegExp, reason: string])[] = [
   [/^nothing/, "there is nothing to play"],
   [/steps of 3 tokens/, "no speculation: a step gives one token"],
@@ -58,7 +59,7 @@ const vocabulary = vocabularyOf(
   EOS,
 );
 
-// As the recorded server was started.
+// Options of the recorded server.
 const engineConfig = configOf({
   maxModelLen: 1024,
   maxNumSeqs: 64,
@@ -90,12 +91,12 @@ const engine = new Engine({ config: engineConfig, clock, module: release, free: 
 const routes = httpRoutes(METHODS);
 const http = new HttpAccounts(routes, () => clock.now());
 const accounts = new Accounts(http);
-/** Prompts of one request that differ in length: the recorded buckets say so. */
+/** Prompts of one request with different lengths, as the recorded buckets show. */
 const UNEQUAL: Readonly<Record<string, number>> = { Hello: 2, world: 4 };
-/** Scripts of the generations to come, and how long their prompts are. */
+/** Scripts of the next generations, and lengths of their prompts. */
 let scripts: Uint32Array[] = [];
 let promptTokens = 0;
-/** The request carries its script as an order, and is held to its grammar. */
+/** The request carries its script as an order and is restricted to its grammar. */
 let ordered = false;
 
 const app = application(
@@ -108,7 +109,7 @@ const app = application(
           renderChat,
           endIds: [],
           generation: {},
-          // Equal texts are equal ids; of the recorded length.
+          // Equal texts have equal ids and the recorded length.
           encoder: {
             encode: async (parts) => {
               const text = parts.filter((part) => typeof part === "string").join("");
@@ -142,9 +143,9 @@ afterAll(() => server.stop(true));
 
 const render = pages({ ...identity, modelName: "golden", http: routes, parsesTools: true });
 
-/** Without what hangs on time: what is left moves by whole numbers only. */
+/** Excludes samples that depend on time. The others change by whole numbers only. */
 const TIMES = /_created|_seconds_sum|_seconds_bucket/;
-/** Families that are not shown: docs/metrics.md. */
+/** Families that are not shown, see docs/metrics.md. */
 const NOT_SHOWN = /^vllm:tool_call_parser_invocations_total/;
 async function samples(): Promise<Map<string, number>> {
   const snapshot = { ...emptySnapshot([engine.snapshot()]), front: accounts.snapshot() };
@@ -158,7 +159,7 @@ async function samples(): Promise<Map<string, number>> {
 }
 
 let before: Map<string, number>;
-/** What has moved since it was asked last. */
+/** Returns the changes since the last call. */
 async function delta(): Promise<Record<string, number>> {
   const after = await samples();
   const moved = [...after].map(([key, value]) => [key, value - (before.get(key) ?? 0)] as const);
@@ -232,7 +233,7 @@ async function play(step: Step): Promise<void> {
 }
 let later: Promise<number | null> | null = null;
 
-test("what is not played has a reason, and each reason something", () => {
+test("each action that is not played has a reason, and each reason an action", () => {
   expect(steps.length).toBe(28);
   for (const [pattern] of NOT_PLAYED) expect(steps.some(({ action }) => pattern.test(action))).toBe(true);
 });

@@ -1,6 +1,6 @@
 /**
- * Are the pages of older vLLMs theirs? Names, order and words as in `v1/metrics/loggers.py` (from 0.8 on) and
- * `engine/metrics.py` (before) of each version's wheel, and numbers of the simulated engine under them.
+ * Compares the pages of older vLLM versions with their sources: names, order and help texts from each version's wheel
+ * (`v1/metrics/loggers.py` from 0.8 on, `engine/metrics.py` before), and values of the simulated engine.
  */
 import { expect, test } from "bun:test";
 import {
@@ -84,7 +84,7 @@ test.each([
   expect(names(profile, hidden)).toEqual([...wanted]);
 });
 
-test("0.6 has the names that dashboards of 2024 ask for, 0.7 no throughputs", () => {
+test("0.6 has the names that dashboards of 2024 query, and 0.7 has no throughputs", () => {
   const six = names(6);
   for (const name of words(`num_requests_swapped gpu_cache_usage_perc cpu_cache_usage_perc gpu_prefix_cache_hit_rate
     tokens_total time_per_output_token_seconds time_in_queue_requests avg_prompt_throughput_toks_per_s
@@ -94,7 +94,7 @@ test("0.6 has the names that dashboards of 2024 ask for, 0.7 no throughputs", ()
   expect(names(7)).toEqual(six.filter((name) => !name.startsWith("avg_")));
 });
 
-test("which version shows what it has hidden", () => {
+test("the option shows hidden families for the previous version only", () => {
   expect([
     showsHidden(11, "0.10"),
     showsHidden(11, "0.10.2"),
@@ -135,11 +135,11 @@ async function page(profile: MetricsProfile, engines = [seen], showHidden = fals
   };
 }
 
-test("the old names move with the simulated engine: gpu_cache_usage_perc, gpu_prefix_cache_queries_total, gpu_prefix_cache_hits_total, time_per_output_token_seconds", async () => {
+test("the old names follow the simulated engine: gpu_cache_usage_perc, gpu_prefix_cache_queries_total, gpu_prefix_cache_hits_total, time_per_output_token_seconds", async () => {
   const labels = '{engine="0",model_name="m"}';
   const eight = await page(8);
   expect(eight.value(`vllm:gpu_cache_usage_perc${labels}`)).toBe(0.5);
-  // In blocks of 16 tokens, as its help says.
+  // In blocks of 16 tokens, as its help text says.
   expect(eight.value(`vllm:gpu_prefix_cache_queries_total${labels}`)).toBe(6);
   expect(eight.value(`vllm:gpu_prefix_cache_hits_total${labels}`)).toBe(3);
   expect(eight.value(`vllm:time_per_output_token_seconds_count${labels}`)).toBe(21);
@@ -151,7 +151,7 @@ test("the old names move with the simulated engine: gpu_cache_usage_perc, gpu_pr
   expect((await page(16)).text).not.toContain('finished_reason="repetition"');
 });
 
-test("0.6: no engine label, engines are added up, buckets end where they ended", async () => {
+test("0.6 has no engine label, adds engines up, and ends buckets where they ended", async () => {
   const six = await page(6, [seen, seen]);
   const labels = '{model_name="m"}';
   const of = (name: string) => six.value(`vllm:${name}${labels}`);
@@ -166,7 +166,7 @@ test("0.6: no engine label, engines are added up, buckets end where they ended",
   expect(six.text).not.toContain("engine=");
 });
 
-test("every row of every profile says what moves it, or why nothing does", () => {
+test("every row of every version names the test that changes it, or why none does", () => {
   const rows = PROFILES.flatMap((profile) =>
     vllmAt(profile, true).map((row): [string, Row] => [profileName(profile), row]),
   );

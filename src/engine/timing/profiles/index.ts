@@ -1,6 +1,6 @@
 /**
- * Which presets are there? Not here: simulators that have no steps or no measurement behind them
- * (BLIS coefficients, the Dynamo mocker's polynomial, llm-d-inference-sim's profiles).
+ * The list of presets. It leaves out simulators without steps or without measurements (BLIS coefficients, the Dynamo
+ * mocker's polynomial, llm-d-inference-sim's profiles).
  */
 import type { Profile } from "../profile.ts";
 import { gptOss } from "./gpt-oss.ts";

@@ -1,4 +1,4 @@
-/** How long do steps of Llama 3.1 70B take? Source and meaning of the comments: `measured.ts`. */
+/** Step times of Llama 3.1 70B. `measured.ts` explains sources and comments. */
 import type { Profile } from "../profile.ts";
 import { measured } from "./measured.ts";
 

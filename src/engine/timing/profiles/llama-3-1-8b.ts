@@ -1,4 +1,4 @@
-/** How long do steps of Llama 3.1 8B take? Source and meaning of the comments: `measured.ts`. */
+/** Step times of Llama 3.1 8B. `measured.ts` explains sources and comments. */
 import type { Profile } from "../profile.ts";
 import { measured } from "./measured.ts";
 
@@ -35,10 +35,10 @@ export const llama8b: readonly Profile[] = [
   /**
    * Measured on nvidia/Llama-3.1-8B-Instruct-FP8. Source: ai-dynamo 1.6.1,
    * dynamo/planner/tests/data/profiling_results/H200_TP1P_TP1D/{selected_prefill_interpolation,selected_decode_interpolation}/raw_data.npz.
-   * Prefill and decode were profiled on workers of their own: that a mixed step pays the larger base once is an assumption.
-   * What a prompt's first token took beyond the decode base (18550 - 4452.4) is API, tokenizer and scheduling: overhead of the
-   * request and of no step, so that decodes which share the step do not pay for it.
-   * Error, mean and largest: prefill 2.6 / 9 %, decode 6.5 / 33 % (above 1,000 sequences). Pool: the profile's own `max_kv_tokens`.
+   * Prefill and decode were profiled on separate workers. That a mixed step only pays the larger base is an assumption.
+   * The part of a first token's time above the decode base (18550 - 4452.4) is API, tokenizer and scheduling. It is an
+   * overhead of the request and not of steps, so that decodes in the same step do not pay it. Error, mean and largest:
+   * prefill 2.6 / 9 %, decode 6.5 / 33 % (above 1,000 sequences). Pool: the profile's own `max_kv_tokens`.
    */
   {
     ...measured("llama-3.1-8b-fp8-h200-tp1-dynamo-profile", {

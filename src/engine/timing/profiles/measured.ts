@@ -1,15 +1,16 @@
 /**
- * What do all presets share? Times are in microseconds, in the form of `../timing.ts`. Source, where a preset names no
- * other: aiconfigurator-core 0.12.0 (operator database), systems/data/GPU/{gemm,attention,comm,moe}/ENGINE/VERSION/*.parquet,
- * with the config of the model's weights on the hub; a preset's comment names GPU, ENGINE and VERSION.
- * "Mixed steps": how far the form is from the source, at most and in the mean. Calibrated: TPOT is scaled to measured points,
- * and the request overhead is what of 0 to 15 ms brings TTFT nearest to them; "before" is the median of form / measured.
- * Not calibrated, for want of points: the overhead is what such an engine's API server and tokenizer take elsewhere (docs/timing.md).
+ * Parts that all presets share. Times are microseconds in the form of `../timing.ts`. Source unless a preset names
+ * another: aiconfigurator-core 0.12.0 (operator database),
+ * systems/data/GPU/{gemm,attention,comm,moe}/ENGINE/VERSION/*.parquet, with the model's weights config on the hub. A
+ * preset's comment names GPU, ENGINE and VERSION. "Mixed steps": largest and mean deviation of the form from the
+ * source. Calibrated: TPOT is scaled to measured points, and the request overhead is the value from 0 to 15 ms with the
+ * best TTFT; "before" is the median of form / measured. Not calibrated, because there are no points: the overhead is
+ * that of similar engines' API servers and tokenizers (docs/timing.md).
  */
 import { models } from "../models.ts";
 import type { Profile, TableTiming } from "../profile.ts";
 
-/** At how many tokens were the linear layers measured? */
+/** Numbers of tokens for which the linear layers were measured. */
 const LINEAR_TOKENS: readonly number[] = [
   1, 2, 3, 4, 8, 16, 17, 32, 33, 48, 49, 64, 65, 80, 81, 96, 97, 112, 113, 128, 129, 160, 161, 192, 193, 224, 225, 256,
   257, 512, 513, 768, 769, 1024, 1025, 1280, 1281, 1536, 1537, 1792, 1793, 2048, 2049, 2304, 2305, 2560, 2561, 2816,
@@ -33,7 +34,7 @@ interface Measured extends Pick<Profile, "engine" | "poolTokens">, Pick<TableTim
   readonly overheadUs?: number;
 }
 
-/** `name`: key of `models`, precision, GPU, tensor parallelism and engine, with dashes between. */
+/** `name`: key of `models`, precision, GPU, tensor parallelism and engine, separated by dashes. */
 export function measured(name: string, { engine, poolTokens, prefill, ...figures }: Measured): Profile {
   const [, model, precision, gpu, tp] = /^(.+)-(bf16|fp8|mxfp4)-(\w+)-tp(\d+)-/.exec(name)!;
   return {

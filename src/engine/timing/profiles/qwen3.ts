@@ -1,4 +1,4 @@
-/** How long do steps of Qwen3 take? Source and meaning of the comments: `measured.ts`. */
+/** Step times of Qwen3. `measured.ts` explains sources and comments. */
 import type { Profile } from "../profile.ts";
 import { measured } from "./measured.ts";
 

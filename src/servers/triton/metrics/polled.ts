@@ -1,5 +1,5 @@
 /** What moves on Triton's metrics page only every half of `--metrics-interval-ms`? Machine, GPUs, and the cache's own gauges. */
-import { type Host, HostLook, NOTHING } from "../../../metrics/triton/poll.ts";
+import { type Host, HostSampler, NOTHING } from "../../../metrics/triton/poll.ts";
 import type { CacheCounts } from "../inference/cache.ts";
 import { type GpuFacts, type GpuUse, type PolledGpu, pollGpus } from "./gpus.ts";
 
@@ -13,7 +13,7 @@ export interface PolledValues {
 
 /** A scrape polls, when the time has come. */
 export class Polling {
-  readonly #look = new HostLook();
+  readonly #look = new HostSampler();
   readonly #intervalUs: number;
   readonly #fromUs: number;
   readonly #facts: GpuFacts;

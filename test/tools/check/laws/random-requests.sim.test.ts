@@ -8,7 +8,7 @@ import { engineConfig } from "../../../../src/embed/options.ts";
 import type { EngineConfig } from "../../../../src/engine/config/engine-config.ts";
 import { Ensemble } from "../../../../src/metrics/ensemble/ensemble.ts";
 import { pages } from "../../../../src/metrics/page.ts";
-import { Held, heldReader } from "../../../../src/metrics/rows/held.ts";
+import { copiesReader, SnapshotCopies } from "../../../../src/metrics/rows/held.ts";
 import { setupOf } from "../../../../src/metrics/setup.ts";
 import { checkScrapes, type Scrape } from "../../../../src/tools/check/index.ts";
 import { anyConfig, anyLife, live } from "../../../engine/random-requests.ts";
@@ -39,8 +39,8 @@ function scraped(config: EngineConfig) {
   });
   const { front } = emptySnapshot();
   const rest = { ...emptySnapshot(), front: { ...front, http: { ...front.http, routes: [] } } };
-  const held = new Held(shape, refreshes, (fresh) => ({ ...rest, engines: [world.engine.view(fresh)] }), 0);
-  const read = heldReader(shape, refreshes);
+  const held = new SnapshotCopies(shape, refreshes, (fresh) => ({ ...rest, engines: [world.engine.view(fresh)] }), 0);
+  const read = copiesReader(shape, refreshes);
   const print = pages(identity);
   const scrapes: Scrape[] = [];
   const look = async (rest = false) => {
