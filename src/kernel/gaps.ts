@@ -35,6 +35,7 @@ export function gapsOf(clock: Clock, marks: Marks): Gaps {
   const garbage = new Garbage(new SpareTime(clock, COLLECTION_US, COLLECTION_PATIENCE_US), long, {
     young: () => collect(edenGC),
     whole: () => collect(() => Bun.gc(true)),
+    concurrent: () => Bun.gc(false),
     residentBytes: () => process.memoryUsage.rss(),
   });
   return { long, pieces: new SpareTime(clock, PIECE_US, PIECE_PATIENCE_US), garbage };
