@@ -166,7 +166,7 @@ test("the command: output and exit code of a program, a repeated plan, expected 
   for (const [words, why] of [
     [[], "which client?"],
     [["--", "no-such-program-anywhere"], "no such program"],
-    [["--replay", "B99", "--client", "reference"], 'fault plan, character 1: "B99" is no fault'],
+    [["--replay", "B99", "--client", "reference"], 'fault plan, character 1: "B99" is not a fault'],
     [["--faults", "X1", "--client", "reference"], "--faults: takes ids of docs/faults.md"],
     [["--faults", "G*", "--client", "reference"], "none of these faults acts on HTTP/1.1"],
     [["--expect", join(folder, "none.json"), "--client", "reference"], "cannot be read"],
