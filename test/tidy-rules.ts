@@ -161,7 +161,7 @@ const CONFIG_OF_TRITON = "src/servers/triton/model-config/";
 
 /**
  * Returns the number of members of each interface whose name matches. Members that it inherits from such interfaces count, and
- * methods, too. `CONFIG_OF_TRITON` is left out.
+ * methods, too. A member that it declares anew counts once. `CONFIG_OF_TRITON` is left out.
  */
 function membersOf(files: readonly SourceFile[], names: RegExp): ReadonlyMap<string, number> {
   const declaration = /^export interface (\w+)(?:<[^\n]*>)?(?: extends ([\w, ]+))? \{\n([\s\S]*?)^\}/gm;
@@ -170,12 +170,12 @@ function membersOf(files: readonly SourceFile[], names: RegExp): ReadonlyMap<str
     .flatMap(({ text }) => [...code(text).matchAll(declaration)])
     .filter(([, name = ""]) => names.test(name));
   const own = new Map(declared.map(([, name = "", parents = "", body = ""]) => [name, { parents, body }]));
-  const count = (name: string): number => {
+  const of = (name: string): readonly string[] => {
     const { parents, body } = own.get(name) ?? { parents: "", body: "" };
-    const inherited = parents.split(", ").reduce((sum, parent) => sum + (parent === "" ? 0 : count(parent)), 0);
-    return inherited + [...body.matchAll(/^ {2}(?:readonly )?\w+\??(?::|\()/gm)].length;
+    const members = [...body.matchAll(/^ {2}(?:readonly )?(\w+)\??(?::|\()/gm)].map(([, member = ""]) => member);
+    return [...new Set([...parents.split(", ").flatMap((parent) => (parent === "" ? [] : of(parent))), ...members])];
   };
-  return new Map([...own.keys()].map((name) => [name, count(name)]));
+  return new Map([...own.keys()].map((name) => [name, of(name).length]));
 }
 
 /** Returns the number of members of each type of a configuration. */

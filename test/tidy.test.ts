@@ -301,9 +301,11 @@ function crowded(of: (path: string) => number): string[] {
 test("no type of a configuration has more than 20 members", () => {
   const inherits =
     "export interface AConfig extends BConfig {\n  readonly a: 1;\n}\nexport interface BConfig {\n  readonly b?: 2;\n}\n";
-  expect([...configMembers([{ path: "", text: inherits }])]).toEqual([
+  const anew = "export interface CConfig extends AConfig {\n  readonly b: 2;\n}\n";
+  expect([...configMembers([{ path: "", text: inherits + anew }])]).toEqual([
     ["AConfig", 2],
     ["BConfig", 1],
+    ["CConfig", 2],
   ]);
   const members = configMembers(source.map((path) => ({ path, text: read(path) })));
   expect(members.size).toBeGreaterThan(20);

@@ -10,11 +10,11 @@ import {
   type ReusableParts,
 } from "../kernel/create-kernel.ts";
 import type { Kernel, KernelEngines, KernelMetrics } from "../kernel/kernel.ts";
-import type { KernelConfig } from "../kernel/kernel-config.ts";
+import type { KernelConfig, StartConfig } from "../kernel/kernel-config.ts";
 import type { Listeners, Server } from "../kernel/server.ts";
 import { type HttpRoute, httpRoutes } from "../metrics/rows/http-counts.ts";
 import { countedBy } from "../servers/openai/front/served.ts";
-import type { ServeConfig } from "./config/serve-config.ts";
+import type { RunningConfig, ServeConfig } from "./config/serve-config.ts";
 import { loadServer } from "./table.ts";
 
 /** After an orderly end the last bytes get this long to leave. */
@@ -55,7 +55,7 @@ export function createApp(config: ServeConfig, options: KernelOptions): Promise<
 export async function createRenewableApp(
   config: ServeConfig,
   options: KernelOptions,
-): Promise<RenewableApp<ServeConfig>> {
+): Promise<RenewableApp<RunningConfig>> {
   const reusable = await createReusableParts(config, options);
   return startApp(loadServer(config), config, options, httpRoutes(countedBy(config)), reusable).catch((why) => {
     reusable.close();
@@ -66,7 +66,7 @@ export async function createRenewableApp(
 /** Starts any server. `routes`: routes whose HTTP requests are counted. `reusable`: given if the app will begin anew. */
 export async function startApp<C extends KernelConfig>(
   loading: Server<C> | Promise<Server<C>>,
-  config: C,
+  config: C & StartConfig,
   options: KernelOptions,
   routes: readonly HttpRoute[] = [],
   reusable?: ReusableParts,

@@ -2,7 +2,7 @@
 
 import type { Server } from "../kernel/server.ts";
 import type { RoleName } from "./config/roles.ts";
-import type { ServeConfig } from "./config/serve-config.ts";
+import type { RunningConfig, ServeConfig } from "./config/serve-config.ts";
 
 /** Each server reads a configuration of its own. `loadServer` checks that it gets it. */
 export const servers: Readonly<Record<RoleName, () => Promise<Server<never>>>> = {
@@ -12,8 +12,8 @@ export const servers: Readonly<Record<RoleName, () => Promise<Server<never>>>> =
 };
 
 /** Loads the server that a configuration names. Throws if the configuration lacks a part that the server reads. */
-export async function loadServer(config: ServeConfig): Promise<Server<ServeConfig>> {
-  const server = (await servers[config.role]()) as Server<ServeConfig>;
+export async function loadServer(config: ServeConfig): Promise<Server<RunningConfig>> {
+  const server = (await servers[config.role]()) as Server<RunningConfig>;
   const missing = server.options.find((name) => config[name] === undefined);
   if (missing !== undefined) throw new Error(`the configuration of ${config.role} has no ${missing}`);
   return server;

@@ -3,10 +3,11 @@
  * class, so there is no second scheduler.
  */
 import { Coast, Field, NONE, type Pause, type Reason, SLOTS, SUBMIT_FED, Submit, Word } from "../../assembly/layout.ts";
+import type { StepPacing } from "./config/engine-config.ts";
 import { type CoreRequest, REQUEST_NUMBERS } from "./core-request.ts";
 import type { Journal } from "./journal.ts";
 import { LastPlan } from "./last-plan.ts";
-import { paceSetup, type StepPacing } from "./setup.ts";
+import { paceSetup } from "./setup.ts";
 import type { Core } from "./wasm/core.ts";
 
 /** Largest number of steps in one `coast`. They take some milliseconds, after which other work gets its turn. */

@@ -7,7 +7,7 @@ import type { Clock } from "../base/clock.ts";
 import { Adapters } from "./adapters.ts";
 import { Batch } from "./batch.ts";
 import { Boundary } from "./boundary.ts";
-import type { EngineConfig } from "./config/engine-config.ts";
+import type { EngineConfig, StepPacing } from "./config/engine-config.ts";
 import { coreRequest } from "./core-request.ts";
 import { FactsRecorder } from "./facts-recorder.ts";
 import type { Lanes } from "./interface/lanes.ts";
@@ -30,7 +30,7 @@ import { Loop } from "./loop.ts";
 import { type EngineFaults, type EngineOptions, isAlone, type PauseMode } from "./options.ts";
 import { PreQueue } from "./pre-queue.ts";
 import { Receivers } from "./receivers.ts";
-import { coreSetup, holdSeed, type StepPacing } from "./setup.ts";
+import { coreSetup, holdSeed } from "./setup.ts";
 import { type Fresh, Snapshots } from "./snapshot.ts";
 import { startCore } from "./wasm/core.ts";
 

@@ -1,6 +1,7 @@
 /** The data-parallel ranks of one server on one clock. With one rank, just that engine. */
 import type { Clock } from "../base/clock.ts";
 import { Balance } from "./balance.ts";
+import type { StepPacing } from "./config/engine-config.ts";
 import { Engine } from "./engine.ts";
 import type { RequestMeters } from "./interface/request-meter.ts";
 import {
@@ -19,7 +20,6 @@ import { Lateness } from "./lateness/lateness.ts";
 import type { LoopObserver } from "./lateness/loop-observer.ts";
 import type { Observer } from "./observer.ts";
 import type { EngineOptions, PauseMode } from "./options.ts";
-import type { StepPacing } from "./setup.ts";
 import type { Fresh } from "./snapshot.ts";
 
 export interface FleetOptions extends Omit<EngineOptions, "observer" | "meters" | "journal" | "lateness" | "sleep"> {

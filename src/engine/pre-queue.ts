@@ -6,8 +6,8 @@
 import type { Cancel, Clock } from "../base/clock.ts";
 import { mix } from "../base/random.ts";
 import { normal } from "../text/answers/answers.ts";
+import type { StepPacing } from "./config/engine-config.ts";
 import type { LoopObserver } from "./lateness/loop-observer.ts";
-import type { StepPacing } from "./setup.ts";
 import { heldUs } from "./timing/timing.ts";
 
 /** Largest deviation of a time from its mean, as a share. */

@@ -1,7 +1,7 @@
 /** Converts the user's configuration to the core's words and tables. */
 import { Config, FIX_ABORT_COUNTED, FIX_ABORT_TIMES, TimingKind } from "../../assembly/layout.ts";
 import { histogramBounds } from "./config/buckets.ts";
-import type { EngineConfig, FixName } from "./config/engine-config.ts";
+import type { EngineConfig, FixName, StepPacing } from "./config/engine-config.ts";
 import type { StepNoise, Timing } from "./config/step-times.ts";
 import { HISTOGRAMS } from "./interface/numbers.ts";
 import { faster, noiseFaster } from "./timing/timing.ts";
@@ -81,9 +81,6 @@ const noiseSeed = ({ seed }: EngineConfig, rank = 0): number => seed ^ Math.imul
 export function holdSeed(config: EngineConfig, { rank }: Pick<SetupExtras, "rank">): number {
   return noiseSeed(config, rank) ^ HOLD_SALT;
 }
-
-/** Settings that can change while an engine runs. */
-export type StepPacing = Pick<EngineConfig, "timing" | "noise" | "speed">;
 
 /** Returns the complete pace, because the core may have had another one before. */
 export function paceSetup({ timing: given, noise = {}, speed = 1 }: StepPacing) {

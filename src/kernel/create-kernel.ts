@@ -22,7 +22,7 @@ import { throwUncaught } from "./broken-engine.ts";
 import { enginePartsOf, type FleetParts } from "./engines.ts";
 import { gapsOf } from "./gaps.ts";
 import type { Kernel, KernelLifecycle, KernelPressure } from "./kernel.ts";
-import type { KernelConfig } from "./kernel-config.ts";
+import type { KernelConfig, StartConfig } from "./kernel-config.ts";
 import { type Admin, LiveSettings } from "./live-settings.ts";
 import { Marks, sampleEventLoop, thisHost } from "./marks.ts";
 import { type PageParts, pagePartsOf } from "./pages.ts";
@@ -72,7 +72,7 @@ export interface ReusableParts {
 }
 
 /** Rejects with a `UserError` if an option turns out wrong. */
-export async function createReusableParts(config: KernelConfig, options: KernelOptions): Promise<ReusableParts> {
+export async function createReusableParts(config: StartConfig, options: KernelOptions): Promise<ReusableParts> {
   const built = await builtFiles(config.engine);
   const due = new DueTime();
   const clock = options.clock ?? new WallClock((ring, died) => createAlarm(ring, died, due), timerFailed);
@@ -97,7 +97,7 @@ const timerFailed = (error: unknown) => logUnexpected("a timer failed", error);
  * Rejects as `createReusableParts` does.
  */
 export async function createKernel<C extends KernelConfig>(
-  config: C,
+  config: C & StartConfig,
   routes: readonly HttpRoute[],
   options: KernelOptions,
   kept?: ReusableParts,

@@ -17,7 +17,7 @@ import { observersOf, RecentRows } from "../truth/recent.ts";
 import { RING } from "../truth/ring.ts";
 import type { LogHeader } from "../truth/schema.ts";
 import { EngineBroken, EngineClock, isBroken } from "./broken-engine.ts";
-import type { KernelConfig } from "./kernel-config.ts";
+import type { StartConfig } from "./kernel-config.ts";
 import type { Marks } from "./marks.ts";
 import type { Place } from "./place.ts";
 import { StepLog } from "./step-log.ts";
@@ -37,7 +37,7 @@ export interface FleetParts {
 }
 
 export interface EnginePartsOptions {
-  readonly config: KernelConfig;
+  readonly config: StartConfig;
   readonly core: ArrayBuffer;
   readonly text: TextModel;
   readonly punctual: Punctuality;
@@ -112,9 +112,9 @@ export function enginePartsOf(options: EnginePartsOptions): FleetParts {
   return { engines, journals, truth, recent, steps, engineFirst };
 }
 
-/** What the truth log of this process says of itself. */
+/** Returns the header of this process's truth: its engines and its clock. */
 export function aboutOf(
-  { engine, dataParallelSize }: KernelConfig,
+  { engine, dataParallelSize }: Pick<StartConfig, "engine" | "dataParallelSize">,
   place: Place | undefined,
   epochUs: number,
 ): LogHeader {

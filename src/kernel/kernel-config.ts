@@ -1,12 +1,13 @@
 /** The configuration of the parts that every server has. */
 
 import type { DeploymentConfig } from "../engine/config/deployment-config.ts";
-import type { EngineConfig } from "../engine/config/engine-config.ts";
+import type { EngineConfig, FixedEngineConfig } from "../engine/config/engine-config.ts";
 import type { IterationsConfig } from "../engine/config/trtllm.ts";
 import type { FaultsConfig } from "../faults/faults-config.ts";
 import type { MetricsConfig } from "../metrics/config/metrics-config.ts";
 import type { TextConfig } from "../text/text-config.ts";
 import type { TruthConfig } from "../truth/truth-config.ts";
+import type { ConnectionLimits } from "../wire/http/front-limits.ts";
 import type { ListenConfig } from "../wire/http1/listen-config.ts";
 
 /** `--kv-transfer-time`: until the KV cache of a prompt that was computed elsewhere is here. */
@@ -74,24 +75,37 @@ export interface QueueConfig {
   readonly kvTransferTime?: KvTransferTime;
 }
 
-/** What the parts of every server are made of. */
+/**
+ * The configuration that a running kernel and its server read. The members that `/admin/config` changes are not in it: their
+ * values are `LiveValue`s of `LiveSettings`.
+ */
 export interface KernelConfig {
   /** `--seed`, where it was given: ids and the seeds of requests that bring none repeat. null: they are drawn by chance. */
   readonly seed: number | null;
-  readonly engine: EngineConfig;
+  readonly engine: FixedEngineConfig;
   /** Engines of that configuration behind the server, at least 1. */
   readonly dataParallelSize: number;
   /** Processes that serve on the port, each with that many engines; at least 1. */
   readonly workers: number;
   readonly models: ModelsConfig;
   readonly deployment: DeploymentConfig;
-  readonly listen: ListenConfig;
-  readonly logs: LogsConfig;
+  readonly listen: Omit<ListenConfig, "frontLimits"> & { readonly frontLimits?: ConnectionLimits };
+  readonly logs: Pick<LogsConfig, "disableLogStats">;
   readonly metrics: MetricsConfig;
   readonly truth: TruthConfig;
+  readonly text: Omit<TextConfig, "fixtures">;
+  readonly faults: Omit<FaultsConfig, "failureRate" | "failureTypes" | "faultRate" | "faultTypes">;
+  readonly queue: Pick<QueueConfig, "cacheHitThreshold">;
+  /** What is recorded of iterations. Absent: nothing. */
+  readonly iterations?: IterationsConfig;
+}
+
+/** The configuration that a kernel is created with. */
+export interface StartConfig extends KernelConfig {
+  readonly engine: EngineConfig;
+  readonly listen: ListenConfig;
+  readonly logs: LogsConfig;
   readonly text: TextConfig;
   readonly faults: FaultsConfig;
   readonly queue: QueueConfig;
-  /** What is recorded of iterations. Absent: nothing. */
-  readonly iterations?: IterationsConfig;
 }

@@ -31,7 +31,7 @@ import type { StreamWrites } from "./stream-writes.ts";
 
 /** `C`: the configuration that the server reads. */
 export interface Kernel<C extends KernelConfig = KernelConfig> {
-  /** The configuration at the start. `live` has the values that changed since. */
+  /** The configuration without the values that `/admin/config` changes, which `live` has. */
   readonly config: C;
   readonly live: LiveSettings;
   /** Writes a line to the log of the server. */

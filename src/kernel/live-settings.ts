@@ -5,14 +5,12 @@
 
 import { LiveCell, type LiveValue } from "../base/live-value.ts";
 import { UserError } from "../base/start-errors.ts";
-import type { StepPacing } from "../engine/setup.ts";
+import type { StepPacing } from "../engine/config/engine-config.ts";
 import type { FaultsConfig } from "../faults/faults-config.ts";
 import type { Fixtures } from "../text/canned/fixtures/fixtures.ts";
-import { type FrontLimits, frontLimitsOf } from "../wire/http/front-limits.ts";
-import type { KernelConfig, KvTransferTime, QueueConfig } from "./kernel-config.ts";
+import { FRONT_LIMITS, type OverloadLimits } from "../wire/http/front-limits.ts";
+import type { KvTransferTime, QueueConfig, StartConfig } from "./kernel-config.ts";
 
-/** Limits of admission, and the refusals of a full server. */
-export type OverloadConfig = Pick<FrontLimits, "requests" | "streams" | "overloadStatus" | "retryAfter">;
 /** vLLM's limits of its queue. */
 export type QueueLimits = Pick<QueueConfig, "maxNumQueuedReqs" | "maxNumQueuedTokens">;
 /** Requests that fail by chance. */
@@ -20,9 +18,11 @@ export type FailureRate = Pick<FaultsConfig, "failureRate" | "failureTypes">;
 /** Answers that are disturbed by chance. */
 export type FaultRate = Pick<FaultsConfig, "faultRate" | "faultTypes">;
 
-/** The values of a configuration that `/admin/config` changes. The configuration itself keeps those of the start. */
+/** The values that `/admin/config` changes. `KernelConfig`, which a running server reads, does not have them. */
 interface ChangeableConfig {
-  readonly overload: OverloadConfig;
+  /** The pace of the engines. A member that is undefined has its default. */
+  readonly pace: StepPacing;
+  readonly overload: OverloadLimits;
   readonly queueLimits: QueueLimits;
   readonly failures: FailureRate;
   readonly faults: FaultRate;
@@ -37,11 +37,13 @@ type ValueName = keyof ChangeableConfig;
 export type LiveConfig = { readonly [Name in ValueName]: LiveValue<ChangeableConfig[Name]> };
 type LiveCells = { readonly [Name in ValueName]: LiveCell<ChangeableConfig[Name]> };
 
-function changeableOf(config: KernelConfig): ChangeableConfig {
-  const { requests, streams, overloadStatus, retryAfter } = frontLimitsOf(config);
+function changeableOf(config: StartConfig): ChangeableConfig {
+  const { requests, streams, overloadStatus, retryAfter } = config.listen.frontLimits ?? FRONT_LIMITS;
   const { maxNumQueuedReqs, maxNumQueuedTokens, kvTransferTime } = config.queue;
   const { failureRate, failureTypes, faultRate, faultTypes } = config.faults;
+  const { timing, noise, speed } = config.engine;
   return {
+    pace: { timing, noise, speed },
     overload: { requests, streams, overloadStatus, retryAfter },
     queueLimits: { maxNumQueuedReqs, maxNumQueuedTokens },
     failures: { failureRate, failureTypes },
@@ -53,7 +55,7 @@ function changeableOf(config: KernelConfig): ChangeableConfig {
   };
 }
 
-function cellsOf(config: KernelConfig): LiveCells {
+function cellsOf(config: StartConfig): LiveCells {
   const cells = Object.entries(changeableOf(config)).map(([name, value]) => [name, new LiveCell(value)]);
   return Object.fromEntries(cells) as LiveCells;
 }
@@ -63,7 +65,7 @@ export interface Admin {
   readonly key: string;
   readonly options: {
     read(): Changes;
-    changed(changes: Changes): { readonly config: KernelConfig; readonly keep: () => void } | WrongChange;
+    changed(changes: Changes): { readonly config: StartConfig; readonly keep: () => void } | WrongChange;
   };
 }
 
@@ -90,7 +92,7 @@ export class LiveSettings {
   #fixtures: Fixtures | null = null;
   #fixturesFolder: string | undefined;
 
-  constructor(config: KernelConfig) {
+  constructor(config: StartConfig) {
     this.#cells = cellsOf(config);
     this.values = this.#cells;
     this.#fixturesFolder = config.text.fixtures;
@@ -137,8 +139,7 @@ export class LiveSettings {
         }
         this.#fixturesFolder = folder;
         this.#take(changeableOf(config));
-        const { timing, noise, speed } = config.engine;
-        retime({ timing, ...(noise ? { noise } : {}), ...(speed === undefined ? {} : { speed }) });
+        retime(this.#cells.pace.get());
         next.keep();
         return null;
       },

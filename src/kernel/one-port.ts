@@ -2,7 +2,7 @@
 
 import { listenUrl } from "../base/listen-url.ts";
 import { application } from "../wire/http/elysia.ts";
-import { frontLimitsOf } from "../wire/http/front-limits.ts";
+import { connectionLimitsOf } from "../wire/http/front-limits.ts";
 import type { Application, RouteTable } from "../wire/http/routes.ts";
 import type { HotRoutes } from "../wire/http/sink.ts";
 import { HttpServer } from "../wire/http1/server.ts";
@@ -32,13 +32,13 @@ export function onePort<C extends KernelConfig>(
     tls,
     reusePort: lifecycle.place !== undefined,
     allowedHosts: config.listen.allowedHosts,
-    frontLimits: frontLimitsOf(config),
+    frontLimits: connectionLimitsOf(config),
     clock: time.lastingClock,
     warn: live.warning(log),
     epochSeconds: time.epochSeconds,
     consumed: backend.consumed,
     catchUp: backend.catchUp,
-    firstTokensAtOnce: config.engine.timing.kind === "none",
+    firstTokensAtOnce: live.values.pace.get().timing.kind === "none",
   });
   return {
     server,

@@ -14,12 +14,15 @@ export function metricsRoutes({ metrics: { renderer, identity } }: Kernel, paths
 }
 
 /** `GET /understudy/requests`. */
-export function truthRoutesOf({ config, truth, time, pressure, lifecycle: { place } }: Kernel): RouteEntry[] {
+export function truthRoutesOf({ config, live, truth, time, pressure, lifecycle: { place } }: Kernel): RouteEntry[] {
   const { recent, history } = truth;
   const { marks, gaps } = pressure;
   return truthRoutes({
     recent,
-    about: aboutOf(config, place, time.epochUs),
+    get about() {
+      const engine = { ...config.engine, ...live.values.pace.get() };
+      return aboutOf({ ...config, engine }, place, time.epochUs);
+    },
     spare: () => gaps.pieces.pass(),
     worked: (work) => marks.timed(Cause.Truth, work),
     sent: (config.truth.keepBodies && history) || null,

@@ -4,7 +4,7 @@
  */
 import { logUnexpected } from "../base/unexpected.ts";
 import { application } from "../wire/http/elysia.ts";
-import type { FrontLimits } from "../wire/http/front-limits.ts";
+import type { ConnectionLimits } from "../wire/http/front-limits.ts";
 import { FRONT_LIMITS } from "../wire/http/front-limits.ts";
 import { routes } from "../wire/http/routes.ts";
 import type { Context, HotRoutes } from "../wire/http/sink.ts";
@@ -16,7 +16,7 @@ const TYPE = { "Content-Type": "text/plain; charset=utf-8" };
 const PLAIN = { "Content-Type": "text/plain" };
 
 /** libevhtp never closes an idle connection. */
-export const EVHTP_LIMITS: FrontLimits = { ...FRONT_LIMITS, headBytes: 65_536, bodyTimeoutS: 0, keepAliveS: 0 };
+export const EVHTP_LIMITS: ConnectionLimits = { ...FRONT_LIMITS, headBytes: 65_536, bodyTimeoutS: 0, keepAliveS: 0 };
 
 type ListenerDeps = Pick<ListenOptions, "hostname" | "port" | "reusePort" | "allowedHosts" | "clock" | "epochSeconds">;
 

@@ -77,6 +77,27 @@ test("the pace changes under a stream, whose text stays what it is", async () =>
   await change({ timing: "constant:ttft=10ms,itl=10ms", speed: null });
 });
 
+test("pages that state the engine's configuration state the pace of now", async () => {
+  const flags = "--served-model-name m --timing constant:ttft=1ms,itl=1ms --jitter 0.2 --admin-key secret".split(" ");
+  const own = await hosted(flags, { VLLM_SERVER_DEV_MODE: "1" });
+  const stated = async () => {
+    const info = (await (await fetch(`${own.url}/server_info?config_format=json`)).json()) as { vllm_config: object };
+    const lines = (await (await fetch(`${own.url}/understudy/requests`)).text()).split("\n");
+    return { info: info.vllm_config, header: (JSON.parse(lines[0]!) as { engine: object }).engine };
+  };
+  const pace = (ttftUs: number) => ({ timing: { kind: "constant", ttftUs, itlUs: 1000 } });
+  const before = { ...pace(1000), noise: { jitterSigma: 0.2 } };
+  expect(await stated()).toMatchObject({ info: before, header: before });
+  const body = JSON.stringify({ timing: "constant:ttft=9ms,itl=1ms", jitter: null, speed: 3 });
+  const headers = { authorization: "Bearer secret" };
+  expect((await fetch(`${own.url}/admin/config`, { method: "POST", headers, body })).status).toBe(200);
+  const after = { ...pace(9000), speed: 3 };
+  const { info, header } = await stated();
+  expect({ info, header }).toMatchObject({ info: after, header: after });
+  expect([info, header].filter((engine) => "noise" in engine)).toEqual([]);
+  await own.stop();
+});
+
 test("admission: refused from the next request on, with what the change says", async () => {
   await change({ "limit-concurrency": 1, "overload-status": 429, "retry-after": 3 });
   const first = ask("Tell", { max_tokens: 100, ignore_eos: true });

@@ -1,8 +1,8 @@
 /** The pace of a running engine changes at a boundary: what is open ends as planned, what comes after is as if it had always been so. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
+import type { StepPacing } from "../../src/engine/config/engine-config.ts";
 import type { Timing } from "../../src/engine/config/step-times.ts";
-import type { StepPacing } from "../../src/engine/setup.ts";
 import { findPreset, presetNames } from "../../src/engine/timing/presets.ts";
 import { times } from "../size.ts";
 import { configOf, World } from "./simulated-engine.ts";

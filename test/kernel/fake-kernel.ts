@@ -1,5 +1,6 @@
 /** A kernel made by hand, for tests of routes that need only a part of one. */
 
+import type { StartConfig } from "../../src/kernel/kernel-config.ts";
 import { LiveSettings } from "../../src/kernel/live-settings.ts";
 import type { OpenAiKernel } from "../../src/servers/openai/request/openai-config.ts";
 
@@ -22,7 +23,7 @@ export function fakeKernel(given: FakeKernel): OpenAiKernel {
   return {
     log: () => {},
     ...given,
-    live: new LiveSettings(config as OpenAiKernel["config"]),
+    live: new LiveSettings(config as StartConfig),
     engines: { alive: { get: () => true }, ...given.engines },
     time: { epochSeconds: () => 1, ...given.time },
     chance: { nextSeed: () => 7, ...given.chance },

@@ -1,8 +1,9 @@
 /** `/admin/config` changes the live values, and leaves the configuration of the start as it was. */
 import { expect, test } from "bun:test";
+import type { RunningConfig } from "../../src/app/config/serve-config.ts";
 import { LiveOptions } from "../../src/cli/serve/live-options.ts";
 import { resolveServeConfig } from "../../src/cli/serve/resolve.ts";
-import type { StepPacing } from "../../src/engine/setup.ts";
+import type { StepPacing } from "../../src/engine/config/engine-config.ts";
 import { type LiveConfig, LiveSettings } from "../../src/kernel/live-settings.ts";
 
 const FLAGS = "--timing constant:ttft=1ms,itl=1ms".split(" ");
@@ -25,6 +26,10 @@ function setUp() {
 const CHANGES: {
   readonly [Name in keyof Omit<LiveConfig, "kvTransferTime">]: readonly [changes: object, value: unknown];
 } = {
+  pace: [
+    { speed: 2, jitter: 0.1 },
+    { timing: { kind: "constant", ttftUs: 1000, itlUs: 1000 }, speed: 2, noise: { jitterSigma: 0.1 } },
+  ],
   overload: [
     {
       ...{ "limit-concurrency": 3, "max-streams": 2, "overload-status": 429 },
@@ -84,3 +89,31 @@ test("a change that is refused changes no value, and a new pace reaches the engi
   expect(live.overload.get().streams).toBe(2);
   expect(paces).toMatchObject([{ speed: 2 }]);
 });
+
+// `npx bun run types` checks these: a running server cannot read the value of the start in place of the live one.
+export const staleReads = (config: RunningConfig): unknown[] => [
+  // @ts-expect-error: live.values.pace
+  config.engine.timing,
+  // @ts-expect-error: live.values.pace
+  config.engine.noise,
+  // @ts-expect-error: live.values.pace
+  config.engine.speed,
+  // @ts-expect-error: live.values.overload
+  config.listen.frontLimits?.requests,
+  // @ts-expect-error: live.values.queueLimits
+  config.queue.maxNumQueuedReqs,
+  // @ts-expect-error: live.values.kvTransferTime
+  config.queue.kvTransferTime,
+  // @ts-expect-error: live.values.failures
+  config.faults.failureRate,
+  // @ts-expect-error: live.values.faults
+  config.faults.faultRate,
+  // @ts-expect-error: live.values.logsAccess
+  config.logs.disableAccessLog,
+  // @ts-expect-error: live.values.logsWarnings
+  config.logs.disableWarnings,
+  // @ts-expect-error: live.values.logsRequests
+  config.logs.enableLogRequests,
+  // @ts-expect-error: kernel.text.canned has the fixtures in force
+  config.text.fixtures,
+];

@@ -7,7 +7,8 @@ import type { ServeConfig } from "../../app/config/serve-config.ts";
 import { type OptionRow, sharing, type ValueOf } from "./option.ts";
 
 declare const NOWHERE: unique symbol;
-type Nowhere = typeof NOWHERE;
+/** The type of a member that does not exist. */
+export type Nowhere = typeof NOWHERE;
 
 /** The members that have a name, of a member that may also be absent, null or a text. */
 type Members<C> = Extract<C, object>;
@@ -65,6 +66,13 @@ type Misfit<Row> = Row extends { readonly lands: infer Path extends string }
     : Row extends { readonly outside: string }
       ? never
       : "needs lands, feeds or outside";
+
+/** The path of the member that a row or the function that it feeds makes. */
+export type DestinationOf<Row> = Row extends { readonly lands: infer Path extends string }
+  ? Path
+  : Row extends { readonly feeds: infer Path extends string }
+    ? Path
+    : never;
 
 /** Marks the rows that fit nowhere. */
 type Fitting<R> = {

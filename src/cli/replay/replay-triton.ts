@@ -136,7 +136,7 @@ function serverOf(config: ServeConfig, clock: VirtualClock): TritonServer {
     clock,
     turns: { nowUs: () => clock.now() },
     backends: refused,
-    memory: deviceMemory(config, config.triton!.memory),
+    memory: deviceMemory(config, config.triton!.memory, config.engine.timing),
     countsByGpu: config.metrics.triton.gpu,
     epochMs: () => clock.now() / 1000,
     random: () => random() / 2 ** 32,

@@ -1,27 +1,41 @@
-/** Which options may change while the server runs, and what would the configuration be then? Read by the table of all options. */
+/** Reads changes of options while the server runs, with the table of all options, and makes the configuration that follows. */
 
-import type { ServeConfig } from "../../app/config/serve-config.ts";
+import type { RunningConfig, ServeConfig } from "../../app/config/serve-config.ts";
 import { LATENCIES, type Latencies, unsupportedKey } from "../compat/llm-d-live.ts";
 import type { Said } from "../compat/llm-d-timing.ts";
 import type { UsageError } from "../options/given.ts";
+import type { DestinationOf, MemberAt, Nowhere } from "../options/landing.ts";
 import type { Option } from "../options/option.ts";
 import { serveConfig } from "../options/serve-config.ts";
 import { type OptionName, type ServeValues, serveOptions } from "../options/serve-options.ts";
 
-export const LIVE = [
+const NAMES = [
   ...["timing", "jitter", "overhead-jitter", "jitter-tail", "slow-steps", "speed"],
   ...["limit-concurrency", "max-streams", "overload-status", "retry-after", "retry-after-form"],
   ...["max-num-queued-reqs", "max-num-queued-tokens", "fixtures"],
   ...["failure-injection-rate", "failure-types", "fault-rate", "fault-types"],
   ...["uvicorn-log-level", "disable-uvicorn-access-log", "enable-log-requests"],
-] as OptionName[];
+] as const satisfies readonly OptionName[];
+
+/** Options that only latencies of another stand-in change: they make the timing. */
+const TIMED = ["timing", "jitter", "overhead-jitter", "kv-transfer-time"] as const;
+
+/** The options whose member a running server could read from its configuration, which keeps the value of the start. */
+type Stale<Name extends OptionName> = {
+  [N in Name]: MemberAt<RunningConfig, DestinationOf<(typeof serveOptions)[N]>> extends Nowhere ? never : N;
+}[Name];
+
+/**
+ * The options that may change. Does not compile while `RunningConfig` has the member of one: it must be left out of
+ * `KernelConfig`, and its readers must get a `LiveValue` of `LiveSettings`.
+ */
+export const LIVE: [Stale<(typeof NAMES | typeof TIMED)[number]>] extends [never]
+  ? readonly OptionName[]
+  : Stale<(typeof NAMES | typeof TIMED)[number]> = NAMES;
 
 export type LiveChange =
   | { readonly config: ServeConfig /** They hold from now on. */; readonly keep: () => void }
   | { readonly key: string | null; readonly message: string };
-
-/** What latencies make of the timing: they own these. */
-const TIMED = ["timing", "jitter", "overhead-jitter", "kv-transfer-time"] as const;
 
 type SaidHere = Map<string, { name: string; texts: string[]; where: string; ignored: boolean }>;
 

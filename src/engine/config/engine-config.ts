@@ -66,6 +66,11 @@ export interface EngineConfig {
   readonly trtllm?: TrtllmConfig;
 }
 
+/** The part that can change while an engine runs. */
+export type StepPacing = Pick<EngineConfig, "timing" | "noise" | "speed">;
+/** The part that an engine has from its start to its end. */
+export type FixedEngineConfig = Omit<EngineConfig, keyof StepPacing>;
+
 /** Options of an engine in one level, including those of vLLM's policy. */
 export type FlatEngineConfig = Omit<EngineConfig, "vllm"> & VllmPolicy;
 

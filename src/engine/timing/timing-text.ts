@@ -1,13 +1,13 @@
 /** Describes step times in one line for users: in the server's banner and in replay reports. */
-import type { EngineConfig } from "../config/engine-config.ts";
+import type { StepPacing } from "../config/engine-config.ts";
 import type { Timing } from "../config/step-times.ts";
 
 /** Returns the preset's name or the formula, and the noise. */
-export const timingText = (engine: EngineConfig): string => kindText(engine.timing) + strayText(engine);
+export const timingText = (pace: StepPacing): string => kindText(pace.timing) + strayText(pace);
 
 const ms = (us: number) => `${us / 1000} ms`;
 
-function strayText({ timing, noise = {}, speed = 1 }: EngineConfig): string {
+function strayText({ timing, noise = {}, speed = 1 }: StepPacing): string {
   const overheadUs = timing.kind === "linear" || timing.kind === "table" ? (timing.requestOverheadUs ?? 0) : 0;
   const { jitterSigma, overheadSigma, tail, pause } = noise;
   return [

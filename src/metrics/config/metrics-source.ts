@@ -1,12 +1,12 @@
 /** The parts of a server's configuration that metrics pages need. */
 
 import type { DeploymentConfig } from "../../engine/config/deployment-config.ts";
-import type { EngineConfig } from "../../engine/config/engine-config.ts";
+import type { FixedEngineConfig } from "../../engine/config/engine-config.ts";
 import type { TextConfig } from "../../text/text-config.ts";
 import type { MetricsConfig } from "./metrics-config.ts";
 
 export interface MetricsSource {
-  readonly engine: EngineConfig;
+  readonly engine: FixedEngineConfig;
   /** Engines per process. */
   readonly dataParallelSize: number;
   /** Processes of the server. */

@@ -60,7 +60,7 @@ async function start(kernel: Kernel<TritonConfig>): Promise<Listeners<TritonConf
     clock: time.clock,
     turns: backend,
     backends: llmModels(llmAround(kernel, config.version), counts),
-    memory: deviceMemory(kernel.config, config.memory),
+    memory: deviceMemory(kernel.config, config.memory, kernel.live.values.pace.get().timing),
     countsByGpu: shown.triton.gpu,
     epochMs: () => time.epochSeconds() * 1000,
     random: () => chance.nextSeed() / 2 ** 32,
@@ -258,7 +258,7 @@ function metricsServer({ config, time }: OpenAiKernel, page: () => Promise<strin
 }
 
 function pageOf(
-  { config, time: { clock }, metrics: { renderer }, engines: { fleet } }: OpenAiKernel,
+  { config, live, time: { clock }, metrics: { renderer }, engines: { fleet } }: OpenAiKernel,
   { server, faults, config: own }: ServerAround,
   llm: LlmCounts,
 ): () => Promise<string> {
@@ -268,7 +268,8 @@ function pageOf(
   } = config;
   const profile = findPreset(preset)!;
   const counts = () => server.cache?.counts ?? null;
-  const facts = gpuFacts(profile.gpu, deviceMemory(config, own.memory).gpuBytes ?? profile.gpuMemoryBytes);
+  const { gpuBytes } = deviceMemory(config, own.memory, live.values.pace.get().timing);
+  const facts = gpuFacts(profile.gpu, gpuBytes ?? profile.gpuMemoryBytes);
   const polling = new Polling(metrics.intervalMs, clock.now(), counts(), facts);
   const {
     repository: { namespacing },

@@ -23,7 +23,7 @@ export const trtllm: Server<TrtllmServerConfig> = { options: ["openai", "iterati
 
 async function start(kernel: Kernel<TrtllmServerConfig>): Promise<Listeners<TrtllmServerConfig>> {
   const port = onePort(kernel, routesOf);
-  return { ...port, banner: (startedMs) => bannerOf(kernel.config, port.url, startedMs) };
+  return { ...port, banner: (startedMs) => bannerOf(kernel, port.url, startedMs) };
 }
 
 const METRICS = Object.fromEntries(OWN_METRICS.map((path) => [path, ["GET"]]));
@@ -41,7 +41,7 @@ function routesOf(kernel: Kernel<TrtllmServerConfig>): RouteTable {
   return { ...table, routes: [...table.routes, ...ourRoutes(kernel, METRICS)] };
 }
 
-function bannerOf(config: TrtllmServerConfig, url: string, startedMs: number): string {
+function bannerOf({ config, live }: Kernel<TrtllmServerConfig>, url: string, startedMs: number): string {
   const { engine } = config;
   const body = JSON.stringify({
     model: config.models.servedModelNames[0],
@@ -54,7 +54,7 @@ function bannerOf(config: TrtllmServerConfig, url: string, startedMs: number): s
     `understudy ${version} stands in for trtllm-serve ${TRTLLM_VERSION} serving ${config.models.servedModelNames.join(", ")}`,
     `  scheduling  ${engine.trtllm!.capacitySchedulerPolicy}; max_batch_size ${engine.maxNumSeqs}, max_num_tokens ${engine.maxNumBatchedTokens}, max_seq_len ${engine.maxModelLen}`,
     `  KV cache    ${engine.numGpuBlocks - 1} blocks of ${engine.blockSize} tokens`,
-    `  timing      ${timingText(engine)}`,
+    `  timing      ${timingText(live.values.pace.get())}`,
     `  metrics     JSON on ${url}/metrics${config.iterations.enableIterPerfStats ? "" : " (empty without --enable-iter-perf-stats)"}${prometheus}`,
     `  listening   ${url} after ${Math.round(startedMs)} ms`,
     `  try         curl -N ${url}/v1/chat/completions -H 'Content-Type: application/json' -d '${body}'`,

@@ -8,7 +8,7 @@ import { PortError } from "../../base/start-errors.ts";
 import { onePort } from "../../kernel/one-port.ts";
 import type { Listeners, Server } from "../../kernel/server.ts";
 import { metricsListener } from "../../metrics/triton-listener.ts";
-import { frontLimitsOf } from "../../wire/http/front-limits.ts";
+import { connectionLimitsOf } from "../../wire/http/front-limits.ts";
 import type { RouteTable } from "../../wire/http/routes.ts";
 import type { HttpServer } from "../../wire/http1/server.ts";
 import type { Http2Server } from "../../wire/http2/server.ts";
@@ -77,7 +77,7 @@ async function listenOverHttp2(
     port: config.listen.http2Port,
     tls: tls ?? null,
     reusePort: lifecycle.place !== undefined,
-    keepAlive: apiKeepAlive(frontLimitsOf(config).keepAliveS),
+    keepAlive: apiKeepAlive(connectionLimitsOf(config).keepAliveS),
     clock: time.lastingClock,
     catchUp: backend.catchUp,
     consumed: backend.consumed,

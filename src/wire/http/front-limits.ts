@@ -4,8 +4,8 @@
 export const RETRY_AFTER_FORMS = ["seconds", "date", "ms"] as const;
 export type RetryAfterForm = (typeof RETRY_AFTER_FORMS)[number];
 
-/** Every 0 is: no limit. */
-export interface FrontLimits {
+/** Limits of connections. Every 0 is: no limit. */
+export interface ConnectionLimits {
   /** Request line and header lines; bytes. */
   readonly headBytes: number;
   /** From the head of a request to the end of its body. */
@@ -14,6 +14,10 @@ export interface FrontLimits {
   readonly requestTimeoutS: number;
   /** Silence on a connection without a request. */
   readonly keepAliveS: number;
+}
+
+/** Limits of admission, and the refusals of a full server. They can change while a server runs. Every 0 is: no limit. */
+export interface OverloadLimits {
   /** Generation requests that are being served. */
   readonly requests: number;
   /** Generation requests that are served as streams. */
@@ -23,6 +27,8 @@ export interface FrontLimits {
   /** What these refusals say of a better time; null: nothing. */
   readonly retryAfter: { readonly seconds: number; readonly forms: readonly RetryAfterForm[] } | null;
 }
+
+export type FrontLimits = ConnectionLimits & OverloadLimits;
 
 export const FRONT_LIMITS: FrontLimits = {
   headBytes: 4_194_304,
@@ -47,6 +53,8 @@ export function completeFrontLimits({ retryAfter = {}, ...given }: GivenFrontLim
   return Object.keys(limits).length === 0 ? undefined : { ...FRONT_LIMITS, ...limits };
 }
 
-export function frontLimitsOf({ listen }: { readonly listen: { readonly frontLimits?: FrontLimits } }): FrontLimits {
-  return listen.frontLimits ?? FRONT_LIMITS;
+export function connectionLimitsOf(config: {
+  readonly listen: { readonly frontLimits?: ConnectionLimits };
+}): ConnectionLimits {
+  return config.listen.frontLimits ?? FRONT_LIMITS;
 }

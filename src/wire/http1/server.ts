@@ -7,7 +7,7 @@ import type { Clock } from "../../base/clock.ts";
 import { giveConnection, takeConnection } from "../../base/descriptors.ts";
 import { logUnexpected } from "../../base/unexpected.ts";
 import { deadlines, type Expiring, pacing, type Timer } from "../http/deadlines.ts";
-import type { FrontLimits } from "../http/front-limits.ts";
+import type { ConnectionLimits } from "../http/front-limits.ts";
 import { hostCheck, INVALID_HOST } from "../http/host-check.ts";
 import type { HttpRequest } from "../http/request.ts";
 import type { Application } from "../http/routes.ts";
@@ -28,7 +28,7 @@ export interface ListenOptions {
   readonly tls: TlsFiles | undefined;
   /** Several processes listen on the same port. */
   readonly reusePort: boolean;
-  readonly frontLimits: FrontLimits;
+  readonly frontLimits: ConnectionLimits;
   readonly clock: Pick<Clock, "now" | "at" | "about" | "turn">;
   /**
    * Called before whatever comes, as thousands of connections and requests may in one turn of the event loop: who is overdue is

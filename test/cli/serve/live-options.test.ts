@@ -189,7 +189,7 @@ describe("latencies of llm-d-inference-sim", () => {
     });
     const plain = optionsOf("--timing constant:ttft=1s,itl=10ms");
     expect(plain.changed({ "inter-token-latency": "1ms" })).toMatchObject({ key: "inter-token-latency" });
-    expect(Object.keys(plain.read())).toEqual(LIVE);
+    expect(Object.keys(plain.read())).toEqual([...LIVE]);
   });
 
   test("any changes: a configuration, or one line that names one of them or none", () => {

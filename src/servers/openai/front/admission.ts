@@ -9,9 +9,8 @@ import { turn } from "../../../base/pieces.ts";
 import type { Outcome } from "../../../engine/interface/types.ts";
 import { type Accounting, CountedOnce, type HttpVisit } from "../../../kernel/accounting.ts";
 import type { Backend } from "../../../kernel/backend.ts";
-import type { OverloadConfig } from "../../../kernel/live-settings.ts";
 import { type Deadlines, deadlines, type Expiring } from "../../../wire/http/deadlines.ts";
-import { frontLimitsOf } from "../../../wire/http/front-limits.ts";
+import { connectionLimitsOf, type OverloadLimits } from "../../../wire/http/front-limits.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
 import { SMALL_BODY_BYTES } from "../../../wire/http/unfinished.ts";
 import type { ErrorAnswer } from "../../pydantic/refusals.ts";
@@ -39,7 +38,7 @@ export class Admission {
     this.#backend = kernel.backend;
     this.#overload = new Overload(kernel);
     this.#bodies = new Bodies(kernel);
-    this.#deadlines = deadlines(frontLimitsOf(kernel.config).requestTimeoutS, kernel.backend);
+    this.#deadlines = deadlines(connectionLimitsOf(kernel.config).requestTimeoutS, kernel.backend);
   }
 
   /** Admits one more, which is served until its ticket is settled. Many may come in one turn: the engine's steps go before them. */
@@ -89,7 +88,7 @@ const FULL: readonly ErrorAnswer[] = [engineBusy, prefillBacklog];
  * vLLM also answer 429, and say when to try again, in one of three forms.
  */
 class Overload {
-  readonly #config: LiveValue<OverloadConfig>;
+  readonly #config: LiveValue<OverloadLimits>;
   readonly #epochSeconds: () => number;
 
   constructor({ live, time }: OpenAiKernel) {
@@ -117,7 +116,7 @@ class Overload {
     return retryAfter === null ? shown : { ...shown, headers: this.#headers(retryAfter) };
   }
 
-  #headers({ seconds, forms }: NonNullable<OverloadConfig["retryAfter"]>): Record<string, string> {
+  #headers({ seconds, forms }: NonNullable<OverloadLimits["retryAfter"]>): Record<string, string> {
     const headers: Record<string, string> = {};
     // A date says the same as seconds, in the same header: the last one named wins.
     for (const form of forms) {
@@ -153,7 +152,7 @@ export class Bodies {
 
   constructor({ config, backend, text, truth }: OpenAiKernel) {
     this.#history = truth.history;
-    const { bodyTimeoutS } = frontLimitsOf(config);
+    const { bodyTimeoutS } = connectionLimitsOf(config);
     this.#maxBytes = config.listen.maxBodyBytes;
     this.#turn = () => turn(backend);
     this.#late = deadlines(bodyTimeoutS, backend);

@@ -77,7 +77,9 @@ export function devRoutes(kernel: OpenAiKernel, engines: EngineControl) {
     "GET /server_info": queried(
       (query) => query.read("config_format", literal("text", "json"), "text"),
       (format) => {
-        const info = { model: kernel.config.models.model, ...flatEngineConfig(kernel.config.engine) };
+        const { config, live } = kernel;
+        const engine = flatEngineConfig({ ...config.engine, ...live.values.pace.get() });
+        const info = { model: config.models.model, ...engine };
         return { vllm_config: format === "json" ? info : JSON.stringify(info), vllm_env: {}, system_env: {} };
       },
     ),

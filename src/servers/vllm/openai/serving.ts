@@ -1,8 +1,8 @@
 /** What do readers and answers find of the server? Limits and traits from its options. */
 import { UserError } from "../../../base/start-errors.ts";
-import { flatEngineConfig } from "../../../engine/config/engine-config.ts";
+import { flatEngineConfig, type StepPacing } from "../../../engine/config/engine-config.ts";
 import type { Accounting } from "../../../kernel/accounting.ts";
-import { frontLimitsOf } from "../../../wire/http/front-limits.ts";
+import { connectionLimitsOf } from "../../../wire/http/front-limits.ts";
 import type { LoraAdapters } from "../../openai/front/adapters.ts";
 import { VLLM_VERSION } from "../../openai/front/served.ts";
 import { requestTimedOut } from "../../openai/request/errors.ts";
@@ -15,7 +15,7 @@ import type { ServerTraits } from "../../openai/request/server-traits.ts";
 import { reasoningSetup } from "../../openai/tool-calls/reasoning.ts";
 import { toolParserKind } from "../../openai/tool-calls/tool-parsers.ts";
 
-export function limitsOf({ config, text }: OpenAiKernel, adapters: LoraAdapters): Limits {
+export function limitsOf({ config, live, text }: OpenAiKernel, adapters: LoraAdapters): Limits {
   const { vocabulary, generation } = text.model;
   return {
     ...samplingDefaults(generation, config.openai.requests.generation),
@@ -29,7 +29,9 @@ export function limitsOf({ config, text }: OpenAiKernel, adapters: LoraAdapters)
     takesImages: config.openai.requests.imageTokens !== undefined,
     parsesTools: config.text.toolCallParser !== undefined,
     judgesCache: config.queue.cacheHitThreshold !== undefined,
-    transfersKv: config.queue.kvTransferTime !== undefined,
+    get transfersKv() {
+      return live.values.kvTransferTime.get() !== undefined;
+    },
   };
 }
 
@@ -49,12 +51,12 @@ export function serverOf(kernel: OpenAiKernel, { tools = toolsOf(kernel), logpro
     alive: kernel.engines.alive,
     vocabulary,
     logprobs: logprobs ?? seededLogprobs(vocabulary.size),
-    fingerprint: fingerprintOf(config),
+    fingerprint: fingerprintOf(config, live.values.pace.get()),
     cacheBlockTokens: config.engine.enablePrefixCaching ? config.engine.blockSize : 0,
     requestLog: { isOn: logsRequests, write: log },
     reasoning: reasoningOf(kernel),
     tools,
-    timedOut: requestTimedOut(frontLimitsOf(config).requestTimeoutS),
+    timedOut: requestTimedOut(connectionLimitsOf(config).requestTimeoutS),
     waiting: kernel.metrics.accounting,
   };
 }
@@ -87,13 +89,16 @@ export function toolsOf({ config, text, metrics, chance }: OpenAiKernel): Server
  * The fingerprint of all answers. null: they carry none. By default a hash of what the server runs with, as vLLM's: equal
  * servers have equal ones. It ends with the number of ranks.
  */
-function fingerprintOf({ models: { model }, engine, dataParallelSize, openai }: OpenAiServerConfig): string | null {
+function fingerprintOf(
+  { models: { model }, engine, dataParallelSize, openai }: OpenAiServerConfig,
+  pace: StepPacing,
+): string | null {
   const { fingerprintMode, fingerprintValue } = openai.answers;
   if (fingerprintMode === "none") return null;
   if (fingerprintMode === "custom") return fingerprintValue ?? "";
   const ranks = dataParallelSize > 1 && fingerprintMode !== "hash" ? `-dp${dataParallelSize}` : "";
   let hash = 0x811c9dc5;
-  for (const character of JSON.stringify([model, flatEngineConfig(engine)]))
+  for (const character of JSON.stringify([model, flatEngineConfig({ ...engine, ...pace })]))
     hash = Math.imul(hash ^ character.charCodeAt(0), 0x01000193);
   return `vllm-${VLLM_VERSION}${ranks}-${(hash >>> 0).toString(16).padStart(8, "0")}`;
 }
