@@ -26,7 +26,10 @@ export type MemberAt<C, Path extends string> = Path extends `${infer Head}.${inf
 export interface Landing {
   /** Path of the member of `ServeConfig` that gets the value. If several options land there, the last row given wins. */
   readonly lands?: string;
-  /** Converts the value for the member. Returns undefined if the member keeps its `initial`. Absent: the member gets the value. */
+  /**
+   * Converts the value for the member. Returns undefined if the member keeps its `initial`. Not a generic function, because the
+   * compiler then loses the types of all rows of the group. Absent: the member gets the value.
+   */
   readonly as?: (value: never) => unknown;
   /** Value of the member if the option is not given. Absent: the member is absent, or its owner completes it. */
   readonly initial?: unknown;
