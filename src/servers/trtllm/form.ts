@@ -142,7 +142,7 @@ export class TrtllmChatForm extends TrtllmForm {
 
   /** Members that carry reasoning text. */
   get #field(): ReasoningField {
-    return this.context.server.reasoningField ?? "reasoning_content";
+    return this.context.server.answers.reasoningField ?? "reasoning_content";
   }
 
   /** One event per choice, with a space before the line end as in the real server. With `echo` a second event has the last message. */

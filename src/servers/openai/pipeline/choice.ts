@@ -73,12 +73,15 @@ export abstract class AnswerChoice implements Receiver, ChoiceSoFar {
 const CANCELLED_OF_A_TURN = 256;
 
 /** Takes choices back from the engine, where they still run: none of them hears more, many are cancelled in several turns. */
-export function takeBack(choices: readonly AnswerChoice[], { turn }: Pick<ServerTraits, "turn">): void {
+export function takeBack(
+  choices: readonly AnswerChoice[],
+  { backend: { after } }: Pick<ServerTraits, "backend">,
+): void {
   const running = choices.flatMap((choice) => choice.leave() ?? []);
   const cancel = (from: number): void => {
-    const until = turn === undefined ? running.length : Math.min(from + CANCELLED_OF_A_TURN, running.length);
+    const until = after === undefined ? running.length : Math.min(from + CANCELLED_OF_A_TURN, running.length);
     for (let at = from; at < until; at++) running[at]!.cancel();
-    if (until < running.length) turn!(() => cancel(until));
+    if (until < running.length) after!(0, () => cancel(until));
   };
   cancel(0);
 }

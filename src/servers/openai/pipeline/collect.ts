@@ -140,7 +140,7 @@ class CollectedChoice extends AnswerChoice implements WholeChoice {
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
     if (this.finish !== null) return;
     const { server, output } = this.context;
-    this.times?.came(server.clockUs!());
+    this.times?.came(server.backend.nowUs());
     // Beams name the end of sequence like any stop id.
     const named = output.beam && finish === Finish.Stop && stopTokenId < 0 ? server.vocabulary.eosId : stopTokenId;
     this.take(ids, at, count, finish, named);

@@ -15,7 +15,7 @@ import { OutputTimes } from "./request-metrics.ts";
 
 /** Why the engine gave a generation up. */
 export function engineError(server: ServerTraits): ErrorAnswer {
-  return server.dead?.() === true ? engineDead : internalError;
+  return server.alive() ? internalError : engineDead;
 }
 
 /** One prompt of a request. */
@@ -86,7 +86,7 @@ export const FINISH_NAMES = ["stop", "length", "abort", "error", "repetition"] a
 
 /** Notes when the outputs of a choice come, for an answer of one choice that says so; null for others. */
 export function timesOf({ server, output, prompts }: AnswerContext): OutputTimes | null {
-  return server.clockUs && output.n * prompts.length === 1 ? new OutputTimes() : null;
+  return server.answers.perRequestMetrics && output.n * prompts.length === 1 ? new OutputTimes() : null;
 }
 
 /** A request counts once: as what most went wrong with its choices. */

@@ -1,19 +1,21 @@
 /** Comments in silent streams, as with vLLM's `--sse-keep-alive-interval`. */
-import type { AnswerContext } from "./context.ts";
+import type { ServerTraits } from "../request/server-traits.ts";
 import type { StreamedAnswer } from "./stream.ts";
 
 /** How often a silent stream is looked at in the time after which it gets a comment. */
 const LOOKS = 20;
 
 /**
- * Writes `comment` to a stream that was silent for `us`. Looks now and then, so that a token costs nothing; a comment comes
- * up to a look later than it might.
+ * Writes `comment` to a stream that was silent for the seconds of `keepAliveS`, if there are any. Looks now and then, so that
+ * a token costs nothing. So a comment comes up to a look late.
  */
 export function watchSilence(
   answer: StreamedAnswer,
-  { us, after }: NonNullable<AnswerContext["server"]["keepAlive"]>,
+  { answers: { keepAliveS = 0 }, backend: { after } }: ServerTraits,
   comment: string,
 ): void {
+  if (keepAliveS === 0 || after === undefined) return;
+  const lookUs = (keepAliveS * 1e6) / LOOKS;
   let bytes = -1;
   let silent = 0;
   const look = () => {
@@ -29,7 +31,7 @@ export function watchSilence(
       silent = 0;
       if (!answer.busy) answer.sink.write(comment);
     }
-    after(us / LOOKS, look);
+    after(lookUs, look);
   };
   look();
 }

@@ -42,8 +42,8 @@ export class StreamedAnswer implements SinkEvents {
     this.context = context;
     this.#running = context.prompts.length * context.output.n;
     this.choices = Array.from({ length: this.#running }, (_, index) => new StreamedChoice(this, index));
-    const { keepAlive } = context.server;
-    if (keepAlive && context.form.keepAlive) watchSilence(this, keepAlive, context.form.keepAlive);
+    const { keepAlive } = context.form;
+    if (keepAlive) watchSilence(this, context.server, keepAlive);
   }
 
   /** The engine has all choices. */
@@ -91,18 +91,18 @@ export class StreamedAnswer implements SinkEvents {
   }
 
   *#written(parts: Iterator<string, void>, choice: StreamedChoice): Generator<void, void> {
-    const { consumed } = this.context.server;
+    const { consumed } = this.context.server.backend;
     for (let next = parts.next(); !next.done; next = parts.next()) {
       if (next.value !== "") choice.write([next.value]);
       // Made and sent: each counts in answers in one piece, too.
-      consumed?.(2 * next.value.length);
+      consumed(2 * next.value.length);
       yield;
     }
   }
 
   /** Each part of `writing` writes something, as soon as the client takes it, in a turn of its own; then calls `done`. */
   #inTurns(writing: Iterator<void, void>, done: () => void): void {
-    const { turn = (act: () => void) => act() } = this.context.server;
+    const { after } = this.context.server.backend;
     let hasTurn = false;
     const go = (): void => {
       hasTurn = false;
@@ -117,7 +117,8 @@ export class StreamedAnswer implements SinkEvents {
         return;
       }
       hasTurn = true;
-      turn(go);
+      if (after === undefined) go();
+      else after(0, go);
     };
     this.#writing = write;
     write();
@@ -204,11 +205,11 @@ export class StreamedAnswer implements SinkEvents {
 
   /** Sends what waits of the choices from this place on, some of them in a turn. */
   #drain(from: number): void {
-    const { turn } = this.context.server;
-    const until = turn === undefined ? this.choices.length : Math.min(from + EVENTS_OF_A_TURN, this.choices.length);
+    const { after } = this.context.server.backend;
+    const until = after === undefined ? this.choices.length : Math.min(from + EVENTS_OF_A_TURN, this.choices.length);
     for (let at = from; at < until && !this.busy; at++) this.choices[at]!.send();
     this.#drains = until < this.choices.length && !this.busy && !this.#over;
-    if (this.#drains) turn!(() => this.#attempt(() => this.#drain(until)));
+    if (this.#drains) after!(0, () => this.#attempt(() => this.#drain(until)));
     else if (this.#drainsAgain) {
       this.#drainsAgain = false;
       this.#drain(0);
@@ -270,7 +271,7 @@ class StreamedChoice extends AnswerChoice {
 
   onTokens(ids: Int32Array, at: number, count: number, finish: Finish | null, stopTokenId: number): void {
     const { text } = this;
-    if (this.times !== null) this.times.came(this.context.server.clockUs!());
+    if (this.times !== null) this.times.came(this.context.server.backend.nowUs());
     // The hot path: one plain token for a client that keeps up.
     if (this.#prefix !== null && count === 1 && finish === null && !this.#answer.busy && text.idle) {
       const piece = text.plain(ids[at]!);
@@ -365,7 +366,7 @@ class StreamedChoice extends AnswerChoice {
   #fail(): void {
     const { form, server } = this.context;
     this.done = true;
-    if (form.opensBeforeError && server.dead?.() !== true) this.#answer.open();
+    if (form.opensBeforeError && server.alive()) this.#answer.open();
     this.#answer.fail(this, engineError(server));
   }
 

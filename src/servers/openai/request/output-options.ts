@@ -53,16 +53,17 @@ export function outputOptions(
   parts: readonly AnswerPart[] | null = null,
 ): OutputOptions {
   const { n, stop, includeStopStrInOutput, minTokens } = request;
+  const { answers } = server;
   const chat = request.kind === "chat";
-  const includeUsage = request.includeUsage || server.forceIncludeUsage;
+  const includeUsage = request.includeUsage || answers.enableForceIncludeUsage;
   const role = chat ? roleOf(request, server) : "";
   const logprobs = !chat ? request.logprobs : request.logprobs ? request.topLogprobs : null;
   return {
     chat,
     n,
     includeUsage,
-    continuousUsage: includeUsage && (request.continuousUsageStats || server.forceIncludeUsage),
-    streamInterval: Math.max(server.streamInterval, request.streamInterval ?? 1),
+    continuousUsage: includeUsage && (request.continuousUsageStats || answers.enableForceIncludeUsage),
+    streamInterval: Math.max(answers.streamInterval, request.streamInterval ?? 1),
     onlyEcho: !chat && request.echo && request.maxTokens === 0,
     echo: !chat && request.echo,
     role,
@@ -74,7 +75,7 @@ export function outputOptions(
     returnTokenIds: request.returnTokenIds,
     weightVersions: request.weightVersions,
     beam: request.sampling.beamSearch,
-    returnTokensAsTokenIds: request.returnTokensAsTokenIds ?? server.tokensAsIds === true,
+    returnTokensAsTokenIds: request.returnTokensAsTokenIds ?? answers.tokensAsIds === true,
     text: { skipSpecialTokens: skipsSpecials(request, server), includeStopStrInOutput, stop, minTokens },
     namedTool: chat && isNamed(request),
     parser: parserOf(request, server, parts),
@@ -94,7 +95,7 @@ function parserOf(
   server: ServerTraits,
   parts: readonly AnswerPart[] | null,
 ): ParserSetup | null {
-  const { reasoning = null } = server;
+  const { reasoning } = server;
   if (request.kind !== "chat" || (reasoning === null && !server.tools && parts === null)) return null;
   return {
     reasoning,
@@ -120,7 +121,8 @@ export function hidesTokens({ parser }: OutputOptions): boolean {
 
 /** Who speaks: with `add_generation_prompt` false it is the last message's role. */
 function roleOf(request: ChatRequest, server: ServerTraits): string {
-  return request.addGenerationPrompt ? server.responseRole : (request.messages.at(-1)?.role ?? server.responseRole);
+  const { responseRole = "assistant" } = server.answers;
+  return request.addGenerationPrompt ? responseRole : (request.messages.at(-1)?.role ?? responseRole);
 }
 
 /** Chat's `echo`: the last message, if the answer goes on with its role. "" for nothing. */

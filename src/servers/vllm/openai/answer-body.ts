@@ -75,7 +75,9 @@ function bodyOf(
   const fingerprint = server.fingerprint === null ? "null" : JSON.stringify(server.fingerprint);
   const thoughts = output.parser?.reasoning ? choices.reduce((sum, one) => sum + (one.reasoningTokens ?? 0), 0) : null;
   const details =
-    thoughts === null && !server.promptTokensDetails ? NO_USAGE_DETAILS : usageDetails(context, choices, thoughts);
+    thoughts === null && !server.answers.enablePromptTokensDetails
+      ? NO_USAGE_DETAILS
+      : usageDetails(context, choices, thoughts);
   const { times: own, submission } = choices[0]!;
   const times = own?.text(context.queuedUs, completionTokens, submission, true) ?? "null";
   return (
@@ -88,7 +90,7 @@ function bodyOf(
 function usageDetails(context: AnswerContext, choices: readonly WholeChoice[], thoughts: number | null): string {
   const { server, output } = context;
   let details = "null";
-  if (server.promptTokensDetails) {
+  if (server.answers.enablePromptTokensDetails) {
     const { cached, made } = cacheUse(context, choices.at(-output.n)!.submission);
     details = `{"cached_tokens":${cached},"created_cache_tokens":${output.chat ? made : null},"multimodal_tokens":null}`;
   }
@@ -135,7 +137,7 @@ function chatChoice(context: AnswerContext, choice: WholeChoice, long: LongTexts
   const { content, reasoning, calls } = choice.message();
   const logprobs = logprobsText(context, ids.length, long, () => choice.logprobs()?.chatParts(ids, 0));
   const said = content === null && !echo ? "null" : JSON.stringify(lastMessage + (content ?? ""));
-  const field = context.server.reasoningField ?? "reasoning";
+  const field = context.server.answers.reasoningField ?? "reasoning";
   const isPlain = calls.length === 0 && reasoning === null && field === "reasoning";
   const more = isPlain ? NO_MORE_MESSAGE : moreOf(calls, reasoning, field);
   const tokenIds = returnTokenIds && !hidden ? JSON.stringify(ids) : "null";

@@ -125,7 +125,7 @@ abstract class OpenAiForm extends ChunkedForm {
     const { prompt, completion } = this.tokensOf(choices);
     const { submission, times } = choices[0]!;
     let details = "";
-    if (server.promptTokensDetails) {
+    if (server.answers.enablePromptTokensDetails) {
       const { cached, made } = cacheUse(this.context, submission);
       details = `,"prompt_tokens_details":{"cached_tokens":${cached}${output.chat ? `,"created_cache_tokens":${made}` : ""}}`;
     }
@@ -149,12 +149,12 @@ export class ChatForm extends OpenAiForm {
   }
 
   protected get suffix(): Uint8Array {
-    return this.context.server.reasoningField === "both" ? COPIED_SUFFIX : CHAT_SUFFIX;
+    return this.context.server.answers.reasoningField === "both" ? COPIED_SUFFIX : CHAT_SUFFIX;
   }
 
   /** Ends the delta of a plain text. */
   get #copied(): string {
-    return this.context.server.reasoningField === "both" ? COPIED_NULL : "";
+    return this.context.server.answers.reasoningField === "both" ? COPIED_NULL : "";
   }
 
   opening(): readonly string[] {
@@ -186,7 +186,7 @@ export class ChatForm extends OpenAiForm {
     const end = finish === null ? "" : `,"stop_reason":${stopReason(finish, stop)}`;
     const versions = finish === null ? "" : `,"weight_versions":${weightVersions(output, tokens)}`;
     return [
-      `${this.head}{"index":${index},"delta":${deltaJson(delta ?? NO_TEXT, server.reasoningField)},"logprobs":`,
+      `${this.head}{"index":${index},"delta":${deltaJson(delta ?? NO_TEXT, server.answers.reasoningField)},"logprobs":`,
       logprobs?.chatParts(ids, from) ?? "null",
       `,"finish_reason":${this.reason(choice)}${end}${more}${versions}}${this.foot(usage, finish)}`,
     ];

@@ -42,28 +42,17 @@ interface OtherTraits {
 export function serverOf(kernel: OpenAiKernel, { tools = toolsOf(kernel), logprobs }: OtherTraits = {}): ServerTraits {
   const { backend, config, live, log } = kernel;
   const { vocabulary } = kernel.text.model;
-  const { after } = backend;
   const { logsRequests } = live.values;
   return {
+    answers: config.openai.answers,
+    backend,
+    alive: kernel.engines.alive,
     vocabulary,
     logprobs: logprobs ?? seededLogprobs(vocabulary.size),
     fingerprint: fingerprintOf(config),
-    responseRole: config.openai.answers.responseRole ?? "assistant",
-    tokensAsIds: config.openai.answers.tokensAsIds === true,
-    streamInterval: config.openai.answers.streamInterval,
-    forceIncludeUsage: config.openai.answers.enableForceIncludeUsage,
-    promptTokensDetails: config.openai.answers.enablePromptTokensDetails,
     cacheBlockTokens: config.engine.enablePrefixCaching ? config.engine.blockSize : 0,
     requestLog: { get: () => (logsRequests.get() ? log : null) },
-    dead: () => !kernel.engines.alive(),
-    ...(after && { turn: (act) => void after(0, act) }),
-    consumed: (bytes) => backend.consumed(bytes),
-    clockUs: config.openai.answers.perRequestMetrics ? () => backend.nowUs() : null,
-    keepAlive: keepAliveOf(kernel),
     reasoning: reasoningOf(kernel),
-    ...(config.openai.answers.reasoningField === undefined
-      ? {}
-      : { reasoningField: config.openai.answers.reasoningField }),
     tools,
     timedOut: requestTimedOut(frontLimitsOf(config).requestTimeoutS),
     waiting: kernel.metrics.accounting,
@@ -92,11 +81,6 @@ export function toolsOf({ config, text, metrics, chance }: OpenAiKernel): Server
     habits,
     parsed,
   };
-}
-
-function keepAliveOf({ config, backend }: OpenAiKernel): ServerTraits["keepAlive"] {
-  const us = (config.openai.answers.keepAliveS ?? 0) * 1e6;
-  return us > 0 && backend.after ? { us, after: backend.after } : null;
 }
 
 /**

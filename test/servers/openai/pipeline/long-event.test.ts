@@ -85,13 +85,24 @@ function streamed(
       vocabulary,
       logprobs: seededLogprobs(vocabulary.size),
       fingerprint: null,
-      responseRole: "assistant",
-      streamInterval: 1,
-      forceIncludeUsage: false,
-      promptTokensDetails: false,
+      answers: { streamInterval: 1, enablePromptTokensDetails: false, enableForceIncludeUsage: false },
+      alive: () => true,
+      reasoning: null,
+      tools: null,
       timedOut: { status: 504, body: "{}" },
       cacheBlockTokens: 16,
-      ...(hasTurns ? { turn: (act) => void turns.push(act) } : {}),
+      backend: {
+        nowUs: () => 0,
+        consumed() {},
+        ...(hasTurns
+          ? {
+              after(_, act) {
+                turns.push(act);
+                return () => {};
+              },
+            }
+          : {}),
+      },
     },
     output: { ...output, ...given },
     prompts,
