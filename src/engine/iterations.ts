@@ -6,7 +6,7 @@
 import { Event, Field, Word } from "../../assembly/layout.ts";
 import { EVENT_IDS, KvTotal, LINE_BYTES, LineField, TrtWord } from "../../assembly/trtllm/layout.ts";
 import type { EngineConfig } from "./config/engine-config.ts";
-import type { TrtllmServeConfig } from "./config/trtllm.ts";
+import type { IterationsConfig } from "./config/trtllm.ts";
 import type { Choices, Finish } from "./interface/types.ts";
 import type { LoopObserver } from "./lateness/loop-observer.ts";
 import type { Observer, RequestTimeline } from "./observer.ts";
@@ -142,7 +142,7 @@ export class Iterations implements Observer {
   #iter = 0;
   #eventId = 0;
 
-  constructor(engine: Pick<EngineConfig, "numGpuBlocks" | "fixes" | "blockSize">, given: TrtllmServeConfig) {
+  constructor(engine: Pick<EngineConfig, "numGpuBlocks" | "fixes" | "blockSize">, given: IterationsConfig) {
     this.#blocksUsable = engine.numGpuBlocks - 1;
     this.#countsResponses = engine.fixes?.includes("responses-counted") === true;
     this.#requestBlockSize = given.enableIterPerfStats && given.enableIterReqStats ? engine.blockSize : 0;

@@ -180,9 +180,9 @@ export async function createKernel<C extends KernelConfig>(
   };
 }
 
-/** Loads the code for trtllm-serve alone. */
-async function iterationsOf(config: KernelConfig): Promise<Iterations | null> {
-  return config.trtllm ? new (await import("../engine/iterations.ts")).Iterations(config.engine, config.trtllm) : null;
+/** Loads the code that records iterations only if they are recorded. */
+async function iterationsOf({ engine, iterations }: KernelConfig): Promise<Iterations | null> {
+  return iterations ? new (await import("../engine/iterations.ts")).Iterations(engine, iterations) : null;
 }
 
 function punctualityOf(clock: Clock, log: KernelOptions["log"] | null, engines: () => Fleet): Punctuality {

@@ -54,7 +54,7 @@ export interface EnginePartsOptions {
   readonly broke: (error: Error) => void;
   /** Who else is told of the steps. */
   readonly loopObservers: readonly LoopObserver[];
-  /** Keeps iterations and requests for the role trtllm-serve; null: another role. */
+  /** Records iterations and requests. null: nothing records them. */
   readonly iterations: Iterations | null;
 }
 

@@ -2,7 +2,7 @@
 
 import type { DeploymentConfig } from "../engine/config/deployment-config.ts";
 import type { EngineConfig } from "../engine/config/engine-config.ts";
-import type { TrtllmServeConfig } from "../engine/config/trtllm.ts";
+import type { IterationsConfig } from "../engine/config/trtllm.ts";
 import type { FaultsConfig } from "../faults/faults-config.ts";
 import type { MetricsConfig } from "../metrics/config/metrics-config.ts";
 import type { TextConfig } from "../text/text-config.ts";
@@ -92,6 +92,6 @@ export interface KernelConfig {
   readonly text: TextConfig;
   readonly faults: FaultsConfig;
   readonly queue: QueueConfig;
-  /** What trtllm-serve reports of its engine. Absent: another server. */
-  readonly trtllm?: TrtllmServeConfig;
+  /** What is recorded of iterations. Absent: nothing. */
+  readonly iterations?: IterationsConfig;
 }

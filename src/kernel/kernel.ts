@@ -52,7 +52,7 @@ export interface KernelEngines {
   readonly fleet: Fleet;
   /** The last calls of each core, by engine. A crash is reproduced from them. */
   readonly journals: readonly Journal[];
-  /** Statistics of iterations and requests for trtllm-serve. null for other servers. */
+  /** Records of iterations and requests. null without `config.iterations`. */
   readonly iterations: Iterations | null;
   /** How events of streams leave, and why. */
   readonly streamWrites: StreamWrites;

@@ -26,7 +26,7 @@ const configOf = (role: RoleName, parts: object) => ({ role, openai: {}, ...part
 test("each server of the table can be loaded, and names the parts of the configuration that it reads", async () => {
   expect(Object.keys(servers)).toEqual([...ROLE_NAMES]);
   for (const name of ROLE_NAMES) {
-    const { options, start } = await loadServer(configOf(name, { triton: {}, trtllm: {} }));
+    const { options, start } = await loadServer(configOf(name, { triton: {}, iterations: {} }));
     expect(start).toBeFunction();
     expect(options).toContain("openai");
   }
@@ -34,7 +34,7 @@ test("each server of the table can be loaded, and names the parts of the configu
 
 test("a server is not started without a part of the configuration that it reads", async () => {
   await expect(loadServer(configOf("triton", {}))).rejects.toThrow("the configuration of triton has no triton");
-  await expect(loadServer(configOf("trtllm-serve", {}))).rejects.toThrow("has no trtllm");
+  await expect(loadServer(configOf("trtllm-serve", {}))).rejects.toThrow("has no iterations");
 });
 
 test("what every server loads has no code of a role, nor of a dialect of its API", () => {

@@ -293,7 +293,7 @@ test("requests move their families when they end; without iteration statistics n
 
 test("the families of iterations are those of the newest record; counters add up the records that were reported", () => {
   const config = configOf("--timing none --return-perf-metrics --enable-iter-perf-stats --num-gpu-blocks-override 101");
-  const iterations = new Iterations(config.engine, config.trtllm!);
+  const iterations = new Iterations(config.engine, config.iterations!);
   const counts = new ServeCounts(iterations);
   counts.listen();
   const facts = { config, epochUs: 0, gpuBytes: 11, blockBytes: 1000, pid: "7" };

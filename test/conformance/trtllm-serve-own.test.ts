@@ -191,7 +191,7 @@ max_seq_len: 4096
         ...{ enablePrefixCaching: false, maxModelLen: 4096 },
         trtllm: { capacitySchedulerPolicy: "MAX_UTILIZATION" },
       },
-      trtllm: { enableIterPerfStats: true, returnPerfMetrics: true, eventBufferMaxSize: 16 },
+      iterations: { enableIterPerfStats: true, returnPerfMetrics: true, eventBufferMaxSize: 16 },
     },
   });
   const wrong = read("kv_cache_config:\n  tokens: 3\n");

@@ -73,7 +73,7 @@ export function serveConfig(given: ServeValues, said: ReadonlyMap<string, Given>
   if (clash !== undefined) return { error: clash };
   const fakes = fakeMetrics(values);
   if (fakes !== null && "error" in fakes) return { error: `${at("fake-metrics")}: ${fakes.error}` };
-  const { trtllm, ...others } = parts;
+  const { iterations, ...others } = parts;
   return {
     config: {
       ...others,
@@ -88,7 +88,7 @@ export function serveConfig(given: ServeValues, said: ReadonlyMap<string, Given>
       faults: parts.faults ?? {},
       queue: parts.queue ?? {},
       openai: openAiConfig(parts.openai),
-      ...(parts.role === TRTLLM_SERVE ? { trtllm } : {}),
+      ...(parts.role === TRTLLM_SERVE ? { iterations } : {}),
       ignoredFlags: [],
     },
     notices: [...settings.notices, ...parsers.notices, ...noticesOf(values, engine, profile, models.model)],

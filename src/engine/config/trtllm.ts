@@ -20,8 +20,8 @@ export interface TrtllmConfig {
   readonly enablePrefixAwareScheduling: boolean;
 }
 
-/** What its server alone has; names as in the product's `LlmArgs`. */
-export interface TrtllmServeConfig {
+/** What is recorded of the iterations of TensorRT-LLM's schedulers, of requests and of the KV cache. Names as in the product's `LlmArgs`. */
+export interface IterationsConfig {
   /** `/prometheus/metrics` is there, and `/perf_metrics` may hold something. */
   readonly returnPerfMetrics: boolean;
   /** Requests that `/perf_metrics` keeps; 0: none. */

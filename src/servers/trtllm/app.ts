@@ -59,7 +59,7 @@ export function trtllmApp(
 ): RouteTable {
   const { config } = given;
   const iterations = given.engines.iterations!;
-  const { returnPerfMetrics } = config.trtllm!;
+  const { returnPerfMetrics } = config.iterations!;
   const counts = new ServeCounts(iterations);
   if (returnPerfMetrics) counts.listen();
   const kernel = kernelOf(given);

@@ -1,7 +1,7 @@
 /** Stands in for trtllm-serve. OpenAI's routes as it writes them, its statistics and our own routes share one port. */
 
 import { version } from "../../../package.json";
-import type { TrtllmServeConfig } from "../../engine/config/trtllm.ts";
+import type { IterationsConfig } from "../../engine/config/trtllm.ts";
 import { findPreset } from "../../engine/timing/presets.ts";
 import { timingText } from "../../engine/timing/timing-text.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
@@ -16,10 +16,10 @@ import { TRTLLM_VERSION } from "./own-routes.ts";
 
 /** The configuration that trtllm-serve reads. */
 export interface TrtllmServerConfig extends OpenAiServerConfig {
-  readonly trtllm: TrtllmServeConfig;
+  readonly iterations: IterationsConfig;
 }
 
-export const trtllm: Server<TrtllmServerConfig> = { options: ["openai", "trtllm"], start };
+export const trtllm: Server<TrtllmServerConfig> = { options: ["openai", "iterations"], start };
 
 async function start(kernel: Kernel<TrtllmServerConfig>): Promise<Listeners<TrtllmServerConfig>> {
   const port = onePort(kernel, routesOf);
@@ -49,13 +49,13 @@ function bannerOf(config: TrtllmServerConfig, url: string, startedMs: number): s
     stream: true,
     max_tokens: 32,
   });
-  const prometheus = config.trtllm.returnPerfMetrics ? `, Prometheus on ${url}/prometheus/metrics` : "";
+  const prometheus = config.iterations.returnPerfMetrics ? `, Prometheus on ${url}/prometheus/metrics` : "";
   return [
     `understudy ${version} stands in for trtllm-serve ${TRTLLM_VERSION} serving ${config.models.servedModelNames.join(", ")}`,
     `  scheduling  ${engine.trtllm!.capacitySchedulerPolicy}; max_batch_size ${engine.maxNumSeqs}, max_num_tokens ${engine.maxNumBatchedTokens}, max_seq_len ${engine.maxModelLen}`,
     `  KV cache    ${engine.numGpuBlocks - 1} blocks of ${engine.blockSize} tokens`,
     `  timing      ${timingText(engine)}`,
-    `  metrics     JSON on ${url}/metrics${config.trtllm.enableIterPerfStats ? "" : " (empty without --enable-iter-perf-stats)"}${prometheus}`,
+    `  metrics     JSON on ${url}/metrics${config.iterations.enableIterPerfStats ? "" : " (empty without --enable-iter-perf-stats)"}${prometheus}`,
     `  listening   ${url} after ${Math.round(startedMs)} ms`,
     `  try         curl -N ${url}/v1/chat/completions -H 'Content-Type: application/json' -d '${body}'`,
   ].join("\n");
