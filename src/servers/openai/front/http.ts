@@ -4,6 +4,7 @@
  */
 
 import { createHash, timingSafeEqual } from "node:crypto";
+import { STATUS_CODES } from "node:http";
 import type { HttpVisit } from "../../../kernel/accounting.ts";
 import { OWN_PATHS } from "../../../metrics/rows/http-counts.ts";
 import type { HttpRequest } from "../../../wire/http/request.ts";
@@ -13,7 +14,6 @@ import { methodNotAllowed, notFound, unauthorized } from "../request/errors.ts";
 import type { OpenAiKernel } from "../request/openai-config.ts";
 import { type BodyRoom, bodyRoomOf } from "./body-room.ts";
 import { Cors } from "./cors.ts";
-import { accessLine } from "./front.ts";
 import { mayRelease, ORDER_HEADER, releasesEngine } from "./order-header.ts";
 import { Gate, type JsonParts, partsOf, sendParts } from "./send-parts.ts";
 import { routeOf } from "./served.ts";
@@ -265,15 +265,23 @@ export class Http {
     if (order !== null && releasesEngine(order)) this.#kernel.backend.standStill?.(false);
   }
 
-  #log(context: Context, status: number): void {
-    const { request } = context;
-    const front = context.front;
+  /** Writes a line of the access log as uvicorn does. The client's address is empty if it is unknown. */
+  #log({ request, front }: Context, status: number): void {
     const from = front.requestIP(request);
     const client = from === null ? "" : `${from.address}:${from.port}`;
     const path = request.url.slice(pathAt(request.url));
-    this.#kernel.log(accessLine({ client, method: request.method, path, status, version: front.version(request) }));
+    const phrase = PHRASES[status] ?? STATUS_CODES[status] ?? "";
+    this.#kernel.log(
+      `INFO:     ${client} - "${request.method} ${path} HTTP/${front.version(request)}" ${status} ${phrase}`,
+    );
   }
 }
+
+/** Phrases of Python's `http.HTTPStatus` that are not Node's. */
+const PHRASES: Readonly<Record<number, string>> = {
+  413: "Request Entity Too Large",
+  416: "Requested Range Not Satisfiable",
+};
 
 function bytesOf(body: string | typeof OPENED | Whole | null): number {
   if (typeof body === "string") return Buffer.byteLength(body);
