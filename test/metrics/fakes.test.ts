@@ -123,7 +123,10 @@ test.each([
   ['{"kv-cache-usage": "ramp:0:2:5s"}', "kv-cache-usage: takes a number from 0 to 1"],
   ['{"ttft-buckets-values": [1.5]}', "ttft-buckets-values: takes whole numbers from 0, not 1.5"],
   ['{"ttft-buckets-values": 5}', "ttft-buckets-values: takes a list"],
-  ['{"request-success-total": {"done": 1}}', 'request-success-total: unknown reason "done", must be one of stop, length'],
+  [
+    '{"request-success-total": {"done": 1}}',
+    'request-success-total: unknown reason "done", must be one of stop, length',
+  ],
   ['{"request-success-total": {"stop": -1}}', "request-success-total.stop: takes whole numbers from 0"],
   ['{"prefix-cache-hits": 1}', "prefix-cache-hits and prefix-cache-queries must be given together"],
   ['{"prefix-cache-hits": 2, "prefix-cache-queries": 1}', "prefix-cache-hits: at most prefix-cache-queries (1), not 2"],
