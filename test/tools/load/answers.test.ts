@@ -153,9 +153,9 @@ const failing: readonly (readonly [name: string, text: string, kind: string | nu
     "error event",
     /gone/,
   ],
-  ["garbage JSON", HEAD + chunk('data: {"choices": [\n\n') + END, "malformed", /no JSON object: \{"choices"/],
+  ["garbage JSON", HEAD + chunk('data: {"choices": [\n\n') + END, "malformed", /not a JSON object: \{"choices"/],
   ["HTML", `HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>`, "malformed", /text\/html/],
-  ["no HTTP", "SSH-2.0-OpenSSH\r\n\r\n", "malformed", /no HTTP.*SSH/],
+  ["no HTTP", "SSH-2.0-OpenSSH\r\n\r\n", "malformed", /not HTTP.*SSH/],
   ["a chunk without size", `${HEAD}data: {}\n\n`, "malformed", /no size/],
   [
     "no token",

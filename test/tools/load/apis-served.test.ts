@@ -273,7 +273,7 @@ describe("what is sent", () => {
       max_tokens: 3,
     });
     const without = settings(`--backend anthropic-messages ${line}`) as Settings;
-    await expect(loadOn(server, { ...without, url, metricsUrl: null })).rejects.toThrow("take --output-len N");
+    await expect(loadOn(server, { ...without, url, metricsUrl: null })).rejects.toThrow("set --output-len N");
     server.stop();
   });
 

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 import { arrivals, type OpenLoop } from "../../../src/tools/load/arrivals.ts";
 import type { PendingRequest } from "../../../src/tools/load/clients/client.ts";
-import { UsageAsked } from "../../../src/tools/load/requests/body.ts";
+import { UsageLevel } from "../../../src/tools/load/requests/body.ts";
 import type { RequestRecord, Turn } from "../../../src/tools/load/requests/types.ts";
 import { LoadRun, type Phase, type PhaseOutcome } from "../../../src/tools/load/run.ts";
 import { Turns } from "../../../src/tools/load/turns.ts";
@@ -114,7 +114,7 @@ function play(
   const client = {
     prepare: () => {
       prepared++;
-      return { text: "{}", asked: UsageAsked.EachChunk };
+      return { text: "{}", asked: UsageLevel.EachChunk };
     },
     whenQuiet: (work: () => boolean) => {
       while (isQuiet(sent.length - 1) && work());

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { WallClock } from "../../../src/base/clock.ts";
 import { generates, LOAD_DIALECTS, type LoadDialect } from "../../../src/tools/load/requests/dialects.ts";
-import { ServerTalk, Unmeasured } from "../../../src/tools/load/server.ts";
+import { NoMeasurementError, ServerQueries } from "../../../src/tools/load/server.ts";
 import { TraceError } from "../../../src/workloads/trace.ts";
 import { main } from "../../program.ts";
 import { times } from "../../size.ts";
@@ -149,11 +149,11 @@ test("any JSON from each path that load asks: it ends with a result, or a senten
         const truth = withTruth ? { log: null } : null;
         const dataset = generates(dialect) ? SETTINGS.dataset : { name: "random" as const, inputLen: 4 };
         const more = { count: 1, dialect, dataset, timeoutS: 5, metricsUrl: `${server.url}metrics`, truth };
-        const talk = new ServerTalk(server.url.origin, { headers: {}, tls: { rejectUnauthorized: true } }, clock);
+        const talk = new ServerQueries(server.url.origin, { headers: {}, tls: { rejectUnauthorized: true } }, clock);
         expect(typeof (await talk.model(dialect, null))).toBe("string");
         await loadOn({ url: server.url.origin, asked: [], connections: () => 0, stop() {} }, more);
       } catch (failure) {
-        expect(failure instanceof TraceError || failure instanceof Unmeasured, String(failure)).toBe(true);
+        expect(failure instanceof TraceError || failure instanceof NoMeasurementError, String(failure)).toBe(true);
       } finally {
         clock.close();
         await server.stop(true);

@@ -160,7 +160,7 @@ describe("against our own server", () => {
     expect(out).toMatch(/^Successful requests: {21}12 {8}$/m);
     expect(out).toMatch(/^Mean TTFT \(ms\): {26}\d+\.\d\d +$/m);
     expect(out).toMatch(/^per user {7}mean [\d.]+, p50 [\d.]+, p10 [\d.]+, p1 [\d.]+ tokens\/s$/m);
-    expect(out).toMatch(/^retries {8}0 \(no --retries: nothing was sent again\)$/m);
+    expect(out).toMatch(/^retries {8}0 \(no --retries: no request was sent again\)$/m);
     for (const row of ["TTFT from intended time", "sched delay", "goodput", "measured minus true"])
       expect(out).toContain(row);
     const result = JSON.parse(readFileSync(join(folder, "r.json"), "utf8"));
@@ -224,7 +224,7 @@ describe("against our own server", () => {
   test("the truth from the server's log", async () => {
     const flags = "--num-prompts 5 --input-len 5 --output-len 6 --check-truth-log truth.jsonl --json l.json";
     const { code, out } = await run("--url", server.url, ...flags.split(" "));
-    expect([code, out]).toEqual([0, expect.stringContaining("of 5 requests that the server knew\n")]);
+    expect([code, out]).toEqual([0, expect.stringContaining("over 5 requests that the server knows\n")]);
     expect(out).not.toContain("unknown to the server");
     const { truth } = JSON.parse(readFileSync(join(folder, "l.json"), "utf8")).understudy;
     expect(truth).toMatchObject({ requests: 5, missing: 0, errors: { itl: { count: 25 }, ttft: { count: 5 } } });
@@ -265,8 +265,8 @@ describe("against our own server", () => {
       const { truth } = JSON.parse(readFileSync(join(folder, "b.json"), "utf8")).understudy;
       expect([code, truth.requests + truth.missing]).toEqual([0, 20]);
       expect(truth.missing).toBeGreaterThan(0);
-      expect(out).toContain(`${truth.missing} requests were unknown to the server that was asked for the truth`);
-      expect(out).toContain("the address may be several servers");
+      expect(out).toContain(`${truth.missing} requests are unknown to the server that was asked for the truth`);
+      expect(out).toContain("the address may belong to several servers");
     } finally {
       await balancer.stop(true);
       for (const one of servers) await one.stop();
@@ -300,10 +300,10 @@ describe("against our own server", () => {
       expect([trusted.code, trusted.err]).toEqual([0, ""]);
       expect((await run(...common, "--insecure")).code).toBe(0);
       const refused = await run(...common, "--model", "m");
-      expect([refused.code, refused.err]).toEqual([2, expect.stringContaining("--ssl-ca-certs FILE names whom to")]);
+      expect([refused.code, refused.err]).toEqual([2, expect.stringContaining("--ssl-ca-certs FILE adds trusted certificates")]);
       const plain = secure.url.replace("https:", "http:");
       const other = await run("--url", plain);
-      expect([other.code, other.err]).toEqual([2, expect.stringMatching(/the port speaks https .*take --url https:/)]);
+      expect([other.code, other.err]).toEqual([2, expect.stringMatching(/the port speaks https .*use --url https:/)]);
     } finally {
       await secure.stop();
     }
@@ -341,7 +341,7 @@ describe("against our own server", () => {
     const scheme = await run("--url", server.url.replace("http:", "https:"));
     expect([scheme.code, scheme.err]).toEqual([
       2,
-      `understudy load: cannot reach ${server.url.replace("http:", "https:")}/v1/models: the port speaks http (EPROTO); take --url ${server.url}\n`,
+      `understudy load: cannot reach ${server.url.replace("http:", "https:")}/v1/models: the port speaks http (EPROTO); use --url ${server.url}\n`,
     ]);
     const child = Bun.spawn(
       [

@@ -1,6 +1,6 @@
 /** A whole load on a small server: for tests of what it sends, measures and says. */
 import { WallClock } from "../../../src/base/clock.ts";
-import { Load, type Loaded } from "../../../src/tools/load/load.ts";
+import { Load, type LoadOutcome } from "../../../src/tools/load/load.ts";
 import type { Settings } from "../../../src/tools/load/settings.ts";
 import { workedExample } from "./played.ts";
 import type { RawServer } from "./raw-server.ts";
@@ -52,9 +52,9 @@ export const WHOLE = workedExample(true)
   .map(([, text]) => text)
   .join("");
 
-export const kinds = ({ result }: Loaded) => result.understudy.errors;
+export const kinds = ({ result }: LoadOutcome) => result.understudy.errors;
 
-export async function loadOn(server: RawServer, more: Partial<Settings> = {}): Promise<Loaded> {
+export async function loadOn(server: RawServer, more: Partial<Settings> = {}): Promise<LoadOutcome> {
   const clock = new WallClock();
   try {
     const url = new URL(server.url);

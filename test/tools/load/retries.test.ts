@@ -1,6 +1,6 @@
 /** Is a request that got no answer sent again when it should be, and counted; and else not? */
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
-import type { Loaded } from "../../../src/tools/load/load.ts";
+import type { LoadOutcome } from "../../../src/tools/load/load.ts";
 import type { Settings } from "../../../src/tools/load/settings.ts";
 import { kinds, loadOn, WHOLE } from "./loaded.ts";
 import { type Asked, type RawServer, rawServer, type Wire } from "./raw-server.ts";
@@ -11,13 +11,13 @@ let server: RawServer | null = null;
 afterEach(() => server?.stop());
 
 /** Loads a server that answers so. */
-function load(answer: (asked: Asked, wire: Wire) => void, more: Partial<Settings> = {}): Promise<Loaded> {
+function load(answer: (asked: Asked, wire: Wire) => void, more: Partial<Settings> = {}): Promise<LoadOutcome> {
   server = rawServer(answer);
   return loadOn(server, more);
 }
 
 const refusal = (status: string, headers = "") => `HTTP/1.1 ${status}\r\n${headers}Content-Length: 2\r\n\r\n{}`;
-const told = ({ result }: Loaded) => result.understudy.retries;
+const told = ({ result }: LoadOutcome) => result.understudy.retries;
 
 test("what got no answer is sent again, as Retry-After says; times count from the first send", async () => {
   const answers = [refusal("503 Busy", "Retry-After: 0.2\r\n"), refusal("429 No", "retry-after-ms: 100\r\n"), null];
@@ -63,5 +63,5 @@ test("a request that waits to be sent again ends with the run, and in its time",
   server!.stop();
   const late = await load(busy, { retries: 1, timeoutS: 0.2 });
   expect(kinds(late)).toEqual({ timeout: 1 });
-  expect(late.nothing).toContain("while it waited to be sent again after: HTTP 503");
+  expect(late.nothing).toContain("while it waited for a retry after: HTTP 503");
 });

@@ -105,9 +105,13 @@ test("what goes wrong is counted by kind", async () => {
 
 test.each([
   ["nobody", { dialect: "triton-grpc" }, "Request for unknown model: 'nobody' is not found"],
-  ["tokens", { dialect: "triton-grpc", stream: false }, "model tokens is decoupled: it is called without --no-stream"],
+  ["tokens", { dialect: "triton-grpc", stream: false }, "model tokens is decoupled; remove --no-stream"],
   ["nobody", { dialect: "triton-http" }, "Request for unknown model: 'nobody' is not found"],
-  ["tokens", { dialect: "triton-http" }, "model tokens is decoupled, which /infer is not: take --backend triton-grpc"],
+  [
+    "tokens",
+    { dialect: "triton-http" },
+    "model tokens is decoupled, which /infer does not support; use --backend triton-grpc",
+  ],
 ] as const)("refused in one line: %s %j", async (model, more, why) => {
   const said = await load(model, more).then(
     () => "it ran",

@@ -40,7 +40,7 @@ test("nothing is said of lengths where no request can ask for one, or nobody tel
   });
   expect(whole).toEqual([expect.stringContaining("without streaming")]);
   const estimated = warningsOf({ ...QUIET, dialect: "triton-http", estimatedLengths: true });
-  expect(estimated).toEqual(["the server has no /tokenize: lengths of made-up prompts are estimated"]);
+  expect(estimated).toEqual(["the server has no /tokenize: lengths of generated prompts are estimated"]);
 });
 
 test("nothing is said of a run whose numbers are what they seem", () => {
@@ -93,7 +93,7 @@ test("sent late by less than a tenth of what is measured: nothing is said", () =
 test.each([
   ["the tail of TTFT", tail(6), {}, "6.00 ms of the p99 of TTFT from the intended time, 12 %"],
   ["the median of TTFT", late(9, 500, () => 6), { timed: false }, "6.00 ms of the p50 of TTFT"],
-  ["the rate", behind(6), { capped: true }, "1.98 requests/s in place of 2.00: --concurrency or the client"],
+  ["the rate", behind(6), { capped: true }, "1.98 requests/s instead of 2.00: --concurrency or the client"],
   ["gaps between tokens", late(9, 500, () => 2.1), {}, "half of them by 2.10 ms or more, 11 % of the mean gap"],
 ])("sent late by more than a tenth of it: %s", (_, records, pace, says) => {
   expect(said(records, pace)).toMatch(/^requests left late: .* was the limit\. TTFT from the send hides it/);
@@ -107,13 +107,13 @@ const CASES: readonly (readonly [name: string, evidence: Partial<Evidence>, says
   ["too many chunks", { folded: 7 }, `more than ${CHUNKS_KEPT} chunks`],
   ["merged chunks", { records: [MERGED] }, "fewer chunks than tokens: the flat itl keys are per chunk"],
   ["merged, and who knows how", { records: [played(false)] }, "their ITL is per chunk, not per token"],
-  ["other lengths", { records: [{ ...PLAIN, wantedTokens: 6 }] }, "1 of 1 answers are not as long as asked for"],
+  ["other lengths", { records: [{ ...PLAIN, wantedTokens: 6 }] }, "1 of 1 answers do not have the requested length"],
   ["no end mark", { records: [{ ...PLAIN, done: false }] }, "1 streams ended without [DONE]"],
-  ["a warm cache", { warmUp: [{ ...PLAIN, cachedTokens: 16 }] }, "an earlier run left it warm"],
-  ["bad lines", { badLines: 2 }, "2 lines of the dataset hold no request"],
-  ["dropped turns", { droppedTurns: 3 }, "3 turns were left out"],
+  ["a warm cache", { warmUp: [{ ...PLAIN, cachedTokens: 16 }] }, "an earlier run filled it"],
+  ["bad lines", { badLines: 2 }, "2 lines of the dataset have no request"],
+  ["dropped turns", { droppedTurns: 3 }, "3 turns were skipped"],
   ["metrics missing", { metricsMissing: "404" }, "metrics could not be read (404)"],
-  ["estimated lengths", { estimatedLengths: true }, "lengths of made-up prompts are estimated"],
+  ["estimated lengths", { estimatedLengths: true }, "lengths of generated prompts are estimated"],
 ];
 
 for (const [name, evidence, says] of CASES) {

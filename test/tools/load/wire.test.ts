@@ -1,7 +1,7 @@
 /** Does the load generator keep its word over real sockets, whatever the server does? */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { WallClock } from "../../../src/base/clock.ts";
-import { Load, type Loaded } from "../../../src/tools/load/load.ts";
+import { Load, type LoadOutcome } from "../../../src/tools/load/load.ts";
 import type { FailureClass } from "../../../src/tools/load/requests/types.ts";
 import type { Settings } from "../../../src/tools/load/settings.ts";
 import { kinds, loadOn, SETTINGS, WHOLE } from "./loaded.ts";
@@ -14,7 +14,7 @@ let server: RawServer | null = null;
 afterEach(() => server?.stop());
 
 /** Loads a server that answers so. */
-function load(answer: (asked: Asked, wire: Wire) => void, more: Partial<Settings> = {}): Promise<Loaded> {
+function load(answer: (asked: Asked, wire: Wire) => void, more: Partial<Settings> = {}): Promise<LoadOutcome> {
   server = rawServer(answer);
   return loadOn(server, more);
 }
@@ -132,7 +132,7 @@ test("a server that refuses continuous_usage_stats, then stream_options, is aske
     null,
     null,
   ]);
-  expect([records.length, kinds({ result } as Loaded)]).toEqual([3, {}]);
+  expect([records.length, kinds({ result } as LoadOutcome)]).toEqual([3, {}]);
 });
 
 describe("failures are counted by kind", () => {

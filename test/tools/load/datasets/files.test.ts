@@ -279,7 +279,7 @@ describe("bad input is named by line, and the rest is read", () => {
   });
 
   test.each([
-    [{ name: "random", path: "x" }, "--dataset-name random is made up"],
+    [{ name: "random", path: "x" }, "--dataset-name random is generated"],
     [{ name: "mooncake" }, "--dataset-name mooncake needs --dataset-path FILE"],
     [{ name: "mooncake", path: join(folder, "none") }, "cannot read"],
     [{ name: "sharegpt", path: folder }, "cannot read"],
@@ -288,8 +288,8 @@ describe("bad input is named by line, and the rest is read", () => {
       { name: "random", suffixLen: 5 },
       "--prefix-repetition-suffix-len is not for --dataset-name random; it takes --input-len",
     ],
-    [{ name: "random", rangeRatio: 1 }, "--random-range-ratio 1: takes a number from 0 to below 1"],
-    [{ name: "prefix_repetition", prefixLen: 0, suffixLen: 0 }, "a prompt needs at least one token"],
+    [{ name: "random", rangeRatio: 1 }, "--random-range-ratio 1: must be a number from 0 to below 1"],
+    [{ name: "prefix_repetition", prefixLen: 0, suffixLen: 0 }, "a prompt must have at least one token"],
   ] as const)("%j", async (given, expected) => {
     expect(await refusal(() => dataset({ ...BASE, ...given }))).toContain(expected);
   });
