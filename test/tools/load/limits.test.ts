@@ -1,4 +1,7 @@
-/** Is what `load`, `check`, `replay`, `timing fit` and the reference client of `stress` hold as bounded as docs/limits.md says? */
+/**
+ * Tests the limits of docs/limits.md on the memory of `load`, `check`, `replay`, `timing fit`, and of the reference client of
+ * `stress`.
+ */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -283,7 +286,7 @@ test("a file that an option names is read within a limit", async () => {
 });
 
 test("the other scheme is tried for three seconds when a server cannot be used", async () => {
-  // Answers no greeting of TLS.
+  // A server that does not answer the TLS handshake.
   const silent = Bun.listen({
     hostname: "127.0.0.1",
     port: 0,
@@ -297,7 +300,7 @@ test("the other scheme is tried for three seconds when a server cannot be used",
     clock,
   );
   await expect(talk.model("openai-chat", null)).rejects.toThrow("cannot reach");
-  // Leaves room for a slow machine: without the limit it takes 30 s.
+  // Leaves room for a slow machine. Without the limit it takes 30 s.
   expect(clock.now() - from).toBeLessThan(15e6);
   clock.close();
   silent.stop(true);

@@ -1,4 +1,4 @@
-/** A whole load on a small server: for tests of what it sends, measures and says. */
+/** Runs a whole load on a small server, for tests of requests, measurements and messages. */
 import { WallClock } from "../../../src/base/clock.ts";
 import { Load, type LoadOutcome } from "../../../src/tools/load/load.ts";
 import type { Settings } from "../../../src/tools/load/settings.ts";
@@ -47,7 +47,7 @@ export const SETTINGS: Omit<Settings, "url"> & { readonly model: string } = {
   version: "0",
 };
 
-/** The answer of the worked example in one piece. */
+/** The answer of the worked example as one body. */
 export const WHOLE = workedExample(true)
   .map(([, text]) => text)
   .join("");
