@@ -7,7 +7,7 @@
 import options from "../bin/load-options.json";
 import { WallClock } from "../src/base/clock.ts";
 import type { RequestRecord } from "../src/tools/load/requests/types.ts";
-import { AskedTruth, compareWithTruth, type TruthResult } from "../src/tools/load/truth.ts";
+import { compareWithTruth, ServerTruthSource, type TruthResult } from "../src/tools/load/truth.ts";
 import type { Distribution, Result } from "../src/tools/report/result.ts";
 import { median } from "./lib/numbers.ts";
 import { known, number, text } from "./lib/options.ts";
@@ -182,7 +182,7 @@ function cSide(port: number, streams: number, tokens: number, clock: WallClock) 
   const asked = body(tokens, { request_id: "reader-@@@@@@" });
   return async (): Promise<TruthResult> => {
     const at = { headers: {}, tls: { rejectUnauthorized: true } };
-    const source = new AskedTruth(`http://127.0.0.1:${port}`, at, clock);
+    const source = new ServerTruthSource(`http://127.0.0.1:${port}`, at, clock);
     await source.begin();
     const how = { ramp: 1, everyMs: 2, perStream, stamps, stampsMost: tokens + 8 };
     complete(await read({ port, body: asked, streams, ...how }), streams);

@@ -6,7 +6,7 @@
  */
 import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { WallClock } from "../../src/base/clock.ts";
-import { AskedTruth } from "../../src/tools/load/truth.ts";
+import { ServerTruthSource } from "../../src/tools/load/truth.ts";
 import { has, known, text } from "../lib/options.ts";
 import { CLIENT_CORE, pinned, SERVER_CORE, serverCommand, start } from "../lib/process.ts";
 import { progress, table } from "../lib/report.ts";
@@ -81,7 +81,7 @@ async function certify(tool: Tool, scenario: Scenario): Promise<Certified> {
   const { server, port, stop } = await serverOf(scenario);
   try {
     const options = { headers: {}, tls: { rejectUnauthorized: true } };
-    const source = new AskedTruth(`http://127.0.0.1:${server.port}`, options, clock);
+    const source = new ServerTruthSource(`http://127.0.0.1:${server.port}`, options, clock);
     const refused = await source.begin();
     if (refused !== null) throw new Error(refused);
     await runTool(tool, scenario, `http://127.0.0.1:${port}`, folder);

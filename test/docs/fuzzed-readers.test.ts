@@ -14,7 +14,7 @@ import { jsonObjectIn } from "../../src/base/json-object.ts";
 import { recordingIn, saidIn } from "../../src/text/canned/fixtures/recording.ts";
 import { parse } from "../../src/tools/check/pages/parse.ts";
 import { readRuns } from "../../src/tools/fit/read.ts";
-import { passedStream } from "../../src/tools/fit/records.ts";
+import { recordedStream } from "../../src/tools/fit/records.ts";
 import { Patterns } from "../../src/tools/load/answers/answer.ts";
 import { EventStream } from "../../src/tools/load/answers/event-stream.ts";
 import { ClientExchange } from "../../src/tools/load/clients/exchange.ts";
@@ -184,7 +184,7 @@ const READERS: Readonly<Record<string, Fuzzed>> = {
       const json = jsonObjectIn(textOf(pieces));
       const recorded = json === null ? "" : recordingIn(json.answer?.recorded);
       if (typeof recorded !== "string") saidIn(recorded);
-      return json?.answer?.recorded === undefined ? null : passedStream(json, "x.json");
+      return json?.answer?.recorded === undefined ? null : recordedStream(json, "x.json");
     },
   },
   "results of benchmarks": { seeds: RESULTS, read: (pieces) => readRuns(textOf(pieces), "x.json") },

@@ -5,7 +5,7 @@
 
 import type { Clock } from "../../base/clock.ts";
 import { jsonObjectIn, looseList, looseObject } from "../../base/json-object.ts";
-import { type Fetched, type FetchOptions, fetched } from "../../tools/load/server.ts";
+import { type FetchOptions, type FetchResult, fetchText } from "../../tools/load/server.ts";
 
 /** Seconds for the request that finds out whether the other scheme answers. */
 const OTHER_SCHEME_S = 3;
@@ -33,7 +33,7 @@ export async function readinessOf(
   timeoutS: number,
   clock: Clock,
 ): Promise<Readiness> {
-  const get = (path: string): Promise<Fetched> => fetched(base + path, options, clock, undefined, timeoutS);
+  const get = (path: string): Promise<FetchResult> => fetchText(base + path, options, clock, undefined, timeoutS);
   let refusal = "";
   for (const { path, server, models } of ROUTES) {
     const answer = await get(path);
@@ -52,12 +52,12 @@ export async function readinessOf(
 }
 
 /** vLLM and trtllm-serve answer 503 while the engine is dead, Triton 400 until its models are loaded and 503 while it ends. */
-const isNotReady = (path: string, { status, text }: Fetched): boolean =>
+const isNotReady = (path: string, { status, text }: FetchResult): boolean =>
   status === 503 || (status === 400 && path !== "/health" && text.trim() === "");
 
 /** Returns null if the server serves `model`, else the reason why not. */
 async function modelProblem(
-  get: (path: string) => Promise<Fetched>,
+  get: (path: string) => Promise<FetchResult>,
   models: "list" | "model",
   model: string,
 ): Promise<string | null> {
@@ -95,7 +95,7 @@ async function unreachable(base: string, why: string, clock: Clock): Promise<str
   const isTls = base.startsWith("https:");
   const other = isTls ? base.replace("https:", "http:") : base.replace("http:", "https:");
   const options = { headers: {}, tls: { rejectUnauthorized: false } };
-  const { why: otherWhy, text } = await fetched(`${other}/health`, options, clock, undefined, OTHER_SCHEME_S);
+  const { why: otherWhy, text } = await fetchText(`${other}/health`, options, clock, undefined, OTHER_SCHEME_S);
   const speaksOther = otherWhy === null && !/HTTP request .*HTTPS/i.test(text);
   return speaksOther ? `the port speaks ${isTls ? "http" : "https"} (${why}); give ${other}` : `no answer (${why})`;
 }

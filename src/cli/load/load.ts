@@ -4,8 +4,8 @@ import { version } from "../../../package.json";
 import { epochSeconds, WallClock } from "../../base/clock.ts";
 import { textAtMost } from "../../base/read-at-most.ts";
 import { createAlarm } from "../../base/time/alarm.ts";
-import { Load, type Loaded, withModel } from "../../tools/load/load.ts";
-import { Unmeasured } from "../../tools/load/server.ts";
+import { Load, type LoadOutcome, withModel } from "../../tools/load/load.ts";
+import { NoMeasurementError } from "../../tools/load/server.ts";
 import type { Settings } from "../../tools/load/settings.ts";
 import { Sweep, sweepLines } from "../../tools/load/sweep.ts";
 import { ourTable, vllmTable } from "../../tools/load/table.ts";
@@ -39,7 +39,7 @@ export async function runLoad(argv: readonly string[]): Promise<void> {
   } catch (failure) {
     if (!(failure instanceof TraceError)) throw failure;
     printError(`understudy load: ${failure.message}`);
-    process.exitCode = failure instanceof Unmeasured ? NOTHING_MEASURED : USAGE_ERROR;
+    process.exitCode = failure instanceof NoMeasurementError ? NOTHING_MEASURED : USAGE_ERROR;
   } finally {
     clock.close();
   }
@@ -78,14 +78,14 @@ async function load(values: LoadValues, given: Settings, clock: WallClock): Prom
 const width = (): number => (process.stderr.columns || 80) - 1;
 
 /** Throws an Unmeasured, after all was shown and written, where nothing was measured. */
-function finish(settings: Settings, loaded: Loaded, files: LoadFiles): void {
+function finish(settings: Settings, loaded: LoadOutcome, files: LoadFiles): void {
   show(settings, loaded);
   files.write(loaded.result, loaded.records);
   if (files.report !== undefined) printText(`report: ${files.report}`);
-  if (loaded.nothing !== null) throw new Unmeasured(loaded.nothing);
+  if (loaded.nothing !== null) throw new NoMeasurementError(loaded.nothing);
 }
 
-function show(settings: Settings, { result, rows }: Loaded): void {
+function show(settings: Settings, { result, rows }: LoadOutcome): void {
   printText(vllmTable(settings, result).join("\n"));
   printText(`\n${ourTable(settings, result, settings.metrics).join("\n")}`);
   const { truth, warnings = [] } = result.understudy;

@@ -7,7 +7,7 @@ import { DueTime } from "../../base/time/due-time.ts";
 import { builtFiles, textOf } from "../../kernel/text.ts";
 import { RECORD_NAME } from "../../text/canned/fixtures/recording.ts";
 import type { PromptPart } from "../../text/tokens/types.ts";
-import { isRecord, type PassedStream, passedStream } from "../../tools/fit/records.ts";
+import { isRecord, type RecordedStream, recordedStream } from "../../tools/fit/records.ts";
 import { type FitRun, runOf } from "../../tools/fit/run.ts";
 import { TraceError } from "../../workloads/trace.ts";
 
@@ -28,7 +28,7 @@ export async function folderRun(folder: string, config: ServeConfig): Promise<Fi
   return runOf({ source: folder, format, concurrency: null }, requests);
 }
 
-function passedIn(folder: string): PassedStream[] {
+function passedIn(folder: string): RecordedStream[] {
   const names = readdirSync(folder).filter((name) => name.endsWith(".json"));
   const mib = names.reduce((sum, name) => sum + statSync(join(folder, name)).size, 0) / 2 ** 20;
   if (mib > MIB_MOST) throw new TraceError(`"${folder}": has ${Math.ceil(mib)} MiB; at most ${MIB_MOST} are read`);
@@ -40,7 +40,7 @@ function passedIn(folder: string): PassedStream[] {
     return json !== null && isRecord(json) ? [{ json, path }] : [];
   });
   if (records.length === 0) throw new TraceError(`"${folder}": has no records of understudy proxy --record`);
-  const streams = records.flatMap(({ json, path }) => passedStream(json, path) ?? []);
+  const streams = records.flatMap(({ json, path }) => recordedStream(json, path) ?? []);
   if (streams.length === 0)
     throw new TraceError(`"${folder}": none of ${records.length} records is a stream that was answered to its end`);
   return streams;

@@ -3,7 +3,7 @@ import { levenbergMarquardt } from "ml-levenberg-marquardt";
 import { seeded } from "../../base/random.ts";
 import type { EngineConfig } from "../../engine/config/engine-config.ts";
 import type { Timing } from "../../engine/config/step-times.ts";
-import { equationsOf, UNKNOWNS, type Unknown } from "../../tools/fit/equations.ts";
+import { COEFFICIENTS, type Coefficient, equationsOf } from "../../tools/fit/equations.ts";
 import type { FitRun } from "../../tools/fit/run.ts";
 import { type Solution, solve } from "../../tools/fit/solve.ts";
 import { Replay } from "../../tools/replay/replay.ts";
@@ -33,7 +33,7 @@ export interface Fitted {
   readonly timing: Linear;
   readonly solution: Solution;
   /** What no equation told. */
-  readonly fromReplays: readonly Unknown[];
+  readonly fromReplays: readonly Coefficient[];
 }
 
 /** `budget`: most tokens of a step. Null: nothing tells how long a step is. */
@@ -46,7 +46,7 @@ export function fitRuns(runs: readonly FitRun[], budget: number, replayed: Repla
     if (solution === null) return null;
     const timing = linearOf(solution.us);
     if (isAlone) return { timing, solution, fromReplays: prefillUs === undefined ? [] : ["prefill"] };
-    const fromReplays: Unknown[] = prefillUs === undefined ? ["overhead"] : ["prefill", "overhead"];
+    const fromReplays: Coefficient[] = prefillUs === undefined ? ["overhead"] : ["prefill", "overhead"];
     return { timing: withOverhead(runs, timing, replayed), solution, fromReplays };
   };
   // In closed loops prompt tokens come in proportion to output tokens, and convoys form: means alone do not tell.
@@ -91,7 +91,7 @@ function toMeans(
   );
   const timing = timingOf(parameterValues);
   const isBetter = missOf(ratios(runs, timing, replayed)) < Math.min(...misses);
-  return { timing: isBetter ? timing : from, solution: start.solution, fromReplays: UNKNOWNS };
+  return { timing: isBetter ? timing : from, solution: start.solution, fromReplays: COEFFICIENTS };
 }
 
 /** Replayed by measured, two for each run. */
@@ -105,7 +105,7 @@ function ratios(runs: readonly FitRun[], timing: Linear, replayed: Replayed): nu
 const missOf = (all: readonly number[]) => all.reduce((sum, ratio) => sum + (ratio - 1) ** 2, 0);
 
 /** As it is written, so that what is replayed is what is printed. */
-function linearOf({ base, prefill, decode, overhead }: Readonly<Record<Unknown, number>>): Linear {
+function linearOf({ base, prefill, decode, overhead }: Readonly<Record<Coefficient, number>>): Linear {
   const written = (us: number) => Number(us.toPrecision(5));
   return {
     kind: "linear",

@@ -5,7 +5,7 @@ import type { ServeConfig } from "../../app/config/serve-config.ts";
 import { fileAtMost, NAMED_FILE_BYTES_MOST, textAtMost } from "../../base/read-at-most.ts";
 import { UserError } from "../../base/start-errors.ts";
 import { CoreTooLarge } from "../../engine/wasm/core.ts";
-import { UNKNOWNS, type Unknown } from "../../tools/fit/equations.ts";
+import { COEFFICIENTS, type Coefficient } from "../../tools/fit/equations.ts";
 import { readRuns } from "../../tools/fit/read.ts";
 import type { FitRun } from "../../tools/fit/run.ts";
 import { TraceError } from "../../workloads/trace.ts";
@@ -86,7 +86,7 @@ function textOf({ baseUs, prefillUs, decodeUs, requestOverheadUs }: Linear): str
 
 type Results = readonly { readonly run: FitRun; readonly replayed: Times }[];
 
-const WHY: Readonly<Record<Unknown, string>> = {
+const WHY: Readonly<Record<Coefficient, string>> = {
   base: "base is 0: nothing tells it from decode, since all steps had as many sequences",
   prefill:
     "prefill is 0: nothing tells it, since no decode shared a step with a prompt, and prompts that were alone had one length",
@@ -107,10 +107,10 @@ function report({ solution, timing, fromReplays }: Fitted, results: Results): st
     ...versus(one.ttftUs, replayed.ttftUs),
     ...versus(one.tpotUs, replayed.tpotUs),
   ]);
-  const told = (name: Unknown) => !fromReplays.includes(name);
-  const zero = UNKNOWNS.filter((name) => us[name] === 0 && !open.includes(name) && told(name));
+  const told = (name: Coefficient) => !fromReplays.includes(name);
+  const zero = COEFFICIENTS.filter((name) => us[name] === 0 && !open.includes(name) && told(name));
   // Two means of each run.
-  const tooFew = !told("base") && 2 * results.length <= UNKNOWNS.length;
+  const tooFew = !told("base") && 2 * results.length <= COEFFICIENTS.length;
   return [
     textTable([head, ...rows]),
     "",

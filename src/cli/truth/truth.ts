@@ -3,7 +3,7 @@ import { WallClock } from "../../base/clock.ts";
 import { type MeasuredUnit, readMeasured } from "../../tools/load/measured-file.ts";
 import { columns } from "../../tools/load/table.ts";
 import { TRUE_METRICS, type TrueTimes, trueTimes } from "../../tools/load/true-times.ts";
-import { AskedTruth, type TruthPages } from "../../tools/load/truth.ts";
+import { ServerTruthSource, type TruthPages } from "../../tools/load/truth.ts";
 import type { Distribution } from "../../tools/report/result.ts";
 import { TraceFile } from "../../workloads/lines.ts";
 import { TraceError } from "../../workloads/trace.ts";
@@ -51,7 +51,7 @@ async function asked(url: string, values: TruthValues): Promise<TruthPages | { r
   const clock = new WallClock();
   try {
     const base = url.replace(/\/(understudy\/requests.*)?$/, "");
-    return await new AskedTruth(base, { headers, tls: { rejectUnauthorized: true } }, clock).since(
+    return await new ServerTruthSource(base, { headers, tls: { rejectUnauthorized: true } }, clock).since(
       values.since ?? null,
     );
   } finally {

@@ -1,6 +1,6 @@
-/** What stands in `profile_export_aiperf.json` (means) and `profile_export.jsonl` (a record per request) of aiperf 0.13? */
+/** Reads results of aiperf 0.13: `profile_export_aiperf.json` (means) and `profile_export.jsonl` (a record per request). */
 import { shownJson } from "../../base/json-object.ts";
-import { type Answered, type FitRun, runOf } from "./run.ts";
+import { type AnsweredRequest, type FitRun, runOf } from "./run.ts";
 import { type JsonRecord, numberIn } from "./vllm.ts";
 
 const US: Readonly<Record<string, number>> = { ns: 0.001, us: 1, ms: 1000, sec: 1e6, s: 1e6, seconds: 1e6 };
@@ -8,15 +8,15 @@ const US: Readonly<Record<string, number>> = { ns: 0.001, us: 1, ms: 1000, sec: 
 const objectAt = (json: JsonRecord, key: string): JsonRecord | undefined =>
   typeof json[key] === "object" && json[key] !== null ? (json[key] as JsonRecord) : undefined;
 
-/** Microseconds of a metric's unit; undefined: it is not a unit of time. */
+/** Returns the microseconds of a metric's unit. Undefined if it is not a unit of time. */
 const unitOf = ({ unit }: JsonRecord): number | undefined =>
   typeof unit === "string" && Object.hasOwn(US, unit) ? US[unit] : undefined;
 
-/** In microseconds where the metric has a unit of time. */
+/** Returns a value of a metric, in microseconds if its unit is one of time. NaN if it is missing. */
 function metric(json: JsonRecord, tag: string, key: "avg" | "std" | "value"): number {
-  const found = objectAt(json, tag);
-  const value = found?.[key];
-  return typeof value === "number" ? value * (unitOf(found!) ?? 1) : Number.NaN;
+  const metricObject = objectAt(json, tag);
+  const value = metricObject?.[key];
+  return typeof value === "number" ? value * (unitOf(metricObject!) ?? 1) : Number.NaN;
 }
 
 export function isAiperf(json: JsonRecord): boolean {
@@ -25,7 +25,7 @@ export function isAiperf(json: JsonRecord): boolean {
 
 const LENGTHS = ["input_sequence_length", "output_sequence_length"];
 
-/** Or what is missing. */
+/** Returns the run, or what is missing. */
 export function aiperfRun(json: JsonRecord, source: string): FitRun | string {
   const mean = (tag: string) => metric(json, tag, "avg");
   const means = {
@@ -43,21 +43,21 @@ export function aiperfRun(json: JsonRecord, source: string): FitRun | string {
   return { source, format: "aiperf", concurrency: concurrencyOf(json), requests: null, ...means, inputStd, outputStd };
 }
 
-/** Wherever in the configuration it stands; null where there is a rate. */
+/** Finds the concurrency anywhere in the configuration. Null if there is a request rate. */
 function concurrencyOf(json: JsonRecord): number | null {
   const config = shownJson(json.input_config ?? {});
   if (/"request_rate":\s*\d/.test(config)) return null;
-  const [, found] = /"concurrency":\s*(\d+)/.exec(config) ?? [];
-  return found === undefined ? null : Number(found);
+  const [, digits] = /"concurrency":\s*(\d+)/.exec(config) ?? [];
+  return digits === undefined ? null : Number(digits);
 }
 
 export function isAiperfRecord(json: JsonRecord): boolean {
   return objectAt(json, "metadata") !== undefined && objectAt(json, "metrics") !== undefined;
 }
 
-/** Warm-up, cancelled and failed requests are left out. */
+/** Returns the run, or what is missing. Skips warm-up, cancelled and failed requests. */
 export function aiperfRecords(records: readonly JsonRecord[], source: string): FitRun | string {
-  const found: Answered[] = [];
+  const requests: AnsweredRequest[] = [];
   for (const record of records) {
     const metadata = objectAt(record, "metadata")!;
     const metrics = objectAt(record, "metrics")!;
@@ -68,14 +68,21 @@ export function aiperfRecords(records: readonly JsonRecord[], source: string): F
     const lastUs = sentUs + value("request_latency");
     const [inputTokens, outputTokens] = [value("input_sequence_length"), value("output_sequence_length")];
     if (!(lastUs >= firstUs && inputTokens >= 1 && outputTokens >= 1)) continue;
-    found.push({ sentUs, firstUs, lastUs, inputTokens, outputTokens, laterUs: later(metrics, firstUs, outputTokens) });
+    requests.push({
+      sentUs,
+      firstUs,
+      lastUs,
+      inputTokens,
+      outputTokens,
+      laterUs: later(metrics, firstUs, outputTokens),
+    });
   }
-  if (found.length === 0) return "a record of an answered request with its times and lengths";
-  // Records do not say how they were sent; arrivals are replayed at their times.
-  return runOf({ source, format: "aiperf", concurrency: null }, found);
+  if (requests.length === 0) return "a record of an answered request with its times and lengths";
+  // Records do not say how requests were sent, so a replay uses their send times.
+  return runOf({ source, format: "aiperf", concurrency: null }, requests);
 }
 
-/** Times between chunks, where they are there and each chunk was a token. */
+/** Returns the times of tokens after the first. Null if the chunk gaps are missing, or if chunks had several tokens. */
 function later(metrics: JsonRecord, firstUs: number, outputTokens: number): number[] | null {
   const gaps = objectAt(metrics, "inter_chunk_latency");
   if (!Array.isArray(gaps?.value) || gaps.value.length !== outputTokens - 1) return null;

@@ -1,38 +1,41 @@
 /**
- * What do the times of a run say of the coefficients? Each equation is a time as a sum of unknowns: base, prefill, decode,
- * overhead. Every decoding sequence gets a token per step, so the gaps of one request are steps, the tokens that all requests
- * got meanwhile are what those steps decoded, and the prompts whose first token came meanwhile are what they prefilled.
+ * Makes equations for the coefficients of step times from the times of a run. An equation says that a time is a sum of unknown
+ * coefficients: base, prefill, decode, overhead. Each running sequence gets one token per step, so a request's token gaps are
+ * steps. The tokens that all requests got in that time were decoded by these steps, and the prompts whose first token came in
+ * that time were prefilled by them.
  */
-import type { Answered, FitRun } from "./run.ts";
+import type { AnsweredRequest, FitRun } from "./run.ts";
 
-export const UNKNOWNS = ["base", "prefill", "decode", "overhead"] as const;
-export type Unknown = (typeof UNKNOWNS)[number];
+export const COEFFICIENTS = ["base", "prefill", "decode", "overhead"] as const;
+export type Coefficient = (typeof COEFFICIENTS)[number];
 
 export interface Equation {
-  /** By `UNKNOWNS`. */
+  /** Factors of the coefficients, in the order of `COEFFICIENTS`. */
   readonly factors: readonly number[];
   readonly us: number;
-  /** What its time is: steps between tokens, or all until the first token of a request that was alone. */
+  /** Meaning of the time: steps between tokens, or the time until the first token of a request that ran alone. */
   readonly kind: "step" | "first";
 }
 
-/** Gaps that make one equation where the time of each token is known: long enough for the jitter of a network. */
+/** Number of gaps per equation if all token times are known. Several, so that network jitter matters less. */
 const GAPS = 8;
-/** Tokens of one step arrive within this share of a short gap: later than the first of them, and well before the next step's. */
+/**
+ * Tokens of one step arrive within this share of a short gap: after the first of them, and well before those of the next step.
+ */
 const TOGETHER_SHARE = 0.4;
 
-/** `budget`: most tokens of a step; a longer prompt takes several. */
+/** Returns the equations of a run. `budget`: maximum number of tokens per step. A longer prompt takes several steps. */
 export function equationsOf(run: FitRun, budget: number): Equation[] {
   const { requests } = run;
   if (requests === null) return fromMeans(run, budget);
   return [...steps(requests), ...firsts(requests, budget)];
 }
 
-/** At S per step, the tokens per second that come and go say what a step holds. */
+/** Makes equations from means. From the time per step and the tokens per second follow the tokens of a step. */
 function fromMeans(run: FitRun, budget: number): Equation[] {
   const { completed, durationUs, inputTokens, outputTokens, tpotUs, ttftUs, concurrency } = run;
   const perStep = (tokens: number) => (completed * tokens * tpotUs) / durationUs;
-  // Alone, a request never decodes while another's prompt is computed.
+  // A request that runs alone never decodes while another prompt is prefilled.
   const alone = concurrency === 1;
   const factors = alone ? [1, 0, 1, 0] : [1, perStep(inputTokens), perStep(outputTokens - 1), 0];
   const step: Equation = { factors, us: tpotUs, kind: "step" };
@@ -41,7 +44,7 @@ function fromMeans(run: FitRun, budget: number): Equation[] {
   return [step, first];
 }
 
-function* steps(requests: readonly Answered[]): Generator<Equation> {
+function* steps(requests: readonly AnsweredRequest[]): Generator<Equation> {
   const later = Float64Array.from(requests.flatMap(laterTimes)).sort();
   const firsts = requests.map(({ firstUs, inputTokens }) => ({ firstUs, inputTokens }));
   firsts.sort((a, b) => a.firstUs - b.firstUs);
@@ -53,7 +56,7 @@ function* steps(requests: readonly Answered[]): Generator<Equation> {
     [upTo(times, fromUs + togetherUs), upTo(times, toUs + togetherUs)] as const;
   for (const request of requests) {
     const times = [request.firstUs, ...laterTimes(request)];
-    // Times that are spread evenly say nothing of single steps.
+    // Evenly spread times carry no information about single steps, so use one equation for all gaps.
     const gaps = request.laterUs === null ? times.length - 1 : Math.min(GAPS, times.length - 1);
     for (let from = 0; from + gaps < times.length && gaps > 0; from += gaps) {
       const [fromUs, toUs] = [times[from]!, times[from + gaps]!];
@@ -66,8 +69,8 @@ function* steps(requests: readonly Answered[]): Generator<Equation> {
   }
 }
 
-/** Equations from requests that had the engine for themselves until their first token. */
-function* firsts(requests: readonly Answered[], budget: number): Generator<Equation> {
+/** Makes equations from requests that ran alone until their first token. */
+function* firsts(requests: readonly AnsweredRequest[], budget: number): Generator<Equation> {
   let busyUntilUs = Number.NEGATIVE_INFINITY;
   for (const [i, { sentUs, firstUs, lastUs, inputTokens }] of requests.entries()) {
     const next = requests[i + 1]?.sentUs ?? Number.POSITIVE_INFINITY;
@@ -78,8 +81,8 @@ function* firsts(requests: readonly Answered[], budget: number): Generator<Equat
   }
 }
 
-/** One in ten gaps is shorter. */
-function shortGapUs(requests: readonly Answered[]): number {
+/** Returns a short gap: one in ten is shorter. */
+function shortGapUs(requests: readonly AnsweredRequest[]): number {
   const gaps = requests.flatMap((request) => {
     const times = [request.firstUs, ...laterTimes(request)];
     return times.slice(1).map((us, i) => us - times[i]!);
@@ -87,14 +90,14 @@ function shortGapUs(requests: readonly Answered[]): number {
   return Float64Array.from(gaps).sort()[Math.floor(gaps.length / 10)] ?? 0;
 }
 
-/** Where only the last token's time is known, those before are spread evenly. */
-function laterTimes({ laterUs, firstUs, lastUs, outputTokens }: Answered): readonly number[] {
+/** Returns the times of tokens after the first. If only the last is known, the others are spread evenly. */
+function laterTimes({ laterUs, firstUs, lastUs, outputTokens }: AnsweredRequest): readonly number[] {
   if (laterUs !== null) return laterUs;
   const gaps = outputTokens - 1;
   return Array.from({ length: gaps }, (_, i) => firstUs + ((lastUs - firstUs) * (i + 1)) / gaps);
 }
 
-/** How many are at most `us`. */
+/** Returns the number of times that are at most `us`. */
 function upTo(sorted: Float64Array, us: number): number {
   let [low, high] = [0, sorted.length];
   while (low < high) {

@@ -1,4 +1,4 @@
-/** Which benchmark wrote this file, and what does it say? Throws a TraceError in one line. */
+/** Reads a benchmark result and recognises its format. Throws a TraceError with one line if it cannot. */
 import { jsonObjectIn } from "../../base/json-object.ts";
 import { TraceError } from "../../workloads/trace.ts";
 import { aiperfRecords, aiperfRun, isAiperf, isAiperfRecord } from "./aiperf.ts";
@@ -8,7 +8,7 @@ import { isVllm, type JsonRecord, vllmRun } from "./vllm.ts";
 const KNOWN =
   "a result of vllm bench serve --save-result, of aiperf (profile_export_aiperf.json or profile_export.jsonl) or of understudy load";
 
-/** The runs of a file: one, or one per line of `--append-result`. `name` is for messages. */
+/** Returns the runs of a file: one, or one per line of `--append-result`. `name` is used in messages. */
 export function readRuns(text: string, name: string): FitRun[] {
   const whole = jsonObjectIn(text);
   if (whole !== null) return [runFrom(whole, name)];
@@ -23,7 +23,7 @@ export function readRuns(text: string, name: string): FitRun[] {
   if (objects.length === 0) throw new TraceError(`${name}: is empty; expected ${KNOWN}`);
   if (!objects.every(({ json }) => isAiperfRecord(json))) return objects.map(({ json, at }) => runFrom(json, at));
   return [
-    taken(
+    runOrThrow(
       aiperfRecords(
         objects.map(({ json }) => json),
         name,
@@ -34,13 +34,13 @@ export function readRuns(text: string, name: string): FitRun[] {
 }
 
 function runFrom(json: JsonRecord, name: string): FitRun {
-  if (isVllm(json)) return taken(vllmRun(json, name), name);
-  if (isAiperf(json)) return taken(aiperfRun(json, name), name);
-  if (isAiperfRecord(json)) return taken(aiperfRecords([json], name), name);
+  if (isVllm(json)) return runOrThrow(vllmRun(json, name), name);
+  if (isAiperf(json)) return runOrThrow(aiperfRun(json, name), name);
+  if (isAiperfRecord(json)) return runOrThrow(aiperfRecords([json], name), name);
   throw new TraceError(`${name}: expected ${KNOWN}`);
 }
 
-function taken(run: FitRun | string, name: string): FitRun {
+function runOrThrow(run: FitRun | string, name: string): FitRun {
   if (typeof run === "string") throw new TraceError(`${name}: expected ${run}`);
   return run;
 }

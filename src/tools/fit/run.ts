@@ -1,24 +1,24 @@
-/** What does a benchmark say of an engine? Requests with their times, or means alone. Types only; times in microseconds. */
+/** Types of benchmark runs: requests with their times, or only means. Times are in microseconds. */
 
-/** One answered request. Times count from any moment, the same for a whole run. */
-export interface Answered {
+/** One answered request. Times count from any start, which is the same for a whole run. */
+export interface AnsweredRequest {
   readonly sentUs: number;
   readonly firstUs: number;
   readonly lastUs: number;
   readonly inputTokens: number;
   readonly outputTokens: number;
-  /** Time of each token after the first; null: only the last is known. */
+  /** Time of each token after the first. Null if only the last time is known. */
   readonly laterUs: readonly number[] | null;
 }
 
 export interface FitRun {
-  /** For messages: the file, and the line where it has several. */
+  /** Name for messages: the file, and its line if it has several runs. */
   readonly source: string;
-  /** Who wrote it, and in which way. */
+  /** The tool that wrote the result. */
   readonly format: string;
-  /** In order of sending; null: the file has means alone. */
-  readonly requests: readonly Answered[] | null;
-  /** Most requests at once in a closed loop; null: an open one. */
+  /** Requests in the order of sending. Null if the file has only means. */
+  readonly requests: readonly AnsweredRequest[] | null;
+  /** Maximum number of simultaneous requests in a closed loop. Null for an open loop. */
   readonly concurrency: number | null;
   readonly completed: number;
   readonly durationUs: number;
@@ -26,21 +26,24 @@ export interface FitRun {
   readonly inputTokens: number;
   readonly outputTokens: number;
   readonly ttftUs: number;
-  /** Between tokens: the mean of the requests' means. */
+  /** Time between tokens: the mean of the means of all requests. */
   readonly tpotUs: number;
-  /** Standard deviations of the lengths, where the file has them beside means. */
+  /** Standard deviations of the lengths, if the file has them in addition to means. */
   readonly inputStd?: number;
   readonly outputStd?: number;
 }
 
-/** The means of requests that are known one by one. */
-export function runOf(about: Pick<FitRun, "source" | "format" | "concurrency">, requests: readonly Answered[]): FitRun {
+/** Makes a run from single requests, with their means. */
+export function runOf(
+  origin: Pick<FitRun, "source" | "format" | "concurrency">,
+  requests: readonly AnsweredRequest[],
+): FitRun {
   const sorted = requests.toSorted((a, b) => a.sentUs - b.sentUs);
-  const mean = (of: readonly Answered[], value: (request: Answered) => number) =>
+  const mean = (of: readonly AnsweredRequest[], value: (request: AnsweredRequest) => number) =>
     of.reduce((sum, request) => sum + value(request), 0) / of.length;
   const long = sorted.filter(({ outputTokens }) => outputTokens > 1);
   return {
-    ...about,
+    ...origin,
     requests: sorted,
     completed: sorted.length,
     durationUs: sorted.reduce((last, { lastUs }) => Math.max(last, lastUs), 0) - sorted[0]!.sentUs,

@@ -1,42 +1,48 @@
-/** Which coefficients, none below 0, come nearest to all equations? Least squares, each kind with the same weight, outliers with less. */
-import { type Equation, UNKNOWNS, type Unknown } from "./equations.ts";
+/**
+ * Finds the coefficients, none below 0, that fit all equations best. Uses least squares, with equal weight for each kind of
+ * equation, and less weight for outliers.
+ */
+import { COEFFICIENTS, type Coefficient, type Equation } from "./equations.ts";
 
 export interface Solution {
-  /** Microseconds; 0 where the equations say nothing of it. */
-  readonly us: Readonly<Record<Unknown, number>>;
-  /** What the equations cannot tell from the others, or say nothing of. */
-  readonly open: readonly Unknown[];
-  /** Errors of the equations of steps, as shares of what the coefficients say. */
+  /** Coefficients in microseconds. 0 if the equations do not determine one. */
+  readonly us: Readonly<Record<Coefficient, number>>;
+  /** Coefficients that the equations do not determine, or cannot separate from others. */
+  readonly open: readonly Coefficient[];
+  /** Errors of the equations of kind "step", as shares of the computed time. */
   readonly meanError: number;
   readonly p90Error: number;
 }
 
-const PREFILL = UNKNOWNS.indexOf("prefill");
-/** Columns that are equal but for so much say nothing of their own: the square of what is left of one. */
+const PREFILL = COEFFICIENTS.indexOf("prefill");
+/** Smallest squared share of a column that is independent of the others. Below it the column counts as dependent. */
 const OWN_SHARE = 1e-5;
 
-/** Equations that miss by more than this many ordinary misses count for less: a host that stood still is not the engine. */
+/** Number of median errors from which an equation gets less weight, because a stall of the host is not the engine's time. */
 const HUBER = 1.5;
 const ROUNDS = 20;
-/** Share of the median time below which the ordinary miss is as good as exact. */
+/** Smallest median error that is used, as a share of the median time. */
 const EXACT_SHARE = 1e-6;
 
-/** `prefillUs`: where it is known. Null: there is no equation, or none is met by coefficients above 0. */
+/**
+ * Solves the equations. `prefillUs`: prefill coefficient, if it is known. Null if there are no equations, or no solution with
+ * coefficients above 0.
+ */
 export function solve(equations: readonly Equation[], prefillUs?: number): Solution | null {
   if (equations.length === 0) return null;
   const rows = rowsOf(equations, prefillUs);
-  let found = nearest(rows);
-  for (let round = 0; round < ROUNDS && found !== null; round++) {
-    weigh(rows, found.values);
-    found = nearest(rows);
+  let fit = bestFit(rows);
+  for (let round = 0; round < ROUNDS && fit !== null; round++) {
+    weigh(rows, fit.values);
+    fit = bestFit(rows);
   }
-  if (found === null) return null;
-  const { values, matrix } = found;
-  const us = Object.fromEntries(UNKNOWNS.map((name, i) => [name, values[i]!])) as Record<Unknown, number>;
+  if (fit === null) return null;
+  const { values, matrix } = fit;
+  const us = Object.fromEntries(COEFFICIENTS.map((name, i) => [name, values[i]!])) as Record<Coefficient, number>;
   if (prefillUs !== undefined) us.prefill = prefillUs;
-  const set = UNKNOWNS.map((_, i) => i).filter((i) => values[i]! > 0);
-  const open = UNKNOWNS.filter((name, i) => us[name] === 0 && isOpen(matrix, set, i));
-  const all = UNKNOWNS.map((name) => us[name]);
+  const set = COEFFICIENTS.map((_, i) => i).filter((i) => values[i]! > 0);
+  const open = COEFFICIENTS.filter((name, i) => us[name] === 0 && isOpen(matrix, set, i));
+  const all = COEFFICIENTS.map((name) => us[name]);
   const errors = equations
     .filter(({ kind }) => kind === "step")
     .map(({ factors, us: measured }) => Math.abs(measured / dot(factors, all) - 1))
@@ -49,8 +55,8 @@ interface Row {
   readonly factors: readonly number[];
   readonly us: number;
   readonly kind: Equation["kind"];
-  /** What it counts among all, as much for each kind, and of that the share that its miss leaves it. */
-  readonly counts: number;
+  /** Weight within all equations, so that each kind has the same total. `share`: factor for outliers. */
+  readonly kindWeight: number;
   readonly medianUs: number;
   share: number;
 }
@@ -60,21 +66,21 @@ const median = (values: readonly number[]) => values.toSorted((a, b) => a - b)[v
 
 function rowsOf(equations: readonly Equation[], prefillUs: number | undefined): Row[] {
   return (["step", "first"] as const).flatMap((kind) => {
-    const mine = equations.filter((one) => one.kind === kind);
-    const medianUs = median(mine.map(({ us }) => us));
-    const counts = 1 / (mine.length * medianUs ** 2);
-    return mine.map(({ factors, us }) => ({
+    const sameKind = equations.filter((equation) => equation.kind === kind);
+    const medianUs = median(sameKind.map(({ us }) => us));
+    const kindWeight = 1 / (sameKind.length * medianUs ** 2);
+    return sameKind.map(({ factors, us }) => ({
       factors: prefillUs === undefined ? factors : factors.with(PREFILL, 0),
       us: us - (prefillUs ?? 0) * factors[PREFILL]!,
       kind,
-      counts,
+      kindWeight,
       medianUs,
       share: 1,
     }));
   });
 }
 
-/** Huber's weights. */
+/** Sets the weights of outliers by Huber's method. */
 function weigh(rows: readonly Row[], values: readonly number[]): void {
   const misses = rows.map(({ factors, us }) => Math.abs(dot(factors, values) - us));
   for (const kind of ["step", "first"] as const) {
@@ -87,36 +93,36 @@ function weigh(rows: readonly Row[], values: readonly number[]): void {
   }
 }
 
-interface Nearest {
-  /** By `UNKNOWNS`. */
+interface BestFit {
+  /** Values in the order of `COEFFICIENTS`. */
   readonly values: readonly number[];
   readonly matrix: readonly (readonly number[])[];
 }
 
-/** Finds, among all choices of coefficients above 0, the one that explains most. */
-function nearest(rows: readonly Row[]): Nearest | null {
+/** Tries each subset of coefficients, and returns the solution above 0 that explains most. */
+function bestFit(rows: readonly Row[]): BestFit | null {
   const { matrix, right } = normal(rows);
   let best: { readonly values: readonly number[]; readonly fits: number } | null = null;
-  for (let bits = 1; bits < 2 ** UNKNOWNS.length; bits++) {
-    const set = UNKNOWNS.map((_, i) => i).filter((i) => (bits & (1 << i)) !== 0);
-    const found = eliminate(
+  for (let bits = 1; bits < 2 ** COEFFICIENTS.length; bits++) {
+    const set = COEFFICIENTS.map((_, i) => i).filter((i) => (bits & (1 << i)) !== 0);
+    const solution = eliminate(
       set.map((row) => set.map((column) => matrix[row]![column]!)),
       set.map((row) => right[row]!),
     );
-    if (found === null || found.some((value) => value < 0)) continue;
-    // How much of the right side's square is explained.
-    const fits = found.reduce((sum, value, i) => sum + value * right[set[i]!]!, 0);
+    if (solution === null || solution.some((value) => value < 0)) continue;
+    // Part of the squared times that the solution explains.
+    const fits = solution.reduce((sum, value, i) => sum + value * right[set[i]!]!, 0);
     if (best !== null && fits <= best.fits * (1 + 1e-12)) continue;
-    best = { values: UNKNOWNS.map((_, i) => (set.includes(i) ? found[set.indexOf(i)]! : 0)), fits };
+    best = { values: COEFFICIENTS.map((_, i) => (set.includes(i) ? solution[set.indexOf(i)]! : 0)), fits };
   }
   return best && { values: best.values, matrix };
 }
 
 function normal(rows: readonly Row[]): { matrix: number[][]; right: number[] } {
-  const matrix = UNKNOWNS.map(() => UNKNOWNS.map(() => 0));
-  const right = UNKNOWNS.map(() => 0);
-  for (const { factors, us, counts, share } of rows) {
-    const weight = counts * share;
+  const matrix = COEFFICIENTS.map(() => COEFFICIENTS.map(() => 0));
+  const right = COEFFICIENTS.map(() => 0);
+  for (const { factors, us, kindWeight, share } of rows) {
+    const weight = kindWeight * share;
     for (const [i, a] of factors.entries()) {
       if (a === 0) continue;
       right[i]! += weight * a * us;
@@ -126,7 +132,7 @@ function normal(rows: readonly Row[]): { matrix: number[][]; right: number[] } {
   return { matrix, right };
 }
 
-/** Nothing is said of it, or with it the others have no single solution. */
+/** Reports whether the equations do not determine coefficient `i`, given those in `set`. */
 function isOpen(matrix: readonly (readonly number[])[], set: readonly number[], i: number): boolean {
   const wider = [...set, i];
   const square = wider.map((row) => wider.map((column) => matrix[row]![column]!));
@@ -138,7 +144,10 @@ function isOpen(matrix: readonly (readonly number[])[], set: readonly number[], 
   );
 }
 
-/** Gauss-Jordan on columns of length 1; null where one of them says nothing of its own. */
+/**
+ * Solves linear equations by Gauss-Jordan elimination, with columns scaled to length 1. Returns null if the columns are
+ * linearly dependent.
+ */
 function eliminate(square: readonly (readonly number[])[], right: readonly number[]): number[] | null {
   const n = right.length;
   const lengths = square.map((row, i) => Math.sqrt(row[i]!));
@@ -148,7 +157,7 @@ function eliminate(square: readonly (readonly number[])[], right: readonly numbe
     right[i]! / lengths[i]!,
   ]);
   for (let i = 0; i < n; i++) {
-    // Symmetric and positive: what is left on the diagonal is the column's own share.
+    // The matrix is symmetric and positive, so the remaining diagonal is the part of the column that is independent.
     const pivot = rows[i]![i]!;
     if (pivot < OWN_SHARE) return null;
     for (let other = 0; other < n; other++) {

@@ -1,12 +1,12 @@
 /**
- * What stands in a result of `vllm bench serve` 0.33 (`--save-result`, `--save-detailed`), or of `understudy load`, which
- * writes the same keys and an object `understudy`? Seconds in lists, milliseconds in means.
+ * Reads results of `vllm bench serve` 0.33 (`--save-result`, `--save-detailed`) and of `understudy load`, which writes the
+ * same keys and an object `understudy`. Lists are in seconds, means in milliseconds.
  */
-import { type Answered, type FitRun, runOf } from "./run.ts";
+import { type AnsweredRequest, type FitRun, runOf } from "./run.ts";
 
 export type JsonRecord = Readonly<Record<string, unknown>>;
 
-/** A number, or a text that is one; NaN for any other JSON. */
+/** Returns a number, also from a text. NaN for other values. */
 export function numberIn(value: unknown): number {
   if (typeof value === "number") return value;
   return typeof value === "string" ? Number(value) : Number.NaN;
@@ -16,12 +16,12 @@ export function isVllm(json: JsonRecord): boolean {
   return "mean_ttft_ms" in json && "total_input_tokens" in json;
 }
 
-/** Or what is missing. */
+/** Returns the run, or what is missing. */
 export function vllmRun(json: JsonRecord, source: string): FitRun | string {
   const format = "understudy" in json ? "understudy load" : "vllm bench serve";
   const most = json.max_concurrency;
   const concurrency = typeof most === "number" && !Number.isFinite(rateOf(json)) ? most : null;
-  const requests = answered(json);
+  const requests = answeredRequests(json);
   if (typeof requests === "string") return requests;
   if (requests !== null) return runOf({ source, format, concurrency }, requests);
   const number = (key: string) => (typeof json[key] === "number" ? (json[key] as number) : Number.NaN);
@@ -41,20 +41,20 @@ export function vllmRun(json: JsonRecord, source: string): FitRun | string {
 
 const rateOf = ({ request_rate: rate }: JsonRecord) => (typeof rate === "number" ? rate : Number.POSITIVE_INFINITY);
 
-/** Null: the result has no lists. */
-function answered(json: JsonRecord): Answered[] | null | string {
+/** Returns the answered requests, or what is missing. Null if the result has no lists. */
+function answeredRequests(json: JsonRecord): AnsweredRequest[] | null | string {
   const { input_lens: inputs, output_lens: outputs, ttfts, itls, start_times: starts } = json;
   if (ttfts === undefined || itls === undefined) return null;
   const lists = [inputs, outputs, ttfts, itls, starts];
   if (!lists.every((list): list is unknown[] => Array.isArray(list) && list.length === (ttfts as unknown[]).length))
     return "lists of one length under input_lens, output_lens, ttfts, itls and start_times";
-  const found: Answered[] = [];
+  const answered: AnsweredRequest[] = [];
   for (const [i, gaps] of (itls as unknown[]).entries()) {
     const [inputTokens, outputTokens, ttft, start] = [inputs, outputs, ttfts, starts].map((list) =>
       numberIn((list as unknown[])[i]),
     ) as [number, number, number, number];
     if (!Array.isArray(gaps) || !gaps.every((gap) => typeof gap === "number")) return "numbers under itls";
-    // Failed ones have no first token.
+    // Failed requests have no first token.
     if (!(outputTokens >= 1 && ttft > 0 && inputTokens >= 1 && Number.isFinite(start))) continue;
     const sentUs = start * 1e6;
     let us = sentUs + ttft * 1e6;
@@ -63,9 +63,9 @@ function answered(json: JsonRecord): Answered[] | null | string {
       us += gap * 1e6;
       return us;
     });
-    // A gap is one of chunks; where a chunk brought several tokens, only the first and last times are those of tokens.
+    // Gaps are between chunks. If a chunk had several tokens, only the first and the last time are those of tokens.
     const perToken = laterUs.length === outputTokens - 1;
-    found.push({ sentUs, firstUs, lastUs: us, inputTokens, outputTokens, laterUs: perToken ? laterUs : null });
+    answered.push({ sentUs, firstUs, lastUs: us, inputTokens, outputTokens, laterUs: perToken ? laterUs : null });
   }
-  return found.length > 0 ? found : "a request that was answered";
+  return answered.length > 0 ? answered : "a request that was answered";
 }

@@ -1,4 +1,4 @@
-/** When is each request to be sent? Arrival processes of an open loop, as intended times that only rise. */
+/** Computes when requests are sent in an open loop: intended times of an arrival process, which only rise. */
 import { type Random, seeded } from "../../base/random.ts";
 
 export interface Ramp {
@@ -9,22 +9,25 @@ export interface Ramp {
 
 export interface OpenLoop {
   readonly pattern: "constant" | "poisson" | "gamma";
-  /** Requests per second; Infinity: all at once. */
+  /** Requests per second. Infinity sends all at once. */
   readonly rate: number;
-  /** Shape of gamma: 1 is Poisson, less comes in bursts, more is more even. */
+  /** Shape of the gamma distribution. 1 is Poisson; smaller values give bursts, larger ones more even gaps. */
   readonly burstiness: number;
   readonly ramp: Ramp | null;
-  /** Where the number of requests is known, the last gap ends at exactly number / rate: as vllm bench serve has it. */
+  /**
+   * If the number of requests is known, scales the gaps so that the last request is at exactly number / rate, as vllm bench
+   * serve does.
+   */
   readonly rescale: boolean;
-  /** Requests that will be sent, and microseconds for which; Infinity: not limited. */
+  /** Number of requests to send, and the time limit in microseconds. Infinity for no limit. */
   readonly count: number;
   readonly durationUs: number;
   readonly seed: number;
 }
 
 /**
- * Intended times in microseconds from the run's start. The first request comes at 0; with `rescale` after its own gap,
- * as in vllm 0.33.0, `benchmarks/serve.py` get_request, where the sum of all gaps is scaled.
+ * Returns the intended times in microseconds from the run's start. The first request is at 0. With `rescale` it comes after
+ * its own gap, and all gaps are scaled, as in vllm 0.33.0, `benchmarks/serve.py` get_request.
  */
 export function arrivals(loop: OpenLoop): IterableIterator<number> {
   return loop.rescale && Number.isFinite(loop.count) ? rescaled(loop) : plain(loop);
@@ -56,7 +59,10 @@ function* rescaled(loop: OpenLoop): IterableIterator<number> {
   }
 }
 
-/** By the request's index where their number is known (vLLM's rule), else by the time. */
+/**
+ * Returns the rate of the next request. A ramp follows the request's index if their number is known (vLLM's rule), else the
+ * time.
+ */
 function rateAt({ ramp, rate, count, durationUs }: OpenLoop, index: number, atUs: number): number {
   if (ramp === null) return rate;
   const share = Number.isFinite(count) ? index / Math.max(count - 1, 1) : Math.min(1, atUs / durationUs);
@@ -64,7 +70,7 @@ function rateAt({ ramp, rate, count, durationUs }: OpenLoop, index: number, atUs
   return strategy === "linear" ? startRps + (endRps - startRps) * share : startRps * (endRps / startRps) ** share;
 }
 
-/** Seconds to the next request at a rate. */
+/** Returns a function that draws the seconds until the next request at a given rate. */
 function gaps({ pattern, burstiness, seed }: OpenLoop): (rate: number) => number {
   const random = seeded(seed ^ 0x51ab5eed);
   return (rate) => {
@@ -75,7 +81,10 @@ function gaps({ pattern, burstiness, seed }: OpenLoop): (rate: number) => number
   };
 }
 
-/** Draws with mean `shape` and scale 1: Marsaglia and Tsang, "A simple method for generating gamma variables" (2000). */
+/**
+ * Draws from a gamma distribution with mean `shape` and scale 1, by Marsaglia and Tsang, "A simple method for generating gamma
+ * variables" (2000).
+ */
 export function gamma(shape: number, random: Random): number {
   if (shape === 1) return -Math.log(1 - unit(random));
   if (shape < 1) return gamma(shape + 1, random) * (1 - unit(random)) ** (1 / shape);
@@ -88,10 +97,10 @@ export function gamma(shape: number, random: Random): number {
   }
 }
 
-/** Box and Muller. */
+/** Draws from the normal distribution by the method of Box and Muller. */
 function normal(random: Random): number {
   return Math.sqrt(-2 * Math.log(1 - unit(random))) * Math.cos(2 * Math.PI * unit(random));
 }
 
-/** From 0 to below 1. */
+/** Draws a number from 0 to below 1. */
 const unit = (random: Random): number => random() / 2 ** 32;

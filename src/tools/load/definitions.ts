@@ -31,7 +31,7 @@ const DEFINITIONS: Readonly<Record<string, string>> = {
   flat: "the keys outside of this object are those of vllm bench serve 0.33, with its definitions: itl per chunk, duration from the first dispatch to the end of the last request",
 };
 
-/** Definitions for answers without tokens, of which only the whole can be timed. */
+/** Definitions for answers without tokens, for which only the whole answer is timed. */
 const WHOLE_ANSWERS: Readonly<Record<string, string>> = {
   ...Object.fromEntries(
     ["intended", "sched_delay", "e2el_intended", "e2el_eof", "goodput", "percentiles", "adj", "disturbed"].map(

@@ -1,44 +1,44 @@
 /**
- * Did requests leave so late that the run measured the client? Lateness is judged against what was measured: an instrument
- * may be wrong by a tenth of what it measures, no more.
+ * Finds out whether requests were sent so late that the run measured the client. Lateness is compared with the measured
+ * values: it may be at most a tenth of them.
  */
 import { percentile } from "../report/distribution.ts";
 import { greatest, isGoodAnswer, least } from "./measures.ts";
 import type { RequestRecord } from "./requests/types.ts";
 
-/** The gauge maker's rule of ten. */
+/** Largest acceptable share of lateness in a measured value, as for measuring instruments. */
 const ERROR_SHARE_MOST = 0.1;
 /**
- * Where a server is nine tenths busy, a hundredth less load makes its queue a tenth shorter (waiting goes with
- * 1 / (1 - utilisation)): so this is the same tenth.
+ * Largest acceptable loss of request rate. On a server that is 90 % busy, 1 % less load makes the queue about 10 % shorter,
+ * because waiting grows with 1 / (1 - utilisation).
  */
 const RATE_SHARE_MOST = 0.01;
 
 export interface SendPacing {
-  /** Requests have times of their own: an open loop or a schedule. */
+  /** True if requests have intended times: in an open loop or with a schedule. */
   readonly timed: boolean;
-  /** Requests may have waited for others to end. */
+  /** True if requests may have waited for other requests to end. */
   readonly capped: boolean;
 }
 
-/** What the late sends spoil, each a part of a sentence; empty: nothing. */
+/** Returns the measured values that late sends distort, each as a part of a sentence. Empty if there are none. */
 export function lateSends(records: readonly RequestRecord[], pace: SendPacing): string[] {
-  // One that was sent again waited for the server, not for the client.
+  // A retried request waited for the server, not for the client, so leave it out.
   const sent = records.filter(({ sendUs, retries }) => sendUs >= 0 && retries === 0);
-  const found = [lateFirst(sent.filter(isGoodAnswer))];
-  if (pace.timed) found.push(slowRate(sent));
-  if (pace.timed && !pace.capped) found.push(lateGaps(sent));
-  return found.filter((one) => one !== null);
+  const spoilt = [lateFirst(sent.filter(isGoodAnswer))];
+  if (pace.timed) spoilt.push(slowRate(sent));
+  if (pace.timed && !pace.capped) spoilt.push(lateGaps(sent));
+  return spoilt.filter((entry) => entry !== null);
 }
 
 const sorted = (records: readonly RequestRecord[], us: (record: RequestRecord) => number): Float64Array =>
   Float64Array.from(records, us).sort();
 
-/** The latency that lateness is compared with. Answers without tokens have only that of the whole answer. */
+/** Returns the latency that lateness is compared with. For answers without tokens that is the latency of the whole answer. */
 export const firstLatency = ([good]: readonly RequestRecord[]): "TTFT" | "E2EL" =>
   good !== undefined && Number.isNaN(good.firstUs) ? "E2EL" : "TTFT";
 
-/** Compares half with half and tail with tail: one late send in a hundred moves p99 and not the median. */
+/** Compares median with median and tail with tail, because one late send in a hundred changes p99 but not the median. */
 function lateFirst(good: readonly RequestRecord[]): string | null {
   if (good.length === 0) return null;
   const name = firstLatency(good);
@@ -55,7 +55,10 @@ function lateFirst(good: readonly RequestRecord[]): string | null {
   return null;
 }
 
-/** A client that falls behind offers less than it was told to. Less than one request behind is nobody's rate. */
+/**
+ * Checks the request rate. A client that falls behind sends at a lower rate than intended. Less than one request of delay is
+ * ignored.
+ */
 function slowRate(sent: readonly RequestRecord[]): string | null {
   const span = (us: (record: RequestRecord) => number) => greatest(sent, us) - least(sent, us);
   const [intendedUs, sentUs] = [span((r) => r.intendedUs), span((r) => r.sendUs)];
@@ -63,10 +66,13 @@ function slowRate(sent: readonly RequestRecord[]): string | null {
   const perSecond = (us: number) => (((sent.length - 1) / us) * 1e6).toFixed(2);
   const behindUs = sentUs - intendedUs;
   if (behindUs <= RATE_SHARE_MOST * sentUs || behindUs <= intendedUs / (sent.length - 1)) return null;
-  return `${perSecond(sentUs)} requests/s in place of ${perSecond(intendedUs)}`;
+  return `${perSecond(sentUs)} requests/s instead of ${perSecond(intendedUs)}`;
 }
 
-/** Who gets late to every other send gets as late to the tokens. Connections that are opened first are no median. */
+/**
+ * Checks gaps between tokens. A client that is late for every second send reads tokens just as late. The median is used, so
+ * that first connections do not count.
+ */
 function lateGaps(sent: readonly RequestRecord[]): string | null {
   let [gapsUs, gaps] = [0, 0];
   for (const record of sent) {

@@ -1,9 +1,9 @@
-/** The line that a terminal shows while a run is under way. */
+/** Makes the status line that a terminal shows during a run. */
 import { percentile } from "../report/distribution.ts";
 import { firstLatency } from "./late-sends.ts";
 import type { RequestRecord } from "./requests/types.ts";
 
-/** What the percentiles look back on. */
+/** Microseconds before now that the percentiles cover. */
 const BACK_US = 10e6;
 
 export interface Progress {
@@ -11,9 +11,9 @@ export interface Progress {
   readonly sent: number;
   readonly running: number;
   readonly failed: number;
-  /** Chunks with output so far. */
+  /** Number of chunks with output so far. */
   readonly outputs: number;
-  /** In the order of their ends. */
+  /** Records in the order in which requests ended. */
   readonly records: readonly RequestRecord[];
 }
 

@@ -1,4 +1,4 @@
-/** `understudy load` without a terminal and files: asks the server, warms up, measures, and makes the result. */
+/** Runs a load test without terminal and files: asks the server, warms up, measures, and makes the result. */
 import type { Cancel, Clock } from "../../base/clock.ts";
 import { epochSeconds } from "../../base/clock.ts";
 import { randomHex } from "../../base/random.ts";
@@ -7,42 +7,42 @@ import { TraceError } from "../../workloads/trace.ts";
 import type { Result } from "../report/result.ts";
 import { arrivals } from "./arrivals.ts";
 import { Client, type ClientOptions, type LoadClient } from "./clients/client.ts";
-import { dataset, type LoadDataset, type RowsRead } from "./datasets/index.ts";
+import { dataset, type LoadDataset, type RowFacts } from "./datasets/index.ts";
 import { LiveLine } from "./live.ts";
 import { greatest, isGoodAnswer } from "./measures.ts";
 import { DIALECTS, generates, isTriton } from "./requests/dialects.ts";
 import type { RequestRecord } from "./requests/types.ts";
-import { resultOf, type Seen } from "./result.ts";
+import { type RunFacts, resultOf } from "./result.ts";
 import { type LoadLoop, LoadRun, type Phase, type PhaseOutcome } from "./run.ts";
-import { type FetchOptions, ServerTalk } from "./server.ts";
+import { type FetchOptions, ServerQueries } from "./server.ts";
 import { ServerMetrics } from "./server-metrics.ts";
 import type { Settings } from "./settings.ts";
-import { AskedTruth, compareWithTruth, joinIdOf, TruthLogSource, type TruthSource } from "./truth.ts";
+import { compareWithTruth, joinIdOf, ServerTruthSource, TruthLogSource, type TruthSource } from "./truth.ts";
 import { Turns } from "./turns.ts";
 import { warningsOf } from "./warnings.ts";
 
-/** A run without another end. */
+/** Number of requests if nothing else ends the run. */
 const OPEN_COUNT = 1000;
 const LIVE_US = 500_000;
-/** A slow reader reads once in so long. */
+/** Microseconds between two reads of a slow reader. */
 const SLOW_PAUSE_US = 500_000;
 
-export interface Around {
+export interface LoadDeps {
   readonly clock: Clock;
-  /** Called every half second with the live line; null: nobody looks. */
+  /** Called every half second with the status line. Null if it is not needed. */
   readonly live: ((line: string) => void) | null;
 }
 
-export interface Loaded {
+export interface LoadOutcome {
   readonly result: Result;
   readonly records: readonly RequestRecord[];
-  /** Why nothing could be measured; null: something was. */
+  /** Reason if nothing could be measured, else null. */
   readonly nothing: string | null;
-  /** Lines on the rows of the dataset: the time that they span, how many were passed over and why. */
+  /** Lines about the dataset's rows: the time that they span, and how many were skipped, with reasons. */
   readonly rows: readonly string[];
 }
 
-/** Where and how the server is asked beside the load. */
+/** Returns base URL and options for calls in addition to the load. */
 function sideCalls({ url, headers, insecure, ca }: Settings): { base: string; fetchOptions: FetchOptions } {
   return {
     base: url.origin + url.pathname.replace(/\/$/, ""),
@@ -50,36 +50,39 @@ function sideCalls({ url, headers, insecure, ca }: Settings): { base: string; fe
   };
 }
 
-/** With the model's name, which the server says where the user does not. Throws a TraceError where it has none, or is not there. */
+/**
+ * Returns the settings with the model's name, asking the server if the user did not name it. Throws a TraceError if the server
+ * names none or cannot be reached.
+ */
 export async function withModel(settings: Settings, clock: Clock): Promise<Settings & { readonly model: string }> {
   const { base, fetchOptions } = sideCalls(settings);
-  const server = new ServerTalk(base, fetchOptions, clock);
+  const server = new ServerQueries(base, fetchOptions, clock);
   return { ...settings, model: await server.model(settings.dialect, settings.model) };
 }
 
 export class Load {
   readonly #settings: Settings & { readonly model: string };
-  readonly #around: Around;
+  readonly #deps: LoadDeps;
   #run: LoadRun | null = null;
   #stopped = false;
 
-  constructor(settings: Settings & { readonly model: string }, around: Around) {
+  constructor(settings: Settings & { readonly model: string }, deps: LoadDeps) {
     this.#settings = settings;
-    this.#around = around;
+    this.#deps = deps;
   }
 
-  /** The run ends now; what is there is the result. */
+  /** Ends the run now. The result has what was measured so far. */
   stop(): void {
     this.#stopped = true;
     this.#run?.stop("the run was ended");
   }
 
-  /** Throws a TraceError where it cannot begin: no dataset, nobody to ask for the truth. */
-  async run(): Promise<Loaded> {
-    const { clock } = this.#around;
+  /** Runs the test. Throws a TraceError if it cannot start: no dataset, or no source of truth. */
+  async run(): Promise<LoadOutcome> {
+    const { clock } = this.#deps;
     const settings = this.#settings;
     const { base, fetchOptions } = sideCalls(settings);
-    const server = new ServerTalk(base, fetchOptions, clock);
+    const server = new ServerQueries(base, fetchOptions, clock);
     const { model } = settings;
     const data = await this.#dataset(server);
     const client = await this.#client(model, server);
@@ -115,12 +118,12 @@ export class Load {
         graceUs: settings.graceS * 1e6,
       });
       const used = process.cpuUsage(cpuBefore);
-      // The loop's own thread: compilers and collectors beside it do not keep it from reading and sending.
+      // Only the thread of the event loop, because compilers and collectors on other threads do not delay sending and reading.
       const loop = process.threadCpuUsage(loopBefore);
       const measuredUs = Math.max(1, clock.now() - beforeUs);
       await metrics?.after();
       const answered = outcome.records.some(isGoodAnswer);
-      return this.#loaded(outcome, {
+      return this.#outcome(outcome, {
         model,
         nothing: answered ? null : whyNothing(outcome.records, await server.unknown(model)),
         durationS: Math.max(1e-6, greatest(outcome.records, (r) => r.endUs || 0) / 1e6),
@@ -141,7 +144,7 @@ export class Load {
         gaps: run.keeper.distributions(outcome.records, settings.percentiles),
         folded: run.keeper.folded,
         rows: data.rows(),
-        truth: truth && (await compared(truth, outcome.records)),
+        truth: truth && (await comparisonOf(truth, outcome.records)),
       });
     } finally {
       client.close();
@@ -149,8 +152,8 @@ export class Load {
     }
   }
 
-  /** Throws a TraceError where there is none. */
-  async #dataset(server: ServerTalk): Promise<LoadDataset> {
+  /** Opens the dataset. Throws a TraceError if that fails. */
+  async #dataset(server: ServerQueries): Promise<LoadDataset> {
     const { dataset: asked, dialect, model, seed, count } = this.#settings;
     const counts = !isTriton(dialect) && asked.name !== "custom";
     return dataset({
@@ -165,7 +168,7 @@ export class Load {
   #newRun(client: LoadClient): LoadRun {
     const { seed, cancelShare, cancelAfterS, slowShare } = this.#settings;
     return new LoadRun({
-      clock: this.#around.clock,
+      clock: this.#deps.clock,
       client,
       seed,
       cancelShare,
@@ -175,14 +178,14 @@ export class Load {
     });
   }
 
-  /** Throws a TraceError where a Triton server does not say what the model takes. */
-  async #client(model: string, server: ServerTalk): Promise<LoadClient> {
-    const { clock } = this.#around;
+  /** Makes the client. Throws a TraceError if a Triton server does not report the model's inputs. */
+  async #client(model: string, server: ServerQueries): Promise<LoadClient> {
+    const { clock } = this.#deps;
     const { dialect } = this.#settings;
     if (dialect === "triton-http") {
       const triton = await server.tritonModel(model);
       if (triton.decoupled)
-        throw new TraceError(`model ${model} is decoupled, which /infer is not: take --backend triton-grpc`);
+        throw new TraceError(`model ${model} is decoupled, which /infer does not support; use --backend triton-grpc`);
       const options = this.#clientOptions(model);
       return new Client({ ...options, body: { ...options.body, stream: false, triton } }, clock);
     }
@@ -222,25 +225,26 @@ export class Load {
     };
   }
 
-  /** Another host than the server's gets none of its keys. */
+  /** Makes the scraper of the server's metrics. If they are on another host, that host does not get the server's keys. */
   #metrics(options: FetchOptions): ServerMetrics | null {
     const { metricsUrl, metricsIntervalS, url } = this.#settings;
     if (metricsUrl === null) return null;
-    const own = new URL(metricsUrl).hostname === url.hostname;
+    const isSameHost = new URL(metricsUrl).hostname === url.hostname;
     return new ServerMetrics(
       metricsUrl,
       metricsIntervalS,
-      own ? options : { ...options, headers: {} },
-      this.#around.clock,
+      isSameHost ? options : { ...options, headers: {} },
+      this.#deps.clock,
     );
   }
 
-  /** Throws a TraceError where the server says no truth. */
+  /** Opens the source of truth. Throws a TraceError if the server does not offer it. */
   async #truth(base: string, options: FetchOptions): Promise<TruthSource | null> {
     const { truth } = this.#settings;
     if (truth === null) return null;
-    const { clock } = this.#around;
-    const source = truth.log === null ? new AskedTruth(base, options, clock) : new TruthLogSource(truth.log, clock);
+    const { clock } = this.#deps;
+    const source =
+      truth.log === null ? new ServerTruthSource(base, options, clock) : new TruthLogSource(truth.log, clock);
     const why = await source.begin();
     if (why !== null) throw new TraceError(`--check-truth: ${why}`);
     return source;
@@ -264,7 +268,10 @@ export class Load {
     return { kind: "open", arrivals: arrivals({ ...loop, count, durationUs, seed }) };
   }
 
-  /** With the measured loop's pace; of a schedule, whose times are the measured requests' own, one after the other. */
+  /**
+   * Warms up at the pace of the measured loop. Before a schedule, requests are sent one after another, because its times
+   * belong to the measured requests.
+   */
   async #warmUp(
     run: LoadRun,
     client: LoadClient,
@@ -292,16 +299,16 @@ export class Load {
   }
 
   async #phase(run: LoadRun, client: LoadClient, label: string, phase: Phase): Promise<PhaseOutcome> {
-    const watched = this.#watch(run, client, label);
+    const unwatch = this.#watch(run, client, label);
     try {
       return await run.phase(this.#stopped ? { ...phase, count: 0 } : phase);
     } finally {
-      watched?.();
+      unwatch?.();
     }
   }
 
   #watch(run: LoadRun, client: LoadClient, label: string): Cancel | null {
-    const { clock, live } = this.#around;
+    const { clock, live } = this.#deps;
     if (live === null) return null;
     const line = new LiveLine();
     let next: Cancel = () => {};
@@ -317,9 +324,9 @@ export class Load {
     return () => next();
   }
 
-  #loaded(
+  #outcome(
     { records }: PhaseOutcome,
-    seen: Omit<Seen, "warnings"> & {
+    facts: Omit<RunFacts, "warnings"> & {
       readonly warmUp: readonly RequestRecord[];
       readonly turns: Turns;
       readonly asksLength: boolean;
@@ -327,39 +334,39 @@ export class Load {
       readonly metricsMissing: string | null;
       readonly folded: number;
       readonly nothing: string | null;
-      readonly rows: RowsRead;
+      readonly rows: RowFacts;
     },
-  ): Loaded {
+  ): LoadOutcome {
     const settings = this.#settings;
-    const bare = resultOf(settings, records, { ...seen, warnings: [] });
+    const bare = resultOf(settings, records, { ...facts, warnings: [] });
     const warnings = warningsOf({
-      ...seen,
+      ...facts,
       records,
       pace: { timed: settings.loop.kind !== "closed", capped: isCapped(settings) },
       stream: settings.stream,
       dialect: settings.dialect,
-      badLines: seen.turns.bad.count,
-      droppedTurns: seen.turns.dropped,
+      badLines: facts.turns.bad.count,
+      droppedTurns: facts.turns.dropped,
     });
-    const { times, passed } = seen.rows;
+    const { times, passed } = facts.rows;
     const unit = times?.warning() ?? null;
     if (unit !== null) warnings.push(unit);
     const span = times?.span() ?? null;
     const reasons = passed?.text() ?? null;
     const rows = [span && `trace span: ${spanText(span)}`, reasons && `dataset: ${reasons}`];
     const result = { ...bare, understudy: { ...bare.understudy, warnings } };
-    return { result, records, nothing: seen.nothing, rows: rows.filter((row) => row !== null) };
+    return { result, records, nothing: facts.nothing, rows: rows.filter((row) => row !== null) };
   }
 }
 
 const isCapped = ({ loop, concurrency }: Settings): boolean => loop.kind !== "closed" && concurrency !== null;
 
-async function compared(source: TruthSource, records: readonly RequestRecord[]) {
+async function comparisonOf(source: TruthSource, records: readonly RequestRecord[]) {
   const wanted = new Set(records.filter(isGoodAnswer).map(joinIdOf));
   return compareWithTruth(records, await source.end(wanted));
 }
 
-/** `unknown`: that the server does not know the model, if that may be it. */
+/** Says why no request was answered. `unknown`: a sentence that the server does not know the model, or null. */
 function whyNothing(records: readonly RequestRecord[], unknown: string | null): string {
   if (records.length === 0) return "no request was sent";
   const first = records.find(({ failure }) => failure !== null)?.failure;

@@ -1,17 +1,17 @@
 /**
- * What becomes of gaps between chunks when there are too many to keep? Their records give up the times of their chunks, and
- * the gaps are counted in buckets, 0.2 % wide: a long run takes no more memory than a shorter one.
+ * Bounds the memory for gaps between chunks. If there are too many, later records lose their chunk times, and their gaps are
+ * counted in buckets that are 0.2 % wide. So a long run takes no more memory than a short one.
  */
 import type { Distribution } from "../report/result.ts";
 import { chunkGaps, isGoodAnswer, saysTokens } from "./measures.ts";
 import type { RequestRecord } from "./requests/types.ts";
 
-/** Chunks whose times are kept: 12 bytes each. */
+/** Number of chunks whose times are kept, at 12 bytes each. */
 export const CHUNKS_KEPT = 1e7;
 
 const PER_DECADE = 1000;
 const DECADES = 12;
-/** A microsecond; what is less is 0. */
+/** A microsecond. Smaller gaps count as 0. */
 const LEAST_MS = 1e-3;
 const NO_TIMES = new Float64Array(0);
 const NO_TOKENS = new Int32Array(0);
@@ -58,7 +58,7 @@ export class GapCounts {
     return bucket === 0 ? 0 : LEAST_MS * 10 ** (bucket / PER_DECADE);
   }
 
-  /** The upper end of the bucket in which it lies. */
+  /** Returns the upper end of the bucket with the percentile. */
   #percentile(q: number): number {
     const rank = (q / 100) * (this.#count - 1);
     let below = 0;
@@ -70,9 +70,9 @@ export class GapCounts {
   }
 }
 
-/** Keeps times of chunks while there is room for them, afterwards counts alone. */
+/** Keeps chunk times while there is room, and only counts gaps after that. */
 export class ChunkKeeper {
-  /** Requests whose gaps are counts. */
+  /** Number of requests whose gaps are only counted. */
   folded = 0;
   readonly #most: number;
   #kept = 0;
@@ -83,7 +83,7 @@ export class ChunkKeeper {
     this.#most = most;
   }
 
-  /** The record to keep. */
+  /** Returns the record to keep, with or without its chunk times. */
   keep(record: RequestRecord): RequestRecord {
     this.#kept += gapsOf(record);
     if (this.#kept <= this.#most) return record;
@@ -94,7 +94,7 @@ export class ChunkKeeper {
     return { ...record, chunkUs: NO_TIMES, chunkTokens: NO_TOKENS };
   }
 
-  /** Distributions of all gaps, with those of the records that were kept whole; null: all were. */
+  /** Returns the distributions of all gaps, including those of records that kept their times. Null if all records did. */
   distributions(
     kept: readonly RequestRecord[],
     percentiles: readonly number[],
@@ -113,7 +113,7 @@ export class ChunkKeeper {
   }
 }
 
-/** Gaps between tokens that a record stands for, and one: a server may claim any number of tokens in a chunk. */
+/** Returns the number of token gaps of a record plus one. A server may claim any number of tokens per chunk. */
 function gapsOf({ chunkUs, chunkTokens }: RequestRecord): number {
   let tokens = 0;
   for (let i = 0; i < chunkUs.length; i++) tokens += Math.max(1, chunkTokens[i]!);

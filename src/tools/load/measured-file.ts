@@ -1,13 +1,13 @@
 /**
- * Reads what a load tool measured of each request: CSV with a header, or JSON Lines. Columns are found by the names that
- * tools use; a unit at the end of a name beats the unit that was given for all.
+ * Reads per-request measurements of any load tool: CSV with a header, or JSON Lines. Columns are found by the names that tools
+ * use. A unit in a column's name overrides the default unit.
  */
 import { jsonObjectIn } from "../../base/json-object.ts";
 import { TraceFile } from "../../workloads/lines.ts";
 import { TraceError } from "../../workloads/trace.ts";
-import type { Measured } from "./true-times.ts";
+import type { RequestMeasurement } from "./true-times.ts";
 
-/** Most requests of a file. */
+/** Maximum number of requests of a file. */
 export const MEASURED_MOST = 1_000_000;
 
 const MS_PER = { s: 1000, ms: 1, us: 1e-3, ns: 1e-6 } as const;
@@ -15,7 +15,7 @@ export type MeasuredUnit = keyof typeof MS_PER;
 export const MEASURED_UNITS = Object.keys(MS_PER) as MeasuredUnit[];
 
 const ID = /^(x[_-]?)?(request[_-]?)?id$/;
-const METRICS: readonly (readonly [keyof Measured, RegExp])[] = [
+const METRICS: readonly (readonly [keyof RequestMeasurement, RegExp])[] = [
   ["ttft", /^(ttft|time_to_first_token|first_token_latency)(?:_(s|ms|us|ns))?$/],
   ["e2e", /^(e2e|e2el|e2e_latency|end_to_end_latency|latency|request_latency)(?:_(s|ms|us|ns))?$/],
 ];
@@ -24,12 +24,12 @@ const EXPECTED =
 
 interface Columns {
   readonly id: string;
-  readonly metrics: readonly (readonly [metric: keyof Measured, name: string, msPer: number])[];
+  readonly metrics: readonly (readonly [metric: keyof RequestMeasurement, name: string, msPer: number])[];
 }
 
-/** By request id. Throws a `TraceError` that names the line which cannot be used. */
-export function readMeasured(path: string, unit: MeasuredUnit, most = MEASURED_MOST): Map<string, Measured> {
-  const found = new Map<string, Measured>();
+/** Reads a file. Returns the measurements by request id. Throws a `TraceError` that names the first bad line. */
+export function readMeasured(path: string, unit: MeasuredUnit, most = MEASURED_MOST): Map<string, RequestMeasurement> {
+  const measurements = new Map<string, RequestMeasurement>();
   const file = new TraceFile(path);
   try {
     let header: readonly string[] | null = null;
@@ -43,26 +43,26 @@ export function readMeasured(path: string, unit: MeasuredUnit, most = MEASURED_M
       const row = header === null ? jsonObjectIn(line) : objectOf(header, cellsOf(line));
       const columns = row && columnsOf(Object.keys(row), unit);
       if (row === null || !columns) throw new TraceError(`${path}:${number}: expected ${EXPECTED}`);
-      const said: Measured = {};
+      const measurement: RequestMeasurement = {};
       for (const [metric, name, msPer] of columns.metrics) {
         const value = row[name] === "" || row[name] === null ? Number.NaN : Number(row[name]);
-        if (Number.isFinite(value)) said[metric] = value * msPer;
+        if (Number.isFinite(value)) measurement[metric] = value * msPer;
       }
-      if (found.size >= most) throw new TraceError(`${path}:${number}: more than ${most} requests`);
-      found.set(String(row[columns.id]), said);
+      if (measurements.size >= most) throw new TraceError(`${path}:${number}: more than ${most} requests`);
+      measurements.set(String(row[columns.id]), measurement);
     }
   } finally {
     file.close();
   }
-  if (found.size === 0) throw new TraceError(`${path}: no requests; expected ${EXPECTED}`);
-  return found;
+  if (measurements.size === 0) throw new TraceError(`${path}: no requests; expected ${EXPECTED}`);
+  return measurements;
 }
 
-/** Null: the names have no id, or no metric. */
+/** Finds the columns. Null if there is no id, or no metric. */
 function columnsOf(names: readonly string[], unit: MeasuredUnit): Columns | null {
   const id = names.find((name) => ID.test(plain(name)));
   const metrics = METRICS.flatMap(([metric, form]) => {
-    const name = names.find((one) => form.test(plain(one)));
+    const name = names.find((candidate) => form.test(plain(candidate)));
     if (name === undefined) return [];
     const ending = form.exec(plain(name))![2] as MeasuredUnit | undefined;
     return [[metric, name, MS_PER[ending ?? unit]] as const];
@@ -70,7 +70,7 @@ function columnsOf(names: readonly string[], unit: MeasuredUnit): Columns | null
   return id === undefined || metrics.length === 0 ? null : { id, metrics };
 }
 
-/** `requestId`, `Request ID` and `request_id` are one name, as are `TTFT (ms)` and `ttft_ms`. */
+/** Normalises a column name: `requestId`, `Request ID` and `request_id` are equal, as are `TTFT (ms)` and `ttft_ms`. */
 const plain = (name: string): string =>
   name
     .trim()
@@ -84,7 +84,7 @@ function objectOf(header: readonly string[], cells: readonly string[]): Record<s
   return Object.fromEntries(header.map((name, at) => [name, cells[at]]));
 }
 
-/** Cells of a line of CSV (RFC 4180); a quoted cell may hold commas and doubled quotes, but no line end. */
+/** Splits a CSV line (RFC 4180). A quoted cell may have commas and doubled quotes, but no line end. */
 function cellsOf(line: string): string[] {
   const cells: string[] = [];
   for (const [, quoted, bare] of line.matchAll(/(?:^|,)(?:"((?:[^"]|"")*)"|([^,]*))/g))

@@ -1,33 +1,36 @@
-/** What do the records say? Latencies by our definitions (definitions.ts), for all requests or those of a window. */
+/** Computes latencies from records, by the definitions of definitions.ts, over all requests or those of a window. */
 import { distributionOf, percentile } from "../report/distribution.ts";
 import type { Distribution } from "../report/result.ts";
 import type { FailureClass, RequestRecord } from "./requests/types.ts";
 
-/** In milliseconds; where it is above, a request is not good. */
+/** Limits in milliseconds. A request above one of them is not good. */
 export type Slo = Partial<Record<"ttft" | "tpot" | "itl" | "e2el", number>>;
 
 export const isGoodAnswer = ({ failure, disturbed }: RequestRecord): boolean => failure === null && disturbed === null;
 
-/** True for a stream that ended in order but without a finish reason: it counts as neither complete nor failed. */
+/** True for a stream that ended normally, but without a finish reason. It counts neither as complete nor as failed. */
 export const isIncomplete = ({ failure, disturbed }: RequestRecord): boolean =>
   disturbed === null && failure?.kind === "incomplete";
 
-/** True for a request that failed. A request that was cut on purpose, or by the run's end, is neither complete nor failed. */
+/**
+ * True for a request that failed. Requests that were cut on purpose, or by the end of the run, are neither complete nor
+ * failed.
+ */
 export const isFailed = (record: RequestRecord): boolean =>
   record.failure !== null && record.disturbed === null && record.failure.kind !== "unfinished" && !isIncomplete(record);
 
 const ms = (us: number): number => us / 1000;
 
-/** Tokens in the first chunk; 1 where it is unknown. */
+/** Returns the number of tokens in the first chunk, or 1 if unknown. */
 const firstTokens = ({ chunkTokens }: RequestRecord): number => Math.max(1, chunkTokens[0] ?? 1);
 
-/** Null: it has no such number. */
+/** Returns the time per output token after the first chunk. Null if there are no such tokens. */
 export function tpotMs(record: RequestRecord): number | null {
   const others = record.outputTokens - firstTokens(record);
   return others > 0 ? ms(record.lastUs - record.firstUs) / others : null;
 }
 
-/** Whether each chunk said how many tokens it holds. */
+/** Reports whether the server said how many tokens each chunk has. */
 export function saysTokens({ chunkTokens }: RequestRecord): boolean {
   for (const tokens of chunkTokens) if (tokens > 0) return true;
   return false;
@@ -37,7 +40,7 @@ export function* chunkGaps({ chunkUs }: RequestRecord): Generator<number> {
   for (let i = 1; i < chunkUs.length; i++) yield ms(chunkUs[i]! - chunkUs[i - 1]!);
 }
 
-/** One gap per token but the first. */
+/** Yields one gap per token, except for the first token. */
 export function* tokenGaps(record: RequestRecord): Generator<number> {
   const { chunkUs, chunkTokens } = record;
   if (!saysTokens(record)) {
@@ -70,14 +73,16 @@ export function pooled(
 }
 
 const each = (records: readonly RequestRecord[], value: (record: RequestRecord) => number | null): Float64Array =>
-  Float64Array.from(records.map(value).filter((one): one is number => one !== null && Number.isFinite(one)));
+  Float64Array.from(
+    records.map(value).filter((result): result is number => result !== null && Number.isFinite(result)),
+  );
 
 export const METRICS = ["ttft", "ttft_intended", "itl", "icl", "tpot", "e2el", "e2el_intended", "e2el_eof"] as const;
 export type Metric = (typeof METRICS)[number];
 
 export type Distributions = Readonly<Record<Metric, Distribution>>;
 
-/** Distributions over complete, undisturbed answers, in milliseconds. */
+/** Returns the distributions over complete, undisturbed answers, in milliseconds. */
 export function distributions(records: readonly RequestRecord[], percentiles: readonly number[]): Distributions {
   const good = records.filter(isGoodAnswer);
   const of = (values: Float64Array) => distributionOf(values, percentilesFor(percentiles, values.length));
@@ -93,10 +98,13 @@ export function distributions(records: readonly RequestRecord[], percentiles: re
   };
 }
 
-/** Percentiles of a rate: its slow end is the low one. */
+/** Low percentiles that are added for rates, because slow users have low rates. */
 const SLOW_ENDS = [1, 5, 10];
 
-/** Tokens per second that the user of a request sees, of complete, undisturbed answers: its tokens by its `e2el`. */
+/**
+ * Returns the distribution of tokens per second that a user sees: a request's output tokens divided by its `e2el`. Only
+ * complete, undisturbed answers count.
+ */
 export function tokensPerUser(records: readonly RequestRecord[], percentiles: readonly number[]): Distribution {
   const speed = (r: RequestRecord) =>
     r.outputTokens > 0 && r.lastUs > r.sendUs ? (r.outputTokens / (r.lastUs - r.sendUs)) * 1e6 : null;
@@ -105,7 +113,7 @@ export function tokensPerUser(records: readonly RequestRecord[], percentiles: re
 }
 
 export interface Retries {
-  /** How often requests were sent again, how many were, and that often per request. */
+  /** Number of retries, number of retried requests, and retries per request. */
   readonly count: number;
   readonly requests: number;
   readonly per_request: number;
@@ -117,11 +125,11 @@ export function retriesOf(records: readonly RequestRecord[]): Retries {
   return { count, requests, per_request: records.length > 0 ? count / records.length : 0 };
 }
 
-/** With enough samples p99.9 is one more. */
+/** Number of samples from which p99.9 is reported, too. */
 const ENOUGH_FOR_999 = 1000;
 
-function percentilesFor(asked: readonly number[], samples: number): readonly number[] {
-  return samples >= ENOUGH_FOR_999 && !asked.includes(99.9) ? [...asked, 99.9] : asked;
+function percentilesFor(wanted: readonly number[], samples: number): readonly number[] {
+  return samples >= ENOUGH_FOR_999 && !wanted.includes(99.9) ? [...wanted, 99.9] : wanted;
 }
 
 export function schedDelay(records: readonly RequestRecord[], percentiles: readonly number[]): Distribution {
@@ -129,7 +137,7 @@ export function schedDelay(records: readonly RequestRecord[], percentiles: reado
   return distributionOf(delays, percentilesFor(percentiles, delays.length));
 }
 
-/** Percentiles with failed requests as infinitely slow; null is infinite. Empty where nothing failed. */
+/** Returns percentiles in which failed requests count as infinitely slow. Null is infinite. Empty if no request failed. */
 export function adjusted(
   records: readonly RequestRecord[],
   percentiles: readonly number[],
@@ -154,7 +162,10 @@ export function adjusted(
   };
 }
 
-/** `itl` is the request's own 99th percentile; a metric that a request does not have is kept. */
+/**
+ * Reports whether a request keeps all limits. `itl` is compared with the request's 99th percentile. A metric that the request
+ * lacks counts as kept.
+ */
 export function meets(record: RequestRecord, slo: Slo): boolean {
   if (!isGoodAnswer(record)) return false;
   const { ttft, tpot, itl, e2el } = slo;
@@ -179,7 +190,10 @@ export interface Window {
   readonly toUs: number;
 }
 
-/** From full concurrency (Infinity: from the end of the first request) to the last send; null: there was no such time. */
+/**
+ * Returns the steady window: from the first moment of full concurrency (for Infinity, from the end of the first request) to
+ * the last send. Null if there is none.
+ */
 export function steadyWindow(records: readonly RequestRecord[], concurrency: number): Window | null {
   const sent = records.filter(({ sendUs }) => sendUs >= 0);
   const toUs = greatest(sent, (r) => r.sendUs);
@@ -189,7 +203,7 @@ export function steadyWindow(records: readonly RequestRecord[], concurrency: num
   return toUs > fromUs ? { fromUs, toUs } : null;
 }
 
-/** The first moment at which so many were under way. */
+/** Returns the first time at which so many requests were in progress. */
 function fullAt(records: readonly RequestRecord[], concurrency: number): number {
   const changes = records.flatMap(({ sendUs, endUs }) => [
     { us: sendUs, by: 1 },
@@ -204,20 +218,23 @@ function fullAt(records: readonly RequestRecord[], concurrency: number): number 
   return Number.POSITIVE_INFINITY;
 }
 
-/** -Infinity, or Infinity, where there is none. */
+/** Returns the largest value, or -Infinity if there are no records. */
 export function greatest(records: readonly RequestRecord[], value: (record: RequestRecord) => number): number {
-  let found = Number.NEGATIVE_INFINITY;
-  for (const record of records) if (value(record) > found) found = value(record);
-  return found;
+  let result = Number.NEGATIVE_INFINITY;
+  for (const record of records) if (value(record) > result) result = value(record);
+  return result;
 }
 
 export function least(records: readonly RequestRecord[], value: (record: RequestRecord) => number): number {
-  let found = Number.POSITIVE_INFINITY;
-  for (const record of records) if (value(record) < found) found = value(record);
-  return found;
+  let result = Number.POSITIVE_INFINITY;
+  for (const record of records) if (value(record) < result) result = value(record);
+  return result;
 }
 
-/** Tokens of a request's chunks within a window; spread evenly where the chunks do not say. */
+/**
+ * Returns the number of a request's tokens within a window. If chunks do not say their tokens, the total is spread evenly over
+ * them.
+ */
 export function tokensWithin(record: RequestRecord, { fromUs, toUs }: Window): number {
   const { chunkUs, chunkTokens } = record;
   const known = saysTokens(record);

@@ -1,4 +1,4 @@
-/** Makes the result of a run, one JSON object: vLLM's flat keys, and the object `understudy` with our own. */
+/** Makes the result of a run as one JSON object: vLLM's flat keys, and the object `understudy` with our own keys. */
 import { cpus, hostname, release } from "node:os";
 import { percentile } from "../report/distribution.ts";
 import type { Distribution, Moment, Result, SweepPoint, UnderstudyPart } from "../report/result.ts";
@@ -26,58 +26,61 @@ import { flatKeys } from "./vllm-keys.ts";
 
 export const SCHEMA_VERSION = 1;
 
-/** What was seen beside the records. */
-export interface Seen {
+/** Facts about a run in addition to its records. */
+export interface RunFacts {
   readonly model: string;
-  /** Whole duration, from the first dispatch to the last end. */
+  /** Seconds from the first send to the end of the last request. */
   readonly durationS: number;
   readonly interrupted: boolean;
-  /** User and system time while measuring: of all threads, and as a share of one core that of the event loop's thread alone. */
+  /**
+   * User and system time during the measurement. `cpuUs`: of all threads. `cpuShare`: of the event loop's thread, as a share
+   * of one core.
+   */
   readonly cpuUs: number;
   readonly cpuShare: number;
-  /** Over so long. */
+  /** Seconds of the measurement. */
   readonly measuredS: number;
   readonly connectionsOpened: number;
-  /** Requests that crossed the closing of an idle connection. */
+  /** Number of requests that were sent again, because the server was closing an idle connection. */
   readonly resent: number;
   readonly warmUpRequests: number;
   readonly serverMetrics: UnderstudyPart["server_metrics"];
   readonly truth: UnderstudyPart["truth"];
   readonly warnings: readonly string[];
-  /** Where there were too many to keep; null: the records have them all. */
+  /** Distributions of gaps if there were too many to keep. Null if the records have all gaps. */
   readonly gaps: { readonly itl: Distribution; readonly icl: Distribution } | null;
   readonly startEpochS: number;
 }
 
-/** As other tools write it: 20261122-013015. */
+/** Prints a local time as other tools do: 20261122-013015. */
 export function stamp(epochS: number): string {
   const at = new Date(epochS * 1000);
-  const two = (value: number) => String(value).padStart(2, "0");
-  const date = `${at.getFullYear()}${two(at.getMonth() + 1)}${two(at.getDate())}`;
-  return `${date}-${two(at.getHours())}${two(at.getMinutes())}${two(at.getSeconds())}`;
+  const twoDigits = (value: number) => String(value).padStart(2, "0");
+  const date = `${at.getFullYear()}${twoDigits(at.getMonth() + 1)}${twoDigits(at.getDate())}`;
+  return `${date}-${twoDigits(at.getHours())}${twoDigits(at.getMinutes())}${twoDigits(at.getSeconds())}`;
 }
 
-export function resultOf(settings: Settings, records: readonly RequestRecord[], seen: Seen): Result {
+export function resultOf(settings: Settings, records: readonly RequestRecord[], facts: RunFacts): Result {
   const { loop, percentiles, slo } = settings;
   const rate = loop.kind === "open" ? loop.rate : Number.POSITIVE_INFINITY;
   const ramp = loop.kind === "open" ? loop.ramp : null;
   const flat = {
-    date: stamp(seen.startEpochS),
+    date: stamp(facts.startEpochS),
     endpoint_type: settings.dialect,
     backend: settings.dialect,
     label: settings.label,
-    model_id: seen.model,
-    tokenizer_id: seen.model,
+    model_id: facts.model,
+    tokenizer_id: facts.model,
     num_prompts: records.length,
     ...settings.metadata,
     request_rate: Number.isFinite(rate) ? rate : "inf",
     burstiness: loop.kind === "open" ? burstinessOf(loop) : 1,
     max_concurrency: settings.concurrency,
     ...(ramp && { ramp_up_strategy: ramp.strategy, ramp_up_start_rps: ramp.startRps, ramp_up_end_rps: ramp.endRps }),
-    ...flatKeys(records, { ...settings, rate, durationS: seen.durationS }),
+    ...flatKeys(records, { ...settings, rate, durationS: facts.durationS }),
   };
   const hasTokens = generates(settings.dialect);
-  const all = { ...latencies(records, settings), ...(hasTokens ? seen.gaps : null) };
+  const all = { ...latencies(records, settings), ...(hasTokens ? facts.gaps : null) };
   const understudy: UnderstudyPart & Record<string, unknown> = {
     schema_version: SCHEMA_VERSION,
     definitions: definitionsFor(settings.dialect),
@@ -86,32 +89,32 @@ export function resultOf(settings: Settings, records: readonly RequestRecord[], 
     host: { name: hostname(), cpu: cpus()[0]?.model ?? "unknown", cores: cpus().length, kernel: release() },
     metadata: settings.metadata,
     arrivals: arrivalsOf(settings),
-    partial: seen.interrupted,
-    warnings: seen.warnings,
-    counts: counts(records, seen),
+    partial: facts.interrupted,
+    warnings: facts.warnings,
+    counts: counts(records, facts),
     errors: errorsByClass(records) as Record<string, number>,
     retries: { limit: settings.retries, ...retriesOf(records) },
-    ...(slo && { slo, ...goodput(settings, records, seen.durationS) }),
+    ...(slo && { slo, ...goodput(settings, records, facts.durationS) }),
     throughput: throughput(records, hasTokens),
     ...(hasTokens && { tokens_per_s_per_user: tokensPerUser(records, percentiles) }),
     sched_delay_ms: schedDelay(records, percentiles),
     distributions: all,
-    adj: known(adjusted(records, percentiles), settings),
+    adj: withoutTokenMetrics(adjusted(records, percentiles), settings),
     steady: steady(settings, records),
     timeseries: timeseries(records, hasTokens),
-    server_metrics: seen.serverMetrics ?? null,
-    truth: seen.truth ?? null,
+    server_metrics: facts.serverMetrics ?? null,
+    truth: facts.truth ?? null,
     client: {
-      cpu_s: seen.cpuUs / 1e6,
-      cpu_share: seen.cpuShare,
-      connections_opened: seen.connectionsOpened,
-      resent: seen.resent,
+      cpu_s: facts.cpuUs / 1e6,
+      cpu_share: facts.cpuShare,
+      connections_opened: facts.connectionsOpened,
+      resent: facts.resent,
     },
   };
   return { ...flat, understudy };
 }
 
-/** One point of a sweep, from its result. */
+/** Returns the point of a sweep for one result. */
 export function sweepPoint(settings: Settings, result: Result): SweepPoint {
   const { request_throughput: requests, output_throughput: tokens, understudy } = result;
   const { goodput: good, attainment } = understudy as { goodput?: number; attainment?: number };
@@ -126,11 +129,14 @@ export function sweepPoint(settings: Settings, result: Result): SweepPoint {
   };
 }
 
-/** Latencies of answers without tokens. */
+/** Matches the latencies that answers without tokens have. */
 const WHOLE_METRICS = /^e2el/;
 
 /** Leaves out the latencies that answers without tokens do not have. */
-function known<T>(metrics: Readonly<Record<string, T>>, { dialect }: Settings): Readonly<Record<string, T>> {
+function withoutTokenMetrics<T>(
+  metrics: Readonly<Record<string, T>>,
+  { dialect }: Settings,
+): Readonly<Record<string, T>> {
   if (generates(dialect)) return metrics;
   return Object.fromEntries(Object.entries(metrics).filter(([name]) => WHOLE_METRICS.test(name)));
 }
@@ -138,7 +144,8 @@ function known<T>(metrics: Readonly<Record<string, T>>, { dialect }: Settings): 
 const latencies = (
   records: readonly RequestRecord[],
   settings: Settings,
-): NonNullable<UnderstudyPart["distributions"]> => known(distributions(records, settings.percentiles), settings);
+): NonNullable<UnderstudyPart["distributions"]> =>
+  withoutTokenMetrics(distributions(records, settings.percentiles), settings);
 
 function burstinessOf({ pattern, burstiness }: { readonly pattern: string; readonly burstiness: number }): number {
   return pattern === "gamma" ? burstiness : 1;
@@ -159,7 +166,7 @@ function arrivalsOf({ loop, seed, concurrency }: Settings): Record<string, unkno
   };
 }
 
-function counts(records: readonly RequestRecord[], seen: Seen): Record<string, number> {
+function counts(records: readonly RequestRecord[], facts: RunFacts): Record<string, number> {
   const tokens = (of: readonly RequestRecord[]) => of.reduce((sum, r) => sum + r.outputTokens, 0);
   const good = records.filter(isGoodAnswer);
   return {
@@ -169,7 +176,7 @@ function counts(records: readonly RequestRecord[], seen: Seen): Record<string, n
     incomplete: records.filter(isIncomplete).length,
     unfinished: records.filter((r) => r.failure?.kind === "unfinished").length,
     disturbed: records.filter((r) => r.disturbed !== null).length,
-    warm_up: seen.warmUpRequests,
+    warm_up: facts.warmUpRequests,
     input_tokens: good.reduce((sum, r) => sum + r.inputTokens, 0),
     cached_tokens: good.reduce((sum, r) => sum + r.cachedTokens, 0),
     output_tokens: tokens(good),
@@ -178,9 +185,9 @@ function counts(records: readonly RequestRecord[], seen: Seen): Record<string, n
 }
 
 function goodput({ slo }: Settings, records: readonly RequestRecord[], durationS: number): Record<string, number> {
-  const counted = records.filter((r) => r.disturbed === null && r.failure?.kind !== "unfinished");
-  const good = counted.filter((r) => meets(r, slo!)).length;
-  return { goodput: good / durationS, attainment: counted.length > 0 ? good / counted.length : 0 };
+  const judged = records.filter((r) => r.disturbed === null && r.failure?.kind !== "unfinished");
+  const good = judged.filter((r) => meets(r, slo!)).length;
+  return { goodput: good / durationS, attainment: judged.length > 0 ? good / judged.length : 0 };
 }
 
 function throughput(records: readonly RequestRecord[], hasTokens: boolean): Record<string, number | null> {
@@ -195,8 +202,8 @@ function throughput(records: readonly RequestRecord[], hasTokens: boolean): Reco
 }
 
 function steady(settings: Settings, records: readonly RequestRecord[]): UnderstudyPart["steady"] {
-  const closed = settings.loop.kind === "closed" ? settings.concurrency! : Number.POSITIVE_INFINITY;
-  const window = steadyWindow(records, closed);
+  const concurrency = settings.loop.kind === "closed" ? settings.concurrency! : Number.POSITIVE_INFINITY;
+  const window = steadyWindow(records, concurrency);
   if (window === null) return null;
   const within = records.filter((r) => r.sendUs >= window.fromUs && r.sendUs <= window.toUs);
   const seconds = (window.toUs - window.fromUs) / 1e6;
@@ -213,7 +220,7 @@ function steady(settings: Settings, records: readonly RequestRecord[]): Understu
   return part;
 }
 
-/** At most so many rows. */
+/** Maximum number of rows. Long runs have rows of several seconds. */
 const ROWS_MOST = 3600;
 
 function timeseries(records: readonly RequestRecord[], hasTokens: boolean): Moment[] {
@@ -248,19 +255,19 @@ function timeseries(records: readonly RequestRecord[], hasTokens: boolean): Mome
   }
   const median = (values: number[]) => (values.length > 0 ? percentile(Float64Array.from(values).sort(), 50) : null);
   let [sent, ended, completed, tokens] = [0, 0, 0, 0];
-  return rows.map((one, i) => {
-    sent += one.sent;
-    ended += one.ended;
-    completed += one.completed;
-    tokens += one.tokens;
+  return rows.map((row, i) => {
+    sent += row.sent;
+    ended += row.ended;
+    completed += row.completed;
+    tokens += row.tokens;
     return {
       t: ((i + 1) * stepUs) / 1e6,
       running: sent - ended,
       sent,
       completed,
       ...(hasTokens
-        ? { output_tokens: tokens, ttft_p50: median(one.ttfts), itl_p50: median(one.gaps) }
-        : { e2el_p50: median(one.e2els) }),
+        ? { output_tokens: tokens, ttft_p50: median(row.ttfts), itl_p50: median(row.gaps) }
+        : { e2el_p50: median(row.e2els) }),
     };
   });
 }

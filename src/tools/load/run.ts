@@ -1,32 +1,32 @@
 /**
- * What is sent when? A closed loop (as many at once as allowed), an open one (at intended times), or a dataset's own
- * times; later turns of conversations when their users have thought. Ends by count, duration, the dataset's end, or from
- * outside.
+ * Decides when each request is sent: in a closed loop (as many at once as allowed), an open loop (at intended times), or at
+ * the dataset's own times. Later turns of conversations are sent after the think time. A run ends by count, duration, the end
+ * of the dataset, or `stop`.
  */
 import type { Cancel, Clock } from "../../base/clock.ts";
 import { type Random, seeded } from "../../base/random.ts";
-import type { Disturbance, LoadClient, Prepared } from "./clients/client.ts";
+import type { Disturbance, LoadClient, PreparedBody } from "./clients/client.ts";
 import { ChunkKeeper } from "./many-gaps.ts";
 import type { RequestRecord } from "./requests/types.ts";
-import type { Next, Turns } from "./turns.ts";
+import type { NextTurn, Turns } from "./turns.ts";
 
 export type LoadLoop =
   | { readonly kind: "closed" }
-  /** Microseconds from the phase's start. */
+  /** `arrivals`: intended times in microseconds from the phase's start. */
   | { readonly kind: "open"; readonly arrivals: Iterator<number> }
   | { readonly kind: "schedule"; readonly speedup: number };
 
 export interface Phase {
   readonly turns: Turns;
-  /** Beginning of request ids. */
+  /** Beginning of the request ids. */
   readonly prefix: string;
   readonly loop: LoadLoop;
-  /** Most requests at once; Infinity: no limit. */
+  /** Maximum number of requests in progress. Infinity for no limit. */
   readonly concurrency: number;
-  /** Requests to send, microseconds for which; Infinity: not limited. */
+  /** Number of requests to send, and the time limit in microseconds. Infinity for no limit. */
   readonly count: number;
   readonly durationUs: number;
-  /** What requests under way get beyond the duration. */
+  /** Microseconds that requests in progress may take after the duration. */
   readonly graceUs: number;
 }
 
@@ -34,7 +34,7 @@ export interface RunOptions {
   readonly clock: Clock;
   readonly client: Omit<LoadClient, "asksLength" | "outputs" | "connections" | "close">;
   readonly seed: number;
-  /** Shares of requests, 0 to 1. */
+  /** Share of requests that are cancelled, from 0 to 1. `slowShare`: share of slow readers. */
   readonly cancelShare: number;
   readonly cancelAfterUs: number;
   readonly slowShare: number;
@@ -43,33 +43,33 @@ export interface RunOptions {
 
 export interface PhaseOutcome {
   readonly records: RequestRecord[];
-  /** On the clock. Records count from the start. */
+  /** Start on the clock, in microseconds. Times in records count from it. */
   readonly startUs: number;
   readonly endUs: number;
   readonly interrupted: boolean;
 }
 
-/** Bodies made before their time; where there are fewer than the least, the next one is not put off. */
+/** Maximum number of bodies that are made ahead of time. If there are fewer than the minimum, the next one is made at once. */
 const PREPARED_MOST = 32;
 const PREPARED_LEAST = 2;
 
-/** A later turn of a conversation. */
-interface Later {
-  readonly next: Next;
+/** A later turn of a conversation, with the time at which it is due. */
+interface DelayedTurn {
+  readonly next: NextTurn;
   readonly dueUs: number;
 }
 
 export class LoadRun {
   readonly #options: RunOptions;
   readonly #random: Random;
-  /** Turns that stand alone, with their bodies. */
-  readonly #ahead: { readonly next: Next; readonly prepared: Prepared }[] = [];
+  /** Single requests with their bodies, made ahead of time. */
+  readonly #ahead: { readonly next: NextTurn; readonly prepared: PreparedBody }[] = [];
   #turns!: Turns;
   #count = 0;
-  /** What the dataset threw while nobody waited for it: whoever takes the next turn gets it. */
+  /** Error of the dataset while bodies were made ahead. Thrown when the next turn is taken. */
   #failure: unknown = null;
   #stop: ((why: string) => void) | null = null;
-  /** Counts of the phase under way. */
+  /** Numbers of the current phase. */
   sent = 0;
   running = 0;
   failed = 0;
@@ -82,12 +82,12 @@ export class LoadRun {
     this.#random = seeded(options.seed ^ 0x0ddba11);
   }
 
-  /** Ends the phase under way: what is not answered yet is cut. */
+  /** Ends the current phase and cuts its requests in progress. */
   stop(why: string): void {
     this.#stop?.(why);
   }
 
-  /** Throws what the dataset throws. */
+  /** Runs a phase. Rejects with the error of the dataset if it cannot be read. */
   phase(phase: Phase): Promise<PhaseOutcome> {
     const { clock, client } = this.#options;
     this.#turns = phase.turns;
@@ -103,7 +103,7 @@ export class LoadRun {
     this.startUs = clock.now();
     client.countFrom(this.startUs);
     return new Promise((resolve, reject) => {
-      const pacing = new Pacing(this, phase, this.#options, (outcome) => {
+      const pacing = new Pacer(this, phase, this.#options, (outcome) => {
         this.#stop = null;
         if (outcome instanceof Error) reject(outcome);
         else resolve(outcome);
@@ -113,7 +113,7 @@ export class LoadRun {
     });
   }
 
-  /** Makes one more body ahead, if that is possible. */
+  /** Makes one more body ahead of time, if possible. Returns false if not. */
   #prepare(): boolean {
     const { client } = this.#options;
     const turns = this.#turns;
@@ -134,26 +134,31 @@ export class LoadRun {
     }
   };
 
-  /** What was made ahead; undefined: nothing. Throws what the dataset threw behind it. */
-  #first(): Next | undefined {
+  /** Returns the first turn that was made ahead, or undefined. Throws the dataset's error if it came after that turn. */
+  #first(): NextTurn | undefined {
     const next = this.#ahead[0]?.next;
     if (next === undefined && this.#failure !== null) throw this.#failure;
     return next;
   }
 
-  /** The dataset's own time of what `take` gives next; null: there is nothing more. */
+  /** Returns the dataset's time of the next turn. Null if the dataset has ended. */
   nextArrivalUs(): number | null {
     const turn = this.#first()?.turn ?? this.#turns.peek();
     return turn === null ? null : (turn.arrivalUs ?? 0);
   }
 
-  /** The next turn whose conversation is free; null: there is nothing more. */
-  take(): Next | "held" | "full" | null {
+  /** Returns the next turn that may be sent. Null if the dataset has ended. "held" and "full" are those of `Turns.next`. */
+  take(): NextTurn | "held" | "full" | null {
     return this.#first() ?? this.#turns.next();
   }
 
-  /** Sends the request's first byte as soon as there is a connection. `ended` gets the next turn of its conversation. */
-  send(next: Next, intendedUs: number, phase: Phase, ended: (endUs: number, following: Next | null) => void): void {
+  /** Sends a request. `ended` is called with its end time and the next turn of its conversation. */
+  send(
+    next: NextTurn,
+    intendedUs: number,
+    phase: Phase,
+    ended: (endUs: number, following: NextTurn | null) => void,
+  ): void {
     const { client, clock } = this.#options;
     const { turns } = phase;
     const ahead = this.#ahead[0]?.next === next ? this.#ahead.shift()! : null;
@@ -186,23 +191,23 @@ export class LoadRun {
   #disturb(): Disturbance | null {
     const { cancelShare, cancelAfterUs, slowShare, slowPauseUs } = this.#options;
     if (cancelShare === 0 && slowShare === 0) return null;
-    const drawn = this.#random() / 2 ** 32;
-    if (drawn < cancelShare) return { kind: "cancelled", afterUs: cancelAfterUs };
-    return drawn < cancelShare + slowShare ? { kind: "slow reader", pauseUs: slowPauseUs } : null;
+    const draw = this.#random() / 2 ** 32;
+    if (draw < cancelShare) return { kind: "cancelled", afterUs: cancelAfterUs };
+    return draw < cancelShare + slowShare ? { kind: "slow reader", pauseUs: slowPauseUs } : null;
   }
 }
 
-/** One phase of a run: decides, again after each event, what may be sent now and when to look again. */
-class Pacing {
+/** Paces one phase of a run: after each event it decides what may be sent now, and when to check again. */
+class Pacer {
   readonly #run: LoadRun;
   readonly #phase: Phase;
   readonly #options: RunOptions;
   readonly #done: (outcome: PhaseOutcome | Error) => void;
   readonly #startUs: number;
-  /** Since when the free slots of a closed loop are free, oldest first. */
+  /** Times since which the free slots of a closed loop are free, oldest first. */
   readonly #freeUs: number[] = [];
-  /** By due time. */
-  readonly #later: Later[] = [];
+  /** Later turns of conversations, sorted by due time. */
+  readonly #delayed: DelayedTurn[] = [];
   #arrivalUs: number | null = null;
   #exhausted = false;
   #wake: Cancel | null = null;
@@ -232,7 +237,7 @@ class Pacing {
   }
 
   step(): void {
-    // What is sent may fail at once and come back here.
+    // A request may fail at once, which calls this function again.
     if (this.#stepping || this.#over) return;
     this.#stepping = true;
     try {
@@ -254,32 +259,32 @@ class Pacing {
       const nowUs = clock.now();
       if (this.#finished(nowUs)) return;
       if (this.#run.running >= this.#phase.concurrency) return;
-      const dueUs = Math.min(this.#later[0]?.dueUs ?? Number.POSITIVE_INFINITY, this.#nextUs());
+      const dueUs = Math.min(this.#delayed[0]?.dueUs ?? Number.POSITIVE_INFINITY, this.#nextUs());
       if (dueUs > nowUs) {
         this.#wakeAt(Math.min(dueUs, this.#startUs + this.#phase.durationUs));
         return;
       }
-      if (this.#later.length > 0 && this.#later[0]!.dueUs <= dueUs) this.#start(this.#later.shift()!);
+      if (this.#delayed.length > 0 && this.#delayed[0]!.dueUs <= dueUs) this.#start(this.#delayed.shift()!);
       else if (!this.#fresh(dueUs)) {
-        const later = this.#later[0];
-        if (later === undefined) return;
-        if (later.dueUs > nowUs) {
-          this.#wakeAt(later.dueUs);
+        const delayed = this.#delayed[0];
+        if (delayed === undefined) return;
+        if (delayed.dueUs > nowUs) {
+          this.#wakeAt(delayed.dueUs);
           return;
         }
-        this.#start(this.#later.shift()!);
+        this.#start(this.#delayed.shift()!);
       }
     }
   }
 
-  /** Nothing new is sent any more. */
+  /** True if nothing new will be sent. */
   #finished(nowUs: number): boolean {
     if (this.#interrupted || this.#run.sent >= this.#phase.count) return true;
     if (nowUs - this.#startUs >= this.#phase.durationUs) return true;
-    return this.#exhausted && this.#later.length === 0 && this.#run.running === 0;
+    return this.#exhausted && this.#delayed.length === 0 && this.#run.running === 0;
   }
 
-  /** When the next turn that stands alone, or begins a conversation, is to be sent; Infinity: never. */
+  /** Returns the time at which the next single request or new conversation is due. Infinity if there is none. */
   #nextUs(): number {
     if (this.#exhausted) return Number.POSITIVE_INFINITY;
     const { loop } = this.#phase;
@@ -297,7 +302,7 @@ class Pacing {
     return arrivalUs === null ? Number.POSITIVE_INFINITY : this.#startUs + Math.round(arrivalUs / loop.speedup);
   }
 
-  /** False: conversations have been read so far ahead that an answer must come first. */
+  /** Sends the next new turn. Returns false if too many turns wait for answers of their conversations. */
   #fresh(dueUs: number): boolean {
     const next = this.#run.take();
     if (next === "full") return false;
@@ -306,10 +311,10 @@ class Pacing {
       this.#exhausted = true;
       return true;
     }
-    // A later turn takes no arrival: it comes by itself. With times of its own it comes at the later of both.
+    // A later turn does not use up an arrival. With times of its own, it is sent at the later of both times.
     if (next.readyUs > Number.NEGATIVE_INFINITY) {
-      const ownUs = this.#phase.loop.kind === "schedule" ? dueUs : this.#options.clock.now();
-      this.#wait({ next, dueUs: Math.max(next.readyUs, ownUs) });
+      const ownTimeUs = this.#phase.loop.kind === "schedule" ? dueUs : this.#options.clock.now();
+      this.#wait({ next, dueUs: Math.max(next.readyUs, ownTimeUs) });
       return true;
     }
     this.#arrivalUs = null;
@@ -317,13 +322,13 @@ class Pacing {
     return true;
   }
 
-  #wait(later: Later): void {
-    let at = this.#later.length;
-    while (at > 0 && this.#later[at - 1]!.dueUs > later.dueUs) at--;
-    this.#later.splice(at, 0, later);
+  #wait(delayed: DelayedTurn): void {
+    let at = this.#delayed.length;
+    while (at > 0 && this.#delayed[at - 1]!.dueUs > delayed.dueUs) at--;
+    this.#delayed.splice(at, 0, delayed);
   }
 
-  #start({ next, dueUs }: Later): void {
+  #start({ next, dueUs }: DelayedTurn): void {
     const { loop } = this.#phase;
     const freeUs = loop.kind === "closed" ? this.#freeUs.shift()! : dueUs;
     this.#run.send(next, Math.max(dueUs, freeUs), this.#phase, (endUs, following) => {
@@ -333,7 +338,7 @@ class Pacing {
     });
   }
 
-  #dueOf({ turn, readyUs }: Next): number {
+  #dueOf({ turn, readyUs }: NextTurn): number {
     const { loop } = this.#phase;
     if (loop.kind !== "schedule" || turn.arrivalUs === null) return readyUs;
     return Math.max(readyUs, this.#startUs + Math.round(turn.arrivalUs / loop.speedup));

@@ -1,15 +1,15 @@
-/** Scrapes the server's Prometheus page before, during and after the run. */
+/** Scrapes the server's Prometheus page before, during and after a run. */
 import type { Cancel, Clock } from "../../base/clock.ts";
 import type { ServerMoment, UnderstudyPart } from "../report/result.ts";
-import { type FetchOptions, fetched } from "./server.ts";
+import { type FetchOptions, fetchText } from "./server.ts";
 
 const SERIES_MOST = 5000;
-/** Kept scrapes of the run; then every other one is given up, and half as many are taken. */
+/** Maximum number of scrapes that are kept. Then every second one is dropped, and the interval doubles. */
 const MOMENTS_MOST = 7200;
 
 type Name = "running" | "waiting" | "kv_usage" | "preemptions";
 
-/** Series of engines in use; those of several engines are added, a share is their mean. */
+/** Series of known engines. Values of several engines are added; shares are averaged. */
 const SERIES: Readonly<Record<string, Name>> = {
   "vllm:num_requests_running": "running",
   "vllm:num_requests_waiting": "waiting",
@@ -25,7 +25,7 @@ const SERIES: Readonly<Record<string, Name>> = {
 };
 
 export class ServerMetrics {
-  /** Why there are none; null: there are. */
+  /** Reason if the metrics could not be read, else null. */
   missing: string | null = null;
   readonly #url: string;
   readonly #options: FetchOptions;
@@ -50,7 +50,7 @@ export class ServerMetrics {
     if (text !== null) this.#before = pageOf(text);
   }
 
-  /** From now on a scrape per interval, if the first one gave something. */
+  /** Starts scraping once per interval, if the first scrape was successful. */
   start(): void {
     this.#startUs = this.#clock.now();
     if (this.#before !== null) this.#again();
@@ -76,7 +76,7 @@ export class ServerMetrics {
   #again(): void {
     this.#next = this.#clock.at(this.#clock.now() + this.#intervalUs, () => {
       const t = (this.#clock.now() - this.#startUs) / 1e6;
-      // A server that answers late is not asked again meanwhile: each answer is held until it is complete.
+      // Skip a scrape while the last one is still running, because each answer is kept in memory until it is complete.
       if (!this.#isScraping)
         void this.#scrape().then((text) => {
           if (text !== null) this.#keep({ t, ...momentOf(text) });
@@ -94,7 +94,7 @@ export class ServerMetrics {
 
   async #scrape(): Promise<string | null> {
     this.#isScraping = true;
-    const { status, text, why } = await fetched(this.#url, this.#options, this.#clock);
+    const { status, text, why } = await fetchText(this.#url, this.#options, this.#clock);
     this.#isScraping = false;
     if (status === 200) return text;
     this.missing ??= why ?? `HTTP ${status}`;
@@ -104,13 +104,13 @@ export class ServerMetrics {
 
 interface Page {
   readonly series: Readonly<Record<string, number>>;
-  /** Names of samples that only rise. */
+  /** Names of samples that only grow. */
   readonly counters: ReadonlySet<string>;
 }
 
 const SAMPLE = /^([a-zA-Z_:][\w:]*(?:\{.*\})?)\s+(\S+)/;
 
-/** Every series but the buckets of histograms. */
+/** Parses all series except the buckets of histograms. */
 function pageOf(text: string): Page {
   const series: Record<string, number> = {};
   const counters = new Set<string>();
@@ -122,9 +122,9 @@ function pageOf(text: string): Page {
       if (type === "histogram" || type === "summary") counters.add(`${family}_sum`).add(`${family}_count`);
       continue;
     }
-    const [, name, written] = line.startsWith("#") ? [] : (SAMPLE.exec(line) ?? []);
+    const [, name, valueText] = line.startsWith("#") ? [] : (SAMPLE.exec(line) ?? []);
     if (name === undefined || nameOf(name).endsWith("_bucket") || kept >= SERIES_MOST) continue;
-    const value = Number(written);
+    const value = Number(valueText);
     if (!Number.isFinite(value)) continue;
     series[name] = value;
     kept++;
@@ -134,21 +134,21 @@ function pageOf(text: string): Page {
 
 const nameOf = (series: string): string => series.split("{", 1)[0]!;
 
-/** Looks for the few series alone: it happens while tokens come in. */
+/** Extracts only the few known series, because this runs while tokens arrive. */
 function momentOf(text: string): Partial<Record<Name, number>> {
-  const found: Partial<Record<Name, { sum: number; count: number }>> = {};
+  const sums: Partial<Record<Name, { sum: number; count: number }>> = {};
   for (const [beginning, name] of Object.entries(SERIES)) {
     for (let at = text.indexOf(`\n${beginning}`); at >= 0; at = text.indexOf(`\n${beginning}`, at + 1)) {
       const end = text.indexOf("\n", at + 1);
-      const [, , written] = SAMPLE.exec(text.slice(at + 1, end < 0 ? undefined : end)) ?? [];
-      const value = Number(written);
-      const isIt = beginning.includes("{") || /^[\s{]/.test(text[at + 1 + beginning.length] ?? "");
-      if (!isIt || !Number.isFinite(value)) continue;
-      const { sum, count } = found[name] ?? { sum: 0, count: 0 };
-      found[name] = { sum: sum + value, count: count + 1 };
+      const [, , valueText] = SAMPLE.exec(text.slice(at + 1, end < 0 ? undefined : end)) ?? [];
+      const value = Number(valueText);
+      const isSeries = beginning.includes("{") || /^[\s{]/.test(text[at + 1 + beginning.length] ?? "");
+      if (!isSeries || !Number.isFinite(value)) continue;
+      const { sum, count } = sums[name] ?? { sum: 0, count: 0 };
+      sums[name] = { sum: sum + value, count: count + 1 };
     }
   }
   return Object.fromEntries(
-    Object.entries(found).map(([name, { sum, count }]) => [name, name === "kv_usage" ? sum / count : sum]),
+    Object.entries(sums).map(([name, { sum, count }]) => [name, name === "kv_usage" ? sum / count : sum]),
   );
 }

@@ -1,4 +1,4 @@
-/** Asks the server before anything is measured: for its models, and how it counts tokens. */
+/** Asks the server for its models and token counts, before the measurement. */
 
 import type { Clock } from "../../base/clock.ts";
 import { jsonObjectIn, looseList, looseObject } from "../../base/json-object.ts";
@@ -10,23 +10,23 @@ import { isTriton, type LoadDialect } from "./requests/dialects.ts";
 import { quoted } from "./requests/quoted.ts";
 import { inputOf, type TritonInputs } from "./requests/tensors.ts";
 
-/** The model of TensorRT-LLM's repositories for Triton that takes text. */
+/** Name of the model that accepts text in TensorRT-LLM's model repositories for Triton. */
 const TRITON_MODEL = "ensemble";
 const ANSWER_S = 30;
-/** Seconds that the other scheme is tried, once the right one has failed. */
+/** Seconds for a test with the other scheme (http or https), after the given one failed. */
 const OTHER_SCHEME_S = 3;
 
-/** Nothing could be measured: one line that says why. */
-export class Unmeasured extends TraceError {}
+/** Thrown if nothing could be measured. Its message is one line with the reason. */
+export class NoMeasurementError extends TraceError {}
 
-/** Models beyond these are counted. */
+/** Maximum number of model names in a message. The others are only counted. */
 const NAMED_MODELS_MOST = 8;
-/** A longer name of a model is ignored: it would stand in each request. */
+/** Maximum length of a model name. A longer name is ignored, because each request would contain it. */
 const MODEL_NAME_MOST = 1024;
-/** Most bytes of an answer, unpacked. */
+/** Maximum number of bytes of a decompressed response. */
 export const FETCHED_MOST = 1 << 24;
 
-export class ServerTalk {
+export class ServerQueries {
   readonly #base: string;
   readonly #options: FetchOptions;
   readonly #clock: Clock;
@@ -37,18 +37,18 @@ export class ServerTalk {
     this.#clock = clock;
   }
 
-  /** `asked`, or the first of its models. Throws a TraceError where there is none, or nobody answers. */
-  async model(dialect: LoadDialect, asked: string | null): Promise<string> {
-    // That port speaks nothing but gRPC.
-    if (dialect === "triton-grpc") return asked ?? TRITON_MODEL;
-    const { status, names } = await this.#served();
-    const name = asked ?? (isTriton(dialect) ? TRITON_MODEL : names[0]);
+  /** Returns `preferred`, or the server's first model. Throws a TraceError if there is none, or if the server cannot be reached. */
+  async model(dialect: LoadDialect, preferred: string | null): Promise<string> {
+    // The gRPC port answers nothing but gRPC.
+    if (dialect === "triton-grpc") return preferred ?? TRITON_MODEL;
+    const { status, names } = await this.#listedModels();
+    const name = preferred ?? (isTriton(dialect) ? TRITON_MODEL : names[0]);
     if (name !== undefined) return name;
     const says = status === 200 ? "names no model" : `answers HTTP ${status}`;
     throw new TraceError(`${this.#base}/v1/models ${says}; name the model with --model`);
   }
 
-  /** What a model of a Triton server takes. Throws a TraceError where nobody says it. */
+  /** Returns the inputs of a Triton model. Throws a TraceError if the server does not report them. */
   async tritonModel(name: string): Promise<TritonInputs> {
     const { status, text, why } = await this.#ask(`/v2/models/${encodeURIComponent(name)}/config`);
     const config = status === 200 ? jsonObjectIn(text) : null;
@@ -59,19 +59,22 @@ export class ServerTalk {
       name,
       decoupled: looseObject(config.model_transaction_policy)?.decoupled === true,
       inputs: looseList(config.input).map((input) => {
-        const { name: of, data_type: type, dims, optional } = looseObject(input) ?? {};
+        const { name: inputName, data_type: type, dims, optional } = looseObject(input) ?? {};
         const sizes = looseList(dims).map((size) => (typeof size === "string" ? Number(size) : size));
         const isWhole = sizes.every((size): size is number => Number.isSafeInteger(size));
-        if (typeof of !== "string" || typeof type !== "string" || !isWhole)
+        if (typeof inputName !== "string" || typeof type !== "string" || !isWhole)
           throw new TraceError(
             `${where}: an input must have a name, a data_type and dims: ${quoted(messageOf(input))}`,
           );
-        return inputOf(of, type, sizes, optional === true, batched);
+        return inputOf(inputName, type, sizes, optional === true, batched);
       }),
     };
   }
 
-  /** How it counts; null: it has no `/tokenize`. Throws a TraceError where it does not know the model. */
+  /**
+   * Returns a function that counts tokens on the server. Null if it has no `/tokenize`. Throws a TraceError if it does not
+   * know the model.
+   */
   async counter(model: string): Promise<Count | null> {
     const ask = async (prompt: string) => {
       const body = JSON.stringify({ model, prompt, add_special_tokens: false });
@@ -81,7 +84,7 @@ export class ServerTalk {
     };
     const first = await ask("a");
     if (first.count === null) {
-      // A gateway may serve models that it does not list, so both must say so: the list and the refusal.
+      // A gateway may serve models that it does not list. So both the list and the error must show that the model is unknown.
       const refused = first.status === 404 && /model/i.test(quoted(messageOf(jsonObjectIn(first.text)?.error)));
       const unknown = refused ? await this.unknown(model) : null;
       if (unknown !== null) throw new TraceError(unknown);
@@ -98,41 +101,42 @@ export class ServerTalk {
     };
   }
 
-  /** What to say where the model is none of those that the server names; null: it may be one. */
+  /** Returns a sentence if the model is not among those that the server lists, else null. */
   async unknown(model: string): Promise<string | null> {
-    const { names } = await this.#served().catch(() => ({ names: [] as readonly string[] }));
+    const { names } = await this.#listedModels().catch(() => ({ names: [] as readonly string[] }));
     if (names.length === 0 || names.includes(model)) return null;
     const more = names.length - NAMED_MODELS_MOST;
-    const shown = names.slice(0, NAMED_MODELS_MOST).map(quoted).join(", ") + (more > 0 ? ` and ${more} more` : "");
-    return `the server does not know the model "${model}"; it serves ${shown}`;
+    const named = names.slice(0, NAMED_MODELS_MOST).map(quoted).join(", ") + (more > 0 ? ` and ${more} more` : "");
+    return `the server does not know the model "${model}"; it serves ${named}`;
   }
 
-  /** The models that it names. Throws a TraceError where nobody answers; any status is an answer. */
-  async #served(): Promise<{ readonly status: number; readonly names: readonly string[] }> {
+  /** Returns the listed models. Throws a TraceError if the server cannot be reached. Any status counts as an answer. */
+  async #listedModels(): Promise<{ readonly status: number; readonly names: readonly string[] }> {
     const { status, text, why } = await this.#ask("/v1/models");
     if (why !== null) throw new TraceError(`cannot reach ${this.#base}/v1/models: ${await this.#whyNot(why)}`);
     const ids = looseList(status === 200 ? jsonObjectIn(text)?.data : null).map((model) => looseObject(model)?.id);
-    // A name with half of a character can stand in no URL.
+    // A name with a lone surrogate cannot be part of a URL.
     const isName = (id: unknown): id is string =>
       typeof id === "string" && id.length <= MODEL_NAME_MOST && id.isWellFormed();
     return { status, names: ids.filter(isName) };
   }
 
-  /** A code alone helps nobody: what it means, and whether the other scheme is the right one. */
+  /** Explains a connection error, and tests whether the other scheme works. */
   async #whyNot(why: string): Promise<string> {
     if (why === "ECONNREFUSED") return `nothing listens there (${why})`;
-    if (/CERT|SIGNATURE/.test(why)) return `${why}; --ssl-ca-certs FILE names whom to trust, --insecure asks nobody`;
+    if (/CERT|SIGNATURE/.test(why))
+      return `${why}; --ssl-ca-certs FILE adds trusted certificates, --insecure skips the check`;
     const other = this.#base.startsWith("https:")
       ? this.#base.replace("https:", "http:")
       : this.#base.replace("http:", "https:");
     const options = { headers: {}, tls: { rejectUnauthorized: false } };
-    const answer = await fetched(`${other}/v1/models`, options, this.#clock, undefined, OTHER_SCHEME_S);
+    const answer = await fetchText(`${other}/v1/models`, options, this.#clock, undefined, OTHER_SCHEME_S);
     if (answer.why !== null || /HTTP request .*HTTPS/i.test(answer.text)) return why;
-    return `the port speaks ${other.replace(/:.*/, "")} (${why}); take --url ${other}`;
+    return `the port speaks ${other.replace(/:.*/, "")} (${why}); use --url ${other}`;
   }
 
-  #ask(path: string, body?: string): Promise<Fetched> {
-    return fetched(this.#base + path, this.#options, this.#clock, body);
+  #ask(path: string, body?: string): Promise<FetchResult> {
+    return fetchText(this.#base + path, this.#options, this.#clock, body);
   }
 }
 
@@ -141,21 +145,24 @@ export interface FetchOptions {
   readonly tls: { readonly rejectUnauthorized: boolean; readonly ca?: string };
 }
 
-/** `status` 0: there was no answer, or it was too long, and `why` says the reason. */
-export interface Fetched {
+/** Result of a call. `status` is 0 if there was no answer or it was too long; `why` then has the reason. */
+export interface FetchResult {
   readonly status: number;
   readonly text: string;
   readonly why: string | null;
 }
 
-/** Makes one call beside the load: GET, or POST of a JSON body. Never rejects; holds at most `FETCHED_MOST` bytes. */
-export async function fetched(
+/**
+ * Makes one call in addition to the load: GET, or POST of a JSON body. Never rejects. Keeps at most `FETCHED_MOST` bytes in
+ * memory.
+ */
+export async function fetchText(
   url: string,
   options: FetchOptions,
   clock: Clock,
   body?: string,
   mostS = ANSWER_S,
-): Promise<Fetched> {
+): Promise<FetchResult> {
   const { headers, tls } = options;
   const stop = new AbortController();
   const late = clock.at(clock.now() + mostS * 1e6, () => stop.abort());

@@ -1,4 +1,4 @@
-/** What is one run of `load`, once all options are read? */
+/** Settings of one run of `load`, after all options are read. */
 import type { Ramp } from "./arrivals.ts";
 import type { DatasetOptions } from "./datasets/index.ts";
 import type { Slo } from "./measures.ts";
@@ -10,7 +10,7 @@ export type LoopSettings =
   | {
       readonly kind: "open";
       readonly pattern: "constant" | "poisson" | "gamma";
-      /** Requests per second; Infinity: all at once. */
+      /** Requests per second. Infinity sends all at once. */
       readonly rate: number;
       readonly burstiness: number;
       readonly ramp: Ramp | null;
@@ -19,19 +19,19 @@ export type LoopSettings =
   | { readonly kind: "schedule"; readonly speedup: number };
 
 export interface Settings extends BodySettings {
-  /** Scheme, host, port and a path before all others; without a slash at its end. */
+  /** Scheme, host, port and base path, without a slash at the end. */
   readonly url: URL;
-  /** Null: that of the dialect. */
+  /** Path of the API. Null for the default of the dialect. */
   readonly endpoint: string | null;
-  /** Null: the first one that the server names. */
+  /** Model name. Null for the first model that the server lists. */
   readonly model: string | null;
   readonly headers: Readonly<Record<string, string>>;
   readonly insecure: boolean;
-  /** Certificates to trust, as PEM; null: the system's. */
+  /** Certificates to trust, as PEM. Null for the system's. */
   readonly ca: string | null;
 
   readonly loop: LoopSettings;
-  /** Null: no limit (open loop). */
+  /** Maximum number of requests in progress. Null for no limit (open loop). */
   readonly concurrency: number | null;
   readonly count: number | null;
   readonly durationS: number | null;
@@ -52,19 +52,19 @@ export interface Settings extends BodySettings {
   readonly seed: number;
   readonly pooled: boolean;
   readonly timeoutS: number;
-  /** How often a request that got no answer is sent again at most. */
+  /** Maximum number of times that a request without an answer is sent again. */
   readonly retries: number;
-  /** Null: the server's metrics are left alone. */
+  /** URL of the server's metrics. Null if they are not read. */
   readonly metricsUrl: string | null;
   readonly metricsIntervalS: number;
 
-  /** Where the truth comes from that the measures are compared with: the server itself, or its log. Null: they are not. */
+  /** Source of the truth that the measurements are compared with: the server, or its log file. Null for no comparison. */
   readonly truth: { readonly log: string | null } | null;
 
   readonly label: string | null;
   readonly metadata: Readonly<Record<string, string>>;
   readonly detailed: boolean;
-  /** As typed, for the report. */
+  /** Command line as typed, for the report. */
   readonly command: string;
   readonly version: string;
 }

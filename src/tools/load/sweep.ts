@@ -1,6 +1,6 @@
-/** Makes one run after the other, with more load each time, until too few requests keep the limits. */
+/** Makes several runs with increasing load, until too few requests keep the limits. */
 import type { Result, SweepPoint } from "../report/result.ts";
-import { type Around, Load, type Loaded } from "./load.ts";
+import { Load, type LoadDeps, type LoadOutcome } from "./load.ts";
 import type { Slo } from "./measures.ts";
 import { sweepPoint } from "./result.ts";
 import type { Settings } from "./settings.ts";
@@ -8,21 +8,21 @@ import { columns } from "./table.ts";
 
 export interface SweepPlan {
   readonly over: "rate" | "concurrency";
-  /** Rising. */
+  /** Values in rising order. */
   readonly values: readonly number[];
-  /** The sweep ends with the first run in which a smaller share of requests keeps the limits; null: it goes on to the end. */
+  /** The sweep ends after the first run in which a smaller share of requests keeps the limits. Null: all values are run. */
   readonly until: { readonly slo: Slo; readonly share: number } | null;
 }
 
-export interface Swept {
-  /** The last run that kept the limits; without limits, or where none did, the last one. */
-  readonly loaded: Loaded;
+export interface SweepOutcome {
+  /** The last run that kept the limits. Without limits, or if no run kept them, the last or first run. */
+  readonly loaded: LoadOutcome;
   readonly settings: Settings;
   readonly points: readonly SweepPoint[];
   readonly keptLimits: boolean;
 }
 
-/** The settings of one value: its own prompts, so that no run finds those of another in the cache. */
+/** Returns the settings for one value. Each value has its own seed, so that no run finds cached prompts of another. */
 export function settingsAt<S extends Settings>(settings: S, plan: SweepPlan, index: number): S {
   const value = plan.values[index]!;
   const seed = settings.seed + index;
@@ -34,30 +34,30 @@ export function settingsAt<S extends Settings>(settings: S, plan: SweepPlan, ind
 export class Sweep {
   readonly #settings: Settings & { readonly model: string };
   readonly #plan: SweepPlan;
-  readonly #around: Around;
+  readonly #deps: LoadDeps;
   #running: Load | null = null;
   #stopped = false;
 
-  constructor(settings: Settings & { readonly model: string }, plan: SweepPlan, around: Around) {
+  constructor(settings: Settings & { readonly model: string }, plan: SweepPlan, deps: LoadDeps) {
     this.#settings = settings;
     this.#plan = plan;
-    this.#around = around;
+    this.#deps = deps;
   }
 
-  /** Ends the run under way, which is the last one. */
+  /** Ends the current run, which becomes the last one. */
   stop(): void {
     this.#stopped = true;
     this.#running?.stop();
   }
 
-  /** `each` is told of every run. Throws as `Load` does where the first one cannot begin. */
-  async run(each: (result: Result) => void): Promise<Swept> {
+  /** Runs the sweep. `each` is called with the result of every run. Throws like `Load` if the first run cannot start. */
+  async run(each: (result: Result) => void): Promise<SweepOutcome> {
     const { until, values } = this.#plan;
     const points: SweepPoint[] = [];
-    let best: { loaded: Loaded; settings: Settings } | null = null;
+    let best: { loaded: LoadOutcome; settings: Settings } | null = null;
     for (let index = 0; ; index++) {
       const settings = settingsAt(this.#settings, this.#plan, index);
-      this.#running = new Load(settings, this.#around);
+      this.#running = new Load(settings, this.#deps);
       const loaded = await this.#running.run();
       const point = sweepPoint(settings, loaded.result);
       points.push(point);
@@ -71,7 +71,7 @@ export class Sweep {
   }
 }
 
-function withPoints(loaded: Loaded, sweep: readonly SweepPoint[]): Loaded {
+function withPoints(loaded: LoadOutcome, sweep: readonly SweepPoint[]): LoadOutcome {
   const { result } = loaded;
   return { ...loaded, result: { ...result, understudy: { ...result.understudy, sweep } } };
 }
@@ -97,8 +97,8 @@ const GOOD: (typeof COLUMNS)[number] = [
   ({ attainment }) => (typeof attainment === "number" ? `${(attainment * 100).toFixed(1)} %` : undefined),
 ];
 
-/** Returns a row per run, without columns of which no run has a value, and the last value that kept the limits. */
-export function sweepLines({ points, keptLimits }: Swept, plan: SweepPlan): string[] {
+/** Returns a table row per run, without columns that no run has values for, and the last value that kept the limits. */
+export function sweepLines({ points, keptLimits }: SweepOutcome, plan: SweepPlan): string[] {
   const used = [...COLUMNS.filter(([, cell]) => points.some((point) => cell(point) !== undefined)), GOOD];
   const rows = points.map((point, i) => [String(plan.values[i]), ...used.map(([, cell]) => cell(point) ?? "-")]);
   const lines = columns([[plan.over, ...used.map(([heading]) => heading)], ...rows]);
@@ -106,7 +106,8 @@ export function sweepLines({ points, keptLimits }: Swept, plan: SweepPlan): stri
   const { slo, share } = plan.until;
   const limits = Object.entries(slo).map(([metric, ms]) => `${metric} <= ${ms} ms`);
   const rule = `${limits.join(", ")} for at least ${share * 100} % of requests`;
-  const kept = points.filter(({ attainment }) => (attainment ?? 0) >= share).length;
-  const last = keptLimits && kept > 0 ? `${plan.values[kept - 1]} is the last ${plan.over} that keeps` : "no run kept";
+  const keptCount = points.filter(({ attainment }) => (attainment ?? 0) >= share).length;
+  const last =
+    keptLimits && keptCount > 0 ? `${plan.values[keptCount - 1]} is the last ${plan.over} that keeps` : "no run kept";
   return [...lines, `${last} ${rule}`];
 }

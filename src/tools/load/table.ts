@@ -1,4 +1,4 @@
-/** The tables that a run prints when it is over: vLLM's labels in vLLM's order, then our own rows. */
+/** Prints the tables after a run: vLLM's labels in vLLM's order, then our own rows. */
 import type { Distribution, Result, UnderstudyPart } from "../report/result.ts";
 import type { Settings } from "./settings.ts";
 import type { FlatMetric } from "./vllm-keys.ts";
@@ -15,11 +15,11 @@ const NAMES: Readonly<Record<string, readonly [short: string, heading: string]>>
   e2el_including_client_queue: ["E2EL incl. Client Queue", "Queue-inclusive End-to-end Latency"],
 };
 
-/** Labels and format of vllm 0.33.0, `benchmarks/serve.py`, which scripts look for. */
+/** Prints vLLM's table. Labels and format are from vllm 0.33.0, `benchmarks/serve.py`, because scripts search for them. */
 export function vllmTable(settings: Settings, result: Result): string[] {
   const value = (key: string) => result[key] as number;
   const rate = result.request_rate;
-  // vLLM prints none of these rows for its pooling backends.
+  // vLLM omits these rows for its pooling backends.
   const tokens = (lines: () => string[]) => ("total_output_tokens" in result ? lines() : []);
   const lines = [
     centred(" Serving Benchmark Result ", "="),
@@ -54,7 +54,7 @@ export function vllmTable(settings: Settings, result: Result): string[] {
 const whole = (label: string, value: number): string => `${label.padEnd(LABEL)} ${String(value).padEnd(10)}`;
 const decimal = (label: string, value: number): string => `${label.padEnd(LABEL)} ${value.toFixed(2).padEnd(10)}`;
 
-/** As Python centres: the odd one stands to the right. */
+/** Centres a text like Python, with the extra character on the right. */
 function centred(text: string, fill: string): string {
   const left = Math.floor((WIDTH - text.length) / 2);
   return text.padStart(text.length + Math.max(0, left), fill).padEnd(WIDTH, fill);
@@ -70,20 +70,20 @@ const ROWS: readonly (readonly [label: string, metric: string])[] = [
   ["E2EL from intended time", "e2el_intended"],
 ];
 
-/** Our own definitions (`understudy` in the JSON), the steady window beside the whole run. */
+/** Prints our own metrics (`understudy` in the JSON), with the steady window next to the whole run. */
 export function ourTable(settings: Settings, { understudy }: Result, metrics: readonly FlatMetric[]): string[] {
   const part = understudy as UnderstudyPart & Record<string, Record<string, number> | undefined>;
   const { distributions = {}, steady, sched_delay_ms: delay } = understudy;
-  const shown = ROWS.filter(
+  const shownMetrics = ROWS.filter(
     ([, metric]) =>
       metric in distributions &&
-      metrics.some((one) => metric === one || metric.startsWith(`${one}_`) || (one === "itl" && metric === "icl")),
+      metrics.some((name) => metric === name || metric.startsWith(`${name}_`) || (name === "itl" && metric === "icl")),
   );
   const quantiles = [50, 99].filter((q) => settings.percentiles.includes(q));
-  const headings = (of: string) => ["mean", ...quantiles.map((q) => `p${q}`)].map((one) => `${of}${one}`);
+  const headings = (of: string) => ["mean", ...quantiles.map((q) => `p${q}`)].map((name) => `${of}${name}`);
   const rows = [
     ["understudy, ms", ...headings(""), ...(steady ? headings("steady ") : [])],
-    ...shown.map(([label, metric]) => [
+    ...shownMetrics.map(([label, metric]) => [
       label,
       ...cells(distributions[metric], quantiles),
       ...(steady ? cells(steady.distributions[metric], quantiles) : []),
@@ -130,7 +130,7 @@ export function ourTable(settings: Settings, { understudy }: Result, metrics: re
   if (retries && retries.limit > 0) {
     const { count, requests, per_request: share } = retries;
     lines.push(line("retries", `${count}, of ${requests} requests: ${share.toFixed(3)} per request`));
-  } else lines.push(line("retries", "0 (no --retries: nothing was sent again)"));
+  } else lines.push(line("retries", "0 (no --retries: no request was sent again)"));
   if (steady) {
     const window = steady as typeof steady & { request_throughput: number; output_throughput?: number };
     const span = `${steady.from_s.toFixed(2)} s to ${steady.to_s.toFixed(2)} s`;
@@ -155,7 +155,7 @@ function summary(counts: Readonly<Record<string, number>>): string {
   const parts = [`${counts.completed} of ${counts.sent} complete`];
   for (const kind of ["failed", "incomplete", "unfinished", "disturbed"])
     if (counts[kind]) parts.push(`${counts[kind]} ${kind}`);
-  if (counts.warm_up) parts.push(`${counts.warm_up} for warming up before`);
+  if (counts.warm_up) parts.push(`${counts.warm_up} for warm-up before`);
   if (counts.cached_tokens) parts.push(`${counts.cached_tokens} of ${counts.input_tokens} prompt tokens from a cache`);
   return parts.join(", ");
 }

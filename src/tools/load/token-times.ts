@@ -1,9 +1,9 @@
 /**
- * When was each token due, and when was it written? By the truth's rows (docs/truth-log.md): a step's tokens are written one
- * after the other, in the order in which their requests run.
+ * Computes when each token was due and when it was written, from the rows of a truth log (docs/truth-log.md). The tokens of a
+ * step are written one after another, in the order of their requests.
  */
 
-/** The part of a step's row that is needed, as another process wrote it. */
+/** The needed part of a step's row, as another process wrote it. */
 export interface StepTimes {
   readonly engine: number;
   readonly step: number;
@@ -11,11 +11,11 @@ export interface StepTimes {
   readonly writeStartUs: number | null;
   readonly writeEndUs: number | null;
   readonly tokens: number;
-  /** When equal parts of them had been written, all but the last; absent: one part. */
+  /** Times at which equal parts of the tokens were written, without the last part. Missing if there is only one part. */
   readonly writtenUs?: readonly number[];
 }
 
-/** The part of a request's row that is needed, as another process wrote it. */
+/** The needed part of a request's row, as another process wrote it. */
 export interface RunsLine {
   readonly engine: number;
   readonly order: number;
@@ -25,25 +25,25 @@ export interface RunsLine {
 
 export interface TokenTime {
   readonly dueUs: number;
-  /** When writing of its step began. */
+  /** Time at which writing the step's tokens began. */
   readonly startUs: number;
-  /** When the token was written: by its place in the step, as if all of its part took equally long. */
+  /** Time at which the token was written, estimated from its position within its part of the step. */
   readonly writtenUs: number;
 }
 
 interface Step {
   readonly dueUs: number;
-  /** When writing began, and when each part was written. */
+  /** Time at which writing began, and times at which each part was written. */
   readonly partsUs: readonly number[];
   readonly tokens: number;
-  /** Tokens that were placed so far. */
+  /** Number of tokens that already have a position. */
   placed: number;
 }
 
 export class TokenTimes {
   readonly #steps = new Map<string, Step>();
 
-  /** All steps come before any request. */
+  /** Adds a step. All steps must be added before `of` is called. */
   add({ engine, step, dueUs, writeStartUs: startUs, writeEndUs, tokens, writtenUs = [] }: StepTimes): void {
     if (typeof startUs !== "number" || typeof dueUs !== "number" || !Array.isArray(writtenUs)) return;
     const partsUs = [startUs, ...writtenUs, writeEndUs ?? startUs];
@@ -52,9 +52,9 @@ export class TokenTimes {
   }
 
   /**
-   * Gives each request with the times of its tokens; undefined: of a step that nobody knows. Requests run in the order in
-   * which they were scheduled first (but for those that came back from a preemption); those that are not among `rows`
-   * have no place, so the others come too early by theirs.
+   * Yields each request with the times of its tokens. The time is undefined if its step is unknown. Requests within a step are
+   * ordered by when they were first scheduled, except after a preemption. Requests that are not among `rows` take no position,
+   * so the others seem slightly too early.
    */
   *of<R extends RunsLine>(rows: readonly R[]): Generator<readonly [R, readonly (TokenTime | undefined)[]]> {
     const running = rows.toSorted(
@@ -68,7 +68,7 @@ export class TokenTimes {
     for (const [first, count, width = 1] of runs) {
       for (let number = first; number < first + count; number++) {
         const step = this.#steps.get(`${engine}/${number}`);
-        const time = step && placed(step, width);
+        const time = step && timeAfter(step, width);
         for (let token = 0; token < width; token++) times.push(time);
       }
     }
@@ -76,8 +76,8 @@ export class TokenTimes {
   }
 }
 
-/** The tokens of a step that one request gets are written together. */
-function placed(step: Step, width: number): TokenTime {
+/** Returns the time of the tokens that one request gets from a step. They are written together. */
+function timeAfter(step: Step, width: number): TokenTime {
   step.placed += width;
   const { dueUs, partsUs } = step;
   const parts = partsUs.length - 1;

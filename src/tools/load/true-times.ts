@@ -1,6 +1,6 @@
 /**
- * Turns the rows of the truth (docs/truth-log.md) into the durations that load tools report: TTFT, gaps, TPOT and E2E of
- * each request, as the server wrote it. Any tool's own figures can be compared with them by request id.
+ * Converts the rows of a truth log (docs/truth-log.md) to the durations that load tools report: TTFT, gaps, TPOT and E2E per
+ * request, as the server wrote them. Measurements of any tool can be compared with them by request id.
  */
 import { jsonObjectIn, type LooseObject } from "../../base/json-object.ts";
 import { distributionOf } from "../report/distribution.ts";
@@ -12,30 +12,36 @@ export const TRUE_METRICS = ["ttft", "itl", "tpot", "e2e"] as const;
 export type TrueMetric = (typeof TRUE_METRICS)[number];
 const PERCENTILES = [1, 50, 90, 99];
 
-/** What a tool measured of one request, in milliseconds. A metric that it does not report is missing. */
-export type Measured = Partial<Record<"ttft" | "e2e", number>>;
+/** Measurements of one request by a tool, in milliseconds. Metrics that the tool does not report are missing. */
+export type RequestMeasurement = Partial<Record<"ttft" | "e2e", number>>;
 
 export interface TrueTimes {
-  /** Generations that gave at least one token; those that gave none are in no duration. */
+  /** Number of generations with at least one token. Generations without tokens are in no duration. */
   readonly requests: number;
   readonly withoutToken: number;
-  /** In milliseconds. `itl`: between two writes of one generation. */
+  /** Distributions in milliseconds. `itl`: between two writes of one generation. */
   readonly times: Readonly<Record<TrueMetric, Distribution>>;
-  /** Null: nothing was to be compared. */
-  readonly compared: Compared | null;
+  /** Comparison with a tool's measurements. Null if there are none. */
+  readonly compared: MeasurementComparison | null;
 }
 
-export interface Compared {
-  /** Requests that both know, by an id that the truth has once. */
+export interface MeasurementComparison {
+  /** Number of requests that both sides know, by an id that is unique in the truth. */
   readonly requests: number;
-  /** Requests of the tool without a row of their own in the truth. */
+  /** Number of the tool's requests that have no row in the truth. */
   readonly unknown: number;
   /** Measured minus true, in milliseconds. */
-  readonly errors: Readonly<Record<keyof Measured, Distribution>>;
+  readonly errors: Readonly<Record<keyof RequestMeasurement, Distribution>>;
 }
 
-/** `lines`: of a truth log, or of `GET /understudy/requests`. `measured`: by request id; null if nothing is compared. */
-export function trueTimes(lines: Iterable<string>, measured: ReadonlyMap<string, Measured> | null): TrueTimes {
+/**
+ * Computes the durations. `lines`: lines of a truth log, or of `GET /understudy/requests`. `measured`: measurements by request
+ * id, or null.
+ */
+export function trueTimes(
+  lines: Iterable<string>,
+  measured: ReadonlyMap<string, RequestMeasurement> | null,
+): TrueTimes {
   const steps = new TokenTimes();
   const rows: (LooseObject & RunsLine)[] = [];
   const counts = new Map<string, number>();
@@ -50,8 +56,8 @@ export function trueTimes(lines: Iterable<string>, measured: ReadonlyMap<string,
     rows.push(line as LooseObject & RunsLine);
     for (const id of idsOf(line)) counts.set(id, (counts.get(id) ?? 0) + 1);
   }
-  const found: Record<TrueMetric, number[]> = { ttft: [], itl: [], tpot: [], e2e: [] };
-  const errors: Record<keyof Measured, number[]> = { ttft: [], e2e: [] };
+  const durations: Record<TrueMetric, number[]> = { ttft: [], itl: [], tpot: [], e2e: [] };
+  const errors: Record<keyof RequestMeasurement, number[]> = { ttft: [], e2e: [] };
   let requests = 0;
   let joined = 0;
   for (const [row, times] of steps.of(rows)) {
@@ -60,27 +66,27 @@ export function trueTimes(lines: Iterable<string>, measured: ReadonlyMap<string,
     requests++;
     const ttft = (firstWrittenUs - arrivalUs) / 1000;
     const e2e = typeof lastWrittenUs === "number" ? (lastWrittenUs - arrivalUs) / 1000 : null;
-    found.ttft.push(ttft);
-    if (e2e !== null) found.e2e.push(e2e);
-    if (e2e !== null && outputTokens > 1) found.tpot.push((e2e - ttft) / (outputTokens - 1));
+    durations.ttft.push(ttft);
+    if (e2e !== null) durations.e2e.push(e2e);
+    if (e2e !== null && outputTokens > 1) durations.tpot.push((e2e - ttft) / (outputTokens - 1));
     for (let at = 1; at < times.length; at++) {
       const [before, time] = [times[at - 1], times[at]];
-      // Tokens of one step are written together, and share an object.
+      // Tokens of one step are written together and share one time object.
       if (before !== undefined && time !== undefined && time !== before)
-        found.itl.push((time.writtenUs - before.writtenUs) / 1000);
+        durations.itl.push((time.writtenUs - before.writtenUs) / 1000);
     }
-    const id = idsOf(row).find((one) => counts.get(one) === 1 && measured?.has(one));
+    const id = idsOf(row).find((candidate) => counts.get(candidate) === 1 && measured?.has(candidate));
     if (id === undefined) continue;
-    const said = measured!.get(id)!;
+    const measurement = measured!.get(id)!;
     joined++;
-    if (said.ttft !== undefined) errors.ttft.push(said.ttft - ttft);
-    if (said.e2e !== undefined && e2e !== null) errors.e2e.push(said.e2e - e2e);
+    if (measurement.ttft !== undefined) errors.ttft.push(measurement.ttft - ttft);
+    if (measurement.e2e !== undefined && e2e !== null) errors.e2e.push(measurement.e2e - e2e);
   }
   const of = (values: readonly number[]) => distributionOf(Float64Array.from(values), PERCENTILES);
   return {
     requests,
     withoutToken: rows.length - requests,
-    times: { ttft: of(found.ttft), itl: of(found.itl), tpot: of(found.tpot), e2e: of(found.e2e) },
+    times: { ttft: of(durations.ttft), itl: of(durations.itl), tpot: of(durations.tpot), e2e: of(durations.e2e) },
     compared: measured && {
       requests: joined,
       unknown: measured.size - joined,
@@ -90,8 +96,8 @@ export function trueTimes(lines: Iterable<string>, measured: ReadonlyMap<string,
 }
 
 /**
- * Returns the ids by which a tool can know the request of a row: the `X-Request-Id` that it sent, and the `id` of the answer.
- * A completion's row has the number of its prompt after that id.
+ * Returns the ids by which a tool may know a request: the `X-Request-Id` that it sent, and the `id` of the answer. In the row
+ * of a completion, the prompt's number follows that id.
  */
 function idsOf({ requestId, id }: LooseObject): string[] {
   const answer = typeof id === "string" ? [id, id.replace(/^(cmpl-.+)-\d+$/, "$1")] : [];

@@ -1,7 +1,7 @@
 /**
- * Finds how wrong our own numbers were. Understudy says what each request really experienced (docs/truth-log.md): it is asked
- * while it runs, or its truth log is read, and rows are joined by `X-Request-Id`, or by the id of the answer if the API has no
- * other. Durations are compared, so no clocks are.
+ * Measures the error of our own numbers. Understudy knows what each request really experienced (docs/truth-log.md). It is
+ * asked during the run, or its truth log is read. Rows are joined by `X-Request-Id`, or by the id of the answer in APIs
+ * without it. Only durations are compared, so the clocks need not agree.
  */
 
 import type { Cancel, Clock } from "../../base/clock.ts";
@@ -13,54 +13,54 @@ import type { UnderstudyPart } from "../report/result.ts";
 import { isGoodAnswer, saysTokens } from "./measures.ts";
 import { quoted } from "./requests/quoted.ts";
 import type { RequestRecord } from "./requests/types.ts";
-import { type FetchOptions, fetched } from "./server.ts";
+import { type FetchOptions, fetchText } from "./server.ts";
 import { type RunsLine, type StepTimes, TokenTimes } from "./token-times.ts";
 
 /**
- * A running server is asked again when so much of what it keeps may have been used, or after so long: of steps it keeps
- * those of ten minutes at 5 ms. Each answer takes both sides some of their time.
+ * A running server is asked again when this share of the rows that it keeps may be used, or after this time. It keeps the
+ * steps of ten minutes, at 5 ms each. Each call takes time from both sides.
  */
 const ASKED_AGAIN_AT = 0.4;
 const ASKED_AGAIN_US = 120_000_000;
 const LOOK_US = 200_000;
-/** Most characters of a run's truth; then the server is asked no more. */
+/** Maximum number of characters of truth that are kept. Then the server is not asked any more. */
 const KEPT_MOST = 1 << 27;
-/** Most pages that are read in one go: a server may say each time that there is more. */
+/** Maximum number of pages per call, because a faulty server may always claim to have more. */
 const PAGES_MOST = 1000;
-/** Most tokens whose times are looked up, of all requests: a server may claim any number in a short row. */
+/** Maximum number of tokens whose times are looked up, over all requests. A server may claim any number in a short row. */
 export const TOKENS_MOST = 1 << 27;
 const PERCENTILES = [0, 1, 5, 25, 50, 75, 95, 99, 99.9, 100];
-/** Rows reach a log within half a second; then it is read again, so often. */
+/** Number of times that a log is read, and the pause in between. Rows reach the log within half a second. */
 const FILE_TRIES = 10;
 const FILE_WAIT_US = 500_000;
 
 export type TruthResult = NonNullable<UnderstudyPart["truth"]> & {
   readonly requests: number;
-  /** Complete requests of the run of which the server said nothing. */
+  /** Number of complete requests that the server does not know. */
   readonly missing: number;
-  /** Requests whose chunks could not be told apart by tokens; they are in no gap. */
+  /** Number of requests without gaps, because the tokens of their chunks are unknown. */
   readonly without_gaps: number;
   readonly steps_lost: number;
 };
 
 export interface TruthSource {
-  /** Before the run; why it cannot be asked, or null. */
+  /** Prepares the source before the run. Returns the reason if it cannot be used, else null. */
   begin(): Promise<string | null>;
-  /** While it runs: `ended` says how many requests have. */
+  /** Follows the run. `ended` returns the number of requests that have ended. */
   follow(ended: () => number): void;
-  /** All lines, one JSON object each. */
+  /** Returns all lines after the run, one JSON object each. `wanted`: ids that should be among them. */
   end(wanted: ReadonlySet<string>): Promise<Iterable<string>>;
 }
 
-/** Rows of a running server. */
+/** Rows of a running server. `next`: cursor of the next call. `missed`: number of rows that the server has dropped. */
 export interface TruthPages {
   readonly lines: Iterable<string>;
   readonly next: string;
   readonly missed: number;
 }
 
-/** `GET /understudy/requests`. */
-export class AskedTruth implements TruthSource {
+/** Reads the truth with `GET /understudy/requests`. */
+export class ServerTruthSource implements TruthSource {
   readonly #url: string;
   readonly #options: FetchOptions;
   readonly #clock: Clock;
@@ -80,7 +80,7 @@ export class AskedTruth implements TruthSource {
   }
 
   async begin(): Promise<string | null> {
-    const { status, text, why } = await fetched(`${this.#url}?since=end`, this.#options, this.#clock);
+    const { status, text, why } = await fetchText(`${this.#url}?since=end`, this.#options, this.#clock);
     const page = status === 200 ? lastLine(text) : null;
     if (typeof page?.next !== "string" || typeof page.keeps !== "number")
       return `${this.#url} gave ${why ?? `HTTP ${status}`}: is it Understudy?`;
@@ -111,14 +111,14 @@ export class AskedTruth implements TruthSource {
   }
 
   /**
-   * Reads the rows from a cursor on; null: all that the server keeps. Returns the cursor for the next call and how many rows
-   * the server has dropped since; or why it cannot be read.
+   * Reads rows from a cursor on, or with null all that the server keeps. Returns them with the cursor for the next call and
+   * the number of dropped rows, or the reason if they cannot be read.
    */
   async since(cursor: string | null): Promise<TruthPages | { readonly why: string }> {
     let [next, missed] = [cursor, 0];
     for (let pages = 0; pages < PAGES_MOST && this.#kept <= KEPT_MOST; pages++) {
       const from = next === null ? "" : `since=${encodeURIComponent(next)}&`;
-      const { status, text, why } = await fetched(`${this.#url}?${from}limit=10000`, this.#options, this.#clock);
+      const { status, text, why } = await fetchText(`${this.#url}?${from}limit=10000`, this.#options, this.#clock);
       const page = status === 200 ? lastLine(text) : null;
       if (typeof page?.next !== "string") return { why: why ?? `HTTP ${status}: ${quoted(text) || "no text"}` };
       this.#texts.push(text);
@@ -134,11 +134,11 @@ export class AskedTruth implements TruthSource {
     for (let pages = 0; pages < PAGES_MOST && (await this.#ask()); pages++);
   }
 
-  /** Whether there is more. */
+  /** Asks for one page. Returns true if there are more. */
   async #ask(): Promise<boolean> {
     if (this.#kept > KEPT_MOST) return false;
     const url = `${this.#url}?since=${encodeURIComponent(this.#cursor)}&limit=10000`;
-    const { status, text } = await fetched(url, this.#options, this.#clock);
+    const { status, text } = await fetchText(url, this.#options, this.#clock);
     const page = status === 200 ? lastLine(text) : null;
     if (typeof page?.next !== "string" || page.next === this.#cursor) return false;
     this.#cursor = page.next;
@@ -148,7 +148,7 @@ export class AskedTruth implements TruthSource {
   }
 }
 
-/** The log of a server that runs on this machine, or ran. */
+/** Reads the truth from the log of a server that runs or ran on this machine. */
 export class TruthLogSource implements TruthSource {
   readonly #path: string;
   readonly #clock: Clock;
@@ -167,9 +167,9 @@ export class TruthLogSource implements TruthSource {
 
   async end(wanted: ReadonlySet<string>): Promise<Iterable<string>> {
     for (let tries = 1; tries < FILE_TRIES; tries++) {
-      let found = 0;
-      for (const line of this.#lines()) if (wanted.has(requestIdIn(line) ?? "")) found++;
-      if (found >= wanted.size) break;
+      let rowCount = 0;
+      for (const line of this.#lines()) if (wanted.has(requestIdIn(line) ?? "")) rowCount++;
+      if (rowCount >= wanted.size) break;
       await new Promise<void>((resolve) => this.#clock.at(this.#clock.now() + FILE_WAIT_US, resolve));
     }
     return this.#lines();
@@ -185,7 +185,7 @@ export class TruthLogSource implements TruthSource {
   }
 }
 
-/** The header `X-Request-Id`; a Triton server knows a request by its own id alone. */
+/** Returns the request id of a row: the header `X-Request-Id`, or on a Triton server its own id. */
 const requestIdIn = (line: string): string | undefined =>
   line.startsWith('{"type":"request"')
     ? (/"requestId":"([^"]*)"/.exec(line) ?? /"id":"([^"]*)"/.exec(line))?.[1]
@@ -201,7 +201,7 @@ function lastLine(text: string): LooseObject | null {
   return jsonObjectIn(end.slice(end.lastIndexOf("\n") + 1));
 }
 
-/** Counts the tokens of `[first step, steps, tokens of each]`; null if the value is no list of them. */
+/** Counts the tokens of runs, which are lists of `[first step, steps, tokens of each]`. Null if the value is not such a list. */
 export function tokensIn(value: unknown): number | null {
   if (!Array.isArray(value)) return null;
   let tokens = 0;
@@ -213,14 +213,14 @@ export function tokensIn(value: unknown): number | null {
   return tokens;
 }
 
-/** Returns the id by which a record and a row of the truth belong together. */
+/** Returns the id that a record and its row in the truth have in common. */
 export const joinIdOf = ({ answerId, requestId }: RequestRecord): string => answerId ?? requestId;
 
-/** Measured minus true, in milliseconds. Records learn when they were scheduled. */
+/** Returns measured minus true, in milliseconds. Also stores in each record when the request was scheduled. */
 export function compareWithTruth(records: readonly RequestRecord[], lines: Iterable<string>): TruthResult {
   const steps = new TokenTimes();
   const rows: LooseObject[] = [];
-  const told = new Map<string, number>();
+  const rowCounts = new Map<string, number>();
   let tokens = 0;
   for (const text of lines) {
     const line = text === "" ? null : jsonObjectIn(text);
@@ -231,12 +231,14 @@ export function compareWithTruth(records: readonly RequestRecord[], lines: Itera
       tokens += more;
       rows.push(line);
       const id = truthRequestIdOf(line);
-      if (typeof id === "string") told.set(id, (told.get(id) ?? 0) + 1);
+      if (typeof id === "string") rowCounts.set(id, (rowCounts.get(id) ?? 0) + 1);
     }
   }
   const good = records.filter(isGoodAnswer);
-  // Ids that came twice are left out: nobody knows whose row is whose.
-  const byId = new Map(good.filter((one) => told.get(joinIdOf(one)) === 1).map((one) => [joinIdOf(one), one]));
+  // Leave out ids that occur twice, because their rows cannot be assigned.
+  const byId = new Map(
+    good.filter((record) => rowCounts.get(joinIdOf(record)) === 1).map((record) => [joinIdOf(record), record]),
+  );
   const [ttft, itl, e2el, late]: number[][] = [[], [], [], []];
   let joined = 0;
   let withoutGaps = 0;
@@ -276,18 +278,18 @@ export function compareWithTruth(records: readonly RequestRecord[], lines: Itera
   };
 }
 
-/** Number, from 0, of the last token in each chunk; null: nobody said how many each holds, and it is not one. */
+/** Returns the index of the last token of each chunk. Null if the tokens per chunk are unknown and not one. */
 function lastTokens(record: RequestRecord): number[] | null {
   const { chunkUs, chunkTokens, outputTokens } = record;
   if (!saysTokens(record)) return chunkUs.length === outputTokens ? Array.from(chunkUs, (_, i) => i) : null;
-  let so = 0;
+  let total = 0;
   return Array.from(chunkTokens, (tokens) => {
-    so += tokens;
-    return so - 1;
+    total += tokens;
+    return total - 1;
   });
 }
 
-/** Returns the lines of the table. */
+/** Prints the comparison as a table. */
 export function truthLines(truth: TruthResult): string[] {
   const cells = (metric: string) => {
     const error = truth.errors?.[metric];
@@ -300,14 +302,14 @@ export function truthLines(truth: TruthResult): string[] {
     row("TTFT", cells("ttft")),
     row("gaps between chunks", cells("itl")),
     row("E2EL", cells("e2el")),
-    `of ${truth.requests} requests that the server knew`,
+    `over ${truth.requests} requests that the server knows`,
   ];
   if (truth.missing > 0)
     lines.push(
-      `${truth.missing} requests were unknown to the server that was asked for the truth: the address may be several servers, of which each knows only its own requests`,
+      `${truth.missing} requests are unknown to the server that was asked for the truth; the address may belong to several servers, each of which knows only its own requests`,
     );
   if (truth.without_gaps > 0)
     lines.push(`${truth.without_gaps} answers had chunks of several tokens that were not counted: no gaps`);
-  if (truth.steps_lost > 0) lines.push(`${truth.steps_lost} tokens came in steps of which the server no longer knew`);
+  if (truth.steps_lost > 0) lines.push(`${truth.steps_lost} tokens came in steps that the server no longer knows`);
   return lines;
 }

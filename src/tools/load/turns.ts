@@ -1,6 +1,6 @@
 /**
- * Which request comes next? Turns of a dataset in its order, each held until the answer before it in its conversation has
- * come and its user has thought.
+ * Selects the next request: turns of a dataset in its order. A turn of a conversation waits for the answer before it and for
+ * the think time.
  */
 
 import { whyNone } from "../../workloads/requests.ts";
@@ -9,30 +9,33 @@ import { type BadLine, TraceError } from "../../workloads/trace.ts";
 import { messagesOf } from "./requests/body.ts";
 import type { ConversationMessage, Turn } from "./requests/types.ts";
 
-/** Turns that wait for their conversation. */
+/** Maximum number of turns that wait for their conversation. */
 const HELD_MOST = 100_000;
-/** Conversations whose history is kept, the least lately used one is forgotten. */
+/** Maximum number of conversations whose history is kept. The least recently used is forgotten. */
 const CONVERSATIONS_MOST = 100_000;
 
 interface Conversation {
   readonly messages: ConversationMessage[];
   readonly held: Turn[];
-  /** A turn of it is under way, or its user thinks. */
+  /** True while a turn of the conversation is in progress, or while its user thinks. */
   busy: boolean;
   failed: boolean;
-  /** End of its last answer; -Infinity: there was none. */
+  /** End time of its last answer. -Infinity before the first answer. */
   endUs: number;
 }
 
-export interface Next {
+export interface NextTurn {
   readonly turn: Turn;
   readonly history: readonly ConversationMessage[];
-  /** When its user has thought; -Infinity for the first turn of a conversation and for one that stands alone. */
+  /** Time at which the turn may be sent. -Infinity for single requests and first turns. */
   readonly readyUs: number;
 }
 
 export class Turns {
-  /** Lines that hold no request; turns left out because one before them failed. */
+  /**
+   * Number of lines without a request, with the first of them. `dropped`: turns that were left out because an earlier one
+   * failed.
+   */
   readonly bad: { count: number; first: BadLine | null } = { count: 0, first: null };
   dropped = 0;
   readonly #items: Iterator<Turn | BadLine>;
@@ -45,13 +48,13 @@ export class Turns {
   #taken = 0;
   #ahead: Turn | null = null;
 
-  /** At most `heldMost` turns wait for their conversation; then nothing more is read until one is answered. */
+  /** At most `heldMost` turns wait for their conversation. Then nothing is read until an answer comes. */
   constructor(
     items: Iterable<Turn | BadLine>,
     where: string,
     skipBad: boolean,
     heldMost = HELD_MOST,
-    /** Returns the rows of the dataset that were passed over; null: it passes none over. */
+    /** Returns the skipped rows of the dataset, or null if it skips none. */
     passed: () => SkippedRows | null = () => null,
   ) {
     this.#items = items[Symbol.iterator]();
@@ -61,17 +64,17 @@ export class Turns {
     this.#passed = passed;
   }
 
-  /** The next turn that the dataset has, which `next` gives if its conversation is free. Null: there is none. */
+  /** Returns the next turn of the dataset without taking it. Null if the dataset has ended. */
   peek(): Turn | null {
     this.#ahead ??= this.#read();
     return this.#ahead;
   }
 
   /**
-   * A turn that may be sent. "held": the one that was next waits for its conversation, ask again; "full": too many do,
-   * an answer must come first; null: the dataset is at its end.
+   * Takes the next turn. "held": the turn has to wait for its conversation, so ask again. "full": too many turns wait, so an
+   * answer must come first. Null: the dataset has ended.
    */
-  next(): Next | "held" | "full" | null {
+  next(): NextTurn | "held" | "full" | null {
     if (this.#held >= this.#heldMost) return "full";
     const turn = this.peek();
     if (turn === null) return null;
@@ -92,8 +95,8 @@ export class Turns {
     return { turn, history: before(turn, conversation), readyUs: conversation.endUs + turn.thinkUs };
   }
 
-  /** A turn was answered at `endUs` (`text` null: it was not). The next one of its conversation, if it has been read. */
-  answered(turn: Turn, text: string | null, endUs: number): Next | null {
+  /** Records an answer. `text` is null if the request failed. Returns the next turn of the conversation, if it has been read. */
+  answered(turn: Turn, text: string | null, endUs: number): NextTurn | null {
     const conversation = turn.conversation === null ? undefined : this.#conversations.get(turn.conversation);
     if (conversation === undefined) return null;
     if (text === null) {
@@ -115,7 +118,7 @@ export class Turns {
     return { turn: next, history: before(next, conversation), readyUs: endUs + next.thinkUs };
   }
 
-  /** Later turns that stand right behind it are read at once, so that they are there when their user has thought. */
+  /** Reads later turns of the conversation ahead, if they follow directly, so that they are ready after the think time. */
   #hold(name: string, { held }: Conversation): void {
     while (this.#held < this.#heldMost) {
       const ahead = this.peek();
@@ -162,7 +165,7 @@ export class Turns {
       }
       if (value.conversation !== null && !value.whole && hasIds(value)) {
         throw new TraceError(
-          `${this.#where}: turns of a conversation cannot follow each other as token ids; take a chat backend`,
+          `${this.#where}: turns of a conversation cannot follow each other as token ids; use a chat backend`,
         );
       }
       this.#taken++;
@@ -171,8 +174,8 @@ export class Turns {
   }
 }
 
-/** Reports whether a prompt is token ids. */
+/** Reports whether a prompt consists of token ids. */
 const hasIds = ({ prompt }: Turn): boolean => typeof prompt !== "string" && typeof prompt[0] === "number";
 
-/** What was said before a turn, unless the turn says it all. */
+/** Returns the messages before a turn. Empty if the turn is the whole conversation. */
 const before = (turn: Turn, { messages }: Conversation): ConversationMessage[] => (turn.whole ? [] : [...messages]);

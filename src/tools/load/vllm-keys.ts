@@ -1,6 +1,6 @@
 /**
- * Makes the flat keys that `vllm bench serve` writes, with its own definitions: vllm 0.33.0, `benchmarks/serve.py`,
- * calculate_metrics, calculate_metrics_for_embeddings and benchmark.
+ * Makes the flat keys of `vllm bench serve` with its definitions: vllm 0.33.0, `benchmarks/serve.py`, calculate_metrics,
+ * calculate_metrics_for_embeddings and benchmark.
  */
 import { percentile } from "../report/distribution.ts";
 import { greatest, isFailed, isGoodAnswer, least, pooled, type Slo } from "./measures.ts";
@@ -13,76 +13,79 @@ export const FLAT_METRICS: readonly FlatMetric[] = ["ttft", "tpot", "itl", "e2el
 
 export interface FlatOptions
   extends Pick<Settings, "dialect" | "metrics" | "percentiles" | "slo" | "concurrency" | "detailed"> {
-  /** Requests per second; Infinity: all at once, as in a closed loop. */
+  /** Requests per second. Infinity if all are sent at once, as in a closed loop. */
   readonly rate: number;
   readonly durationS: number;
 }
 
 export interface MetricValues {
   readonly name: string;
-  /** Seconds. */
+  /** Values in seconds. */
   readonly values: Float64Array;
 }
 
-/** Returns the keys in vLLM's order; those of the metrics stand at the end. */
+/** Returns the keys in vLLM's order, with those of the metrics last. */
 export function flatKeys(records: readonly RequestRecord[], options: FlatOptions): Record<string, unknown> {
-  const counted = records
+  const judged = records
     .filter(({ disturbed, failure }) => disturbed === null && failure?.kind !== "unfinished")
     .map(endedAsVllm);
-  const good = counted.filter(isGoodAnswer);
+  const good = judged.filter(isGoodAnswer);
   const { durationS } = options;
-  if (!generates(options.dialect)) return poolingKeys(counted, options);
+  if (!generates(options.dialect)) return poolingKeys(judged, options);
   const input = sum(good, (r) => r.inputTokens);
   const output = sum(good, (r) => r.outputTokens);
   const peaks = perSecond(good);
   return {
     duration: durationS,
     completed: good.length,
-    failed: counted.filter(isFailed).length,
+    failed: judged.filter(isFailed).length,
     total_input_tokens: input,
     total_output_tokens: output,
     request_throughput: good.length / durationS,
     request_goodput: options.slo && good.filter((r) => meetsAsVllm(r, options.slo!)).length / durationS,
     output_throughput: output / durationS,
     total_token_throughput: (input + output) / durationS,
-    ...(options.detailed ? detailed(counted) : {}),
-    latencies: latenciesOf(counted),
-    // A closed loop is there an infinite rate: all requests arrive at once.
-    queue_times: counted.map((r) => (r.sendUs - (Number.isFinite(options.rate) ? r.intendedUs : 0)) / 1e6 || 0),
+    ...(options.detailed ? detailed(judged) : {}),
+    latencies: latenciesOf(judged),
+    // vLLM treats a closed loop as an infinite rate, so all requests arrive at time 0.
+    queue_times: judged.map((r) => (r.sendUs - (Number.isFinite(options.rate) ? r.intendedUs : 0)) / 1e6 || 0),
     max_output_tokens_per_s: peaks.tokens,
     max_concurrent_requests: peaks.requests,
     rtfx: 0,
-    ...Object.assign({}, ...flatValues(good, options).map((one) => statistics(one, options.percentiles))),
+    ...Object.assign({}, ...flatValues(good, options).map((metric) => statistics(metric, options.percentiles))),
   };
 }
 
-/** vLLM takes the end of a response from its last event, not from its last piece of output. */
+/** Sets the end of a response to its last event, as vLLM does, instead of its last output. */
 function endedAsVllm(record: RequestRecord): RequestRecord {
   const { finishedUs = Number.NaN } = record;
   return Number.isNaN(finishedUs) || record.failure !== null ? record : { ...record, lastUs: finishedUs };
 }
 
-/** The keys of vLLM's pooling backends, and two that it leaves out: the number of failed requests, and goodput if limits are set. */
-function poolingKeys(counted: readonly RequestRecord[], options: FlatOptions): Record<string, unknown> {
-  const good = counted.filter(isGoodAnswer);
+/**
+ * Returns the keys of vLLM's pooling backends, and two that it lacks: the number of failed requests, and goodput if limits are
+ * set.
+ */
+function poolingKeys(judged: readonly RequestRecord[], options: FlatOptions): Record<string, unknown> {
+  const good = judged.filter(isGoodAnswer);
   const { durationS, slo } = options;
   const input = sum(good, (r) => r.inputTokens);
-  const { input_lens: lengths, start_times: starts, errors } = detailed(counted);
+  const { input_lens: lengths, start_times: starts, errors } = detailed(judged);
   return {
     duration: durationS,
     completed: good.length,
-    failed: counted.filter(isFailed).length,
+    failed: judged.filter(isFailed).length,
     total_input_tokens: input,
     request_throughput: good.length / durationS,
     ...(slo && { request_goodput: good.filter((r) => meetsAsVllm(r, slo)).length / durationS }),
     total_token_throughput: input / durationS,
     ...(options.detailed ? { input_lens: lengths, start_times: starts, errors } : {}),
-    latencies: latenciesOf(counted),
-    ...Object.assign({}, ...flatValues(good, options).map((one) => statistics(one, options.percentiles))),
+    latencies: latenciesOf(judged),
+    ...Object.assign({}, ...flatValues(good, options).map((metric) => statistics(metric, options.percentiles))),
   };
 }
 
-/** In seconds; 0 for a request that failed. */
+/** Returns latencies in seconds. 0 for failed requests. */
 const latenciesOf = (records: readonly RequestRecord[]): number[] =>
   records.map((r) => (r.failure === null ? (r.lastUs - r.sendUs) / 1e6 : 0));
 
@@ -97,7 +100,7 @@ function detailed(records: readonly RequestRecord[]): Record<string, unknown> {
   };
 }
 
-/** The values behind mean, median and percentiles; its console prints them in this order. */
+/** Returns the values of the metrics, in the order of vLLM's console. */
 export function flatValues(good: readonly RequestRecord[], options: FlatOptions): MetricValues[] {
   const { metrics, concurrency, rate } = options;
   const of = (records: readonly RequestRecord[], value: (record: RequestRecord) => number) =>
@@ -127,7 +130,7 @@ function* gaps({ chunkUs }: RequestRecord): Generator<number> {
   for (let i = 1; i < chunkUs.length; i++) yield (chunkUs[i]! - chunkUs[i - 1]!) / 1e6;
 }
 
-/** Keys in milliseconds; 0 where there is no value, as there. */
+/** Returns mean, median, deviation and percentiles in milliseconds. 0 if there are no values, as vLLM does. */
 export function statistics({ name, values }: MetricValues, percentiles: readonly number[]): Record<string, number> {
   const sorted = values.length > 0 ? values.slice().sort() : new Float64Array(1);
   let total = 0;
@@ -144,14 +147,17 @@ export function statistics({ name, values }: MetricValues, percentiles: readonly
   return Object.fromEntries(Object.entries(inMs).map(([key, seconds]) => [key, seconds * 1000]));
 }
 
-/** Limits of vLLM's goodput, three in all; a request of one token has a TPOT of 0. */
+/** Applies vLLM's three goodput limits. A request with one token has a TPOT of 0. */
 function meetsAsVllm(r: RequestRecord, { ttft, tpot, e2el }: Slo): boolean {
   if (ttft !== undefined && (r.firstUs - r.sendUs) / 1000 > ttft) return false;
   if (tpot !== undefined && r.outputTokens > 1 && tpotS(r) * 1000 > tpot) return false;
   return e2el === undefined || (r.lastUs - r.sendUs) / 1000 <= e2el;
 }
 
-/** Most chunks in a second, and most requests that touch a second, counted from the first send. */
+/**
+ * Returns the largest number of chunks within a second, and of requests in progress during a second, counted from the first
+ * send.
+ */
 function perSecond(good: readonly RequestRecord[]): { tokens: number; requests: number } {
   if (good.length === 0) return { tokens: 0, requests: 0 };
   const fromUs = least(good, (r) => r.sendUs);

@@ -1,13 +1,13 @@
-/** How are so many values distributed? Exact moments and percentiles, and a histogram that is fine enough to draw. */
+/** Computes distributions: exact moments and percentiles, and a histogram that is fine enough to draw. */
 import type { Distribution, Histogram } from "./result.ts";
 
-/** Buckets per factor of ten: neighbours are 1.2 % apart. */
+/** Buckets per factor of ten. The bounds of neighbours are 1.2 % apart. */
 const PER_DECADE = 200;
-/** From a microsecond, where the unit is a millisecond, to 10⁹. */
+/** Range of the buckets: from a microsecond, if the unit is a millisecond, over 12 factors of ten. */
 const LEAST = 1e-3;
 const MOST_BUCKETS = 12 * PER_DECADE;
 
-/** Linear between neighbours, as numpy's default; `sorted` rises and is not empty; `q` from 0 to 100. */
+/** Returns a percentile, interpolated linearly (numpy's default). `sorted` must rise and must not be empty. `q`: 0 to 100. */
 export function percentile(sorted: ArrayLike<number>, q: number): number {
   const at = (q / 100) * (sorted.length - 1);
   const below = Math.floor(at);
@@ -16,7 +16,10 @@ export function percentile(sorted: ArrayLike<number>, q: number): number {
   return low + (high - low) * (at - below);
 }
 
-/** `values` in any order, none of them NaN; they are sorted in place. The standard deviation is the population's (numpy's default). */
+/**
+ * Computes a distribution. `values` may have any order but no NaN; they are sorted in place. The standard deviation is that of
+ * the population (numpy's default).
+ */
 export function distributionOf(values: Float64Array, percentiles: readonly number[]): Distribution {
   const count = values.length;
   if (count === 0) return { count, mean: null, std: null, min: null, max: null };
@@ -37,16 +40,19 @@ export function distributionOf(values: Float64Array, percentiles: readonly numbe
   };
 }
 
-/** As many values, and moments and ends within one percent: a picture of both would show one. */
-export function isAlike(one: Distribution, other: Distribution): boolean {
+/**
+ * True if two distributions have the same count, and means and maxima within one percent, so that a plot of both would show
+ * only one.
+ */
+export function isAlike(first: Distribution, second: Distribution): boolean {
   const close = (a: number | null | undefined, b: number | null | undefined) =>
     typeof a === "number" && typeof b === "number" && Math.abs(a - b) <= 0.01 * Math.abs(a);
-  return one.count === other.count && close(one.mean, other.mean) && close(one.max, other.max);
+  return first.count === second.count && close(first.mean, second.mean) && close(first.max, second.max);
 }
 
 /**
- * Histogram of rising values. Buckets are even in the logarithm on both sides of zero, with one from −LEAST to LEAST;
- * those without a value are left out. The last bound is the greatest value.
+ * Makes a histogram of rising values. Buckets are even on a logarithmic scale on both sides of zero, with one bucket around
+ * zero. Empty buckets are left out. The last bound is the largest value.
  */
 export function distributionHistogram(sorted: ArrayLike<number>): Histogram {
   const bounds: number[] = [];
@@ -63,7 +69,7 @@ export function distributionHistogram(sorted: ArrayLike<number>): Histogram {
   return { bounds, counts };
 }
 
-/** The bound of the bucket that a value is in. */
+/** Returns the upper bound of a value's bucket. */
 function boundOf(value: number): number {
   const size = Math.abs(value);
   if (size <= LEAST) return LEAST;

@@ -1,6 +1,6 @@
 /**
- * What does a run look like? One page of HTML that needs nothing else: no network, no fonts, no files beside it. Its
- * numbers are text; its plots are drawn by a script in it, with uPlot. Whatever the run's size it stays below a megabyte.
+ * Makes the report of a run as one HTML page that loads nothing: no network, no fonts, no other files. Numbers are text; plots
+ * are drawn by an inline script with uPlot. The page stays below a megabyte for runs of any size.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { TraceError } from "../../workloads/trace.ts";
@@ -25,10 +25,10 @@ import { waterfallOf } from "./waterfall.ts";
 
 export type { Distribution, Moment, ReportRecord, Result, ServerMoment, SweepPoint, UnderstudyPart } from "./result.ts";
 
-/** Nothing is loaded from anywhere, whatever somebody smuggled into a name. */
+/** The page's content security policy. It forbids loading anything, even if a name in the result contains markup. */
 const POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
 
-/** The page of a run. `records` may be empty: then there is nothing of single requests in it. */
+/** Returns the page of a run. If `records` is empty, the page shows no single requests. */
 export function html(result: Result, records: readonly ReportRecord[]): string {
   const { understudy: part } = result;
   const latency = latencyPlots(part);
@@ -67,7 +67,7 @@ ${titled("Server", plots(sections.server), deltaTable(part))}
 ${titled("Measuring error", truthTable(part), gap, plots(sections.truth))}
 ${titled("Outcomes", errorTable(result), allNumbers(result))}
 ${titled("What the names mean", definitionsOf(part))}
-<footer>Written by understudy ${part.versions?.understudy ?? ""}. A drag in a plot zooms, a double click shows all again. Plots need JavaScript; every number is in the tables and in the JSON.</footer>
+<footer>Written by understudy ${part.versions?.understudy ?? ""}. Drag in a plot to zoom, double-click to reset. Plots need JavaScript; the tables and the JSON have all numbers.</footer>
 </main>
 <script type="application/json" id="data">${jsonFor(data)}</script>
 <script>${built("report.js")}</script>
@@ -78,7 +78,7 @@ ${titled("What the names mean", definitionsOf(part))}
 
 const gap = new Markup('<div style="height:16px"></div>');
 
-/** A part of the page; nothing where all of it is missing. */
+/** Makes a section of the page. Null if all its parts are missing. */
 function titled(title: string, ...parts: readonly (Markup | null)[]): Markup | null {
   if (parts.every((part) => part === null || part === gap)) return null;
   const id = title.toLowerCase().replaceAll(" ", "-");
@@ -87,7 +87,7 @@ function titled(title: string, ...parts: readonly (Markup | null)[]): Markup | n
 
 function header(result: Result, title: string): Markup {
   const { understudy: part } = result;
-  const named: (readonly [string, unknown])[] = [
+  const allFacts: (readonly [string, unknown])[] = [
     ["Date", dateShown(result.date)],
     ["Duration", isNumber(result.duration) ? `${fourDigits(result.duration)} s` : undefined],
     ["Model", result.model_id],
@@ -99,21 +99,21 @@ function header(result: Result, title: string): Markup {
     ...Object.entries(part.versions ?? {}),
     ...Object.entries(part.host ?? {}).map(([name, value]) => [name === "name" ? "host" : name, value] as const),
   ];
-  const known = named.filter(
+  const present = allFacts.filter(
     ([, value]) => isNumber(value) || value === true || (typeof value === "string" && value !== ""),
   );
-  // vLLM's keys come first; ours may say the same again.
-  const isSame = (one: string, other: string) => one.toLowerCase() === other.toLowerCase();
-  const facts = known.filter(([name], at) => known.findIndex(([other]) => isSame(name, other)) === at);
+  // Both vLLM's keys and our own may give the same fact. The first one is kept.
+  const isSame = (first: string, second: string) => first.toLowerCase() === second.toLowerCase();
+  const facts = present.filter(([name], at) => present.findIndex(([other]) => isSame(name, other)) === at);
   return markup`<header><h1>${title}</h1>
-${part.partial && markup`<p class="sub">Interrupted: what there was until then.</p>`}
+${part.partial && markup`<p class="sub">Interrupted: the results up to that moment.</p>`}
 ${part.command !== undefined && markup`<pre>${part.command}</pre>`}
 <dl class="facts">${facts.map(([name, value]) => markup`<div><dt>${name}</dt><dd>${typeof value === "number" ? fourDigits(value) : `${value}`}</dd></div>`)}</dl>
 ${part.warnings?.length ? markup`<ul class="warnings">${part.warnings.map((warning) => markup`<li>${warning}</li>`)}</ul>` : null}
 </header>`;
 }
 
-/** vLLM writes 20261122-013015. */
+/** Makes a readable date of vLLM's form, such as 20261122-013015. */
 function dateShown(date: unknown): unknown {
   return typeof date === "string"
     ? date.replace(/^(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)$/, "$1-$2-$3 $4:$5:$6")
@@ -133,26 +133,23 @@ function timeline(
   all: number,
 ): Markup {
   const queued = scheduled.some((time) => time !== null);
-  // Answers without tokens have one part; requests that all failed have none of their own.
+  // Answers without tokens have only one part, and failed requests may have none.
   const isWhole = first.every((time) => time === null);
   const key = (color: string, text: string, kind = "") =>
     markup`<span><i class="${kind}" style="background:var(--${color})"></i>${text}</span>`;
-  return markup`<figure class="wide"><figcaption><h3>Timeline</h3><p>${shareOf(ids.length, all, "requests")}, one bar each. Point at one for its numbers.</p>
+  return markup`<figure class="wide"><figcaption><h3>Timeline</h3><p>${shareOf(ids.length, all, "requests")}, one bar each. Point at a bar for its numbers.</p>
 <div class="key">${intended.some((time) => time !== null) && key("grey", "sent late")}${isWhole ? key("blue", "to the end of the answer") : [queued ? [key("purple", "in the queue"), key("blue", "prefill")] : key("blue", "to the first token (queue and prefill)"), key("green", "decode")]}
 ${outliers.row.length > 0 && [key("orange", `token after ${mild} ms or more`, "tick"), key("red", `after ${bad} ms or more`, "tick")]}${failure.some(Boolean) && key("red", "failed (×)")}</div></figcaption>
 <div class="place" data-plot="waterfall"></div></figure>`;
 }
 
-/**
- * Where a page is wanted after a long run, it is better to know before that it can be written: throws a TraceError where
- * its script has not been built.
- */
+/** Checks before a long run that a page can be written. Throws a TraceError if the page's script was not built. */
 export function prepareHtml(): void {
   built("report.js");
   built("report.css");
 }
 
-/** The page's script and style, made by `scripts/pack-report.ts`. */
+/** Returns the page's script or style, which `scripts/pack-report.ts` makes. */
 function built(name: "report.js" | "report.css"): Markup {
   const path = new URL(`../../../build/${name}`, import.meta.url);
   if (!existsSync(path)) throw new TraceError(`--html: build/${name} is missing; make it with: bun scripts/build.ts`);

@@ -1,4 +1,4 @@
-/** How are the latencies distributed, what do they depend on, and by how much do measured ones miss the truth? */
+/** Makes plots of latencies: their distributions, their dependence on prompt length and load, and their measuring errors. */
 
 import { isAlike } from "./distribution.ts";
 import { labelOf } from "./names.ts";
@@ -7,7 +7,7 @@ import type { Color, Mark, Plot, PlotLine } from "./plot.ts";
 import type { Distribution, Histogram, ReportRecord, SweepPoint, UnderstudyPart } from "./result.ts";
 import { DOTS, evenly, evenlyWithGreatest, LINE_POINTS, shareOf } from "./sample.ts";
 
-/** A plot of each, with what belongs beside it. */
+/** Metrics with a plot of their own. The second name is a related metric that is drawn in the same plot. */
 const CDFS: readonly (readonly [metric: string, beside: string, color: Color])[] = [
   ["ttft", "ttft_intended", "blue"],
   ["e2el", "e2el_intended", "green"],
@@ -15,33 +15,35 @@ const CDFS: readonly (readonly [metric: string, beside: string, color: Color])[]
   ["tpot", "", "orange"],
   ["queue", "", "grey"],
 ];
-/** With fewer, a value is a step. */
+/** Number of values from which a distribution is drawn as a line. With fewer it is drawn in steps. */
 const SMOOTH_FROM = 100;
-/** Bounds of neighbouring buckets are closer than this; what is farther apart has nothing between. */
+/** Largest ratio of the bounds of neighbouring buckets. A larger ratio means that no values lie between. */
 const GAP = 1.2;
-/** Share of measuring errors cut at each end: a client that stood still once would leave nothing of the others to see. */
+/** Share of measuring errors that is cut off at each end. Otherwise a single stall of the client would dominate the axis. */
 const TAILS = 0.01;
-/** Where the greatest is so many times the least, a linear axis would show nothing of most. */
+/** Ratio of the largest to the smallest value from which the axis is logarithmic. */
 const LOG_FROM = 15;
 
-/** Prompts whose lengths differ by less than this share of the longest. */
+/** Largest difference of prompt lengths, as a share of the longest, at which prompts count as equally long. */
 const ALIKE = 0.05;
 
 export function latencyPlots({ distributions = {}, slo = {} }: UnderstudyPart): Plot[] {
   return CDFS.flatMap(([metric, beside, color]) => {
-    const own = distributions[metric];
-    if (!own?.histogram || own.count === 0) return [];
-    const other = beside === "" ? undefined : distributions[beside];
-    const differs = other?.histogram && other.count > 0 && !isAlike(own, other);
-    const kind = own.count < SMOOTH_FROM ? "step" : "line";
+    const distribution = distributions[metric];
+    if (!distribution?.histogram || distribution.count === 0) return [];
+    const related = beside === "" ? undefined : distributions[beside];
+    const differs = related?.histogram && related.count > 0 && !isAlike(distribution, related);
+    const kind = distribution.count < SMOOTH_FROM ? "step" : "line";
     const lines: PlotLine[] = [{ label: labelOf(metric), color, kind }];
     if (differs) lines.push({ label: labelOf(beside), color: "grey", kind, dash: true });
     const limit = slo[metric];
     const marks: Mark[] = isNumber(limit) ? [{ axis: "x", at: limit, label: `SLO ${limit} ms`, color: "red" }] : [];
     const note = `Share of ${metric === "itl" || metric === "icl" ? "gaps" : "requests"} at or below${
-      isNumber(limit) ? `; ${percentBelow(own.histogram, limit)} within the SLO` : ""
-    }. n = ${own.count.toLocaleString("en-US")}`;
-    return [cdf(`cdf-${metric}`, labelOf(metric), note, lines, differs ? [own, other] : [own], marks)];
+      isNumber(limit) ? `; ${percentBelow(distribution.histogram, limit)} within the SLO` : ""
+    }. n = ${distribution.count.toLocaleString("en-US")}`;
+    return [
+      cdf(`cdf-${metric}`, labelOf(metric), note, lines, differs ? [distribution, related] : [distribution], marks),
+    ];
   });
 }
 
@@ -51,7 +53,7 @@ function percentBelow({ bounds, counts }: Histogram, limit: number): string {
   return `${(Math.floor((below / all) * 1000) / 10).toFixed(1)} %`;
 }
 
-/** Cumulative shares of one or more distributions over the same axis; a share of `tails` on each side is not drawn. */
+/** Draws cumulative shares of distributions over a common axis. A share of `tails` at each end is not drawn. */
 function cdf(
   id: string,
   title: string,
@@ -61,22 +63,22 @@ function cdf(
   marks: readonly Mark[],
   tails = 0,
 ): Plot {
-  const everyone = [...new Set(of.flatMap(({ histogram }) => histogram!.bounds))].filter(isNumber);
+  const allBounds = [...new Set(of.flatMap(({ histogram }) => histogram!.bounds))].filter(isNumber);
   const [least, most] = [
     Math.min(...of.map(({ histogram }) => quantile(histogram!, tails))),
     Math.max(...of.map(({ histogram }) => quantile(histogram!, 1 - tails))),
   ];
-  const all = everyone.filter((bound) => bound >= least && bound <= most).sort((a, b) => a - b);
+  const all = allBounds.filter((bound) => bound >= least && bound <= most).sort((a, b) => a - b);
   const positive = all.filter((bound) => bound > 0.01);
   const log = all[0]! >= 0 && positive.length > 1 && positive.at(-1)! > LOG_FROM * positive[0]!;
   const shown = log ? positive : all;
-  // A single value is a step from 0, or to it.
-  const wide = shown.length > 1 ? shown : [0, ...shown].sort((a, b) => a - b);
-  const some = evenly(wide.length, LINE_POINTS).map((at) => wide[at]!);
+  // A single value is drawn as a step from 0 or to 0.
+  const range = shown.length > 1 ? shown : [0, ...shown].sort((a, b) => a - b);
+  const some = evenly(range.length, LINE_POINTS).map((at) => range[at]!);
   const isApart = (bound: number, before = 0) => before > 0 && bound > GAP * before;
   const bounds = some.flatMap((bound, i) => (isApart(bound, some[i - 1]) ? [bound / 1.001, bound] : [bound]));
   const ends = bounds.at(-1)!;
-  // A limit beyond all values belongs into the picture, if it is not far beyond.
+  // Show a limit beyond all values if it is not too far away.
   const limits = marks.map(({ at }) => at).filter((at) => at > ends && at < ends * 2);
   const xs = [...bounds, ...limits.map((at) => at * 1.02)];
   return {
@@ -91,7 +93,7 @@ function cdf(
   };
 }
 
-/** The first bound that so large a share of the values is not above. */
+/** Returns the smallest bound that at least this share of the values does not exceed. */
 function quantile({ bounds, counts }: Histogram, share: number): number {
   const wanted = share * counts.reduce((sum, count) => sum + count, 0);
   let [below, at] = [counts[0]!, 0];
@@ -109,8 +111,8 @@ function shares({ bounds, counts }: Histogram, xs: readonly number[]): (number |
 }
 
 /**
- * Plots TTFT by the length of the prompt, or by the time of sending if all prompts are about as long. Answers without tokens
- * are plotted with the time of the whole answer.
+ * Plots TTFT by prompt length, or by send time if all prompts are about equally long. For answers without tokens, plots the
+ * time of the whole answer.
  */
 export function scatter(records: readonly ReportRecord[], { slo = {} }: UnderstudyPart): Plot | null {
   const metric = records.some(({ firstUs }) => isNumber(firstUs)) ? "ttft" : "e2el";
@@ -131,7 +133,7 @@ export function scatter(records: readonly ReportRecord[], { slo = {} }: Understu
   return {
     id: "scatter",
     title: `${label} by ${isAsLong ? "time of sending" : "input length"}`,
-    note: `A dot is a request: ${shareOf(chosen.length, good.length, "requests")} with an answer.${about}`,
+    note: `Each dot is a request: ${shareOf(chosen.length, good.length, "requests")} with an answer.${about}`,
     x: { label: isAsLong ? "seconds" : "input tokens" },
     y: { label: "ms", from: 0 },
     lines: [{ label, color: "blue", kind: "dots" }],
@@ -142,16 +144,18 @@ export function scatter(records: readonly ReportRecord[], { slo = {} }: Understu
 
 export function truthPlot({ truth }: UnderstudyPart): Plot | null {
   const colors: readonly Color[] = ["blue", "purple", "green", "orange", "grey"];
-  const known = Object.entries(truth?.errors ?? {})
+  const withValues = Object.entries(truth?.errors ?? {})
     .filter(([, { histogram, count }]) => histogram && count > 0)
     .slice(0, colors.length);
-  if (known.length === 0) return null;
-  const lines = known.map(([metric], i): PlotLine => ({ label: labelOf(metric), color: colors[i]!, kind: "step" }));
-  const of = known.map(([, distribution]) => distribution);
+  if (withValues.length === 0) return null;
+  const lines = withValues.map(
+    ([metric], i): PlotLine => ({ label: labelOf(metric), color: colors[i]!, kind: "step" }),
+  );
+  const of = withValues.map(([, distribution]) => distribution);
   return cdf(
     "truth",
     "Measured minus true",
-    `How far the client's figures are from what the server says each request experienced. ${100 - 200 * TAILS} % are drawn, all are in the table.`,
+    `Difference between the client's figures and the times that the server reports. ${100 - 200 * TAILS} % are drawn; the table has all.`,
     lines,
     of,
     [{ axis: "x", at: 0, label: "exact", color: "grey" }],
@@ -159,13 +163,13 @@ export function truthPlot({ truth }: UnderstudyPart): Plot | null {
   );
 }
 
-/** Latency and throughput against the rate, or the concurrency where there is none. */
+/** Plots latency and throughput by request rate, or by concurrency if there is no rate. */
 export function sweepPlots({ sweep = [], slo = {} }: UnderstudyPart): Plot[] {
   const byRate = sweep.every(({ request_rate: rate }) => isNumber(rate));
   const at = ({ request_rate: rate, concurrency }: SweepPoint) => (byRate ? rate : concurrency) ?? null;
   const points = sweep.filter((point) => isNumber(at(point))).sort((a, b) => at(a)! - at(b)!);
   if (points.length < 2) return [];
-  const x = { label: byRate ? "requests/s offered" : "requests at once" };
+  const x = { label: byRate ? "requests/s offered" : "concurrent requests" };
   const xs = points.map((point) => drawable(at(point)));
   const plots = (["ttft", "tpot", "itl", "e2el"] as const).flatMap((metric, i): Plot[] => {
     if (!points.some(({ distributions }) => distributions[metric]?.count)) return [];

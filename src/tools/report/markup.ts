@@ -1,6 +1,6 @@
-/** How does foreign text get into a page? Escaped, whatever it holds: names, commands and errors come from anywhere. */
+/** Inserts foreign text into a page, always escaped, because names, commands and errors may contain markup. */
 
-/** Text that is HTML already. */
+/** Text that is HTML already and is not escaped again. */
 export class Markup {
   constructor(readonly text: string) {}
 }
@@ -17,7 +17,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
 
 export const escaped = (text: string): string => text.replace(/[&<>"']/g, (character) => ESCAPES[character]!);
 
-/** A template of HTML: strings and numbers are escaped, nothing stands for null, undefined and false, lists are joined. */
+/** A template tag for HTML. Strings and numbers are escaped; null, undefined and false give no text; lists are joined. */
 export function markup(parts: TemplateStringsArray, ...pieces: readonly Piece[]): Markup {
   return new Markup(parts.reduce((text, part, i) => text + textOf(pieces[i - 1]) + part));
 }
@@ -28,7 +28,7 @@ function textOf(piece: Piece): string {
   return typeof piece === "object" ? piece.map(textOf).join("") : escaped(`${piece}`);
 }
 
-/** JSON that can stand in a script element, whatever is in it. */
+/** Returns JSON that is safe inside a script element. */
 export function jsonFor(data: unknown): Markup {
   return new Markup(
     JSON.stringify(data).replace(/[<\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`),

@@ -1,6 +1,6 @@
-/** What is a metric called, and what does it mean where the result does not say? */
+/** Titles of metrics, and their meanings for results without definitions. */
 
-/** In the order of the tables. */
+/** Titles of known metrics, in the order of the tables. */
 export const METRIC_TITLES: Readonly<Record<string, string>> = {
   ttft: "TTFT",
   ttft_intended: "TTFT from intended",
@@ -29,7 +29,7 @@ export const METRIC_DEFINITIONS: Readonly<Record<string, string>> = {
 
 export const labelOf = (metric: string): string => METRIC_TITLES[metric] ?? metric;
 
-/** Known metrics first, in their order. */
+/** Sorts metrics: known ones first, in the order of the tables. */
 export function inTableOrder(metrics: readonly string[]): string[] {
   const known = Object.keys(METRIC_TITLES).filter((name) => metrics.includes(name));
   return [...known, ...metrics.filter((name) => !(name in METRIC_TITLES))];

@@ -1,6 +1,6 @@
-/** How does a number read best? */
+/** Prints numbers for readers. */
 
-/** Four digits that say something, thousands apart; "–" where there is none. */
+/** Prints four significant digits with thousands separators. "–" if there is no value. */
 export function fourDigits(value: unknown): string {
   if (typeof value !== "number" || !Number.isFinite(value))
     return value === undefined || value === null ? "–" : `${value}`;
@@ -12,13 +12,13 @@ export function fourDigits(value: unknown): string {
 
 export const percentShown = (share: number): string => `${fourDigits(Math.round(share * 10_000) / 100)} %`;
 
-/** Milliseconds in the unit that suits them, with that unit. */
+/** Prints milliseconds as a number and its unit, which is s for long times. */
 export function timeShown(ms: unknown): readonly [number: string, unit: string] {
   if (!isNumber(ms)) return ["–", ""];
   return Math.abs(ms) >= 10_000 ? [rounded(ms / 1000), "s"] : [rounded(ms), "ms"];
 }
 
-/** Three digits. */
+/** Prints about three significant digits. */
 export function rounded(value: number): string {
   const size = Math.abs(value);
   return value.toLocaleString("en-US", { maximumFractionDigits: size >= 100 ? 0 : size >= 10 ? 1 : 2 });
@@ -26,7 +26,7 @@ export function rounded(value: number): string {
 
 export const isNumber = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value);
 
-/** To five digits, for data that is only drawn; null for what is no number. */
+/** Rounds to five digits, for data that is only drawn. Null if the value is not a number. */
 export function drawable(value: number | null | undefined): number | null {
   return isNumber(value) ? Number(value.toPrecision(5)) : null;
 }

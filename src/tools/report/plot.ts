@@ -1,6 +1,6 @@
-/** What does the page's script draw? Everything is decided here and sampled before; the script only puts it on a canvas. */
+/** Data of the page's plots. Everything is decided and sampled before; the page's script only draws it. */
 
-/** Names of colours in `page/style.css`, one per theme. */
+/** Names of colours in `page/style.css`, which defines them per theme. */
 export type Color = "blue" | "orange" | "green" | "purple" | "red" | "grey";
 
 export interface PlotLine {
@@ -13,15 +13,15 @@ export interface PlotLine {
 export interface Axis {
   readonly label: string;
   readonly log?: boolean;
-  /** Shares: 0.5 is shown as 50 %. */
+  /** True for shares, so that 0.5 is shown as 50 %. */
   readonly percent?: boolean;
   readonly from?: number;
   readonly to?: number;
-  /** Counts: no ticks between whole numbers. */
+  /** True for counts, so that ticks are whole numbers. */
   readonly whole?: boolean;
 }
 
-/** A line at a value, or a band up to another. */
+/** A line at a value, or a band from `at` to `to`. */
 export interface Mark {
   readonly axis: "x" | "y";
   readonly at: number;
@@ -33,17 +33,20 @@ export interface Mark {
 export interface Plot {
   readonly id: string;
   readonly title: string;
-  /** What it shows, and of how many; one or two sentences. */
+  /** Explains the plot and its number of values, in one or two sentences. */
   readonly note: string;
   readonly x: Axis;
   readonly y: Axis;
   readonly lines: readonly PlotLine[];
-  /** Rising x, then the values of each line; null: none there. */
+  /** Rising x values, then the values of each line. Null if a line has no value there. */
   readonly data: readonly (readonly (number | null)[])[];
   readonly marks: readonly Mark[];
 }
 
-/** Requests one below the other, in order of sending. Seconds; null: it never came so far, or nobody said. */
+/**
+ * Requests as rows in the order of sending. Times are in seconds. Null if a request did not get that far, or if the time is
+ * unknown.
+ */
 export interface Waterfall {
   readonly ids: readonly string[];
   readonly intended: readonly (number | null)[];
@@ -54,15 +57,15 @@ export interface Waterfall {
   readonly end: readonly (number | null)[];
   readonly inputTokens: readonly number[];
   readonly outputTokens: readonly number[];
-  /** Empty: it went well. */
+  /** Reason of a failure. "" if the request was successful. */
   readonly failure: readonly string[];
-  /** Long waits for a token: the row, when the token came (seconds), how long it took (ms). */
+  /** Long gaps before a token: row, time of the token in seconds, and length of the gap in milliseconds. */
   readonly outliers: {
     readonly row: readonly number[];
     readonly at: readonly number[];
     readonly gapMs: readonly number[];
   };
-  /** Gaps above the first are marked, above the second marked as worse; ms. */
+  /** Gaps in milliseconds from which a token is marked, and from which it is marked as worse. */
   readonly thresholdsMs: readonly [number, number];
 }
 

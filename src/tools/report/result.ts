@@ -1,16 +1,16 @@
 /**
- * What does a report need to know of a run? The JSON result of `load`: vLLM's flat keys as they come, and the object
- * `understudy`, of which each part may be missing. `replay` fills in the same. Times in the unit of their name.
+ * The part of a run's JSON result that a report needs: vLLM's flat keys, and the object `understudy`, all of whose members may
+ * be missing. Written by `load` and `replay`. Units are in the names.
  */
 
 export interface Histogram {
-  /** Upper bounds, rising; a value is in the first bucket whose bound is not below it. */
+  /** Upper bounds in rising order. A value belongs to the first bucket whose bound is not smaller. */
   readonly bounds: readonly number[];
-  /** As many as bounds. */
+  /** Number of values in each bucket. */
   readonly counts: readonly number[];
 }
 
-/** All values in the unit of the metric; percentiles as p50, p90, p99.9; null where nothing was observed. */
+/** A distribution in the unit of its metric. Percentiles are named p50, p90, p99.9. Null if there were no values. */
 export interface Distribution {
   readonly count: number;
   readonly mean: number | null;
@@ -21,22 +21,22 @@ export interface Distribution {
   readonly [percentile: `p${number}`]: number | null | undefined;
 }
 
-/** A moment of the run; counts are since its beginning, gauges as they stood. What is missing is not drawn. */
+/** Values of a run at one moment. Counts are since the start; gauges are current values. Missing values are not drawn. */
 export interface Moment {
-  /** Seconds since the run's beginning. */
+  /** Seconds since the start of the run. */
   readonly t: number;
   readonly running?: number | null;
   readonly sent?: number | null;
   readonly completed?: number | null;
   readonly output_tokens?: number | null;
-  /** Medians over the requests and tokens since the moment before, ms. */
+  /** Medians in milliseconds, over requests and tokens since the last moment. */
   readonly ttft_p50?: number | null;
   readonly itl_p50?: number | null;
-  /** Median of answers without tokens, which have neither of these. */
+  /** Median of answers without tokens, which have no TTFT and ITL. */
   readonly e2el_p50?: number | null;
 }
 
-/** The server's own numbers at a moment; names as `running`, `waiting`, `kv_usage` (0 to 1), `preemptions` (since the beginning). */
+/** The server's metrics at one moment. `kv_usage` is from 0 to 1; `preemptions` counts since the start. */
 export interface ServerMoment {
   readonly t: number;
   readonly running?: number | null;
@@ -45,7 +45,7 @@ export interface ServerMoment {
   readonly preemptions?: number | null;
 }
 
-/** One rate, or one concurrency, of a sweep. */
+/** One rate or concurrency of a sweep. */
 export interface SweepPoint {
   readonly request_rate?: number | null;
   readonly concurrency?: number | null;
@@ -59,37 +59,37 @@ export interface SweepPoint {
 
 export interface UnderstudyPart {
   readonly schema_version: number | string;
-  /** What each name in the report means. */
+  /** Meaning of each name in the report. */
   readonly definitions?: Readonly<Record<string, string>>;
   readonly command?: string;
   readonly title?: string;
-  /** Versions of the client, the server, the host's system; what the user named with --metadata. */
+  /** Versions of the client and the server. `metadata`: what the user set with --metadata. */
   readonly versions?: Readonly<Record<string, string>>;
   readonly host?: Readonly<Record<string, string | number>>;
   readonly metadata?: Readonly<Record<string, unknown>>;
   readonly arrivals?: Readonly<Record<string, unknown>>;
   readonly warnings?: readonly string[];
-  /** Ended by Ctrl-C: what follows is what there was until then. */
+  /** True if the run was ended by Ctrl-C, so that the result covers only the time before. */
   readonly partial?: boolean;
-  /** Limits by metric, ms: `{ttft: 500}`. */
+  /** Limits in milliseconds by metric: `{ttft: 500}`. */
   readonly slo?: Readonly<Record<string, number>>;
   readonly sched_delay_ms?: Distribution;
-  /** How many there were, where the records are a sample of them. */
+  /** Number of all requests, if the records are only a sample. */
   readonly requests?: number;
-  /** How often requests were sent again (at most `limit` times each), how many of them, and that often per request. */
+  /** Retries: maximum per request, number of retries, number of retried requests, and retries per request. */
   readonly retries?: {
     readonly limit: number;
     readonly count: number;
     readonly requests: number;
     readonly per_request: number;
   };
-  /** Tokens of each answer by its `e2el`: tokens/s. */
+  /** Output tokens of each answer divided by its `e2el`, in tokens/s. */
   readonly tokens_per_s_per_user?: Distribution;
-  /** Requests by what went wrong. */
+  /** Number of requests per kind of failure. */
   readonly errors?: Readonly<Record<string, number>>;
-  /** By metric: ttft, ttft_intended, itl, icl, tpot, e2el, e2el_intended, queue …; ms. */
+  /** Distributions in milliseconds by metric: ttft, ttft_intended, itl, icl, tpot, e2el, e2el_intended, queue … */
   readonly distributions?: Readonly<Record<string, Distribution>>;
-  /** Percentiles by metric in which failed requests count as infinitely slow: null is infinite. Empty where none failed. */
+  /** Percentiles by metric in which failed requests count as infinitely slow. Null is infinite. Empty if no request failed. */
   readonly adj?: Readonly<Record<string, Readonly<Record<string, number | null>>>>;
   /** Distributions of the requests within the steady window. */
   readonly steady?: {
@@ -101,11 +101,11 @@ export interface UnderstudyPart {
   readonly server_metrics?: {
     readonly before?: unknown;
     readonly after?: unknown;
-    /** What each counter grew by. */
+    /** Growth of each counter during the run. */
     readonly delta?: Readonly<Record<string, number>>;
     readonly timeseries?: readonly ServerMoment[];
   } | null;
-  /** Measured minus true, ms, by metric; present when the server said what was true. */
+  /** Measured minus true, in milliseconds by metric. Present if the server reported the truth. */
   readonly truth?: {
     readonly requests?: number;
     readonly errors?: Readonly<Record<string, Distribution>>;
@@ -119,23 +119,26 @@ export interface Result {
   readonly [flat: string]: unknown;
 }
 
-/** What a report shows of one request. Microseconds on the run's clock, which starts at 0; NaN: it never came so far. */
+/**
+ * One request in a report. Times are microseconds on the run's clock, which starts at 0. NaN if the request did not get that
+ * far.
+ */
 export interface ReportRecord {
   readonly index: number;
-  /** The `X-Request-Id` sent, by which a server's own truth is found. */
+  /** The `X-Request-Id` that was sent. It joins the request with the server's truth. */
   readonly requestId: string;
-  /** The schedule's time (open loop), or when a slot came free (closed loop). */
+  /** Intended time: from the schedule (open loop), or when a slot became free (closed loop). */
   readonly intendedUs: number;
-  /** First byte handed to the kernel; of a request that was sent again, the first time. */
+  /** Time of the first byte that was sent, of the first attempt if there were retries. */
   readonly sendUs: number;
-  /** When the server took it out of its queue: known where the server told the truth. */
+  /** Time at which the server scheduled it first. Known if the server reported the truth. */
   readonly scheduledUs?: number;
-  /** First and last chunk with generated output. */
+  /** Times of the first and last chunk with generated output. */
   readonly firstUs: number;
   readonly lastUs: number;
-  /** End of the body. */
+  /** Time of the end of the body. */
   readonly endUs: number;
-  /** Arrival of each chunk with generated output. */
+  /** Arrival times of all chunks with generated output. */
   readonly chunkUs: ArrayLike<number>;
   readonly inputTokens: number;
   readonly outputTokens: number;

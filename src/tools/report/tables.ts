@@ -1,4 +1,4 @@
-/** What do the tables say? All numbers of the result, as text that can be read, copied and searched without a script. */
+/** Makes the tables of a report: all numbers of the result as text, which can be read, copied and searched without a script. */
 import { Markup, markup } from "./markup.ts";
 import { inTableOrder, labelOf, METRIC_DEFINITIONS } from "./names.ts";
 import { fourDigits, isNumber, percentShown, rounded, timeShown } from "./numbers.ts";
@@ -45,12 +45,12 @@ function tile(label: string, number: string, unit: string, note: string, tone = 
   return markup`<div class="tile ${tone}"><span>${label}</span><strong>${number}<small>${unit}</small></strong><span>${note || " "}</span></div>`;
 }
 
-/** One row a metric, and below it that of the steady window. */
+/** Makes a table with a row per metric, followed by a row for the steady window. */
 export function latencyTable(part: UnderstudyPart): Markup | null {
   const { sched_delay_ms: delay, steady, adj = {} } = part;
   const distributions: Record<string, Distribution> = { ...part.distributions, ...(delay && { sched_delay: delay }) };
   const { itl, icl } = distributions;
-  // A token a chunk: one row says both.
+  // With one token per chunk both metrics are equal, so one row is enough.
   const isBoth = itl !== undefined && icl !== undefined && JSON.stringify(itl) === JSON.stringify(icl);
   const metrics = inTableOrder(Object.keys(distributions)).filter(
     (metric) => distributions[metric]!.count > 0 && !(isBoth && metric === "icl"),
@@ -70,17 +70,19 @@ ${adjusted && markup`<tr class="more"><th>failed as ∞</th>${columns.map((colum
 const adjustedCell = (value: number | null | undefined) =>
   value === null ? "∞" : value === undefined ? "" : fourDigits(value);
 
-/** Percentiles that equal min and max. */
+/** Percentiles that equal minimum and maximum. */
 const ENDS = ["p0", "p100"];
 
-/** What any of them has: moments, percentiles, ends. */
+/** Returns the columns for which any of the distributions has a value. */
 function columnsOf(distributions: readonly Distribution[]): string[] {
   const percentiles = new Set(
-    distributions.flatMap((one) => Object.keys(one).filter((key) => /^p\d/.test(key) && !ENDS.includes(key))),
+    distributions.flatMap((distribution) =>
+      Object.keys(distribution).filter((key) => /^p\d/.test(key) && !ENDS.includes(key)),
+    ),
   );
   const rising = [...percentiles].sort((a, b) => Number(a.slice(1)) - Number(b.slice(1)));
   const isThere = (name: string) =>
-    distributions.some((one) => isNumber((one as unknown as Record<string, unknown>)[name]));
+    distributions.some((distribution) => isNumber((distribution as unknown as Record<string, unknown>)[name]));
   return ["mean", "std", "min", ...rising, "max"].filter(isThere);
 }
 
@@ -92,7 +94,7 @@ function cells(of: Distribution, columns: readonly string[]): Markup[] {
   ];
 }
 
-/** A row for each run of a sweep. */
+/** Makes a table with a row for each run of a sweep. */
 export function sweepTable({ sweep = [] }: UnderstudyPart): Markup | null {
   if (sweep.length === 0) return null;
   const shares = ["ttft", "tpot", "itl", "e2el"].flatMap((metric) =>
@@ -112,10 +114,10 @@ export function sweepTable({ sweep = [] }: UnderstudyPart): Markup | null {
   const used = columns.filter(([, value]) => sweep.some((run) => isNumber(value(run))));
   return markup`<div class="panel"><table><thead><tr>${used.map(([name]) => markup`<th>${name}</th>`)}</tr></thead><tbody>
 ${sweep.map((run) => markup`<tr>${used.map(([, value], i) => (i === 0 ? markup`<th>${fourDigits(value(run))}</th>` : markup`<td>${fourDigits(value(run))}</td>`))}</tr>`)}</tbody></table></div>
-<p class="sub">Times in ms. All that follows is of one of these runs: the last one that kept its limits, or the last.</p>`;
+<p class="sub">Times in ms. The rest of the page shows one of these runs: the last that kept the limits, or the last.</p>`;
 }
 
-/** Requests by what became of them. */
+/** Makes a table of requests by result. */
 export function errorTable(result: Result): Markup | null {
   const errors = Object.entries(result.understudy.errors ?? {}).filter(([, count]) => count > 0);
   const { completed } = result;
@@ -132,14 +134,14 @@ ${rows.map(
 )}</tbody></table></div>`;
 }
 
-/** What the server's counters grew by. */
+/** Makes a table of the growth of the server's counters. */
 export function deltaTable({ server_metrics: server }: UnderstudyPart): Markup | null {
   const rows = Object.entries(server?.delta ?? {}).filter(([, value]) => isNumber(value) && value !== 0);
   if (rows.length === 0) return null;
-  return folded("Counters of the server: what they grew by", rows);
+  return folded("Growth of the server's counters", rows);
 }
 
-/** Parts of `understudy` that stand elsewhere on the page. */
+/** Members of `understudy` that other parts of the page show. */
 const SHOWN_ELSEWHERE = [
   "definitions",
   "command",
@@ -151,17 +153,17 @@ const SHOWN_ELSEWHERE = [
   "title",
 ];
 
-/** Every single number of the result under its name in the JSON; lists are left to the JSON. */
+/** Makes a table of all single numbers of the result, by their names in the JSON. Lists are left out. */
 export function allNumbers({ understudy, ...flat }: Result): Markup {
-  const own = Object.entries(understudy).filter(([name]) => !SHOWN_ELSEWHERE.includes(name));
-  const rows = [...Object.entries(flat), ...own.map(([name, value]) => [`understudy.${name}`, value] as const)];
+  const members = Object.entries(understudy).filter(([name]) => !SHOWN_ELSEWHERE.includes(name));
+  const rows = [...Object.entries(flat), ...members.map(([name, value]) => [`understudy.${name}`, value] as const)];
   return folded(
     "All numbers, by their names in the JSON",
     rows.flatMap(([name, value]) => singles(name, value, 2)),
   );
 }
 
-/** Numbers, texts and switches of an object, so many levels deep. */
+/** Returns numbers, texts and booleans of an object, down to `depth` levels. */
 function singles(name: string, value: unknown, depth: number): (readonly [string, unknown])[] {
   if (["number", "string", "boolean"].includes(typeof value) || value === null) return [[name, value]];
   if (typeof value !== "object" || Array.isArray(value) || value === undefined || depth === 1) return [];
@@ -177,7 +179,7 @@ export function truthTable({ truth }: UnderstudyPart): Markup | null {
   const errors = Object.entries(truth?.errors ?? {}).filter(([, { count }]) => count > 0);
   if (errors.length === 0) return null;
   const columns = columnsOf(errors.map(([, distribution]) => distribution));
-  // How late its steps began to be written: not the client's fault, but part of what it saw.
+  // Late writes of the server are not the client's fault, but they are part of what it measured.
   const late = truth?.lateness_ms;
   const rows = late && late.count > 0 ? [...errors, ["the server's own lateness", late] as const] : errors;
   return markup`<div class="panel"><table><thead><tr><th>measured − true, ms</th>${columns.map((column) => markup`<th>${column}</th>`)}<th>count</th></tr></thead><tbody>

@@ -1,4 +1,4 @@
-/** How did the run go over time: on the client, on the wire, in the server? */
+/** Makes plots over time: of the client, of sends, and of the server. */
 import { drawable, isNumber } from "./numbers.ts";
 import type { Mark, Plot } from "./plot.ts";
 import type { Moment, ReportRecord, ServerMoment, UnderstudyPart } from "./result.ts";
@@ -6,8 +6,8 @@ import { DOTS, evenly, evenlyWithGreatest, LINE_POINTS, shareOf } from "./sample
 
 const X = { label: "seconds" };
 
-/** What is drawn of moments of a run; null where there is no line between them. */
-function over<M extends { readonly t: number }>(all: readonly M[], marks: readonly Mark[] = []) {
+/** Prepares moments of a run for plots. Null if there are too few for a line. */
+function prepare<M extends { readonly t: number }>(all: readonly M[], marks: readonly Mark[] = []) {
   const moments = evenly(all.length, LINE_POINTS).map((at) => all[at]!);
   if (moments.length < 2) return null;
   const xs = moments.map(({ t }) => drawable(t));
@@ -15,7 +15,12 @@ function over<M extends { readonly t: number }>(all: readonly M[], marks: readon
     moments,
     has: (name: keyof M) => moments.some((moment) => isNumber(moment[name])),
     gauge: (name: keyof M) => moments.map((moment) => drawable(moment[name] as number | null | undefined)),
-    plot: (given: Omit<Plot, "x" | "marks">): Plot => ({ ...given, x: X, data: [xs, ...given.data], marks }),
+    plot: (definition: Omit<Plot, "x" | "marks">): Plot => ({
+      ...definition,
+      x: X,
+      data: [xs, ...definition.data],
+      marks,
+    }),
   };
 }
 
@@ -25,9 +30,9 @@ export function runPlots({ timeseries = [], steady }: UnderstudyPart): Plot[] {
   const marks: Mark[] = steady
     ? [{ axis: "x", at: steady.from_s, to: steady.to_s, label: "steady", color: "green" }]
     : [];
-  const drawn = over<Moment>(timeseries, marks);
-  if (drawn === null) return [];
-  const { moments, has, gauge, plot } = drawn;
+  const prepared = prepare<Moment>(timeseries, marks);
+  if (prepared === null) return [];
+  const { moments, has, gauge, plot } = prepared;
   return [
     has("output_tokens") &&
       plot({
@@ -42,9 +47,9 @@ export function runPlots({ timeseries = [], steady }: UnderstudyPart): Plot[] {
       plot({
         id: "concurrency",
         title: "Concurrency",
-        note: "Requests sent and not ended.",
+        note: "Requests in progress.",
         y: { label: "requests", from: 0, whole: true },
-        lines: [{ label: "under way", color: "green", kind: "area" }],
+        lines: [{ label: "in progress", color: "green", kind: "area" }],
         data: [gauge("running")],
       }),
     (has("sent") || has("completed")) &&
@@ -63,7 +68,7 @@ export function runPlots({ timeseries = [], steady }: UnderstudyPart): Plot[] {
       plot({
         id: "latency-time",
         title: "Latency over time",
-        note: "Medians of what came since the moment before.",
+        note: "Medians since the previous point.",
         y: { label: "ms", log: true },
         lines: [
           { label: "TTFT p50", color: "blue", kind: "line" },
@@ -75,7 +80,7 @@ export function runPlots({ timeseries = [], steady }: UnderstudyPart): Plot[] {
       plot({
         id: "latency-time",
         title: "Latency over time",
-        note: "Medians of the answers since the moment before.",
+        note: "Medians of the answers since the previous point.",
         y: { label: "ms", log: true },
         lines: [{ label: "E2E p50", color: "green", kind: "line" }],
         data: [positive(gauge("e2el_p50"))],
@@ -83,11 +88,11 @@ export function runPlots({ timeseries = [], steady }: UnderstudyPart): Plot[] {
   ].filter(isThere);
 }
 
-/** A logarithmic axis has no place for 0. */
+/** Replaces values that a logarithmic axis cannot show by null. */
 const positive = (values: readonly (number | null)[]) =>
   values.map((value) => (value !== null && value > 0 ? value : null));
 
-/** What a counter grew by per second. */
+/** Returns the growth of a counter per second. */
 function rates<T extends { readonly t: number }>(
   moments: readonly T[],
   count: (moment: T) => number | null | undefined,
@@ -100,7 +105,7 @@ function rates<T extends { readonly t: number }>(
   });
 }
 
-/** Intended against sent. Nothing where no time was intended. */
+/** Plots intended and actual send times. Empty if there are no intended times. */
 export function arrivalPlots(records: readonly ReportRecord[]): Plot[] {
   const sent = records.filter(({ intendedUs, sendUs }) => isNumber(intendedUs) && isNumber(sendUs));
   if (sent.length < 2) return [];
@@ -139,7 +144,7 @@ export function arrivalPlots(records: readonly ReportRecord[]): Plot[] {
   ];
 }
 
-/** How many of the rising times are not after each x. */
+/** Returns for each x the number of times that are not later. Both lists rise. */
 function counted(times: Float64Array, xs: readonly number[]): number[] {
   let count = 0;
   return xs.map((x) => {
@@ -149,9 +154,9 @@ function counted(times: Float64Array, xs: readonly number[]): number[] {
 }
 
 export function serverPlots({ server_metrics: server }: UnderstudyPart): Plot[] {
-  const drawn = over<ServerMoment>(server?.timeseries ?? []);
-  if (drawn === null) return [];
-  const { has, gauge, plot } = drawn;
+  const prepared = prepare<ServerMoment>(server?.timeseries ?? []);
+  if (prepared === null) return [];
+  const { has, gauge, plot } = prepared;
   return [
     (has("running") || has("waiting")) &&
       plot({
@@ -178,7 +183,7 @@ export function serverPlots({ server_metrics: server }: UnderstudyPart): Plot[] 
       plot({
         id: "server-preemptions",
         title: "Preemptions",
-        note: "Since the beginning.",
+        note: "Since the start of the run.",
         y: { label: "preemptions", from: 0, whole: true },
         lines: [{ label: "preemptions", color: "red", kind: "step" }],
         data: [gauge("preemptions")],

@@ -1,10 +1,10 @@
-/** Which requests are shown one below the other, and which of their waits for a token are marked? */
+/** Chooses the requests of the timeline, and the token gaps that it marks. */
 import { drawable, isNumber } from "./numbers.ts";
 import type { Waterfall } from "./plot.ts";
 import type { ReportRecord, UnderstudyPart } from "./result.ts";
 import { BARS, evenly, OUTLIERS } from "./sample.ts";
 
-/** As vLLM's `--plot-timeline` marks them, ms. */
+/** Gaps in milliseconds that vLLM's `--plot-timeline` marks. */
 const THRESHOLDS_MS = [25, 50] as const;
 
 export function waterfallOf(
@@ -36,27 +36,30 @@ export function waterfallOf(
   };
 }
 
-/** Where half of all gaps are longer than what vLLM marks, nothing would stand out: then twice and four times the median. */
+/**
+ * Returns the gaps to mark, in milliseconds. If the median gap is longer than vLLM's first threshold, they are twice and four
+ * times the median, because otherwise most gaps would be marked.
+ */
 function thresholds(median: number | null | undefined): readonly [number, number] {
   if (!isNumber(median) || median < THRESHOLDS_MS[0]) return THRESHOLDS_MS;
   return [Math.round(2 * median), Math.round(4 * median)];
 }
 
-/** The longest ones where there are too many. */
+/** Returns the gaps above a limit. If there are too many, only the longest. */
 function outliersOf(rows: readonly ReportRecord[], leastMs: number): Waterfall["outliers"] {
-  const found: (readonly [row: number, at: number, gapMs: number])[] = [];
+  const gaps: (readonly [row: number, at: number, gapMs: number])[] = [];
   rows.forEach(({ chunkUs }, row) => {
     for (let i = 1; i < chunkUs.length; i++) {
       const gapMs = (chunkUs[i]! - chunkUs[i - 1]!) / 1000;
-      if (gapMs >= leastMs) found.push([row, chunkUs[i]! / 1e6, gapMs]);
+      if (gapMs >= leastMs) gaps.push([row, chunkUs[i]! / 1e6, gapMs]);
     }
   });
-  found.sort((a, b) => b[2] - a[2]);
-  // The longest are drawn last, above the others.
-  const kept = found.slice(0, OUTLIERS).reverse();
+  gaps.sort((a, b) => b[2] - a[2]);
+  // Draw the longest gaps last, so that they are on top.
+  const longest = gaps.slice(0, OUTLIERS).reverse();
   return {
-    row: kept.map(([row]) => row),
-    at: kept.map(([, at]) => Math.round(at * 1e5) / 1e5),
-    gapMs: kept.map(([, , gapMs]) => drawable(gapMs)!),
+    row: longest.map(([row]) => row),
+    at: longest.map(([, at]) => Math.round(at * 1e5) / 1e5),
+    gapMs: longest.map(([, , gapMs]) => drawable(gapMs)!),
   };
 }

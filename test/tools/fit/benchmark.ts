@@ -1,4 +1,4 @@
-/** What would a benchmark write of an engine whose timing is known? Runs of closed and open loops, in each tool's format. */
+/** Simulates benchmarks of an engine with known step times: runs of closed and open loops, in the format of each tool. */
 
 import { seeded } from "../../../src/base/random.ts";
 import type { EngineConfig } from "../../../src/engine/config/engine-config.ts";
@@ -7,13 +7,13 @@ import { configOf, type Heard, promptOf, release, World } from "../../engine/sim
 export interface BenchmarkOptions {
   readonly config: Partial<EngineConfig>;
   readonly requests: number;
-  /** Closed loop; else `rate` per second, at random times. */
+  /** Concurrency of a closed loop. Else `rate` requests per second, at random times. */
   readonly concurrency?: number;
   readonly rate?: number;
   readonly input: readonly [least: number, most: number];
   readonly output: readonly [least: number, most: number];
   readonly seed?: number;
-  /** What a network adds to each time, evenly from 0. */
+  /** Maximum delay that a network adds to each time, evenly drawn from 0. */
   readonly networkUs?: number;
 }
 
@@ -23,7 +23,7 @@ interface Seen {
   readonly inputTokens: number;
 }
 
-/** Measured by a client that sees each token for itself. */
+/** Measured by a client that sees each token separately. */
 export class Benchmark {
   readonly seen: readonly Seen[];
 
@@ -57,7 +57,7 @@ export class Benchmark {
       const next = (): void => {
         if (heard.length >= requests) return;
         const one = submit();
-        // The request's client learns of the end a moment later.
+        // The client learns about the end of the request a moment later.
         one.afterwards = () => one.finish !== null && clock.at(clock.now() + 100, next);
       };
       for (let i = 0; i < concurrency; i++) next();
@@ -76,7 +76,7 @@ export class Benchmark {
     }));
   }
 
-  /** Requests and their means, for the formats. */
+  /** The requests and their means, for the formats. */
   #each<T>(look: (one: Seen, first: number, last: number) => T): T[] {
     return this.seen.map((one) => look(one, one.tokenUs[0]!, one.tokenUs.at(-1)!));
   }
@@ -133,7 +133,7 @@ export class Benchmark {
     });
   }
 
-  /** As `understudy proxy --record` writes them, by a file's name; `usage`: whether clients asked for it. */
+  /** Returns records like those of `understudy proxy --record`, by file name. `usage`: whether clients asked for it. */
   records(usage = true): Record<string, string> {
     const files = this.seen.map(({ sentUs, tokenUs, inputTokens }, at) => {
       const chunk = (json: object) => `data: ${JSON.stringify(json)}\n\n`;
@@ -151,7 +151,7 @@ export class Benchmark {
       events.push([tokenUs[last]! - sentUs, "data: [DONE]\n\n"]);
       const headers = { "content-type": "text/event-stream; charset=utf-8" };
       const recorded = { status: 200, headers, broken: false, arrival_us: 1.7e15 + sentUs, events };
-      // A word of one token, so many times.
+      // Returns a text of so many words, each of one token.
       const prompt = { equals: " a".repeat(inputTokens) };
       const match = { path: "/v1/completions", body: { prompt }, nth: 1 };
       return [`${String(at).padStart(6, "0")}.json`, JSON.stringify({ match, answer: { recorded } })] as const;

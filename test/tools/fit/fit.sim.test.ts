@@ -1,4 +1,4 @@
-/** Does a fit find the coefficients of an engine again, from what benchmarks write of it? And what does it refuse? */
+/** Tests that a fit recovers an engine's coefficients from benchmark results, and which inputs it refuses. */
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -32,7 +32,7 @@ function fit(...texts: string[]): Fitted {
   return fitRuns(runs, engine.maxNumScheduledTokens, (one, timing) => replay(one, { ...engine, timing }, release))!;
 }
 
-/** Largest errors: shares of the coefficients, and microseconds of the overhead. */
+/** Largest accepted errors: shares of the coefficients, and microseconds of the overhead. */
 interface Errors {
   readonly base: number;
   readonly prefill: number;
@@ -49,7 +49,7 @@ function expectNear({ timing }: Fitted, known: Linear, errors: Errors): void {
 }
 
 describe("each token's time (vllm bench serve --save-detailed, understudy load)", () => {
-  test("any coefficients, from a closed loop and requests that are alone: within 0.5, 1 and 3 %, and 0.2 ms", () => {
+  test("random coefficients, from a closed loop and single requests: within 0.5, 1 and 3 %, and 0.2 ms", () => {
     const coefficients = fc.record({
       baseUs: fc.integer({ min: 2000, max: 30_000 }),
       prefillUs: fc.integer({ min: 5, max: 60 }),
@@ -77,18 +77,18 @@ describe("each token's time (vllm bench serve --save-detailed, understudy load)"
     expect(answer.solution.meanError).toBeLessThan(0.02);
   });
 
-  test("an open loop has requests that are alone by itself", () => {
+  test("an open loop includes requests that run alone", () => {
     const answer = fit(bench({ rate: 5 }).vllm(true, { understudy: {} }));
     expectNear(answer, KNOWN, { base: 1e-4, prefill: 1e-3, decode: 1e-3, overheadUs: 5 });
   });
 
-  test("where none is alone, the overhead is what replays lack", () => {
+  test("if no request runs alone, the overhead is found by replays", () => {
     const answer = fit(bench({ concurrency: 32 }).vllm(true));
     expectNear(answer, KNOWN, { base: 0.005, prefill: 0.01, decode: 0.02, overheadUs: 1000 });
     expect(answer.fromReplays).toEqual(["overhead"]);
   });
 
-  test("nor does it matter that a little more overhead costs a whole step", () => {
+  test("the fit also works if a little more overhead costs a whole step", () => {
     const config = { maxNumBatchedTokens: 2048, maxNumScheduledTokens: 2048 };
     const runs = readRuns(bench({ concurrency: 16, input: [100, 5000], config }).vllm(true), "run");
     const small = { ...engine, ...config };
@@ -97,20 +97,20 @@ describe("each token's time (vllm bench serve --save-detailed, understudy load)"
     expect(Math.abs(ttftUs / runs[0]!.ttftUs - 1)).toBeLessThan(0.05);
   });
 
-  test("prompts longer than a step pay the base for each of theirs", () => {
+  test("prompts longer than a step pay the base for each of their steps", () => {
     const config = { maxNumBatchedTokens: 1000, maxNumScheduledTokens: 1000 };
     const runs = readRuns(bench({ concurrency: 1, requests: 60, input: [100, 5000], config }).vllm(true), "run");
     const answer = fitRuns(runs, 1000, () => ({ ttftUs: 1, tpotUs: 1 }))!;
-    // Steps of a prompt have a base and no decode, so one sequence at a time tells the two apart.
+    // Steps of a prompt have a base but no decode, so requests that run one at a time are enough to separate the two.
     expectNear(answer, KNOWN, { base: 0.001, prefill: 0.002, decode: 0.02, overheadUs: 50 });
   });
 
-  test("failed requests are passed over, chunks of several tokens are spread", () => {
+  test("failed requests are skipped, chunks of several tokens are spread evenly", () => {
     const json = JSON.parse(bench({ rate: 5 }).vllm(true));
     json.ttfts[3] = 0;
     json.output_lens[3] = 0;
     json.itls[3] = [];
-    // Every second gap of one request came together with the next.
+    // Every second token gap of one request came together with the next one.
     json.itls[5] = json.itls[5].flatMap((gap: number, i: number, all: number[]) =>
       i % 2 ? [] : [gap + (all[i + 1] ?? 0)],
     );
@@ -121,7 +121,7 @@ describe("each token's time (vllm bench serve --save-detailed, understudy load)"
   });
 });
 
-describe("means alone", () => {
+describe("only means", () => {
   const fixed = { input: [1000, 1000], output: [128, 128], networkUs: 300 } as const;
   const means = (concurrency: number) => bench({ ...fixed, concurrency, requests: Math.max(20, concurrency * 8) });
 
@@ -131,7 +131,7 @@ describe("means alone", () => {
   ] as const;
 
   test.each(sampled("properties", written, 1))(
-    "of lengths that are all the same, by %s: replays find all, within 0.5, 1 and 2 %%, and 0.5 ms",
+    "equal lengths, written by %s: replays find all coefficients, within 0.5, 1 and 2 %%, and 0.5 ms",
     (_, textOf) => {
       const answer = fit(...[1, 4, 16, 64].map((concurrency) => textOf(means(concurrency))));
       expectNear(answer, KNOWN, { base: 0.005, prefill: 0.01, decode: 0.02, overheadUs: 500 });
@@ -157,7 +157,7 @@ describe("the command", () => {
   };
   const open = () => file("open.json", bench({ rate: 5 }).vllm(true));
 
-  test("prints what --timing takes, and reports beside it", () => {
+  test("prints a value for --timing, and a report on standard error", () => {
     const { exitCode, out, error } = run(open());
     expect(exitCode).toBe(0);
     expect(out).toBe("linear:base=6ms,prefill=0.021ms,decode=0.045ms,overhead=9ms\n");
@@ -179,13 +179,13 @@ describe("the command", () => {
     }
   });
 
-  test("says what it cannot tell", () => {
+  test("reports coefficients that it cannot determine", () => {
     const { error, out } = run(file("alone.json", bench({ concurrency: 1, requests: 20 }).vllm(true)));
     expect(error).toContain("decode is 0: nothing tells it from base");
     expect(out).toBe("linear:base=6.045ms,prefill=0.021ms,decode=0ms,overhead=8.955ms\n");
   });
 
-  test("says where means are too few for an error", () => {
+  test("says if there are too few means to compute an error", () => {
     const files = [1, 8, 16].map((concurrency) =>
       file(`means-${concurrency}.json`, bench({ concurrency, requests: 16, input: [500, 500] }).vllm(false)),
     );
@@ -196,7 +196,7 @@ describe("the command", () => {
     expect(error).toContain("all is from replays, since there are means alone");
   });
 
-  test("a folder of a proxy: as near as a benchmark's lists, with usage or without", () => {
+  test("a folder of a proxy: as exact as a benchmark's lists, with usage or without", () => {
     const records = (name: string, files: Record<string, string>) => {
       mkdirSync(join(folder, name));
       for (const [file, text] of Object.entries(files)) writeFileSync(join(folder, name, file), text);

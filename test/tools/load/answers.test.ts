@@ -1,4 +1,4 @@
-/** The client reads from an answer what is in it, whatever the pieces in which it comes. */
+/** Tests that the client reads an answer completely, in whatever pieces it arrives. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { Patterns } from "../../../src/tools/load/answers/answer.ts";
@@ -24,14 +24,14 @@ describe("the worked example", () => {
       { patterns },
     );
 
-  test.each([true, false])("our definitions (tokens per chunk said: %p)", (counts) => {
+  test.each([true, false])("our definitions (tokens per chunk known: %p)", (counts) => {
     const { exchange, ended } = played(counts);
     const record = recordOf(exchange);
     expect([ended, record.failure, record.outputTokens, record.inputTokens]).toEqual([true, null, 5, 7]);
     const { ttft, itl, icl, tpot, e2el, e2el_eof: eof } = distributions([record], [50, 99]);
     expect([ttft.mean, e2el.mean, eof.mean, tpot.mean]).toEqual([150, 300, 311, 37.5]);
     expect([icl.count, icl.min, icl.max]).toEqual([3, 50, 50]);
-    // "BC" is two tokens: the first carries the gap.
+    // "BC" is two tokens, of which the first has the gap.
     expect([itl.count, itl.mean, itl.min]).toEqual(counts ? [4, 37.5, 0] : [3, 50, 50]);
   });
 
@@ -43,14 +43,14 @@ describe("the worked example", () => {
     expect([keys.total_output_tokens, keys.output_lens, keys.max_output_tokens_per_s]).toEqual([5, [5], 4]);
   });
 
-  test("an answer read by heart is read as the first one was", () => {
+  test("an answer that matches patterns is read like the first answer", () => {
     const patterns = new Patterns();
     const [first, second] = [played(true, patterns), played(true, patterns)].map(({ exchange }) => recordOf(exchange));
     expect(second).toEqual(first!);
   });
 });
 
-/** An answer of any tokens, as the server's framing may have it. */
+/** A random answer of tokens, framed as servers may do it. */
 const answers = fc.record({
   tokens: fc.array(
     fc.record({ text: fc.string({ unit: "binary", maxLength: 6 }), count: fc.integer({ min: 1, max: 3 }) }),
@@ -82,10 +82,10 @@ function bytesOfAnswer({
     if (comments) events.push(`: ping${lineEnd}`);
   }
   events.push(event(chatEvent({ finish: "stop" }), lineEnd), event(usageEvent(so), lineEnd), event("[DONE]", lineEnd));
-  // An empty event is none, and nothing counts behind the end.
+  // An empty event is ignored, and nothing counts after the end.
   if (comments) events.push(`data:${lineEnd}${lineEnd}`, said({ content: "late" }));
   if (comments) events.splice(1, 0, `data${lineEnd}${lineEnd}`);
-  // The standard's byte order mark, which is none of the first event.
+  // The standard's byte order mark, which is not part of the first event.
   if (mark) events[0] = `\ufeff${events[0]}`;
   const body = events.join("");
   if (length) {
@@ -97,7 +97,7 @@ function bytesOfAnswer({
 }
 
 test("any split of an answer gives the same chunks, tokens and text", () => {
-  // What the second answer of a run finds, the first has taught.
+  // Patterns that the first answer taught are used for the second answer of a run.
   fc.assert(
     fc.property(answers, fc.array(fc.nat(), { maxLength: 12 }), fc.boolean(), (answer, cuts, keepText) => {
       const { bytes, so } = bytesOfAnswer(answer);
@@ -117,7 +117,7 @@ test("any split of an answer gives the same chunks, tokens and text", () => {
   );
 });
 
-test("one byte at a time, and all events of a read share its moment", () => {
+test("one byte at a time; all events of one read share its time", () => {
   const text = workedExample(true)
     .map(([, piece]) => piece)
     .join("");
@@ -127,7 +127,7 @@ test("one byte at a time, and all events of a read share its moment", () => {
   expect([...whole.chunkUs]).toEqual([40, 40, 40, 40]);
 });
 
-test("no bytes whatever make it throw or wait for what has ended", () => {
+test("random bytes never make it throw, or wait after the end", () => {
   fc.assert(
     fc.property(fc.array(fc.uint8Array({ maxLength: 40 }), { maxLength: 6 }), fc.boolean(), (pieces, headed) => {
       const all = [...(headed ? [bytesOf(HEAD)] : []), ...pieces];
@@ -153,9 +153,9 @@ const failing: readonly (readonly [name: string, text: string, kind: string | nu
     "error event",
     /gone/,
   ],
-  ["garbage JSON", HEAD + chunk('data: {"choices": [\n\n') + END, "malformed", /no JSON object: \{"choices"/],
+  ["garbage JSON", HEAD + chunk('data: {"choices": [\n\n') + END, "malformed", /not a JSON object: \{"choices"/],
   ["HTML", `HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>`, "malformed", /text\/html/],
-  ["no HTTP", "SSH-2.0-OpenSSH\r\n\r\n", "malformed", /no HTTP.*SSH/],
+  ["no HTTP", "SSH-2.0-OpenSSH\r\n\r\n", "malformed", /not HTTP.*SSH/],
   ["a chunk without size", `${HEAD}data: {}\n\n`, "malformed", /no size/],
   [
     "no token",
@@ -192,7 +192,7 @@ test.each(failing)("%s", (_, text, kind, message) => {
   expect(exchange.answer.failure?.message ?? "").toMatch(message);
 });
 
-describe("what has misled other tools", () => {
+describe("cases that misled other tools", () => {
   const timed = (...said: readonly (readonly [ms: number, event: unknown])[]) =>
     recordOf(
       read([
@@ -214,13 +214,13 @@ describe("what has misled other tools", () => {
     expect([record.firstUs, record.lastUs, record.endUs]).toEqual([100_000, 150_000, 900_000]);
   });
 
-  test("usage tells the tokens, not the number of chunks", () => {
+  test("usage decides on the number of tokens, not the number of chunks", () => {
     expect(timed([100, token("A")], [150, token("B")], [160, usageEvent(9)]).outputTokens).toBe(9);
     const silent = timed([100, token("A")], [150, token("B")]);
     expect([silent.outputTokens, silent.usage]).toEqual([2, false]);
   });
 
-  test("an answer without tokens has no time to first token, not 0; failed ones are in the adjusted tail", () => {
+  test("an answer without tokens has no TTFT; failed answers are in the adjusted tail", () => {
     const good = Array.from({ length: 9 }, (_, i) => timed([100 + i, token("A")], [150, usageEvent(1)]));
     const empty = timed([100, chatEvent({ delta: { role: "assistant", content: "" } })], [150, usageEvent(0)]);
     const { ttft, itl } = distributions([...good, empty], [50, 99]);
@@ -228,7 +228,7 @@ describe("what has misled other tools", () => {
     expect(adjusted([...good, empty], [50, 99]).ttft).toEqual({ p50: 104.5, p99: null });
   });
 
-  test("reasoning and tool calls are output; gaps never hold the first token's time", () => {
+  test("reasoning and tool calls are output; gaps never include the time to the first token", () => {
     const record = timed(
       [100, chatEvent({ delta: { reasoning_content: "hm" } })],
       [130, chatEvent({ delta: { tool_calls: [{ index: 0 }] } })],

@@ -1,4 +1,4 @@
-/** `load` with responses, messages and embeddings against our own servers, and the options that these APIs cannot follow. */
+/** Tests `load` with responses, messages and embeddings against our own servers, and the options that these APIs cannot use. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -35,13 +35,13 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** The settings of a command line, or its refusal. */
+/** Returns the settings of a command line, or its refusal. */
 function settings(line: string, env: Record<string, string> = {}) {
   const taken = takeLoadArguments(line.split(" ").filter(Boolean));
   return "error" in taken ? taken : settingsOf(taken.values, { env, command: "", version: "0", read: () => "" });
 }
 
-/** Runs a command line on a server of ours that is loaded in this process. */
+/** Runs a command line on one of our servers in this process. */
 async function loaded(line: string, on: { readonly url: string } = vllm) {
   const read = settings(line);
   if ("error" in read) throw new Error(String(read.error));
@@ -57,7 +57,7 @@ async function loaded(line: string, on: { readonly url: string } = vllm) {
 const SHORT = `--api-key ${KEY} --num-prompts 6 --concurrency 2 --input-len 12`;
 
 describe.each(["openai-responses", "anthropic-messages"] as const)("%s", (backend) => {
-  test("its tokens, lengths, usage and truth, streamed", async () => {
+  test("streamed: tokens, lengths, usage and truth", async () => {
     const { records, result } = await loaded(`--backend ${backend} ${SHORT} --output-len 5 --check-truth`);
     expect(records.map(({ failure }) => failure)).toEqual(records.map(() => null));
     expect(records.map(({ outputTokens, usage, done }) => [outputTokens, usage, done])).toEqual(
@@ -69,24 +69,24 @@ describe.each(["openai-responses", "anthropic-messages"] as const)("%s", (backen
     expect(result.understudy.warnings?.filter((warning) => !warning.includes("late"))).toEqual([]);
   });
 
-  test("in one piece, with the truth of the server's log", async () => {
+  test("not streamed, with the truth from the server's log", async () => {
     const line = `--backend ${backend} ${SHORT} --output-len 5 --no-stream --check-truth-log ${log}`;
     const { result } = await loaded(line);
     expect(result).toMatchObject({ completed: 6, total_output_tokens: 30 });
     expect(result.understudy.truth).toMatchObject({ requests: 6, missing: 0 });
   });
 
-  test("a conversation carries what was said", async () => {
+  test("a conversation carries its earlier turns and answers", async () => {
     const { records } = await loaded(
       `--backend ${backend} --api-key ${KEY} --dataset-name multi_turn --turns 3 --think-time 1ms --input-len 8 --output-len 4 --num-prompts 9`,
     );
     expect(records.map(({ failure }) => failure)).toEqual(records.map(() => null));
     const lengths = records.map(({ inputTokens }) => inputTokens).sort((a, b) => a - b);
-    // A second turn has the first one, its answer of four tokens, and eight tokens of its own.
+    // A second turn has the first turn, its answer of four tokens, and eight new tokens.
     expect(lengths.at(-1)).toBeGreaterThan(lengths[0]! + 8 + 4);
   });
 
-  test("a wrong key is a refusal with its text", async () => {
+  test("a wrong key is reported with the server's text", async () => {
     const { nothing } = await loaded(`--backend ${backend} --api-key wrong --model m --num-prompts 1 --input-len 4`);
     expect(nothing).toMatch(/status: HTTP 401: /);
   });
@@ -104,7 +104,7 @@ test("responses of trtllm-serve", async () => {
 });
 
 describe("embeddings", () => {
-  test("the time of whole answers, and no latency of tokens anywhere", async () => {
+  test("only whole answers are timed, and no token latency is reported", async () => {
     const { records, result } = await loaded(`--backend openai-embeddings ${SHORT}`);
     expect(records.map(({ failure, usage, inputTokens }) => [failure, usage, inputTokens])).toEqual(
       records.map(() => [null, true, 12]),
@@ -167,7 +167,7 @@ describe("embeddings", () => {
     expect(swept).toMatch(/^concurrency +req\/s +E2EL p50 +E2EL p99 +good$/m);
   });
 
-  test("datasets of files give their prompts alone; messages are refused", async () => {
+  test("datasets from files send only their prompts; messages are refused", async () => {
     const file = (name: string, ...rows: object[]) => {
       writeFileSync(join(folder, name), rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
       return `--backend openai-embeddings --api-key ${KEY} --dataset-name custom --dataset-path ${join(folder, name)}`;
@@ -183,7 +183,7 @@ describe("embeddings", () => {
     await expect(loaded(talk)).rejects.toThrow("which a request for embeddings cannot carry");
   });
 
-  test("a failed request is in no latency, and infinitely slow in adj", async () => {
+  test("a failed request is not in any latency, and infinitely slow in adj", async () => {
     let next = 0;
     const vector = '{"data":[{"embedding":[1]}],"usage":{"prompt_tokens":4}}';
     const ok = `HTTP/1.1 200 OK\r\nContent-Length: ${vector.length}\r\n\r\n${vector}`;
@@ -200,7 +200,7 @@ describe("embeddings", () => {
   });
 });
 
-/** A stream that each API takes as complete. */
+/** A stream that each API accepts as complete. */
 const STREAMS: Readonly<Partial<Record<LoadDialect, string>>> = {
   "openai-responses": ["response.output_text.delta", "response.completed"]
     .map((type) => `data: ${JSON.stringify({ type, delta: "a", response: { status: "completed" } })}\n\n`)
@@ -214,7 +214,7 @@ const STREAMS: Readonly<Partial<Record<LoadDialect, string>>> = {
     .join(""),
 };
 
-/** What a server gets of one command line: paths, headers and bodies. */
+/** Returns the paths, headers and bodies that a server receives for a command line. */
 async function asked(dialect: LoadDialect, line: string, env: Record<string, string> = {}) {
   const server = rawServer((_, wire) => wire.send(HEAD + chunk(STREAMS[dialect]!) + END));
   const read = settings(`--backend ${dialect} --num-prompts 1 --input-len 4 ${line}`, env);
@@ -225,7 +225,7 @@ async function asked(dialect: LoadDialect, line: string, env: Record<string, str
   return server.asked.map(({ path, headers, body }) => ({ path, headers, body: JSON.parse(body) }));
 }
 
-describe("what is sent", () => {
+describe("request bodies", () => {
   test("a response", async () => {
     const [one] = await asked("openai-responses", "--output-len 5 --temperature 0.5 --api-key k");
     expect([one!.path, one!.headers.get("authorization")]).toEqual(["/v1/responses", "Bearer k"]);
@@ -244,7 +244,7 @@ describe("what is sent", () => {
     expect([path, headers.get("x-api-key"), headers.get("authorization"), headers.get("anthropic-version")]).toEqual([
       ...["/v1/messages", "a", "Bearer a", "2023-06-01"],
     ]);
-    // Anthropic's servers refuse fields that they do not know.
+    // Anthropic's servers refuse unknown fields.
     expect(body).toEqual({
       ...{ model: "m", messages: [{ role: "user", content: expect.any(String) }], max_tokens: 5, stream: true },
       temperature: 0.5,
@@ -255,7 +255,7 @@ describe("what is sent", () => {
     expect([none!.headers.get("authorization"), none!.headers.get("x-api-key")]).toEqual([undefined, undefined]);
   });
 
-  test("system messages of a message stand apart, and a length is required", async () => {
+  test("system messages have their own field, and a length is required", async () => {
     const path = join(folder, "system.jsonl");
     const messages = [
       { role: "system", content: "Be brief." },
@@ -273,11 +273,11 @@ describe("what is sent", () => {
       max_tokens: 3,
     });
     const without = settings(`--backend anthropic-messages ${line}`) as Settings;
-    await expect(loadOn(server, { ...without, url, metricsUrl: null })).rejects.toThrow("take --output-len N");
+    await expect(loadOn(server, { ...without, url, metricsUrl: null })).rejects.toThrow("set --output-len N");
     server.stop();
   });
 
-  test("a server that mentions stream_options is not asked again without it", async () => {
+  test("a server that mentions stream_options is not asked again, if it was not sent", async () => {
     const error = '{"error":{"message":"stream_options: unknown"}}';
     const server = rawServer((_, wire) =>
       wire.send(`HTTP/1.1 400 Bad\r\nContent-Length: ${error.length}\r\n\r\n${error}`),
@@ -288,7 +288,7 @@ describe("what is sent", () => {
   });
 });
 
-describe("refused in one line", () => {
+describe("refused with one line", () => {
   test.each([
     ["openai-responses --min-tokens 2", "--min-tokens: not with --backend openai-responses"],
     ["openai-responses --legacy-max-tokens", "--legacy-max-tokens: not with --backend openai-responses"],

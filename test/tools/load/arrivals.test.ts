@@ -1,10 +1,10 @@
-/** Do requests come when they should? Arrival processes, and the loop that sends on a virtual clock. */
+/** Tests the arrival processes, and the loop that sends requests on a virtual clock. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { VirtualClock } from "../../../src/base/virtual-clock.ts";
 import { arrivals, type OpenLoop } from "../../../src/tools/load/arrivals.ts";
 import type { PendingRequest } from "../../../src/tools/load/clients/client.ts";
-import { UsageAsked } from "../../../src/tools/load/requests/body.ts";
+import { UsageLevel } from "../../../src/tools/load/requests/body.ts";
 import type { RequestRecord, Turn } from "../../../src/tools/load/requests/types.ts";
 import { LoadRun, type Phase, type PhaseOutcome } from "../../../src/tools/load/run.ts";
 import { Turns } from "../../../src/tools/load/turns.ts";
@@ -20,7 +20,7 @@ const OPEN: OpenLoop = {
   seed: 1,
 };
 
-/** Mean gap in seconds, and its coefficient of variation. */
+/** Returns the mean gap in seconds and its coefficient of variation. */
 function gapsOf(times: readonly number[]): { mean: number; variation: number } {
   const gaps = times.slice(1).map((at, i) => (at - times[i]!) / 1e6);
   const mean = gaps.reduce((a, b) => a + b, 0) / gaps.length;
@@ -29,7 +29,7 @@ function gapsOf(times: readonly number[]): { mean: number; variation: number } {
 }
 
 describe("processes", () => {
-  /** The variation of gamma gaps is one over the root of the shape. */
+  /** The variation of gamma gaps is one over the square root of the shape. */
   test.each([
     ["poisson", 1, 1],
     ["gamma", 0.25, 2],
@@ -45,7 +45,7 @@ describe("processes", () => {
     expect(new Set(arrivals({ ...OPEN, rate: Number.POSITIVE_INFINITY, count: 50 }))).toEqual(new Set([0]));
   });
 
-  test("the same seed gives the same times, another one others; they begin at 0 and never fall", () => {
+  test("the same seed gives the same times, another seed others; times begin at 0 and never fall", () => {
     fc.assert(
       fc.property(fc.integer(), fc.double({ min: 0.1, max: 5000, noNaN: true }), (seed, rate) => {
         const loop = { ...OPEN, rate, seed, count: 100 };
@@ -58,7 +58,7 @@ describe("processes", () => {
     );
   });
 
-  test("rescaled as vLLM does it: the last one comes at exactly count / rate", () => {
+  test("rescaled like vLLM: the last request is at exactly count / rate", () => {
     const times = [...arrivals({ ...OPEN, count: 500, rescale: true })];
     expect(times.at(-1)).toBe(5_000_000);
   });
@@ -78,7 +78,7 @@ describe("processes", () => {
   test("a ramp over a duration, without a number of requests", () => {
     const ramp = { strategy: "linear", startRps: 10, endRps: 100 } as const;
     const loop = { ...OPEN, pattern: "constant", ramp, count: Number.POSITIVE_INFINITY, durationUs: 10e6 } as const;
-    // The integral of the rate.
+    // The expected number is the integral of the rate.
     expect(Math.abs([...arrivals(loop)].length / 550 - 1)).toBeLessThan(0.05);
   });
 });
@@ -99,7 +99,7 @@ interface Sent {
   readonly order: PendingRequest;
 }
 
-/** A server that answers after `takesUs`, each request or by its index, on a clock of its own. */
+/** A simulated server that answers after `takesUs`, which may depend on the request's index. */
 function play(
   turns: Iterable<Turn>,
   phase: Partial<Phase>,
@@ -114,7 +114,7 @@ function play(
   const client = {
     prepare: () => {
       prepared++;
-      return { text: "{}", asked: UsageAsked.EachChunk };
+      return { text: "{}", asked: UsageLevel.EachChunk };
     },
     whenQuiet: (work: () => boolean) => {
       while (isQuiet(sent.length - 1) && work());
@@ -163,13 +163,13 @@ const times = (sent: readonly Sent[]) => sent.map(({ atUs }) => atUs);
 const intended = (sent: readonly Sent[]) => sent.map(({ order }) => order.intendedUs);
 
 describe("loops", () => {
-  test("closed: a request leaves the moment a slot is free, and that is its intended time", () => {
+  test("closed: a request is sent when a slot is free, which is its intended time", () => {
     const { sent } = play(many(6), { concurrency: 2 }, (i) => (i % 2 === 0 ? 100 : 300));
     expect(times(sent)).toEqual([0, 0, 100, 200, 300, 400]);
     expect(intended(sent)).toEqual(times(sent));
   });
 
-  test("open: intended times are the schedule's, also where a cap holds the requests back", () => {
+  test("open: intended times follow the schedule, even if a concurrency limit delays requests", () => {
     const { sent } = play(
       many(5),
       { loop: { kind: "open", arrivals: [0, 10, 20, 30, 40].values() }, concurrency: 2 },
@@ -179,7 +179,7 @@ describe("loops", () => {
     expect(times(sent)).toEqual([0, 10, 100, 110, 200]);
   });
 
-  test("bodies are made ahead again when it is quiet, also when none were left", () => {
+  test("bodies are made ahead in quiet moments, even after none were left", () => {
     const cut = (isQuiet: (index: number) => boolean) =>
       play(many(100), { concurrency: 1, count: 61 }, () => 100, undefined, isQuiet);
     const { sent, prepared } = cut(() => false);
@@ -195,7 +195,7 @@ describe("loops", () => {
     expect([ends.sent.length, ends.prepared]).toEqual([61, 61 + 32]);
   });
 
-  test("what the dataset throws while bodies are made ahead ends the run where it is reached", async () => {
+  test("an error of the dataset while bodies are made ahead ends the run only at that turn", async () => {
     function* turns() {
       yield* many(50);
       throw new Error("line 51");
@@ -218,11 +218,11 @@ describe("loops", () => {
     expect(times(sent)).toEqual([0, 40, 80]);
   });
 
-  test("turns of a conversation wait for the answer and its user, and carry what was said", () => {
+  test("turns of a conversation wait for the answer and the think time, and carry earlier turns", () => {
     const talk = (conversation: string, thinkUs: number) => turn({ conversation, thinkUs, prompt: conversation });
     const turns = [talk("a", 0), talk("a", 500), talk("a", 50), talk("b", 0)];
     const { sent } = play(turns, { concurrency: 1 }, () => 100);
-    // While a's user thinks, b has the slot.
+    // While the user of conversation a thinks, b has the slot.
     expect(sent.map(({ atUs, order }) => [atUs, order.turn.prompt])).toEqual([
       [0, "a"],
       [100, "b"],
@@ -236,7 +236,7 @@ describe("loops", () => {
     ]);
   });
 
-  test("with no room for turns that wait, those that are ready are sent, and all in the end", () => {
+  test("without room for waiting turns, ready turns are sent, and finally all", () => {
     const talk = (conversation: string) => turn({ conversation, thinkUs: 500 });
     const all = ["a", "b", "a", "b", "a", "b", "a", "b"].map(talk);
     const turns = new Turns(all, "t", false, 2);
@@ -245,12 +245,12 @@ describe("loops", () => {
     expect(sent.at(-1)!.atUs).toBe(3 * 510);
   });
 
-  test("conversations of token ids are refused: an answer's text cannot be put behind them", () => {
+  test("conversations of token ids are refused, because text cannot be appended to them", () => {
     const turns = new Turns([turn({ conversation: "a", prompt: [1, 2] })], "file", false);
     expect(() => turns.next()).toThrow("file: turns of a conversation cannot follow each other as token ids");
   });
 
-  test("a conversation ends with a turn that failed, the others go on", () => {
+  test("a failed turn ends its conversation, and the others continue", () => {
     const turns = [turn({ conversation: "a" }), turn({ conversation: "a" }), turn({ conversation: "b" }), turn()];
     const { sent } = play(
       turns,
@@ -261,7 +261,7 @@ describe("loops", () => {
     expect(sent.map(({ order }) => order.turn.conversation)).toEqual(["a", "b", null]);
   });
 
-  test("never more at once than allowed, every turn once, none before its time", () => {
+  test("never more requests than allowed, every turn once, none before its time", () => {
     const kinds = fc.record({
       conversation: fc.option(fc.constantFrom("a", "b", "c")),
       thinkUs: fc.nat(300),

@@ -1,6 +1,6 @@
 /**
- * Any JSON in any place of a server's answers: each request ends, as a failure with a reason or as a good answer, and never
- * as an error of ours; and none of a server's text reaches the terminal with its control characters.
+ * Tests random JSON anywhere in a server's answers: each request ends as a failure with a reason or as a good answer, and
+ * never with an error of our own. Also tests that control characters of a server never reach the terminal.
  */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -9,7 +9,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { WallClock } from "../../../src/base/clock.ts";
 import { generates, LOAD_DIALECTS, type LoadDialect } from "../../../src/tools/load/requests/dialects.ts";
-import { ServerTalk, Unmeasured } from "../../../src/tools/load/server.ts";
+import { NoMeasurementError, ServerQueries } from "../../../src/tools/load/server.ts";
 import { TraceError } from "../../../src/workloads/trace.ts";
 import { main } from "../../program.ts";
 import { times } from "../../size.ts";
@@ -21,7 +21,7 @@ setDefaultTimeout(60_000);
 const HEAD = "HTTP/1.1 200 OK\r\n\r\n";
 const DIALECTS = LOAD_DIALECTS.filter((dialect) => dialect !== "triton-grpc");
 
-/** Values that break code which trusts them: objects that are no primitive, lists, null, numbers beyond all counts. */
+/** Values that break careless code: objects in place of primitives, lists, null, huge numbers. */
 const junk = fc.oneof(
   fc.jsonValue({ maxDepth: 3 }),
   fc.constantFrom(
@@ -56,7 +56,7 @@ const NAMES = [
   ...["type", "response", "status", "output", "item", "incomplete_details", "reason", "input_tokens", "output_tokens"],
   ...["input_tokens_details", "content_block", "stop_reason", "partial_json", "thinking", "embedding", "object"],
 ];
-/** Types of events: junk as the members of such an object reaches what a reader does with the event. */
+/** Event types. Random values as members of such an event reach the code that handles it. */
 const TYPES = [
   ...["response.output_text.delta", "response.output_item.added", "response.completed", "response.incomplete"],
   ...[
@@ -68,7 +68,7 @@ const TYPES = [
     "message_stop",
   ],
 ];
-/** JSON with the names that are looked at, and junk or more of it as their values. */
+/** JSON with known member names and random values. */
 const { json } = fc.letrec((tie) => ({
   json: fc.oneof({ maxDepth: 4 }, junk, fc.array(tie("json"), { maxLength: 3 }), tie("fields")),
   fields: fc
@@ -90,7 +90,7 @@ function ends(text: string, dialect: LoadDialect, stream: boolean, keepText: boo
   expect(typeof exchange.answer.text).toBe("string");
 }
 
-test("any JSON as an event, an answer and an error, in each dialect", () => {
+test("random JSON as an event, an answer and an error, in each dialect", () => {
   const dialect = fc.constantFrom(...DIALECTS);
   fc.assert(
     fc.property(fc.array(json, { maxLength: 4 }), dialect, fc.boolean(), (values, dialect, keepText) => {
@@ -120,7 +120,7 @@ test.each([
   server.stop();
 });
 
-/** Answers every path with one JSON value, events with it. */
+/** Answers every path with one JSON value, also as an event. */
 function answersWith(value: unknown): ReturnType<typeof Bun.serve> {
   const text = JSON.stringify(value);
   return Bun.serve({
@@ -133,7 +133,7 @@ function answersWith(value: unknown): ReturnType<typeof Bun.serve> {
   });
 }
 
-test("any JSON from each path that load asks: it ends with a result, or a sentence", async () => {
+test("random JSON from each path that load calls: it ends with a result or a sentence", async () => {
   const value = fc.oneof(
     json,
     json.map((data) => ({ data, count: data, input: data, next: "a", keeps: 1, more: true })),
@@ -149,11 +149,11 @@ test("any JSON from each path that load asks: it ends with a result, or a senten
         const truth = withTruth ? { log: null } : null;
         const dataset = generates(dialect) ? SETTINGS.dataset : { name: "random" as const, inputLen: 4 };
         const more = { count: 1, dialect, dataset, timeoutS: 5, metricsUrl: `${server.url}metrics`, truth };
-        const talk = new ServerTalk(server.url.origin, { headers: {}, tls: { rejectUnauthorized: true } }, clock);
+        const talk = new ServerQueries(server.url.origin, { headers: {}, tls: { rejectUnauthorized: true } }, clock);
         expect(typeof (await talk.model(dialect, null))).toBe("string");
         await loadOn({ url: server.url.origin, asked: [], connections: () => 0, stop() {} }, more);
       } catch (failure) {
-        expect(failure instanceof TraceError || failure instanceof Unmeasured, String(failure)).toBe(true);
+        expect(failure instanceof TraceError || failure instanceof NoMeasurementError, String(failure)).toBe(true);
       } finally {
         clock.close();
         await server.stop(true);
@@ -172,7 +172,7 @@ async function shown(...argv: string[]): Promise<string> {
   return out + err;
 }
 
-test("escapes of a server are shown, not obeyed: by load and check, in tables, errors and JSON", async () => {
+test("load and check escape control characters of a server in tables, errors and JSON", async () => {
   const label = EVIL.replace(/["\\\n]/g, "");
   const page = `# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{model_name="${label}"} -1\nvllm:${label} 1\n`;
   const server = Bun.serve({
@@ -206,7 +206,7 @@ test("escapes of a server are shown, not obeyed: by load and check, in tables, e
   expect(texts[3]).toContain("\\x9b31m");
 });
 
-test("an unknown command is named with its control characters as escapes", () => {
+test("an unknown command is printed with its control characters escaped", () => {
   const { exitCode, stderr } = Bun.spawnSync([process.execPath, main, "\u001b[2Jload\u202e"]);
   expect(exitCode).toBe(2);
   expect(stderr.toString()).toContain(String.raw`"\x1b[2Jload\u202e" is no command`);

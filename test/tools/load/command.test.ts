@@ -1,4 +1,4 @@
-/** Does `understudy load` take the flags that it documents, and end as it says? */
+/** Tests the command `understudy load`: its documented flags and its results. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -20,18 +20,18 @@ async function run(...argv: string[]): Promise<{ code: number; out: string; err:
   return { code, out, err };
 }
 
-/** The settings of a command line, or its refusal. */
+/** Returns the settings of a command line, or its refusal. */
 function settings(line: string, env: Record<string, string> = {}) {
   const taken = takeLoadArguments(line.split(" ").filter(Boolean));
   return "error" in taken ? taken : settingsOf(taken.values, { env, command: "", version: "0", read: () => "" });
 }
 
 describe("documentation", () => {
-  test("the table of options is the program's own (cure: npx bun scripts/options-table.ts)", () => {
+  test("the table of options is the generated one (npx bun scripts/options-table.ts updates it)", () => {
     expect(/<!-- options -->\n([\s\S]*?)\n<!-- \/options -->/.exec(page)?.[1]).toBe(optionsMarkdown(loadOptions));
   });
 
-  test("every flag in the text is one, and the help has all", () => {
+  test("every flag in the text exists, and the help has all flags", () => {
     const known = new Set([...Object.keys(loadOptions), ...Object.keys(loadAliases), "endpoint-type"]);
     const named = [...page.matchAll(/`--(?:\[no-\])?([a-z-]+)/g)].map(([, name]) => name!);
     expect(named.filter((name) => !known.has(name))).toEqual([]);
@@ -125,7 +125,7 @@ describe("flags", () => {
     expect([closed.code, closed.err]).toEqual([2, expect.stringContaining("cannot write")]);
   });
 
-  test("exit code 2 where nobody is there, with a model or without", async () => {
+  test("exit code 2 if no server listens, with a model or without", async () => {
     for (const model of [[], ["-m", "m"]]) {
       expect(await run("--url", "http://127.0.0.1:1", ...model)).toEqual({
         code: 2,
@@ -160,7 +160,7 @@ describe("against our own server", () => {
     expect(out).toMatch(/^Successful requests: {21}12 {8}$/m);
     expect(out).toMatch(/^Mean TTFT \(ms\): {26}\d+\.\d\d +$/m);
     expect(out).toMatch(/^per user {7}mean [\d.]+, p50 [\d.]+, p10 [\d.]+, p1 [\d.]+ tokens\/s$/m);
-    expect(out).toMatch(/^retries {8}0 \(no --retries: nothing was sent again\)$/m);
+    expect(out).toMatch(/^retries {8}0 \(no --retries: no request was sent again\)$/m);
     for (const row of ["TTFT from intended time", "sched delay", "goodput", "measured minus true"])
       expect(out).toContain(row);
     const result = JSON.parse(readFileSync(join(folder, "r.json"), "utf8"));
@@ -224,13 +224,13 @@ describe("against our own server", () => {
   test("the truth from the server's log", async () => {
     const flags = "--num-prompts 5 --input-len 5 --output-len 6 --check-truth-log truth.jsonl --json l.json";
     const { code, out } = await run("--url", server.url, ...flags.split(" "));
-    expect([code, out]).toEqual([0, expect.stringContaining("of 5 requests that the server knew\n")]);
+    expect([code, out]).toEqual([0, expect.stringContaining("over 5 requests that the server knows\n")]);
     expect(out).not.toContain("unknown to the server");
     const { truth } = JSON.parse(readFileSync(join(folder, "l.json"), "utf8")).understudy;
     expect(truth).toMatchObject({ requests: 5, missing: 0, errors: { itl: { count: 25 }, ttft: { count: 5 } } });
   });
 
-  test("a server that keeps half as many rows as the run has requests is asked while it runs", async () => {
+  test("a server that keeps only half of the run's rows is asked during the run", async () => {
     const forgetful = await hosted(["--timing", "constant:ttft=20ms,itl=2ms", "--truth-requests", "200"]);
     try {
       const flags = "--num-prompts 400 --concurrency 8 --input-len 5 --output-len 10 --check-truth --json f.json";
@@ -242,7 +242,7 @@ describe("against our own server", () => {
     }
   });
 
-  test("requests that another server behind the address answered are said to be unknown, and why", async () => {
+  test("requests that another server behind the address answered are reported as unknown, with the reason", async () => {
     const servers = [await hosted(["--timing", "none"]), await hosted(["--timing", "none"])];
     const isTruth = (path: string) => path.startsWith("/understudy/");
     let next = 0;
@@ -265,15 +265,15 @@ describe("against our own server", () => {
       const { truth } = JSON.parse(readFileSync(join(folder, "b.json"), "utf8")).understudy;
       expect([code, truth.requests + truth.missing]).toEqual([0, 20]);
       expect(truth.missing).toBeGreaterThan(0);
-      expect(out).toContain(`${truth.missing} requests were unknown to the server that was asked for the truth`);
-      expect(out).toContain("the address may be several servers");
+      expect(out).toContain(`${truth.missing} requests are unknown to the server that was asked for the truth`);
+      expect(out).toContain("the address may belong to several servers");
     } finally {
       await balancer.stop(true);
       for (const one of servers) await one.stop();
     }
   });
 
-  test("HTTPS: with the authority's certificate, without checking, and refused", async () => {
+  test("HTTPS: with the CA certificate, without checking, and refused", async () => {
     const file = (name: string) => new URL(`../../conformance/tls/${name}`, import.meta.url).pathname;
     const secure = await hosted([
       "--timing",
@@ -300,16 +300,19 @@ describe("against our own server", () => {
       expect([trusted.code, trusted.err]).toEqual([0, ""]);
       expect((await run(...common, "--insecure")).code).toBe(0);
       const refused = await run(...common, "--model", "m");
-      expect([refused.code, refused.err]).toEqual([2, expect.stringContaining("--ssl-ca-certs FILE names whom to")]);
+      expect([refused.code, refused.err]).toEqual([
+        2,
+        expect.stringContaining("--ssl-ca-certs FILE adds trusted certificates"),
+      ]);
       const plain = secure.url.replace("https:", "http:");
       const other = await run("--url", plain);
-      expect([other.code, other.err]).toEqual([2, expect.stringMatching(/the port speaks https .*take --url https:/)]);
+      expect([other.code, other.err]).toEqual([2, expect.stringMatching(/the port speaks https .*use --url https:/)]);
     } finally {
       await secure.stop();
     }
   });
 
-  test("conversations carry what was said, and each turn waits for the answer before it", async () => {
+  test("conversations carry earlier turns, and each turn waits for the answer before it", async () => {
     const flags =
       "--dataset-name multi_turn --turns 3 --think-time 5ms --input-len 8 --output-len 4 --num-prompts 9 --concurrency 2";
     const { code, err } = await run("--url", server.url, ...flags.split(" "), "--json", "t.json", "--save-detailed");
@@ -319,7 +322,7 @@ describe("against our own server", () => {
       .split("\n")
       .map((line) => JSON.parse(line));
     const lengths = rows.map((row) => row.input_tokens).sort((a, b) => a - b);
-    // A second turn holds the first one, its answer of four tokens, and eight of its own.
+    // A second turn has the first turn, its answer of four tokens, and eight new tokens.
     expect(lengths.at(-1)).toBeGreaterThan(lengths[0] + 8 + 4);
   });
 
@@ -329,7 +332,7 @@ describe("against our own server", () => {
       'understudy load: the server does not know the model "other"; it serves meta-llama/Llama-3.1-8B-Instruct\n';
     expect(await run(...flags, "--input-len", "5")).toEqual({ code: 2, out: "", err: unknown });
     await Bun.write(join(folder, "one.jsonl"), '{"prompt": "Hello"}\n');
-    // With prompts of one's own nothing is counted before: the requests themselves are refused.
+    // The user's own prompts are not counted first, so the requests themselves are refused.
     const own = await run(...flags, "--dataset-name", "custom", "--dataset-path", "one.jsonl");
     expect([own.code, own.err]).toEqual([
       1,
@@ -341,7 +344,7 @@ describe("against our own server", () => {
     const scheme = await run("--url", server.url.replace("http:", "https:"));
     expect([scheme.code, scheme.err]).toEqual([
       2,
-      `understudy load: cannot reach ${server.url.replace("http:", "https:")}/v1/models: the port speaks http (EPROTO); take --url ${server.url}\n`,
+      `understudy load: cannot reach ${server.url.replace("http:", "https:")}/v1/models: the port speaks http (EPROTO); use --url ${server.url}\n`,
     ]);
     const child = Bun.spawn(
       [

@@ -1,4 +1,4 @@
-/** Are connections opened before they are needed, where one after the other is, and no more than that? */
+/** Tests that connections are opened ahead of time if requests need them one after another, and no more than that. */
 import { afterEach, expect, test } from "bun:test";
 import type { Socket } from "bun";
 import { WallClock } from "../../../src/base/clock.ts";
@@ -6,14 +6,14 @@ import { Connections, type ResponseReceiver } from "../../../src/tools/load/clie
 import { eventually } from "../../server.ts";
 
 const REQUESTS = 20;
-/** On the clients' clock. */
+/** Times on the client's clock. */
 const EVERY_US = 5000;
 const PAUSE_MS = 5;
 
 let end = () => {};
 afterEach(() => end());
 
-/** Whoever waits for an answer that never comes. */
+/** A receiver whose answer never comes. */
 const waiting = (): ResponseReceiver & { lostWhy: string | null } => ({
   over: false,
   keepAlive: true,
@@ -30,7 +30,7 @@ const waiting = (): ResponseReceiver & { lostWhy: string | null } => ({
   settle() {},
 });
 
-/** A server that only counts; what it does with connections that have said nothing for `idleMs`. */
+/** A server that only counts connections. `leave`: what it does with connections that sent nothing for `idleMs`. */
 function counting(
   idleMs = Number.POSITIVE_INFINITY,
   leave = (socket: Socket<{ text: string }>): unknown => socket.end(),
@@ -74,7 +74,7 @@ const TOO_LATE = "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n";
 
 const request = (index: number) => Buffer.from(`request ${index};`);
 
-test("from the third request on its connection stands when it is sent; in all there are as many as requests", async () => {
+test("from the third request on, the connection is open before the send; there are as many connections as requests", async () => {
   const { seen, pass, connections } = counting();
   const client = connections();
   for (let i = 0; i < REQUESTS; i++) {
@@ -87,7 +87,7 @@ test("from the third request on its connection stands when it is sent; in all th
   expect(seen.requests).toEqual(Array.from({ length: REQUESTS }, (_, i) => `request ${i};`));
 });
 
-test("at most eight wait; none where no more requests may come, or each carries one", async () => {
+test("at most eight connections are opened ahead; none if no more requests may come, or if connections are not reused", async () => {
   const { pass, connections } = counting();
   const [open, closed, never] = [connections(), connections(), connections(false)];
   for (let i = 0; i < 4; i++) {
@@ -101,7 +101,7 @@ test("at most eight wait; none where no more requests may come, or each carries 
   expect([open.opened, closed.opened, never.opened]).toEqual([12, 4, 4]);
 });
 
-test("one request a while is no row: nothing is opened ahead", async () => {
+test("for occasional requests no connection is opened ahead", async () => {
   const { pass, connections } = counting();
   const client = connections();
   for (let i = 0; i < 3; i++) {
@@ -128,7 +128,7 @@ test.each([
   expect(receivers.map(({ lostWhy }) => lostWhy)).toEqual(Array(REQUESTS).fill(null));
 });
 
-test("no answer comes before its request was sent, also in a turn in which something had come before", async () => {
+test("no answer has an earlier time than its request, even in a turn with earlier data", async () => {
   const server = Bun.listen({
     hostname: "127.0.0.1",
     port: 0,

@@ -1,4 +1,4 @@
-/** Does a turn carry what was said before it, and nothing twice, whatever the dataset gives it as and whoever is asked? */
+/** Tests that each turn carries the conversation so far exactly once, for all forms of datasets and all APIs. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -21,7 +21,7 @@ const turn = (prompt: Turn["prompt"], changes: Partial<Turn> = {}): Turn => ({
 const user = (content: string): ConversationMessage => ({ role: "user", content });
 const assistant = (content: string): ConversationMessage => ({ role: "assistant", content });
 
-test("a turn that is the whole conversation has nothing put before it, and is what later ones go on from", () => {
+test("a turn that is the whole conversation replaces the history, and later turns continue it", () => {
   const given = [user("one"), assistant("recorded"), user("two")];
   const all = [turn("one"), turn(given, { whole: true }), turn("three")];
   const turns = new Turns(all, "t", false);
@@ -45,7 +45,7 @@ describe("against a server", () => {
     rmSync(folder, { recursive: true });
   });
 
-  /** Input tokens of each request, in order of sending. */
+  /** Returns the input tokens of each request, in the order of sending. */
   async function inputs(...argv: string[]): Promise<number[]> {
     const flags = ["--url", server.url, "--save-detailed", "--json", "r.json", "--concurrency", "1", ...argv];
     const child = Bun.spawn([process.execPath, main, "load", ...flags], {
@@ -79,7 +79,8 @@ describe("against a server", () => {
       const tokens = await inputs("--backend", backend, "--dataset-name", "multi_turn", ...shape);
       expect(tokens).toHaveLength(4);
       expect(Math.abs(tokens[0]! - 50)).toBeLessThanOrEqual(8);
-      // Templates add a few tokens a message, and an answer's tokens may be others when they are read as text.
+      // Templates add a few tokens per message, and the text of an answer may have another number of tokens when it is
+      // tokenized.
       for (let i = 1; i < 4; i++) expect(Math.abs(tokens[i]! - tokens[i - 1]! - 70)).toBeLessThanOrEqual(14);
     },
   );

@@ -1,4 +1,4 @@
-/** Do a trace's shared blocks hit the server's prefix cache where they should, and are texts as long as they say? */
+/** Tests that shared blocks of a trace hit the server's prefix cache, and that texts have the stated lengths. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,7 +15,7 @@ const BLOCK = 16;
 const TRACE_BLOCK = 64;
 const MODEL = "hits/model";
 
-/** Prompts that begin alike, end within a block and at its end, and the same ones again. */
+/** Prompts that share beginnings, that end within a block and at its end, and repeated prompts. */
 const ROWS: readonly (readonly [ids: readonly number[], tokens: number])[] = [
   [[0, 1, 2], 180],
   [[0, 1, 3], 192],
@@ -64,11 +64,14 @@ async function turns(options: Partial<DatasetOptions> & Pick<DatasetOptions, "na
 
 const hits = () => sample(server.url, "vllm:prefix_cache_hits_total");
 
-/** Tokens that an endless cache of `block` tokens finds, where prompts begin with `before` tokens that all share. */
+/**
+ * Returns the tokens that an endless cache with blocks of `block` tokens finds, if all prompts share their first `before`
+ * tokens.
+ */
 function expected(block: number, before: number, behind: number): number[] {
   const known = new Set<string>();
   return ROWS.map(([ids, tokens], row) => {
-    // What stands at each place: a template's token, the trace's, or the request's own.
+    // Content of each position: a token of the template, of the trace, or of this request alone.
     const contents = [
       ...Array.from({ length: before }, (_, at) => `template ${at}`),
       ...Array.from({ length: tokens }, (_, at) => {
@@ -107,10 +110,10 @@ test("completions: token ids, to the block", async () => {
   expect(found.reduce((sum, tokens) => sum + tokens)).toBeGreaterThan(500);
 });
 
-test("chat: words, one token each as the server counts", async () => {
+test("chat: words that are one token each on the server", async () => {
   const chat = (prompt: unknown) =>
     ask("/v1/chat/completions", { messages: [{ role: "user", content: prompt }], max_tokens: 1 });
-  // All that the template adds to a text.
+  // Number of all tokens that the template adds to a text.
   const around = (await chat("the")).usage!.prompt_tokens - 1;
   const found: number[] = [];
   for (const { prompt, inputTokens } of await turns({
@@ -123,12 +126,12 @@ test("chat: words, one token each as the server counts", async () => {
     expect((await chat(prompt)).usage!.prompt_tokens).toBe(inputTokens! + around);
     found.push((await hits()) - before);
   }
-  // How much of it stands before the text is the template's business; one split explains all hits.
+  // How many of them stand before the text depends on the template. One split must explain all hits.
   const splits = Array.from({ length: around + 1 }, (_, before) => expected(BLOCK, before, around - before));
   expect(splits).toContainEqual(found);
 });
 
-test("random prompts hit nothing but their prefix", async () => {
+test("random prompts hit only their common prefix", async () => {
   const found: number[] = [];
   for (const { prompt } of await turns({ name: "random", chat: false, inputLen: 100, prefixLen: 40 })) {
     const before = await hits();

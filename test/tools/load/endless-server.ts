@@ -1,12 +1,12 @@
-/** A server whose answers have no end, in every place that an answer has, and the memory of the program that reads them. */
+/** A server with endless answers, in every part of an answer, and the memory use of the program that reads them. */
 import { readFileSync } from "node:fs";
 import type { Socket } from "bun";
 import { main } from "../../program.ts";
 
-/** The beginning of an answer, and the piece that follows again and again. */
+/** The beginning of an answer, and the piece that is repeated. */
 export type Endless = readonly [begin: string, piece: Buffer];
 
-/** Bytes that one connection sends at most: far above every limit and every bound of memory here. */
+/** Maximum number of bytes per connection, far above all limits and memory bounds of the tests. */
 const SENT_MOST = 800 << 20;
 const PIECE = 1 << 20;
 const OK = "HTTP/1.1 200 OK\r\n";
@@ -41,7 +41,7 @@ const json = (value: unknown) => {
 
 export interface EndlessServer {
   readonly url: string;
-  /** Most megabytes that a connection has taken. */
+  /** Largest number of megabytes that a connection accepted. */
   readonly sentMb: () => number;
   stop(): void;
 }
@@ -52,7 +52,7 @@ interface Sending {
   left: number;
 }
 
-/** `endless`: by path; all other paths answer as a server of the model m without `/tokenize` and metrics. */
+/** `endless`: endless answers by path. All other paths answer like a server of the model m without `/tokenize` and metrics. */
 export function endlessServer(endless: Readonly<Record<string, Endless>>): EndlessServer {
   let least = SENT_MOST;
   const send = (socket: Socket<Sending>) => {
@@ -96,11 +96,11 @@ export interface Watched {
   readonly code: number;
   readonly out: string;
   readonly err: string;
-  /** Largest resident set, MB. */
+  /** Returns the largest resident set in MB. */
   readonly peakMb: number;
 }
 
-/** Runs a command of the program and kills it above 1 GB, as a container with that limit would. */
+/** Runs a command of the program, and kills it above 1 GB, like a container with that limit. */
 export async function watched(...argv: string[]): Promise<Watched> {
   const child = Bun.spawn([process.execPath, main, ...argv], { stdout: "pipe", stderr: "pipe" });
   let peakMb = 0;

@@ -1,19 +1,21 @@
-/** Whatever a server sends without end, `load` and `check` hold a bounded part of it and end with a reason. */
+/** Tests that `load` and `check` keep only a bounded part of endless answers and end with a reason. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { ENDLESS, type EndlessServer, endlessServer, watched } from "./endless-server.ts";
 
 setDefaultTimeout(60_000);
 const CHAT = "/v1/chat/completions";
-/** Endless answers of other APIs than chat. */
+/** Endless answers of APIs other than chat. */
 const APIS: Readonly<Record<string, readonly [backend: string, path: string]>> = {
   "deltas of a response": ["openai-responses", "/v1/responses"],
   "deltas of a message": ["anthropic-messages", "/v1/messages"],
   "an embedding": ["openai-embeddings", "/v1/embeddings"],
 };
 const LOAD = ["--model", "m", "--num-prompts", "4", "--concurrency", "4", "--input-len", "4"];
-/** What a reader may hold beside what the program takes anyway, garbage included: a server sends up to 3,200 MB. */
+/**
+ * Memory that a reader may take in addition to the program's usual memory, including garbage. The server sends up to 3,200 MB.
+ */
 const HELD_MB_MOST = 400;
-/** A client that has read so much of one answer would have read on for ever. */
+/** A client that reads so much of one answer would never stop reading. */
 const READ_MB_MOST = 100;
 let usualMb = 0;
 
@@ -30,7 +32,7 @@ beforeAll(async () => {
 let server: EndlessServer | null = null;
 afterAll(() => server?.stop());
 
-test.each(Object.keys(ENDLESS))("load ends with a reason where a server sends %s without end", async (name) => {
+test.each(Object.keys(ENDLESS))("load ends with a reason if a server sends %s endlessly", async (name) => {
   const [backend, path] = APIS[name] ?? ["openai-chat", CHAT];
   server = endlessServer({ [path]: ENDLESS[name]! });
   const { code, err, peakMb } = await load(server, "--backend", backend);
@@ -54,7 +56,7 @@ test.each([
   expect(found.peakMb - usualMb).toBeLessThan(HELD_MB_MOST);
 });
 
-test("check ends where a page has no end", async () => {
+test("check ends if a page is endless", async () => {
   const endless = [
     "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n",
     Buffer.alloc(1 << 20, "# HELP a b\n"),

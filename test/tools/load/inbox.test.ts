@@ -1,4 +1,4 @@
-/** Does all that came get read once, in order, with the time at which it came, and soon? */
+/** Tests that each piece is read once, in order, with the time at which it came, and soon. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { VirtualClock } from "../../../src/base/virtual-clock.ts";
@@ -19,10 +19,10 @@ const never = () => {
 };
 const BYTES = new Uint8Array(3);
 
-/** Time passes at every look: a turn of the event loop takes `turnUs`. */
+/** A clock that advances with each look. A turn of the event loop takes `turnUs`. */
 class TurningClock extends VirtualClock {
   turns = 0;
-  /** Turns that were asked for and have not been. */
+  /** Turns that were requested and did not run yet. */
   asked = 0;
   constructor(readonly turnUs: number) {
     super();
@@ -38,19 +38,19 @@ class TurningClock extends VirtualClock {
   }
 }
 
-test("whatever comes when: each piece once, in order, with the time at which the kernel had named it", () => {
+test("each piece is read once, in order, with the time at which the kernel reported it", () => {
   const pieces = fc.oneof(
     { weight: 9, arbitrary: fc.nat(200) },
     { weight: 1, arbitrary: fc.nat(2 * NAMED_MOST + 100) },
   );
   const burst = fc.record({ pieces, waits: fc.nat(3), more: fc.nat(3), sentAt: fc.nat(400) });
-  // A turn takes time: where none passes, a burst that is watched is never over.
+  // A turn must take time, because a burst that is polled would never end otherwise.
   fc.assert(
     fc.property(fc.array(burst, { maxLength: 20 }), fc.integer({ min: 1, max: 50 }), (bursts, turnUs) => {
       const clock = new TurningClock(turnUs);
       const came: [number, number][] = [];
       const read: [number, number][] = [];
-      // The first piece of a turn, after a request was sent, or of so many.
+      // The first piece of a turn, after a request was sent, or after so many pieces.
       let named = { turn: -1, us: 0, left: 0 };
       const add = () => {
         if (named.turn !== clock.turns || named.left === 0)
@@ -66,7 +66,7 @@ test("whatever comes when: each piece once, in order, with the time at which the
         (to, bytes, nowUs) => {
           expect(bytes).toBe(BYTES);
           read.push([to, nowUs]);
-          // Reading may bring more, as a request that is sent again does.
+          // Reading may add pieces, such as when a request is sent again.
           if (more-- > 0) add();
         },
         never,
@@ -90,7 +90,7 @@ test("whatever comes when: each piece once, in order, with the time at which the
   );
 });
 
-test("a piece that fills the inbox by itself leaves no time behind for the next one", () => {
+test("a piece that fills the inbox does not pass its time on to the next piece", () => {
   const clock = new TurningClock(1);
   const times: number[] = [];
   const inbox = new Inbox<number>(clock, (_to, _bytes, nowUs) => times.push(nowUs), never);
@@ -103,7 +103,7 @@ test("a piece that fills the inbox by itself leaves no time behind for the next 
   expect(times).toEqual([1000, 5000]);
 });
 
-test("while more comes nothing is read, but for no longer than the patience", () => {
+test("while more pieces come none is read, but only for a limited time", () => {
   const clock = new TurningClock(100);
   let last = 0;
   const inbox = new Inbox<number>(
@@ -124,7 +124,7 @@ test("while more comes nothing is read, but for no longer than the patience", ()
   expect(last).toBeLessThanOrEqual(PATIENCE_US + 200);
 });
 
-test.each([3, 100, 5000])("when no more comes all is read, in short pieces: %d us each", (eachUs) => {
+test.each([3, 100, 5000])("when no more pieces come all are read, in short slices: %d us each", (eachUs) => {
   const clock = new TurningClock(1);
   let read = 0;
   const inbox = new Inbox<number>(
@@ -143,7 +143,7 @@ test.each([3, 100, 5000])("when no more comes all is read, in short pieces: %d u
   expect(longestUs).toBeLessThanOrEqual(120 + eachUs + 1);
 });
 
-test("more than fits is read at once", () => {
+test("pieces that do not fit are read at once", () => {
   const clock = new TurningClock(1);
   let read = 0;
   const inbox = new Inbox<number>(clock, () => void read++, never);
@@ -155,7 +155,7 @@ test("more than fits is read at once", () => {
   expect(read).toBe(PIECES_MOST + 6);
 });
 
-test("garbage is collected when much was left behind and it is quiet, never in the middle of a burst", () => {
+test("garbage is collected in quiet moments, never within a burst", () => {
   const clock = new TurningClock(1);
   let last = 0;
   const at: number[] = [];
@@ -164,7 +164,7 @@ test("garbage is collected when much was left behind and it is quiet, never in t
     at.push(clock.now());
   };
   const inbox = new Inbox<number>(clock, () => {}, collect);
-  // A burst every 20 ms: 100 pieces, 10 us apart, of 1 KiB each; the inbox is empty between them.
+  // A burst every 20 ms: 100 pieces of 1 KiB, 10 µs apart. The inbox is empty between bursts.
   for (let burst = 0; burst < 100; burst++) {
     for (let i = 0; i < 100; i++) {
       inbox.add(i, new Uint8Array(1024));
@@ -177,7 +177,7 @@ test("garbage is collected when much was left behind and it is quiet, never in t
   expect(at.length).toBeLessThan(10);
 });
 
-test("where it is never quiet nothing is collected, and it is seldom looked whether it is", () => {
+test("without quiet moments nothing is collected, and checks become rare", () => {
   const clock = new TurningClock(1);
   let looks = 0;
   const at = clock.at.bind(clock);
@@ -194,7 +194,7 @@ test("where it is never quiet nothing is collected, and it is seldom looked whet
   expect(looks).toBeLessThan(60);
 });
 
-test("between the pieces of a burst that is long or follows a long pause the loop does not sleep; before and after it does", () => {
+test("the loop polls during bursts that are long or follow a long pause, and sleeps otherwise", () => {
   const TURN_US = 5;
   const clock = new TurningClock(TURN_US);
   const inbox = new Inbox<number>(clock, () => {}, never);
@@ -206,7 +206,7 @@ test("between the pieces of a burst that is long or follows a long pause the loo
     return clock.turns - before;
   };
   const gapUs = 80;
-  // So many turns read a piece: one in which more may come, one in which it is read.
+  // A piece takes so many turns: one in which more may come, and one in which it is read.
   const reading = 3;
   const watching = gapUs / TURN_US - 1;
   turnsOf(0, LONG_PAUSE_US);
@@ -215,18 +215,18 @@ test("between the pieces of a burst that is long or follows a long pause the loo
   const after = turnsOf(0, 10_000);
   expect(after).toBeGreaterThanOrEqual(WATCH_US / TURN_US);
   expect(after).toBeLessThanOrEqual(WATCH_US / TURN_US + reading);
-  // After a long pause each piece may begin a burst; after a short one it has to be a long one first.
+  // After a long pause each piece may begin a burst. After a short pause the burst must be long.
   expect(turnsOf(0, gapUs)).toBeGreaterThanOrEqual(watching);
   turnsOf(0, LONG_PAUSE_US);
   expect(turnsOf(0, gapUs)).toBeLessThanOrEqual(reading);
   turnsOf(0, LONG_PAUSE_US + 1);
   expect(turnsOf(0, gapUs)).toBeGreaterThanOrEqual(watching);
-  // What comes all the time is no burst.
+  // Data without pauses is not a burst.
   for (let us = 0; us < BURST_US.most; us += gapUs) turnsOf(us, gapUs);
   for (let us = 0; us < 1000; us += gapUs) expect(turnsOf(us, gapUs)).toBeLessThanOrEqual(reading);
 });
 
-test("what can wait is done piece by piece when nothing comes, and not while it does", () => {
+test("low-priority work runs piece by piece when no data comes, and not otherwise", () => {
   const TURN_US = 5;
   const clock = new TurningClock(TURN_US);
   let [last, left, unread] = [0, 8, 0];
@@ -239,7 +239,7 @@ test("what can wait is done piece by piece when nothing comes, and not while it 
   inbox.whenQuiet(() => {
     expect(clock.now() - last).toBeGreaterThanOrEqual(WATCH_US);
     expect(unread).toBe(0);
-    // Something comes while it works: what is left waits again.
+    // Data arrives during the work, so the rest of the work waits again.
     if (left % 4 === 0) add();
     return --left > 0;
   });
@@ -248,7 +248,7 @@ test("what can wait is done piece by piece when nothing comes, and not while it 
   expect([left, unread]).toEqual([0, 0]);
 });
 
-test("until it is quiet nobody spins for what can wait", () => {
+test("low-priority work does not make the loop poll", () => {
   const clock = new TurningClock(1);
   const inbox = new Inbox<number>(clock, () => {}, never);
   let works = 0;
@@ -263,7 +263,7 @@ test("until it is quiet nobody spins for what can wait", () => {
   expect(clock.now()).toBeLessThan(1000 + AHEAD_US + WATCH_US);
 });
 
-test("in a burst it is looked each turn whether somebody is due", () => {
+test("during a burst each turn checks for due timers", () => {
   let late = 0;
   const clock = Object.assign(new TurningClock(1), {
     catchUps: 0,

@@ -1,4 +1,7 @@
-/** Is what `load`, `check`, `replay`, `timing fit` and the reference client of `stress` hold as bounded as docs/limits.md says? */
+/**
+ * Tests the limits of docs/limits.md on the memory of `load`, `check`, `replay`, `timing fit`, and of the reference client of
+ * `stress`.
+ */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,8 +15,8 @@ import { EVENT_LIMIT, EventStream } from "../../../src/tools/load/answers/event-
 import { ERROR_LIMIT, WHOLE_LIMIT } from "../../../src/tools/load/clients/exchange.ts";
 import { MessageReader } from "../../../src/tools/load/clients/grpc-wire.ts";
 import { tensorsOf } from "../../../src/tools/load/requests/tensors.ts";
-import { FETCHED_MOST, fetched, ServerTalk } from "../../../src/tools/load/server.ts";
-import { AskedTruth, compareWithTruth } from "../../../src/tools/load/truth.ts";
+import { FETCHED_MOST, fetchText, ServerQueries } from "../../../src/tools/load/server.ts";
+import { compareWithTruth, ServerTruthSource } from "../../../src/tools/load/truth.ts";
 import { WireReader } from "../../../src/tools/stress/wire-reader.ts";
 import { elements } from "../../../src/workloads/elements.ts";
 import { LINE_LIMIT, TraceFile } from "../../../src/workloads/lines.ts";
@@ -172,7 +175,7 @@ test("16 MiB of what a server is asked beside the load", async () => {
   });
   const clock = new WallClock();
   const ask = (path: string) =>
-    fetched(server.url.href + path, { headers: {}, tls: { rejectUnauthorized: true } }, clock);
+    fetchText(server.url.href + path, { headers: {}, tls: { rejectUnauthorized: true } }, clock);
   for (const path of ["", "gzip"]) {
     bytes = FETCHED_MOST;
     expect((await ask(path)).text).toHaveLength(16 * MIB);
@@ -191,7 +194,7 @@ test("1,024 characters of a model's name, 1,048,576 elements of an input", async
     fetch: () => Response.json({ data: names.map((id) => ({ id })) }),
   });
   const clock = new WallClock();
-  const talk = new ServerTalk(server.url.origin, { headers: {}, tls: { rejectUnauthorized: true } }, clock);
+  const talk = new ServerQueries(server.url.origin, { headers: {}, tls: { rejectUnauthorized: true } }, clock);
   expect(await talk.model("openai", null)).toBe(names[1]!);
   clock.close();
   await server.stop(true);
@@ -234,7 +237,7 @@ test("a truth without end, or of more tokens than anybody has made", async () =>
     fetch: () => Response.json({ next: `${asked++}`, keeps: 1, more: true }),
   });
   const clock = new WallClock();
-  const source = new AskedTruth(server.url.origin, { headers: {}, tls: { rejectUnauthorized: true } }, clock);
+  const source = new ServerTruthSource(server.url.origin, { headers: {}, tls: { rejectUnauthorized: true } }, clock);
   expect(await source.begin()).toBeNull();
   await source.end();
   expect(asked).toBe(1001);
@@ -283,7 +286,7 @@ test("a file that an option names is read within a limit", async () => {
 });
 
 test("the other scheme is tried for three seconds when a server cannot be used", async () => {
-  // Answers no greeting of TLS.
+  // A server that does not answer the TLS handshake.
   const silent = Bun.listen({
     hostname: "127.0.0.1",
     port: 0,
@@ -291,13 +294,13 @@ test("the other scheme is tried for three seconds when a server cannot be used",
   });
   const clock = new WallClock();
   const from = clock.now();
-  const talk = new ServerTalk(
+  const talk = new ServerQueries(
     `http://127.0.0.1:${silent.port}`,
     { headers: {}, tls: { rejectUnauthorized: false } },
     clock,
   );
   await expect(talk.model("openai-chat", null)).rejects.toThrow("cannot reach");
-  // Leaves room for a slow machine: without the limit it takes 30 s.
+  // Leaves room for a slow machine. Without the limit it takes 30 s.
   expect(clock.now() - from).toBeLessThan(15e6);
   clock.close();
   silent.stop(true);

@@ -1,4 +1,4 @@
-/** What does the live line say of the last ten seconds, and since the line before it? */
+/** Tests the status line: its values cover the last ten seconds, and the time since the line before. */
 import { expect, test } from "bun:test";
 import { LiveLine } from "../../../src/tools/load/live.ts";
 import { bytesOf, read, recordOf, workedExample } from "./played.ts";
@@ -6,14 +6,14 @@ import { bytesOf, read, recordOf, workedExample } from "./played.ts";
 const text = workedExample(true)
   .map(([, piece]) => piece)
   .join("");
-/** Ended at `endS`, with this TTFT; sent 2 ms late. */
+/** Returns a record that ended at `endS`, with this TTFT, sent 2 ms late. */
 const record = (endS: number, ttftMs: number) => {
   const sendUs = endS * 1e6 - ttftMs * 1000;
   const timed = { sendUs, intendedUs: sendUs - 2000, firstUs: endS * 1e6, endUs: endS * 1e6 };
   return recordOf(read([[0, bytesOf(text)]]).exchange, timed);
 };
 
-test("requests, chunks a second, and latencies of the last ten seconds alone", () => {
+test("requests, chunks per second, and latencies of only the last ten seconds", () => {
   const live = new LiveLine();
   const counts = { sent: 9, running: 3, failed: 1 };
   expect(live.line({ elapsedUs: 1e6, ...counts, outputs: 100, records: [] })).toBe(

@@ -1,6 +1,6 @@
-/** A whole load on a small server: for tests of what it sends, measures and says. */
+/** Runs a whole load on a small server, for tests of requests, measurements and messages. */
 import { WallClock } from "../../../src/base/clock.ts";
-import { Load, type Loaded } from "../../../src/tools/load/load.ts";
+import { Load, type LoadOutcome } from "../../../src/tools/load/load.ts";
 import type { Settings } from "../../../src/tools/load/settings.ts";
 import { workedExample } from "./played.ts";
 import type { RawServer } from "./raw-server.ts";
@@ -47,14 +47,14 @@ export const SETTINGS: Omit<Settings, "url"> & { readonly model: string } = {
   version: "0",
 };
 
-/** The answer of the worked example in one piece. */
+/** The answer of the worked example as one body. */
 export const WHOLE = workedExample(true)
   .map(([, text]) => text)
   .join("");
 
-export const kinds = ({ result }: Loaded) => result.understudy.errors;
+export const kinds = ({ result }: LoadOutcome) => result.understudy.errors;
 
-export async function loadOn(server: RawServer, more: Partial<Settings> = {}): Promise<Loaded> {
+export async function loadOn(server: RawServer, more: Partial<Settings> = {}): Promise<LoadOutcome> {
   const clock = new WallClock();
   try {
     const url = new URL(server.url);

@@ -1,4 +1,4 @@
-/** Are distributions of gaps that were too many to keep those of the gaps? */
+/** Tests that distributions of gaps are right if there are too many gaps to keep. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { ChunkKeeper } from "../../../src/tools/load/many-gaps.ts";
@@ -19,7 +19,7 @@ const RECORD = recordOf(
   ]).exchange,
 );
 
-/** A request with a chunk of one token after each of these gaps. */
+/** Returns a request with a chunk of one token after each of these gaps. */
 function request(gapsUs: readonly number[]): RequestRecord {
   let atUs = 0;
   const chunkUs = Float64Array.from([0, ...gapsUs], (gap) => {
@@ -29,7 +29,7 @@ function request(gapsUs: readonly number[]): RequestRecord {
   return { ...RECORD, chunkUs, chunkTokens: new Int32Array(chunkUs.length).fill(1) };
 }
 
-test("as those of all gaps, percentiles to a bucket's width; memory ends at the limit", () => {
+test("distributions equal those of all gaps, percentiles within a bucket's width; memory stays within the limit", () => {
   const gaps = fc.array(fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 1e9 })), { minLength: 1, maxLength: 30 });
   fc.assert(
     fc.property(fc.array(gaps, { minLength: 1, maxLength: 12 }), fc.nat(60), (many, most) => {

@@ -1,4 +1,7 @@
-/** Streams with status 200 that are no successes: errors in every form that servers use, and ends without a finish reason. */
+/**
+ * Tests streams with status 200 that are not successful: errors in all forms that servers use, and ends without a finish
+ * reason.
+ */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { loadOn } from "./loaded.ts";
 import { bytesOf, chatEvent, chunk, END, event, HEAD, read, usageEvent } from "./played.ts";
@@ -15,7 +18,7 @@ const DONE = event("[DONE]");
 const body = (...events: readonly string[]) => HEAD + chunk(events.join("")) + END;
 const failureOf = (stream: string) => read([[5, bytesOf(stream)]], { closes: true }).exchange.answer.failure;
 
-/** Objects that servers and gateways send in place of a chunk, and the message in each. */
+/** Objects that servers and gateways send in place of a chunk, with the message in each. */
 const ERRORS: readonly (readonly [object, string | RegExp])[] = [
   [{ error: { message: "TimeoutError", type: "GatewayTimeout", code: 504 } }, "TimeoutError"],
   [{ error: "in ensemble 'e', failed" }, "in ensemble 'e', failed"],
@@ -37,7 +40,7 @@ const ERRORS: readonly (readonly [object, string | RegExp])[] = [
   [{ error_code: 17, error_msg: "daily limit" }, /17|daily limit/],
 ];
 
-describe("an object that is an error, in each known form", () => {
+describe("error objects in each known form", () => {
   test.each(ERRORS.map(([value, said]) => [JSON.stringify(value), value, said] as const))("%s", (_, value, said) => {
     const late = [body(event(value), DONE), body(TOKEN, event(value), DONE), body(TOKEN, FINISH, event(value), DONE)];
     for (const stream of late) {
@@ -61,7 +64,7 @@ test.each([
   }
 });
 
-test("types of other events, pings and chunks with unknown members are no errors", () => {
+test("other event types, pings and chunks with unknown members are not errors", () => {
   const pings = [
     `event: errors\n${TOKEN}`,
     `event: message\n${TOKEN}`,
@@ -76,7 +79,7 @@ test("types of other events, pings and chunks with unknown members are no errors
   expect(failureOf(body(TOKEN, ...pings, FINISH, DONE))).toBeNull();
 });
 
-test("an answer in one piece with status 200 that is an error is one", () => {
+test("an error body with status 200 is an error", () => {
   const whole = (value: object) => {
     const text = JSON.stringify(value);
     const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n`;
@@ -90,7 +93,7 @@ test("an answer in one piece with status 200 that is an error is one", () => {
   expect(whole({ choices: [{ message: { content: "a" } }] })).toBeUndefined();
 });
 
-test("an error as bare JSON with status 200 in place of a stream is told in the server's words", () => {
+test("a bare JSON error with status 200 in place of a stream is reported with the server's text", () => {
   const bare = (text: string, stream = true) => {
     const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n`;
     return read([[5, bytesOf(head)], ...[...text].map((part) => [6, bytesOf(part)] as const)], { stream }).exchange
@@ -107,7 +110,7 @@ const START = event(chatEvent({ delta: { role: "assistant", content: "" } }));
 const TIMEOUT = event({ error: { message: "TimeoutError", type: "GatewayTimeout", code: 504 } });
 const delta = (value: object) => event(chatEvent({ delta: value }));
 const call = (value: object) => delta({ tool_calls: [{ index: 0, ...value }] });
-/** Streams that users met: their events, and the failure that each is, or null and its chunks with output. */
+/** Streams from users: their events, and the expected failure, or null and the chunks with output. */
 const MET: Readonly<Record<string, readonly [events: readonly string[], failure: string | null, chunks?: number]>> = {
   "an error first": [[TIMEOUT, DONE], "error event"],
   "an error late": [[START, TOKEN, delta({ content: " b" }), TIMEOUT, DONE], "error event"],
@@ -155,7 +158,7 @@ test.each(Object.entries(MET))("%s", (_, [events, failure, chunks]) => {
   if (chunks !== undefined) expect(answer.chunks).toBe(chunks);
 });
 
-test("a finish reason of any choice ends a stream; without one it is incomplete, counted by itself, and said", async () => {
+test("a finish reason of any choice completes a stream; without one it counts as incomplete, with a warning", async () => {
   const second = event({ ...chatEvent({}), choices: [{ index: 1, delta: {}, finish_reason: "stop" }] });
   const both = event({
     ...chatEvent({}),

@@ -1,4 +1,4 @@
-/** Answers of responses, messages and embeddings: complete ones, failed ones, and streams without the end of their API. */
+/** Tests answers of responses, messages and embeddings: complete, failed, and without the last event of their API. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { Patterns } from "../../../src/tools/load/answers/answer.ts";
 import type { LoadDialect } from "../../../src/tools/load/requests/dialects.ts";
@@ -112,7 +112,7 @@ describe("a complete stream gives its tokens, its text and its usage, with and w
       const texts = ["a", 'q"uote', "\u4e2d", "", "z"];
       const events = body(...texts.map((text, at) => form(token(text, at + 40))), ...ends.map(form));
       const [first, second] = [0, 1].map(() => answerOf(dialect, events, { patterns, keepText: false }));
-      // A delta without text is no output.
+      // A delta without text is not output.
       expect([first!.chunks, second!.chunks, second!.failure]).toEqual([4, 4, null]);
       const bytes = bytesOf(form(token("x", 7)));
       expect(patterns.match(bytes, 0, bytes.length)?.[1]).toBe(bytes.length);
@@ -122,7 +122,7 @@ describe("a complete stream gives its tokens, its text and its usage, with and w
   });
 });
 
-test("reasoning, refusals and calls are output; items, parts, signatures and tools' output are none", () => {
+test("reasoning, refusals and calls are output; items, parts, signatures and tool output are not", () => {
   const outputs = (dialect: LoadDialect, ...events: readonly Event[]) =>
     answerOf(dialect, body(...events.map(named))).chunks;
   const kinds = [
@@ -240,7 +240,7 @@ describe.each([
     expect(failure).toEqual({ kind: "error event", message: "gone" });
   });
 
-  test("[DONE] in place of its own end, and a connection that is cut", () => {
+  test("[DONE] in place of the API's last event, and a connection that is cut", () => {
     const first = (dialect === "openai-responses" ? DELTAS : [...MESSAGE, stop("end_turn")]).map(named);
     expect(answerOf(dialect, body(...first, "data: [DONE]\n\n")).failure?.kind).toBe("incomplete");
     expect(answerOf(dialect, HEAD + chunk(first.join(""))).failure?.kind).toBe("mid-stream end");
@@ -278,14 +278,14 @@ const WHOLES: readonly Whole[] = [
   ["openai-embeddings", { detail: "gone" }, "error event"],
 ];
 
-test.each(WHOLES)("in one piece, %s: %j", (dialect, value, kind) => {
+test.each(WHOLES)("not streamed, %s: %j", (dialect, value, kind) => {
   const answer = answerOf(dialect, whole(value), { stream: false });
   expect(answer.failure?.kind ?? null).toBe(kind as never);
   if (kind === null)
     expect([answer.finished, answer.text]).toEqual([true, dialect === "openai-embeddings" ? "" : "ab"]);
 });
 
-test("a response ends for vLLM's keys with its last event, and for ours with its last token", () => {
+test("in vLLM's keys a response ends with its last event, in ours with its last token", () => {
   const pieces = [HEAD, ...[...DELTAS, COMPLETED].map((event) => chunk(named(event))), END];
   const { exchange } = read(
     pieces.map((text, i) => [i * 100_000, bytesOf(text)] as const),
@@ -301,7 +301,7 @@ test("a response ends for vLLM's keys with its last event, and for ours with its
   expect([keys.mean_e2el_ms, keys.mean_tpot_ms]).toEqual([300, 200]);
 });
 
-test("streams are counted as they ended: complete, failed, incomplete, with the end that is missing", async () => {
+test("streams count as complete, failed or incomplete, with the missing end in the warning", async () => {
   const streams = [
     body(...[...DELTAS, COMPLETED].map(named)),
     body(...DELTAS.map(named)),
@@ -324,7 +324,7 @@ test("streams are counted as they ended: complete, failed, incomplete, with the 
   );
 });
 
-test("an embedding has no first token, and ends with the last byte of its answer", () => {
+test("an embedding has no TTFT and ends with the last byte of its answer", () => {
   const { exchange } = read([[700, bytesOf(whole(VECTOR))]], { dialect: "openai-embeddings", stream: false });
   expect(recordOf(exchange)).toMatchObject({ firstUs: Number.NaN, failure: null });
   expect(exchange.answer.finishedUs).toBe(700);

@@ -1,4 +1,4 @@
-/** Answers as a server would send them, byte by byte: for tests of who reads them. */
+/** Answers as a server would send them, byte by byte, for tests of their readers. */
 import { Patterns } from "../../../src/tools/load/answers/answer.ts";
 import { ClientExchange } from "../../../src/tools/load/clients/exchange.ts";
 import type { LoadDialect } from "../../../src/tools/load/requests/dialects.ts";
@@ -17,7 +17,7 @@ const base = { id: "chatcmpl-1", object: "chat.completion.chunk", created: 1_790
 export interface Said {
   readonly delta?: unknown;
   readonly finish?: string;
-  /** Output tokens so far, where the server says so with each chunk. */
+  /** Number of output tokens so far, if the server states it with each chunk. */
   readonly so?: number;
 }
 
@@ -33,7 +33,7 @@ export const usageEvent = (tokens: number) => ({
   usage: { prompt_tokens: 7, total_tokens: 7 + tokens, completion_tokens: tokens },
 });
 
-/** Milliseconds, and what is sent then. Section 3 of the reference on load generators: 5 tokens in 4 chunks. */
+/** Times in milliseconds, and the events sent then: 5 tokens in 4 chunks. From section 3 of the reference on load generators. */
 export const workedExample = (counts: boolean): readonly (readonly [ms: number, text: string])[] => {
   const so = (tokens: number) => (counts ? { so: tokens } : {});
   return [
@@ -54,7 +54,7 @@ export interface Read {
   readonly ended: boolean;
 }
 
-/** Gives the pieces to a new exchange at their times; `patterns` may be those of answers before it. */
+/** Passes the pieces to a new exchange at their times. `patterns` may come from earlier answers. */
 export function read(
   pieces: readonly (readonly [us: number, bytes: Uint8Array])[],
   {

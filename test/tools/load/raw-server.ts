@@ -1,31 +1,31 @@
-/** A small server that sends what it is told to, byte for byte: for clients that must not be misled. */
+/** A small server that sends given bytes, for clients that must not be misled. */
 import type { Socket } from "bun";
 
 export interface Asked {
   readonly path: string;
   readonly headers: ReadonlyMap<string, string>;
   readonly body: string;
-  /** How many requests had come before it, to the same path. */
+  /** Number of earlier requests to the same path. */
   readonly index: number;
 }
 
 export interface Wire {
   send(text: string | Uint8Array): void;
-  /** Closes the connection in order, or cuts it. */
+  /** Closes the connection normally, or cuts it. */
   end(): void;
   cut(): void;
 }
 
 interface Client {
   text: string;
-  /** True: the connection has carried a generation. */
+  /** True if the connection has carried a generation. */
   counts: boolean;
 }
 
 export interface RawServer {
   readonly url: string;
   readonly asked: readonly Asked[];
-  /** Most connections at once, of those that carry generations. */
+  /** Largest number of simultaneous connections with generations. */
   readonly connections: () => number;
   stop(): void;
 }
@@ -35,7 +35,7 @@ const json = (value: unknown): string => {
   return `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`;
 };
 
-/** `answer` is called for each POST of a generation; `/v1/models` names the model m, everything else is 404. */
+/** Calls `answer` for each POST of a generation. `/v1/models` lists the model m, and all other paths are 404. */
 export function rawServer(answer: (asked: Asked, wire: Wire) => void): RawServer {
   const asked: Asked[] = [];
   let open = 0;

@@ -1,6 +1,6 @@
-/** Is a request that got no answer sent again when it should be, and counted; and else not? */
+/** Tests which failed requests are retried, when, and how retries are counted. */
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
-import type { Loaded } from "../../../src/tools/load/load.ts";
+import type { LoadOutcome } from "../../../src/tools/load/load.ts";
 import type { Settings } from "../../../src/tools/load/settings.ts";
 import { kinds, loadOn, WHOLE } from "./loaded.ts";
 import { type Asked, type RawServer, rawServer, type Wire } from "./raw-server.ts";
@@ -10,20 +10,20 @@ setDefaultTimeout(20_000);
 let server: RawServer | null = null;
 afterEach(() => server?.stop());
 
-/** Loads a server that answers so. */
-function load(answer: (asked: Asked, wire: Wire) => void, more: Partial<Settings> = {}): Promise<Loaded> {
+/** Runs a load on a server that answers like this. */
+function load(answer: (asked: Asked, wire: Wire) => void, more: Partial<Settings> = {}): Promise<LoadOutcome> {
   server = rawServer(answer);
   return loadOn(server, more);
 }
 
 const refusal = (status: string, headers = "") => `HTTP/1.1 ${status}\r\n${headers}Content-Length: 2\r\n\r\n{}`;
-const told = ({ result }: Loaded) => result.understudy.retries;
+const told = ({ result }: LoadOutcome) => result.understudy.retries;
 
-test("what got no answer is sent again, as Retry-After says; times count from the first send", async () => {
+test("a request without an answer is retried as Retry-After says; times count from the first send", async () => {
   const answers = [refusal("503 Busy", "Retry-After: 0.2\r\n"), refusal("429 No", "retry-after-ms: 100\r\n"), null];
   const loaded = await load(
     ({ index }, wire) => (answers[index] === null ? wire.cut() : wire.send(answers[index] ?? WHOLE)),
-    // A connection that was used before and is cut has crossed its closing: that is no retry.
+    // A reused connection that is cut was closing while the request was sent, which does not count as a retry.
     { retries: 3, count: 4, concurrency: 1, pooled: false },
   );
   expect(told(loaded)).toEqual({ limit: 3, count: 3, requests: 1, per_request: 0.75 });
@@ -32,7 +32,7 @@ test("what got no answer is sent again, as Retry-After says; times count from th
   expect(new Set(server!.asked.slice(0, 4).map(({ headers }) => headers.get("x-request-id"))).size).toBe(1);
   const { records, result } = loaded;
   expect(records.map(({ retries }) => retries)).toEqual([3, 0, 0, 0]);
-  // 200 + 100 ms as told, then 500 by itself, of which a quarter may be left out.
+  // Pauses of 200 and 100 ms from the server, then 500 ms by default, shortened by up to a quarter.
   const firstMs = (records[0]!.firstUs - records[0]!.sendUs) / 1000;
   expect(firstMs).toBeGreaterThanOrEqual(675);
   const perUser = result.understudy.tokens_per_s_per_user!;
@@ -40,7 +40,7 @@ test("what got no answer is sent again, as Retry-After says; times count from th
   expect(perUser.min!).toBeCloseTo(5 / ((records[0]!.lastUs - records[0]!.sendUs) / 1e6), 3);
 });
 
-test("so often and no more; not what is wrong with the request, nor what says no, nor too late; by default nothing", async () => {
+test("retries are limited; client errors, refusals by the server and long waits are not retried; by default nothing is", async () => {
   const now = "Retry-After: 0\r\n";
   for (const [status, headers, retries, asked] of [
     ["500 Oops", now, 2, 3],
@@ -56,12 +56,12 @@ test("so often and no more; not what is wrong with the request, nor what says no
   }
 });
 
-test("a request that waits to be sent again ends with the run, and in its time", async () => {
+test("a request that waits for a retry ends with the run, and within its timeout", async () => {
   const busy = (_: Asked, wire: Wire) => wire.send(refusal("503 Busy", "Retry-After: 60\r\n"));
   const cut = await load(busy, { retries: 1, durationS: 0.2, count: null });
   expect(kinds(cut)).toEqual({ unfinished: 1 });
   server!.stop();
   const late = await load(busy, { retries: 1, timeoutS: 0.2 });
   expect(kinds(late)).toEqual({ timeout: 1 });
-  expect(late.nothing).toContain("while it waited to be sent again after: HTTP 503");
+  expect(late.nothing).toContain("while it waited for a retry after: HTTP 503");
 });

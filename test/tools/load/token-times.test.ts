@@ -1,4 +1,4 @@
-/** Are tokens of one step placed one after the other, as their requests run, and are gaps between them what they were? */
+/** Tests that tokens of a step get successive times in the order of their requests, and that gaps between them are right. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { type RunsLine, TokenTimes } from "../../../src/tools/load/token-times.ts";
@@ -14,8 +14,8 @@ const row = (order: number, scheduledUs: number, runs: RunsLine["runs"], engine 
 const written = (times: TokenTimes, rows: readonly RunsLine[]) =>
   new Map([...times.of(rows)].map(([{ order }, all]) => [order, all.map((time) => time?.writtenUs)]));
 
-describe("places", () => {
-  test("in the order of scheduling, whatever the order of the rows", () => {
+describe("positions", () => {
+  test("tokens are in the order of scheduling, whatever the order of the rows", () => {
     const times = new TokenTimes();
     times.add(step(1, 1, 100, 110));
     times.add(step(2, 3, 200, 230));
@@ -30,7 +30,7 @@ describe("places", () => {
     );
   });
 
-  test("tokens of a step that one request gets come together, and count", () => {
+  test("tokens that one request gets from a step come together, and each counts", () => {
     const times = new TokenTimes();
     times.add(step(1, 4, 100, 140));
     const rows = [row(0, 1, [[1, 1, 3]]), row(1, 2, [[1, 1]])];
@@ -42,14 +42,14 @@ describe("places", () => {
     );
   });
 
-  test("within the part of the step that they belong to", () => {
+  test("tokens are within their part of the step", () => {
     const times = new TokenTimes();
     times.add({ ...step(1, 4, 100, 200), writtenUs: [190] });
     const rows = Array.from({ length: 4 }, (_, order) => row(order, order, [[1, 1]]));
     expect([...written(times, rows).values()]).toEqual([[145], [190], [195], [200]]);
   });
 
-  test("each engine has steps of its own; what nobody knows has no time", () => {
+  test("each engine has its own steps; unknown steps have no time", () => {
     const times = new TokenTimes();
     times.add(step(1, 1, 100, 110));
     times.add(step(1, 1, 500, 510, 1));
@@ -64,7 +64,7 @@ describe("places", () => {
   });
 });
 
-test("a client that reads as the server writes has no error in its gaps, however long each step's writing takes", () => {
+test("a client that reads as the server writes has no error in its gaps, however long writing a step takes", () => {
   const any = fc.record({
     spans: fc.array(fc.integer({ min: 1, max: 50_000 }), { minLength: 2, maxLength: 30 }),
     requests: fc.integer({ min: 1, max: 40 }),

@@ -1,4 +1,7 @@
-/** `understudy load` of small traces in the forms that other tools publish (test/workloads/traces): what it sends and prints. */
+/**
+ * Tests `understudy load` with small traces in the formats of other tools (test/workloads/traces): its requests and its
+ * messages.
+ */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -34,7 +37,7 @@ test("bailian: seconds, whole prompts, the span", async () => {
   expect(result()).toMatchObject({ completed: 3, total_input_tokens: 130, total_output_tokens: 49 });
 });
 
-test("seconds read as milliseconds: the span shows it, and a warning says what to do", async () => {
+test("seconds read as milliseconds: the printed span shows it, and a warning says what to do", async () => {
   const path = join(folder, "seconds.jsonl");
   const rows = [1.25, 3.5, 61.114].map((timestamp) => ({ timestamp, input_length: 20, output_length: 2 }));
   writeFileSync(path, rows.map((row) => JSON.stringify(row)).join("\n"));
@@ -47,7 +50,7 @@ test("seconds read as milliseconds: the span shows it, and a warning says what t
   expect(stated.out).not.toContain("warning: timestamps");
 });
 
-test("rows that are passed over are counted by reason; without any request one line says so", async () => {
+test("skipped rows are counted by reason; a trace without any request is refused with one line", async () => {
   const asked = ["--dataset-name", "burstgpt", "--dataset-path", traceCase("burst.csv"), "--replay-speedup", "1000"];
   const { out, result } = await load(...asked, "--trace-models", "gpt-4");
   expect(out).toContain(
@@ -71,7 +74,7 @@ test.each([
   expect(result()).toMatchObject({ completed });
   const rows = readFileSync(join(folder, "result.requests.jsonl"), "utf8").trim().split("\n");
   const tokens = rows.map((row) => JSON.parse(row).cached_tokens as number).reduce((sum, each) => sum + each, 0);
-  // The chat template adds some tokens in front.
+  // The chat template adds some tokens.
   expect(tokens).toBeWithin(cached, cached + 17);
 });
 

@@ -1,4 +1,4 @@
-/** Is a Triton server loaded over gRPC and over HTTP: unary, in pieces, cancelled, refused, and held against its truth? */
+/** Tests load on a Triton server over gRPC and HTTP: unary, streamed, cancelled, refused, and compared with its truth. */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -50,7 +50,7 @@ async function load(model: string, more: Partial<Settings>) {
   }
 }
 
-test("over gRPC, a decoupled model: its pieces as they come, and the truth of the server's log", async () => {
+test("gRPC, a decoupled model: chunks as they come, and the truth from the server's log", async () => {
   const { records, result } = await load("vllm_model", {
     dialect: "triton-grpc",
     ignoreEos: true,
@@ -61,7 +61,7 @@ test("over gRPC, a decoupled model: its pieces as they come, and the truth of th
   expect(result.understudy.truth).toMatchObject({ requests: 8, missing: 0 });
 });
 
-test("over gRPC, a call at a time; over HTTP the same, of any model", async () => {
+test("gRPC and HTTP, unary calls of any model", async () => {
   for (const [model, dialect] of [
     ["plain", "triton-grpc"],
     ["add_sub", "triton-grpc"],
@@ -69,7 +69,7 @@ test("over gRPC, a call at a time; over HTTP the same, of any model", async () =
     ["add_sub", "triton-http"],
   ] as const) {
     const { records, result } = await load(model, { dialect, stream: false });
-    // Neither has tokens, so nothing is said of their number.
+    // Neither has tokens, so their number is not reported.
     expect(result.understudy.warnings?.filter((one) => /length|as long as/.test(one))).toEqual([]);
     expect(records.map(({ failure, chunkUs, status }) => [failure, chunkUs.length, status])).toEqual(
       records.map(() => [null, 1, 200]),
@@ -77,12 +77,12 @@ test("over gRPC, a call at a time; over HTTP the same, of any model", async () =
   }
 });
 
-test("a model that is not decoupled, and has an input for streaming, is not asked for pieces", async () => {
+test("a model with a streaming input that is not decoupled is not asked for a stream", async () => {
   const { records } = await load("summarizer", { dialect: "triton-grpc" });
   expect(records.map(({ failure, chunkUs }) => [failure, chunkUs.length])).toEqual(records.map(() => [null, 1]));
 });
 
-test("what goes wrong is counted by kind", async () => {
+test("failures are counted by kind", async () => {
   const kinds = ({ records }: Awaited<ReturnType<typeof load>>) => [
     ...new Set(records.map(({ failure }) => failure?.kind)),
   ];
@@ -105,9 +105,13 @@ test("what goes wrong is counted by kind", async () => {
 
 test.each([
   ["nobody", { dialect: "triton-grpc" }, "Request for unknown model: 'nobody' is not found"],
-  ["tokens", { dialect: "triton-grpc", stream: false }, "model tokens is decoupled: it is called without --no-stream"],
+  ["tokens", { dialect: "triton-grpc", stream: false }, "model tokens is decoupled; remove --no-stream"],
   ["nobody", { dialect: "triton-http" }, "Request for unknown model: 'nobody' is not found"],
-  ["tokens", { dialect: "triton-http" }, "model tokens is decoupled, which /infer is not: take --backend triton-grpc"],
+  [
+    "tokens",
+    { dialect: "triton-http" },
+    "model tokens is decoupled, which /infer does not support; use --backend triton-grpc",
+  ],
 ] as const)("refused in one line: %s %j", async (model, more, why) => {
   const said = await load(model, more).then(
     () => "it ran",
@@ -116,7 +120,7 @@ test.each([
   expect(said).toContain(why);
 });
 
-test("options that no call has are refused", () => {
+test("options that gRPC calls do not have are refused", () => {
   const read = (values: object) =>
     settingsOf({ backend: "triton-grpc", ...values }, { read: () => "", env: {} } as never);
   expect(read({ retries: 1 })).toEqual({
@@ -129,7 +133,7 @@ test("options that no call has are refused", () => {
   expect(read({ "check-truth": true, "check-truth-log": "f" })).not.toHaveProperty("error");
 });
 
-test("messages as the library reads and writes them, however they are cut", () => {
+test("messages equal those of the protobuf library, however they are cut", () => {
   const tensors = [
     { ...inputOf("text_input", "TYPE_STRING", [1], false, true), data: ["Grüße"] },
     { ...inputOf("max_tokens", "TYPE_INT32", [-1], true, false), data: [7] },

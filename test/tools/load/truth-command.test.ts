@@ -1,4 +1,4 @@
-/** `understudy truth`: the times of a run of any load tool, and how far that tool's own figures are from them. */
+/** Tests `understudy truth`: the true times of a run of any load tool, and the error of that tool's own figures. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -30,7 +30,7 @@ const write = (name: string, text: string) => {
   return name;
 };
 
-/** Three steps of 10 ms; the first request has tokens in all of them, the second in the last two. */
+/** Three steps of 10 ms. The first request has tokens in all of them, the second in the last two. */
 const LOG = [
   { type: "header", schema: 1 },
   ...[1, 2, 3].map((step) => ({
@@ -50,7 +50,7 @@ const LOG = [
   .map((line) => JSON.stringify(line))
   .join("\n");
 
-test("durations of a truth log are those between its rows", async () => {
+test("durations of a truth log follow from the times in its rows", async () => {
   write("log.jsonl", `${LOG}\n`);
   const { code, out } = await run("log.jsonl", "--json");
   const { requests, withoutToken, times, compared } = JSON.parse(out);
@@ -85,7 +85,7 @@ test.each([
   );
 });
 
-test("a running server: rows since a cursor, and figures of a client that are never below the truth", async () => {
+test("a running server: rows since a cursor, and a client's figures are never below the truth", async () => {
   const { code, out } = await run(server.url, "--since", "end", "--json");
   expect(code).toBe(1);
   const rows: string[] = [];

@@ -1,4 +1,4 @@
-/** Are the flat keys those of vLLM? Its own function (vllm 0.33.0, `calculate_metrics`) was run on the same requests. */
+/** Tests that the flat keys equal vLLM's. Its own function (vllm 0.33.0, `calculate_metrics`) was run on the same requests. */
 import { expect, test } from "bun:test";
 import type { RequestRecord } from "../../../src/tools/load/requests/types.ts";
 import { FLAT_METRICS, flatKeys } from "../../../src/tools/load/vllm-keys.ts";
@@ -48,6 +48,6 @@ test.each(Object.entries(recorded.expected))("%s", (key, value) => {
   expect(keys[key] as number).toBeCloseTo(value, 3);
 });
 
-test("lengths, failed requests as there", () => {
+test("lengths and failed requests as in vLLM", () => {
   expect(keys.output_lens).toEqual(recorded.output_lens);
 });

@@ -1,4 +1,4 @@
-/** Does a run say when its numbers are not what they seem, and else nothing? */
+/** Tests that a run warns about misleading numbers, and only then. */
 import { expect, test } from "bun:test";
 import { CHUNKS_KEPT } from "../../../src/tools/load/many-gaps.ts";
 import type { RequestRecord } from "../../../src/tools/load/requests/types.ts";
@@ -29,7 +29,7 @@ const QUIET: Evidence = {
   folded: 0,
 };
 
-test("nothing is said of lengths where no request can ask for one, or nobody tells it", () => {
+test("no warning on lengths if requests cannot ask for one, or if answers do not state it", () => {
   const other = [{ ...PLAIN, wantedTokens: 6 }];
   expect(warningsOf({ ...QUIET, asksLength: false, records: other, estimatedLengths: true })).toEqual([]);
   const whole = warningsOf({
@@ -40,15 +40,18 @@ test("nothing is said of lengths where no request can ask for one, or nobody tel
   });
   expect(whole).toEqual([expect.stringContaining("without streaming")]);
   const estimated = warningsOf({ ...QUIET, dialect: "triton-http", estimatedLengths: true });
-  expect(estimated).toEqual(["the server has no /tokenize: lengths of made-up prompts are estimated"]);
+  expect(estimated).toEqual(["the server has no /tokenize: lengths of generated prompts are estimated"]);
 });
 
-test("nothing is said of a run whose numbers are what they seem", () => {
+test("no warning for a run with sound numbers", () => {
   expect(warningsOf(QUIET)).toEqual([]);
   expect(warningsOf({ ...QUIET, cpuShare: 1, measuredS: 0.5 })).toEqual([]);
 });
 
-/** `count` requests `gapMs` apart, with a first token after 50 ms and 20 ms between tokens; `lateMs` says how late each is sent. */
+/**
+ * Returns `count` requests `gapMs` apart, with the first token after 50 ms and 20 ms between tokens. `lateMs` gives the
+ * lateness of each send.
+ */
 function late(count: number, gapMs: number, lateMs: (i: number) => number): RequestRecord[] {
   return Array.from({ length: count }, (_, i) => {
     const intendedUs = i * gapMs * 1000;
@@ -61,17 +64,18 @@ function late(count: number, gapMs: number, lateMs: (i: number) => number): Requ
 const said = (records: RequestRecord[], pace: Partial<Evidence["pace"]> = {}): string =>
   warningsOf({ ...QUIET, records, pace: { ...QUIET.pace, ...pace } }).join();
 
-/** One in fifty is late by so much: the tail, not the median. */
+/** One request in fifty is this late, which affects the tail but not the median. */
 const tail = (ms: number) => late(200, 500, (i) => (i % 50 === 7 ? ms : 0.2));
-/** Each later than the one before. */
+/** Each request is later than the one before. */
 const behind = (ms: number) => late(200, 500, (i) => i * ms);
 
-test("sent late by less than a tenth of what is measured: nothing is said", () => {
+test("no warning if requests are late by less than a tenth of the measured value", () => {
   expect(said(tail(2.3))).toBe("");
   expect(said(tail(4.7))).toBe("");
   expect(said(late(200, 500, () => 1.9))).toBe("");
   expect(said(behind(0.01))).toBe("");
-  // A closed loop's slots wait for nobody's time, and a cap puts off the sends, not the client.
+  // Slots of a closed loop have no intended time that could be missed. With a limit, the limit delays sends and not the
+  // client.
   expect(
     said(
       late(200, 500, () => 2.1),
@@ -84,16 +88,16 @@ test("sent late by less than a tenth of what is measured: nothing is said", () =
       { capped: true },
     ),
   ).toBe("");
-  // 1.8 % longer than its 100 ms, but not a request behind.
+  // 1.8 % longer than its 100 ms, but less than one request behind.
   expect(said(late(3, 50, (i) => 0.9 * i))).toBe("");
-  // Late, because it was sent again.
+  // Late because of a retry.
   expect(said(late(9, 500, () => 900).map((record) => ({ ...record, retries: 1 })))).toBe("");
 });
 
 test.each([
   ["the tail of TTFT", tail(6), {}, "6.00 ms of the p99 of TTFT from the intended time, 12 %"],
   ["the median of TTFT", late(9, 500, () => 6), { timed: false }, "6.00 ms of the p50 of TTFT"],
-  ["the rate", behind(6), { capped: true }, "1.98 requests/s in place of 2.00: --concurrency or the client"],
+  ["the rate", behind(6), { capped: true }, "1.98 requests/s instead of 2.00: --concurrency or the client"],
   ["gaps between tokens", late(9, 500, () => 2.1), {}, "half of them by 2.10 ms or more, 11 % of the mean gap"],
 ])("sent late by more than a tenth of it: %s", (_, records, pace, says) => {
   expect(said(records, pace)).toMatch(/^requests left late: .* was the limit\. TTFT from the send hides it/);
@@ -107,13 +111,13 @@ const CASES: readonly (readonly [name: string, evidence: Partial<Evidence>, says
   ["too many chunks", { folded: 7 }, `more than ${CHUNKS_KEPT} chunks`],
   ["merged chunks", { records: [MERGED] }, "fewer chunks than tokens: the flat itl keys are per chunk"],
   ["merged, and who knows how", { records: [played(false)] }, "their ITL is per chunk, not per token"],
-  ["other lengths", { records: [{ ...PLAIN, wantedTokens: 6 }] }, "1 of 1 answers are not as long as asked for"],
+  ["other lengths", { records: [{ ...PLAIN, wantedTokens: 6 }] }, "1 of 1 answers do not have the requested length"],
   ["no end mark", { records: [{ ...PLAIN, done: false }] }, "1 streams ended without [DONE]"],
-  ["a warm cache", { warmUp: [{ ...PLAIN, cachedTokens: 16 }] }, "an earlier run left it warm"],
-  ["bad lines", { badLines: 2 }, "2 lines of the dataset hold no request"],
-  ["dropped turns", { droppedTurns: 3 }, "3 turns were left out"],
+  ["a warm cache", { warmUp: [{ ...PLAIN, cachedTokens: 16 }] }, "an earlier run filled it"],
+  ["bad lines", { badLines: 2 }, "2 lines of the dataset have no request"],
+  ["dropped turns", { droppedTurns: 3 }, "3 turns were skipped"],
   ["metrics missing", { metricsMissing: "404" }, "metrics could not be read (404)"],
-  ["estimated lengths", { estimatedLengths: true }, "lengths of made-up prompts are estimated"],
+  ["estimated lengths", { estimatedLengths: true }, "lengths of generated prompts are estimated"],
 ];
 
 for (const [name, evidence, says] of CASES) {

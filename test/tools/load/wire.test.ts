@@ -1,7 +1,7 @@
-/** Does the load generator keep its word over real sockets, whatever the server does? */
+/** Tests the load generator over real sockets with servers of all kinds. */
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { WallClock } from "../../../src/base/clock.ts";
-import { Load, type Loaded } from "../../../src/tools/load/load.ts";
+import { Load, type LoadOutcome } from "../../../src/tools/load/load.ts";
 import type { FailureClass } from "../../../src/tools/load/requests/types.ts";
 import type { Settings } from "../../../src/tools/load/settings.ts";
 import { kinds, loadOn, SETTINGS, WHOLE } from "./loaded.ts";
@@ -13,13 +13,13 @@ setDefaultTimeout(20_000);
 let server: RawServer | null = null;
 afterEach(() => server?.stop());
 
-/** Loads a server that answers so. */
-function load(answer: (asked: Asked, wire: Wire) => void, more: Partial<Settings> = {}): Promise<Loaded> {
+/** Runs a load on a server that answers like this. */
+function load(answer: (asked: Asked, wire: Wire) => void, more: Partial<Settings> = {}): Promise<LoadOutcome> {
   server = rawServer(answer);
   return loadOn(server, more);
 }
 
-/** Sends the pieces one after the other, each when the one before it has left. */
+/** Sends the pieces one after another, each after the one before was written. */
 async function slowly(wire: Wire, pieces: readonly (string | Uint8Array)[], ms = 1): Promise<void> {
   for (const piece of pieces) {
     wire.send(piece);
@@ -50,13 +50,13 @@ test("the worked example, byte after byte", async () => {
     true,
   ]);
   expect([...record!.chunkTokens]).toEqual([1, 2, 1, 1]);
-  // Never before it was sent, and the gaps are those of the server but for the time of one piece.
+  // Never before it was sent, and the gaps are the server's within the time of one piece.
   expect(record!.firstUs - record!.sendUs).toBeGreaterThanOrEqual((started[2]! - started[0]!) * 1000);
   expect(record!.lastUs).toBeGreaterThan(record!.firstUs);
   expect(record!.endUs).toBeGreaterThanOrEqual(record!.lastUs);
 });
 
-test("what is sent: the body's fields, an id per request, connections used again", async () => {
+test("requests: body fields, an id per request, reused connections", async () => {
   const answer = (_: Asked, wire: Wire) => wire.send(WHOLE);
   const loaded = await load(answer, {
     count: 5,
@@ -115,7 +115,7 @@ test("completions and Triton's generate_stream", async () => {
   expect(triton.records[0]).toMatchObject({ outputTokens: 2, usage: false, failure: null });
 });
 
-test("a server that refuses continuous_usage_stats, then stream_options, is asked without", async () => {
+test("a server that refuses continuous_usage_stats, then stream_options, is asked without them", async () => {
   const { records, result } = await load(
     ({ body }, wire) => {
       const options = JSON.parse(body).stream_options;
@@ -132,7 +132,7 @@ test("a server that refuses continuous_usage_stats, then stream_options, is aske
     null,
     null,
   ]);
-  expect([records.length, kinds({ result } as Loaded)]).toEqual([3, {}]);
+  expect([records.length, kinds({ result } as LoadOutcome)]).toEqual([3, {}]);
 });
 
 describe("failures are counted by kind", () => {
@@ -176,7 +176,7 @@ describe("failures are counted by kind", () => {
     expect(loaded.result).toMatchObject({ completed: 0, failed: 2 });
   });
 
-  test("nobody there", async () => {
+  test("no server listens", async () => {
     const free = rawServer(() => {});
     free.stop();
     const clock = new WallClock();
@@ -186,7 +186,7 @@ describe("failures are counted by kind", () => {
     expect(nothing).toContain("connect: ECONNREFUSED");
   });
 
-  test("a few among many: the rest is measured", async () => {
+  test("a few failures among many requests: the others are measured", async () => {
     const loaded = await load(
       ({ index }, wire) => wire.send(index % 4 === 0 ? status("500 Internal Server Error") : WHOLE),
       { count: 8 },
@@ -195,7 +195,7 @@ describe("failures are counted by kind", () => {
   });
 });
 
-test("an idle connection that the server has closed costs no request", async () => {
+test("no request fails because the server closed an idle connection", async () => {
   const { result } = await load(
     (_, wire) => {
       wire.send(WHOLE);
@@ -206,7 +206,7 @@ test("an idle connection that the server has closed costs no request", async () 
   expect(result).toMatchObject({ completed: 20, failed: 0 });
 });
 
-test("300 at once are 300 connections, and none waits for another", async () => {
+test("300 simultaneous requests use 300 connections and do not wait for each other", async () => {
   const waiting: Wire[] = [];
   const { result } = await load(
     (_, wire) => {
@@ -225,12 +225,12 @@ test("an open loop does not wait for a server that stalls, and latency from the 
   expect(open.records[19]!.sendUs).toBeLessThan(open.records[0]!.firstUs);
   const capped = await load(answer, { loop, concurrency: 1, count: 20 });
   const { ttft, ttft_intended: meant } = capped.result.understudy.distributions!;
-  // The first answer held up nineteen requests; from the send it looks like one.
+  // The first answer delayed nineteen requests. Latency from the send shows only one.
   expect(ttft!.p50!).toBeLessThan(200);
   expect(meant!.p50!).toBeGreaterThan(200);
 });
 
-test("requests that are cut or read slowly on purpose are in no latency", async () => {
+test("requests that are cut or read slowly on purpose are not in any latency", async () => {
   const cut = await load(
     (_, wire) =>
       void slowly(
@@ -252,12 +252,12 @@ test("requests that are cut or read slowly on purpose are in no latency", async 
   const pieces = workedExample(true).map(([, text]) => text);
   const slow = await load((_, wire) => void slowly(wire, pieces, 30), { count: 1, slowShare: 1 });
   expect(slow.records[0]).toMatchObject({ failure: null, disturbed: "slow reader", outputTokens: 5 });
-  // The answer was sent over 240 ms, and read at one go half a second later.
+  // The answer was sent over 240 ms, and read at once half a second later.
   expect(slow.records[0]!.lastUs - slow.records[0]!.firstUs).toBeLessThan(100_000);
   expect(slow.records[0]!.firstUs - slow.records[0]!.sendUs).toBeGreaterThan(300_000);
 });
 
-test("a run that is ended gives what it has", async () => {
+test("a run that is ended gives a partial result", async () => {
   server = rawServer(({ index }, wire) => index < 3 && wire.send(WHOLE));
   const clock = new WallClock();
   const one = new Load({ ...SETTINGS, url: new URL(server.url), count: 100 }, { clock, live: null });
@@ -272,7 +272,7 @@ test("a run that is ended gives what it has", async () => {
   ]);
 });
 
-test("a run that is ended while it warms up says so", async () => {
+test("a run that is ended during the warm-up says so", async () => {
   server = rawServer(() => {});
   const clock = new WallClock();
   const one = new Load({ ...SETTINGS, url: new URL(server.url), warmUpCount: 2 }, { clock, live: null });
@@ -282,20 +282,20 @@ test("a run that is ended while it warms up says so", async () => {
   expect([nothing, result.understudy.partial, server.asked.length]).toEqual(["no request was sent", true, 1]);
 });
 
-test("warm-up requests are not measured, and their prompts are others", async () => {
+test("warm-up requests are not measured and have other prompts", async () => {
   const { result } = await load((_, wire) => wire.send(WHOLE), { count: 3, warmUpCount: 2 });
   expect([result.completed, server!.asked.length, new Set(server!.asked.map(({ body }) => body)).size]).toEqual([
     3, 5, 5,
   ]);
 });
 
-test("metrics that are not there are missed, not waited for", async () => {
+test("missing metrics are reported, not waited for", async () => {
   const { result } = await load((_, wire) => wire.send(WHOLE), { metricsUrl: "http://127.0.0.1:1/metrics" });
   expect(result.understudy.warnings!.join("\n")).toContain("metrics could not be read (ECONNREFUSED)");
   expect([result.completed, result.understudy.server_metrics]).toEqual([1, null]);
 });
 
-test("usage alone tells the tokens where chunks do not: the gaps are said to be per chunk", async () => {
+test("if only usage states tokens, a warning says that gaps are per chunk", async () => {
   const { result } = await load((_, wire) =>
     wire.send(
       HEAD +

@@ -1,11 +1,11 @@
-/** Are moments, percentiles and histogram those of the values, whatever they are? */
+/** Tests moments, percentiles and histograms of random values. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { distributionHistogram, distributionOf, percentile } from "../../../src/tools/report/distribution.ts";
 
 const values = fc.array(fc.double({ min: -1e9, max: 1e9, noNaN: true }), { minLength: 1, maxLength: 60 });
 
-describe("percentiles are linear, as numpy's default", () => {
+describe("percentiles are interpolated linearly, like numpy's default", () => {
   const ten = Float64Array.from({ length: 10 }, (_, i) => i + 1);
   test.each([
     [50, 5.5],
@@ -16,14 +16,14 @@ describe("percentiles are linear, as numpy's default", () => {
   ])("p%d of 1 to 10", (q, expected) => expect(percentile(ten, q)).toBeCloseTo(expected, 12));
 });
 
-test("moments of a sample worked by hand, in any order", () => {
+test("moments of a sample that was computed by hand, in any order", () => {
   const { histogram, ...rest } = distributionOf(Float64Array.from([4, 2, 9, 5, 4, 7, 4, 5]), [50, 99.9]);
   expect(rest).toMatchObject({ count: 8, mean: 5, std: 2, min: 2, max: 9, p50: 4.5 });
   expect(rest["p99.9"]).toBeCloseTo(8.986, 6);
   expect(histogram!.counts).toEqual([1, 3, 2, 1, 1]);
 });
 
-test("nothing observed is null, not 0", () => {
+test("without values all statistics are null, not 0", () => {
   expect(distributionOf(new Float64Array(), [50])).toEqual({ count: 0, mean: null, std: null, min: null, max: null });
 });
 

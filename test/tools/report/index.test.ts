@@ -1,4 +1,4 @@
-/** Does the page of a run show what the run was, whatever is in its names and however long it was, and need nothing else? */
+/** Tests that the page of a run shows its numbers, for any names and any length of the run, and loads nothing. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { distributionOf } from "../../../src/tools/report/distribution.ts";
@@ -7,20 +7,20 @@ import { fourDigits } from "../../../src/tools/report/numbers.ts";
 import { times } from "../../size.ts";
 import { of, read, record, result } from "./reader.ts";
 
-test("a whole page from what little there is", async () => {
+test("a complete page from a minimal result", async () => {
   const { elements, data, text } = await read(html(result(), []));
   expect(data).toEqual({ plots: [], waterfall: null });
   expect(elements.filter((tag) => tag === "figure")).toEqual([]);
   expect(text).toContain("Load on a server");
 });
 
-test("the script is one that can be read", () => {
+test("the inline script is valid", () => {
   const scripts = [...html(result(), []).matchAll(/<script>([\s\S]*?)<\/script>/g)];
   expect(scripts).toHaveLength(1);
   expect(() => new Function(scripts[0]![1]!)).not.toThrow();
 });
 
-test("whatever stands in names, commands and errors is text, and nothing is loaded from anywhere", () => {
+test("names, commands and errors appear as text, and nothing is loaded", () => {
   const smuggled = fc.constantFrom(
     "</script><script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",
@@ -59,14 +59,14 @@ test("whatever stands in names, commands and errors is text, and nothing is load
   );
 });
 
-test("the policy allows what the page brings, and nothing else", () => {
+test("the security policy allows only the page's own script and style", () => {
   const page = html(result(), []);
   expect(page).toContain("default-src &#39;none&#39;; script-src &#39;unsafe-inline&#39;");
   expect(page).not.toMatch(/@import|url\(/);
 });
 
 describe("numbers", () => {
-  // The logarithm of the first one is rounded up to 4.
+  // The logarithm of the first number rounds up to 4.
   test.each([
     [9999.999999999996, "10,000"],
     [12345.6, "12,346"],
@@ -79,7 +79,7 @@ describe("numbers", () => {
     ["inf", "inf"],
   ])("%p reads %s", (value, expected) => expect(fourDigits(value)).toBe(expected));
 
-  test("of every metric, with the steady window below it, in the words that the result defines", async () => {
+  test("all metrics, each with its steady window and the definition from the result", async () => {
     const steady = { from_s: 1, to_s: 2, distributions: { ttft: of(7) } };
     const part = {
       distributions: { e2el: of(5000), ttft: of(1, 2, 3), mine: of(4) },
@@ -94,7 +94,7 @@ describe("numbers", () => {
     expect(rows).toContain("time to first token: from the first byte");
   });
 
-  test("failed requests as infinitely slow, and our own numbers beside vLLM's", async () => {
+  test("failed requests as infinitely slow, and our own numbers next to vLLM's", async () => {
     const part = {
       distributions: { ttft: of(1, 2) },
       adj: { ttft: { p50: 2, p99: null } },
@@ -108,14 +108,14 @@ describe("numbers", () => {
     );
   });
 
-  test("ITL and ICL are one row where they are the same, two where they are not", async () => {
+  test("ITL and ICL are one row if they are equal, else two rows", async () => {
     const same = await read(html(result({ distributions: { itl: of(1, 2), icl: of(1, 2) } }), []));
     expect(same.text).toContain("ITL = ICL");
     const other = await read(html(result({ distributions: { itl: of(0, 2), icl: of(2, 2) } }), []));
     expect(other.text).not.toContain("ITL = ICL");
   });
 
-  test("figures on top, and failures by kind", async () => {
+  test("tiles at the top, and failures by kind", async () => {
     const flat = {
       output_throughput: 1234.5,
       request_throughput: 10,
@@ -145,7 +145,7 @@ describe("numbers", () => {
 });
 
 describe("plots", () => {
-  test("shares at or below, with the SLO and how many are within", async () => {
+  test("cumulative shares, with the SLO and the share within it", async () => {
     const values = Array.from({ length: 1000 }, (_, i) => 10 + i / 100);
     const { plot } = await read(
       html(
@@ -169,7 +169,7 @@ describe("plots", () => {
     expect([own!.at(-1), late!.at(-1)]).toEqual([1, 1]);
   });
 
-  test("requests one below the other, with long waits marked and failures named", async () => {
+  test("the timeline marks long token gaps and names failures", async () => {
     const slow = Float64Array.from([100_000, 120_000, 150_000, 210_000]);
     const records = [
       record(1, 4, { chunkUs: slow, scheduledUs: 50_000 }),
@@ -193,12 +193,12 @@ describe("plots", () => {
     });
   });
 
-  test("where the median gap is longer than what is marked, marks begin at twice the median", async () => {
+  test("if the median gap exceeds the threshold, marks begin at twice the median", async () => {
     const { data } = await read(html(result({ distributions: { itl: of(40, 40, 40) } }), [record(0)]));
     expect(data.waterfall!.thresholdsMs).toEqual([80, 160]);
   });
 
-  test("intended against sent, lateness, TTFT by input length", async () => {
+  test("intended and actual sends, lateness, TTFT by input length", async () => {
     const records = Array.from({ length: 50 }, (_, i) => record(49 - i));
     const { plot } = await read(html(result(), records));
     const [seconds, intended, sent] = plot("arrivals").data as number[][];
@@ -248,7 +248,7 @@ describe("plots", () => {
     expect(plot("server-preemptions").data[1]).toEqual([0, 1]);
   });
 
-  test("a sweep by rate, in its order; by concurrency where there is no rate", async () => {
+  test("a sweep by rate in rising order, or by concurrency without rates", async () => {
     const point = (rate: number | null, concurrency: number, ms: number) => ({
       request_rate: rate,
       concurrency,
@@ -283,7 +283,7 @@ describe("plots", () => {
     ]);
   });
 
-  test("of measuring errors the ends are in the table alone, and abscissas rise on both sides of zero", () =>
+  test("the extreme measuring errors are only in the table, and x values rise on both sides of zero", () =>
     fc.assert(
       fc.asyncProperty(fc.array(fc.double({ min: -1e4, max: 1e4, noNaN: true }), { minLength: 1 }), async (values) => {
         const { plot, text } = await read(html(result({ truth: { errors: { itl: of(...values) } } }), []));
@@ -306,7 +306,7 @@ describe("plots", () => {
   });
 });
 
-test("however long the run was, the page stays below a megabyte and says how much it shows", async () => {
+test("the page of a long run stays below a megabyte and says how much it shows", async () => {
   const records = Array.from({ length: 20_000 }, (_, i) => {
     const chunkUs = Float64Array.from(
       { length: 50 },

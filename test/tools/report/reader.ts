@@ -1,4 +1,4 @@
-/** Pages of reports, taken apart: for tests of what is on them. */
+/** Splits report pages into their parts, for tests of their content. */
 import { distributionOf } from "../../../src/tools/report/distribution.ts";
 import type { ReportRecord, Result } from "../../../src/tools/report/index.ts";
 import type { PageData, Plot } from "../../../src/tools/report/plot.ts";
@@ -6,7 +6,7 @@ import type { PageData, Plot } from "../../../src/tools/report/plot.ts";
 const PERCENTILES = [50, 90, 99];
 export const of = (...values: number[]) => distributionOf(Float64Array.from(values), PERCENTILES);
 
-/** Sent every 10 ms and 1 ms late, 100 ms to the first token, then one each 20 ms. */
+/** Requests sent every 10 ms, 1 ms late, with 100 ms to the first token and then one token every 20 ms. */
 export function record(index: number, tokens = 5, changes: Partial<ReportRecord> = {}): ReportRecord {
   const sendUs = index * 10_000 + 1000;
   const chunkUs = Float64Array.from({ length: tokens }, (_, i) => sendUs + 100_000 + i * 20_000);
@@ -31,7 +31,7 @@ export const result = (understudy: Partial<Result["understudy"]> = {}, flat: Rec
   understudy: { schema_version: 1, ...understudy },
 });
 
-/** The page's parts, as a browser would take it apart. */
+/** Returns the parts of a page, as a browser would parse it. */
 export async function read(page: string) {
   const elements: string[] = [];
   const addresses: string[] = [];

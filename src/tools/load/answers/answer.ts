@@ -1,7 +1,7 @@
 /**
- * Collects one answer: the times of the pieces with generated output, token counts, and the reason if it failed. A reader
- * (`readers.ts`) says what each event means in its API. Any JSON may stand in any place of an answer: it becomes a failed
- * request with a reason, never an error of ours.
+ * Collects one answer: the times of the chunks with generated output, token counts, and the reason if it failed. A reader
+ * (`readers.ts`) interprets the events of each API. Unexpected JSON anywhere in an answer makes the request fail with a
+ * reason; it never makes the run fail.
  */
 
 import { ByteBudget } from "../../../base/growing-bytes.ts";
@@ -29,27 +29,36 @@ export interface SentRequest {
   readonly retries: number;
 }
 
-/** Most bytes of unfinished events, answers in one piece and errors that the answers under way hold in sum. */
+/**
+ * Maximum number of bytes that all answers in progress may hold together: of unfinished events, of answers that are one body,
+ * and of errors.
+ */
 export const ANSWERS_HELD_MOST = 1 << 26;
-/** Most bytes of texts and times of chunks that the answers under way hold in sum, and that one of them holds. */
+/** Maximum number of bytes for texts and chunk times, of all answers in progress together and of one answer. */
 const OUTPUTS_MOST = 1 << 28;
 export const OUTPUT_MOST = 1 << 24;
-/** Most lists and objects, and most commas, of an answer's JSON: they take many times the memory of their bytes. */
+/**
+ * Maximum number of lists and objects, and of commas, in an answer's JSON. Parsed, they take many times the memory of their
+ * bytes.
+ */
 const JSON_PARTS_MOST = { lists: 500_000, commas: 3_000_000 };
-/** A shorter text is not counted. */
+/** Shorter texts are parsed without counting. */
 const COUNTED_LEAST = 1 << 18;
-/** A chunk's time and its number of tokens. */
+/** Bytes per chunk: its time and its number of tokens. */
 const CHUNK_BYTES = 12;
-/** What a piece of text takes beside its characters. */
+/** Bytes that a piece of text takes in addition to its characters. */
 const PIECE_BYTES = 16;
-/** A larger number of tokens is not believed: the chunks of an answer are counted instead. */
+/** Largest number of tokens that is believed. With a larger one, the chunks of the answer are counted instead. */
 const TOKENS_MOST = 2 ** 31 - 1;
 
-/** What the answers of one run share. Patterns are tried in order; the last that matched stands first. */
+/**
+ * State that all answers of a run share: memory budgets and event patterns. Patterns are tried in order; the last match moves
+ * to the front.
+ */
 export class Patterns {
   readonly held = new ByteBudget(ANSWERS_HELD_MOST);
   readonly heldOutputs = new ByteBudget(OUTPUTS_MOST);
-  /** Events with output, of all answers of the run. */
+  /** Number of events with output, over all answers of the run. */
   outputs = 0;
   readonly #known: EventPattern[] = [];
   #learned = 0;
@@ -70,7 +79,10 @@ export class Patterns {
     return null;
   }
 
-  /** Learns from an event, whose JSON has this `type` ("" if none). Events that never match are learned from less and less often. */
+  /**
+   * Learns a pattern from an event whose JSON has this `type` ("" if none). If events never match, it learns less and less
+   * often.
+   */
   learn(data: Uint8Array, type: string): void {
     const tries = ++this.#learned;
     if (tries > FREE_LESSONS && (tries & (tries - 1)) !== 0) return;
@@ -86,41 +98,41 @@ export class Patterns {
 const PATTERNS_MOST = 4;
 const FREE_LESSONS = 32;
 const MESSAGE_MOST = 300;
-/** Characters of an answer's id that are kept to the end of the run. */
+/** Maximum number of characters of an answer's id. Ids are kept until the end of the run. */
 const ID_MOST = 256;
 
 const decoder = new TextDecoder();
 
 export class Answer implements EventReceiver {
-  /** Chunks with output; of the arrays below so many elements count. */
+  /** Number of chunks with output. Only so many elements of the arrays below are valid. */
   chunks = 0;
   chunkUs: Float64Array;
   chunkTokens: Int32Array;
-  /** Token counts from `usage`; -1: not said. */
+  /** Token counts from `usage`. -1 if the server did not give them. */
   promptTokens = -1;
   outputTokens = -1;
   cachedTokens = 0;
-  /** True if the last event of a stream came: `[DONE]`, or the event of this API. Nothing counts after it. */
+  /** True after the last event of a stream: `[DONE]`, or the last event of this API. Later events are ignored. */
   done = false;
-  /** True if the server said that the answer is complete: a `finish_reason` of any choice, or this API's form of it. */
+  /** True if the server said that the answer is complete: with the `finish_reason` of a choice, or this API's equivalent. */
   finished = false;
-  /** When `finish` was called, by readers of APIs whose answers end by an event without output; NaN if it was not. */
+  /** Time of `finish`, in APIs whose answers end with an event without output. NaN if it was not called. */
   finishedUs = Number.NaN;
   failure: Failure | null = null;
-  /** The server's own id of the answer, in an API whose servers do not take over `X-Request-Id`; null: not said. */
+  /** The server's id of the answer, in APIs whose servers do not return `X-Request-Id`. Null if unknown. */
   id: string | null = null;
-  /** What was generated, where it is wanted. */
+  /** Generated text, if it is needed for the next turn of a conversation. */
   text: string;
-  /** When the bytes that are being read came. */
+  /** Arrival time of the bytes that are being read, in microseconds. */
   nowUs = 0;
   readonly #reader: AnswerReader;
   readonly #patterns: Patterns;
   readonly #keepText: boolean;
   #tokensSaid = 0;
-  /** Bytes of text and times that count in what all answers hold. */
+  /** Bytes of text and times that this answer took from the shared budget. */
   #held = 0;
 
-  /** `expected`: how many chunks may come, for the first size of the arrays. */
+  /** `expected`: expected number of chunks, which sets the initial size of the arrays. */
   constructor(reader: AnswerReader, patterns: Patterns, expected: number, keepText: boolean) {
     this.#reader = reader;
     this.#patterns = patterns;
@@ -140,7 +152,7 @@ export class Answer implements EventReceiver {
   }
 
   event(bytes: Uint8Array, from: number, to: number, isError: boolean): void {
-    // An empty event is none (WHATWG HTML, 9.2.6), and nothing counts behind the end.
+    // An empty event is ignored (WHATWG HTML, 9.2.6), and so is any event after the end.
     if (this.done || from === to) return;
     const data = bytes.subarray(from, to);
     if (to - from === 6 && decoder.decode(data) === "[DONE]") {
@@ -165,18 +177,18 @@ export class Answer implements EventReceiver {
     this.fail("malformed", `an event that does not end: ${tooMuch(EVENT_LIMIT)}`);
   }
 
-  /** True if nothing that follows can make this a good answer. */
+  /** True if no later bytes can make this a good answer. */
   get isMalformed(): boolean {
     return this.failure?.kind === "malformed";
   }
 
-  /** Nothing more comes: what was held counts no longer. */
+  /** Gives the memory of this answer back to the shared budget. Called when no more data comes. */
   release(): void {
     this.#patterns.heldOutputs.give(this.#held);
     this.#held = 0;
   }
 
-  /** Takes an answer in one piece. */
+  /** Reads an answer that is one body. */
   whole(text: string): void {
     const value = answerIn(text);
     if (value === null) this.fail("malformed", `an answer that is ${noObject(text)}: ${quoted(text)}`);
@@ -190,25 +202,25 @@ export class Answer implements EventReceiver {
     return error !== null;
   }
 
-  /** Counts a piece of output. `tokens`: those of the answer so far; -1: the server does not say. */
+  /** Records a chunk with output. `tokens`: number of tokens of the answer so far, or -1 if the server does not say. */
   output(text: string, tokens = -1): void {
     if (this.#keepText) this.#keep(text);
     this.#chunk(tokens);
   }
 
-  /** Takes token counts in; -1: the server does not say, and the count stays as it is. */
+  /** Records token counts. A count of -1 is unknown and changes nothing. */
   count(prompt: number, output: number, cached: number): void {
     if (prompt >= 0) this.promptTokens = prompt;
     if (output >= 0) this.outputTokens = output;
     if (cached >= 0) this.cachedTokens = cached;
   }
 
-  /** Takes the server's id of the answer; longer than any real one, it is ignored. */
+  /** Records the server's id of the answer. Ignores an id that is longer than any real one. */
   name(id: unknown): void {
     if (this.id === null && typeof id === "string" && id.length <= ID_MOST) this.id = copied(id);
   }
 
-  /** Notes that the answer is complete, and when. */
+  /** Records that the answer is complete, and the time. */
   finish(): void {
     this.finished = true;
     this.finishedUs = this.nowUs;
@@ -220,7 +232,7 @@ export class Answer implements EventReceiver {
     return this.#reader.missingEnd(this);
   }
 
-  /** What came of the request; times count from `originUs`. */
+  /** Returns the record of the request. Its times count from `originUs`. */
   record(sent: SentRequest): RequestRecord {
     const { order, originUs, sendUs, endUs, status, retries } = sent;
     const { turn } = order;
@@ -252,7 +264,7 @@ export class Answer implements EventReceiver {
     };
   }
 
-  /** The first reason stands. */
+  /** Makes the request fail. Only the first reason is kept. */
   fail(kind: FailureClass, message: string): void {
     this.failure ??= { kind, message: copied(message.slice(0, MESSAGE_MOST)) };
   }
@@ -261,7 +273,7 @@ export class Answer implements EventReceiver {
     if (this.#hold(2 * text.length + PIECE_BYTES)) this.text += text;
   }
 
-  /** Counts bytes of this answer that will be held. Fails the answer, and returns false, if they are too many. */
+  /** Takes bytes from the memory budgets. If they are exhausted, fails the answer and returns false. */
   #hold(bytes: number): boolean {
     if (this.#held + bytes > OUTPUT_MOST || !this.#patterns.heldOutputs.take(bytes)) {
       this.fail("malformed", `an answer that does not end: ${tooMuch(OUTPUT_MOST, OUTPUTS_MOST)}`);
@@ -271,17 +283,17 @@ export class Answer implements EventReceiver {
     return true;
   }
 
-  /** `tokens`: of the answer so far, or -1 if the server does not say. */
+  /** Records a chunk. `tokens`: number of tokens of the answer so far, or -1 if the server does not say. */
   #chunk(tokens: number): void {
     if (this.chunks === this.chunkUs.length && !this.#grow()) return;
-    let carried = 0;
+    let newTokens = 0;
     if (tokens >= 0) {
-      carried = Math.max(0, tokens - this.#tokensSaid);
+      newTokens = Math.max(0, tokens - this.#tokensSaid);
       this.#tokensSaid = Math.max(tokens, this.#tokensSaid);
       if (tokens > this.outputTokens) this.outputTokens = tokens;
     }
     this.#patterns.outputs++;
-    this.chunkTokens[this.chunks] = carried;
+    this.chunkTokens[this.chunks] = newTokens;
     this.chunkUs[this.chunks++] = this.nowUs;
   }
 
@@ -296,27 +308,27 @@ export class Answer implements EventReceiver {
   }
 }
 
-/** A text, or "" for any other value. */
+/** Returns the value if it is a text, else "". */
 export const looseText = (value: unknown): string => (typeof value === "string" ? value : "");
 
-/** A number of tokens; -1 if the value is no such number. */
+/** Returns the value if it is a plausible number of tokens, else -1. */
 export const countIn = (value: unknown): number =>
   Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= TOKENS_MOST ? (value as number) : -1;
 
-/** A copy of a text: a part of one keeps the whole of it in memory, and records are kept to the end of the run. */
+/** Copies a text. A substring keeps the whole original in memory, and records stay until the end of the run. */
 const copied = (text: string): string => Buffer.from(text, "utf16le").toString("utf16le");
 
-/** `most`: bytes of one answer; `sum`: of all. */
+/** Says that an answer is too large. `most`: limit of one answer in bytes; `sum`: limit of all answers together. */
 export const tooMuch = (most: number, sum = ANSWERS_HELD_MOST): string =>
-  `it has more than ${most / 2 ** 20} MiB, or all answers under way have more than ${sum / 2 ** 20} MiB`;
+  `it has more than ${most / 2 ** 20} MiB, or all answers in progress have more than ${sum / 2 ** 20} MiB`;
 
-/** Null: the text is no JSON, no object, or of more parts than an answer has. */
+/** Parses an answer. Null if it is not a JSON object, or has more parts than a real answer. */
 function answerIn(text: string): LooseObject | null {
   return text.length >= COUNTED_LEAST && hasManyParts(text) ? null : jsonObjectIn(text);
 }
 
 const noObject = (text: string): string =>
-  text.length < COUNTED_LEAST ? "no JSON object" : "no JSON object, or one of too many parts";
+  text.length < COUNTED_LEAST ? "not a JSON object" : "not a JSON object, or one with too many parts";
 
 function hasManyParts(text: string): boolean {
   let [lists, commas] = [0, 0];

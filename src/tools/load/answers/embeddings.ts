@@ -1,4 +1,4 @@
-/** Reads answers of OpenAI's `/v1/embeddings`. They have no tokens: only the time of the whole answer is measured. */
+/** Reads answers of OpenAI's `/v1/embeddings`. They have no tokens, so only the time of the whole answer is measured. */
 import { looseList, looseObject } from "../../../base/json-object.ts";
 import { quoted } from "../requests/quoted.ts";
 import { countIn } from "./answer.ts";
@@ -11,7 +11,7 @@ export const embeddingAnswers: AnswerReader = {
     if (answer.failsBy(value)) return;
     const [first] = looseList(value.data);
     const vector = looseObject(first)?.embedding;
-    // A list of numbers; with `encoding_format: base64` their bytes as a text.
+    // The vector is a list of numbers, or with `encoding_format: base64` a text.
     const isVector = (Array.isArray(vector) || typeof vector === "string") && vector.length > 0;
     if (!isVector) {
       answer.fail("malformed", `an answer without an embedding: ${quoted(text)}`);

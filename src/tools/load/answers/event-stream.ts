@@ -1,19 +1,22 @@
 /**
- * Reads server-sent events as the HTML standard describes them (section 9.2.6): lines end with LF, CRLF or CR, the `data`
- * fields of an event are joined, comments and other fields are ignored. Of an event's type only `error` counts. Takes pieces of any size. An event that lies whole
- * in a piece is not copied; of others at most `EVENT_LIMIT` bytes are held.
+ * Reads server-sent events by the HTML standard (section 9.2.6): lines end with LF, CRLF or CR, `data` fields of an event are
+ * joined, comments and other fields are ignored. Of the event types, only `error` matters. Accepts pieces of any size. An
+ * event within one piece is not copied; of other events at most `EVENT_LIMIT` bytes are kept.
  */
 import { type ByteBudget, GrowingBytes } from "../../../base/growing-bytes.ts";
 
-/** Most bytes of a line, and of the data of one event. */
+/** Maximum number of bytes of a line, and of the data of one event. */
 export const EVENT_LIMIT = 1 << 22;
 
 export interface EventReceiver {
-  /** A whole event whose form is known by heart begins at `at`: where it ends, behind its blank line; -1: it is another. */
+  /**
+   * Matches a whole event at `at` against known patterns. Returns the offset after its empty line, or -1 if no pattern
+   * matches.
+   */
   match(bytes: Uint8Array, at: number, end: number): number;
-  /** The data of an event; the bytes are the caller's again afterwards. `isError`: its type is `error`. */
+  /** Receives the data of an event. The bytes are valid only during the call. `isError`: true if the event's type is `error`. */
   event(bytes: Uint8Array, from: number, to: number, isError: boolean): void;
-  /** The event is longer than `EVENT_LIMIT`, or all answers together hold too much. Nothing more is read. */
+  /** Called if the event is longer than `EVENT_LIMIT`, or the shared budget is exhausted. Nothing more is read. */
   tooLong(): void;
 }
 
@@ -22,27 +25,27 @@ const CR = 13;
 const SPACE = 32;
 const DATA = Buffer.from("data:");
 const ERROR_TYPE = /^event: ?error$/;
-/** Longest line that may be the type of an error. */
+/** Length of the longest line that may be an error type. */
 const ERROR_TYPE_BYTES = "event: error".length;
-/** May stand before the first line, and is none of it. */
+/** A byte order mark may stand before the first line. It is ignored. */
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 
 export class EventStream {
   readonly #sink: EventReceiver;
-  /** The beginning of a line whose end has not come. */
+  /** A line whose end has not come yet. */
   readonly #line: GrowingBytes;
-  /** Data fields of an event whose blank line has not come, joined by LF. */
+  /** Data fields of an event whose empty line has not come yet, joined by LF. */
   readonly #data: GrowingBytes;
-  /** True if the event has a data field, which may be empty. */
+  /** True if the event has a data field, even an empty one. */
   #hasData = false;
   /** True if the event's type is `error`. */
   #isError = false;
   #isOver = false;
   #afterCr = false;
-  /** Bytes of the mark that came; as many as it has: it was there, or is not to come. */
+  /** Number of bytes of the byte order mark that came. Set to its full length when no mark can come any more. */
   #mark = 0;
 
-  /** `held`: counts what all answers hold. */
+  /** `held`: memory budget of all answers. */
   constructor(sink: EventReceiver, held: ByteBudget) {
     this.#sink = sink;
     this.#line = new GrowingBytes(EVENT_LIMIT, held);
@@ -83,13 +86,13 @@ export class EventStream {
     }
   }
 
-  /** The body has ended: an event without its blank line counts, as the usual clients have it. */
+  /** Handles the end of the body. An event without its empty line counts, as in common clients. */
   end(): void {
     if (this.#line.length > 0) this.#takeLine();
     this.#dispatch();
   }
 
-  /** Nothing more is read, and nothing is held. */
+  /** Stops reading and frees the memory. */
   stop(): void {
     this.#isOver = true;
     this.#line.release();
@@ -108,14 +111,14 @@ export class EventStream {
     return at;
   }
 
-  /** Behind the line end at `end`. A CR at the very end may have its LF in the next piece. */
+  /** Returns the offset after the line end at `end`. If the piece ends with CR, the next may begin with its LF. */
   #behind(bytes: Uint8Array, end: number, to: number): number {
     if (bytes[end] === LF) return end + 1;
     if (end + 1 === to) this.#afterCr = true;
     return end + 1 < to && bytes[end + 1] === LF ? end + 2 : end + 1;
   }
 
-  /** Takes the line that came in pieces. */
+  /** Handles a line that came in several pieces. */
   #takeLine(): void {
     if (this.#isOver) return;
     const line = this.#line.bytes();
@@ -160,7 +163,7 @@ const decoder = new TextDecoder();
 
 const isEnd = (byte: number): boolean => byte === LF || byte === CR;
 
-/** `data: x`, `data:x`, or `data` alone, which is an empty value. */
+/** Reports whether a line is a data field: `data: x`, `data:x`, or just `data`, whose value is empty. */
 function isData(bytes: Uint8Array, from: number, to: number): boolean {
   const named = Math.min(DATA.length, to - from);
   if (named < DATA.length - 1 || (named === DATA.length - 1 && to - from !== named)) return false;

@@ -1,16 +1,16 @@
 /**
- * Reads answers of Anthropic's `/v1/messages` (Anthropic's TypeScript SDK 1.12, `resources/messages/messages.d.ts`). Output is any
- * non-empty delta of text, thinking or a call's input. A stream is complete if it has a `stop_reason` and ends with
- * `message_stop`. `ping` and unknown events are ignored, as Anthropic asks of clients.
+ * Reads answers of Anthropic's `/v1/messages` (Anthropic's TypeScript SDK 1.12, `resources/messages/messages.d.ts`). Output is
+ * any non-empty delta of text, thinking or a tool call's input. A stream is complete if it has a `stop_reason` and ends with
+ * `message_stop`. `ping` and unknown events are ignored, as Anthropic requires of clients.
  */
 import { type LooseObject, looseList, looseObject } from "../../../base/json-object.ts";
 import { quoted } from "../requests/quoted.ts";
 import { type Answer, countIn, looseText } from "./answer.ts";
 import type { AnswerReader } from "./reader.ts";
 
-/** Members of a delta that are generated. A `signature` is not. */
+/** Members of a delta with generated output. A `signature` is not generated. */
 const DELTA_OUTPUTS = ["text", "thinking", "partial_json"];
-/** Members of a block that are generated before its first delta: a call has its name, hidden thinking its data. */
+/** Members of a content block with output before its first delta: the name of a tool call, the data of hidden thinking. */
 const BLOCK_OUTPUTS = ["text", "thinking", "name", "data"];
 const OWN_EVENT = /^(message_(start|delta|stop)|content_block_(start|delta|stop)|ping)$/;
 
@@ -27,7 +27,7 @@ export const messageAnswers: AnswerReader = {
       return takeOutput(delta, DELTA_OUTPUTS, answer) && delta.type === "text_delta";
     }
     if (type === "content_block_start") takeOutput(looseObject(event.content_block) ?? {}, BLOCK_OUTPUTS, answer);
-    // The first event counts no output yet, whatever it says of it.
+    // The first event states output tokens, but none were generated yet, so they are ignored.
     else if (type === "message_start")
       takeUsage({ ...looseObject(looseObject(event.message)?.usage), output_tokens: null }, answer);
     else if (type === "message_delta") {
@@ -59,14 +59,14 @@ export const messageAnswers: AnswerReader = {
   },
 };
 
-/** Counts a piece of output if one of the members has some. */
+/** Records a chunk if one of the members is not empty. */
 function takeOutput(from: LooseObject, members: readonly string[], answer: Answer): boolean {
   const hasOutput = members.some((name) => looseText(from[name]) !== "");
   if (hasOutput) answer.output(looseText(from.text));
   return hasOutput;
 }
 
-/** `input_tokens` are those that neither came from the cache nor went into it. */
+/** Records usage. `input_tokens` excludes tokens that were read from the cache or written to it, so they are added. */
 function takeUsage(usage: LooseObject | null, answer: Answer): void {
   if (usage === null) return;
   const [input, read, created] = [

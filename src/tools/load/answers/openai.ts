@@ -1,6 +1,6 @@
 /**
- * Reads answers of OpenAI's chat and completions. What counts as output follows vllm 0.33.0,
- * `benchmarks/lib/endpoint_request_func.py`: in chat non-empty content, reasoning or calls, or empty content without
+ * Reads answers of OpenAI's chat and completions APIs. The rule on which chunks have output follows vllm 0.33.0,
+ * `benchmarks/lib/endpoint_request_func.py`: in chat non-empty content, reasoning or tool calls, or empty content without
  * `role`; in completions every event with a choice.
  */
 import { type LooseObject, looseList, looseObject, shownJson } from "../../../base/json-object.ts";
@@ -15,7 +15,7 @@ export const chatAnswers = readerOf((choice) => {
 
 export const completionAnswers = readerOf((choice) => choice);
 
-/** `outputOf` returns the object that holds the text of a choice in a stream, or null if the choice has no output. */
+/** Makes a reader. `outputOf` returns the object with the text of a streamed choice, or null if the choice has no output. */
 function readerOf(outputOf: (choice: LooseObject) => LooseObject | null): AnswerReader {
   return {
     endsWithDone: true,
@@ -26,7 +26,7 @@ function readerOf(outputOf: (choice: LooseObject) => LooseObject | null): Answer
       if (choices.length === 0) return false;
       const choice = looseObject(choices[0]);
       if (choice === null) {
-        answer.fail("malformed", `an event whose choice is no JSON object: ${quoted(shownJson(choices[0]))}`);
+        answer.fail("malformed", `an event whose choice is not a JSON object: ${quoted(shownJson(choices[0]))}`);
         return false;
       }
       const ended = choices.some(hasFinishReason);

@@ -1,16 +1,16 @@
 /**
- * The pattern of a token's event, by which the next thousand of its kind are read without `JSON.parse`: the constant bytes
- * of one event with holes between them, for its strings that differ from event to event and for its numbers. A match is
- * byte for byte; an event that differs elsewhere is parsed.
+ * Patterns of token events, which allow reading most events without `JSON.parse`. A pattern is the bytes of one event, with
+ * holes for the strings and numbers that change from event to event. An event that differs anywhere else does not match and is
+ * parsed.
  */
 
 enum Hole {
   /** Any string. */
   Text,
-  /** The output itself. */
+  /** The string with the output. */
   Output,
   Number,
-  /** Output tokens so far. */
+  /** The number of output tokens so far. */
   Tokens,
 }
 
@@ -35,17 +35,17 @@ const QUOTE = 34;
 const BACKSLASH = 92;
 const COLON = 58;
 const MOST_DIGITS = 15;
-/** A larger number of tokens is judged by the reader of the JSON. */
+/** Maximum number of digits of a token count. A longer number does not match, and the parsing reader decides. */
 const TOKENS_DIGITS_MOST = 9;
-/** From so many bytes on a call of native code compares faster than a loop. */
+/** Length from which a native comparison is faster than a loop. */
 const NATIVE_LEAST = 24;
 
 export class EventPattern {
-  /** Output tokens so far by the last match; -1: it does not say. */
+  /** Number of output tokens so far, from the last match. -1 if the event has none. */
   tokens = -1;
   readonly #parts: readonly Buffer[];
   readonly #holes: readonly Hole[];
-  /** The line before the data of an event with a type; null: events of this API have no type, and their text may be empty. */
+  /** The `event:` line before the data. Null in APIs without event types, whose output may be empty. */
   readonly #typeLine: Buffer | null;
 
   private constructor(parts: readonly Buffer[], holes: readonly Hole[], typeLine: Buffer | null) {
@@ -55,8 +55,8 @@ export class EventPattern {
   }
 
   /**
-   * Makes the pattern of an event from its data, JSON on one line, and the `type` in that JSON ("" if none). Returns null if
-   * the data has no output.
+   * Makes a pattern from the data of an event, which is JSON on one line, and its `type` ("" if none). Returns null unless the
+   * event has exactly one output.
    */
   static of(data: Uint8Array, type = ""): EventPattern | null {
     const bytes = Buffer.from(data);
@@ -103,7 +103,7 @@ export class EventPattern {
     return new EventPattern(parts, holes, type === "" ? null : Buffer.from(`event: ${type}\n`));
   }
 
-  /** Where the event that begins at `at` ends, behind its blank line; -1: it is another, or not all of it is there. */
+  /** Matches an event at `at`. Returns the offset after its empty line, or -1 if it differs or is not complete. */
   match(bytes: Uint8Array, at: number, end: number): number {
     const parts = this.#parts;
     const typeLine = this.#typeLine;
@@ -140,7 +140,7 @@ export class EventPattern {
   }
 }
 
-/** The quote that ends it; -1: there is none, or a control character that JSON does not allow. */
+/** Returns the offset of the closing quote. -1 if there is none, or if a control character comes first. */
 function endOfString(bytes: Uint8Array, from: number, end: number): number {
   for (let at = from; at < end; at++) {
     const byte = bytes[at]!;

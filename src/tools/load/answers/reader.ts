@@ -1,17 +1,17 @@
-/** The interface of the readers of `answers/`: each reads the JSON objects of one API's answers into an `Answer`. */
+/** The interface of the readers in this folder. Each interprets the JSON objects of one API's answers. */
 import type { LooseObject } from "../../../base/json-object.ts";
 import type { FailureClass } from "../requests/types.ts";
 import type { Answer } from "./answer.ts";
 
-/** Has no state of its own: one reader serves all answers. */
+/** A reader has no state, so one object serves all answers. */
 export interface AnswerReader {
-  /** True if `[DONE]` ends a stream. Other APIs end with an event of their own, and `[DONE]` is ignored. */
+  /** True if `[DONE]` ends a stream. Other APIs end with an event of their own and ignore `[DONE]`. */
   readonly endsWithDone: boolean;
-  /** Reads an event. Returns true if it is a plain token's event, so that events like it will follow. */
+  /** Reads an event. Returns true if it is an ordinary token event, so that a pattern should be learned from it. */
   event(value: LooseObject, answer: Answer): boolean;
-  /** Reads an answer in one piece. `text` is its JSON. */
+  /** Reads an answer that is one body. `text` is its JSON. */
   whole(value: LooseObject, text: string, answer: Answer): void;
-  /** Returns why a stream that has output and ended in order is not complete, or null if it is. */
+  /** Returns why a stream with output, whose body ended normally, is not complete. Null if it is complete. */
   missingEnd(answer: Answer): Failure | null;
 }
 

@@ -1,4 +1,4 @@
-/** Names the reader of each API's answers. */
+/** Maps each API to the reader of its answers. */
 
 import type { LoadDialect } from "../requests/dialects.ts";
 import { embeddingAnswers } from "./embeddings.ts";
@@ -16,6 +16,6 @@ export const READERS: Readonly<Record<LoadDialect, AnswerReader>> = {
   "openai-embeddings": embeddingAnswers,
   "triton-generate": generateAnswers,
   "triton-http": inferAnswers,
-  // Unused: messages of gRPC are not JSON, and `triton/grpc-client.ts` reads them.
+  // Unused, because gRPC messages are not JSON. `clients/grpc-client.ts` reads them.
   "triton-grpc": generateAnswers,
 };

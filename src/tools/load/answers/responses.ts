@@ -1,7 +1,7 @@
 /**
- * Reads answers of OpenAI's `/v1/responses` (openai-node 7.57, `resources/responses/responses.d.ts`). Output is any
- * non-empty delta of text, reasoning, a refusal or a call, as in chat. A stream is complete only if its last event says so;
- * vllm's own `openai-responses` backend requires that event, too, and takes the time of the request from it.
+ * Reads answers of OpenAI's `/v1/responses` (openai-node 7.57, `resources/responses/responses.d.ts`). Output is any non-empty
+ * delta of text, reasoning, a refusal or a call, as in chat. A stream is complete only if its last event says so. vllm's own
+ * `openai-responses` backend also requires that event, and takes the end time of the request from it.
  */
 import { type LooseObject, looseList, looseObject, shownJson } from "../../../base/json-object.ts";
 import { quoted } from "../requests/quoted.ts";
@@ -9,16 +9,19 @@ import { type Answer, countIn, looseText } from "./answer.ts";
 import { messageOf } from "./error-forms.ts";
 import type { AnswerReader } from "./reader.ts";
 
-/** Events of this API. Any other object is judged as one that a gateway may send in place of an event. */
+/** Matches the API's own events. Any other object is checked for an error, which a gateway may send in place of an event. */
 const OWN_EVENT = /^response\./;
 const TEXT_DELTA = "response.output_text.delta";
-/** What a shell prints is no output of the model. */
+/** Matches deltas with generated output. The output of a shell is not generated. */
 const DELTA = /^response\.(?!shell_call_output).+\.delta$/;
-/** Events that end a stream, each with the whole response. */
+/** Events that end a stream. Each contains the whole response. */
 const ENDS = ["response.completed", "response.incomplete", "response.failed", "response.cancelled"];
-/** An item of a call: its name is generated, and its arguments may be empty. */
+/** Matches items that are calls. The name of a call is generated, even if its arguments are empty. */
 const CALL = /_call$/;
-/** The reason of a response that is as long as it may be. Servers may give none: nothing else ends vLLM's so. */
+/**
+ * Reason of a response that reached its maximum length. Assumed if the server gives no reason, because vLLM's responses are
+ * only incomplete for this reason.
+ */
 const LENGTH_REASON = "max_output_tokens";
 
 export const responseAnswers: AnswerReader = {
@@ -56,22 +59,25 @@ export const responseAnswers: AnswerReader = {
     takeEnd(value, looseText(value.status) || "completed", answer);
     if (answer.failure !== null) return;
     const items = looseList(value.output).map(looseObject);
-    const texts = items.flatMap((item) => looseList(item?.content)).map((part) => looseObject(part));
-    const said = texts.filter((part) => part?.type === "output_text").map((part) => looseText(part?.text));
-    if (items.some((item) => item !== null)) answer.output(said.join(""), answer.outputTokens);
+    const parts = items.flatMap((item) => looseList(item?.content)).map((part) => looseObject(part));
+    const texts = parts.filter((part) => part?.type === "output_text").map((part) => looseText(part?.text));
+    if (items.some((item) => item !== null)) answer.output(texts.join(""), answer.outputTokens);
     else answer.fail("no token", "a response without output");
   },
   missingEnd: ({ finished }) =>
     finished ? null : { kind: "incomplete", message: "the stream ended without response.completed" },
 };
 
-/** The status of the response, which may differ from its event: vLLM reports some incomplete responses as completed. */
+/**
+ * Returns the status of the response. It may differ from its event, because vLLM reports some incomplete responses with a
+ * completed event.
+ */
 function statusOf(type: string, { status }: LooseObject): string {
-  const said = type.slice("response.".length);
-  return said === "completed" && typeof status === "string" ? status : said;
+  const eventStatus = type.slice("response.".length);
+  return eventStatus === "completed" && typeof status === "string" ? status : eventStatus;
 }
 
-/** Takes usage and status of a response that has ended. */
+/** Records usage and status of a response that has ended. */
 function takeEnd({ usage, error, incomplete_details: details }: LooseObject, status: string, answer: Answer): void {
   const { input_tokens: input, output_tokens: output, input_tokens_details: inputDetails } = looseObject(usage) ?? {};
   answer.count(countIn(input), countIn(output), countIn(looseObject(inputDetails)?.cached_tokens));

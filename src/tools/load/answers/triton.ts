@@ -1,13 +1,13 @@
-/** Reads answers of a Triton server over HTTP: `generate` and `generate_stream`, and `infer`. */
+/** Reads answers of a Triton server over HTTP: `generate`, `generate_stream` and `infer`. */
 import { looseList, looseObject } from "../../../base/json-object.ts";
 import { quoted } from "../requests/quoted.ts";
 import { looseText } from "./answer.ts";
 import type { AnswerReader } from "./reader.ts";
 
-/** The text of TensorRT-LLM's ensemble and of vLLM's backend has this name. */
+/** Name of the text output of TensorRT-LLM's ensemble and of the vLLM backend. */
 const TEXT_OUTPUT = "text_output";
 
-/** A stream ends when its body ends: nothing in it says that it is complete. */
+/** Reader of `generate` and `generate_stream`. A stream has no last event, so it ends when its body ends. */
 export const generateAnswers: AnswerReader = {
   endsWithDone: true,
   event(event, answer) {
@@ -32,7 +32,7 @@ export const inferAnswers: AnswerReader = {
     if (!Array.isArray(value.outputs)) answer.fail("malformed", `an answer without output: ${quoted(text)}`);
     else if (value.outputs.length === 0) answer.fail("no token", "an answer without outputs");
     else {
-      const output = value.outputs.map(looseObject).find((one) => one?.name === TEXT_OUTPUT);
+      const output = value.outputs.map(looseObject).find((candidate) => candidate?.name === TEXT_OUTPUT);
       answer.output(looseText(looseList(output?.data)[0]));
     }
   },

@@ -1,11 +1,14 @@
-/** Who sends requests and keeps their deadlines? Builds each one's bytes, gives it to a connection, makes its record. */
+/**
+ * Sends requests over HTTP/1 and enforces their timeouts. Builds the bytes of each request, passes them to a connection, and
+ * makes the record.
+ */
 import type { Cancel, Clock } from "../../../base/clock.ts";
 import { type Random, seeded } from "../../../base/random.ts";
 import { Patterns } from "../answers/answer.ts";
-import { type BodyOptions, bodyOf, UsageAsked } from "../requests/body.ts";
+import { type BodyOptions, bodyOf, UsageLevel } from "../requests/body.ts";
 import { DIALECTS, generates } from "../requests/dialects.ts";
 import type { ConversationMessage, RequestRecord, Turn } from "../requests/types.ts";
-import { Connections, type Sending, type ServerAddress } from "./connections.ts";
+import { Connections, type SendHandle, type ServerAddress } from "./connections.ts";
 import { ClientExchange } from "./exchange.ts";
 import { retryInUs } from "./retries.ts";
 
@@ -18,22 +21,22 @@ export interface ClientOptions {
   readonly headers: Readonly<Record<string, string>>;
   readonly pooled: boolean;
   readonly timeoutUs: number;
-  /** How often a request is sent again at most. */
+  /** Maximum number of times that a request is sent again. */
   readonly retries: number;
-  /** Seed of the pauses before requests are sent again. */
+  /** Seed of the pauses before retries. */
   readonly seed: number;
   readonly userAgent: string;
 }
 
-/** Whoever sends a run's requests. */
+/** A client that sends the requests of a run. */
 export interface LoadClient {
-  /** Pieces of answers so far. */
+  /** Number of chunks with output so far. */
   readonly outputs: number;
   readonly connections: { readonly opened: number; readonly resent: number };
-  /** Requests say how many tokens they want, and answers show how many they have. */
+  /** True if requests state an output length and answers state how many tokens they have. */
   readonly asksLength: boolean;
   send(order: PendingRequest, ended: (record: RequestRecord, text: string) => void): void;
-  prepare(turn: Turn): Prepared;
+  prepare(turn: Turn): PreparedBody;
   whenQuiet(work: () => boolean): void;
   countFrom(us: number): void;
   cutAll(why: string): void;
@@ -44,57 +47,57 @@ export type Disturbance =
   | { readonly kind: "cancelled"; readonly afterUs: number }
   | { readonly kind: "slow reader"; readonly pauseUs: number };
 
-/** A request that is about to be sent. */
+/** A request that is ready to be sent. */
 export interface PendingRequest {
   readonly index: number;
   readonly requestId: string;
   readonly intendedUs: number;
   readonly turn: Turn;
   readonly history: readonly ConversationMessage[];
-  /** The answer's text is wanted, for the next turn. */
+  /** True if the answer's text is needed for the next turn of the conversation. */
   readonly keepText: boolean;
   readonly disturb: Disturbance | null;
-  /** Bytes made ahead with `prepare`; null: they are made now. */
-  readonly prepared: Prepared | null;
-  /** So many requests may follow before this one has ended. */
+  /** Body that was made ahead of time with `prepare`. Null: the body is made now. */
+  readonly prepared: PreparedBody | null;
+  /** Number of requests that may follow before this one has ended. */
   readonly more: number;
 }
 
-export interface Prepared {
+export interface PreparedBody {
   readonly text: string;
-  readonly asked: UsageAsked;
+  readonly asked: UsageLevel;
 }
 
 interface Flight {
   readonly order: PendingRequest;
   readonly startUs: number;
-  asked: UsageAsked;
+  asked: UsageLevel;
   exchange: ClientExchange;
-  sending: Sending;
+  sending: SendHandle;
   readonly ended: (record: RequestRecord, text: string) => void;
   cancels: Cancel | null;
-  /** How often it was sent again, and when it was sent first; NaN: not yet. */
+  /** Number of retries so far, and time of the first send in microseconds. NaN before the first send. */
   retries: number;
   sendUs: number;
-  /** Cancels the wait before the request is sent again; null: there is none. */
+  /** Cancels the wait before a retry. Null while there is no such wait. */
   waits: Cancel | null;
 }
 
-/** How often deadlines are looked at. */
+/** Microseconds between two checks of the timeouts. */
 const SWEEP_US = 100_000;
 
 export class Client implements LoadClient {
-  /** What is asked of `stream_options` by now. */
-  asked = UsageAsked.EachChunk;
+  /** Which `stream_options` are currently sent. Reduced when the server refuses them. */
+  asked = UsageLevel.EachChunk;
   readonly connections: Connections;
   readonly #options: ClientOptions;
   readonly #clock: Clock;
   readonly #head: string;
   readonly #patterns = new Patterns();
   readonly #random: Random;
-  /** What is 0 in records. */
+  /** Time that is 0 in records. */
   #originUs = 0;
-  /** In the order of their start. */
+  /** Requests in progress, in the order of their start. */
   readonly #flights = new Set<Flight>();
   #sweeps = false;
 
@@ -115,7 +118,7 @@ export class Client implements LoadClient {
     this.#head = `POST ${options.path} HTTP/1.1\r\n${lines.join("")}`;
   }
 
-  /** An answer of `/infer` comes whole and says nothing of tokens; an embedding has none. */
+  /** False for `/infer`, whose answers do not state tokens, and for embeddings, which have none. */
   get asksLength(): boolean {
     const { dialect } = this.#options.body;
     return dialect !== "triton-http" && generates(dialect);
@@ -125,27 +128,30 @@ export class Client implements LoadClient {
     return this.#flights.size;
   }
 
-  /** Chunks with output so far. */
+  /** Number of chunks with output so far. */
   get outputs(): number {
     return this.#patterns.outputs;
   }
 
-  /** Records count from here on; orders and the clock do not. */
+  /** Sets the time that is 0 in later records. Intended times and the clock stay absolute. */
   countFrom(us: number): void {
     this.#originUs = us;
   }
 
-  /** The body of a request that has no history, before its time has come. */
-  prepare(turn: Turn): Prepared {
+  /** Makes the body of a request without history ahead of time. */
+  prepare(turn: Turn): PreparedBody {
     return { text: JSON.stringify(bodyOf(turn, [], this.#options.body, this.asked)), asked: this.asked };
   }
 
-  /** `work` can wait until nothing comes. It does one piece per call, and says whether there is more. */
+  /**
+   * Schedules low-priority work for moments without incoming data. `work` does one piece per call and returns true if there is
+   * more.
+   */
   whenQuiet(work: () => boolean): void {
     this.connections.whenQuiet(work);
   }
 
-  /** Throws a TraceError, before anything is under way, for a prompt that the API cannot carry. */
+  /** Sends a request. Throws a TraceError before sending if the API cannot carry the prompt. */
   send(order: PendingRequest, ended: (record: RequestRecord, text: string) => void): void {
     const body = this.#bodyOf(order);
     const flight: Flight = {
@@ -153,7 +159,7 @@ export class Client implements LoadClient {
       startUs: this.#clock.now(),
       asked: this.asked,
       exchange: null as unknown as ClientExchange,
-      sending: null as unknown as Sending,
+      sending: null as unknown as SendHandle,
       ended,
       cancels: null,
       retries: 0,
@@ -171,7 +177,7 @@ export class Client implements LoadClient {
     } else if (disturb?.kind === "slow reader") this.#dawdle(flight, disturb.pauseUs);
   }
 
-  /** Ends everything under way. */
+  /** Cancels all requests in progress. */
   cutAll(why: string): void {
     for (const flight of [...this.#flights]) this.#stop(flight, "unfinished", why);
   }
@@ -191,9 +197,11 @@ export class Client implements LoadClient {
     const { body: options } = this.#options;
     flight.asked = this.asked;
     const { requestId } = order;
-    const said = options.dialect === "triton-http" ? `{"id":${JSON.stringify(requestId)},${body.slice(1)}` : body;
-    const length = Buffer.byteLength(said);
-    const request = Buffer.from(`${this.#head}X-Request-Id: ${requestId}\r\nContent-Length: ${length}\r\n\r\n${said}`);
+    const payload = options.dialect === "triton-http" ? `{"id":${JSON.stringify(requestId)},${body.slice(1)}` : body;
+    const length = Buffer.byteLength(payload);
+    const request = Buffer.from(
+      `${this.#head}X-Request-Id: ${requestId}\r\nContent-Length: ${length}\r\n\r\n${payload}`,
+    );
     flight.exchange = new ClientExchange(
       {
         dialect: options.dialect,
@@ -227,7 +235,7 @@ export class Client implements LoadClient {
     flight.ended({ ...record, failure }, answer.text);
   }
 
-  /** A request that got no answer may be sent again; one that is disturbed on purpose is not. */
+  /** Schedules a retry and returns true, if the request may be retried. Requests that are disturbed on purpose are not. */
   #isRetried(flight: Flight): boolean {
     const { exchange, order } = flight;
     const { failure } = exchange.answer;
@@ -243,20 +251,20 @@ export class Client implements LoadClient {
     return true;
   }
 
-  /** A server that knows less of `stream_options` says so with 400 or 422: the request is sent again without. */
+  /** True if the server refused `stream_options` with 400 or 422. The request is then sent again with fewer of them. */
   #asksTooMuch({ exchange: { status, errorText }, asked }: Flight): boolean {
     const { dialect, stream } = this.#options.body;
-    if ((status !== 400 && status !== 422) || asked === UsageAsked.Nothing || !stream) return false;
+    if ((status !== 400 && status !== 422) || asked === UsageLevel.Nothing || !stream) return false;
     if (!DIALECTS[dialect].asksUsage) return false;
     return /continuous_usage_stats|stream_options|include_usage/.test(errorText);
   }
 
   #stop(flight: Flight, kind: "timeout" | "connect" | "cancelled" | "unfinished", message: string): void {
     if (flight.waits !== null) {
-      // The attempt before has ended, with its own reason: that is why there is no answer yet.
+      // The request is waiting for a retry, so the reason of the last attempt explains why there is no answer.
       const last = flight.exchange.answer.failure!.message;
       flight.waits();
-      this.#finish(flight, { kind, message: `${message}, while it waited to be sent again after: ${last}` });
+      this.#finish(flight, { kind, message: `${message}, while it waited for a retry after: ${last}` });
       return;
     }
     flight.sending.cut();
@@ -264,7 +272,7 @@ export class Client implements LoadClient {
     flight.exchange.settle();
   }
 
-  /** All have the same time, so those that started first are over it first. */
+  /** Stops requests that exceeded the timeout. All have the same timeout, so the oldest come first. */
   #sweep(): void {
     this.#sweeps = this.#flights.size > 0;
     if (!this.#sweeps) return;
@@ -281,7 +289,7 @@ export class Client implements LoadClient {
     });
   }
 
-  /** Reads for a turn of the loop, then nothing for the pause, and so on. */
+  /** Reads slowly: reads during one turn of the event loop, then pauses, and so on. */
   #dawdle(flight: Flight, pauseUs: number): void {
     flight.sending.pause();
     flight.cancels = this.#clock.at(this.#clock.now() + pauseUs, () => {

@@ -1,6 +1,7 @@
 /**
- * Who carries a request to the server? Sockets of `Bun.connect`, kept alive and used again, last used first, or one per
- * request. Not `fetch`: it runs 256 requests at most, and its events come later and cost more.
+ * Opens and reuses the connections to the server. Uses sockets of `Bun.connect`: kept alive and reused, the last used first,
+ * or one per request. `fetch` is not used, because it runs at most 256 requests at once, and its events come later and cost
+ * more.
  */
 
 import { edenGC } from "bun:jsc";
@@ -12,58 +13,59 @@ export interface ServerAddress {
   readonly hostname: string;
   readonly port: number;
   readonly tls: boolean;
-  /** Certificates are not checked. */
+  /** True if certificates are not checked. */
   readonly insecure: boolean;
-  /** Certificates to trust, as PEM; null: the system's. */
+  /** Certificates to trust, as PEM. Null for the system's. */
   readonly ca: string | null;
 }
 
-/** Whoever waits for a response. Times come from the clock that `Connections` was given. */
+/** Receives the response to one request. Times come from the clock of `Connections`. */
 export interface ResponseReceiver {
-  /** The next call hands the request's first byte to the kernel. */
+  /** Called directly before the first byte of the request is written. */
   sent(nowUs: number): void;
   data(bytes: Uint8Array, nowUs: number): void;
-  /** The response is complete; whether the connection may carry another request. */
+  /** True if the response is complete. `keepAlive`: true if the connection may carry another request. */
   readonly over: boolean;
   readonly keepAlive: boolean;
-  /** Whether any byte of the response has come. */
+  /** True if any byte of the response came. */
   readonly begun: boolean;
-  /** The connection is gone before `over`; or there was none (`unreachable`). */
+  /** Called if the connection was lost before `over`, or could not be opened (`unreachable`). */
   lost(nowUs: number, why: string): void;
   unreachable(nowUs: number, why: string): void;
-  /** The exchange is over, and its connection is free again: now the next request may be sent. */
+  /** Called last, when the connection is free again and the next request may be sent. */
   settle(): void;
 }
 
-/** A request under way. */
-export interface Sending {
-  /** Nobody wants the rest: the connection is closed, the receiver hears nothing more. */
+/** A request in progress. */
+export interface SendHandle {
+  /** Closes the connection. The receiver gets no further calls. */
   cut(): void;
   pause(): void;
   resume(): void;
 }
 
 /**
- * Where one connection after the other is opened, some are opened ahead, when nothing comes: opening one takes as long as
- * eight tokens do to come. So many wait at most; openings this far apart are not one after the other.
+ * If connections are needed one after another, some are opened ahead of time while no data comes, because opening one takes as
+ * long as receiving eight tokens. At most `SPARES_MOST` are ready. Two openings count as "one after another" if they are at
+ * most `ROW_US` apart.
  */
 const SPARES_MOST = 8;
 const ROW_US = 100_000;
 
-class Connection implements Sending {
+class Connection implements SendHandle {
   socket: Socket<Connection> | null = null;
-  /** Null: it carries nothing, or nobody wants the rest. */
+  /** Receiver of the current response. Null if the connection is idle, or if its request was cut. */
   receiver: ResponseReceiver | null;
-  /** What the kernel has not taken yet. */
+  /** Bytes that the kernel has not accepted yet. */
   rest: Uint8Array | null = null;
   request: Uint8Array;
   reused = false;
-  /** Opened ahead, and not used yet. */
+  /** True if the connection was opened ahead of time and not used yet. */
   spare = false;
   ready = false;
   dropped = false;
   paused = false;
-  /** After a stale connection the request goes on over another one. */
+  /** The connection that carries the request now, after an idle connection turned out to be closed. */
   next: Connection | null = null;
 
   constructor(request: Uint8Array, receiver: ResponseReceiver | null) {
@@ -102,7 +104,7 @@ class Connection implements Sending {
 }
 
 export class Connections {
-  /** Connections opened, and requests sent again because the server had closed an idle connection. */
+  /** Number of opened connections, and of requests that were sent again because the server had closed an idle connection. */
   opened = 0;
   resent = 0;
   readonly #target: ServerAddress;
@@ -110,7 +112,7 @@ export class Connections {
   readonly #clock: Clock;
   readonly #tls: false | { readonly rejectUnauthorized: boolean; readonly serverName: string; readonly ca?: string };
   readonly #idle: Connection[] = [];
-  /** Connections that count against `SPARES_MOST`: being opened or idle, and never used. */
+  /** Number of connections that count against `SPARES_MOST`: opened ahead of time, and never used. */
   #spares = 0;
   #sparesMost = 0;
   #neededUs = Number.NEGATIVE_INFINITY;
@@ -125,14 +127,14 @@ export class Connections {
     this.#tls = target.tls && { rejectUnauthorized: !target.insecure, serverName: target.hostname, ...ca };
   }
 
-  /** `more` requests may follow before this one's answer has ended. */
-  send(request: Uint8Array, receiver: ResponseReceiver, more = 0): Sending {
+  /** Sends a request. `more`: number of requests that may follow before this answer has ended. */
+  send(request: Uint8Array, receiver: ResponseReceiver, more = 0): SendHandle {
     const idle = this.#idle.pop();
     this.#sparesMost = this.#pooled ? Math.min(more, SPARES_MOST) : 0;
     if (idle === undefined || idle.spare) this.#needed();
     if (idle === undefined) return this.#open(request, receiver);
     if (idle.spare) this.#spares--;
-    // A connection has one life as a `Sending` per request: whoever holds an old one must not cut the new one.
+    // Each request gets its own `Connection` object, so that a caller that still has an old one cannot cut the new request.
     const connection = new Connection(request, receiver);
     connection.socket = idle.socket!;
     connection.socket.data = connection;
@@ -142,7 +144,7 @@ export class Connections {
     return connection;
   }
 
-  /** `work` can wait until nothing comes (Inbox). */
+  /** Schedules low-priority work for moments without incoming data (see `Inbox`). */
   whenQuiet(work: () => boolean): void {
     this.#inbox.whenQuiet(work);
   }
@@ -193,7 +195,7 @@ export class Connections {
     else connection.socket!.end();
   }
 
-  /** Drops a connection that carries nothing any more. */
+  /** Marks a connection as dropped and removes it from the idle ones. */
   #forget(connection: Connection): void {
     if (connection.dropped) return;
     connection.dropped = true;
@@ -214,7 +216,7 @@ export class Connections {
 
   #read(connection: Connection, bytes: Uint8Array, nowUs: number): void {
     const { receiver } = connection;
-    // Bytes that belong to no request: the connection is of no use.
+    // These bytes do not belong to any request, so the connection cannot be used.
     if (receiver === null) {
       this.#forget(connection);
       connection.cut();
@@ -234,13 +236,13 @@ export class Connections {
   }
 
   #closed(connection: Connection, why: string): void {
-    // Before anything is read: whoever has read an answer to its end sends the next request, and not over this one.
+    // Forget the connection before reading, because a completed answer makes its receiver send the next request.
     this.#forget(connection);
     this.#inbox.readAll();
     const { receiver } = connection;
     connection.receiver = null;
     if (receiver === null || receiver.over) return;
-    // The server had closed it while it was idle, and the request crossed that on its way.
+    // The server closed the idle connection while the request was on its way.
     if (connection.reused && !receiver.begun) {
       this.resent++;
       connection.next = this.#open(connection.request, receiver);

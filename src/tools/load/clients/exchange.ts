@@ -12,9 +12,9 @@ import type { FailureClass } from "../requests/types.ts";
 import type { ResponseReceiver } from "./connections.ts";
 import { ResponseParser, type ResponseSink } from "./http-response.ts";
 
-/** Most bytes of an answer in one piece. */
+/** Maximum number of bytes of an answer that is one body. */
 export const WHOLE_LIMIT = 1 << 24;
-/** Bytes of an error's text that are kept, and after which its end is not awaited. */
+/** Number of bytes kept of an error's text, and number after which its end is not awaited. */
 const ERROR_KEPT = 1 << 14;
 export const ERROR_LIMIT = 1 << 20;
 const OPEN_BRACE = 0x7b;
@@ -25,7 +25,7 @@ export interface ExchangeOptions {
   readonly dialect: LoadDialect;
   readonly stream: boolean;
   readonly patterns: Patterns;
-  /** How many chunks are expected. */
+  /** Expected number of chunks. */
   readonly expected: number;
   readonly keepText: boolean;
 }
@@ -34,25 +34,25 @@ export class ClientExchange implements ResponseReceiver, ResponseSink {
   status = 0;
   sendUs = Number.NaN;
   endUs = Number.NaN;
-  /** The server's text beside a status that is no 200. */
+  /** Body of an answer with another status than 200. */
   errorText = "";
-  /** Headers of the answer; empty: no head came. */
+  /** Headers of the answer. Empty if no head came. */
   headers: ReadonlyMap<string, string> = NO_HEADERS;
   readonly answer: Answer;
   readonly #parser: ResponseParser;
   readonly #options: ExchangeOptions;
   readonly #ended: (exchange: ClientExchange) => void;
-  /** Null: the body is kept whole. */
+  /** Reader of the event stream. Null if the body is kept whole. */
   #events: EventStream | null = null;
   readonly #whole: GrowingBytes;
-  /** Bytes of the body, kept or not. */
+  /** Number of bytes of the body, whether kept or not. */
   #bodyBytes = 0;
-  /** True if the body of a stream begins like JSON: servers and gateways report errors so, also with status 200. */
+  /** True if the body of a stream begins like JSON. Servers and gateways report errors like this, even with status 200. */
   #isBareJson = false;
   #isOver = false;
   #isSettled = false;
 
-  /** `ended` is called once, when it is over and its connection is free for the next one. */
+  /** `ended` is called once, when the exchange is over and its connection is free. */
   constructor(options: ExchangeOptions, ended: (exchange: ClientExchange) => void) {
     this.#options = options;
     this.#ended = ended;
@@ -86,7 +86,7 @@ export class ClientExchange implements ResponseReceiver, ResponseSink {
     }
   }
 
-  /** An answer that we cannot read is a failed request, not the end of the run. */
+  /** Makes the request fail if reading its answer throws. The run continues. */
   #unreadable(failure: unknown): void {
     this.stop("malformed", `it cannot be read: ${quoted(String(failure))}`, this.answer.nowUs);
   }
@@ -107,7 +107,7 @@ export class ClientExchange implements ResponseReceiver, ResponseSink {
     this.stop("connect", why, nowUs);
   }
 
-  /** Ends the exchange for this reason. Nothing happens where it has ended. */
+  /** Ends the exchange with this reason. Does nothing if it has already ended. */
   stop(kind: FailureClass, message: string, nowUs: number): void {
     if (this.#isOver) return;
     this.answer.fail(kind, message);
@@ -137,7 +137,7 @@ export class ClientExchange implements ResponseReceiver, ResponseSink {
       this.#bodyBytes += to - from;
       if (this.#isBareJson) this.#keepError(bytes, from, to);
       this.#events.push(bytes, from, to);
-      // Nothing behind it can make it a good answer, and it may have no end.
+      // No later bytes can make it a good answer, and the stream may be endless.
       if (this.answer.isMalformed) this.#leave();
       return;
     }
@@ -174,7 +174,7 @@ export class ClientExchange implements ResponseReceiver, ResponseSink {
     return this.#whole.bytes().toString("utf8");
   }
 
-  /** Ends the exchange although the answer goes on: its connection is closed. */
+  /** Ends the exchange although the answer continues. Its connection is closed. */
   #leave(): void {
     this.#parser.stop();
     this.#over();
@@ -193,7 +193,7 @@ export class ClientExchange implements ResponseReceiver, ResponseSink {
     this.errorText = text;
     const retryAfter = this.headers.get("retry-after");
     const after = retryAfter === undefined ? "" : ` (Retry-After: ${quoted(retryAfter)})`;
-    this.answer.fail("status", `HTTP ${this.status}${after}: ${wordsOf(text)}`);
+    this.answer.fail("status", `HTTP ${this.status}${after}: ${errorText(text)}`);
   }
 
   #over(): void {
@@ -206,7 +206,7 @@ export class ClientExchange implements ResponseReceiver, ResponseSink {
 }
 
 /** Returns the message in an error's JSON, or the beginning of its text. */
-function wordsOf(text: string): string {
+function errorText(text: string): string {
   const value = parsedJson(text);
   if (value === undefined) return quoted(text) || "no text";
   const { error, message, detail } = looseObject(value) ?? {};

@@ -1,6 +1,6 @@
 /**
- * Calls a Triton server over gRPC: `ModelStreamInfer` if answers come piece by piece, else `ModelInfer`, on streams of few
- * connections of `node:http2`. Records are those of `client.ts`.
+ * Calls a Triton server over gRPC: `ModelStreamInfer` for streamed answers, else `ModelInfer`, with several calls per
+ * connection of `node:http2`. Makes the same records as `client.ts`.
  */
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:http2";
 import type { Cancel, Clock } from "../../../base/clock.ts";
@@ -8,27 +8,27 @@ import { listenUrl } from "../../../base/listen-url.ts";
 import { TraceError } from "../../../workloads/trace.ts";
 import { Answer, Patterns } from "../answers/answer.ts";
 import { READERS } from "../answers/readers.ts";
-import { turnText, UsageAsked } from "../requests/body.ts";
+import { turnText, UsageLevel } from "../requests/body.ts";
 import { quoted } from "../requests/quoted.ts";
 import { type TritonInputs, takesLength, tensorsOf } from "../requests/tensors.ts";
 import type { FailureClass, RequestRecord } from "../requests/types.ts";
-import type { ClientOptions, LoadClient, PendingRequest, Prepared } from "./client.ts";
+import type { ClientOptions, LoadClient, PendingRequest, PreparedBody } from "./client.ts";
 import { answerIn, framedMessage, inferRequest, MessageReader, modelConfigRequest, modelIn } from "./grpc-wire.ts";
 
 const SERVICE = "/inference.GRPCInferenceService/";
-/** Streams of one connection; the next one is opened beside it. */
+/** Maximum number of calls per connection. Then another connection is opened. */
 const STREAMS_MOST = 64;
-/** Most bytes of a message. */
+/** Maximum number of bytes of a message. */
 const ANSWER_MOST = 16 * 2 ** 20;
-/** The code of RST_STREAM. */
+/** Error code CANCEL of RST_STREAM. */
 const CANCEL = 8;
 const CODES = ["OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND"].concat(
   ["ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE"],
   ["UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED"],
 );
-const NOTHING_AHEAD: Prepared = { text: "", asked: UsageAsked.Nothing };
+const NOTHING_AHEAD: PreparedBody = { text: "", asked: UsageLevel.Nothing };
 
-interface Line {
+interface GrpcConnection {
   readonly session: ClientHttp2Session;
   streams: number;
   lost: boolean;
@@ -50,7 +50,7 @@ export class GrpcClient implements LoadClient {
   readonly connections = { opened: 0, resent: 0 };
   readonly #options: ClientOptions;
   readonly #clock: Clock;
-  readonly #lines: Line[] = [];
+  readonly #connections: GrpcConnection[] = [];
   readonly #calls = new Set<Call>();
   readonly #patterns = new Patterns();
   #model: TritonInputs | null = null;
@@ -65,12 +65,12 @@ export class GrpcClient implements LoadClient {
     return this.#model!.decoupled && takesLength(this.#model!);
   }
 
-  /** Asks what the model takes. Throws a TraceError where nobody says it. */
+  /** Asks the server for the model's inputs. Throws a TraceError if it does not answer. */
   async learn(): Promise<void> {
     const { model, stream } = this.#options.body;
     const call = this.#open("ModelConfig");
     const reader = new MessageReader(ANSWER_MOST, this.#patterns.held);
-    const found: TritonInputs[] = [];
+    const models: TritonInputs[] = [];
     const why = await new Promise<string | null>((done) => {
       const late = this.#clock.at(this.#clock.now() + this.#options.timeoutUs, () => done("no answer"));
       const over = (why: string | null) => {
@@ -80,31 +80,30 @@ export class GrpcClient implements LoadClient {
       call.on("data", (bytes: Buffer) => {
         try {
           reader.push(bytes, (message) => {
-            if (found.length === 0) found.push(modelIn(model, message));
+            if (models.length === 0) models.push(modelIn(model, message));
           });
         } catch (error) {
           over(`it cannot be read: ${quoted(String(error))}`);
           call.close(CANCEL);
         }
       });
-      const said = (headers: Record<string, unknown>) => {
+      const onHeaders = (headers: Record<string, unknown>) => {
         if ((headers["grpc-status"] ?? "0") !== "0") over(statusText(headers));
       };
-      call.on("response", said).on("trailers", said);
+      call.on("response", onHeaders).on("trailers", onHeaders);
       call.on("error", (error) => over(error.message)).on("close", () => over(null));
       call.end(framedMessage(modelConfigRequest(model)));
     });
     call.close();
     reader.stop();
-    const [first] = found;
+    const [first] = models;
     if (first === undefined)
       throw new TraceError(`cannot ask ${this.#authority} for model ${model}: ${why ?? "no answer"}`);
     this.#model = first;
-    if (first.decoupled && !stream)
-      throw new TraceError(`model ${model} is decoupled: it is called without --no-stream`);
+    if (first.decoupled && !stream) throw new TraceError(`model ${model} is decoupled; remove --no-stream`);
   }
 
-  prepare(): Prepared {
+  prepare(): PreparedBody {
     return NOTHING_AHEAD;
   }
 
@@ -146,32 +145,34 @@ export class GrpcClient implements LoadClient {
 
   close(): void {
     this.cutAll("closed");
-    for (const { session } of this.#lines) session.destroy();
+    for (const { session } of this.#connections) session.destroy();
   }
 
   get #authority(): string {
     return listenUrl(this.#options.target, this.#options.target.tls);
   }
 
-  #line(): Line {
+  #freeConnection(): GrpcConnection {
     const { insecure, ca } = this.#options.target;
-    const free = this.#lines.find(({ streams, lost }) => !lost && streams < (this.#options.pooled ? STREAMS_MOST : 1));
+    const free = this.#connections.find(
+      ({ streams, lost }) => !lost && streams < (this.#options.pooled ? STREAMS_MOST : 1),
+    );
     if (free !== undefined) return free;
     const session = connect(this.#authority, { rejectUnauthorized: !insecure, ...(ca === null ? {} : { ca }) });
-    const line: Line = { session, streams: 0, lost: false };
-    // The streams of it tell why.
-    session.on("error", () => (line.lost = true));
-    for (const event of ["goaway", "close"]) session.on(event, () => (line.lost = true));
+    const connection: GrpcConnection = { session, streams: 0, lost: false };
+    // The calls on this connection report the reason.
+    session.on("error", () => (connection.lost = true));
+    for (const event of ["goaway", "close"]) session.on(event, () => (connection.lost = true));
     this.connections.opened++;
-    this.#lines.push(line);
-    return line;
+    this.#connections.push(connection);
+    return connection;
   }
 
   #open(method: string): ClientHttp2Stream {
-    const line = this.#line();
-    line.streams++;
+    const connection = this.#freeConnection();
+    connection.streams++;
     const headers = Object.entries(this.#options.headers).map(([name, value]) => [name.toLowerCase(), value]);
-    const stream = line.session.request({
+    const stream = connection.session.request({
       ":method": "POST",
       ":path": SERVICE + method,
       "content-type": "application/grpc",
@@ -180,11 +181,11 @@ export class GrpcClient implements LoadClient {
       ...Object.fromEntries(headers),
     });
     stream.on("close", () => {
-      line.streams--;
-      if (!this.#options.pooled || line.lost) {
-        line.session.close();
-        const at = this.#lines.indexOf(line);
-        if (at >= 0 && line.streams === 0) this.#lines.splice(at, 1);
+      connection.streams--;
+      if (!this.#options.pooled || connection.lost) {
+        connection.session.close();
+        const at = this.#connections.indexOf(connection);
+        if (at >= 0 && connection.streams === 0) this.#connections.splice(at, 1);
       }
     });
     return stream;
@@ -194,10 +195,10 @@ export class GrpcClient implements LoadClient {
     const { stream, answer } = call;
     const streams = this.#options.body.stream;
     const reader = new MessageReader(ANSWER_MOST, this.#patterns.held);
-    let told: Record<string, unknown> | null = null;
-    const headers = (came: Record<string, unknown>) => {
-      call.status = Number(came[":status"] ?? call.status);
-      if (came["grpc-status"] !== undefined) told = came;
+    let trailers: Record<string, unknown> | null = null;
+    const headers = (headersPart: Record<string, unknown>) => {
+      call.status = Number(headersPart[":status"] ?? call.status);
+      if (headersPart["grpc-status"] !== undefined) trailers = headersPart;
     };
     stream.on("response", headers).on("trailers", headers);
     stream.on("data", (bytes: Buffer) => {
@@ -215,8 +216,8 @@ export class GrpcClient implements LoadClient {
       answer.nowUs = this.#clock.now();
       reader.stop();
       const lost = call.status === 0 ? ("connect" as const) : ("mid-stream end" as const);
-      if (told === null) answer.fail(lost, why || "the call ended without a status");
-      else if (told["grpc-status"] !== "0") answer.fail("status", statusText(told));
+      if (trailers === null) answer.fail(lost, why || "the call ended without a status");
+      else if (trailers["grpc-status"] !== "0") answer.fail("status", statusText(trailers));
       else if (answer.chunks === 0) answer.fail("no token", "the answer ended before its first output");
       this.#finish(call);
     });
@@ -240,7 +241,7 @@ export class GrpcClient implements LoadClient {
     this.#finish(call);
   }
 
-  /** Reads for a turn of the loop, then nothing for the pause, and so on. */
+  /** Reads slowly: reads during one turn of the event loop, then pauses, and so on. */
   #dawdle(call: Call, pauseUs: number): void {
     call.stream.pause();
     call.cancels.push(
@@ -277,7 +278,7 @@ function statusText(headers: Record<string, unknown>): string {
   return `${CODES[code] ?? code}: ${quoted(messageIn(`${headers["grpc-message"] ?? ""}`))}`;
 }
 
-/** A status message, percent-encoded as gRPC has it; as it stands if it is not. */
+/** Decodes a status message, which gRPC percent-encodes. Returns the text as it is if that fails. */
 function messageIn(encoded: string): string {
   try {
     return decodeURIComponent(encoded);

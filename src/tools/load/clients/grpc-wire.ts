@@ -1,11 +1,11 @@
-/** Writes and reads messages of `inference.GRPCInferenceService` by the numbers of their fields, with protobuf's own reader. */
+/** Encodes and decodes messages of `inference.GRPCInferenceService` by field numbers, with protobuf's own reader and writer. */
 import { BinaryReader, BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { type ByteBudget, GrowingBytes } from "../../../base/growing-bytes.ts";
 import { bytesOfTensor, type FilledTensor, inputOf, type TritonInput, type TritonInputs } from "../requests/tensors.ts";
 
 const HEAD_BYTES = 5;
 
-/** Behind a byte and its length, as gRPC has messages. */
+/** Prepends gRPC's message header: a flag byte and the length. */
 export function framedMessage(message: Uint8Array): Buffer {
   const all = Buffer.alloc(HEAD_BYTES + message.length);
   all.writeUInt32BE(message.length, 1);
@@ -13,13 +13,13 @@ export function framedMessage(message: Uint8Array): Buffer {
   return all;
 }
 
-/** Takes bytes as they come and hands out whole messages. Throws an Error for a packed or too large message. */
+/** Splits a byte stream into messages. Throws an Error for a compressed message, or one that is too large. */
 export class MessageReader {
-  /** The head and the beginning of a message whose end has not come. */
+  /** A message that is not complete yet, with its header. */
   readonly #held: GrowingBytes;
   readonly #most: number;
 
-  /** `most`: bytes of a message; `held`: counts what all calls hold. */
+  /** `most`: maximum number of bytes of a message. `held`: memory budget of all calls. */
   constructor(most: number, held: ByteBudget) {
     this.#most = most;
     this.#held = new GrowingBytes(HEAD_BYTES + most, held);
@@ -27,33 +27,33 @@ export class MessageReader {
 
   push(bytes: Uint8Array, take: (message: Uint8Array) => void): void {
     for (let at = 0; at < bytes.length; ) {
-      const wanted = this.#wanted();
-      const to = Math.min(bytes.length, at + wanted - this.#held.length);
-      if (!this.#held.append(bytes, at, to)) throw new Error("all answers under way hold too much");
+      const needed = this.#wanted();
+      const to = Math.min(bytes.length, at + needed - this.#held.length);
+      if (!this.#held.append(bytes, at, to)) throw new Error("the answers in progress take too much memory");
       at = to;
-      if (this.#held.length < wanted || this.#wanted() > this.#held.length) continue;
+      if (this.#held.length < needed || this.#wanted() > this.#held.length) continue;
       take(this.#held.bytes().subarray(HEAD_BYTES));
       this.#held.clear();
     }
   }
 
-  /** Nothing more comes: nothing is held. */
+  /** Frees the memory. Called when no more data comes. */
   stop(): void {
     this.#held.release();
   }
 
-  /** Bytes of the message with its head; as many as the head has while that is not complete. */
+  /** Returns the size of the message with its header, or the size of the header while it is incomplete. */
   #wanted(): number {
     if (this.#held.length < HEAD_BYTES) return HEAD_BYTES;
     const head = this.#held.bytes();
     const length = head.readUInt32BE(1);
-    if (head[0] !== 0) throw new Error("a message that is packed, which was not asked for");
+    if (head[0] !== 0) throw new Error("a compressed message, which was not requested");
     if (length > this.#most) throw new Error(`a message of ${length} bytes, more than ${this.#most}`);
     return HEAD_BYTES + length;
   }
 }
 
-/** `ModelInferRequest`; `endsToo`: an end without outputs is told, too. */
+/** Encodes a `ModelInferRequest`. `endsToo`: asks for a last response even if it has no outputs. */
 export function inferRequest(
   model: string,
   id: string,
@@ -85,7 +85,7 @@ export function modelConfigRequest(model: string): Uint8Array {
   return new BinaryWriter().tag(1, WireType.LengthDelimited).string(model).finish();
 }
 
-/** Calls `take` with each field; it gives false where it did not read it. */
+/** Calls `take` for each field. If `take` returns false, the field is skipped. */
 function fieldsIn(reader: BinaryReader, length: number, take: (field: number) => unknown): void {
   const end = reader.pos + length;
   while (reader.pos < end) {
@@ -96,7 +96,7 @@ function fieldsIn(reader: BinaryReader, length: number, take: (field: number) =>
 
 const within = (reader: BinaryReader, take: (field: number) => unknown) => fieldsIn(reader, reader.uint32(), take);
 
-/** The type's name at the number of protobuf's `DataType`. */
+/** Names of protobuf's `DataType`, by number. */
 const TYPES = ["INVALID", "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64"].concat([
   "FP16",
   "FP32",
@@ -105,10 +105,10 @@ const TYPES = ["INVALID", "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8",
   "BF16",
 ]);
 
-/** Most dimensions of an input. */
+/** Maximum number of dimensions of an input. */
 const DIMS_MOST = 64;
 
-/** Reads what a `ModelConfigResponse` says of a model. Throws an Error for bytes that are no such message. */
+/** Reads the inputs of a model from a `ModelConfigResponse`. Throws an Error if the bytes are not such a message. */
 export function modelIn(name: string, message: Uint8Array): TritonInputs {
   const reader = new BinaryReader(message);
   let [batched, decoupled] = [false, false];
@@ -146,44 +146,44 @@ export function modelIn(name: string, message: Uint8Array): TritonInputs {
   return { name, decoupled, inputs };
 }
 
-/** What an answer says; `final` null: it does not say whether it is the last. */
-export interface InferAnswered {
+/** Content of a response. `final` is null if the response does not say whether it is the last. */
+export interface InferResponse {
   error: string;
   outputs: number;
   final: boolean | null;
-  /** The first text of `text_output`. */
+  /** The first text of the output `text_output`. */
   text: string;
 }
 
 /** Reads a `ModelInferResponse` or, in a stream, a `ModelStreamInferResponse`. Throws an Error for other bytes. */
-export function answerIn(message: Uint8Array, streamed: boolean): InferAnswered {
+export function answerIn(message: Uint8Array, streamed: boolean): InferResponse {
   const reader = new BinaryReader(message);
-  const found: InferAnswered = { error: "", outputs: 0, final: null, text: "" };
+  const response: InferResponse = { error: "", outputs: 0, final: null, text: "" };
   let [texts, raws] = [-1, 0];
-  const response = (field: number) => {
-    if (field === 4) parameter(reader, found);
+  const readField = (field: number) => {
+    if (field === 4) parameter(reader, response);
     else if (field === 5) {
-      within(reader, (own) => {
-        if (own !== 1) return false;
-        if (reader.string() === "text_output") texts = found.outputs;
+      within(reader, (outputField) => {
+        if (outputField !== 1) return false;
+        if (reader.string() === "text_output") texts = response.outputs;
       });
-      found.outputs++;
+      response.outputs++;
     } else if (field === 6) {
       const bytes = reader.bytes();
-      if (raws++ === texts && bytes.length >= 4) found.text = firstText(bytes);
+      if (raws++ === texts && bytes.length >= 4) response.text = firstText(bytes);
     } else return false;
   };
-  if (!streamed) fieldsIn(reader, message.length, response);
+  if (!streamed) fieldsIn(reader, message.length, readField);
   else
     fieldsIn(reader, message.length, (field) => {
-      if (field === 1) found.error = reader.string();
-      else if (field === 2) within(reader, response);
+      if (field === 1) response.error = reader.string();
+      else if (field === 2) within(reader, readField);
       else return false;
     });
-  return found;
+  return response;
 }
 
-function parameter(reader: BinaryReader, found: InferAnswered): void {
+function parameter(reader: BinaryReader, response: InferResponse): void {
   let name = "";
   within(reader, (field) => {
     if (field === 1) name = reader.string();
@@ -191,7 +191,7 @@ function parameter(reader: BinaryReader, found: InferAnswered): void {
       within(reader, (kind) => {
         if (kind !== 1) return false;
         const value = reader.bool();
-        if (name === "triton_final_response") found.final = value;
+        if (name === "triton_final_response") response.final = value;
       });
     else return false;
   });

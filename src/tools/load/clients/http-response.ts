@@ -1,23 +1,22 @@
 /**
- * Finds the body of an HTTP/1.1 response and its end. A push parser over the bytes as they come: it copies a head that came
- * in pieces and nothing else, allocates nothing per chunk, and ends a response whose head, chunk sizes or trailer do not
- * end. RFC 9112: sections 6.3 and 7.1.
+ * Parses HTTP/1.1 responses as their bytes arrive (RFC 9112, sections 6.3 and 7.1). Copies only a head that came in pieces,
+ * and allocates nothing per chunk. Fails a response whose head, chunk sizes or trailers are endless.
  */
 import { GrowingBytes } from "../../../base/growing-bytes.ts";
 
-/** Most bytes of a head, of the line of a chunk's size with its extensions, and of a trailer. */
+/** Maximum number of bytes of a head, of a chunk's size line with its extensions, and of the trailers. */
 const HEAD_LIMIT = 1 << 16;
-/** Most answers with a status below 200 before the response. */
+/** Maximum number of interim responses (status below 200). */
 const INTERIM_MOST = 100;
 const SIZE_DIGITS_MOST = 8;
 
 export interface ResponseSink {
-  /** Names in lower case; several of one name are joined with commas. */
+  /** Receives status and headers. Names are in lower case; equal names are joined with commas. */
   head(status: number, headers: ReadonlyMap<string, string>): void;
-  /** Bytes `from` to below `to` belong to the body; they are the caller's again afterwards. */
+  /** Receives body bytes from `from` to below `to`. They are valid only during the call. */
   body(bytes: Uint8Array, from: number, to: number): void;
   end(): void;
-  /** This is no HTTP: nothing more is read. */
+  /** Called if the bytes are not HTTP. Nothing more is read. */
   broken(why: string): void;
 }
 
@@ -39,19 +38,19 @@ const SPACE = 32;
 const SEMICOLON = 59;
 
 export class ResponseParser {
-  /** May the connection carry another request? */
+  /** True if the connection may carry another request. */
   keepAlive = true;
   readonly #sink: ResponseSink;
   #state = State.Head;
-  /** A head that has not ended. */
+  /** A head that is not complete yet. */
   readonly #held = new GrowingBytes(HEAD_LIMIT);
   #begun = false;
   #interims = 0;
   #left = 0;
   #digits = 0;
-  /** Bytes of the size's line, or of the trailer. */
+  /** Number of bytes of the size line, or of the trailers. */
   #bytes = 0;
-  /** Bytes of the trailer's line. */
+  /** Number of bytes of the current trailer line. */
   #lineLength = 0;
 
   constructor(sink: ResponseSink) {
@@ -62,7 +61,7 @@ export class ResponseParser {
     return this.#state === State.Over;
   }
 
-  /** Whether any byte of the response has come. */
+  /** True if any byte of the response came. */
   get begun(): boolean {
     return this.#begun;
   }
@@ -112,13 +111,13 @@ export class ResponseParser {
     if (at < end) this.keepAlive = false;
   }
 
-  /** The other side has closed. False: in the middle of a response. */
+  /** Handles the close of the connection. Returns false if the response is incomplete. */
   closed(): boolean {
     if (this.#state === State.UntilClose) this.#end();
     return this.over;
   }
 
-  /** Nobody wants the rest. */
+  /** Stops parsing, because the rest of the response is not needed. */
   stop(): void {
     this.#state = State.Over;
     this.keepAlive = false;
@@ -128,23 +127,23 @@ export class ResponseParser {
     const held = this.#held;
     const before = held.length;
     const to = Math.min(bytes.length, at + HEAD_LIMIT - before);
-    let found: number;
+    let headEnd: number;
     if (before === 0) {
-      found = endOfHead(bytes, at, to);
-      if (found >= 0) {
-        this.#begin(latin1(bytes, at, found));
-        return found;
+      headEnd = endOfHead(bytes, at, to);
+      if (headEnd >= 0) {
+        this.#begin(latin1(bytes, at, headEnd));
+        return headEnd;
       }
       held.append(bytes, at, to);
     } else {
       held.append(bytes, at, to);
       // The empty line may have begun in the piece before.
-      found = endOfHead(held.bytes(), Math.max(0, before - 3), held.length);
-      if (found >= 0) {
-        const head = latin1(held.bytes(), 0, found);
+      headEnd = endOfHead(held.bytes(), Math.max(0, before - 3), held.length);
+      if (headEnd >= 0) {
+        const head = latin1(held.bytes(), 0, headEnd);
         held.clear();
         this.#begin(head);
-        return at + found - before;
+        return at + headEnd - before;
       }
     }
     if (held.length >= HEAD_LIMIT) this.#broken(`the head of the response has more than ${HEAD_LIMIT} bytes`);
@@ -155,7 +154,7 @@ export class ResponseParser {
     const [first = "", ...lines] = head.split(/\r?\n/);
     const [, minor, code] = /^HTTP\/1\.([01]) (\d{3})/.exec(first) ?? [];
     if (code === undefined) {
-      this.#broken(`no HTTP: the response begins ${JSON.stringify(first.slice(0, 60))}`);
+      this.#broken(`not HTTP: the response begins with ${JSON.stringify(first.slice(0, 60))}`);
       return;
     }
     const headers = new Map<string, string>();
@@ -262,7 +261,7 @@ export class ResponseParser {
   }
 }
 
-/** Returns the end of the empty line at or after `from`, or -1 if it has not come before `to`. */
+/** Returns the offset after the empty line at or after `from`, or -1 if it is not complete before `to`. */
 function endOfHead(bytes: Uint8Array, from: number, to: number): number {
   for (let at = bytes.indexOf(LF, from); at >= 0 && at < to; at = bytes.indexOf(LF, at + 1)) {
     if (at + 1 < to && bytes[at + 1] === LF) return at + 2;

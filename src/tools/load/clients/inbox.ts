@@ -1,41 +1,43 @@
 /**
- * When did which bytes come? Of a burst of answers all get their times before any is read: reading takes as long as
- * coming does, and whoever reads first stamps the next one late. So what came is kept for a while, and read when no more
- * comes.
+ * Gives incoming bytes their arrival times. In a burst, all pieces are stamped before any is parsed, because parsing takes as
+ * long as receiving, and would delay the stamps of later pieces. So pieces are queued and parsed when no more arrive.
  */
 import type { Clock } from "../../../base/clock.ts";
 
-/** So many pieces and bytes are kept at most; then all are read. */
+/** Maximum number of queued pieces and bytes. If there are more, all are parsed. */
 export const PIECES_MOST = 4096;
 const BYTES_MOST = 1 << 22;
-/** Nothing is kept longer than this for more that comes. */
+/** Longest time in microseconds that a piece waits for more pieces. */
 export const PATIENCE_US = 10_000;
-/** What a piece leaves behind besides its bytes. */
+/** Garbage of a piece in addition to its bytes. */
 const PIECE_BYTES = 256;
 /**
- * Garbage is collected when so much has been left behind and nothing has come for a while: before the host does it, which
- * may be in the middle of a burst.
+ * Bytes of garbage after which it is collected, in a quiet moment. Otherwise the runtime would collect it at any time, even in
+ * a burst.
  */
 const GARBAGE_BYTES = 1 << 21;
 export const QUIET_US = 1500;
-/** Where it is not quiet it is looked again so much later, and twice as much each further time: a look costs a wake-up. */
+/**
+ * Microseconds until the next check for a quiet moment, and their maximum. They double each time, because a check costs a
+ * wake-up.
+ */
 const LOOK_FIRST_US = 7000;
 const LOOK_MOST_US = 112_000;
 /**
- * In a burst the loop looks for more for so long before it sleeps: a processor that has gone to sleep wakes up to half a
- * millisecond later on a virtual machine, and other threads (the compiler's, the allocator's) take it for as long. Not in a
- * short one after a short pause, where looking would cost as much as reading. A burst is over after a pause; what has none
- * for longer still is no burst.
+ * In a burst, the loop polls for this time before it sleeps. On a virtual machine, a sleeping processor wakes up to half a
+ * millisecond late, and other threads may take it for as long. Short bursts after short pauses are not polled, because polling
+ * would cost as much as parsing. A burst ends with a pause; data without pauses for longer than the maximum does not count as
+ * a burst.
  */
 export const WATCH_US = 100;
 export const BURST_US = { least: 1000, most: 100_000 };
 const PAUSE_US = 500;
 export const LONG_PAUSE_US = 5000;
-/** When it is looked again whether it is quiet enough for what can wait. */
+/** Microseconds until the next check whether low-priority work may run. */
 export const AHEAD_US = 5000;
-/** So many sockets the kernel names at once (Bun 1.4, `LIBUS_MAX_READY_POLLS`). */
+/** Maximum number of sockets that one poll of the kernel returns (Bun 1.4, `LIBUS_MAX_READY_POLLS`). */
 export const NAMED_MOST = 1024;
-/** How long is read in a turn of the event loop in which nothing came; twice as long in each further one. */
+/** Microseconds of parsing per turn of the event loop without new pieces. Doubles with each such turn, up to the maximum. */
 const SLICE_FIRST_US = 15;
 const SLICE_MOST_US = 120;
 
@@ -44,37 +46,37 @@ export class Inbox<To> {
   readonly #read: (to: To, bytes: Uint8Array, nowUs: number) => void;
   readonly #collect: () => void;
   #garbage = 0;
-  /** When something came last, when the burst to which it belongs began, and how long that has to be to be watched. */
+  /** Time of the last piece, start of its burst, and length from which the burst is polled. */
   #lastUs = 0;
   #burstUs = 0;
   #leastUs = 0;
-  /** A look whether it is quiet is ordered. */
+  /** True if a check for a quiet moment is scheduled. */
   #listening = false;
-  // Pieces, by column: whose each is, its bytes, when it came. Those from `#next` to below `#count` are not read yet.
+  // Columns of queued pieces: receiver, bytes, arrival time. Pieces from `#next` to below `#count` are not parsed yet.
   readonly #to: (To | null)[] = [];
   readonly #bytes: Uint8Array[] = [];
   readonly #us = new Float64Array(PIECES_MOST);
   #next = 0;
   #count = 0;
-  #held = 0;
-  /** As many as there were at the last turn. */
+  #queuedBytes = 0;
+  /** Number of pieces at the last turn. */
   #seen = 0;
   #sliceUs = SLICE_FIRST_US;
   #turning = false;
-  /** When, in this turn, the kernel named the sockets that have something, and how many more it may have named. */
+  /** Time at which the kernel returned the readable sockets of this turn, and how many more sockets it may have returned. */
   #namedUs = 0;
   #named = 0;
   readonly #ahead = new Set<() => boolean>();
   #looksAhead = false;
 
-  /** `read` gets each piece; `collect` is called now and then when it is quiet, and takes a millisecond. */
+  /** `read` parses a piece. `collect` collects garbage and takes a millisecond; it is called only in quiet moments. */
   constructor(clock: Clock, read: (to: To, bytes: Uint8Array, nowUs: number) => void, collect: () => void) {
     this.#clock = clock;
     this.#read = read;
     this.#collect = collect;
   }
 
-  /** They came now. The bytes are the inbox's from here on. */
+  /** Queues bytes that arrived now. The inbox owns them from here on. */
   add(to: To, bytes: Uint8Array): void {
     const nowUs = this.#arrivedUs();
     const pauseUs = nowUs - this.#lastUs;
@@ -87,24 +89,27 @@ export class Inbox<To> {
     this.#us[at] = nowUs;
     this.#to[at] = to;
     this.#bytes[at] = bytes;
-    this.#held += bytes.length;
-    // Always a turn: with it the time of this one ends.
+    this.#queuedBytes += bytes.length;
+    // Always schedule a turn, because it ends the validity of the current arrival time.
     if (!this.#turning) this.#turn();
-    if (this.#held > BYTES_MOST || this.#count === PIECES_MOST) this.readAll();
+    if (this.#queuedBytes > BYTES_MOST || this.#count === PIECES_MOST) this.readAll();
   }
 
-  /** A request is sent: what comes from here on may be its answer, and takes its own time. */
+  /** Records that a request is sent. Later bytes may be its answer, so they get a new arrival time. */
   sent(): void {
     this.#named = 0;
   }
 
-  /** `work` can wait until nothing comes. It does one piece per call, and says whether there is more. */
+  /**
+   * Schedules low-priority work for moments without incoming data. `work` does one piece per call and returns true if there is
+   * more.
+   */
   whenQuiet(work: () => boolean): void {
     this.#ahead.add(work);
     if (!this.#turning) this.#turn();
   }
 
-  /** Nothing is kept any more. */
+  /** Parses all queued pieces. */
   readAll(): void {
     this.#readFor(Number.POSITIVE_INFINITY, 0);
   }
@@ -115,8 +120,8 @@ export class Inbox<To> {
   }
 
   /**
-   * The kernel has named all sockets of a turn before the first of them is read: what they hold had come by then, also
-   * where the first ones, or a stall between them, took a while.
+   * Returns the arrival time of a piece. The kernel returns all readable sockets of a turn before the first is read, so all
+   * their data had arrived by then, even if the reading takes long.
    */
   #arrivedUs(): number {
     if (this.#named === 0) {
@@ -131,7 +136,7 @@ export class Inbox<To> {
     this.#turning = false;
     this.#named = 0;
     const nowUs = this.#clock.now();
-    // In a burst the alarm's thread may wait for this one's processor: who is due is not to wait for the burst's end.
+    // In a burst, the thread of the alarm may lack a processor. So start work that is due here, and not after the burst.
     if (this.#clock.nextUs() < nowUs) this.#clock.catchUp?.();
     if (this.#count > 0) this.#readSome(nowUs);
     if (this.#turning) return;
@@ -144,7 +149,7 @@ export class Inbox<To> {
     return burstUs >= this.#leastUs && burstUs < BURST_US.most && nowUs - this.#lastUs < WATCH_US;
   }
 
-  /** A piece of what could wait; whether there is more. */
+  /** Does a piece of low-priority work if it is quiet. Returns true if there is more to do. */
   #worksAhead(nowUs: number): boolean {
     if (this.#ahead.size === 0) return false;
     if (nowUs - this.#lastUs < WATCH_US) {
@@ -165,7 +170,7 @@ export class Inbox<To> {
     });
   }
 
-  /** Unless more has come since the last turn. */
+  /** Parses some pieces, unless more arrived since the last turn. */
   #readSome(nowUs: number): void {
     const more = this.#count > this.#seen;
     this.#seen = this.#count;
@@ -190,7 +195,7 @@ export class Inbox<To> {
     });
   }
 
-  /** One piece at least. Whoever reads may add, and may have all read. */
+  /** Parses for a limited time, at least one piece. A parser may add pieces, and may cause all to be parsed. */
   #readFor(us: number, nowUs: number): void {
     const untilUs = nowUs + us;
     while (this.#next < this.#count) {
@@ -198,7 +203,7 @@ export class Inbox<To> {
       const [to, bytes] = [this.#to[at]!, this.#bytes[at]!];
       this.#to[at] = null;
       this.#bytes[at] = NOTHING;
-      this.#held -= bytes.length;
+      this.#queuedBytes -= bytes.length;
       this.#garbage += bytes.length + PIECE_BYTES;
       this.#read(to, bytes, this.#us[at]!);
       if (this.#next === this.#count || this.#clock.now() >= untilUs) break;

@@ -1,20 +1,23 @@
-/** Reads the lines of a user's own dataset: JSON with `prompt` or `messages`, and the other members that are known. */
+/** Reads the lines of a user's own dataset: JSON objects with `prompt` or `messages`, and optional members. */
 import type { Line } from "../../../workloads/lines.ts";
 import { type BadLine, isCount, notThis } from "../../../workloads/trace.ts";
 import type { Turn } from "../requests/types.ts";
-import { type Dated, isMessages, isMs, isTokens, jsonLines } from "./rows.ts";
+import { type DatedTurn, isMessages, isMs, isTokens, jsonLines } from "./rows.ts";
 
 const EXPECTED = 'a JSON object such as {"prompt": "Why is the sky blue?", "output_tokens": 100}';
 
 export interface CustomShape {
-  /** False for completions and embeddings, which take token ids and no messages. */
+  /** False for completions and embeddings, which accept token ids but no messages. */
   readonly chat: boolean;
-  /** Where a line does not say; null: no limit is sent. */
+  /** Output tokens for lines that do not state them. Null: no limit is sent. */
   readonly outputTokens: number | null;
 }
 
-/** `prompt` is what is new in a turn of a `session`; `messages` are the whole conversation so far, as in aiperf's traces. */
-export function custom(lines: Iterable<Line>, { chat, outputTokens }: CustomShape): Generator<Dated | BadLine> {
+/**
+ * Reads turns. In a `session`, `prompt` is only the new part of the turn; `messages` are the whole conversation so far, as in
+ * aiperf's traces.
+ */
+export function custom(lines: Iterable<Line>, { chat, outputTokens }: CustomShape): Generator<DatedTurn | BadLine> {
   return jsonLines(lines, EXPECTED, (row): Turn | string => {
     const { prompt, messages, output_tokens: output = outputTokens, timestamp = null, delay = 0, extra = {} } = row;
     const session = row.session ?? row.session_id ?? null;

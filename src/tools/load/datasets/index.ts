@@ -1,4 +1,4 @@
-/** Which dataset is meant, and which requests are in it? By vLLM's and aiperf's names; what is not said has vLLM's defaults. */
+/** Opens a dataset by its name, with the names of vLLM and aiperf. Options that are not set have vLLM's defaults. */
 import { TraceFile } from "../../../workloads/lines.ts";
 import { openTrace, rowShapeOf } from "../../../workloads/open.ts";
 import type { SkippedRows } from "../../../workloads/skipped-rows.ts";
@@ -7,9 +7,9 @@ import { type BadLine, TraceError, type TraceOptions, type TraceRequest } from "
 import type { Dataset, Turn } from "../requests/types.ts";
 import { custom } from "./custom.ts";
 import { mooncakeDataset, promptOfIds, type Writers } from "./mooncake.ts";
-import { type Dated, inOrder, isBad } from "./rows.ts";
+import { type DatedTurn, inOrder, isBad } from "./rows.ts";
 import { shareGptDataset } from "./sharegpt.ts";
-import { alone, conversations, prefixRepetition, type Range, random, rangeOf, shuffle } from "./synthetic.ts";
+import { conversations, prefixRepetition, type Range, random, rangeOf, shuffle, singleTurn } from "./synthetic.ts";
 import { type Count, type Measure, measure, PromptWriter, Streams, UNMEASURED } from "./text.ts";
 import type { ThinkTime } from "./think.ts";
 
@@ -17,64 +17,70 @@ export type { Range } from "./synthetic.ts";
 export type { Count } from "./text.ts";
 export { parseThinkTime, THINK_FORM, type ThinkTime } from "./think.ts";
 
-/** Those that are made up, and those that are read. */
+/** Datasets that are generated, and datasets that are read from files. */
 export const SYNTHETIC = ["random", "prefix_repetition", "multi_turn"] as const;
 export const FROM_FILES = ["sharegpt", "mooncake", "bailian", "weka", "azure", "burstgpt", "otel", "custom"] as const;
 export const DATASET_NAMES = [...SYNTHETIC, ...FROM_FILES] as const;
 export type DatasetName = (typeof DATASET_NAMES)[number];
 
-/** What is left out has its default; what a dataset does not know is refused by name. */
+/** Options of a dataset. Options that are not set have their defaults; options that a dataset does not know are refused. */
 export interface DatasetOptions {
   readonly name: DatasetName;
-  /** `-` is standard input, which can be read once. */
+  /** Path of the file. `-` is standard input, which can be read only once. */
   readonly path?: string | undefined;
-  /** Chat and conversations need text; completions get token ids where a prompt is made up. */
+  /** True for chat and conversations, which need text. Generated prompts of completions are token ids. */
   readonly chat: boolean;
-  /** How the server counts; null: it has no `/tokenize`, and words stand for tokens. */
+  /** Counts tokens with the server's tokenizer. Null if the server has no `/tokenize`; words then stand for tokens. */
   readonly count: Count | null;
-  /** For what is drawn from a file; made-up prompts take the seed of `turns`. */
+  /** Seed for draws from a file. Generated prompts use the seed of `turns`. */
   readonly seed: number;
-  /** How many requests will be asked for; null: nobody knows. */
+  /** Number of requests that will be needed. Null if unknown. */
   readonly limit: number | null;
-  /** Tokens: of random and multi_turn the prompt's (1024), of a turn in multi_turn what is new. */
+  /** Prompt tokens of random and multi_turn. Default 1024. In multi_turn only the new part of a turn. */
   readonly inputLen?: number | undefined;
-  /** Tokens (128); of sharegpt and custom those that the file would say. */
+  /** Output tokens. Default 128. For sharegpt and custom they replace the lengths of the file. */
   readonly outputLen?: number | undefined;
   /** Used by random and multi_turn: lengths are drawn evenly from len·(1−r) to len·(1+r). From 0 to below 1. */
   readonly rangeRatio?: number | undefined;
-  /** Tokens that all prompts (random, multi_turn: 0), or those of one prefix (prefix_repetition: 256), begin with. */
+  /**
+   * Tokens that all prompts have in common at their beginning (random and multi_turn, default 0), or those of one prefix
+   * (prefix_repetition, default 256).
+   */
   readonly prefixLen?: number | undefined;
-  /** Used by prefix_repetition: tokens behind the prefix (256), and how many prefixes there are (10). */
+  /** Used by prefix_repetition: tokens after the prefix (default 256), and number of prefixes (default 10). */
   readonly suffixLen?: number | undefined;
   readonly numPrefixes?: number | undefined;
-  /** Used by traces with hash ids: units and sizes of their rows. */
+  /** Used by traces with hash ids: time units and block sizes. */
   readonly trace?: TraceOptions | undefined;
-  /** Used by multi_turn: turns of a conversation, drawn evenly (2 to 6). */
+  /** Used by multi_turn: number of turns per conversation, drawn evenly. Default 2 to 6. */
   readonly turns?: Range | undefined;
-  /** Used by multi_turn: the pause before each turn but the first (exponential, 5 s on average). */
+  /** Used by multi_turn: the pause before each turn but the first. Default exponential with a mean of 5 s. */
   readonly think?: ThinkTime | undefined;
 }
 
-/** With prompts for warming up: endless, and none has a beginning in common with those that are measured. */
+/** A dataset with warm-up prompts. They are endless, and share no beginning with the measured prompts. */
 export interface LoadDataset extends Dataset {
   warmUp(seed: number): Iterable<Turn>;
-  /** How long a made-up prompt is on the server: counted there, as ids, or by words that are one token in common vocabularies. */
+  /**
+   * How the length of a generated prompt is known: counted by the server, as ids, or estimated with words that are one token
+   * in common vocabularies.
+   */
   readonly lengths: "counted" | "ids" | "estimated";
-  /** Timestamps and left-out rows of the part of the dataset that has been read. */
-  rows(): RowsRead;
+  /** Returns timestamps and skipped rows of the part of the dataset that was read so far. */
+  rows(): RowFacts;
 }
 
-/** `times` null: the dataset has no times of its own; `passed` null: it passes no rows over. */
-export interface RowsRead {
+/** Facts about the rows read so far. `times` is null if the dataset has no times; `passed` is null if it skips no rows. */
+export interface RowFacts {
   readonly times: Timestamps | null;
   readonly passed: SkippedRows | null;
 }
 
-const NO_ROWS: RowsRead = { times: null, passed: null };
+const NO_ROWS: RowFacts = { times: null, passed: null };
 
-type Knob = Exclude<keyof DatasetOptions, "trace" | "name" | "path" | "chat" | "count" | "seed" | "limit">;
+type OptionName = Exclude<keyof DatasetOptions, "trace" | "name" | "path" | "chat" | "count" | "seed" | "limit">;
 
-const KNOBS: Readonly<Record<DatasetName, readonly Knob[]>> = {
+const OPTIONS_OF: Readonly<Record<DatasetName, readonly OptionName[]>> = {
   random: ["inputLen", "outputLen", "rangeRatio", "prefixLen"],
   prefix_repetition: ["outputLen", "prefixLen", "suffixLen", "numPrefixes"],
   multi_turn: ["inputLen", "outputLen", "rangeRatio", "prefixLen", "turns", "think"],
@@ -88,8 +94,8 @@ const KNOBS: Readonly<Record<DatasetName, readonly Knob[]>> = {
   custom: ["outputLen"],
 };
 
-/** As users type them, for messages. */
-const FLAGS: Readonly<Record<Knob, string>> = {
+/** Command-line flags of the options, for messages. */
+const FLAGS: Readonly<Record<OptionName, string>> = {
   inputLen: "--input-len",
   outputLen: "--output-len",
   rangeRatio: "--random-range-ratio",
@@ -100,20 +106,22 @@ const FLAGS: Readonly<Record<Knob, string>> = {
   think: "--think-time",
 };
 
-/** Warm-up prompts of a dataset from a file. */
+/** Lengths of warm-up prompts for datasets from files. */
 const WARM_UP_INPUT = 512;
 const WARM_UP_OUTPUT = 32;
 
-/** Opens it, and asks the server for its tokens where texts are made up. Throws a TraceError that says in one line what is wrong. */
+/**
+ * Opens a dataset. Asks the server to count tokens if texts are generated. Throws a TraceError with one line on what is wrong.
+ */
 export async function dataset(options: DatasetOptions): Promise<LoadDataset> {
   const { name, path, chat, count } = options;
   refuseStrangers(options);
   rowShapeOf(name, options.trace ?? {});
   const isMadeUp = (SYNTHETIC as readonly string[]).includes(name);
   if (isMadeUp && path !== undefined)
-    throw new TraceError(`--dataset-name ${name} is made up; --dataset-path ${path} is for the others`);
+    throw new TraceError(`--dataset-name ${name} is generated; remove --dataset-path ${path}`);
   if (!isMadeUp && path === undefined) throw new TraceError(`--dataset-name ${name} needs --dataset-path FILE`);
-  // The answers that a conversation carries are text, so what is new in it is text, too.
+  // Conversations carry the answers as text, so their new parts are text, too.
   const talks = name === "multi_turn" || name === "mooncake";
   const measured: Measure = (chat || talks) && count ? await measure(count) : UNMEASURED;
   const text = new PromptWriter(measured);
@@ -156,10 +164,10 @@ export async function dataset(options: DatasetOptions): Promise<LoadDataset> {
       close,
     };
   }
-  // Now, so that a path that cannot be read is told before anything is sent.
+  // Open the file now, so that an unreadable path is reported before anything is sent.
   if (path !== "-") new TraceFile(path!).close();
   let rows = NO_ROWS;
-  const onRows = (read: RowsRead) => {
+  const onRows = (read: RowFacts) => {
     rows = read;
   };
   return {
@@ -174,11 +182,12 @@ export async function dataset(options: DatasetOptions): Promise<LoadDataset> {
 }
 
 function refuseStrangers(options: DatasetOptions): void {
-  const known = KNOBS[options.name];
-  for (const knob of Object.keys(FLAGS) as Knob[]) {
-    if (options[knob] === undefined || known.includes(knob)) continue;
-    const takes = known.length > 0 ? `it takes ${known.map((one) => FLAGS[one]).join(", ")}` : "it takes no lengths";
-    throw new TraceError(`${FLAGS[knob]} is not for --dataset-name ${options.name}; ${takes}`);
+  const known = OPTIONS_OF[options.name];
+  for (const optionName of Object.keys(FLAGS) as OptionName[]) {
+    if (options[optionName] === undefined || known.includes(optionName)) continue;
+    const takes =
+      known.length > 0 ? `it takes ${known.map((option) => FLAGS[option]).join(", ")}` : "it takes no lengths";
+    throw new TraceError(`${FLAGS[optionName]} is not for --dataset-name ${options.name}; ${takes}`);
   }
 }
 
@@ -187,12 +196,12 @@ const exactly = (length: number): Range => ({ least: length, most: length });
 function madeUp(options: DatasetOptions, writer: PromptWriter): (streams: Streams) => Iterable<Turn> {
   const { name, inputLen = 1024, outputLen = 128, rangeRatio = 0 } = options;
   if (!(rangeRatio >= 0 && rangeRatio < 1)) {
-    throw new TraceError(`--random-range-ratio ${rangeRatio}: takes a number from 0 to below 1`);
+    throw new TraceError(`--random-range-ratio ${rangeRatio}: must be a number from 0 to below 1`);
   }
   if (name === "prefix_repetition") {
     const { prefixLen = 256, suffixLen = 256, numPrefixes: prefixes = 10 } = options;
     if (prefixLen + suffixLen < 1)
-      throw new TraceError("--dataset-name prefix_repetition: a prompt needs at least one token");
+      throw new TraceError("--dataset-name prefix_repetition: a prompt must have at least one token");
     return (streams) => prefixRepetition(writer, { prefixLen, suffixLen, prefixes, outputTokens: outputLen }, streams);
   }
   const { prefixLen = 0, turns = { least: 2, most: 6 }, think = { kind: "exponential", meanUs: 5e6 } } = options;
@@ -202,12 +211,12 @@ function madeUp(options: DatasetOptions, writer: PromptWriter): (streams: Stream
   return (streams) => conversations(writer, { ...shape, turns, think }, streams);
 }
 
-/** `onRows` receives what is read of the rows, which changes as they are read. */
+/** `onRows` receives the facts about the rows. They change while rows are read. */
 function* fromFile(
   options: DatasetOptions,
   writers: Writers,
   streams: Streams,
-  onRows: (rows: RowsRead) => void,
+  onRows: (rows: RowFacts) => void,
 ): Generator<Turn | BadLine> {
   const { name, chat, path, outputLen = null } = options;
   if (name !== "mooncake" && name !== "custom") return yield* fromTrace(options, writers.writer, streams, onRows);
@@ -225,30 +234,33 @@ function* fromFile(
 }
 
 function* fromTrace(
-  { name, path, trace: asked }: DatasetOptions,
+  { name, path, trace: options }: DatasetOptions,
   writer: PromptWriter,
   streams: Streams,
-  onRows: (rows: RowsRead) => void,
+  onRows: (rows: RowFacts) => void,
 ): Generator<Turn | BadLine> {
-  const trace = openTrace(path!, name, asked);
+  const trace = openTrace(path!, name, options);
   try {
     onRows(trace);
-    const dated = function* (): Generator<Dated | BadLine> {
+    const datedTurns = function* (): Generator<DatedTurn | BadLine> {
       for (const item of trace.items(0)) {
         trace.passed.rows++;
         yield isBad(item) ? item : turnOf(item, trace.blockTokens, writer, streams);
       }
     };
-    yield* inOrder(dated());
+    yield* inOrder(datedTurns());
   } finally {
     trace.close();
   }
 }
 
-/** Equal hash ids become equal text; the rest of a prompt is its own. A prompt has the whole conversation so far. */
-function turnOf(request: TraceRequest, blockTokens: number, writer: PromptWriter, streams: Streams): Dated {
+/**
+ * Makes a turn from a trace row. Equal hash ids become equal text; the rest of the prompt is unique. In a conversation the
+ * prompt is the whole conversation so far.
+ */
+function turnOf(request: TraceRequest, blockTokens: number, writer: PromptWriter, streams: Streams): DatedTurn {
   const { line, arrivalUs, promptTokens, outputTokens, blockIds, conversation, thinkUs = 0 } = request;
   const prompt = promptOfIds(writer, streams, { line, promptTokens, blockIds: blockIds ?? [], blockTokens });
   const whole = conversation === undefined ? {} : { conversation, thinkUs, whole: true as const };
-  return { line, turn: { ...alone(prompt, promptTokens, outputTokens), arrivalUs, ...whole } };
+  return { line, turn: { ...singleTurn(prompt, promptTokens, outputTokens), arrivalUs, ...whole } };
 }

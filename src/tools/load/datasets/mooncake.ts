@@ -1,7 +1,7 @@
 /**
- * Makes requests of a Mooncake trace: lengths and a hash id per block of the prompt. Equal ids become equal text, so that
- * the server's prefix cache hits like the real one. Also the forms that aiperf 0.13 adds (`mooncake_trace`): text,
- * messages or whole bodies in place of lengths, sessions of several turns, pauses.
+ * Makes requests from a Mooncake trace, which has lengths and a hash id per block of the prompt. Equal ids become equal text,
+ * so that the server's prefix cache has the same hits as the real one. Also reads the forms that aiperf 0.13 adds
+ * (`mooncake_trace`): text, messages or whole bodies in place of lengths, sessions of several turns, pauses.
  */
 import { jsonObjectIn } from "../../../base/json-object.ts";
 import type { Line } from "../../../workloads/lines.ts";
@@ -9,22 +9,22 @@ import { isPresent, MOONCAKE_EXPECTED, promptOfRow, rowTimesOf } from "../../../
 import { type BadLine, notThis, type RowShape } from "../../../workloads/trace.ts";
 import { TO_THE_END } from "../requests/body.ts";
 import type { Turn } from "../requests/types.ts";
-import { type DatasetRow, type Dated, isMessages, isTokens, jsonLines } from "./rows.ts";
+import { type DatasetRow, type DatedTurn, isMessages, isTokens, jsonLines } from "./rows.ts";
 import type { PromptWriter, Streams, Symbols } from "./text.ts";
 
-/** What a prompt may be given as. */
+/** Members that may give the prompt. A row must have exactly one of them. */
 const KINDS = ["input_length", "text_input", "messages", "payload"] as const;
-/** aiperf's names: what is new in a turn, and the whole conversation so far. */
+/** aiperf's context modes: only the new part of a turn, or the whole conversation so far. */
 const DELTAS = "deltas_without_responses";
 const WHOLE = "message_array_with_responses";
 
 export interface MooncakeShape {
   readonly rows: RowShape;
-  /** False: completions, which take no messages. */
+  /** False for completions, which accept no messages. */
   readonly chat: boolean;
 }
 
-/** The backend's own, and the one for turns of conversations. */
+/** Writers of prompts: one in the format of the backend, and one for turns of conversations, which are always text. */
 export interface Writers {
   readonly writer: PromptWriter;
   readonly text: PromptWriter;
@@ -35,26 +35,26 @@ export function mooncakeDataset(
   { writer, text }: Writers,
   shape: MooncakeShape,
   streams: Streams,
-): Generator<Dated | BadLine> {
-  /** First hash id of each session: as much memory as their names take in the file. */
+): Generator<DatedTurn | BadLine> {
+  /** First hash id of each session. Takes as much memory as the names of the sessions. */
   const beginnings = new Map<string, number>();
   return jsonLines(lines, MOONCAKE_EXPECTED, (row, line) => {
     const common = commonOf(row, shape.rows);
     if (typeof common === "string") return common;
-    const given = KINDS.filter((kind) => row[kind] !== undefined && row[kind] !== null);
-    if (given.length !== 1) return `exactly one of ${KINDS.join(", ")}`;
-    if (given[0] === "input_length") {
+    const kinds = KINDS.filter((kind) => row[kind] !== undefined && row[kind] !== null);
+    if (kinds.length !== 1) return `exactly one of ${KINDS.join(", ")}`;
+    if (kinds[0] === "input_length") {
       return fromLength(row, line, common, common.conversation === null ? writer : text, shape, streams, beginnings);
     }
-    if (given[0] === "text_input") {
+    if (kinds[0] === "text_input") {
       const { text_input: prompt } = row;
       return typeof prompt === "string" && prompt !== "" ? { ...common, prompt } : '"text_input": a text';
     }
-    return given[0] === "messages" ? fromMessages(row, common, shape) : fromPayload(row, common, shape);
+    return kinds[0] === "messages" ? fromMessages(row, common, shape) : fromPayload(row, common, shape);
   });
 }
 
-/** Reads everything but the prompt. Returns the condition that a value fails as a text. */
+/** Reads everything except the prompt. If a value is wrong, returns the condition that it violates, as text. */
 function commonOf(row: DatasetRow, rows: RowShape): Omit<Turn, "prompt"> | string {
   const time = rowTimesOf(row, rows);
   if (typeof time === "string") return time;
@@ -96,8 +96,8 @@ function fromLength(
 }
 
 /**
- * Reports whether a row of a session is the whole prompt so far, because its first hash id is that of the session's first
- * row. Unless the row says itself what it is.
+ * True if a row of a session is the whole prompt so far, because its first hash id is that of the session's first row. False
+ * if the row states its context mode.
  */
 function repeatsItsBeginning(
   row: DatasetRow,
@@ -107,9 +107,9 @@ function repeatsItsBeginning(
 ): boolean {
   const first = blockIds?.[0];
   if (conversation === null || first === undefined || isPresent(row.context_mode)) return false;
-  const begun = beginnings.get(conversation);
-  if (begun === undefined) beginnings.set(conversation, first);
-  return begun === first;
+  const beginning = beginnings.get(conversation);
+  if (beginning === undefined) beginnings.set(conversation, first);
+  return beginning === first;
 }
 
 interface IdPrompt {
@@ -119,7 +119,7 @@ interface IdPrompt {
   readonly blockTokens: number;
 }
 
-/** Writes a prompt in which equal hash ids are equal text. Tokens that no id stands for are drawn for this line alone. */
+/** Writes a prompt in which equal hash ids give equal text. Tokens without an id are drawn for this line alone. */
 export function promptOfIds(
   writer: PromptWriter,
   streams: Streams,
@@ -135,7 +135,7 @@ export function promptOfIds(
   return writer.prompt(symbols);
 }
 
-/** Each line has the conversation so far, with the answers that were given then. */
+/** Reads a row with messages: the conversation so far, with the original answers. */
 function fromMessages(row: DatasetRow, common: Omit<Turn, "prompt">, { chat }: MooncakeShape): Turn | string {
   const { messages, tools } = row;
   if (!chat) return '"input_length" or "text_input": completions take no messages';
@@ -145,7 +145,7 @@ function fromMessages(row: DatasetRow, common: Omit<Turn, "prompt">, { chat }: M
   return { ...common, prompt: messages, extra, whole: true };
 }
 
-/** A whole body; whether it streams is not its business, since what comes is measured. */
+/** Reads a row with a whole body. Whether the body asks for a stream is ignored, because the run decides on it. */
 function fromPayload(row: DatasetRow, common: Omit<Turn, "prompt">, { chat }: MooncakeShape): Turn | string {
   const payload = jsonObjectIn(JSON.stringify(row.payload));
   const { messages, prompt, stream: _, stream_options: __, ...rest } = payload ?? {};

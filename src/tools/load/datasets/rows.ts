@@ -1,4 +1,4 @@
-/** What do the readers of files have in common: JSON lines, times that begin at 0 and rise, token counts? */
+/** Helpers of the readers of dataset files: JSON lines, times that begin at 0 and rise, token counts. */
 import { traceRowIn } from "../../../workloads/identities.ts";
 import type { Line } from "../../../workloads/lines.ts";
 import { type BadLine, isCount } from "../../../workloads/trace.ts";
@@ -8,32 +8,32 @@ export type DatasetRow = Readonly<Record<string, unknown>>;
 
 export const isBad = (item: object): item is BadLine => "expected" in item;
 
-/** Milliseconds from 0 to 31,000 years. */
+/** True for milliseconds from 0 to 31,000 years. */
 export const isMs = (value: unknown): value is number => typeof value === "number" && value >= 0 && value <= 1e15;
 
-/** At most so many tokens, so that a slip of the pen makes no text of a gigabyte. */
+/** Maximum number of tokens, so that a typing mistake does not create gigabytes of text. */
 const TOKENS_MOST = 2 ** 24;
 export const isTokens = (value: unknown, least: number): value is number =>
   isCount(value, least) && value <= TOKENS_MOST;
 
-/** Content may be of parts, as the API takes it, and goes on as it is. */
+/** Reports whether the value is a list of messages. Content may consist of parts, which are passed on unchanged. */
 export function isMessages(value: unknown): value is readonly ConversationMessage[] {
-  const isMessage = (one: unknown) => typeof (one as { role?: unknown } | null)?.role === "string";
+  const isMessage = (message: unknown) => typeof (message as { role?: unknown } | null)?.role === "string";
   return Array.isArray(value) && value.length > 0 && value.every(isMessage);
 }
 
-/** A turn that may have a time, in microseconds of whatever clock, and the line it stands in. */
-export interface Dated {
+/** A turn with the number of its line. Its time, if it has one, is in microseconds from any start. */
+export interface DatedTurn {
   readonly line: number;
   readonly turn: Turn;
 }
 
 /**
- * Moves the first time to 0. The first requests of conversations, and those that stand alone, must come in order; later
- * turns wait for the answer before them anyway, and need no time. All of the first have times, or none has. Names of
- * conversations are kept until the end: as much memory as they take in the file.
+ * Moves the first time to 0, and reports rows whose order or times are wrong. First turns of conversations, and single
+ * requests, must be sorted by time. Later turns wait for the answer before them, so they need no time. Either all first turns
+ * have times, or none. Keeps the names of all conversations in memory.
  */
-export function* inOrder(items: Iterable<Dated | BadLine>): Generator<Turn | BadLine> {
+export function* inOrder(items: Iterable<DatedTurn | BadLine>): Generator<Turn | BadLine> {
   const begun = new Set<string>();
   let firstUs: number | null | undefined;
   let lastUs = 0;
@@ -45,7 +45,7 @@ export function* inOrder(items: Iterable<Dated | BadLine>): Generator<Turn | Bad
     const { line, turn } = item;
     const { conversation } = turn;
     const isLater = conversation !== null && begun.has(conversation);
-    // A conversation that begins with a pause in place of a time begins with the request ahead of it.
+    // A conversation that begins with a pause, not a time, starts together with the request before it.
     const isPaused = conversation !== null && !isLater && turn.arrivalUs === null && turn.thinkUs > 0;
     const arrivalUs = isPaused && typeof firstUs === "number" ? lastUs : turn.arrivalUs;
     if (firstUs === undefined) firstUs = arrivalUs;
@@ -68,15 +68,18 @@ export function* inOrder(items: Iterable<Dated | BadLine>): Generator<Turn | Bad
   }
 }
 
-/** Lines that are JSON objects, read by `row`. */
+/**
+ * Parses lines as JSON objects and passes them to `row`. If `row` returns a text, the line is bad, and the text says what was
+ * expected.
+ */
 export function* jsonLines(
   lines: Iterable<Line>,
   expected: string,
   row: (row: DatasetRow, line: number) => Turn | string,
-): Generator<Dated | BadLine> {
+): Generator<DatedTurn | BadLine> {
   for (const { number: line, text } of lines) {
-    const found = traceRowIn(text);
-    const turn = found === null ? expected : row(found, line);
+    const json = traceRowIn(text);
+    const turn = json === null ? expected : row(json, line);
     yield typeof turn === "string" ? { line, expected: turn } : { line, turn };
   }
 }

@@ -1,7 +1,7 @@
 /**
- * Which conversations of a ShareGPT file are asked again? The first two turns of each are prompt and answer; which of them
- * count, and in which order, is vLLM 0.33's rule (`benchmarks/datasets`: ShareGPTDataset, is_valid_sequence). The file is
- * read once, and as many as are asked for are drawn from it, so that memory does not grow with the file.
+ * Draws prompts from a ShareGPT file. The first two turns of a conversation are prompt and answer. Conversations are filtered
+ * and ordered by vLLM 0.33's rule (`benchmarks/datasets`: ShareGPTDataset, is_valid_sequence). The file is read once, and only
+ * the needed number of conversations is kept, so memory does not grow with the file.
  */
 import { type Element, elements } from "../../../workloads/elements.ts";
 import { TraceFile } from "../../../workloads/lines.ts";
@@ -15,50 +15,50 @@ import { type Count, counted, draw, type Streams } from "./text.ts";
 const TOKENS_LEAST = 4;
 const PROMPT_MOST = 1024;
 const SUM_MOST = 2048;
-/** Where nobody says how many requests there will be. */
+/** Number of conversations if the number of requests is unknown. */
 const CONVERSATIONS_MOST = 10_000;
-/** With more bad pieces than this it is another file. */
+/** Number of bad pieces after which the file is refused. */
 const BAD_MOST = 10_000;
-/** Conversations counted at once; each has two texts. */
+/** Number of conversations that are counted at once. Each has two texts. */
 const BATCH = 32;
 
 export interface ShareGptShape {
-  /** Null: as long as the answer in the file. */
+  /** Output tokens. Null: as long as the answer in the file. */
   readonly outputTokens: number | null;
-  /** How many are wanted; null: CONVERSATIONS_MOST. */
+  /** Number of needed conversations. Null for CONVERSATIONS_MOST. */
   readonly limit: number | null;
-  /** Null: a token for each four bytes. */
+  /** Counts tokens with the server's tokenizer. Null: one token per four bytes is assumed. */
   readonly count: Count | null;
 }
 
 export interface Selection {
   readonly turns: readonly Turn[];
   readonly bad: readonly BadLine[];
-  /** Conversations that vLLM's rule leaves out, and those without an answer. */
+  /** Conversations that vLLM's rule excludes, and those without an answer. */
   readonly passed: SkippedRows;
 }
 
 export async function shareGptDataset(path: string, shape: ShareGptShape, streams: Streams): Promise<Selection> {
-  const wanted = Math.min(shape.limit ?? CONVERSATIONS_MOST, CONVERSATIONS_MOST);
+  const needed = Math.min(shape.limit ?? CONVERSATIONS_MOST, CONVERSATIONS_MOST);
   const file = new TraceFile(path);
   try {
     const bad: BadLine[] = [];
     const passed = new SkippedRows();
-    const pairs = drawn(pairsOf(elements(file.pieces()), path, bad, passed), wanted, shape, passed, streams);
-    return { turns: await chosen(pairs, wanted, shape, passed), bad, passed };
+    const pairs = drawPairs(pairsOf(elements(file.pieces()), path, bad, passed), needed, shape, passed, streams);
+    return { turns: await chooseTurns(pairs, needed, shape, passed), bad, passed };
   } finally {
     file.close();
   }
 }
 
-/** Conversations without a prompt or an answer are passed over. */
+/** Yields prompt and answer of each conversation. Skips conversations without them. */
 function* pairsOf(
-  found: Iterable<Element>,
+  pieces: Iterable<Element>,
   path: string,
   bad: BadLine[],
   passed: SkippedRows,
 ): Generator<PromptAndAnswer> {
-  for (const { line, text } of found) {
+  for (const { line, text } of pieces) {
     const pair = pairOf(text);
     if (typeof pair === "string") passed.add(pair);
     else passed.rows++;
@@ -69,26 +69,26 @@ function* pairsOf(
   }
 }
 
-/** Passes over a conversation that was counted as a row. */
+/** Skips a conversation that was already counted as a row. */
 function leaveOut(passed: SkippedRows, reason: string): void {
   passed.rows--;
   passed.add(reason);
 }
 
 /**
- * Evenly from all, in random order. Where the server counts, twice as many as are wanted, since some will not do; where
- * nobody does, those that will not are left out before.
+ * Draws conversations evenly from the whole file, in random order. If the server counts tokens, draws twice as many as needed,
+ * because some will be excluded later. Else they are excluded before the draw.
  */
-function drawn(
+function drawPairs(
   pairs: Iterable<PromptAndAnswer>,
-  wanted: number,
+  needed: number,
   shape: ShareGptShape,
   passed: SkippedRows,
   streams: Streams,
 ): PromptAndAnswer[] {
   const random = streams.of("order");
-  const room = shape.count ? 2 * wanted + BATCH : wanted;
-  const held: PromptAndAnswer[] = [];
+  const room = shape.count ? 2 * needed + BATCH : needed;
+  const reservoir: PromptAndAnswer[] = [];
   let seen = 0;
   for (const pair of pairs) {
     const why = shape.count ? null : whyNot(estimateTokens(pair.prompt), estimateTokens(pair.answer), shape);
@@ -97,30 +97,30 @@ function drawn(
       continue;
     }
     seen++;
-    if (held.length < room) held.push(pair);
+    if (reservoir.length < room) reservoir.push(pair);
     else {
       const place = draw(random, 0, seen - 1);
-      if (place < room) held[place] = pair;
+      if (place < room) reservoir[place] = pair;
     }
   }
-  shuffle(held, random);
-  return held;
+  shuffle(reservoir, random);
+  return reservoir;
 }
 
-async function chosen(
+async function chooseTurns(
   pairs: readonly PromptAndAnswer[],
-  wanted: number,
+  needed: number,
   shape: ShareGptShape,
   passed: SkippedRows,
 ): Promise<Turn[]> {
   const turns: Turn[] = [];
-  for (let at = 0; at < pairs.length && turns.length < wanted; at += BATCH) {
+  for (let at = 0; at < pairs.length && turns.length < needed; at += BATCH) {
     const batch = pairs.slice(at, at + BATCH);
     const texts = batch.flatMap(({ prompt, answer }) => [prompt, answer]);
     const tokens = shape.count ? await counted(shape.count, texts) : texts.map(estimateTokens);
     batch.forEach(({ prompt }, i) => {
       const [inputTokens, answerTokens] = [tokens[2 * i]!, tokens[2 * i + 1]!];
-      if (turns.length >= wanted) return;
+      if (turns.length >= needed) return;
       const why = whyNot(inputTokens, answerTokens, shape);
       const outputTokens = shape.outputTokens ?? answerTokens;
       if (why !== null) leaveOut(passed, why);
@@ -131,7 +131,7 @@ async function chosen(
   return turns;
 }
 
-/** Returns the part of vLLM's rule that a conversation does not keep, or null. */
+/** Returns the part of vLLM's rule that excludes a conversation. Null if it is not excluded. */
 function whyNot(prompt: number, answer: number, { outputTokens }: ShareGptShape): string | null {
   if (prompt < TOKENS_LEAST) return `prompt below ${TOKENS_LEAST} tokens`;
   if (outputTokens === null && answer < TOKENS_LEAST) return `answer below ${TOKENS_LEAST} tokens`;

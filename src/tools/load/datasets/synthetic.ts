@@ -1,6 +1,6 @@
 /**
- * Which prompts are made up, and how long are they? `random` and `prefix_repetition` with the rules of vLLM 0.33
- * (`benchmarks/datasets`: RandomDataset, PrefixRepetitionRandomDataset), and conversations of several turns.
+ * Generates prompts. `random` and `prefix_repetition` follow vLLM 0.33 (`benchmarks/datasets`: RandomDataset,
+ * PrefixRepetitionRandomDataset); `multi_turn` generates conversations.
  */
 import type { Random } from "../../../base/random.ts";
 import { TO_THE_END } from "../requests/body.ts";
@@ -13,7 +13,7 @@ export interface Range {
   readonly most: number;
 }
 
-/** vLLM: floor below and ceiling above; an output has at least one token. */
+/** Returns the range of lengths as vLLM computes it: the lower end is rounded down, the upper end up. `least`: lower bound. */
 export function rangeOf(length: number, ratio: number, least: number): Range {
   const low = Math.max(least, Math.floor(length * (1 - ratio)));
   return { least: low, most: Math.max(low, Math.ceil(length * (1 + ratio))) };
@@ -22,11 +22,11 @@ export function rangeOf(length: number, ratio: number, least: number): Range {
 export interface RandomShape {
   readonly input: Range;
   readonly output: Range;
-  /** Tokens that stand, equal, before each prompt. */
+  /** Number of equal tokens at the beginning of each prompt. */
   readonly prefixLen: number;
 }
 
-/** Endless. Each prompt is of a sequence of its own. */
+/** Yields endless turns. Each prompt is a random sequence of its own. */
 export function* random(
   writer: PromptWriter,
   { input, output, prefixLen }: RandomShape,
@@ -39,7 +39,7 @@ export function* random(
     const symbols: Symbols = [];
     writer.append(symbols, streams.of("prefix"), 0, prefixLen);
     writer.append(symbols, streams.of("own", number), prefixLen, inputTokens);
-    yield alone(writer.prompt(symbols), inputTokens, outputTokens);
+    yield singleTurn(writer.prompt(symbols), inputTokens, outputTokens);
   }
 }
 
@@ -50,7 +50,7 @@ export interface PrefixShape {
   readonly outputTokens: number;
 }
 
-/** Endless. Of `prefixes` requests in a row each has another prefix, in an order that is drawn anew each time. */
+/** Yields endless turns. Each of `prefixes` successive requests has another prefix, in an order that is shuffled each time. */
 export function* prefixRepetition(writer: PromptWriter, shape: PrefixShape, streams: Streams): Generator<Turn> {
   const { prefixLen, suffixLen, prefixes, outputTokens } = shape;
   const order = Array.from({ length: prefixes }, (_, number) => number);
@@ -60,7 +60,7 @@ export function* prefixRepetition(writer: PromptWriter, shape: PrefixShape, stre
     const symbols: Symbols = [];
     writer.append(symbols, streams.of("prefix", order[number % prefixes]!), 0, prefixLen);
     writer.append(symbols, streams.of("own", number), prefixLen, prefixLen + suffixLen);
-    yield alone(writer.prompt(symbols), prefixLen + suffixLen, outputTokens);
+    yield singleTurn(writer.prompt(symbols), prefixLen + suffixLen, outputTokens);
   }
 }
 
@@ -69,23 +69,25 @@ export interface ConversationShape extends RandomShape {
   readonly think: ThinkTime;
 }
 
-/** Endless; the turns of a conversation stand one behind the other. `prefixLen` tokens, the same for all, begin each. */
+/**
+ * Yields endless conversations, with the turns of each in sequence. Each conversation begins with the same `prefixLen` tokens.
+ */
 export function* conversations(writer: PromptWriter, shape: ConversationShape, streams: Streams): Generator<Turn> {
   const { input, output, prefixLen, turns, think } = shape;
   const lengths = streams.of("length");
   const pauses = streams.of("think");
   for (let number = 0; ; number++) {
     const count = draw(lengths, turns.least, turns.most);
-    const own = streams.of("own", number);
+    const ownStream = streams.of("own", number);
     for (let turn = 0; turn < count; turn++) {
       const before = turn === 0 ? prefixLen : 0;
       const inputTokens = before + draw(lengths, input.least, input.most);
       const outputTokens = draw(lengths, output.least, output.most);
       const symbols: Symbols = [];
       writer.append(symbols, streams.of("prefix"), 0, before);
-      writer.append(symbols, own, before, inputTokens);
+      writer.append(symbols, ownStream, before, inputTokens);
       yield {
-        ...alone(writer.prompt(symbols), inputTokens, outputTokens),
+        ...singleTurn(writer.prompt(symbols), inputTokens, outputTokens),
         conversation: `conversation-${number}`,
         thinkUs: turn === 0 ? 0 : thinkUs(think, pauses),
       };
@@ -93,7 +95,7 @@ export function* conversations(writer: PromptWriter, shape: ConversationShape, s
   }
 }
 
-/** Fisher-Yates. */
+/** Shuffles in place (Fisher-Yates). */
 export function shuffle<T>(items: T[], random: Random): void {
   for (let last = items.length - 1; last > 0; last--) {
     const other = draw(random, 0, last);
@@ -101,6 +103,6 @@ export function shuffle<T>(items: T[], random: Random): void {
   }
 }
 
-export function alone(prompt: Turn["prompt"], inputTokens: number, outputTokens: number): Turn {
+export function singleTurn(prompt: Turn["prompt"], inputTokens: number, outputTokens: number): Turn {
   return { conversation: null, prompt, inputTokens, outputTokens, arrivalUs: null, thinkUs: 0, extra: TO_THE_END };
 }

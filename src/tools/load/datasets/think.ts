@@ -1,18 +1,18 @@
-/** How long does somebody think before the next turn? */
+/** Think times: the pause before the next turn of a conversation. */
 import type { Random } from "../../../base/random.ts";
 
 export type ThinkTime =
   | { readonly kind: "constant" | "exponential"; readonly meanUs: number }
   | { readonly kind: "uniform"; readonly leastUs: number; readonly mostUs: number }
-  /** `sigma` of the logarithm; the mean is that of the times. */
+  /** `sigma`: standard deviation of the logarithm. `meanUs`: mean of the times themselves. */
   | { readonly kind: "lognormal"; readonly meanUs: number; readonly sigma: number };
 
 export const THINK_FORM = "2s, constant:2s, exponential:2s, uniform:1s-5s or lognormal:2s,0.8 (mean and sigma)";
-/** A day: nobody waits longer in a benchmark. */
+/** Longest pause: one day. */
 const LONGEST_US = 86_400e6;
 const UNITS: Readonly<Record<string, number>> = { us: 1, ms: 1e3, s: 1e6, m: 60e6 };
 
-/** Undefined where the text is none of THINK_FORM. */
+/** Parses a think time. Returns undefined if the text does not have a form of THINK_FORM. */
 export function parseThinkTime(text: string): ThinkTime | undefined {
   const [, kind = "constant", rest = ""] = /^(?:([a-z]+):)?(.+)$/.exec(text) ?? [];
   if (kind === "uniform") {
@@ -36,7 +36,7 @@ function microseconds(text: string): number | undefined {
   return us <= LONGEST_US ? us : undefined;
 }
 
-/** Whole microseconds, at most a day. */
+/** Draws a pause in whole microseconds, at most one day. */
 export function thinkUs(think: ThinkTime, random: Random): number {
   return Math.round(Math.min(LONGEST_US, value(think, random)));
 }

@@ -1,7 +1,6 @@
 /**
- * Which words make up a text of so many tokens where nobody has the server's tokenizer? English words that are one token
- * each, with and without a space before them, in r50k, cl100k and o200k (GPT-2, GPT-4, GPT-4o; the test counts them), and
- * among the most frequent of any vocabulary made from English text.
+ * Words for texts if the server does not count tokens. Each is one token, with and without a space before it, in r50k, cl100k
+ * and o200k (GPT-2, GPT-4, GPT-4o; a test counts them), and frequent in any vocabulary of English text.
  */
 const LIST = `
 the and for you with that this are from new return not your can was get all will class public has man set more

@@ -1,6 +1,6 @@
 /**
- * Lists the APIs that `load` speaks, under the names of `vllm bench serve --backend` where it has them, and what differs
- * between them besides the bodies of requests (`body.ts`) and the readers of answers (`readers.ts`).
+ * Lists the APIs that `load` can call, with the names of `vllm bench serve --backend` if vLLM has them, and their differences
+ * apart from request bodies (`body.ts`) and answers (`readers.ts`).
  */
 
 export type LoadDialect =
@@ -14,15 +14,15 @@ export type LoadDialect =
   | "triton-grpc";
 
 export interface DialectTraits {
-  /** Path of a request; MODEL stands for the model's name. Empty for gRPC, whose methods have their own paths. */
+  /** Path of a request, in which MODEL stands for the model's name. Empty for gRPC. */
   readonly path: string;
   /** True if a request can ask for usage with `stream_options`. */
   readonly asksUsage: boolean;
   /** True if answers state how many tokens they have. */
   readonly saysUsage: boolean;
-  /** True if servers take `ignore_eos`, so that answers get the length that was asked for. */
+  /** True if servers accept `ignore_eos`, so that answers get the requested length. */
   readonly ignoresEos: boolean;
-  /** The end without which a stream is incomplete, as the warning names it. */
+  /** What a stream must have to be complete, as warnings name it. */
   readonly end: string;
 }
 
@@ -46,11 +46,11 @@ export const DIALECTS: Readonly<Record<LoadDialect, DialectTraits>> = {
   "triton-grpc": { ...TRITON, path: "" },
 };
 
-/** All names, in the order of the help. */
+/** All names, in the order of the help text. */
 export const LOAD_DIALECTS = Object.keys(DIALECTS) as readonly LoadDialect[];
 
-/** Returns true for a Triton server, which has no usage, no tokenizer and no list of models. */
+/** True for a Triton server, which has no usage, no tokenizer and no list of models. */
 export const isTriton = (dialect: LoadDialect): boolean => dialect.startsWith("triton-");
 
-/** Returns false for an API whose answers have no tokens, so that only the time of the whole answer can be measured. */
+/** False for APIs whose answers have no tokens, so that only the whole answer is timed. */
 export const generates = (dialect: LoadDialect): boolean => dialect !== "openai-embeddings";

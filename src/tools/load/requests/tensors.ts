@@ -1,13 +1,13 @@
 /**
- * Makes the tensors of a request to a model of a Triton server by what its configuration names: a text, its length and its sampling
- * in the names of the vLLM backend and of TensorRT-LLM's models; whatever else is required is filled with zeros.
+ * Makes the input tensors of a request from the inputs that the model's configuration lists. Knows the names of text, length
+ * and sampling inputs of the vLLM backend and of TensorRT-LLM's models. Other required inputs are filled with zeros.
  */
 import { TraceError } from "../../../workloads/trace.ts";
 import type { BodyOptions } from "./body.ts";
 import { quoted } from "./quoted.ts";
 import type { Turn } from "./types.ts";
 
-/** A model, as its configuration has it. */
+/** A model with its inputs, from its configuration. */
 export interface TritonInputs {
   readonly name: string;
   readonly decoupled: boolean;
@@ -16,9 +16,9 @@ export interface TritonInputs {
 
 export interface TritonInput {
   readonly name: string;
-  /** KServe's, as BYTES. */
+  /** KServe's datatype, such as BYTES. */
   readonly datatype: string;
-  /** With the batch's; a dimension of any size is 1. */
+  /** Shape with the batch dimension. Dimensions of variable size are 1. */
   readonly shape: readonly number[];
   readonly optional: boolean;
 }
@@ -27,7 +27,7 @@ export interface FilledTensor extends TritonInput {
   readonly data: readonly (string | number | boolean)[];
 }
 
-/** `dataType`: TYPE_STRING and the like. */
+/** Describes an input. `dataType`: a type such as TYPE_STRING. */
 export function inputOf(
   name: string,
   dataType: string,
@@ -42,24 +42,24 @@ export function inputOf(
 
 const LENGTHS = ["max_tokens", "sampling_param_max_tokens", "sampling_parameters"];
 
-/** Whether an input says how long its answer may be. */
+/** Reports whether an input limits the length of the answer. */
 export const takesLength = ({ inputs }: TritonInputs): boolean => inputs.some(({ name }) => LENGTHS.includes(name));
 
 type Value = string | number | boolean | null;
 
-/** Most elements of an input: its dimensions are the server's word. */
+/** Maximum number of elements of an input, because the dimensions come from the server. */
 const ELEMENTS_MOST = 1 << 20;
 
-/** Throws a TraceError for an input that is too large. `text`: the turn's, behind what was said before. */
+/** Makes the tensors. `text`: the whole conversation with the new turn. Throws a TraceError for an input that is too large. */
 export function tensorsOf(model: TritonInputs, text: string, turn: Turn, options: BodyOptions): FilledTensor[] {
   const { ignoreEos, minTokens, temperature, extraBody } = options;
-  // A model that is not decoupled answers once, and refuses to be asked for pieces.
+  // A model that is not decoupled answers once, and refuses a request for a stream.
   const stream = options.stream && model.decoupled;
   const least = ignoreEos ? turn.outputTokens : minTokens;
   const sampling = {
-    ...given("max_tokens", turn.outputTokens),
-    ...given("min_tokens", least),
-    ...given("temperature", temperature),
+    ...optionalField("max_tokens", turn.outputTokens),
+    ...optionalField("min_tokens", least),
+    ...optionalField("temperature", temperature),
     ...(ignoreEos ? { ignore_eos: true } : {}),
   };
   const known: Readonly<Record<string, Value>> = {
@@ -90,7 +90,7 @@ export function tensorsOf(model: TritonInputs, text: string, turn: Turn, options
   });
 }
 
-const given = (name: string, value: number | null) => (value === null ? {} : { [name]: value });
+const optionalField = (name: string, value: number | null) => (value === null ? {} : { [name]: value });
 
 const WRITERS: Readonly<Record<string, readonly [bytes: number, write: (view: DataView, value: number) => void]>> = {
   BOOL: [1, (view, value) => view.setUint8(0, value)],
@@ -108,10 +108,10 @@ const WRITERS: Readonly<Record<string, readonly [bytes: number, write: (view: Da
   FP64: [8, (view, value) => view.setFloat64(0, value, true)],
 };
 
-/** The type of an input is the server's word, and a temperature may be sent as a whole number. */
+/** Converts to an integer, because the server may declare an integer type for a fractional value. */
 const wholeOf = (value: number): bigint => BigInt(Number.isFinite(value) ? Math.trunc(value) : 0);
 
-/** The tensor's bytes, little endian; texts behind their lengths. */
+/** Encodes a tensor, little-endian. Each text comes after its length. */
 export function bytesOfTensor({ name, datatype, data }: FilledTensor): Uint8Array {
   if (datatype === "BYTES")
     return Buffer.concat(

@@ -1,4 +1,4 @@
-/** Describes what is sent, and what came of it: the types that datasets, client, measures and reports share. */
+/** Types of requests and their records, shared by datasets, clients, measures and reports. */
 
 import type { BadLine } from "../../../workloads/trace.ts";
 import type { ReportRecord } from "../../report/result.ts";
@@ -8,34 +8,40 @@ export interface ConversationMessage {
   readonly content: string;
 }
 
-/** One request as a dataset gives it. */
+/** One request of a dataset. */
 export interface Turn {
-  /** Turns of one conversation are sent one after the other, each `thinkUs` after the answer before it. Null: it stands alone. */
+  /**
+   * Name of the conversation. Its turns are sent one after another, each `thinkUs` after the answer before. Null for a single
+   * request.
+   */
   readonly conversation: string | null;
-  /** Text, token ids (completions only), or messages. In a conversation's later turns: what is new, put behind all turns and answers so far. */
+  /**
+   * Text, token ids (completions only), or messages. In later turns of a conversation only the new part, which is appended to
+   * all turns and answers so far.
+   */
   readonly prompt: string | readonly number[] | readonly ConversationMessage[];
-  /** As the dataset states them; null: unknown, the server's usage says. */
+  /** Lengths that the dataset states. Null if unknown; the server's usage then counts. */
   readonly inputTokens: number | null;
   readonly outputTokens: number | null;
-  /** Microseconds from the dataset's first request; null: it has no times of its own. */
+  /** Microseconds after the dataset's first request. Null if the dataset has no times. */
   readonly arrivalUs: number | null;
   readonly thinkUs: number;
-  /** The prompt is the whole conversation so far, as the dataset has it: no turns and answers go before it. */
+  /** True if the prompt is already the whole conversation so far, so that nothing is put before it. */
   readonly whole?: true;
-  /** Further fields of the request's body, merged last. */
+  /** Additional fields of the request's body. They override all others. */
   readonly extra: Readonly<Record<string, unknown>>;
 }
 
 export interface Dataset {
   readonly name: string;
-  /** How many turns there are; null: as many as asked for. */
+  /** Number of turns. Null if there are as many as needed. */
   readonly total: number | null;
-  /** In order of arrival where there are times. The seed is for what is made up. */
+  /** Yields the turns, sorted by arrival if they have times. `seed` is for generated datasets. */
   turns(seed: number): Iterable<Turn | BadLine>;
   close(): void;
 }
 
-/** Why a request gave no complete answer. */
+/** Why a request has no complete answer. */
 export type FailureClass =
   | "connect"
   | "timeout"
@@ -44,34 +50,34 @@ export type FailureClass =
   | "error event"
   | "malformed"
   | "no token"
-  /** The stream ended in order, but without the end that its API requires: a finish reason, or an event. */
+  /** The stream ended normally, but without the finish reason or last event that its API requires. */
   | "incomplete"
   | "cancelled"
   /** The run ended first. */
   | "unfinished";
 
-/** What came of one request. */
+/** Record of one request. */
 export interface RequestRecord extends ReportRecord {
   scheduledUs?: number;
-  /** The id that the server gave the answer, if its API has no other; null or missing: `requestId` names it. */
+  /** Id that the server gave the answer, in APIs that do not return `requestId`. Null or missing otherwise. */
   readonly answerId?: string | null;
-  /** When the event without output came that ends an answer of this API; NaN or missing: it has no such event. */
+  /** Time of the last event of an answer, in APIs where this event has no output. NaN or missing in others. */
   readonly finishedUs?: number;
   readonly chunkUs: Float64Array;
-  /** How many tokens each chunk carried (0: not said). */
+  /** Number of tokens of each chunk. 0 if unknown. */
   readonly chunkTokens: Int32Array;
-  /** False: `inputTokens` and `outputTokens` are the dataset's length and the number of chunks. */
+  /** True if the answer had usage. False: `inputTokens` is the dataset's length, and `outputTokens` the number of chunks. */
   readonly usage: boolean;
-  /** What was asked for; null: no limit was sent. */
+  /** Requested output tokens. Null if no limit was sent. */
   readonly wantedTokens: number | null;
   readonly cachedTokens: number;
-  /** HTTP status, 0: none came. */
+  /** HTTP status. 0 if no response came. */
   readonly status: number;
-  /** How often it was sent again (`--retries`). */
+  /** Number of retries (`--retries`). */
   readonly retries: number;
   readonly failure: { readonly kind: FailureClass; readonly message: string } | null;
-  /** What was done to it on purpose; its times are nobody's latencies. Null: nothing. */
+  /** Disturbance on purpose. Such requests are not in any latency. Null if undisturbed. */
   readonly disturbed: "cancelled" | "slow reader" | null;
-  /** True if the last event of the stream came. False: the stream ended well, but without `[DONE]`. */
+  /** True if the last event of the stream came. False if the stream ended normally, but without `[DONE]`. */
   readonly done: boolean;
 }

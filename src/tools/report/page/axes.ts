@@ -1,12 +1,12 @@
-/** What do all plots have in common: axes, scales, lines of reference, the size of their place? */
+/** Common parts of all plots: axes, scales, reference lines, and the width. */
 import type uPlot from "uplot";
 import type { Axis, Mark } from "../plot.ts";
-import { DIGIT_PX, shown } from "./format.ts";
+import { DIGIT_PX, plotNumber } from "./format.ts";
 import { color, faded } from "./theme.ts";
 
 const FONT = '12px system-ui, -apple-system, "Segoe UI", sans-serif';
 
-/** Steps between ticks of counts. */
+/** Allowed distances between ticks of counts. */
 const WHOLE = Array.from({ length: 12 }, (_, power) => [1, 2, 5].map((lead) => lead * 10 ** power)).flat();
 
 export function axisOf(axis: Axis, side: 2 | 3): uPlot.Axis {
@@ -24,13 +24,13 @@ export function axisOf(axis: Axis, side: 2 | 3): uPlot.Axis {
         ? 26
         : (_, values) => 22 + DIGIT_PX * Math.max(2, ...(values ?? []).map((value) => value?.length ?? 0)),
     space: side === 2 ? 56 : 32,
-    values: (_, splits) => splits.map((value) => (value === null ? "" : shown(value, axis))),
+    values: (_, splits) => splits.map((value) => (value === null ? "" : plotNumber(value, axis))),
     ...(axis.log ? { splits: logTicks, filter: (_, splits) => splits } : {}),
     ...(axis.whole ? { incrs: WHOLE } : {}),
   };
 }
 
-/** On a logarithmic scale 1, 2 and 5 of each power of ten, where it is short more, where it is long the powers alone. */
+/** Returns ticks of a logarithmic axis: 1, 2 and 5 of each power of ten, more on a short axis, only the powers on a long one. */
 function logTicks(_: uPlot, __: number, least: number, most: number): number[] {
   const decades = Math.log10(most / least);
   const leads =
@@ -48,7 +48,7 @@ function logTicks(_: uPlot, __: number, least: number, most: number): number[] {
   return ticks;
 }
 
-/** Ordinates begin where they are told; what is zoomed into is shown as it was chosen. */
+/** Returns the scale of an axis, with its fixed bounds if it has any. A range that the reader zoomed into is used as it is. */
 export function scaleOf(axis: Axis): uPlot.Scale {
   const { from, to } = axis;
   const log = axis.log ? { distr: 3 as const } : {};
@@ -64,7 +64,7 @@ export function scaleOf(axis: Axis): uPlot.Scale {
   };
 }
 
-/** Lines and bands behind the plot's own. */
+/** Draws reference lines and bands behind the plot. */
 export function drawMarks(plot: uPlot, marks: readonly Mark[]): void {
   const { ctx, bbox } = plot;
   const ratio = devicePixelRatio;

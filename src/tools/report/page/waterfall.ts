@@ -1,16 +1,16 @@
-/** Which request waited when, and for what? One bar per request; pointing at one says its numbers. */
+/** Draws the timeline: one bar per request, with its numbers in a tooltip. */
 import uPlot from "uplot";
 import type { Waterfall } from "../plot.ts";
 import { axisOf, scaleOf, widthOf } from "./axes.ts";
-import { PADDING, shown } from "./format.ts";
+import { PADDING, plotNumber } from "./format.ts";
 import { color, faded } from "./theme.ts";
 
 const LEAST_HEIGHT = 220;
 const MOST_HEIGHT = 900;
-/** So that title and bars are on one page. */
+/** Height on paper in pixels, so that title and bars fit on one page. */
 const PAPER_HEIGHT = 620;
 const ROW_PX = 7;
-/** Bars shorter than this on the screen would not be seen. */
+/** Minimum width of a bar in pixels. A narrower bar would be invisible. */
 const LEAST_PX = 1;
 
 export function drawWaterfall(data: Waterfall, place: Element): uPlot {
@@ -32,13 +32,16 @@ export function drawWaterfall(data: Waterfall, place: Element): uPlot {
       x: { time: false, range: (_, least, most) => (Number.isFinite(least) ? [least, most] : [from, to]) },
       y: { ...scaleOf(y), dir: -1, range: (_, least, most) => [Math.max(-1, least), Math.min(count, most)] },
     },
-    axes: [axisOf(x, 2), { ...axisOf(y, 3), values: (_, splits) => splits.map((row) => (row >= 0 ? shown(row) : "")) }],
+    axes: [
+      axisOf(x, 2),
+      { ...axisOf(y, 3), values: (_, splits) => splits.map((row) => (row >= 0 ? plotNumber(row) : "")) },
+    ],
     series: [{}, { paths: () => null, points: { show: false } }],
     legend: { show: false },
     cursor: { points: { show: false }, drag: { x: true, y: true, uni: 30 } },
     hooks: {
       draw: [(plot) => drawRows(plot, data)],
-      setCursor: [(plot) => tell(plot, data, tip)],
+      setCursor: [(plot) => showTip(plot, data, tip)],
     },
   };
   const plot = new uPlot(
@@ -57,7 +60,7 @@ function drawRows(plot: uPlot, data: Waterfall): void {
   const { ctx, bbox } = plot;
   const ratio = devicePixelRatio;
   const pitch = Math.abs(plot.valToPos(1, "y", true) - plot.valToPos(0, "y", true));
-  const thick = Math.max(ratio, Math.min(pitch * 0.72, 18 * ratio));
+  const thickness = Math.max(ratio, Math.min(pitch * 0.72, 18 * ratio));
   ctx.save();
   ctx.beginPath();
   ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
@@ -67,7 +70,7 @@ function drawRows(plot: uPlot, data: Waterfall): void {
     const left = plot.valToPos(from, "x", true);
     const wide = Math.max(LEAST_PX * ratio, plot.valToPos(to, "x", true) - left);
     ctx.fillStyle = shade;
-    ctx.fillRect(left, plot.valToPos(row, "y", true) - thick / 2, wide, thick);
+    ctx.fillRect(left, plot.valToPos(row, "y", true) - thickness / 2, wide, thickness);
   };
   const shades = {
     late: color("grey"),
@@ -85,14 +88,14 @@ function drawRows(plot: uPlot, data: Waterfall): void {
   const [, worse] = data.thresholdsMs;
   const { row, at, gapMs } = data.outliers;
   const [mild, bad] = [color("orange"), color("red")];
-  const tick = Math.max(1.5 * ratio, Math.min(thick * 0.35, 2 * ratio));
+  const tick = Math.max(1.5 * ratio, Math.min(thickness * 0.35, 2 * ratio));
   for (let i = 0; i < row.length; i++) {
     ctx.fillStyle = gapMs[i]! >= worse ? bad : mild;
     ctx.fillRect(
       plot.valToPos(at[i]!, "x", true) - tick / 2,
-      plot.valToPos(row[i]!, "y", true) - thick / 2,
+      plot.valToPos(row[i]!, "y", true) - thickness / 2,
       tick,
-      thick,
+      thickness,
     );
   }
   ctx.strokeStyle = bad;
@@ -101,7 +104,7 @@ function drawRows(plot: uPlot, data: Waterfall): void {
     if (failure === "") return;
     const x = plot.valToPos(data.end[at] ?? data.last[at] ?? data.send[at] ?? 0, "x", true);
     const y = plot.valToPos(at, "y", true);
-    const arm = Math.max(3 * ratio, thick / 2);
+    const arm = Math.max(3 * ratio, thickness / 2);
     ctx.beginPath();
     ctx.moveTo(x - arm, y - arm);
     ctx.lineTo(x + arm, y + arm);
@@ -112,17 +115,17 @@ function drawRows(plot: uPlot, data: Waterfall): void {
   ctx.restore();
 }
 
-function tell(plot: uPlot, data: Waterfall, tip: HTMLElement): void {
+function showTip(plot: uPlot, data: Waterfall, tip: HTMLElement): void {
   const { left = -1, top = -1 } = plot.cursor;
   const row = top < 0 ? -1 : Math.round(plot.posToVal(top, "y"));
   tip.hidden = left < 0 || row < 0 || row >= data.ids.length;
   if (tip.hidden) return;
   const ms = (from: number | null, to: number | null) =>
-    from === null || to === null ? "–" : `${shown((to - from) * 1000)} ms`;
+    from === null || to === null ? "–" : `${plotNumber((to - from) * 1000)} ms`;
   const at = <T>(values: readonly T[]) => values[row]!;
   const lines = [
     at(data.ids),
-    `in ${shown(at(data.inputTokens))}, out ${shown(at(data.outputTokens))} tokens`,
+    `in ${plotNumber(at(data.inputTokens))}, out ${plotNumber(at(data.outputTokens))} tokens`,
     `sent ${ms(at(data.intended), at(data.send))} late`,
     ...(at(data.scheduled) === null ? [] : [`queue ${ms(at(data.send), at(data.scheduled))}`]),
     ...(at(data.first) === null ? [] : [`TTFT ${ms(at(data.send), at(data.first))}`]),

@@ -1,4 +1,4 @@
-/** Are a file's requests those that it promises, and is what is wrong in it found, by line? */
+/** Tests that requests from files are right, and that errors in a file are reported with their line. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ const mooncakeRow = (timestamp: number, input: number, ids: readonly number[]) =
 });
 
 describe("mooncake", () => {
-  test("equal ids are equal blocks, others differ from the first token on, a partial one is the beginning of the whole", () =>
+  test("equal ids give equal blocks, other ids differ from the first token, a partial block is the beginning of the whole", () =>
     fc.assert(
       fc.asyncProperty(
         fc.boolean(),
@@ -104,7 +104,7 @@ describe("mooncake", () => {
     });
   });
 
-  test("a session's later turns need no time and no order; its first ones do", async () => {
+  test("later turns of a session need no time and no order; first turns do", async () => {
     const row = (timestamp: number | undefined, session_id: string) => ({ timestamp, session_id, input_length: 5 });
     const path = lines(
       row(1000, "a"),
@@ -168,7 +168,7 @@ describe("sharegpt", () => {
     );
   });
 
-  test("as many as are asked for, in an order of the seed, of all alike; nobody counts: four bytes a token", async () => {
+  test("as many as needed, evenly drawn, in an order that the seed decides; without counts four bytes are a token", async () => {
     const path = file(
       JSON.stringify(Array.from({ length: 300 }, (_, i) => talk(`a conversation number ${1000 + i}`, words(20)))),
     );
@@ -185,7 +185,7 @@ describe("sharegpt", () => {
   });
 });
 
-test("custom: prompts, ids, messages, sessions, what a line does not say", async () => {
+test("custom: prompts, ids, messages, sessions, defaults", async () => {
   const messages = [{ role: "user", content: [{ type: "text", text: "Hi" }] }];
   const chat = await turns({
     name: "custom",
@@ -209,7 +209,7 @@ test("custom: prompts, ids, messages, sessions, what a line does not say", async
   expect(ids).toMatchObject({ prompt: [5, 6], inputTokens: 2, outputTokens: null, arrivalUs: 0 });
 });
 
-test("azure and burstgpt: lengths and times of the file, each prompt its own", async () => {
+test("azure and burstgpt: lengths and times of the file, unique prompts", async () => {
   const azure = file(
     "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:17:03.9799600,48,10\r\n2023-11-16 18:17:04.0319600,48,9\r\n",
   );
@@ -232,7 +232,7 @@ test("azure and burstgpt: lengths and times of the file, each prompt its own", a
   expect((await turns({ name: "burstgpt", path: old })).map(shape)).toEqual([[0, 30, 18]]);
 });
 
-describe("bad input is named by line, and the rest is read", () => {
+describe("bad input is reported by line, and the rest is read", () => {
   const good = mooncakeRow(5, 10, [1]);
   test.each([
     ["mooncake", "no json", /^a JSON object such as/],
@@ -279,7 +279,7 @@ describe("bad input is named by line, and the rest is read", () => {
   });
 
   test.each([
-    [{ name: "random", path: "x" }, "--dataset-name random is made up"],
+    [{ name: "random", path: "x" }, "--dataset-name random is generated"],
     [{ name: "mooncake" }, "--dataset-name mooncake needs --dataset-path FILE"],
     [{ name: "mooncake", path: join(folder, "none") }, "cannot read"],
     [{ name: "sharegpt", path: folder }, "cannot read"],
@@ -288,8 +288,8 @@ describe("bad input is named by line, and the rest is read", () => {
       { name: "random", suffixLen: 5 },
       "--prefix-repetition-suffix-len is not for --dataset-name random; it takes --input-len",
     ],
-    [{ name: "random", rangeRatio: 1 }, "--random-range-ratio 1: takes a number from 0 to below 1"],
-    [{ name: "prefix_repetition", prefixLen: 0, suffixLen: 0 }, "a prompt needs at least one token"],
+    [{ name: "random", rangeRatio: 1 }, "--random-range-ratio 1: must be a number from 0 to below 1"],
+    [{ name: "prefix_repetition", prefixLen: 0, suffixLen: 0 }, "a prompt must have at least one token"],
   ] as const)("%j", async (given, expected) => {
     expect(await refusal(() => dataset({ ...BASE, ...given }))).toContain(expected);
   });

@@ -1,4 +1,4 @@
-/** What tests of datasets have in common: files to read, and turns to look at. */
+/** Helpers for tests of datasets: files to read, and functions that inspect turns. */
 import { expect } from "bun:test";
 import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,13 +7,13 @@ import { type DatasetOptions, dataset } from "../../../../src/tools/load/dataset
 import type { Turn } from "../../../../src/tools/load/requests/types.ts";
 import { type BadLine, TraceError } from "../../../../src/workloads/trace.ts";
 
-/** The test that uses it removes it. */
+/** A folder that the test has to remove. */
 export const folder = mkdtempSync(join(tmpdir(), "understudy-datasets-"));
 
 let files = 0;
 export function file(text: string): string {
   const path = join(folder, `${files++}`);
-  // Another test file of the same process may have removed it.
+  // Another test file of the same process may have removed the folder.
   mkdirSync(folder, { recursive: true });
   writeFileSync(path, text);
   return path;
@@ -24,7 +24,7 @@ export const lines = (...rows: readonly unknown[]) =>
 export const BASE = { chat: true, count: null, seed: 0, limit: null } as const;
 type Given = Partial<DatasetOptions> & Pick<DatasetOptions, "name">;
 
-/** The first `most` items of a dataset. */
+/** Returns the first `most` items of a dataset. */
 export async function read(given: Given, { seed = 0, most = 1000, warmUp = false } = {}): Promise<(Turn | BadLine)[]> {
   const found = await dataset({ ...BASE, ...given });
   const items: (Turn | BadLine)[] = [];
@@ -35,7 +35,7 @@ export async function read(given: Given, { seed = 0, most = 1000, warmUp = false
   return items;
 }
 
-/** Turns of a dataset in which nothing is wrong. */
+/** Returns the turns of a dataset without bad lines. */
 export async function turns(given: Given, wanted?: Parameters<typeof read>[1]): Promise<Turn[]> {
   const items = await read(given, wanted);
   expect(items.filter((item) => "expected" in item)).toEqual([]);
@@ -53,11 +53,11 @@ export async function refusal(run: () => Promise<unknown>): Promise<string> {
   throw new Error("it was taken");
 }
 
-/** What a prompt has for tokens: ids, or the words of a text. */
+/** Returns the tokens of a prompt: its ids, or the words of its text. */
 export function tokensOf({ prompt }: Turn): readonly (string | number)[] {
   if (typeof prompt === "string") return prompt === "" ? [] : prompt.split(" ");
   return prompt as readonly number[];
 }
 export const beginning = (turn: Turn, tokens: number) => tokensOf(turn).slice(0, tokens).join(" ");
-/** A block of the smallest size in use: what may not be shared by accident. */
+/** Smallest block size in use. Shorter common beginnings do not matter. */
 export const BLOCK = 16;

@@ -1,4 +1,4 @@
-/** Are prompts that are made up as long as they should be, with the same seed the same, and never alike by accident? */
+/** Tests that generated prompts have the right lengths, repeat with the same seed, and are not alike by accident. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { countTokens as cl100k } from "gpt-tokenizer/encoding/cl100k_base";
@@ -25,7 +25,7 @@ describe("words", () => {
     },
   );
 
-  test("those that the server splits are left out; what it puts before every text is not counted", async () => {
+  test("words that the server splits are left out; tokens that it adds to every text are not counted", async () => {
     const odd = new Set(WORDS.filter((_, i) => i % 7 === 3));
     const calls: number[] = [];
     const found = await measure(async (texts) => {
@@ -38,7 +38,7 @@ describe("words", () => {
     expect(Math.max(...calls)).toBeLessThanOrEqual(64);
   });
 
-  test("where no word is one token, the average is measured and kept to", async () => {
+  test("if no word is one token, texts follow the measured average", async () => {
     const count = async (texts: readonly string[]) => texts.map((text) => 1 + text.replaceAll(" ", "").length);
     const { tokensPerWord, words } = await measure(count);
     expect(words).toBe(WORDS);
@@ -47,7 +47,7 @@ describe("words", () => {
     expect(Math.abs((await count([turn!.prompt as string]))[0]! - 2000)).toBeLessThan(200);
   });
 
-  test("a server that counts is asked once where every word is one token", async () => {
+  test("the server is asked once if every word is one token", async () => {
     let calls = 0;
     const count = async (texts: readonly string[]) => {
       calls++;
@@ -57,12 +57,12 @@ describe("words", () => {
     expect(calls).toBe(1);
   });
 
-  test("a count for each text, or it is none", async () => {
+  test("a tokenizer without a count for each text is refused", async () => {
     expect(await refusal(() => dataset({ ...BASE, name: "random", count: async () => [3] }))).toContain("tokenizer");
   });
 });
 
-describe("made up", () => {
+describe("generated prompts", () => {
   const shape = fc.record({
     chat: fc.boolean(),
     seed: fc.integer(),
@@ -72,7 +72,7 @@ describe("made up", () => {
     prefixLen: fc.integer({ min: 0, max: 60 }),
   });
 
-  test("random: lengths within vLLM's bounds and as stated, one prefix, nothing else shared, the same seed the same turns", () =>
+  test("random: lengths within vLLM's bounds, one common prefix and nothing else shared, the same turns for the same seed", () =>
     fc.assert(
       fc.asyncProperty(shape, async ({ seed, ...given }) => {
         const all = await turns({ name: "random", ...given }, { seed, most: 40 });
@@ -90,7 +90,7 @@ describe("made up", () => {
         const long = all.filter((turn) => turn.inputTokens! >= prefixLen + BLOCK);
         expect(new Set(long.map((turn) => beginning(turn, prefixLen + BLOCK))).size).toBe(long.length);
         expect(await turns({ name: "random", ...given }, { seed, most: 40 })).toEqual(all);
-        // What is sent to warm up has not even the prefix in common.
+        // Warm-up prompts do not even have the prefix in common.
         const warm = await turns({ name: "random", ...given }, { seed, most: 10, warmUp: true });
         const begun = new Set(all.map((turn) => beginning(turn, BLOCK)));
         expect(warm.filter((turn) => tokensOf(turn).length >= BLOCK && begun.has(beginning(turn, BLOCK)))).toEqual([]);
@@ -107,18 +107,18 @@ describe("made up", () => {
     expect(two!.filter((turn) => begun.has(beginning(turn, BLOCK)))).toEqual([]);
   });
 
-  test("a conversation is text whatever the backend, since its answers are", async () => {
+  test("conversations are text for every backend, because answers are", async () => {
     const [turn] = await turns({ name: "multi_turn", chat: false }, { most: 1 });
     expect(typeof turn!.prompt).toBe("string");
   });
 
-  test("ids are plain tokens of any vocabulary in use", async () => {
+  test("ids are ordinary tokens in all common vocabularies", async () => {
     const ids = (await turns({ name: "random", chat: false }, { most: 20 })).flatMap(tokensOf) as number[];
     expect(Math.min(...ids)).toBeGreaterThanOrEqual(1000);
     expect(Math.max(...ids)).toBeLessThan(32_000 - 1000);
   });
 
-  test("prefix_repetition: in each round every prefix once, suffixes their own", () =>
+  test("prefix_repetition: each prefix once per round, unique suffixes", () =>
     fc.assert(
       fc.asyncProperty(
         fc.boolean(),
@@ -138,7 +138,7 @@ describe("made up", () => {
             true,
           );
           expect(new Set(all.map((turn) => beginning(turn, length + BLOCK))).size).toBe(all.length);
-          // What follows a prefix is no other's beginning.
+          // No suffix has a beginning in common with another.
           const behind = all.map((turn) =>
             tokensOf(turn)
               .slice(length, length + BLOCK)
@@ -156,7 +156,7 @@ describe("made up", () => {
     expect(all.every((turn) => tokensOf(turn).length === 512 && turn.outputTokens === 128)).toBe(true);
   });
 
-  test("multi_turn: turns in a row, no pause before the first, a prefix for all, pauses as long as asked", async () => {
+  test("multi_turn: successive turns, no pause before the first, a common prefix, pauses as configured", async () => {
     const think = parseThinkTime("exponential:2s")!;
     const given = { name: "multi_turn", inputLen: 40, prefixLen: 32, turns: { least: 1, most: 4 }, think } as const;
     const all = await turns(given, { most: 2000 });
