@@ -16,7 +16,7 @@ import type { AnswerRules } from "../text/canned/fixtures/match.ts";
 import type { LaidDown } from "../text/canned/laid-down.ts";
 import type { TextModel } from "../text/text-model.ts";
 import type { TruthLog } from "../truth/log.ts";
-import type { Recent } from "../truth/recent.ts";
+import type { RecentRows } from "../truth/recent.ts";
 import type { FaultWitness } from "../wire/http/sink.ts";
 import type { Accounting, HttpAccounts } from "./accounting.ts";
 import type { Backend } from "./backend.ts";
@@ -101,7 +101,7 @@ export interface KernelTruth {
   /** The file of `--truth-log`. null: none is written. */
   readonly log: TruthLog | null;
   /** The last requests for `/understudy/requests`. null: none are kept. */
-  readonly recent: Recent | null;
+  readonly recent: RecentRows | null;
   /** The requests as clients sent them. undefined: they are not kept. */
   readonly history: RequestHistory | undefined;
   /** Returns the observer of an answer that faults disturb, by the key of its draws. undefined: nobody observes. */
