@@ -1,4 +1,4 @@
-/** Do LoRA adapters limit what runs, share no blocks, and show in the snapshot as vLLM shows them? On a virtual clock. */
+/** Checks on a virtual clock that LoRA adapters limit the running requests, share no blocks, and appear in the snapshot as in vLLM. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { createEngine } from "../../src/embed/bun.ts";

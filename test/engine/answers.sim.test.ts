@@ -1,4 +1,4 @@
-/** Does a request get its own answer, whatever else the engine does? Text by the tables, scripts, stop ids, min_tokens, end of sequence. */
+/** Checks that a request gets its own answer, independent of other requests: default text, scripts, stop ids, min_tokens and end of sequence. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { SAME_STEP, STEP_IDS_MOST } from "../../src/base/core-limits.ts";
@@ -10,7 +10,7 @@ import { answers, configOf, debug, EOS, promptOf, release, World } from "./simul
 
 setDefaultTimeout(60_000);
 
-/** The ids and the end of one request on an idle engine. */
+/** Returns the ids and the finish reason of one request on an idle engine. */
 function alone(changes: Parameters<World["submit"]>[0], module = debug) {
   const world = new World(configOf({ maxModelLen: 4096, numGpuBlocks: 300 }), { module });
   const heard = world.submit(changes)!;
@@ -44,7 +44,7 @@ describe("default text", () => {
         const also = second![i]!;
         const length = Math.min(heard.ids.length, also.ids.length);
         expect(heard.ids.slice(0, length)).toEqual(also.ids.slice(0, length));
-        // The client left at some time, or the whole answer came.
+        // Either the client disconnected at some time, or the whole answer came.
         if (!heard.ended && !also.ended) expect([heard.ids.length, heard.finish]).toEqual([length, also.finish]);
       });
     });
@@ -123,7 +123,7 @@ describe("scripts", () => {
   const scriptOf = (length: number) => Uint32Array.from({ length }, (_, i) => 300_000 + i);
 
   test("come out to the id, and then the end of sequence", () => {
-    // Around the pages in which ids are fed to the core.
+    // Lengths around the pages in which ids are fed to the core.
     for (const length of [1, 2, 31, 32, 33, 63, 64, 65, 95, 96, 97, 127, 128, 129, 160, 1000]) {
       const script = scriptOf(length);
       expect(alone({ script, maxTokens: 2000 })).toEqual({

@@ -1,4 +1,4 @@
-/** What happens to those that run and those that wait, when the engine is paused, emptied or told to end everything? */
+/** Checks running and waiting requests when the engine is paused, emptied or told to end all requests. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { Finish } from "../../src/engine/interface/types.ts";
@@ -11,7 +11,7 @@ setDefaultTimeout(60_000);
 const modes = [true, false] as const;
 const STEP = 1020;
 
-/** Two that run, two that wait for a place. */
+/** Two requests that run, two that wait for a place. */
 function busy(asyncScheduling: boolean) {
   const config = configOf({
     asyncScheduling,

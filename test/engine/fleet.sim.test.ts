@@ -1,4 +1,4 @@
-/** Do several engines on one clock each behave as if alone, and share the work as vLLM's ranks do? */
+/** Checks that several engines on one clock each behave as if alone, and share the work like vLLM's ranks. */
 import { describe, expect, test } from "bun:test";
 import { seeded } from "../../src/base/random.ts";
 import { VirtualClock } from "../../src/base/virtual-clock.ts";
@@ -35,7 +35,7 @@ class Ranks {
 const digest = (heard: readonly Heard[]) =>
   heard.map(({ events }) => events.map((e) => `${e.us}:${e.ids}:${e.finish}`).join(" ")).join("\n");
 
-/** Arrivals at random times with lengths of their own. */
+/** Requests at random times with random lengths. */
 function traffic(ranks: { clock: VirtualClock; submit(changes: Partial<Generation>): unknown }, count: number): void {
   const next = seeded(7);
   for (let i = 0; i < count; i++) {
@@ -84,7 +84,7 @@ test("a burst goes round, whatever was heard in between", () => {
   const ranks = new Ranks(4, configOf());
   for (let i = 0; i < 40; i++) ranks.submit({ promptIds: promptOf(40, i), maxTokens: 200, ignoreEos: true });
   expect(ranks.live()).toEqual([10, 10, 10, 10]);
-  ranks.clock.advanceTo(ranks.clock.now() + 150_000); // they run, and the counts are heard
+  ranks.clock.advanceTo(ranks.clock.now() + 150_000); // they run, and the front end gets the counts
   for (let i = 0; i < 8; i++) ranks.submit({ promptIds: promptOf(40, i), maxTokens: 200, ignoreEos: true });
   expect(ranks.live()).toEqual([12, 12, 12, 12]);
 });
@@ -98,7 +98,7 @@ test("a named rank takes it, however busy; the others fill up beside it", () => 
 });
 
 test("who waits at a full pool weighs more than one", () => {
-  // The pool of rank 0 has 32 blocks and holds one of these, with 25; the second one waits.
+  // The pool of rank 0 has 32 blocks and holds one of these requests, with 25 blocks. The second one waits.
   const timing = { kind: "linear", baseUs: 10_000, prefillUs: 0, decodeUs: 0 } as const;
   const ranks = new Ranks(2, configOf({ numGpuBlocks: 33, maxNumBatchedTokens: 512, timing }));
   for (const stream of [1, 2]) {
@@ -111,7 +111,7 @@ test("who waits at a full pool weighs more than one", () => {
     ranks.submit({ promptIds: promptOf(20, 9), maxTokens: 100, ignoreEos: true });
     return ranks.live();
   };
-  // Rank 0 weighs 2 + 6 · (25 / 32 − 0.5) = 3.69, rank 1 as much as it has.
+  // Rank 0 has the score 2 + 6 · (25 / 32 − 0.5) = 3.69, rank 1 its number of requests.
   for (const rankOne of [1, 2, 3, 4]) expect(choose()).toEqual([2, rankOne]);
   expect(choose()).toEqual([3, 4]);
 });

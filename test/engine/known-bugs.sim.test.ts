@@ -22,7 +22,7 @@ import { answerOf, configOf, promptOf, release, totalsOf, World, watchPlans } fr
 
 setDefaultTimeout(60_000);
 
-/** Runs `act` and shows each plan to `look`. */
+/** Runs `act` and calls `look` with each plan. */
 function watched<T>(look: (core: Core) => void, act: () => T): T {
   const done = watchPlans(({ core }) => look(core));
   try {
@@ -32,7 +32,7 @@ function watched<T>(look: (core: Core) => void, act: () => T): T {
   }
 }
 
-/** Forty requests that need twelve blocks each, in a pool of thirty: who decodes is preempted again and again. */
+/** Forty requests that need twelve blocks each, in a pool of thirty, so that decoding requests are preempted repeatedly. */
 function crowded(changes: Parameters<typeof configOf>[0] = {}): { world: World; core: Core; plans: number } {
   const config = configOf({ maxNumSeqs: 16, numGpuBlocks: 31, maxModelLen: 256, ...changes });
   const world = new World(config);
@@ -69,7 +69,7 @@ describe.each(modes)("a pool that is far too small, %s", (_, changes) => {
     expect(totals[Total.Preemptions]!).toBeGreaterThan(10);
     expect(world.engine.live).toBe(0);
     expect(world.heard.map(({ finish }) => finish)).toEqual(world.heard.map(() => Finish.Length));
-    // A step without a token is one that computes prompts: far fewer than tokens.
+    // Only steps that compute prompts have no token, so there are far fewer steps than tokens.
     expect(plans).toBeLessThan(40 * 120);
   });
 
@@ -78,7 +78,7 @@ describe.each(modes)("a pool that is far too small, %s", (_, changes) => {
     expect(inDecode.length).toBeGreaterThan(0);
     for (const heard of world.heard) expect(heard.ids).toEqual(answerOf(heard.generation, 256).ids);
     expect(totals[Total.GenerationTokens]!).toBe(40 * 120);
-    // What is computed again is not prompt again.
+    // Recomputed tokens do not count as prompt tokens again.
     expect(totals[Total.PromptTokens]!).toBe(40 * 70);
     expect(core.views.word(Word.BlocksFree)).toBe(30);
   });
@@ -93,7 +93,8 @@ describe.each(modes)("a pool that is far too small, %s", (_, changes) => {
 
 describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => {
   test("BLIS #1057: a request that comes back keeps its hashes, and finds what is left of its blocks", () => {
-    // 18 usable blocks of 16. Two grow together; the younger gives way, and nobody else needs all that it leaves.
+    // 18 usable blocks of 16. Two requests grow; the younger is preempted, and the other does not need all of its
+    // blocks.
     const world = new World(configOf({ asyncScheduling, numGpuBlocks: 19, maxModelLen: 256 }));
     let core: Core | undefined;
     const [older, younger] = watched(
@@ -124,7 +125,7 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
     world.submit({ promptIds: promptOf(200), maxTokens: 20 });
     world.clock.drain();
     expect(counts()).toEqual([0, 200]);
-    // Twelve full blocks are known; what is left, and its answer, takes chunks and steps again.
+    // Twelve full blocks are known. The rest and the answer take chunks and steps again.
     world.submit({ promptIds: Uint32Array.from([...promptOf(200), ...promptOf(100, 5)]), maxTokens: 20 });
     world.clock.drain();
     expect(counts()).toEqual([192, 500]);
@@ -144,7 +145,7 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
     };
     expect(hitsOf(a!, b!, c!)).toBe(0);
     expect(hitsOf(a!, b!, c!)).toBe(48);
-    expect(hitsOf(a!, c!, b!)).toBe(16); // the same blocks, behind another beginning
+    expect(hitsOf(a!, c!, b!)).toBe(16); // the same blocks after another beginning
     expect(hitsOf(b!, c!)).toBe(0);
     expect(hitsOf(promptOf(16, 9) as unknown as number[], b!, c!)).toBe(0);
   });
@@ -155,7 +156,7 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
       const { running, waiting, deferred, kvUsage, blocksUsed } = world.engine.snapshot();
       return [running, waiting, deferred, kvUsage, blocksUsed];
     };
-    // Some decode, one prefills in chunks, some wait; at any moment of their lives.
+    // Some requests decode, one prefills in chunks, some wait. Checked at any moment.
     for (let us = 0; us < 12_000; us += 250) {
       const world = new World(config);
       for (let i = 0; i < 9; i++) world.submit({ promptIds: promptOf(40 + 40 * i, i), maxTokens: 100 });
@@ -164,11 +165,11 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
       const ended = world.clock.now();
       world.clock.drain();
       expect(gauges(world)).toEqual([0, 0, 0, 0, 0]);
-      // The steps that were open ended, and no other had work.
+      // The open steps ended, and no other step had work.
       expect(world.clock.now() - ended).toBeLessThan(5000);
       expect(world.engine.snapshot().finished[Finish.Abort]).toBe(9);
     }
-    // Where no step is open they are zero at once.
+    // If no step is open, they are zero at once.
     const frozen = new World(config);
     for (let i = 0; i < 5; i++) frozen.submit({ promptIds: promptOf(40, i) });
     frozen.clock.advanceTo(4000);
@@ -191,7 +192,8 @@ test("BLIS #183: submitted = finished + running + waiting + aborted, at every st
         steps++;
         const totals = totalsOf(core);
         const ended = totals.slice(Total.FinishedStop, Total.Submitted).reduce((sum, n) => sum + n, 0);
-        // The client of those has left: they are counted as ended, and in the queues until the next update.
+        // Clients of these requests have disconnected. The requests count as ended, and stay in the queues until the
+        // next update.
         const leaving = world.engine.inFlight - world.engine.live;
         const inside = core.views.word(Word.Running) + core.views.word(Word.Waiting);
         expect(ended + inside - leaving).toBe(totals[Total.Submitted]!);
@@ -221,7 +223,7 @@ test("vllm#37354, LMCache#2912: no counter ever falls, and no histogram", () => 
       const look = (core: Core) => {
         const { views } = core;
         const now = [...totalsOf(core), ...views.buckets, ...views.sums];
-        // Plain, since there are some thousand of them.
+        // A plain comparison, because there are some thousand of them.
         for (const [i, was] of before.entries()) if (!(now[i]! >= was)) expect([i, now[i]]).toEqual([i, was]);
         before = now;
         preempted = Math.max(preempted, core.total(Total.Preemptions));
@@ -261,7 +263,7 @@ test("llm-d-sim #631, llm-d-sim #633: ten thousand requests, and every event is 
   expect(left).toBeGreaterThan(300);
   expect(finished).toEqual([ends(Finish.Stop), ends(Finish.Length), left, 0, 0]);
   expect(ends(Finish.Stop) + ends(Finish.Length) + left).toBe(10_000);
-  // A client that leaves while its step runs does not hear the token that the engine computed for it.
+  // A client that disconnects during a step does not get the token that the step computed for it.
   const heardTokens = sum(({ ids }) => ids.length);
   expect(generationTokens).toBeWithin(heardTokens, heardTokens + left + 1);
   expect(histograms.timeToFirstToken.count + histograms.interTokenLatency.count).toBe(generationTokens);

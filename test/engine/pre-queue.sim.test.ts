@@ -1,4 +1,4 @@
-/** What does a request cost whose prompt was computed elsewhere? The time until its KV cache is here, and no prefill. */
+/** Tests requests whose prompt was computed elsewhere: they wait for their KV cache and need no prefill. */
 import { expect, test } from "bun:test";
 import type { StepNoise, Timing } from "../../src/engine/config/step-times.ts";
 import { configOf, promptOf, World, watchPlans } from "./simulated-engine.ts";
@@ -27,7 +27,7 @@ test("no step is longer by its prompt, in one piece or several, whatever else is
   const remote = world.submit({ promptIds: promptOf(300), maxTokens: 2, transferUs: 0 })!;
   const own = world.submit({ promptIds: promptOf(50, 1), maxTokens: 1 })!;
   world.clock.drain();
-  // 128 tokens a step: two of the one alone, then its last 44 beside 50 of the other.
+  // 128 tokens per step: two steps of this request alone, then its last 44 tokens together with 50 of the other.
   expect([remote.tokenUs, own.tokenUs]).toEqual([[3500, 4520], [3500]]);
 });
 
@@ -48,7 +48,7 @@ test("what was preempted is computed here", () => {
   done();
   expect(world.engine.snapshot().preemptions).toBe(1);
   const longer = found.filter((us) => us > 1000);
-  // The request computes its prompt and what it had said by then.
+  // The request computes its prompt and its previous output.
   expect(longer).toHaveLength(1);
   expect(longer[0]).toBeWithin(1510, 2100);
 });

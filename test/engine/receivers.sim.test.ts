@@ -1,4 +1,4 @@
-/** May a receiver act while the step's rows are handed out? Submit, cancel, finish, from inside its own call. */
+/** Checks receivers that submit, cancel or finish requests during their own call. */
 import { describe, expect, test } from "bun:test";
 import { Finish } from "../../src/engine/interface/types.ts";
 import { answerOf, configOf, type Heard, promptOf, World } from "./simulated-engine.ts";
@@ -17,7 +17,7 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
       const heard = world.submit({ promptIds: promptOf(10, left), maxTokens: 1 + (left % 7), seed: left })!;
       heard.afterwards = () => heard.finish !== null && next();
     };
-    // Several end in one step: the slot of a later row is free before its receiver was called.
+    // Several requests end in one step, so the slot of a later row may be free before its receiver is called.
     for (let i = 0; i < 6; i++) next();
     world.clock.drain();
     expect(world.heard.length).toBe(200);
@@ -50,7 +50,7 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
     };
     world.clock.drain();
     expect([second!.ids.length, second!.callsAfterEnd]).toEqual([2, 0]);
-    // The engine had counted its end when the client left.
+    // The engine had already counted its end when the client disconnected.
     expect(world.engine.snapshot().finished).toEqual([0, 2, 0, 0, 0]);
     expect(world.engine.live).toBe(0);
   });

@@ -1,4 +1,7 @@
-/** The pace of a running engine changes at a boundary: what is open ends as planned, what comes after is as if it had always been so. */
+/**
+ * Checks that a running engine changes its pace at a boundary: open steps end as planned, and later steps are as if the
+ * pace had always been the new one.
+ */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Timing } from "../../src/engine/config/step-times.ts";
@@ -20,7 +23,7 @@ test("open steps keep their ends, later ones have the new length", () => {
   world.clock.advanceTo(55_000);
   change(world, { timing: constant(4) });
   world.clock.advanceTo(1_000_000);
-  // Two steps are open: asynchronous scheduling has planned the next one too.
+  // Two steps are open, because asynchronous scheduling has also planned the next one.
   expect(heard.gapsUs.map((us) => us / 1000)).toEqual([10, 10, 10, 10, 10, 10, 4, 4, 4, 4, 4]);
 });
 

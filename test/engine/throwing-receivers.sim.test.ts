@@ -1,4 +1,4 @@
-/** A receiver that throws costs its own generation, and a core that traps is reported wherever it is called. */
+/** Checks that a receiver that throws only ends its own generation, and that a trap of the core is reported in every call. */
 import { expect, test } from "bun:test";
 import { VirtualClock } from "../../src/base/virtual-clock.ts";
 import { Engine } from "../../src/engine/engine.ts";
@@ -10,7 +10,7 @@ import { answers, configOf, EOS, generationOf, release } from "./simulated-engin
 const TOKENS = 6;
 const FAILS_AT = 3;
 
-/** Notes tokens and ends. `fails`: at which token it throws. */
+/** Records tokens and ends. `fails`: the token at which it throws. */
 class Noted implements Receiver {
   tokens = 0;
   finish: Finish | null = null;

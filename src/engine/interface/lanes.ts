@@ -12,9 +12,9 @@ export interface LaneEnd {
   /** Number of the socket. Negative: the stream accepts no events now. */
   readonly fd: number;
   /** Tells the stream which lane leads to it. The stream must shut the lane when it is full or ends, before its socket closes. */
-  led(lane: Lane): void;
+  onLane(lane: Lane): void;
   /** Delivers the rest of an event that the kernel did not accept as a whole. The caller reuses the bytes afterwards. */
-  cameShort(rest: Uint8Array): void;
+  onPartialWrite(rest: Uint8Array): void;
 }
 
 /** Goes through rows of an outbox. wire/lanes/lanes.c describes all arguments. Returns the row at which it stopped, or the end of the range. */
@@ -86,7 +86,7 @@ export class Lane {
     this.#lanes = lanes;
     this.#slot = slot;
     this.#line = line;
-    line.led(this);
+    line.onLane(this);
   }
 
   /** Opens the lane. The token that was just written has this text. Further plain tokens need no receiver. */
@@ -100,8 +100,8 @@ export class Lane {
     if (this.#slot >= 0) this.#lanes.shut(this.#slot);
   }
 
-  cameShort(rest: Uint8Array): void {
-    this.#line.cameShort(rest);
+  onPartialWrite(rest: Uint8Array): void {
+    this.#line.onPartialWrite(rest);
   }
 
   /** Returns the due time of one of the last `TIMES_KEPT` steps. */
@@ -196,7 +196,7 @@ export class Lanes {
       if (length === 0) return row;
       // After an error, no byte was accepted. Writing the same bytes again meets the error again or succeeds.
       const slot = out[row * OUT_WORDS]!;
-      this.#lanes[slot]!.cameShort(this.#event.subarray(Math.max(0, call[Call.Taken]!), length));
+      this.#lanes[slot]!.onPartialWrite(this.#event.subarray(Math.max(0, call[Call.Taken]!), length));
     }
     return to;
   }

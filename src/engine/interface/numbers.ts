@@ -11,12 +11,12 @@ import type { HistogramName } from "./types.ts";
 export type CounterOrGauge = "counter" | "gauge";
 
 /** Entry of a table. */
-export interface Counted {
+export interface NumberEntry {
   readonly kind: CounterOrGauge;
 }
 
 /** The numbers of a table as a snapshot has them. */
-export type NumbersOf<Table extends Readonly<Record<string, Counted>>> = { readonly [Name in keyof Table]: number };
+export type NumbersOf<Table extends Readonly<Record<string, NumberEntry>>> = { readonly [Name in keyof Table]: number };
 
 /** Returns the names of a table, in its order. */
 export const namesIn = <Name extends string>(table: Readonly<Record<Name, unknown>>) => Object.keys(table) as Name[];
@@ -45,7 +45,7 @@ export interface NumberSources {
   /** The core's `Word`s: current, or as of the last update. */
   readonly words: Int32Array;
   /** The core's `Total`s that a plan changes. They may be as of the last update, with which vLLM's scheduler reports them. */
-  readonly told: Float64Array;
+  readonly reported: Float64Array;
   /** The core's current `Total`s. */
   readonly totals: Float64Array;
   /** `KvTotal`s of the core with TensorRT-LLM's policies. null for vLLM's. */
@@ -57,7 +57,7 @@ export interface NumberSources {
   readonly state: { readonly sleep: number };
 }
 
-interface EngineNumber extends Counted {
+interface EngineNumber extends NumberEntry {
   readonly read: (from: NumberSources) => number;
 }
 
@@ -66,10 +66,10 @@ const counter = (read: EngineNumber["read"]): EngineNumber => ({ kind: "counter"
 /** A counter of the core that changes at updates and ends. */
 const total = (at: Total) => counter(({ totals }) => totals[at]!);
 /** A counter of the core that changes when a step is planned. */
-const toldTotal = (at: Total) => counter(({ told }) => told[at]!);
+const reportedTotal = (at: Total) => counter(({ reported }) => reported[at]!);
 
-const COUNTER: Counted = { kind: "counter" };
-const GAUGE: Counted = { kind: "gauge" };
+const COUNTER: NumberEntry = { kind: "counter" };
+const GAUGE: NumberEntry = { kind: "gauge" };
 
 /** Numbers of one engine. */
 export const ENGINE_NUMBERS = {
@@ -109,27 +109,27 @@ export const ENGINE_NUMBERS = {
   coreMemoryBytes: gauge(({ coreMemoryBytes }) => coreMemoryBytes),
   /** Prompt tokens of requests with a first token. */
   promptTokens: total(Total.PromptTokens),
-  /** Of these, tokens that were found in the prefix cache. */
+  /** Cached tokens among the prompt tokens. */
   promptTokensCached: total(Total.PromptTokensCached),
   /** Output tokens. */
   generationTokens: total(Total.GenerationTokens),
   /** Preemptions of requests. */
-  preemptions: toldTotal(Total.Preemptions),
+  preemptions: reportedTotal(Total.Preemptions),
   /** Preemptions that a later output has reported, so that vLLM's front end knows of them. */
   preemptionsTold: total(Total.PreemptionsReported),
   /** Aborts by the engine (a pause). All other aborts are disconnected clients. */
   abortedByEngine: total(Total.FinishedEngineAbort),
   /** Prompt tokens that were looked up in the prefix cache. */
-  prefixQueries: toldTotal(Total.PrefixQueries),
-  /** Of these, tokens that were found. */
-  prefixHits: toldTotal(Total.PrefixHits),
+  prefixQueries: reportedTotal(Total.PrefixQueries),
+  /** Found tokens among the looked-up ones. */
+  prefixHits: reportedTotal(Total.PrefixHits),
   /** Lookups of preempted requests at their re-admission. vLLM counts them separately and does not show them. */
-  preemptedQueries: toldTotal(Total.PreemptedQueries),
-  /** Of these, tokens that were found. */
-  preemptedHits: toldTotal(Total.PreemptedHits),
+  preemptedQueries: reportedTotal(Total.PreemptedQueries),
+  /** Found tokens among the looked-up ones. */
+  preemptedHits: reportedTotal(Total.PreemptedHits),
   /** Blocks that lookups found, including partly equal ones. For vLLM's policy, whole blocks of first lookups. */
-  blocksReused: counter(({ kvTotals, told, blockSize }) =>
-    kvTotals === null ? Math.floor(told[Total.PrefixHits]! / blockSize) : kvTotals[KvTotal.Reused]!,
+  blocksReused: counter(({ kvTotals, reported, blockSize }) =>
+    kvTotals === null ? Math.floor(reported[Total.PrefixHits]! / blockSize) : kvTotals[KvTotal.Reused]!,
   ),
 } as const;
 export const ENGINE_NAMES = namesIn(ENGINE_NUMBERS);

@@ -1,4 +1,4 @@
-/** Does the server say what it could not hold: a line at most every ten seconds, with numbers that are those of the steps? */
+/** Checks the log line about late steps: at most one every ten seconds, with the numbers of the steps. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { seeded } from "../../../src/base/random.ts";
@@ -33,13 +33,13 @@ function read(atUs: number, line: string): Line {
   return { atUs, ...numbers, meanMs: Number(meanMs), causes: counted, rebasedS: Number(rebasedS ?? 0) };
 }
 
-/** Steps of 50 ms for a minute and more; `lateUs` says how late each wake-up is. */
+/** Runs steps of 50 ms for more than a minute. `lateUs` returns the lateness of each wake-up. */
 function run(lateUs: () => number) {
   const clock = new LateClock(lateUs);
   const lateness = new Lateness();
   const lines: Line[] = [];
   const punctual = new Punctuality({
-    // The log's own line is not to be late: what is tested is when it is asked for.
+    // The log's own timer must not be late, because the test checks its times.
     clock: clock.inner,
     host: null,
     steps: () => lateness.stepStartLateness.count,

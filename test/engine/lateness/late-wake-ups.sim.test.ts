@@ -1,4 +1,4 @@
-/** Does a late host change what is decided? Wake-ups that come late: the same steps at the same due times, up to a limit. */
+/** Checks that a late host does not change decisions: with late wake-ups, the same steps happen at the same due times, up to a limit. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { seeded } from "../../../src/base/random.ts";
@@ -21,18 +21,18 @@ interface LateRow {
 
 type Options = ConstructorParameters<typeof Engine>[0];
 
-/** An engine that keeps the pace of this clock. */
+/** Returns an engine on this clock. */
 function engineOn(clock: LateClock, options: Pick<Options, "config" | "loopObservers" | "observer">): Engine {
   return new Engine({ clock, module: debug, free: false, eosId: EOS, answers, ...options });
 }
 
-/** Requests at time 0; what each step was due, when it started, and what the engine counted. */
+/** Runs requests at time 0. Returns due time and start of each step, and the engine's counts. */
 function run(lateUs: () => number, asyncScheduling: boolean) {
   const clock = new LateClock(lateUs);
   const steps: { dueUs: number; startUs: number }[] = [];
-  /** What the truth log says of steps and requests, the times of writing apart. */
+  /** Rows of steps and requests in the truth log, without the times of writing. */
   const truth: unknown[][] = [];
-  /** What it says of lateness. */
+  /** Rows about lateness. */
   const lateRows: LateRow[] = [];
   const engine = engineOn(clock, {
     config: configOf({ asyncScheduling, numGpuBlocks: 40 }),
@@ -55,7 +55,7 @@ function run(lateUs: () => number, asyncScheduling: boolean) {
   return { steps, truth, lateRows, snapshot: engine.snapshot(), lateness: engine.lateness() };
 }
 
-/** What a request's row says of late steps is what the steps of its time say. */
+/** Compares the late steps in a request's row with the steps during its life. */
 function expectLate(row: LateRow, steps: readonly { dueUs: number; startUs: number }[]): void {
   const { prefillEndUs, endUs, rebasedUs } = row.timeline;
   const own = steps.filter(({ dueUs }) => dueUs >= prefillEndUs && dueUs <= endUs);
@@ -91,14 +91,14 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
     let calls = 0;
     const late = run(() => (++calls === 7 ? 3_000_000 : 0), asyncScheduling);
     expect(late.lateness.clockRebasedSeconds).toBe(3);
-    // That step was late by all of it, and the histogram says so.
+    // That step was late by the whole time, which the histogram shows.
     expect(late.lateness.stepStartLateness.sum).toBeCloseTo(3, 6);
     expect(late.lateness.stepsLate).toBe(1);
-    // Only those that were there at that time have it in their rows.
+    // Only requests in progress at that time have it in their rows.
     expect(new Set(late.lateRows.map(({ timeline }) => timeline.rebasedUs))).toEqual(new Set([0, 3_000_000]));
     const gap = (steps: readonly { dueUs: number }[]) => steps.slice(1).map(({ dueUs }, i) => dueUs - steps[i]!.dueUs);
     const [ours, theirs] = [gap(late.steps), gap(punctual.steps)];
-    // One gap is larger, and no burst follows it.
+    // One interval is longer, and no burst follows it.
     expect(ours.filter((us, i) => us !== theirs[i]!).length).toBe(1);
     expect(Math.max(...ours.map((us, i) => us - theirs[i]!))).toBe(3_000_000);
     expect(late.snapshot.finished).toEqual(punctual.snapshot.finished);
@@ -115,7 +115,7 @@ interface Way {
   readonly runs: readonly number[];
 }
 
-/** Requests at these times, whatever the host does; what each step was, and the way of each request. */
+/** Runs requests at these times. Returns the steps and the timeline of each request. */
 function arrivals(lateUs: () => number, config: EngineConfig, at: readonly number[], turns = 1) {
   const clock = new LateClock(lateUs);
   const steps: unknown[] = [];
@@ -130,7 +130,7 @@ function arrivals(lateUs: () => number, config: EngineConfig, at: readonly numbe
       idle() {},
     },
   });
-  /** The next turn of a conversation comes out of the last tokens of the one before. */
+  /** The next turn of a conversation starts with the last tokens of the one before. */
   const submit = (id: string, us: number, turn: number) => {
     const promptIds = promptOf(10 + (us % 50), us % 3);
     const generation = generationOf({ promptIds, maxTokens: 1 + (us % 7), seed: us, id, arrivalUs: clock.now() });

@@ -1,4 +1,4 @@
-/** Which preset does a model's name choose, and is that said at the start? */
+/** Checks which preset a model's name selects, and that the banner names it. */
 import { expect, test } from "bun:test";
 import { describe as banner } from "../../../src/cli/serve/banner.ts";
 import { resolveServeConfig } from "../../../src/cli/serve/resolve.ts";

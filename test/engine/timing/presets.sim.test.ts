@@ -1,4 +1,4 @@
-/** Do the presets do in the engine what their sources say? Every example through the core, every benchmark point in a replay. */
+/** Checks the presets in the engine: every example of their sources in the core, and every benchmark point in a replay. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { MEASURED, simulate } from "../../../bench/lib/measured.ts";
@@ -14,7 +14,7 @@ setDefaultTimeout(60_000);
 
 const preset = (name: string) => findPreset(name)!.timing;
 
-/** The core's durations of one step of prompts and of the first one that decodes, for so many prompts of one length. */
+/** Returns the core's durations of one prefill step and of the first decode step, for prompts of one length. */
 function steps(timing: Timing, requests: number, promptTokens: number): { prefillUs: number; decodeUs: number } {
   const tokens = requests * promptTokens;
   const config = configOf({
@@ -65,7 +65,7 @@ describe("measured benchmarks", () => {
     for (const ratio of tpot) expect(Math.abs(ratio - 1)).toBeLessThan(0.12);
     const error = (ratios: readonly number[]) => ratios.reduce((sum, ratio) => sum + Math.abs(ratio - 1), 0);
     expect(error(ttft)).toBeLessThanOrEqual(error(ttftBare));
-    // Where the engine is vLLM on H100 and H200, the mean error of TTFT is small; docs/timing.md says how large the others' is.
+    // For vLLM on H100 and H200, the mean error of TTFT is small. docs/timing.md lists the others.
     if (/h[12]00-tp\d-vllm/.test(name) && !name.startsWith("gpt-oss")) {
       expect(error(ttft) / ttft.length).toBeLessThan(0.12);
     }
@@ -105,6 +105,6 @@ test("a chunk more of a prompt costs no more overhead: it is paid once per reque
   };
   const [whole, halves] = [once(8192), once(4000)];
   expect(whole).toBeGreaterThan(holdUs(timing));
-  // The decode base once more, and what rounding gives.
+  // The decode base once more, and the effect of rounding.
   expect(Math.abs(halves - whole - 4452.4)).toBeLessThan(2);
 });

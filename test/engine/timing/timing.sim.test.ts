@@ -1,4 +1,4 @@
-/** When do tokens come? Exact to the microsecond: idle engines, arrivals in mid-step, and each step against the formula. */
+/** Checks the times of tokens to the microsecond: idle engines, arrivals during a step, and each step against the formula. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import type { Timing } from "../../../src/engine/config/step-times.ts";
@@ -77,7 +77,7 @@ describe("linear", () => {
         const world = new World(configOf({ asyncScheduling, timing }));
         const first = world.submit({ promptIds: promptOf(20, 1), maxTokens: 40 })!;
         world.clock.advanceTo(atUs);
-        // The first one's tokens mark the ends of the steps: prefill 1200, then 1020 each.
+        // The tokens of the first request mark the ends of the steps: 1200 for the prefill, then 1020 each.
         const ends = Array.from({ length: 40 }, (_, i) => 1200 + 1020 * i);
         const second = world.submit({ promptIds: promptOf(prompt, 2), maxTokens: 2 })!;
         world.clock.drain();
