@@ -20,7 +20,7 @@ function heard(counts: readonly Counts[], clientCount = 1, clientIndex = 0): Bal
 const picks = (balance: Balance, count: number, inFlight = idle as (engine: number) => number, us = 0) =>
   Array.from({ length: count }, () => balance.choose(inFlight, us));
 
-test("the worked example: 5 running against 2 and 2 with a pool that is 90 % full", () => {
+test("a worked example: 5 running against 2 running and 2 waiting with a pool that is 90 % full", () => {
   // Scores 5 and 4 + 2 · 6 · 0.4 = 8.8; then 6 and 8.8, and so on. The front end's own addition raises the score of
   // engine 0 by one each time.
   const balance = heard([
@@ -32,13 +32,13 @@ test("the worked example: 5 running against 2 and 2 with a pool that is 90 % ful
   expect(picks(balance, 1)).toEqual([1]);
 });
 
-test("of equals the first from the start wins, and the start moves on with every choice", () => {
+test("of equal engines the first from the start wins, and the start moves with every choice", () => {
   expect(picks(heard([[0, 0, 0], [0, 0, 0], [0, 0, 0]]), 7)).toEqual([0, 1, 2, 0, 1, 2, 0]); // biome-ignore format: a table
   // The scan starts at 1 after the first choice, and at 0 again when both engines have one request.
   expect(picks(heard([[0, 0, 0], [0, 1, 0]]), 3)).toEqual([0, 1, 0]); // biome-ignore format: a table
 });
 
-test("several front ends begin at different places, and each counts for all", () => {
+test("several front ends start at different engines, and each counts for all", () => {
   const none: Counts[] = [[0, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]]; // biome-ignore format: a table
   expect([0, 1, 2].map((client) => heard(none, 3, client).choose(idle, 0))).toEqual([0, 1, 2]);
   // 3 · 1 in flight is more than 2 running. The choice adds 3.
@@ -46,18 +46,18 @@ test("several front ends begin at different places, and each counts for all", ()
   expect(picks(balance, 2, (engine) => (engine === 0 ? 1 : 0))).toEqual([1, 0]);
 });
 
-test("what is in flight counts where it is more than what was heard", () => {
+test("requests in flight count if they are more than the reported requests", () => {
   expect(heard([[0, 3, 0], [0, 0, 0]]).choose((engine) => [0, 4][engine]!, 0)).toBe(0); // biome-ignore format: a table
   expect(heard([[0, 3, 0], [0, 0, 0]]).choose((engine) => [0, 2][engine]!, 0)).toBe(1); // biome-ignore format: a table
 });
 
-test("a full pool alone weighs nothing: only who waits there does", () => {
+test("a full pool has no weight without waiting requests", () => {
   expect(heard([[0, 1, 1], [0, 2, 0]]).choose(idle, 0)).toBe(0); // biome-ignore format: a table
   expect(heard([[1, 0, 1], [0, 2, 0]]).choose(idle, 0)).toBe(1); // biome-ignore format: a table
   expect(heard([[1, 0, 0.5], [0, 2, 0]]).choose(idle, 0)).toBe(0); // biome-ignore format: a table
 });
 
-test("a change is heard at once after a quiet time, else when 100 ms have passed; own additions are forgotten then", () => {
+test("a change arrives at once after a quiet time, otherwise after 100 ms, and replaces the front end's own additions", () => {
   const balance = new Balance(2, 0);
   balance.publish(0, 0, 9, 0, 200 * MS); // received at once
   expect(picks(balance, 3, idle, 200 * MS)).toEqual([1, 1, 1]);
@@ -67,7 +67,7 @@ test("a change is heard at once after a quiet time, else when 100 ms have passed
   expect(picks(balance, 2, idle, 300 * MS)).toEqual([1, 0]);
 });
 
-test("the pool's use alone is not worth a message", () => {
+test("a change of the pool's use alone sends no report", () => {
   const balance = new Balance(2, 0);
   balance.publish(0, 1, 1, 0, 200 * MS);
   balance.publish(0, 1, 1, 1, 400 * MS);
@@ -122,7 +122,7 @@ const event = fc.record({
   inFlight: fc.array(fc.nat(6), { minLength: 3, maxLength: 3 }),
 });
 
-test("without a timer it hears what a coordinator with timers tells, and picks by it", () => {
+test("without a timer it gets the same reports as from a coordinator with timers, and chooses the same", () => {
   const property = fc.property(fc.array(event, { minLength: 1, maxLength: 80 }), (events) => {
     const clock = new VirtualClock(0);
     const coordinator = new Coordinator(3, clock);

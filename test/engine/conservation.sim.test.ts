@@ -77,7 +77,7 @@ function checkRest({ engine, heard }: World, core: Core | undefined, from: numbe
   }
 }
 
-test("every request ends once with its own answer, and nothing is left or counted twice", () => {
+test("every request ends once with its own answer, nothing is left over, and nothing is counted twice", () => {
   let requests = 0;
   let preempted = 0;
   const property = fc.property(
@@ -99,7 +99,7 @@ test("every request ends once with its own answer, and nothing is left or counte
   expect(preempted).toBeGreaterThan(50);
 });
 
-test("equal priority and equal arrival: two that do not fit together may starve each other for ever, by vLLM's rules", () => {
+test("two requests with equal priority and arrival that do not fit together may preempt each other for ever, as in vLLM", () => {
   // Found by the property above. The first of the worst requests is preempted, so each takes the other's blocks in turn
   // while it prefills in chunks. Choices of one request (n > 1) share their arrival in the real engine, too.
   const config = configOf({
@@ -140,7 +140,7 @@ test("the same seeds give the same answers and times, byte for byte", () => {
   fc.assert(property, { numRuns: times(30) });
 });
 
-test("a thousand requests at once, then a thousand over time, with clients that leave", () => {
+test("a thousand requests at once, then a thousand over time, with disconnecting clients", () => {
   const config = configOf({ maxNumSeqs: 64, maxNumBatchedTokens: 512, numGpuBlocks: 400 });
   const draw = seeded(7);
   const below = (n: number) => draw() % n;
@@ -177,7 +177,7 @@ test("a thousand requests at once, then a thousand over time, with clients that 
   checkRest(world, core, 0);
 });
 
-test("receivers that want ends alone: the same ends at the same times, and the same counts", () => {
+test("receivers that only need ends get the same ends at the same times, with the same counts", () => {
   const lives = fc.array(anyLife, { minLength: 3, maxLength: 30, size: "max" });
   const property = fc.property(anyConfig, lives, (config, list) => {
     // Leaves out front ends that need the tokens.
@@ -200,7 +200,7 @@ test("receivers that want ends alone: the same ends at the same times, and the s
 
 /** Totals and clocks near the limits of 32-bit numbers. The start value must not change the history. */
 test.each([2 ** 31 - 300, 2 ** 32 - 300, 2 ** 31 - 40_000, 2 ** 32 - 40_000, 2 ** 45])(
-  "counters and clock from %d: the same history",
+  "counters and clock that start at %d give the same history",
   (from) => {
     const property = fc.property(
       anyConfig,

@@ -80,7 +80,7 @@ function engineOn(lookUs: number) {
   return { add, turns, steps, heard };
 }
 
-test("answers in one piece that are asked for within two turns share their steps, and end in one turn", () => {
+test("whole answers that are requested within two turns share their steps and end in one turn", () => {
   const { add, turns, steps, heard } = engineOn(1);
   add(8, true);
   turns(1);
@@ -95,14 +95,14 @@ test("answers in one piece that are asked for within two turns share their steps
   expect(steps.length).toBeLessThanOrEqual(8 + 4);
 });
 
-test("a stream hears of each step in a turn of its own, and of the first without delay", () => {
+test("a stream gets each step in a turn of its own, and the first without delay", () => {
   const { add, turns, heard } = engineOn(1);
   add(8, false);
   turns();
   expect(heard[0]!.turns).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
 });
 
-test("however long steps take, a turn ends behind the step in which 250 us are over, and all requests end", () => {
+test("a turn ends after the step in which 250 us are exceeded, for any step duration, and all requests end", () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 400 }),

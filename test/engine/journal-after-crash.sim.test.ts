@@ -63,7 +63,7 @@ function broken(journal: Journal, requests: number): Error {
 const trapOf = (text: JournalText, module = debug) => replayJournal(module, config, extras, text);
 
 describe("the journal", () => {
-  test("holds the whole life of a young core, which repeats command by command and breaks at the same one", () => {
+  test("is complete for a young core, and its replay breaks at the same command", () => {
     const journal = new Journal();
     const error = broken(journal, 60);
     const text = journal.text();
@@ -78,7 +78,7 @@ describe("the journal", () => {
     }
   });
 
-  test("an old core: the last commands in bounded memory, and what lives is told from the core's own memory", () => {
+  test("for an old core has the last commands in bounded memory, and the live requests from the core's memory", () => {
     const journal = new Journal(2 ** 10, 2 ** 9);
     const error = broken(journal, 400);
     const { forgotten, remembered, commands } = journal.text();
@@ -95,7 +95,7 @@ describe("the journal", () => {
     expect(trap!.error.message).toBe(error.message);
   });
 
-  test("a prompt that is longer than its memory is kept without its words", () => {
+  test("keeps a prompt that is longer than its memory without its words", () => {
     const journal = new Journal(2 ** 10, 2 ** 4);
     broken(journal, 20);
     const adds = journal.text().commands.filter(({ call }) => call === "add");
@@ -120,7 +120,7 @@ const buggy = (where: "plan" | "add") => `
 
 describe("a server", () => {
   test.each(["plan", "add"] as const)(
-    "whose core breaks in %s: streams are cut, 70, and a file that repeats it in Bun and Node",
+    "whose core breaks in %s cuts its streams, exits with 70, and writes a file that reproduces it in Bun and Node",
     async (where) => {
       const cwd = mkdtempSync(join(folder, "server-"));
       writeFileSync(join(cwd, "server.ts"), buggy(where));
@@ -186,7 +186,7 @@ describe("understudy replay --crash", () => {
     [["--crash", "text"], "text: expected a file that understudy wrote"],
     [["--crash", "other.json", "--seed", "3"], "--crash FILE goes alone"],
     [["--crash"], "--crash: needs a value"],
-  ])("%j: one line and 2", (argv, line) => {
+  ])("%j prints one line and exits with 2", (argv, line) => {
     writeFileSync(join(folder, "other.json"), '{"schema": 1}');
     writeFileSync(join(folder, "text"), "text");
     const { exitCode, out, err } = tried(...argv);
@@ -196,7 +196,7 @@ describe("understudy replay --crash", () => {
     expect(err.split("\n")).toHaveLength(1);
   });
 
-  test("commands that break nothing: said so, and 0", () => {
+  test("commands that break nothing are reported as such, with exit code 0", () => {
     const journal = new Journal();
     broken(journal, 40);
     const { commands } = journal.text();

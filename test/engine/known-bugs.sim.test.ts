@@ -1,14 +1,14 @@
 /**
- * Which bugs of other simulators, stand-ins and engines must not happen here? Each test names the reports that it comes
- * from. What shows only over HTTP is in `test/conformance/known-bugs.test.ts`.
+ * Checks that bugs of other simulators, stand-ins and engines do not occur here. Each test names the reports behind it.
+ * `test/conformance/known-bugs.test.ts` has the bugs that only show over HTTP.
  *
- * | Report | Why it is not below |
+ * | Report | Where it is tested instead |
  * |---|---|
- * | aimock#122: a fault mode that is accepted for a stream must act | there are no faults yet; theirs come with the faults |
+ * | aimock#122: a fault mode that is accepted for a stream must act | `test/faults/wire.test.ts` |
  * | aimock, 2,000 streams: durations within 2 % of ideal | `bench:stream` measures it; the server publishes its lateness |
- * | elysia#1801: memory stays bounded with a thousand stalled readers | `test/servers/openai/pipeline/stream.test.ts`, `test/unit/sse.test.ts` |
+ * | elysia#1801: memory stays bounded with a thousand stalled readers | `test/servers/openai/pipeline/stream.test.ts` |
  * | geolens#1240: scrapes of several processes never go backwards | `test/metrics/rows/shared.test.ts` |
- * | TensorRT-LLM's gauges: waiting = active - scheduled, KV use is a fraction | there is no such dialect yet; theirs come with it |
+ * | TensorRT-LLM's gauges: waiting = active - scheduled, KV use is a fraction | `test/metrics/triton/triton.sim.test.ts` |
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
@@ -73,7 +73,7 @@ describe.each(modes)("a pool that is far too small, %s", (_, changes) => {
     expect(plans).toBeLessThan(40 * 120);
   });
 
-  test("BLIS #1321: preemption in mid decode conserves tokens", () => {
+  test("BLIS #1321: preemption during decode conserves tokens", () => {
     const inDecode = world.heard.filter(({ gapsUs }) => Math.max(...gapsUs) > 10_000);
     expect(inDecode.length).toBeGreaterThan(0);
     for (const heard of world.heard) expect(heard.ids).toEqual(answerOf(heard.generation, 256).ids);
@@ -83,7 +83,7 @@ describe.each(modes)("a pool that is far too small, %s", (_, changes) => {
     expect(core.views.word(Word.BlocksFree)).toBe(30);
   });
 
-  test("vllm#25780: what is computed again is neither a hit nor a query of the prefix cache", () => {
+  test("vllm#25780: recomputation counts neither as hit nor as query of the prefix cache", () => {
     const { prefixHits, prefixQueries } = world.engine.snapshot();
     const caching = world.config.enablePrefixCaching;
     expect([prefixHits, prefixQueries]).toEqual([0, caching ? 40 * 70 : 0]);
@@ -92,7 +92,7 @@ describe.each(modes)("a pool that is far too small, %s", (_, changes) => {
 });
 
 describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => {
-  test("BLIS #1057: a request that comes back keeps its hashes, and finds what is left of its blocks", () => {
+  test("BLIS #1057: a re-admitted request keeps its hashes and finds its remaining blocks", () => {
     // 18 usable blocks of 16. Two requests grow; the younger is preempted, and the other does not need all of its
     // blocks.
     const world = new World(configOf({ asyncScheduling, numGpuBlocks: 19, maxModelLen: 256 }));
@@ -115,7 +115,7 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
     expect(younger!.ids).toEqual(answerOf(younger!.generation, 256).ids);
   });
 
-  test("LSS #49, LSS #27: a hit is counted once per request, however many chunks its prompt takes", () => {
+  test("LSS #49, LSS #27: a hit is counted once per request, for any number of chunks", () => {
     const config = configOf({ asyncScheduling, maxNumBatchedTokens: 16, numGpuBlocks: 65 });
     const world = new World(config);
     const counts = () => {
@@ -134,7 +134,7 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
     expect(counts()).toEqual([192 + 192, 700]);
   });
 
-  test("llm-d-sim block_cache: only a contiguous beginning hits", () => {
+  test("llm-d-sim block_cache: only contiguous blocks from the start count as hits", () => {
     const world = new World(configOf({ asyncScheduling, numGpuBlocks: 65 }));
     const [a, b, c] = [1, 2, 3].map((stream) => [...promptOf(16, stream)]);
     const hitsOf = (...blocks: number[][]) => {
@@ -183,7 +183,7 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
 
 const lives = fc.array(anyLife, { minLength: 1, maxLength: 40, size: "max" });
 
-test("BLIS #183: submitted = finished + running + waiting + aborted, at every step; refused ones are none of them", () => {
+test("BLIS #183: submitted = finished + running + waiting + aborted at every step, without refused requests", () => {
   let steps = 0;
   fc.assert(
     fc.property(anyConfig, lives, (config, list) => {
@@ -214,7 +214,7 @@ test("BLIS #183: submitted = finished + running + waiting + aborted, at every st
   expect(steps).toBeGreaterThan(1000);
 });
 
-test("vllm#37354, LMCache#2912: no counter ever falls, and no histogram", () => {
+test("vllm#37354, LMCache#2912: no counter and no histogram ever falls", () => {
   let preempted = 0;
   fc.assert(
     fc.property(anyConfig, lives, (config, list) => {
@@ -236,7 +236,7 @@ test("vllm#37354, LMCache#2912: no counter ever falls, and no histogram", () => 
   expect(preempted).toBeGreaterThan(0);
 });
 
-test("llm-d-sim #631, llm-d-sim #633: ten thousand requests, and every event is in the counters", () => {
+test("llm-d-sim #631, llm-d-sim #633: the counters contain every event of ten thousand requests", () => {
   const config = configOf({ maxNumSeqs: 64, maxNumBatchedTokens: 1024, numGpuBlocks: 600 });
   const world = new World(config, { module: release });
   const draw = seeded(11);

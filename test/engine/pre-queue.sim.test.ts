@@ -5,7 +5,7 @@ import { configOf, promptOf, World, watchPlans } from "./simulated-engine.ts";
 
 const timing: Timing = { kind: "linear", baseUs: 1000, prefillUs: 10, decodeUs: 20, requestOverheadUs: 12_000 };
 
-test("it is held back so long, at the engine's speed, and others as long as ever", () => {
+test("it is held for this time at the engine's speed, and others for the usual time", () => {
   const noise: StepNoise = { overheadSigma: 0.2 };
   for (const changes of [{}, { noise }, { timing: { ...timing, requestOverheadUs: 0 } }, { speed: 10 }]) {
     const { speed = 1 } = changes as { speed?: number };
@@ -22,7 +22,7 @@ test("it is held back so long, at the engine's speed, and others as long as ever
   expect(own.tokenUs).toEqual([13_500]);
 });
 
-test("no step is longer by its prompt, in one piece or several, whatever else is in it", () => {
+test("its prompt lengthens no step, whole or in chunks, with any other requests", () => {
   const world = new World(configOf({ timing: { ...timing, requestOverheadUs: 0 } }));
   const remote = world.submit({ promptIds: promptOf(300), maxTokens: 2, transferUs: 0 })!;
   const own = world.submit({ promptIds: promptOf(50, 1), maxTokens: 1 })!;
@@ -31,7 +31,7 @@ test("no step is longer by its prompt, in one piece or several, whatever else is
   expect([remote.tokenUs, own.tokenUs]).toEqual([[3500, 4520], [3500]]);
 });
 
-test("what was preempted is computed here", () => {
+test("a preempted request is computed here", () => {
   const found: number[] = [];
   const done = watchPlans(({ durationUs, rows }) => rows > 0 && found.push(durationUs));
   const world = new World(

@@ -1,19 +1,19 @@
 /**
- * What must hold at every step of any history? Random requests, configurations and front ends on the core that checks
- * itself; here everything is looked at once more from outside, through the core's memory.
+ * Checks properties at every step of random histories: random requests, configurations and front ends on the debug core,
+ * which checks its invariants itself. These tests check again from outside, through the core's memory.
  *
  * | Property | Where |
  * |---|---|
  * | tokens scheduled <= budget, rows <= max_num_seqs | below |
  * | blocks used + free = all, at every step | below |
  * | reference counts equal the block tables | below; `assembly/verify.ts` after every call of the debug core |
- * | a shared block has one content: hits are a contiguous beginning | below; `model/prefix.test.ts`, `model/lru.test.ts` |
+ * | a shared block has one content: hits are a contiguous beginning | below; `test/assembly/prefix.model.test.ts`, `lru.model.test.ts` |
  * | hits <= queries | below |
  * | with finite work the engine drains | below |
  * | with prefix caching on or off the answers are equal | below |
- * | every admitted request ends exactly once, with its own answer | `conservation.test.ts` |
- * | submitted = finished + aborted + refused + live | `known-bugs.test.ts` (BLIS #183), `conservation.test.ts` |
- * | the truth log is the same at any speed | `truth.test.ts` |
+ * | every admitted request ends exactly once, with its own answer | `conservation.sim.test.ts` |
+ * | submitted = finished + aborted + refused + live | `known-bugs.sim.test.ts` (BLIS #183), `conservation.sim.test.ts` |
+ * | the truth log is the same at any speed | `test/truth/log.sim.test.ts` |
  */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
@@ -115,7 +115,7 @@ test(`over ${STEPS_LEAST} random steps everything adds up at each of them`, () =
   expect(Math.min(shared, preempted)).toBeGreaterThan(100);
 });
 
-test("with prefix caching on or off the answers are equal", () => {
+test("answers are equal with and without prefix caching", () => {
   let hits = 0;
   const lives = fc.array(anyLife, { minLength: 5, maxLength: 30, size: "max" });
   const property = fc.property(anyConfig, lives, (config, list) => {

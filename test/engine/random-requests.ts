@@ -155,8 +155,8 @@ export function live(world: World, life: Life): Heard | null {
 }
 
 /**
- * All lives, to the end. Under the priority policy no two arrive at the same time: of two with equal priority and arrival
- * each takes the other's blocks, in turns and for ever (see conservation.test.ts).
+ * Runs all requests to their end. With the priority policy, no two arrive at the same time, because two with equal
+ * priority and arrival may preempt each other for ever (see conservation.sim.test.ts).
  */
 export function run(world: World, lives: readonly Life[]): void {
   const least = world.config.schedulingPolicy === "priority" ? 1 : 0;

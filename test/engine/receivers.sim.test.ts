@@ -9,7 +9,7 @@ const whole = (heard: Heard) => ({ ids: heard.ids, finish: heard.finish! });
 describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
   const config = configOf({ asyncScheduling });
 
-  test("a closed loop: the next request is submitted from the last call of the one before", () => {
+  test("the next request may be submitted from the last call of the one before", () => {
     const world = new World(config);
     let left = 200;
     const next = () => {
@@ -26,7 +26,7 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
     expect(world.engine.snapshot().finished[Finish.Length]).toBe(200);
   });
 
-  test("one receiver ends another that has a row in the same step, and submits a third", () => {
+  test("one receiver may end another that has a row in the same step, and submit a third", () => {
     const world = new World(config);
     const [first, second] = [1, 2].map((stream) => world.submit({ promptIds: promptOf(9, stream), seed: stream })!);
     let third: Heard | null = null;
@@ -42,7 +42,7 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
     expect(world.engine.live).toBe(0);
   });
 
-  test("one receiver ends another whose last row stands in the same step", () => {
+  test("one receiver may end another whose last row is in the same step", () => {
     const world = new World(config);
     const [first, second] = [1, 2].map((stream) => world.submit({ promptIds: promptOf(9, stream), maxTokens: 3 })!);
     first!.afterwards = () => {
@@ -55,7 +55,7 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
     expect(world.engine.live).toBe(0);
   });
 
-  test("a receiver that ends itself with its first token", () => {
+  test("a receiver may end itself with its first token", () => {
     const world = new World(config);
     const heard = world.submit()!;
     heard.afterwards = () => heard.stopAfter(1);
@@ -65,7 +65,7 @@ describe.each(modes)("asynchronous scheduling %p", (asyncScheduling) => {
     expect(world.engine.snapshot().histograms.generationTokens.sum).toBe(1);
   });
 
-  test("cached tokens can be read in the last call, whoever was submitted before it", () => {
+  test("cached tokens can be read in the last call, even after other submissions", () => {
     const world = new World(config);
     world.submit({ promptIds: promptOf(64, 1), maxTokens: 1 });
     world.clock.drain();

@@ -19,7 +19,7 @@ function served(engine: Engine, clock: VirtualClock, endsOnly: boolean): WeakRef
   return receivers.map((receiver) => new WeakRef(receiver));
 }
 
-test.each([false, true])("an engine at rest keeps no receiver of the last step (ends only: %p)", async (endsOnly) => {
+test.each([false, true])("an idle engine keeps no receiver of the last step (ends only: %p)", async (endsOnly) => {
   const clock = new VirtualClock();
   const config = configOf({ maxNumSeqs: MANY, maxNumBatchedTokens: 512 });
   const engine = new Engine({ config, clock, module: debug, free: false, eosId: EOS, answers });

@@ -17,7 +17,7 @@ const constant = (itlMs: number, ttftMs = itlMs): Timing => ({
 });
 const change = (world: World, pace: StepPacing) => world.engine.between(() => world.engine.retime(pace));
 
-test("open steps keep their ends, later ones have the new length", () => {
+test("open steps keep their ends, and later ones have the new duration", () => {
   const world = new World(configOf({ timing: constant(10) }));
   const heard = world.submit({ maxTokens: 12, ignoreEos: true })!;
   world.clock.advanceTo(55_000);
@@ -27,7 +27,7 @@ test("open steps keep their ends, later ones have the new length", () => {
   expect(heard.gapsUs.map((us) => us / 1000)).toEqual([10, 10, 10, 10, 10, 10, 4, 4, 4, 4, 4]);
 });
 
-test("requests that come afterwards wait before the queue as the new pace says", () => {
+test("later requests wait before the queue by the new pace", () => {
   const world = new World(configOf({ timing: constant(10, 10) }));
   change(world, { timing: constant(10, 50) });
   const heard = world.submit({ maxTokens: 2 })!;
@@ -35,7 +35,7 @@ test("requests that come afterwards wait before the queue as the new pace says",
   expect(heard.ttftUs).toBe(50_000);
 });
 
-test("speed counts, and jitter can be turned on and off", () => {
+test("the speed applies, and jitter can be switched on and off", () => {
   const world = new World(configOf({ timing: constant(10) }));
   const heard = world.submit({ maxTokens: 400, ignoreEos: true })!;
   change(world, { timing: constant(10), speed: 10 });
@@ -63,7 +63,7 @@ const timings = fc.oneof(
   }),
 );
 
-test("after any changes of pace, answers are the same and times those of an engine that began so", () =>
+test("after changes of pace, answers are the same and times equal those of an engine that started with that pace", () =>
   fc.assert(
     fc.property(
       fc.array(timings, { minLength: 2, maxLength: 5 }),

@@ -56,7 +56,7 @@ function notedFaults() {
   };
 }
 
-test.each([FAILS_AT, TOKENS])("a receiver that throws at token %d ends alone", (at) => {
+test.each([FAILS_AT, TOKENS])("a receiver that throws at token %d only ends its own request", (at) => {
   const { broke, failed, faults } = notedFaults();
   const { clock, engine, submit } = engineWith(faults);
   const receivers = [new Noted(), new Noted(at), new Breaking(at), new Noted()];
@@ -71,13 +71,13 @@ test.each([FAILS_AT, TOKENS])("a receiver that throws at token %d ends alone", (
   expect(engine.live).toBe(0);
 });
 
-test("without somebody who takes faults a receiver's error reaches whoever moves the clock", () => {
+test("without a fault handler, a receiver's error reaches the caller that advances the clock", () => {
   const { clock, submit } = engineWith();
   submit(new Noted(FAILS_AT));
   expect(() => clock.drain()).toThrow("planted in a receiver");
 });
 
-test("a core that traps is reported, and the caller gets the error too", () => {
+test("a trap of the core is reported and also thrown to the caller", () => {
   const { broke, faults } = notedFaults();
   const { engine } = engineWith(faults);
   expect(() => engine.submit(generationOf({ maxTokens: 0 }), new Noted())).toThrow(CoreTrap);

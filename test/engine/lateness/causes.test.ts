@@ -63,7 +63,7 @@ test.each<[string, (causes: Causes) => void, readonly [thread: number, process?:
   expect(CAUSE_NAMES[causes.of(1000, 5000) - 1]).toBe(CAUSE_NAMES[wanted - 1]!);
 });
 
-test("steps that were overdue together have one cause, until one was held up by something else", () => {
+test("steps that are overdue together have one cause, until another cause delays one", () => {
   let usedUs = 0;
   const causes = new Causes({ threadUs: () => usedUs, processUs: () => usedUs });
   // No thread of ours ran for 80 ms, in which four steps of 20 ms were due.
@@ -79,11 +79,11 @@ test("steps that were overdue together have one cause, until one was held up by 
   expect(causes.of(80_000, 92_000)).toBe(Cause.Scrape);
 });
 
-test("without a host what nobody named is the loop's", () => {
+test("without processor times, unrecorded work counts as the loop's", () => {
   expect(new Causes().of(0, 10_000)).toBe(Cause.Loop);
 });
 
-test("garbage that was collected since the last step is found out, where something of ours had the processor", async () => {
+test("garbage collection since the last step is detected, if this process had the processor", async () => {
   let usedUs = 0;
   const causes = new Causes({ threadUs: () => 0, processUs: () => usedUs });
   causes.stepped(0, 10);
@@ -106,7 +106,7 @@ test("garbage that was collected since the last step is found out, where somethi
   expect(later).toContain(Cause.Host);
 });
 
-test("any marks: a cause is always one of those that are documented", () => {
+test("for any recorded work, the cause is a documented one", () => {
   const piece = fc.tuple(fc.integer({ min: 1, max: 8 }), fc.nat(10_000), fc.nat(5000));
   fc.assert(
     fc.property(

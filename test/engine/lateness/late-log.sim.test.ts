@@ -65,12 +65,12 @@ function run(lateUs: () => number) {
   return { lines, steps, rebasedS: lateness.clockRebasedSeconds };
 }
 
-test("nothing is late: no line", () => {
+test("without late steps there is no line", () => {
   expect(run(() => 0).lines).toEqual([]);
   expect(run(() => LATE_US).lines).toEqual([]);
 });
 
-test("every late step is in one line, and lines are ten seconds apart at least", () => {
+test("every late step is in exactly one line, and lines are at least ten seconds apart", () => {
   let several = 0;
   const property = fc.property(fc.integer(), fc.integer({ min: 1, max: 40 }), (seed, rarity) => {
     const draw = seeded(seed);
@@ -92,14 +92,14 @@ test("every late step is in one line, and lines are ten seconds apart at least",
   expect(several).toBeGreaterThan(3);
 });
 
-test("a re-based clock is told, with what it was moved on by", () => {
+test("a line reports by how much engine time was moved forward", () => {
   let calls = 0;
   const { lines, rebasedS } = run(() => (++calls === 7 ? 3_000_000 : 0));
   expect(rebasedS).toBe(3);
   expect(lines).toMatchObject([{ late: 1, causes: 1, mostMs: 3000, meanMs: 3000, rebasedS: 3 }]);
 });
 
-test("the line, to the letter", () => {
+test("the text of the line", () => {
   const clock = new LateClock(() => 0);
   const lines: string[] = [];
   let steps = 100;

@@ -68,7 +68,7 @@ function expectLate(row: LateRow, steps: readonly { dueUs: number; startUs: numb
 describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => {
   const punctual = run(() => 0, asyncScheduling);
 
-  test("up to 100 ms late: every boundary is where it was due, and all that is measured is the same", () => {
+  test("up to 100 ms late, every boundary is at its due time and all measurements are the same", () => {
     const property = fc.property(fc.integer(), fc.integer({ min: 1, max: 100_000 }), (seed, most) => {
       const draw = seeded(seed);
       const late = run(() => draw() % most, asyncScheduling);
@@ -87,7 +87,7 @@ describe.each([true, false])("asynchronous scheduling %p", (asyncScheduling) => 
     fc.assert(property, { numRuns: times(30) });
   });
 
-  test("once later than that: the engine's time moves on by it, and the decisions are the same", () => {
+  test("if later once, engine time moves forward by it and decisions are the same", () => {
     let calls = 0;
     const late = run(() => (++calls === 7 ? 3_000_000 : 0), asyncScheduling);
     expect(late.lateness.clockRebasedSeconds).toBe(3);
@@ -156,7 +156,7 @@ function expectInOrder(ways: ReadonlyMap<string, Way>, count: number): void {
   }
 }
 
-test("of several that come in one turn to an engine at rest, none is planned before it came", () => {
+test("of several requests that reach an idle engine in one turn, none is planned before its arrival", () => {
   const clock = new LateClock(() => 0);
   const ways: number[][] = [];
   const engine = engineOn(clock, {
@@ -181,7 +181,7 @@ test("of several that come in one turn to an engine at rest, none is planned bef
   ]);
 });
 
-test("time passes while a request is taken in, over a step's end too: none is planned before it was queued", () => {
+test("if time passes while a request is accepted, even past a step's end, it is not planned before it was queued", () => {
   const clock = new (class extends LateClock {
     passes = false;
     override now(): number {
@@ -236,7 +236,7 @@ test.each([
   },
 );
 
-test("requests that come while a boundary is overdue wait for 0 at least: no sum of times ever falls", () => {
+test("requests that arrive while a boundary is overdue wait for at least 0, so no sum of times falls", () => {
   const property = fc.property(
     fc.integer(),
     fc.array(fc.integer({ min: 0, max: 300_000 }), { minLength: 1 }),

@@ -5,7 +5,7 @@ import { Engine } from "../../../src/engine/engine.ts";
 import { combineObservers, type LoopObserver } from "../../../src/engine/lateness/loop-observer.ts";
 import { answers, configOf, debug, EOS, generationOf, promptOf } from "../simulated-engine.ts";
 
-test("calls that nobody wants are absent, one observer is called directly, several in their order", () => {
+test("methods without an observer are absent, a single observer is called directly, and several in order", () => {
   const seen: string[] = [];
   class Two implements LoopObserver {
     readonly name = "two";
@@ -23,7 +23,7 @@ test("calls that nobody wants are absent, one observer is called directly, sever
 
 const EVENTS = ["planning", "planned", "updating", "started", "delivered", "stepped", "moved", "rested"] as const;
 
-test("a life of two steps is told from the first plan to rest, with tokens between started and delivered", () => {
+test("observers are called for two steps from the first plan to rest, with tokens between started and delivered", () => {
   const clock = new VirtualClock();
   const seen: string[] = [];
   const observer = Object.fromEntries(EVENTS.map((name) => [name, () => void seen.push(name)])) as LoopObserver;
@@ -43,7 +43,7 @@ test("a life of two steps is told from the first plan to rest, with tokens betwe
   expect(seen.slice(-2)).toEqual(["moved", "rested"]);
 });
 
-test("who does not take several steps as one sees each of them, who does is told how many there were", () => {
+test("an observer without coasted gets each step, and one with it gets their number", () => {
   const stepsOf = (other: LoopObserver) => {
     const clock = new VirtualClock();
     const seen = { alone: 0, coasted: 0 };

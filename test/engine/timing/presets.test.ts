@@ -64,7 +64,7 @@ test("every preset agrees with its source within the stated error", () => {
   }
 });
 
-test("the linear table: first value below, last slope above, jumps kept", () => {
+test("the linear table has its first value below, its last slope above, and keeps jumps", () => {
   const bare: Timing = {
     kind: "table",
     name: "bare",
@@ -80,7 +80,7 @@ test("the linear table: first value below, last slope above, jumps kept", () => 
   expect(stepUs({ ...bare, scale: 1.5, overheadUs: 3.5 }, decode(2, 0))).toBe(154); // 153.5, half up
 });
 
-test("a shared base is paid once, the larger one", () => {
+test("a shared base counts once, with the larger value", () => {
   const timing = preset("llama-3.1-8b-fp8-h200-tp1-dynamo-profile");
   const mixed = stepUs(timing, { ...prompt(100), decodes: 10, context: 10_000 });
   expect(mixed).toBe(Math.round(4452.4 + 14.109 * 100 + 0.0009838 * 5050 + 22.245 * 10 + 0.031596 * 10_000));
@@ -133,7 +133,7 @@ test.each([
   expect("error" in read && read.error).toContain(why);
 });
 
-test("how steps stray, and how fast time goes", () => {
+test("reads options of noise and speed", () => {
   const { noise, speed } = engineConfig({
     jitter: 0.1,
     jitterTail: "share=0.01,alpha=2",
